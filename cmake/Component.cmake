@@ -1,0 +1,53 @@
+# neuron_component(NAME FOLDER... LINK target...): a static library of every source in the folders
+# (not below them). A folder without sources yields an interface library, so that a new part can be
+# named before its first file exists.
+function(neuron_component name)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK" ${ARGN})
+  set(sources "")
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC neuron_include ${ARG_LINK})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE neuron_include ${ARG_LINK})
+  endif()
+endfunction()
+
+# neuron_test(NAME FOLDER LINK target...): one GoogleTest program of every *_test.cpp in the folder.
+function(neuron_test name folder)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${sources})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE
+    NEURON_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# neuron_fuzzer(NAME SOURCE LINK target...): a libFuzzer program; in other builds the same source with
+# a small main that replays files, so that every corpus file is a regression test.
+function(neuron_fuzzer name source)
+  cmake_parse_arguments(ARG "" "CORPUS" "LINK" ${ARGN})
+  if(NEURON_FUZZ)
+    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source})
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${CMAKE_SOURCE_DIR}/${source} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    add_test(NAME ${name}_corpus COMMAND ${name} ${CMAKE_SOURCE_DIR}/${ARG_CORPUS})
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+endfunction()
