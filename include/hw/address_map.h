@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Address map of generation 2 (trn1, inf2).
+ *
+ * Two address spaces: the BAR0 offset (host MMIO) and the device address (descriptors, ring bases,
+ * `write` instructions). BAR0 is a linear view of the last GiB below 2^44:
+ *     device address = BAR0 offset + NEURON_V2_BAR0_DEVICE_BASE.
+ * Bit 44 set alone in the route field 48:44 means host memory. BAR4 is HBM 0 followed by HBM 1.
+ *
+ * Public facts: everything but the control blocks inside the core window (0x2600000-0x265FFFF) and the
+ * partition strides of SBUF and PSUM, which are ours.
+ */
+#ifndef HW_ADDRESS_MAP_H
+#define HW_ADDRESS_MAP_H
+
+#define NEURON_V2_BAR0_SIZE 0x40000000ull
+#define NEURON_V2_BAR0_DEVICE_BASE 0xFFFC0000000ull
+#define NEURON_V2_HBM_COUNT 2
+#define NEURON_V2_HBM_SIZE 0x400000000ull   /* 16 GiB each */
+#define NEURON_V2_HBM_STRIDE 0x1000000000ull /* device address of HBM 1 */
+#define NEURON_V2_HBM_CARVE_OUT 0x1000000ull /* the first 16 MiB of each HBM belong to firmware */
+#define NEURON_V2_HOST_BASE 0x100000000000ull /* bit 44 */
+#define NEURON_V2_ROUTE_MASK 0x1F00000000000ull
+#define NEURON_V2_HOST_SIZE NEURON_V2_HOST_BASE /* host addresses 0..2^44-1 behind the base */
+
+#define NEURON_V2_CORES 2
+#define NEURON_V2_TOPSPS 6
+#define NEURON_V2_DMA_ENGINES 34      /* 16 per core, then D2H (core 0) and H2D (core 1) */
+#define NEURON_V2_DMA_ENGINES_PER_CORE 16
+#define NEURON_DMA_QUEUES 16          /* per engine */
+#define NEURON_DMA_QUEUE_COLLECTIVES 15
+
+/* BAR0 offsets. */
+#define NEURON_V2_CORE_WINDOW(core) ((core) * 0x4000000ull)
+#define NEURON_V2_CORE_WINDOW_SIZE 0x4000000ull
+#define NEURON_V2_TOPSP_WINDOW(i) (0x10000000ull + (i) * 0x400000ull)
+#define NEURON_V2_TOPSP_WINDOW_SIZE 0x400000ull
+#define NEURON_V2_APB 0x30000000ull
+#define NEURON_V2_UDMA(engine)                                                                     \
+	((engine) < 16   ? 0x30000000ull + (engine) * 0x40000ull                                   \
+	 : (engine) < 32 ? 0x30700000ull + ((engine) - 16) * 0x40000ull                            \
+	 : (engine) == 32 ? 0x30600000ull                                                          \
+			  : 0x30D00000ull)
+#define NEURON_V2_UDMA_STRIDE 0x40000ull
+#define NEURON_V2_SDMA(engine)                                                                     \
+	((engine) < 16   ? 0x30400000ull + (engine) * 0x7000ull                                    \
+	 : (engine) < 32 ? 0x30B00000ull + ((engine) - 16) * 0x7000ull                             \
+	 : (engine) == 32 ? 0x30640000ull                                                          \
+			  : 0x30D40000ull)
+#define NEURON_V2_SDMA_NOTIFICATION 0x1000ull /* inside the SDMA wrapper */
+#define NEURON_V2_CORE_NOTIFICATION(core) ((core) == 0 ? 0x30535000ull : 0x30C35000ull)
+#define NEURON_V2_CORE_PE_COUNTERS(core) ((core) == 0 ? 0x305B1000ull : 0x30CB1000ull)
+#define NEURON_V2_TOPSP_NOTIFICATION(i) (0x30E04000ull + (i) * 0x40000ull)
+#define NEURON_V2_MISC_RAM 0x30FA0000ull
+#define NEURON_V2_SIM_RESET 0x30647010ull /* revision 255 only */
+
+/* Inside a core window W. */
+#define NEURON_CORE_SBUF 0x0000000ull /* partition p at p * NEURON_SBUF_PARTITION_STRIDE */
+#define NEURON_SBUF_PARTITION_STRIDE 0x40000ull
+#define NEURON_CORE_SBUF_SIZE 0x2000000ull
+#define NEURON_CORE_PSUM 0x2000000ull /* partition p at p * NEURON_PSUM_PARTITION_STRIDE */
+#define NEURON_PSUM_PARTITION_STRIDE 0x4000ull
+#define NEURON_CORE_PSUM_SIZE 0x200000ull
+#define NEURON_CORE_CONTROL 0x2600000ull /* hw/control.h */
+#define NEURON_CORE_CONTROL_SIZE 0x10000ull
+#define NEURON_CORE_ENGINE(e) (0x2610000ull + (e) * 0x10000ull)
+#define NEURON_CORE_ENGINE_SIZE 0x10000ull
+#define NEURON_CORE_SEMAPHORES 0x2700000ull /* event and semaphore block, hw/semaphore.h layout below */
+
+/* Event and semaphore block: 256 cells of 4 bytes each. Inside a TOPSP window it starts at +0. */
+#define NEURON_SEM_BLOCK_EVENT 0x0000ull
+#define NEURON_SEM_BLOCK_READ 0x1000ull
+#define NEURON_SEM_BLOCK_SET 0x1400ull
+#define NEURON_SEM_BLOCK_INC 0x1800ull /* adds the value written */
+#define NEURON_SEM_BLOCK_DEC 0x1C00ull /* subtracts the value written */
+#define NEURON_SEM_BLOCK_SIZE 0x2000ull
+
+/* PCI identity. */
+#define NEURON_PCI_VENDOR 0x1D0F
+#define NEURON_PCI_DEVICE_TRN1 0x7164
+#define NEURON_PCI_DEVICE_INF2 0x7264
+#define NEURON_PCI_DEVICE_TRN2 0x7364
+#define NEURON_PCI_REVISION_EMULATOR 240
+#define NEURON_PCI_REVISION_QEMU 255
+
+/* Firmware mailbox registers inside MISC RAM. */
+#define NEURON_FW_API_VERSION 0x000
+#define NEURON_FW_ROUTING_ID 0x024
+#define NEURON_FW_SERIAL_LO 0x038
+#define NEURON_FW_SERIAL_HI 0x03C
+#define NEURON_FW_RESET_MAP 0x1D8 /* bit n core n, bits 8+3n.. its TOPSPs */
+#define NEURON_FW_RESET 0x1EC     /* 1 device, 2 cores of the map; reads 0 when accepted */
+#define NEURON_FW_REQUEST_HI 0x1F0
+#define NEURON_FW_REQUEST_LO 0x1F4
+#define NEURON_FW_RESPONSE_HI 0x1F8
+#define NEURON_FW_RESPONSE_LO 0x1FC
+#define NEURON_FW_TRIGGER 0x800
+#define NEURON_FW_STATUS 0x808 /* bit 3: reset in progress */
+
+#endif

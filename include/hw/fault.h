@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Fault codes of sequencers and DMA queues, as latched in EXC_CODE, carried by error notifications and
+ * written to completion records. A fault stops its engine before the faulting instruction has had any
+ * effect; (W) marks warnings, which are only notified.
+ */
+#ifndef HW_FAULT_H
+#define HW_FAULT_H
+
+enum neuron_fault {
+	NEURON_FAULT_NONE = 0x00,
+	NEURON_FAULT_ISA_VERSION = 0x01,
+	NEURON_FAULT_ILLEGAL_OPCODE = 0x02,
+	NEURON_FAULT_WRONG_ENGINE = 0x03,
+	NEURON_FAULT_WRONG_GENERATION = 0x04,
+	NEURON_FAULT_ILLEGAL_FIELD = 0x05,
+	NEURON_FAULT_OP_NOT_ALLOWED = 0x06,
+	NEURON_FAULT_OPERAND_RANGE = 0x08,     /* pattern leaves the partition or bank */
+	NEURON_FAULT_OPERAND_PARTITION = 0x09, /* rule R1 */
+	NEURON_FAULT_OPERAND_DTYPE = 0x0A,
+	NEURON_FAULT_OPERAND_SPACE = 0x0B, /* rule R5 */
+	NEURON_FAULT_OPERAND_SHAPE = 0x0C,
+	NEURON_FAULT_PSUM_UNDEFINED = 0x0D, /* accumulation onto PSUM that PE did not write */
+	NEURON_FAULT_PSUM_COLLISION = 0x0E,
+	NEURON_FAULT_WEIGHTS = 0x0F, /* matmul without loaded weights, or K differs */
+	NEURON_FAULT_PC_RANGE = 0x10,
+	NEURON_FAULT_LOOP_DEPTH = 0x11,
+	NEURON_FAULT_LOOP_NEST = 0x12,
+	NEURON_FAULT_FETCH = 0x13,
+	NEURON_FAULT_CODE_WRITE = 0x14,
+	NEURON_FAULT_DIVIDE = 0x15,
+	NEURON_FAULT_SEM_OVERFLOW = 0x18,
+	NEURON_FAULT_SEM_UNDERFLOW = 0x19,
+	NEURON_FAULT_EVENT_DOUBLE = 0x1A,
+	NEURON_FAULT_ABORTED = 0x1B,
+	NEURON_FAULT_DEADLOCK = 0x1C,   /* nothing in the execution group can advance */
+	NEURON_FAULT_TIME_LIMIT = 0x1D, /* model-time limit of the launch record */
+	NEURON_FAULT_BUS = 0x20,
+	NEURON_FAULT_LINK = 0x21,
+	NEURON_FAULT_NC_UE = 0x22,
+	NEURON_FAULT_HBM_UE = 0x23,
+	NEURON_FAULT_HBM_UE_REPAIRABLE = 0x24,
+	NEURON_FAULT_DMA_DESC = 0x28, /* malformed or unsupported descriptor */
+	NEURON_FAULT_DMA_BUS = 0x29,  /* address of a descriptor unmapped */
+	NEURON_FAULT_DMA_OOB = 0x2A,
+	NEURON_FAULT_DMA_RING = 0x2B, /* doorbell beyond ring, queue not set up, packet > 65 */
+	NEURON_FAULT_INDEX_OOB = 0x2C,
+	NEURON_FAULT_NUMERIC_NAN = 0x30, /* W */
+	NEURON_FAULT_DOMAIN = 0x31,      /* W */
+	NEURON_FAULT_NQ_OVERFLOW = 0x38,
+	NEURON_FAULT_CTRL_BUSY = 0x39, /* W: refused register write */
+	NEURON_FAULT_CC_TIMEOUT = 0x3A,
+	NEURON_FAULT_INTERNAL = 0x40, /* a bug of the model */
+};
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Notification queues: rings that the device fills. Queue i of a block has its registers at
+ * block + 0x100 + i * 0x28. The slot is fixed because the hardware knows only the slot: 0-4 trace of engine e,
+ * 5 notify, 6 semaphores and events, 7 errors, 8 throttle. The entry format is ours.
+ *
+ * The device writes bytes 0-27 of an entry, then the last word with release order; the host reads the last word
+ * with acquire order and takes the entry if its phase bit matches the lap (1 on the first lap, toggling at each
+ * wrap). Size 0 or base 0 disables the queue at once. Full = tail + 1 equals head: trace queues then drop
+ * and count; the error queue keeps its last slot for an overflow entry.
+ */
+#ifndef HW_NOTIFICATION_H
+#define HW_NOTIFICATION_H
+
+#define NEURON_NQ_COUNT 16
+#define NEURON_NQ_BASE(i) (0x100u + (i) * 0x28u)
+#define NEURON_NQ_ADDRESS_LO 0x00
+#define NEURON_NQ_ADDRESS_HI 0x04
+#define NEURON_NQ_SIZE 0x08 /* bytes, power of two; writing resets tail, phase and drop count */
+#define NEURON_NQ_HEAD 0x0C /* entries consumed modulo ring size, written by the host */
+#define NEURON_NQ_TAIL 0x10
+#define NEURON_NQ_MODE 0x14 /* bit 0: overwrite the oldest */
+#define NEURON_NQ_DROPPED 0x18
+
+#define NEURON_NQ_SLOT_TRACE(engine) (engine)
+#define NEURON_NQ_SLOT_NOTIFY 5
+#define NEURON_NQ_SLOT_SEMAPHORE 6
+#define NEURON_NQ_SLOT_ERROR 7
+#define NEURON_NQ_SLOT_THROTTLE 8
+
+enum neuron_notification_kind {
+	NEURON_NK_TRACE = 1, /* info: execution ps, wait ps, elements << 8 | performance mode */
+	NEURON_NK_NOTIFY = 2,
+	NEURON_NK_SEMAPHORE = 3, /* info: index (bit 8 event), new value, old value */
+	NEURON_NK_ERROR = 4,     /* info per fault: field {offset | rule << 8, value, operand}, memory {lo, hi, bytes},
+				    semaphore {index, before, operand}, DMA {engine << 8 | queue, ring index, address low} */
+	NEURON_NK_DMA = 5,       /* info: engine << 8 | queue, bytes, duration ps */
+	NEURON_NK_THROTTLE = 6,
+	NEURON_NK_COMPLETE = 7,
+	NEURON_NK_OVERFLOW = 8, /* info: entries dropped */
+};
+
+struct neuron_notification {
+	unsigned long long time; /* model time, ps */
+	unsigned int pc;
+	unsigned int debug;
+	unsigned int info[3];
+	unsigned int word; /* 0 phase | 4:1 kind | 8:5 engine | 16:9 fault code or update op | 28:17 opcode | 31:29 zero */
+};
+#define NEURON_NOTIFICATION_BYTES 32
+#define NEURON_NW_KIND_SHIFT 1
+#define NEURON_NW_ENGINE_SHIFT 5
+#define NEURON_NW_CODE_SHIFT 9
+#define NEURON_NW_OPCODE_SHIFT 17
+
+#endif
