@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// One emulated chip of generation 2: HBM, registers, DMA engines, NeuronCores and their execution
+// groups.
+//
+// Concepts: the host speaks BAR0 registers (read_register/write_register), BAR4 (hbm()), and
+// nothing else. A doorbell of a host queue is executed before the write returns. A register write
+// that makes a sequencer runnable (START, a semaphore that somebody waits for) marks the core's
+// execution group runnable; the group is then run by `run_group` in the caller's thread, or by the
+// worker pool if nobody has asked to run it inline. Thread-safe: yes. Owns: everything but the
+// HostMemory. Fails: by faults as include/hw describes; never throws after construction, never
+// aborts.
+#ifndef DRIVER_EMULATOR_CHIP_CHIP_H
+#define DRIVER_EMULATOR_CHIP_CHIP_H
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "driver/emulator/chip/bus.h"
+#include "driver/emulator/chip/host_memory.h"
+
+namespace neuron::chip {
+
+class Hbm;
+
+struct ChipConfig {
+  uint16_t pci_device = 0x7164;
+  uint8_t revision = 1;
+  uint32_t routing_id = 0;
+  uint64_t serial = 0;
+  unsigned cores = 2;
+  uint64_t hbm_bytes_each = 0x400000000ull;
+  unsigned hbm_count = 2;
+  int numa_node = -1;    // where HBM pages go; -1 = no preference
+  unsigned workers = 0;  // 0 = host cores
+};
+
+// Why run_group returned.
+enum class RunResult : uint8_t {
+  kQuiescent,  // every started engine waits or is stopped and no DMA is in flight
+  kDeadline,   // host deadline passed; the group is still runnable
+  kBusy,       // another thread runs the group and the deadline passed
+};
+
+class Chip {
+ public:
+  // Null on failure, with a sentence in `error`.
+  static std::unique_ptr<Chip> create(const ChipConfig& config, HostMemory& host,
+                                      std::string& error);
+  virtual ~Chip() = default;
+
+  // BAR0. `offset` is 4-byte aligned; an unmapped register reads 0xFFFFFFFF and drops writes (and
+  // is notified). `inline_run`: the caller promises to call run_group for the affected core at
+  // once, so no worker is woken.
+  virtual uint32_t read_register(uint64_t offset) = 0;
+  virtual void write_register(uint64_t offset, uint32_t value, bool inline_run = false) = 0;
+
+  // Runs the execution group of a core in this thread until it is quiescent or the deadline passes.
+  // If another thread is running it, waits for that thread.
+  virtual RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) = 0;
+
+  virtual Bus& bus() = 0;
+  virtual Hbm& hbm() = 0;
+  virtual const ChipConfig& config() const = 0;
+
+  // Resets cores of the map as firmware does (bit n = core n), or the whole chip.
+  virtual void reset(uint32_t core_map) = 0;
+
+  // Text for an operator: for each engine of the core its state, program counter, disassembled
+  // instruction and the wait that is not met. Used in deadlock and timeout reports.
+  virtual std::string describe_core(unsigned core) = 0;
+};
+
+}  // namespace neuron::chip
+
+#endif

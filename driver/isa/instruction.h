@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoded form of one 128-byte instruction (include/hw/isa.h) and the conversions between both.
+//
+// Callers: the emulated sequencer (decode), the loader (decode + check), the program builder
+// (encode), disassembler and packager. Plain values, no allocation in decode/encode/check,
+// thread-safe. Fails: decode never rejects; `check` says which field breaks which rule.
+// encode(decode(b)) == b for every b that check accepts.
+#ifndef DRIVER_ISA_INSTRUCTION_H
+#define DRIVER_ISA_INSTRUCTION_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "hw/fault.h"
+#include "hw/isa.h"
+
+namespace neuron::isa {
+
+using Bytes = std::span<const std::byte, NEURON_INSTRUCTION_BYTES>;
+using MutableBytes = std::span<std::byte, NEURON_INSTRUCTION_BYTES>;
+
+struct Wait {
+  uint8_t index = 0;
+  uint8_t condition = NEURON_WAIT_NONE;
+  bool event = false;
+  bool is_register = false;  // value is a register number
+  uint16_t value = 0;
+};
+
+struct Update {
+  uint8_t index = 0;
+  uint8_t operation = NEURON_UPDATE_NONE;
+  bool at_complete = false;
+  bool is_register = false;
+  uint16_t value = 0;
+};
+
+struct Binding {
+  uint8_t reg = 0;
+  uint8_t item = 0;
+  uint8_t operand = 0;
+  uint8_t mode = NEURON_BIND_UNUSED;
+};
+
+struct Operand {
+  uint32_t base = 0;  // byte offset in the partition
+  uint8_t start = 0;
+  uint8_t parts = 0;
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  uint8_t space = NEURON_SPACE_ABSENT;
+  uint8_t ndim = 0;
+  bool saturate = false;
+  bool indirect = false;
+  uint8_t bias = 0;
+  std::array<uint16_t, 4> size{};  // innermost first
+  std::array<int16_t, 4> step{};   // elements
+  bool present() const { return space != NEURON_SPACE_ABSENT; }
+  // Elements per partition.
+  uint64_t elements() const {
+    uint64_t n = 1;
+    for (int d = 0; d < ndim; ++d) n *= size[d];
+    return n;
+  }
+};
+
+struct Scalar {
+  uint32_t value = 0;
+  uint8_t kind = NEURON_SCALAR_ABSENT;
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  uint8_t space = 0;
+  uint8_t start = 0;
+  bool present() const { return kind != NEURON_SCALAR_ABSENT; }
+};
+
+struct AddressBody {
+  uint64_t addr = 0;
+  int32_t stride = 0;
+  uint16_t count = 0;
+};
+struct LoopBody {
+  int32_t step = 0;
+  uint32_t length = 0;
+};
+struct DmaTriggerBody {
+  uint64_t m2s = 0;
+  uint64_t s2m = 0;
+  uint32_t stride = 0;
+  uint16_t mask = 0;
+  uint8_t queue = 0;
+  uint32_t block = 0;
+  std::array<uint16_t, 16> m2s_count{};
+  std::array<uint16_t, 16> s2m_count{};
+};
+
+// Operation words, unpacked; only the one of the opcode's group is meaningful.
+struct VectorOp {
+  uint8_t op0 = 0, op1 = 0;
+  bool rev0 = false, rev1 = false;
+  uint8_t reduce = 0, reduce_command = 0;
+  bool negate = false;
+  uint8_t axes = 0;
+  bool invert = false;
+  uint32_t imm = 0;
+};
+struct ActOp {
+  uint8_t function = 0, table_set = 0, reduce = 0, reduce_command = 0, pre = 0;
+  bool rev0 = false, rev1 = false;
+  uint32_t param = 0;
+};
+struct PeOp {
+  uint8_t row = 0, column = 0, rows = 0, columns = 0, mode = 0;
+  bool accumulate = false, swap = false, onezero_moving = false, onezero_stationary = false;
+};
+struct FlowOp {
+  uint8_t rd = 0, ra = 0, rb = 0;
+  bool imm = false;
+  uint8_t alu = 0, condition = 0;
+  bool is_unsigned = false;
+  int32_t target = 0;
+};
+
+struct Instruction {
+  uint16_t opcode = NEURON_OP_NOP;
+  uint8_t isa = NEURON_ISA_VERSION;
+  uint8_t engines = 0;
+  bool trace = false, brk = false, drain = false, nan = false;
+  uint8_t rounding = 0, size = 0;
+  uint32_t debug = 0;
+  std::array<Wait, 2> wait{};
+  std::array<Update, 2> update{};
+  std::array<Binding, 4> bind{};
+  Operand dst, src0, src1;
+  Scalar scalar0, scalar1;
+  AddressBody address;     // write, load, store
+  LoopBody loop;           // loop
+  DmaTriggerBody trigger;  // dma_trigger
+  VectorOp vector;
+  ActOp act;
+  PeOp pe;
+  FlowOp flow;
+  uint8_t group() const { return opcode >> 8; }
+};
+
+// What check() found. code == NEURON_FAULT_NONE: nothing.
+struct Violation {
+  uint8_t code = NEURON_FAULT_NONE;
+  uint8_t rule = 0;       // R1..R9 of the operand rules, 0 = none
+  uint8_t offset = 0;     // byte offset in the instruction
+  uint8_t operand = 0;    // 0 dst, 1 src0, 2 src1
+  uint32_t value = 0;     // offending value
+  const char* what = "";  // static text: the rule in words, with what was expected
+  explicit operator bool() const { return code != NEURON_FAULT_NONE; }
+};
+
+// Sizes that depend on the generation; generation 2 by default.
+struct Limits {
+  uint8_t generation = 2;
+  uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
+  uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
+};
+
+Instruction decode(Bytes bytes);
+void encode(const Instruction& instruction, MutableBytes bytes);
+
+// Structure of the raw bytes: reserved bits, enums, opcode, generation, engine mask
+// (NEURON_FAULT_ISA_VERSION .. OP_NOT_ALLOWED). `engine` is the fetching engine.
+Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits);
+// Operand rules on the decoded form with all register bindings substituted (R1-R5, R8, ranges,
+// shapes, dtypes).
+Violation check_operands(const Instruction& instruction, unsigned engine, const Limits& limits);
+
+// One line of assembly in the syntax of the device specification, lossless for what check accepts.
+std::string disassemble(const Instruction& instruction);
+
+// Names: "PE", "f32", "exp", "add", "tensor_tensor", "OPERAND_RANGE" ...; "?" for an unknown value.
+const char* engine_name(unsigned engine);
+const char* dtype_name(unsigned dtype);
+const char* activation_name(unsigned function);
+const char* alu_name(unsigned op);
+const char* opcode_name(unsigned opcode);
+const char* fault_name(unsigned code);
+// One sentence for an operator: what the fault means and what to do.
+const char* fault_text(unsigned code);
+// Bytes of one element; 0 for NONE and unknown.
+unsigned dtype_bytes(unsigned dtype);
+
+}  // namespace neuron::isa
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the driver library reaches a device: one abstract port, three back ends (kernel, embedded,
+// shared).
+//
+// Callers: ndl_* functions and, for registers and waiting, the runtime's executor. Thread-safe:
+// every function. Owns: what its back end needs (file descriptors, the dlopen()ed emulator). Fails:
+// negative errno, with a sentence in driver/ndl/error.h for this thread. Nothing waits without a
+// deadline.
+#ifndef DRIVER_NDL_PORT_H
+#define DRIVER_NDL_PORT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace neuron::ndl {
+
+// One open device: everything a process holds hangs on it and is freed when it is destroyed.
+class DevicePort {
+ public:
+  virtual ~DevicePort() = default;
+  // ioctl(2); success is exactly 0, a positive result of the driver is turned into -EIO.
+  virtual int ioctl(unsigned long request, void* argument) = 0;
+  virtual int map(size_t length, int protection, uint64_t offset, void** address) = 0;
+  virtual int unmap(void* address, size_t length) = 0;
+  // Registers of semaphore and event pages by BAR0 offset: a mapped load or store on the kernel
+  // port, a direct call embedded. `run_inline`: the caller will call wait() at once.
+  virtual int read_register(uint64_t bar0_offset, uint32_t* value) = 0;
+  virtual int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) = 0;
+  // Waits until *word != old: 0; -ETIMEDOUT; -EDEADLK when nothing on the core can advance any
+  // more. deadline_ns: absolute CLOCK_MONOTONIC.
+  virtual int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) = 0;
+  // State of the core's engines in words, for reports; empty where the back end cannot tell.
+  virtual std::string describe(unsigned core) = 0;
+};
+
+class Port {
+ public:
+  virtual ~Port() = default;
+  // Device numbers present, ascending; count or -errno.
+  virtual int devices(int* indexes, int capacity) = 0;
+  // flags: O_RDWR or O_WRONLY (restricted, takes no process slot).
+  virtual int open(int index, int flags, std::unique_ptr<DevicePort>& device) = 0;
+  // "embedded trn1.2xlarge", "kernel", ...: for messages.
+  virtual std::string name() const = 0;
+};
+
+// The port of this process, chosen by NEURON_EMULATOR at first use (unset: /dev/neuron*). Null on
+// failure with the sentence in `error`. A test may install its own with set_port.
+Port* port(std::string& error);
+void set_port(std::unique_ptr<Port> port);
+// Forgets the port when no device is open, so that the environment is read again.
+void release_port();
+
+}  // namespace neuron::ndl
+
+#endif
