@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text formatting with checked format strings, without a dependency on the fmt shared library.
+// Callers: everything that makes a sentence. Thread-safe: yes, no state.
+// The format string is checked at compile time; the formatter itself is compiled once, in
+// format.cpp, so that this header costs little and no program needs libfmt at run time.
+#ifndef RUNTIME_BASE_FORMAT_H_
+#define RUNTIME_BASE_FORMAT_H_
+
+#include <fmt/core.h>
+
+#include <cstddef>
+#include <string>
+
+namespace neuron::runtime {
+
+std::string format_arguments(fmt::string_view text, fmt::format_args arguments);
+
+// Writes at most `size` bytes, no terminator, no allocation; returns the bytes written.
+std::size_t format_arguments_into(char* out, std::size_t size, fmt::string_view text,
+                                  fmt::format_args arguments) noexcept;
+
+template <class... A>
+std::string format(fmt::format_string<A...> text, A&&... arguments) {
+  return format_arguments(text, fmt::make_format_args(arguments...));
+}
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_BASE_FORMAT_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Log of the runtime: one line per message, to stderr, to the system log or to a file per
+// component. NEURON_RT_LOG_LEVEL and NEURON_RT_LOG_LEVEL_<component> choose the level (QUIET,
+// ERROR, WARN, INFO, DEBUG, TRACE; default ERROR), NEURON_RT_LOG_LOCATION and
+// NEURON_RT_LOG_LOCATION_<component> the place (console, syslog; for a component also a file name).
+// Read at the first message or by configure_log(). Thread-safe and fork-safe: no lock, a line is
+// one write() from a buffer on the stack, longer lines are cut. A message allocates nothing (its
+// arguments may), never throws, and cannot fail visibly. Line: "2026-11-21 03:57:12.123456
+// 1234:1240 ERROR NRT text" in UTC, pid:tid.
+#ifndef RUNTIME_BASE_LOG_H_
+#define RUNTIME_BASE_LOG_H_
+
+#include <cstdint>
+
+#include "runtime/base/error.h"
+
+namespace neuron::runtime {
+
+enum class LogLevel : std::uint8_t { kQuiet, kError, kWarn, kInfo, kDebug, kTrace };
+
+// NRT: the C interface and sessions. NMGR: files, models, execution. TDRV: devices, memory, rings.
+enum class LogComponent : std::uint8_t { kNrt, kNmgr, kTdrv };
+inline constexpr int kLogComponents = 3;
+
+// Reads the environment again. A value that cannot be read is an error and the default is used;
+// nothing that was logged to before is closed while another thread may still write to it.
+Result<void> configure_log();
+
+bool log_enabled(LogComponent component, LogLevel level) noexcept;
+
+void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
+                   fmt::format_args arguments) noexcept;
+
+template <class... A>
+void log(LogComponent component, LogLevel level, fmt::format_string<A...> text,
+         A&&... arguments) noexcept {
+  if (!log_enabled(component, level)) return;
+  log_arguments(component, level, text, fmt::make_format_args(arguments...));
+}
+
+template <class... A>
+void log_error(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
+  log(component, LogLevel::kError, text, arguments...);
+}
+
+template <class... A>
+void log_warning(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
+  log(component, LogLevel::kWarn, text, arguments...);
+}
+
+template <class... A>
+void log_info(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
+  log(component, LogLevel::kInfo, text, arguments...);
+}
+
+template <class... A>
+void log_debug(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
+  log(component, LogLevel::kDebug, text, arguments...);
+}
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_BASE_LOG_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Can this runtime run that NEFF on this device? Asked before a container is read as a model.
+// Callers: load_model(), neuron-packager info. Thread-safe: no state.
+// A program of another compiler is recognised by what it lacks (feature bit, format name, magic)
+// and refused with NRT_UNSUPPORTED_NEFF_VERSION and a sentence that says what it was built for and
+// what runs it.
+#ifndef RUNTIME_NEFF_COMPATIBILITY_H_
+#define RUNTIME_NEFF_COMPATIBILITY_H_
+
+#include "runtime/neff/container.h"
+
+namespace neuron::neff {
+
+// What the file must fit. Zero means: any.
+struct Target {
+  std::uint32_t generation = 0;  // 2 = trn1 and inf2, 3 = trn2.
+  std::uint32_t lnc = 0;         // Physical cores per logical core of this process.
+};
+
+inline constexpr std::uint64_t kVersionMajor = 2;
+inline constexpr std::uint64_t kVersionMinor = 1;
+
+runtime::Result<void> check_compatible(const Container& container, const Target& target);
+
+// "trn1 by neuronx-cc 2.14", as far as the file says so; for people.
+std::string describe_origin(const Container& container);
+
+}  // namespace neuron::neff
+
+#endif  // RUNTIME_NEFF_COMPATIBILITY_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A NEFF file as a container: the header, and the members of its tar or tar.gz payload.
+// Callers: model.h, neuron-packager. Any NEFF opens, whoever made it; whether it can be run is
+// asked of compatibility.h. Thread-safe: const calls. Owns the unpacked bytes of a compressed
+// payload; of an uncompressed one it borrows the caller's, which must then outlive it and every
+// span given out. Fails: NRT_INVALID for what is malformed, hostile or beyond a limit;
+// NRT_FAIL_HOST_MEM_ALLOC if the host has no memory to unpack into. Each error is one sentence with
+// member, offset, found, expected.
+#ifndef RUNTIME_NEFF_CONTAINER_H_
+#define RUNTIME_NEFF_CONTAINER_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/neff/header.h"
+
+namespace neuron::neff {
+
+// What a file may demand of the host. A genuine program stays far below each.
+struct Limits {
+  std::uint64_t unpacked_bytes = 16ull << 30;  // One NeuronCore's share of HBM on trn1.
+  // Above `ratio_floor_bytes`, unpacked bytes per stored byte. Deflate reaches 1032 on zeros.
+  std::uint64_t ratio_floor_bytes = 256ull << 20;
+  std::uint64_t expansion_ratio = 256;
+  std::uint32_t members = 65536;
+  std::uint32_t name_bytes = 1024;        // Of one member's path.
+  std::uint32_t extension_bytes = 65536;  // Of one pax or GNU long-name record.
+};
+
+struct Member {
+  std::string name;  // Relative, no "." or ".." components, no leading or trailing slash.
+  Bytes bytes;
+};
+
+struct OpenOptions {
+  Limits limits;
+  bool validate_hash = false;  // NEURON_RT_VALIDATE_HASH
+};
+
+class Container {
+ public:
+  static runtime::Result<Container> open(Bytes file, const OpenOptions& options = {});
+
+  const Header& header() const { return header_; }
+  bool compressed() const { return compressed_; }
+  std::uint64_t stored_bytes() const { return header_.data_size; }
+  std::uint64_t unpacked_bytes() const { return unpacked_bytes_; }
+
+  // Regular files in the order of the archive.
+  const std::vector<Member>& members() const { return members_; }
+  const Member* find(std::string_view name) const;
+  bool has_directory(std::string_view name) const;
+
+ private:
+  struct Free {
+    void operator()(std::uint8_t* p) const { std::free(p); }
+  };
+
+  Header header_;
+  bool compressed_ = false;
+  std::uint64_t unpacked_bytes_ = 0;
+  std::unique_ptr<std::uint8_t, Free> unpacked_;
+  std::vector<Member> members_;
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+}  // namespace neuron::neff
+
+#endif  // RUNTIME_NEFF_CONTAINER_H_

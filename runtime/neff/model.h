@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A NEFF as a program: what the loader puts onto a device. Plain data, read by load_model() and
+// checked: every index, offset, size, symbol and number in it is in range, so that users need no
+// further bounds checks. Callers: runtime/model (loading), tools. Thread-safe: values. Owns
+// everything except Variable::contents, which points into the container (or, for an uncompressed
+// payload, into the caller's file bytes): upload constants before those go.
+// Fails: NRT_INVALID (malformed), NRT_UNSUPPORTED_NEFF_VERSION (not for this runtime or device);
+// the sentence names member, field, found, expected. Unknown JSON keys are ignored and listed in
+// `notes`.
+#ifndef RUNTIME_NEFF_MODEL_H_
+#define RUNTIME_NEFF_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hw/isa.h"
+#include "hw/neff_program.h"
+#include "runtime/neff/compatibility.h"
+#include "runtime/neff/container.h"
+
+namespace neuron::neff {
+
+struct ModelLimits {
+  std::uint32_t json_bytes = 256u << 20;
+  std::uint32_t json_depth = 32;
+  std::uint32_t subgraphs = 64;
+  std::uint32_t tensors = 4096;        // Inputs plus outputs.
+  std::uint32_t variables = 65536;     // Per subgraph.
+  std::uint32_t transfers = 1u << 20;  // `dma` entries per engine.
+  std::uint32_t instructions = NEURON_PROGRAM_MAX;
+  std::uint64_t variable_bytes = 1ull << 40;
+  std::uint64_t transfer_bytes = 1ull << 32;  // Moved by one `dma` entry.
+  std::uint64_t transfer_rows = 1ull << 20;   // Contiguous runs of one side of it.
+};
+
+// An input or output of the whole model.
+struct TensorInfo {
+  std::string name;
+  std::uint32_t subgraph = 0;        // Index into Model::subgraphs
+  std::uint32_t variable = 0;        // Index into Subgraph::variables
+  std::uint8_t dtype = 0;            // enum neuron_dtype, the same numbers as nrt_dtype_t.
+  std::vector<std::uint32_t> shape;  // Empty: a scalar.
+  std::uint64_t size = 0;            // Bytes; product of the shape times the element.
+  std::string format;                // "NC", "NHWC" ...; for people.
+  bool timeseries = false;
+};
+
+enum class VariableKind : std::uint8_t {
+  kInput,
+  kOutput,
+  kFile,         // Constant: `contents`.
+  kTmpBuf,       // HBM, private to the loaded model.
+  kVirtual,      // HBM, in the scratchpad that models share, at `backing_offset`.
+  kPointer,      // HBM; holds the device address of variable `referenced`.
+  kStateBuffer,  // SBUF or PSUM at byte `core_offset` of the core window (NEURON_CORE_SBUF, _PSUM).
+  kDgeTable,     // HBM; a table of the variables in `list`.
+};
+
+struct Variable {
+  std::string name;
+  VariableKind kind = VariableKind::kTmpBuf;
+  std::uint32_t id = 0;  // var_id, unique in the subgraph.
+  std::uint64_t size = 0;
+  std::uint64_t alignment = 0;  // 0 or a power of two.
+  bool alternate_fabric = false;
+  std::string file_name;             // kFile: the member, with its directory.
+  Bytes contents;                    // kFile: exactly `size` bytes.
+  std::uint64_t backing_offset = 0;  // kVirtual
+  std::uint64_t core_offset = 0;     // kStateBuffer
+  std::uint32_t referenced = 0;      // kPointer: index into variables
+  std::vector<std::uint32_t> list;   // kDgeTable: indices into variables
+};
+
+enum class QueueKind : std::uint8_t { kIn, kOut, kData, kEmbeddingUpdate, kDynamic };
+
+// A queue set: one hardware queue number on `num_queues` DMA engines.
+struct QueueSet {
+  std::string name;
+  QueueKind kind = QueueKind::kData;
+  std::uint32_t num_queues = 1;       // 1..16
+  std::optional<std::uint8_t> owner;  // enum neuron_engine
+  std::vector<std::string> instances;
+  std::vector<std::uint8_t> semaphore_set;
+  std::optional<std::uint8_t> semaphore;
+  bool alternate_fabric = false;
+};
+
+struct Semaphore {
+  std::string name;
+  std::uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, each once.
+};
+
+enum class DmaOperation : std::uint8_t { kCopy, kCast, kFma, kAdd, kMin, kMax, kTranspose };
+
+// One side of a transfer: bytes of a variable. Dimension 0 is innermost and contiguous: sizes[0] is
+// in bytes, steps[0] is 1; the other sizes count, the other steps are in bytes. All of it lies in
+// the variable; for a state buffer each run lies in the backed bytes of one partition.
+struct DmaAccess {
+  std::uint32_t variable = 0;  // Index into Subgraph::variables
+  std::uint64_t offset = 0;
+  std::uint8_t dimensions = 1;  // 1..4
+  std::array<std::uint64_t, 4> sizes{0, 1, 1, 1};
+  std::array<std::int64_t, 4> steps{1, 0, 0, 0};
+  std::uint8_t dtype = NEURON_DTYPE_U8;
+
+  std::uint64_t run_bytes() const { return sizes[0]; }
+  std::uint64_t runs() const { return sizes[1] * sizes[2] * sizes[3]; }
+  std::uint64_t bytes() const { return run_bytes() * runs(); }
+};
+
+// One entry of the `dma` list of <ENGINE>.json: what one execution of one dma_trigger moves. The
+// ring of a queue set holds its transfers in the order of the list; a trigger with block id N
+// stands for the next of them, and all transfers with that id (in the same function) have equally
+// many descriptors.
+struct DmaTransfer {
+  std::uint32_t id = 0;
+  std::uint32_t queue = 0;  // Index into Subgraph::queues
+  std::string instance;     // Empty: the default ring set of the queue set.
+  std::optional<std::uint32_t>
+      function;                 // Index into EngineProgram::entries; absent: the main program.
+  bool starts_section = false;  // The first descriptor goes to the first queue of the set.
+  std::optional<std::uint8_t> event;  // Set after the transfer.
+  std::optional<std::uint8_t>
+      semaphore;  // Incremented by every queue of the set after the transfer.
+  std::vector<std::uint8_t> remote_semaphores;  // Likewise on the LNC peer.
+
+  DmaOperation operation = DmaOperation::kCopy;  // For kCopy: one source, as many bytes as `to`.
+  std::vector<DmaAccess> from;                   // 1..16
+  DmaAccess to;
+  float scale = 1.0f;          // kFma
+  std::uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype
+  std::uint8_t constant_dtype = NEURON_DTYPE_NONE;
+  std::array<std::uint32_t, 4> transpose_shape{};  // kTranspose
+  std::uint32_t transpose_element_bytes = 0;
+};
+
+// Names a place in the code; `length` counts instructions.
+struct ProgramEntry {
+  std::string name;
+  std::uint32_t pc = 0;
+  std::uint32_t length = 0;
+  std::uint32_t kind = NEURON_ENTRY_MAIN;  // enum neuron_bin_entry_kind
+};
+
+// Bytes of the code that depend on where things are loaded. pc, field and width lie in the code,
+// which is zero there. The symbol exists (a variable that is no input or output, a block id, a
+// queue set, a semaphore, an entry, "self"), except those of another core or rank, which only the
+// loader can know.
+struct Relocation {
+  std::uint32_t pc = 0;
+  std::uint16_t field = 0;  // Byte offset in the instruction.
+  std::uint8_t kind = 0;    // enum neuron_bin_reloc_kind
+  std::uint8_t width = 0;   // 1, 4, 8; 0: the whole body.
+  std::string symbol;
+  std::int64_t addend = 0;
+  // Index of the symbol: variables, queues, semaphores, entries; for NEURON_RELOC_DMA_BLOCK the
+  // first transfer with that id in `dma`. kNoTarget for NEURON_RELOC_CORE, _PEER and names with
+  // "peer:" or "cc:".
+  std::uint32_t target = 0;
+};
+inline constexpr std::uint32_t kNoTarget = UINT32_MAX;
+
+struct SourceLine {
+  std::uint32_t debug = 0;  // Ascending
+  std::uint32_t line = 0;
+  std::uint16_t column = 0;
+  std::string file;
+};
+
+struct EngineProgram {
+  std::uint8_t engine = 0;  // enum neuron_engine
+  std::uint8_t generation = 2;
+  std::vector<std::uint8_t>
+      code;  // Whole instructions; empty: the subgraph does not use this engine.
+  std::vector<ProgramEntry> entries;  // entries[main] is the only one of kind NEURON_ENTRY_MAIN.
+  std::uint32_t main = 0;
+  std::vector<Relocation> relocations;
+  std::vector<SourceLine> lines;
+  std::vector<DmaTransfer> dma;
+  std::vector<std::string> activation_function_sets;  // Activation only; carried.
+
+  std::uint32_t instructions() const {
+    return static_cast<std::uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);
+  }
+};
+
+// Program of a collective core.
+struct CollectiveProgram {
+  EngineProgram program;
+  std::uint32_t stream = 0;
+};
+
+// What runs on one physical core.
+struct Subgraph {
+  std::string name;  // "sg00"
+  std::vector<Variable> variables;
+  std::vector<QueueSet> queues;
+  std::vector<Semaphore> semaphores;
+  std::array<EngineProgram, NEURON_CORE_ENGINES> engines;  // By enum neuron_engine
+  std::vector<CollectiveProgram> collectives;
+};
+
+struct Model {
+  std::string name;
+  std::array<std::uint8_t, 16> uuid{};
+  std::string target;  // "trn1"
+  std::uint32_t generation = 2;
+  std::uint32_t lnc = 1;
+  std::vector<TensorInfo> inputs;   // In the order of the file.
+  std::vector<TensorInfo> outputs;  // A name in both lists is one buffer.
+  std::vector<Subgraph> subgraphs;  // At least one
+  std::vector<std::string> notes;   // Ignored keys and the like, one sentence each.
+};
+
+// Checks compatibility (compatibility.h) first.
+runtime::Result<Model> load_model(const Container& container, const Target& target,
+                                  const ModelLimits& limits = {});
+
+// "float32" -> NEURON_DTYPE_F32; NEURON_DTYPE_NONE for an unknown name.
+std::uint8_t dtype_from_name(std::string_view name);
+const char* dtype_name(std::uint8_t dtype);
+std::uint32_t dtype_bytes(std::uint8_t dtype);
+
+// "PE", "Activation", "Pool", "DVE", "SP", "CC"; NEURON_ENGINE_HOST for an unknown name.
+std::uint8_t engine_from_name(std::string_view name);
+const char* engine_name(std::uint8_t engine);
+
+}  // namespace neuron::neff
+
+#endif  // RUNTIME_NEFF_MODEL_H_

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes NEFF files: same members, same options, same bytes, on every host and at every time.
+// Callers: program builder, tests, fuzzers. Thread-safe: no state.
+// The payload is a ustar archive (members sorted by name, time and owner 0), as it is or as one
+// gzip member; hash is its SHA-256; uuid follows from hash, name and build version. Fails with
+// NRT_INVALID: a name that does not fit, a member twice, a field out of range.
+#ifndef TOOLS_COMMON_NEFF_WRITER_H_
+#define TOOLS_COMMON_NEFF_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hw/neff_program.h"
+#include "runtime/base/error.h"
+#include "runtime/neff/header.h"
+
+namespace neuron::tools {
+
+// Name ("sg00/def.json") to contents.
+using NeffMembers = std::map<std::string, std::vector<std::uint8_t>>;
+
+struct NeffOptions {
+  std::string name;           // Network name, at most 255 bytes.
+  std::string build_version;  // At most 127 bytes.
+  std::uint64_t version_major = 2;
+  std::uint64_t version_minor = 1;
+  std::uint64_t feature_bits = NEFF_FEATURE_OPEN_PROGRAM;
+  std::uint32_t lnc_size = 1;
+  std::uint32_t cores = 0;  // num_tpb; 0: the number of sgNN directories.
+  bool compress = true;
+};
+
+runtime::Result<std::vector<std::uint8_t>> write_neff(const NeffMembers& members,
+                                                      const NeffOptions& options);
+
+// The payload alone.
+runtime::Result<std::vector<std::uint8_t>> write_tar(const NeffMembers& members);
+runtime::Result<std::vector<std::uint8_t>> gzip(neff::Bytes bytes);
+
+// A file of a payload that is given as it is: hash, uuid and sizes are filled in.
+std::vector<std::uint8_t> wrap_payload(neff::Bytes payload, const NeffOptions& options);
+
+std::vector<std::uint8_t> bytes_of(std::string_view text);
+
+}  // namespace neuron::tools
+
+#endif  // TOOLS_COMMON_NEFF_WRITER_H_
