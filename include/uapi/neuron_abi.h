@@ -9,10 +9,8 @@
 #ifndef NEURON_UAPI_ABI_H
 #define NEURON_UAPI_ABI_H
 
-#ifdef __KERNEL__
 #include <linux/types.h>
-#else
-#include <linux/types.h>
+#ifndef __KERNEL__
 #include <stddef.h>
 #endif
 
