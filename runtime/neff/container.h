@@ -11,28 +11,18 @@
 #define RUNTIME_NEFF_CONTAINER_H_
 
 #include <cstdint>
-#include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/neff/gzip_reader.h"
 #include "runtime/neff/header.h"
+#include "runtime/neff/limits.h"
 
 namespace neuron::neff {
-
-// What a file may demand of the host. A genuine program stays far below each.
-struct Limits {
-  std::uint64_t unpacked_bytes = 16ull << 30;  // One NeuronCore's share of HBM on trn1.
-  // Above `ratio_floor_bytes`, unpacked bytes per stored byte. Deflate reaches 1032 on zeros.
-  std::uint64_t ratio_floor_bytes = 256ull << 20;
-  std::uint64_t expansion_ratio = 256;
-  std::uint32_t members = 65536;
-  std::uint32_t name_bytes = 1024;        // Of one member's path.
-  std::uint32_t extension_bytes = 65536;  // Of one pax or GNU long-name record.
-};
 
 struct Member {
   std::string name;  // Relative, no "." or ".." components, no leading or trailing slash.
@@ -55,20 +45,19 @@ class Container {
 
   // Regular files in the order of the archive.
   const std::vector<Member>& members() const { return members_; }
+  // Sorted; every directory that is a member or holds one.
+  const std::vector<std::string>& directories() const { return directories_; }
   const Member* find(std::string_view name) const;
   bool has_directory(std::string_view name) const;
 
  private:
-  struct Free {
-    void operator()(std::uint8_t* p) const { std::free(p); }
-  };
-
   Header header_;
   bool compressed_ = false;
   std::uint64_t unpacked_bytes_ = 0;
-  std::unique_ptr<std::uint8_t, Free> unpacked_;
+  std::unique_ptr<std::uint8_t, FreeBytes> unpacked_;
   std::vector<Member> members_;
-  std::unordered_map<std::string, std::size_t> index_;
+  std::vector<std::string> directories_;
+  std::map<std::string, std::size_t, std::less<>> index_;
 };
 
 }  // namespace neuron::neff

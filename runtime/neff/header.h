@@ -35,6 +35,9 @@ struct Header {
   std::uint64_t feature_bits = 0;
   std::uint32_t lnc_size = 1;  // As stored; 0 is read as 1.
 
+  // First byte behind the documented fields that is not zero; 0: all are.
+  std::uint32_t stray_offset = 0;
+
   std::uint32_t effective_lnc() const { return lnc_size == 0 ? 1 : lnc_size; }
 };
 

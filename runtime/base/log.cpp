@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/log.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/base/environment.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr std::size_t kLineBytes = 2048;
+constexpr int kConsole = STDERR_FILENO;
+constexpr int kSyslog = -2;
+constexpr const char* kLevelNames[] = {"QUIET", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+constexpr const char* kComponentNames[kLogComponents] = {"NRT", "NMGR", "TDRV"};
+
+// Level and place of a component. Each is one word that is written by configure_log() and read by
+// everyone; a reader that sees one new and one old value logs one line to the old place, no more.
+// Relaxed everywhere for that reason: no other memory is published through them.
+struct Route {
+  std::atomic<std::uint8_t> level{static_cast<std::uint8_t>(LogLevel::kError)};
+  std::atomic<int> place{kConsole};
+};
+Route routes[kLogComponents];
+
+// False until the environment was read once. Two threads that find it false both read, to the same
+// result. Release in configure_log() pairs with the acquire in log_enabled(): who sees true also
+// sees the routes.
+std::atomic<bool> configured{false};
+
+Result<std::uint8_t> read_level(const std::string& name, std::uint8_t fallback) {
+  NEURON_TRY(choice,
+             environment_choice(name.c_str(), 99,
+                                {"QUIET", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "WARNING"}));
+  if (choice == 99) return fallback;
+  return static_cast<std::uint8_t>(choice == 6 ? std::size_t(LogLevel::kWarn) : choice);
+}
+
+Result<int> read_place(const std::string& name, int fallback, bool file_allowed) {
+  const std::string text = environment_text(name.c_str());
+  if (text.empty()) return fallback;
+  if (strcasecmp(text.c_str(), "console") == 0) return kConsole;
+  if (strcasecmp(text.c_str(), "syslog") == 0) return kSyslog;
+  if (!file_allowed) {
+    return fail(NRT_INVALID, "{} is \"{}\"; give console or syslog, or unset it", name, text);
+  }
+  const int file = open(text.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  if (file < 0) {
+    return fail_with_errno(NRT_INVALID, errno, "{} names {}, which cannot be opened for writing",
+                           name, text);
+  }
+  return file;
+}
+
+// Days since 1970-01-01 to a civil date, without localtime and its lock, which a fork may leave
+// held.
+void civil_date(std::int64_t days, int& year, int& month, int& day) {
+  days += 719468;
+  const std::int64_t era = days / 146097;
+  const std::int64_t day_of_era = days - era * 146097;
+  const std::int64_t year_of_era =
+      (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const std::int64_t day_of_year =
+      day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const std::int64_t shifted_month = (5 * day_of_year + 2) / 153;
+  day = static_cast<int>(day_of_year - (153 * shifted_month + 2) / 5 + 1);
+  month = static_cast<int>(shifted_month < 10 ? shifted_month + 3 : shifted_month - 9);
+  year = static_cast<int>(year_of_era + era * 400 + (month <= 2 ? 1 : 0));
+}
+
+int line_head(char* out, std::size_t size, LogComponent component, LogLevel level) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  int year = 0, month = 0, day = 0;
+  civil_date(now.tv_sec / 86400, year, month, day);
+  const int second = static_cast<int>(now.tv_sec % 86400);
+  return snprintf(out, size, "%04d-%02d-%02d %02d:%02d:%02d.%06ld %d:%ld %s %s ", year, month, day,
+                  second / 3600, second / 60 % 60, second % 60, now.tv_nsec / 1000, getpid(),
+                  syscall(SYS_gettid), kLevelNames[static_cast<int>(level)],
+                  kComponentNames[static_cast<int>(component)]);
+}
+
+// One datagram on a socket of its own: syslog(3) takes a lock and allocates.
+bool send_to_syslog(const char* text, std::size_t size, LogLevel level) {
+  constexpr int kPriority[] = {3, 3, 4, 6, 7, 7};
+  constexpr int kUserFacility = 1 << 3;
+  char line[kLineBytes + 64];
+  const int head =
+      snprintf(line, sizeof(line),
+               "<%d>neuron-rt[%d]: ", kUserFacility | kPriority[static_cast<int>(level)], getpid());
+  if (size > sizeof(line) - static_cast<std::size_t>(head)) {
+    size = sizeof(line) - static_cast<std::size_t>(head);
+  }
+  std::memcpy(line + head, text, size);
+  const int connection = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection < 0) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, "/dev/log", sizeof("/dev/log"));
+  const ssize_t sent = sendto(connection, line, static_cast<std::size_t>(head) + size, MSG_NOSIGNAL,
+                              reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  close(connection);
+  return sent >= 0;
+}
+
+}  // namespace
+
+Result<void> configure_log() {
+  Error first;
+  bool failed = false;
+  auto value_or = [&](auto result, auto fallback) {
+    if (result) return *result;
+    if (!failed) first = result.error();
+    failed = true;
+    return fallback;
+  };
+  const auto error_level = static_cast<std::uint8_t>(LogLevel::kError);
+  const std::uint8_t level = value_or(read_level("NEURON_RT_LOG_LEVEL", error_level), error_level);
+  const int place = value_or(read_place("NEURON_RT_LOG_LOCATION", kConsole, false), kConsole);
+  for (int i = 0; i < kLogComponents; ++i) {
+    const std::string suffix = std::string("_") + kComponentNames[i];
+    routes[i].level.store(value_or(read_level("NEURON_RT_LOG_LEVEL" + suffix, level), level),
+                          std::memory_order_relaxed);
+    // A file of an earlier configuration stays open: a thread may be writing to it.
+    routes[i].place.store(
+        value_or(read_place("NEURON_RT_LOG_LOCATION" + suffix, place, true), place),
+        std::memory_order_relaxed);
+  }
+  configured.store(true, std::memory_order_release);  // Pairs with the acquire in log_enabled().
+  if (failed) return first;
+  return {};
+}
+
+bool log_enabled(LogComponent component, LogLevel level) noexcept {
+  if (!configured.load(std::memory_order_acquire)) {  // Pairs with the release in configure_log().
+    try {
+      (void)configure_log();
+    } catch (...) {
+      // Out of memory: log with the defaults.
+    }
+  }
+  return level != LogLevel::kQuiet &&
+         static_cast<std::uint8_t>(level) <=
+             routes[static_cast<int>(component)].level.load(std::memory_order_relaxed);
+}
+
+void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
+                   fmt::format_args arguments) noexcept {
+  const int saved_errno = errno;
+  char line[kLineBytes];
+  const int head = line_head(line, sizeof(line) - 1, component, level);
+  std::size_t size = static_cast<std::size_t>(head > 0 ? head : 0);
+  size += format_arguments_into(line + size, sizeof(line) - 1 - size, text, arguments);
+  for (char* c = line; c < line + size; ++c) {
+    if (*c == '\n' || *c == '\r') *c = ' ';  // A message is one line, whatever a file put into it.
+  }
+  line[size++] = '\n';
+  const int place = routes[static_cast<int>(component)].place.load(std::memory_order_relaxed);
+  if (place != kSyslog || !send_to_syslog(line, size - 1, level)) {
+    const int file = place == kSyslog ? kConsole : place;
+    if (write(file, line, size) < 0 && errno == EINTR) {
+      (void)!write(file, line, size);
+    }
+  }
+  errno = saved_errno;
+}
+
+}  // namespace neuron::runtime

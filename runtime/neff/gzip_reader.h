@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unpacks a gzip payload into memory, within limits. Callers: container.cpp. Thread-safe: no state.
+// The result is owned by the caller. Fails with NRT_INVALID (damaged, truncated, beyond a limit) or
+// NRT_FAIL_HOST_MEM_ALLOC. Memory grows with what was really unpacked, never with what a file
+// claims.
+#ifndef RUNTIME_NEFF_GZIP_READER_H_
+#define RUNTIME_NEFF_GZIP_READER_H_
+
+#include <cstdlib>
+#include <memory>
+
+#include "runtime/base/error.h"
+#include "runtime/neff/header.h"
+#include "runtime/neff/limits.h"
+
+namespace neuron::neff {
+
+struct FreeBytes {
+  void operator()(std::uint8_t* p) const { std::free(p); }
+};
+
+struct UnpackedBytes {
+  std::unique_ptr<std::uint8_t, FreeBytes> data;
+  std::uint64_t size = 0;
+};
+
+bool is_gzip(Bytes bytes);
+
+runtime::Result<UnpackedBytes> read_gzip(Bytes bytes, const Limits& limits);
+
+}  // namespace neuron::neff
+
+#endif  // RUNTIME_NEFF_GZIP_READER_H_

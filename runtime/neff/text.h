@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text out of files: is it text, and how to show it. Callers: readers of this folder, tools.
+// Thread-safe: no state. Cannot fail.
+#ifndef RUNTIME_NEFF_TEXT_H_
+#define RUNTIME_NEFF_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+namespace neuron::neff {
+
+// For messages: control characters, quotes and bytes that are no UTF-8 as \xNN, at most 200 bytes.
+std::string printable(std::string_view text);
+
+bool is_utf8(std::string_view text);
+
+}  // namespace neuron::neff
+
+#endif  // RUNTIME_NEFF_TEXT_H_
