@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# What people and scripts call; everything real is in CMakeLists.txt. `make help` lists the targets.
+SHELL := /bin/sh
+JOBS ?= $(shell nproc)
+T ?= 60
+BUILD := build
+CTEST := ctest --output-on-failure --no-tests=error
+
+.PHONY: all run test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies configure
+
+all: configure ## build everything into build/
+	cmake --build $(BUILD) -j $(JOBS)
+
+dependencies:
+	@packaging/install-build-dependencies
+
+test-dependencies:
+	@packaging/install-build-dependencies test
+
+bench-dependencies:
+	@packaging/install-build-dependencies bench
+
+configure: dependencies
+	@cmake --preset default >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }; rm -f $(BUILD).log
+
+run: configure ## build, then classify handwritten digits on an emulated trn1 device
+	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
+	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits --model $(BUILD)/neff/digits.neff --data tools/kernels/digits/digits.csv.gz
+
+test: test-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzing
+	@tests/run-all $(JOBS)
+
+check: test-dependencies all ## the quick tests, at most 4 minutes
+	cd $(BUILD) && $(CTEST) -j $(JOBS) -LE slow
+
+lint: test-dependencies all ## layers, sizes, waits, formatting, headers, exported symbols
+	@tests/lint/run $(BUILD)
+
+asan: test-dependencies ## the unit tests under address and undefined-behaviour sanitizers
+	@tests/run-sanitized asan $(JOBS)
+
+tsan: test-dependencies ## the unit tests under the thread sanitizer
+	@tests/run-sanitized tsan $(JOBS)
+
+fuzz: test-dependencies ## each fuzzer for T seconds: make fuzz T=60
+	@tests/run-fuzzers $(T) $(JOBS)
+
+bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
+	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) >/dev/null
+	@$(BUILD)/bench/neuron-ratios $(if $(ONLY),--only $(ONLY))
+
+nightly: test ## the long lanes: thread sanitizer, long fuzzing, retraining
+	$(MAKE) tsan
+	$(MAKE) fuzz T=1800
+	/usr/bin/python3 tools/kernels/digits/train.py --check
+
+install: all ## make install DESTDIR=...
+	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
