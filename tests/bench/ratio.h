@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// One benchmark: ours and a named peer, measured in turns within one call, reported as a line of
+// JSON.
+//
+// Callers: main.cpp. One thread. `ours` and `peer` run one round each and return what `unit` says
+// (seconds per operation, bytes per second, ...); rounds alternate and the medians are compared. A
+// benchmark that cannot run says why in `error` and fails the program.
+#ifndef TESTS_BENCH_RATIO_H_
+#define TESTS_BENCH_RATIO_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace neuron::bench {
+
+struct Ratio {
+  std::string name;
+  std::string peer_name;
+  std::string unit;
+  double goal = 0;
+  bool smaller_is_better = false;  // goal is an upper bound
+  int rounds = 9;
+  std::function<double()> ours = {};
+  std::function<double()> peer = {};
+  std::string error = {};
+};
+
+// Seconds on the steady clock.
+double now_seconds();
+
+Ratio launch();
+Ratio hbm_copy();
+Ratio tensor_write();
+Ratio matmul_f32();
+
+}  // namespace neuron::bench
+
+#endif  // TESTS_BENCH_RATIO_H_

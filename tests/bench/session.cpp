@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/session.h"
+
+#include <fstream>
+#include <iterator>
+
+namespace neuron::bench {
+
+std::string initialise() {
+  static const NRT_STATUS status = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "");
+  return status == NRT_SUCCESS ? "" : std::string("nrt_init: ") + nrt_get_status_as_str(status);
+}
+
+Session::Session(const std::string& neff) {
+  error_ = initialise();
+  if (!error_.empty()) return;
+  const std::string path = std::string(NEURON_BUILD_DIR) + "/neff/" + neff;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const auto failed = [&](const char* what, NRT_STATUS status) {
+    error_ = path + ": " + what + ": " + nrt_get_status_as_str(status);
+  };
+  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), 0, 1, &model_)) {
+    failed("load", s);
+    return;
+  }
+  nrt_tensor_info_array_t* info = nullptr;
+  if (NRT_STATUS s = nrt_get_model_tensor_info(model_, &info)) {
+    failed("tensor info", s);
+    return;
+  }
+  nrt_allocate_tensor_set(&inputs_);
+  nrt_allocate_tensor_set(&outputs_);
+  for (uint64_t i = 0; i < info->tensor_count; ++i) {
+    const nrt_tensor_info_t& entry = info->tensor_array[i];
+    nrt_tensor_t* tensor = nullptr;
+    NRT_STATUS s =
+        nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, entry.size, entry.name, &tensor);
+    if (s == NRT_SUCCESS) s = nrt_tensor_memset(tensor, 0, 0, entry.size);
+    if (s == NRT_SUCCESS) {
+      tensors_.push_back(tensor);
+      s = nrt_add_tensor_to_tensor_set(entry.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_,
+                                       entry.name, tensor);
+    }
+    if (s != NRT_SUCCESS) failed(entry.name, s);
+  }
+  nrt_free_model_tensor_info(info);
+  if (!error_.empty()) return;
+  if (NRT_STATUS s = execute()) failed("execute", s);
+}
+
+Session::~Session() {
+  if (inputs_) nrt_destroy_tensor_set(&inputs_);
+  if (outputs_) nrt_destroy_tensor_set(&outputs_);
+  for (nrt_tensor_t*& tensor : tensors_) nrt_tensor_free(&tensor);
+  if (model_) nrt_unload(model_);
+}
+
+}  // namespace neuron::bench

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded NEFF with its tensors on core 0 of the embedded device, as the benchmarks use it.
+// One thread. Owns the model, tensors and sets until destroyed. Fails: `error` holds a sentence.
+#ifndef TESTS_BENCH_SESSION_H_
+#define TESTS_BENCH_SESSION_H_
+
+#include <nrt/nrt.h>
+#include <nrt/nrt_experimental.h>
+
+#include <string>
+#include <vector>
+
+namespace neuron::bench {
+
+class Session {
+ public:
+  explicit Session(const std::string& neff);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+  NRT_STATUS execute() { return nrt_execute(model_, inputs_, outputs_); }
+  const std::string& error() const { return error_; }
+
+ private:
+  nrt_model_t* model_ = nullptr;
+  nrt_tensor_set_t* inputs_ = nullptr;
+  nrt_tensor_set_t* outputs_ = nullptr;
+  std::vector<nrt_tensor_t*> tensors_;
+  std::string error_;
+};
+
+// nrt_init once per process; an empty string or a sentence.
+std::string initialise();
+
+}  // namespace neuron::bench
+
+#endif  // TESTS_BENCH_SESSION_H_
