@@ -66,6 +66,12 @@ struct Operand {
   }
 };
 
+// Affine pattern in the place of src1 (iota): value = offset + sum of step[d] * index[d].
+struct Pattern {
+  std::array<int32_t, 4> step{};
+  std::array<uint16_t, 4> size{};  // innermost first; unused: size = step = 0
+};
+
 struct Scalar {
   uint32_t value = 0;
   uint8_t kind = NEURON_SCALAR_ABSENT;
@@ -133,11 +139,12 @@ struct Instruction {
   std::array<Update, 2> update{};
   std::array<Binding, 4> bind{};
   Operand dst, src0, src1;
+  Pattern pattern;  // iota; shares its place with src1
   Scalar scalar0, scalar1;
   AddressBody address;     // write, load, store
   LoopBody loop;           // loop
   DmaTriggerBody trigger;  // dma_trigger
-  VectorOp vector;
+  VectorOp vector;         // groups 3 and 5 (iota: imm = channel multiplier)
   ActOp act;
   PeOp pe;
   FlowOp flow;
@@ -172,8 +179,12 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits);
 // shapes, dtypes).
 Violation check_operands(const Instruction& instruction, unsigned engine, const Limits& limits);
 
+// The violation as one sentence: which part of the instruction, the rule, what was found.
+std::string describe(const Violation& violation, const Instruction& instruction);
+
 // One line of assembly in the syntax of the device specification, lossless for what check accepts.
-std::string disassemble(const Instruction& instruction);
+// With `engine`, an engine mask of just that engine is left out (as below an `.engine` directive).
+std::string disassemble(const Instruction& instruction, int engine = -1);
 
 // Names: "PE", "f32", "exp", "add", "tensor_tensor", "OPERAND_RANGE" ...; "?" for an unknown value.
 const char* engine_name(unsigned engine);

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/isa/opcode_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include "hw/isa.h"
+
+namespace neuron::isa {
+namespace {
+
+constexpr uint8_t kPe = 1 << NEURON_ENGINE_PE;
+constexpr uint8_t kAct = 1 << NEURON_ENGINE_ACTIVATION;
+constexpr uint8_t kPool = 1 << NEURON_ENGINE_POOL;
+constexpr uint8_t kDve = 1 << NEURON_ENGINE_DVE;
+constexpr uint8_t kSp = 1 << NEURON_ENGINE_SP;
+constexpr uint8_t kCc = 1 << NEURON_ENGINE_CC;
+constexpr uint8_t kAll = kPe | kAct | kPool | kDve | kSp | kCc;
+
+// Bits of the operation words.
+constexpr uint64_t kOp0 = 0x3F, kOp1 = 0x3Full << 6, kRev0 = 1 << 12, kRev1 = 1 << 13;
+constexpr uint64_t kReduce = 0x3Full << 14, kNegate = 1 << 23, kAxes = 7ull << 24;
+constexpr uint64_t kImm = 0xFFFFFFFFull << 32;
+constexpr uint64_t kActBits = 0x1FFFFFFull | kImm;  // function, set, reduce, command; param
+constexpr uint64_t kRd = 0x3F, kRa = 0x3F << 6, kRb = 0x3F << 12, kUseImm = 1 << 18;
+constexpr uint64_t kAlu = 0x3F << 19, kCond = 7 << 25, kUnsigned = 1 << 28, kTarget = kImm;
+constexpr uint64_t kTile = 0xFF, kAcc = 1 << 11, kSwap = 1 << 12;
+constexpr uint64_t kOneMoving = 1 << 13, kOneStationary = 1 << 14, kMode = 7 << 8;
+
+constexpr uint16_t kDst = kSlotDst, kA = kSlotSrc0, kB = kSlotSrc1;
+constexpr uint16_t kS0 = kSlotScalar0, kS1 = kSlotScalar1;
+
+// Layouts of the operation word.
+constexpr OpWord kNoWord = OpWord::kNone, kVectorWord = OpWord::kVector, kActWord = OpWord::kAct,
+                 kPeWord = OpWord::kPe, kFlowWord = OpWord::kFlow, kPoolWord = OpWord::kPool;
+
+constexpr OpcodeInfo unavailable(uint16_t opcode, const char* name, uint8_t engines,
+                                 uint8_t generation) {
+  return {opcode, name, engines, 0, generation, false, 0, 0, kNoWord, 0};
+}
+
+// Ascending by opcode.
+constexpr std::array kTable = {
+    OpcodeInfo{NEURON_OP_NOP, "nop", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_HALT, "halt", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_DRAIN, "drain", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_EVENT, "event", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_WRITE, "write", kAll, 0, 2, true, kSlotAddress | kS0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_NOTIFY, "notify", kAll, 0, 2, true, 0, kS0 | kS1, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_COMPLETE, "complete", kAll, 0, 2, true, 0, kS0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_BRK, "brk", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_MODE, "mode", kAll, 0, 2, true, kS0 | kS1, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_ORDER, "order", kAll, 0, 2, true, kS0, 0, kNoWord, 0},
+    unavailable(0x00A, "barrier", kAll, 3),
+    OpcodeInfo{NEURON_OP_MOV, "mov", kAll, 0, 2, true, kS0, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_ALU, "alu", kAll, 0, 2, true, 0, kS0, kFlowWord,
+               kRd | kRa | kRb | kUseImm | kAlu | kUnsigned},
+    OpcodeInfo{NEURON_OP_LOAD, "load", kAll, 0, 2, true, kSlotAddress, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_STORE, "store", kAll, 0, 2, true, kSlotAddress, 0, kFlowWord, kRa},
+    OpcodeInfo{NEURON_OP_BRANCH, "branch", kAll, 0, 2, true, 0, kS0, kFlowWord,
+               kRa | kRb | kUseImm | kCond | kUnsigned | kTarget},
+    OpcodeInfo{NEURON_OP_LOOP, "loop", kAll, 0, 2, true, kSlotLoop | kS0 | kS1, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_CALL, "call", kAll, 0, 2, true, 0, 0, kFlowWord, kTarget},
+    OpcodeInfo{NEURON_OP_RET, "ret", kAll, 0, 2, true, 0, 0, kNoWord, 0},
+    OpcodeInfo{NEURON_OP_SEM, "sem", kAll, 0, 2, true, kS0, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_TIME, "time", kAll, 0, 2, true, 0, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_IDENT, "ident", kAll, 0, 2, true, kS0, 0, kFlowWord, kRd},
+    OpcodeInfo{NEURON_OP_LDWEIGHTS, "ldweights", kPe, 0, 2, true, kA, 0, kPeWord,
+               kTile | kMode | kOneStationary},
+    OpcodeInfo{NEURON_OP_MATMUL, "matmul", kPe, 0, 2, true, kDst | kA, 0, kPeWord,
+               kTile | kMode | kAcc | kSwap | kOneMoving | kOneStationary},
+    OpcodeInfo{NEURON_OP_TRANSPOSE, "transpose", kPe, 0, 2, true, kDst | kA, 0, kPeWord,
+               kTile | kMode},
+    unavailable(0x203, "ldweights_mx", kPe, 4),
+    unavailable(0x204, "matmul_mx", kPe, 4),
+    unavailable(0x205, "ldweights_sparse", kPe, 3),
+    unavailable(0x206, "matmul_sparse", kPe, 3),
+    OpcodeInfo{NEURON_OP_TENSOR_TENSOR, "tensor_tensor", kDve | kPool, 0, 2, true, kDst | kA | kB,
+               0, kVectorWord, kOp0},
+    OpcodeInfo{NEURON_OP_TENSOR_SCALAR, "tensor_scalar", kDve | kPool, kAct, 2, true, kDst | kA,
+               kS0 | kS1, kVectorWord, kOp0 | kOp1 | kRev0 | kRev1},
+    OpcodeInfo{NEURON_OP_SCALAR_TENSOR_TENSOR, "scalar_tensor_tensor", kDve, 0, 2, true,
+               kDst | kA | kB | kS0, 0, kVectorWord, kOp0 | kOp1 | kRev0 | kRev1},
+    unavailable(0x303, "tensor_scalar_reduce", kDve, 2),
+    unavailable(0x304, "tensor_scalar_cumulative", kDve, 2),
+    OpcodeInfo{NEURON_OP_TENSOR_REDUCE, "tensor_reduce", kDve, kPool, 2, true, kDst | kA, 0,
+               kVectorWord, kReduce | kNegate | kAxes},
+    unavailable(0x306, "tensor_tensor_scan", kDve, 2),
+    OpcodeInfo{NEURON_OP_TENSOR_COPY, "tensor_copy", kDve | kPool, kAct, 2, true, kDst | kA, 0,
+               kVectorWord, 0},
+    unavailable(0x308, "copy_predicated", kDve, 2),
+    unavailable(0x309, "select_reduce", kDve, 3),
+    unavailable(0x30A, "range_select", kDve, 3),
+    OpcodeInfo{NEURON_OP_RECIPROCAL, "reciprocal", kDve, 0, 2, true, kDst | kA, 0, kVectorWord, 0},
+    unavailable(0x30C, "exponential", kDve, 4),
+    unavailable(0x30D, "bn_stats", kDve, 2),
+    unavailable(0x30E, "bn_aggr", kDve, 2),
+    unavailable(0x30F, "max8", kDve, 2),
+    unavailable(0x310, "find_index8", kDve, 2),
+    unavailable(0x311, "match_replace8", kDve, 2),
+    unavailable(0x312, "stream_shuffle", kDve, 2),
+    unavailable(0x313, "transpose32", kDve, 2),
+    unavailable(0x314, "dropout", kDve, 2),
+    OpcodeInfo{NEURON_OP_MEMSET, "memset", kDve | kPool, 0, 2, true, kDst, 0, kVectorWord, kImm},
+    unavailable(0x316, "rng", kDve | kPool, 2),
+    unavailable(0x317, "set_rng_seed", kDve, 2),
+    unavailable(0x318, "rand_set_state", kDve | kPool, 3),
+    unavailable(0x319, "rand_get_state", kDve | kPool, 3),
+    unavailable(0x31A, "rand2", kDve, 4),
+    unavailable(0x31B, "quantize_mx", kDve, 4),
+    OpcodeInfo{NEURON_OP_READ_ACC, "read_acc", kDve | kAct, 0, 2, true, kDst, 0, kVectorWord,
+               kNegate},
+    OpcodeInfo{NEURON_OP_ACTIVATE, "activate", kAct, 0, 2, true, kDst | kA, kS0 | kS1, OpWord::kAct,
+               kActBits},
+    unavailable(0x401, "activate2", kAct, 4),
+    unavailable(0x402, "activate_quantize", kAct, 4),
+    unavailable(0x403, "load_table", kAct, 2),
+    OpcodeInfo{NEURON_OP_IOTA, "iota", kPool, 0, 2, true, kDst | kSlotPattern, kS0, kPoolWord,
+               kImm},
+    unavailable(0x501, "affine_select", kPool, 2),
+    unavailable(0x502, "partition_reduce", kPool, 2),
+    unavailable(0x503, "local_gather", kPool, 2),
+    unavailable(0x504, "n_gather", kPool, 2),
+    unavailable(0x505, "sequence_bounds", kPool, 2),
+    unavailable(0x506, "nonzero_with_count", kPool, 3),
+    unavailable(0x507, "topk", kPool, 2),
+    unavailable(0x508, "sendrecv", kPool, 3),
+    unavailable(0x509, "custom", kPool, 2),
+    OpcodeInfo{NEURON_OP_DMA_TRIGGER, "dma_trigger", kAll, 0, 2, true, kSlotTrigger, 0, kNoWord, 0},
+    unavailable(0x601, "dma_generate", kSp | kAct | kPool, 2),
+    unavailable(0x602, "dma_gather", kPool, 2),
+    unavailable(0x603, "dma_scatter", kPool, 2),
+    unavailable(0x700, "cc_trigger", kAll, 2),
+    unavailable(0x701, "cc_advance", kCc, 2),
+};
+
+constexpr bool ascending() {
+  for (std::size_t i = 1; i < kTable.size(); ++i) {
+    if (kTable[i - 1].opcode >= kTable[i].opcode) return false;
+  }
+  return true;
+}
+static_assert(ascending());
+
+// Opcode to index in the table + 1, so that decoding needs no search.
+constexpr auto kIndex = [] {
+  std::array<uint8_t, 0x800> index{};
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    index[kTable[i].opcode] = static_cast<uint8_t>(i + 1);
+  }
+  return index;
+}();
+
+}  // namespace
+
+const OpcodeInfo* find_opcode(unsigned opcode) {
+  if (opcode >= kIndex.size() || kIndex[opcode] == 0) return nullptr;
+  return &kTable[kIndex[opcode] - 1];
+}
+
+std::span<const OpcodeInfo> all_opcodes() { return kTable; }
+
+}  // namespace neuron::isa

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known about each opcode: its name, who executes it, which slots it uses.
+//
+// Callers: the other files of this folder. Constant data, thread-safe. An opcode of the instruction
+// set that this device does not execute has an entry with `available` false, so that a program
+// which uses it is told the name; an opcode that is not listed has none.
+#ifndef DRIVER_ISA_OPCODE_TABLE_H
+#define DRIVER_ISA_OPCODE_TABLE_H
+
+#include <cstdint>
+#include <span>
+
+namespace neuron::isa {
+
+enum Slot : uint16_t {
+  kSlotDst = 1 << 0,
+  kSlotSrc0 = 1 << 1,
+  kSlotSrc1 = 1 << 2,
+  kSlotPattern = 1 << 3,  // in the place of src1
+  kSlotScalar0 = 1 << 4,
+  kSlotScalar1 = 1 << 5,
+  kSlotAddress = 1 << 6,
+  kSlotLoop = 1 << 7,
+  kSlotTrigger = 1 << 8,
+};
+
+// Layout of the operation word.
+enum class OpWord : uint8_t { kNone, kVector, kAct, kPe, kFlow, kPool };
+
+struct OpcodeInfo {
+  uint16_t opcode;
+  const char* name;
+  uint8_t engines;     // bit per engine, from `generation` on
+  uint8_t engines_v3;  // engines that execute it from generation 3 on only
+  uint8_t generation;  // first generation
+  bool available;      // this device executes it
+  uint16_t required;   // slots that must be present
+  uint16_t optional;   // slots that may be present
+  OpWord word;
+  uint64_t op_bits;  // bits of the operation word that the opcode uses
+};
+
+// nullptr for a number that the instruction set does not list.
+const OpcodeInfo* find_opcode(unsigned opcode);
+std::span<const OpcodeInfo> all_opcodes();
+
+}  // namespace neuron::isa
+
+#endif
