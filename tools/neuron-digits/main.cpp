@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-digits: classifies handwritten digits that the model was not trained on, on a NeuronCore,
+// and prints what happened: the device, the model, some digits, accuracy, model and host time,
+// device memory.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "tools/neuron-digits/classifier.h"
+
+namespace {
+
+using neuron::digits::Classifier;
+using neuron::digits::Digit;
+
+constexpr size_t kTrainingRows =
+    1437;  // the model has seen these; everything behind them is new to it
+const char* const kEngines[] = {"Tensor", "Scalar", "GpSimd", "Vector", "Sync"};
+
+int best(const std::array<float, 10>& probabilities) {
+  return static_cast<int>(std::max_element(probabilities.begin(), probabilities.end()) -
+                          probabilities.begin());
+}
+
+void print_device() {
+  nrt_instance_info_t info{};
+  uint32_t total = 0, visible = 0;
+  nrt_get_total_vnc_count(&total);
+  nrt_get_visible_vnc_count(&visible);
+  if (nrt_get_instance_info(&info, sizeof info) == NRT_SUCCESS)
+    std::printf("device   %s, revision %s, %u NeuronCores, %u visible\n", info.arch_name,
+                info.device_revision, total, visible);
+  nrt_version_t version{};
+  if (nrt_get_version(&version, sizeof version) == NRT_SUCCESS)
+    std::printf("runtime  libnrt %lu.%lu.%lu.%lu\n", static_cast<unsigned long>(version.rt_major),
+                static_cast<unsigned long>(version.rt_minor),
+                static_cast<unsigned long>(version.rt_patch),
+                static_cast<unsigned long>(version.rt_maintenance));
+}
+
+void print_examples(std::span<const Digit> digits,
+                    std::span<const std::array<float, 10>> probabilities) {
+  constexpr size_t kShown = 6;
+  const size_t shown = std::min(kShown, digits.size());
+  std::array<std::array<std::string, 8>, kShown> pictures;
+  for (size_t i = 0; i < shown; ++i) pictures[i] = neuron::digits::draw(digits[i]);
+  std::printf("\n");
+  for (int line = 0; line < 8; ++line) {
+    for (size_t i = 0; i < shown; ++i) std::printf("  %s", pictures[i][line].c_str());
+    std::printf("\n");
+  }
+  for (size_t i = 0; i < shown; ++i) {
+    const int predicted = best(probabilities[i]);
+    char text[32];
+    std::snprintf(text, sizeof text, "%d (%.1f %%)%s", predicted, 100 * probabilities[i][predicted],
+                  predicted == digits[i].label ? "" : " wrong");
+    std::printf("  %-16s", text);
+  }
+  std::printf("\n\n");
+}
+
+bool print_report(Classifier& classifier, unsigned batches, double host_seconds) {
+  nrt_open_execution_report_t report;
+  if (!classifier.report(report)) return false;
+  std::printf("model time of a batch %.3f us; busy:", report.device_ps / 1e6);
+  for (int e = 0; e < NRT_OPEN_ENGINES; ++e)
+    std::printf(" %s %.3f us (%lu instructions)%s", kEngines[e], report.engine_busy_ps[e] / 1e6,
+                static_cast<unsigned long>(report.engine_instructions[e]),
+                e + 1 < NRT_OPEN_ENGINES ? "," : "\n");
+  std::printf(
+      "host time of a batch  %.3f us in nrt_execute; %.3f us with writing and reading, mean of "
+      "%u\n",
+      report.host_ns / 1e3, host_seconds / batches * 1e6, batches);
+  return true;
+}
+
+void print_memory() {
+  nrt_open_memory_usage_t usage[64];
+  uint32_t count = 0;
+  if (nrt_open_get_memory_usage(0, usage, 64, &count) != NRT_SUCCESS) return;
+  std::printf("HBM used");
+  for (uint32_t i = 0; i < std::min(count, 64u); ++i)
+    std::printf("%s HBM %u %s %lu KiB", i ? "," : "", usage[i].hbm_index, usage[i].category,
+                static_cast<unsigned long>(usage[i].bytes / 1024));
+  std::printf("\n");
+}
+
+int classify_all(Classifier& classifier, const std::vector<Digit>& digits) {
+  const std::span<const Digit> unseen(digits.begin() + kTrainingRows, digits.end());
+  std::vector<std::array<float, 10>> all;
+  unsigned batches = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t first = 0; first < unseen.size(); first += classifier.batch(), ++batches) {
+    std::vector<std::array<float, 10>> part;
+    const size_t rows = std::min<size_t>(classifier.batch(), unseen.size() - first);
+    if (!classifier.classify(unseen.subspan(first, rows), part)) return -1;
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  print_examples(unseen, all);
+  size_t right = 0;
+  for (size_t i = 0; i < all.size(); ++i) right += best(all[i]) == unseen[i].label;
+  std::printf("accuracy %.4f: %zu of %zu digits that the model was not trained on\n",
+              static_cast<double>(right) / all.size(), right, all.size());
+  if (!print_report(classifier, batches, seconds)) return -1;
+  print_memory();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Classifies handwritten digits on a NeuronCore.", "neuron-digits"};
+  std::string model = "build/neff/digits.neff", data = "tools/kernels/digits/digits.csv.gz";
+  app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
+  app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  std::string error;
+  const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);
+  if (error.empty() && digits.size() <= kTrainingRows)
+    error = data + ": " + std::to_string(digits.size()) + " rows; the first " +
+            std::to_string(kTrainingRows) + " were used for training, so more are needed";
+  if (!error.empty()) {
+    std::fprintf(stderr, "neuron-digits: %s\n", error.c_str());
+    return 1;
+  }
+  if (NRT_STATUS s = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")) {
+    std::fprintf(stderr, "neuron-digits: no device: %s: %s\n", nrt_get_status_as_str(s),
+                 nrt_open_last_error());
+    return 1;
+  }
+  print_device();
+  int result;
+  {
+    Classifier classifier;
+    result = classifier.load(model) ? 0 : -1;
+    if (result == 0) {
+      std::printf("model    %s\n", model.c_str());
+      for (const std::string& line : classifier.description())
+        std::printf("         %s\n", line.c_str());
+      result = classify_all(classifier, digits);
+    }
+    if (result != 0) std::fprintf(stderr, "neuron-digits: %s\n", classifier.error().c_str());
+  }
+  nrt_close();
+  return result == 0 ? 0 : 1;
+}
