@@ -8,6 +8,7 @@
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
 #include <nrt/nrt_open.h>
+#include <nrt/nrt_version.h>
 
 #include <array>
 #include <span>
