@@ -14,6 +14,8 @@
 #include <memory>
 #include <string>
 
+struct ndl_device;
+
 namespace neuron::ndl {
 
 // One open device: everything a process holds hangs on it and is freed when it is destroyed.
@@ -50,6 +52,9 @@ class Port {
 // failure with the sentence in `error`. A test may install its own with set_port.
 Port* port(std::string& error);
 void set_port(std::unique_ptr<Port> port);
+// The port behind a device of ndl_open_device, valid until its last ndl_close_device; null for any
+// other pointer. For the runtime's registers and waits.
+DevicePort* device_port(const ndl_device* device);
 // Forgets the port when no device is open, so that the environment is read again.
 void release_port();
 
