@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a NeuronCore is connected to: everything it needs from its chip, given at construction.
+//
+// The chip owns all of it and outlives the core. The core sets itself as listener of its semaphores
+// and DMA engines and is the bus target of its window, which forwards
+// NEURON_CORE_SEMAPHORES.. to `semaphores`.
+#ifndef DRIVER_EMULATOR_CHIP_CORE_CONNECTIONS_H
+#define DRIVER_EMULATOR_CHIP_CORE_CONNECTIONS_H
+
+#include <array>
+#include <cstdint>
+
+#include "hw/address_map.h"
+
+namespace neuron::chip {
+
+class Bus;
+class Hbm;
+class NotificationBlock;
+class SemaphoreBlock;
+class UdmaEngine;
+
+struct CoreConnections {
+  unsigned core = 0;
+  uint32_t routing_id = 0;  // number of the chip, for `ident`
+  Bus& bus;
+  Hbm& hbm;
+  SemaphoreBlock& semaphores;
+  NotificationBlock& notifications;
+  // Chip engines core * 16 + 0..15.
+  std::array<UdmaEngine*, NEURON_V2_DMA_ENGINES_PER_CORE> engines;
+};
+
+}  // namespace neuron::chip
+
+#endif

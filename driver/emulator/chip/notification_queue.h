@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of 16 notification queues: rings of 32-byte entries that the device fills
+// (hw/notification.h).
+//
+// Concepts: `post` appends to the ring of a slot if the host has set one up, else does nothing. The
+// last word of an entry, with the phase bit, is stored last with release order; its partner is the
+// host's acquire load of that word. Rings lie in HBM or host memory; a ring whose memory is gone
+// drops its entries. Full rings drop and count (or overwrite, mode bit 0); the next entry that fits
+// is preceded by an overflow entry; an error ring keeps its last slot for it. Callers: any thread.
+// Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
+#ifndef DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
+#define DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "driver/emulator/chip/register_target.h"
+#include "hw/fault.h"
+#include "hw/isa.h"
+#include "hw/notification.h"
+
+namespace neuron::chip {
+
+struct Notification {
+  neuron_notification_kind kind = NEURON_NK_NOTIFY;
+  uint8_t engine = NEURON_ENGINE_HOST;
+  uint8_t code = 0;  // fault, or update operation with `when` in bit 3
+  uint16_t opcode = 0;
+  ModelTime time = 0;
+  uint32_t pc = 0;
+  uint32_t debug = 0;
+  std::array<uint32_t, 3> info = {};
+};
+
+class NotificationBlock : public RegisterTarget {
+ public:
+  static constexpr uint64_t kBytes = 0x1000;
+
+  explicit NotificationBlock(const Bus& bus) : bus_(bus) {}
+
+  bool enabled(unsigned slot) const {
+    return queues_[slot].enabled.load(std::memory_order_relaxed);
+  }
+  // False if the entry was not stored: no ring, ring full, or its memory is not there.
+  bool post(unsigned slot, const Notification& entry);
+  // Error notification in slot 7; info as hw/notification.h says for the fault. Also counted.
+  bool post_error(neuron_fault fault, const Access& access, std::array<uint32_t, 3> info,
+                  uint32_t pc = 0, uint32_t debug = 0, uint16_t opcode = 0);
+  // Errors posted since reset, whether a ring took them or not; by fault code (low 7 bits).
+  uint64_t errors(neuron_fault fault) const {
+    return errors_[fault & 127].load(std::memory_order_relaxed);
+  }
+  uint64_t errors() const { return error_total_.load(std::memory_order_relaxed); }
+  // True once an error did not fit the error ring (NQ_OVERFLOW); cleared by reset.
+  bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
+  // All rings off.
+  void reset();
+
+ protected:
+  bool accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) override;
+  uint32_t read_word(uint64_t offset, const Access& access) override;
+  void write_word(uint64_t offset, uint32_t value, const Access& access) override;
+
+ private:
+  struct Queue {
+    std::mutex lock;
+    std::atomic<bool> enabled = false;
+    uint32_t base_lo = 0;
+    uint32_t base_hi = 0;
+    uint32_t size = 0;
+    uint32_t head = 0;
+    uint32_t tail = 0;
+    uint32_t phase = 1;
+    uint32_t mode = 0;
+    uint32_t dropped = 0;
+    uint32_t unreported = 0;  // drops since the last overflow entry
+    uint64_t base() const { return uint64_t{base_hi} << 32 | base_lo; }
+    uint32_t entries() const { return size / NEURON_NOTIFICATION_BYTES; }
+    uint32_t free_slots() const { return (head + entries() - tail - 1) % entries(); }
+  };
+
+  bool append(Queue& queue, const Notification& entry);
+  void update_enabled(Queue& queue);
+
+  const Bus& bus_;
+  std::array<Queue, NEURON_NQ_COUNT> queues_;
+  std::array<std::atomic<uint64_t>, 128> errors_ = {};
+  std::atomic<uint64_t> error_total_ = 0;
+  std::atomic<bool> overflowed_ = false;
+};
+
+}  // namespace neuron::chip
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// One UDMA engine: 16 queues of an M2S and an S2M ring each (hw/udma.h), and who executes them.
+//
+// Concepts: a tail increment by the host executes everything that is complete before the write
+// returns. One by an engine or by DMA only makes the work visible: the listener (the core's
+// execution group) is told and later takes it in *runs* of packets, at model times of its choosing.
+// Engines 32 and 33 belong to the host: an increment by engines or DMA is refused there.
+// Thread-safe: yes. Each queue has a register lock (short, taken by every access) and a run lock
+// (held while a run is executed; never two at once, never taken by a register access of a DMA).
+// Listener calls are made without any lock held. Owns: register state only; rings lie in HBM or
+// host memory and every descriptor is copied once before it is checked. Fails: DmaFault; the queue
+// then aborts until it is reset, the rest of the engine goes on.
+#ifndef DRIVER_EMULATOR_CHIP_UDMA_ENGINE_H
+#define DRIVER_EMULATOR_CHIP_UDMA_ENGINE_H
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "driver/emulator/chip/notification_queue.h"
+#include "driver/emulator/chip/register_target.h"
+#include "hw/address_map.h"
+#include "hw/fault.h"
+#include "hw/udma.h"
+
+namespace neuron::chip {
+
+struct DmaFault {
+  neuron_fault code = NEURON_FAULT_NONE;
+  uint8_t engine = 0;  // of the chip, 0..33
+  uint8_t queue = 0;
+  bool s2m = false;       // which ring
+  uint32_t index = 0;     // descriptor in that ring
+  uint64_t address = 0;   // the address that was refused, or the ring's
+  const char* rule = "";  // what was broken, for an operator
+  explicit operator bool() const { return code != NEURON_FAULT_NONE; }
+  // "DMA engine 3 queue 2, M2S descriptor 17: source address 0x... is not mapped (DMA_BUS)"
+  std::string describe() const;
+};
+
+// A number of complete packets at the head of a queue.
+struct DmaRun {
+  uint32_t packets = 0;      // 0: nothing complete
+  uint32_t descriptors = 0;  // M2S and S2M together
+  uint64_t bytes = 0;
+  bool registers = false;  // the last packet writes to registers (a semaphore, a doorbell)
+  bool notify = false;     // the last packet posts a DMA notification
+};
+
+class DmaListener {
+ public:
+  virtual ~DmaListener() = default;
+  // An engine or a DMA of a group has rung `queue` (either ring) of a DMA engine: has_work may be
+  // true now. Called in the ringing thread, without locks.
+  virtual void dma_rung(unsigned engine, unsigned queue, const Access& access) = 0;
+  // A queue of the listener's engines has faulted (also for host doorbells). The error notification
+  // has been posted.
+  virtual void dma_faulted(const DmaFault& fault, const Access& access) = 0;
+};
+
+class UdmaEngine : public RegisterTarget {
+ public:
+  // `errors` takes error notifications (the core's block); `wrapper` the DMA notifications (slot 0
+  // of the SDMA wrapper). Both, and the bus, outlive the engine.
+  UdmaEngine(unsigned index, const Bus& bus, NotificationBlock& errors, NotificationBlock& wrapper);
+  ~UdmaEngine() override;
+
+  void set_listener(DmaListener* listener) { listener_ = listener; }
+  unsigned index() const { return index_; }
+
+  // --- for the execution group ---
+  // Cheap: both rings of the queue hold descriptors and may run. A packet need not be complete.
+  bool has_work(unsigned queue) const {
+    // Acquire: pairs with the release in publish_work().
+    return work_.load(std::memory_order_acquire) >> queue & 1;
+  }
+  // Bit q = has_work(q).
+  uint32_t work_mask() const { return work_.load(std::memory_order_acquire); }
+  // The longest run of complete packets at the head of a queue, at most `max_packets`. A run ends
+  // with (and includes) the first packet that writes to registers or asks for a notification, so
+  // that such an effect has the run's end as its time. A malformed packet counts as a run of one.
+  DmaRun next_run(unsigned queue, uint32_t max_packets) const;
+  DmaRun next_packet(unsigned queue) const { return next_run(queue, 1); }
+  // Executes `packets` packets (as counted by next_run) at access.time; neighbouring transfers are
+  // copied together. Stops at the first fault, which is also notified and told to the listener.
+  DmaFault execute_run(unsigned queue, uint32_t packets, const Access& access,
+                       ModelTime duration = 0);
+  DmaFault execute_packet(unsigned queue, const Access& access, ModelTime duration = 0) {
+    return execute_run(queue, 1, access, duration);
+  }
+  // START of an engine of the core: queues that the host has reset accept doorbells of engines
+  // again.
+  void accept_engine_doorbells() { start_epoch_.fetch_add(1, std::memory_order_relaxed); }
+
+  // --- for the chip ---
+  // Reset values; work in flight stops at the next packet.
+  void reset();
+  // Leaves the rings and clears abort states only (core reset, for the host's own engines).
+  void clear_aborts();
+  uint64_t ring_id_mismatches() const { return mismatches_.load(std::memory_order_relaxed); }
+
+ protected:
+  bool accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) override;
+  uint32_t read_word(uint64_t offset, const Access& access) override;
+  void write_word(uint64_t offset, uint32_t value, const Access& access) override;
+
+ private:
+  struct Ring;
+  struct Queue;
+  class Cursor;
+  struct Packet;
+  class Mover;
+
+  bool queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const;
+  uint32_t read_ring(const Ring& ring, bool s2m, unsigned reg) const;
+  void write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t value, const Access& access);
+  void ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access);
+  void rewind(Queue& queue, bool s2m, const Access& access);
+  void change_state(bool s2m, uint32_t value, const Access& access);
+  uint32_t half_state(bool s2m) const;
+  void publish_work(unsigned queue);
+  void work_appeared(unsigned queue, const Access& access);
+  void execute_all(unsigned queue, const Access& access);
+  DmaFault run_packets(unsigned queue, uint32_t packets, const Access& access, ModelTime duration,
+                       uint32_t& done);
+  void report(const DmaFault& fault, const Access& access);
+  void abort_queue(unsigned queue, bool s2m, uint32_t generation);
+
+  const unsigned index_;
+  const Bus& bus_;
+  NotificationBlock& errors_;
+  NotificationBlock& wrapper_;
+  DmaListener* listener_ = nullptr;
+  std::unique_ptr<Queue[]> queues_;
+  StoredRegisters stored_;
+  std::atomic<uint32_t> work_ = 0;
+  std::atomic<uint32_t> state_[2];  // per half: NEURON_UDMA_STATE_NORMAL, 0 (disabled), ..._ABORT
+  std::atomic<uint32_t> start_epoch_ = 1;
+  mutable std::atomic<uint64_t> mismatches_ = 0;
+};
+
+}  // namespace neuron::chip
+
+#endif
