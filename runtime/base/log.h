@@ -32,31 +32,35 @@ bool log_enabled(LogComponent component, LogLevel level) noexcept;
 void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
                    fmt::format_args arguments) noexcept;
 
+inline void log_formatted(LogComponent component, LogLevel level, fmt::string_view text,
+                          fmt::format_args arguments) noexcept {
+  if (log_enabled(component, level)) log_arguments(component, level, text, arguments);
+}
+
 template <class... A>
 void log(LogComponent component, LogLevel level, fmt::format_string<A...> text,
          A&&... arguments) noexcept {
-  if (!log_enabled(component, level)) return;
-  log_arguments(component, level, text, fmt::make_format_args(arguments...));
+  log_formatted(component, level, text, fmt::make_format_args(arguments...));
 }
 
 template <class... A>
 void log_error(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
-  log(component, LogLevel::kError, text, arguments...);
+  log_formatted(component, LogLevel::kError, text, fmt::make_format_args(arguments...));
 }
 
 template <class... A>
 void log_warning(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
-  log(component, LogLevel::kWarn, text, arguments...);
+  log_formatted(component, LogLevel::kWarn, text, fmt::make_format_args(arguments...));
 }
 
 template <class... A>
 void log_info(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
-  log(component, LogLevel::kInfo, text, arguments...);
+  log_formatted(component, LogLevel::kInfo, text, fmt::make_format_args(arguments...));
 }
 
 template <class... A>
 void log_debug(LogComponent component, fmt::format_string<A...> text, A&&... arguments) noexcept {
-  log(component, LogLevel::kDebug, text, arguments...);
+  log_formatted(component, LogLevel::kDebug, text, fmt::make_format_args(arguments...));
 }
 
 }  // namespace neuron::runtime
