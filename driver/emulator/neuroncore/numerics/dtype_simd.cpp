@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/numerics/dtype_simd.h"
+
+#include <cstdint>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/dtype_simd.cpp"
+#include "driver/emulator/neuroncore/numerics/simd_targets.h"
+//
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace neuron::numerics::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Words = hn::ScalableTag<uint32_t>;
+using Halves = hn::Rebind<uint16_t, Words>;
+
+HWY_NOINLINE void widen_bf16_kernel(const std::byte* src, float* dst, size_t n) {
+  const Words d;
+  const Halves half;
+  const size_t lanes = hn::Lanes(d);
+  const uint16_t* from = reinterpret_cast<const uint16_t*>(src);
+  uint32_t* to = reinterpret_cast<uint32_t*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(half, from + i))), d, to + i);
+  for (; i < n; ++i) {
+    uint16_t code;
+    std::memcpy(&code, src + 2 * i, 2);
+    const uint32_t bits = static_cast<uint32_t>(code) << 16;
+    std::memcpy(dst + i, &bits, 4);
+  }
+}
+
+HWY_NOINLINE void narrow_bf16_kernel(const float* src, std::byte* dst, size_t n) {
+  const Words d;
+  const Halves half;
+  const size_t lanes = hn::Lanes(d);
+  const auto narrowed = [&](auto bits) HWY_ATTR {
+    const auto one = hn::Set(d, 1u);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), one);
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu)));
+    const auto quiet = hn::Or(bits, hn::Set(d, 0x00400000u));
+    const auto magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFu));
+    const auto nan = hn::Gt(magnitude, hn::Set(d, 0x7F800000u));
+    return hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
+  };
+  const uint32_t* from = reinterpret_cast<const uint32_t*>(src);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto codes = narrowed(hn::LoadU(d, from + i));
+    hn::StoreU(hn::TruncateTo(half, codes), half, reinterpret_cast<uint16_t*>(dst) + i);
+  }
+  for (; i < n; ++i) {
+    uint32_t lane[hn::MaxLanes(d)] = {};
+    std::memcpy(lane, src + i, 4);
+    hn::StoreU(narrowed(hn::LoadU(d, lane)), d, lane);
+    const uint16_t code = static_cast<uint16_t>(lane[0]);
+    std::memcpy(dst + 2 * i, &code, 2);
+  }
+}
+
+}  // namespace neuron::numerics::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuron::numerics {
+
+void widen_bf16(const std::byte* src, float* dst, size_t n) {
+  NEURON_ON_SIMD_PATH(widen_bf16_kernel, src, dst, n);
+}
+void narrow_bf16(const float* src, std::byte* dst, size_t n) {
+  NEURON_ON_SIMD_PATH(narrow_bf16_kernel, src, dst, n);
+}
+
+}  // namespace neuron::numerics
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/numerics/tensor_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "driver/emulator/neuroncore/numerics/dtype.h"
+#include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/neuroncore/numerics/tensor_kernel_scalar.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/tensor_kernel.cpp"
+#include "driver/emulator/neuroncore/numerics/simd_targets.h"
+//
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef NEURON_TENSOR_KERNEL_SHARED
+#define NEURON_TENSOR_KERNEL_SHARED
+namespace neuron::numerics {
+
+// Columns of the moving matrix that are widened and made contiguous at a time: 128 x 64 floats stay
+// in the first-level cache, while SBUF's partition stride would put every row on the same few cache
+// sets.
+constexpr size_t kBlockN = 64;
+constexpr uint32_t kNan = 0x7FC00000u;
+
+}  // namespace neuron::numerics
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace neuron::numerics::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+  for (int m = 0; m < weights.m(); ++m) {
+    const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
+    float* row = psum + m * psum_stride;
+    for (size_t j = 0; j < n; ++j)
+      row[j] = dot_in_engine_order(column, Stationary::kTileM, moving + j, kBlockN,
+                                   weights.padded_k(), accumulate ? row[j] : 0.0f);
+  }
+}
+
+#else
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Lanes = hn::ScalableTag<float>;
+using Bits = hn::RebindToUnsigned<Lanes>;
+using Vec = hn::Vec<Lanes>;
+
+// Two chains per result vector: 3 x 4 x 2 accumulators take 24 of the 32 AVX-512 registers, 3 x 2 x
+// 2 take 12 of the 16 of AVX2; the rest hold one row of moving vectors and one stationary value.
+constexpr int kVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
+
+// Keeps a loaded vector in its register: the compiler would otherwise repeat the load as a memory
+// operand of each use, and loads, not multiplications, would be the limit.
+HWY_INLINE Vec in_register(Vec v) {
+  __asm__("" : "+v"(v.raw));
+  return v;
+}
+
+// MR x NV result vectors over the whole depth. `a` is a Stationary tile, `b` a column of the block.
+template <int MR, int NV>
+HWY_NOINLINE void micro_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int k,
+                             float* HWY_RESTRICT c, ptrdiff_t c_stride, bool accumulate) {
+  const Lanes d;
+  const size_t lanes = hn::Lanes(d);
+  for (int base = 0; base < k; base += Stationary::kStepK) {
+    Vec even[MR][NV], odd[MR][NV];
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) even[i][j] = odd[i][j] = hn::Zero(d);
+#pragma GCC unroll 1
+    for (int kk = 0; kk < Stationary::kStepK; kk += 2) {
+      Vec row[NV];
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) row[j] = in_register(hn::Load(d, b + j * lanes));
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const Vec w = hn::Set(d, a[i]);
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; ++j) even[i][j] = hn::MulAdd(w, row[j], even[i][j]);
+      }
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) row[j] = in_register(hn::Load(d, b + kBlockN + j * lanes));
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const Vec w = hn::Set(d, a[Stationary::kTileM + i]);
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; ++j) odd[i][j] = hn::MulAdd(w, row[j], odd[i][j]);
+      }
+      a += 2 * Stationary::kTileM;
+      b += 2 * kBlockN;
+    }
+    const bool from_zero = base == 0 && !accumulate;
+    const bool last = base + Stationary::kStepK >= k;
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) {
+        float* cell = c + i * c_stride + j * lanes;
+        const Vec start = from_zero ? hn::Zero(d) : hn::LoadU(d, cell);
+        Vec sum = hn::Add(start, hn::Add(even[i][j], odd[i][j]));
+        if (last) sum = hn::IfThenElse(hn::IsNaN(sum), hn::BitCast(d, hn::Set(Bits(), kNan)), sum);
+        hn::StoreU(sum, d, cell);
+      }
+  }
+}
+
+// MR rows of the result, all n columns of the block.
+template <int MR>
+void tile_rows(const float* a, const float* b, int k, size_t n, float* c, ptrdiff_t c_stride,
+               bool accumulate) {
+  const size_t lanes = hn::Lanes(Lanes());
+  size_t j = 0;
+  for (; j + kVectors * lanes <= n; j += kVectors * lanes)
+    micro_tile<MR, kVectors>(a, b + j, k, c + j, c_stride, accumulate);
+  for (; j + lanes <= n; j += lanes) micro_tile<MR, 1>(a, b + j, k, c + j, c_stride, accumulate);
+  if (j == n) return;
+  // The last, partial vector goes through a copy: nothing beyond column n is read or written.
+  const size_t rest = n - j;
+  alignas(64) float edge[MR * hn::MaxLanes(Lanes())] = {};
+  for (int i = 0; accumulate && i < MR; ++i)
+    std::memcpy(edge + i * lanes, c + i * c_stride + j, rest * sizeof(float));
+  micro_tile<MR, 1>(a, b + j, k, edge, lanes, accumulate);
+  for (int i = 0; i < MR; ++i)
+    std::memcpy(c + i * c_stride + j, edge + i * lanes, rest * sizeof(float));
+}
+
+HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+  const int k = weights.padded_k();
+  for (int m = 0; m < weights.m(); m += Stationary::kTileM) {
+    const float* tile = weights.tile(m / Stationary::kTileM);
+    float* c = psum + m * psum_stride;
+    switch (weights.m() - m) {
+      case 1:
+        tile_rows<1>(tile, moving, k, n, c, psum_stride, accumulate);
+        break;
+      case 2:
+        tile_rows<2>(tile, moving, k, n, c, psum_stride, accumulate);
+        break;
+      default:
+        tile_rows<3>(tile, moving, k, n, c, psum_stride, accumulate);
+    }
+  }
+}
+
+#endif
+
+}  // namespace neuron::numerics::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuron::numerics {
+namespace {
+
+// Row r of a view from column `first`, widened to n floats.
+void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
+  const unsigned bytes = element_bytes(rows.dtype);
+  const std::byte* src =
+      rows.base + r * rows.row_stride + static_cast<ptrdiff_t>(first * bytes) * rows.step;
+  const bool plain = rows.dtype == NEURON_DTYPE_F32 && rows.step == 1;
+  if (plain && n == kBlockN)
+    std::memcpy(dst, src, kBlockN * sizeof(float));
+  else
+    widen(rows.dtype, src, rows.step, dst, n, rows.bias);
+}
+
+}  // namespace
+
+void Stationary::load(const RowView& rows, int k, int m) {
+  k_ = std::clamp(k, 0, kMaxK);
+  m_ = std::clamp(m, 0, kMaxM);
+  const int depth = padded_k();
+  const int tiles = (m_ + kTileM - 1) / kTileM;
+  alignas(64) float row[kTiles * kTileM];
+  std::fill(row, row + kTiles * kTileM, 0.0f);
+  for (int r = 0; r < depth; ++r) {
+    if (r < k_)
+      widen_row(rows, r, 0, row, m_);
+    else if (r == k_)
+      std::fill(row, row + m_, 0.0f);
+    float* dst = packed_ + r * kTileM;
+    for (int t = 0; t < tiles; ++t, dst += depth * kTileM)
+      for (int i = 0; i < kTileM; ++i) dst[i] = row[t * kTileM + i];
+  }
+}
+
+void multiply(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+              ptrdiff_t psum_stride, bool accumulate) {
+  const FlushScope environment;
+  alignas(64) float block[Stationary::kMaxK * kBlockN];
+  for (size_t first = 0; first < n; first += kBlockN) {
+    const size_t columns = std::min(kBlockN, n - first);
+    for (int r = 0; r < weights.padded_k(); ++r) {
+      float* row = block + r * kBlockN;
+      if (r < weights.k()) widen_row(moving, r, first, row, columns);
+      const size_t used = r < weights.k() ? columns : 0;
+      if (used < kBlockN) std::memset(row + used, 0, (kBlockN - used) * sizeof(float));
+    }
+    NEURON_ON_SIMD_PATH(multiply_block, weights, block, columns, psum + first, psum_stride,
+                        accumulate);
+  }
+}
+
+}  // namespace neuron::numerics
+#endif
