@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#include "driver/core/queue.h"
+
+#include "hw/address_map.h"
+#include "hw/udma.h"
+
+int nd_queue_check_id(uint32_t engine, uint32_t queue)
+{
+	if (engine >= NEURON_V2_DMA_ENGINES || queue >= NEURON_DMA_QUEUES)
+		return -ND_EINVAL;
+	return 0;
+}
+
+int nd_queue_check_length(uint32_t descriptors)
+{
+	if (descriptors < NEURON_UDMA_RING_MIN || descriptors > NEURON_UDMA_RING_MAX ||
+	    descriptors % NEURON_UDMA_RING_MULTIPLE)
+		return -ND_EINVAL;
+	return 0;
+}
+
+int nd_queue_check_ring(const struct nd_queue_ring *ring, uint64_t memory_size)
+{
+	int error = nd_queue_check_length(ring->count);
+
+	if (error)
+		return error;
+	if (ring->address % NEURON_UDMA_RING_ALIGN)
+		return -ND_EINVAL;
+	if ((uint64_t)ring->count * NEURON_DESC_BYTES > memory_size)
+		return -ND_EINVAL;
+	return 0;
+}
+
+bool nd_queue_is_instruction_fetch(uint32_t engine, uint32_t queue)
+{
+	return engine < NEURON_V2_CORES * NEURON_V2_DMA_ENGINES_PER_CORE && queue == 14 &&
+	       engine % NEURON_V2_DMA_ENGINES_PER_CORE <= 10;
+}
+
+void nd_queue_host_copy(uint32_t core, uint32_t *engine, uint32_t *queue)
+{
+	*engine = NEURON_V2_CORES * NEURON_V2_DMA_ENGINES_PER_CORE + core;
+	*queue = 0;
+}
+
+uint64_t nd_queue_register(uint32_t engine, uint32_t queue, bool tx, uint32_t reg)
+{
+	uint64_t half = tx ? NEURON_UDMA_M2S : NEURON_UDMA_S2M;
+
+	return NEURON_V2_UDMA(engine) + NEURON_UDMA_QUEUE(half, queue) + reg;
+}
+
+struct writer {
+	struct nd_register_write *out;
+	size_t count;
+};
+
+static void put(struct writer *writer, uint64_t offset, uint32_t value)
+{
+	writer->out[writer->count].offset = offset;
+	writer->out[writer->count].value = value;
+	writer->count++;
+}
+
+static void put_ring(struct writer *writer, uint32_t engine, uint32_t queue, bool tx,
+		     const struct nd_queue_ring *ring)
+{
+	uint64_t base = nd_queue_register(engine, queue, tx, 0);
+
+	put(writer, base + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RESET);
+	put(writer, base + (tx ? NEURON_UDMAQ_M2S_SW_CONTROL : NEURON_UDMAQ_S2M_SW_CONTROL),
+	    NEURON_UDMAQ_SW_RESET);
+	put(writer, base + NEURON_UDMAQ_BASE_LO, (uint32_t)ring->address);
+	put(writer, base + NEURON_UDMAQ_BASE_HI, (uint32_t)(ring->address >> 32));
+	put(writer, base + NEURON_UDMAQ_LENGTH, ring->count);
+	put(writer, base + (tx ? NEURON_UDMAQ_M2S_CMPL_CFG : NEURON_UDMAQ_S2M_CMPL_CFG), 0);
+	put(writer, base + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
+}
+
+size_t nd_queue_init_sequence(uint32_t engine, uint32_t queue, const struct nd_queue_ring *tx,
+			      const struct nd_queue_ring *rx, struct nd_register_write *out)
+{
+	struct writer writer = {out, 0};
+
+	if (tx->count) {
+		/* Bit 2 clear: the rate limiter honours the pause of a memory barrier. */
+		put(&writer, nd_queue_register(engine, queue, true, NEURON_UDMAQ_M2S_RATE_LIMIT),
+		    3);
+		put_ring(&writer, engine, queue, true, tx);
+	}
+	if (rx->count)
+		put_ring(&writer, engine, queue, false, rx);
+	return writer.count;
+}
+
+size_t nd_engine_init_sequence(uint32_t engine, struct nd_register_write *out)
+{
+	/* Offsets in the engine block and values: burst sizes, outstanding limits, packet limits,
+	 * prefetch, no acknowledge timeout. Bit 24 of 0x254 makes length 0 mean 64 KiB. */
+	static const struct {
+		uint32_t offset;
+		uint32_t value;
+	} defaults[] = {
+	    {0x00310, 0x01000400}, {0x00124, 0x0000086F}, {0x3A300, 0x05F5E100},
+	    {0x00408, 0x00000000}, {0x00254, 0x010FFFFF}, {0x00258, 0x00000102},
+	    {0x00118, 0x00010008}, {0x2038C, 0x00000000}, {0x20124, 0x00400008},
+	    {0x20128, 0x40804080}, {0x3B460, 0x00000000}, {0x20380, 0x00001004},
+	    {0x00304, 0x00010041}, {0x00308, 0x00004181}, {0x20308, 0x00004181},
+	    {0x0011C, 0x00010008}, {0x2011C, 0x00010008}, {0x3A300, 0xFFFFFFFF},
+	};
+	/* Read reorder, write reorder, event acceleration of the SDMA wrapper. */
+	static const uint32_t wrapper[] = {0x1C, 0x20, 0x00};
+	uint64_t base = NEURON_V2_UDMA(engine);
+	struct writer writer = {out, 0};
+	uint32_t i;
+
+	for (i = 0; i < NEURON_DMA_QUEUES; i++) {
+		put(&writer, nd_queue_register(engine, i, true, NEURON_UDMAQ_CFG),
+		    NEURON_UDMAQ_CFG_RUNNING);
+		put(&writer, nd_queue_register(engine, i, false, NEURON_UDMAQ_CFG),
+		    NEURON_UDMAQ_CFG_RUNNING);
+	}
+	for (i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+		put(&writer, base + defaults[i].offset, defaults[i].value);
+	for (i = 0; i < sizeof(wrapper) / sizeof(wrapper[0]); i++)
+		put(&writer, NEURON_V2_SDMA(engine) + wrapper[i], 1);
+	return writer.count;
+}
+
+static bool is_protected_queue_register(uint32_t offset)
+{
+	uint32_t half = offset & ~(NEURON_UDMA_S2M - 1);
+	uint32_t inside = offset & (NEURON_UDMA_S2M - 1);
+
+	if (half != NEURON_UDMA_M2S && half != NEURON_UDMA_S2M)
+		return false;
+	if (inside < 0x1000 || inside >= 0x1000 + NEURON_DMA_QUEUES * 0x1000)
+		return false;
+	switch (inside & 0xFFF) {
+	case NEURON_UDMAQ_BASE_LO:
+	case NEURON_UDMAQ_BASE_HI:
+	case NEURON_UDMAQ_CMPL_BASE_LO:
+	case NEURON_UDMAQ_CMPL_BASE_HI:
+	case NEURON_UDMAQ_TAIL_INC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int nd_register_check_user_write(uint64_t offset)
+{
+	uint32_t engine;
+
+	if (offset % 4 || offset >= NEURON_V2_BAR0_SIZE)
+		return -ND_EINVAL;
+	for (engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++) {
+		uint64_t base = NEURON_V2_UDMA(engine);
+
+		if (offset >= base && offset < base + NEURON_UDMA_SIZE)
+			return is_protected_queue_register((uint32_t)(offset - base)) ? -ND_EINVAL
+										      : 0;
+	}
+	if (offset >= NEURON_V2_MISC_RAM + NEURON_FW_REQUEST_HI &&
+	    offset <= NEURON_V2_MISC_RAM + NEURON_FW_RESPONSE_LO)
+		return -ND_EINVAL;
+	if (offset == NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER)
+		return -ND_EINVAL;
+	return 0;
+}
+
+uint32_t nd_engine_state(uint32_t state_register)
+{
+	uint32_t state = 0;
+	unsigned shift;
+
+	for (shift = 0; shift < 16; shift += 4) {
+		uint32_t field = (state_register >> shift) & 3u;
+
+		if (field == 2)
+			return 3;
+		if (field == 1)
+			state = 2;
+	}
+	return state;
+}
