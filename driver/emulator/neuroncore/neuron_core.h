@@ -7,12 +7,11 @@
 // runs; meanwhile their writes go to an inbox that the runner empties between two events, and their
 // reads of control registers wait for the end of the current event. Nothing here waits for another
 // core, so that two running cores may write to each other. Owns: SBUF, PSUM and sequencers; borrows
-// the parts, which outlive it. Fails: engine faults as hw/fault.h says; never throws after
+// the connections, which outlive it. Fails: engine faults as hw/fault.h says; never throws after
 // construction.
 #ifndef DRIVER_EMULATOR_NEURONCORE_NEURON_CORE_H
 #define DRIVER_EMULATOR_NEURONCORE_NEURON_CORE_H
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -21,12 +20,7 @@
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/chip.h"
-
-namespace neuron::chip {
-class SemaphoreBlock;
-class NotificationBlock;
-class UdmaEngine;
-}  // namespace neuron::chip
+#include "driver/emulator/chip/core_connections.h"
 
 namespace neuron::core {
 
@@ -40,23 +34,11 @@ class RunnableListener {
   virtual void core_runnable(unsigned core) = 0;
 };
 
-inline constexpr unsigned kDmaEngines = 16;
-
-// What the chip gives to a core.
-struct CoreParts {
-  unsigned core = 0;  // index on the chip
-  unsigned chip = 0;  // routing id
-  unsigned generation = 2;
-  chip::Bus* bus = nullptr;
-  chip::SemaphoreBlock* semaphores = nullptr;
-  chip::NotificationBlock* notifications = nullptr;
-  std::array<chip::UdmaEngine*, kDmaEngines> dma{};  // chip engines core * 16 + 0..15
-  RunnableListener* listener = nullptr;              // may be null
-};
-
 class NeuronCore final : public chip::BusTarget {
  public:
-  explicit NeuronCore(const CoreParts& parts);
+  // Sets itself as listener of the connected semaphores and DMA engines. `listener` may be null.
+  explicit NeuronCore(const chip::CoreConnections& connections,
+                      RunnableListener* listener = nullptr);
   ~NeuronCore() override;
 
   // The core window, 64 MiB: offsets are those of hw/address_map.h behind NEURON_V2_CORE_WINDOW.
@@ -65,12 +47,6 @@ class NeuronCore final : public chip::BusTarget {
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access) override;
   std::byte* direct(uint64_t offset, size_t length) override;  // SBUF rows only
 
-  // An engine of this core has rung the doorbell of queue `queue` of DMA engine `engine` (0..15).
-  // Called by the DMA engine from within the doorbell write of an engine, in the group's thread.
-  void dma_work(unsigned engine, unsigned queue, const chip::Access& access);
-  // A semaphore or event of the block has changed. Called by the block, in the thread that wrote.
-  void semaphore_changed(bool event, unsigned index, const chip::Access& access);
-
   // Something can advance. Cheap, any thread.
   bool runnable() const;
   // Runs until quiescent or `deadline`; kBusy if another thread runs the group until the deadline.
@@ -78,8 +54,8 @@ class NeuronCore final : public chip::BusTarget {
   // An execution has consumed semaphore 7, has not completed, and nothing can advance.
   bool deadlocked() const;
 
-  // Registers, semaphores, SBUF and PSUM to reset values. Waits for a running group to stop, which
-  // it does at its next event.
+  // Registers, semaphores, SBUF and PSUM to reset values; DMA and notification rings are the
+  // chip's. Waits for a running group to stop, which it does at its next event.
   void reset();
   // For an operator: every engine's state, pc, instruction and unmet wait. Any thread.
   std::string describe() const;
