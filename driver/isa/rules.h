@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which operation is legal in which instruction, shared by both checks.
+//
+// Callers: check_encoding.cpp, check_operands.cpp. Thread-safe: no state. The texts of violations
+// are static and say what is expected; describe() adds what was found.
+#ifndef DRIVER_ISA_RULES_H
+#define DRIVER_ISA_RULES_H
+
+#include "driver/isa/instruction.h"
+
+namespace neuron::isa {
+
+inline Violation violation(unsigned code, unsigned offset, uint32_t value, const char* what,
+                           unsigned rule = 0, unsigned operand = 0) {
+  return {static_cast<uint8_t>(code),
+          static_cast<uint8_t>(rule),
+          static_cast<uint8_t>(offset),
+          static_cast<uint8_t>(operand),
+          value,
+          what};
+}
+
+bool is_register_alu(unsigned op);
+bool is_bit_alu(unsigned op);    // and, or, xor, not, shifts: raw integers (R3)
+bool is_unary_alu(unsigned op);  // takes no second operand
+bool is_reducible_alu(unsigned op);
+bool is_integer_dtype(unsigned dtype);
+
+// Operation words of the compute groups: OP_NOT_ALLOWED and illegal enum values.
+Violation check_operations(const Instruction& instruction, unsigned engine, const Limits& limits);
+
+}  // namespace neuron::isa
+
+#endif
