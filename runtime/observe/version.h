@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Version of this runtime, as nrt_get_version and the datastore give it. Constants.
+#ifndef RUNTIME_OBSERVE_VERSION_H_
+#define RUNTIME_OBSERVE_VERSION_H_
+
+namespace neuron::runtime {
+
+// The interface is the one of runtime 2.x; clients compare the major number.
+inline constexpr unsigned kVersionMajor = 2;
+inline constexpr unsigned kVersionMinor = 0;
+inline constexpr unsigned kVersionPatch = 1;
+inline constexpr unsigned kVersionMaintenance = 0;
+inline constexpr const char* kRuntimeVersion = "2.0.1";
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_OBSERVE_VERSION_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session/configuration.h"
+
+#include <climits>
+
+#include "runtime/base/environment.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr std::uint32_t kHostCores = 512;  // 64 devices of 8 cores
+
+}  // namespace
+
+Result<CoreSelection> read_core_selection() {
+  CoreSelection selection;
+  NEURON_TRY(visible, environment_ranges("NEURON_RT_VISIBLE_CORES", kHostCores));
+  selection.visible = visible;
+  for (std::size_t i = 1; i < selection.visible.size(); ++i) {
+    if (selection.visible[i] != selection.visible[i - 1] + 1) {
+      return fail(NRT_INVALID,
+                  "NEURON_RT_VISIBLE_CORES={}: core {} follows core {}, but the cores must be "
+                  "contiguous and ascending, for example 0-3",
+                  environment_text("NEURON_RT_VISIBLE_CORES"), selection.visible[i],
+                  selection.visible[i - 1]);
+    }
+  }
+  NEURON_TRY(count, environment_unsigned("NEURON_RT_NUM_CORES", 0, 0, kHostCores));
+  selection.count = static_cast<std::uint32_t>(count);
+  return selection;
+}
+
+Result<Configuration> read_configuration() {
+  Configuration configuration;
+  NEURON_TRY(cores, read_core_selection());
+  configuration.cores = cores;
+  const char* lnc = environment_is_set("NEURON_LOGICAL_NC_CONFIG") ? "NEURON_LOGICAL_NC_CONFIG"
+                                                                   : "NEURON_RT_VIRTUAL_CORE_SIZE";
+  NEURON_TRY(logical, environment_unsigned(lnc, 1, 1, 2));
+  configuration.logical_cores = static_cast<std::uint32_t>(logical);
+  NEURON_TRY(timeout, environment_unsigned("NEURON_RT_EXEC_TIMEOUT", 600, 0, INT_MAX));
+  // Zero cannot mean "no wait" (nothing would ever finish) nor "for ever"; it is the default.
+  configuration.exec_timeout_s = timeout == 0 ? 600 : timeout;
+  NEURON_TRY(limit_us,
+             environment_unsigned("NEURON_OPEN_MODEL_TIME_LIMIT_US", 0, 0, UINT64_MAX / 1'000'000));
+  configuration.model_time_limit_ps = limit_us * 1'000'000;
+  NEURON_TRY(hash, environment_boolean("NEURON_RT_VALIDATE_HASH", false));
+  configuration.validate_hash = hash;
+  NEURON_TRY(reset, environment_boolean("NEURON_RT_RESET_CORES", true));
+  configuration.reset_cores = reset;
+  NEURON_TRY(nan, environment_boolean("NEURON_FAIL_ON_NAN", false));
+  configuration.fail_on_nan = nan;
+  configuration.process_tag = environment_text("NEURON_PROCESS_TAG");
+  return configuration;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the environment asks of a session. Read by nrt_init, once per session, and by the functions
+// that may be called before it. Thread-safe: values. Fails: NRT_INVALID with a sentence that names
+// the variable, its value and what is allowed.
+#ifndef RUNTIME_SESSION_CONFIGURATION_H_
+#define RUNTIME_SESSION_CONFIGURATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace neuron::runtime {
+
+// Which cores a process wants: a contiguous range, or a number of them, or all.
+struct CoreSelection {
+  std::vector<std::uint32_t> visible;  // NEURON_RT_VISIBLE_CORES; beats count
+  std::uint32_t count = 0;             // NEURON_RT_NUM_CORES; 0 = all
+};
+
+struct Configuration {
+  CoreSelection cores;
+  std::uint32_t logical_cores = 1;        // physical cores of a virtual one
+  std::uint64_t exec_timeout_s = 600;     // NEURON_RT_EXEC_TIMEOUT
+  std::uint64_t model_time_limit_ps = 0;  // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
+  bool validate_hash = false;             // NEURON_RT_VALIDATE_HASH
+  bool reset_cores = true;                // NEURON_RT_RESET_CORES
+  bool fail_on_nan = false;               // NEURON_FAIL_ON_NAN
+  std::string process_tag;                // NEURON_PROCESS_TAG
+};
+
+// The selection alone, for counts that are asked before nrt_init.
+Result<CoreSelection> read_core_selection();
+Result<Configuration> read_configuration();
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_SESSION_CONFIGURATION_H_

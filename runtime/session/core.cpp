@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session/core.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "runtime/session/driver_error.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr std::uint32_t kRingBytes = 64 * NEURON_NOTIFICATION_BYTES;
+constexpr std::uint32_t kAllEngines = (1u << NEURON_CORE_ENGINES) - 1;
+
+}  // namespace
+
+void NotificationReader::attach(const std::byte* ring, std::uint32_t bytes) {
+  ring_ = reinterpret_cast<const neuron_notification*>(ring);
+  entries_ = bytes / NEURON_NOTIFICATION_BYTES;
+  index_ = 0;
+  phase_ = 1;
+}
+
+bool NotificationReader::next(neuron_notification& entry) {
+  if (entries_ == 0) return false;
+  // Acquire: pairs with the device's release store of an entry's last word.
+  const std::uint32_t word = __atomic_load_n(&ring_[index_].word, __ATOMIC_ACQUIRE);
+  if ((word & 1) != phase_) return false;
+  entry = ring_[index_];
+  if (++index_ == entries_) {
+    index_ = 0;
+    phase_ ^= 1;
+  }
+  return true;
+}
+
+Result<std::unique_ptr<Core>> Core::create(Device& device, std::uint32_t number,
+                                           std::uint32_t index) {
+  std::unique_ptr<Core> core(new Core(device, number, index));
+  MemoryRequest records{.size = 4096,
+                        .host = true,
+                        .core = number,
+                        .category = NEURON_MEMALLOC_TYPE_MISC_HOST,
+                        .purpose = "launch and completion records"};
+  NEURON_TRY(record_memory, DeviceMemory::allocate(device, records));
+  core->records_ = std::move(record_memory);
+  NEURON_TRY(mapping, core->records_->map());
+  std::memset(mapping, 0, 4096);
+  core->completion_ = reinterpret_cast<neuron_completion_record*>(mapping);
+  core->launch_ = reinterpret_cast<neuron_launch_record*>(mapping + 64);
+  MemoryRequest constant{.size = 4096,
+                         .core = number,
+                         .category = NEURON_MEMALLOC_TYPE_MISC_DEVICE,
+                         .purpose = "the constant that DMA adds to semaphores"};
+  NEURON_TRY(one, DeviceMemory::allocate(device, constant));
+  core->one_ = std::move(one);
+  const std::uint32_t value = 1;
+  NEURON_CHECK(core->one_->write(&value, 0, sizeof(value)));
+  NEURON_CHECK(core->halt());
+  NEURON_CHECK(core->prepare_notifications());
+  return core;
+}
+
+Core::~Core() {
+  if (!unusable()) (void)halt();
+  for (const std::uint64_t context : notification_contexts_) {
+    if (context != 0) ndl_notification_destroy(context);
+  }
+}
+
+Result<void> Core::halt() {
+  current_model = nullptr;
+  current_binding = nullptr;
+  return device_.write_register(
+      Device::window_bar0(number_) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+      NEURON_CMD_RESET | kAllEngines << 8);
+}
+
+Result<void> Core::recover() {
+  auto reset = [&]() -> Result<void> {
+    current_model = nullptr;
+    current_binding = nullptr;
+    std::uint32_t request = 0;
+    int result = ndl_reset_ncs(device_.index(), 1 << number_, &request);
+    if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");
+    std::uint8_t done = 0;
+    result = ndl_ready_ncs(device_.index(), request, &done);
+    if (result != 0 || done != 1)
+      return driver_error(NRT_HW_ERROR, result, "waiting for the reset");
+    for (std::uint64_t& context : notification_contexts_) {
+      if (context != 0) ndl_notification_destroy(context);
+      context = 0;
+    }
+    std::memset(completion_, 0, sizeof(*completion_));
+    return prepare_notifications();
+  };
+  auto result = reset();
+  if (!result) {
+    unusable_.store(true, std::memory_order_relaxed);
+    return result.error().with(
+        "device {} core {} cannot be used until the runtime is closed and initialised again",
+        device_.index(), number_);
+  }
+  return {};
+}
+
+Result<void> Core::prepare_notifications() {
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    NEURON_TRY(reader, ring(NQ_TYPE_TRACE, NEURON_NQ_SLOT_TRACE(engine), true));
+    completions[engine] = reader;
+  }
+  NEURON_TRY(reader, ring(NQ_TYPE_ERROR, NEURON_NQ_SLOT_ERROR, false));
+  errors = reader;
+  return {};
+}
+
+Result<NotificationReader> Core::ring(std::uint32_t type, std::uint32_t slot, bool overwrite) {
+  // A ring of an earlier owner of the core is replaced: its reader's position is not ours.
+  std::uint64_t context = 0;
+  int result = ndl_notification_init_with_realloc(
+      device_.ndl(), static_cast<int>(number_), NQ_DEV_TYPE_NEURON_CORE,
+      static_cast<std::uint8_t>(type), static_cast<std::uint8_t>(slot), kRingBytes, true, 0, 0,
+      true, &context);
+  void* address = nullptr;
+  if (result == 0) {
+    notification_contexts_[slot] = context;
+    result = ndl_notification_map(context, &address);
+  }
+  if (result != 0) {
+    return driver_error(NRT_RESOURCE, result, "notification queue {} of device {} core {}", slot,
+                        device_.index(), number_);
+  }
+  std::memset(address, 0, kRingBytes);
+  if (overwrite) {
+    // The executor reads every entry at once and never tells the device how far it is.
+    NEURON_CHECK(device_.write_register(
+        NEURON_V2_CORE_NOTIFICATION(number_) + NEURON_NQ_BASE(slot) + NEURON_NQ_MODE, 1));
+  }
+  NotificationReader reader;
+  reader.attach(static_cast<const std::byte*>(address), kRingBytes);
+  return reader;
+}
+
+Result<std::shared_ptr<DeviceMemory>> Core::scratchpad(std::uint64_t size) {
+  constexpr std::uint64_t kStep = 64ull << 20;
+  if (scratchpad_ == nullptr || scratchpad_->size() < size) {
+    MemoryRequest request{.size = (size + kStep - 1) / kStep * kStep,
+                          .core = number_,
+                          .category = NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE,
+                          .purpose = "the scratchpad that models share"};
+    NEURON_TRY(memory, DeviceMemory::allocate(device_, request));
+    scratchpad_ = std::move(memory);
+  }
+  return scratchpad_;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One NeuronCore that this process owns: its records, notification rings, and what is on it.
+// Callers: loader and executor, who hold `turn` while they touch anything but the constants.
+// Owns: launch and completion record (one page of host memory), notification rings, the constant
+// word that DMA adds to semaphores, the scratchpad that models share. Borrows: the device.
+// Fails: NRT_EXEC_UNIT_UNRECOVERABLE for ever once a reset has failed.
+#ifndef RUNTIME_SESSION_CORE_H_
+#define RUNTIME_SESSION_CORE_H_
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "hw/control.h"
+#include "hw/isa.h"
+#include "hw/notification.h"
+#include "runtime/observe/core_counters.h"
+#include "runtime/session/device_memory.h"
+#include "runtime/session/fair_lock.h"
+
+namespace neuron::runtime {
+
+class LoadedModel;
+struct Binding;
+
+// Reads the entries that the device wrote into one notification ring, in order.
+class NotificationReader {
+ public:
+  void attach(const std::byte* ring, std::uint32_t bytes);
+  // False: no further entry.
+  bool next(neuron_notification& entry);
+
+ private:
+  const neuron_notification* ring_ = nullptr;
+  std::uint32_t entries_ = 0;
+  std::uint32_t index_ = 0;
+  std::uint32_t phase_ = 1;
+};
+
+class Core {
+ public:
+  // `number` counts the cores of the device, `index` those that this process sees.
+  static Result<std::unique_ptr<Core>> create(Device& device, std::uint32_t number,
+                                              std::uint32_t index);
+  ~Core();
+
+  Device& device() const { return device_; }
+  std::uint32_t number() const { return number_; }
+  std::uint32_t index() const { return index_; }
+  std::uint32_t hbm() const { return number_; }  // generation 2: each core has its own
+  std::uint64_t window() const { return Device::window(number_); }
+  std::uint64_t semaphore_inc(std::uint32_t semaphore) const {
+    return window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4;
+  }
+
+  neuron_launch_record& launch() const { return *launch_; }
+  neuron_completion_record& completion() const { return *completion_; }
+  std::uint64_t launch_address() const { return records_->address() + 64; }
+  std::uint64_t completion_address() const { return records_->address(); }
+  const DeviceMemory& one() const { return *one_; }
+
+  // Stops every engine and forgets the programs.
+  Result<void> halt();
+  // Resets the core through the driver and prepares it again; used after a fault.
+  Result<void> recover();
+  bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
+
+  // The scratchpad with room for `size` bytes. A model keeps the one it was given when it grows.
+  Result<std::shared_ptr<DeviceMemory>> scratchpad(std::uint64_t size);
+
+  FairLock turn;
+  // What the engines run, and which rings their queues point to; null after halt() and recover().
+  LoadedModel* current_model = nullptr;
+  const Binding* current_binding = nullptr;
+  std::uint32_t executions = 0;
+  std::array<NotificationReader, NEURON_CORE_ENGINES> completions;
+  NotificationReader errors;
+  CoreCounters counters;
+  // Models loaded here; where a load without a core goes.
+  std::atomic<std::uint32_t> models{0};
+
+ private:
+  Core(Device& device, std::uint32_t number, std::uint32_t index)
+      : device_(device), number_(number), index_(index) {}
+  Result<void> prepare_notifications();
+  Result<NotificationReader> ring(std::uint32_t type, std::uint32_t slot, bool overwrite);
+
+  Device& device_;
+  std::uint32_t number_;
+  std::uint32_t index_;
+  std::unique_ptr<DeviceMemory> records_;
+  std::unique_ptr<DeviceMemory> one_;
+  neuron_launch_record* launch_ = nullptr;
+  neuron_completion_record* completion_ = nullptr;
+  std::shared_ptr<DeviceMemory> scratchpad_;
+  std::atomic<bool> unusable_{false};
+  std::array<std::uint64_t, 16> notification_contexts_{};
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_SESSION_CORE_H_

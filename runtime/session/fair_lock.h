@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A lock that is granted in the order of asking: executions on one core take turns.
+// Callers: executor. Thread-safe: yes. The uncontended path is two short critical sections and no
+// system call. Fails: lock() gives up at its deadline and returns false; a waiter that gives up
+// leaves the queue.
+#ifndef RUNTIME_SESSION_FAIR_LOCK_H_
+#define RUNTIME_SESSION_FAIR_LOCK_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#include "runtime/base/deadline.h"
+
+namespace neuron::runtime {
+
+class FairLock {
+ public:
+  bool lock(Deadline deadline);
+  // The deadline is only computed (a clock read) when somebody holds the lock.
+  bool try_lock();
+  void unlock();
+
+ private:
+  struct Waiter {
+    std::condition_variable wake;
+    bool granted = false;
+    Waiter* next = nullptr;
+  };
+  std::mutex mutex_;  // all below
+  bool held_ = false;
+  Waiter* first_ = nullptr;
+  Waiter** last_ = &first_;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_SESSION_FAIR_LOCK_H_

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session/lifecycle.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "runtime/base/log.h"
+
+namespace neuron::runtime {
+namespace {
+
+enum State : std::uint32_t { kNever, kOpen, kClosing, kClosed, kForked };
+
+// 63:32 state, 31:0 calls that are running. One word, so that a call is either counted before the
+// state changes or sees the change.
+std::atomic<std::uint64_t> state_word{0};
+// Written while no call can run, read by calls that were let in: ordered by state_word.
+Session* the_session = nullptr;
+
+// These outlive every static destructor: threads may still call while the process exits.
+std::mutex& transition() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+std::mutex& idle_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+std::condition_variable& idle() {
+  static auto* condition = new std::condition_variable;
+  return *condition;
+}
+
+constexpr std::uint64_t word(State state) { return static_cast<std::uint64_t>(state) << 32; }
+State state_of(std::uint64_t value) { return static_cast<State>(value >> 32); }
+
+void set_state(State state) {
+  std::uint64_t value = state_word.load(std::memory_order_relaxed);
+  // Release: publishes the_session to the acquire in SessionUse.
+  while (!state_word.compare_exchange_weak(value, word(state) | (value & 0xFFFFFFFF),
+                                           std::memory_order_release)) {
+  }
+}
+
+// The child has neither the parent's threads nor its device; it forgets the session without
+// touching the parent's memory on the device.
+void forget_in_child() {
+  if (state_of(state_word.load(std::memory_order_relaxed)) == kNever) return;
+  the_session = nullptr;
+  state_word.store(word(kForked), std::memory_order_release);
+  new (&transition()) std::mutex;
+  new (&idle_mutex()) std::mutex;
+  new (&idle()) std::condition_variable;
+}
+
+}  // namespace
+
+Result<void> open_session(const Caller& caller) {
+  std::lock_guard lock(transition());
+  const State state = state_of(state_word.load(std::memory_order_acquire));
+  if (state == kOpen) return {};
+  if (auto logged = configure_log(); !logged) {
+    log_warning(LogComponent::kNrt, "{}", logged.error().detail);
+  }
+  if (state == kForked) ndl_device_cached_fd_close_all();
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
+  NEURON_TRY(configuration, read_configuration());
+  NEURON_TRY(session, Session::open(configuration, caller));
+  the_session = session.release();
+  set_state(kOpen);
+  return {};
+}
+
+Result<void> close_session() {
+  std::lock_guard lock(transition());
+  if (state_of(state_word.load(std::memory_order_acquire)) != kOpen) return {};
+  set_state(kClosing);
+  {
+    // Calls end by their own deadlines; the longest is an execution behind another one.
+    const Deadline deadline =
+        Deadline::after(std::chrono::seconds(2 * the_session->configuration().exec_timeout_s + 10));
+    std::unique_lock guard(idle_mutex());
+    while ((state_word.load(std::memory_order_acquire) & 0xFFFFFFFF) != 0) {
+      if (idle().wait_until(guard, deadline.when()) == std::cv_status::timeout) {
+        set_state(kOpen);
+        return fail(NRT_TIMEOUT,
+                    "nrt_close gave up: {} calls of other threads have not returned; the runtime "
+                    "stays open",
+                    state_word.load(std::memory_order_relaxed) & 0xFFFFFFFF);
+      }
+    }
+  }
+  delete std::exchange(the_session, nullptr);
+  set_state(kClosed);
+  ndl::release_port();
+  return {};
+}
+
+SessionUse::SessionUse() noexcept {
+  // Acquire: pairs with the release of set_state(); the session it published is complete.
+  const std::uint64_t before = state_word.fetch_add(1, std::memory_order_acquire);
+  state_ = state_of(before);
+  if (state_ == kOpen) {
+    session_ = the_session;
+  } else {
+    session_ = nullptr;
+    state_word.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+SessionUse::~SessionUse() {
+  if (session_ == nullptr) return;
+  // Release: what the call did happens before the session is destroyed by close_session().
+  const std::uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
+  if (state_of(before) == kClosing && (before & 0xFFFFFFFF) == 1) {
+    std::lock_guard guard(idle_mutex());
+    idle().notify_all();
+  }
+}
+
+Error SessionUse::error() const {
+  switch (state_) {
+    case kNever:
+      return fail(NRT_UNINITIALIZED, "the runtime is not initialised; call nrt_init first");
+    case kForked:
+      return fail(NRT_UNINITIALIZED,
+                  "this process was forked from one that had the runtime open; devices are not "
+                  "inherited: call nrt_init in the child, or fork before nrt_init");
+    default:
+      return fail(NRT_CLOSED, "the runtime was closed; call nrt_init to use it again");
+  }
+}
+
+}  // namespace neuron::runtime

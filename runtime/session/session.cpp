@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/session/session.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "nrt/nds/neuron_ds.h"
+#include "runtime/base/log.h"
+#include "runtime/observe/version.h"
+#include "runtime/session/driver_error.h"
+
+namespace neuron::runtime {
+namespace {
+
+Result<std::vector<int>> available_devices() {
+  std::string why;
+  if (ndl::port(why) == nullptr) return fail(NRT_FAILURE, "no Neuron device: {}", why);
+  std::vector<int> indexes(MAX_NEURON_DEVICE_COUNT);
+  const int count = ndl_available_devices(indexes.data(), static_cast<int>(indexes.size()));
+  if (count < 0) return driver_error(NRT_FAILURE, count, "looking for Neuron devices");
+  if (count == 0) {
+    return fail(NRT_FAILURE,
+                "no Neuron device: load the driver so that /dev/neuron0 exists, or set "
+                "NEURON_EMULATOR=trn1.2xlarge for an emulated one");
+  }
+  indexes.resize(std::min<std::size_t>(count, indexes.size()));
+  return indexes;
+}
+
+// "2.31.4" packed as the datastore wants it.
+nmetric_version_t packed_version(const std::string& text) {
+  nmetric_version_t version;
+  version.all = 0;
+  char* end = nullptr;
+  version.major_ver = std::strtoul(text.c_str(), &end, 10) & 0xFF;
+  if (*end == '.') version.minor_ver = std::strtoul(end + 1, &end, 10) & 0xFF;
+  if (*end == '.') version.build_num = std::strtoul(end + 1, &end, 10) & 0xFFFFFFFF;
+  return version;
+}
+
+}  // namespace
+
+Result<HostCores> host_cores() {
+  NEURON_TRY(indexes, available_devices());
+  HostCores host;
+  host.devices = static_cast<std::uint32_t>(indexes.size());
+  if (const int result = ndl_get_board_info(&host.architecture, &host.revision); result != 0) {
+    return driver_error(NRT_FAILURE, result, "asking which chip this host has");
+  }
+  host.per_device = cores_per_device(host.architecture);
+  if (host.per_device == 0) {
+    return fail(NRT_FAILURE, "the devices of this host have architecture {}, which is not known",
+                host.architecture);
+  }
+  return host;
+}
+
+Result<std::uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection) {
+  const std::uint32_t total = host.total();
+  if (!selection.visible.empty()) {
+    if (selection.visible.back() >= total) {
+      return fail(NRT_INVALID, "NEURON_RT_VISIBLE_CORES asks for core {}; this host has cores 0-{}",
+                  selection.visible.back(), total - 1);
+    }
+    return static_cast<std::uint32_t>(selection.visible.size());
+  }
+  if (selection.count > total) {
+    return fail(NRT_INVALID, "NEURON_RT_NUM_CORES={}: this host has {} cores", selection.count,
+                total);
+  }
+  return selection.count == 0 ? total : selection.count;
+}
+
+Result<std::unique_ptr<Session>> Session::open(const Configuration& configuration,
+                                               const Caller& caller) {
+  NEURON_TRY(host, host_cores());
+  if (configuration.logical_cores != 1 && host.architecture == 2) {
+    return fail(
+        NRT_INVALID,
+        "NEURON_LOGICAL_NC_CONFIG={}: chips of generation 2 (trn1, inf2) have virtual cores "
+        "of one physical core only; unset it",
+        configuration.logical_cores);
+  }
+  NEURON_TRY(visible, visible_core_count(host, configuration.cores));
+  NEURON_TRY(indexes, available_devices());
+  std::unique_ptr<Session> session(new Session(configuration));
+  NEURON_CHECK(session->claim(indexes, host.per_device));
+  NEURON_CHECK(session->prepare(host.per_device));
+  for (const auto& device : session->devices_) {
+    if (auto opened = session->open_datastore(*device, caller); !opened) {
+      log_warning(LogComponent::kTdrv, "{}; operator tools will not see this process",
+                  opened.error().detail);
+    }
+  }
+  return session;
+}
+
+Session::~Session() {
+  handles.clear();
+  for (auto& core : cores_) core->counters.detach();
+  cores_.clear();
+  for (const Datastore& store : datastores_) {
+    ndl_nds_close(store.device->ndl(), 0, store.data, store.size);
+  }
+  if (!claimed_.empty()) {
+    ndl_crwl_nc_range_unmark(claimed_.data(), claimed_.size() * sizeof(claimed_[0]));
+  }
+}
+
+Result<Device*> Session::open_device(int index) {
+  if (Device* known = device(index)) return known;
+  NEURON_TRY(opened, Device::open(index));
+  devices_.push_back(std::move(opened));
+  return devices_.back().get();
+}
+
+Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_device) {
+  const std::uint32_t total = static_cast<std::uint32_t>(indexes.size()) * per_device;
+  const CoreSelection& wanted = configuration_.cores;
+  std::uint32_t count = wanted.count == 0 ? total : wanted.count;
+  std::uint32_t first = 0;
+  std::uint32_t last = total - 1;
+  if (!wanted.visible.empty()) {
+    count = static_cast<std::uint32_t>(wanted.visible.size());
+    first = wanted.visible.front();
+    last = wanted.visible.back();
+  }
+  // A claim hangs on an open device, so one is opened before.
+  NEURON_CHECK(open_device(indexes[first / per_device]));
+  NEURON_CHECK(claim_range(count, first, last, total));
+  for (std::uint32_t core = 0; core < total; ++core) {
+    if (nbitmap_test_bit(core, claimed_.data())) {
+      NEURON_CHECK(open_device(indexes[core / per_device]));
+    }
+  }
+  return {};
+}
+
+Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
+                                  std::uint32_t total) {
+  std::vector<std::uint64_t> bitmap(
+      NBM_NR_ENT(MAX_NEURON_DEVICE_COUNT * MAX_NC_PER_DEVICE, std::uint64_t));
+  std::uint32_t longest = 0;
+  const int result = ndl_crwl_nc_range_mark(count, first, last, &longest, bitmap.data(),
+                                            bitmap.size() * sizeof(bitmap[0]));
+  if (result == -EBUSY) {
+    return fail(NRT_FAILURE,
+                "{} cores between core {} and core {} are wanted, but at most {} in a row are free "
+                "of this host's {}; {}. Stop it, or choose other cores with "
+                "NEURON_RT_VISIBLE_CORES",
+                count, first, last, longest, total, holders());
+  }
+  if (result != 0) {
+    return driver_error(NRT_FAILURE, result, "claiming {} cores between core {} and core {}", count,
+                        first, last);
+  }
+  claimed_ = bitmap;
+  return {};
+}
+
+std::string Session::holders() const {
+  std::string text;
+  for (const auto& device : devices_) {
+    neuron_app_info* info = nullptr;
+    std::size_t count = 0;
+    if (ndl_get_all_apps_info(device->ndl(), &info, &count, APP_INFO_ALL) != 0) continue;
+    for (std::size_t i = 0; i < count; ++i) {
+      char command[64] = "";
+      if (std::FILE* file = std::fopen(format("/proc/{}/comm", info[i].pid).c_str(), "re")) {
+        if (std::fgets(command, sizeof(command), file) != nullptr) {
+          command[std::strcspn(command, "\n")] = '\0';
+        }
+        std::fclose(file);
+      }
+      text +=
+          format("{}device {} is in use by pid {}{}{}{}", text.empty() ? "" : ", ", device->index(),
+                 info[i].pid, command[0] ? " (" : "", command, command[0] ? ")" : "");
+    }
+    std::free(info);
+  }
+  return text.empty() ? "the driver does not say by whom the others are held" : text;
+}
+
+Result<void> Session::prepare(std::uint32_t per_device) {
+  if (configuration_.reset_cores) {
+    for (const auto& device : devices_) {
+      int map = 0;
+      for (std::uint32_t core = 0; core < per_device; ++core) {
+        if (nbitmap_test_bit(device->index() * per_device + core, claimed_.data())) {
+          map |= 1 << core;
+        }
+      }
+      if (map == 0) continue;
+      std::uint32_t request = 0;
+      std::uint8_t done = 0;
+      int result = ndl_reset_ncs(device->index(), map, &request);
+      if (result == 0) result = ndl_ready_ncs(device->index(), request, &done);
+      if (result != 0 || done != 1) {
+        return driver_error(NRT_FAILURE, result, "resetting cores {:#x} of device {}", map,
+                            device->index());
+      }
+    }
+  }
+  std::vector<Device*> ordered = devices();
+  for (Device* device : ordered) {
+    for (std::uint32_t core = 0; core < per_device; ++core) {
+      if (!nbitmap_test_bit(device->index() * per_device + core, claimed_.data())) continue;
+      NEURON_TRY(made, Core::create(*device, core, core_count()));
+      cores_.push_back(std::move(made));
+    }
+  }
+  return {};
+}
+
+Result<void> Session::open_datastore(Device& device, const Caller& caller) {
+  void* data = nullptr;
+  std::size_t size = 0;
+  const int result = ndl_nds_open(device.ndl(), 0, &data, &size);
+  if (result != 0) {
+    return driver_error(NRT_FAILURE, result, "opening the datastore of device {}", device.index());
+  }
+  datastores_.push_back({&device, data, size});
+  auto* header = static_cast<nds_header_t*>(data);
+  std::memcpy(header->signature, "nds", 4);
+  std::uint64_t* counters = NDS_ND_COUNTERS(static_cast<char*>(data));
+  counters[NDS_ND_COUNTER_RUNTIME_VERSION] = packed_version(kRuntimeVersion).all;
+  nmetric_version_t framework = packed_version(caller.framework_version);
+  framework.reserved = static_cast<std::uint16_t>(caller.framework);
+  counters[NDS_ND_COUNTER_FRAMEWORK_VERSION] = framework.all;
+  counters[NDS_ND_COUNTER_FAL_VERSION] = packed_version(caller.abstraction_version).all;
+  for (auto& core : cores_) {
+    if (&core->device() == &device) core->counters.attach(data, core->number());
+  }
+  return {};
+}
+
+Result<Core*> Session::core(std::int64_t vnc) const {
+  if (vnc < 0 || vnc >= core_count()) {
+    return fail(NRT_INVALID, "core {} was asked for; this process has cores 0-{}", vnc,
+                core_count() - 1);
+  }
+  return cores_[vnc].get();
+}
+
+Core& Session::least_loaded_core() const {
+  return **std::min_element(cores_.begin(), cores_.end(), [](const auto& a, const auto& b) {
+    return a->models.load() < b->models.load();
+  });
+}
+
+Device* Session::device(int index) const {
+  for (const auto& device : devices_) {
+    if (device->index() == index) return device.get();
+  }
+  return nullptr;
+}
+
+std::vector<Device*> Session::devices() const {
+  std::vector<Device*> result;
+  for (const auto& device : devices_) result.push_back(device.get());
+  std::sort(result.begin(), result.end(),
+            [](const Device* a, const Device* b) { return a->index() < b->index(); });
+  return result;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What nrt_init made and nrt_close ends: devices, owned cores, handles.
+// Callers: the C interface, through SessionUse, which keeps the session from being closed
+// meanwhile. Thread-safe: const functions; handles and maps by themselves. Owns everything of the
+// process on its devices; closing gives all of it back. Fails: open() with NRT_FAILURE when there
+// is no device or a core is held, and names the holder.
+#ifndef RUNTIME_SESSION_SESSION_H_
+#define RUNTIME_SESSION_SESSION_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nrt/nrt_types.h"
+#include "runtime/base/deadline.h"
+#include "runtime/session/configuration.h"
+#include "runtime/session/core.h"
+#include "runtime/session/handle_table.h"
+#include "runtime/tensor/completion.h"
+#include "runtime/tensor/mapping_table.h"
+
+namespace neuron::runtime {
+
+// Who called nrt_init, for operator tools.
+struct Caller {
+  nrt_framework_type_t framework = NRT_FRAMEWORK_TYPE_NO_FW;
+  std::string framework_version;
+  std::string abstraction_version;
+};
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(const Configuration& configuration,
+                                               const Caller& caller);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Configuration& configuration() const { return configuration_; }
+  std::uint32_t core_count() const { return static_cast<std::uint32_t>(cores_.size()); }
+  // `vnc` as callers number cores. NRT_INVALID if this process has no such core.
+  Result<Core*> core(std::int64_t vnc) const;
+  // The core with the fewest models.
+  Core& least_loaded_core() const;
+  // An open device by its number on the host; null if this process has no core of it.
+  Device* device(int index) const;
+  std::vector<Device*> devices() const;
+
+  // Destroyed in reverse: handles (with their memory) before cores before devices.
+ private:
+  explicit Session(const Configuration& configuration) : configuration_(configuration) {}
+  Result<void> claim(const std::vector<int>& indexes, std::uint32_t per_device);
+  Result<void> claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
+                           std::uint32_t total);
+  Result<Device*> open_device(int index);
+  Result<void> prepare(std::uint32_t per_device);
+  Result<void> open_datastore(Device& device, const Caller& caller);
+  std::string holders() const;
+
+  Configuration configuration_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::uint64_t> claimed_;  // bitmap of the host's cores
+  struct Datastore {
+    Device* device;
+    void* data;
+    std::size_t size;
+  };
+  std::vector<Datastore> datastores_;
+  std::vector<std::unique_ptr<Core>> cores_;
+
+ public:
+  CompletionHub completion_hub;
+  MappingTable mappings;
+  // Goes up whenever a tensor that a set refers to is freed or changes its memory. Release by those
+  // who change, acquire by the executor, which then looks at the sets again.
+  std::atomic<std::uint64_t> tensor_epoch{0};
+  HandleTable handles;
+};
+
+// What can be known of the host before nrt_init.
+struct HostCores {
+  std::uint32_t devices = 0;
+  std::uint32_t per_device = 0;
+  std::uint32_t architecture = 0;
+  std::uint32_t revision = 0;
+  std::uint32_t total() const { return devices * per_device; }
+};
+Result<HostCores> host_cores();
+// Cores that a session of this environment has, or would have.
+Result<std::uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_SESSION_SESSION_H_
