@@ -42,6 +42,7 @@ void alu_bits_scalar(unsigned op, const std::byte* a, uint32_t s, bool reverse, 
 // The value that a reduction starts from when nothing was loaded: 0 for add, subtract, logical or
 // and xor, abs_max; 1 for mul and logical and; -inf for max; +inf for min and abs_min.
 float reduce_identity(unsigned op);
+// (x0 - x1 - ... starts from x0 and reduces the rest.)
 // acc = acc op in[i] for ascending i, strictly one after the other.
 float reduce(unsigned op, const float* in, size_t n, float acc,
              Subnormals subnormals = Subnormals::kKeep);
@@ -49,6 +50,10 @@ float reduce(unsigned op, const float* in, size_t n, float acc,
 // row_stride in floats.
 void reduce_rows(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows, size_t n,
                  float* acc, Subnormals subnormals = Subnormals::kKeep);
+
+// and, or, xor of raw integers, from acc; other operations leave acc as it is.
+uint32_t reduce_bits(unsigned op, const std::byte* in, unsigned element_bytes, size_t n,
+                     uint32_t acc);
 
 }  // namespace neuron::numerics
 #endif
