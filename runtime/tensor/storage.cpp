@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tensor/storage.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace neuron::runtime {
+
+Result<std::shared_ptr<Storage>> Storage::allocate(StorageKind kind, Device& device,
+                                                   const MemoryRequest& request,
+                                                   MappingTable& mappings) {
+  NEURON_TRY(memory, DeviceMemory::allocate(device, request));
+  std::shared_ptr<Storage> storage(new Storage(kind, request.size));
+  storage->memory_ = std::move(memory);
+  storage->mappings_ = &mappings;
+  return storage;
+}
+
+Result<std::shared_ptr<Storage>> Storage::device(Device& device, std::uint32_t core,
+                                                 std::uint64_t size, MappingTable& mappings,
+                                                 const char* name) {
+  return allocate(StorageKind::kDevice, device,
+                  {.size = size,
+                   .core = core,
+                   .category = NEURON_MEMALLOC_TYPE_TENSORS_DEVICE,
+                   .purpose = name},
+                  mappings);
+}
+
+Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, std::uint32_t core,
+                                                 std::uint64_t size, MappingTable& mappings,
+                                                 const char* name) {
+  return allocate(StorageKind::kPinned, device,
+                  {.size = size,
+                   .host = true,
+                   .core = core,
+                   .category = NEURON_MEMALLOC_TYPE_TENSORS_HOST,
+                   .purpose = name},
+                  mappings);
+}
+
+Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size) {
+  void* memory = std::aligned_alloc(64, (size + 63) / 64 * 64);
+  if (memory == nullptr) return fail(NRT_RESOURCE, "{} bytes of host memory for a tensor", size);
+  std::shared_ptr<Storage> storage(new Storage(StorageKind::kPlain, size));
+  storage->host_.store(static_cast<std::byte*>(memory), std::memory_order_release);
+  return storage;
+}
+
+std::shared_ptr<Storage> Storage::attached(void* buffer, std::uint64_t size) {
+  std::shared_ptr<Storage> storage(new Storage(StorageKind::kAttached, size));
+  storage->host_.store(static_cast<std::byte*>(buffer), std::memory_order_release);
+  return storage;
+}
+
+Storage::~Storage() {
+  std::byte* host = host_.load(std::memory_order_acquire);
+  if (kind_ == StorageKind::kPlain) std::free(host);
+  if (memory_ != nullptr && host != nullptr) mappings_->remove(host);
+}
+
+Result<std::byte*> Storage::address() {
+  if (std::byte* host = host_.load(std::memory_order_acquire)) return host;
+  NEURON_TRY(mapping, memory_->map());
+  // Two first callers get the same mapping and register the same range.
+  mappings_->add(mapping, size_);
+  host_.store(mapping, std::memory_order_release);
+  return mapping;
+}
+
+Result<void> Storage::write(const void* from, std::uint64_t offset, std::uint64_t size) {
+  if (kind_ == StorageKind::kDevice) return memory_->write(from, offset, size);
+  NEURON_TRY(host, address());
+  std::memmove(host + offset, from, size);
+  return {};
+}
+
+Result<void> Storage::read(void* to, std::uint64_t offset, std::uint64_t size) {
+  if (kind_ == StorageKind::kDevice) return memory_->read(to, offset, size);
+  NEURON_TRY(host, address());
+  std::memmove(to, host + offset, size);
+  return {};
+}
+
+Result<void> Storage::fill(std::uint64_t offset, std::uint64_t size, int value) {
+  if (kind_ == StorageKind::kDevice) return memory_->fill(offset, size, value & 0xFF);
+  NEURON_TRY(host, address());
+  std::memset(host + offset, value, size);
+  return {};
+}
+
+Result<void> Storage::copy(Storage& source, std::uint64_t source_offset, Storage& target,
+                           std::uint64_t target_offset, std::uint64_t size) {
+  if (source.kind_ == StorageKind::kDevice && target.kind_ == StorageKind::kDevice) {
+    return target.memory_->copy(*source.memory_, source_offset, target_offset, size);
+  }
+  if (source.kind_ == StorageKind::kDevice) {
+    NEURON_TRY(host, target.address());
+    return source.memory_->read(host + target_offset, source_offset, size);
+  }
+  NEURON_TRY(host, source.address());
+  return target.write(host + source_offset, target_offset, size);
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tensor/tensor.h"
+
+namespace neuron::runtime {
+
+TensorView Tensor::view() const {
+  std::lock_guard lock(mutex_);
+  return view_;
+}
+
+std::uint64_t Tensor::size() const {
+  std::lock_guard lock(mutex_);
+  return view_.size;
+}
+
+void Tensor::attach(void* buffer, std::uint64_t size) {
+  TensorView fresh{Storage::attached(buffer, size), 0, size};
+  std::lock_guard lock(mutex_);
+  std::swap(view_, fresh);
+}
+
+Result<TensorView> Tensor::range(const char* what, std::uint64_t offset, std::uint64_t size) const {
+  TensorView view = this->view();
+  if (view.storage == nullptr) {
+    return fail(NRT_INVALID, "{} of tensor '{}': it is empty; attach a buffer first", what, name_);
+  }
+  if (offset > view.size || size > view.size - offset) {
+    return fail(NRT_INVALID,
+                "{} of {} bytes at offset {} does not fit tensor '{}', which has {} bytes", what,
+                size, offset, name_, view.size);
+  }
+  return view;
+}
+
+Result<void> Tensor::write(const void* from, std::uint64_t offset, std::uint64_t size) {
+  NEURON_TRY(view, range("a write", offset, size));
+  if (size == 0) return {};
+  return view.storage->write(from, view.offset + offset, size);
+}
+
+Result<void> Tensor::read(void* to, std::uint64_t offset, std::uint64_t size) const {
+  NEURON_TRY(view, range("a read", offset, size));
+  if (size == 0) return {};
+  return view.storage->read(to, view.offset + offset, size);
+}
+
+Result<void> Tensor::fill(std::uint64_t offset, std::uint64_t size, int value) {
+  NEURON_TRY(view, range("a fill", offset, size));
+  if (size == 0) return {};
+  return view.storage->fill(view.offset + offset, size, value);
+}
+
+Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
+                          std::uint64_t target_offset, std::uint64_t size) {
+  NEURON_TRY(from, source.range("a copy", source_offset, size));
+  NEURON_TRY(to, target.range("a copy", target_offset, size));
+  if (size == 0) return {};
+  if (from.storage->kind() == StorageKind::kDevice && to.storage->kind() == StorageKind::kDevice) {
+    const DeviceMemory& a = *from.storage->memory();
+    const DeviceMemory& b = *to.storage->memory();
+    // Generation 2: each core has its own HBM.
+    if (&a.device() != &b.device() || a.core() != b.core()) {
+      return fail(NRT_INVALID,
+                  "tensor '{}' is in HBM {} of device {} and tensor '{}' in HBM {} of device {}; "
+                  "nrt_tensor_copy works inside one HBM, use nrt_tensor_read and nrt_tensor_write",
+                  source.name_, a.core(), a.device().index(), target.name_, b.core(),
+                  b.device().index());
+    }
+  }
+  return Storage::copy(*from.storage, from.offset + source_offset, *to.storage,
+                       to.offset + target_offset, size);
+}
+
+Result<std::unique_ptr<Tensor>> Tensor::slice(std::uint64_t offset, std::uint64_t size,
+                                              std::string name) const {
+  if (size == 0) return fail(NRT_INVALID, "a slice of 0 bytes of tensor '{}'", name_);
+  NEURON_TRY(view, range("a slice", offset, size));
+  return std::make_unique<Tensor>(std::move(name),
+                                  TensorView{view.storage, view.offset + offset, size});
+}
+
+}  // namespace neuron::runtime

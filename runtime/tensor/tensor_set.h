@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tensors by name: what an execution reads or writes. Holds handles, not tensors: a tensor that was
+// freed is found out when the set is used.
+// Callers: the C interface, executor. Thread-safe: yes. `version` identifies the contents among all
+// sets of the process: it changes with every change and is never used twice.
+#ifndef RUNTIME_TENSOR_TENSOR_SET_H_
+#define RUNTIME_TENSOR_TENSOR_SET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace neuron::runtime {
+
+class TensorSet {
+ public:
+  TensorSet() : version_(next_version()) {}
+
+  // Replaces what had the name.
+  void put(std::string name, void* tensor);
+  // Handle, or null.
+  void* find(const std::string& name) const;
+
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+ private:
+  static std::uint64_t next_version();
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, void*> tensors_;
+  // Release after the map has changed, acquire by the executor: a version that is still the known
+  // one means contents that are still the known ones.
+  std::atomic<std::uint64_t> version_;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_TENSOR_TENSOR_SET_H_
