@@ -293,15 +293,7 @@ Violation check_activate(const Instruction& i, const Limits& limits) {
 Violation check_iota(const Instruction& i) {
   uint64_t count = 1;
   for (unsigned d = 0; d < 4; ++d) {
-    if (i.pattern.size[d] == 0) {
-      if (i.pattern.step[d] != 0) {
-        return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SRC1 + 4 * d,
-                         static_cast<uint32_t>(i.pattern.step[d]),
-                         "size and step of an unused dimension must be 0", 0, 2);
-      }
-      continue;
-    }
-    count *= i.pattern.size[d];
+    if (i.pattern.size[d] != 0) count *= i.pattern.size[d];
   }
   if (count != i.dst.elements()) {
     return shape(NEURON_INST_SRC1 + 16, count,

@@ -147,6 +147,17 @@ Violation check_pe(const PeOp& op) {
   return {};
 }
 
+Violation check_pattern(const Pattern& pattern) {
+  for (unsigned d = 0; d < 4; ++d) {
+    if (pattern.size[d] == 0 && pattern.step[d] != 0) {
+      return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SRC1 + 4 * d,
+                       static_cast<uint32_t>(pattern.step[d]),
+                       "size and step of an unused dimension must be 0", 0, 2);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_bit_alu(unsigned op) { return op >= NEURON_ALU_AND && op <= NEURON_ALU_SHR_ARITH; }
@@ -203,6 +214,8 @@ Violation check_operations(const Instruction& i, unsigned engine, const Limits& 
       return check_vector(i, engine);
     case 4:
       return check_activate(i, limits);
+    case 5:
+      return check_pattern(i.pattern);
     default:
       return {};
   }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions that the tests of this folder start from: one accepted form of every opcode.
+// Callers: tests. Thread-safe: no state.
+#ifndef TESTS_UNIT_DRIVER_ISA_SAMPLES_H
+#define TESTS_UNIT_DRIVER_ISA_SAMPLES_H
+
+#include <bit>
+#include <vector>
+
+#include "driver/isa/instruction.h"
+
+namespace neuron::isa::testing {
+
+using Raw = std::array<std::byte, NEURON_INSTRUCTION_BYTES>;
+
+inline Raw raw(const Instruction& instruction) {
+  Raw bytes{};
+  encode(instruction, bytes);
+  return bytes;
+}
+
+inline Operand tile(uint8_t space, uint8_t start, uint8_t parts, uint32_t base, uint8_t dtype,
+                    std::initializer_list<uint16_t> innermost_first) {
+  Operand operand;
+  operand.space = space;
+  operand.start = start;
+  operand.parts = parts;
+  operand.base = base;
+  operand.dtype = dtype;
+  int step = 1;
+  for (uint16_t size : innermost_first) {
+    operand.size[operand.ndim] = size;
+    operand.step[operand.ndim] = static_cast<int16_t>(step);
+    step *= size;
+    ++operand.ndim;
+  }
+  return operand;
+}
+inline Operand sbuf(uint32_t base, uint16_t n, uint8_t dtype = NEURON_DTYPE_F32,
+                    uint8_t parts = 128) {
+  return tile(NEURON_SPACE_SBUF, 0, parts, base, dtype, {n});
+}
+inline Operand psum(uint32_t base, uint16_t n, uint8_t dtype = NEURON_DTYPE_F32,
+                    uint8_t parts = 128) {
+  return tile(NEURON_SPACE_PSUM, 0, parts, base, dtype, {n});
+}
+inline Scalar immediate(uint32_t bits, uint8_t dtype) {
+  return {bits, NEURON_SCALAR_IMMEDIATE, dtype, 0, 0};
+}
+inline Scalar number(float value) {
+  return immediate(std::bit_cast<uint32_t>(value), NEURON_DTYPE_F32);
+}
+inline Scalar pointer(uint32_t base, uint8_t dtype = NEURON_DTYPE_F32) {
+  return {base, NEURON_SCALAR_POINTER, dtype, NEURON_SPACE_SBUF, 0};
+}
+
+inline Instruction make(uint16_t opcode, unsigned engine) {
+  Instruction i;
+  i.opcode = opcode;
+  i.engines = static_cast<uint8_t>(1u << engine);
+  return i;
+}
+
+struct Sample {
+  Instruction instruction;
+  unsigned engine;
+};
+
+// One accepted instruction of every opcode that the device executes.
+inline std::vector<Sample> samples() {
+  std::vector<Sample> all;
+  const auto add = [&](uint16_t opcode, unsigned engine, auto&& fill) {
+    Instruction i = make(opcode, engine);
+    fill(i);
+    all.push_back({i, engine});
+  };
+  const auto nothing = [](Instruction&) {};
+  constexpr unsigned sp = NEURON_ENGINE_SP, pe = NEURON_ENGINE_PE, dve = NEURON_ENGINE_DVE;
+  constexpr unsigned act = NEURON_ENGINE_ACTIVATION, pool = NEURON_ENGINE_POOL;
+  for (uint16_t opcode : {NEURON_OP_NOP, NEURON_OP_HALT, NEURON_OP_DRAIN, NEURON_OP_EVENT,
+                          NEURON_OP_COMPLETE, NEURON_OP_BRK, NEURON_OP_RET, NEURON_OP_NOTIFY}) {
+    add(opcode, sp, nothing);
+  }
+  const auto address = [](Instruction& i) { i.address = {0xFFF00000100, 0, 1}; };
+  add(NEURON_OP_WRITE, sp, [&](Instruction& i) {
+    address(i);
+    i.address.count = 16;
+    i.address.stride = 0x40000;
+    i.scalar0 = immediate(256, NEURON_DTYPE_U32);
+  });
+  add(NEURON_OP_MODE, sp, [](Instruction& i) {
+    i.scalar0 = immediate(1, NEURON_DTYPE_U32);
+    i.scalar1 = immediate(3, NEURON_DTYPE_U32);
+  });
+  add(NEURON_OP_ORDER, sp, [](Instruction& i) { i.scalar0 = immediate(1, 0); });
+  add(NEURON_OP_MOV, sp, [](Instruction& i) {
+    i.scalar0 = immediate(77, NEURON_DTYPE_I32);
+    i.flow.rd = 9;
+  });
+  add(NEURON_OP_ALU, sp, [](Instruction& i) {
+    i.flow.rd = 1;
+    i.flow.ra = 2;
+    i.flow.rb = 3;
+    i.flow.alu = NEURON_ALU_ADD;
+  });
+  add(NEURON_OP_LOAD, sp, address);
+  add(NEURON_OP_STORE, sp, address);
+  add(NEURON_OP_BRANCH, sp, [](Instruction& i) {
+    i.flow.condition = NEURON_BRANCH_LT;
+    i.flow.imm = true;
+    i.flow.target = -3;
+    i.scalar0 = immediate(5, NEURON_DTYPE_I32);
+  });
+  add(NEURON_OP_LOOP, sp, [](Instruction& i) {
+    i.loop = {1, 4};
+    i.scalar0 = immediate(0, NEURON_DTYPE_I32);
+    i.scalar1 = immediate(10, NEURON_DTYPE_I32);
+  });
+  add(NEURON_OP_CALL, sp, [](Instruction& i) { i.flow.target = 8; });
+  add(NEURON_OP_SEM, sp, [](Instruction& i) { i.scalar0 = immediate(20, NEURON_DTYPE_U32); });
+  add(NEURON_OP_TIME, sp, [](Instruction& i) { i.flow.rd = 4; });
+  add(NEURON_OP_IDENT, sp, [](Instruction& i) { i.scalar0 = immediate(3, NEURON_DTYPE_U32); });
+  add(NEURON_OP_LDWEIGHTS, pe, [](Instruction& i) { i.src0 = sbuf(0, 128); });
+  add(NEURON_OP_MATMUL, pe, [](Instruction& i) {
+    i.dst = psum(0x800, 512);
+    i.src0 = sbuf(0x4000, 512);
+    i.pe.swap = true;
+  });
+  add(NEURON_OP_TRANSPOSE, pe, [](Instruction& i) {
+    i.dst = psum(0, 128, NEURON_DTYPE_F32, 64);
+    i.src0 = sbuf(0, 64);
+  });
+  add(NEURON_OP_TENSOR_TENSOR, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = psum(0, 64);
+    i.vector.op0 = NEURON_ALU_ADD;
+  });
+  add(NEURON_OP_TENSOR_SCALAR, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.scalar0 = number(0.0625F);
+    i.scalar1 = pointer(0x1000);
+    i.vector.op0 = NEURON_ALU_MUL;
+    i.vector.op1 = NEURON_ALU_ADD;
+  });
+  add(NEURON_OP_SCALAR_TENSOR_TENSOR, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = sbuf(0x800, 64);
+    i.scalar0 = number(2);
+    i.vector.op0 = NEURON_ALU_MUL;
+    i.vector.op1 = NEURON_ALU_ADD;
+  });
+  add(NEURON_OP_TENSOR_REDUCE, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 1);
+    i.src0 = sbuf(0x400, 64);
+    i.vector.reduce = NEURON_ALU_MAX;
+    i.vector.axes = 1;
+    i.vector.negate = true;
+  });
+  add(NEURON_OP_TENSOR_COPY, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64, NEURON_DTYPE_BF16);
+    i.src0 = sbuf(0x400, 64);
+  });
+  add(NEURON_OP_RECIPROCAL, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+  });
+  add(NEURON_OP_MEMSET, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.vector.imm = 0x3F800000;
+  });
+  add(NEURON_OP_READ_ACC, act, [](Instruction& i) { i.dst = sbuf(0, 1); });
+  add(NEURON_OP_ACTIVATE, act, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = psum(0, 64);
+    i.scalar0 = number(0.125F);
+    i.scalar1 = pointer(0x1000);
+    i.act.function = NEURON_ACT_EXP;
+    i.act.reduce = NEURON_ALU_ADD;
+    i.act.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
+  });
+  add(NEURON_OP_IOTA, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64, NEURON_DTYPE_I32);
+    i.pattern.step[0] = 1;
+    i.pattern.size[0] = 64;
+    i.vector.imm = 64;
+  });
+  add(NEURON_OP_DMA_TRIGGER, sp, [](Instruction& i) {
+    i.trigger.m2s = 0xFFFF0003038;
+    i.trigger.s2m = 0xFFFF0023038;
+    i.trigger.stride = 0x40000;
+    i.trigger.mask = 0xFFFF;
+    i.trigger.queue = 2;
+    i.trigger.block = 3;
+    i.trigger.m2s_count.fill(9);
+    i.trigger.s2m_count.fill(9);
+  });
+  return all;
+}
+
+}  // namespace neuron::isa::testing
+
+#endif
