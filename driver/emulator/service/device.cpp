@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/device.h"
+
+#include <cerrno>
+#include <cinttypes>
+
+#include "driver/core/queue.h"
+#include "driver/emulator/service/error.h"
+
+namespace neuron::service {
+
+Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
+               MemoryBudget& budget)
+    : index_(index), profile_(profile), io_(io), arena_(arena), budget_(budget) {}
+
+Device::~Device() = default;
+
+int Device::probe(const ChipFactory& factory) {
+  chip::ChipConfig config;
+  config.pci_device = profile_.pci_device;
+  config.revision = profile_.revision;
+  config.routing_id = place().routing_id;
+  config.serial = 0x4E450000ull + place().routing_id;
+  config.cores = profile_.cores;
+  config.numa_node = place().numa_node;
+  std::string error;
+  chip_ = factory(config, io_, error);
+  if (!chip_) return fail(-ENOMEM, "device %u: %s", index_, error.c_str());
+
+  memory_ = std::make_unique<DeviceMemory>(index_, *chip_, io_, arena_, budget_);
+  if (int code = memory_->start()) return code;
+  firmware_ = std::make_unique<Firmware>(index_, *chip_);
+  if (int code = firmware_->create(*memory_)) return code;
+  uint32_t id = 0;
+  if (int code = firmware_->routing_id(&id)) return code;
+  if (id != place().routing_id)
+    return fail(-ENODEV, "device %u: routing id is %u, expected %u", index_, id,
+                place().routing_id);
+
+  AllocateRequest request;
+  request.host = true;
+  request.category = NEURON_MEMALLOC_TYPE_NCDEV_HOST;
+  request.with_handle = false;
+  request.size = ND_DATASTORE_BYTES;
+  for (Chunk*& chunk : datastore_memory)
+    if (int code = memory_->allocate(request, &chunk)) return code;
+  request.size = ND_PAGE_SIZE;
+  if (int code = memory_->allocate(request, &dummy_ring_)) return code;
+  for (uint32_t core = 0; core < profile_.cores; core++) {
+    rings_.push_back(std::make_unique<CopyRing>(index_, core, *chip_, io_));
+    if (int code = rings_.back()->create(*memory_)) return code;
+  }
+  return reset(Firmware::kWholeDevice);
+}
+
+void Device::write_sequence(const nd_register_write* writes, size_t count) {
+  for (size_t i = 0; i < count; i++) chip_->write_register(writes[i].offset, writes[i].value);
+}
+
+void Device::start_engines(uint32_t core_map) {
+  nd_register_write writes[ND_ENGINE_INIT_WRITES];
+  for (uint32_t core = 0; core < profile_.cores; core++) {
+    if (!(core_map >> core & 1)) continue;
+    const uint32_t first = core * NEURON_V2_DMA_ENGINES_PER_CORE;
+    for (uint32_t engine = first; engine < first + NEURON_V2_DMA_ENGINES_PER_CORE; engine++)
+      write_sequence(writes, nd_engine_init_sequence(engine, writes));
+    write_sequence(writes, nd_engine_init_sequence(rings_[core]->engine(), writes));
+    rings_[core]->restart();
+  }
+}
+
+void Device::destroy_notification_queues(uint32_t core_map) {
+  nd_register_write writes[ND_NQ_WRITES];
+  const auto destroy = [&](bool topsp, uint32_t device, auto& table) {
+    for (uint32_t slot = 0; slot < ND_NQ_PER_DEVICE; slot++) {
+      if (!table[slot].memory) continue;
+      const nd_nq_key key = {device, topsp, slot / ND_NQ_INDEXES, slot % ND_NQ_INDEXES};
+      write_sequence(writes, nd_nq_sequence(&key, 0, 0, writes));
+      memory_->free(table[slot].memory);
+      table[slot] = {};
+    }
+  };
+  for (uint32_t core = 0; core < profile_.cores; core++)
+    if (core_map >> core & 1) destroy(false, core, core_queues_[core]);
+  for (uint32_t topsp = 0; topsp < NEURON_V2_TOPSPS; topsp++)
+    if (core_map >> (topsp / 3) & 1) destroy(true, topsp, topsp_queues_[topsp]);
+}
+
+int Device::reset(uint32_t core_map) {
+  const uint32_t every_core = (1u << profile_.cores) - 1;
+  const uint32_t cores = core_map == Firmware::kWholeDevice ? every_core : core_map;
+  const std::lock_guard one_at_a_time(reset_mutex_);
+  const std::lock_guard lock(mutex);
+  destroy_notification_queues(cores);
+  for (uint32_t core = 0; core < profile_.cores; core++) {
+    if (!(cores >> core & 1)) continue;
+    core_state[core].init = NEURON_CINIT_STATE_INVALID;
+    core_state[core].resets++;
+    for (bool& flag : core_state[core].in_flight) flag = false;
+    const uint32_t first = core * NEURON_V2_DMA_ENGINES_PER_CORE;
+    for (uint32_t engine = first; engine < first + NEURON_V2_DMA_ENGINES_PER_CORE; engine++)
+      queues[engine].fill({});
+    queues[rings_[core]->engine()].fill({});
+  }
+  const int error = firmware_->reset(core_map);
+  if (error) return error;
+  start_engines(cores);
+  return 0;
+}
+
+void Device::release_queues(uint64_t session) {
+  const nd_queue_ring dummy = {dummy_ring_->address, ND_QUEUE_DUMMY_DESCRIPTORS};
+  nd_register_write writes[ND_QUEUE_INIT_WRITES];
+  const std::lock_guard lock(mutex);
+  for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
+    for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; queue++) {
+      QueueState& state = queues[engine][queue];
+      if (state.owner != session || nd_queue_is_instruction_fetch(engine, queue)) continue;
+      write_sequence(writes, nd_queue_init_sequence(engine, queue, &dummy, &dummy, writes));
+      state = {};
+    }
+}
+
+int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
+                                   uint32_t region, bool force, NotificationQueue** queue) {
+  auto& table = key.topsp ? topsp_queues_[key.device] : core_queues_[key.device];
+  NotificationQueue& found = table[nd_nq_slot(&key)];
+  *queue = &found;
+  if (found.memory && !force) return 0;
+  AllocateRequest request;
+  request.size = size;
+  request.host = host;
+  request.hbm = hbm;
+  request.region = region;
+  request.core = key.topsp ? key.device / 3 : key.device;
+  request.category =
+      host ? NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST : NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE;
+  // The hardware wants a ring in HBM aligned to its size.
+  request.alignment = host ? 0 : size;
+  Chunk* memory = nullptr;
+  if (int error = memory_->allocate(request, &memory)) return error;
+  // No entry of an earlier owner of the memory may look like a new one.
+  if (!host)
+    if (int error = ring(request.core).fill(memory->address, 0, memory->size)) {
+      memory_->free(memory);
+      return error;
+    }
+  nd_register_write writes[ND_NQ_WRITES];
+  // The hardware is pointed at the new memory before the old is freed.
+  write_sequence(writes, nd_nq_sequence(&key, memory->address, size, writes));
+  if (found.memory) memory_->free(found.memory);
+  found = {memory, size};
+  return 0;
+}
+
+bool Device::is_mappable_register(uint64_t offset) const {
+  if (offset % 4) return false;
+  for (uint32_t core = 0; core < profile_.cores; core++)
+    if (offset - semaphores(core) < NEURON_SEM_BLOCK_SIZE) return true;
+  const uint64_t topsp = offset - NEURON_V2_TOPSP_WINDOW(0);
+  return topsp < NEURON_V2_TOPSPS * NEURON_V2_TOPSP_WINDOW_SIZE &&
+         topsp % NEURON_V2_TOPSP_WINDOW_SIZE < NEURON_SEM_BLOCK_SIZE;
+}
+
+}  // namespace neuron::service

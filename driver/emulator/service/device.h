@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// One device of the host: what a kernel driver keeps for /dev/neuronN.
+//
+// Concepts: a chip, its memory, the host's copy rings, and tables: attached processes, datastores,
+// notification queues, DMA queue owners, core locks, marks of resets. Callers: Session (ioctl),
+// Instance (open, close). Thread-safe: `mutex` guards the tables; memory and rings lock for
+// themselves; nothing is held while a program runs. Owns the chip. Fails: negative errno and a
+// sentence.
+#ifndef DRIVER_EMULATOR_SERVICE_DEVICE_H
+#define DRIVER_EMULATOR_SERVICE_DEVICE_H
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "driver/core/core_lock.h"
+#include "driver/core/notification.h"
+#include "driver/core/process_table.h"
+#include "driver/emulator/profiles/profile.h"
+#include "driver/emulator/service/copy_ring.h"
+#include "driver/emulator/service/device_memory.h"
+#include "driver/emulator/service/firmware.h"
+#include "hw/address_map.h"
+
+namespace neuron::service {
+
+// Builds chips; tests bring their own.
+using ChipFactory = std::function<std::unique_ptr<chip::Chip>(
+    const chip::ChipConfig& config, chip::HostMemory& host, std::string& error)>;
+
+// One DMA queue as user space set it up.
+struct QueueState {
+  uint64_t owner = 0;  // session, 0: nobody
+  nd_queue_ring tx{};
+  nd_queue_ring rx{};
+  uint32_t tx_completed = 0;  // software completion indexes
+  uint32_t rx_completed = 0;
+};
+
+struct NotificationQueue {
+  Chunk* memory = nullptr;
+  uint32_t size = 0;
+};
+
+struct CoreState {
+  nd_core_lock lock{};
+  uint32_t init = NEURON_CINIT_STATE_INVALID;
+  uint64_t resets = 0;
+  // Asynchronous copies of the core's ring: handles 1 and 2 that were started and not awaited.
+  bool in_flight[3] = {};
+};
+
+class Device {
+ public:
+  Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
+         MemoryBudget& budget);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Builds the chip and brings it up as a driver's probe does: identity, pools, reset, DMA engines.
+  int probe(const ChipFactory& factory);
+
+  // Resets cores (bit n = core n, Firmware::kWholeDevice for all) and sets their engines up again.
+  int reset(uint32_t core_map);
+  // Takes a process's queues away from it: they point at an empty ring afterwards.
+  void release_queues(uint64_t session);
+  void write_sequence(const nd_register_write* writes, size_t count);
+  // Creates a notification queue or replaces it (`force`); `mutex` is held by the caller.
+  int set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
+                             uint32_t region, bool force, NotificationQueue** queue);
+  // BAR0 offset of a core's semaphore block.
+  static uint64_t semaphores(uint32_t core) {
+    return NEURON_V2_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES;
+  }
+  // True for a register of a semaphore or event page, which may be mapped by user space.
+  bool is_mappable_register(uint64_t offset) const;
+
+  unsigned index() const { return index_; }
+  unsigned cores() const { return profile_.cores; }
+  const profiles::Profile& profile() const { return profile_; }
+  const profiles::ChipPlace& place() const { return profile_.places[index_]; }
+  chip::Chip& chip() { return *chip_; }
+  DeviceMemory& memory() { return *memory_; }
+  CopyRing& ring(uint32_t core) { return *rings_[core]; }
+  Firmware& firmware() { return *firmware_; }
+  // Opaque base of register addresses, as DEVICE_INFO gives it.
+  uint64_t bar_address() const { return 0xFFFF800000000000ull + (uint64_t{index_} << 32); }
+
+  // Everything below is guarded by `mutex`.
+  std::mutex mutex;
+  nd_process_table processes{};
+  nd_datastore_table datastores{};
+  std::array<Chunk*, ND_DATASTORES> datastore_memory{};
+  std::array<std::array<QueueState, NEURON_DMA_QUEUES>, NEURON_V2_DMA_ENGINES> queues{};
+  std::array<CoreState, NEURON_V2_CORES> core_state{};
+  std::map<int32_t, int> reset_results;  // by process, until NC_RESET_READY fetches it
+  std::array<bool, NEURON_V2_HBM_COUNT> scrubbed{};
+  bool metrics_paused = false;
+
+ private:
+  void destroy_notification_queues(uint32_t core_map);
+  void start_engines(uint32_t core_map);
+
+  const unsigned index_;
+  const profiles::Profile& profile_;
+  IoSpace& io_;
+  HostArena& arena_;
+  MemoryBudget& budget_;
+  std::unique_ptr<chip::Chip> chip_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Firmware> firmware_;
+  std::vector<std::unique_ptr<CopyRing>> rings_;
+  Chunk* dummy_ring_ = nullptr;
+  std::mutex reset_mutex_;  // one firmware request at a time
+  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_CORES> core_queues_{};
+  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_TOPSPS> topsp_queues_{};
+
+ public:
+  // Serialises firmware requests other than resets as well.
+  std::mutex& firmware_mutex() { return reset_mutex_; }
+};
+
+}  // namespace neuron::service
+
+#endif

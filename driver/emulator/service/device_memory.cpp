@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/device_memory.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <climits>
+
+#include "driver/core/descriptor.h"
+#include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/service/error.h"
+#include "hw/address_map.h"
+
+namespace neuron::service {
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+  if (this != &other) {
+    if (chunk_) memory_->unpin(chunk_);
+    memory_ = other.memory_;
+    chunk_ = other.chunk_;
+    other.chunk_ = nullptr;
+  }
+  return *this;
+}
+
+Pin::~Pin() {
+  if (chunk_) memory_->unpin(chunk_);
+}
+
+DeviceMemory::DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
+                           MemoryBudget& budget)
+    : device_(device), chip_(chip), io_(io), arena_(arena), budget_(budget) {
+  nd_handles_init(&handles_);
+}
+
+DeviceMemory::~DeviceMemory() {
+  while (!chunks_.empty()) {
+    Chunk* chunk = chunks_.begin()->second.get();
+    unpublish(chunk);
+    give_back(chunk);
+  }
+}
+
+int DeviceMemory::start() {
+  const chip::ChipConfig& config = chip_.config();
+  const uint64_t size = config.hbm_bytes_each;
+  const uint64_t small = size > 4 * ND_HBM_SMALL_POOL ? ND_HBM_SMALL_POOL : 0;
+  hbm_.resize(config.hbm_count);
+  for (uint32_t i = 0; i < config.hbm_count; i++) {
+    if (nd_hbm_init(&hbm_[i], i * NEURON_V2_HBM_STRIDE, size, NEURON_V2_HBM_CARVE_OUT, small,
+                    nodes_.add(), NodeStore::kBatch) != 0)
+      return fail(-EINVAL, "device %u: an HBM of %" PRIu64 " bytes cannot be laid out", device_,
+                  size);
+    nd_account_allocate(&accounting_, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE, false,
+                        NEURON_V2_HBM_CARVE_OUT);
+  }
+  return 0;
+}
+
+int DeviceMemory::insert_handle(Chunk& chunk) {
+  if (nd_handles_full(&handles_)) {
+    auto level = std::make_unique<nd_handle_entry[]>(ND_HANDLES_PER_LEVEL);
+    if (nd_handles_add_level(&handles_, level.get()) != 0)
+      return fail(-ENOENT, "device %u: all %u memory handles are in use; free some", device_,
+                  ND_HANDLE_LEVELS * ND_HANDLES_PER_LEVEL - 1);
+    levels_.push_back(std::move(level));
+  }
+  return nd_handles_insert(&handles_, &chunk, &chunk.handle);
+}
+
+int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
+  if (request.alignment)
+    return fail(-EINVAL,
+                "device %u: host memory takes no alignment, found %" PRIu64
+                "; it is page aligned anyway",
+                device_, request.alignment);
+  chunk.data = arena_.allocate(chunk.size, &chunk.block);
+  if (!chunk.data)
+    return fail(-ENOMEM,
+                "device %u: no address range left for %" PRIu64
+                " bytes of host memory; free some or lift the limit on the address space",
+                device_, chunk.size);
+  const uint64_t io = io_.map(chunk.data, chunk.size);
+  if (!io) {
+    arena_.free(chunk.block);
+    return fail(-ENOMEM, "device %u: no I/O addresses left for %" PRIu64 " bytes of host memory",
+                device_, chunk.size);
+  }
+  chunk.address = NEURON_V2_HOST_BASE | io;
+  return 0;
+}
+
+int DeviceMemory::allocate_hbm(const AllocateRequest& request, Chunk& chunk) {
+  if (request.hbm >= hbm_.size())
+    return fail(-EINVAL, "device %u has HBM 0 to %zu, found %u", device_, hbm_.size() - 1,
+                request.hbm);
+  if (request.region != 0)
+    return fail(-EINVAL, "device %u: HBM %u has one region, 0; found %u", device_, request.hbm,
+                request.region);
+  if (request.alignment > INT_MAX || (request.alignment && !nd_is_power_of_two(request.alignment)))
+    return fail(-EINVAL, "device %u: alignment %" PRIu64 " is not a power of two of at most 1 GiB",
+                device_, request.alignment);
+  nd_hbm& hbm = hbm_[request.hbm];
+  if (nd_hbm_needs_nodes(&hbm)) nd_hbm_give_nodes(&hbm, nodes_.add(), NodeStore::kBatch);
+  const bool scratchpad = request.category == NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE;
+  const int error = scratchpad ? nd_hbm_allocate_scratchpad(&hbm, chunk.size, &chunk.block)
+                               : nd_hbm_allocate(&hbm, chunk.size, request.alignment, &chunk.block);
+  if (error)
+    return fail(-ENOMEM,
+                "device %u: HBM %u has no room for %" PRIu64 " bytes: %" PRIu64
+                " are free, the largest block is %" PRIu64 "; free tensors or unload models",
+                device_, request.hbm, chunk.size, nd_hbm_free_bytes(&hbm),
+                nd_hbm_largest_free(&hbm));
+  chunk.address = chunk.block->start;
+  chunk.data = chip_.hbm().direct(chunk.address, chunk.size);
+  chunk.scratchpad = scratchpad;
+  return 0;
+}
+
+int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
+  if (request.size == 0 || request.size > INT64_MAX)
+    return fail(-EINVAL,
+                "device %u: cannot allocate %" PRIu64 " bytes; the size must be 1 to 2^63-1",
+                device_, request.size);
+  if (request.core >= chip_.config().cores)
+    return fail(-EINVAL, "device %u has cores 0 to %u, found %u", device_, chip_.config().cores - 1,
+                request.core);
+  auto chunk = std::make_unique<Chunk>();
+  chunk->size = nd_align_up(request.size, ND_PAGE_SIZE);
+  chunk->host = request.host;
+  chunk->hbm = request.hbm;
+  chunk->core = request.core;
+  chunk->category = nd_category(request.category, request.host);
+  chunk->session = request.session;
+  chunk->pid = request.pid;
+  const std::lock_guard lock(mutex_);
+  // Address space first, so that a request beyond the HBM is told so, not that the host is small.
+  int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
+  if (error) return error;
+  error = budget_.reserve(chunk->size, request.host ? "host memory" : "HBM", device_);
+  if (error) {
+    if (request.host) {
+      io_.unmap(chunk->address & ~NEURON_V2_HOST_BASE, chunk->size);
+      arena_.free(chunk->block);
+    } else {
+      nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
+    }
+    return error;
+  }
+  if (request.with_handle) error = insert_handle(*chunk);
+  nd_account_allocate(&accounting_, chunk->category, chunk->host, chunk->size);
+  Chunk* raw = chunk.get();
+  chunks_.emplace(raw->address, std::move(chunk));
+  if (error) {
+    unpublish(raw);
+    give_back(raw);
+    return error;
+  }
+  *out = raw;
+  return 0;
+}
+
+void DeviceMemory::unpublish(Chunk* chunk) {
+  if (chunk->handle) nd_handles_remove(&handles_, chunk->handle);
+  chunk->handle = 0;
+  chunk->freed = true;
+  nd_account_free(&accounting_, chunk->category, chunk->host, chunk->size);
+  const auto found = chunks_.find(chunk->address);
+  found->second.release();
+  chunks_.erase(found);
+}
+
+void DeviceMemory::give_back(Chunk* chunk) {
+  if (chunk->host) {
+    io_.unmap(chunk->address & ~NEURON_V2_HOST_BASE, chunk->size);
+    arena_.free(chunk->block);
+  } else {
+    chip_.hbm().discard(chunk->address, chunk->size);
+    nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
+  }
+  budget_.release(chunk->size);
+  delete chunk;
+}
+
+void DeviceMemory::free(Chunk* chunk) {
+  const std::lock_guard lock(mutex_);
+  unpublish(chunk);
+  if (chunk->pins == 0) give_back(chunk);
+}
+
+int DeviceMemory::free_handle(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  auto* chunk = static_cast<Chunk*>(nd_handles_lookup(&handles_, handle));
+  if (!chunk)
+    return fail(-EINVAL,
+                "device %u: memory handle %" PRIu64 " is not live; it was freed or is foreign",
+                device_, handle);
+  if (chunk->session == 0)
+    return fail(-EINVAL,
+                "device %u: memory handle %" PRIu64
+                " belongs to the device (a notification queue); a reset of its core frees it",
+                device_, handle);
+  unpublish(chunk);
+  if (chunk->pins == 0) give_back(chunk);
+  return 0;
+}
+
+void DeviceMemory::release_session(uint64_t session) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Chunk*> mine;
+  for (const auto& entry : chunks_)
+    if (entry.second->session == session) mine.push_back(entry.second.get());
+  for (Chunk* chunk : mine) {
+    unpublish(chunk);
+    if (chunk->pins == 0) give_back(chunk);
+  }
+}
+
+Pin DeviceMemory::pin(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  auto* chunk = static_cast<Chunk*>(nd_handles_lookup(&handles_, handle));
+  if (chunk) chunk->pins++;
+  return Pin(this, chunk);
+}
+
+Pin DeviceMemory::pin_address(uint64_t address, uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  auto after = chunks_.upper_bound(address);
+  if (after == chunks_.begin()) return {};
+  Chunk* chunk = std::prev(after)->second.get();
+  const uint64_t offset = address - chunk->address;
+  if (offset >= chunk->size || size > chunk->size - offset) return {};
+  chunk->pins++;
+  return Pin(this, chunk);
+}
+
+void DeviceMemory::unpin(Chunk* chunk) {
+  const std::lock_guard lock(mutex_);
+  if (--chunk->pins == 0 && chunk->freed) give_back(chunk);
+}
+
+int DeviceMemory::give_handle(const Chunk& chunk, uint32_t* handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = chunks_.find(chunk.address);
+  if (found == chunks_.end() || found->second.get() != &chunk)
+    return fail(-EINVAL, "device %u: the memory at 0x%" PRIx64 " was freed meanwhile", device_,
+                chunk.address);
+  if (!found->second->handle) {
+    const int error = insert_handle(*found->second);
+    if (error) return error;
+  }
+  *handle = found->second->handle;
+  return 0;
+}
+
+uint64_t DeviceMemory::reach(const Chunk& chunk) {
+  if (!chunk.scratchpad) return chunk.address + chunk.size;
+  const std::lock_guard lock(mutex_);
+  return nd_hbm_main_end(&hbm_[chunk.hbm]);
+}
+
+std::vector<neuron_ioctl_mem_chunk_info> DeviceMemory::list(uint32_t hbm) {
+  const std::lock_guard lock(mutex_);
+  std::vector<neuron_ioctl_mem_chunk_info> found;
+  if (hbm >= hbm_.size()) return found;
+  found.push_back(
+      {hbm_[hbm].main.base, NEURON_V2_HBM_CARVE_OUT, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE});
+  for (const auto& entry : chunks_)
+    if (!entry.second->host && entry.second->hbm == hbm)
+      found.push_back({entry.second->address, entry.second->size, entry.second->category});
+  return found;
+}
+
+nd_accounting DeviceMemory::accounting() {
+  const std::lock_guard lock(mutex_);
+  return accounting_;
+}
+
+uint64_t DeviceMemory::free_bytes(uint32_t hbm) {
+  const std::lock_guard lock(mutex_);
+  return hbm < hbm_.size() ? nd_hbm_free_bytes(&hbm_[hbm]) : 0;
+}
+
+uint64_t DeviceMemory::largest_free(uint32_t hbm) {
+  const std::lock_guard lock(mutex_);
+  return hbm < hbm_.size() ? nd_hbm_largest_free(&hbm_[hbm]) : 0;
+}
+
+void DeviceMemory::usage(int32_t pid, uint64_t* host, uint64_t* device) {
+  const std::lock_guard lock(mutex_);
+  *host = 0;
+  *device = 0;
+  for (const auto& entry : chunks_)
+    if (entry.second->session != 0 && entry.second->pid == pid)
+      *(entry.second->host ? host : device) += entry.second->size;
+}
+
+}  // namespace neuron::service

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of one device: HBM and host chunks, their handles, their owners.
+//
+// Concepts: a chunk is one allocation; its handle is a small integer (driver/core/handle_table.h).
+// It belongs to the session that allocated it or to the device. A Pin keeps the memory in place
+// while a copy works on it: a chunk freed meanwhile loses its handle at once and its memory when
+// the last pin goes. Callers: any thread (one mutex, never held while the chip works). Owns all
+// chunks. Fails: negative errno and a sentence.
+#ifndef DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
+#define DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "driver/core/accounting.h"
+#include "driver/core/handle_table.h"
+#include "driver/core/hbm.h"
+#include "driver/emulator/chip/chip.h"
+#include "driver/emulator/service/host_arena.h"
+#include "driver/emulator/service/io_space.h"
+#include "driver/emulator/service/memory_budget.h"
+#include "uapi/neuron_shared.h"
+
+namespace neuron::service {
+
+struct Chunk {
+  uint64_t address = 0;  // device address; host memory has the host bit
+  uint64_t size = 0;     // whole pages
+  std::byte* data = nullptr;
+  nd_block* block = nullptr;
+  uint64_t session = 0;  // 0: the device itself
+  int32_t pid = 0;
+  uint32_t handle = 0;  // 0: none
+  uint32_t core = 0;
+  uint32_t category = 0;
+  uint32_t hbm = 0;
+  uint32_t pins = 0;
+  bool host = false;
+  bool scratchpad = false;
+  bool freed = false;
+};
+
+struct AllocateRequest {
+  uint64_t size = 0;
+  uint64_t alignment = 0;
+  bool host = false;
+  uint32_t hbm = 0;
+  uint32_t region = 0;
+  uint32_t core = 0;
+  uint32_t category = 0;
+  uint64_t session = 0;
+  int32_t pid = 0;
+  bool with_handle = true;
+};
+
+class DeviceMemory;
+
+// Holds a chunk in place. Empty if the handle or address was not live.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(DeviceMemory* memory, Chunk* chunk) : memory_(memory), chunk_(chunk) {}
+  Pin(Pin&& other) noexcept : memory_(other.memory_), chunk_(other.chunk_) {
+    other.chunk_ = nullptr;
+  }
+  Pin& operator=(Pin&& other) noexcept;
+  ~Pin();
+  explicit operator bool() const { return chunk_ != nullptr; }
+  const Chunk* operator->() const { return chunk_; }
+  const Chunk& operator*() const { return *chunk_; }
+
+ private:
+  DeviceMemory* memory_ = nullptr;
+  Chunk* chunk_ = nullptr;
+};
+
+class DeviceMemory {
+ public:
+  // Borrows all four, which outlive it.
+  DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
+               MemoryBudget& budget);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // Lays out the pools; once, before anything else.
+  int start();
+
+  // The chunk lives until it is freed; only its owner may keep the pointer.
+  int allocate(const AllocateRequest& request, Chunk** chunk);
+  void free(Chunk* chunk);
+  // Frees by handle; -EINVAL if it is not live or belongs to the device itself.
+  int free_handle(uint64_t handle);
+  void release_session(uint64_t session);
+
+  Pin pin(uint64_t handle);
+  // The chunk that contains [address, address + size).
+  Pin pin_address(uint64_t address, uint64_t size = 1);
+  // Gives a chunk without handle one.
+  int give_handle(const Chunk& chunk, uint32_t* handle);
+  // End of the range up to which offsets from this chunk may reach.
+  uint64_t reach(const Chunk& chunk);
+
+  // Live chunks of a stack in address order, the firmware's carve-out included.
+  std::vector<neuron_ioctl_mem_chunk_info> list(uint32_t hbm);
+  nd_accounting accounting();
+  uint64_t free_bytes(uint32_t hbm);
+  uint64_t largest_free(uint32_t hbm);
+  // Host and HBM bytes of the chunks of a process.
+  void usage(int32_t pid, uint64_t* host, uint64_t* device);
+  unsigned stacks() const { return static_cast<unsigned>(hbm_.size()); }
+  unsigned device() const { return device_; }
+
+ private:
+  friend class Pin;
+  int allocate_host(const AllocateRequest& request, Chunk& chunk);
+  int allocate_hbm(const AllocateRequest& request, Chunk& chunk);
+  int insert_handle(Chunk& chunk);
+  void unpublish(Chunk* chunk);  // takes the chunk out of all tables
+  void give_back(Chunk* chunk);  // returns its memory and deletes it
+  void unpin(Chunk* chunk);
+
+  const unsigned device_;
+  chip::Chip& chip_;
+  IoSpace& io_;
+  HostArena& arena_;
+  MemoryBudget& budget_;
+
+  std::mutex mutex_;
+  NodeStore nodes_;
+  std::vector<nd_hbm> hbm_;
+  nd_handle_table handles_;
+  std::vector<std::unique_ptr<nd_handle_entry[]>> levels_;
+  std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // live, by address
+  nd_accounting accounting_{};
+};
+
+}  // namespace neuron::service
+
+#endif

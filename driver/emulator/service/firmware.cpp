@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/firmware.h"
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "driver/emulator/service/error.h"
+#include "hw/address_map.h"
+
+namespace neuron::service {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kNotReady = 0xDEADBEEF;
+constexpr uint32_t kResetInProgress = 1u << 3;
+constexpr uint32_t kMetricBuffer = 0x100;
+constexpr size_t kMetricBytes = 128;
+constexpr size_t kRequestHeader = 8;
+constexpr size_t kResponseHeader = 4;
+constexpr uint8_t kCommandReadRegisters = 1;
+constexpr uint8_t kCommandPostMetric = 2;
+constexpr size_t kMaxRegisters = 100;
+
+uint32_t crc32c(const std::byte* data, size_t size) {
+  uint32_t crc = 0xFFFFFFFF;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= static_cast<uint32_t>(data[i]);
+    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? 0x82F63B78u : 0);
+  }
+  return ~crc;
+}
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+}  // namespace
+
+Firmware::Firmware(unsigned device, chip::Chip& chip, std::chrono::milliseconds limit)
+    : device_(device), chip_(chip), limit_(limit) {}
+
+uint32_t Firmware::read(uint32_t offset) {
+  return chip_.read_register(NEURON_V2_MISC_RAM + offset);
+}
+
+void Firmware::write(uint32_t offset, uint32_t value) {
+  chip_.write_register(NEURON_V2_MISC_RAM + offset, value);
+}
+
+int Firmware::create(DeviceMemory& memory) {
+  AllocateRequest wanted;
+  wanted.host = true;
+  wanted.size = ND_PAGE_SIZE;
+  wanted.category = NEURON_MEMALLOC_TYPE_NCDEV_HOST;
+  wanted.with_handle = false;
+  if (int error = memory.allocate(wanted, &request_)) return error;
+  return memory.allocate(wanted, &response_);
+}
+
+int Firmware::routing_id(uint32_t* id) {
+  const auto deadline = Clock::now() + limit_;
+  while ((*id = read(NEURON_FW_ROUTING_ID)) == kNotReady) {
+    if (Clock::now() >= deadline)
+      return fail(-ETIMEDOUT, "device %u: the firmware gave no routing id in %lld ms", device_,
+                  static_cast<long long>(limit_.count()));
+    pause();
+  }
+  return 0;
+}
+
+int Firmware::reset(uint32_t core_map) {
+  const bool whole = core_map == kWholeDevice;
+  if (!whole) {
+    uint32_t map = 0;
+    for (uint32_t core = 0; core < NEURON_V2_CORES; core++)
+      if (core_map >> core & 1) map |= 1u << core | 7u << (8 + 3 * core);
+    write(NEURON_FW_RESET_MAP, map);
+  }
+  write(NEURON_FW_RESET, whole ? 1 : 2);
+  write(NEURON_FW_TRIGGER, 1);
+  const auto deadline = Clock::now() + limit_;
+  while (read(NEURON_FW_RESET) != 0 || (read(NEURON_FW_STATUS) & kResetInProgress)) {
+    if (Clock::now() >= deadline)
+      return fail(
+          -ETIMEDOUT,
+          "device %u: reset of core map 0x%x not finished after %lld ms (request word 0x%x, "
+          "status 0x%x)",
+          device_, core_map, static_cast<long long>(limit_.count()), read(NEURON_FW_RESET),
+          read(NEURON_FW_STATUS));
+    pause();
+  }
+  return 0;
+}
+
+int Firmware::request(uint8_t command, std::span<const std::byte> payload,
+                      std::span<std::byte> answer) {
+  if (++sequence_ == 0) sequence_ = 1;
+  std::byte* message = request_->data;
+  const uint16_t size = static_cast<uint16_t>(kRequestHeader + payload.size());
+  std::memset(message, 0, kRequestHeader);
+  message[0] = std::byte{sequence_};
+  message[1] = std::byte{command};
+  std::memcpy(message + 2, &size, sizeof(size));
+  if (!payload.empty()) std::memcpy(message + kRequestHeader, payload.data(), payload.size());
+  const uint32_t crc = crc32c(message, size);
+  std::memcpy(message + 4, &crc, sizeof(crc));
+  auto* done = reinterpret_cast<uint8_t*>(response_->data);
+  __atomic_store_n(done, 0, __ATOMIC_RELEASE);  // pairs with the firmware's read of the request
+  write(NEURON_FW_REQUEST_LO, static_cast<uint32_t>(request_->address));
+  write(NEURON_FW_REQUEST_HI, static_cast<uint32_t>(request_->address >> 32));
+  write(NEURON_FW_RESPONSE_LO, static_cast<uint32_t>(response_->address));
+  write(NEURON_FW_RESPONSE_HI, static_cast<uint32_t>(response_->address >> 32));
+  write(NEURON_FW_TRIGGER, 1);
+  const auto deadline = Clock::now() + limit_;
+  // Pairs with the firmware's write of byte 0, which it makes last.
+  while (__atomic_load_n(done, __ATOMIC_ACQUIRE) != sequence_) {
+    if (Clock::now() >= deadline)
+      return fail(-ETIMEDOUT, "device %u: the firmware did not answer command %u in %lld ms",
+                  device_, command, static_cast<long long>(limit_.count()));
+    pause();
+  }
+  const auto error = static_cast<unsigned>(response_->data[1]);
+  uint16_t answered = 0;
+  std::memcpy(&answered, response_->data + 2, sizeof(answered));
+  if (error != 0 || (!answer.empty() && answered < kResponseHeader + answer.size()))
+    return fail(-EIO,
+                "device %u: the firmware answered command %u with error %u and %u bytes, expected "
+                "0 and %zu",
+                device_, command, error, answered, kResponseHeader + answer.size());
+  if (!answer.empty()) std::memcpy(answer.data(), response_->data + kResponseHeader, answer.size());
+  return 0;
+}
+
+int Firmware::read_registers(std::span<const uint64_t> addresses, uint32_t* values) {
+  if (addresses.empty() || addresses.size() > kMaxRegisters)
+    return fail(-EINVAL, "device %u: 1 to %zu registers can be read at once, found %zu", device_,
+                kMaxRegisters, addresses.size());
+  return request(kCommandReadRegisters, std::as_bytes(addresses),
+                 std::as_writable_bytes(std::span(values, addresses.size())));
+}
+
+int Firmware::post_metric(std::span<const std::byte> record) {
+  if (record.size() > kMetricBytes)
+    return fail(-E2BIG, "device %u: a metric record has at most %zu bytes, found %zu", device_,
+                kMetricBytes, record.size());
+  for (size_t i = 0; i < record.size(); i += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, record.data() + i, std::min<size_t>(4, record.size() - i));
+    write(kMetricBuffer + static_cast<uint32_t>(i), word);
+  }
+  return request(kCommandPostMetric, record, {});
+}
+
+}  // namespace neuron::service
