@@ -110,7 +110,7 @@ constexpr std::array kTable = {
     unavailable(0x31B, "quantize_mx", kDve, 4),
     OpcodeInfo{NEURON_OP_READ_ACC, "read_acc", kDve | kAct, 0, 2, true, kDst, 0, kVectorWord,
                kNegate},
-    OpcodeInfo{NEURON_OP_ACTIVATE, "activate", kAct, 0, 2, true, kDst | kA, kS0 | kS1, OpWord::kAct,
+    OpcodeInfo{NEURON_OP_ACTIVATE, "activate", kAct, 0, 2, true, kDst | kA, kS0 | kS1, kActWord,
                kActBits},
     unavailable(0x401, "activate2", kAct, 4),
     unavailable(0x402, "activate_quantize", kAct, 4),
