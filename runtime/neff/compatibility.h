@@ -16,12 +16,17 @@ namespace neuron::neff {
 struct Target {
   std::uint32_t generation = 0;  // 2 = trn1 and inf2, 3 = trn2.
   std::uint32_t lnc = 0;         // Physical cores per logical core of this process.
+  bool allow_older = false;  // NEURON_RT_ALLOW_LEGACY_NEFF: an older generation's program will do.
 };
 
 inline constexpr std::uint64_t kVersionMajor = 2;
 inline constexpr std::uint64_t kVersionMinor = 1;
 
 runtime::Result<void> check_compatible(const Container& container, const Target& target);
+
+// 2 for "trn1", "trn1n", "inf2"; 0 for an unknown name.
+std::uint32_t generation_of(std::string_view target);
+const char* generation_words(std::uint32_t generation);
 
 // "trn1 by neuronx-cc 2.14", as far as the file says so; for people.
 std::string describe_origin(const Container& container);

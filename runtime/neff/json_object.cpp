@@ -106,14 +106,7 @@ void JsonObject::start(const Value& value) {
 
 JsonObject::~JsonObject() {
   if (all_known_ || !checker_.ok()) return;
-  if (asked_.size() >= object_->size()) {
-    // Each key was asked for at most once, so equally many means all, unless some were absent.
-    if (std::all_of(asked_.begin(), asked_.end(), [this](std::string_view key) {
-          return object_->contains(json::string_view(key.data(), key.size()));
-        })) {
-      return;
-    }
-  }
+  if (asked_.size() == object_->size()) return;
   for (const auto& entry : *object_) {
     const std::string_view key(entry.key().data(), entry.key().size());
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
@@ -123,8 +116,11 @@ JsonObject::~JsonObject() {
 }
 
 const json::value* JsonObject::find(std::string_view key) {
-  asked_.push_back(key);
-  return object_->if_contains(json::string_view(key.data(), key.size()));
+  const auto found = object_->find(json::string_view(key.data(), key.size()));
+  if (found == object_->end()) return nullptr;
+  const std::string_view own(found->key().data(), found->key().size());  // Outlives `key`.
+  if (std::find(asked_.begin(), asked_.end(), own) == asked_.end()) asked_.push_back(own);
+  return &found->value();
 }
 
 bool JsonObject::has(std::string_view key) {

@@ -119,7 +119,7 @@ class JsonObject {
   Checker& checker_;
   JsonPath path_;
   const boost::json::object* object_ = nullptr;
-  std::vector<std::string_view> asked_;
+  std::vector<std::string_view> asked_;  // Keys of object_, each once.
   bool all_known_ = false;
 };
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "hw/address_map.h"
 #include "hw/isa.h"
 #include "hw/neff_program.h"
 #include "runtime/neff/compatibility.h"
@@ -35,6 +36,8 @@ struct ModelLimits {
   std::uint64_t variable_bytes = 1ull << 40;
   std::uint64_t transfer_bytes = 1ull << 32;  // Moved by one `dma` entry.
   std::uint64_t transfer_rows = 1ull << 20;   // Contiguous runs of one side of it.
+  std::uint64_t engine_rows = 1ull << 24;     // Of all entries of one engine.
+  std::uint32_t json_values = 32u << 20;
 };
 
 // An input or output of the whole model.
@@ -56,7 +59,8 @@ enum class VariableKind : std::uint8_t {
   kTmpBuf,       // HBM, private to the loaded model.
   kVirtual,      // HBM, in the scratchpad that models share, at `backing_offset`.
   kPointer,      // HBM; holds the device address of variable `referenced`.
-  kStateBuffer,  // SBUF or PSUM at byte `core_offset` of the core window (NEURON_CORE_SBUF, _PSUM).
+  kStateBuffer,  // SBUF or PSUM at byte `core_offset` of the core window (key "core_offset", ours,
+                 // default 0: a variable of 32 MiB at 0 is all of SBUF, partitions 256 KiB apart).
   kDgeTable,     // HBM; a table of the variables in `list`.
 };
 
@@ -171,6 +175,13 @@ struct SourceLine {
   std::string file;
 };
 
+// Members of the file, with their directory.
+struct DveTableFiles {
+  std::string control;
+  std::string datapath;
+  std::string opcode;
+};
+
 struct EngineProgram {
   std::uint8_t engine = 0;  // enum neuron_engine
   std::uint8_t generation = 2;
@@ -182,6 +193,7 @@ struct EngineProgram {
   std::vector<SourceLine> lines;
   std::vector<DmaTransfer> dma;
   std::vector<std::string> activation_function_sets;  // Activation only; carried.
+  std::vector<DveTableFiles> dve_tables;              // DVE only; carried.
 
   std::uint32_t instructions() const {
     return static_cast<std::uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/neff/definition_reader.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "runtime/neff/json_document.h"
+#include "runtime/neff/json_object.h"
+#include "runtime/neff/npy.h"
+#include "runtime/neff/text.h"
+
+namespace neuron::neff {
+
+using runtime::fail;
+using runtime::Result;
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kVariableTypes[] = {"input",   "output",  "file",         "tmp-buf",
+                                          "virtual", "pointer", "state-buffer", "dge-table"};
+constexpr const char* kQueueTypes[] = {"in", "out", "data", "embedding_update", "dynamic"};
+constexpr const char* kFabricPaths[] = {"main", "alt"};
+constexpr std::size_t kMostQueues = 4096;
+constexpr std::size_t kMostInstances = 4096;
+constexpr std::uint64_t kMostAlignment = 1ull << 30;
+
+std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
+
+class Reader {
+ public:
+  Reader(const Container& container, const std::string& directory, const ModelLimits& limits,
+         std::vector<std::string>& notes)
+      : container_(container),
+        directory_(directory),
+        limits_(limits),
+        checker_(directory + "/def.json", notes) {}
+
+  Result<Definition> read() {
+    const JsonLimits json_limits{limits_.json_bytes, limits_.json_depth, limits_.json_values};
+    NEURON_TRY(document, read_json_object(container_, checker_.member(), json_limits));
+    definition_.subgraph.name = directory_;
+    {
+      JsonObject top(checker_, document, nullptr, "");
+      read_program(top);
+      read_semaphores(top);
+      read_variables(top);
+      read_queues(top);
+      read_engines(top);
+      read_collectives(top);
+    }
+    NEURON_CHECK(checker_.result());
+    return std::move(definition_);
+  }
+
+ private:
+  void read_program(JsonObject& top);
+  void read_semaphores(JsonObject& top);
+  void read_variables(JsonObject& top);
+  void read_variable(JsonObject& field, Variable& variable);
+  void read_constant(JsonObject& field, Variable& variable);
+  void resolve_references();
+  void read_queues(JsonObject& top);
+  void read_engines(JsonObject& top);
+  void read_collectives(JsonObject& top);
+  EngineFiles read_files(JsonObject& field);
+  std::string member_named(JsonObject& field, std::string_view key, bool required);
+
+  const Container& container_;
+  const std::string& directory_;
+  const ModelLimits& limits_;
+  Checker checker_;
+  Definition definition_;
+  // By index of the variable; resolved when all are known.
+  std::unordered_map<std::size_t, std::uint32_t> pointer_ids_;
+  std::unordered_map<std::size_t, std::vector<std::uint64_t>> list_ids_;
+};
+
+void Reader::read_program(JsonObject& top) {
+  const json::value& value = top.require("program");
+  if (!checker_.ok()) return;
+  JsonObject program(checker_, value, &top.path(), "program");
+  const std::uint64_t isa = program.number("isa", 0, UINT32_MAX);
+  definition_.generation = static_cast<std::uint32_t>(program.number("generation", 0, UINT32_MAX));
+  if (isa != NEURON_ISA_VERSION) {
+    checker_.unsupported(program.at("isa"),
+                         "found {}, supported is version {} of the instruction set", isa,
+                         NEURON_ISA_VERSION);
+  }
+  if (definition_.generation < 2 || definition_.generation > 4) {
+    checker_.unsupported(program.at("generation"), "found {}, expected 2, 3 or 4",
+                         definition_.generation);
+  }
+}
+
+void Reader::read_semaphores(JsonObject& top) {
+  const json::object* names = top.object("semaphore");
+  if (!names) return;
+  const JsonPath where = top.at("semaphore");
+  std::unordered_set<std::uint64_t> used;
+  for (const auto& entry : *names) {
+    const JsonPath place{&where, view(entry.key()), {}};
+    if (entry.key().empty() || entry.key().find(':') != json::string_view::npos) {
+      checker_.fail(place, "a semaphore's name is empty or holds a colon");
+    }
+    const std::uint64_t number = json_number(checker_, place, entry.value(),
+                                             NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST);
+    if (!checker_.ok()) return;
+    if (!used.insert(number).second) {
+      checker_.fail(place, "semaphore {} has another name already", number);
+      return;
+    }
+    definition_.subgraph.semaphores.push_back(
+        {std::string(view(entry.key())), static_cast<std::uint8_t>(number)});
+  }
+}
+
+void Reader::read_variables(JsonObject& top) {
+  const json::object* variables = top.object("var");
+  if (!variables) return;
+  const JsonPath where = top.at("var");
+  if (variables->size() > limits_.variables) {
+    checker_.fail(where, "{} variables, at most {} are allowed", variables->size(),
+                  limits_.variables);
+    return;
+  }
+  std::unordered_set<std::uint32_t> ids;
+  for (const auto& entry : *variables) {
+    JsonObject field(checker_, entry.value(), &where, view(entry.key()));
+    Variable variable;
+    variable.name = std::string(view(entry.key()));
+    if (variable.name.empty() || variable.name.size() > 255) {
+      checker_.fail(field.path(), "a variable's name has 1 to 255 bytes, this one {}",
+                    variable.name.size());
+    }
+    read_variable(field, variable);
+    if (!checker_.ok()) return;
+    if (!ids.insert(variable.id).second) {
+      checker_.fail(field.at("var_id"), "{} is the id of another variable already", variable.id);
+      return;
+    }
+    definition_.subgraph.variables.push_back(std::move(variable));
+  }
+  resolve_references();
+}
+
+void Reader::read_variable(JsonObject& field, Variable& variable) {
+  variable.kind = static_cast<VariableKind>(field.choice("type", kVariableTypes));
+  variable.id = static_cast<std::uint32_t>(field.number("var_id", 0, UINT32_MAX));
+  variable.size = field.number("size", 1, limits_.variable_bytes);
+  variable.alignment = field.number_or("alignment", 0, 0, kMostAlignment);
+  if (variable.alignment & (variable.alignment - 1)) {
+    checker_.fail(field.at("alignment"), "found {}, expected 0 or a power of two",
+                  variable.alignment);
+  }
+  variable.alternate_fabric = field.choice_or("fabric_path", kFabricPaths, 0) == 1;
+  field.find("ops");  // Documented as an empty list; nothing depends on it.
+  const std::size_t index = definition_.subgraph.variables.size();
+  switch (variable.kind) {
+    case VariableKind::kFile:
+      read_constant(field, variable);
+      break;
+    case VariableKind::kVirtual:
+      variable.backing_offset =
+          field.number_or("backing_variable_off", 0, 0, limits_.variable_bytes);
+      break;
+    case VariableKind::kPointer:
+      pointer_ids_[index] =
+          static_cast<std::uint32_t>(field.number("referenced_var_id", 0, UINT32_MAX));
+      if (checker_.ok() && variable.size != 8) {
+        checker_.fail(field.at("size"), "found {}, a pointer has 8 bytes", variable.size);
+      }
+      break;
+    case VariableKind::kDgeTable:
+      list_ids_[index] = field.numbers("list", limits_.variables, 0, UINT32_MAX);
+      break;
+    case VariableKind::kStateBuffer: {
+      constexpr std::uint64_t kEnd = NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
+      variable.core_offset = field.number_or("core_offset", 0, 0, kEnd - 1);
+      const std::uint64_t end = variable.core_offset < NEURON_CORE_PSUM ? NEURON_CORE_PSUM : kEnd;
+      if (checker_.ok() && variable.size > end - variable.core_offset) {
+        checker_.fail(field.path(),
+                      "{} bytes at {:#x} of the core window end behind {:#x}, the end of {}",
+                      variable.size, variable.core_offset, end, end == kEnd ? "PSUM" : "SBUF");
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+// A member of the subgraph's directory; empty after an error or, if not required, when the key is
+// absent.
+std::string Reader::member_named(JsonObject& field, std::string_view key, bool required) {
+  const std::string name = required ? field.text(key, 512) : field.text_or(key, "", 512);
+  if (!checker_.ok() || name.empty()) return {};
+  std::string path = directory_ + "/" + name;
+  if (!container_.find(path)) {
+    checker_.fail(field.at(key), "the file has no member \"{}\"", printable(path));
+    return {};
+  }
+  return path;
+}
+
+void Reader::read_constant(JsonObject& field, Variable& variable) {
+  variable.file_name = member_named(field, "file_name", true);
+  if (!checker_.ok()) return;
+  variable.contents = container_.find(variable.file_name)->bytes;
+  if (variable.file_name.ends_with(".npy")) {
+    const auto array = parse_npy(variable.contents);
+    if (!array) {
+      checker_.fail(field.at("file_name"), "{}: {}", printable(variable.file_name),
+                    array.error().detail);
+      return;
+    }
+    variable.contents = array->data;
+  }
+  if (variable.contents.size() != variable.size) {
+    checker_.fail(field.at("size"), "found {}, but {} holds {} bytes of data", variable.size,
+                  printable(variable.file_name), variable.contents.size());
+  }
+}
+
+void Reader::resolve_references() {
+  std::vector<Variable>& variables = definition_.subgraph.variables;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_id;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    by_id.emplace(variables[i].id, static_cast<std::uint32_t>(i));
+  }
+  const JsonPath top;
+  const JsonPath all{&top, "var", {}};
+  auto resolve = [&](const Variable& from, std::uint64_t id) -> std::uint32_t {
+    const JsonPath where{&all, from.name, {}};
+    const auto found = by_id.find(id);
+    if (found == by_id.end()) {
+      checker_.fail(where, "no variable has the id {}", id);
+      return 0;
+    }
+    const Variable& to = variables[found->second];
+    // The address of an input or output changes with every binding, that of a state buffer is no
+    // memory address that a table may hold.
+    if (to.kind == VariableKind::kInput || to.kind == VariableKind::kOutput ||
+        to.kind == VariableKind::kStateBuffer) {
+      checker_.fail(
+          where,
+          "refers to {} \"{}\"; only variables in HBM with a fixed address can be referred to",
+          kVariableTypes[static_cast<int>(to.kind)], printable(to.name));
+    }
+    return found->second;
+  };
+  for (const auto& [index, id] : pointer_ids_)
+    variables[index].referenced = resolve(variables[index], id);
+  for (const auto& [index, ids] : list_ids_) {
+    for (std::uint64_t id : ids) {
+      variables[index].list.push_back(resolve(variables[index], id));
+      if (!checker_.ok()) return;
+    }
+  }
+}
+
+void Reader::read_queues(JsonObject& top) {
+  const json::object* queues = top.object("dma_queue");
+  if (!queues) return;
+  const JsonPath where = top.at("dma_queue");
+  if (queues->size() > kMostQueues) {
+    checker_.fail(where, "{} queue sets, at most {} are allowed", queues->size(), kMostQueues);
+  }
+  auto semaphore = [](std::uint64_t number) { return static_cast<std::uint8_t>(number); };
+  for (const auto& entry : *queues) {
+    if (!checker_.ok()) return;
+    JsonObject field(checker_, entry.value(), &where, view(entry.key()));
+    QueueSet queue;
+    queue.name = std::string(view(entry.key()));
+    if (queue.name.empty() || queue.name.size() > 255) {
+      checker_.fail(field.path(), "a queue set's name has 1 to 255 bytes, this one {}",
+                    queue.name.size());
+    }
+    queue.kind = static_cast<QueueKind>(field.choice("type", kQueueTypes));
+    queue.num_queues = static_cast<std::uint32_t>(field.number_or("num_queues", 1, 1, 16));
+    const std::string owner = field.text_or("owner", "");
+    if (!owner.empty()) {
+      queue.owner = engine_from_name(owner);
+      if (*queue.owner >= NEURON_CORE_ENGINES) {
+        checker_.fail(field.at("owner"), "found \"{}\", expected PE, Activation, Pool, DVE or SP",
+                      printable(owner));
+      }
+    }
+    if (field.boolean_or("pinned", false)) {
+      checker_.fail(field.at("pinned"), "pinned queues exist on inf1 only");
+    }
+    queue.instances = field.texts("queue_instances", kMostInstances);
+    for (std::uint64_t number :
+         field.numbers("semaphore_set", 16, NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
+      queue.semaphore_set.push_back(semaphore(number));
+    }
+    if (const auto number =
+            field.optional_number("semaphore", NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
+      queue.semaphore = semaphore(*number);
+    }
+    queue.alternate_fabric = field.choice_or("fabric_path", kFabricPaths, 0) == 1;
+    definition_.subgraph.queues.push_back(std::move(queue));
+  }
+}
+
+EngineFiles Reader::read_files(JsonObject& field) {
+  EngineFiles files;
+  files.bin = member_named(field, "bin", true);
+  files.json = member_named(field, "json", false);
+  return files;
+}
+
+void Reader::read_engines(JsonObject& top) {
+  const json::object* engines = top.object("engines");
+  const JsonPath where = top.at("engines");
+  if (!engines || engines->empty()) {
+    checker_.fail(where, "names no engine; expected at least one of PE, Activation, Pool, DVE, SP");
+    return;
+  }
+  for (const auto& entry : *engines) {
+    JsonObject field(checker_, entry.value(), &where, view(entry.key()));
+    const std::uint8_t engine = engine_from_name(view(entry.key()));
+    if (engine >= NEURON_CORE_ENGINES) {
+      checker_.fail(field.path(), "no such engine, expected PE, Activation, Pool, DVE or SP");
+      return;
+    }
+    definition_.engines[engine] = read_files(field);
+    if (!checker_.ok()) return;
+  }
+}
+
+void Reader::read_collectives(JsonObject& top) {
+  const json::array* programs = top.list("cc", 64);
+  if (!programs) return;
+  const JsonPath where = top.at("cc");
+  for (std::size_t i = 0; i < programs->size() && checker_.ok(); ++i) {
+    JsonObject field(checker_, (*programs)[i], &where, i);
+    EngineFiles files = read_files(field);
+    files.stream = static_cast<std::uint32_t>(field.number_or("stream", 0, 0, UINT32_MAX));
+    definition_.collectives.push_back(std::move(files));
+  }
+}
+
+}  // namespace
+
+Result<Definition> read_definition(const Container& container, const std::string& directory,
+                                   const ModelLimits& limits, std::vector<std::string>& notes) {
+  return Reader(container, directory, limits, notes).read();
+}
+
+}  // namespace neuron::neff

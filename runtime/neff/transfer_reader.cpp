@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/neff/transfer_reader.h"
+
+#include <bit>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/neff/access_check.h"
+#include "runtime/neff/json_document.h"
+#include "runtime/neff/json_object.h"
+#include "runtime/neff/text.h"
+
+namespace neuron::neff {
+
+using runtime::Result;
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
+constexpr std::size_t kMostSources = 16;
+constexpr std::size_t kMostTables = 4096;
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
+class Reader {
+ public:
+  Reader(const Container& container, const std::string& member, const Subgraph& subgraph,
+         const SubgraphIndex& index, const ModelLimits& limits, EngineProgram& program,
+         std::vector<std::string>& notes)
+      : container_(container),
+        subgraph_(subgraph),
+        index_(index),
+        limits_(limits),
+        program_(program),
+        checker_(member, notes) {}
+
+  Result<void> read();
+
+ private:
+  void read_transfer(JsonObject& field);
+  void read_queue(JsonObject& field, DmaTransfer& transfer);
+  void read_function(JsonObject& field, DmaTransfer& transfer);
+  void check_same_trigger(JsonObject& field, const DmaTransfer& transfer);
+  void read_description(JsonObject& field, DmaTransfer& transfer);
+  void read_parameters(JsonObject& desc, DmaTransfer& transfer);
+  // Keys "from", "from_off" ...; `total` is the size in bytes if the file gives none.
+  DmaAccess read_access(JsonObject& field, const char* side);
+  bool has_shape(JsonObject& field, const char* side) {
+    return field.has(std::string(side) + "_sizes");
+  }
+  void complete(JsonObject& field, const char* side, DmaAccess& access, std::uint64_t bytes);
+  void check_bytes(JsonObject& desc, const DmaTransfer& transfer);
+  std::uint8_t read_dtype(JsonObject& field, std::string_view key, std::uint8_t fallback);
+  std::uint8_t semaphore_of(const JsonPath& where, const json::value& value);
+  void read_tables(JsonObject& top);
+
+  const Container& container_;
+  const Subgraph& subgraph_;
+  const SubgraphIndex& index_;
+  const ModelLimits& limits_;
+  EngineProgram& program_;
+  Checker checker_;
+  std::unordered_map<std::uint32_t, std::optional<std::uint32_t>> open_function_;  // By queue set
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> first_;  // By function and id
+  std::unordered_map<std::string_view, std::uint32_t> functions_;
+  std::uint64_t rows_ = 0;
+};
+
+Result<void> Reader::read() {
+  const JsonLimits json_limits{limits_.json_bytes, limits_.json_depth, limits_.json_values};
+  NEURON_TRY(document, read_json_object(container_, checker_.member(), json_limits));
+  for (std::size_t i = 0; i < program_.entries.size(); ++i) {
+    if (program_.entries[i].kind == NEURON_ENTRY_FUNCTION) {
+      functions_.emplace(program_.entries[i].name, static_cast<std::uint32_t>(i));
+    }
+  }
+  JsonObject top(checker_, document, nullptr, "");
+  if (const json::array* list = top.list("dma", limits_.transfers)) {
+    program_.dma.reserve(list->size());
+    const JsonPath where = top.at("dma");
+    for (std::size_t i = 0; i < list->size() && checker_.ok(); ++i) {
+      JsonObject field(checker_, (*list)[i], &where, i);
+      read_transfer(field);
+    }
+  }
+  read_tables(top);
+  return checker_.result();
+}
+
+void Reader::read_transfer(JsonObject& field) {
+  DmaTransfer transfer;
+  transfer.id = static_cast<std::uint32_t>(field.number("id", 0, UINT32_MAX));
+  read_queue(field, transfer);
+  if (!checker_.ok()) return;
+  read_function(field, transfer);
+  transfer.starts_section = field.boolean_or("section_start_desc", false);
+  if (const auto event = field.optional_number("event", 0, NEURON_EVENTS - 1)) {
+    transfer.event = static_cast<std::uint8_t>(*event);
+  }
+  if (const json::value* value = field.find("semaphore")) {
+    transfer.semaphore = semaphore_of(field.at("semaphore"), *value);
+  }
+  for (std::uint64_t number : field.numbers("remote_semaphores", 16, 0, NEURON_SEMAPHORES - 1)) {
+    transfer.remote_semaphores.push_back(static_cast<std::uint8_t>(number));
+  }
+  check_same_trigger(field, transfer);
+  read_description(field, transfer);
+  if (checker_.ok()) program_.dma.push_back(std::move(transfer));
+}
+
+void Reader::read_queue(JsonObject& field, DmaTransfer& transfer) {
+  const std::string name = field.text_or("queue", "");
+  transfer.instance = field.text_or("instance_name", "");
+  if (!checker_.ok()) return;
+  if (transfer.instance.empty()) {
+    transfer.queue = index_.queue(name);
+    if (transfer.queue != kNoTarget) return;
+    if (name.empty()) {
+      checker_.fail(field.path(), "neither \"queue\" nor \"instance_name\" is given");
+    } else {
+      checker_.fail(field.at("queue"), "def.json has no queue set \"{}\"", printable(name));
+    }
+    return;
+  }
+  transfer.queue = index_.instance(transfer.instance);
+  if (transfer.queue != kNoTarget) return;
+  checker_.fail(field.at("instance_name"), "no queue set of def.json has an instance \"{}\"",
+                printable(transfer.instance));
+}
+
+// A function_start opens a section that lasts to the next one of the same queue set.
+void Reader::read_function(JsonObject& field, DmaTransfer& transfer) {
+  const std::string name = field.text_or("function_start", "");
+  if (!name.empty()) {
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) {
+      checker_.fail(field.at("function_start"), "the binary of {} has no function \"{}\"",
+                    engine_name(program_.engine), printable(name));
+      return;
+    }
+    open_function_[transfer.queue] = found->second;
+  }
+  const auto open = open_function_.find(transfer.queue);
+  if (open != open_function_.end()) transfer.function = open->second;
+}
+
+// One trigger instruction serves all transfers with its id, so they must use the same rings.
+void Reader::check_same_trigger(JsonObject& field, const DmaTransfer& transfer) {
+  const std::uint64_t function = transfer.function ? *transfer.function + 1ull : 0;
+  const auto [place, added] = first_.try_emplace({function, transfer.id}, program_.dma.size());
+  if (added || !checker_.ok()) return;
+  const DmaTransfer& first = program_.dma[place->second];
+  if (first.queue != transfer.queue || first.instance != transfer.instance) {
+    checker_.fail(
+        field.path(),
+        "id {} is used with queue set \"{}\", and in dma[{}] with \"{}\"; one trigger serves one "
+        "queue set",
+        transfer.id, printable(subgraph_.queues[transfer.queue].name), place->second,
+        printable(subgraph_.queues[first.queue].name));
+  }
+}
+
+// By number, or by its name in def.json.
+std::uint8_t Reader::semaphore_of(const JsonPath& where, const json::value& value) {
+  if (value.is_string()) {
+    const std::uint32_t found = index_.semaphore(view(value.get_string()));
+    if (found != kNoTarget) return subgraph_.semaphores[found].number;
+    checker_.fail(where, "def.json has no semaphore \"{}\"", printable(view(value.get_string())));
+    return 0;
+  }
+  return static_cast<std::uint8_t>(
+      json_number(checker_, where, value, NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST));
+}
+
+std::uint8_t Reader::read_dtype(JsonObject& field, std::string_view key, std::uint8_t fallback) {
+  const std::string name = field.text_or(key, "");
+  if (name.empty()) return fallback;
+  const std::uint8_t dtype = dtype_from_name(name);
+  if (dtype == NEURON_DTYPE_NONE) {
+    checker_.fail(field.at(key), "found \"{}\", which is no data type", printable(name));
+  }
+  return dtype;
+}
+
+DmaAccess Reader::read_access(JsonObject& field, const char* side) {
+  const std::string prefix = side;
+  DmaAccess access;
+  const std::string name = field.text(prefix, 255);
+  if (!checker_.ok()) return access;
+  access.variable = index_.variable(name);
+  if (access.variable == kNoTarget) {
+    checker_.fail(field.path(), "{}: def.json has no variable \"{}\"", side, printable(name));
+    access.variable = 0;
+    return access;
+  }
+  const Variable& variable = subgraph_.variables[access.variable];
+  access.offset = field.number_or(prefix + "_off", 0, 0, variable.size - 1);
+  access.dtype = read_dtype(field, prefix + "_dtype", NEURON_DTYPE_U8);
+  const auto sizes = field.numbers(prefix + "_sizes", 4, 1, limits_.variable_bytes);
+  const auto steps = field.signed_numbers(prefix + "_steps", 4);
+  if (!checker_.ok()) return access;
+  if (sizes.size() != steps.size()) {
+    checker_.fail(field.path(), "{}_sizes has {} elements and {}_steps {}; expected equally many",
+                  side, sizes.size(), side, steps.size());
+    return access;
+  }
+  if (sizes.empty()) {
+    access.sizes[0] = variable.size - access.offset;
+    return access;
+  }
+  if (steps[0] != 1) {
+    checker_.fail(field.path(),
+                  "{}_steps[0] is {}, expected 1: the first size counts contiguous bytes", side,
+                  steps[0]);
+    return access;
+  }
+  access.dimensions = static_cast<std::uint8_t>(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    access.sizes[i] = sizes[i];
+    access.steps[i] = steps[i];
+  }
+  return access;
+}
+
+// Without sizes, a side is as many contiguous bytes as the other one.
+void Reader::complete(JsonObject& field, const char* side, DmaAccess& access, std::uint64_t bytes) {
+  if (!has_shape(field, side)) access.sizes[0] = bytes;
+}
+
+void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
+  const json::value& value = field.require("desc");
+  if (!checker_.ok()) return;
+  JsonObject desc(checker_, value, &field.path(), "desc");
+  transfer.operation = static_cast<DmaOperation>(desc.choice_or("op", kOperations, 0));
+  transfer.to = read_access(desc, "to");
+  desc.find("num_tiling_dimensions");
+  if (!checker_.ok()) return;
+  auto check = [&](JsonObject& place, const char* side, const DmaAccess& access) {
+    if (!checker_.ok()) return;
+    const Variable& variable = subgraph_.variables[access.variable];
+    if (const auto fault = check_access(access, variable, program_.generation, limits_, rows_)) {
+      checker_.fail(place.path(), "{} {}", side, *fault);
+    }
+  };
+  const json::array* sources = desc.list("from_arr", kMostSources);
+  if (sources && !sources->empty()) {
+    const JsonPath where = desc.at("from_arr");
+    for (std::size_t i = 0; i < sources->size() && checker_.ok(); ++i) {
+      JsonObject source(checker_, (*sources)[i], &where, i);
+      DmaAccess access = read_access(source, "from");
+      check(source, "from", access);
+      transfer.from.push_back(access);
+    }
+  } else if (checker_.ok()) {
+    DmaAccess from = read_access(desc, "from");
+    if (checker_.ok() && transfer.operation == DmaOperation::kCopy) {
+      // Check what the file gives before its product is used for the other side.
+      if (has_shape(desc, "from")) {
+        check(desc, "from", from);
+        if (checker_.ok()) complete(desc, "to", transfer.to, from.bytes());
+      } else if (has_shape(desc, "to")) {
+        check(desc, "to", transfer.to);
+        if (checker_.ok()) complete(desc, "from", from, transfer.to.bytes());
+      }
+    }
+    check(desc, "from", from);
+    transfer.from.push_back(from);
+  }
+  check(desc, "to", transfer.to);
+  read_parameters(desc, transfer);
+  if (checker_.ok()) check_bytes(desc, transfer);
+}
+
+// Both sides hold equally many elements; for a copy, bytes.
+void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
+  const bool copy = transfer.operation == DmaOperation::kCopy;
+  if (copy && transfer.from.size() != 1) {
+    checker_.fail(desc.path(), "a copy of {} sources, expected one", transfer.from.size());
+    return;
+  }
+  auto elements = [&](const DmaAccess& access) {
+    const std::uint64_t bytes = copy ? 1 : dtype_bytes(access.dtype);
+    if (access.run_bytes() % bytes != 0) {
+      checker_.fail(desc.path(), "runs of {} bytes hold no whole number of {}", access.run_bytes(),
+                    dtype_name(access.dtype));
+    }
+    return access.bytes() / bytes;
+  };
+  const std::uint64_t wanted = elements(transfer.to);
+  for (const DmaAccess& from : transfer.from) {
+    const std::uint64_t given = elements(from);
+    if (checker_.ok() && given != wanted) {
+      checker_.fail(desc.path(), "from has {} {}, to has {}; expected equally many", given,
+                    copy ? "bytes" : "elements", wanted);
+    }
+  }
+}
+
+void Reader::read_parameters(JsonObject& desc, DmaTransfer& transfer) {
+  auto real = [&](std::string_view key, double fallback) {
+    const json::value* value = desc.find(key);
+    if (!value) return fallback;
+    if (!value->is_number()) checker_.fail(desc.at(key), "expected a number");
+    return value->is_number() ? value->to_number<double>() : fallback;
+  };
+  switch (transfer.operation) {
+    case DmaOperation::kFma: {
+      transfer.scale = static_cast<float>(real("scale", 1.0));
+      if (read_dtype(desc, "scale_dtype", NEURON_DTYPE_F32) != NEURON_DTYPE_F32) {
+        checker_.fail(desc.at("scale_dtype"), "expected float32");
+      }
+      break;
+    }
+    case DmaOperation::kMin:
+    case DmaOperation::kMax: {
+      transfer.constant_dtype = read_dtype(desc, "constant_dtype", NEURON_DTYPE_F32);
+      const double constant = real("constant", 0.0);
+      const std::uint8_t dtype = transfer.constant_dtype;
+      if (dtype == NEURON_DTYPE_F32) {
+        transfer.constant = std::bit_cast<std::uint32_t>(static_cast<float>(constant));
+      } else if (dtype == NEURON_DTYPE_I32 && constant >= INT32_MIN && constant <= INT32_MAX) {
+        transfer.constant = static_cast<std::uint32_t>(static_cast<std::int32_t>(constant));
+      } else if (dtype == NEURON_DTYPE_U32 && constant >= 0 && constant <= UINT32_MAX) {
+        transfer.constant = static_cast<std::uint32_t>(constant);
+      } else {
+        checker_.fail(desc.at("constant"), "expected a float32, int32 or uint32 in its range");
+      }
+      break;
+    }
+    case DmaOperation::kTranspose: {
+      const auto shape = desc.numbers("transpose_shape", 4, 1, UINT32_MAX);
+      if (checker_.ok() && shape.size() != 4) {
+        checker_.fail(desc.at("transpose_shape"), "{} numbers, expected 4", shape.size());
+        return;
+      }
+      for (std::size_t i = 0; i < shape.size(); ++i) {
+        transfer.transpose_shape[i] = static_cast<std::uint32_t>(shape[i]);
+      }
+      transfer.transpose_element_bytes =
+          static_cast<std::uint32_t>(desc.number("transpose_element_size", 1, 8));
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void Reader::read_tables(JsonObject& top) {
+  program_.activation_function_sets = top.texts("activation_function_sets", kMostTables);
+  const json::array* tables = top.list("dve_tables", kMostTables);
+  if (!tables) return;
+  const std::string directory = checker_.member().substr(0, checker_.member().rfind('/') + 1);
+  const JsonPath where = top.at("dve_tables");
+  for (std::size_t i = 0; i < tables->size() && checker_.ok(); ++i) {
+    JsonObject field(checker_, (*tables)[i], &where, i);
+    DveTableFiles files{directory + field.text("control_table"),
+                        directory + field.text("datapath_table"),
+                        directory + field.text("opcode_table")};
+    for (const std::string& file : {files.control, files.datapath, files.opcode}) {
+      if (checker_.ok() && !container_.find(file)) {
+        checker_.fail(field.path(), "the file has no member \"{}\"", printable(file));
+      }
+    }
+    program_.dve_tables.push_back(std::move(files));
+  }
+}
+
+}  // namespace
+
+Result<void> read_engine_json(const Container& container, const std::string& member,
+                              const Subgraph& subgraph, const SubgraphIndex& index,
+                              const ModelLimits& limits, EngineProgram& program,
+                              std::vector<std::string>& notes) {
+  return Reader(container, member, subgraph, index, limits, program, notes).read();
+}
+
+}  // namespace neuron::neff
