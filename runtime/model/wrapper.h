@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program around a model's program on each engine: waits for a launch, calls `main`, reports.
+// It stays resident, so that a launch is one record and one semaphore increment.
+//   PE, Activation, Pool, DVE:  wait go; call main; drain, done++; repeat.
+//   SP:  wait launch; point the queues to other rings if the record asks for it; clear the
+//   program's
+//        semaphores; rewind the rings; go to the others; call main; wait for four done; complete.
+// Callers: loader. Thread-safe: no state. Cannot fail: its instructions are valid by construction
+// (tests check them).
+#ifndef RUNTIME_MODEL_WRAPPER_H_
+#define RUNTIME_MODEL_WRAPPER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "driver/isa/instruction.h"
+#include "runtime/queue/ring_plan.h"
+
+namespace neuron::runtime {
+
+struct WrapperRequest {
+  std::uint8_t engine = 0;
+  // Index of `main` in the model's code of this engine, which follows the wrapper; none: no code.
+  std::optional<std::uint32_t> main;
+  // SP only:
+  std::uint32_t core = 0;
+  std::uint64_t launch_record = 0;
+  std::vector<std::uint8_t> semaphores;  // of the program, ascending, each once
+  const RingPlan* rings = nullptr;
+};
+
+std::vector<isa::Instruction> make_wrapper(const WrapperRequest& request);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_MODEL_WRAPPER_H_

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/queue/ring_set.h"
+
+#include <algorithm>
+
+#include "hw/udma.h"
+#include "runtime/session/driver_error.h"
+
+namespace neuron::runtime {
+namespace {
+
+struct Descriptor {
+  std::uint32_t control;
+  std::uint32_t meta;
+  std::uint64_t address;
+};
+static_assert(sizeof(Descriptor) == NEURON_DESC_BYTES);
+
+struct TableEntry {
+  std::uint64_t address;
+  std::uint32_t value;
+  std::uint32_t zero;
+};
+
+constexpr std::uint32_t kFirstRingId = 1;
+// The SP program adds to the low word of an address only: a table must not cross 4 GiB.
+constexpr std::uint64_t kTableBytes = 16384;
+static_assert(kMaxQueues * kDmaEngines * 2 * 2 * sizeof(TableEntry) <= kTableBytes);
+
+std::uint64_t aligned(std::uint64_t value) {
+  return (value + NEURON_UDMA_RING_ALIGN - 1) / NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
+}
+
+Descriptor source(const Packet& packet, std::uint64_t address) {
+  // Length 64 KiB is written as 0.
+  return {(packet.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT |
+              NEURON_DESC_FIRST | NEURON_DESC_LAST,
+          NEURON_META_DEFAULT | (packet.barrier ? NEURON_META_WRITE_BARRIER : 0), address};
+}
+
+Descriptor target(const Packet& packet, std::uint64_t address) {
+  return {(packet.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT, 0,
+          address};
+}
+
+}  // namespace
+
+std::uint64_t queue_register(std::uint32_t core, std::uint32_t engine, std::uint32_t half,
+                             std::uint32_t queue, std::uint32_t offset) {
+  const std::uint32_t number = core * NEURON_V2_DMA_ENGINES_PER_CORE + engine;
+  return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(number) + NEURON_UDMA_QUEUE(half, queue) +
+         offset;
+}
+
+Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, std::uint32_t core,
+                                                 const RingPlan& plan,
+                                                 std::span<const std::uint64_t> addresses) {
+  std::unique_ptr<RingSet> set(new RingSet);
+  if (plan.queues().empty()) return set;
+
+  // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
+  std::uint64_t half = 0;
+  for (const QueuePlan& queue : plan.queues()) {
+    half += queue.engines * aligned(std::uint64_t{queue.length} * NEURON_DESC_BYTES);
+  }
+  NEURON_TRY(rings,
+             DeviceMemory::allocate(device, {.size = 2 * half,
+                                             .core = core,
+                                             .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
+                                             .purpose = "DMA rings"}));
+  NEURON_TRY(table,
+             DeviceMemory::allocate(device, {.size = kTableBytes,
+                                             .alignment = kTableBytes,
+                                             .core = core,
+                                             .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
+                                             .purpose = "the table of DMA rings"}));
+  set->rings_ = std::move(rings);
+  set->table_ = std::move(table);
+
+  const std::uint64_t slots = half / NEURON_DESC_BYTES;
+  std::vector<Descriptor> sources(slots, Descriptor{});
+  std::vector<Descriptor> targets(slots, Descriptor{});
+  std::vector<TableEntry> entries;
+  std::uint64_t offset = 0;
+  for (const QueuePlan& queue : plan.queues()) {
+    for (std::uint32_t engine = 0; engine < queue.engines; ++engine) {
+      std::uint64_t slot = offset / NEURON_DESC_BYTES;
+      for (const Packet& packet : queue.packets[engine]) {
+        sources[slot] = source(packet, addresses[packet.from] + packet.from_offset);
+        targets[slot] = target(packet, addresses[packet.to] + packet.to_offset);
+        ++slot;
+      }
+      const std::uint64_t base = set->rings_->address() + offset;
+      for (const auto& [side, ring] :
+           {std::pair{NEURON_UDMA_M2S, base}, std::pair{NEURON_UDMA_S2M, base + half}}) {
+        entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
+                           static_cast<std::uint32_t>(ring), 0});
+        entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_HI),
+                           static_cast<std::uint32_t>(ring >> 32), 0});
+      }
+      offset += aligned(std::uint64_t{queue.length} * NEURON_DESC_BYTES);
+    }
+  }
+  const std::uint64_t handle = set->rings_->handle();
+  int result = ndl_dma_copy_descriptors(handle, sources.data(), 0, slots, NEURON_DMA_QUEUE_TYPE_TX);
+  if (result == 0) {
+    result =
+        ndl_dma_copy_descriptors(handle, targets.data(), half, slots, NEURON_DMA_QUEUE_TYPE_RX);
+  }
+  if (result != 0) {
+    return driver_error(NRT_INVALID, result, "writing {} DMA descriptors of device {} core {}",
+                        2 * plan.packet_count(), device.index(), core);
+  }
+  NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));
+  set->entries_ = static_cast<std::uint32_t>(entries.size());
+  return set;
+}
+
+Result<void> RingSet::initialize_queues(const RingPlan& plan) const {
+  if (rings_ == nullptr) return {};
+  auto batch = std::make_unique<ndl_queue_init_batch>();
+  const std::uint32_t core = rings_->core();
+  auto submit = [&]() -> Result<void> {
+    const int result = ndl_dma_queue_init_batch(rings_->device().index(), batch.get());
+    if (result != 0) {
+      return driver_error(NRT_FAILURE, result, "setting up {} DMA queues of device {} core {}",
+                          batch->count, rings_->device().index(), core);
+    }
+    batch->count = 0;
+    return {};
+  };
+  batch->count = 0;
+  for (const QueuePlan& queue : plan.queues()) {
+    for (std::uint32_t engine = 0; engine < queue.engines; ++engine) {
+      ndl_queue_init& entry = batch->entries[batch->count++];
+      entry = {};
+      entry.eng_id = core * NEURON_V2_DMA_ENGINES_PER_CORE + engine;
+      entry.qid = queue.number;
+      entry.tx_desc_count = queue.length;
+      entry.rx_desc_count = queue.length;
+      entry.tx_handle = rings_->handle();
+      entry.rx_handle = rings_->handle();
+      if (batch->count == MAX_NDL_QUEUE_INIT_BATCH - 1) NEURON_CHECK(submit());
+    }
+  }
+  if (batch->count != 0) NEURON_CHECK(submit());
+  return {};
+}
+
+}  // namespace neuron::runtime
