@@ -35,6 +35,10 @@ class DevicePort {
   virtual int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) = 0;
   // State of the core's engines in words, for reports; empty where the back end cannot tell.
   virtual std::string describe(unsigned core) = 0;
+  // Descriptor of the device node, -1 where there is none.
+  virtual int descriptor() const { return -1; }
+  // For the child after fork(), which then leaks the object: lets go of descriptors, nothing else.
+  virtual void abandon() {}
 };
 
 class Port {
@@ -46,6 +50,8 @@ class Port {
   virtual int open(int index, int flags, std::unique_ptr<DevicePort>& device) = 0;
   // "embedded trn1.2xlarge", "kernel", ...: for messages.
   virtual std::string name() const = 0;
+  // Version of the driver behind the port, as text; empty if it cannot be found out.
+  virtual std::string driver_version() const { return ""; }
 };
 
 // The port of this process, chosen by NEURON_EMULATOR at first use (unset: /dev/neuron*). Null on
@@ -57,6 +63,11 @@ void set_port(std::unique_ptr<Port> port);
 DevicePort* device_port(const ndl_device* device);
 // Forgets the port when no device is open, so that the environment is read again.
 void release_port();
+// For the child after fork(): forgets the port without a call to it.
+void abandon_port();
+// Around fork(), so that the child finds the port's lock free.
+void lock_port_for_fork();
+void unlock_port_after_fork();
 
 }  // namespace neuron::ndl
 

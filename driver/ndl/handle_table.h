@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles of the driver library: allocations and notification queues as numbers that go stale.
+//
+// A mem_handle or notification context of the C interface is kind, generation and slot in 64 bits,
+// never an address: a freed or invented one is recognised. Callers: ndl_* functions. Thread-safe:
+// every function. Entries are shared: a call that has one keeps it alive while another thread frees
+// it. Entries of a device are forgotten when it is closed; the driver has freed the memory by then.
+#ifndef DRIVER_NDL_HANDLE_TABLE_H
+#define DRIVER_NDL_HANDLE_TABLE_H
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "driver/ndl/device_table.h"
+#include "ndl/ndl_types.h"
+
+namespace neuron::ndl {
+
+struct Allocation {
+  explicit Allocation(const DevicePointer& on) : device(on) {}
+
+  // Maps at most once; `length` is the allocation's size except for a scratchpad.
+  int map(OpenDevice& on, uint64_t length, void** address);
+  int unmap(OpenDevice& on);
+
+  std::weak_ptr<OpenDevice> device;
+  ndl_mem_info_t info = {};  // mmap_va: mutex
+  uint32_t hbm = 0;
+  bool owned = true;  // the driver is told to free it with the handle
+  uint64_t mapped_bytes = 0;
+  std::mutex mutex;
+};
+
+struct Notification {
+  explicit Notification(const DevicePointer& on) : device(on) {}
+
+  std::weak_ptr<OpenDevice> device;
+  ndl_notification_context_t context = {};  // mem_handle is one of ours
+};
+
+// An allocation together with its device, both alive while this is.
+struct HeldAllocation {
+  std::shared_ptr<Allocation> allocation;
+  DevicePointer device;
+
+  explicit operator bool() const { return device != nullptr; }
+  uint64_t driver_handle() const { return allocation->info.driver_handle; }
+  // [offset, offset + size) lies inside; else -EINVAL with a sentence that says `what`.
+  int check_range(uint64_t offset, uint64_t size, const char* what) const;
+};
+
+uint64_t add_allocation(std::shared_ptr<Allocation> allocation);
+uint64_t add_notification(std::shared_ptr<Notification> notification);
+
+// Empty for a stale or invented handle, with -EINVAL's sentence recorded for `function`.
+HeldAllocation find_allocation(uint64_t handle, const char* function);
+std::shared_ptr<Notification> find_notification(uint64_t handle, const char* function);
+
+// Takes the entry out; the handle is stale from here on.
+std::shared_ptr<Allocation> remove_allocation(uint64_t handle);
+std::shared_ptr<Notification> remove_notification(uint64_t handle);
+
+// Device and HBM of a mapped address; false if no allocation is mapped there.
+bool find_mapping(const void* address, int* device_index, int* hbm_index);
+
+// Handles in use, of both kinds.
+size_t handles_in_use();
+
+// A device was closed: unmaps what is mapped of it and makes its handles stale.
+void forget_handles_of(const OpenDevice* device);
+
+// For fork(): all handles become stale in the child, without a call to a device.
+void abandon_handles();
+void lock_handles_for_fork();
+void unlock_handles_after_fork();
+
+}  // namespace neuron::ndl
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "driver/ndl/device_table.h"
+#include "driver/ndl/error.h"
+#include "uapi/neuron_ioctl.h"
+
+namespace neuron::ndl {
+namespace {
+
+// Bytes of one HBM, for devices that do not map it whole and so do not tell.
+uint64_t hbm_bytes(unsigned architecture) { return architecture == 2 ? 16ull << 30 : 0; }
+
+}  // namespace
+
+void OpenDevice::FreeDevice::operator()(ndl_device_t* device) const {
+  for (ndl_copy_buf_t& buffer : device->cpy_bufs) pthread_mutex_destroy(&buffer.lock);
+  std::free(device);
+}
+
+OpenDevice::~OpenDevice() {
+  for (const Resource& resource : resources_) port_->unmap(resource.address, resource.size);
+}
+
+int OpenDevice::call(unsigned long request, void* argument, const char* what) const {
+  clear_error();
+  const int result = port_->ioctl(request, argument);
+  if (result == 0) return 0;
+  if (result > 0) return fail(EIO, "device %d: %s: the driver answered %d", index_, what, result);
+  return explain(result, "device %d: %s", index_, what);
+}
+
+int OpenDevice::map(size_t length, int protection, uint64_t offset, void** address) const {
+  clear_error();
+  const int result = port_->map(length, protection, offset, address);
+  return result == 0 ? 0
+                     : explain(result, "device %d: mapping %zu bytes at %#llx", index_, length,
+                               static_cast<unsigned long long>(offset));
+}
+
+int OpenDevice::unmap(void* address, size_t length) const {
+  clear_error();
+  const int result = port_->unmap(address, length);
+  return result == 0 ? 0 : explain(result, "device %d: unmapping %zu bytes", index_, length);
+}
+
+int OpenDevice::initialize(const ndl_device_init_param_t* params) {
+  neuron_ioctl_device_driver_info driver = {};
+  driver.size = sizeof(driver);
+  if (const int result = call(NEURON_IOCTL_DRIVER_INFO_GET, &driver, "asking for driver features");
+      result != 0) {
+    return result;
+  }
+  features_ = driver.feature_flags1;
+  if ((features_ & kNeededFeatures) != kNeededFeatures) {
+    return fail(
+        ENOTSUP,
+        "device %d: the driver has features %#llx and lacks %#llx; install driver 2.24 or later",
+        index_, static_cast<unsigned long long>(features_),
+        static_cast<unsigned long long>(kNeededFeatures & ~features_));
+  }
+  neuron_ioctl_device_info info = {};
+  if (const int result = call(NEURON_IOCTL_DEVICE_INFO, &info, "asking what it is"); result != 0) {
+    return result;
+  }
+  auto* device = static_cast<ndl_device_t*>(
+      std::calloc(1, sizeof(ndl_device_t) + sizeof(ndl_device_context_t)));
+  if (device == nullptr) throw std::bad_alloc();
+  for (ndl_copy_buf_t& buffer : device->cpy_bufs) pthread_mutex_init(&buffer.lock, nullptr);
+  device_.reset(device);
+  device->device_index = static_cast<uint8_t>(index_);
+  device->device_type = static_cast<uint8_t>(info.architecture);
+  device->device_revision = static_cast<uint16_t>(info.revision);
+  // The count comes from outside: it must not lead past either array.
+  const auto neighbours =
+      std::min<size_t>(info.connected_device_count, std::size(info.connected_devices));
+  device->connected_device_count = static_cast<uint8_t>(neighbours);
+  for (size_t i = 0; i < neighbours; ++i) {
+    device->connected_devices[i] = static_cast<uint8_t>(info.connected_devices[i]);
+  }
+  for (int bar = 0; bar < 2; ++bar) {
+    device->csr_base[bar] = info.bar_address[bar];
+    device->csr_size[bar] = info.bar_size[bar];
+  }
+  device->hbm_size = hbm_bytes(info.architecture);
+  // An emulated device has no descriptor; a negative number of its own still tells devices apart.
+  auto* context = reinterpret_cast<ndl_device_context_t*>(device->context);
+  context->nd_fd = port_->descriptor() >= 0 ? port_->descriptor() : -2 - index_;
+  return params != nullptr && params->map_hbm ? map_all_hbm() : 0;
+}
+
+int OpenDevice::map_all_hbm() {
+  for (uint32_t i = 0; i < MAX_HBM_PER_DEVICE; ++i) {
+    void* address = nullptr;
+    uint64_t size = 0;
+    const int result =
+        map_resource(NEURON_DM_BLOCK_HBM, i, NEURON_DM_RESOURCE_DMEM, &address, &size);
+    // Generation 2 has no such resource: its allocations are mapped one by one.
+    if (result == -EINVAL || result == -ENOTSUP) break;
+    if (result != 0) return result;
+    device_->hbm_va[i] = address;
+    device_->hbm_size = size;
+    device_->hbm_va_cnt = i + 1;
+  }
+  clear_error();
+  return 0;
+}
+
+int OpenDevice::map_resource(uint32_t block, uint32_t id, uint32_t resource, void** address,
+                             uint64_t* size) {
+  const std::lock_guard lock(resource_mutex_);
+  for (const Resource& known : resources_) {
+    if (known.block == block && known.id == id && known.kind == resource) {
+      *address = known.address;
+      *size = known.size;
+      return 0;
+    }
+  }
+  neuron_ioctl_resource_mmap_info info = {};
+  info.block = block;
+  info.block_id = id;
+  info.resource = resource;
+  if (const int result =
+          call(NEURON_IOCTL_RESOURCE_MMAP_INFO, &info, "asking where a part of the chip is mapped");
+      result != 0) {
+    return result;
+  }
+  resources_.reserve(resources_.size() + 1);
+  // A whole collectives core is mapped for reading only.
+  const int protection = resource == NEURON_DM_RESOURCE_ALL ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* mapped = nullptr;
+  if (const int result = map(info.size, protection, info.offset, &mapped); result != 0) {
+    return result;
+  }
+  resources_.push_back({block, id, resource, mapped, info.size});
+  *address = mapped;
+  *size = info.size;
+  return 0;
+}
+
+}  // namespace neuron::ndl

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/ndl/port.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include "driver/ndl/device_table.h"
+#include "driver/ndl/error.h"
+#include "driver/ndl/port_backends.h"
+
+namespace neuron::ndl {
+namespace {
+
+constexpr char kShared[] = "unix:";
+
+std::mutex mutex;
+// Never destroyed at exit: threads of an embedded device may still run then, and the kernel takes
+// everything back anyway.
+std::unique_ptr<Port>& current() {
+  static auto* port = new std::unique_ptr<Port>;
+  return *port;
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::unique_ptr<Port> choose() {
+  const std::string emulator = environment("NEURON_EMULATOR");
+  if (emulator.empty()) return kernel_port("/dev");
+  if (emulator.rfind(kShared, 0) == 0) {
+    fail(ENOTSUP,
+         "NEURON_EMULATOR=%s asks for a shared device, and this build can only make devices of its "
+         "own; set NEURON_EMULATOR to a profile name, for example trn1.2xlarge",
+         emulator.c_str());
+    return nullptr;
+  }
+  return embedded_port(emulator, environment("NEURON_EMULATOR_LIBRARY"));
+}
+
+}  // namespace
+
+Port* port(std::string& error) {
+  const std::lock_guard lock(mutex);
+  if (current() == nullptr) {
+    clear_error();
+    current() = choose();
+    if (current() == nullptr) error = last_error();
+  }
+  return current().get();
+}
+
+void set_port(std::unique_ptr<Port> port) {
+  const std::lock_guard lock(mutex);
+  current() = std::move(port);
+}
+
+void release_port() {
+  // The table's lock first, then ours: the order in which opening a device takes them.
+  DeviceTable::instance().if_unused([] {
+    const std::lock_guard lock(mutex);
+    current().reset();
+  });
+}
+
+void abandon_port() {
+  const std::lock_guard lock(mutex);
+  static_cast<void>(current().release());
+}
+
+void lock_port_for_fork() { mutex.lock(); }
+void unlock_port_after_fork() { mutex.unlock(); }
+
+}  // namespace neuron::ndl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The back ends behind port.h. Callers: port.cpp, and tests that want one in particular.
+//
+// Each function returns null on failure, with the sentence in error.h. Thread-safe.
+#ifndef DRIVER_NDL_PORT_BACKENDS_H
+#define DRIVER_NDL_PORT_BACKENDS_H
+
+#include <memory>
+#include <string>
+
+#include "driver/ndl/port.h"
+
+namespace neuron::ndl {
+
+// Device nodes `neuron<N>` in `folder`, driven by a kernel module. Fails when there is none.
+std::unique_ptr<Port> kernel_port(const std::string& folder);
+
+// A device of this process alone: dlopen()s the emulator library and builds `profile`. `library`:
+// its file, or empty for libneuron-emulator.so.1 beside the library that holds this code.
+std::unique_ptr<Port> embedded_port(const std::string& profile, const std::string& library);
+
+}  // namespace neuron::ndl
+
+#endif

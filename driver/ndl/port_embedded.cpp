@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "driver/ndl/error.h"
+#include "driver/ndl/port_backends.h"
+#include "ndl/emulator.h"
+
+namespace neuron::ndl {
+namespace {
+
+constexpr char kLibrary[] = "libneuron-emulator.so.1";
+constexpr char kEntry[] = "neuron_emulator_interface";
+
+using Interface = struct ::neuron_emulator_interface;
+
+// The emulator's own sentence for the call that just failed, as this thread's sentence.
+int report(const Interface& emulator, int result) {
+  if (result > 0) {
+    return fail(EIO, "the emulated driver answered %d, which no driver call may", result);
+  }
+  if (result < 0) {
+    const char* sentence = emulator.last_error();
+    if (sentence != nullptr && sentence[0] != '\0') return fail(-result, "%s", sentence);
+    errno = -result;
+  }
+  return result;
+}
+
+class EmbeddedDevice : public DevicePort {
+ public:
+  EmbeddedDevice(const Interface& emulator, neuron_emulator_device_t* device)
+      : emulator_(emulator), device_(device) {}
+  ~EmbeddedDevice() override { emulator_.close(device_); }
+
+  int ioctl(unsigned long request, void* argument) override {
+    return report(emulator_, emulator_.ioctl(device_, request, argument));
+  }
+  int map(size_t length, int protection, uint64_t offset, void** address) override {
+    return report(emulator_, emulator_.map(device_, length, protection, offset, address));
+  }
+  int unmap(void* address, size_t length) override {
+    return report(emulator_, emulator_.unmap(device_, address, length));
+  }
+  int read_register(uint64_t bar0_offset, uint32_t* value) override {
+    return report(emulator_, emulator_.read_register(device_, bar0_offset, value));
+  }
+  int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) override {
+    return report(emulator_,
+                  emulator_.write_register(device_, bar0_offset, value,
+                                           run_inline ? NEURON_EMULATOR_WRITE_INLINE : 0));
+  }
+  int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
+    return report(emulator_, emulator_.wait(device_, core, word, old, deadline_ns));
+  }
+  std::string describe(unsigned core) override {
+    std::string text(emulator_.describe(device_, core, nullptr, 0) + 1, '\0');
+    const size_t length = emulator_.describe(device_, core, text.data(), text.size());
+    // The core may have gone on between the two calls: what did not fit is cut.
+    text.resize(length < text.size() ? length : text.size() - 1);
+    return text;
+  }
+
+ private:
+  const Interface& emulator_;
+  neuron_emulator_device_t* const device_;
+};
+
+class EmbeddedPort : public Port {
+ public:
+  EmbeddedPort(const Interface& emulator, neuron_emulator_instance_t* instance,
+               const std::string& profile)
+      : emulator_(emulator), instance_(instance), profile_(profile) {}
+  // The library stays loaded: its threads and thread-local storage may outlive the instance.
+  ~EmbeddedPort() override { emulator_.destroy(instance_); }
+
+  int devices(int* indexes, int capacity) override {
+    const int count = static_cast<int>(emulator_.device_count(instance_));
+    for (int i = 0; i < count && i < capacity; ++i) indexes[i] = i;
+    return count;
+  }
+  int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
+    neuron_emulator_device_t* opened = nullptr;
+    if (index < 0) return fail(ENODEV, "there is no device %d", index);
+    const int result =
+        emulator_.open(instance_, static_cast<unsigned>(index), flags & O_ACCMODE, &opened);
+    if (result != 0) return report(emulator_, result);
+    device = std::make_unique<EmbeddedDevice>(emulator_, opened);
+    return 0;
+  }
+  std::string name() const override { return "embedded " + profile_; }
+  // The interface that the emulated driver implements, not the version of this project.
+  std::string driver_version() const override { return "2.25.4.0-emulated"; }
+
+ private:
+  const Interface& emulator_;
+  neuron_emulator_instance_t* const instance_;
+  const std::string profile_;
+};
+
+// The emulator is installed next to whichever library or program this code is linked into.
+std::string beside_this_code() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&beside_this_code), &info) == 0 || info.dli_fname == nullptr) {
+    return kLibrary;
+  }
+  std::string file = info.dli_fname;
+  // realpath, because libnrt.so.1 may be reached through a link in another folder.
+  if (char* real = realpath(file.c_str(), nullptr)) {
+    file = real;
+    std::free(real);
+  }
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? kLibrary : file.substr(0, slash + 1) + kLibrary;
+}
+
+}  // namespace
+
+std::unique_ptr<Port> embedded_port(const std::string& profile, const std::string& library) {
+  const std::string file = library.empty() ? beside_this_code() : library;
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    fail(ENOENT,
+         "NEURON_EMULATOR=%s needs the emulator library, which cannot be loaded: %s; install it "
+         "there or name it in NEURON_EMULATOR_LIBRARY",
+         profile.c_str(), dlerror());
+    return nullptr;
+  }
+  auto entry = reinterpret_cast<decltype(&::neuron_emulator_interface)>(dlsym(handle, kEntry));
+  if (entry == nullptr) {
+    fail(ENOEXEC, "%s is no emulator library: it has no symbol %s", file.c_str(), kEntry);
+    dlclose(handle);
+    return nullptr;
+  }
+  const Interface* emulator = entry(NEURON_EMULATOR_INTERFACE_VERSION);
+  if (emulator == nullptr || emulator->size < sizeof(Interface)) {
+    fail(ENOTSUP,
+         "%s does not have version %u of the emulator interface; install the one that was built "
+         "with this runtime",
+         file.c_str(), NEURON_EMULATOR_INTERFACE_VERSION);
+    dlclose(handle);
+    return nullptr;
+  }
+  neuron_emulator_instance_t* instance = nullptr;
+  const int result = emulator->create(profile.c_str(), &instance);
+  if (result != 0) {
+    report(*emulator, result);
+    explain(result, "NEURON_EMULATOR=%s", profile.c_str());
+    return nullptr;
+  }
+  return std::make_unique<EmbeddedPort>(*emulator, instance, profile);
+}
+
+}  // namespace neuron::ndl
