@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "hw/address_map.h"
+
 namespace neuron::chip {
 
 using ModelTime = uint64_t;  // picoseconds since the launch's doorbell
@@ -64,8 +66,16 @@ class Bus {
     BusTarget* target;
     const char* name;
   };
+  // Units of the register window that one range covers completely are decoded by table.
+  static constexpr unsigned kUnitShift = 18;
+  static constexpr size_t kUnits = NEURON_V2_BAR0_SIZE >> kUnitShift;
+
   const Range* find(uint64_t address, size_t length) const;
-  std::vector<Range> ranges_;  // sorted by base
+  const Range* search(uint64_t address) const;
+  void rebuild_table();
+  std::vector<Range> ranges_;     // sorted by base
+  const Range* first_ = nullptr;  // the range at address 0, where most traffic goes
+  std::vector<const Range*> units_ = std::vector<const Range*>(kUnits, nullptr);
 };
 
 }  // namespace neuron::chip

@@ -64,7 +64,8 @@ class Chip {
   virtual Hbm& hbm() = 0;
   virtual const ChipConfig& config() const = 0;
 
-  // Resets cores of the map as firmware does (bit n = core n), or the whole chip.
+  // Resets cores of the map (bit n = core n, with its TOPSPs and DMA engines) as firmware does; 0 =
+  // the whole chip with the host's DMA engines. HBM keeps its contents.
   virtual void reset(uint32_t core_map) = 0;
 
   // Text for an operator: for each engine of the core its state, program counter, disassembled

@@ -18,28 +18,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/register_target.h"
+#include "driver/emulator/chip/udma_packet.h"
 #include "hw/address_map.h"
 #include "hw/fault.h"
 #include "hw/udma.h"
 
 namespace neuron::chip {
-
-struct DmaFault {
-  neuron_fault code = NEURON_FAULT_NONE;
-  uint8_t engine = 0;  // of the chip, 0..33
-  uint8_t queue = 0;
-  bool s2m = false;       // which ring
-  uint32_t index = 0;     // descriptor in that ring
-  uint64_t address = 0;   // the address that was refused, or the ring's
-  const char* rule = "";  // what was broken, for an operator
-  explicit operator bool() const { return code != NEURON_FAULT_NONE; }
-  // "DMA engine 3 queue 2, M2S descriptor 17: source address 0x... is not mapped (DMA_BUS)"
-  std::string describe() const;
-};
 
 // A number of complete packets at the head of a queue.
 struct DmaRun {
@@ -110,24 +97,20 @@ class UdmaEngine : public RegisterTarget {
  private:
   struct Ring;
   struct Queue;
-  class Cursor;
-  struct Packet;
-  class Mover;
 
   bool queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const;
-  uint32_t read_ring(const Ring& ring, bool s2m, unsigned reg) const;
   void write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t value, const Access& access);
   void ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access);
-  void rewind(Queue& queue, bool s2m, const Access& access);
+  void rewind(unsigned queue, bool s2m, const Access& access);
   void change_state(bool s2m, uint32_t value, const Access& access);
   uint32_t half_state(bool s2m) const;
+  // With the queue's register lock held.
   void publish_work(unsigned queue);
-  void work_appeared(unsigned queue, const Access& access);
-  void execute_all(unsigned queue, const Access& access);
-  DmaFault run_packets(unsigned queue, uint32_t packets, const Access& access, ModelTime duration,
-                       uint32_t& done);
-  void report(const DmaFault& fault, const Access& access);
-  void abort_queue(unsigned queue, bool s2m, uint32_t generation);
+  // Without locks: executes (host) or tells the listener.
+  void serve(unsigned queue, const Access& access);
+  bool snapshot(unsigned queue, RingView& m2s, RingView& s2m, uint32_t& generation) const;
+  DmaFault run_packets(unsigned queue, uint32_t packets, const Access& access, ModelTime duration);
+  void report(DmaFault& fault, unsigned queue, const Access& access);
 
   const unsigned index_;
   const Bus& bus_;
@@ -139,7 +122,7 @@ class UdmaEngine : public RegisterTarget {
   std::atomic<uint32_t> work_ = 0;
   std::atomic<uint32_t> state_[2];  // per half: NEURON_UDMA_STATE_NORMAL, 0 (disabled), ..._ABORT
   std::atomic<uint32_t> start_epoch_ = 1;
-  mutable std::atomic<uint64_t> mismatches_ = 0;
+  std::atomic<uint64_t> mismatches_ = 0;
 };
 
 }  // namespace neuron::chip

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between memories of the chip, as fast as one host thread can.
+//
+// Callers: DMA engines. Thread-safe: as memcpy. Overlapping ranges give what memmove gives.
+#ifndef DRIVER_EMULATOR_CHIP_BULK_COPY_H
+#define DRIVER_EMULATOR_CHIP_BULK_COPY_H
+
+#include <cstddef>
+
+namespace neuron::chip {
+
+void bulk_copy(std::byte* to, const std::byte* from, size_t bytes);
+
+}  // namespace neuron::chip
+
+#endif

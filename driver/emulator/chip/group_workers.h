@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that run execution groups which nobody runs inline.
+//
+// Concepts: wake(core) has the group of that core run soon, in slices, until it is quiescent.
+// Callers: any thread; wake never waits for a group. Thread-safe: yes. Owns: its threads; none
+// exists before the first wake, at most `limit` ever, all are joined by the destructor, which waits
+// for the slices in progress. Fails: if the host gives no thread, the group stays runnable for
+// whoever runs it inline.
+#ifndef DRIVER_EMULATOR_CHIP_GROUP_WORKERS_H
+#define DRIVER_EMULATOR_CHIP_GROUP_WORKERS_H
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "driver/emulator/chip/chip.h"
+
+namespace neuron::chip {
+
+class GroupWorkers {
+ public:
+  using Run = std::function<RunResult(unsigned core, std::chrono::steady_clock::time_point)>;
+
+  GroupWorkers(unsigned limit, Run run) : limit_(limit), run_(std::move(run)) {}
+  ~GroupWorkers();
+  GroupWorkers(const GroupWorkers&) = delete;
+  GroupWorkers& operator=(const GroupWorkers&) = delete;
+
+  void wake(unsigned core);
+  unsigned threads() const;
+
+ private:
+  void work();
+
+  const unsigned limit_;
+  const Run run_;
+  mutable std::mutex lock_;
+  std::condition_variable changed_;
+  uint64_t waiting_ = 0;  // bit per core
+  uint64_t running_ = 0;
+  unsigned idle_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace neuron::chip
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/chip/hbm.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace neuron::chip {
+
+class Hbm::Stack final : public BusTarget {
+ public:
+  Stack(std::byte* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+
+  bool read(uint64_t offset, std::span<std::byte> out, const Access&) override {
+    const std::byte* from = direct(offset, out.size());
+    if (from == nullptr) return false;
+    std::memcpy(out.data(), from, out.size());
+    return true;
+  }
+  bool write(uint64_t offset, std::span<const std::byte> in, const Access&) override {
+    std::byte* to = direct(offset, in.size());
+    if (to == nullptr) return false;
+    std::memcpy(to, in.data(), in.size());
+    return true;
+  }
+  std::byte* direct(uint64_t offset, size_t length) override {
+    return offset >= bytes_ || length > bytes_ - offset ? nullptr : memory_ + offset;
+  }
+
+ private:
+  std::byte* memory_;
+  uint64_t bytes_;
+};
+
+std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_node,
+                                 MemoryPlacement& placement, std::string& error) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (stacks == 0 || bytes_each == 0 || bytes_each % page != 0 ||
+      bytes_each > NEURON_V2_HBM_STRIDE || stacks > NEURON_V2_HBM_COUNT) {
+    error = "HBM of " + std::to_string(stacks) + " stacks of " + std::to_string(bytes_each) +
+            " bytes cannot be built: 1 to " + std::to_string(NEURON_V2_HBM_COUNT) +
+            " stacks of at most " + std::to_string(NEURON_V2_HBM_STRIDE) +
+            " bytes, in whole pages, are possible";
+    return nullptr;
+  }
+  const uint64_t total = stacks * bytes_each;
+  std::unique_ptr<Hbm> hbm(new Hbm);
+  hbm->stacks_ = stacks;
+  hbm->bytes_each_ = bytes_each;
+  hbm->fd_ = memfd_create("neuron-hbm", MFD_CLOEXEC);
+  if (hbm->fd_ < 0) {
+    error = std::string("the memory file of the HBM cannot be created: ") + std::strerror(errno);
+    return nullptr;
+  }
+  if (ftruncate(hbm->fd_, static_cast<off_t>(total)) != 0) {
+    error = "the memory file of the HBM cannot be sized to " + std::to_string(total) +
+            " bytes: " + std::strerror(errno) + "; check the limit of file sizes (ulimit -f)";
+    return nullptr;
+  }
+  void* mapped =
+      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, hbm->fd_, 0);
+  if (mapped == MAP_FAILED) {
+    error = "the HBM of " + std::to_string(total) +
+            " bytes of address space cannot be mapped: " + std::strerror(errno) +
+            "; check the limit of address space (ulimit -v)";
+    return nullptr;
+  }
+  hbm->memory_ = static_cast<std::byte*>(mapped);
+  // Advice only: where the host gives shared memory no huge pages, small ones serve.
+  hbm->huge_pages_ = madvise(mapped, total, MADV_HUGEPAGE) == 0;
+  // A dump of the process would otherwise contain the model's weights; a forked child may not use
+  // the device.
+  (void)madvise(mapped, total, MADV_DONTDUMP);
+  if (numa_node < 0) {
+    hbm->placement_note_ = "no preference";
+  } else if (numa_node >= placement.node_count()) {
+    hbm->placement_note_ = "no preference: the host has no NUMA node " + std::to_string(numa_node);
+  } else if (!placement.prefer(mapped, total, numa_node)) {
+    hbm->placement_note_ = "no preference: the host refused NUMA node " +
+                           std::to_string(numa_node) + " (" + std::strerror(errno) + ")";
+  } else {
+    hbm->placement_note_ = "NUMA node " + std::to_string(numa_node);
+  }
+  for (unsigned i = 0; i < stacks; ++i) {
+    hbm->targets_.push_back(std::make_unique<Stack>(hbm->memory_ + i * bytes_each, bytes_each));
+  }
+  return hbm;
+}
+
+Hbm::~Hbm() {
+  if (memory_ != nullptr) munmap(memory_, stacks_ * bytes_each_);
+  if (fd_ >= 0) close(fd_);
+}
+
+bool Hbm::discard(uint64_t address, uint64_t length) {
+  if (direct(address, length) == nullptr) return false;
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t offset = file_offset(address);
+  const uint64_t begin = (offset + page - 1) / page * page;
+  const uint64_t end = (offset + length) / page * page;
+  if (begin >= end) return true;
+  return fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                   static_cast<off_t>(end - begin)) == 0;
+}
+
+uint64_t Hbm::resident_bytes() const {
+  struct stat status = {};
+  if (fstat(fd_, &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_blocks) * 512;
+}
+
+uint64_t Hbm::file_offset(uint64_t address) const {
+  const std::byte* at = direct(address, 1);
+  return at == nullptr ? UINT64_MAX : static_cast<uint64_t>(at - memory_);
+}
+
+}  // namespace neuron::chip

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers and doorbells. Packets are executed in udma_run.cpp.
+#include "driver/emulator/chip/udma_engine.h"
+
+#include "driver/emulator/chip/udma_queue.h"
+
+namespace neuron::chip {
+namespace {
+
+constexpr uint32_t kQueuesFirst = 0x1000;
+constexpr uint32_t kQueueStride = 0x1000;
+constexpr unsigned kHostEngines = 32;  // engines from here on serve the host only
+
+}  // namespace
+
+UdmaEngine::UdmaEngine(unsigned index, const Bus& bus, NotificationBlock& errors,
+                       NotificationBlock& wrapper)
+    : index_(index),
+      bus_(bus),
+      errors_(errors),
+      wrapper_(wrapper),
+      queues_(new Queue[NEURON_DMA_QUEUES]),
+      stored_(NEURON_UDMA_SIZE) {
+  state_[0] = NEURON_UDMA_STATE_NORMAL;
+  state_[1] = NEURON_UDMA_STATE_NORMAL;
+}
+
+UdmaEngine::~UdmaEngine() = default;
+
+bool UdmaEngine::accepts(uint64_t offset, uint64_t bytes, bool, const Access&) {
+  return offset < NEURON_UDMA_SIZE && bytes <= NEURON_UDMA_SIZE - offset;
+}
+
+bool UdmaEngine::queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const {
+  s2m = offset >= NEURON_UDMA_S2M;
+  const uint64_t inside = offset % NEURON_UDMA_S2M;
+  if (inside < kQueuesFirst || inside >= kQueuesFirst + NEURON_DMA_QUEUES * kQueueStride) {
+    return false;
+  }
+  queue = static_cast<unsigned>((inside - kQueuesFirst) / kQueueStride);
+  reg = static_cast<unsigned>(inside % kQueueStride);
+  return true;
+}
+
+uint32_t UdmaEngine::read_word(uint64_t offset, const Access&) {
+  bool s2m = false;
+  unsigned queue = 0;
+  unsigned reg = 0;
+  if (!queue_register(offset, s2m, queue, reg)) {
+    if (offset % NEURON_UDMA_S2M == NEURON_UDMA_STATE) return half_state(s2m);
+    return stored_.load(offset);
+  }
+  const Queue& q = queues_[queue];
+  const std::lock_guard guard(q.registers);
+  const Ring& ring = q.rings[s2m];
+  switch (reg) {
+    case NEURON_UDMAQ_CFG:
+      return ring.cfg;
+    case NEURON_UDMAQ_BASE_LO:
+      return ring.base_lo;
+    case NEURON_UDMAQ_BASE_HI:
+      return ring.base_hi;
+    case NEURON_UDMAQ_LENGTH:
+      return ring.length;
+    case NEURON_UDMAQ_TAIL:
+      return ring.tail | ring.tail_id << NEURON_UDMA_RING_ID_SHIFT;
+    case NEURON_UDMAQ_HEAD:
+    case NEURON_UDMAQ_CURRENT:
+    case NEURON_UDMAQ_CMPL_HEAD:
+      return ring.head | ring.head_id << NEURON_UDMA_RING_ID_SHIFT;
+    case NEURON_UDMAQ_TAIL_INC:
+    case NEURON_UDMAQ_STATUS:
+      return 0;
+    default:
+      return stored_.load(offset);
+  }
+}
+
+void UdmaEngine::write_word(uint64_t offset, uint32_t value, const Access& access) {
+  bool s2m = false;
+  unsigned queue = 0;
+  unsigned reg = 0;
+  if (queue_register(offset, s2m, queue, reg)) {
+    const unsigned control = s2m ? NEURON_UDMAQ_S2M_SW_CONTROL : NEURON_UDMAQ_M2S_SW_CONTROL;
+    if (reg == NEURON_UDMAQ_TAIL_INC) return ring_doorbell(queue, s2m, value, access);
+    if (reg == control && (value & NEURON_UDMAQ_SW_RESET) != 0) return rewind(queue, s2m, access);
+    if (reg <= NEURON_UDMAQ_CURRENT) return write_ring(queue, s2m, reg, value, access);
+    if (reg != NEURON_UDMAQ_CMPL_HEAD) stored_.store(offset, value);
+    return;
+  }
+  const uint64_t inside = offset % NEURON_UDMA_S2M;
+  if (inside == NEURON_UDMA_CHANGE_STATE) return change_state(s2m, value, access);
+  if (inside != NEURON_UDMA_STATE) stored_.store(offset, value);
+}
+
+void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t value,
+                            const Access& access) {
+  Queue& q = queues_[queue];
+  bool resumed = false;
+  {
+    const std::lock_guard guard(q.registers);
+    Ring& ring = q.rings[s2m];
+    switch (reg) {
+      case NEURON_UDMAQ_CFG: {
+        const bool before = ring.enabled();
+        ring.cfg = value;
+        resumed = !before && ring.enabled();
+        publish_work(queue);
+        break;
+      }
+      case NEURON_UDMAQ_BASE_LO:
+        ring.base_lo = value;
+        break;
+      case NEURON_UDMAQ_BASE_HI:
+        ring.base_hi = value;
+        break;
+      case NEURON_UDMAQ_LENGTH:
+        ring.length = value & NEURON_UDMA_INDEX_MASK;
+        // Indexes outside the new ring have no meaning: it starts afresh.
+        if (ring.head >= ring.length || ring.tail >= ring.length || ring.pending > ring.length) {
+          ring.rewind();
+          q.generation.fetch_add(1, std::memory_order_relaxed);
+        }
+        publish_work(queue);
+        break;
+      default:  // head, tail and status are the engine's own
+        stored_.store(NEURON_UDMA_QUEUE(s2m ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue) + reg,
+                      value);
+        break;
+    }
+  }
+  if (resumed) serve(queue, access);
+}
+
+void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access) {
+  Queue& q = queues_[queue];
+  DmaFault fault;
+  {
+    const std::lock_guard guard(q.registers);
+    Ring& ring = q.rings[s2m];
+    if (!ring.set_up()) {
+      fault.rule = "a doorbell was rung but the ring has no base or length";
+    } else if (access.origin != Origin::kHost && index_ >= kHostEngines) {
+      fault.rule = "this engine belongs to the host; engines of a core cannot ring it";
+    } else if (access.origin != Origin::kHost &&
+               ring.refused_epoch == start_epoch_.load(std::memory_order_relaxed)) {
+      fault.rule = "the host has reset this queue since the core's engines were started";
+    } else if (count > ring.length - ring.pending) {
+      fault.rule = "the doorbell pushes more descriptors than the ring has room for";
+    } else {
+      ring.push(count);
+      publish_work(queue);
+    }
+    if (fault.rule[0] != '\0') {
+      fault.code = NEURON_FAULT_DMA_RING;
+      fault.s2m = s2m;
+      fault.index = ring.tail;
+      fault.address = ring.base();
+    }
+  }
+  if (fault) return report(fault, queue, access);
+  serve(queue, access);
+}
+
+void UdmaEngine::rewind(unsigned queue, bool s2m, const Access& access) {
+  Queue& q = queues_[queue];
+  const std::lock_guard guard(q.registers);
+  Ring& ring = q.rings[s2m];
+  ring.rewind();
+  if (access.origin != Origin::kEngine) {
+    ring.refused_epoch = start_epoch_.load(std::memory_order_relaxed);
+  }
+  q.generation.fetch_add(1, std::memory_order_relaxed);
+  publish_work(queue);
+}
+
+void UdmaEngine::change_state(bool s2m, uint32_t value, const Access& access) {
+  const uint32_t state = (value & 4) != 0   ? NEURON_UDMA_STATE_ABORT
+                         : (value & 2) != 0 ? 0
+                         : (value & 1) != 0 ? NEURON_UDMA_STATE_NORMAL
+                                            : state_[s2m].load(std::memory_order_relaxed);
+  state_[s2m].store(state, std::memory_order_relaxed);
+  for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+    {
+      const std::lock_guard guard(queues_[queue].registers);
+      if (state == NEURON_UDMA_STATE_NORMAL) queues_[queue].rings[s2m].aborted = false;
+      publish_work(queue);
+    }
+    serve(queue, access);
+  }
+}
+
+uint32_t UdmaEngine::half_state(bool s2m) const {
+  for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+    const std::lock_guard guard(queues_[queue].registers);
+    if (queues_[queue].rings[s2m].aborted) return NEURON_UDMA_STATE_ABORT;
+  }
+  return state_[s2m].load(std::memory_order_relaxed);
+}
+
+void UdmaEngine::publish_work(unsigned queue) {
+  const Queue& q = queues_[queue];
+  bool work = true;
+  for (const bool s2m : {false, true}) {
+    const Ring& ring = q.rings[s2m];
+    work = work && ring.pending != 0 && ring.enabled() && !ring.aborted && ring.set_up() &&
+           state_[s2m].load(std::memory_order_relaxed) == NEURON_UDMA_STATE_NORMAL;
+  }
+  const uint32_t bit = 1u << queue;
+  // Most register writes change nothing here; a plain load is cheaper than a locked instruction.
+  if (((work_.load(std::memory_order_relaxed) & bit) != 0) == work) return;
+  // Release: pairs with the acquire in has_work() and work_mask().
+  if (work) {
+    work_.fetch_or(bit, std::memory_order_release);
+  } else {
+    work_.fetch_and(~bit, std::memory_order_release);
+  }
+}
+
+void UdmaEngine::serve(unsigned queue, const Access& access) {
+  if (!has_work(queue)) return;
+  if (access.origin == Origin::kHost) {
+    DmaFault fault = run_packets(queue, UINT32_MAX, access, 0);
+    if (fault) report(fault, queue, access);
+  } else if (listener_ != nullptr) {
+    listener_->dma_rung(index_, queue, access);
+  }
+}
+
+void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
+  fault.engine = static_cast<uint8_t>(index_);
+  fault.queue = static_cast<uint8_t>(queue);
+  Access who = access;
+  who.engine = NEURON_ENGINE_DMA;
+  errors_.post_error(fault.code, who,
+                     {index_ << 8 | queue, fault.index, static_cast<uint32_t>(fault.address)});
+  if (listener_ != nullptr) listener_->dma_faulted(fault, access);
+}
+
+void UdmaEngine::reset() {
+  state_[0].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
+  state_[1].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
+  for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+    Queue& q = queues_[queue];
+    const std::lock_guard guard(q.registers);
+    q.rings[0] = Ring{};
+    q.rings[1] = Ring{};
+    q.generation.fetch_add(1, std::memory_order_relaxed);
+    publish_work(queue);
+  }
+  stored_.clear();
+  mismatches_.store(0, std::memory_order_relaxed);
+}
+
+void UdmaEngine::clear_aborts() {
+  state_[0].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
+  state_[1].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
+  for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+    Queue& q = queues_[queue];
+    const std::lock_guard guard(q.registers);
+    q.rings[0].aborted = q.rings[1].aborted = false;
+    publish_work(queue);
+  }
+}
+
+}  // namespace neuron::chip

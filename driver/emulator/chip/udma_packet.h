@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors, rings and packets as a UDMA queue reads them, and what can be wrong with them.
+//
+// Concepts: a RingView is a snapshot of one ring; descriptors are fetched from its memory one copy
+// each, so that memory which changes underneath cannot be checked as one thing and used as another.
+// parse_packet collects the descriptors of the next packet. Callers: UdmaEngine. Thread-safe: pure
+// functions of their arguments. Fails: DmaFault with the descriptor and the rule.
+#ifndef DRIVER_EMULATOR_CHIP_UDMA_PACKET_H
+#define DRIVER_EMULATOR_CHIP_UDMA_PACKET_H
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "driver/emulator/chip/bus.h"
+#include "hw/address_map.h"
+#include "hw/fault.h"
+#include "hw/udma.h"
+
+namespace neuron::chip {
+
+struct DmaFault {
+  neuron_fault code = NEURON_FAULT_NONE;
+  uint8_t engine = 0;  // of the chip, 0..33
+  uint8_t queue = 0;
+  bool s2m = false;       // which ring
+  uint32_t index = 0;     // descriptor in that ring
+  uint64_t address = 0;   // the address that was refused, or the ring's
+  const char* rule = "";  // what was broken, for an operator
+  explicit operator bool() const { return code != NEURON_FAULT_NONE; }
+  // "DMA engine 3 queue 2, M2S descriptor 17: the source is not mapped (address 0x...)"
+  std::string describe() const;
+};
+
+// No initial values: a Packet has 130 of them and is used for every run.
+struct Descriptor {
+  uint32_t control;
+  uint32_t meta;
+  uint64_t address;
+  uint32_t bytes() const {
+    const uint32_t length = control & NEURON_DESC_LENGTH_MASK;
+    return length == 0 ? NEURON_UDMA_MAX_DESC_BYTES : length;
+  }
+};
+static_assert(sizeof(Descriptor) == NEURON_DESC_BYTES);
+
+struct RingView {
+  uint64_t base = 0;
+  uint32_t length = 0;
+  uint32_t index = 0;      // of the next descriptor to fetch
+  uint32_t available = 0;  // pushed and not yet consumed
+  uint32_t ring_id = 1;    // expected at `index`
+  // The whole ring where it lies in one piece of memory, else null: then each descriptor is looked
+  // up.
+  const std::byte* memory = nullptr;
+
+  uint32_t at(uint32_t ahead) const {
+    const uint32_t i = index + ahead;
+    return i >= length ? i - length : i;
+  }
+  uint32_t id_at(uint32_t ahead) const {
+    return (index + ahead >= length ? ring_id + 1 : ring_id) & 3;
+  }
+  // False if the ring's memory is not mapped there. `ahead` < available <= length.
+  bool fetch(const Bus& bus, uint32_t ahead, Descriptor& out) const {
+    const std::byte* from = memory != nullptr ? memory + uint64_t{at(ahead)} * NEURON_DESC_BYTES
+                                              : bus.direct(address_of(ahead), NEURON_DESC_BYTES);
+    if (from == nullptr) return false;
+    std::memcpy(&out, from, sizeof out);
+    return true;
+  }
+  uint64_t address_of(uint32_t ahead) const {
+    return base + uint64_t{at(ahead)} * NEURON_DESC_BYTES;
+  }
+};
+
+struct Packet {
+  std::array<Descriptor, NEURON_UDMA_MAX_PACKET_DESCS> m2s;
+  std::array<Descriptor, NEURON_UDMA_MAX_PACKET_DESCS> s2m;
+  uint32_t m2s_count = 0;
+  uint32_t s2m_count = 0;
+  uint32_t bytes = 0;
+  uint32_t stale_ids = 0;  // descriptors whose ring id is not the expected one
+  bool single() const { return m2s_count == 1 && s2m_count == 1; }
+  bool notify() const {
+    return ((m2s[m2s_count - 1].control | s2m[s2m_count - 1].control) & NEURON_DESC_NOTIFY) != 0;
+  }
+};
+
+enum class Parse : uint8_t { kComplete, kIncomplete, kFault };
+
+// The packet that begins `m2s_ahead` and `s2m_ahead` descriptors behind the rings' indexes. `fault`
+// gets code, ring, index, address and rule.
+Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, const RingView& s2m,
+                   uint32_t s2m_ahead, Packet& packet, DmaFault& fault);
+
+// Whether a device address is a register, that is, has side effects or no memory behind it.
+inline bool is_register_address(uint64_t address) {
+  const uint64_t offset = address - NEURON_V2_BAR0_DEVICE_BASE;
+  if (offset >= NEURON_V2_BAR0_SIZE) return false;
+  return offset >= NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE ||
+         offset % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
+}
+
+}  // namespace neuron::chip
+
+#endif

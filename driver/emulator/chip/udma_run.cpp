@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Execution of packets.
+//
+// Neighbouring one-descriptor packets whose source and destination both continue are collected and
+// copied as one piece: a 64 MiB copy in 1024 descriptors is then one memcpy. Nothing of a collected
+// piece has happened before it is copied, so where its memory turns out not to lie in one piece,
+// its packets are executed again one by one.
+#include <algorithm>
+#include <vector>
+
+#include "driver/emulator/chip/bulk_copy.h"
+#include "driver/emulator/chip/udma_engine.h"
+#include "driver/emulator/chip/udma_queue.h"
+
+namespace neuron::chip {
+namespace {
+
+// A piece of a packet and the descriptors that it came from.
+struct Piece {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  uint64_t bytes = 0;
+  uint32_t packets = 0;  // 0 = empty
+
+  bool continued_by(uint64_t next_from, uint64_t next_to, uint32_t next_bytes) const {
+    // A bound, so that a reset is seen before a whole ring is copied.
+    constexpr uint64_t kLargest = uint64_t{64} << 20;
+    if (next_from != from + bytes || next_to != to + bytes) return false;
+    const uint64_t total = bytes + next_bytes;
+    // Descriptor after descriptor and all at once differ where source and destination overlap.
+    return total <= kLargest && (from + total <= to || to + total <= from);
+  }
+};
+
+// How far a run has come, in descriptors behind the rings' heads.
+struct Position {
+  uint32_t m2s = 0;
+  uint32_t s2m = 0;
+  uint32_t packets = 0;
+  void pass(const Packet& packet) {
+    m2s += packet.m2s_count;
+    s2m += packet.s2m_count;
+    ++packets;
+  }
+};
+
+enum class Moved : uint8_t { kYes, kSourceRefused, kDestinationRefused };
+
+Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access) {
+  const std::byte* source = bus.direct(from, bytes);
+  std::byte* destination = is_register_address(to) ? nullptr : bus.direct(to, bytes);
+  if (source != nullptr && destination != nullptr) {
+    const bool word = bytes == 4 && reinterpret_cast<uintptr_t>(destination) % 4 == 0;
+    if (!word) {
+      bulk_copy(destination, source, bytes);
+      return Moved::kYes;
+    }
+    // Completion markers and counters: one whole word, after everything copied before. Release:
+    // pairs with the acquire load of whoever polls the word.
+    uint32_t value;
+    std::memcpy(&value, source, 4);
+    std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))
+        .store(value, std::memory_order_release);
+    return Moved::kYes;
+  }
+  std::vector<std::byte> bounce;
+  uint32_t small[16];
+  if (source == nullptr) {
+    std::byte* buffer = reinterpret_cast<std::byte*>(small);
+    if (bytes > sizeof small) {
+      bounce.resize(bytes);
+      buffer = bounce.data();
+    }
+    if (!bus.read(from, {buffer, bytes}, access)) return Moved::kSourceRefused;
+    source = buffer;
+  }
+  if (destination != nullptr) {
+    bulk_copy(destination, source, bytes);
+    return Moved::kYes;
+  }
+  return bus.write(to, {source, bytes}, access) ? Moved::kYes : Moved::kDestinationRefused;
+}
+
+// Moves a packet's bytes from its source to its destination descriptors.
+DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, const RingView& s2m,
+                     const Position& at, const Access& access) {
+  uint32_t s = 0;
+  uint32_t in_source = 0;
+  uint32_t d = 0;
+  uint32_t in_destination = 0;
+  for (uint32_t left = packet.bytes; left != 0;) {
+    const Descriptor& source = packet.m2s[s];
+    const Descriptor& destination = packet.s2m[d];
+    const uint32_t bytes =
+        std::min(source.bytes() - in_source, destination.bytes() - in_destination);
+    const uint64_t from = source.address + in_source;
+    const uint64_t to = destination.address + in_destination;
+    const Moved moved = move_piece(bus, from, to, bytes, access);
+    if (moved != Moved::kYes) {
+      const bool refused_source = moved == Moved::kSourceRefused;
+      DmaFault fault;
+      fault.code = NEURON_FAULT_DMA_BUS;
+      fault.s2m = !refused_source;
+      fault.index = refused_source ? m2s.at(at.m2s + s) : s2m.at(at.s2m + d);
+      fault.address = refused_source ? from : to;
+      fault.rule = refused_source ? "the source is not mapped or refuses the access"
+                                  : "the destination is not mapped or refuses the access";
+      return fault;
+    }
+    left -= bytes;
+    if ((in_source += bytes) == source.bytes()) ++s, in_source = 0;
+    if ((in_destination += bytes) == destination.bytes()) ++d, in_destination = 0;
+  }
+  return {};
+}
+
+// Words (markers, counters) are not collected: they are stored whole and after all before them.
+bool moves_memory(const Packet& packet) {
+  return packet.single() && packet.bytes > 4 && !is_register_address(packet.s2m[0].address) &&
+         !is_register_address(packet.m2s[0].address);
+}
+
+}  // namespace
+
+bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
+                          uint32_t& generation) const {
+  const Queue& q = queues_[queue];
+  {
+    const std::lock_guard guard(q.registers);
+    if (!has_work(queue)) return false;
+    generation = q.generation.load(std::memory_order_relaxed);
+    RingView* const views[] = {&m2s, &s2m};
+    for (const bool half : {false, true}) {
+      const Ring& ring = q.rings[half];
+      *views[half] = {ring.base(), ring.length, ring.head, ring.pending, ring.head_id, nullptr};
+    }
+  }
+  m2s.memory = bus_.direct(m2s.base, size_t{m2s.length} * NEURON_DESC_BYTES);
+  s2m.memory = bus_.direct(s2m.base, size_t{s2m.length} * NEURON_DESC_BYTES);
+  return true;
+}
+
+DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
+  DmaRun run;
+  RingView m2s;
+  RingView s2m;
+  uint32_t generation = 0;
+  if (!snapshot(queue, m2s, s2m, generation)) return run;
+  Packet packet;
+  Position at;
+  while (run.packets < max_packets) {
+    DmaFault fault;
+    const Parse parsed = parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault);
+    if (parsed == Parse::kIncomplete) break;
+    if (parsed == Parse::kFault) {
+      // Met at its own time: after the run before it.
+      if (run.packets == 0) run.packets = run.descriptors = 1;
+      break;
+    }
+    at.pass(packet);
+    run.packets = at.packets;
+    run.descriptors += packet.m2s_count + packet.s2m_count;
+    run.bytes += packet.bytes;
+    run.notify = packet.notify();
+    for (uint32_t d = 0; d < packet.s2m_count; ++d) {
+      run.registers = run.registers || is_register_address(packet.s2m[d].address);
+    }
+    if (run.registers || run.notify) break;
+  }
+  return run;
+}
+
+DmaFault UdmaEngine::execute_run(unsigned queue, uint32_t packets, const Access& access,
+                                 ModelTime duration) {
+  DmaFault fault = run_packets(queue, packets, access, duration);
+  if (fault) report(fault, queue, access);
+  return fault;
+}
+
+DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access& access,
+                                 ModelTime duration) {
+  Queue& q = queues_[queue];
+  const std::lock_guard run_guard(q.running);
+  RingView m2s;
+  RingView s2m;
+  uint32_t generation = 0;
+  if (!snapshot(queue, m2s, s2m, generation)) return {};
+  Access mover = access;
+  mover.origin = Origin::kDma;
+  mover.engine = NEURON_ENGINE_DMA;
+
+  DmaFault fault;
+  Packet packet;
+  Piece piece;           // collected, not yet copied
+  Position read;         // parsed up to here; piece lies between done and read
+  Position done;         // copied up to here
+  uint32_t singly = 0;   // packets before this number are not collected
+  uint32_t counted = 0;  // packets whose ring ids have been looked at
+  uint64_t stale_ids = 0;
+
+  // Copies the collected piece. False: its packets have to be executed one by one.
+  const auto flush = [&]() {
+    if (piece.packets == 0) return true;
+    std::byte* to = bus_.direct(piece.to, piece.bytes);
+    const std::byte* from = bus_.direct(piece.from, piece.bytes);
+    const bool whole = to != nullptr && from != nullptr;
+    if (whole) {
+      bulk_copy(to, from, piece.bytes);
+      done = read;
+    } else {
+      singly = read.packets;
+      read = done;
+    }
+    piece.packets = 0;
+    return whole;
+  };
+
+  for (;;) {
+    if (q.generation.load(std::memory_order_relaxed) != generation) break;
+    const Parse parsed = read.packets == packets
+                             ? Parse::kIncomplete
+                             : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
+    if (parsed != Parse::kComplete) {
+      if (!flush()) {
+        fault = {};
+        continue;
+      }
+      break;
+    }
+    const bool memory = moves_memory(packet);
+    if (memory && piece.packets != 0 &&
+        piece.continued_by(packet.m2s[0].address, packet.s2m[0].address, packet.bytes)) {
+      piece.bytes += packet.bytes;
+      ++piece.packets;
+    } else {
+      if (!flush()) continue;
+      if (memory && read.packets >= singly) {
+        piece = {packet.m2s[0].address, packet.s2m[0].address, packet.bytes, 1};
+      } else {
+        fault = move_packet(bus_, packet, m2s, s2m, read, mover);
+        if (fault) break;
+      }
+    }
+    if (read.packets == counted) {
+      stale_ids += packet.stale_ids;
+      ++counted;
+    }
+    read.pass(packet);
+    if (piece.packets == 0) done = read;
+    if (packet.notify()) {
+      if (!flush()) continue;
+      Notification entry;
+      entry.kind = NEURON_NK_DMA;
+      entry.engine = NEURON_ENGINE_DMA;
+      entry.time = access.time;
+      entry.info = {index_ << 8 | queue, packet.bytes, static_cast<uint32_t>(duration)};
+      wrapper_.post(0, entry);
+    }
+  }
+  if (stale_ids != 0) mismatches_.fetch_add(stale_ids, std::memory_order_relaxed);
+
+  const std::lock_guard guard(q.registers);
+  if (q.generation.load(std::memory_order_relaxed) != generation) return {};
+  q.rings[0].consume(done.m2s);
+  q.rings[1].consume(done.s2m);
+  if (fault) q.rings[0].aborted = q.rings[1].aborted = true;
+  publish_work(queue);
+  return fault;
+}
+
+}  // namespace neuron::chip
