@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/numerics/activation.h"
+
+#include <cstring>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/activation.cpp"
+#include "driver/emulator/neuroncore/numerics/simd_targets.h"
+//
+#include <hwy/foreach_target.h>
+
+#include "driver/emulator/neuroncore/numerics/simd_math-inl.h"
+//
+#include "driver/emulator/neuroncore/numerics/activation_programs-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuron::numerics::HWY_NAMESPACE {
+
+// A NaN input stays NaN whatever the program made of it.
+template <V (*Program)(V)>
+HWY_INLINE void run(const float* in, float* out, size_t n) {
+  map([](V x) HWY_ATTR { return select(hn::IsNaN(x), nan(), canonical(Program(x))); }, in, out, n);
+}
+
+HWY_INLINE void run_prelu(const float* in, float* out, size_t n, float slope) {
+  const V s = set(slope);
+  map([s](V x) HWY_ATTR { return canonical(select(hn::Lt(x, zero()), hn::Mul(x, s), x)); }, in, out,
+      n);
+}
+
+HWY_NOINLINE void activation_kernel(unsigned function, const float* in, float* out, size_t n,
+                                    float param) {
+  switch (function) {
+    case NEURON_ACT_SQUARE:
+      return run<square>(in, out, n);
+    case NEURON_ACT_SIGMOID:
+      return run<sigmoid>(in, out, n);
+    case NEURON_ACT_RELU:
+      return run<relu>(in, out, n);
+    case NEURON_ACT_PRELU:
+      return run_prelu(in, out, n, param);
+    case NEURON_ACT_GELU:
+      return run<gelu>(in, out, n);
+    case NEURON_ACT_GELU_DX:
+      return run<gelu_dx>(in, out, n);
+    case NEURON_ACT_GELU_TANH:
+      return run<gelu_tanh>(in, out, n);
+    case NEURON_ACT_GELU_SIGMOID:
+      return run<gelu_sigmoid>(in, out, n);
+    case NEURON_ACT_GELU_SIGMOID_DX:
+      return run<gelu_sigmoid_dx>(in, out, n);
+    case NEURON_ACT_SILU:
+      return run<silu>(in, out, n);
+    case NEURON_ACT_SILU_DX:
+      return run<silu_dx>(in, out, n);
+    case NEURON_ACT_TANH:
+      return run<tanh_of>(in, out, n);
+    case NEURON_ACT_SOFTPLUS:
+      return run<softplus>(in, out, n);
+    case NEURON_ACT_MISH:
+      return run<mish>(in, out, n);
+    case NEURON_ACT_ERF:
+      return run<erf_of>(in, out, n);
+    case NEURON_ACT_ERF_DX:
+      return run<erf_dx>(in, out, n);
+    case NEURON_ACT_EXP:
+      return run<exp_of>(in, out, n);
+    case NEURON_ACT_SIGN:
+      return run<sign>(in, out, n);
+    case NEURON_ACT_ABS:
+      return run<magnitude>(in, out, n);
+    case NEURON_ACT_LOG:
+      return run<log_of>(in, out, n);
+    case NEURON_ACT_SIN:
+      return run<sin_of>(in, out, n);
+    case NEURON_ACT_ARCTAN:
+      return run<arctan>(in, out, n);
+    case NEURON_ACT_SQRT:
+      return run<sqrt_of>(in, out, n);
+    case NEURON_ACT_RSQRT:
+      return run<rsqrt>(in, out, n);
+    case NEURON_ACT_RECIPROCAL:
+      return run<reciprocal>(in, out, n);
+    default:
+      return map([](V) HWY_ATTR { return nan(); }, in, out, n);
+  }
+}
+
+}  // namespace neuron::numerics::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuron::numerics {
+namespace {
+
+// The documented input range, closed; magnitudes for reciprocal.
+struct Domain {
+  float low;
+  float high;
+};
+
+Domain domain_of(unsigned function) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  switch (function) {
+    case NEURON_ACT_LOG:
+      return {0x1p-64f, 0x1p64f};
+    case NEURON_ACT_SIN:
+      return {-0x1.921fb6p+1f, 0x1.921fb6p+1f};
+    case NEURON_ACT_ARCTAN:
+      return {-0x1.921fb6p+0f, 0x1.921fb6p+0f};
+    case NEURON_ACT_SQRT:
+      return {0x1p-116f, 0x1p118f};
+    case NEURON_ACT_RSQRT:
+      return {0x1p-87f, 0x1p97f};
+    case NEURON_ACT_RECIPROCAL:
+      return {0x1p-42f, 0x1p42f};
+    default:
+      return {-kInfinity, kInfinity};
+  }
+}
+
+}  // namespace
+
+bool activation_known(unsigned function) { return function <= NEURON_ACT_RECIPROCAL; }
+
+void activate(unsigned function, const float* in, float* out, size_t n, float param,
+              Subnormals subnormals) {
+  if (function == NEURON_ACT_COPY) {
+    if (out != in) std::memcpy(out, in, n * sizeof(float));
+    return;
+  }
+  const FloatScope environment(subnormals);
+  NEURON_ON_SIMD_PATH(activation_kernel, function, in, out, n, param);
+}
+
+size_t count_outside_domain(unsigned function, const float* in, size_t n) {
+  const Domain domain = domain_of(function);
+  const bool by_size = function == NEURON_ACT_RECIPROCAL;
+  size_t outside = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float x = by_size && in[i] < 0 ? -in[i] : in[i];
+    // NaN is outside only of a real range: functions of all reals just pass it on.
+    const bool below = x<domain.low, above = x> domain.high;
+    const bool unordered = x != x && domain.high < std::numeric_limits<float>::infinity();
+    outside += below || above || unordered;
+  }
+  return outside;
+}
+
+}  // namespace neuron::numerics
+#endif
