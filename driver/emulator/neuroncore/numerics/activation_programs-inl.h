@@ -157,6 +157,12 @@ HWY_INLINE V scaled_tail(V x) {
   return hn::Div(polynomial(t, kP), fma(x, set(0x1.6a09e6p+0f), one()));
 }
 HWY_INLINE V at_most_20(V a) { return select(hn::Gt(a, set(20.0f)), set(20.0f), a); }
+// erf(a) for 0 <= a < 0.8.
+HWY_INLINE V erf_near_zero(V a) {
+  constexpr float kP[] = {-0x1.576336p-11f, 0x1.4d6914p-8f, -0x1.b77414p-6f,
+                          0x1.ce2854p-4f,   -0x1.81273p-2f, 0x1.06eba8p-3f};
+  return fma(a, polynomial(hn::Mul(a, a), kP), a);
+}
 struct Normal {
   V phi;      // density * sqrt(2 pi)
   V Phi;      // distribution
@@ -166,7 +172,11 @@ HWY_INLINE Normal normal(V x) {
   const V a = at_most_20(magnitude(x));
   const V density = exp_minus_square(a, 0.5f);
   const V tail = hn::Mul(scaled_tail(a), density);
-  const V distribution = select(hn::Lt(x, zero()), tail, hn::Sub(one(), tail));
+  const M negative = hn::Lt(x, zero());
+  const V far = select(negative, tail, hn::Sub(one(), tail));
+  const V half_erf = hn::Mul(erf_near_zero(hn::Mul(a, set(0x1.6a09e6p-1f))), set(0.5f));
+  const V near = hn::Add(set(0.5f), select(negative, negated(half_erf), half_erf));
+  const V distribution = select(hn::Lt(a, set(0.7f)), near, far);
   return {density, distribution, with_sign_of(a, x)};
 }
 HWY_INLINE V gelu(V x) { return weighted(x, normal(x).Phi); }
@@ -175,13 +185,10 @@ HWY_INLINE V gelu_dx(V x) {
   return fma(hn::Mul(n.clamped, n.phi), set(0x1.988454p-2f), n.Phi);  // 1 / sqrt(2 pi)
 }
 HWY_INLINE V erf_of(V x) {
-  constexpr float kP[] = {-0x1.576336p-11f, 0x1.4d6914p-8f, -0x1.b77414p-6f,
-                          0x1.ce2854p-4f,   -0x1.81273p-2f, 0x1.06eba8p-3f};
   const V a = at_most_20(magnitude(x));
-  const V near = fma(a, polynomial(hn::Mul(a, a), kP), a);
   const V tail = hn::Mul(scaled_tail(hn::Mul(a, set(0x1.6a09e6p+0f))), exp_minus_square(a, 1.0f));
   const V far = fma(tail, set(-2.0f), one());
-  return with_sign_of(select(hn::Lt(a, set(0.8f)), near, far), x);
+  return with_sign_of(select(hn::Lt(a, set(0.8f)), erf_near_zero(a), far), x);
 }
 HWY_INLINE V erf_dx(V x) {
   return hn::Mul(exp_minus_square(at_most_20(magnitude(x)), 1.0f), set(0x1.20dd76p+0f));
