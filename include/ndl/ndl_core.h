@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Claims nc_count consecutive free cores of the host between start_nc and end_nc (both inclusive,
 // numbered device * cores per device + core). bitmap: `size` bytes, zeroed, then one bit per
@@ -89,6 +90,7 @@ int ndl_notification_destroy(uint64_t notification_context);
 int ndl_nds_open(ndl_device_t *device, int32_t pid, void **data, size_t *size);
 int ndl_nds_close(ndl_device_t *device, int32_t pid, void *data, size_t size);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

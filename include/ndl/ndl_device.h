@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Version of the driver (from the kernel module, or of the emulated device) and of this library.
 int ndl_get_version(ndl_version_info_t *version);
@@ -110,6 +111,7 @@ int ndl_enable_throttling_notifications(ndl_device_t *device, bool enable);
 // Pauses or resumes periodic metrics of the device, for all processes.
 int ndl_metrics_ctrl(ndl_device_t *device, enum neuron_metrics_mode mode);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // State of an engine: 0 disabled, 2 normal, 3 abort.
 int ndl_dma_eng_set_state(int device_index, uint32_t eng_id, uint32_t state);
@@ -59,6 +60,7 @@ int ndl_h2t_dma_queue_alloc(ndl_device_t *device, uint32_t nc_id, uint32_t copy_
                             uint32_t *service_queue_bmap, uint32_t *copy_default_queue);
 int ndl_h2t_dma_queue_free(ndl_device_t *device, uint32_t nc_id, uint32_t queue_bmap);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

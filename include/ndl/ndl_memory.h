@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Allocates device memory (host_memory 0, HBM number dram_channel) or host memory that the device
 // can reach (host_memory 1). align: power of two, 0 for the default and for host memory. nc_id: the
@@ -107,6 +108,7 @@ int ndl_memory_map_contiguous_scratchpad(uint64_t mem_handle, void **va, uint64_
 // device. Returned locked: the caller unlocks cpy_buf->lock when done.
 int ndl_get_copy_buf(ndl_device_t *device, uint32_t nc_id, ndl_copy_buf_t **cpy_buf);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

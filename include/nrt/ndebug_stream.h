@@ -15,6 +15,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum ndebug_stream_event_type {
   NDEBUG_STREAM_EVENT_TYPE_INVALID = 0,
@@ -50,6 +51,7 @@ void nrt_debug_client_connect_close(int stream_fd);
 NRT_STATUS nrt_debug_client_read_one_event(int stream_fd, ndebug_stream_event_header_t *header,
                                            void **payload);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

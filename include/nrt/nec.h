@@ -15,6 +15,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // A transfer to another rank, as the network proxy queues it.
 typedef struct net_src_addr {
@@ -123,6 +124,7 @@ NRT_STATUS nec_pod_node_can_access_peer_node(nec_pod_type_t pod_type, uint32_t l
 // ndl_printk.
 void nec_ndl_printk(char *str, uint32_t size, uint32_t action);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

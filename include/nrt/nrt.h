@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Kind of host this is. Fills at most instance_info_len bytes of *info.
 NRT_STATUS nrt_get_instance_info(nrt_instance_info_t *info, size_t instance_info_len);
@@ -184,6 +185,7 @@ NRT_STATUS nrt_get_attached_efa_bdf(const void *va, char *efa_bdf, size_t *len);
 // Connects the participants of host-driven collective operations; before nrta_cc_prepare.
 NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

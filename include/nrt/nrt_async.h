@@ -19,6 +19,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum {
   NRTA_XU_TENSOR_READ = 0,
@@ -88,6 +89,7 @@ void nrta_error_tracker_destroy(nrta_error_tracker_t *error_tracker);
 NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t *error_tracker,
                                        const nrta_error_t **list, size_t *error_count);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct nrt_async_sendrecv_comm nrt_async_sendrecv_comm_t;
 typedef struct nrt_async_sendrecv_request nrt_async_sendrecv_request_t;
@@ -59,6 +60,7 @@ NRT_STATUS nrt_async_sendrecv_test_request(nrt_async_sendrecv_request_t *request
 // Makes received data visible to executions on the core.
 NRT_STATUS nrt_async_sendrecv_flush(int lnc);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

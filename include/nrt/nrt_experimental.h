@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum nrt_tensor_usage {
   NRT_TENSOR_USAGE_INPUT = 0,
@@ -101,6 +102,7 @@ NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_c
 // in the published headers; libfabric looks it up by this name and signature before the older call.
 NRT_STATUS nrt_get_dmabuf_fd_v2(uint64_t va, uint64_t size, int *fd, uint64_t *offset);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

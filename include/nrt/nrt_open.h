@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* The sentence of this thread's last failed nrt_* call: what failed, where, found and expected, what to do.
  * Never NULL; empty before the first failure. Valid until the thread's next nrt_* call; the library owns it. */
@@ -48,6 +49,7 @@ typedef struct nrt_open_memory_usage {
  * `usage` are filled, `count` gets the number there is. NRT_INVALID, NRT_UNINITIALIZED. */
 NRT_STATUS nrt_open_get_memory_usage(uint32_t vnc, nrt_open_memory_usage_t *usage, uint32_t capacity, uint32_t *count);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

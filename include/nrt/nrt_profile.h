@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Profiles executions of a model from start to stop into `filename` (truncated); the same name
 // pairs the two calls.
@@ -76,6 +77,7 @@ void nrt_inspect_config_free_activity_types(const char **activity_types, size_t 
 NRT_STATUS nrt_inspect_config_set_activity(nrt_inspect_config_t *options, const char *activity_type,
                                            bool enabled);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum {
   NRT_SUCCESS = 0,
@@ -48,6 +49,7 @@ typedef enum {
 // Text for a status: static, never NULL, also for numbers that are none. Any thread, any time.
 const char *nrt_get_status_as_str(NRT_STATUS status);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

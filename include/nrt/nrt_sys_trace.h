@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct nrt_sys_trace_config nrt_sys_trace_config_t;
 typedef struct nrt_sys_trace_fetch_options nrt_sys_trace_fetch_options_t;
@@ -59,6 +60,7 @@ NRT_STATUS nrt_sys_trace_fetch_events(char **buffer, size_t *written_size,
                                       const nrt_sys_trace_fetch_options_t *options);
 void nrt_sys_trace_buffer_free(char *buffer);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define RT_VERSION_DETAIL_LEN 128
 #define GIT_HASH_LEN 64
@@ -28,6 +29,7 @@ typedef struct nrt_version {
 // NRT_INVALID: ver is NULL or size is 0.
 NRT_STATUS nrt_get_version(nrt_version_t *ver, size_t size);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

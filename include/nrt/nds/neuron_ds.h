@@ -19,6 +19,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define OBJECT_TYPE_MODEL_NODE_INFO (0)
 #define OBJECT_TYPE_PROCESS_INFO (1)
@@ -130,6 +131,7 @@ int nds_read_all_model_nodes(nds_instance_t *inst, nds_obj_handle_t **models, si
 nds_obj_handle_t nds_read_process_info(nds_instance_t *inst);
 nds_obj_handle_t nds_read_process_info_ext(nds_instance_t *inst);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
