@@ -13,8 +13,8 @@ extern "C" {
 
 // Claims nc_count consecutive free cores of the host between start_nc and end_nc (both inclusive,
 // numbered device * cores per device + core). bitmap: `size` bytes, zeroed, then one bit per
-// claimed core. Claims end with ndl_crwl_nc_range_unmark, the last ndl_close_device, or the
-// process. -EBUSY: not enough; *max_nc_available (may be NULL) is the longest run that is free.
+// claimed core. Claims end with ndl_crwl_nc_range_unmark or with the process. -EBUSY: not enough;
+// *max_nc_available (may be NULL) is the longest run that is free.
 int ndl_crwl_nc_range_mark(uint32_t nc_count, uint32_t start_nc, uint32_t end_nc,
                            uint32_t *max_nc_available, uint64_t *bitmap, size_t size);
 int ndl_crwl_nc_range_unmark(uint64_t *bitmap, size_t size);
