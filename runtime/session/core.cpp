@@ -114,6 +114,12 @@ Result<void> Core::prepare_notifications() {
   return {};
 }
 
+Result<void> Core::acknowledge_errors() {
+  return device_.write_register(
+      NEURON_V2_CORE_NOTIFICATION(number_) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_HEAD,
+      errors.position());
+}
+
 Result<NotificationReader> Core::ring(std::uint32_t type, std::uint32_t slot, bool overwrite) {
   // A ring of an earlier owner of the core is replaced: its reader's position is not ours.
   std::uint64_t context = 0;

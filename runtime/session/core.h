@@ -30,6 +30,8 @@ class NotificationReader {
   void attach(const std::byte* ring, std::uint32_t bytes);
   // False: no further entry.
   bool next(neuron_notification& entry);
+  // Entries consumed, modulo the ring.
+  std::uint32_t position() const { return index_; }
 
  private:
   const neuron_notification* ring_ = nullptr;
@@ -64,6 +66,8 @@ class Core {
   Result<void> halt();
   // Resets the core through the driver and prepares it again; used after a fault.
   Result<void> recover();
+  // Tells the device that the entries read from `errors` may be overwritten.
+  Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
 
   // The scratchpad with room for `size` bytes. A model keeps the one it was given when it grows.

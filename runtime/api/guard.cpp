@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/api/guard.h"
+
+#include "runtime/base/log.h"
+#include "runtime/observe/last_error.h"
+
+namespace neuron::runtime::api {
+
+NRT_STATUS report(const char* name, const Error& error) noexcept {
+  char text[4096];
+  const std::size_t size = format_arguments_into(text, sizeof(text), "{}: {}",
+                                                 fmt::make_format_args(name, error.detail));
+  const std::string_view sentence(text, size);
+  set_last_error(sentence);
+  log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(error.status));
+  return error.status;
+}
+
+NRT_STATUS report_exception(const char* name, const char* what, bool memory) noexcept {
+  const NRT_STATUS status = memory ? NRT_RESOURCE : NRT_FAILURE;
+  char text[512];
+  const std::size_t size =
+      format_arguments_into(text, sizeof(text), "{}: {}", fmt::make_format_args(name, what));
+  const std::string_view sentence(text, size);
+  set_last_error(sentence);
+  log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(status));
+  return status;
+}
+
+}  // namespace neuron::runtime::api

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bindings: a model's rings for one set of tensor addresses, and which tensor sets mean which.
+// Two levels: a pair of set versions names its binding at once (the launch path: no names, no
+// allocation); an unknown pair is resolved by names, and finds or makes the binding of its
+// addresses. Callers: executor, holding the core's turn. Thread-safe: no. Owns rings and staging
+// memory; the least recently used go when there are too many.
+#ifndef RUNTIME_EXEC_BINDING_H_
+#define RUNTIME_EXEC_BINDING_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/queue/ring_set.h"
+#include "runtime/tensor/completion.h"
+#include "runtime/tensor/storage.h"
+
+namespace neuron::runtime {
+
+struct Binding {
+  std::vector<std::uint64_t> ports;  // address of each input and output
+  std::unique_ptr<RingSet> rings;
+  std::uint32_t number = 0;
+  std::uint64_t used = 0;
+};
+
+// A tensor that the device cannot reach: its bytes travel through device memory of the model.
+struct StagedTensor {
+  std::shared_ptr<Storage> storage;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  DeviceMemory* staging = nullptr;
+};
+
+// What a pair of tensor sets means for the model.
+struct Resolution {
+  std::uint64_t inputs = 0;  // versions of the sets
+  std::uint64_t outputs = 0;
+  std::uint64_t epoch = 0;
+  Binding* binding = nullptr;
+  std::vector<std::shared_ptr<CompletionCounter>> written;
+  std::vector<StagedTensor> before;
+  std::vector<StagedTensor> after;
+  std::uint64_t used = 0;
+};
+
+class BindingCache {
+ public:
+  static constexpr std::size_t kResolutions = 16;
+  static constexpr std::size_t kBindings = 64;
+
+  Resolution* find(std::uint64_t inputs, std::uint64_t outputs, std::uint64_t epoch) {
+    for (auto& entry : resolutions_) {
+      if (entry->inputs == inputs && entry->outputs == outputs && entry->epoch == epoch) {
+        entry->used = ++clock_;
+        return entry.get();
+      }
+    }
+    return nullptr;
+  }
+  // Keeps it in place of the least recently used one.
+  Resolution* keep(Resolution resolution);
+
+  Binding* find_binding(const std::vector<std::uint64_t>& ports);
+  // `evicted`: the binding that had to go, whose address is now free for reuse; or null.
+  Binding* keep_binding(std::unique_ptr<Binding> binding, const Binding*& evicted);
+
+  // Staging memory of each input and output, made on first use.
+  std::vector<std::unique_ptr<DeviceMemory>> staging;
+
+ private:
+  std::vector<std::unique_ptr<Resolution>> resolutions_;
+  std::vector<std::unique_ptr<Binding>> bindings_;
+  std::uint64_t clock_ = 0;
+  std::uint32_t next_number_ = 1;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_EXEC_BINDING_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a loaded model once: binds tensors, launches, waits, reports.
+// Callers: nrt_execute, nrt_execute_repeat. Thread-safe: yes; executions on one core take turns in
+// the order of asking. Borrows everything.
+// The launch path (the same two sets as before) takes one lock, allocates nothing and makes no
+// system call but what waiting needs.
+// Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a freed one in a set,
+// NRT_TIMEOUT, or the status of the fault with a sentence that says where and why. After a failure
+// the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that fails.
+#ifndef RUNTIME_EXEC_EXECUTOR_H_
+#define RUNTIME_EXEC_EXECUTOR_H_
+
+#include "runtime/model/loaded_model.h"
+#include "runtime/session/session.h"
+#include "runtime/tensor/tensor.h"
+#include "runtime/tensor/tensor_set.h"
+
+namespace neuron::runtime {
+
+// Holds the turn of a core.
+class CoreTurn {
+ public:
+  static Result<CoreTurn> take(Session& session, Core& core);
+  CoreTurn(CoreTurn&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  CoreTurn& operator=(CoreTurn&&) = delete;
+  ~CoreTurn() {
+    if (core_ != nullptr) core_->turn.unlock();
+  }
+
+ private:
+  explicit CoreTurn(Core& core) : core_(&core) {}
+  Core* core_;
+};
+
+Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
+                     const TensorSet& outputs);
+
+// `count` executions, the outputs of each being inputs of the next. An output feeds the input of
+// its name; without a common name, output i feeds input i if type and shape are the same for all.
+// Fed inputs hold the last but one result afterwards; other inputs stay as they are.
+Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
+                            const TensorSet& outputs, int count);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_EXEC_EXECUTOR_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What went wrong on a core, as a status and one sentence: fault, engine, pc, instruction, operand.
+// Callers: executor, before it resets the core. Thread-safe: the caller holds the core's turn.
+// Fails: never; what cannot be read is left out of the sentence.
+#ifndef RUNTIME_EXEC_FAULT_REPORT_H_
+#define RUNTIME_EXEC_FAULT_REPORT_H_
+
+#include "runtime/model/loaded_model.h"
+
+namespace neuron::runtime {
+
+// Status of a fault code of hw/fault.h.
+NRT_STATUS status_of_fault(std::uint32_t code);
+
+// From the completion record, the engine's EXC registers and the error queue.
+Error describe_fault(LoadedModel& model, const neuron_completion_record& record);
+
+// After an execution that was watched for NaN: NRT_EXEC_COMPLETED_WITH_NUM_ERR if one was produced.
+Result<void> find_numeric_errors(LoadedModel& model);
+
+// Nothing on the core can advance any more, or the deadline has passed.
+Error describe_deadlock(LoadedModel& model);
+Error describe_timeout(LoadedModel& model, std::uint64_t seconds);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_EXEC_FAULT_REPORT_H_

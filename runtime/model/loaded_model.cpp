@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/loaded_model.h"
+
+#include "runtime/model/program_check.h"
+#include "runtime/session/driver_error.h"
+
+namespace neuron::runtime {
+namespace {
+
+// Words 0 to 15 of an engine block.
+struct EngineBlock {
+  std::uint32_t words[16] = {};
+
+  std::uint32_t& operator[](std::uint32_t offset) { return words[offset / 4]; }
+  void address(std::uint32_t offset, std::uint64_t value) {
+    words[offset / 4] = static_cast<std::uint32_t>(value);
+    words[offset / 4 + 1] = static_cast<std::uint32_t>(value >> 32);
+  }
+};
+
+constexpr std::uint32_t kDefaultPrefetch = 32;
+constexpr std::uint32_t kModeNanCheck = 1u << 6;
+constexpr auto kSettleTime = std::chrono::seconds(5);
+
+// Waits until the programs have reached their waits, so that every launch starts from the same
+// state.
+Result<void> settle(Core& core) {
+  const Deadline deadline = Deadline::after(kSettleTime);
+  const std::uint64_t status =
+      Device::window_bar0(core.number()) + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+  while (true) {
+    NEURON_TRY(value, core.device().read_register(status));
+    if (value >> 31 != 0) return {};
+    if (deadline.expired()) break;
+    const std::uint32_t* word = &core.completion().sequence;
+    const auto soon = Deadline::after(std::chrono::milliseconds(1));
+    // What it returns does not matter: STATUS says whether the programs have arrived.
+    core.device().port().wait(core.number(), word, __atomic_load_n(word, __ATOMIC_ACQUIRE),
+                              static_cast<std::uint64_t>(soon.when().time_since_epoch().count()));
+  }
+  return fail(NRT_TIMEOUT, "the programs of device {} core {} did not start within {} s: {}",
+              core.device().index(), core.number(), kSettleTime.count(),
+              core.device().port().describe(core.number()));
+}
+
+}  // namespace
+
+LoadedModel::~LoadedModel() { retire(); }
+
+void LoadedModel::retire() {
+  if (retired_) return;
+  retired_ = true;
+  // A core that cannot be stopped is reset when it is used next.
+  if (core_.current_model == this) (void)core_.halt();
+  --core_.models;
+}
+
+Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
+  NEURON_CHECK(core_.halt());
+  NEURON_CHECK(rings.initialize_queues(rings_));
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const EngineImage& image = images_[engine];
+    EngineBlock block;
+    block.address(NEURON_ENG_PROG_LO, image.address);
+    block[NEURON_ENG_PROG_COUNT] = image.instructions;
+    block[NEURON_ENG_ENTRY] = 0;
+    block[NEURON_ENG_PREFETCH] = kDefaultPrefetch;
+    block[NEURON_ENG_MODE] = watch_nan ? kModeNanCheck : 0;
+    block.address(NEURON_ENG_LAUNCH_LO, core_.launch_address());
+    block.address(NEURON_ENG_DONE_LO, core_.completion_address());
+    block[NEURON_ENG_CONTROL] = NEURON_CMD_START;
+    const std::uint64_t at = core_.window() + NEURON_CORE_ENGINE(engine);
+    const int result = ndl_program_engine(core_.device().ndl(), core_.number(), at, block.words, 0,
+                                          sizeof(block.words));
+    if (result != 0) {
+      return driver_error(NRT_FAILURE, result, "starting engine {} of device {} core {}",
+                          neff::engine_name(static_cast<std::uint8_t>(engine)),
+                          core_.device().index(), core_.number());
+    }
+  }
+  NEURON_CHECK(settle(core_));
+  core_.current_model = this;
+  core_.current_binding = nullptr;
+  return {};
+}
+
+std::string LoadedModel::describe_instruction(std::uint32_t engine, std::uint32_t pc) const {
+  if (engine >= NEURON_CORE_ENGINES) return format("engine {} pc {}", engine, pc);
+  const EngineImage& image = images_[engine];
+  if (pc >= image.instructions) {
+    return format("{} pc {} (outside its {} instructions)",
+                  neff::engine_name(static_cast<std::uint8_t>(engine)), pc, image.instructions);
+  }
+  const std::span<const std::byte> bytes =
+      std::span(image.code)
+          .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES);
+  if (pc < image.wrapper) {
+    return "the runtime's own " + runtime::describe_instruction(engine, pc, bytes, {});
+  }
+  // As the NEFF counts.
+  return runtime::describe_instruction(engine, pc - image.wrapper, bytes, image.lines);
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model on a core: its memory, programs, ring plan, and the bindings it was executed with.
+// Callers: loader (creates), executor (runs, holding the core's turn), C interface (asks).
+// Thread-safe: what load() set is constant; the rest belongs to the holder of the core's turn.
+// Owns all device memory of the model; the destructor stops the core if it still runs this.
+// Fails: load() with the statuses of nrt_load, with member, engine, pc and rule.
+#ifndef RUNTIME_MODEL_LOADED_MODEL_H_
+#define RUNTIME_MODEL_LOADED_MODEL_H_
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/binding.h"
+#include "runtime/neff/model.h"
+#include "runtime/observe/execution_report.h"
+#include "runtime/queue/ring_plan.h"
+#include "runtime/session/core.h"
+
+namespace neuron::runtime {
+
+// The program of one engine as it lies in HBM: wrapper, then the model's code.
+struct EngineImage {
+  std::uint64_t address = 0;
+  std::uint32_t wrapper = 0;       // instructions
+  std::uint32_t instructions = 0;  // wrapper included
+  std::vector<std::byte> code;     // for reports
+  std::vector<neff::SourceLine> lines;
+};
+
+// An input or output: which variable it binds.
+struct ModelPort {
+  neff::TensorInfo info;
+  bool output = false;
+};
+
+class LoadedModel {
+ public:
+  static Result<std::unique_ptr<LoadedModel>> load(Core& core, neff::Bytes file,
+                                                   bool validate_hash);
+  ~LoadedModel();
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  Core& core() const { return core_; }
+  const std::string& name() const { return name_; }
+  // Inputs in file order, then outputs.
+  const std::vector<ModelPort>& ports() const { return ports_; }
+  const RingPlan& rings() const { return rings_; }
+  // Addresses by the indices of the ring plan's packets; inputs and outputs are 0.
+  const std::vector<std::uint64_t>& addresses() const { return addresses_; }
+  const EngineImage& image(std::uint32_t engine) const { return images_[engine]; }
+
+  // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
+  std::string describe_instruction(std::uint32_t engine, std::uint32_t pc) const;
+
+  // Puts the programs onto the core and starts them; they wait for the first launch.
+  Result<void> activate(const RingSet& rings, bool watch_nan);
+  // Takes the model off its core for good.
+  void retire();
+  bool retired() const { return retired_; }
+
+  BindingCache bindings;
+  ExecutionReport report;
+
+ private:
+  explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
+  friend class Loader;
+
+  Core& core_;
+  std::string name_;
+  std::vector<ModelPort> ports_;
+  RingPlan rings_;
+  std::vector<std::uint64_t> addresses_;
+  std::array<EngineImage, NEURON_CORE_ENGINES> images_;
+  std::unique_ptr<DeviceMemory> code_;
+  std::unique_ptr<DeviceMemory> constants_;
+  std::unique_ptr<DeviceMemory> temporaries_;
+  std::shared_ptr<DeviceMemory> scratchpad_;
+  bool retired_ = false;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_MODEL_LOADED_MODEL_H_

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the bytes of a NEFF to a LoadedModel: memory for its variables, rings, programs.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/log.h"
+#include "runtime/model/loaded_model.h"
+#include "runtime/model/program_check.h"
+#include "runtime/model/relocation.h"
+#include "runtime/model/wrapper.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr std::uint64_t kVariableAlignment = 64;
+constexpr std::uint64_t kLargestAlignment = 1ull << 30;
+
+std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+bool is_port(neff::VariableKind kind) {
+  return kind == neff::VariableKind::kInput || kind == neff::VariableKind::kOutput;
+}
+
+// Variables that share one allocation.
+struct Block {
+  std::uint64_t size = 0;
+  std::uint64_t alignment = 4096;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> members;  // variable, offset
+
+  void add(std::uint32_t variable, const neff::Variable& v) {
+    const std::uint64_t alignment_of = std::max(v.alignment, kVariableAlignment);
+    alignment = std::max(alignment, alignment_of);
+    size = align_up(size, alignment_of);
+    members.emplace_back(variable, size);
+    size += v.size;
+  }
+};
+
+}  // namespace
+
+class Loader {
+ public:
+  Loader(Core& core, const neff::Model& model)
+      : core_(core), model_(model), graph_(model.subgraphs[0]), result_(new LoadedModel(core)) {}
+
+  Result<std::unique_ptr<LoadedModel>> run() {
+    result_->name_ = model_.name;
+    NEURON_CHECK(list_ports());
+    NEURON_CHECK(place_variables());
+    NEURON_TRY(rings, RingPlan::build(graph_));
+    result_->rings_ = std::move(rings);
+    NEURON_CHECK(check_transfers());
+    result_->addresses_.push_back(core_.one().address());
+    result_->addresses_.push_back(core_.semaphore_inc(0));
+    NEURON_CHECK(build_programs());
+    result_->bindings.staging.resize(result_->ports_.size());
+    return std::move(result_);
+  }
+
+ private:
+  Result<void> list_ports() {
+    for (const auto* list : {&model_.inputs, &model_.outputs}) {
+      for (const neff::TensorInfo& info : *list) {
+        result_->ports_.push_back({info, list == &model_.outputs});
+      }
+    }
+    return {};
+  }
+
+  Result<void> place_variables() {
+    Block constants, temporaries;
+    std::uint64_t scratch = 0;
+    const std::vector<neff::Variable>& variables = graph_.variables;
+    result_->addresses_.assign(variables.size(), 0);
+    for (std::uint32_t i = 0; i < variables.size(); ++i) {
+      const neff::Variable& v = variables[i];
+      if (v.alignment > kLargestAlignment) {
+        return fail(NRT_INVALID, "variable '{}' asks for an alignment of {} bytes; the most is {}",
+                    v.name, v.alignment, kLargestAlignment);
+      }
+      switch (v.kind) {
+        case neff::VariableKind::kFile:
+        case neff::VariableKind::kPointer:
+        case neff::VariableKind::kDgeTable:
+          constants.add(i, v);
+          break;
+        case neff::VariableKind::kTmpBuf:
+          temporaries.add(i, v);
+          break;
+        case neff::VariableKind::kVirtual:
+          scratch = std::max(scratch, v.backing_offset + v.size);
+          break;
+        case neff::VariableKind::kStateBuffer:
+          result_->addresses_[i] = core_.window() + v.core_offset;
+          break;
+        default:
+          break;
+      }
+    }
+    if (scratch != 0) {
+      NEURON_TRY(memory, core_.scratchpad(scratch));
+      result_->scratchpad_ = memory;
+      for (std::uint32_t i = 0; i < variables.size(); ++i) {
+        if (variables[i].kind == neff::VariableKind::kVirtual) {
+          result_->addresses_[i] = memory->address() + variables[i].backing_offset;
+        }
+      }
+    }
+    NEURON_CHECK(allocate(temporaries, NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE,
+                          "temporary variables", result_->temporaries_));
+    NEURON_CHECK(allocate(constants, NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE, "constants",
+                          result_->constants_));
+    return upload_constants(constants);
+  }
+
+  Result<void> allocate(const Block& block, mem_alloc_category_t category, const char* purpose,
+                        std::unique_ptr<DeviceMemory>& memory) {
+    if (block.members.empty()) return {};
+    NEURON_TRY(allocated, DeviceMemory::allocate(core_.device(),
+                                                 {.size = std::max<std::uint64_t>(block.size, 64),
+                                                  .alignment = block.alignment,
+                                                  .core = core_.number(),
+                                                  .category = category,
+                                                  .purpose = purpose}));
+    memory = std::move(allocated);
+    for (const auto& [variable, offset] : block.members) {
+      result_->addresses_[variable] = memory->address() + offset;
+    }
+    return {};
+  }
+
+  Result<void> upload_constants(const Block& block) {
+    for (const auto& [variable, offset] : block.members) {
+      const neff::Variable& v = graph_.variables[variable];
+      if (v.kind == neff::VariableKind::kFile) {
+        NEURON_CHECK(result_->constants_->write(v.contents.data(), offset, v.contents.size()));
+        continue;
+      }
+      std::vector<std::uint64_t> table;
+      std::vector<std::uint32_t> targets = v.list;
+      if (v.kind == neff::VariableKind::kPointer) targets = {v.referenced};
+      for (const std::uint32_t target : targets) {
+        if (is_port(graph_.variables[target].kind)) {
+          return fail(NRT_INVALID,
+                      "variable '{}' holds the address of '{}', an input or output, whose place "
+                      "changes with the tensors of each execution",
+                      v.name, graph_.variables[target].name);
+        }
+        table.push_back(result_->addresses_[target]);
+      }
+      const std::uint64_t bytes = table.size() * sizeof(table[0]);
+      if (bytes > v.size) {
+        return fail(NRT_INVALID, "variable '{}' has {} bytes; its {} addresses need {}", v.name,
+                    v.size, table.size(), bytes);
+      }
+      NEURON_CHECK(result_->constants_->write(table.data(), offset, bytes));
+    }
+    return {};
+  }
+
+  // Every input or output variable that is moved must be one that a tensor is bound to.
+  Result<void> check_transfers() {
+    std::vector<bool> bound(graph_.variables.size());
+    for (const ModelPort& port : result_->ports_) bound[port.info.variable] = true;
+    for (const QueuePlan& queue : result_->rings_.queues()) {
+      for (const auto& packets : queue.packets) {
+        for (const Packet& packet : packets) {
+          for (const std::uint32_t index : {packet.from, packet.to}) {
+            if (index < bound.size() && !bound[index] && is_port(graph_.variables[index].kind)) {
+              return fail(NRT_INVALID,
+                          "variable '{}' is moved as an input or output, but neff.json lists no "
+                          "tensor for it",
+                          graph_.variables[index].name);
+            }
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<void> build_programs() {
+    SemaphoreUse used;
+    for (const neff::EngineProgram& program : graph_.engines) {
+      for (const neff::DmaTransfer& transfer : program.dma) {
+        if (transfer.semaphore) used.set(*transfer.semaphore);
+      }
+    }
+    for (const neff::Semaphore& semaphore : graph_.semaphores) used.set(semaphore.number);
+    std::array<std::vector<std::byte>, NEURON_CORE_ENGINES> codes;
+    for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+      const neff::EngineProgram& program = graph_.engines[engine];
+      codes[engine].resize(program.code.size());
+      if (program.code.empty()) continue;
+      std::memcpy(codes[engine].data(), program.code.data(), program.code.size());
+      NEURON_CHECK(relocate(program, {graph_, result_->rings_, result_->addresses_, core_.number()},
+                            codes[engine]));
+      NEURON_CHECK(check_program(codes[engine], engine, program.lines, used));
+    }
+    std::vector<std::uint8_t> semaphores;
+    for (std::uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
+      if (used[s]) semaphores.push_back(static_cast<std::uint8_t>(s));
+    }
+    std::uint64_t total = 0;
+    for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+      assemble(engine, codes[engine], semaphores);
+      result_->images_[engine].address = total;
+      total += result_->images_[engine].code.size();
+    }
+    NEURON_TRY(memory,
+               DeviceMemory::allocate(core_.device(), {.size = total,
+                                                       .alignment = 4096,
+                                                       .core = core_.number(),
+                                                       .category = NEURON_MEMALLOC_TYPE_CODE_DEVICE,
+                                                       .purpose = "programs"}));
+    result_->code_ = std::move(memory);
+    for (EngineImage& image : result_->images_) {
+      NEURON_CHECK(result_->code_->write(image.code.data(), image.address, image.code.size()));
+      image.address += result_->code_->address();
+    }
+    return {};
+  }
+
+  void assemble(std::uint32_t engine, const std::vector<std::byte>& code,
+                const std::vector<std::uint8_t>& semaphores) {
+    const neff::EngineProgram& program = graph_.engines[engine];
+    WrapperRequest request{.engine = static_cast<std::uint8_t>(engine),
+                           .main = std::nullopt,
+                           .core = core_.number(),
+                           .launch_record = core_.launch_address(),
+                           .semaphores = semaphores,
+                           .rings = &result_->rings_};
+    if (!code.empty()) request.main = program.entries[program.main].pc;
+    const std::vector<isa::Instruction> wrapper = make_wrapper(request);
+    EngineImage& image = result_->images_[engine];
+    image.wrapper = static_cast<std::uint32_t>(wrapper.size());
+    image.lines = program.lines;
+    image.code.resize(wrapper.size() * NEURON_INSTRUCTION_BYTES);
+    for (std::size_t i = 0; i < wrapper.size(); ++i) {
+      isa::encode(wrapper[i], std::span(image.code)
+                                  .subspan(i * NEURON_INSTRUCTION_BYTES)
+                                  .first<NEURON_INSTRUCTION_BYTES>());
+    }
+    image.code.insert(image.code.end(), code.begin(), code.end());
+    image.instructions = static_cast<std::uint32_t>(image.code.size() / NEURON_INSTRUCTION_BYTES);
+  }
+
+  Core& core_;
+  const neff::Model& model_;
+  const neff::Subgraph& graph_;
+  std::unique_ptr<LoadedModel> result_;
+};
+
+Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, neff::Bytes file,
+                                                       bool validate_hash) {
+  neff::OpenOptions options;
+  options.validate_hash = validate_hash;
+  NEURON_TRY(container, neff::Container::open(file, options));
+  NEURON_TRY(model,
+             neff::load_model(container, {.generation = core.device().generation(), .lnc = 1}));
+  for (const std::string& note : model.notes) {
+    log_info(LogComponent::kNmgr, "NEFF {}: {}", model.name, note);
+  }
+  if (model.subgraphs.size() != 1) {
+    return fail(NRT_LOAD_NOT_ENOUGH_NC,
+                "NEFF '{}' has {} subgraphs, each for a physical core of one virtual core; the "
+                "virtual cores of this host have one",
+                model.name, model.subgraphs.size());
+  }
+  if (!model.subgraphs[0].collectives.empty()) {
+    return fail(NRT_UNSUPPORTED_NEFF_VERSION,
+                "NEFF '{}' has programs for collective cores, which this runtime does not load",
+                model.name);
+  }
+  auto loaded = Loader(core, model).run();
+  if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
+  core.counters.add(NDS_NC_COUNTER_MODEL_LOAD_COUNT, 1);
+  return loaded;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/program_check.h"
+
+#include <algorithm>
+
+#include "driver/isa/instruction.h"
+
+namespace neuron::runtime {
+namespace {
+
+isa::Bytes bytes_at(std::span<const std::byte> code, std::size_t pc) {
+  return code.subspan(pc * NEURON_INSTRUCTION_BYTES).first<NEURON_INSTRUCTION_BYTES>();
+}
+
+bool has_bindings(const isa::Instruction& instruction) {
+  return std::any_of(instruction.bind.begin(), instruction.bind.end(),
+                     [](const isa::Binding& b) { return b.mode != NEURON_BIND_UNUSED; });
+}
+
+}  // namespace
+
+std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
+                                 std::span<const std::byte> instruction,
+                                 const std::vector<neff::SourceLine>& lines) {
+  std::string text = format("{} pc {}", isa::engine_name(engine), pc);
+  if (instruction.size() < NEURON_INSTRUCTION_BYTES) return text;
+  const isa::Instruction decoded = isa::decode(bytes_at(instruction, 0));
+  const auto line =
+      std::lower_bound(lines.begin(), lines.end(), decoded.debug,
+                       [](const neff::SourceLine& l, std::uint32_t id) { return l.debug < id; });
+  if (decoded.debug != 0 && line != lines.end() && line->debug == decoded.debug) {
+    text +=
+        line->line == 0 ? format(" ({})", line->file) : format(" ({}:{})", line->file, line->line);
+  }
+  return text + ": " + isa::disassemble(decoded);
+}
+
+Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
+                           const std::vector<neff::SourceLine>& lines, SemaphoreUse& used) {
+  const isa::Limits limits;
+  const std::size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
+  for (std::size_t pc = 0; pc < count; ++pc) {
+    const isa::Bytes bytes = bytes_at(code, pc);
+    isa::Violation violation = isa::check_encoding(bytes, engine, limits);
+    const isa::Instruction instruction = isa::decode(bytes);
+    if (!violation && !has_bindings(instruction)) {
+      violation = isa::check_operands(instruction, engine, limits);
+    }
+    if (violation) {
+      return fail(
+          violation.code == NEURON_FAULT_ISA_VERSION ? NRT_UNSUPPORTED_NEFF_VERSION : NRT_INVALID,
+          "{}: {}{}: {}; found {:#x} in byte {:#x} of the instruction",
+          describe_instruction(engine, static_cast<std::uint32_t>(pc), bytes, lines),
+          isa::fault_name(violation.code),
+          violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.what,
+          violation.value, violation.offset);
+    }
+    for (const isa::Wait& wait : instruction.wait) {
+      if (wait.condition != NEURON_WAIT_NONE && !wait.event) used.set(wait.index);
+    }
+    for (const isa::Update& update : instruction.update) {
+      if (update.operation != NEURON_UPDATE_NONE && update.operation < NEURON_UPDATE_EVENT_SET) {
+        used.set(update.index);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace neuron::runtime

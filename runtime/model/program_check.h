@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks every instruction of a program before it is loaded, so that most mistakes are found with a
+// name and a place instead of by a fault. Callers: loader. Thread-safe: no state.
+// Fails: NRT_UNSUPPORTED_NEFF_VERSION for another instruction set, else NRT_INVALID; the sentence
+// has engine, pc, source line, instruction, rule, and what was found.
+#ifndef RUNTIME_MODEL_PROGRAM_CHECK_H_
+#define RUNTIME_MODEL_PROGRAM_CHECK_H_
+
+#include <bitset>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/neff/model.h"
+
+namespace neuron::runtime {
+
+using SemaphoreUse = std::bitset<NEURON_SEMAPHORES>;
+
+// Also adds the semaphores that the program waits for or updates to `used`.
+Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
+                           const std::vector<neff::SourceLine>& lines, SemaphoreUse& used);
+
+// "PE pc 12 (matmul.py:40): matmul psum[...] ...". `instruction` may be empty if pc is outside.
+std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
+                                 std::span<const std::byte> instruction,
+                                 const std::vector<neff::SourceLine>& lines);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_MODEL_PROGRAM_CHECK_H_

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/relocation.h"
+
+#include <cstring>
+
+#include "hw/udma.h"
+#include "runtime/queue/ring_set.h"
+#include "runtime/session/device.h"
+
+namespace neuron::runtime {
+namespace {
+
+template <class T>
+void put(std::span<std::byte> code, std::uint64_t offset, T value) {
+  std::memcpy(code.data() + offset, &value, sizeof(value));
+}
+
+void put_width(std::span<std::byte> code, std::uint64_t offset, std::uint8_t width,
+               std::uint64_t value) {
+  std::memcpy(code.data() + offset, &value, width);
+}
+
+void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::EngineProgram& program,
+                 const neff::DmaTransfer& transfer, const RelocationContext& context) {
+  const EngineCounts& counts = context.rings.counts(program.engine, transfer.id);
+  const std::uint32_t engines = context.subgraph.queues[transfer.queue].num_queues;
+  const auto queue = static_cast<std::uint8_t>(transfer.queue);
+  std::memset(code.data() + at + NEURON_DMA_TRIGGER_M2S, 0,
+              NEURON_INSTRUCTION_BYTES - NEURON_DMA_TRIGGER_M2S);
+  put(code, at + NEURON_DMA_TRIGGER_M2S,
+      queue_register(context.core, 0, NEURON_UDMA_M2S, queue, NEURON_UDMAQ_TAIL_INC));
+  put(code, at + NEURON_DMA_TRIGGER_S2M,
+      queue_register(context.core, 0, NEURON_UDMA_S2M, queue, NEURON_UDMAQ_TAIL_INC));
+  put(code, at + NEURON_DMA_TRIGGER_STRIDE, static_cast<std::uint32_t>(NEURON_V2_UDMA_STRIDE));
+  std::uint16_t mask = 0;
+  for (std::uint32_t e = 0; e < engines; ++e) {
+    if (counts[e] != 0) mask = static_cast<std::uint16_t>(mask | 1u << e);
+  }
+  put(code, at + NEURON_DMA_TRIGGER_MASK, mask);
+  put(code, at + NEURON_DMA_TRIGGER_QUEUE, queue);
+  put(code, at + NEURON_DMA_TRIGGER_BLOCK, transfer.id);
+  for (std::uint32_t e = 0; e < kDmaEngines; ++e) {
+    put(code, at + NEURON_DMA_TRIGGER_M2S_COUNT + 2 * e, counts[e]);
+    put(code, at + NEURON_DMA_TRIGGER_S2M_COUNT + 2 * e, counts[e]);
+  }
+}
+
+}  // namespace
+
+Result<void> relocate(const neff::EngineProgram& program, const RelocationContext& context,
+                      std::span<std::byte> code) {
+  const std::uint64_t window = Device::window(context.core);
+  for (const neff::Relocation& r : program.relocations) {
+    const std::uint64_t at = std::uint64_t{r.pc} * NEURON_INSTRUCTION_BYTES;
+    const std::uint64_t field = at + r.field;
+    const auto addend = static_cast<std::uint64_t>(r.addend);
+    auto refuse = [&](NRT_STATUS status, const char* why) {
+      return fail(status, "engine {} pc {}: the address of '{}' {}",
+                  neff::engine_name(program.engine), r.pc, r.symbol, why);
+    };
+    if (r.target == neff::kNoTarget && (r.kind != NEURON_RELOC_CORE || r.symbol != "self")) {
+      return refuse(NRT_UNSUPPORTED_NEFF_VERSION,
+                    "is on another core or rank; this runtime runs models of one core");
+    }
+    switch (r.kind) {
+      case NEURON_RELOC_VAR_ADDR: {
+        const auto kind = context.subgraph.variables[r.target].kind;
+        if (kind == neff::VariableKind::kInput || kind == neff::VariableKind::kOutput) {
+          return refuse(NRT_INVALID,
+                        "changes with the tensors of an execution; only transfers may name it");
+        }
+        put_width(code, field, r.width, context.addresses[r.target] + addend);
+        break;
+      }
+      case NEURON_RELOC_DMA_BLOCK:
+        put_trigger(code, at, program, program.dma[r.target], context);
+        break;
+      case NEURON_RELOC_QUEUE:
+        put_width(code, field, r.width,
+                  r.width == 1 ? r.target
+                               : queue_register(context.core, 0,
+                                                r.addend == 0 ? NEURON_UDMA_M2S : NEURON_UDMA_S2M,
+                                                r.target, NEURON_UDMAQ_TAIL_INC));
+        break;
+      case NEURON_RELOC_SEMAPHORE:
+        put_width(code, field, r.width,
+                  std::uint64_t{context.subgraph.semaphores[r.target].number} + addend);
+        break;
+      case NEURON_RELOC_SEM_ADDR:
+        put_width(code, field, r.width,
+                  window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC +
+                      context.subgraph.semaphores[r.target].number * 4ull + addend);
+        break;
+      case NEURON_RELOC_PC:
+        put(code, field,
+            static_cast<std::int32_t>(program.entries[r.target].pc) -
+                static_cast<std::int32_t>(r.pc));
+        break;
+      case NEURON_RELOC_CORE:
+        put_width(code, field, r.width, window + addend);
+        break;
+      default:
+        return refuse(NRT_UNSUPPORTED_NEFF_VERSION, "has a relocation kind that is not known");
+    }
+  }
+  return {};
+}
+
+}  // namespace neuron::runtime
