@@ -99,7 +99,9 @@ std::string describe_origin(const Container& container) {
 Result<void> check_compatible(const Container& container, const Target& target) {
   const Header& header = container.header();
   const bool marked = (header.feature_bits & NEFF_FEATURE_OPEN_PROGRAM) != 0;
-  const std::string format = graph_format(container);
+  const auto named = graph_format(container);
+  if (marked && !named) return named.error();
+  const std::string format = named ? *named : std::string();
   const std::size_t foreign = binaries(container, false);
   if (!marked) {
     if (format == NEFF_FORMAT) {

@@ -151,10 +151,10 @@ GraphTensor Reader::read_tensor(JsonObject& field) {
 
 }  // namespace
 
-std::string graph_format(const Container& container) {
-  const auto document = read_json_object(container, kGraphMember, JsonLimits());
-  if (!document) return {};
-  const json::value* format = document->get_object().if_contains("format");
+Result<std::string> graph_format(const Container& container) {
+  if (!container.find(kGraphMember)) return std::string();
+  NEURON_TRY(document, read_json_object(container, kGraphMember, JsonLimits()));
+  const json::value* format = document.get_object().if_contains("format");
   return format && format->is_string() ? std::string(format->get_string().c_str()) : std::string();
 }
 

@@ -29,8 +29,8 @@ struct Graph {
 
 inline constexpr const char* kGraphMember = "neff.json";
 
-// The text of the key "format" of neff.json; empty if there is none.
-std::string graph_format(const Container& container);
+// The text of the key "format" of neff.json; empty if there is no such member or key.
+runtime::Result<std::string> graph_format(const Container& container);
 
 runtime::Result<Graph> read_graph(const Container& container, const ModelLimits& limits,
                                   std::vector<std::string>& notes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/neff/model.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 #include <unordered_map>
@@ -281,18 +280,18 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
   const std::vector<GraphTensor>& others = inputs ? graph_.outputs : graph_.inputs;
   std::unordered_map<std::string_view, const GraphTensor*> aliases;
   for (const GraphTensor& other : others) aliases.emplace(other.info.name, &other);
+  const std::vector<SubgraphIndex> indices(model_.subgraphs.begin(), model_.subgraphs.end());
   for (const GraphTensor& tensor : from) {
     TensorInfo info = tensor.info;
     const std::vector<Variable>& variables = model_.subgraphs[info.subgraph].variables;
-    const auto found =
-        std::find_if(variables.begin(), variables.end(),
-                     [&](const Variable& variable) { return variable.name == tensor.variable; });
+    const std::uint32_t index = indices[info.subgraph].variable(tensor.variable);
     auto refuse = [&](const std::string& why) {
       return fail(NRT_INVALID, "{}: {} \"{}\": variable \"{}\" of {} {}", kGraphMember,
                   inputs ? "input" : "output", printable(info.name), printable(tensor.variable),
                   graph_.subgraphs[info.subgraph], why);
     };
-    if (found == variables.end()) return refuse("does not exist in def.json");
+    if (index == kNoTarget) return refuse("does not exist in def.json");
+    const Variable& found = variables[index];
     const auto alias = aliases.find(info.name);
     const bool both = alias != aliases.end();
     if (both &&
@@ -300,14 +299,14 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
          alias->second->info.subgraph != info.subgraph)) {
       return refuse("is not the one that the other list gives for this name");
     }
-    if (found->kind != expected &&
-        !(both && (found->kind == VariableKind::kInput || found->kind == VariableKind::kOutput))) {
+    if (found.kind != expected &&
+        !(both && (found.kind == VariableKind::kInput || found.kind == VariableKind::kOutput))) {
       return refuse(inputs ? "is not of type input" : "is not of type output");
     }
-    if (found->size != info.size) {
-      return refuse(runtime::format("has {} bytes, the tensor {}", found->size, info.size));
+    if (found.size != info.size) {
+      return refuse(runtime::format("has {} bytes, the tensor {}", found.size, info.size));
     }
-    info.variable = static_cast<std::uint32_t>(found - variables.begin());
+    info.variable = index;
     out.push_back(std::move(info));
   }
   return {};

@@ -167,10 +167,9 @@ std::vector<std::uint8_t> wrap_payload(neff::Bytes payload, const NeffOptions& o
   header.hash = runtime::Sha256::of(payload);
   header.uuid = derive_uuid(header);
   const auto raw = neff::encode_header(header);
-  std::vector<std::uint8_t> file;
-  file.reserve(raw.size() + payload.size());
-  file.insert(file.end(), raw.begin(), raw.end());
-  file.insert(file.end(), payload.begin(), payload.end());
+  std::vector<std::uint8_t> file(raw.size() + payload.size());
+  std::copy(raw.begin(), raw.end(), file.begin());
+  std::copy(payload.begin(), payload.end(), file.begin() + raw.size());
   return file;
 }
 

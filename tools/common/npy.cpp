@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/npy.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "runtime/base/little_endian.h"
 #include "runtime/neff/npy.h"
 #include "tools/common/file.h"
@@ -40,10 +43,11 @@ std::vector<std::uint8_t> write_npy(const NpyArray& array) {
   const std::size_t unpadded = kPrefix + header.size() + 1;
   header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   header += '\n';
-  std::vector<std::uint8_t> file = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 0, 0};
+  std::vector<std::uint8_t> file(kPrefix + header.size() + array.data.size());
+  std::memcpy(file.data(), "\x93NUMPY\x01\x00", 8);
   runtime::store_little(file.data() + 8, static_cast<std::uint16_t>(header.size()));
-  file.insert(file.end(), header.begin(), header.end());
-  file.insert(file.end(), array.data.begin(), array.data.end());
+  std::memcpy(file.data() + kPrefix, header.data(), header.size());
+  std::copy(array.data.begin(), array.data.end(), file.begin() + kPrefix + header.size());
   return file;
 }
 
