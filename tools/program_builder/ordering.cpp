@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/program_builder/ordering.h"
+
+#include <algorithm>
+
+namespace neuron::builder {
+
+bool Region::overlaps(const Region& other) const {
+  return space == other.space && start < other.start + other.parts && other.start < start + parts &&
+         first < other.end && other.first < end;
+}
+
+bool Region::contains(const Region& other) const {
+  return space == other.space && start <= other.start &&
+         start + parts >= other.start + other.parts && first <= other.first && end >= other.end;
+}
+
+void Accesses::conflicts(const Region& region, bool write, std::vector<Point>& points) const {
+  for (const Entry& entry : entries_[region.space]) {
+    if ((write || entry.write) && entry.region.overlaps(region)) points.push_back(entry.point);
+  }
+}
+
+void Accesses::record(const Region& region, bool write, const Point& point) {
+  auto& entries = entries_[region.space];
+  // A write follows everything that it covers, so whoever follows the write follows that as well.
+  // A read of an engine likewise stands for its own earlier reads.
+  std::erase_if(entries, [&](const Entry& entry) {
+    if (!region.contains(entry.region)) return false;
+    if (write) return true;
+    return !entry.write && entry.point.agent == point.agent && point.agent < kFirstDmaAgent;
+  });
+  entries.push_back({region, write, point});
+}
+
+const Knowledge::Clock Knowledge::kNothing;
+
+const Knowledge::Clock& Knowledge::clock_of(const Point& point) const {
+  const auto agent = history_.find(point.agent);
+  if (agent == history_.end()) return kNothing;
+  const auto& changes = agent->second;
+  auto after = std::upper_bound(
+      changes.begin(), changes.end(), point.sequence,
+      [](std::uint32_t sequence, const auto& change) { return sequence < change.first; });
+  if (after == changes.begin() || !std::prev(after)->second) return kNothing;
+  return *std::prev(after)->second;
+}
+
+bool Knowledge::knows(unsigned engine, const Point& point) const {
+  const Shared& now = now_[engine];
+  return now && point.agent < now->size() && (*now)[point.agent] >= point.sequence;
+}
+
+void Knowledge::wait(unsigned engine, const Point& point) {
+  if (knows(engine, point)) return;
+  Clock next = now_[engine] ? *now_[engine] : Clock{};
+  const Clock& other = clock_of(point);
+  if (next.size() < other.size()) next.resize(other.size());
+  for (std::size_t i = 0; i < other.size(); ++i) next[i] = std::max(next[i], other[i]);
+  if (next.size() <= point.agent) next.resize(point.agent + 1);
+  next[point.agent] = std::max(next[point.agent], point.sequence);
+  now_[engine] = std::make_shared<const Clock>(std::move(next));
+}
+
+void Knowledge::start(unsigned engine, const Point& point) {
+  auto& changes = history_[point.agent];
+  if (!changes.empty() && changes.back().second == now_[engine]) return;
+  changes.emplace_back(point.sequence, now_[engine]);
+}
+
+}  // namespace neuron::builder
