@@ -53,6 +53,10 @@ struct HeldAllocation {
 uint64_t add_allocation(std::shared_ptr<Allocation> allocation);
 uint64_t add_notification(std::shared_ptr<Notification> notification);
 
+// A handle of ours for the buffer of a notification queue; freeing it leaves the driver's alone.
+int adopt_notification_buffer(const DevicePointer& open, uint64_t driver_handle, uint32_t hbm,
+                              uint32_t nc_id, uint64_t* mem_handle);
+
 // Empty for a stale or invented handle, with -EINVAL's sentence recorded for `function`.
 HeldAllocation find_allocation(uint64_t handle, const char* function);
 std::shared_ptr<Notification> find_notification(uint64_t handle, const char* function);
