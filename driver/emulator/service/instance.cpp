@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/instance.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+
+#include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/service/session.h"
+
+namespace neuron::service {
+namespace {
+
+// Forks between the start of the process image and here. Written by the child's only thread.
+std::atomic<unsigned> forks{0};
+
+void count_forks() {
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+}
+
+}  // namespace
+
+std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memory_limit,
+                                           ChipFactory factory, int& error) {
+  const profiles::Profile* profile = profiles::find_profile(name);
+  if (!profile) {
+    error = fail(-ENOENT, "\"%.*s\" is no emulated instance type; known are %s",
+                 static_cast<int>(std::min<size_t>(name.size(), 64)), name.data(),
+                 profiles::profile_names().c_str());
+    return nullptr;
+  }
+  count_forks();
+  std::unique_ptr<Instance> instance(new Instance(*profile, memory_limit, std::move(factory)));
+  if (!instance->io_.valid() || !instance->arena_.valid()) {
+    error = fail(-ENOMEM, "no address space for host memory of an emulated %s; lift RLIMIT_AS",
+                 profile->name);
+    return nullptr;
+  }
+  return instance;
+}
+
+Instance::Instance(const profiles::Profile& profile, uint64_t memory_limit, ChipFactory factory)
+    : profile_(profile),
+      factory_(std::move(factory)),
+      forks_(forks.load(std::memory_order_relaxed)),
+      budget_(memory_limit, [this] { return resident_bytes(); }),
+      devices_(profile.chips),
+      running_(new std::atomic<Device*>[profile.chips]()) {}
+
+Instance::~Instance() {
+  if (!is_usable()) {
+    // The child of a fork has neither the threads nor the mappings that destructors rely on.
+    for (auto& session : sessions_) (void)session.release();
+    for (auto& device : devices_) (void)device.release();
+    return;
+  }
+  while (!sessions_.empty()) close(sessions_.back().get());
+}
+
+bool Instance::is_usable() const { return forks.load(std::memory_order_relaxed) == forks_; }
+
+int Instance::refuse_after_fork() const {
+  return fail(-EBADF,
+              "the emulated %s belongs to the parent process; a child of fork() has to close the "
+              "runtime and initialise it again",
+              profile_.name);
+}
+
+uint64_t Instance::resident_bytes() {
+  uint64_t bytes = arena_.resident_bytes();
+  for (unsigned i = 0; i < profile_.chips; i++)
+    // Pairs with the release in device(): the device is complete.
+    if (Device* device = running_[i].load(std::memory_order_acquire))
+      bytes += device->chip().hbm().resident_bytes();
+  return bytes;
+}
+
+int Instance::device(unsigned index, Device** device) {
+  if (index >= devices_.size())
+    return fail(-ENODEV, "an emulated %s has devices 0 to %zu, found %u", profile_.name,
+                devices_.size() - 1, index);
+  if (!devices_[index]) {
+    auto built = std::make_unique<Device>(index, profile_, io_, arena_, budget_);
+    if (int error = built->probe(factory_)) return error;
+    running_[index].store(built.get(), std::memory_order_release);
+    devices_[index] = std::move(built);
+  }
+  *device = devices_[index].get();
+  return 0;
+}
+
+Device* Instance::device_if_probed(unsigned index) {
+  return index < profile_.chips ? running_[index].load(std::memory_order_acquire) : nullptr;
+}
+
+int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
+  if (!is_usable()) return refuse_after_fork();
+  const int mode = flags & O_ACCMODE;
+  if (mode != O_RDONLY && mode != O_WRONLY && mode != O_RDWR)
+    return fail(-EINVAL, "device %u: open flags 0x%x hold no access mode", index, flags);
+  const std::lock_guard lock(mutex_);
+  Device* found = nullptr;
+  if (int error = device(index, &found)) return error;
+  const bool restricted = mode == O_WRONLY;
+  if (!restricted) {
+    const std::lock_guard tables(found->mutex);
+    if (nd_process_attach(&found->processes, pid) != 0)
+      return fail(-EBUSY, "device %u: %u processes have it open already; pid %d must wait for one",
+                  index, ND_PROCESSES, pid);
+  }
+  sessions_.push_back(std::make_unique<Session>(*this, *found, next_session_++, pid, restricted));
+  *session = sessions_.back().get();
+  return 0;
+}
+
+int Instance::close(Session* session) {
+  if (!is_usable()) return refuse_after_fork();
+  std::unique_ptr<Session> mine;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(sessions_.begin(), sessions_.end(),
+                                    [&](const auto& entry) { return entry.get() == session; });
+    if (found == sessions_.end())
+      return fail(-EBADF, "this handle of an emulated %s is not open", profile_.name);
+    mine = std::move(*found);
+    sessions_.erase(found);
+  }
+  mine->release();
+  return 0;
+}
+
+}  // namespace neuron::service

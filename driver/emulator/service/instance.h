@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices of one emulated host: what the driver module is to /dev/neuron0, /dev/neuron1, ...
+//
+// Concepts: devices of a profile, built when first opened; host memory and I/O addresses; the
+// host-wide marks of cores. A session is one open descriptor. Callers: the C interface; any thread.
+// Owns devices and sessions. After a fork the child's copy answers everything with -EBADF, as a
+// child does not inherit the device. Fails: negative errno and a sentence.
+#ifndef DRIVER_EMULATOR_SERVICE_INSTANCE_H
+#define DRIVER_EMULATOR_SERVICE_INSTANCE_H
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "driver/core/claims.h"
+#include "driver/emulator/service/device.h"
+
+namespace neuron::service {
+
+class Session;
+
+class Instance {
+ public:
+  // Null with a sentence in last_error() and the code in `error`. `memory_limit` in bytes, 0 =
+  // none.
+  static std::unique_ptr<Instance> create(std::string_view profile, uint64_t memory_limit,
+                                          ChipFactory factory, int& error);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  unsigned device_count() const { return profile_.chips; }
+  const profiles::Profile& profile() const { return profile_; }
+
+  // Flags as for open(2). `pid` is the process the session counts for.
+  int open(unsigned index, int flags, int32_t pid, Session** session);
+  // Frees everything the session holds, and the session.
+  int close(Session* session);
+
+  // The device if it was opened before, else null.
+  Device* device_if_probed(unsigned index);
+  // True in the process that created the instance.
+  bool is_usable() const;
+  int refuse_after_fork() const;
+
+  MemoryBudget& budget() { return budget_; }
+  HostArena& arena() { return arena_; }
+
+  // Marks of the cores of all devices; guarded by claims_mutex.
+  std::mutex claims_mutex;
+  nd_claims claims{};
+
+ private:
+  Instance(const profiles::Profile& profile, uint64_t memory_limit, ChipFactory factory);
+  int device(unsigned index, Device** device);
+  uint64_t resident_bytes();
+
+  const profiles::Profile& profile_;
+  const ChipFactory factory_;
+  const unsigned forks_;  // forks of the process that had happened at creation
+  IoSpace io_;
+  HostArena arena_;
+  MemoryBudget budget_;
+  std::mutex mutex_;  // devices_ and sessions_
+  std::vector<std::unique_ptr<Device>> devices_;
+  // The same once they are up, for readers without the mutex.
+  std::unique_ptr<std::atomic<Device*>[]> running_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+  uint64_t next_session_ = 1;
+};
+
+}  // namespace neuron::service
+
+#endif

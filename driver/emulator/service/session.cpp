@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/service/session.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cinttypes>
+#include <cstring>
+
+#include "driver/core/descriptor.h"
+#include "driver/emulator/service/error.h"
+
+namespace neuron::service {
+
+Session::Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted)
+    : instance_(instance), device_(device), id_(id), pid_(pid), restricted_(restricted) {}
+
+int Session::ioctl(unsigned long request, void* argument) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  const nd_ioctl* call = nullptr;
+  if (nd_ioctl_find(request, &call) != 0) {
+    if (call)
+      return fail(-EINVAL, "device %u: call 0x%lx has an argument of %lu bytes; %s is 0x%x",
+                  device_.index(), request, static_cast<unsigned long>(_IOC_SIZE(request)),
+                  call->name, call->request);
+    return fail(-EINVAL, "device %u: there is no call 0x%lx", device_.index(), request);
+  }
+  if (restricted_ && call->access != ND_ACCESS_ANY)
+    return fail(-EINVAL,
+                "device %u: %s needs a descriptor opened O_RDWR, this one was opened O_WRONLY",
+                device_.index(), call->name);
+  if (call->argument_size && !argument)
+    return fail(-EFAULT, "device %u: %s needs an argument of %u bytes, found a null pointer",
+                device_.index(), call->name, call->argument_size);
+  try {
+    return dispatch(*call, call->request, argument);
+  } catch (const std::bad_alloc&) {
+    return fail(-ENOMEM, "device %u: the process is out of memory in %s", device_.index(),
+                call->name);
+  }
+}
+
+int Session::dispatch(const nd_ioctl& call, unsigned long request, void* argument) {
+  // Each group answers kNotMine for calls of the others.
+  int error = dispatch_copy(request, argument);
+  if (error == kNotMine) error = dispatch_memory(request, argument);
+  if (error == kNotMine) error = dispatch_dma(request, argument);
+  if (error == kNotMine) error = dispatch_core(request, argument);
+  if (error == kNotMine) error = dispatch_device(request, argument);
+  if (error == kNotMine)
+    return fail(-EOPNOTSUPP, "device %u: an emulated chip of generation 2 does not serve %s",
+                device_.index(), call.name);
+  return error;
+}
+
+int Session::check_core(uint32_t core) const {
+  if (core >= device_.cores())
+    return fail(-E2BIG, "device %u has cores 0 to %u, found %u", device_.index(),
+                device_.cores() - 1, core);
+  return 0;
+}
+
+Pin Session::pin(uint64_t handle, int& error) {
+  Pin found = device_.memory().pin(handle);
+  error = found
+              ? 0
+              : fail(-EINVAL,
+                     "device %u: memory handle %" PRIu64 " is not live; it was freed or is foreign",
+                     device_.index(), handle);
+  return found;
+}
+
+int Session::check_range(const Chunk& chunk, uint64_t offset, uint64_t size) {
+  const uint64_t limit = device_.memory().reach(chunk) - chunk.address;
+  if (offset > limit || size > limit - offset)
+    return fail(-EINVAL,
+                "device %u: offset %" PRIu64 " and size %" PRIu64
+                " leave memory handle %u of %" PRIu64 " bytes",
+                device_.index(), offset, size, chunk.handle, limit);
+  return 0;
+}
+
+int Session::check_buffer(const void* buffer, uint64_t size) const {
+  const uint64_t address = reinterpret_cast<uint64_t>(buffer);
+  constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
+  if (!buffer || size > kUserSpaceEnd || address > kUserSpaceEnd - size)
+    return fail(-EFAULT, "device %u: %" PRIu64 " bytes at %p are no buffer of this process",
+                device_.index(), size, buffer);
+  return 0;
+}
+
+int Session::map(size_t length, int protection, uint64_t offset, void** address) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  (void)protection;  // memory is shared with the device as it is; narrower rights are not enforced
+  *address = nullptr;
+  if (restricted_)
+    return fail(-EACCES, "device %u: a descriptor opened O_WRONLY cannot be mapped",
+                device_.index());
+  if (length == 0) return fail(-EINVAL, "device %u: cannot map 0 bytes", device_.index());
+  if (const Pin chunk = device_.memory().pin_address(offset)) {
+    if (chunk->scratchpad) {
+      if (int error = check_range(*chunk, offset - chunk->address, length)) return error;
+      *address = chunk->data + (offset - chunk->address);
+      return 0;
+    }
+    if (nd_align_up(length, ND_PAGE_SIZE) != chunk->size)
+      return fail(-EINVAL,
+                  "device %u: memory at 0x%" PRIx64 " is mapped whole, %" PRIu64
+                  " bytes, found %zu",
+                  device_.index(), offset, chunk->size, length);
+    *address = chunk->data;
+    return 0;
+  }
+  const uint64_t bar0 = offset - NEURON_V2_BAR0_DEVICE_BASE;
+  for (uint32_t core = 0; core < device_.cores(); core++) {
+    if (bar0 != NEURON_V2_CORE_WINDOW(core) || length != NEURON_CORE_SBUF_SIZE) continue;
+    // The state buffer is memory: it maps where the chip can give it in one piece.
+    *address = device_.chip().bus().direct(offset, length);
+    if (*address) return 0;
+    return fail(-ENOTSUP,
+                "device %u core %u: the state buffer of an emulated chip is read through copies, "
+                "not by mapping",
+                device_.index(), core);
+  }
+  if (bar0 < NEURON_V2_BAR0_SIZE)
+    return fail(-ENOTSUP,
+                "device %u: registers of an emulated chip cannot be mapped (offset 0x%" PRIx64
+                "); use read_register and write_register",
+                device_.index(), offset);
+  return fail(-EPERM, "device %u: no memory of this device at mapping offset 0x%" PRIx64,
+              device_.index(), offset);
+}
+
+int Session::unmap(void* address, size_t length) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  // Mappings are views of memory that exists anyway; there is nothing to take down.
+  if (!address || length == 0)
+    return fail(-EINVAL, "device %u: %zu bytes at %p were never mapped", device_.index(), length,
+                address);
+  return 0;
+}
+
+int Session::read_register(uint64_t offset, uint32_t* value) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  if (restricted_ || !device_.is_mappable_register(offset))
+    return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
+                device_.index(), offset);
+  *value = device_.chip().read_register(offset);
+  return 0;
+}
+
+int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  if (restricted_ || !device_.is_mappable_register(offset))
+    return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
+                device_.index(), offset);
+  device_.chip().write_register(offset, value, run_inline);
+  return 0;
+}
+
+int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  if (restricted_ || core >= device_.cores() || !word)
+    return fail(-EINVAL, "device %u: cannot wait for core %u at %p", device_.index(), core,
+                static_cast<const void*>(word));
+  // Pairs with the release store of the device: of the sequence of a completion record, or of the
+  // last word of a notification.
+  const auto changed = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != old; };
+  if (changed()) return 0;
+  const auto deadline = std::chrono::steady_clock::time_point(
+      std::chrono::nanoseconds(std::min<uint64_t>(deadline_ns, INT64_MAX)));
+  const chip::RunResult result = device_.chip().run_group(core, deadline);
+  if (changed()) return 0;
+  if (result == chip::RunResult::kQuiescent)
+    return fail(-EDEADLK,
+                "device %u core %u: nothing can advance any more and the awaited word is still %u",
+                device_.index(), core, old);
+  return fail(-ETIMEDOUT, "device %u core %u: %s when the deadline passed", device_.index(), core,
+              result == chip::RunResult::kBusy ? "another thread still ran the core"
+                                               : "the program still ran");
+}
+
+std::string Session::describe(unsigned core) {
+  if (!instance_.is_usable() || core >= device_.cores()) return {};
+  return device_.chip().describe_core(core);
+}
+
+void Session::release() {
+  if (!restricted_) {
+    device_.release_queues(id_);
+    uint32_t slot = 0;
+    {
+      const std::lock_guard lock(device_.mutex);
+      if (nd_process_detach(&device_.processes, pid_)) {
+        for (CoreState& core : device_.core_state) nd_core_lock_drop(&core.lock, pid_);
+        if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0)
+          std::memset(device_.datastore_memory[slot]->data, 0, ND_DATASTORE_BYTES);
+        device_.reset_results.erase(pid_);
+      }
+    }
+    device_.memory().release_session(id_);
+  }
+  const std::lock_guard lock(instance_.claims_mutex);
+  // As in the public driver, closing a restricted descriptor gives up all marks of the process.
+  nd_claims_release(&instance_.claims, pid_, restricted_ ? 0 : id_);
+}
+
+}  // namespace neuron::service
