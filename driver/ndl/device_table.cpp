@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <string>
 
@@ -14,6 +15,9 @@
 
 namespace neuron::ndl {
 namespace {
+
+// Relaxed: written by the only thread that a child of fork() has.
+std::atomic<unsigned> generation{0};
 
 void before_fork();
 void after_fork_in_parent();
@@ -189,6 +193,8 @@ void DeviceTable::abandon_locked() {
   inherited_ = false;
 }
 
+unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
+
 DevicePort* device_port(const ndl_device* device) {
   const DevicePointer open = DeviceTable::instance().find(device);
   return open == nullptr ? nullptr : &open->port();
@@ -206,6 +212,7 @@ struct ForkHandlers {
     unlock_port_after_fork();
     DeviceTable& table = DeviceTable::instance();
     if (child) {
+      generation.fetch_add(1, std::memory_order_relaxed);
       table.inherited_ = !table.open_.empty() || table.control_ != nullptr;
       // The port itself is the parent's too: an emulator whose threads do not exist here.
       if (!table.inherited_) abandon_port();

@@ -120,6 +120,10 @@ class DeviceTable {
   bool inherited_ = false;  // this is a child, and the entries are its parent's
 };
 
+// Number of forks between this process and the one that loaded the library: things made under
+// another number are not usable any more.
+unsigned fork_generation();
+
 // What a driver must have for this library to work with it: the 64-bit forms of its calls.
 inline constexpr uint64_t kNeededFeatures = NEURON_DRIVER_FEATURE_MEM_ALLOC64;
 

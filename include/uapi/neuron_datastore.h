@@ -92,7 +92,8 @@ enum {
   NDS_EXT_NC_COUNTER_COUNT = 64, /* slots of the extension of one core */
 };
 
-#define NDS_TOTAL_NC_COUNTER_COUNT (NDS_NC_COUNTER_COUNT + NDS_EXT_NC_COUNTER_COUNT)
+/* The 0 turns two enumerations, which C++20 does not add, into numbers. */
+#define NDS_TOTAL_NC_COUNTER_COUNT (0 + NDS_NC_COUNTER_COUNT + NDS_EXT_NC_COUNTER_COUNT)
 
 /* First bytes of the block: signature 'n','d','s',0, then the layout version, written by the owner.
  */

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process's datastore on one device: what nds_instance_t and nds_obj_handle_t stand for.
+//
+// Callers: nds_* functions. Thread-safe: counters (atomic words) and the list of instances; objects
+// of one instance are used by one thread at a time. Owns: the mapping, and private copies of
+// objects. The area between the counters is laid out by us (ObjectSlot), as no public header says
+// how.
+#ifndef DRIVER_NDL_DATASTORE_H
+#define DRIVER_NDL_DATASTORE_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "driver/ndl/device_table.h"
+#include "nrt/nds/neuron_ds.h"
+
+// Contents of an object in this process; published by copying into its slot.
+struct nds_object {
+  struct nds_instance* instance = nullptr;
+  int type = 0;
+  unsigned slot = 0;
+  union {
+    struct {
+      nds_model_node_info_t info;
+      nds_model_node_mem_usage_info_t usage;
+    } model;
+    nds_process_info_t process;
+    nds_process_info_ext_t process_ext;
+  } content = {};
+};
+
+struct nds_instance {
+  ndl_device_t* device = nullptr;
+  std::weak_ptr<neuron::ndl::OpenDevice> open;
+  int32_t pid = 0;  // 0: this process, the owner
+  uint8_t* base = nullptr;
+  size_t size = 0;
+  unsigned fork_generation = 0;
+  std::vector<std::unique_ptr<nds_object>> objects;
+};
+
+namespace neuron::ndl {
+
+// A slot of the object area: header, then the object's bytes.
+struct ObjectSlot {
+  uint32_t state;     // kSlotFree, kSlotTaken, kSlotPublished
+  uint32_t sequence;  // odd while the owner writes; readers repeat when it changed
+};
+inline constexpr uint32_t kSlotFree = 0, kSlotTaken = 1, kSlotPublished = 2;
+
+// An instance that is open and usable, with its device alive while this is; else null, with the
+// sentence recorded. `to_write`: also -EPERM for a datastore of another process.
+struct HeldInstance {
+  nds_instance* instance = nullptr;
+  DevicePointer open;
+  int error = 0;  // -errno
+};
+HeldInstance find_instance(const nds_instance* instance, bool to_write, const char* function);
+// The instance of an object; null for a handle that is none.
+HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* function);
+
+}  // namespace neuron::ndl
+
+#endif
