@@ -26,6 +26,7 @@ constexpr Field kChecksum{148, 8};
 constexpr std::size_t kType = 156;
 constexpr Field kMagic{257, 6};
 constexpr Field kPrefix{345, 155};
+constexpr Field kGnuSparse{386, 109};  // Map, extension flag and real size of GNU's sparse files.
 
 std::string_view text_field(const std::uint8_t* block, Field field) {
   const char* begin = reinterpret_cast<const char*>(block + field.offset);
@@ -185,11 +186,15 @@ Result<void> Reader::read_member() {
   at_ += padded;
   if (extension) return read_extension(type, data);
 
+  const std::string_view magic = text_field(block, kMagic);
+  if (magic == "ustar " && !all_zero({block + kGnuSparse.offset, kGnuSparse.size})) {
+    return fail(NRT_INVALID, "archive offset {}: a sparse file; a NEFF holds plain files only",
+                header_);
+  }
   std::string name;
   if (pending_.path) {
     name = *pending_.path;
   } else {
-    const std::string_view magic = text_field(block, kMagic);
     const std::string_view prefix = text_field(block, kPrefix);
     // GNU archives ("ustar  ") keep times where ustar has the prefix.
     if (magic == "ustar" && !prefix.empty()) name = std::string(prefix) + "/";
