@@ -18,7 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
 HWY_INLINE V truth(M mask) { return hn::IfThenElseZero(mask, set(1.0f)); }
-HWY_INLINE M is_true(V v) { return hn::Ne(v, hn::Zero(Floats())); }  // NaN is true
+// Not hn::Ne, which is false for NaN on some targets and true on others.
+HWY_INLINE M unequal(V a, V b) { return hn::Not(hn::Eq(a, b)); }
+HWY_INLINE M is_true(V v) { return unequal(v, hn::Zero(Floats())); }  // NaN is true
 
 // NaN if either is NaN; equal operands differ at most in the sign of zero: + wins in max, - in min.
 HWY_INLINE V larger(V a, V b) {
@@ -64,7 +66,7 @@ struct Eq {
   static HWY_INLINE V apply(V a, V b) { return truth(hn::Eq(a, b)); }
 };
 struct Ne {
-  static HWY_INLINE V apply(V a, V b) { return truth(hn::Ne(a, b)); }
+  static HWY_INLINE V apply(V a, V b) { return truth(unequal(a, b)); }
 };
 struct Gt {
   static HWY_INLINE V apply(V a, V b) { return truth(hn::Gt(a, b)); }
