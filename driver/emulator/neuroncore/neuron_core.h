@@ -42,7 +42,7 @@ class NeuronCore final : public chip::BusTarget {
   ~NeuronCore() override;
 
   // The core window, 64 MiB: offsets are those of hw/address_map.h behind NEURON_V2_CORE_WINDOW.
-  // Unmapped words read 0xFFFFFFFF and drop writes for the host; for engines and DMA they fail.
+  // Unmapped words fail, inside a longer write they are ignored.
   bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access) override;
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access) override;
   std::byte* direct(uint64_t offset, size_t length) override;  // SBUF rows only

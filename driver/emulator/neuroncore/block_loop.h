@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks the elements of an instruction in blocks that fit the scratch rows: several partitions at a
+// time when rows are short, pieces of one partition when they are long.
+//
+// Callers: elementwise units. Where the destination overlaps a source in another pattern, blocks
+// are single elements, because then an element must be read after the one before it was written.
+#ifndef DRIVER_EMULATOR_NEURONCORE_BLOCK_LOOP_H
+#define DRIVER_EMULATOR_NEURONCORE_BLOCK_LOOP_H
+
+#include <algorithm>
+
+#include "driver/emulator/neuroncore/unit_context.h"
+
+namespace neuron::core {
+
+// `rows` partitions from `part` on, elements [first, first + count) of each, packed row by row.
+struct Block {
+  unsigned part = 0;
+  unsigned rows = 0;
+  uint64_t first = 0;
+  size_t count = 0;
+  size_t size() const { return rows * count; }
+};
+
+template <class Work>
+void for_blocks(unsigned parts, uint64_t n, bool one_by_one, Work&& work) {
+  const size_t piece = one_by_one ? 1 : std::min<uint64_t>(n, kPiece);
+  const unsigned rows =
+      one_by_one ? 1 : static_cast<unsigned>(std::min<uint64_t>(parts, kPiece / piece));
+  for (unsigned part = 0; part < parts; part += rows) {
+    Block block{part, std::min(rows, parts - part), 0, 0};
+    for (uint64_t first = 0; first < n; first += piece) {
+      block.first = first;
+      block.count = std::min<uint64_t>(piece, n - first);
+      work(block);
+    }
+  }
+}
+
+// The block as packed fp32: memory itself if it is one contiguous fp32 row, else `scratch`.
+inline const float* load_block(const OperandView& view, const Block& block, float* scratch) {
+  if (block.rows == 1) return view.load_or_map(block.part, block.first, block.count, scratch);
+  for (unsigned r = 0; r < block.rows; ++r) {
+    view.load(block.part + r, block.first, block.count, scratch + r * block.count);
+  }
+  return scratch;
+}
+
+inline void store_block(UnitContext& context, const OperandView& view, const isa::Operand& dst,
+                        const Block& block, const float* values) {
+  const numerics::NarrowMode mode = context.narrow_mode(dst);
+  for (unsigned r = 0; r < block.rows; ++r) {
+    const unsigned part = block.part + r;
+    const float* row = values + r * block.count;
+    if (mode.rounding == numerics::Rounding::kStochastic) {
+      numerics::RandomStream random(context.seed, context.engine << 8 | (dst.start + part),
+                                    context.random_position + block.first);
+      view.store(part, block.first, block.count, row, mode, &random);
+    } else {
+      view.store(part, block.first, block.count, row, mode, nullptr);
+    }
+  }
+  if (context.check_nan && !context.saw_nan) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (values[i] != values[i]) {
+        context.saw_nan = true;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace neuron::core
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// The execution group of one core: five sequencers and 16 DMA engines as actors of a discrete-event
+// simulation, ordered by (model time, actor number).
+//
+// Each step takes the actor with the smallest time and lets it do one thing. The group is quiescent
+// when no actor has a time. A doorbell that finds it so, outside an execution, starts at time 0;
+// launches (increments of semaphore 7 from outside) that find it busy wait until it is quiescent
+// again, so that each is timed from 0.
+// Threads: everything below "core state" belongs to who holds `run_mutex_`. Others go through
+// read, write, dma_rung: see group_access.cpp. Fails: as NeuronCore says. No allocation per event.
+#ifndef DRIVER_EMULATOR_NEURONCORE_EXECUTION_GROUP_H
+#define DRIVER_EMULATOR_NEURONCORE_EXECUTION_GROUP_H
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/emulator/chip/core_connections.h"
+#include "driver/emulator/chip/notification_queue.h"
+#include "driver/emulator/chip/semaphores.h"
+#include "driver/emulator/chip/udma_engine.h"
+#include "driver/emulator/neuroncore/core_memory.h"
+#include "driver/emulator/neuroncore/neuron_core.h"
+#include "driver/emulator/neuroncore/sequencer.h"
+#include "driver/emulator/neuroncore/tensor_engine.h"
+#include "driver/emulator/neuroncore/unit_context.h"
+
+namespace neuron::core {
+
+inline constexpr unsigned kSequencers = NEURON_CORE_ENGINES;
+inline constexpr unsigned kDmaEngines = NEURON_V2_DMA_ENGINES_PER_CORE;
+
+class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaListener {
+ public:
+  ExecutionGroup(const chip::CoreConnections& connections, RunnableListener* listener);
+
+  bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access);
+  bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access);
+  std::byte* direct(uint64_t offset, size_t length);
+
+  // Acquire: pairs with the release in set_runnable and at the end of run().
+  bool runnable() const { return runnable_.load(std::memory_order_acquire); }
+  bool deadlocked() const { return deadlocked_.load(std::memory_order_acquire); }
+  chip::RunResult run(std::chrono::steady_clock::time_point deadline);
+  void reset();
+  std::string describe();
+
+  void semaphore_changed(const chip::SemaphoreChange& change, const chip::Access& access) override;
+  void semaphore_refused(neuron_fault fault, const chip::SemaphoreChange& change,
+                         const chip::Access& access) override;
+  void dma_rung(unsigned engine, unsigned queue, const chip::Access& access) override;
+  void dma_faulted(const chip::DmaFault& fault, const chip::Access& access) override;
+
+ private:
+  // One DMA engine as an actor: at most one run of packets is in service.
+  struct DmaActor {
+    uint32_t active = 0;  // queues with work
+    bool busy = false;
+    uint8_t queue = 0;  // in service, or served last
+    uint32_t packets = 0;
+    uint64_t bytes = 0;
+    ModelTime start = 0, end = 0;
+    std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // first byte possible
+    std::array<uint8_t, NEURON_DMA_QUEUES> owner{};    // engine that rang last
+    std::array<uint32_t, NEURON_DMA_QUEUES> owner_pc{};
+    std::array<uint32_t, NEURON_DMA_QUEUES> owner_debug{};
+  };
+  // A write or doorbell from outside while the group runs.
+  enum class MailKind : uint8_t { kWord, kBurst, kDoorbell };  // doorbell: engine << 8 | queue
+  struct Mail {
+    uint64_t offset = 0;
+    uint32_t value = 0;
+    MailKind kind = MailKind::kWord;
+    chip::Access access;
+  };
+  static constexpr std::chrono::seconds kVisitorPatience{30};
+  // The instruction being issued, with registers substituted.
+  struct Issue {
+    Sequencer& s;
+    const CachedInstruction& entry;
+    const isa::Instruction& i;
+    ModelTime now;
+    Cost cost;
+    uint32_t pc;
+    uint32_t next_pc;
+    ModelTime gap = 0;       // the unit waits for the result before it
+    ModelTime end = 0;       // inputs consumed
+    ModelTime complete = 0;  // result visible
+    bool stays = false;      // the program counter does not move
+  };
+
+  // group_access.cpp
+  bool inside() const;
+  bool read_words(uint64_t offset, std::span<std::byte> out);
+  bool mapped(uint64_t offset) const;
+  void apply(const Mail& mail, bool foreign);
+  void deliver(std::span<const Mail> mails);
+  void drain_mail();
+  void settle();
+  void attend();
+  void write_semaphore(uint64_t offset, uint32_t value, const chip::Access& access, bool foreign);
+  void release_held_launch();
+  void begin_launch();
+  void begin_external();
+
+  // core_registers.cpp
+  static bool is_register(uint64_t offset);
+  uint32_t read_register(uint64_t offset);
+  void write_register(uint64_t offset, uint32_t value, bool burst, ModelTime now);
+  uint32_t read_engine(Sequencer& s, uint32_t at);
+  void write_engine(Sequencer& s, uint32_t at, uint32_t value, bool burst, ModelTime now);
+  uint32_t read_core(uint32_t at);
+  void write_core(uint32_t at, uint32_t value, ModelTime now);
+  void command(Sequencer& s, unsigned command, ModelTime now);
+  void start(Sequencer& s, ModelTime now);
+  void resume(Sequencer& s, ModelTime now);
+  void stop(Sequencer& s, uint8_t state);
+  void refuse_write(Sequencer& s, uint32_t at, ModelTime now);
+  bool halted_by_debugger() const;
+
+  // execution_group.cpp
+  chip::RunResult loop(std::chrono::steady_clock::time_point deadline);
+  void step_sequencer(Sequencer& s, ModelTime now);
+  void step_dma(unsigned engine, ModelTime now);
+  void schedule_dma(unsigned engine, ModelTime now);
+  void reset_locked();
+  void set_runnable();
+  void schedule(Sequencer& s) { times_[s.engine] = s.next_event(); }
+  void reset_time();
+  void wake(bool event, unsigned index, ModelTime now);
+  void activate_dma(unsigned engine, unsigned queue, const chip::Access& access);
+  void deactivate_dma(unsigned engine, unsigned queue, ModelTime now);
+
+  // issue.cpp
+  void issue(Sequencer& s, ModelTime now);
+  bool wait_holds(const Sequencer& s, const isa::Wait& wait) const;
+  bool waits_hold(const Sequencer& s, const isa::Instruction& i) const;
+  void block(Sequencer& s, CachedInstruction& entry, ModelTime now);
+  Fault substitute(Sequencer& s, const isa::Instruction& from, isa::Instruction& to) const;
+  bool must_drain(Sequencer& s, const isa::Instruction& i, ModelTime now);
+  void retire(Issue& issued);
+  void advance(Sequencer& s, uint32_t next_pc);
+  bool apply_update(Sequencer& s, const PendingUpdate& update, ModelTime now);
+  void trace(const Issue& issued);
+
+  // control_flow.cpp
+  Fault execute(Issue& issue);
+  Fault execute_control(Issue& issue);
+  Fault execute_flow(Issue& issue);
+  Fault execute_datapath(Issue& issue);
+  Fault trigger_dma(Issue& issue);
+  Fault store_words(Issue& issue, uint32_t value);
+  Fault jump(Issue& issue, bool leaves_loops);
+  Fault enter_loop(Issue& issue);
+  Fault identify(Issue& issue, uint32_t what);
+  Fault complete(Issue& issue, uint32_t status);
+
+  // faults.cpp
+  void raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32_t debug, uint16_t opcode,
+             ModelTime now);
+  void warn(Sequencer& s, neuron_fault code, uint32_t pc, uint32_t debug, uint16_t opcode,
+            std::array<uint32_t, 3> info, ModelTime now);
+  void stop_others(const Sequencer& except);
+  void begin_execution(Sequencer& s);
+  bool write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
+                    ModelTime now, bool executing);
+
+  // describe.cpp
+  void describe_engine(const Sequencer& s, std::string& text) const;
+
+  chip::Access access_of(const Sequencer& s, ModelTime now) const {
+    return {chip::Origin::kEngine, static_cast<uint8_t>(core_), static_cast<uint8_t>(s.engine),
+            now};
+  }
+
+  const unsigned core_;
+  const uint32_t chip_;
+  chip::Bus& bus_;
+  chip::SemaphoreBlock& semaphores_;
+  chip::NotificationBlock& notifications_;
+  std::array<chip::UdmaEngine*, kDmaEngines> dma_;
+  RunnableListener* listener_;
+  isa::Limits limits_;
+
+  // --- who runs ---
+  std::timed_mutex run_mutex_;
+  std::atomic<bool> runnable_ = false;
+  std::atomic<bool> deadlocked_ = false;
+  // Somebody outside wants the runner's attention: mail, or a visitor that waits for run_mutex_.
+  // Relaxed loads by the runner are enough to see it soon; what it then reads is under a mutex.
+  std::atomic<bool> mail_waiting_ = false;
+  std::atomic<uint32_t> visitors_ = 0;
+  std::mutex mail_mutex_;
+  std::vector<Mail> mail_, mail_taken_;
+
+  // --- core state ---
+  CoreMemory memory_;
+  std::unique_ptr<Scratch> scratch_;
+  TensorEngine tensor_engine_;
+  std::array<UnitContext, kSequencers> units_;
+  std::array<Sequencer, kSequencers> sequencers_;
+  std::array<DmaActor, kDmaEngines> actors_;
+  std::array<ModelTime, kSequencers + kDmaEngines> times_;  // next event of each actor
+  uint32_t dma_times_ = 0;                                  // bit d: times_ of DMA engine d is set
+  std::array<uint8_t, NEURON_SEMAPHORES> semaphore_waiters_{};  // bit per engine
+  std::array<uint8_t, NEURON_EVENTS> event_waiters_{};
+  std::array<uint16_t, kSequencers> dma_in_flight_{};  // queues rung by the engine with work
+  uint8_t dma_waiters_ = 0;                            // engines that wait for them
+
+  ModelTime now_ = 0;
+  ModelTime time_limit_ = 0;  // 0 = none
+  ModelTime launch_start_ = 0;
+  bool in_execution_ = false;
+  uint32_t held_launches_ = 0;
+  uint32_t core_faults_ = 0;
+  uint32_t core_mode_ = NEURON_CORE_MODE_STOP_ALL;
+  uint32_t seed_ = 0;
+  uint32_t fill_ = CoreMemory::kDefaultFill;
+  uint32_t latched_time_high_ = 0;
+  uint32_t effort_ = 0;  // host work since the deadline was looked at
+  isa::Instruction substituted_;
+};
+
+}  // namespace neuron::core
+
+#endif

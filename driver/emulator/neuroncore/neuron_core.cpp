@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/neuron_core.h"
+
+#include "driver/emulator/neuroncore/execution_group.h"
+
+namespace neuron::core {
+
+NeuronCore::NeuronCore(const chip::CoreConnections& connections, RunnableListener* listener)
+    : group_(std::make_unique<ExecutionGroup>(connections, listener)) {}
+
+NeuronCore::~NeuronCore() = default;
+
+bool NeuronCore::read(uint64_t offset, std::span<std::byte> out, const chip::Access& access) {
+  return group_->read(offset, out, access);
+}
+
+bool NeuronCore::write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access) {
+  return group_->write(offset, in, access);
+}
+
+std::byte* NeuronCore::direct(uint64_t offset, size_t length) {
+  return group_->direct(offset, length);
+}
+
+bool NeuronCore::runnable() const { return group_->runnable(); }
+
+chip::RunResult NeuronCore::run(std::chrono::steady_clock::time_point deadline) {
+  return group_->run(deadline);
+}
+
+bool NeuronCore::deadlocked() const { return group_->deadlocked(); }
+
+void NeuronCore::reset() { group_->reset(); }
+
+std::string NeuronCore::describe() const { return group_->describe(); }
+
+}  // namespace neuron::core

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/scalar_engine.h"
+
+#include <bit>
+
+#include "driver/emulator/neuroncore/block_loop.h"
+#include "driver/emulator/neuroncore/numerics/activation.h"
+#include "driver/emulator/neuroncore/numerics/alu.h"
+#include "driver/emulator/neuroncore/vector_engine.h"
+
+namespace neuron::core {
+namespace {
+
+const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, const Block& block,
+                            const float* x, float* out) {
+  const struct {
+    const isa::Scalar& scalar;
+    unsigned op;
+  } steps[] = {{i.scalar0, NEURON_ALU_MUL}, {i.scalar1, NEURON_ALU_ADD}};
+  for (const auto& [scalar, op] : steps) {
+    if (!scalar.present()) continue;
+    if (scalar.kind == NEURON_SCALAR_POINTER) {
+      float* values = context.scratch.b.data();
+      expand_scalar(context, scalar, block.part, block.rows, block.count, values);
+      numerics::alu(op, x, values, out, block.size(), context.subnormals);
+    } else {
+      numerics::alu_scalar(op, x, immediate_value(scalar), false, out, block.size(),
+                           context.subnormals);
+    }
+    x = out;
+  }
+  return x;
+}
+
+}  // namespace
+
+Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
+  const isa::ActOp& op = i.act;
+  if (!numerics::activation_known(op.function)) {
+    return make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, op.function, NEURON_INST_OP);
+  }
+  const OperandView source(context.memory, i.src0);
+  const OperandView dst(context.memory, i.dst);
+  float* sums = context.accumulator.data() + i.dst.start;
+  const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
+                           op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;
+  if (op.reduce_command == NEURON_REDUCE_RESET ||
+      op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE) {
+    std::fill_n(sums, dst.partitions(), 0.0f);
+  }
+  const float param = std::bit_cast<float>(op.param);
+  for_blocks(dst.partitions(), dst.elements(), dst.clobbers(source), [&](const Block& block) {
+    float* out = context.scratch.c.data();
+    const float* x = load_block(source, block, context.scratch.a.data());
+    x = scale_and_bias(context, i, block, x, out);
+    if (context.check_nan) {
+      context.outside_domain += numerics::count_outside_domain(op.function, x, block.size());
+    }
+    numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
+    if (accumulates) {
+      numerics::reduce_rows(NEURON_ALU_ADD, out, static_cast<ptrdiff_t>(block.count), block.rows,
+                            block.count, sums + block.part, context.subnormals);
+    }
+    store_block(context, dst, i.dst, block, out);
+  });
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+}  // namespace neuron::core

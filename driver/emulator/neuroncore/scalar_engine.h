@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Activation engine: func(data * scale + bias), with a sum per lane.
+//
+// Scaling and bias are two roundings (multiply, then add), like tensor_scalar; an absent scale or
+// bias costs none. The accumulators sum the function's fp32 results before they are rounded into
+// the destination's type, in stream order; the lane is the destination's partition.
+// Callers: the execution group, in its thread. Operands have been checked.
+#ifndef DRIVER_EMULATOR_NEURONCORE_SCALAR_ENGINE_H
+#define DRIVER_EMULATOR_NEURONCORE_SCALAR_ENGINE_H
+
+#include "driver/emulator/neuroncore/unit_context.h"
+
+namespace neuron::core {
+
+Fault execute_activate(UnitContext& context, const isa::Instruction& instruction);
+
+}  // namespace neuron::core
+
+#endif

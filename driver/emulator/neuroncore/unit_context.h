@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compute unit works with: memories, arithmetic modes, accumulators, scratch space.
+//
+// One per engine, owned by its execution group; the sequencer sets the modes before each
+// instruction. Callers: the units (tensor_engine, vector_engine, scalar_engine, gpsimd_engine), in
+// the group's thread. Units assume operands that passed isa::check_operands with registers already
+// substituted, and return a fault without having written anything.
+#ifndef DRIVER_EMULATOR_NEURONCORE_UNIT_CONTEXT_H
+#define DRIVER_EMULATOR_NEURONCORE_UNIT_CONTEXT_H
+
+#include <array>
+#include <cstdint>
+
+#include "driver/emulator/neuroncore/core_memory.h"
+#include "driver/emulator/neuroncore/numerics/dtype.h"
+#include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/neuroncore/operand_view.h"
+#include "driver/emulator/neuroncore/sequencer.h"
+
+namespace neuron::core {
+
+// Scratch rows of a core; only one unit computes at a time.
+struct Scratch {
+  alignas(64) std::array<float, kPiece> a;
+  alignas(64) std::array<float, kPiece> b;
+  alignas(64) std::array<float, kPiece> c;
+};
+
+struct UnitContext {
+  CoreMemory& memory;
+  Scratch& scratch;
+  unsigned engine = 0;
+
+  // Set for each instruction.
+  numerics::Rounding rounding = numerics::Rounding::kNearestEven;
+  numerics::Subnormals subnormals = numerics::Subnormals::kKeep;
+  bool saturate = false;
+  bool strict_psum = false;
+  bool check_nan = false;
+  uint64_t seed = 0;
+
+  // Lives as long as the engine.
+  uint64_t random_position = 0;
+  std::array<float, NEURON_PARTITIONS> accumulator{};
+
+  // Found while computing.
+  bool saw_nan = false;
+  uint64_t outside_domain = 0;
+
+  numerics::NarrowMode narrow_mode(const isa::Operand& dst) const {
+    return {rounding, saturate || dst.saturate, dst.bias};
+  }
+};
+
+// Instructions that repeat elements (step 0) more often than this are refused: nothing on the chip
+// holds as many, and an instruction must end in bounded time.
+inline constexpr uint64_t kMaxElements = uint64_t{1} << 20;
+
+}  // namespace neuron::core
+
+#endif
