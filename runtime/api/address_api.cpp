@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls that get an address from nrt_tensor_get_va instead of a handle.
+#include <cstring>
+
+#include "nrt/nrt.h"
+#include "nrt/nrt_experimental.h"
+#include "runtime/api/guard.h"
+#include "runtime/session/driver_error.h"
+
+using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
+using namespace neuron::runtime::api;  // NOLINT
+
+namespace {
+
+Result<MappingTable::Range> mapped_range(Session& session, std::uint64_t va, std::uint64_t size) {
+  const auto range = session.mappings.find(va, size);
+  if (!range) {
+    return fail(NRT_INVALID,
+                "{} bytes at address {:#x} are not inside one tensor; use an address that "
+                "nrt_tensor_get_va gave",
+                size, va);
+  }
+  return *range;
+}
+
+// Callers take every status but NRT_RESOURCE as "do without a dma-buf".
+Result<void> export_range(std::uint64_t va, std::uint64_t size, int* fd) {
+  int descriptor = -1;
+  if (const int result = ndl_get_dmabuf_fd(va, size, &descriptor); result != 0) {
+    return Error(NRT_FAILURE, -result,
+                 driver_error(NRT_FAILURE, result, "exporting {} bytes at {:#x} as dma-buf", size,
+                              va)
+                     .detail);
+  }
+  *fd = descriptor;
+  return {};
+}
+
+}  // namespace
+
+NRT_EXPORT NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t size) {
+  return guarded("nrt_memcpy_to_device", [&](Session& session) -> Result<void> {
+    if (size == 0) return {};
+    if (dest == nullptr) return null_argument("dest");
+    if (src == nullptr) return null_argument("src");
+    NEURON_TRY(range, mapped_range(session, reinterpret_cast<std::uint64_t>(dest), size));
+    std::memcpy(dest, src, size);
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int* fd) {
+  return guarded("nrt_get_dmabuf_fd", [&](Session& session) -> Result<void> {
+    if (fd == nullptr) return null_argument("fd");
+    NEURON_TRY(range, mapped_range(session, va, size));
+    return export_range(va, size, fd);
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_dmabuf_fd_v2(uint64_t va, uint64_t size, int* fd, uint64_t* offset) {
+  return guarded("nrt_get_dmabuf_fd_v2", [&](Session& session) -> Result<void> {
+    if (fd == nullptr) return null_argument("fd");
+    if (offset == nullptr) return null_argument("offset");
+    NEURON_TRY(range, mapped_range(session, va, size));
+    NEURON_CHECK(export_range(range.start, range.size, fd));
+    *offset = va - range.start;
+    return {};
+  });
+}

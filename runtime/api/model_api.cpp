@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models: loading, asking, unloading.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "nrt/nrt.h"
+#include "nrt/nrt_experimental.h"
+#include "runtime/api/guard.h"
+#include "runtime/exec/executor.h"
+
+using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
+using namespace neuron::runtime::api;  // NOLINT
+
+namespace {
+
+Result<Pin<LoadedModel>> pin_model(Session& session, const nrt_model_t* model) {
+  return pin<LoadedModel>(session, model, HandleKind::kModel, "model");
+}
+
+// Types that the interface has no number for are given as unsigned integers of their width.
+nrt_dtype_t public_dtype(std::uint8_t dtype) {
+  switch (dtype) {
+    case NEURON_DTYPE_TF32:
+      return NRT_DTYPE_FLOAT32;
+    case NEURON_DTYPE_F8E4FN:
+    case NEURON_DTYPE_E8M0:
+      return NRT_DTYPE_UINT8;
+    case NEURON_DTYPE_F4X4:
+      return NRT_DTYPE_UINT16;
+    case NEURON_DTYPE_F8E5X4:
+    case NEURON_DTYPE_F8E4FNX4:
+      return NRT_DTYPE_UINT32;
+    default:
+      return static_cast<nrt_dtype_t>(dtype);
+  }
+}
+
+// One block: header, entries, shapes.
+nrt_tensor_info_array_t* make_info(const std::vector<ModelPort>& ports) {
+  std::size_t extents = 0;
+  for (const ModelPort& port : ports) extents += port.info.shape.size();
+  const std::size_t entries =
+      offsetof(nrt_tensor_info_array_t, tensor_array) + ports.size() * sizeof(nrt_tensor_info_t);
+  auto* block = static_cast<std::byte*>(std::calloc(1, entries + extents * sizeof(std::uint32_t)));
+  if (block == nullptr) throw std::bad_alloc();
+  auto* info = reinterpret_cast<nrt_tensor_info_array_t*>(block);
+  auto* shape = reinterpret_cast<std::uint32_t*>(block + entries);
+  info->tensor_count = ports.size();
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const neuron::neff::TensorInfo& from = ports[i].info;
+    nrt_tensor_info_t& to = info->tensor_array[i];
+    std::memcpy(to.name, from.name.data(), std::min(from.name.size(), sizeof(to.name) - 1));
+    to.usage = ports[i].output ? NRT_TENSOR_USAGE_OUTPUT : NRT_TENSOR_USAGE_INPUT;
+    to.size = from.size;
+    to.dtype = public_dtype(from.dtype);
+    to.ndim = static_cast<std::uint32_t>(from.shape.size());
+    to.shape = shape;
+    shape = std::copy(from.shape.begin(), from.shape.end(), shape);
+  }
+  return info;
+}
+
+NRT_STATUS core_count(const char* name, const nrt_model_t* model, std::uint32_t* count) {
+  return guarded(name, [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_model(session, model));
+    if (count == nullptr) return null_argument("vnc_count");
+    *count = 1;
+    return {};
+  });
+}
+
+}  // namespace
+
+NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc, int32_t vnc_count,
+                               nrt_model_t** model) {
+  return guarded("nrt_load", [&](Session& session) -> Result<void> {
+    if (neff_bytes == nullptr) return null_argument("neff_bytes");
+    if (model == nullptr) return null_argument("model");
+    if (vnc_count != -1 && vnc_count != 1) {
+      return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
+                  "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
+    }
+    Core* core = &session.least_loaded_core();
+    if (vnc != -1) {
+      NEURON_TRY(named, session.core(vnc));
+      core = named;
+    }
+    const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
+    // The turn keeps an unload or a reset of the core from happening meanwhile.
+    NEURON_TRY(turn, CoreTurn::take(session, *core));
+    NEURON_TRY(loaded,
+               LoadedModel::load(*core, file, session.configuration().validate_hash));
+    NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
+    *model = static_cast<nrt_model_t*>(handle);
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
+  return guarded("nrt_unload", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_model(session, model));
+    // Dead whatever happens below, and destroyed when the last execution has let go of it.
+    if (!session.handles.remove(model, HandleKind::kModel)) {
+      return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");
+    }
+    NEURON_TRY(turn, CoreTurn::take(session, object->core()));
+    object->retire();
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_model_nc_count(const nrt_model_t* model, uint32_t* vnc_count) {
+  return core_count("nrt_get_model_nc_count", model, vnc_count);
+}
+NRT_EXPORT NRT_STATUS nrt_get_model_vnc_count(const nrt_model_t* model, uint32_t* vnc_count) {
+  return core_count("nrt_get_model_vnc_count", model, vnc_count);
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_model_tensor_info(nrt_model_t* model,
+                                                nrt_tensor_info_array_t** tensor_info) {
+  return guarded("nrt_get_model_tensor_info", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_model(session, model));
+    if (tensor_info == nullptr) return null_argument("tensor_info");
+    *tensor_info = make_info(object->ports());
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t* tensor_info) {
+  return unguarded_state("nrt_free_model_tensor_info", [&]() -> Result<void> {
+    if (tensor_info == nullptr) return null_argument("tensor_info");
+    std::free(tensor_info);
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_model_instance_count(nrt_model_t* model, uint32_t* instance_count) {
+  return guarded("nrt_get_model_instance_count", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_model(session, model));
+    if (instance_count == nullptr) return null_argument("instance_count");
+    *instance_count = 1;
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_get_model_info(const nrt_model_t* model, nrt_model_info_t* info,
+                                         size_t info_size_in, size_t* info_size_out) {
+  return guarded("nrt_get_model_info", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_model(session, model));
+    if (info == nullptr) return null_argument("info");
+    if (info_size_in == 0) return fail(NRT_INVALID, "info_size_in is 0");
+    const nrt_model_info_t filled{object->core().index()};
+    const std::size_t size = std::min(info_size_in, sizeof(filled));
+    std::memcpy(info, &filled, size);
+    if (info_size_out != nullptr) *info_size_out = size;
+    return {};
+  });
+}
