@@ -6,31 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <utility>
+
+#include "tools/common/descriptor.h"
 
 namespace neuron::tools {
 
 using runtime::fail;
 using runtime::fail_with_errno;
 using runtime::Result;
-
-namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
-
-}  // namespace
 
 Result<std::vector<std::uint8_t>> read_file(const std::string& path) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer.
