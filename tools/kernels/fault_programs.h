@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that go wrong in one known way, for tests of what is then reported. No kernel set holds
+// them. Callers: tests. Thread-safe: no state.
+#ifndef TOOLS_KERNELS_FAULT_PROGRAMS_H_
+#define TOOLS_KERNELS_FAULT_PROGRAMS_H_
+
+#include "tools/kernels/kernels.h"
+
+namespace neuron::kernels {
+
+// PE waits for program semaphore 200, which nobody increments.
+Neff deadlock();
+
+// DVE writes 8 partitions from partition 8 (rule R1): accepted as an encoding, refused when it
+// issues, as the second instruction of DVE.
+Neff bad_partition();
+
+// Pool branches to itself.
+Neff endless_loop();
+
+// SP stores to an address where nothing is.
+Neff bad_address();
+
+// PE multiplies before any weights were loaded.
+Neff no_weights();
+
+// Activation executes an opcode that the instruction set does not list; refused at load.
+Neff illegal_opcode();
+
+}  // namespace neuron::kernels
+
+#endif  // TOOLS_KERNELS_FAULT_PROGRAMS_H_

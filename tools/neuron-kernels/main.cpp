@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-kernels: writes the NEFF files of tools/kernels.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/common/file.h"
+#include "tools/kernels/kernels.h"
+
+namespace {
+
+bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {
+  const auto neff = neuron::kernels::build(name, data);
+  if (!neff) {
+    std::fprintf(stderr, "neuron-kernels: %s\n", neff.error().detail.c_str());
+    return false;
+  }
+  const std::string path = output + "/" + name + ".neff";
+  const auto written = neuron::tools::write_file(path, *neff);
+  if (!written) {
+    std::fprintf(stderr, "neuron-kernels: %s\n", written.error().detail.c_str());
+    return false;
+  }
+  std::printf("%s: %zu bytes\n", path.c_str(), neff->size());
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Writes the kernels of this project as NEFF files."};
+  bool all = false;
+  bool list = false;
+  std::vector<std::string> wanted;
+  std::string data = "tools/kernels/digits";
+  std::string output = ".";
+  app.add_flag("--all", all, "Write every kernel");
+  app.add_flag("--list", list, "Print the names of the kernels");
+  app.add_option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
+  app.add_option("--data", data, "Folder with the digits' weights")->capture_default_str();
+  app.add_option("--output", output, "Folder to write to, made if missing")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (list) {
+    for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
+    return 0;
+  }
+  if (all) wanted = neuron::kernels::names();
+  if (wanted.empty()) {
+    std::fprintf(stderr, "neuron-kernels: nothing to write; give --all, or --kernel NAME\n");
+    return 2;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  if (error) {
+    std::fprintf(stderr, "neuron-kernels: the folder %s cannot be made: %s\n", output.c_str(),
+                 error.message().c_str());
+    return 1;
+  }
+  for (const std::string& name : wanted) {
+    if (!write_kernel(name, data, output)) return 1;
+  }
+  return 0;
+}
