@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/numerics/activation.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -94,6 +95,8 @@ HWY_AFTER_NAMESPACE();
 namespace neuron::numerics {
 namespace {
 
+constexpr size_t kChunk = 256;  // elements whose operands are flushed together, on the stack
+
 // The documented input range, closed; magnitudes for reciprocal.
 struct Domain {
   float low;
@@ -131,7 +134,17 @@ void activate(unsigned function, const float* in, float* out, size_t n, float pa
     return;
   }
   const FloatScope environment(subnormals);
-  NEURON_ON_SIMD_PATH(activation_kernel, function, in, out, n, param);
+  if (subnormals == Subnormals::kKeep) {
+    NEURON_ON_SIMD_PATH(activation_kernel, function, in, out, n, param);
+    return;
+  }
+  copy_flushed(&param, &param, 1);
+  float flushed[kChunk];
+  for (size_t first = 0; first < n; first += kChunk) {
+    const size_t count = std::min(kChunk, n - first);
+    copy_flushed(in + first, flushed, count);
+    NEURON_ON_SIMD_PATH(activation_kernel, function, flushed, out + first, count, param);
+  }
 }
 
 size_t count_outside_domain(unsigned function, const float* in, size_t n) {

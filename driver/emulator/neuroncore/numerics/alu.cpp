@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/numerics/alu.h"
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "driver/emulator/neuroncore/numerics/alu_scalar.h"
@@ -187,26 +187,56 @@ bool alu_is_reducible(unsigned op) {
          (op >= NEURON_ALU_LOGICAL_AND && op <= NEURON_ALU_LOGICAL_XOR);
 }
 
-void alu(unsigned op, const float* a, const float* b, float* out, size_t n, Subnormals subnormals) {
-  const FloatScope environment(subnormals);
-  if (op == NEURON_ALU_BYPASS || op == NEURON_ALU_POW || op == NEURON_ALU_MOD ||
-      !alu_is_arithmetic(op))
+namespace {
+
+constexpr size_t kChunk = 256;  // elements whose operands are flushed together, on the stack
+
+bool one_by_one(unsigned op) {
+  return op == NEURON_ALU_BYPASS || op == NEURON_ALU_POW || op == NEURON_ALU_MOD ||
+         !alu_is_arithmetic(op);
+}
+
+void compute(unsigned op, const float* a, const float* b, float* out, size_t n) {
+  if (one_by_one(op))
     alu_one_by_one(op, a, 1, b, 1, out, n);
   else
     NEURON_ON_SIMD_PATH(alu_kernel, op, a, b, out, n);
 }
 
+void compute_scalar(unsigned op, const float* a, float s, bool reverse, float* out, size_t n) {
+  if (!one_by_one(op))
+    NEURON_ON_SIMD_PATH(scalar_kernel, op, a, s, reverse, out, n);
+  else if (reverse)
+    alu_one_by_one(op, &s, 0, a, 1, out, n);
+  else
+    alu_one_by_one(op, a, 1, &s, 0, out, n);
+}
+
+}  // namespace
+
+void alu(unsigned op, const float* a, const float* b, float* out, size_t n, Subnormals subnormals) {
+  const FloatScope environment(subnormals);
+  if (subnormals == Subnormals::kKeep || op == NEURON_ALU_BYPASS) return compute(op, a, b, out, n);
+  float x[kChunk], y[kChunk];
+  for (size_t first = 0; first < n; first += kChunk) {
+    const size_t count = std::min(kChunk, n - first);
+    copy_flushed(a + first, x, count);
+    copy_flushed(b + first, y, count);
+    compute(op, x, y, out + first, count);
+  }
+}
+
 void alu_scalar(unsigned op, const float* a, float s, bool reverse, float* out, size_t n,
                 Subnormals subnormals) {
   const FloatScope environment(subnormals);
-  if (op == NEURON_ALU_BYPASS || op == NEURON_ALU_POW || op == NEURON_ALU_MOD ||
-      !alu_is_arithmetic(op)) {
-    if (reverse)
-      alu_one_by_one(op, &s, 0, a, 1, out, n);
-    else
-      alu_one_by_one(op, a, 1, &s, 0, out, n);
-  } else {
-    NEURON_ON_SIMD_PATH(scalar_kernel, op, a, s, reverse, out, n);
+  if (subnormals == Subnormals::kKeep || op == NEURON_ALU_BYPASS)
+    return compute_scalar(op, a, s, reverse, out, n);
+  copy_flushed(&s, &s, 1);
+  float x[kChunk];
+  for (size_t first = 0; first < n; first += kChunk) {
+    const size_t count = std::min(kChunk, n - first);
+    copy_flushed(a + first, x, count);
+    compute_scalar(op, x, s, reverse, out + first, count);
   }
 }
 
@@ -232,6 +262,19 @@ void reduce_rows(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows
     for (size_t r = 0; r < rows; ++r) acc[r] = std::numeric_limits<float>::quiet_NaN();
     return;
   }
+  if (subnormals == Subnormals::kFlush) {
+    for (size_t r = 0; r < rows; ++r) {
+      const float* row = in + static_cast<ptrdiff_t>(r) * row_stride;
+      float x[kChunk];
+      copy_flushed(acc + r, acc + r, 1);
+      for (size_t first = 0; first < n; first += kChunk) {
+        const size_t count = std::min(kChunk, n - first);
+        copy_flushed(row + first, x, count);
+        N_SCALAR::fold_kernel(op, x, 0, 1, count, acc + r);
+      }
+    }
+    return;
+  }
   // Lane offsets are 32-bit element numbers.
   constexpr ptrdiff_t kFarthest = std::numeric_limits<int32_t>::max() / 16;
   const size_t lanes = NEURON_ON_SIMD_PATH(fold_lanes);
@@ -239,8 +282,7 @@ void reduce_rows(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows
   const size_t together = near ? rows - rows % lanes : 0;
   if (together > 0) NEURON_ON_SIMD_PATH(fold_kernel, op, in, row_stride, together, n, acc);
   for (size_t r = together; r < rows; ++r)
-    N_SCALAR::fold_kernel(op, in + static_cast<ptrdiff_t>(r) * row_stride, row_stride, 1, n,
-                          acc + r);
+    N_SCALAR::fold_kernel(op, in + static_cast<ptrdiff_t>(r) * row_stride, 0, 1, n, acc + r);
 }
 
 float reduce(unsigned op, const float* in, size_t n, float acc, Subnormals subnormals) {

@@ -11,6 +11,8 @@
 
 #include <xmmintrin.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace neuron::numerics {
@@ -41,6 +43,18 @@ class FlushScope : public FloatScope {
  public:
   FlushScope() : FloatScope(Subnormals::kFlush) {}
 };
+
+// Copies n floats with subnormals replaced by zeros of their sign, by integer operations. Done to
+// operands before arithmetic that flushes: a compiler may turn a comparison and a selection into an
+// equivalent that passes an operand through, and with subnormal operands it would not be
+// equivalent.
+inline void copy_flushed(const float* in, float* out, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits = std::bit_cast<uint32_t>(in[i]);
+    if ((bits & 0x7F800000u) == 0) bits &= 0x80000000u;
+    out[i] = std::bit_cast<float>(bits);
+  }
+}
 
 }  // namespace neuron::numerics
 #endif

@@ -135,6 +135,10 @@ TEST(Alu, KeepsOrFlushesSubnormalsAsAsked) {
   EXPECT_EQ(out, 0x1p-129f);
   alu(NEURON_ALU_ADD, &a, &b, &out, 1, Subnormals::kFlush);
   EXPECT_EQ(bits_of(out), 0u);
+  // Operations that pass an operand through flush it as well.
+  alu(NEURON_ALU_MAX, &a, &b, &out, 1, Subnormals::kFlush);
+  EXPECT_EQ(bits_of(out), 0u);
+  EXPECT_EQ(bits_of(reduce(NEURON_ALU_MAX, &a, 1, -INFINITY, Subnormals::kFlush)), 0u);
 }
 
 TEST(Alu, ReducesStrictlyInOrder) {
