@@ -137,6 +137,7 @@ void ExecutionGroup::wake(bool event, unsigned index, ModelTime now) {
     if (!waits_hold(s, s.current->decoded)) continue;
     s.issue_at = std::max(now + kSemaphoreLatency, s.wait_since);
     schedule(s);
+    set_runnable();
   }
 }
 
