@@ -25,6 +25,21 @@ namespace neuron::numerics {
 constexpr size_t kBlockN = 64;
 constexpr uint32_t kNan = 0x7FC00000u;
 
+// Memory that will be needed after the current block: rows of the next one. Asked for while
+// computing, because the distance between rows is beyond what hardware prefetchers follow.
+struct Ahead {
+  const std::byte* base;
+  ptrdiff_t row_stride;
+  int rows;
+  size_t bytes;  // of each row; 0: nothing to ask for
+
+  void ask_for_row(int r) const {
+    if (r >= rows) return;
+    for (size_t offset = 0; offset < bytes; offset += 64)
+      __builtin_prefetch(base + r * row_stride + offset, 0, 2);
+  }
+};
+
 }  // namespace neuron::numerics
 #endif
 
@@ -34,8 +49,10 @@ namespace neuron::numerics::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
+                                 const Ahead& ahead) {
   for (int m = 0; m < weights.m(); ++m) {
+    ahead.ask_for_row(m);
     const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
     float* row = psum + m * psum_stride;
     for (size_t j = 0; j < n; ++j)
@@ -132,11 +149,13 @@ void tile_rows(const float* a, const float* b, int k, size_t n, float* c, ptrdif
 }
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
+                                 const Ahead& ahead) {
   const int k = weights.padded_k();
   for (int m = 0; m < weights.m(); m += Stationary::kTileM) {
     const float* tile = weights.tile(m / Stationary::kTileM);
     float* c = psum + m * psum_stride;
+    for (int i = 0; i < Stationary::kTileM; ++i) ahead.ask_for_row(m + i);
     switch (weights.m() - m) {
       case 1:
         tile_rows<1>(tile, moving, k, n, c, psum_stride, accumulate);
@@ -178,16 +197,20 @@ void Stationary::load(const RowView& rows, int k, int m) {
   m_ = std::clamp(m, 0, kMaxM);
   const int depth = padded_k();
   const int tiles = (m_ + kTileM - 1) / kTileM;
-  alignas(64) float row[kTiles * kTileM];
-  std::fill(row, row + kTiles * kTileM, 0.0f);
-  for (int r = 0; r < depth; ++r) {
-    if (r < k_)
-      widen_row(rows, r, 0, row, m_);
-    else if (r == k_)
-      std::fill(row, row + m_, 0.0f);
-    float* dst = packed_ + r * kTileM;
-    for (int t = 0; t < tiles; ++t, dst += depth * kTileM)
-      for (int i = 0; i < kTileM; ++i) dst[i] = row[t * kTileM + i];
+  // One step's rows at a time, so that each tile is written in runs of consecutive memory.
+  float rows_of_step[kStepK][kTiles * kTileM];
+  for (int base = 0; base < depth; base += kStepK) {
+    for (int r = 0; r < kStepK; ++r) {
+      float* row = rows_of_step[r];
+      const int present = base + r < k_ ? m_ : 0;
+      if (present > 0) widen_row(rows, base + r, 0, row, m_);
+      std::fill(row + present, row + tiles * kTileM, 0.0f);
+    }
+    for (int t = 0; t < tiles; ++t) {
+      float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
+      for (int r = 0; r < kStepK; ++r, dst += kTileM)
+        std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
+    }
   }
 }
 
@@ -203,8 +226,15 @@ void multiply(const Stationary& weights, const RowView& moving, size_t n, float*
       const size_t used = r < weights.k() ? columns : 0;
       if (used < kBlockN) std::memset(row + used, 0, (kBlockN - used) * sizeof(float));
     }
+    Ahead ahead{};
+    const size_t next = first + kBlockN;
+    if (moving.step == 1 && next < n) {
+      const size_t bytes = element_bytes(moving.dtype);
+      ahead = {moving.base + next * bytes, moving.row_stride, weights.k(),
+               std::min(kBlockN, n - next) * bytes};
+    }
     NEURON_ON_SIMD_PATH(multiply_block, weights, block, columns, psum + first, psum_stride,
-                        accumulate);
+                        accumulate, ahead);
   }
 }
 
