@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Identity, versions, topology, registers; which calls exist and who may make them.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "driver/emulator/service/error.h"
+#include "tests/unit/driver/emulator/service/fake_chip.h"
+
+namespace neuron::service {
+namespace {
+
+using ::testing::HasSubstr;
+
+using DeviceCalls = ServiceTest;
+
+TEST_F(DeviceCalls, TellsWhatItIs) {
+  neuron_ioctl_device_info info = {};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);
+  EXPECT_EQ(info.architecture, 2u);
+  EXPECT_EQ(info.connected_device_count, 0u);
+  EXPECT_EQ(info.bar_size[0], uint64_t{1} << 30);
+  neuron_ioctl_compatible_version version = {};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_COMPATIBLE_VERSION, &version), 0);
+  EXPECT_EQ(version.min, 5u);
+  EXPECT_EQ(version.max, 7u);
+  neuron_ioctl_device_driver_info driver = {};
+  driver.size = sizeof(driver);
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DRIVER_INFO_GET, &driver), 0);
+  EXPECT_EQ(driver.feature_flags1, 0x1FEu);
+  driver.size = 8;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DRIVER_INFO_GET, &driver), -EINVAL);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DRIVER_INFO_SET, &driver), -524);
+  neuron_ioctl_device_bdf_ext bdf = {};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_BDF_EXT, &bdf), 0);
+  EXPECT_EQ(bdf.slot, 0x1E);
+  bdf.nd_index = 1;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_BDF_EXT, &bdf), -EINVAL);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUIESCE_QUEUES, &info), -ENOTTY);
+}
+
+TEST_F(DeviceCalls, NeighboursFormATorusAndAddressesAreUnique) {
+  instance_.reset();
+  start("trn1.32xlarge", 0);
+  Session* fifth = open(5, O_RDWR, kPid);
+  neuron_ioctl_device_info info = {};
+  ASSERT_EQ(fifth->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);
+  EXPECT_EQ(std::vector<uint32_t>(info.connected_devices, info.connected_devices + 4),
+            (std::vector<uint32_t>{1, 4, 9, 6}));
+  neuron_ioctl_host_device_id id = {};
+  ASSERT_EQ(fifth->ioctl(NEURON_IOCTL_HOST_DEVICE_ID, &id), 0);
+  EXPECT_EQ(id.host_device_id, 5u);
+  neuron_ioctl_host_device_id_to_rid_map map = {};
+  ASSERT_EQ(fifth->ioctl(NEURON_IOCTL_HOST_DEVICE_ID_TO_RID_MAP, &map), 0);
+  EXPECT_EQ(map.count, 16u);
+  EXPECT_EQ(map.host_did_to_rid_map[5], 3u);
+  EXPECT_EQ(instance_->open(16, O_RDWR, kPid, &fifth), -ENODEV);
+  for (const char* name : {"trn1.32xlarge", "inf2.24xlarge", "inf2.48xlarge"}) {
+    const profiles::Profile& profile = *profiles::find_profile(name);
+    std::set<int> places;
+    std::set<uint32_t> ids;
+    for (unsigned i = 0; i < profile.chips; i++) {
+      const profiles::ChipPlace& place = profile.places[i];
+      places.insert(place.bus << 8 | place.slot);
+      ids.insert(place.routing_id);
+      for (unsigned k = 0; k < place.neighbour_count; k++) {
+        const profiles::ChipPlace& next = profile.places[place.neighbours[k]];
+        EXPECT_THAT(std::vector<uint8_t>(next.neighbours, next.neighbours + next.neighbour_count),
+                    ::testing::Contains(i))
+            << name << " " << i;
+      }
+    }
+    EXPECT_EQ(places.size(), profile.chips) << name;
+    EXPECT_EQ(ids.size(), profile.chips) << name;
+  }
+}
+
+TEST_F(DeviceCalls, AnUnknownProfileNamesThoseThatExist) {
+  int error = 0;
+  EXPECT_EQ(Instance::create("p5.48xlarge", 0, {}, error), nullptr);
+  EXPECT_EQ(error, -ENOENT);
+  EXPECT_THAT(last_error(), HasSubstr("trn1.2xlarge"));
+}
+
+TEST_F(DeviceCalls, NumbersOfAnotherSizeOrWithoutMeaningAreRefused) {
+  alignas(8) char room[256] = {};
+  // The size field is part of a number, right or wrong.
+  EXPECT_EQ(session_->ioctl(_IOR('N', 22, neuron_ioctl_memset64), room), -EINVAL);
+  EXPECT_THAT(last_error(), HasSubstr("MEM_FREE"));
+  EXPECT_EQ(session_->ioctl(_IOWR('N', 124, char[44]), room), -EINVAL);
+  EXPECT_EQ(session_->ioctl(_IO('N', 200), room), -EINVAL);
+  EXPECT_EQ(session_->ioctl(_IO('X', 5), room), -EINVAL);
+  EXPECT_EQ(session_->ioctl(0x100000000ul | NEURON_IOCTL_DEVICE_INIT, room), -EINVAL);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_FREE, nullptr), -EFAULT);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMABUF_FD, room), -EOPNOTSUPP);
+}
+
+TEST_F(DeviceCalls, ARestrictedDescriptorServesOnlyWhatNeedsNoDevice) {
+  Session* restricted = open(0, O_WRONLY, 900);
+  EXPECT_EQ(nd_process_count(&device().processes), 1u);
+  neuron_ioctl_compatible_version version = {};
+  EXPECT_EQ(restricted->ioctl(NEURON_IOCTL_COMPATIBLE_VERSION, &version), 0);
+  neuron_ioctl_device_info info = {};
+  EXPECT_EQ(restricted->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), -EINVAL);
+  EXPECT_THAT(last_error(), HasSubstr("O_RDWR"));
+  uint32_t value = 0;
+  EXPECT_EQ(restricted->read_register(0x2701000, &value), -EACCES);
+  void* address = nullptr;
+  EXPECT_EQ(restricted->map(4096, 3, 0x1000000, &address), -EACCES);
+}
+
+TEST_F(DeviceCalls, RegistersAreReadAndWrittenButNotTheDriversOwn) {
+  neuron_ioctl_device_info info = {};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);
+  __u64 addresses[] = {info.bar_address[0] + 0x2610030, info.bar_address[0] + 0x2620030};
+  __u32 values[] = {11, 22};
+  neuron_ioctl_bar_rw access = {0, addresses, values, 2};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_BAR_WRITE, &access), 0) << last_error();
+  values[0] = values[1] = 0;
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_BAR_READ, &access), 0);
+  EXPECT_EQ(values[1], 22u);
+  for (uint64_t offset : {nd_queue_register(0, 0, true, NEURON_UDMAQ_TAIL_INC),
+                          nd_queue_register(33, 15, false, NEURON_UDMAQ_BASE_HI),
+                          uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER},
+                          uint64_t{NEURON_V2_BAR0_SIZE}, uint64_t{2}}) {
+    addresses[1] = info.bar_address[0] + offset;
+    values[0] = 33;
+    EXPECT_EQ(session_->ioctl(NEURON_IOCTL_BAR_WRITE, &access), -EINVAL) << std::hex << offset;
+  }
+  addresses[1] = addresses[0];
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_BAR_READ, &access), 0);
+  EXPECT_EQ(values[0], 11u);  // nothing of a refused call happened
+  access.bar = 4;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_BAR_READ, &access), -EINVAL);
+  access = {0, addresses, values, 101};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_BAR_READ, &access), -EINVAL);
+}
+
+TEST_F(DeviceCalls, LogLinesAreBounded) {
+  char line[600] = "hello";
+  neuron_ioctl_printk print = {line, 0, 0};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_PRINTK, &print), -EFAULT);
+  print.size = 513;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_PRINTK, &print), -EFAULT);
+  print.size = 5;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_PRINTK, &print), -EBADMSG);
+  print.size = 6;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_PRINTK, &print), 0);
+}
+
+TEST_F(DeviceCalls, AHostOnItsOwnIsNoUltraServer) {
+  neuron_ioctl_pod_status_v2 status = {};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POD_STATUS_V2, &status), -EINVAL);
+  status.v1.sz = sizeof(status);
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_POD_STATUS_V2, &status), 0);
+  EXPECT_EQ(status.v1.state, static_cast<__u32>(NEURON_POD_E_STATE_SINGLE_NODE));
+  EXPECT_EQ(status.v1.node_id, -1);
+}
+
+TEST_F(DeviceCalls, AChildOfForkIsRefusedAndTheParentGoesOn) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    neuron_ioctl_device_info info = {};
+    uint32_t value = 0;
+    Session* other = nullptr;
+    const bool refused = session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info) == -EBADF &&
+                         session_->read_register(0x2701000, &value) == -EBADF &&
+                         session_->wait(0, &value, 0, 0) == -EBADF &&
+                         instance_->open(0, O_RDWR, 1, &other) == -EBADF &&
+                         instance_->close(session_) == -EBADF;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(allocate(4096), 0u);
+}
+
+TEST_F(DeviceCalls, TheMemoryLimitOfTheEnvironmentIsANumber) {
+  uint64_t limit = 1;
+  ::setenv("NEURON_EMULATOR_MEMORY_LIMIT", "4294967296", 1);
+  EXPECT_TRUE(memory_limit_of_environment(limit));
+  EXPECT_EQ(limit, uint64_t{1} << 32);
+  for (const char* bad : {"4G", "-1", "0", "x"}) {
+    ::setenv("NEURON_EMULATOR_MEMORY_LIMIT", bad, 1);
+    EXPECT_FALSE(memory_limit_of_environment(limit)) << bad;
+  }
+  ::unsetenv("NEURON_EMULATOR_MEMORY_LIMIT");
+  EXPECT_TRUE(memory_limit_of_environment(limit));
+  EXPECT_EQ(limit, 0u);
+}
+
+}  // namespace
+}  // namespace neuron::service

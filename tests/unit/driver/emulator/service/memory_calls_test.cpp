@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocation, information and release of memory through the calls of /dev/neuronN.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "driver/emulator/service/error.h"
+#include "tests/unit/driver/emulator/service/fake_chip.h"
+
+namespace neuron::service {
+namespace {
+
+using ::testing::HasSubstr;
+
+using MemoryCalls = ServiceTest;
+
+TEST_F(MemoryCalls, HandlesAreSmallAndTheLastFreedComesBackFirst) {
+  const uint64_t first = allocate(4096);
+  const uint64_t second = allocate(4096);
+  EXPECT_GE(first, 1u);
+  EXPECT_EQ(second, first + 1);
+  EXPECT_EQ(free_handle(first), 0);
+  EXPECT_EQ(free_handle(second), 0);
+  EXPECT_EQ(allocate(4096), second);
+  EXPECT_EQ(allocate(4096), first);
+}
+
+TEST_F(MemoryCalls, LargeAllocationsBeginBehindTheFirmwareAndSmallOnesInTheLastGiB) {
+  EXPECT_EQ(info(allocate(1 << 20)).pa, NEURON_V2_HBM_CARVE_OUT);
+  EXPECT_EQ(info(allocate(512 << 10)).pa, NEURON_V2_HBM_SIZE - (uint64_t{1} << 30));
+  EXPECT_EQ(info(allocate(1 << 20, false, 9, 1)).pa,
+            NEURON_V2_HBM_STRIDE + NEURON_V2_HBM_CARVE_OUT);
+}
+
+TEST_F(MemoryCalls, EveryFormOfAllocationAnswersWithAHandle) {
+  __u64 handle = 0;
+  neuron_ioctl_mem_alloc a = {8192, 0, 0, 0, 0, &handle};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC, &a), 0) << last_error();
+  EXPECT_EQ(info(handle).size, 8192u);
+  neuron_ioctl_mem_alloc_v2 b = {1, 65536, 0, 1, 0, 1, &handle};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2, &b), 0) << last_error();
+  EXPECT_EQ(info(handle).size, 4096u);
+  EXPECT_EQ(info(handle).pa % 65536, 0u);
+  neuron_ioctl_mem_alloc_v2_mem_type c = {100, 0, 1, 0, 0, 0, 2, &handle};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT, &c), 0) << last_error();
+  EXPECT_EQ(info(handle).host_memory, 1u);
+  EXPECT_EQ(info(handle).pid, static_cast<uint64_t>(kPid));
+  EXPECT_NE(info(handle).pa & NEURON_V2_HOST_BASE, 0u);
+}
+
+TEST_F(MemoryCalls, RefusesWhatCannotBeAllocatedAndSaysWhy) {
+  const auto attempt = [&](uint64_t size, uint64_t align, uint32_t host, uint32_t hbm,
+                           uint32_t region, uint32_t core) {
+    __u64 handle = 0;
+    neuron_ioctl_mem_alloc_v2_mem_type64 r = {size, align, host, hbm, region, core, 9, &handle, 0};
+    return session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &r);
+  };
+  EXPECT_EQ(attempt(0, 0, 0, 0, 0, 0), -EINVAL);
+  EXPECT_EQ(attempt(uint64_t{1} << 63, 0, 0, 0, 0, 0), -EINVAL);
+  EXPECT_EQ(attempt(4096, 0, 0, 2, 0, 0), -EINVAL);
+  EXPECT_THAT(last_error(), HasSubstr("HBM 0 to 1, found 2"));
+  EXPECT_EQ(attempt(4096, 0, 0, 0, 1, 0), -EINVAL);
+  EXPECT_EQ(attempt(4096, 0, 0, 0, 0, 2), -EINVAL);
+  EXPECT_EQ(attempt(4096, 4096, 1, 0, 0, 0), -EINVAL);
+  EXPECT_EQ(attempt(4096, 3 << 12, 0, 0, 0, 0), -EINVAL);
+  EXPECT_EQ(attempt(4096, uint64_t{1} << 32, 0, 0, 0, 0), -EINVAL);
+  EXPECT_EQ(attempt(uint64_t{64} << 30, 0, 0, 0, 0, 0), -ENOMEM);
+  EXPECT_THAT(last_error(), HasSubstr("largest block is"));
+  neuron_ioctl_mem_alloc_v2_mem_type64 no_room = {4096, 0, 0, 0, 0, 0, 9, nullptr, 0};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &no_room), -EACCES);
+}
+
+TEST_F(MemoryCalls, StaleAndForeignHandlesAreRefusedEverywhere) {
+  const uint64_t handle = allocate(4096);
+  ASSERT_EQ(free_handle(handle), 0);
+  char byte = 0;
+  for (uint64_t bad : {handle, uint64_t{0}, uint64_t{4194303}, ~uint64_t{0}}) {
+    EXPECT_EQ(free_handle(bad), -EINVAL) << bad;
+    EXPECT_EQ(buffer_copy(bad, &byte, 1, 0, true), -EINVAL);
+    neuron_ioctl_memset64 fill = {bad, 0, 0, 1};
+    EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEMSET64, &fill), -EINVAL);
+    neuron_ioctl_mem_get_extended_info request = {};
+    request.mem_handle = bad;
+    EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_GET_EXTENDED_INFO, &request), -EINVAL);
+    neuron_ioctl_dma_queue_init queue = {0, 0, 32, 32, bad, bad, 0, 0};
+    if (bad) {
+      EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &queue), -EINVAL);
+    }
+  }
+  EXPECT_THAT(last_error(), HasSubstr("not live"));
+}
+
+TEST_F(MemoryCalls, ClosingASessionGivesBackAllThatItHeld) {
+  const uint64_t before[] = {memory().free_bytes(0), memory().free_bytes(1)};
+  const uint64_t host_before = instance_->arena().used_bytes();
+  const uint64_t reserved_before = instance_->budget().reserved();
+  Session* other = open(0, O_RDWR, 200);
+  for (int i = 0; i < 50; i++) {
+    allocate(uint64_t{4096} << (i % 12), false, 9, i % 2, other);
+    allocate(8192, true, 2, 0, other);
+  }
+  EXPECT_LT(memory().free_bytes(0), before[0]);
+  const uint64_t mine = allocate(4096);
+  ASSERT_EQ(instance_->close(other), 0);
+  EXPECT_EQ(info(mine).size, 4096u);
+  ASSERT_EQ(free_handle(mine), 0);
+  EXPECT_EQ(memory().free_bytes(0), before[0]);
+  EXPECT_EQ(memory().free_bytes(1), before[1]);
+  EXPECT_EQ(instance_->arena().used_bytes(), host_before);
+  EXPECT_EQ(instance_->budget().reserved(), reserved_before);
+}
+
+TEST_F(MemoryCalls, FreedMemoryGoesBackToTheHostAndReadsAsZeros) {
+  const uint64_t handle = allocate(4 << 20);
+  const auto bytes = random_bytes(4 << 20, 1);
+  ASSERT_EQ(buffer_copy(handle, const_cast<uint8_t*>(bytes.data()), bytes.size(), 0, true), 0);
+  const uint64_t resident = device().chip().hbm().resident_bytes();
+  ASSERT_EQ(free_handle(handle), 0);
+  EXPECT_LE(device().chip().hbm().resident_bytes() + (3 << 20), resident);
+  const uint64_t again = allocate(4 << 20);
+  std::vector<uint8_t> read(4 << 20, 1);
+  ASSERT_EQ(buffer_copy(again, read.data(), read.size(), 0, false), 0);
+  EXPECT_EQ(read, std::vector<uint8_t>(4 << 20, 0));
+}
+
+TEST_F(MemoryCalls, AFullHbmIsReportedAndUsableAgainAfterAFree) {
+  instance_.reset();
+  behaviour_.hbm_bytes = uint64_t{1} << 30;
+  start("trn1.2xlarge", 0);
+  std::vector<uint64_t> handles;
+  for (int i = 0; i < 9; i++) handles.push_back(allocate(uint64_t{110} << 20));
+  __u64 handle = 0;
+  neuron_ioctl_mem_alloc_v2_mem_type64 more = {uint64_t{220} << 20, 0, 0, 0, 0, 0, 9, &handle, 0};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), -ENOMEM);
+  EXPECT_EQ(memory().largest_free(0), uint64_t{18} << 20);
+  ASSERT_EQ(free_handle(handles[3]), 0);
+  ASSERT_EQ(free_handle(handles[4]), 0);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), 0) << last_error();
+}
+
+TEST_F(MemoryCalls, ALimitOfTheEnvironmentIsKept) {
+  instance_.reset();
+  start("trn1.2xlarge", uint64_t{64} << 20);
+  const uint64_t handle = allocate(32 << 20);
+  __u64 out = 0;
+  neuron_ioctl_mem_alloc_v2_mem_type64 more = {48 << 20, 0, 0, 0, 0, 0, 9, &out, 0};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), -ENOMEM);
+  EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_MEMORY_LIMIT"));
+  ASSERT_EQ(free_handle(handle), 0);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), 0) << last_error();
+}
+
+TEST_F(MemoryCalls, TheContiguousScratchpadGrowsDownFromTheEndOfTheMainPool) {
+  const uint32_t category = NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE;
+  const uint64_t end = NEURON_V2_HBM_SIZE - (uint64_t{1} << 30);
+  const uint64_t upper = allocate(1 << 20, false, category);
+  const uint64_t lower = allocate(2 << 20, false, category);
+  EXPECT_EQ(info(upper).pa, end - (1 << 20));
+  EXPECT_EQ(info(lower).pa, end - (3 << 20));
+  // A copy may run from the lower page into the one above it, but not beyond the pool.
+  std::vector<uint8_t> bytes(3 << 20, 7);
+  EXPECT_EQ(buffer_copy(lower, bytes.data(), bytes.size(), 0, true), 0) << last_error();
+  EXPECT_EQ(buffer_copy(lower, bytes.data(), bytes.size(), 1, true), -EINVAL);
+  void* address = nullptr;
+  EXPECT_EQ(session_->map(3 << 20, 3, info(lower).mmap_offset, &address), 0);
+  EXPECT_EQ(session_->map((3 << 20) + 4096, 3, info(lower).mmap_offset, &address), -EINVAL);
+  ASSERT_EQ(free_handle(upper), 0);
+  ASSERT_EQ(free_handle(lower), 0);
+  EXPECT_EQ(info(allocate(1 << 20, false, category)).pa, end - (1 << 20));
+}
+
+TEST_F(MemoryCalls, ListsAllocationsOfAnHbmInAddressOrder) {
+  const uint64_t a = allocate(1 << 20, false, NEURON_MEMALLOC_TYPE_CODE_DEVICE);
+  const uint64_t b = allocate(2 << 20, false, NEURON_MEMALLOC_TYPE_TENSORS_DEVICE);
+  neuron_ioctl_mem_chunk_info chunks[8];
+  neuron_ioctl_dump_mem_chunks dump = {0, 0, 0, nullptr};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DUMP_MEM_CHUNKS, &dump), -EAGAIN);
+  EXPECT_EQ(dump.num_entries_out, 3u);
+  dump = {0, 8, 0, chunks};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DUMP_MEM_CHUNKS, &dump), 0) << last_error();
+  EXPECT_EQ(chunks[0].pa, 0u);
+  EXPECT_EQ(chunks[0].mem_type, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE);
+  EXPECT_EQ(chunks[1].pa, info(a).pa);
+  EXPECT_EQ(chunks[2].pa, info(b).pa);
+  EXPECT_EQ(chunks[2].mem_type, NEURON_MEMALLOC_TYPE_TENSORS_DEVICE);
+}
+
+TEST_F(MemoryCalls, FindsTheAllocationThatContainsAnAddress) {
+  const uint64_t handle = allocate(1 << 20);
+  neuron_ioctl_mem_get_mc_mmap_info_v2 found = {info(handle).pa + 5000, 0, 0, 0};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_MEM_MC_GET_INFO_V2, &found), 0) << last_error();
+  EXPECT_EQ(found.mmap_offset, info(handle).pa);
+  EXPECT_EQ(found.size, uint64_t{1} << 20);
+  EXPECT_EQ(found.mem_handle, handle);
+  found.pa = 0x7000000;
+  ASSERT_EQ(free_handle(handle), 0);
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_MC_GET_INFO_V2, &found), -ENOMEM);
+}
+
+TEST_F(MemoryCalls, MapsWholeChunksAndNoRegisters) {
+  const uint64_t handle = allocate(8192);
+  const uint64_t offset = info(handle).mmap_offset;
+  void* address = nullptr;
+  ASSERT_EQ(session_->map(8192, 3, offset, &address), 0) << last_error();
+  std::memset(address, 0x5A, 8192);
+  char read[16];
+  ASSERT_EQ(buffer_copy(handle, read, sizeof(read), 8000, false), 0);
+  EXPECT_EQ(std::string(read, 16), std::string(16, 0x5A));
+  EXPECT_EQ(session_->unmap(address, 8192), 0);
+  EXPECT_EQ(session_->map(4096, 3, offset, &address), -EINVAL);
+  EXPECT_EQ(session_->map(0, 3, offset, &address), -EINVAL);
+  EXPECT_EQ(session_->map(8192, 3, 0x800000000ull, &address), -EPERM);
+  neuron_ioctl_resource_mmap_info page = {NEURON_DM_BLOCK_TPB, 1, NEURON_DM_RESOURCE_SEMAPHORE, 0,
+                                          0};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_RESOURCE_MMAP_INFO, &page), 0);
+  EXPECT_EQ(page.offset, 0xfffc0000000ull + 0x4000000 + 0x2700000);
+  EXPECT_EQ(page.size, 0x2000u);
+  EXPECT_EQ(session_->map(page.size, 3, page.offset, &address), -ENOTSUP);
+  EXPECT_THAT(last_error(), HasSubstr("write_register"));
+}
+
+TEST_F(MemoryCalls, SharesOfAProcessAreReported) {
+  allocate(1 << 20);
+  allocate(8192, true, 2);
+  alignas(8) char room[sizeof(neuron_ioctl_get_apps_info) + 2 * sizeof(neuron_app_info)] = {};
+  auto& apps = *reinterpret_cast<neuron_ioctl_get_apps_info*>(room);
+  apps.apps_info_flags = APP_INFO_ALL;
+  apps.capacity = 2;
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_GET_ALL_APPS_INFO, &apps), 0);
+  ASSERT_EQ(apps.size, 1u);
+  EXPECT_EQ(apps.app_data[0].pid, kPid);
+  EXPECT_EQ(apps.app_data[0].device_mem_size, size_t{1} << 20);
+  EXPECT_EQ(apps.app_data[0].host_mem_size, 8192u);
+}
+
+TEST(MemoryBudget, CountsWhatWasPromisedAndIsNotYetBacked) {
+  const std::string folder = ::testing::TempDir() + "/budget";
+  ASSERT_EQ(::system(("mkdir -p " + folder).c_str()), 0);
+  std::FILE* file = std::fopen((folder + "/meminfo").c_str(), "w");
+  std::fprintf(file, "MemTotal: 4194304 kB\nMemAvailable:    1048576 kB\n");
+  std::fclose(file);
+  uint64_t resident = 0;
+  MemoryBudget budget(
+      0, [&] { return resident; }, folder, folder + "/none");
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), 0);
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), -ENOMEM);
+  EXPECT_THAT(last_error(), HasSubstr("MemAvailable"));
+  resident = uint64_t{600} << 20;  // pages that exist are missing from MemAvailable already
+  EXPECT_EQ(budget.reserve(uint64_t{600} << 20, "HBM", 0), 0);
+  budget.release(uint64_t{1200} << 20);
+  EXPECT_EQ(budget.reserved(), 0u);
+}
+
+TEST(MemoryBudget, RespectsTheControlGroup) {
+  const std::string folder = ::testing::TempDir() + "/group";
+  ASSERT_EQ(::system(("mkdir -p " + folder).c_str()), 0);
+  const auto put = [&](const char* name, const char* text) {
+    std::FILE* file = std::fopen((folder + name).c_str(), "w");
+    std::fputs(text, file);
+    std::fclose(file);
+  };
+  put("/memory.max", "104857600\n");
+  put("/memory.current", "52428800\n");
+  MemoryBudget budget(0, {}, folder, folder);
+  EXPECT_EQ(budget.reserve(60 << 20, "HBM", 0), -ENOMEM);
+  EXPECT_THAT(last_error(), HasSubstr("control group"));
+  EXPECT_EQ(budget.reserve(40 << 20, "HBM", 0), 0) << last_error();
+}
+
+}  // namespace
+}  // namespace neuron::service

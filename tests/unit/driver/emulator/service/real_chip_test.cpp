@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same calls on the emulated chip itself: its rings, firmware, semaphores and state buffer.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "driver/emulator/service/error.h"
+#include "tests/unit/driver/emulator/service/fake_chip.h"
+
+namespace neuron::service {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RealChip : public ServiceTest {
+ protected:
+  void SetUp() override {
+    int error = 0;
+    instance_ = Instance::create("trn1.2xlarge", 0, chip::Chip::create, error);
+    ASSERT_NE(instance_, nullptr) << last_error();
+    session_ = open(0, O_RDWR, kPid);
+    ASSERT_NE(session_, nullptr);
+  }
+  int copy(uint64_t from, uint64_t to, uint64_t size, uint64_t from_offset, uint64_t to_offset) {
+    neuron_ioctl_mem_copy64 request = {from, to, size, from_offset, to_offset};
+    return session_->ioctl(NEURON_IOCTL_MEM_COPY64, &request);
+  }
+};
+
+TEST_F(RealChip, BuffersOfAnySizeAndAlignmentSurviveTheWayThroughBothHbms) {
+  const uint64_t a = allocate(1 << 20);
+  const uint64_t b = allocate(1 << 20, false, 9, 1);
+  for (size_t size : {1u, 3u, 4u, 4095u, 65535u, 65536u, 65537u, 131072u, 700001u}) {
+    auto bytes = random_bytes(size + 3, static_cast<uint32_t>(size));
+    ASSERT_EQ(buffer_copy(a, bytes.data() + 3, size, 13, true), 0) << last_error();
+    ASSERT_EQ(copy(a, b, size, 13, 1001), 0) << last_error();
+    std::vector<uint8_t> back(size + 2, 0xEE);
+    ASSERT_EQ(buffer_copy(b, back.data() + 1, size, 1001, false), 0) << last_error();
+    EXPECT_TRUE(std::equal(back.begin() + 1, back.end() - 1, bytes.begin() + 3)) << size;
+    EXPECT_EQ(back.front(), 0xEE);
+    EXPECT_EQ(back.back(), 0xEE);
+  }
+}
+
+TEST_F(RealChip, TheRingWrapsManyTimes) {
+  const uint64_t a = allocate(1 << 20);
+  auto bytes = random_bytes(1000, 1);
+  for (uint32_t i = 0; i < 20000; i++) {
+    bytes[i % 1000] ^= static_cast<uint8_t>(i);
+    ASSERT_EQ(buffer_copy(a, bytes.data(), 1000, 0, true), 0) << last_error();
+  }
+  std::vector<uint8_t> back(1000);
+  ASSERT_EQ(buffer_copy(a, back.data(), 1000, 0, false), 0);
+  EXPECT_EQ(back, bytes);
+}
+
+TEST_F(RealChip, FillAndHostMemoryWork) {
+  const uint64_t device = allocate(1 << 20);
+  const uint64_t host = allocate(1 << 20, true, 2);
+  neuron_ioctl_memset64 fill = {device, 5, 0xA5, 200001};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_MEMSET64, &fill), 0) << last_error();
+  ASSERT_EQ(copy(device, host, 300000, 0, 0), 0) << last_error();
+  std::vector<uint8_t> expected(300000, 0);
+  std::fill(expected.begin() + 5, expected.begin() + 200006, 0xA5);
+  void* mapped = nullptr;
+  ASSERT_EQ(session_->map(1 << 20, 3, info(host).mmap_offset, &mapped), 0);
+  EXPECT_EQ(std::memcmp(mapped, expected.data(), expected.size()), 0);
+}
+
+TEST_F(RealChip, SemaphoresAreSeenByCallsAndRegisters) {
+  neuron_ioctl_semaphore request = {0, 30, 6};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_WRITE, &request), 0);
+  ASSERT_EQ(session_->write_register(0x2701800 + 30 * 4, 2, false), 0);
+  request.value = 0;
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_READ, &request), 0);
+  EXPECT_EQ(request.value, 8u);
+}
+
+TEST_F(RealChip, BytesReachTheStateBufferAndAHoleIsAnError) {
+  std::vector<uint8_t> bytes = random_bytes(4096, 8);
+  const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(1);
+  neuron_ioctl_program_engine_nc64 request = {1, window + 3 * NEURON_SBUF_PARTITION_STRIDE,
+                                              bytes.data(), bytes.size(), 0};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_PROGRAM_ENGINE_NC64, &request), 0) << last_error();
+  request.dst = window + 0x2400000;  // reserved: nothing is there
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_PROGRAM_ENGINE_NC64, &request), -EIO);
+  EXPECT_THAT(last_error(), HasSubstr("DMA engine 33 queue 0"));
+  const uint64_t handle = allocate(4096, false, 9, 1);
+  EXPECT_EQ(buffer_copy(handle, bytes.data(), 4096, 0, true), 0) << last_error();
+}
+
+TEST_F(RealChip, FirmwareReadsRegistersThroughItsMailbox) {
+  neuron_ioctl_semaphore semaphore = {0, 40, 77};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_WRITE, &semaphore), 0);
+  __u64 address = NEURON_V2_BAR0_DEVICE_BASE + 0x2701000 + 40 * 4;
+  __u32 value = 0;
+  neuron_ioctl_read_hw_counters counters = {&address, &value, 1};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_READ_HW_COUNTERS, &counters), 0) << last_error();
+  EXPECT_EQ(value, 77u);
+  uint32_t record[8] = {1, 2, 3};
+  neuron_ioctl_post_metric metric = {record, 32};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POST_METRIC, &metric), 0) << last_error();
+  metric.data_size = 129;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POST_METRIC, &metric), -E2BIG);
+}
+
+TEST_F(RealChip, AResetClearsSemaphoresAndCopiesWorkAfterwards) {
+  const uint64_t handle = allocate(4096);
+  uint8_t byte = 0x42;
+  ASSERT_EQ(buffer_copy(handle, &byte, 1, 0, true), 0);
+  neuron_ioctl_semaphore request = {0, 30, 6};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_WRITE, &request), 0);
+  neuron_ioctl_device_reset reset = {3, 0};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_NC_RESET, &reset), 0) << last_error();
+  neuron_ioctl_device_ready ready = {reset.request_id, 1};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_NC_RESET_READY, &ready), 0);
+  EXPECT_EQ(ready.result, 0) << last_error();
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_SEMAPHORE_READ, &request), 0);
+  EXPECT_EQ(request.value, 0u);
+  byte = 0;
+  ASSERT_EQ(buffer_copy(handle, &byte, 1, 0, false), 0) << last_error();
+  EXPECT_EQ(byte, 0x42);
+}
+
+TEST_F(RealChip, AnIdleCoreIsADeadlockAtOnce) {
+  uint32_t word = 0;
+  EXPECT_EQ(session_->wait(0, &word, 0, ~uint64_t{0}), -EDEADLK);
+  EXPECT_FALSE(session_->describe(0).empty());
+}
+
+TEST_F(RealChip, AUserRingInHbmMovesBytes) {
+  const uint64_t tx = allocate(4096, false, NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE);
+  const uint64_t rx = allocate(4096, false, NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE);
+  const uint64_t from = allocate(1 << 20);
+  const uint64_t to = allocate(1 << 20);
+  auto bytes = random_bytes(100000, 4);
+  ASSERT_EQ(buffer_copy(from, bytes.data(), bytes.size(), 0, true), 0);
+  neuron_ioctl_dma_queue_init queue = {3, 2, 64, 64, tx, rx, 0, 0};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &queue), 0) << last_error();
+  nd_descriptor source[2] = {
+      nd_descriptor_source(info(from).pa, 65536, 1, ND_BARRIER_NONE),
+      nd_descriptor_source(info(from).pa + 65536, 100000 - 65536, 1, ND_BARRIER_WRITE)};
+  nd_descriptor destination[2] = {
+      nd_descriptor_destination(info(to).pa, 65536, 1),
+      nd_descriptor_destination(info(to).pa + 65536, 100000 - 65536, 1)};
+  neuron_ioctl_dma_copy_descriptors64 put = {tx, source, 2, 0, NEURON_DMA_QUEUE_TYPE_TX};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DMA_COPY_DESCRIPTORS64, &put), 0) << last_error();
+  put = {rx, destination, 2, 0, NEURON_DMA_QUEUE_TYPE_RX};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DMA_COPY_DESCRIPTORS64, &put), 0) << last_error();
+  neuron_ioctl_dma_queue_copy_start start = {3, 2, 2, 2};
+  ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUEUE_COPY_START, &start), 0) << last_error();
+  std::vector<uint8_t> back(bytes.size());
+  ASSERT_EQ(buffer_copy(to, back.data(), back.size(), 0, false), 0);
+  EXPECT_EQ(back, bytes);
+}
+
+}  // namespace
+}  // namespace neuron::service
