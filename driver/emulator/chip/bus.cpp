@@ -51,7 +51,7 @@ const Bus::Range* Bus::find(uint64_t address, size_t length) const {
   } else {
     range = search(address);
   }
-  if (range == nullptr) return nullptr;
+  if (range == nullptr || length == 0) return nullptr;
   const uint64_t offset = address - range->base;
   if (offset >= range->size || length > range->size - offset) return nullptr;
   return range;

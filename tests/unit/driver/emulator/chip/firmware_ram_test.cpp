@@ -30,7 +30,7 @@ class Firmware : public testing::Test, public FirmwareResets {
     request[0] = std::byte{sequence};
     request[1] = std::byte{command};
     std::memcpy(request + 2, &size, 2);
-    std::memcpy(request + 8, payload.data(), 8 * payload.size());
+    if (!payload.empty()) std::memcpy(request + 8, payload.data(), 8 * payload.size());
     uint32_t crc = mailbox_crc({request, size});
     if (break_crc) ++crc;
     std::memcpy(request + 4, &crc, 4);

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chip as a driver sees it: BAR0, BAR4 and host memory.
+#include "driver/emulator/chip/chip.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "hw/control.h"
+#include "hw/isa.h"
+#include "tests/unit/driver/emulator/chip/machine.h"
+
+namespace neuron::chip {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class ChipTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kErrorRing = 0x2000000;
+  static constexpr uint32_t kErrorEntries = 64;
+  static constexpr unsigned kSp = NEURON_ENGINE_SP;
+
+  void build(ChipConfig config = {}) {
+    config.routing_id = 6;
+    std::string error;
+    chip = Chip::create(config, host, error);
+    ASSERT_NE(chip, nullptr) << error;
+  }
+  void SetUp() override { build(); }
+
+  void write(uint64_t offset, uint32_t value, bool inline_run = false) {
+    chip->write_register(offset, value, inline_run);
+  }
+  uint32_t read(uint64_t offset) { return chip->read_register(offset); }
+  static uint64_t semaphore(unsigned core, uint64_t alias, unsigned index) {
+    return NEURON_V2_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES + alias + 4 * index;
+  }
+
+  // Error rings of both cores; errors() counts what arrived since.
+  void watch_errors() {
+    for (unsigned core = 0; core < 2; ++core) {
+      const uint64_t queue =
+          NEURON_V2_CORE_NOTIFICATION(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR);
+      write(queue + NEURON_NQ_ADDRESS_HI, 0);
+      write(queue + NEURON_NQ_ADDRESS_LO, static_cast<uint32_t>(kErrorRing + 0x10000 * core));
+      write(queue + NEURON_NQ_SIZE, kErrorEntries * NEURON_NOTIFICATION_BYTES);
+    }
+  }
+  uint32_t errors(unsigned core) {
+    return read(NEURON_V2_CORE_NOTIFICATION(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) +
+                NEURON_NQ_TAIL);
+  }
+  neuron_notification error(unsigned core, unsigned index) {
+    neuron_notification entry;
+    std::memcpy(
+        &entry,
+        chip->hbm().direct(kErrorRing + 0x10000 * core + index * sizeof entry, sizeof entry),
+        sizeof entry);
+    return entry;
+  }
+
+  // Registers of a v2 engine in the public driver's order.
+  void init_engine(unsigned engine, uint32_t queue_config) {
+    const uint64_t unit = NEURON_V2_UDMA(engine);
+    const uint64_t wrapper = NEURON_V2_SDMA(engine);
+    if (engine < 32) {
+      write(wrapper + 0x100, 0xFFFF);
+      write(wrapper + 0x104, 0xFFFF);
+    }
+    for (unsigned q = 0; q < NEURON_DMA_QUEUES; ++q) {
+      write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, q) + NEURON_UDMAQ_CFG, queue_config);
+      write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, q) + NEURON_UDMAQ_CFG, queue_config);
+    }
+    const std::pair<uint32_t, uint32_t> defaults[] = {
+        {0x310, 0x01000400},   {0x124, 0x0000086F},   {0x3A300, 0x05F5E100}, {0x408, 0},
+        {0x254, 0x010FFFFF},   {0x258, 0x102},        {0x118, 0x00010008},   {0x2038C, 0},
+        {0x20124, 0x00400008}, {0x20128, 0x40804080}, {0x20380, 0x1004},     {0x304, 0x00010041},
+        {0x308, 0x4181},       {0x20308, 0x4181},     {0x11C, 0x00010008},   {0x2011C, 0x00010008},
+        {0x3A300, 0xFFFFFFFF},
+    };
+    for (const auto& [offset, value] : defaults) write(unit + offset, value);
+    for (unsigned q = 0; q < NEURON_DMA_QUEUES; ++q) {
+      for (unsigned word = 0; word < 4; ++word) {
+        write(unit + 0x3C400 + 0x40 * q + 4 * word, 0xFFFFFFFF);
+      }
+    }
+    write(unit + 0x3B460, read(unit + 0x3B460) & ~1u);
+    for (unsigned group = 0; group < 4; ++group) write(unit + 0x38000 + 0x40 * group, 0xFF);
+    for (unsigned group = 0; group < 3; ++group) write(unit + 0x3A000 + 0x40 * group, 0xFF);
+    for (unsigned table = 0; table < 7; ++table) {
+      write(unit + 0x3A900 + 0x40 * table, 1);
+      write(unit + 0x3AB00 + 8 * table, table);
+      write(unit + 0x3AB04 + 8 * table, 0);
+    }
+    for (const uint32_t path : {0x3AD00u, 0x3AE00u, 0x3AF00u, 0x3B000u, 0x3B100u, 0x3B200u}) {
+      write(unit + path, 0);
+    }
+    write(wrapper + 0x1C, 1);
+    write(wrapper + 0x20, 1);
+    write(wrapper + 0x00, 1);
+  }
+  void init_queue(unsigned engine, unsigned queue, uint32_t length, uint64_t m2s, uint64_t s2m) {
+    for (const bool half : {false, true}) {
+      const uint64_t q = NEURON_V2_UDMA(engine) +
+                         NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue);
+      const uint64_t ring = half ? s2m : m2s;
+      if (!half) write(q + NEURON_UDMAQ_M2S_RATE_LIMIT, 3);
+      write(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RESET);
+      write(q + (half ? NEURON_UDMAQ_S2M_SW_CONTROL : NEURON_UDMAQ_M2S_SW_CONTROL),
+            NEURON_UDMAQ_SW_RESET);
+      write(q + NEURON_UDMAQ_BASE_LO, static_cast<uint32_t>(ring));
+      write(q + NEURON_UDMAQ_BASE_HI, static_cast<uint32_t>(ring >> 32));
+      write(q + NEURON_UDMAQ_LENGTH, length);
+      write(q + (half ? NEURON_UDMAQ_S2M_CMPL_CFG : NEURON_UDMAQ_M2S_CMPL_CFG), 0);
+      write(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
+    }
+  }
+  // One copy through queue 0 of an engine with rings at 16 and 17 MiB.
+  void copy(unsigned engine, uint64_t from, uint64_t to, uint32_t bytes) {
+    init_queue(engine, 0, 64, 0x1000000, 0x1100000);
+    const uint32_t m2s[] = {bytes | 1u << 24 | NEURON_DESC_FIRST | NEURON_DESC_LAST,
+                            NEURON_META_DEFAULT, static_cast<uint32_t>(from),
+                            static_cast<uint32_t>(from >> 32)};
+    const uint32_t s2m[] = {bytes | 1u << 24, 0, static_cast<uint32_t>(to),
+                            static_cast<uint32_t>(to >> 32)};
+    std::memcpy(chip->hbm().direct(0x1000000, 16), m2s, 16);
+    std::memcpy(chip->hbm().direct(0x1100000, 16), s2m, 16);
+    const uint64_t unit = NEURON_V2_UDMA(engine);
+    write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, 0) + NEURON_UDMAQ_TAIL_INC, 1);
+    write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0) + NEURON_UDMAQ_TAIL_INC, 1);
+  }
+
+  // SP of core 0 runs `event wait(semaphore 7 >= 1)`, then halts.
+  void start_program() {
+    const uint32_t head = 1u << NEURON_HEAD_ISA_SHIFT | 1u << (NEURON_HEAD_ENGINES_SHIFT + kSp);
+    uint32_t code[2][32] = {};
+    code[0][0] = head | NEURON_OP_EVENT;
+    code[0][2] = NEURON_SEM_LAUNCH | NEURON_WAIT_GE << 8 | 1u << 16;
+    code[1][0] = head | NEURON_OP_HALT;
+    std::memcpy(chip->hbm().direct(0x3000000, sizeof code), code, sizeof code);
+    write(block(NEURON_ENG_PROG_LO), 0x3000000);
+    write(block(NEURON_ENG_PROG_COUNT), 2);
+    write(block(NEURON_ENG_CONTROL), NEURON_CMD_START, true);
+    ASSERT_EQ(chip->run_group(0, Clock::now() + std::chrono::seconds(5)), RunResult::kQuiescent);
+    ASSERT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_WAITING));
+  }
+  static uint64_t block(uint32_t reg) {
+    return NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_ENGINE(kSp) + reg;
+  }
+  uint32_t state() { return read(block(NEURON_ENG_STATUS)) & 15; }
+
+  TestHost host;
+  std::unique_ptr<Chip> chip;
+};
+
+TEST_F(ChipTest, AcceptsTheProbeOfThePublicDriverWithoutAnError) {
+  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID), 6u);
+  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET, 1);
+  write(NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER, 1);
+  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_RESET), 0u);
+  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_STATUS) & 8, 0u);
+  watch_errors();
+  for (unsigned engine = 0; engine < NEURON_V2_DMA_ENGINES; ++engine) {
+    init_engine(engine, 0x00030000);
+    if (engine >= 32) init_queue(engine, 0, 0x2000, 0x1000000, 0x1100000);
+  }
+  for (unsigned core = 0; core < 2; ++core) {
+    EXPECT_EQ(read(NEURON_V2_CORE_PE_COUNTERS(core) + 0x100), 0u);
+    EXPECT_EQ(errors(core), 0u);
+  }
+  const uint64_t queue = NEURON_V2_UDMA(32) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0);
+  EXPECT_EQ(read(queue + NEURON_UDMAQ_LENGTH), 0x2000u);
+  EXPECT_EQ(read(NEURON_V2_UDMA(5) + 0x254), 0x010FFFFFu);
+}
+
+TEST_F(ChipTest, CopiesFromHostToHbmThroughItsHostEngine) {
+  std::byte* memory = host.add(0x4000, 0x1000);
+  for (int i = 0; i < 0x1000; ++i) memory[i] = std::byte(i * 7);
+  copy(33, NEURON_V2_HOST_BASE + 0x4000, NEURON_V2_HBM_STRIDE + 0x5000000, 0x1000);
+  EXPECT_EQ(
+      std::memcmp(memory, chip->hbm().direct(NEURON_V2_HBM_STRIDE + 0x5000000, 0x1000), 0x1000), 0);
+}
+
+TEST_F(ChipTest, ReadsAllOnesWhereNothingIsAndNotifies) {
+  watch_errors();
+  EXPECT_EQ(read(0x3F000000), 0xFFFFFFFFu);
+  write(0x3F000004, 1);
+  EXPECT_EQ(read(NEURON_V2_BAR0_SIZE), 0xFFFFFFFFu);
+  EXPECT_EQ(errors(0), 3u);
+  const neuron_notification entry = error(0, 1);
+  EXPECT_EQ(entry.word >> NEURON_NW_CODE_SHIFT & 0xFF, static_cast<uint32_t>(NEURON_FAULT_BUS));
+  EXPECT_EQ(entry.info[0] | uint64_t{entry.info[1]} << 32, NEURON_V2_BAR0_DEVICE_BASE + 0x3F000004);
+}
+
+TEST_F(ChipTest, NotifiesADmaErrorToTheOwningCore) {
+  watch_errors();
+  copy(17, 0x800000000, 0x5000000, 64);  // between the stacks
+  EXPECT_EQ(errors(0), 0u);
+  ASSERT_EQ(errors(1), 1u);
+  EXPECT_EQ(error(1, 0).info[0], 17u << 8);
+  EXPECT_EQ(error(1, 0).word >> NEURON_NW_CODE_SHIFT & 0xFF,
+            static_cast<uint32_t>(NEURON_FAULT_DMA_BUS));
+}
+
+TEST_F(ChipTest, HasSemaphoresInCoresAndTopsps) {
+  watch_errors();
+  write(semaphore(1, NEURON_SEM_BLOCK_INC, 100), 3);
+  EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 100)), 3u);
+  EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 100)), 0u);
+  for (unsigned i = 0; i < NEURON_V2_TOPSPS; ++i) {
+    const uint64_t window = NEURON_V2_TOPSP_WINDOW(i);
+    write(window + NEURON_SEM_BLOCK_SET + 4 * i, 10 + i);
+    EXPECT_EQ(read(window + NEURON_SEM_BLOCK_READ + 4 * i), 10 + i);
+  }
+  EXPECT_EQ(errors(0) + errors(1), 0u);
+}
+
+TEST_F(ChipTest, RunsAGroupInlineWhereTheCallerPromisedTo) {
+  start_program();
+  write(semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 1, true);
+  EXPECT_EQ(chip->run_group(0, Clock::now() + std::chrono::seconds(5)), RunResult::kQuiescent);
+  EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
+}
+
+TEST_F(ChipTest, RunsAGroupInAWorkerWhereNobodyPromised) {
+  start_program();
+  write(semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 1);
+  const auto limit = Clock::now() + std::chrono::seconds(10);
+  while (state() != NEURON_STATE_HALTED && Clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
+}
+
+TEST_F(ChipTest, RunsAGroupThatADescriptorHasWoken) {
+  start_program();
+  const uint32_t one = 1;
+  std::memcpy(chip->hbm().direct(0x5000000, 4), &one, 4);
+  copy(32, 0x5000000,
+       NEURON_V2_BAR0_DEVICE_BASE + semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 4);
+  const auto limit = Clock::now() + std::chrono::seconds(10);
+  while (state() != NEURON_STATE_HALTED && Clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
+}
+
+TEST_F(ChipTest, ResetsTheCoresOfTheMapAndNothingElse) {
+  watch_errors();
+  start_program();
+  init_queue(0, 3, 64, 0x1000000, 0x1100000);
+  init_queue(16, 3, 64, 0x1000000, 0x1100000);
+  init_queue(32, 0, 64, 0x1000000, 0x1100000);
+  write(semaphore(0, NEURON_SEM_BLOCK_SET, 50), 5);
+  write(semaphore(1, NEURON_SEM_BLOCK_SET, 50), 6);
+  write(NEURON_V2_TOPSP_WINDOW(2) + NEURON_SEM_BLOCK_SET, 7);
+  write(NEURON_V2_TOPSP_WINDOW(3) + NEURON_SEM_BLOCK_SET, 8);
+  *chip->hbm().direct(0x5000000, 1) = std::byte{9};
+  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET_MAP, 0x701);
+  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET, 2);
+  write(NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER, 1);
+  const auto length = [&](unsigned engine, unsigned queue) {
+    return read(NEURON_V2_UDMA(engine) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) +
+                NEURON_UDMAQ_LENGTH);
+  };
+  EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_IDLE));
+  EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 50)), 0u);
+  EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 50)), 6u);
+  EXPECT_EQ(read(NEURON_V2_TOPSP_WINDOW(2) + NEURON_SEM_BLOCK_READ), 0u);
+  EXPECT_EQ(read(NEURON_V2_TOPSP_WINDOW(3) + NEURON_SEM_BLOCK_READ), 8u);
+  EXPECT_EQ(length(0, 3), 0u);
+  EXPECT_EQ(length(16, 3), 64u);
+  EXPECT_EQ(length(32, 0), 64u);  // the driver's own ring serves others meanwhile
+  const uint64_t size = NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_SIZE;
+  EXPECT_EQ(read(NEURON_V2_CORE_NOTIFICATION(0) + size), 0u);
+  EXPECT_NE(read(NEURON_V2_CORE_NOTIFICATION(1) + size), 0u);
+  EXPECT_EQ(*chip->hbm().direct(0x5000000, 1), std::byte{9});
+}
+
+TEST_F(ChipTest, ResetOfTheWholeDeviceIncludesTheHostsRings) {
+  init_queue(32, 0, 64, 0x1000000, 0x1100000);
+  write(semaphore(1, NEURON_SEM_BLOCK_SET, 50), 6);
+  chip->reset(0);
+  EXPECT_EQ(read(NEURON_V2_UDMA(32) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0) + NEURON_UDMAQ_LENGTH),
+            0u);
+  EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 50)), 0u);
+}
+
+TEST_F(ChipTest, OfRevision255ResetsThroughTheSimulationRegister) {
+  write(NEURON_V2_SIM_RESET, 1);  // an ordinary chip has no such register
+  EXPECT_EQ(read(NEURON_V2_SIM_RESET), 0xFFFFFFFFu);
+  ChipConfig config;
+  config.revision = NEURON_PCI_REVISION_QEMU;
+  build(config);
+  write(semaphore(0, NEURON_SEM_BLOCK_SET, 50), 6);
+  write(NEURON_V2_SIM_RESET, 1);
+  EXPECT_EQ(read(NEURON_V2_SIM_RESET), 0u);
+  EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 50)), 0u);
+}
+
+TEST_F(ChipTest, WithOneCoreHasNoWindowOfTheSecond) {
+  ChipConfig config;
+  config.cores = 1;
+  build(config);
+  EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 0)), 0xFFFFFFFFu);
+  EXPECT_EQ(chip->run_group(1, Clock::now()), RunResult::kQuiescent);
+  EXPECT_NE(chip->describe_core(1).find("has no core 1"), std::string::npos);
+  EXPECT_FALSE(chip->describe_core(0).empty());
+}
+
+TEST_F(ChipTest, IsNotBuiltWithCoresThatItsGenerationDoesNotHave) {
+  ChipConfig config;
+  config.cores = 3;
+  std::string error;
+  EXPECT_EQ(Chip::create(config, host, error), nullptr);
+  EXPECT_NE(error.find("not 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuron::chip
