@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace neuron::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+class Log : public testing::Test {
+ protected:
+  void SetUp() override { path_ = testing::TempDir() + "log_test_" + std::to_string(getpid()); }
+  void TearDown() override {
+    for (const char* name :
+         {"NEURON_RT_LOG_LEVEL", "NEURON_RT_LOG_LEVEL_TDRV", "NEURON_RT_LOG_LOCATION",
+          "NEURON_RT_LOG_LOCATION_NRT", "NEURON_RT_LOG_LOCATION_TDRV"}) {
+      unsetenv(name);
+    }
+    (void)configure_log();
+    unlink(path_.c_str());
+  }
+  std::vector<std::string> lines() const {
+    std::ifstream file(path_);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(file, line);) all.push_back(line);
+    return all;
+  }
+  std::string path_;
+};
+
+TEST_F(Log, WritesOneLineWithTimeProcessThreadLevelAndComponent) {
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  errno = 42;
+  log_error(LogComponent::kNrt, "device {} is\nlost {}", 3, std::string("again"));
+  EXPECT_EQ(errno, 42);
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_THAT(lines()[0], testing::MatchesRegex(
+                              "20[0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9:]+\\.[0-9]+ [0-9]+:[0-9]+ "
+                              "ERROR NRT device 3 is lost again"));
+  EXPECT_THAT(lines()[0], HasSubstr(std::to_string(getpid()) + ":"));
+}
+
+TEST_F(Log, FollowsTheLevelOfTheComponent) {
+  setenv("NEURON_RT_LOG_LEVEL_TDRV", "info", 1);
+  setenv("NEURON_RT_LOG_LEVEL", "QUIET", 1);
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  setenv("NEURON_RT_LOG_LOCATION_TDRV", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  log_error(LogComponent::kNrt, "hidden");
+  log_debug(LogComponent::kTdrv, "hidden");
+  log_info(LogComponent::kTdrv, "shown");
+  log_warning(LogComponent::kTdrv, "shown too");
+  ASSERT_EQ(lines().size(), 2u);
+  EXPECT_THAT(lines()[1], HasSubstr("WARN TDRV shown too"));
+  EXPECT_FALSE(log_enabled(LogComponent::kNrt, LogLevel::kQuiet));
+}
+
+TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {
+  setenv("NEURON_RT_LOG_LEVEL", "LOUD", 1);
+  auto configured = configure_log();
+  ASSERT_FALSE(configured);
+  EXPECT_THAT(configured.error().detail,
+              HasSubstr("NEURON_RT_LOG_LEVEL is \"LOUD\"; give one of QUIET, ERROR"));
+  EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kError));
+  EXPECT_FALSE(log_enabled(LogComponent::kNrt, LogLevel::kWarn));
+  setenv("NEURON_RT_LOG_LEVEL", "WARNING", 1);
+  setenv("NEURON_RT_LOG_LOCATION", "printer", 1);
+  configured = configure_log();
+  ASSERT_FALSE(configured);
+  EXPECT_THAT(configured.error().detail, HasSubstr("give console or syslog"));
+  EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kWarn));
+}
+
+TEST_F(Log, CutsLongMessagesAndKeepsTheLineEnd) {
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  log_error(LogComponent::kNrt, "{}", std::string(5000, 'x'));
+  log_error(LogComponent::kNrt, "next");
+  ASSERT_EQ(lines().size(), 2u);
+  EXPECT_EQ(lines()[0].size(), 2047u);
+}
+
+TEST_F(Log, KeepsLinesOfThreadsAndForkedChildrenWhole) {
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  auto write_many = [] {
+    for (int i = 0; i < 100; ++i) log_error(LogComponent::kNrt, "{}|end", std::string(100, 'y'));
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(write_many);
+  const pid_t child = fork();
+  if (child == 0) {
+    write_many();
+    _exit(0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const auto all = lines();
+  ASSERT_EQ(all.size(), 400u);
+  for (const std::string& line : all) ASSERT_THAT(line, testing::EndsWith("yyy|end"));
+}
+
+}  // namespace
+}  // namespace neuron::runtime
