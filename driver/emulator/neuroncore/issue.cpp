@@ -221,7 +221,10 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     const isa::Update& update = i->update[u];
     operands[u] = update.is_register ? s.registers[update.value % NEURON_REGISTERS] : update.value;
   }
-  if ((fault = execute(issued))) return raise(s, fault, s.pc, i->debug, i->opcode, now);
+  // A value of its own: assigning it would copy bytes that were stored one by one, which stalls.
+  if (const Fault raised = execute(issued)) {
+    return raise(s, raised, s.pc, i->debug, i->opcode, now);
+  }
   retire(issued);
   if (!entry->updates || s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;
   for (unsigned u = 0; u < 2; ++u) {

@@ -15,15 +15,19 @@ constexpr uint32_t kMaxCached = 4096;
 
 // Fixed size, so that the compiler emits a few vector compares instead of a call.
 bool same_bytes(const std::byte* a, const std::byte* b) {
-  uint64_t difference = 0;
-  for (size_t i = 0; i < NEURON_INSTRUCTION_BYTES; i += 8) {
-    uint64_t x;
-    uint64_t y;
-    std::memcpy(&x, a + i, 8);
-    std::memcpy(&y, b + i, 8);
-    difference |= x ^ y;
+  using Vector = uint64_t __attribute__((vector_size(16)));
+  Vector difference[2] = {};
+#pragma GCC unroll 4
+  for (size_t i = 0; i < NEURON_INSTRUCTION_BYTES; i += 32) {
+    Vector x[2];
+    Vector y[2];
+    std::memcpy(x, a + i, 32);
+    std::memcpy(y, b + i, 32);
+    difference[0] |= x[0] ^ y[0];
+    difference[1] |= x[1] ^ y[1];
   }
-  return difference == 0;
+  const Vector all = difference[0] | difference[1];
+  return (all[0] | all[1]) == 0;
 }
 
 bool uses_registers(const isa::Instruction& i) {
