@@ -65,8 +65,8 @@ bool print_report(Classifier& classifier, unsigned batches, double host_seconds)
   if (!classifier.report(report)) return false;
   std::printf("model time of a batch %.3f us; busy:", report.device_ps / 1e6);
   for (int e = 0; e < NRT_OPEN_ENGINES; ++e)
-    std::printf(" %s %.3f us (%lu instructions)%s", kEngines[e], report.engine_busy_ps[e] / 1e6,
-                static_cast<unsigned long>(report.engine_instructions[e]),
+    std::printf(" %s %.3f us (%lu instructions)%s", kEngines[e], report.engines[e].busy_ps / 1e6,
+                static_cast<unsigned long>(report.engines[e].instructions),
                 e + 1 < NRT_OPEN_ENGINES ? "," : "\n");
   std::printf(
       "host time of a batch  %.3f us in nrt_execute; %.3f us with writing and reading, mean of "
@@ -76,12 +76,13 @@ bool print_report(Classifier& classifier, unsigned batches, double host_seconds)
 }
 
 void print_memory() {
-  nrt_open_memory_usage_t usage[64];
-  uint32_t count = 0;
-  if (nrt_open_get_memory_usage(0, usage, 64, &count) != NRT_SUCCESS) return;
-  std::printf("HBM used");
-  for (uint32_t i = 0; i < std::min(count, 64u); ++i)
-    std::printf("%s HBM %u %s %lu KiB", i ? "," : "", usage[i].hbm_index, usage[i].category,
+  nrt_open_memory_usage_t usage[32] = {};
+  usage[0].size = sizeof usage[0];
+  size_t count = std::size(usage);
+  if (nrt_open_get_memory_usage(0, usage, &count) != NRT_SUCCESS) return;
+  std::printf("HBM used by the core:");
+  for (size_t i = 0; i < count; ++i)
+    std::printf("%s %s %lu KiB", i ? "," : "", usage[i].category,
                 static_cast<unsigned long>(usage[i].bytes / 1024));
   std::printf("\n");
 }
