@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <shared_mutex>
 
 #include "driver/ndl/guard.h"
@@ -119,6 +120,17 @@ HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* fun
     }
   }
   return {nullptr, nullptr, fail(EINVAL, "%s: it is no object of a datastore", function)};
+}
+
+void lock_datastores_for_fork() { instances().mutex.lock(); }
+
+void unlock_datastores_after_fork(bool child) {
+  if (child) {
+    // A reader-writer lock knows its writer by thread number, which is another one in the child.
+    new (&instances().mutex) std::shared_mutex;
+  } else {
+    instances().mutex.unlock();
+  }
 }
 
 }  // namespace neuron::ndl

@@ -60,6 +60,10 @@ HeldInstance find_instance(const nds_instance* instance, bool to_write, const ch
 // The instance of an object; null for a handle that is none.
 HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* function);
 
+// Around fork(), so that the child finds the list's lock free.
+void lock_datastores_for_fork();
+void unlock_datastores_after_fork(bool child);
+
 }  // namespace neuron::ndl
 
 #endif

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <string>
 
+#include "driver/ndl/datastore.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/handle_table.h"
 
@@ -206,9 +207,11 @@ struct ForkHandlers {
     DeviceTable::instance().mutex_.lock();
     lock_port_for_fork();
     lock_handles_for_fork();
+    lock_datastores_for_fork();
   }
   static void after(bool child) {
-    unlock_handles_after_fork();
+    unlock_datastores_after_fork(child);
+    unlock_handles_after_fork(child);
     unlock_port_after_fork();
     DeviceTable& table = DeviceTable::instance();
     if (child) {

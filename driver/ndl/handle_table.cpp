@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <new>
 #include <shared_mutex>
 #include <vector>
 
@@ -220,6 +221,13 @@ void abandon_handles() {
 }
 
 void lock_handles_for_fork() { tables().mutex.lock(); }
-void unlock_handles_after_fork() { tables().mutex.unlock(); }
+void unlock_handles_after_fork(bool child) {
+  if (child) {
+    // A reader-writer lock knows its writer by thread number, which is another one in the child.
+    new (&tables().mutex) std::shared_mutex;
+  } else {
+    tables().mutex.unlock();
+  }
+}
 
 }  // namespace neuron::ndl

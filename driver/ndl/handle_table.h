@@ -77,7 +77,7 @@ void forget_handles_of(const OpenDevice* device);
 // For fork(): all handles become stale in the child, without a call to a device.
 void abandon_handles();
 void lock_handles_for_fork();
-void unlock_handles_after_fork();
+void unlock_handles_after_fork(bool child);
 
 }  // namespace neuron::ndl
 
