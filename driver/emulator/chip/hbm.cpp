@@ -72,8 +72,7 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
   hbm->memory_ = static_cast<std::byte*>(mapped);
   // Advice only: where the host gives shared memory no huge pages, small ones serve.
   hbm->huge_pages_ = madvise(mapped, total, MADV_HUGEPAGE) == 0;
-  // A dump of the process would otherwise contain the model's weights; a forked child may not use
-  // the device.
+  // A core dump of the process would otherwise contain the models' weights, gigabytes of them.
   (void)madvise(mapped, total, MADV_DONTDUMP);
   if (numa_node < 0) {
     hbm->placement_note_ = "no preference";

@@ -253,7 +253,8 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       entry.kind = NEURON_NK_DMA;
       entry.engine = NEURON_ENGINE_DMA;
       entry.time = access.time;
-      entry.info = {index_ << 8 | queue, packet.bytes, static_cast<uint32_t>(duration)};
+      entry.info = {index_ << 8 | queue, packet.bytes,
+                    static_cast<uint32_t>(std::min<ModelTime>(duration, UINT32_MAX))};
       wrapper_.post(0, entry);
     }
   }
