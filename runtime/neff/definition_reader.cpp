@@ -174,6 +174,10 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
       break;
     case VariableKind::kDgeTable:
       list_ids_[index] = field.numbers("list", limits_.variables, 0, UINT32_MAX);
+      if (checker_.ok() && list_ids_[index].size() * 8 > variable.size) {
+        checker_.fail(field.at("size"), "found {}, the addresses of {} variables have {} bytes",
+                      variable.size, list_ids_[index].size(), list_ids_[index].size() * 8);
+      }
       break;
     case VariableKind::kStateBuffer: {
       constexpr std::uint64_t kEnd = NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes NEFF files: same members, same options, same bytes, on every host and at every time.
-// Callers: program builder, tests, fuzzers. Thread-safe: no state.
-// The payload is a ustar archive (members sorted by name, time and owner 0), as it is or as one
-// gzip member; hash is its SHA-256; uuid follows from hash, name and build version. Fails with
-// NRT_INVALID: a name that does not fit, a member twice, a field out of range.
+// Writes NEFF files: same members, same options, same zlib: the same bytes, on every host, at any
+// time. Callers: program builder, tests, fuzzers. Thread-safe: no state. The payload is a ustar
+// archive (members sorted by name, time and owner 0), as it is or as one gzip member; hash is its
+// SHA-256; uuid follows from hash, name and build version. Fails with NRT_INVALID: a name that does
+// not fit, a member twice, a field out of range.
 #ifndef TOOLS_COMMON_NEFF_WRITER_H_
 #define TOOLS_COMMON_NEFF_WRITER_H_
 

@@ -231,6 +231,8 @@ const Fault kDefinitionFaults[] = {
      "sg00/def.json: var.p: refers to state-buffer \"sbuf\""},
     {"sg00/def.json", "\"size\": 8,", "\"size\": 9,",
      "sg00/def.json: var.p.size: found 9, a pointer has 8 bytes"},
+    {"sg00/def.json", "[5, 3]", "[5, 3, 5, 3, 5]",
+     "sg00/def.json: var.t.size: found 32, the addresses of 5 variables have 40 bytes"},
     {"sg00/def.json", "[5, 3]", "[5, 33]", "sg00/def.json: var.t: no variable has the id 33"},
     {"sg00/def.json", "\"size\": 33554432", "\"core_offset\": 4096, \"size\": 33554432",
      "sg00/def.json: var.sbuf: 33554432 bytes at 0x1000 of the core window end behind 0x2000000, "
