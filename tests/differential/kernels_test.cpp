@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels on the emulated device against the double-precision reference, and against the bits
+// and model times that were checked in: those are the same on every host and SIMD path.
+#include "tools/kernels/kernels.h"
+
+#include <zlib.h>
+
+#include "tests/differential/device_model.h"
+#include "tests/differential/goldens.h"
+#include "tests/differential/reference.h"
+
+namespace neuron::differential {
+namespace {
+
+constexpr std::uint8_t kF32 = NEURON_DTYPE_F32;
+constexpr std::uint8_t kBf16 = NEURON_DTYPE_BF16;
+
+void expect_within(const std::vector<float>& got, const std::vector<Bounded>& wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double distance = std::fabs(got[i] - wanted[i].value);
+    if (distance <= wanted[i].error) continue;  // NaN is not
+    if (++wrong <= 3) {
+      ADD_FAILURE() << "element " << i << " is " << got[i] << ", expected " << wanted[i].value
+                    << " within " << wanted[i].error;
+    }
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+// The first execution has also pointed the rings at the tensors; every later one must repeat the
+// same bits in the same model time.
+void expect_golden(DeviceModel& model, const char* output, const Golden& golden) {
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_TRUE(model.execute());
+    const std::uint64_t hash = hash_of(model.read(output));
+    EXPECT_EQ(hash, golden.hash) << std::hex << "0x" << hash << "u";
+    EXPECT_EQ(model.device_ps(), golden.device_ps);
+  }
+}
+
+// Compares every `stride`-th row with the reference, and all of them with the golden bits.
+void check_matmul(std::uint8_t dtype, const kernels::MatmulShape& shape, std::size_t stride,
+                  const Golden& golden) {
+  DeviceModel model(kernels::matmul("matmul", dtype, shape));
+  ASSERT_TRUE(model.usable());
+  Numbers numbers(shape.m * 3 + shape.n);
+  std::vector<float> lhs = numbers.take(shape.k * shape.m);
+  std::vector<float> rhs = numbers.take(shape.k * shape.n, 4);
+  if (dtype == kBf16) {
+    for (float& v : lhs) v = static_cast<float>(to_bf16(v));
+    for (float& v : rhs) v = static_cast<float>(to_bf16(v));
+    const Bytes left = as_bf16(lhs), right = as_bf16(rhs);
+    model.write("lhs_t", left.data(), left.size());
+    model.write("rhs", right.data(), right.size());
+  } else {
+    model.write("lhs_t", lhs);
+    model.write("rhs", rhs);
+  }
+  ASSERT_TRUE(model.execute());
+  const Bytes bytes = model.read("result");
+  const std::vector<float> got = dtype == kBf16 ? floats_of_bf16(bytes) : floats(bytes);
+  for (std::size_t row = 0; row < shape.m; row += stride) {
+    std::vector<Bounded> wanted = matmul_row(lhs, rhs, shape.m, shape.k, shape.n, row);
+    if (dtype == kBf16) {
+      for (Bounded& value : wanted) value = stored_as_bf16(value);
+    }
+    const auto first = got.begin() + static_cast<std::ptrdiff_t>(row * shape.n);
+    expect_within({first, first + static_cast<std::ptrdiff_t>(shape.n)}, wanted);
+  }
+  expect_golden(model, "result", golden);
+}
+
+TEST(Matmul, OfF32IsWithinTheBoundOfItsRoundings) {
+  check_matmul(kF32, {256, 256, 512}, 1, kMatmulF32);
+}
+
+TEST(Matmul, OfBf16IsWithinTheBoundOfItsRoundings) {
+  check_matmul(kBf16, {256, 384, 1024}, 1, kMatmulBf16);
+}
+
+TEST(Matmul, ThatSbufCannotHoldIsComputedInBlocks) {
+  // 40 tiles of K: both panels cannot be whole.
+  check_matmul(kF32, {256, 5120, 1024}, 37, kMatmulBlocked);
+}
+
+void check_softmax(std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns, float scale,
+                   const Golden& golden) {
+  DeviceModel model(kernels::softmax("softmax", dtype, rows, columns));
+  ASSERT_TRUE(model.usable());
+  std::vector<float> x = Numbers(rows + columns).take(rows * columns, scale);
+  if (dtype == kBf16) {
+    for (float& v : x) v = static_cast<float>(to_bf16(v));
+    const Bytes bytes = as_bf16(x);
+    model.write("x", bytes.data(), bytes.size());
+  } else {
+    model.write("x", x);
+  }
+  ASSERT_TRUE(model.execute());
+  std::vector<Bounded> wanted;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    std::vector<Bounded> values;
+    for (std::uint64_t c = 0; c < columns; ++c) values.push_back({x[row * columns + c], 0});
+    for (const Bounded& value : softmax(values)) {
+      wanted.push_back(dtype == kBf16 ? stored_as_bf16(value) : value);
+    }
+  }
+  const Bytes bytes = model.read("y");
+  expect_within(dtype == kBf16 ? floats_of_bf16(bytes) : floats(bytes), wanted);
+  expect_golden(model, "y", golden);
+}
+
+TEST(Softmax, OfF32IsWithinTheBoundOfItsRoundings) {
+  check_softmax(kF32, 256, 1024, 12, kSoftmaxF32);
+}
+
+TEST(Softmax, OfBf16IsWithinTheBoundOfItsRoundings) {
+  check_softmax(kBf16, 256, 1024, 6, kSoftmaxBf16);
+}
+
+TEST(Softmax, HandlesALastTileOfFewRows) { check_softmax(kF32, 131, 40, 80, kSoftmaxFewRows); }
+
+TEST(TensorAdd, RoundsOnce) {
+  DeviceModel model(kernels::tensor_add("tensor_add", kF32, 256, 1024));
+  ASSERT_TRUE(model.usable());
+  Numbers numbers(5);
+  const std::vector<float> a = numbers.take(256 * 1024), b = numbers.take(256 * 1024, 1000);
+  model.write("a", a);
+  model.write("b", b);
+  ASSERT_TRUE(model.execute());
+  const std::vector<float> sum = floats(model.read("sum"));
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    ASSERT_EQ(sum[i], static_cast<float>(double{a[i]} + double{b[i]})) << i;
+  }
+  expect_golden(model, "sum", kTensorAdd);
+}
+
+TEST(Empty, TakesModelTimeAndRepeatsIt) {
+  DeviceModel model(kernels::empty());
+  ASSERT_TRUE(model.execute());
+  ASSERT_TRUE(model.execute());
+  const std::uint64_t time = model.device_ps();
+  EXPECT_GT(time, 0U);
+  ASSERT_TRUE(model.execute());
+  EXPECT_EQ(model.device_ps(), time);
+}
+
+struct Digits {
+  std::vector<float> pixels;  // 64 for each
+  std::vector<int> labels;
+};
+
+Digits read_digits() {
+  Digits digits;
+  const std::string path = std::string(NEURON_SOURCE_DIR) + "/tools/kernels/digits/digits.csv.gz";
+  gzFile file = gzopen(path.c_str(), "rb");
+  EXPECT_NE(file, nullptr) << path;
+  char line[1024];
+  while (file && gzgets(file, line, sizeof line)) {
+    char* at = line;
+    for (int i = 0; i < 64; ++i)
+      digits.pixels.push_back(static_cast<float>(strtol(at, &at, 10))), ++at;
+    digits.labels.push_back(static_cast<int>(strtol(at, &at, 10)));
+  }
+  if (file) gzclose(file);
+  return digits;
+}
+
+TEST(DigitsModel, ClassifiesUnseenDigitsAsTheReferenceDoes) {
+  constexpr std::size_t kUnseen = 360, kBatch = 120;
+  const auto weights =
+      kernels::read_digits_weights(std::string(NEURON_SOURCE_DIR) + "/tools/kernels/digits");
+  ASSERT_TRUE(weights) << weights.error().detail;
+  const Digits digits = read_digits();
+  ASSERT_EQ(digits.labels.size(), 1797U);
+  const std::size_t first = digits.labels.size() - kUnseen;
+  const DigitsReference reference{weights->w1, weights->b1, weights->w2, weights->b2};
+  DeviceModel model(kernels::digits(*weights));
+  ASSERT_TRUE(model.usable());
+  std::size_t correct = 0;
+  for (std::size_t batch = 0; batch < kUnseen; batch += kBatch) {
+    const float* pixels = digits.pixels.data() + (first + batch) * 64;
+    model.write("x", pixels, kBatch * 64 * sizeof(float));
+    ASSERT_TRUE(model.execute());
+    const std::vector<float> got = floats(model.read("probabilities"));
+    for (std::size_t i = 0; i < kBatch; ++i) {
+      const std::vector<float> row(got.begin() + static_cast<std::ptrdiff_t>(i * 10),
+                                   got.begin() + static_cast<std::ptrdiff_t>(i * 10 + 10));
+      expect_within(row, reference.probabilities(pixels + i * 64));
+      const auto label = std::max_element(row.begin(), row.end()) - row.begin();
+      correct += label == digits.labels[first + batch + i];
+    }
+  }
+  EXPECT_GE(correct, kUnseen * 9 / 10);
+  expect_golden(model, "probabilities", kDigits);
+}
+
+}  // namespace
+}  // namespace neuron::differential
