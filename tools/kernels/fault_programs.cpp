@@ -50,6 +50,21 @@ Neff bad_partition() {
   return one("bad_partition", Engine::kDve, i);
 }
 
+Neff bad_partition_register() {
+  Program program("bad_partition_register");
+  program.section("fault");
+  isa::Instruction set = make(NEURON_OP_MOV);
+  set.flow.rd = 1;
+  set.scalar0 = {8, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
+  isa::Instruction use = make(NEURON_OP_MEMSET);
+  use.dst = row(NEURON_SPACE_SBUF, 0, 8);
+  use.bind[0] = {1, NEURON_BIND_START, 0, NEURON_BIND_REPLACE};
+  program.raw(Engine::kDve, make(NEURON_OP_NOP));
+  program.raw(Engine::kDve, set);
+  program.raw(Engine::kDve, use);
+  return program.build();
+}
+
 Neff endless_loop() { return one("endless_loop", Engine::kPool, make(NEURON_OP_BRANCH)); }
 
 Neff bad_address() {

@@ -12,9 +12,12 @@ namespace neuron::kernels {
 // PE waits for program semaphore 200, which nobody increments.
 Neff deadlock();
 
-// DVE writes 8 partitions from partition 8 (rule R1): accepted as an encoding, refused when it
-// issues, as the second instruction of DVE.
+// DVE writes 8 partitions from partition 8 (rule R1): a loader that checks operands refuses it.
 Neff bad_partition();
+
+// The same with the start partition in a register, so that it shows when the instruction issues:
+// the third of DVE.
+Neff bad_partition_register();
 
 // Pool branches to itself.
 Neff endless_loop();

@@ -71,7 +71,8 @@ TEST(FaultPrograms, BreakExactlyOneRule) {
   const isa::Instruction& i = bad.code[NEURON_ENGINE_DVE].at(1);
   EXPECT_EQ(isa::check_operands(i, NEURON_ENGINE_DVE, isa::Limits{}).code,
             NEURON_FAULT_OPERAND_PARTITION);
-  for (const auto& neff : {deadlock(), endless_loop(), bad_address(), no_weights()}) {
+  for (const auto& neff :
+       {deadlock(), bad_partition_register(), endless_loop(), bad_address(), no_weights()}) {
     const auto loaded = load(neff);
     for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
       for (const auto& instruction : loaded.code[e]) {
