@@ -33,7 +33,7 @@ std::uint32_t OnChipAllocator::aligned(std::uint32_t base, std::uint32_t bytes) 
 bool OnChipAllocator::find(unsigned first, unsigned count, std::uint32_t bytes,
                            std::uint32_t& base) const {
   base = 0;
-  for (;;) {
+  for (;;) {  // bounded: each round begins behind a further block, or ends
     base = aligned(base, bytes);
     if (base > partition_bytes_ || bytes > partition_bytes_ - base) return false;
     std::uint32_t blocked = 0;
