@@ -15,7 +15,7 @@ RULES = {
     "include/nrt/": (("nrt/", "ndl/", "uapi/"), None),
     "include/ndl/": (("ndl/", "nrt/", "uapi/"), None),
     "include/ccom/": (("ccom/", "nrt/"), None),
-    "driver/core/": (("driver/core/", "hw/", "uapi/"), FIXED + ("string.h", "errno.h", "linux/errno.h")),
+    "driver/core/": (("driver/core/", "hw/", "uapi/"), FIXED + ("string.h", "errno.h", "linux/errno.h", "linux/string.h", "linux/types.h")),
     "driver/isa/": (("driver/isa/", "hw/"), None),
     "driver/kmod/": (("driver/kmod/", "driver/core/", "hw/", "uapi/"), None),
     "driver/emulator/chip/": (("driver/emulator/chip/", "driver/emulator/neuroncore/", "hw/", "driver/isa/"), None),
