@@ -50,7 +50,7 @@ Result<UnpackedBytes> read_gzip(Bytes bytes, const Limits& limits) {
   std::uint64_t capacity = 0;
   std::uint64_t consumed = 0;
   z_stream& stream = inflater.stream();
-  for (;;) {
+  for (;;) {  // bounded: grows to `allowed`, each turn consumes or produces
     if (unpacked.size == capacity) {
       const std::uint64_t first = std::max<std::uint64_t>(bytes.size() * 4, 64 << 10);
       // One byte beyond the allowance is enough to know that it is exceeded.

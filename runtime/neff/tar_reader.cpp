@@ -127,7 +127,7 @@ class Reader {
 };
 
 Result<std::vector<TarEntry>> Reader::read() {
-  for (;;) {
+  for (;;) {  // bounded: each member moves at_ by a block at least
     if (archive_.size() - at_ < kBlock) {
       return fail(
           NRT_INVALID,

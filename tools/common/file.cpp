@@ -26,7 +26,7 @@ Result<std::vector<std::uint8_t>> read_file(const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(NRT_INVALID, "{} is not a regular file", path);
   std::vector<std::uint8_t> contents(static_cast<std::size_t>(status.st_size) + 1);
   std::size_t size = 0;
-  for (;;) {
+  for (;;) {  // bounded: the regular file ends
     if (size == contents.size()) contents.resize(contents.size() * 2);
     const ssize_t got = read(file.get(), contents.data() + size, contents.size() - size);
     if (got < 0 && errno == EINTR) continue;

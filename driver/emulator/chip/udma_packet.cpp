@@ -44,7 +44,7 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   uint32_t count = 0;
   uint32_t bytes = 0;
   packet.stale_ids = 0;
-  for (;;) {
+  for (;;) {  // bounded: 65 descriptors
     const uint32_t ahead = m2s_ahead + count;
     if (ahead >= m2s.available) return Parse::kIncomplete;
     if (count == NEURON_UDMA_MAX_PACKET_DESCS) {

@@ -215,7 +215,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
     return whole;
   };
 
-  for (;;) {
+  for (;;) {  // bounded: `packets`, and what the ring holds
     if (q.generation.load(std::memory_order_relaxed) != generation) break;
     const Parse parsed = read.packets == packets
                              ? Parse::kIncomplete
