@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "driver/ndl/device_table.h"
@@ -15,6 +16,9 @@ namespace {
 
 // Bytes of one HBM, for devices that do not map it whole and so do not tell.
 uint64_t hbm_bytes(unsigned architecture) { return architecture == 2 ? 16ull << 30 : 0; }
+
+// Whether the sentence from below says already which device it is about.
+bool names_device() { return std::strncmp(last_error(), "device ", 7) == 0; }
 
 }  // namespace
 
@@ -32,15 +36,18 @@ int OpenDevice::call(unsigned long request, void* argument, const char* what) co
   const int result = port_->ioctl(request, argument);
   if (result == 0) return 0;
   if (result > 0) return fail(EIO, "device %d: %s: the driver answered %d", index_, what, result);
-  return explain(result, "device %d: %s", index_, what);
+  return names_device() ? explain(result, "%s", what)
+                        : explain(result, "device %d: %s", index_, what);
 }
 
 int OpenDevice::map(size_t length, int protection, uint64_t offset, void** address) const {
   clear_error();
   const int result = port_->map(length, protection, offset, address);
-  return result == 0 ? 0
-                     : explain(result, "device %d: mapping %zu bytes at %#llx", index_, length,
-                               static_cast<unsigned long long>(offset));
+  if (result == 0) return 0;
+  const auto at = static_cast<unsigned long long>(offset);
+  return names_device()
+             ? explain(result, "mapping %zu bytes at %#llx", length, at)
+             : explain(result, "device %d: mapping %zu bytes at %#llx", index_, length, at);
 }
 
 int OpenDevice::unmap(void* address, size_t length) const {

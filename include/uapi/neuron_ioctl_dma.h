@@ -3,7 +3,8 @@
  * Arguments of the DMA engine and queue calls of /dev/neuronN (numbers and rules: neuron_ioctl.h).
  *
  * An engine has 16 queues; a queue reads from the buffers of its tx ring and writes to those of its
- * rx ring. Rings are memory handles holding 16-byte descriptors (hw/udma.h). Counts are descriptors.
+ * rx ring. Rings are memory handles holding 16-byte descriptors (hw/udma.h). Counts are
+ * descriptors.
  */
 #ifndef NEURON_UAPI_IOCTL_DMA_H
 #define NEURON_UAPI_IOCTL_DMA_H
