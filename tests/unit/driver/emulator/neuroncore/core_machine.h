@@ -149,7 +149,7 @@ inline isa::Operand tile(unsigned space, unsigned start, unsigned parts, uint32_
   for (size_t d = 0; d < sizes.size(); ++d) {
     o.size[d] = static_cast<uint16_t>(sizes[d]);
     o.step[d] = static_cast<int16_t>(steps.empty() ? step : steps[d]);
-    step *= sizes[d];
+    if (steps.empty()) step *= sizes[d];
   }
   return o;
 }
