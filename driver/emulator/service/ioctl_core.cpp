@@ -168,7 +168,7 @@ int Session::reset_cores(neuron_ioctl_device_reset& request) {
 
 int Session::reset_ready(neuron_ioctl_device_ready& ready) {
   const auto deadline = Clock::now() + std::chrono::seconds(120);
-  for (;;) {
+  for (;;) {  // bounded: by `deadline`
     {
       const std::lock_guard lock(device_.mutex);
       const auto found = device_.reset_results.find(static_cast<int32_t>(ready.request_id));
@@ -193,7 +193,7 @@ int Session::reset_ready(neuron_ioctl_device_ready& ready) {
 int Session::init_state(neuron_ioctl_cinit_set& init) {
   if (int error = check_core(init.nc_id)) return error;
   const auto deadline = Clock::now() + kInitialiserLimit;
-  for (;;) {
+  for (;;) {  // bounded: by `deadline`
     {
       const std::lock_guard lock(device_.mutex);
       uint32_t& state = device_.core_state[init.nc_id].init;
@@ -215,7 +215,7 @@ int Session::core_lock(const neuron_ioctl_crwl& request, unsigned nr) {
                 device_.cores() - 1, request.nc_id);
   const bool writer = nr == _IOC_NR(NEURON_IOCTL_CRWL_WRITER_ENTER);
   const auto deadline = Clock::now() + (writer ? kWriterLimit : kReaderLimit);
-  for (;;) {
+  for (;;) {  // bounded: by `deadline`
     int error = 0;
     int32_t holder = 0;
     {
