@@ -28,10 +28,10 @@ Result<MappingTable::Range> mapped_range(Session& session, std::uint64_t va, std
 Result<void> export_range(std::uint64_t va, std::uint64_t size, int* fd) {
   int descriptor = -1;
   if (const int result = ndl_get_dmabuf_fd(va, size, &descriptor); result != 0) {
-    return Error(NRT_FAILURE, -result,
-                 driver_error(NRT_FAILURE, result, "exporting {} bytes at {:#x} as dma-buf", size,
-                              va)
-                     .detail);
+    return Error(
+        NRT_FAILURE, -result,
+        driver_error(NRT_FAILURE, result, "exporting {} bytes at {:#x} as dma-buf", size, va)
+            .detail);
   }
   *fd = descriptor;
   return {};

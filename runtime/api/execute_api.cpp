@@ -25,11 +25,11 @@ NRT_STATUS with_sets(const char* name, nrt_model_t* model, const nrt_tensor_set_
 
 NRT_EXPORT NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* input_set,
                                   nrt_tensor_set_t* output_set) {
-  return with_sets("nrt_execute", model, input_set, output_set,
-                   [](Session& session, LoadedModel& object, const TensorSet& inputs,
-                      const TensorSet& outputs) {
-                     return execute(session, object, inputs, outputs);
-                   });
+  return with_sets(
+      "nrt_execute", model, input_set, output_set,
+      [](Session& session, LoadedModel& object, const TensorSet& inputs, const TensorSet& outputs) {
+        return execute(session, object, inputs, outputs);
+      });
 }
 
 NRT_EXPORT NRT_STATUS nrt_execute_repeat(nrt_model_t* model, const nrt_tensor_set_t* input_set,

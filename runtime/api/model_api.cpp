@@ -90,8 +90,7 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
     const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
     // The turn keeps an unload or a reset of the core from happening meanwhile.
     NEURON_TRY(turn, CoreTurn::take(session, *core));
-    NEURON_TRY(loaded,
-               LoadedModel::load(*core, file, session.configuration().validate_hash));
+    NEURON_TRY(loaded, LoadedModel::load(*core, file, session.configuration().validate_hash));
     NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
     *model = static_cast<nrt_model_t*>(handle);
     return {};

@@ -97,9 +97,8 @@ NRT_EXPORT NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placemen
     std::string text = name_or(name, "tensor");
     auto storage = allocate_storage(session, tensor_placement, vnc, size, text);
     if (!storage) return storage.error();
-    return hand_out(session,
-                    std::make_unique<Tensor>(std::move(text), TensorView{*storage, 0, size}),
-                    tensor);
+    return hand_out(
+        session, std::make_unique<Tensor>(std::move(text), TensorView{*storage, 0, size}), tensor);
   });
 }
 
@@ -143,8 +142,8 @@ NRT_EXPORT NRT_STATUS nrt_tensor_write(nrt_tensor_t* tensor, const void* buf, si
   });
 }
 
-NRT_EXPORT NRT_STATUS nrt_tensor_read_batch(const nrt_tensor_batch_t* batches,
-                                            uint64_t num_batches, bool) {
+NRT_EXPORT NRT_STATUS nrt_tensor_read_batch(const nrt_tensor_batch_t* batches, uint64_t num_batches,
+                                            bool) {
   return guarded("nrt_tensor_read_batch", [&](Session& session) -> Result<void> {
     return batch(session, batches, num_batches, "a read",
                  [](const Tensor& tensor, const nrt_tensor_batch_op_t& op) {
@@ -250,7 +249,8 @@ NRT_EXPORT NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t* out
     if (timeout >= 0) {
       const Deadline deadline = Deadline::after(std::chrono::microseconds(timeout));
       if (session.completion_hub.wait(counter, expected_completion_count, deadline)) return {};
-      return fail(NRT_TIMEOUT, "tensor '{}' was written by {} executions after {} us, {} are expected",
+      return fail(NRT_TIMEOUT,
+                  "tensor '{}' was written by {} executions after {} us, {} are expected",
                   object->name(), counter.value(), timeout, expected_completion_count);
     }
     for (bool warned = false;; warned = true) {

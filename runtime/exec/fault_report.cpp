@@ -2,15 +2,61 @@
 #include "runtime/exec/fault_report.h"
 
 #include "driver/isa/instruction.h"
+#include "hw/control.h"
 #include "hw/fault.h"
 
 namespace neuron::runtime {
 namespace {
 
-std::string describe_engines(Core& core) {
-  std::string text = core.device().port().describe(core.number());
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "the device does not say what its engines wait for" : text;
+// "semaphore 20 (a_full)"
+std::string name_semaphore(const LoadedModel& model, std::uint32_t number) {
+  for (const neff::Semaphore& semaphore : model.semaphores()) {
+    if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
+  }
+  switch (number) {
+    case NEURON_SEM_DONE:
+      return "the other engines (semaphore 5)";
+    case NEURON_SEM_LAUNCH:
+      return "a launch (semaphore 7)";
+    default:
+      return number < NEURON_CORE_ENGINES ? format("its start (semaphore {})", number)
+                                          : format("semaphore {}", number);
+  }
+}
+
+std::string describe_wait(const LoadedModel& model, std::uint32_t wait, std::uint32_t value) {
+  static constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
+  const std::uint32_t condition = (wait >> 8) & 7;
+  if (condition == NEURON_WAIT_NONE || condition > NEURON_WAIT_NE) return "";
+  const bool event = (wait & NEURON_SEM_SLOT_EVENT) != 0;
+  return format(" for {} {} {}{}, which is {}",
+                event ? format("event {}", wait & 0xFF) : name_semaphore(model, wait & 0xFF),
+                kConditions[condition], (wait & NEURON_SEM_SLOT_REG) != 0 ? "r" : "", wait >> 16,
+                value);
+}
+
+// What each engine does, from its registers: works behind every kind of driver.
+std::string describe_engines(const LoadedModel& model) {
+  static constexpr const char* kStates[] = {
+      "is idle", "runs", "waits", "has halted", "is stopped", "is at a break", "has failed"};
+  const Core& core = model.core();
+  std::string text;
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const std::uint64_t block = Device::window_bar0(core.number()) + NEURON_CORE_ENGINE(engine);
+    const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
+    const auto pc = core.device().read_register(block + NEURON_ENG_PC);
+    const auto wait = core.device().read_register(block + NEURON_ENG_WAITING);
+    const auto value = core.device().read_register(block + NEURON_ENG_WAIT_VAL);
+    if (!status || !pc || !wait || !value) continue;
+    const std::uint32_t state = *status & 0xF;
+    text +=
+        format("{}{} {}{}, {}", text.empty() ? "" : "; ", isa::engine_name(engine),
+               state <= NEURON_STATE_FAULT ? kStates[state] : "is in an unknown state",
+               state == NEURON_STATE_WAITING ? describe_wait(model, *wait, *value) : "",
+               *pc < model.image(engine).wrapper ? "between two executions of the model's code"
+                                                 : "at " + model.describe_instruction(engine, *pc));
+  }
+  return text.empty() ? "the device does not say what its engines do" : text;
 }
 
 // The error entry of this fault; the queue may hold warnings before it.
@@ -109,13 +155,12 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
   std::string details;
   neuron_notification entry{};
   if (find_entry(core, code, entry)) details = describe_entry(code, entry);
-  if (record.info != 0 && details.find("address") == std::string::npos) {
+  if (code == NEURON_FAULT_TIME_LIMIT || code == NEURON_FAULT_DEADLOCK) {
+    details += "; " + describe_engines(model);
+  } else if (record.info != 0 && details.find("address") == std::string::npos) {
     details += format("; address {:#x}", record.info);
   }
-  if (code == NEURON_FAULT_TIME_LIMIT || code == NEURON_FAULT_DEADLOCK) {
-    details += "; " + describe_engines(core);
-  }
-  return fail(status_of_fault(code), "model '{}' failed on device {} core {} with {} at {}{}{}. {}",
+  return fail(status_of_fault(code), "model '{}' failed on device {} core {} with {} at {}{}{}; {}",
               model.name(), core.device().index(), core.number(), isa::fault_name(code),
               model.describe_instruction(record.engine, record.pc),
               describe_rule(model, record.engine, record.pc, code), details, isa::fault_text(code));
@@ -140,16 +185,16 @@ Error describe_deadlock(LoadedModel& model) {
   Core& core = model.core();
   return fail(NRT_TIMEOUT,
               "model '{}' cannot finish on device {} core {}: nothing on the core can advance any "
-              "more. {}",
-              model.name(), core.device().index(), core.number(), describe_engines(core));
+              "more; {}",
+              model.name(), core.device().index(), core.number(), describe_engines(model));
 }
 
 Error describe_timeout(LoadedModel& model, std::uint64_t seconds) {
   Core& core = model.core();
   return fail(NRT_TIMEOUT,
               "model '{}' has not finished on device {} core {} after {} s "
-              "(NEURON_RT_EXEC_TIMEOUT). {}",
-              model.name(), core.device().index(), core.number(), seconds, describe_engines(core));
+              "(NEURON_RT_EXEC_TIMEOUT); {}",
+              model.name(), core.device().index(), core.number(), seconds, describe_engines(model));
 }
 
 }  // namespace neuron::runtime

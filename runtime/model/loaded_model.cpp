@@ -28,6 +28,7 @@ Result<void> settle(Core& core) {
   const Deadline deadline = Deadline::after(kSettleTime);
   const std::uint64_t status =
       Device::window_bar0(core.number()) + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+  // bounded: by the deadline.
   while (true) {
     NEURON_TRY(value, core.device().read_register(status));
     if (value >> 31 != 0) return {};
@@ -95,7 +96,7 @@ std::string LoadedModel::describe_instruction(std::uint32_t engine, std::uint32_
       std::span(image.code)
           .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES);
   if (pc < image.wrapper) {
-    return "the runtime's own " + runtime::describe_instruction(engine, pc, bytes, {});
+    return "the runtime's own code, " + runtime::describe_instruction(engine, pc, bytes, {});
   }
   // As the NEFF counts.
   return runtime::describe_instruction(engine, pc - image.wrapper, bytes, image.lines);

@@ -51,6 +51,7 @@ class LoadedModel {
   const RingPlan& rings() const { return rings_; }
   // Addresses by the indices of the ring plan's packets; inputs and outputs are 0.
   const std::vector<std::uint64_t>& addresses() const { return addresses_; }
+  const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
   const EngineImage& image(std::uint32_t engine) const { return images_[engine]; }
 
   // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
@@ -74,6 +75,7 @@ class LoadedModel {
   std::vector<ModelPort> ports_;
   RingPlan rings_;
   std::vector<std::uint64_t> addresses_;
+  std::vector<neff::Semaphore> semaphores_;
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;

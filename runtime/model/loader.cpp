@@ -48,6 +48,7 @@ class Loader {
 
   Result<std::unique_ptr<LoadedModel>> run() {
     result_->name_ = model_.name;
+    result_->semaphores_ = graph_.semaphores;
     NEURON_CHECK(list_ports());
     NEURON_CHECK(place_variables());
     NEURON_TRY(rings, RingPlan::build(graph_));
