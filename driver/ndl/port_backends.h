@@ -10,6 +10,8 @@
 
 #include "driver/ndl/port.h"
 
+struct neuron_emulator_interface;
+
 namespace neuron::ndl {
 
 // Device nodes `neuron<N>` in `folder`, driven by a kernel module. Fails when there is none.
@@ -18,6 +20,10 @@ std::unique_ptr<Port> kernel_port(const std::string& folder);
 // A device of this process alone: dlopen()s the emulator library and builds `profile`. `library`:
 // its file, or empty for libneuron-emulator.so.1 beside the library that holds this code.
 std::unique_ptr<Port> embedded_port(const std::string& profile, const std::string& library);
+
+// The same on an emulator that is loaded already; `file` is for messages.
+std::unique_ptr<Port> embedded_port_on(const struct ::neuron_emulator_interface* emulator,
+                                       const std::string& profile, const std::string& file);
 
 }  // namespace neuron::ndl
 

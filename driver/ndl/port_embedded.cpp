@@ -136,12 +136,20 @@ std::unique_ptr<Port> embedded_port(const std::string& profile, const std::strin
     return nullptr;
   }
   const Interface* emulator = entry(NEURON_EMULATOR_INTERFACE_VERSION);
-  if (emulator == nullptr || emulator->size < sizeof(Interface)) {
+  std::unique_ptr<Port> port = embedded_port_on(emulator, profile, file);
+  // Without an instance nothing of the library is in use.
+  if (port == nullptr) dlclose(handle);
+  return port;
+}
+
+std::unique_ptr<Port> embedded_port_on(const struct ::neuron_emulator_interface* emulator,
+                                       const std::string& profile, const std::string& file) {
+  if (emulator == nullptr || emulator->version != NEURON_EMULATOR_INTERFACE_VERSION ||
+      emulator->size < sizeof(Interface)) {
     fail(ENOTSUP,
          "%s does not have version %u of the emulator interface; install the one that was built "
          "with this runtime",
          file.c_str(), NEURON_EMULATOR_INTERFACE_VERSION);
-    dlclose(handle);
     return nullptr;
   }
   neuron_emulator_instance_t* instance = nullptr;
