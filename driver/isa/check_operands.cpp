@@ -63,6 +63,10 @@ Violation check_tile(const Operand& operand, unsigned which, unsigned engine,
     return violation(NEURON_FAULT_OPERAND_DTYPE, offset, operand.base,
                      "the base must be a multiple of the element size", 2, which);
   }
+  if (operand.ndim < 1 || operand.ndim > 4) {
+    return violation(NEURON_FAULT_OPERAND_SHAPE, offset + 5, operand.ndim,
+                     "the number of free dimensions must be 1 to 4", 2, which);
+  }
   for (unsigned d = 0; d < operand.ndim; ++d) {
     if (operand.size[d] == 0) {
       return violation(NEURON_FAULT_OPERAND_SHAPE, offset + 8 + 4 * d, 0,

@@ -84,13 +84,14 @@ void tensor(Line& line, const Instruction& i, const Operand& operand, unsigned w
   if (operand.bias) line.addf("/%u", operand.bias);
   if (operand.saturate) line.add("/sat");
   line.add(" [");
-  int64_t contiguous = 1;
+  uint64_t contiguous = 1;
   std::array<bool, 4> plain{};
-  for (unsigned d = 0; d < operand.ndim; ++d) {
-    plain[d] = operand.step[d] == contiguous;
+  const int dimensions = operand.ndim > 4 ? 4 : operand.ndim;  // More are never accepted
+  for (int d = 0; d < dimensions; ++d) {
+    plain[d] = operand.step[d] >= 0 && static_cast<uint64_t>(operand.step[d]) == contiguous;
     contiguous *= operand.size[d];
   }
-  for (int d = operand.ndim - 1; d >= 0; --d) {
+  for (int d = dimensions - 1; d >= 0; --d) {
     line.addf("%u", operand.size[d]);
     if (!plain[d]) line.addf(":%d", operand.step[d]);
     if (d > 0) line.add(", ");

@@ -58,10 +58,10 @@ struct Operand {
   std::array<uint16_t, 4> size{};  // innermost first
   std::array<int16_t, 4> step{};   // elements
   bool present() const { return space != NEURON_SPACE_ABSENT; }
-  // Elements per partition.
+  // Elements per partition. The field holds up to 7 dimensions in bytes that no check has seen.
   uint64_t elements() const {
     uint64_t n = 1;
-    for (int d = 0; d < ndim; ++d) n *= size[d];
+    for (int d = 0; d < ndim && d < 4; ++d) n *= size[d];
     return n;
   }
 };
