@@ -122,6 +122,17 @@ HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* fun
   return {nullptr, nullptr, fail(EINVAL, "%s: it is no object of a datastore", function)};
 }
 
+nds_object* keep_object(nds_instance* instance, std::unique_ptr<nds_object> object) {
+  const std::unique_lock lock(instances().mutex);
+  instance->objects.push_back(std::move(object));
+  return instance->objects.back().get();
+}
+
+void drop_object(nds_instance* instance, const nds_object* object) {
+  const std::unique_lock lock(instances().mutex);
+  std::erase_if(instance->objects, [&](const auto& entry) { return entry.get() == object; });
+}
+
 void lock_datastores_for_fork() { instances().mutex.lock(); }
 
 void unlock_datastores_after_fork(bool child) {
@@ -166,14 +177,16 @@ int nds_open(ndl_device_t* device, pid_t pid, nds_instance_t** inst) {
       const nds_header_t header = {{'n', 'd', 's', 0}, neuron::ndl::kLayoutVersion};
       std::memcpy(instance->base, &header, sizeof(header));
     }
-    const std::unique_lock lock(instances().mutex);
-    *inst = instance.get();
+    nds_instance* const opened = instance.get();
     try {
+      const std::unique_lock lock(instances().mutex);
       instances().all.push_back(std::move(instance));
     } catch (...) {
+      // Without the lock: around fork() it is taken after the device table's, never before.
       ndl_nds_close(device, pid, data, size);
       throw;
     }
+    *inst = opened;
     return 0;
   });
 }

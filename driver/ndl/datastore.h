@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process's datastore on one device: what nds_instance_t and nds_obj_handle_t stand for.
 //
-// Callers: nds_* functions. Thread-safe: counters (atomic words) and the list of instances; objects
-// of one instance are used by one thread at a time. Owns: the mapping, and private copies of
-// objects. The area between the counters is laid out by us (ObjectSlot), as no public header says
-// how.
+// Callers: nds_* functions. Thread-safe: counters (atomic words), the list of instances and the
+// lists of their objects; one object, or one instance's slots, are used by one thread at a time.
+// Owns: the mapping, and private copies of objects. The area between the counters is laid out by us
+// (ObjectSlot), as no public header says how.
 #ifndef DRIVER_NDL_DATASTORE_H
 #define DRIVER_NDL_DATASTORE_H
 
@@ -37,7 +37,7 @@ struct nds_instance {
   uint8_t* base = nullptr;
   size_t size = 0;
   unsigned fork_generation = 0;
-  std::vector<std::unique_ptr<nds_object>> objects;
+  std::vector<std::unique_ptr<nds_object>> objects;  // keep_object, drop_object
 };
 
 namespace neuron::ndl {
@@ -59,6 +59,11 @@ struct HeldInstance {
 HeldInstance find_instance(const nds_instance* instance, bool to_write, const char* function);
 // The instance of an object; null for a handle that is none.
 HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* function);
+
+// Other threads look through the objects of all instances (find_object), so the list changes only
+// here, under the lock. Returns the handle.
+nds_object* keep_object(nds_instance* instance, std::unique_ptr<nds_object> object);
+void drop_object(nds_instance* instance, const nds_object* object);
 
 // Around fork(), so that the child finds the list's lock free.
 void lock_datastores_for_fork();

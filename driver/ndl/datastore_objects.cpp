@@ -4,7 +4,6 @@
 // Area from the end of the core counters to NDS_EXT_OFFSET_OLD: one slot for the process
 // information, one for its long form, the rest for models. A slot is an ObjectSlot and the object's
 // bytes.
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +11,13 @@
 #include "driver/ndl/datastore.h"
 #include "driver/ndl/guard.h"
 
+using neuron::ndl::drop_object;
 using neuron::ndl::fail;
 using neuron::ndl::find_instance;
 using neuron::ndl::find_object;
 using neuron::ndl::guarded;
 using neuron::ndl::HeldInstance;
+using neuron::ndl::keep_object;
 using neuron::ndl::kSlotFree;
 using neuron::ndl::kSlotPublished;
 using neuron::ndl::kSlotTaken;
@@ -121,8 +122,7 @@ nds_obj_handle_t read_single(nds_instance_t* inst, int type, const char* functio
     if (!read_slot(*held.instance, 0, object.get())) {
       return fail(ENOENT, "%s: the process has published none", function);
     }
-    held.instance->objects.push_back(std::move(object));
-    handle = held.instance->objects.back().get();
+    handle = keep_object(held.instance, std::move(object));
     return 0;
   });
   return handle;
@@ -152,9 +152,8 @@ nds_obj_handle_t nds_obj_new(nds_instance_t* inst, int type) {
     for (unsigned slot = 0; slot < slots_of(type); ++slot) {
       ObjectSlot* to = slot_of(*held.instance, type, slot);
       if (to->state != kSlotFree) continue;
-      held.instance->objects.push_back(new_object(held.instance, type, slot));
+      handle = keep_object(held.instance, new_object(held.instance, type, slot));
       to->state = kSlotTaken;
-      handle = held.instance->objects.back().get();
       return 0;
     }
     return fail(ENOSPC, "nds_obj_new: all %u objects of kind %d are in use", slots_of(type), type);
@@ -186,16 +185,14 @@ int nds_obj_delete(nds_obj_handle_t obj) {
   return guarded("nds_obj_delete", [&] {
     const HeldInstance held = find_object(obj, false, "nds_obj_delete");
     if (held.instance == nullptr) return held.error;
-    auto& objects = held.instance->objects;
-    const auto found = std::find_if(objects.begin(), objects.end(),
-                                    [&](const auto& entry) { return entry.get() == obj; });
+    const auto* object = static_cast<const nds_object*>(obj);
     if (held.instance->pid == 0) {
-      ObjectSlot* slot = slot_of(*held.instance, (*found)->type, (*found)->slot);
+      ObjectSlot* slot = slot_of(*held.instance, object->type, object->slot);
       // Readers that are copying see the number change.
       __atomic_store_n(&slot->state, kSlotFree, __ATOMIC_RELAXED);
       __atomic_store_n(&slot->sequence, slot->sequence + 2, __ATOMIC_RELEASE);
     }
-    objects.erase(found);
+    drop_object(held.instance, object);
     return 0;
   });
 }
@@ -238,8 +235,8 @@ int nds_read_all_model_nodes(nds_instance_t* inst, nds_obj_handle_t** models, si
       for (unsigned slot = 0; slot < kModelSlots; ++slot) {
         auto object = new_object(held.instance, OBJECT_TYPE_MODEL_NODE_INFO, slot);
         if (!read_slot(*held.instance, slot, object.get())) continue;
-        held.instance->objects.push_back(std::move(object));
-        handles[found++] = held.instance->objects.back().get();
+        handles[found] = keep_object(held.instance, std::move(object));
+        ++found;
       }
     } catch (...) {
       std::free(handles);
