@@ -36,7 +36,7 @@ DeviceTable::DeviceTable() {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-int DeviceTable::open_port(Port*& port) const {
+int DeviceTable::open_port(std::shared_ptr<Port>& port) const {
   std::string error;
   port = ndl::port(error);
   return port != nullptr ? 0 : fail(ENODEV, "%s", error.c_str());
@@ -52,7 +52,7 @@ int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_devi
       return 0;
     }
   }
-  Port* port = nullptr;
+  std::shared_ptr<Port> port;
   if (const int result = open_port(port); result != 0) return result;
   std::unique_ptr<DevicePort> opened;
   if (const int result = port->open(index, O_RDWR, opened); result != 0) {
@@ -135,7 +135,7 @@ int DeviceTable::with_control(const std::function<int(DevicePort&)>& use) {
   const std::lock_guard lock(mutex_);
   if (inherited_) abandon_locked();
   if (control_ == nullptr) {
-    Port* port = nullptr;
+    std::shared_ptr<Port> port;
     if (const int result = open_port(port); result != 0) return result;
     int first = 0;
     const int count = port->devices(&first, 1);
@@ -149,6 +149,13 @@ int DeviceTable::with_control(const std::function<int(DevicePort&)>& use) {
   const int result = use(*control_);
   close_control_if_unneeded();
   return result;
+}
+
+int DeviceTable::ask(unsigned long request, void* argument, const char* what) {
+  return with_control([&](DevicePort& control) {
+    const int result = control.ioctl(request, argument);
+    return result == 0 ? 0 : explain(result > 0 ? -EIO : result, "%s", what);
+  });
 }
 
 void DeviceTable::set_claims(const uint64_t* bitmap, size_t words, bool claimed) {

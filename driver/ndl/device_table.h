@@ -91,6 +91,8 @@ class DeviceTable {
   // Calls `use` with the control device. Keeps it open afterwards only while cores are claimed or
   // devices open.
   int with_control(const std::function<int(DevicePort&)>& use);
+  // An ioctl that needs no particular device, on the control device; `what` says its purpose.
+  int ask(unsigned long request, void* argument, const char* what);
   // Cores claimed (+) or given back (-), so that the control device stays open as long as needed.
   void set_claims(const uint64_t* bitmap, size_t words, bool claimed);
 
@@ -108,7 +110,7 @@ class DeviceTable {
   DeviceTable();
   bool needed() const;
   int missing(const char* what) const;
-  int open_port(Port*& port) const;
+  int open_port(std::shared_ptr<Port>& port) const;
   void close_control_if_unneeded();
   void abandon_locked();
 

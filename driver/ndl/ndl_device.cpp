@@ -6,15 +6,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/guard.h"
 #include "uapi/neuron_ioctl.h"
 
-using neuron::ndl::clear_error;
 using neuron::ndl::DevicePointer;
-using neuron::ndl::DevicePort;
 using neuron::ndl::DeviceTable;
 using neuron::ndl::explain;
 using neuron::ndl::fail;
@@ -26,19 +25,11 @@ constexpr uint32_t kMostRegisters = 100;  // of one call, a limit of the driver
 
 DeviceTable& table() { return DeviceTable::instance(); }
 
-neuron::ndl::Port* find_port() {
+std::shared_ptr<neuron::ndl::Port> find_port() {
   std::string error;
-  neuron::ndl::Port* port = neuron::ndl::port(error);
+  std::shared_ptr<neuron::ndl::Port> port = neuron::ndl::port(error);
   if (port == nullptr) fail(ENODEV, "%s", error.c_str());
   return port;
-}
-
-// An ioctl that needs no particular device.
-int ask(unsigned long request, void* argument, const char* what) {
-  return table().with_control([&](DevicePort& control) {
-    const int result = control.ioctl(request, argument);
-    return result == 0 ? 0 : explain(result > 0 ? -EIO : result, "%s", what);
-  });
 }
 
 int null_argument(const char* function) {
@@ -67,7 +58,7 @@ int access_registers(ndl_device_t* device, unsigned long request, uint8_t bar, u
 int ndl_get_version(ndl_version_info_t* version) {
   return guarded("ndl_get_version", [&] {
     if (version == nullptr) return null_argument("ndl_get_version");
-    neuron::ndl::Port* port = find_port();
+    const auto port = find_port();
     if (port == nullptr) return -ENODEV;
     const std::string text = port->driver_version();
     unsigned major = 0, minor = 0;
@@ -91,8 +82,8 @@ int ndl_get_compatible_version(uint32_t* min_compatible_version, uint32_t* max_c
       return null_argument("ndl_get_compatible_version");
     }
     neuron_ioctl_compatible_version range = {};
-    const int result = ask(NEURON_IOCTL_COMPATIBLE_VERSION, &range,
-                           "asking which runtime interfaces the driver accepts");
+    const int result = table().ask(NEURON_IOCTL_COMPATIBLE_VERSION, &range,
+                                   "asking which runtime interfaces the driver accepts");
     if (result != 0) return result;
     *min_compatible_version = range.min;
     *max_compatible_version = range.max;
@@ -115,7 +106,7 @@ int ndl_available_devices(int* device_indexes, int device_indexes_size) {
     if (device_indexes == nullptr && device_indexes_size > 0) {
       return null_argument("ndl_available_devices");
     }
-    neuron::ndl::Port* port = find_port();
+    const auto port = find_port();
     if (port == nullptr) return -ENODEV;
     const int count = port->devices(device_indexes, std::max(device_indexes_size, 0));
     return count >= 0 ? count : explain(count, "looking for devices (%s)", port->name().c_str());
@@ -189,7 +180,7 @@ int ndl_get_board_info(uint32_t* architecture, uint32_t* revision) {
   return guarded("ndl_get_board_info", [&] {
     if (architecture == nullptr || revision == nullptr) return null_argument("ndl_get_board_info");
     neuron_ioctl_device_basic_info info = {};
-    const int result = ask(NEURON_IOCTL_DEVICE_BASIC_INFO, &info, "asking what chip it is");
+    const int result = table().ask(NEURON_IOCTL_DEVICE_BASIC_INFO, &info, "asking what chip it is");
     if (result != 0) return result;
     *architecture = info.architecture;
     *revision = info.revision;
@@ -208,7 +199,7 @@ int ndl_get_device_bdf_ext(int device_index, uint32_t* domain, uint32_t* bus_num
     if (domain == nullptr || bus_num == nullptr || pci_slot == nullptr || dev_func == nullptr) {
       return null_argument("ndl_get_device_bdf_ext");
     }
-    neuron::ndl::Port* port = find_port();
+    const auto port = find_port();
     if (port == nullptr) return -ENODEV;
     int indexes[MAX_NEURON_DEVICE_COUNT] = {};
     const int count = port->devices(indexes, MAX_NEURON_DEVICE_COUNT);
@@ -220,7 +211,7 @@ int ndl_get_device_bdf_ext(int device_index, uint32_t* domain, uint32_t* bus_num
     neuron_ioctl_device_bdf_ext place = {};
     // The driver counts from the device that was opened, and questions go to the first one.
     place.nd_index = static_cast<__u32>(device_index - indexes[0]);
-    const int result = ask(NEURON_IOCTL_DEVICE_BDF_EXT, &place, "asking for a PCI address");
+    const int result = table().ask(NEURON_IOCTL_DEVICE_BDF_EXT, &place, "asking for a PCI address");
     if (result != 0) return result;
     *domain = place.domain;
     *bus_num = place.bus_number;
@@ -250,7 +241,8 @@ int ndl_get_host_device_id_to_rid_map(uint32_t* count, uint32_t* host_did_to_rid
       return null_argument("ndl_get_host_device_id_to_rid_map");
     }
     neuron_ioctl_host_device_id_to_rid_map map = {};
-    const int result = ask(NEURON_IOCTL_HOST_DEVICE_ID_TO_RID_MAP, &map, "asking for routing ids");
+    const int result =
+        table().ask(NEURON_IOCTL_HOST_DEVICE_ID_TO_RID_MAP, &map, "asking for routing ids");
     if (result != 0) return result;
     *count = std::min<uint32_t>(map.count, MAX_NEURON_DEVICE_COUNT);
     std::copy_n(map.host_did_to_rid_map, *count, host_did_to_rid_map);
@@ -266,8 +258,8 @@ int ndl_get_logical_to_physical_nc_map(struct neuron_ioctl_nc_map* map, uint32_t
     request.map = map;
     request.max_map_entries = max_num_entries;
     request.mapping_version = static_cast<__u32>(mapping_version);
-    const int result = ask(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request,
-                           "asking for the map of logical cores");
+    const int result = table().ask(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request,
+                                   "asking for the map of logical cores");
     // 524 is a number of the kernel that user space has no name for.
     return result == -524 ? explain(-ENOTSUP, "this chip numbers its cores physically") : result;
   });
@@ -286,7 +278,7 @@ int ndl_printk(char* str, uint32_t size, uint32_t action) {
     line.buffer = str;
     line.size = size;
     line.action = action;
-    return ask(NEURON_IOCTL_PRINTK, &line, "writing to the kernel log");
+    return table().ask(NEURON_IOCTL_PRINTK, &line, "writing to the kernel log");
   });
 }
 
@@ -297,6 +289,6 @@ int ndl_dump_nc_pid_info(uint32_t nc_id, bool filter_log_owner, uint32_t log_dum
     dump.nc_id = nc_id;
     dump.filter_log_owner = filter_log_owner ? 1 : 0;
     dump.log_dump_limit = log_dump_limit;
-    return ask(NEURON_IOCTL_NC_PID_STATE_DUMP, &dump, "printing the owner of a core");
+    return table().ask(NEURON_IOCTL_NC_PID_STATE_DUMP, &dump, "printing the owner of a core");
   });
 }

@@ -11,9 +11,7 @@
 #include "uapi/neuron_ioctl.h"
 
 using neuron::ndl::DevicePointer;
-using neuron::ndl::DevicePort;
 using neuron::ndl::DeviceTable;
-using neuron::ndl::explain;
 using neuron::ndl::fail;
 using neuron::ndl::guarded;
 
@@ -23,18 +21,12 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-int ask(unsigned long request, void* argument, const char* what) {
-  return DeviceTable::instance().with_control([&](DevicePort& control) {
-    const int result = control.ioctl(request, argument);
-    return result == 0 ? 0 : explain(result > 0 ? -EIO : result, "%s", what);
-  });
-}
-
 // While an election runs the driver says EBUSY and fills in the rest all the same.
 int pod_status(neuron_ioctl_pod_status_v2* status) {
   *status = {};
   status->v1.sz = sizeof(*status);
-  return ask(NEURON_IOCTL_POD_STATUS_V2, status, "asking for the state of the UltraServer");
+  return DeviceTable::instance().ask(NEURON_IOCTL_POD_STATUS_V2, status,
+                                     "asking for the state of the UltraServer");
 }
 
 }  // namespace
@@ -79,7 +71,8 @@ int ndl_pod_info(uint32_t* pod_type, uint32_t* pod_sz) {
     }
     neuron_ioctl_pod_info pod = {};
     pod.sz = sizeof(pod);
-    const int result = ask(NEURON_IOCTL_POD_INFO, &pod, "asking which UltraServer this is");
+    const int result = DeviceTable::instance().ask(NEURON_IOCTL_POD_INFO, &pod,
+                                                   "asking which UltraServer this is");
     if (result != 0) return result;
     *pod_type = pod.pod_type;
     *pod_sz = pod.pod_sz;
@@ -139,7 +132,8 @@ int ndl_pod_ctrl(uint32_t ctrl, enum neuron_ultraserver_mode mode, uint32_t time
     control.v1.ctrl = ctrl;
     control.v1.timeout = timeout;
     control.mode = static_cast<__u32>(mode);
-    const int result = ask(NEURON_IOCTL_POD_CTRL_V2, &control, "steering the UltraServer");
+    const int result =
+        DeviceTable::instance().ask(NEURON_IOCTL_POD_CTRL_V2, &control, "steering the UltraServer");
     if (result != 0) return result;
     *state = control.v1.state;
     return 0;

@@ -18,8 +18,8 @@ constexpr char kShared[] = "unix:";
 std::mutex mutex;
 // Never destroyed at exit: threads of an embedded device may still run then, and the kernel takes
 // everything back anyway.
-std::unique_ptr<Port>& current() {
-  static auto* port = new std::unique_ptr<Port>;
+std::shared_ptr<Port>& current() {
+  static auto* port = new std::shared_ptr<Port>;
   return *port;
 }
 
@@ -43,14 +43,14 @@ std::unique_ptr<Port> choose() {
 
 }  // namespace
 
-Port* port(std::string& error) {
+std::shared_ptr<Port> port(std::string& error) {
   const std::lock_guard lock(mutex);
   if (current() == nullptr) {
     clear_error();
     current() = choose();
     if (current() == nullptr) error = last_error();
   }
-  return current().get();
+  return current();
 }
 
 void set_port(std::unique_ptr<Port> port) {
@@ -68,7 +68,9 @@ void release_port() {
 
 void abandon_port() {
   const std::lock_guard lock(mutex);
-  static_cast<void>(current().release());
+  // Leaked on purpose: what it would tear down is the parent's.
+  static_cast<void>(new std::shared_ptr<Port>(std::move(current())));
+  current().reset();
 }
 
 void lock_port_for_fork() { mutex.lock(); }

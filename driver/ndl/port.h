@@ -55,8 +55,9 @@ class Port {
 };
 
 // The port of this process, chosen by NEURON_EMULATOR at first use (unset: /dev/neuron*). Null on
-// failure with the sentence in `error`. A test may install its own with set_port.
-Port* port(std::string& error);
+// failure with the sentence in `error`. Shared, so that a call in flight keeps the port it asked
+// while another thread releases it. A test may install its own with set_port.
+std::shared_ptr<Port> port(std::string& error);
 void set_port(std::unique_ptr<Port> port);
 // The port behind a device of ndl_open_device, valid until its last ndl_close_device; null for any
 // other pointer. For the runtime's registers and waits.

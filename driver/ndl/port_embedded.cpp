@@ -30,10 +30,24 @@ int report(const Interface& emulator, int result) {
   return result;
 }
 
+// The devices of a profile. Shared by the port and its open devices: a call in flight may outlive
+// the port, and its device must not be destroyed under it.
+struct Instance {
+  Instance(const Interface& interface, neuron_emulator_instance_t* devices)
+      : emulator(interface), handle(devices) {}
+  // The library stays loaded: its threads and thread-local storage may outlive the instance.
+  ~Instance() { emulator.destroy(handle); }
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  const Interface& emulator;
+  neuron_emulator_instance_t* const handle;
+};
+
 class EmbeddedDevice : public DevicePort {
  public:
-  EmbeddedDevice(const Interface& emulator, neuron_emulator_device_t* device)
-      : emulator_(emulator), device_(device) {}
+  EmbeddedDevice(std::shared_ptr<const Instance> instance, neuron_emulator_device_t* device)
+      : instance_(std::move(instance)), emulator_(instance_->emulator), device_(device) {}
   ~EmbeddedDevice() override { emulator_.close(device_); }
 
   int ioctl(unsigned long request, void* argument) override {
@@ -65,30 +79,34 @@ class EmbeddedDevice : public DevicePort {
   }
 
  private:
+  const std::shared_ptr<const Instance> instance_;
   const Interface& emulator_;
   neuron_emulator_device_t* const device_;
 };
 
 class EmbeddedPort : public Port {
  public:
-  EmbeddedPort(const Interface& emulator, neuron_emulator_instance_t* instance,
-               const std::string& profile)
-      : emulator_(emulator), instance_(instance), profile_(profile) {}
-  // The library stays loaded: its threads and thread-local storage may outlive the instance.
-  ~EmbeddedPort() override { emulator_.destroy(instance_); }
+  EmbeddedPort(std::shared_ptr<const Instance> instance, const std::string& profile)
+      : instance_(std::move(instance)), profile_(profile) {}
 
   int devices(int* indexes, int capacity) override {
-    const int count = static_cast<int>(emulator_.device_count(instance_));
+    const int count = static_cast<int>(instance_->emulator.device_count(instance_->handle));
     for (int i = 0; i < count && i < capacity; ++i) indexes[i] = i;
     return count;
   }
   int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
     neuron_emulator_device_t* opened = nullptr;
     if (index < 0) return fail(ENODEV, "there is no device %d", index);
+    const Interface& emulator = instance_->emulator;
     const int result =
-        emulator_.open(instance_, static_cast<unsigned>(index), flags & O_ACCMODE, &opened);
-    if (result != 0) return report(emulator_, result);
-    device = std::make_unique<EmbeddedDevice>(emulator_, opened);
+        emulator.open(instance_->handle, static_cast<unsigned>(index), flags & O_ACCMODE, &opened);
+    if (result != 0) return report(emulator, result);
+    try {
+      device = std::make_unique<EmbeddedDevice>(instance_, opened);
+    } catch (...) {
+      emulator.close(opened);
+      throw;
+    }
     return 0;
   }
   std::string name() const override { return "embedded " + profile_; }
@@ -96,8 +114,7 @@ class EmbeddedPort : public Port {
   std::string driver_version() const override { return "2.25.4.0-emulated"; }
 
  private:
-  const Interface& emulator_;
-  neuron_emulator_instance_t* const instance_;
+  const std::shared_ptr<const Instance> instance_;
   const std::string profile_;
 };
 
@@ -159,7 +176,14 @@ std::unique_ptr<Port> embedded_port_on(const struct ::neuron_emulator_interface*
     explain(result, "NEURON_EMULATOR=%s", profile.c_str());
     return nullptr;
   }
-  return std::make_unique<EmbeddedPort>(*emulator, instance, profile);
+  std::shared_ptr<const Instance> shared;
+  try {
+    shared = std::make_shared<const Instance>(*emulator, instance);
+  } catch (...) {
+    emulator->destroy(instance);
+    throw;
+  }
+  return std::make_unique<EmbeddedPort>(std::move(shared), profile);
 }
 
 }  // namespace neuron::ndl

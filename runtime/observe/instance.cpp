@@ -58,7 +58,7 @@ bool parse_instance_type(std::string_view text, nrt_instance_info_t& info) {
 nrt_instance_info_t describe_instance(const HostCores& host) {
   nrt_instance_info_t info{};
   std::string error;
-  ndl::Port* port = ndl::port(error);
+  const std::shared_ptr<ndl::Port> port = ndl::port(error);
   if ((port == nullptr || !parse_instance_type(port->name(), info)) &&
       !parse_instance_type(product_name(), info)) {
     const bool second = host.architecture == 2;

@@ -104,6 +104,17 @@ TEST_F(EmbeddedPort, OpensClosesAndDestroysWhatItMade) {
   EXPECT_EQ(notes.live_instances, 0);
 }
 
+TEST_F(EmbeddedPort, KeepsTheInstanceUntilTheLastOfItsDevicesIsClosed) {
+  auto port = embedded_port_on(&fake, "trn1.2xlarge", "fake");
+  std::unique_ptr<DevicePort> device;
+  ASSERT_EQ(port->open(0, O_RDWR, device), 0);
+  port.reset();
+  EXPECT_EQ(notes.live_instances, 1) << "the device of a call in flight hangs on it";
+  device.reset();
+  EXPECT_EQ(notes.live_devices, 0);
+  EXPECT_EQ(notes.live_instances, 0);
+}
+
 TEST_F(EmbeddedPort, PassesTheEmulatorsSentenceOn) {
   EXPECT_EQ(embedded_port_on(&fake, "trn9.huge", "fake"), nullptr);
   EXPECT_STREQ(last_error(), "NEURON_EMULATOR=trn9.huge: there is no such profile");
