@@ -21,10 +21,12 @@ using neuron::ndl::Notification;
 
 namespace {
 
+constexpr uint64_t kPageBytes = 4096;
+
 // Takes the queue's buffer in and makes the context. The queue itself stays with the driver on
 // failure: it lives until its core is reset, and asking again finds it.
 int adopt_queue(const DevicePointer& open, Notification& notification, uint64_t driver_handle,
-                uint32_t hbm, uint64_t* mem_handle) {
+                uint32_t hbm, uint32_t asked, uint64_t* mem_handle) {
   const uint32_t core =
       notification.context.nq_dev_type == NQ_DEV_TYPE_NEURON_CORE ? notification.context.nc_id : 0;
   const int result =
@@ -32,8 +34,11 @@ int adopt_queue(const DevicePointer& open, Notification& notification, uint64_t 
   if (result != 0) return result;
   const HeldAllocation held = find_allocation(*mem_handle, "a notification queue");
   if (!held) return -EINVAL;
-  // An existing queue keeps its size, whatever was asked for.
-  notification.context.size = static_cast<uint32_t>(held.allocation->info.size);
+  // An existing queue keeps its size, whatever was asked for. Memory comes in whole pages: a ring
+  // smaller than a page is as large as was asked for, if that is what its buffer would have.
+  const uint64_t allocated = held.allocation->info.size;
+  const uint64_t in_pages = (uint64_t{asked} + kPageBytes - 1) / kPageBytes * kPageBytes;
+  notification.context.size = in_pages == allocated ? asked : static_cast<uint32_t>(allocated);
   notification.context.mem_info = &held.allocation->info;
   notification.context.offset = held.allocation->info.mmap_offset;
   notification.context.mem_handle = *mem_handle;
@@ -76,8 +81,8 @@ int init(ndl_device_t* device, neuron_ioctl_notifications_init_with_realloc_v2& 
     driver_handle = plain.mem_handle;
   }
   uint64_t mem_handle = 0;
-  const int result =
-      adopt_queue(open, *notification, driver_handle, request.dram_channel, &mem_handle);
+  const int result = adopt_queue(open, *notification, driver_handle, request.dram_channel,
+                                 request.size, &mem_handle);
   if (result != 0) return result;
   try {
     *notification_context = neuron::ndl::add_notification(std::move(notification));

@@ -241,6 +241,7 @@ class KernelPort : public Port {
       char buffer[128];
       const char* cure = error == EBUSY    ? "; 16 processes use it already"
                          : error == EACCES ? "; check the permissions of the node"
+                         : error == EINVAL ? "; its last reset failed, see the kernel log"
                                            : "";
       return fail(error == ENOENT ? ENODEV : error, "%s cannot be opened: %s%s", node.c_str(),
                   strerror_r(error, buffer, sizeof(buffer)), cure);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "fixture.h"
 #include "nrt/nds/neuron_ds.h"
@@ -117,6 +118,30 @@ TEST_F(Datastore, RunsOutOfModelSlotsWithoutTouchingTheCounters) {
   EXPECT_GT(made, 32);
   EXPECT_EQ(word_at(256 + 4 * 31 * 8 - 8), 0u) << "the last counter before the objects";
   EXPECT_EQ(word_at(55936), 0u) << "the first counter after them";
+}
+
+TEST_F(Datastore, LetsThreadsWorkWithDatastoresOfTheirOwn) {
+  nds_obj_handle_t process = nds_obj_new(mine, OBJECT_TYPE_PROCESS_INFO);
+  ASSERT_NE(process, nullptr);
+  ASSERT_EQ(nds_obj_commit(process), 0);
+  nds_instance_t* other = nullptr;
+  ASSERT_EQ(nds_open(device, 4711, &other), 0) << last_error();
+  constexpr int kRounds = 500;
+  std::thread reader([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      nds_obj_handle_t seen = nds_read_process_info(other);
+      ASSERT_NE(seen, nullptr);
+      ASSERT_EQ(nds_obj_delete(seen), 0);
+    }
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    nds_obj_handle_t model = nds_obj_new(mine, OBJECT_TYPE_MODEL_NODE_INFO);
+    EXPECT_NE(model, nullptr);
+    EXPECT_EQ(nds_obj_delete(model), 0);
+  }
+  reader.join();
+  EXPECT_EQ(nds_obj_delete(process), 0);
+  EXPECT_EQ(nds_close(other), 0);
 }
 
 TEST_F(Datastore, IsDeadOnceItsDeviceIsClosed) {

@@ -169,6 +169,19 @@ TEST_F(Devices, MakeNotificationQueuesThatOutliveTheirContext) {
   EXPECT_EQ(ndl_notification_destroy(queue), -EINVAL);
 }
 
+TEST_F(Devices, GiveASmallNotificationQueueItsOwnSizeNotThatOfItsPage) {
+  open();
+  uint64_t queue = 0;
+  uint32_t size = 0;
+  ASSERT_EQ(ndl_notification_init(device, 0, NQ_DEV_TYPE_NEURON_CORE, NQ_TYPE_NOTIFY, 1, 1024, true,
+                                  0, 0, &queue),
+            0)
+      << last_error();
+  ASSERT_EQ(ndl_notification_get_size(queue, &size), 0);
+  EXPECT_EQ(size, 1024u) << "the ring wraps there, whatever its memory has";
+  EXPECT_EQ(ndl_notification_destroy(queue), 0);
+}
+
 TEST_F(Devices, BelongToTheProcessThatOpenedThem) {
   open();
   const uint64_t handle = allocate(4096);
