@@ -220,14 +220,18 @@ void EmulatedChip::reset(uint32_t core_map) {
 
 void EmulatedChip::reset_core(unsigned index) {
   CoreBlock& block = *cores_[index];
-  if (block.core != nullptr) block.core->reset();
+  // A core resets its semaphores itself, as the only one who may write them while it runs.
+  if (block.core != nullptr) {
+    block.core->reset();
+  } else {
+    block.semaphores.reset();
+  }
   for (unsigned i = 0; i < NEURON_V2_DMA_ENGINES_PER_CORE; ++i) {
     engines_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i]->reset();
     wrappers_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i]->reset();
   }
   // The driver's own engine serves copies of other cores and processes meanwhile: its rings stay.
   engines_[kHostEngine + index]->clear_aborts();
-  block.semaphores.reset();
   block.notifications.reset();
   block.pe_counters.clear();
 }

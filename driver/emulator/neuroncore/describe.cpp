@@ -29,13 +29,8 @@ void append(std::string& text, const char* format, Args... args) {
 
 std::string ExecutionGroup::describe() {
   const bool own = inside();
-  if (!own && !run_mutex_.try_lock()) {
-    visitors_.fetch_add(1, std::memory_order_relaxed);
-    const bool locked = run_mutex_.try_lock_for(kVisitorPatience);
-    visitors_.fetch_sub(1, std::memory_order_relaxed);
-    if (!locked) {
-      return "core " + std::to_string(core_) + " is running and did not pause to be described\n";
-    }
+  if (!own && !lock_as_visitor()) {
+    return "core " + std::to_string(core_) + " is running and did not pause to be described\n";
   }
   std::string text;
   append(text, "core %u at %.3f us of model time, %s\n", core_, static_cast<double>(now_) * 1e-6,
@@ -50,7 +45,7 @@ std::string ExecutionGroup::describe() {
            actors_[d].active);
   }
   if (!own) {
-    run_mutex_.unlock();
+    run_lock_.unlock();
     settle();
   }
   return text;

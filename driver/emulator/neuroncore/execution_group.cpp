@@ -15,8 +15,6 @@ constexpr uint32_t kEffortPerClock = 1024;
 // time in turn, as the hardware does.
 constexpr uint32_t kRunPackets = 16;
 
-thread_local const ExecutionGroup* t_running = nullptr;
-
 template <size_t... I>
 std::array<UnitContext, sizeof...(I)> make_units(CoreMemory& memory, Scratch& scratch,
                                                  std::index_sequence<I...>) {
@@ -43,7 +41,10 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, Runnabl
   for (chip::UdmaEngine* engine : dma_) engine->set_listener(this);
 }
 
-bool ExecutionGroup::inside() const { return t_running == this; }
+ExecutionGroup*& ExecutionGroup::running_group() {
+  static thread_local ExecutionGroup* group = nullptr;
+  return group;
+}
 
 void ExecutionGroup::set_runnable() {
   if (!runnable_.load(std::memory_order_relaxed)) {
@@ -55,14 +56,13 @@ void ExecutionGroup::set_runnable() {
 
 chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadline) {
   for (;;) {
-    if (!run_mutex_.try_lock() && !run_mutex_.try_lock_until(deadline)) {
-      return chip::RunResult::kBusy;
-    }
+    if (!run_lock_.try_lock_until(deadline)) return chip::RunResult::kBusy;
     drain_mail();
-    const ExecutionGroup* outer = std::exchange(t_running, this);
+    ExecutionGroup* const outer = std::exchange(running_group(), this);
     const chip::RunResult result = loop(deadline);
-    t_running = outer;
-    run_mutex_.unlock();
+    running_group() = outer;
+    if (result == chip::RunResult::kBusy) return result;  // lost the lock to who was let in
+    run_lock_.unlock();
     settle();
     if (result == chip::RunResult::kDeadline || !runnable()) return result;
   }
@@ -72,7 +72,7 @@ chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadl
   for (;;) {
     if (mail_waiting_.load(std::memory_order_relaxed) ||
         visitors_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      attend();
+      if (!attend(deadline)) return chip::RunResult::kBusy;
     }
     unsigned actor = 0;
     ModelTime time = times_[0];
@@ -105,6 +105,7 @@ chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadl
       if (std::chrono::steady_clock::now() >= deadline) return chip::RunResult::kDeadline;
     }
     now_ = time;
+    time_runs_ = true;
     if (time_limit_ != 0 && in_execution_ && time > launch_start_ + time_limit_) [[unlikely]] {
       Sequencer& s = sequencers_[std::min<unsigned>(actor, NEURON_ENGINE_SP)];
       raise(s, make_fault(NEURON_FAULT_TIME_LIMIT, time_limit_), s.pc, 0, 0, time);
@@ -143,6 +144,8 @@ void ExecutionGroup::wake(bool event, unsigned index, ModelTime now) {
 
 // At quiescence nothing is in flight, so that all times can start again from 0.
 void ExecutionGroup::reset_time() {
+  if (!time_runs_) return;
+  time_runs_ = false;
   now_ = 0;
   launch_start_ = 0;
   for (Sequencer& s : sequencers_) {
@@ -185,8 +188,7 @@ void ExecutionGroup::dma_rung(unsigned engine, unsigned queue, const chip::Acces
   if (inside()) {
     activate_dma(index, queue, access);
   } else {
-    const Mail mail{index << 8 | queue, 0, MailKind::kDoorbell, access};
-    deliver({&mail, 1});
+    ring_from_outside({index << 8 | queue, 0, MailKind::kDoorbell, access});
   }
 }
 
@@ -294,14 +296,9 @@ void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access
 
 void ExecutionGroup::reset() {
   if (inside()) return reset_locked();
-  visitors_.fetch_add(1, std::memory_order_relaxed);
-  // The runner lets a visitor in after its event; the bound covers a host that is stopped
-  // meanwhile.
-  const bool locked = run_mutex_.try_lock_for(kVisitorPatience);
-  visitors_.fetch_sub(1, std::memory_order_relaxed);
-  if (!locked) return;
+  if (!lock_as_visitor()) return;
   reset_locked();
-  run_mutex_.unlock();
+  run_lock_.unlock();
 }
 
 void ExecutionGroup::reset_locked() {

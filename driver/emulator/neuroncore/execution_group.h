@@ -6,7 +6,7 @@
 // when no actor has a time. A doorbell that finds it so, outside an execution, starts at time 0;
 // launches (increments of semaphore 7 from outside) that find it busy wait until it is quiescent
 // again, so that each is timed from 0.
-// Threads: everything below "core state" belongs to who holds `run_mutex_`. Others go through
+// Threads: everything below "core state" belongs to who holds `run_lock_`. Others go through
 // read, write, dma_rung: see group_access.cpp. Fails: as NeuronCore says. No allocation per event.
 #ifndef DRIVER_EMULATOR_NEURONCORE_EXECUTION_GROUP_H
 #define DRIVER_EMULATOR_NEURONCORE_EXECUTION_GROUP_H
@@ -27,6 +27,7 @@
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/neuroncore/core_memory.h"
 #include "driver/emulator/neuroncore/neuron_core.h"
+#include "driver/emulator/neuroncore/run_lock.h"
 #include "driver/emulator/neuroncore/sequencer.h"
 #include "driver/emulator/neuroncore/tensor_engine.h"
 #include "driver/emulator/neuroncore/unit_context.h"
@@ -96,14 +97,21 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   };
 
   // group_access.cpp
-  bool inside() const;
+  bool inside() const { return running_group() == this; }
   bool read_words(uint64_t offset, std::span<std::byte> out);
+  bool read_outside(uint64_t offset, std::span<std::byte> out);
+  bool read_between_groups(ExecutionGroup& reader, uint64_t offset, std::span<std::byte> out);
+  bool lock_as_visitor();
+  void lend(bool lent);
   bool mapped(uint64_t offset) const;
   void apply(const Mail& mail, bool foreign);
-  void deliver(std::span<const Mail> mails);
+  template <class MailAt>
+  void deliver(size_t count, const MailAt& mail_at);
+  void ring_from_outside(const Mail& doorbell);
   void drain_mail();
   void settle();
-  void attend();
+  bool attend(std::chrono::steady_clock::time_point deadline);
+  void change_semaphore(uint64_t at, uint32_t value, const chip::Access& access);
   void write_semaphore(uint64_t offset, uint32_t value, const chip::Access& access, bool foreign);
   void release_held_launch();
   void begin_launch();
@@ -125,6 +133,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   bool halted_by_debugger() const;
 
   // execution_group.cpp
+  static ExecutionGroup*& running_group();  // of this thread, or null
   chip::RunResult loop(std::chrono::steady_clock::time_point deadline);
   void step_sequencer(Sequencer& s, ModelTime now);
   void step_dma(unsigned engine, ModelTime now);
@@ -189,15 +198,19 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   isa::Limits limits_;
 
   // --- who runs ---
-  std::timed_mutex run_mutex_;
+  RunLock run_lock_;
   std::atomic<bool> runnable_ = false;
   std::atomic<bool> deadlocked_ = false;
-  // Somebody outside wants the runner's attention: mail, or a visitor that waits for run_mutex_.
+  // Somebody outside wants the runner's attention: mail, or a visitor that waits for run_lock_.
   // Relaxed loads by the runner are enough to see it soon; what it then reads is under a mutex.
   std::atomic<bool> mail_waiting_ = false;
   std::atomic<uint32_t> visitors_ = 0;
   std::mutex mail_mutex_;
   std::vector<Mail> mail_, mail_taken_;
+  // While the runner waits inside an event for a register of another core, its own registers may be
+  // read under lend_mutex_: so two cores that read each other both go on.
+  std::mutex lend_mutex_;
+  bool lent_ = false;
 
   // --- core state ---
   CoreMemory memory_;
@@ -214,6 +227,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   uint8_t dma_waiters_ = 0;                            // engines that wait for them
 
   ModelTime now_ = 0;
+  bool time_runs_ = false;    // an event has happened since reset_time()
   ModelTime time_limit_ = 0;  // 0 = none
   ModelTime launch_start_ = 0;
   bool in_execution_ = false;

@@ -2,9 +2,10 @@
 // Accesses to the core window, and how those from other threads meet a running group.
 //
 // Memory is memory. Semaphores are read without a lock. Everything that can wake a sequencer is a
-// write of words, and is applied by whoever holds run_mutex_: the accessing thread if nobody runs,
-// else the runner, who finds it in the mailbox. A thread that itself runs another core never waits
-// here.
+// write of words, and is applied by whoever holds run_lock_: the accessing thread if nobody runs,
+// else the runner, who finds it in the mailbox. So a write never waits. A read of registers waits
+// for the end of the runner's event; a thread that runs another core lends out its own registers
+// meanwhile, so that two cores can read each other.
 #include <sched.h>
 
 #include <algorithm>
@@ -46,16 +47,66 @@ bool ExecutionGroup::read(uint64_t offset, std::span<std::byte> out, const chip:
     return semaphores_.read(offset - NEURON_CORE_SEMAPHORES, out, access);
   }
   if (offset % 4 != 0 || out.size() % 4 != 0 || out.empty()) return false;
-  if (inside()) return read_words(offset, out);
-  if (!run_mutex_.try_lock()) {
-    if (access.origin != chip::Origin::kHost) return false;
-    visitors_.fetch_add(1, std::memory_order_relaxed);
-    const bool locked = run_mutex_.try_lock_for(kVisitorPatience);
-    visitors_.fetch_sub(1, std::memory_order_relaxed);
-    if (!locked) return false;
-  }
+  ExecutionGroup* const running = running_group();
+  if (running == this) return read_words(offset, out);
+  return running == nullptr ? read_outside(offset, out)
+                            : read_between_groups(*running, offset, out);
+}
+
+bool ExecutionGroup::read_outside(uint64_t offset, std::span<std::byte> out) {
+  if (!lock_as_visitor()) return false;
   const bool ok = read_words(offset, out);
-  run_mutex_.unlock();
+  run_lock_.unlock();
+  settle();
+  return ok;
+}
+
+// The runner lets a visitor in after its event; the bound covers a host that is stopped meanwhile.
+bool ExecutionGroup::lock_as_visitor() {
+  if (run_lock_.try_lock()) return true;
+  visitors_.fetch_add(1, std::memory_order_relaxed);
+  const bool locked = run_lock_.try_lock_for(kVisitorPatience);
+  visitors_.fetch_sub(1, std::memory_order_relaxed);
+  return locked;
+}
+
+void ExecutionGroup::lend(bool lent) {
+  const std::lock_guard guard(lend_mutex_);
+  lent_ = lent;
+}
+
+// By the thread that runs `reader`, in the middle of one of its events.
+bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset,
+                                         std::span<std::byte> out) {
+  if (run_lock_.try_lock()) {
+    const bool ok = read_words(offset, out);
+    run_lock_.unlock();
+    settle();
+    return ok;
+  }
+  reader.lend(true);
+  visitors_.fetch_add(1, std::memory_order_relaxed);
+  const auto deadline = std::chrono::steady_clock::now() + kVisitorPatience;
+  bool done = false;
+  bool ok = false;
+  while (!done && std::chrono::steady_clock::now() < deadline) {
+    if (run_lock_.try_lock()) {
+      ok = read_words(offset, out);
+      run_lock_.unlock();
+      done = true;
+      break;
+    }
+    {
+      const std::lock_guard guard(lend_mutex_);
+      if (lent_) {
+        ok = read_words(offset, out);
+        done = true;
+      }
+    }
+    if (!done) sched_yield();
+  }
+  visitors_.fetch_sub(1, std::memory_order_relaxed);
+  reader.lend(false);
   settle();
   return ok;
 }
@@ -97,11 +148,11 @@ bool ExecutionGroup::write(uint64_t offset, std::span<const std::byte> in,
     if (to == nullptr) return false;
     std::memcpy(to, in.data(), in.size());
     // A write from outside a running group is unordered with it; its marks are left alone then.
-    if (inside() || run_mutex_.try_lock()) {
+    if (inside() || run_lock_.try_lock()) {
       memory_.mark_pe(static_cast<unsigned>(at / NEURON_PSUM_PARTITION_STRIDE),
                       at % NEURON_PSUM_PARTITION_STRIDE, in.size(), false);
       if (!inside()) {
-        run_mutex_.unlock();
+        run_lock_.unlock();
         settle();
       }
     }
@@ -116,19 +167,21 @@ bool ExecutionGroup::write(uint64_t offset, std::span<const std::byte> in,
   }
   if (!burst && !mapped(offset)) return false;
   const MailKind kind = burst ? MailKind::kBurst : MailKind::kWord;
-  constexpr size_t kChunk = 16;  // one engine block's burst
-  std::array<Mail, kChunk> mails;
-  for (size_t done = 0; done < words; done += kChunk) {
-    const size_t count = std::min(kChunk, words - done);
-    for (size_t w = 0; w < count; ++w) {
-      uint32_t value;
-      std::memcpy(&value, in.data() + (done + w) * 4, 4);
-      mails[w] = {offset + (done + w) * 4, value, kind, access};
-      if (inside()) apply(mails[w], false);
-    }
-    if (!inside()) deliver({mails.data(), count});
+  const auto mail_at = [&](size_t w) {
+    uint32_t value;
+    std::memcpy(&value, in.data() + w * 4, 4);
+    return Mail{offset + w * 4, value, kind, access};
+  };
+  if (inside()) {
+    for (size_t w = 0; w < words; ++w) apply(mail_at(w), false);
+  } else {
+    deliver(words, mail_at);
   }
   return true;
+}
+
+void ExecutionGroup::ring_from_outside(const Mail& doorbell) {
+  deliver(1, [&](size_t) -> const Mail& { return doorbell; });
 }
 
 // One word or doorbell, by who holds the core.
@@ -159,14 +212,25 @@ void ExecutionGroup::begin_launch() {
   }
 }
 
+// Whoever holds the core is the only writer of its semaphores.
+void ExecutionGroup::change_semaphore(uint64_t at, uint32_t value, const chip::Access& access) {
+  neuron_update_operation operation = NEURON_UPDATE_NONE;
+  unsigned index = 0;
+  uint32_t operand = 0;
+  if (!chip::SemaphoreBlock::decode_write(at, value, operation, index, operand)) return;
+  chip::SemaphoreChange change;
+  const neuron_fault fault = semaphores_.change_exclusive(operation, index, operand, &change);
+  if (fault != NEURON_FAULT_NONE) {
+    semaphore_refused(fault, change, access);
+  } else {
+    semaphore_changed(change, access);
+  }
+}
+
 void ExecutionGroup::write_semaphore(uint64_t offset, uint32_t value, const chip::Access& access,
                                      bool foreign) {
   const uint64_t at = offset - NEURON_CORE_SEMAPHORES;
-  const auto forward = [&](uint32_t word) {
-    std::array<std::byte, 4> bytes;
-    std::memcpy(bytes.data(), &word, 4);
-    semaphores_.write(at, bytes, access);
-  };
+  const auto forward = [&](uint32_t word) { change_semaphore(at, word, access); };
   const bool launch = at == NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH;
   if (!launch || !foreign || value == 0) return forward(value);
   if (in_execution_ || runnable_.load(std::memory_order_relaxed)) {
@@ -184,24 +248,23 @@ void ExecutionGroup::release_held_launch() {
   --held_launches_;
   reset_time();
   begin_launch();
-  std::array<std::byte, 4> one{std::byte{1}};
-  semaphores_.write(NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH, one,
-                    {chip::Origin::kHost, static_cast<uint8_t>(core_), NEURON_ENGINE_HOST, 0});
+  change_semaphore(NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH, 1,
+                   {chip::Origin::kHost, static_cast<uint8_t>(core_), NEURON_ENGINE_HOST, 0});
 }
 
-void ExecutionGroup::deliver(std::span<const Mail> mails) {
-  if (run_mutex_.try_lock()) {
+// Words and doorbells from outside: applied at once if nobody runs, else left to the runner.
+template <class MailAt>
+void ExecutionGroup::deliver(size_t count, const MailAt& mail_at) {
+  if (run_lock_.try_lock()) {
     drain_mail();
-    for (const Mail& mail : mails) apply(mail, true);
-    run_mutex_.unlock();
+    for (size_t n = 0; n < count; ++n) apply(mail_at(n), true);
+    run_lock_.unlock();
   } else {
-    {
-      std::lock_guard lock(mail_mutex_);
-      mail_.insert(mail_.end(), mails.begin(), mails.end());
-      // Sequentially consistent, like the loads in settle(): either the holder of run_mutex_ sees
-      // the mail after it has unlocked, or this thread gets the lock below.
-      mail_waiting_.store(true);
-    }
+    const std::lock_guard guard(mail_mutex_);
+    for (size_t n = 0; n < count; ++n) mail_.push_back(mail_at(n));
+    // Sequentially consistent, like the load in settle(): either the holder of run_lock_ sees the
+    // mail after it has unlocked, or this thread gets the lock below.
+    mail_waiting_.store(true);
   }
   settle();
   if (listener_ != nullptr && runnable()) listener_->core_runnable(core_);
@@ -220,19 +283,21 @@ void ExecutionGroup::drain_mail() {
 
 // After unlocking: mail that came while the lock was held is still somebody's to apply.
 void ExecutionGroup::settle() {
-  while (mail_waiting_.load() && run_mutex_.try_lock()) {
+  while (mail_waiting_.load() && run_lock_.try_lock()) {
     drain_mail();
-    run_mutex_.unlock();
+    run_lock_.unlock();
   }
 }
 
-// The runner, between two events.
-void ExecutionGroup::attend() {
+// The runner, between two events. False: it has let somebody in and not got the lock back in time.
+bool ExecutionGroup::attend(std::chrono::steady_clock::time_point deadline) {
   drain_mail();
-  if (visitors_.load(std::memory_order_relaxed) == 0) return;
-  run_mutex_.unlock();
+  if (visitors_.load(std::memory_order_relaxed) == 0) return true;
+  run_lock_.unlock();
   for (unsigned spin = 0; spin < kHandOverSpins && visitors_.load() != 0; ++spin) sched_yield();
-  run_mutex_.lock();
+  if (run_lock_.try_lock_until(deadline)) return true;
+  settle();
+  return false;
 }
 
 }  // namespace neuron::core

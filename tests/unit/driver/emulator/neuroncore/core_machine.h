@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -233,6 +234,12 @@ class CoreMachine : public ::testing::Test {
     neuron_completion_record r;
     std::memcpy(&r, memory(kDone + engine * 64, sizeof(r)), sizeof(r));
     return r;
+  }
+  // As a host polls: the acquire load pairs with the release by which the core completes a record.
+  unsigned completions(unsigned engine) {
+    auto* record = reinterpret_cast<neuron_completion_record*>(
+        memory(kDone + engine * 64, sizeof(neuron_completion_record)));
+    return std::atomic_ref<unsigned>(record->sequence).load(std::memory_order_acquire);
   }
   void set_up_ring(unsigned slot, uint64_t address) {
     const uint64_t queue = NEURON_V2_CORE_NOTIFICATION(0) + NEURON_NQ_BASE(slot);
