@@ -20,8 +20,6 @@ ND_BEGIN
 struct nd_process {
 	int32_t pid; /* 0: free */
 	uint32_t references;
-	uint64_t host_bytes;
-	uint64_t device_bytes;
 };
 
 struct nd_process_table {

@@ -24,6 +24,9 @@ constexpr uint64_t kMapWindow = uint64_t{1} << 30;
 // What the public driver grants a descriptor of this chip, and slack for a loaded host.
 constexpr auto kPerPacket = std::chrono::milliseconds(40);
 constexpr auto kSlack = std::chrono::seconds(2);
+// Rounds of waiting without sleeping.
+constexpr unsigned kYields = 64;
+constexpr uint32_t kStateAbort = 3;
 
 }  // namespace
 
@@ -92,22 +95,25 @@ int CopyRing::report(uint64_t destination, uint64_t source, bool timed_out) {
   return error;
 }
 
+bool CopyRing::is_aborted() {
+  const uint64_t unit = NEURON_V2_UDMA(engine_) + NEURON_UDMA_STATE;
+  return nd_engine_state(chip_.read_register(unit + NEURON_UDMA_M2S)) == kStateAbort ||
+         nd_engine_state(chip_.read_register(unit + NEURON_UDMA_S2M)) == kStateAbort;
+}
+
 int CopyRing::await(uint32_t packets, uint64_t destination, uint64_t source) {
   const auto* arrived = reinterpret_cast<const uint32_t*>(marker_->data) + 1;
   Clock::time_point deadline{};
   for (unsigned round = 0;; round++) {
     // Pairs with the DMA engine's write of the marker, which follows the data in queue order.
     if (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) == NEURON_DMA_COMPLETION_MARKER) return 0;
-    if (round == 0) {
-      const uint64_t unit = NEURON_V2_UDMA(engine_);
-      if (nd_engine_state(chip_.read_register(unit + NEURON_UDMA_M2S + NEURON_UDMA_STATE)) == 3 ||
-          nd_engine_state(chip_.read_register(unit + NEURON_UDMA_S2M + NEURON_UDMA_STATE)) == 3)
-        return report(destination, source, false);
+    // At once, and again before each sleep: an engine that has given up will not write the marker.
+    if ((round == 0 || round >= kYields) && is_aborted()) return report(destination, source, false);
+    if (round == 0)
       deadline = Clock::now() + kSlack + kPerPacket * packets;
-    } else if (Clock::now() >= deadline) {
+    else if (Clock::now() >= deadline)
       return report(destination, source, true);
-    }
-    if (round < 64)
+    if (round < kYields)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -43,6 +43,7 @@ class CopyRing {
  private:
   int copy_locked(uint64_t destination, uint64_t source, uint64_t size, uint32_t pattern);
   int fill_locked(uint64_t destination, uint64_t size);
+  bool is_aborted();
   int await(uint32_t packets, uint64_t destination, uint64_t source);
   int report(uint64_t destination, uint64_t source, bool timed_out);
   void restart_locked();

@@ -89,7 +89,7 @@ void Device::destroy_notification_queues(uint32_t core_map) {
 int Device::reset(uint32_t core_map) {
   const uint32_t every_core = (1u << profile_.cores) - 1;
   const uint32_t cores = core_map == Firmware::kWholeDevice ? every_core : core_map;
-  const std::lock_guard one_at_a_time(reset_mutex_);
+  const std::lock_guard one_at_a_time(firmware_mutex_);
   const std::lock_guard lock(mutex);
   destroy_notification_queues(cores);
   for (uint32_t core = 0; core < profile_.cores; core++) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "driver/core/core_lock.h"
 #include "driver/core/notification.h"
@@ -86,7 +87,10 @@ class Device {
   chip::Chip& chip() { return *chip_; }
   DeviceMemory& memory() { return *memory_; }
   CopyRing& ring(uint32_t core) { return *rings_[core]; }
+  // With firmware_mutex() held: the firmware takes one request at a time, resets included. It is
+  // taken before `mutex`.
   Firmware& firmware() { return *firmware_; }
+  std::mutex& firmware_mutex() { return firmware_mutex_; }
   // Opaque base of register addresses, as DEVICE_INFO gives it.
   uint64_t bar_address() const { return 0xFFFF800000000000ull + (uint64_t{index_} << 32); }
 
@@ -115,13 +119,9 @@ class Device {
   std::unique_ptr<Firmware> firmware_;
   std::vector<std::unique_ptr<CopyRing>> rings_;
   Chunk* dummy_ring_ = nullptr;
-  std::mutex reset_mutex_;  // one firmware request at a time
+  std::mutex firmware_mutex_;
   std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_CORES> core_queues_{};
   std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_TOPSPS> topsp_queues_{};
-
- public:
-  // Serialises firmware requests other than resets as well.
-  std::mutex& firmware_mutex() { return reset_mutex_; }
 };
 
 }  // namespace neuron::service

@@ -206,10 +206,10 @@ int DeviceMemory::free_handle(uint64_t handle) {
 
 void DeviceMemory::release_session(uint64_t session) {
   const std::lock_guard lock(mutex_);
-  std::vector<Chunk*> mine;
-  for (const auto& entry : chunks_)
-    if (entry.second->session == session) mine.push_back(entry.second.get());
-  for (Chunk* chunk : mine) {
+  // Allocates nothing: what a process holds is given back also when the host is out of memory.
+  for (auto next = chunks_.begin(); next != chunks_.end();) {
+    Chunk* chunk = (next++)->second.get();
+    if (chunk->session != session) continue;
     unpublish(chunk);
     if (chunk->pins == 0) give_back(chunk);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/service/firmware.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>

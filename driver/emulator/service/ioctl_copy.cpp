@@ -16,11 +16,6 @@ namespace {
 constexpr uint64_t kAsyncPieces = 2032;
 constexpr uint64_t kPiece = 64 << 10;
 
-template <typename T>
-T& as(void* argument) {
-  return *static_cast<T*>(argument);
-}
-
 }  // namespace
 
 int Session::dispatch_copy(unsigned long request, void* argument) {

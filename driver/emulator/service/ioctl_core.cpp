@@ -23,11 +23,6 @@ constexpr auto kPause = std::chrono::microseconds(50);
 constexpr uint32_t kSemaphores = 256;
 constexpr uint32_t kEvents = 256;
 
-template <typename T>
-T& as(void* argument) {
-  return *static_cast<T*>(argument);
-}
-
 }  // namespace
 
 int Session::dispatch_core(unsigned long request, void* argument) {

@@ -26,11 +26,6 @@ constexpr uint32_t kMaxLine = 512;
 // What the public driver answers where the interface exists for other chips only.
 constexpr int kNotSupported = 524;
 
-template <typename T>
-T& as(void* argument) {
-  return *static_cast<T*>(argument);
-}
-
 // UltraServers have chips of generation 3; a host of this one is always on its own.
 template <typename T>
 int check_size(unsigned device, const char* name, const T& argument, size_t size) {

@@ -16,11 +16,6 @@ namespace {
 constexpr uint32_t kBatchLimit = 256;
 constexpr uint32_t kEngineRevision = 4;
 
-template <typename T>
-T& as(void* argument) {
-  return *static_cast<T*>(argument);
-}
-
 }  // namespace
 
 int Session::dispatch_dma(unsigned long request, void* argument) {

@@ -9,14 +9,6 @@
 #include "driver/emulator/service/session.h"
 
 namespace neuron::service {
-namespace {
-
-template <typename T>
-T& as(void* argument) {
-  return *static_cast<T*>(argument);
-}
-
-}  // namespace
 
 int Session::dispatch_memory(unsigned long request, void* argument) {
   switch (request) {

@@ -2,6 +2,7 @@
 #include "driver/emulator/service/memory_budget.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -48,10 +49,11 @@ bool memory_limit_of_environment(uint64_t& limit) {
   limit = 0;
   const char* text = std::getenv("NEURON_EMULATOR_MEMORY_LIMIT");
   if (!text || !*text) return true;
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long value = std::strtoull(text, &end, 10);
-  if (errno != 0 || *end != 0 || text[0] == '-' || value == 0) {
+  // Digits only: strtoull would take " -1" for 2^64 - 1.
+  const char* end = text + std::strlen(text);
+  uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end || value == 0) {
     fail(-EINVAL,
          "NEURON_EMULATOR_MEMORY_LIMIT is \"%.64s\"; it must be a positive number of bytes", text);
     return false;

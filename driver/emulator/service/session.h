@@ -15,6 +15,12 @@
 
 namespace neuron::service {
 
+// The argument of a call, whose presence Session::ioctl has checked.
+template <typename T>
+T& as(void* argument) {
+  return *static_cast<T*>(argument);
+}
+
 class Session {
  public:
   Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted);
