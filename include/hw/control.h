@@ -9,6 +9,9 @@
  * increments semaphore 7; the SP program's prologue starts the others through their go semaphores, waits for
  * the done semaphore and executes `complete`, which writes the completion record.
  * "cfg" registers are writable in states IDLE, HALTED, STOPPED, FAULT only; else CTRL_BUSY is notified.
+ * A deadlock (an execution has begun, has not completed and no engine or DMA can advance) writes no completion
+ * record: STATUS.quiescent is then set while engines are WAITING, and their WAITING registers say for what. A
+ * driver whose device runs inside its own wait call reports -EDEADLK from it.
  */
 #ifndef HW_CONTROL_H
 #define HW_CONTROL_H
@@ -76,7 +79,7 @@ enum neuron_engine_command {
 /* Core block, offsets from NEURON_CORE_CONTROL. */
 #define NEURON_CORE_ID 0x000     /* RO 0x4E0C0000 | gen << 8 | core */
 #define NEURON_CORE_CAPS 0x004   /* RO 3:0 ISA, 7:4 gen, 31:16 SBUF KiB per partition */
-#define NEURON_CORE_STATUS 0x008 /* RO 4 bits per engine, 31 quiescent */
+#define NEURON_CORE_STATUS 0x008 /* RO 4 bits per engine, 31 quiescent: nothing can advance without the host */
 #define NEURON_CORE_FAULTS 0x00C /* RO bit e engine e; 8 DMA; 9 notification overflow */
 #define NEURON_CORE_MODE 0x010   /* 0 default rounding SR, 1 flush, 2 saturate, 3 strict PSUM, 4 stop all on fault (reset 1) */
 #define NEURON_CORE_SEED 0x014
@@ -100,8 +103,8 @@ struct neuron_launch_record {
 };
 #define NEURON_LAUNCH_REBIND 1u /* the prologue stores the ring table before it starts the engines */
 
-/* Completion record, 64 bytes, 64-byte aligned: written by `complete`, by a fault that stops an engine and by
- * a detected deadlock. `sequence` is written last, with release order: old value + 1. */
+/* Completion record, 64 bytes, 64-byte aligned: written by `complete` and by a fault that stops an engine, not
+ * by a deadlock. `sequence` is written last, with release order: old value + 1. */
 struct neuron_completion_record {
 	unsigned int sequence;
 	unsigned int status; /* 0 or enum neuron_fault */

@@ -33,7 +33,7 @@ enum neuron_fault {
 	NEURON_FAULT_SEM_UNDERFLOW = 0x19,
 	NEURON_FAULT_EVENT_DOUBLE = 0x1A,
 	NEURON_FAULT_ABORTED = 0x1B,
-	NEURON_FAULT_DEADLOCK = 0x1C,   /* nothing in the execution group can advance */
+	NEURON_FAULT_DEADLOCK = 0x1C,   /* reserved for drivers: no device writes it (hw/control.h) */
 	NEURON_FAULT_TIME_LIMIT = 0x1D, /* model-time limit of the launch record */
 	NEURON_FAULT_BUS = 0x20,
 	NEURON_FAULT_LINK = 0x21,

@@ -162,6 +162,7 @@ TEST_F(Launch, ReportsADeadlockAtOnceAndNamesTheWaits) {
   EXPECT_EQ(run(60'000), chip::RunResult::kQuiescent);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   EXPECT_EQ(record(kSp).sequence, 0u);
+  EXPECT_NE(core_register(NEURON_CORE_CONTROL + NEURON_CORE_STATUS) & 1u << 31, 0u);
   const std::string text = chip_->describe_core(0);
   EXPECT_NE(text.find("deadlocked"), std::string::npos) << text;
   EXPECT_NE(text.find("SP: waiting at pc 7"), std::string::npos) << text;
