@@ -170,8 +170,10 @@ void EmulatedChip::attach_core(unsigned index) {
 void EmulatedChip::refused(uint64_t offset) {
   const uint64_t address = NEURON_V2_BAR0_DEVICE_BASE + offset;
   const uint64_t window = offset / NEURON_V2_CORE_WINDOW_SIZE;
-  cores_[window < cores_.size() ? window : 0]->notifications.post_error(
-      NEURON_FAULT_BUS, Access{},
+  Access host;
+  host.core = static_cast<uint8_t>(window < cores_.size() ? window : 0);
+  cores_[host.core]->notifications.post_error(
+      NEURON_FAULT_BUS, host,
       {static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32), 4});
 }
 

@@ -230,11 +230,15 @@ void UdmaEngine::serve(unsigned queue, const Access& access) {
 void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
   fault.engine = static_cast<uint8_t>(index_);
   fault.queue = static_cast<uint8_t>(queue);
-  Access who = access;
-  who.engine = NEURON_ENGINE_DMA;
-  errors_.post_error(fault.code, who,
+  errors_.post_error(fault.code, mover(access),
                      {index_ << 8 | queue, fault.index, static_cast<uint32_t>(fault.address)});
   if (listener_ != nullptr) listener_->dma_faulted(fault, access);
+}
+
+Access UdmaEngine::mover(const Access& access) const {
+  const unsigned core =
+      index_ < kHostEngines ? index_ / NEURON_V2_DMA_ENGINES_PER_CORE : index_ - kHostEngines;
+  return {Origin::kDma, static_cast<uint8_t>(core), NEURON_ENGINE_DMA, access.time};
 }
 
 void UdmaEngine::reset() {

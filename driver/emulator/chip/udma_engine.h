@@ -111,6 +111,8 @@ class UdmaEngine : public RegisterTarget {
   bool snapshot(unsigned queue, RingView& m2s, RingView& s2m, uint32_t& generation) const;
   DmaFault run_packets(unsigned queue, uint32_t packets, const Access& access, ModelTime duration);
   void report(DmaFault& fault, unsigned queue, const Access& access);
+  // What this engine's transfers carry: its own core, whoever has rung.
+  Access mover(const Access& access) const;
 
   const unsigned index_;
   const Bus& bus_;

@@ -185,9 +185,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   RingView s2m;
   uint32_t generation = 0;
   if (!snapshot(queue, m2s, s2m, generation)) return {};
-  Access mover = access;
-  mover.origin = Origin::kDma;
-  mover.engine = NEURON_ENGINE_DMA;
+  const Access mover = this->mover(access);
 
   DmaFault fault;
   Packet packet;

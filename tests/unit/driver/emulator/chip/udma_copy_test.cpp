@@ -225,6 +225,32 @@ TEST(UdmaCopy, ReadsRegistersAsASource) {
   EXPECT_EQ(m.read(kTo + 28), 4711u);
 }
 
+// A register that notes who writes to it.
+class Witness final : public RegisterTarget {
+ public:
+  Access last;
+
+ protected:
+  bool accepts(uint64_t, uint64_t, bool, const Access&) override { return true; }
+  uint32_t read_word(uint64_t, const Access&) override { return 0; }
+  void write_word(uint64_t, uint32_t, const Access& access) override { last = access; }
+};
+
+TEST(UdmaCopy, TransfersRungByTheHostCarryTheCoreOfTheirEngine) {
+  for (const auto& [engine, core] : {std::pair{3u, 0}, {17u, 1}, {32u, 0}, {33u, 1}}) {
+    Machine m(engine);
+    Witness witness;
+    constexpr uint64_t kWitness = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW(0);
+    m.bus.attach(kWitness, 4, &witness, "witness");
+    m.init(0, 64);
+    m.copy(0, 0x10000, kWitness, 4);
+    m.ring(0, 1, 1);
+    EXPECT_EQ(witness.last.core, core) << "engine " << engine;
+    EXPECT_EQ(witness.last.origin, Origin::kDma);
+    EXPECT_EQ(witness.last.engine, NEURON_ENGINE_DMA);
+  }
+}
+
 struct Broken {
   const char* name;
   uint32_t flags;
