@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-digits/classifier.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>

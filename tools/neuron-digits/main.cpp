@@ -2,11 +2,11 @@
 // neuron-digits: classifies handwritten digits that the model was not trained on, on a NeuronCore,
 // and prints what happened: the device, the model, some digits, accuracy, model and host time,
 // device memory.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "tools/common/command_line.h"
 #include "tools/neuron-digits/classifier.h"
 
 namespace {
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
   app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
 
   std::string error;
   const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);

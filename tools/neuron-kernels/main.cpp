@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-kernels: writes the NEFF files of tools/kernels.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tools/common/command_line.h"
 #include "tools/common/file.h"
 #include "tools/kernels/kernels.h"
 
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   app.add_option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
   app.add_option("--data", data, "Folder with the digits' weights")->capture_default_str();
   app.add_option("--output", output, "Folder to write to, made if missing")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
   if (list) {
     for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
     return 0;
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   if (all) wanted = neuron::kernels::names();
   if (wanted.empty()) {
     std::fprintf(stderr, "neuron-kernels: nothing to write; give --all, or --kernel NAME\n");
-    return 2;
+    return neuron::tools::kWrongUsage;
   }
   std::error_code error;
   std::filesystem::create_directories(output, error);

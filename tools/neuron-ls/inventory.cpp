@@ -5,11 +5,12 @@
 #include <nrt/nds/neuron_ds.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+
+#include "runtime/neff/text.h"
 
 namespace neuron::ls {
 namespace {
@@ -28,7 +29,14 @@ std::string command_line(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), {});
   while (!text.empty() && text.back() == '\0') text.pop_back();
-  std::replace(text.begin(), text.end(), '\0', ' ');
+  // A process writes there what it likes: no control sequence may reach the terminal, and JSON must
+  // stay UTF-8.
+  const bool utf8 = neff::is_utf8(text);
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20) c = ' ';
+    if (byte == 0x7F || (byte >= 0x80 && !utf8)) c = '?';
+  }
   return text;
 }
 
@@ -59,13 +67,15 @@ void add_processes(ndl_device_t* device, bool all, Device& out) {
   std::free(apps);
 }
 
-void add_place(Device& device) {
+// The host may have a device of its own at the PCI address of an emulated one: it is not asked.
+void add_place(bool emulated, Device& device) {
   uint32_t domain = 0, bus = 0;
   uint8_t slot = 0, function = 0;
   if (ndl_get_device_bdf_ext(device.index, &domain, &bus, &slot, &function) != 0) return;
   char text[32];
   std::snprintf(text, sizeof text, "%04x:%02x:%02x.%x", domain, bus, slot, function);
   device.bdf = text;
+  if (emulated) return;
   const std::string folder = "/sys/bus/pci/devices/" + device.bdf;
   const std::string node = first_line(folder + "/numa_node");
   if (!node.empty()) device.numa_node = std::atoi(node.c_str());
@@ -76,19 +86,23 @@ void add_place(Device& device) {
 
 Inventory discover(bool all_processes, std::string& error) {
   Inventory inventory;
+  const char* emulator = std::getenv("NEURON_EMULATOR");
+  const bool emulated = emulator && *emulator;
   int indexes[MAX_NEURON_DEVICE_COUNT];
   const int count = ndl_available_devices(indexes, MAX_NEURON_DEVICE_COUNT);
   if (count <= 0) {
-    error =
-        "no Neuron device: there is no /dev/neuron*, and NEURON_EMULATOR names no emulated one; "
-        "load the neuron "
-        "kernel module, or set NEURON_EMULATOR=trn1.2xlarge for an emulated device";
+    error = emulated
+                ? "NEURON_EMULATOR=" + neff::printable(emulator) +
+                      " gives no device: it must name a profile, for example trn1.2xlarge, and "
+                      "libneuron-emulator.so.1 must lie beside libnrt.so.1 or be named by "
+                      "NEURON_EMULATOR_LIBRARY"
+                : "there is no /dev/neuron*; load the neuron kernel module, or set "
+                  "NEURON_EMULATOR=trn1.2xlarge for an emulated device";
     return inventory;
   }
-  const char* emulator = std::getenv("NEURON_EMULATOR");
   inventory.instance_type =
-      emulator && *emulator ? emulator : first_line("/sys/devices/virtual/dmi/id/product_name");
-  if (!emulator) inventory.instance_id = first_line("/sys/devices/virtual/dmi/id/board_asset_tag");
+      emulated ? emulator : first_line("/sys/devices/virtual/dmi/id/product_name");
+  if (!emulated) inventory.instance_id = first_line("/sys/devices/virtual/dmi/id/board_asset_tag");
   const std::string online = first_line("/sys/devices/system/cpu/online");
   unsigned first_core = 0;
   for (int i = 0; i < count; ++i) {
@@ -107,7 +121,7 @@ Inventory discover(bool all_processes, std::string& error) {
     first_core += device.cores;
     device.connected.assign(opened->connected_devices,
                             opened->connected_devices + opened->connected_device_count);
-    add_place(device);
+    add_place(emulated, device);
     if (device.cpu_affinity.empty()) device.cpu_affinity = online;
     add_processes(opened, all_processes, device);
     ndl_close_device(opened);

@@ -3,12 +3,12 @@
 // original.
 #include <langinfo.h>
 
-#include <CLI/CLI.hpp>
 #include <clocale>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 
+#include "tools/common/command_line.h"
 #include "tools/neuron-ls/inventory.h"
 
 namespace {
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   app.add_flag("-a,--show-all-procs", all, "also processes without a runtime record");
   app.add_flag("-t,--topology", topology, "draw the interconnect behind the table");
   app.add_flag("-j,--json-output", json, "JSON array instead of the table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
 
   std::setlocale(LC_CTYPE, "");
   std::string error;

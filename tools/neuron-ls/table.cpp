@@ -9,12 +9,13 @@ namespace neuron::ls {
 namespace {
 
 constexpr size_t kNarrowCommand = 40, kWideCommand = 80;
+constexpr size_t kLeastWidth = 4;  // six with the padding
 
 struct Column {
   std::string head1, head2;
   std::vector<std::string> cells;
   size_t width() const {
-    size_t width = std::max<size_t>({6, head1.size(), head2.size()});
+    size_t width = std::max<size_t>({kLeastWidth, head1.size(), head2.size()});
     for (const std::string& cell : cells) width = std::max(width, cell.size());
     return width;
   }
@@ -38,7 +39,10 @@ std::string joined(const std::vector<int>& values) {
 }
 
 std::string shortened(const std::string& text, size_t limit) {
-  return text.size() <= limit ? text : text.substr(0, limit - 3) + "...";
+  if (text.size() <= limit) return text;
+  size_t end = limit - 3;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not inside a UTF-8 character
+  return text.substr(0, end) + "...";
 }
 
 std::string core_range(const Device& device) {

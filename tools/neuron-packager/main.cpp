@@ -2,12 +2,12 @@
 // neuron-packager: shows and unpacks NEFF files of any origin.
 // Exit status: 0 done, 1 the file or the directory is at fault (one sentence on stderr), 2 wrong
 // usage.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <string>
 
 #include "runtime/neff/container.h"
+#include "tools/common/command_line.h"
 #include "tools/common/file.h"
 #include "tools/common/neff_info.h"
 #include "tools/common/neff_unpack.h"
@@ -18,7 +18,6 @@ using neuron::runtime::fail;
 using neuron::runtime::Result;
 
 constexpr int kFailed = 1;
-constexpr int kUsage = 2;
 
 struct Arguments {
   std::string file;
@@ -85,11 +84,7 @@ int main(int argc, char** argv) {
   unpack->add_option("-C,--directory", arguments.directory,
                      "where to; default: the file's name without .neff");
   unpack->add_flag("-f,--force", arguments.force, "replace existing files");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
-  }
+  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
   try {
     const auto done = run(arguments, unpack->parsed());
     if (done) return 0;

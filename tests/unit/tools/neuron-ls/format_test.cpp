@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What neuron-ls prints of an inventory: scripts read the table and the JSON.
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <utility>
+
+#include "tools/neuron-ls/inventory.h"
+
+namespace neuron::ls {
+namespace {
+
+Device device(int index, std::vector<int> connected) {
+  Device out;
+  out.index = index;
+  out.cores = 2;
+  out.first_core = static_cast<unsigned>(index) * 2;
+  out.memory_bytes = 32ull << 30;
+  out.connected = std::move(connected);
+  out.bdf = "0000:00:1e.0";
+  out.cpu_affinity = "0-7";
+  return out;
+}
+
+Inventory inventory(std::vector<Device> devices) { return {"trn1", "", std::move(devices)}; }
+
+TEST(NeuronLsTable, HasTwoCentredHeaderRowsAndOnlyTheColumnsThatAreNeeded) {
+  EXPECT_EQ(format_table(inventory({device(0, {})}), false),
+            "+--------+--------+----------+--------+--------------+----------+------+\n"
+            "| NEURON | NEURON |  NEURON  | NEURON |     PCI      |   CPU    | NUMA |\n"
+            "| DEVICE | CORES  | CORE IDS | MEMORY |     BDF      | AFFINITY | NODE |\n"
+            "+--------+--------+----------+--------+--------------+----------+------+\n"
+            "| 0      | 2      | 0-1      | 32 GB  | 0000:00:1e.0 | 0-7      | -1   |\n"
+            "+--------+--------+----------+--------+--------------+----------+------+\n");
+}
+
+TEST(NeuronLsTable, GivesEachFurtherProcessARowAndSeparatesTheDevicesThen) {
+  Device first = device(0, {1});
+  first.processes = {{100, "serve --model m", "2.0.0"}, {200, "top", "NA"}};
+  const std::string text = format_table(inventory({first, device(1, {0})}), false);
+  EXPECT_EQ(
+      text,
+      "+--------+--------+----------+--------+-----------+--------------+----------+------+------"
+      "+-----------------+---------+\n"
+      "| NEURON | NEURON |  NEURON  | NEURON | CONNECTED |     PCI      |   CPU    | NUMA |      "
+      "|                 | RUNTIME |\n"
+      "| DEVICE | CORES  | CORE IDS | MEMORY |  DEVICES  |     BDF      | AFFINITY | NODE | PID  "
+      "|     COMMAND     | VERSION |\n"
+      "+--------+--------+----------+--------+-----------+--------------+----------+------+------"
+      "+-----------------+---------+\n"
+      "| 0      | 2      | 0-1      | 32 GB  | 1         | 0000:00:1e.0 | 0-7      | -1   | 100  "
+      "| serve --model m | 2.0.0   |\n"
+      "|        |        |          |        |           |              |          |      | 200  "
+      "| top             | NA      |\n"
+      "+--------+--------+----------+--------+-----------+--------------+----------+------+------"
+      "+-----------------+---------+\n"
+      "| 1      | 2      | 2-3      | 32 GB  | 0         | 0000:00:1e.0 | 0-7      | -1   |      "
+      "|                 |         |\n"
+      "+--------+--------+----------+--------+-----------+--------------+----------+------+------"
+      "+-----------------+---------+\n");
+}
+
+TEST(NeuronLsTable, CutsACommandAt40Or80ColumnsAndNeverInsideACharacter) {
+  Device busy = device(0, {});
+  // 36 letters, then two-byte characters: the cut after 37 bytes would split the first of them.
+  busy.processes = {{1, std::string(36, 'a') + "éééééé", "2.0.0"}};
+  EXPECT_NE(format_table(inventory({busy}), false).find(std::string(36, 'a') + "... "),
+            std::string::npos);
+  EXPECT_NE(format_table(inventory({busy}), true).find("aééé"), std::string::npos);
+  busy.processes[0].command = std::string(100, 'b');
+  EXPECT_NE(format_table(inventory({busy}), true).find(" " + std::string(77, 'b') + "... "),
+            std::string::npos);
+}
+
+TEST(NeuronLsJson, HasTheTypesThatScriptsRelyOn) {
+  Device busy = device(0, {});
+  busy.processes = {{42, "a \"quoted\" \\ command\n", "2.0.0"}};
+  const boost::json::value all = boost::json::parse(format_json(inventory({busy, device(1, {0})})));
+  ASSERT_EQ(all.as_array().size(), 2u);
+  const boost::json::object& first = all.at(0).as_object();
+  EXPECT_EQ(first.size(), 9u);
+  EXPECT_EQ(first.at("numa_node").as_string(), "-1") << "a string, as in the original";
+  EXPECT_TRUE(first.at("connected_to").is_null());
+  EXPECT_EQ(first.at("memory_size").to_number<uint64_t>(), 34359738368u);
+  EXPECT_EQ(first.at("neuroncore_ids").as_array().size(), 2u);
+  const boost::json::value& process = first.at("neuron_processes").at(0);
+  EXPECT_EQ(process.at("command").as_string(), "a \"quoted\" \\ command\n");
+  EXPECT_EQ(process.at("pid").to_number<int>(), 42);
+  EXPECT_EQ(all.at(1).at("connected_to").at(0).to_number<int>(), 0);
+  EXPECT_TRUE(all.at(1).at("neuron_processes").as_array().empty());
+}
+
+TEST(NeuronLsTopology, DrawsARingWithItsEndsJoinedInPlainAsciiToo) {
+  const Inventory ring = inventory({device(0, {2, 1}), device(1, {0, 2}), device(2, {1, 0})});
+  const std::string text = format_topology(ring, false);
+  EXPECT_NE(text.find("*-->[ 0 ]<-->[ 1 ]<-->[ 2 ]<--*\n"), std::string::npos) << text;
+  for (const char c : text) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
+  EXPECT_NE(format_topology(inventory({device(0, {})}), true).find("[ 0 ]\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuron::ls
