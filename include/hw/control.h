@@ -47,7 +47,7 @@
 #define NEURON_ENG_EXC_FIELD 0x08C /* 7:0 byte offset, 15:8 rule (R1-R9), 27:16 opcode */
 #define NEURON_ENG_EXC_ADDR_LO 0x090
 #define NEURON_ENG_EXC_ADDR_HI 0x094
-#define NEURON_ENG_EXC_INFO 0x098
+#define NEURON_ENG_EXC_INFO 0x098 /* the value found in the field; semaphores: the value before; memory: bytes */
 #define NEURON_ENG_EXC_CLEAR 0x09C /* write 1: clear EXC_*, FAULT -> IDLE */
 #define NEURON_ENG_REG0 0x100      /* 64 registers */
 #define NEURON_ENG_ACC 0x1000      /* DVE, Activation: 128 accumulators */

@@ -22,6 +22,10 @@ Fault pointer_refused() {
   return make_fault(NEURON_FAULT_ILLEGAL_FIELD, 0, NEURON_SCALAR_POINTER, NEURON_INST_SCALAR0 + 4);
 }
 
+Fault divided_by_zero(bool immediate) {
+  return make_fault(NEURON_FAULT_DIVIDE, 0, 0, immediate ? NEURON_INST_SCALAR0 : NEURON_INST_OP);
+}
+
 Fault bus_fault(uint64_t address) { return make_fault(NEURON_FAULT_BUS, address, 4); }
 
 bool compare(unsigned condition, bool is_unsigned, uint32_t a, uint32_t b) {
@@ -140,7 +144,7 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
       return {};
     case NEURON_OP_ALU:
       return register_alu(flow.alu, flow.is_unsigned, ra, b, rd) ? Fault{}
-                                                                 : make_fault(NEURON_FAULT_DIVIDE);
+                                                                 : divided_by_zero(flow.imm);
     case NEURON_OP_LOAD: {
       const chip::Access access = access_of(s, issue.now);
       uint32_t word;
@@ -199,7 +203,18 @@ Fault ExecutionGroup::jump(Issue& issue, bool leaves_loops) {
     if (issue.next_pc >= loop.first && issue.next_pc < loop.end) break;
     --s.loop_depth;
   }
-  return {};
+  return check_loop_entry(issue);
+}
+
+// A jump must not enter a loop body that is not being repeated: its end would not be one.
+Fault ExecutionGroup::check_loop_entry(Issue& issue) {
+  Sequencer& s = issue.s;
+  const uint32_t body = s.innermost_loop(bus_, issue.next_pc, issue.entry);
+  if (body == 0) return {};
+  for (unsigned level = s.loop_depth; level > 0; --level) {
+    if (s.loops[level - 1].first == body) return {};
+  }
+  return make_fault(NEURON_FAULT_LOOP_NEST, 0, issue.next_pc, NEURON_INST_OP + 4);
 }
 
 Fault ExecutionGroup::enter_loop(Issue& issue) {
@@ -274,12 +289,14 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
   Sequencer& s = issue.s;
   const isa::Instruction& i = issue.i;
   UnitContext& unit = units_[s.engine];
+  uint8_t at = NEURON_INST_DST;
   for (const isa::Operand* operand : {&i.dst, &i.src0, &i.src1}) {
     if (operand->present() && operand->elements() > kMaxElements) {
       return make_fault(NEURON_FAULT_OPERAND_SHAPE, 0,
                         static_cast<uint32_t>(std::min<uint64_t>(operand->elements(), 0xFFFFFFFF)),
-                        NEURON_INST_DST);
+                        at + 8);
     }
+    at += NEURON_OPERAND_BYTES;
   }
   const unsigned rounding = i.rounding != 0 ? i.rounding : s.mode >> 2 & 3;
   const bool stochastic = rounding == 2 || (rounding == 0 && (core_mode_ & 1) != 0);

@@ -175,7 +175,8 @@ void ExecutionGroup::semaphore_refused(neuron_fault fault, const chip::Semaphore
   if (inside() && access.engine < kSequencers) {
     Sequencer& s = sequencers_[access.engine];
     if (s.active()) {
-      Fault f = make_fault(fault, change.index, change.before);
+      Fault f = make_fault(fault, change.index | (change.event ? 256u : 0u), change.before);
+      f.detail = change.operand;
       raise(s, f, s.pc, 0, 0, access.time);
       schedule(s);
     }

@@ -84,7 +84,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // The instruction being issued, with registers substituted.
   struct Issue {
     Sequencer& s;
-    const CachedInstruction& entry;
+    CachedInstruction& entry;
     const isa::Instruction& i;
     ModelTime now;
     Cost cost;
@@ -166,6 +166,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   Fault trigger_dma(Issue& issue);
   Fault store_words(Issue& issue, uint32_t value);
   Fault jump(Issue& issue, bool leaves_loops);
+  Fault check_loop_entry(Issue& issue);
   Fault enter_loop(Issue& issue);
   Fault identify(Issue& issue, uint32_t what);
   Fault complete(Issue& issue, uint32_t status);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of engines: latch, notify, record, stop the others; and the start and end of an execution.
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -18,15 +19,23 @@ bool is_semaphore_fault(unsigned code) {
   return code >= NEURON_FAULT_SEM_OVERFLOW && code <= NEURON_FAULT_EVENT_DOUBLE;
 }
 
-std::array<uint32_t, 3> notification_info(const Fault& fault) {
+// 0 destination, 1 and 2 sources, 3 none: which operand of a compute instruction a byte belongs to.
+uint32_t operand_at(unsigned offset, unsigned opcode) {
+  const unsigned group = opcode >> 8;
+  if (group < 2 || group > 5 || offset < NEURON_INST_DST) return 3;
+  return std::min((offset - NEURON_INST_DST) / NEURON_OPERAND_BYTES, 3u);
+}
+
+std::array<uint32_t, 3> notification_info(const Fault& fault, unsigned opcode) {
   if (is_memory_fault(fault.code)) {
     return {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
             fault.info};
   }
   if (is_semaphore_fault(fault.code)) {
-    return {static_cast<uint32_t>(fault.address), fault.info, 0};
+    return {static_cast<uint32_t>(fault.address), fault.info, fault.detail};
   }
-  return {fault.offset | static_cast<uint32_t>(fault.rule) << 8, fault.info, 0};
+  return {fault.offset | static_cast<uint32_t>(fault.rule) << 8 | fault.detail << 16, fault.info,
+          operand_at(fault.offset, opcode)};
 }
 
 }  // namespace
@@ -45,7 +54,7 @@ void ExecutionGroup::raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32
   // The chip has notified a fault of one of its DMA queues itself.
   if (fault.code < NEURON_FAULT_DMA_DESC || fault.code > NEURON_FAULT_DMA_RING) {
     notifications_.post_error(static_cast<neuron_fault>(fault.code), access_of(s, now),
-                              notification_info(fault), pc, debug, opcode);
+                              notification_info(fault, opcode), pc, debug, opcode);
   }
   if ((core_mode_ & NEURON_CORE_MODE_STOP_ALL) != 0) stop_others(s);
   const bool was_executing = in_execution_;

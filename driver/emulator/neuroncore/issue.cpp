@@ -310,7 +310,9 @@ bool ExecutionGroup::apply_update(Sequencer& s, const PendingUpdate& update, Mod
   const neuron_fault fault =
       semaphores_.change_exclusive(operation, index, update.operand, &change);
   if (fault != NEURON_FAULT_NONE) [[unlikely]] {
-    raise(s, make_fault(fault, index, change.before), update.pc, update.debug, update.opcode, now);
+    Fault refused = make_fault(fault, index | (change.event ? 256u : 0u), change.before);
+    refused.detail = update.operand;
+    raise(s, refused, update.pc, update.debug, update.opcode, now);
     return false;
   }
   if (notifications_.enabled(NEURON_NQ_SLOT_SEMAPHORE)) [[unlikely]] {

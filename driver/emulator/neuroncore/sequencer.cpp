@@ -49,6 +49,7 @@ void analyse(CachedInstruction& entry, unsigned engine, const isa::Limits& limit
     if (!entry.operands) entry.cost = cost_of(i, engine);
   }
   entry.waits = i.wait[0].condition != NEURON_WAIT_NONE || i.wait[1].condition != NEURON_WAIT_NONE;
+  entry.target_epoch = 0;
   entry.updates =
       i.update[0].operation != NEURON_UPDATE_NONE || i.update[1].operation != NEURON_UPDATE_NONE;
 }
@@ -86,14 +87,49 @@ void Sequencer::reset(unsigned engine_number) {
   engine = engine_number;
 }
 
+const std::byte* Sequencer::code_at(chip::Bus& bus, uint32_t at) const {
+  const size_t offset = size_t{at} * NEURON_INSTRUCTION_BYTES;
+  return code_ != nullptr ? code_ + offset
+                          : bus.direct(program_base() + offset, NEURON_INSTRUCTION_BYTES);
+}
+
+uint32_t Sequencer::innermost_loop(chip::Bus& bus, uint32_t target, CachedInstruction& jump) {
+  if (jump.target_epoch == epoch_) return jump.target_loop;
+  if (loops_epoch_ != epoch_) {
+    loops_.clear();
+    loops_known_ = 0;
+    loops_epoch_ = epoch_;
+  }
+  // A body that holds the target begins before it.
+  for (; loops_known_ < target; ++loops_known_) {
+    const std::byte* code = code_at(bus, loops_known_);
+    uint32_t head = NEURON_OP_NOP;
+    uint32_t length = 0;
+    if (code != nullptr) {
+      std::memcpy(&head, code, sizeof head);
+      std::memcpy(&length, code + NEURON_LOOP_LENGTH, sizeof length);
+    }
+    if ((head & NEURON_HEAD_OPCODE_MASK) != NEURON_OP_LOOP) continue;
+    const uint64_t end = std::min<uint64_t>(uint64_t{loops_known_} + 1 + length, prog_count);
+    loops_.push_back({loops_known_ + 1, static_cast<uint32_t>(end)});
+  }
+  jump.target_epoch = epoch_;
+  jump.target_loop = 0;
+  for (auto body = loops_.rbegin(); body != loops_.rend(); ++body) {
+    if (body->first > target || target >= body->end) continue;
+    jump.target_loop = body->first;
+    break;
+  }
+  return jump.target_loop;
+}
+
 CachedInstruction* Sequencer::fetch(chip::Bus& bus, const isa::Limits& limits, Fault& fault) {
   if (pc >= prog_count) {
     fault = make_fault(NEURON_FAULT_PC_RANGE, program_base(), prog_count);
     return nullptr;
   }
   const uint64_t address = program_base() + uint64_t{pc} * NEURON_INSTRUCTION_BYTES;
-  const std::byte* memory = code_ != nullptr ? code_ + size_t{pc} * NEURON_INSTRUCTION_BYTES
-                                             : bus.direct(address, NEURON_INSTRUCTION_BYTES);
+  const std::byte* memory = code_at(bus, pc);
   if (memory == nullptr || address % NEURON_INSTRUCTION_BYTES != 0 || cache_size_ == 0) {
     fault = make_fault(NEURON_FAULT_FETCH, address);
     return nullptr;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/neuroncore/cost_model.h"
@@ -29,12 +30,13 @@ struct Fault {
   uint8_t rule = 0;
   uint8_t offset = 0;  // byte in the instruction
   uint64_t address = 0;
-  uint32_t info = 0;
+  uint32_t info = 0;    // the offending value
+  uint32_t detail = 0;  // what was expected, or the operand of a semaphore update; 0 = nothing
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
 };
 inline Fault make_fault(neuron_fault code, uint64_t address = 0, uint32_t info = 0,
                         uint8_t offset = 0) {
-  return {static_cast<uint8_t>(code), 0, offset, address, info};
+  return {static_cast<uint8_t>(code), 0, offset, address, info, 0};
 }
 
 // A fetched instruction with what was found out about it.
@@ -45,7 +47,9 @@ struct CachedInstruction {
   isa::Violation operands;  // valid if !dynamic
   Cost cost;                // valid if !dynamic
   uint32_t pc = 0;
-  uint32_t epoch = 0;  // START count at which the bytes were last seen
+  uint32_t epoch = 0;         // START count at which the bytes were last seen
+  uint32_t target_epoch = 0;  // START count at which target_loop was found
+  uint32_t target_loop = 0;   // jumps: Sequencer::innermost_loop of the target
   bool valid = false;
   bool dynamic = false;  // registers take part: check and cost at each issue
   bool waits = false;
@@ -91,6 +95,10 @@ class Sequencer {
   // Null with `fault` set if the instruction cannot be fetched. The pointer stays valid until the
   // next start or reset, and the content until another instruction maps to the same place.
   CachedInstruction* fetch(chip::Bus& bus, const isa::Limits& limits, Fault& fault);
+
+  // First instruction of the innermost loop body of the program that holds `target`, 0 = none.
+  // `jump`, whose target it is, remembers the answer until the next START.
+  uint32_t innermost_loop(chip::Bus& bus, uint32_t target, CachedInstruction& jump);
 
   void add_pending(const PendingUpdate& update);
   void pop_pending();
@@ -147,6 +155,14 @@ class Sequencer {
   unsigned pending_count = 0;
 
  private:
+  const std::byte* code_at(chip::Bus& bus, uint32_t at) const;
+
+  // Loop bodies of the program in [0, loops_known_), found when a jump asks for them.
+  struct Body {
+    uint32_t first, end;
+  };
+  std::vector<Body> loops_;
+  uint32_t loops_known_ = 0, loops_epoch_ = 0;
   std::unique_ptr<CachedInstruction[]> cache_;
   uint32_t cache_size_ = 0;          // power of two
   const std::byte* code_ = nullptr;  // the whole program, if it lies in HBM

@@ -16,6 +16,12 @@ numerics::RowView row_view(const OperandView& view, uint8_t bias) {
   return {view.row(0), static_cast<ptrdiff_t>(view.row_stride()), view.dtype(), view.step(), bias};
 }
 
+Fault wrong_weights(unsigned found, int loaded, unsigned offset) {
+  Fault fault = make_fault(NEURON_FAULT_WEIGHTS, 0, found, static_cast<uint8_t>(offset));
+  fault.detail = static_cast<uint32_t>(loaded);
+  return fault;
+}
+
 }  // namespace
 
 TensorEngine::TensorEngine()
@@ -69,10 +75,10 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
   const numerics::Stationary& weights = swap ? *shadow_ : *active_;
   if (!weights.loaded()) return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
   if (weights.k() != i.src0.parts) {
-    return make_fault(NEURON_FAULT_WEIGHTS, 0, static_cast<uint32_t>(weights.k()), kSlotSource + 3);
+    return wrong_weights(i.src0.parts, weights.k(), kSlotSource + 3);
   }
   if (weights.m() != i.dst.parts) {
-    return make_fault(NEURON_FAULT_WEIGHTS, 0, static_cast<uint32_t>(weights.m()), kSlotDst + 3);
+    return wrong_weights(i.dst.parts, weights.m(), kSlotDst + 3);
   }
   const OperandView moving(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
@@ -81,8 +87,8 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
     for (unsigned p = 0; p < dst.partitions(); ++p) {
       const unsigned partition = i.dst.start + p;
       if (!context.memory.pe_wrote(partition, dst.begin(), dst.end() - dst.begin())) {
-        return make_fault(NEURON_FAULT_PSUM_UNDEFINED, uint64_t{partition} << 20 | dst.begin(), 0,
-                          kSlotDst);
+        return make_fault(NEURON_FAULT_PSUM_UNDEFINED, uint64_t{partition} << 20 | dst.begin(),
+                          static_cast<uint32_t>(dst.begin()), kSlotDst);
       }
     }
   }

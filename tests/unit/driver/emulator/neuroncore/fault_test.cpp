@@ -101,7 +101,77 @@ TEST_F(Faults, MatmulWithoutWeightsOrWithOtherSizes) {
   load_and_run(kPe, {weights, matmul, inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kPe), unsigned{NEURON_FAULT_WEIGHTS});
   EXPECT_EQ(get(kPe, NEURON_ENG_EXC_PC), 1u);
-  EXPECT_EQ(get(kPe, NEURON_ENG_EXC_INFO), 3u) << "K of the weights";
+  EXPECT_EQ(get(kPe, NEURON_ENG_EXC_INFO), 4u) << "partitions of the moving matrix";
+}
+
+TEST_F(Faults, NotificationsSayWhichOperandWasFoundWrongAndWhatWasExpected) {
+  set_up_ring(NEURON_NQ_SLOT_ERROR, kErrors);
+  Instruction weights = inst(NEURON_OP_LDWEIGHTS);
+  weights.src0 = sbuf(3, 0, kF32, 4);
+  Instruction matmul = inst(NEURON_OP_MATMUL);
+  matmul.dst = psum(4, 0, kF32, 8);
+  matmul.src0 = sbuf(4, 0, kF32, 8);
+  matmul.pe.swap = true;
+  load_and_run(kPe, {weights, matmul, inst(NEURON_OP_HALT)});
+  neuron_notification n = notification(kErrors, 0);
+  EXPECT_EQ(n.info[0] & 0xFF, NEURON_INST_SRC0 + 3u);
+  EXPECT_EQ(n.info[0] >> 16, 3u) << "partitions of the weights";
+  EXPECT_EQ(n.info[1], 4u);
+  EXPECT_EQ(n.info[2], 1u) << "src0";
+  // By a register, so that nothing but the core can know the value.
+  Instruction copy = inst(NEURON_OP_TENSOR_COPY);
+  copy.dst = sbuf(4, 0, kF32, 3);
+  copy.src0 = sbuf(4, 0, kF32, 3);
+  copy.bind[0] = {5, NEURON_BIND_START, 1, NEURON_BIND_REPLACE};
+  load_and_run(kDve, {mov(5, 7), copy, inst(NEURON_OP_HALT)});
+  n = notification(kErrors, 1);
+  EXPECT_EQ(n.info[0], (NEURON_INST_SRC0 + 2u) | 1u << 8);
+  EXPECT_EQ(n.info[1], 7u);
+  EXPECT_EQ(n.info[2], 1u);
+  EXPECT_EQ(get(kDve, NEURON_ENG_EXC_FIELD),
+            (NEURON_INST_SRC0 + 2u) | 1u << 8 | NEURON_OP_TENSOR_COPY << 16);
+  EXPECT_EQ(get(kDve, NEURON_ENG_EXC_INFO), 7u);
+  // A semaphore: index, value before, operand; none of them is an operand of the instruction.
+  Instruction event = inst(NEURON_OP_EVENT);
+  event.update[0] = update(NEURON_UPDATE_SUB, 40, false, 2);
+  load_and_run(kSp, {event, inst(NEURON_OP_HALT)});
+  n = notification(kErrors, 2);
+  EXPECT_EQ(n.info[0], 40u);
+  EXPECT_EQ(n.info[1], 0u);
+  EXPECT_EQ(n.info[2], 2u);
+  load_and_run(kSp, {branch(9)});
+  n = notification(kErrors, 3);
+  EXPECT_EQ(n.info[1], 9u);
+  EXPECT_EQ(n.info[2], 3u) << "no operand";
+}
+
+TEST_F(Faults, BranchIntoTheBodyOfALoopThatIsNotRunning) {
+  const Instruction nop = inst(NEURON_OP_NOP);
+  const Instruction halt = inst(NEURON_OP_HALT);
+  expect_fault(kSp, {branch(2), loop(1, 0, 3, 1, 1), nop, halt}, NEURON_FAULT_LOOP_NEST, 0);
+  EXPECT_EQ(get(kSp, NEURON_ENG_EXC_INFO), 2u) << "the target";
+  // From the outer body into the inner one, and by a call.
+  load_and_run(kSp, {loop(1, 0, 3, 1, 4), branch(2), loop(2, 0, 3, 1, 2), nop, nop, halt});
+  EXPECT_EQ(fault(kSp), unsigned{NEURON_FAULT_LOOP_NEST});
+  EXPECT_EQ(get(kSp, NEURON_ENG_EXC_PC), 1u);
+  load_and_run(kSp, {call(2), loop(1, 0, 3, 1, 2), nop, nop, halt});
+  EXPECT_EQ(fault(kSp), unsigned{NEURON_FAULT_LOOP_NEST});
+}
+
+TEST_F(Faults, BranchesWithinABodyOverALoopAndToItsStartAreLegal) {
+  const Instruction nop = inst(NEURON_OP_NOP);
+  const Instruction halt = inst(NEURON_OP_HALT);
+  // Inside the inner body; from it to the outer one; to a loop instruction; behind a body.
+  load_and_run(kSp, {loop(1, 0, 3, 1, 5), loop(2, 0, 3, 1, 3), branch(2), nop, nop, nop, halt});
+  EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
+  load_and_run(kSp, {loop(1, 0, 3, 1, 4), loop(2, 0, 3, 1, 2), branch(2), nop, nop, halt});
+  EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
+  load_and_run(kSp, {branch(2), halt, loop(1, 0, 3, 1, 1), branch(1), branch(-3)});
+  EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
+  // A function in the body of the caller's loop may branch within itself.
+  load_and_run(
+      kSp, {loop(1, 0, 3, 1, 5), call(2), branch(3), branch(1), inst(NEURON_OP_RET), nop, halt});
+  EXPECT_EQ(state(kSp), NEURON_STATE_HALTED);
 }
 
 TEST_F(Faults, StrictModeTrapsAccumulationOntoCellsThatThePeDidNotWrite) {
