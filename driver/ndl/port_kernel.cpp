@@ -121,6 +121,7 @@ class KernelDevice : public DevicePort {
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return 0;
       __builtin_ia32_pause();
     }
+    // bounded: by the deadline
     for (long sleep_ns = kFirstSleepNs;; sleep_ns = std::min(sleep_ns * 2, kLongestSleepNs)) {
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return 0;
       const uint64_t now = now_ns();

@@ -253,6 +253,7 @@ NRT_EXPORT NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t* out
                   "tensor '{}' was written by {} executions after {} us, {} are expected",
                   object->name(), counter.value(), timeout, expected_completion_count);
     }
+    // bounded: by the caller, whose negative timeout asks to wait for as long as it takes
     for (bool warned = false;; warned = true) {
       if (session.completion_hub.wait(counter, expected_completion_count,
                                       Deadline::after(kWarnAfter))) {

@@ -9,7 +9,7 @@ import tree
 
 PATTERNS = (
     (re.compile(r"\bwhile\s*\(\s*(true|1)\s*\)"), "endless loop"),
-    (re.compile(r"\bfor\s*\(\s*;\s*;\s*\)"), "endless loop"),
+    (re.compile(r"\bfor\s*\([^;]*;\s*;"), "endless loop"),
     (re.compile(r"\.wait\s*\(\s*\w+\s*\)"), "condition wait without predicate and deadline"),
     (re.compile(r"\bpthread_cond_wait\s*\("), "condition wait without deadline"),
     (re.compile(r"\b(poll|epoll_wait)\s*\([^;]*,\s*-1\s*\)"), "poll without time limit"),

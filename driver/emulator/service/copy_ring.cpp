@@ -104,7 +104,7 @@ bool CopyRing::is_aborted() {
 int CopyRing::await(uint32_t packets, uint64_t destination, uint64_t source) {
   const auto* arrived = reinterpret_cast<const uint32_t*>(marker_->data) + 1;
   Clock::time_point deadline{};
-  for (unsigned round = 0;; round++) {
+  for (unsigned round = 0;; round++) {  // bounded: by `deadline`
     // Pairs with the DMA engine's write of the marker, which follows the data in queue order.
     if (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) == NEURON_DMA_COMPLETION_MARKER) return 0;
     // At once, and again before each sleep: an engine that has given up will not write the marker.
