@@ -40,7 +40,6 @@ class Container {
 
   const Header& header() const { return header_; }
   bool compressed() const { return compressed_; }
-  std::uint64_t stored_bytes() const { return header_.data_size; }
   std::uint64_t unpacked_bytes() const { return unpacked_bytes_; }
 
   // Regular files in the order of the archive.

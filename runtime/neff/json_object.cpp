@@ -105,7 +105,7 @@ void JsonObject::start(const Value& value) {
 }
 
 JsonObject::~JsonObject() {
-  if (all_known_ || !checker_.ok()) return;
+  if (!checker_.ok()) return;
   if (asked_.size() == object_->size()) return;
   for (const auto& entry : *object_) {
     const std::string_view key(entry.key().data(), entry.key().size());

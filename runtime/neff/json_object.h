@@ -108,9 +108,6 @@ class JsonObject {
   const boost::json::array* list(std::string_view key, std::size_t most);
   const boost::json::object* object(std::string_view key);
 
-  // Every key counts as known (it is a name, or somebody else's field).
-  void all_known() { all_known_ = true; }
-
  private:
   void start(const Value& value);
   std::size_t choose(std::string_view key, const char* const* choices, std::size_t count,
@@ -120,7 +117,6 @@ class JsonObject {
   JsonPath path_;
   const boost::json::object* object_ = nullptr;
   std::vector<std::string_view> asked_;  // Keys of object_, each once.
-  bool all_known_ = false;
 };
 
 // The number if it is one in the range; else an error at `where` and `minimum`.

@@ -21,7 +21,6 @@ namespace json = boost::json;
 constexpr std::uint32_t kSignalsOfASemaphore = 32768;  // Waits compare with 16 bits
 constexpr std::uint32_t kIncrementsOfATransfer = NEURON_V2_DMA_ENGINES_PER_CORE;
 constexpr const char* kDirectory = "sg00/";
-constexpr const char* kOnChipVariable = "sbuf";
 
 const char* kind_name(BufferKind kind) {
   switch (kind) {
@@ -215,7 +214,7 @@ std::string NeffEmitter::definition_json() const {
     if (buffer.kind == BufferKind::kConstant) variable["file_name"] = constant_file(buffer);
     variables[buffer.name] = std::move(variable);
   }
-  variables[kOnChipVariable] =
+  variables[Transfer::kOnChipName] =
       json::object{{"type", "state-buffer"}, {"var_id", id}, {"size", NEURON_CORE_SBUF_SIZE}};
 
   // A queue set is "in" or "out" if that is all it does; the owner is the engine that triggers.
@@ -277,7 +276,7 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
     const auto side = [&](const char* name, const BufferAccess& access) {
       const std::string prefix = name;
       desc[prefix] = access.buffer == Transfer::kOnChip
-                         ? std::string(kOnChipVariable)
+                         ? std::string(Transfer::kOnChipName)
                          : program_.buffers_[static_cast<std::size_t>(access.buffer)].name;
       desc[prefix + "_off"] = access.offset;
       desc[prefix + "_sizes"] = json::array(access.size.begin(), access.size.begin() + access.ndim);

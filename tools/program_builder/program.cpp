@@ -38,6 +38,13 @@ Buffer Program::add_buffer(BufferInfo info) {
       return {};
     }
   }
+  // The name is a key of def.json and, of a constant, a file.
+  if (info.name.empty() || info.name.size() > 255 || info.name == Transfer::kOnChipName) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a buffer has the name \"{}\"; give 1 to 255 bytes other than \"{}\"",
+                       info.name, Transfer::kOnChipName));
+    return {};
+  }
   const unsigned element = isa::dtype_bytes(info.dtype);
   std::uint64_t count = 1;
   for (std::uint64_t size : info.shape) {

@@ -71,6 +71,7 @@ struct Transfer {
   std::uint32_t sequence = 0;  // Of the slot
   BufferAccess from, to;       // buffer kOnChip: SBUF
   static constexpr std::int32_t kOnChip = 1 << 30;
+  static constexpr const char* kOnChipName = "sbuf";  // Its variable in def.json
 };
 
 struct Step {

@@ -162,6 +162,14 @@ TEST(Program, RefusesTwoBuffersOfOneName) {
   expect_error(f.program, "two buffers have the name \"x\"");
 }
 
+TEST(Program, RefusesABufferWithTheNameOfTheStateBuffer) {
+  Program program("names");
+  program.input("sbuf", kF32, {1});
+  const auto neff = program.build();
+  ASSERT_FALSE(neff);
+  EXPECT_THAT(neff.error().detail, HasSubstr("other than \"sbuf\""));
+}
+
 TEST(Program, RefusesAConstantOfTheWrongSize) {
   Fixture f;
   f.program.constant("c", kF32, {4}, {1, 2, 3});
