@@ -22,6 +22,13 @@ constexpr std::uint32_t kDefaultPrefetch = 32;
 constexpr std::uint32_t kModeNanCheck = 1u << 6;
 constexpr auto kSettleTime = std::chrono::seconds(5);
 
+// STATUS of a core whose five engines all wait and that has no transfer in flight.
+constexpr bool has_settled(std::uint32_t status) {
+  constexpr std::uint32_t kEngineStates = 0xFFFFF, kAllWaiting = 0x22222, kQuiescent = 1u << 31;
+  static_assert(NEURON_STATE_WAITING == 2);
+  return (status & kQuiescent) != 0 && (status & kEngineStates) == kAllWaiting;
+}
+
 // Waits until the programs have reached their waits, so that every launch starts from the same
 // state.
 Result<void> settle(Core& core) {
@@ -31,7 +38,7 @@ Result<void> settle(Core& core) {
   // bounded: by the deadline.
   while (true) {
     NEURON_TRY(value, core.device().read_register(status));
-    if (value >> 31 != 0) return {};
+    if (has_settled(value)) return {};
     if (deadline.expired()) break;
     const std::uint32_t* word = &core.completion().sequence;
     const auto soon = Deadline::after(std::chrono::milliseconds(1));

@@ -298,6 +298,7 @@ void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access
 void ExecutionGroup::reset() {
   if (inside()) return reset_locked();
   if (!lock_as_visitor()) return;
+  drain_mail();
   reset_locked();
   run_lock_.unlock();
 }
@@ -323,11 +324,7 @@ void ExecutionGroup::reset_locked() {
   core_faults_ = 0;
   core_mode_ = NEURON_CORE_MODE_STOP_ALL;
   seed_ = 0;
-  {
-    std::lock_guard lock(mail_mutex_);
-    mail_.clear();
-    mail_waiting_.store(false, std::memory_order_relaxed);
-  }
+  // Mail stays: what was written before this reset has been applied, what waits came after it.
   semaphores_.reset();
   memory_.fill(fill_);  // FILL itself survives, or it could never take effect
   deadlocked_.store(false, std::memory_order_relaxed);
