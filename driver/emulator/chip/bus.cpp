@@ -18,6 +18,7 @@ void Bus::attach(uint64_t base, uint64_t size, BusTarget* target, const char* na
 void Bus::rebuild_table() {
   std::fill(units_.begin(), units_.end(), nullptr);
   first_ = nullptr;
+  last_ = ranges_.empty() ? nullptr : &ranges_.back();
   for (const Range& range : ranges_) {
     if (range.base == 0) first_ = &range;
     if (range.base < NEURON_V2_BAR0_DEVICE_BASE ||
@@ -48,6 +49,8 @@ const Bus::Range* Bus::find(uint64_t address, size_t length) const {
   } else if (window < NEURON_V2_BAR0_SIZE) {
     range = units_[window >> kUnitShift];
     if (range == nullptr) range = search(address);
+  } else if (last_ != nullptr && address >= last_->base) {
+    range = last_;
   } else {
     range = search(address);
   }

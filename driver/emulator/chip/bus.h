@@ -75,6 +75,7 @@ class Bus {
   void rebuild_table();
   std::vector<Range> ranges_;     // sorted by base
   const Range* first_ = nullptr;  // the range at address 0, where most traffic goes
+  const Range* last_ = nullptr;   // the highest one: host memory
   std::vector<const Range*> units_ = std::vector<const Range*>(kUnits, nullptr);
 };
 

@@ -78,7 +78,8 @@ class NotificationBlock : public RegisterTarget {
     uint32_t unreported = 0;  // drops since the last overflow entry
     uint64_t base() const { return uint64_t{base_hi} << 32 | base_lo; }
     uint32_t entries() const { return size / NEURON_NOTIFICATION_BYTES; }
-    uint32_t free_slots() const { return (head + entries() - tail - 1) % entries(); }
+    // A usable ring has a power of two of entries.
+    uint32_t free_slots() const { return (head - tail - 1) & (entries() - 1); }
   };
 
   bool append(Queue& queue, const Notification& entry);
