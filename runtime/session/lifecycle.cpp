@@ -44,6 +44,17 @@ void set_state(State state) {
   }
 }
 
+// A call that was counted is over, whether it was let in or refused: close_session() waits for the
+// last of either.
+void end_call() {
+  // Acquire-release: what the call did happens before the session is destroyed by close_session().
+  const std::uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
+  if (state_of(before) == kClosing && (before & 0xFFFFFFFF) == 1) {
+    std::lock_guard guard(idle_mutex());
+    idle().notify_all();
+  }
+}
+
 // The child has neither the parent's threads nor its device; it forgets the session without
 // touching the parent's memory on the device.
 void forget_in_child() {
@@ -83,7 +94,8 @@ Result<void> close_session() {
         Deadline::after(std::chrono::seconds(2 * the_session->configuration().exec_timeout_s + 10));
     std::unique_lock guard(idle_mutex());
     while ((state_word.load(std::memory_order_acquire) & 0xFFFFFFFF) != 0) {
-      if (idle().wait_until(guard, deadline.when()) == std::cv_status::timeout) {
+      if (idle().wait_until(guard, deadline.when()) == std::cv_status::timeout &&
+          (state_word.load(std::memory_order_acquire) & 0xFFFFFFFF) != 0) {
         set_state(kOpen);
         return fail(NRT_TIMEOUT,
                     "nrt_close gave up: {} calls of other threads have not returned; the runtime "
@@ -106,18 +118,12 @@ SessionUse::SessionUse() noexcept {
     session_ = the_session;
   } else {
     session_ = nullptr;
-    state_word.fetch_sub(1, std::memory_order_release);
+    end_call();
   }
 }
 
 SessionUse::~SessionUse() {
-  if (session_ == nullptr) return;
-  // Release: what the call did happens before the session is destroyed by close_session().
-  const std::uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
-  if (state_of(before) == kClosing && (before & 0xFFFFFFFF) == 1) {
-    std::lock_guard guard(idle_mutex());
-    idle().notify_all();
-  }
+  if (session_ != nullptr) end_call();
 }
 
 Error SessionUse::error() const {

@@ -128,12 +128,13 @@ Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_d
     first = wanted.visible.front();
     last = wanted.visible.back();
   }
+  first_device_ = indexes.front();
   // A claim hangs on an open device, so one is opened before.
-  NEURON_CHECK(open_device(indexes[first / per_device]));
+  NEURON_CHECK(open_device(first_device_ + static_cast<int>(first / per_device)));
   NEURON_CHECK(claim_range(count, first, last, total));
   for (std::uint32_t core = 0; core < total; ++core) {
     if (nbitmap_test_bit(core, claimed_.data())) {
-      NEURON_CHECK(open_device(indexes[core / per_device]));
+      NEURON_CHECK(open_device(first_device_ + static_cast<int>(core / per_device)));
     }
   }
   return {};
@@ -184,14 +185,17 @@ std::string Session::holders() const {
   return text.empty() ? "the driver does not say by whom the others are held" : text;
 }
 
+bool Session::is_claimed(const Device& device, std::uint32_t core, std::uint32_t per_device) {
+  const auto place = static_cast<std::uint32_t>(device.index() - first_device_);
+  return nbitmap_test_bit(place * per_device + core, claimed_.data());
+}
+
 Result<void> Session::prepare(std::uint32_t per_device) {
   if (configuration_.reset_cores) {
     for (const auto& device : devices_) {
       int map = 0;
       for (std::uint32_t core = 0; core < per_device; ++core) {
-        if (nbitmap_test_bit(device->index() * per_device + core, claimed_.data())) {
-          map |= 1 << core;
-        }
+        if (is_claimed(*device, core, per_device)) map |= 1 << core;
       }
       if (map == 0) continue;
       std::uint32_t request = 0;
@@ -207,7 +211,7 @@ Result<void> Session::prepare(std::uint32_t per_device) {
   std::vector<Device*> ordered = devices();
   for (Device* device : ordered) {
     for (std::uint32_t core = 0; core < per_device; ++core) {
-      if (!nbitmap_test_bit(device->index() * per_device + core, claimed_.data())) continue;
+      if (!is_claimed(*device, core, per_device)) continue;
       NEURON_TRY(made, Core::create(*device, core, core_count()));
       cores_.push_back(std::move(made));
     }

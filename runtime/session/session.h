@@ -57,11 +57,15 @@ class Session {
   Result<Device*> open_device(int index);
   Result<void> prepare(std::uint32_t per_device);
   Result<void> open_datastore(Device& device, const Caller& caller);
+  bool is_claimed(const Device& device, std::uint32_t core, std::uint32_t per_device);
   std::string holders() const;
 
   Configuration configuration_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<std::uint64_t> claimed_;  // bitmap of the host's cores
+  // Bit n: core n of those that the driver counts from the first device that this process sees (a
+  // container may see /dev/neuron4 and later only).
+  std::vector<std::uint64_t> claimed_;
+  int first_device_ = 0;
   struct Datastore {
     Device* device;
     void* data;

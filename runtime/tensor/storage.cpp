@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tensor/storage.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -40,6 +41,9 @@ Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, std::uint32_t c
 }
 
 Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size) {
+  if (size > PTRDIFF_MAX - 63) {
+    return fail(NRT_RESOURCE, "{} bytes of host memory for a tensor; no process has as many", size);
+  }
   void* memory = std::aligned_alloc(64, (size + 63) / 64 * 64);
   if (memory == nullptr) return fail(NRT_RESOURCE, "{} bytes of host memory for a tensor", size);
   std::shared_ptr<Storage> storage(new Storage(StorageKind::kPlain, size));
