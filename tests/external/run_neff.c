@@ -15,14 +15,24 @@
 
 #ifdef RUN_NEFF_DLOPEN
 #include <dlfcn.h>
-#define CALLS(X)                                                                        \
-  X(nrt_init)                                                                           \
-  X(nrt_load)                                                                           \
-  X(nrt_unload)                                                                         \
-  X(nrt_get_model_tensor_info) X(nrt_free_model_tensor_info) X(nrt_allocate_tensor_set) \
-      X(nrt_destroy_tensor_set) X(nrt_add_tensor_to_tensor_set) X(nrt_tensor_allocate)  \
-          X(nrt_tensor_free) X(nrt_tensor_write) X(nrt_tensor_read) X(nrt_execute)      \
-              X(nrt_get_status_as_str)
+// One call a line; the formatter finds no fixed point for this macro.
+// clang-format off
+#define CALLS(X) \
+  X(nrt_init) \
+  X(nrt_load) \
+  X(nrt_unload) \
+  X(nrt_get_model_tensor_info) \
+  X(nrt_free_model_tensor_info) \
+  X(nrt_allocate_tensor_set) \
+  X(nrt_destroy_tensor_set) \
+  X(nrt_add_tensor_to_tensor_set) \
+  X(nrt_tensor_allocate) \
+  X(nrt_tensor_free) \
+  X(nrt_tensor_write) \
+  X(nrt_tensor_read) \
+  X(nrt_execute) \
+  X(nrt_get_status_as_str)
+// clang-format on
 static void *library;
 #define DECLARE(name) static __typeof__(&name) name##_;
 CALLS(DECLARE)
