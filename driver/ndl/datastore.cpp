@@ -8,6 +8,7 @@
 #include <new>
 #include <shared_mutex>
 
+#include "driver/ndl/forget_lock.h"
 #include "driver/ndl/guard.h"
 
 using neuron::ndl::DevicePointer;
@@ -137,8 +138,7 @@ void lock_datastores_for_fork() { instances().mutex.lock(); }
 
 void unlock_datastores_after_fork(bool child) {
   if (child) {
-    // A reader-writer lock knows its writer by thread number, which is another one in the child.
-    new (&instances().mutex) std::shared_mutex;
+    forget_lock(instances().mutex);
   } else {
     instances().mutex.unlock();
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "driver/ndl/error.h"
+#include "driver/ndl/forget_lock.h"
 
 namespace neuron::ndl {
 namespace {
@@ -223,8 +224,7 @@ void abandon_handles() {
 void lock_handles_for_fork() { tables().mutex.lock(); }
 void unlock_handles_after_fork(bool child) {
   if (child) {
-    // A reader-writer lock knows its writer by thread number, which is another one in the child.
-    new (&tables().mutex) std::shared_mutex;
+    forget_lock(tables().mutex);
   } else {
     tables().mutex.unlock();
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "driver/ndl/device_table.h"
+#include "driver/ndl/forget_lock.h"
 #include "driver/ndl/guard.h"
 #include "driver/ndl/handle_table.h"
 #include "uapi/neuron_ioctl.h"
@@ -89,6 +90,20 @@ int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t 
     return fail(-result, "%s", first.c_str());
   }
   return 0;
+}
+
+bool lock_within_seconds(pthread_mutex_t& mutex, int seconds) {
+  timespec deadline;
+#ifdef NEURON_NDL_THREAD_SANITIZER
+  // Thread sanitizers do not know pthread_mutex_clocklock and would take the lock for free.
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += seconds;
+  return pthread_mutex_timedlock(&mutex, &deadline) == 0;
+#else
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += seconds;
+  return pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &deadline) == 0;
+#endif
 }
 
 }  // namespace
@@ -343,10 +358,7 @@ int ndl_get_copy_buf(ndl_device_t* device, uint32_t nc_id, ndl_copy_buf_t** cpy_
         buffer.mem_handle = handle;
       }
     }
-    timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += kCopyBufferSeconds;
-    if (pthread_mutex_clocklock(&buffer.lock, CLOCK_MONOTONIC, &deadline) != 0) {
+    if (!lock_within_seconds(buffer.lock, kCopyBufferSeconds)) {
       return fail(ETIMEDOUT,
                   "device %d core %u: another thread has held the staging buffer for %d s",
                   open->index(), nc_id, kCopyBufferSeconds);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reader-writer lock that fork() has copied while this thread held it, made anew in the child.
+//
+// It knows its writer by thread number, which is another one in the child, so it cannot be unlocked
+// there. A thread sanitizer goes on counting it as locked unless it is told. Callers: the fork
+// handlers, in the child's only thread. Cannot fail.
+#ifndef DRIVER_NDL_FORGET_LOCK_H
+#define DRIVER_NDL_FORGET_LOCK_H
+
+#include <new>
+#include <shared_mutex>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NEURON_NDL_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) && !defined(NEURON_NDL_THREAD_SANITIZER)
+#define NEURON_NDL_THREAD_SANITIZER 1
+#endif
+#ifdef NEURON_NDL_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace neuron::ndl {
+
+inline void forget_lock(std::shared_mutex& mutex) {
+#ifdef NEURON_NDL_THREAD_SANITIZER
+  __tsan_mutex_pre_unlock(&mutex, 0);
+  __tsan_mutex_post_unlock(&mutex, 0);
+#endif
+  new (&mutex) std::shared_mutex;
+}
+
+}  // namespace neuron::ndl
+
+#endif
