@@ -55,7 +55,7 @@ void ExecutionGroup::set_runnable() {
 }
 
 chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadline) {
-  for (;;) {
+  for (;;) {  // bounded: by `deadline`
     if (!run_lock_.try_lock_until(deadline)) return chip::RunResult::kBusy;
     drain_mail();
     ExecutionGroup* const outer = std::exchange(running_group(), this);
@@ -69,7 +69,7 @@ chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadli
 }
 
 chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadline) {
-  for (;;) {
+  for (;;) {  // bounded: by `deadline`, looked at every kEffortPerClock units of work
     if (mail_waiting_.load(std::memory_order_relaxed) ||
         visitors_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
       if (!attend(deadline)) return chip::RunResult::kBusy;
