@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/ndl/descriptor.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port_backends.h"
 #include "uapi/neuron_ioctl.h"
@@ -236,7 +237,7 @@ class KernelPort : public Port {
 
   int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
     const std::string node = folder_ + "/" + kNode + std::to_string(index);
-    const int fd = ::open(node.c_str(), (flags & O_ACCMODE) | O_CLOEXEC);
+    const int fd = above_standard_streams(::open(node.c_str(), (flags & O_ACCMODE) | O_CLOEXEC));
     if (fd < 0) {
       const int error = errno;
       char buffer[128];
@@ -255,7 +256,8 @@ class KernelPort : public Port {
 
   std::string driver_version() const override {
     char text[64];
-    const int fd = ::open("/sys/module/neuron/version", O_RDONLY | O_CLOEXEC);
+    const int fd =
+        above_standard_streams(::open("/sys/module/neuron/version", O_RDONLY | O_CLOEXEC));
     if (fd < 0) return "";
     const ssize_t length = read(fd, text, sizeof(text));
     close(fd);

@@ -9,7 +9,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "driver/emulator/chip/memory_file.h"
+
 namespace neuron::chip {
+
+// What the rest of a process needs beside the HBM of one device, for the advice in a sentence.
+constexpr uint64_t kRoomBesideKiB = 4u << 20;
 
 class Hbm::Stack final : public BusTarget {
  public:
@@ -51,7 +56,7 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
   std::unique_ptr<Hbm> hbm(new Hbm);
   hbm->stacks_ = stacks;
   hbm->bytes_each_ = bytes_each;
-  hbm->fd_ = memfd_create("neuron-hbm", MFD_CLOEXEC);
+  hbm->fd_ = create_memory_file("neuron-hbm");
   if (hbm->fd_ < 0) {
     error = std::string("the memory file of the HBM cannot be created: ") + std::strerror(errno);
     return nullptr;
@@ -64,9 +69,11 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
   void* mapped =
       mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, hbm->fd_, 0);
   if (mapped == MAP_FAILED) {
-    error = "the HBM of " + std::to_string(total) +
-            " bytes of address space cannot be mapped: " + std::strerror(errno) +
-            "; check the limit of address space (ulimit -v)";
+    error = "the HBM needs " + std::to_string(total) + " bytes of address space (" +
+            std::to_string(total >> 30) +
+            " GiB; memory is used only for what is written), which cannot be mapped: " +
+            std::strerror(errno) + "; raise the limit of address space (ulimit -v) to at least " +
+            std::to_string((total >> 10) + kRoomBesideKiB) + ", or set it to unlimited";
     return nullptr;
   }
   hbm->memory_ = static_cast<std::byte*>(mapped);

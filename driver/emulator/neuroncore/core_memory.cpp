@@ -9,6 +9,8 @@
 #include <new>
 #include <vector>
 
+#include "driver/emulator/chip/memory_file.h"
+
 namespace neuron::core {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr size_t kBlock = 2u << 20;  // one block of the pattern; the mapping re
 // host has no memory files: cores then fill their memory by writing it.
 int pattern_file() {
   static const int file = [] {
-    int fd = memfd_create("neuron-core-fill", MFD_CLOEXEC);
+    int fd = chip::create_memory_file("neuron-core-fill");
     if (fd < 0) return -1;
     std::vector<uint32_t> block(kBlock / 4, CoreMemory::kDefaultFill);
     if (pwrite(fd, block.data(), kBlock, 0) != static_cast<ssize_t>(kBlock)) {
