@@ -7,9 +7,11 @@
 namespace neuron::runtime::api {
 
 NRT_STATUS report(const char* name, const Error& error) noexcept {
+  // Names of files and callers are in it: escaped here, once for all of them.
   char text[4096];
-  const std::size_t size = format_arguments_into(text, sizeof(text), "{}: {}",
-                                                 fmt::make_format_args(name, error.detail));
+  const std::size_t head =
+      format_arguments_into(text, sizeof(text), "{}: ", fmt::make_format_args(name));
+  const std::size_t size = head + escape_into(text + head, sizeof(text) - head, error.detail);
   const std::string_view sentence(text, size);
   set_last_error(sentence);
   log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(error.status));

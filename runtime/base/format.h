@@ -20,6 +20,12 @@ std::string format_arguments(fmt::string_view text, fmt::format_args arguments);
 std::size_t format_arguments_into(char* out, std::size_t size, fmt::string_view text,
                                   fmt::format_args arguments) noexcept;
 
+// Copies text of unknown origin: control characters and bytes that are no UTF-8 become \xNN, so
+// that a name out of a file can neither break a line nor command a terminal. Writes at most `size`
+// bytes, no terminator, no allocation; returns the bytes written.
+std::size_t escape_into(char* out, std::size_t size, fmt::string_view text) noexcept;
+std::string escaped(fmt::string_view text);
+
 template <class... A>
 std::string format(fmt::format_string<A...> text, A&&... arguments) {
   return format_arguments(text, fmt::make_format_args(arguments...));

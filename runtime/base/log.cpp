@@ -12,7 +12,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
+#include "driver/ndl/descriptor.h"
 #include "runtime/base/environment.h"
 
 namespace neuron::runtime {
@@ -54,7 +56,8 @@ Result<int> read_place(const std::string& name, int fallback, bool file_allowed)
   if (!file_allowed) {
     return fail(NRT_INVALID, "{} is \"{}\"; give console or syslog, or unset it", name, text);
   }
-  const int file = open(text.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  const int file = ndl::above_standard_streams(
+      open(text.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
   if (file < 0) {
     return fail_with_errno(NRT_INVALID, errno, "{} names {}, which cannot be opened for writing",
                            name, text);
@@ -102,7 +105,8 @@ bool send_to_syslog(const char* text, std::size_t size, LogLevel level) {
     size = sizeof(line) - static_cast<std::size_t>(head);
   }
   std::memcpy(line + head, text, size);
-  const int connection = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int connection =
+      ndl::above_standard_streams(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connection < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -111,6 +115,20 @@ bool send_to_syslog(const char* text, std::size_t size, LogLevel level) {
                               reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   close(connection);
   return sent >= 0;
+}
+
+void write_line(int place, LogComponent component, LogLevel level, fmt::string_view text,
+                fmt::format_args arguments) noexcept;
+
+// What the log itself was told wrong is said whatever its level and place, or nobody learns of it;
+// once, although the environment is read at each nrt_init.
+void warn_of(const std::string& sentence) {
+  // Relaxed: only the value counts; two threads at once may both say it.
+  static std::atomic<std::size_t> said{0};
+  const std::size_t hash = std::hash<std::string>{}(sentence) | 1;
+  if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
+  write_line(kConsole, LogComponent::kNrt, LogLevel::kWarn, "{}; the default is used",
+             fmt::make_format_args(sentence));
 }
 
 }  // namespace
@@ -137,8 +155,9 @@ Result<void> configure_log() {
         std::memory_order_relaxed);
   }
   configured.store(true, std::memory_order_release);  // Pairs with the acquire in log_enabled().
-  if (failed) return first;
-  return {};
+  if (!failed) return {};
+  warn_of(first.detail);
+  return first;
 }
 
 bool log_enabled(LogComponent component, LogLevel level) noexcept {
@@ -154,18 +173,19 @@ bool log_enabled(LogComponent component, LogLevel level) noexcept {
              routes[static_cast<int>(component)].level.load(std::memory_order_relaxed);
 }
 
-void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
-                   fmt::format_args arguments) noexcept {
+namespace {
+
+void write_line(int place, LogComponent component, LogLevel level, fmt::string_view text,
+                fmt::format_args arguments) noexcept {
   const int saved_errno = errno;
   char line[kLineBytes];
   const int head = line_head(line, sizeof(line) - 1, component, level);
   std::size_t size = static_cast<std::size_t>(head > 0 ? head : 0);
-  size += format_arguments_into(line + size, sizeof(line) - 1 - size, text, arguments);
-  for (char* c = line; c < line + size; ++c) {
-    if (*c == '\n' || *c == '\r') *c = ' ';  // A message is one line, whatever a file put into it.
-  }
+  char message[kLineBytes];
+  const std::size_t length = format_arguments_into(message, sizeof(message), text, arguments);
+  // A message is one line of printable text, whatever a file or a caller put into it.
+  size += escape_into(line + size, sizeof(line) - 1 - size, {message, length});
   line[size++] = '\n';
-  const int place = routes[static_cast<int>(component)].place.load(std::memory_order_relaxed);
   if (place != kSyslog || !send_to_syslog(line, size - 1, level)) {
     const int file = place == kSyslog ? kConsole : place;
     if (write(file, line, size) < 0 && errno == EINTR) {
@@ -173,6 +193,14 @@ void log_arguments(LogComponent component, LogLevel level, fmt::string_view text
     }
   }
   errno = saved_errno;
+}
+
+}  // namespace
+
+void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,
+                   fmt::format_args arguments) noexcept {
+  write_line(routes[static_cast<int>(component)].place.load(std::memory_order_relaxed), component,
+             level, text, arguments);
 }
 
 }  // namespace neuron::runtime

@@ -23,7 +23,8 @@ enum class LogLevel : std::uint8_t { kQuiet, kError, kWarn, kInfo, kDebug, kTrac
 enum class LogComponent : std::uint8_t { kNrt, kNmgr, kTdrv };
 inline constexpr int kLogComponents = 3;
 
-// Reads the environment again. A value that cannot be read is an error and the default is used;
+// Reads the environment again. A value that cannot be read is an error and the default is used; it
+// is also said on stderr, once, whatever the level;
 // nothing that was logged to before is closed while another thread may still write to it.
 Result<void> configure_log();
 

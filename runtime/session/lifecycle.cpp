@@ -72,9 +72,7 @@ Result<void> open_session(const Caller& caller) {
   std::lock_guard lock(transition());
   const State state = state_of(state_word.load(std::memory_order_acquire));
   if (state == kOpen) return {};
-  if (auto logged = configure_log(); !logged) {
-    log_warning(LogComponent::kNrt, "{}", logged.error().detail);
-  }
+  (void)configure_log();  // warns itself
   if (state == kForked) ndl_device_cached_fd_close_all();
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
   NEURON_TRY(configuration, read_configuration());

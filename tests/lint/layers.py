@@ -31,7 +31,7 @@ RULES = {
     ),
     "driver/ndl/": (("driver/ndl/", "ndl/", "nrt/", "uapi/", "hw/", "driver/emulator/transport/wire"), None),
     "runtime/": (
-        ("runtime/", "nrt/", "ndl/", "hw/", "ccom/", "driver/isa/", "driver/core/", "driver/ndl/port.h", "driver/ndl/error.h"),
+        ("runtime/", "nrt/", "ndl/", "hw/", "ccom/", "driver/isa/", "driver/core/", "driver/ndl/port.h", "driver/ndl/error.h", "driver/ndl/descriptor.h"),
         None,
     ),
     "ccom/": (("ccom/", "nrt/nec.h", "nrt/nrt_status.h", "ndl/", "hw/", "driver/isa/"), None),
