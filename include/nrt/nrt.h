@@ -119,7 +119,9 @@ NRT_STATUS nrt_tensor_read_batch(const nrt_tensor_batch_t *batches, uint64_t num
 NRT_STATUS nrt_tensor_write_batch(const nrt_tensor_batch_t *batches, uint64_t num_batches,
                                   bool unsafe);
 
-// Copies between tensors. NRT_INVALID: a range is wrong, or both are on devices but not on one HBM.
+// Copies between tensors. NRT_INVALID: a range is wrong, both are on devices but not on one HBM, or
+// the ranges overlap (in one tensor, or in slices of one). The same range twice is no copy and no
+// error.
 NRT_STATUS nrt_tensor_copy(const nrt_tensor_t *src, size_t src_offset, nrt_tensor_t *dst,
                            size_t dst_offset, size_t size);
 

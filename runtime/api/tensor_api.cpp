@@ -4,6 +4,7 @@
 #include "nrt/nrt.h"
 #include "runtime/api/guard.h"
 #include "runtime/base/log.h"
+#include "runtime/neff/text.h"
 #include "runtime/tensor/tensor.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
@@ -14,8 +15,9 @@ namespace {
 constexpr std::size_t kPinnedLimit = 4u << 20;  // one page of a kernel with huge pages
 constexpr auto kWarnAfter = std::chrono::seconds(30);
 
+// Names of tensors are for sentences only: made printable, and not too long, where they come in.
 std::string name_or(const char* name, const char* otherwise) {
-  return name != nullptr && *name != '\0' ? name : otherwise;
+  return name != nullptr && *name != '\0' ? neuron::neff::printable(name) : otherwise;
 }
 
 Result<Pin<Tensor>> pin_tensor(Session& session, const nrt_tensor_t* tensor,
@@ -26,21 +28,27 @@ Result<Pin<Tensor>> pin_tensor(Session& session, const nrt_tensor_t* tensor,
 Result<std::shared_ptr<Storage>> allocate_storage(Session& session,
                                                   nrt_tensor_placement_t placement, int vnc,
                                                   std::size_t size, const std::string& name) {
+  const std::string quoted = "tensor '" + name + "'";
   switch (placement) {
     case NRT_TENSOR_PLACEMENT_DEVICE: {
       NEURON_TRY(core, session.core(vnc));
-      return Storage::device(core->device(), core->number(), size, session.mappings, name.c_str());
+      return Storage::device(core->device(), core->number(), size, session.mappings,
+                             quoted.c_str());
     }
     case NRT_TENSOR_PLACEMENT_HOST: {
       if (size > kPinnedLimit) {
-        return fail(NRT_INVALID, "a tensor of {} bytes with host placement; the most is {}", size,
-                    kPinnedLimit);
+        return fail(
+            NRT_INVALID,
+            "tensor '{}' was asked for with {} bytes in host memory that the device reaches; "
+            "the most is {} bytes, use placement DEVICE or VIRTUAL",
+            name, size, kPinnedLimit);
       }
       NEURON_TRY(core, session.core(vnc == -1 ? 0 : vnc));
-      return Storage::pinned(core->device(), core->number(), size, session.mappings, name.c_str());
+      return Storage::pinned(core->device(), core->number(), size, session.mappings,
+                             quoted.c_str());
     }
     case NRT_TENSOR_PLACEMENT_VIRTUAL:
-      return Storage::plain(size);
+      return Storage::plain(size, name.c_str());
   }
   return fail(NRT_INVALID, "tensor placement {} is none of DEVICE (0), HOST (1), VIRTUAL (2)",
               static_cast<int>(placement));
@@ -93,7 +101,10 @@ NRT_EXPORT NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placemen
                                           size_t size, const char* name, nrt_tensor_t** tensor) {
   return guarded("nrt_tensor_allocate", [&](Session& session) -> Result<void> {
     if (tensor == nullptr) return null_argument("tensor");
-    if (size == 0) return fail(NRT_INVALID, "a tensor of 0 bytes");
+    if (size == 0)
+      return fail(NRT_INVALID,
+                  "tensor '{}' was asked for with 0 bytes; a tensor has at least 1 byte",
+                  name_or(name, "tensor"));
     std::string text = name_or(name, "tensor");
     auto storage = allocate_storage(session, tensor_placement, vnc, size, text);
     if (!storage) return storage.error();
@@ -193,7 +204,10 @@ NRT_EXPORT NRT_STATUS nrt_tensor_attach_buffer(nrt_tensor_t* tensor, void* buffe
   return guarded("nrt_tensor_attach_buffer", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_tensor(session, tensor));
     if (buffer == nullptr) return null_argument("buffer");
-    if (size == 0) return fail(NRT_INVALID, "a buffer of 0 bytes for tensor '{}'", object->name());
+    if (size == 0)
+      return fail(NRT_INVALID,
+                  "tensor '{}' cannot be given a buffer of 0 bytes; give its size in bytes",
+                  object->name());
     object->attach(buffer, size);
     tell_executor(session, *object);
     return {};

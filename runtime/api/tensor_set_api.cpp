@@ -3,6 +3,7 @@
 // Tensor sets: names for the tensors of an execution.
 #include "nrt/nrt.h"
 #include "runtime/api/guard.h"
+#include "runtime/neff/text.h"
 #include "runtime/tensor/tensor.h"
 #include "runtime/tensor/tensor_set.h"
 
@@ -54,7 +55,8 @@ NRT_EXPORT NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t* tensor_se
     if (tensor_name == nullptr) return null_argument("tensor_name");
     if (tensor == nullptr) return null_argument("tensor");
     void* found = set->find(tensor_name);
-    if (found == nullptr) return fail(NRT_FAILURE, "the set has no tensor '{}'", tensor_name);
+    if (found == nullptr)
+      return fail(NRT_FAILURE, "the set has no tensor '{}'", neuron::neff::printable(tensor_name));
     *tensor = static_cast<nrt_tensor_t*>(found);
     return {};
   });

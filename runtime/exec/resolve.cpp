@@ -64,7 +64,12 @@ Result<Resolution*> resolve(Session& session, LoadedModel& model, const TensorSe
                   direction(port), port.info.name);
     }
     const TensorView view = tensor->view();
-    if (view.storage == nullptr || view.size != port.info.size) {
+    if (view.storage == nullptr) {
+      return fail(NRT_INVALID,
+                  "{} tensor '{}' of model '{}' is empty; attach a buffer of {} bytes first",
+                  direction(port), port.info.name, model.name(), port.info.size);
+    }
+    if (view.size != port.info.size) {
       return fail(NRT_INVALID, "{} tensor '{}' of model '{}' has {} bytes; the model expects {}",
                   direction(port), port.info.name, model.name(), view.size, port.info.size);
     }

@@ -40,12 +40,20 @@ Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, std::uint32_t c
                   mappings);
 }
 
-Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size) {
+Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size, const char* name) {
   if (size > PTRDIFF_MAX - 63) {
-    return fail(NRT_RESOURCE, "{} bytes of host memory for a tensor; no process has as many", size);
+    return fail(
+        NRT_RESOURCE,
+        "{} bytes of host memory were asked for tensor '{}'; no process has as many, ask for less",
+        size, name);
   }
   void* memory = std::aligned_alloc(64, (size + 63) / 64 * 64);
-  if (memory == nullptr) return fail(NRT_RESOURCE, "{} bytes of host memory for a tensor", size);
+  if (memory == nullptr) {
+    return fail(NRT_RESOURCE,
+                "{} bytes of host memory for tensor '{}' cannot be had; free tensors, or raise the "
+                "limit of address space (ulimit -v)",
+                size, name);
+  }
   std::shared_ptr<Storage> storage(new Storage(StorageKind::kPlain, size));
   storage->host_.store(static_cast<std::byte*>(memory), std::memory_order_release);
   return storage;

@@ -27,7 +27,7 @@ class Storage {
   static Result<std::shared_ptr<Storage>> pinned(Device& device, std::uint32_t core,
                                                  std::uint64_t size, MappingTable& mappings,
                                                  const char* name);
-  static Result<std::shared_ptr<Storage>> plain(std::uint64_t size);
+  static Result<std::shared_ptr<Storage>> plain(std::uint64_t size, const char* name);
   static std::shared_ptr<Storage> attached(void* buffer, std::uint64_t size);
   ~Storage();
   Storage(const Storage&) = delete;

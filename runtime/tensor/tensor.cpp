@@ -55,6 +55,21 @@ Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Ten
   NEURON_TRY(from, source.range("a copy", source_offset, size));
   NEURON_TRY(to, target.range("a copy", target_offset, size));
   if (size == 0) return {};
+  if (from.storage == to.storage) {
+    const std::uint64_t first = from.offset + source_offset;
+    const std::uint64_t second = to.offset + target_offset;
+    if (first == second) return {};  // onto itself: nothing changes
+    if (first < second + size && second < first + size) {
+      return fail(
+          NRT_INVALID,
+          "a copy of {} bytes from offset {} of tensor '{}' to offset {} of tensor '{}': "
+          "both lie in one buffer and the ranges overlap by {} bytes; copy at most {} bytes "
+          "at a time, or through another tensor",
+          size, source_offset, source.name_, target_offset, target.name_,
+          size - (first < second ? second - first : first - second),
+          first < second ? second - first : first - second);
+    }
+  }
   if (from.storage->kind() == StorageKind::kDevice && to.storage->kind() == StorageKind::kDevice) {
     const DeviceMemory& a = *from.storage->memory();
     const DeviceMemory& b = *to.storage->memory();
@@ -73,7 +88,10 @@ Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Ten
 
 Result<std::unique_ptr<Tensor>> Tensor::slice(std::uint64_t offset, std::uint64_t size,
                                               std::string name) const {
-  if (size == 0) return fail(NRT_INVALID, "a slice of 0 bytes of tensor '{}'", name_);
+  if (size == 0)
+    return fail(NRT_INVALID,
+                "a slice of 0 bytes of tensor '{}' was asked for; a slice has at least 1 byte",
+                name_);
   NEURON_TRY(view, range("a slice", offset, size));
   return std::make_unique<Tensor>(std::move(name),
                                   TensorView{view.storage, view.offset + offset, size});

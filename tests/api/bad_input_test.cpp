@@ -170,7 +170,7 @@ TEST_F(BadInput, AllocationBeyondHbmIsNamedAndRecoverable) {
     if (status == NRT_SUCCESS) tensors.push_back(tensor);
   }
   EXPECT_EQ(status, NRT_RESOURCE);
-  EXPECT_THAT(nrt_open_last_error(), HasSubstr("1073741824 bytes of HBM for weights"));
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("1073741824 bytes of HBM for tensor 'weights'"));
   for (auto& tensor : tensors) nrt_tensor_free(&tensor);
   expect_working();
 }
