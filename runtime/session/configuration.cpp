@@ -4,25 +4,39 @@
 #include <climits>
 
 #include "runtime/base/environment.h"
+#include "runtime/session/session.h"
 
 namespace neuron::runtime {
 namespace {
 
 constexpr std::uint32_t kHostCores = 512;  // 64 devices of 8 cores
 
+std::string cores_of_host() {
+  const auto host = host_cores();
+  if (!host) return "how many cores this host has cannot be found out: " + host.error().detail;
+  return format("this host has cores 0-{}", host->total() - 1);
+}
+
 }  // namespace
 
 Result<CoreSelection> read_core_selection() {
   CoreSelection selection;
-  NEURON_TRY(visible, environment_ranges("NEURON_RT_VISIBLE_CORES", kHostCores));
-  selection.visible = visible;
+  const auto visible = environment_ranges("NEURON_RT_VISIBLE_CORES", kHostCores);
+  if (!visible) {
+    return fail(
+        NRT_INVALID,
+        "NEURON_RT_VISIBLE_CORES is \"{}\"; give one core (0) or cores in a row (0-1 or 0,1), "
+        "ascending, or unset it; {}",
+        environment_text("NEURON_RT_VISIBLE_CORES"), cores_of_host());
+  }
+  selection.visible = *visible;
   for (std::size_t i = 1; i < selection.visible.size(); ++i) {
     if (selection.visible[i] != selection.visible[i - 1] + 1) {
       return fail(NRT_INVALID,
                   "NEURON_RT_VISIBLE_CORES={}: core {} follows core {}, but the cores must be "
-                  "contiguous and ascending, for example 0-3",
+                  "contiguous and ascending, for example 0-3; {}",
                   environment_text("NEURON_RT_VISIBLE_CORES"), selection.visible[i],
-                  selection.visible[i - 1]);
+                  selection.visible[i - 1], cores_of_host());
     }
   }
   NEURON_TRY(count, environment_unsigned("NEURON_RT_NUM_CORES", 0, 0, kHostCores));
@@ -37,6 +51,7 @@ Result<Configuration> read_configuration() {
   const char* lnc = environment_is_set("NEURON_LOGICAL_NC_CONFIG") ? "NEURON_LOGICAL_NC_CONFIG"
                                                                    : "NEURON_RT_VIRTUAL_CORE_SIZE";
   NEURON_TRY(logical, environment_unsigned(lnc, 1, 1, 2));
+  configuration.logical_cores_variable = lnc;
   configuration.logical_cores = static_cast<std::uint32_t>(logical);
   NEURON_TRY(timeout, environment_unsigned("NEURON_RT_EXEC_TIMEOUT", 600, 0, INT_MAX));
   // Zero cannot mean "no wait" (nothing would ever finish) nor "for ever"; it is the default.

@@ -22,8 +22,9 @@ struct CoreSelection {
 
 struct Configuration {
   CoreSelection cores;
-  std::uint32_t logical_cores = 1;        // physical cores of a virtual one
-  std::uint64_t exec_timeout_s = 600;     // NEURON_RT_EXEC_TIMEOUT
+  std::uint32_t logical_cores = 1;  // physical cores of a virtual one
+  const char* logical_cores_variable = "NEURON_LOGICAL_NC_CONFIG";  // that asked for them
+  std::uint64_t exec_timeout_s = 600;                               // NEURON_RT_EXEC_TIMEOUT
   std::uint64_t model_time_limit_ps = 0;  // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
   bool validate_hash = false;             // NEURON_RT_VALIDATE_HASH
   bool reset_cores = true;                // NEURON_RT_RESET_CORES

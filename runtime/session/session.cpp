@@ -17,7 +17,7 @@ namespace {
 
 Result<std::vector<int>> available_devices() {
   std::string why;
-  if (ndl::port(why) == nullptr) return fail(NRT_FAILURE, "no Neuron device: {}", why);
+  if (ndl::port(why) == nullptr) return fail(NRT_FAILURE, "{}", why);
   std::vector<int> indexes(MAX_NEURON_DEVICE_COUNT);
   const int count = ndl_available_devices(indexes.data(), static_cast<int>(indexes.size()));
   if (count < 0) return driver_error(NRT_FAILURE, count, "looking for Neuron devices");
@@ -78,11 +78,10 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
                                                const Caller& caller) {
   NEURON_TRY(host, host_cores());
   if (configuration.logical_cores != 1 && host.architecture == 2) {
-    return fail(
-        NRT_INVALID,
-        "NEURON_LOGICAL_NC_CONFIG={}: chips of generation 2 (trn1, inf2) have virtual cores "
-        "of one physical core only; unset it",
-        configuration.logical_cores);
+    return fail(NRT_INVALID,
+                "{}={}: chips of generation 2 (trn1, inf2) have virtual cores "
+                "of one physical core only; unset it",
+                configuration.logical_cores_variable, configuration.logical_cores);
   }
   NEURON_TRY(visible, visible_core_count(host, configuration.cores));
   NEURON_TRY(indexes, available_devices());
