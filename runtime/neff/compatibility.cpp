@@ -119,15 +119,24 @@ Result<void> check_compatible(const Container& container, const Target& target) 
         kWhatRunsIt);
   }
   if (format != NEFF_FORMAT || foreign != 0 || binaries(container, true) == 0) {
-    return fail(NRT_UNSUPPORTED_NEFF_VERSION,
-                "the program was built for {}: feature bit 52 is set, but {}; {}",
-                describe_origin(container),
-                format != NEFF_FORMAT
-                    ? "neff.json does not name the format \"" NEFF_FORMAT "\""
-                    : "not every engine binary has the magic of the open encoding",
-                kWhatRunsIt);
+    return fail(
+        NRT_UNSUPPORTED_NEFF_VERSION,
+        "the program was built for {}: feature bit 52 is set, but {}; {}",
+        describe_origin(container),
+        format != NEFF_FORMAT
+            ? "neff.json does not name the format \"" NEFF_FORMAT "\""
+            : "not every engine binary has the magic of the open encoding: the file is damaged, or "
+              "was not made by this project's tools",
+        kWhatRunsIt);
   }
   NEURON_CHECK(check_versions(header));
+  if (target.lnc != 0 && header.effective_lnc() > 1 && target.generation == 2) {
+    return fail(
+        NRT_INVALID,
+        "header offset {}: the program needs logical cores of {} physical cores, and {} has "
+        "logical cores of one physical core only; build it for 1",
+        NEFF_OFF_LNC_SIZE, header.effective_lnc(), generation_words(target.generation));
+  }
   if (target.lnc != 0 && header.effective_lnc() != target.lnc) {
     return fail(
         NRT_INVALID,
