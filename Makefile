@@ -58,7 +58,7 @@ nightly: test ## the long lanes: thread sanitizer, long fuzzing, retraining
 install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
-clean:
+clean: ## remove everything that was built
 	rm -rf build build-asan build-tsan build-fuzz
 
 help: ## this list
