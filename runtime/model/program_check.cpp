@@ -17,6 +17,13 @@ bool has_bindings(const isa::Instruction& instruction) {
                      [](const isa::Binding& b) { return b.mode != NEURON_BIND_UNUSED; });
 }
 
+// The last part of the fault's text says what to do.
+std::string advice(unsigned code) {
+  const std::string text = isa::fault_text(code);
+  const std::size_t at = text.rfind("; ");
+  return at == std::string::npos ? text : text.substr(at + 2);
+}
+
 }  // namespace
 
 std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
@@ -32,7 +39,7 @@ std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
     text +=
         line->line == 0 ? format(" ({})", line->file) : format(" ({}:{})", line->file, line->line);
   }
-  return text + ": " + isa::disassemble(decoded);
+  return text + ": " + isa::disassemble(decoded, static_cast<int>(engine));
 }
 
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
@@ -49,11 +56,11 @@ Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine
     if (violation) {
       return fail(
           violation.code == NEURON_FAULT_ISA_VERSION ? NRT_UNSUPPORTED_NEFF_VERSION : NRT_INVALID,
-          "{}: {}{}: {}; found {:#x} in byte {:#x} of the instruction",
+          "{}: {}{}: found {:#x} in byte {:#x} of the instruction, expected: {}; {}",
           describe_instruction(engine, static_cast<std::uint32_t>(pc), bytes, lines),
           isa::fault_name(violation.code),
-          violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.what,
-          violation.value, violation.offset);
+          violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.value,
+          violation.offset, violation.what, advice(violation.code));
     }
     for (const isa::Wait& wait : instruction.wait) {
       if (wait.condition != NEURON_WAIT_NONE && !wait.event) used.set(wait.index);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/engine_states.h"
+
+#include "driver/isa/instruction.h"
+#include "hw/control.h"
+
+namespace neuron::runtime {
+namespace {
+
+void append(std::string& text, const char* separator, const std::string& more) {
+  text += (text.empty() ? "" : separator) + more;
+}
+
+// "semaphore 20 (a_full)"
+std::string name_semaphore(const LoadedModel& model, std::uint32_t number) {
+  for (const neff::Semaphore& semaphore : model.semaphores()) {
+    if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
+  }
+  return format("semaphore {}", number);
+}
+
+std::string describe_wait(const LoadedModel& model, std::uint32_t wait, std::uint32_t value) {
+  static constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
+  const std::uint32_t condition = (wait >> 8) & 7;
+  if (condition == NEURON_WAIT_NONE || condition > NEURON_WAIT_NE) return "";
+  const bool event = (wait & NEURON_SEM_SLOT_EVENT) != 0;
+  return format(" for {} {} {}{}, which is {}",
+                event ? format("event {}", wait & 0xFF) : name_semaphore(model, wait & 0xFF),
+                kConditions[condition], (wait & NEURON_SEM_SLOT_REG) != 0 ? "r" : "", wait >> 16,
+                value);
+}
+
+const char* state_words(std::uint32_t state) {
+  static constexpr const char* kStates[] = {
+      "is idle", "runs", "waits", "has halted", "was stopped", "is at a break", "reports it"};
+  return state <= NEURON_STATE_FAULT ? kStates[state] : "is in an unknown state";
+}
+
+}  // namespace
+
+EngineStates describe_engines(const LoadedModel& model) {
+  EngineStates states;
+  std::string running, unoccupied;
+  const Core& core = model.core();
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const std::uint64_t block = Device::window_bar0(core.number()) + NEURON_CORE_ENGINE(engine);
+    const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
+    const auto pc = core.device().read_register(block + NEURON_ENG_PC);
+    const auto wait = core.device().read_register(block + NEURON_ENG_WAITING);
+    const auto value = core.device().read_register(block + NEURON_ENG_WAIT_VAL);
+    if (!status || !pc || !wait || !value) continue;
+    const std::uint32_t state = *status & 0xF;
+    const bool waits = state == NEURON_STATE_WAITING;
+    if (*pc >= model.image(engine).wrapper && state != NEURON_STATE_IDLE) {
+      const std::string text =
+          format("{} {}{}", model.describe_instruction(engine, *pc), state_words(state),
+                 waits ? describe_wait(model, *wait, *value) : "");
+      append(waits ? states.working : running, "; ", text);
+      states.waiting += waits ? 1 : 0;
+      continue;
+    }
+    const std::uint32_t number = *wait & 0xFF;
+    if (state == NEURON_STATE_IDLE || (waits && number < NEURON_CORE_ENGINES)) {
+      append(unoccupied, ", ", isa::engine_name(engine));
+    } else if (waits && number == NEURON_SEM_DONE) {
+      append(states.rest, "; ",
+             format("{} waits for the other engines, {} of {} have finished",
+                    isa::engine_name(engine), *value, *wait >> 16));
+    } else {
+      append(states.rest, "; ",
+             format("{} {} in the runtime's own code before and behind the model's",
+                    isa::engine_name(engine), state_words(state)));
+    }
+  }
+  if (!running.empty()) append(states.working, "; ", running);
+  if (!unoccupied.empty()) append(states.rest, "; ", unoccupied + " with nothing left to do");
+  return states;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the engines of a core do, in words: for executions that do not end.
+// Callers: fault reports, before the core is reset; they hold the core's turn. Reads registers, so
+// that it works behind every kind of driver. Fails: never; what cannot be read is left out.
+#ifndef RUNTIME_EXEC_ENGINE_STATES_H_
+#define RUNTIME_EXEC_ENGINE_STATES_H_
+
+#include <string>
+
+#include "runtime/model/loaded_model.h"
+
+namespace neuron::runtime {
+
+struct EngineStates {
+  std::string
+      working;       // engines inside the model's code, waiting ones first; empty if there is none
+  std::string rest;  // all others, briefly
+  unsigned waiting = 0;  // of those inside the model's code
+};
+
+EngineStates describe_engines(const LoadedModel& model);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_EXEC_ENGINE_STATES_H_

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/fault_expectation.h"
+
+#include "driver/isa/instruction.h"
+#include "hw/address_map.h"
+#include "hw/fault.h"
+
+namespace neuron::runtime {
+namespace {
+
+struct Field {
+  std::uint32_t offset = 0;
+  std::uint32_t rule = 0;
+  std::uint32_t found = 0;
+  std::uint32_t operand = 3;  // 0 dst, 1 src0, 2 src1, 3 none
+  std::uint32_t loaded = 0;   // of weights
+};
+
+// The value that a register has put into the field which the fault names: the instruction as the
+// engine saw it, as far as the entry tells.
+void substitute(isa::Instruction& instruction, const Field& field) {
+  isa::Operand* operands[] = {&instruction.dst, &instruction.src0, &instruction.src1};
+  if (field.operand >= 3) return;
+  isa::Operand& operand = *operands[field.operand];
+  for (const isa::Binding& bind : instruction.bind) {
+    if (bind.mode == NEURON_BIND_UNUSED || bind.operand != field.operand) continue;
+    if (bind.item == NEURON_BIND_BASE) {
+      operand.base = field.found;
+    } else if (bind.item == NEURON_BIND_START) {
+      operand.start = static_cast<std::uint8_t>(field.found);
+    } else if (bind.item == NEURON_BIND_PARTS) {
+      operand.parts = static_cast<std::uint8_t>(field.found);
+    } else if (bind.item >= NEURON_BIND_SIZE0 && bind.item < NEURON_BIND_SIZE0 + 4) {
+      operand.size[bind.item - NEURON_BIND_SIZE0] = static_cast<std::uint16_t>(field.found);
+    }
+  }
+}
+
+// The violated rule as the checker of the instruction set states it; empty if it finds none.
+std::string rule_words(isa::Bytes bytes, std::uint32_t engine, std::uint32_t code,
+                       const Field& field) {
+  isa::Violation violation = isa::check_encoding(bytes, engine, {});
+  isa::Instruction instruction = isa::decode(bytes);
+  if (!violation) violation = isa::check_operands(instruction, engine, {});
+  if (!violation) {
+    substitute(instruction, field);
+    violation = isa::check_operands(instruction, engine, {});
+  }
+  return violation.code == code ? violation.what : "";
+}
+
+std::string weights_words(const isa::Instruction& instruction, const Field& field) {
+  if (field.offset == NEURON_INST_OP + 1) {
+    return format(
+        "found no loaded weights, expected weights of {} partitions and {} columns from an "
+        "ldweights before",
+        instruction.src0.parts, instruction.dst.parts);
+  }
+  return format("found {} partitions of operand {}, expected {} as the loaded weights have {}",
+                field.found, field.operand == 0 ? "dst" : "src0", field.loaded,
+                field.operand == 0 ? "columns" : "partitions");
+}
+
+std::string instruction_words(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
+                              std::uint32_t code, const Field& field) {
+  if (engine >= NEURON_CORE_ENGINES) return "";
+  const EngineImage& image = model.image(engine);
+  if (pc >= image.instructions) return "";
+  const auto bytes = std::span(image.code)
+                         .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                         .first<NEURON_INSTRUCTION_BYTES>();
+  if (code == NEURON_FAULT_WEIGHTS) return weights_words(isa::decode(bytes), field);
+  static constexpr const char* kOperands[] = {"operand dst ", "operand src0 ", "operand src1 ", ""};
+  const std::string rule = rule_words(bytes, engine, code, field);
+  return format("{}{}(byte {:#x} of the instruction): found {:#x}{}",
+                field.rule == 0 ? "" : format("rule R{}, ", field.rule),
+                kOperands[field.operand < 3 ? field.operand : 3], field.offset, field.found,
+                rule.empty() ? "" : ", expected: " + rule);
+}
+
+struct Region {
+  std::uint64_t first, last;
+  const char* name;
+};
+constexpr Region kRegions[] = {
+    {0, NEURON_V2_HBM_SIZE - 1, "HBM 0"},
+    {NEURON_V2_HBM_STRIDE, NEURON_V2_HBM_STRIDE + NEURON_V2_HBM_SIZE - 1, "HBM 1"},
+    {NEURON_V2_BAR0_DEVICE_BASE, NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_BAR0_SIZE - 1,
+     "the registers and on-chip memories"},
+    {NEURON_V2_HOST_BASE, NEURON_V2_HOST_BASE + NEURON_V2_HOST_SIZE - 1, "host memory"}};
+
+}  // namespace
+
+std::string describe_address(std::uint64_t address) {
+  const Region* below = nullptr;
+  for (const Region& region : kRegions) {
+    if (address >= region.first && address <= region.last) {
+      return format("which lies in {} ({:#x} to {:#x}), but the access is refused there", region.name,
+                    region.first, region.last);
+    }
+    if (address < region.first) {
+      return format(
+          "expected an address that is mapped; the nearest are {}, which ends at {:#x}, "
+          "and {}, which starts at {:#x}",
+          below->name, below->last, region.name, region.first);
+    }
+    below = &region;
+  }
+  return format("expected an address that is mapped; the highest are {}, which ends at {:#x}",
+                below->name, below->last);
+}
+
+std::string describe_expectation(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
+                                 std::uint32_t code, const neuron_notification* entry,
+                                 std::uint64_t info) {
+  const std::uint32_t words[3] = {entry ? entry->info[0] : 0, entry ? entry->info[1] : 0,
+                                  entry ? entry->info[2] : 0};
+  if (code >= NEURON_FAULT_ISA_VERSION && code <= NEURON_FAULT_WEIGHTS) {
+    if (entry == nullptr) return "";
+    return instruction_words(
+        model, engine, pc, code,
+        {words[0] & 0xFF, (words[0] >> 8) & 0xFF, words[1], words[2], words[0] >> 16});
+  }
+  const std::uint64_t address = entry ? std::uint64_t{words[1]} << 32 | words[0] : info;
+  switch (code) {
+    case NEURON_FAULT_BUS:
+    case NEURON_FAULT_FETCH:
+      return format("found an access of {} bytes to device address {:#x}, {}", entry ? words[2] : 4,
+                    address, describe_address(address));
+    case NEURON_FAULT_SEM_OVERFLOW:
+      return format(
+          "found semaphore {} at {} and {} to be added, expected a sum of at most 2147483647",
+          words[0], words[1], words[2]);
+    case NEURON_FAULT_SEM_UNDERFLOW:
+      return format("found semaphore {} at {} and {} to be subtracted, expected at least as much",
+                    words[0], words[1], words[2]);
+    case NEURON_FAULT_EVENT_DOUBLE:
+      return format("found event {} at {}, expected {}", words[0] & 0xFF, words[1],
+                    words[1] == 0 ? 1 : 0);
+    case NEURON_FAULT_DMA_BUS:
+      return format("DMA engine {} queue {} ring index {}: found address {:#x}, {}", words[0] >> 8,
+                    words[0] & 0xFF, words[1], info, describe_address(info));
+    case NEURON_FAULT_DMA_DESC:
+    case NEURON_FAULT_DMA_RING:
+      return format("DMA engine {} queue {} ring index {}: found {:#x}, expected a {}",
+                    words[0] >> 8, words[0] & 0xFF, words[1], words[2],
+                    code == NEURON_FAULT_DMA_RING
+                        ? "doorbell of at most the free descriptors of a ring that is set up"
+                        : "descriptor of a defined operation with clear reserved bits");
+    case NEURON_FAULT_PC_RANGE:
+      return format("found a next instruction at {}, expected one of the {} of the program",
+                    words[1], engine < NEURON_CORE_ENGINES ? model.image(engine).instructions : 0);
+    case NEURON_FAULT_LOOP_DEPTH:
+      return format("found {} loops and calls open, expected 1 to 8", words[1]);
+    case NEURON_FAULT_DIVIDE:
+      return "found a divisor of 0, expected another one";
+    default:
+      return info == 0 ? "" : format("address {:#x}", info);
+  }
+}
+
+}  // namespace neuron::runtime
