@@ -44,8 +44,8 @@ std::vector<std::string> feature_names(std::uint64_t bits) {
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(bits >> bit & 1)) continue;
-    names.push_back(1ull << bit == NEFF_FEATURE_OPEN_PROGRAM ? "open-program"
-                                                             : "bit-" + std::to_string(bit));
+    // A mask can have 64 bits; those without a name are seen in the mask.
+    if (1ull << bit == NEFF_FEATURE_OPEN_PROGRAM) names.push_back("open-program");
   }
   return names;
 }
@@ -134,9 +134,9 @@ std::string neff_info_text(const neff::Container& container) {
   line("NEFF version:", format("{}.{}", header.version_major, header.version_minor));
   line("Packaging version:", std::to_string(header.pkg_version));
   line("Build version:", printable(header.build_version));
+  const std::vector<std::string> known = feature_names(header.feature_bits);
   line("Features:",
-       format("{:#x}{}", header.feature_bits,
-              header.feature_bits ? " (" + joined(feature_names(header.feature_bits)) + ")" : ""));
+       format("{:#x}{}", header.feature_bits, known.empty() ? "" : " (" + joined(known) + ")"));
   line("Cores:", format("{} (requested {})", header.num_tpb, header.requested_tpb_count));
   line("Logical core size:", std::to_string(header.effective_lnc()));
   line("Payload:", format("{} bytes {}, {} bytes unpacked, {} members", header.data_size,

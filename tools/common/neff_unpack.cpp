@@ -54,21 +54,32 @@ Result<void> check_absent(int root, const std::string& path, const std::string& 
   return {};
 }
 
-Result<void> write_member(int root, const neff::Member& member, bool force) {
+Result<void> write_member(int root, const neff::Member& member, const UnpackOptions& options) {
   NEURON_TRY(parent, open_parent(root, member.name, true));
   const std::string name = last_part(member.name);
-  if (force && unlinkat(parent.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
-    return fail_with_errno(NRT_INVALID, errno, "cannot replace {}", member.name);
+  if (options.force && unlinkat(parent.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
+    return fail_with_errno(NRT_INVALID, errno, "cannot replace {}/{}", options.directory,
+                           member.name);
   }
   // O_EXCL also refuses a symbolic link that somebody puts there meanwhile.
   Descriptor file(openat(parent.get(), name.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot create {}", member.name);
+  if (!file)
+    return fail_with_errno(NRT_INVALID, errno, "cannot create {}/{}", options.directory,
+                           member.name);
   neff::Bytes rest = member.bytes;
   while (!rest.empty()) {
     const ssize_t put = write(file.get(), rest.data(), rest.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_with_errno(NRT_INVALID, errno, "cannot write {}", member.name);
+    if (put < 0) {
+      const int reason = errno;
+      // Half a member is worse than none: it looks like the real one.
+      unlinkat(parent.get(), name.c_str(), 0);
+      return fail_with_errno(NRT_INVALID, reason,
+                             "cannot write {}/{}, which was removed; the members before it stay in "
+                             "{}",
+                             options.directory, member.name, options.directory);
+    }
     rest = rest.subspan(static_cast<std::size_t>(put));
   }
   return {};
@@ -92,7 +103,7 @@ Result<void> unpack_neff(const neff::Container& container, const UnpackOptions& 
     NEURON_TRY(made, open_parent(root.get(), name + "/", true));
   }
   for (const neff::Member& member : container.members()) {
-    NEURON_CHECK(write_member(root.get(), member, options.force));
+    NEURON_CHECK(write_member(root.get(), member, options));
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "tools/common/command_line.h"
+#include "tools/common/output.h"
 #include "tools/neuron-digits/classifier.h"
 
 namespace {
@@ -148,5 +149,5 @@ int main(int argc, char** argv) {
     if (result != 0) std::fprintf(stderr, "neuron-digits: %s\n", classifier.error().c_str());
   }
   nrt_close();
-  return result == 0 ? 0 : 1;
+  return neuron::tools::finish_output("neuron-digits") && result == 0 ? 0 : 1;
 }

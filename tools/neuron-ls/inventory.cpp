@@ -3,6 +3,7 @@
 
 #include <ndl/ndl.h>
 #include <nrt/nds/neuron_ds.h>
+#include <nrt/nrt_open.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -82,6 +83,18 @@ void add_place(bool emulated, Device& device) {
   device.cpu_affinity = first_line(folder + "/local_cpulist");
 }
 
+// The library's own sentence, which an nrt function keeps; without the name of that function.
+std::string why_no_device() {
+  // What the library would log is printed by the caller.
+  setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 1);
+  uint32_t cores = 0;
+  if (nrt_get_total_nc_count(&cores) == NRT_SUCCESS) return "there is no Neuron device";
+  std::string sentence = nrt_open_last_error();
+  const size_t name = sentence.find(": ");
+  if (name != std::string::npos) sentence.erase(0, name + 2);
+  return sentence;
+}
+
 }  // namespace
 
 Inventory discover(bool all_processes, std::string& error) {
@@ -91,13 +104,7 @@ Inventory discover(bool all_processes, std::string& error) {
   int indexes[MAX_NEURON_DEVICE_COUNT];
   const int count = ndl_available_devices(indexes, MAX_NEURON_DEVICE_COUNT);
   if (count <= 0) {
-    error = emulated
-                ? "NEURON_EMULATOR=" + neff::printable(emulator) +
-                      " gives no device: it must name a profile, for example trn1.2xlarge, and "
-                      "libneuron-emulator.so.1 must lie beside libnrt.so.1 or be named by "
-                      "NEURON_EMULATOR_LIBRARY"
-                : "there is no /dev/neuron*; load the neuron kernel module, or set "
-                  "NEURON_EMULATOR=trn1.2xlarge for an emulated device";
+    error = why_no_device();
     return inventory;
   }
   inventory.instance_type =

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "tools/common/command_line.h"
+#include "tools/common/output.h"
 #include "tools/neuron-ls/inventory.h"
 
 namespace {
@@ -19,11 +20,16 @@ void print_fatal(const std::string& error) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   std::strftime(time_text, sizeof time_text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+  // The sentence stands between quotes.
+  std::string quotable = error;
+  for (char& c : quotable) {
+    if (c == '"') c = '\'';
+  }
   std::fprintf(stderr,
                "time=\"%s\" level=fatal msg=\"Failed to load MLA system information\" "
                "error=\"failed to discover "
                "Neuron devices\" cause=\"%s\"\n",
-               time_text, error.c_str());
+               time_text, quotable.c_str());
 }
 
 }  // namespace
@@ -56,6 +62,5 @@ int main(int argc, char** argv) {
     const bool unicode = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     if (topology) text += format_topology(inventory, unicode);
   }
-  std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  return neuron::tools::print_output("neuron-ls", text) ? 0 : 1;
 }

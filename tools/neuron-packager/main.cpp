@@ -11,10 +11,10 @@
 #include "tools/common/file.h"
 #include "tools/common/neff_info.h"
 #include "tools/common/neff_unpack.h"
+#include "tools/common/output.h"
 
 namespace {
 
-using neuron::runtime::fail;
 using neuron::runtime::Result;
 
 constexpr int kFailed = 1;
@@ -39,29 +39,23 @@ std::string default_directory(const std::string& file) {
   return name;
 }
 
-Result<void> print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return fail(NRT_FAILURE, "cannot write to standard output");
-  }
-  return {};
-}
-
-Result<void> run(const Arguments& arguments, bool unpack) {
+// What to print.
+Result<std::string> run(const Arguments& arguments, bool unpack) {
   NEURON_TRY(bytes, neuron::tools::read_file(arguments.file));
   auto container = neuron::neff::Container::open(bytes, {.validate_hash = arguments.validate});
   if (!container) return container.error().with("{}", arguments.file);
   if (!unpack) {
-    return print(arguments.format == "json" ? neuron::tools::neff_info_json(*container) + "\n"
-                                            : neuron::tools::neff_info_text(*container));
+    return arguments.format == "json" ? neuron::tools::neff_info_json(*container) + "\n"
+                                      : neuron::tools::neff_info_text(*container);
   }
   const std::string directory =
       arguments.directory.empty() ? default_directory(arguments.file) : arguments.directory;
   NEURON_CHECK(neuron::tools::unpack_neff(*container, {directory, arguments.force}));
   std::string listing;
   for (const neuron::neff::Member& member : container->members()) {
-    listing += directory + "/" + member.name + "\n";
+    listing += neuron::runtime::escaped(directory + "/" + member.name) + "\n";
   }
-  return print(listing);
+  return listing;
 }
 
 }  // namespace
@@ -87,8 +81,9 @@ int main(int argc, char** argv) {
   if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
   try {
     const auto done = run(arguments, unpack->parsed());
-    if (done) return 0;
-    std::fprintf(stderr, "neuron-packager: %s\n", done.error().detail.c_str());
+    if (done) return neuron::tools::print_output("neuron-packager", *done) ? 0 : kFailed;
+    std::fprintf(stderr, "neuron-packager: %s\n",
+                 neuron::runtime::escaped(done.error().detail).c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "neuron-packager: %s\n", error.what());
   }

@@ -122,7 +122,7 @@ TEST(Info, SaysWhyAForeignProgramDoesNotRunHere) {
   const std::string text = neff_info_text(must(neff::Container::open(file)));
   EXPECT_THAT(text,
               HasSubstr("Runs here:         no: the program was built for trn1 by sample 0.1"));
-  EXPECT_THAT(text, HasSubstr("(bit-0, bit-7)"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("bit-")));
   EXPECT_THAT(text, HasSubstr("Name:              evil\\x1b[31m\n"));
 }
 
