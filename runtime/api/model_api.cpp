@@ -100,11 +100,12 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
 NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
   return guarded("nrt_unload", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_model(session, model));
-    // Dead whatever happens below, and destroyed when the last execution has let go of it.
+    // The turn first: whoever cannot have it in time keeps a model that works, and nobody retires
+    // one without it. Executions that wait behind this one find the model retired.
+    NEURON_TRY(turn, CoreTurn::take(session, object->core()));
     if (!session.handles.remove(model, HandleKind::kModel)) {
       return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");
     }
-    NEURON_TRY(turn, CoreTurn::take(session, object->core()));
     object->retire();
     return {};
   });
@@ -128,11 +129,8 @@ NRT_EXPORT NRT_STATUS nrt_get_model_tensor_info(nrt_model_t* model,
 }
 
 NRT_EXPORT NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t* tensor_info) {
-  return unguarded_state("nrt_free_model_tensor_info", [&]() -> Result<void> {
-    if (tensor_info == nullptr) return null_argument("tensor_info");
-    std::free(tensor_info);
-    return {};
-  });
+  std::free(tensor_info);
+  return NRT_SUCCESS;
 }
 
 NRT_EXPORT NRT_STATUS nrt_get_model_instance_count(nrt_model_t* model, uint32_t* instance_count) {
