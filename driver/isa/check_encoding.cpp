@@ -327,7 +327,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   const OpcodeInfo* info = find_opcode(instruction.opcode);
   if (info == nullptr) {
     return violation(NEURON_FAULT_ILLEGAL_OPCODE, 0, instruction.opcode,
-                     "the opcode is not one of the instruction set");
+                     "the opcode must be one of the instruction set");
   }
   const unsigned bit = engine < 6 ? 1u << engine : 0;
   if (!((info->engines | info->engines_v3) & bit)) {

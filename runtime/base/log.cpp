@@ -138,6 +138,7 @@ Result<void> configure_log() {
   bool failed = false;
   auto value_or = [&](auto result, auto fallback) {
     if (result) return *result;
+    if (failed) first.detail += "; " + result.error().detail;
     if (!failed) first = result.error();
     failed = true;
     return fallback;

@@ -40,7 +40,7 @@ const char* state_words(std::uint32_t state) {
 
 EngineStates describe_engines(const LoadedModel& model) {
   EngineStates states;
-  std::string running, unoccupied;
+  std::string running, unoccupied, elsewhere;
   const Core& core = model.core();
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const std::uint64_t block = Device::window_bar0(core.number()) + NEURON_CORE_ENGINE(engine);
@@ -67,12 +67,11 @@ EngineStates describe_engines(const LoadedModel& model) {
              format("{} waits for the other engines, {} of {} have finished",
                     isa::engine_name(engine), *value, *wait >> 16));
     } else {
-      append(states.rest, "; ",
-             format("{} {} in the runtime's own code before and behind the model's",
-                    isa::engine_name(engine), state_words(state)));
+      append(elsewhere, ", ", isa::engine_name(engine));
     }
   }
   if (!running.empty()) append(states.working, "; ", running);
+  if (!elsewhere.empty()) append(states.rest, "; ", elsewhere + " outside the model's code");
   if (!unoccupied.empty()) append(states.rest, "; ", unoccupied + " with nothing left to do");
   return states;
 }

@@ -99,7 +99,7 @@ Result<void> Reader::read_header() {
   if (!has_engine_magic(file_)) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "{}: no program in the open encoding: its first bytes are not the magic of an "
-                "engine binary",
+                "engine binary; the file is damaged, or was not made by this project's tools",
                 member_);
   }
   if (file_.size() < NEURON_BIN_HEADER_BYTES) {
