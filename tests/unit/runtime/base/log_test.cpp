@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -47,8 +48,25 @@ TEST_F(Log, WritesOneLineWithTimeProcessThreadLevelAndComponent) {
   ASSERT_EQ(lines().size(), 1u);
   EXPECT_THAT(lines()[0], testing::MatchesRegex(
                               "20[0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9:]+\\.[0-9]+ [0-9]+:[0-9]+ "
-                              "ERROR NRT device 3 is..x0alost again"));
+                              "ERROR NRT device 3 is.x0alost again"));
   EXPECT_THAT(lines()[0], HasSubstr(std::to_string(getpid()) + ":"));
+}
+
+TEST_F(Log, WarnsOnceOnStderrOfSettingsThatItCannotRead) {
+  setenv("NEURON_RT_LOG_LEVEL", "LOUD", 1);
+  setenv("NEURON_RT_LOG_LOCATION", "nowhere", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(configure_log());
+  EXPECT_FALSE(configure_log());
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("WARN NRT NEURON_RT_LOG_LEVEL is \"LOUD\""));
+  EXPECT_THAT(text, HasSubstr("NEURON_RT_LOG_LOCATION is \"nowhere\""));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  setenv("NEURON_RT_LOG_LEVEL", "QUIET", 1);
+  setenv("NEURON_RT_LOG_LOCATION", "printer", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(configure_log());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("printer"));
 }
 
 TEST_F(Log, FollowsTheLevelOfTheComponent) {
