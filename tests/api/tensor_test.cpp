@@ -229,6 +229,25 @@ TEST_F(Tensor, StaleAndForeignHandlesAreRecognised) {
   nrt_destroy_tensor_set(nullptr);
 }
 
+TEST_F(Tensor, CopyBetweenOverlappingRangesIsRefused) {
+  for (const auto placement : {NRT_TENSOR_PLACEMENT_DEVICE, NRT_TENSOR_PLACEMENT_VIRTUAL}) {
+    nrt_tensor_t* whole = make_tensor(1000, 0, placement);
+    const Bytes bytes = pattern(1000);
+    ASSERT_EQ(nrt_tensor_write(whole, bytes.data(), 0, 1000), NRT_SUCCESS);
+    EXPECT_EQ(nrt_tensor_copy(whole, 0, whole, 10, 500), NRT_INVALID);
+    EXPECT_THAT(nrt_open_last_error(), HasSubstr("overlap by 490 bytes"));
+    nrt_tensor_t* slice = nullptr;
+    ASSERT_EQ(nrt_tensor_allocate_slice(whole, 400, 200, "slice", &slice), NRT_SUCCESS);
+    EXPECT_EQ(nrt_tensor_copy(slice, 0, whole, 399, 2), NRT_INVALID);
+    EXPECT_EQ(nrt_tensor_copy(whole, 500, slice, 0, 200), NRT_INVALID);
+    EXPECT_EQ(contents(whole), bytes) << "nothing was moved";
+    EXPECT_EQ(nrt_tensor_copy(slice, 0, whole, 400, 200), NRT_SUCCESS) << "the same range";
+    EXPECT_EQ(contents(whole), bytes);
+    EXPECT_EQ(nrt_tensor_copy(whole, 0, slice, 0, 200), NRT_SUCCESS) << "they only touch";
+    EXPECT_EQ(contents(slice), Bytes(bytes.begin(), bytes.begin() + 200));
+  }
+}
+
 TEST_F(Tensor, SetsFindReplaceAndForget) {
   nrt_tensor_set_t* set = nullptr;
   ASSERT_EQ(nrt_allocate_tensor_set(&set), NRT_SUCCESS);
