@@ -95,8 +95,8 @@ std::string describe_address(std::uint64_t address) {
   const Region* below = nullptr;
   for (const Region& region : kRegions) {
     if (address >= region.first && address <= region.last) {
-      return format("which lies in {} ({:#x} to {:#x}), but the access is refused there", region.name,
-                    region.first, region.last);
+      return format("which lies in {} ({:#x} to {:#x}), but the access is refused there",
+                    region.name, region.first, region.last);
     }
     if (address < region.first) {
       return format(
