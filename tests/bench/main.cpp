@@ -44,9 +44,9 @@ bool run(const Ratio& ratio) {
   std::printf(
       "{\"name\":\"%s\", \"ours\":%.6g, \"peer\":%.6g, \"peer_name\":\"%s\", \"unit\":\"%s\", "
       "\"ratio\":%.3f, "
-      "\"goal\":\"%s %.2f\", \"met\":%s}\n",
-      ratio.name.c_str(), a, b, ratio.peer_name.c_str(), ratio.unit.c_str(), a / b,
-      ratio.smaller_is_better ? "<=" : ">=", ratio.goal,
+      "\"goal\":%.2f, \"bound\":\"%s\", \"met\":%s}\n",
+      ratio.name.c_str(), a, b, ratio.peer_name.c_str(), ratio.unit.c_str(), a / b, ratio.goal,
+      ratio.smaller_is_better ? "at most" : "at least",
       (ratio.smaller_is_better ? a / b <= ratio.goal : a / b >= ratio.goal) ? "true" : "false");
   std::fflush(stdout);
   return true;
