@@ -126,7 +126,7 @@ std::string neff_info_text(const neff::Container& container) {
   const Facts facts = examine(container);
   std::string text;
   auto line = [&text](const char* label, const std::string& value) {
-    text += format("{:<19}{}\n", label, value);
+    text += format("{:<19}{}\n", label, runtime::escaped(value));
   };
   line("Name:", printable(header.name));
   line("UUID:", neff::hexadecimal(header.uuid));
