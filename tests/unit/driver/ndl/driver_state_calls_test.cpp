@@ -74,7 +74,7 @@ class AnsweringPort : public FakePort {
   Answers& answers_;
 };
 
-class DriverCalls : public Library {
+class DriverStateCalls : public Library {
  protected:
   void SetUp() override { set_port(std::make_unique<AnsweringPort>(driver, answers)); }
   // The driver answers `request` with what `answer` returns for its argument.
@@ -88,7 +88,7 @@ class DriverCalls : public Library {
   Answers answers;
 };
 
-TEST_F(DriverCalls, StartACopyThatIsWaitedForByItsNumber) {
+TEST_F(DriverStateCalls, StartACopyThatIsWaitedForByItsNumber) {
   open();
   const uint64_t source = allocate(8192);
   const uint64_t source_chunk = driver.chunks.rbegin()->first;
@@ -138,7 +138,7 @@ TEST_F(DriverCalls, StartACopyThatIsWaitedForByItsNumber) {
   EXPECT_EQ(driver.requests.size(), calls);
 }
 
-TEST_F(DriverCalls, MapPartOfAScratchpadAndTakeTheMappingAway) {
+TEST_F(DriverStateCalls, MapPartOfAScratchpadAndTakeTheMappingAway) {
   open();
   uint64_t handle = 0;
   ASSERT_EQ(ndl_alloc_contiguous_scratchpad(device, 16384, 0, 0, &handle), 0) << last_error();
@@ -165,7 +165,7 @@ TEST_F(DriverCalls, MapPartOfAScratchpadAndTakeTheMappingAway) {
   EXPECT_TRUE(says("ndl_memory_unmap")) << last_error();
 }
 
-TEST_F(DriverCalls, MapARegisterRegionOnceAndKeepItUntilTheDeviceIsClosed) {
+TEST_F(DriverStateCalls, MapARegisterRegionOnceAndKeepItUntilTheDeviceIsClosed) {
   open();
   neuron_ioctl_resource_mmap_info asked = {};
   int answer = 0;
@@ -202,7 +202,7 @@ TEST_F(DriverCalls, MapARegisterRegionOnceAndKeepItUntilTheDeviceIsClosed) {
   EXPECT_TRUE(says("asking where a part of the chip is mapped")) << last_error();
 }
 
-TEST_F(DriverCalls, SendMetricsModeAndPerformanceProfileToTheDevice) {
+TEST_F(DriverStateCalls, SendMetricsModeAndPerformanceProfileToTheDevice) {
   open();
   neuron_ioctl_metrics_ctrl metrics = {};
   neuron_ioctl_power_profile power = {};
@@ -229,7 +229,7 @@ TEST_F(DriverCalls, SendMetricsModeAndPerformanceProfileToTheDevice) {
   EXPECT_EQ(ndl_set_performance_profile(nullptr, 4), -ENODEV);
 }
 
-TEST_F(DriverCalls, AgreeWhoInitialisesACoreAndCountItsModels) {
+TEST_F(DriverStateCalls, AgreeWhoInitialisesACoreAndCountItsModels) {
   open();
   neuron_ioctl_cinit_set set = {};
   int answer = 0;
@@ -259,7 +259,7 @@ TEST_F(DriverCalls, AgreeWhoInitialisesACoreAndCountItsModels) {
   EXPECT_EQ(ndl_nc_model_started_count(device, 1, nullptr), -EINVAL);
 }
 
-TEST_F(DriverCalls, MapTheOwnDatastoreForWritingAndThatOfOthersForReading) {
+TEST_F(DriverStateCalls, MapTheOwnDatastoreForWritingAndThatOfOthersForReading) {
   open();
   neuron_ioctl_neuron_ds_info asked = {};
   when<neuron_ioctl_neuron_ds_info>(NEURON_IOCTL_ACQUIRE_NEURON_DS, [&](auto& in) {
@@ -287,7 +287,7 @@ TEST_F(DriverCalls, MapTheOwnDatastoreForWritingAndThatOfOthersForReading) {
   EXPECT_TRUE(says("finding a datastore")) << last_error();
 }
 
-TEST_F(DriverCalls, ReplaceTheBufferOfANotificationQueueWhenForcedTo) {
+TEST_F(DriverStateCalls, ReplaceTheBufferOfANotificationQueueWhenForcedTo) {
   open();
   neuron_ioctl_notifications_init_with_realloc_v2 asked = {};
   when<neuron_ioctl_notifications_init_with_realloc_v2>(
@@ -321,7 +321,7 @@ TEST_F(DriverCalls, ReplaceTheBufferOfANotificationQueueWhenForcedTo) {
   EXPECT_EQ(ndl_notification_destroy(queue), 0);
 }
 
-TEST_F(DriverCalls, TellTheStateOfTheUltraServerAlsoWhileItElects) {
+TEST_F(DriverStateCalls, TellTheStateOfTheUltraServerAlsoWhileItElects) {
   int answer = 0;
   when<neuron_ioctl_pod_info>(NEURON_IOCTL_POD_INFO, [&](auto& in) {
     EXPECT_EQ(in.sz, sizeof(in));
@@ -371,7 +371,7 @@ TEST_F(DriverCalls, TellTheStateOfTheUltraServerAlsoWhileItElects) {
   EXPECT_EQ(ndl_pod_election_state(&state), -EINVAL);
 }
 
-TEST_F(DriverCalls, SteerTheElectionOfTheUltraServer) {
+TEST_F(DriverStateCalls, SteerTheElectionOfTheUltraServer) {
   neuron_ioctl_pod_ctrl_v2 asked = {};
   int answer = 0;
   when<neuron_ioctl_pod_ctrl_v2>(NEURON_IOCTL_POD_CTRL_V2, [&](auto& in) {
@@ -395,7 +395,7 @@ TEST_F(DriverCalls, SteerTheElectionOfTheUltraServer) {
   EXPECT_TRUE(says("steering the UltraServer")) << last_error();
 }
 
-TEST_F(DriverCalls, PrintOneLineThatEndsWithNul) {
+TEST_F(DriverStateCalls, PrintOneLineThatEndsWithNul) {
   std::string printed;
   uint32_t action = 0;
   when<neuron_ioctl_printk>(NEURON_IOCTL_PRINTK, [&](auto& in) {
@@ -416,7 +416,7 @@ TEST_F(DriverCalls, PrintOneLineThatEndsWithNul) {
   EXPECT_EQ(driver.requests.size(), calls);
 }
 
-TEST_F(DriverCalls, ProgramAnEngineFromTheCallersBuffer) {
+TEST_F(DriverStateCalls, ProgramAnEngineFromTheCallersBuffer) {
   open();
   neuron_ioctl_program_engine_nc64 asked = {};
   int answer = 0;
@@ -437,7 +437,7 @@ TEST_F(DriverCalls, ProgramAnEngineFromTheCallersBuffer) {
   EXPECT_EQ(ndl_program_engine(device, 0, 1, nullptr, 0, 64), -EINVAL);
 }
 
-TEST_F(DriverCalls, ReadHardwareCountersIntoTheCallersArray) {
+TEST_F(DriverStateCalls, ReadHardwareCountersIntoTheCallersArray) {
   open();
   int answer = 0;
   when<neuron_ioctl_read_hw_counters>(NEURON_IOCTL_READ_HW_COUNTERS, [&](auto& in) {
@@ -457,7 +457,7 @@ TEST_F(DriverCalls, ReadHardwareCountersIntoTheCallersArray) {
   EXPECT_EQ(ndl_read_hw_counters(device, nullptr, 2, values), -EINVAL);
 }
 
-TEST_F(DriverCalls, KeepCountersAndTheLongProcessTagInTheDatastore) {
+TEST_F(DriverStateCalls, KeepCountersAndTheLongProcessTagInTheDatastore) {
   open();
   nds_instance_t *mine = nullptr, *reader = nullptr;
   ASSERT_EQ(nds_open(device, 0, &mine), 0) << last_error();
