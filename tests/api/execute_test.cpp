@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
 #include <cmath>
 #include <thread>
 
@@ -26,6 +28,19 @@ TEST_F(Execute, ModelTellsItsTensors) {
   EXPECT_EQ(sum.size, 128u * 16 * 4);
   EXPECT_EQ(nrt_free_model_tensor_info(info), NRT_SUCCESS);
   EXPECT_EQ(nrt_free_model_tensor_info(nullptr), NRT_SUCCESS);
+}
+
+TEST_F(Execute, TensorInfoIsGivenBack) {
+  Loaded add(small_add());
+  const auto in_use = [] { return mallinfo2().uordblks; };
+  const std::size_t before = in_use();
+  for (int i = 0; i < 1000; ++i) {
+    nrt_tensor_info_array_t* info = nullptr;
+    ASSERT_EQ(nrt_get_model_tensor_info(add.model, &info), NRT_SUCCESS);
+    ASSERT_EQ(nrt_free_model_tensor_info(info), NRT_SUCCESS);
+  }
+  // Each block has more than 900 bytes.
+  EXPECT_LT(in_use(), before + 100'000);
 }
 
 TEST_F(Execute, ModelTellsItsCoreAndCounts) {
