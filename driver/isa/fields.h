@@ -168,6 +168,9 @@ void visit_op(const Io& io, OpWord word, I& instruction) {
       break;
     }
     case OpWord::kPool:
+      io(bit, 6, instruction.vector.op0);
+      io(bit + 12, 4, instruction.pool.elements);
+      io(bit + 16, 16, instruction.pool.count);
       io(bit + 32, 32, instruction.vector.imm);
       break;
   }
@@ -192,6 +195,22 @@ void visit_head(const Io& io, I& instruction) {
   for (unsigned i = 0; i < 4; ++i) {
     visit_binding(io, NEURON_INST_BIND * 8 + 16 * i, instruction.bind[i]);
   }
+}
+
+template <class Io, class C>
+void visit_dma_control(const Io& io, C& ctl) {
+  constexpr unsigned bit = NEURON_DMA_CTL * 8;
+  io(bit, 4, ctl.operation);
+  io(bit + 4, 6, ctl.from_type);
+  io(bit + 10, 6, ctl.to_type);
+  io(bit + 16, 1, ctl.accumulate);
+  io(bit + 17, 1, ctl.skip);
+  io(bit + 18, 4, ctl.queue);
+  io(bit + 22, 1, ctl.generator);
+  io(bit + 23, 2, ctl.priority);
+  io(bit + 32, 16, ctl.mask);
+  io(bit + 48, 8, ctl.semaphore);
+  io(bit + 56, 1, ctl.signal);
 }
 
 template <class Io, class I>
@@ -224,6 +243,33 @@ void visit_body(const Io& io, const OpcodeInfo& info, I& instruction) {
       io((NEURON_DMA_TRIGGER_M2S_COUNT + 2 * e) * 8, 16, trigger.m2s_count[e]);
       io((NEURON_DMA_TRIGGER_S2M_COUNT + 2 * e) * 8, 16, trigger.s2m_count[e]);
     }
+  }
+  if (slots & kSlotShuffle) {
+    for (unsigned r = 0; r < NEURON_SHUFFLE_ROWS; ++r) {
+      io((NEURON_SHUFFLE_MASK + r) * 8, 8, instruction.shuffle[r]);
+    }
+  }
+  if (slots & kSlotGenerate) {
+    auto& body = instruction.generate;
+    io(NEURON_DMA_GENERATE_TO * 8, 64, body.to);
+    io(NEURON_DMA_GENERATE_FROM * 8, 64, body.from);
+    for (unsigned d = 0; d < 4; ++d) {
+      io((NEURON_DMA_GENERATE_TO_DIMS + 8 * d) * 8, 32, body.to_dims[d].size);
+      io((NEURON_DMA_GENERATE_TO_DIMS + 8 * d + 4) * 8, 32, body.to_dims[d].step);
+      io((NEURON_DMA_GENERATE_FROM_DIMS + 8 * d) * 8, 32, body.from_dims[d].size);
+      io((NEURON_DMA_GENERATE_FROM_DIMS + 8 * d + 4) * 8, 32, body.from_dims[d].step);
+    }
+    visit_dma_control(io, instruction.dma);
+    io(NEURON_DMA_GENERATE_SCALE * 8, 32, body.scale);
+    io(NEURON_DMA_GENERATE_LIMIT * 8, 32, body.limit);
+  }
+  if (slots & kSlotIndirect) {
+    auto& body = instruction.indirect;
+    io(NEURON_DMA_INDIRECT_BASE * 8, 64, body.base);
+    io(NEURON_DMA_INDIRECT_ROW_BYTES * 8, 32, body.row_bytes);
+    io(NEURON_DMA_INDIRECT_ROW_STEP * 8, 32, body.row_step);
+    io(NEURON_DMA_INDIRECT_ROWS * 8, 32, body.rows);
+    visit_dma_control(io, instruction.dma);
   }
   visit_op(io, info.word, instruction);
 }

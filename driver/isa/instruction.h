@@ -101,6 +101,33 @@ struct DmaTriggerBody {
   std::array<uint16_t, 16> s2m_count{};
 };
 
+struct DmaDimension {
+  uint32_t size = 0;
+  int32_t step = 0;  // bytes
+};
+// dma.ctl of dma_generate, dma_gather, dma_scatter.
+struct DmaControl {
+  uint8_t operation = 0;  // enum neuron_dma_operation
+  uint8_t from_type = 0, to_type = 0;
+  bool accumulate = false, skip = false;
+  uint8_t queue = 0;
+  bool generator = false;
+  uint8_t priority = 0;
+  uint16_t mask = 0;
+  uint8_t semaphore = 0;
+  bool signal = false;
+};
+struct DmaGenerateBody {
+  uint64_t to = 0, from = 0;
+  std::array<DmaDimension, 4> to_dims{}, from_dims{};  // innermost first
+  uint32_t scale = 0;                                  // bits of the fp32 factor or constant
+  uint32_t limit = 0;
+};
+struct DmaIndirectBody {
+  uint64_t base = 0;
+  uint32_t row_bytes = 0, row_step = 0, rows = 0;
+};
+
 // Operation words, unpacked; only the one of the opcode's group is meaningful.
 struct VectorOp {
   uint8_t op0 = 0, op1 = 0;
@@ -110,6 +137,11 @@ struct VectorOp {
   uint8_t axes = 0;
   bool invert = false;
   uint32_t imm = 0;
+};
+// Group 5 uses VectorOp::op0 and imm as well.
+struct PoolOp {
+  uint8_t elements = 0;  // log2 of the elements per index
+  uint16_t count = 0;    // valid indices; K of topk
 };
 struct ActOp {
   uint8_t function = 0, table_set = 0, reduce = 0, reduce_command = 0, pre = 0;
@@ -141,10 +173,15 @@ struct Instruction {
   Operand dst, src0, src1;
   Pattern pattern;  // iota; shares its place with src1
   Scalar scalar0, scalar1;
-  AddressBody address;     // write, load, store
-  LoopBody loop;           // loop
-  DmaTriggerBody trigger;  // dma_trigger
-  VectorOp vector;         // groups 3 and 5 (iota: imm = channel multiplier)
+  AddressBody address;       // write, load, store
+  LoopBody loop;             // loop
+  DmaTriggerBody trigger;    // dma_trigger
+  DmaGenerateBody generate;  // dma_generate
+  DmaIndirectBody indirect;  // dma_gather, dma_scatter; with dst = SBUF side, src0 = index
+  DmaControl dma;            // dma_generate, dma_gather, dma_scatter
+  std::array<uint8_t, NEURON_SHUFFLE_ROWS> shuffle{};  // stream_shuffle
+  VectorOp vector;  // groups 3 and 5 (iota: imm = channel multiplier)
+  PoolOp pool;
   ActOp act;
   PeOp pe;
   FlowOp flow;

@@ -22,6 +22,9 @@ enum Slot : uint16_t {
   kSlotAddress = 1 << 6,
   kSlotLoop = 1 << 7,
   kSlotTrigger = 1 << 8,
+  kSlotShuffle = 1 << 9,    // mask in the place of src1 and the scalars
+  kSlotGenerate = 1 << 10,  // body.dma_generate
+  kSlotIndirect = 1 << 11,  // body.dma_indirect, behind dst and src0
 };
 
 // Layout of the operation word.

@@ -244,6 +244,8 @@ enum neuron_activation {
  * op.pe: 1:0 row/32 | 3:2 column/32 | 5:4 rows (0=128, 1=64, 2=32) | 7:6 columns | 10:8 mode (0 plain) |
  * 11 accumulate | 12 swap (the shadow stationary becomes active first) | 13 onezero moving |
  * 14 onezero stationary | 63:15 zero.
+ * op.pool: 5:0 op0 (comparison or reduction) | 11:6 zero | 15:12 log2 of the elements per index | 31:16 count (valid
+ * indices, K of topk) | 63:32 imm (channel multiplier, operator number).
  * op.flow: 5:0 rd | 11:6 ra | 17:12 rb | 18 imm (scalar0 instead of rb) | 24:19 alu | 27:25 condition |
  * 28 unsigned | 31:29 zero | 63:32 target (signed instructions, relative to this instruction). */
 enum neuron_reduce_command {
@@ -291,22 +293,51 @@ enum neuron_opcode {
 	/* 2: PE */
 	NEURON_OP_LDWEIGHTS = 0x200, /* a = stationary [K partitions, M] -> shadow weights */
 	NEURON_OP_MATMUL = 0x201,    /* dst = PSUM [M, N], a = moving [K, N] */
-	NEURON_OP_TRANSPOSE = 0x202,
+	NEURON_OP_TRANSPOSE = 0x202, /* dst = PSUM, a = data; the weights are not disturbed */
 	/* 3: vector and shared */
 	NEURON_OP_TENSOR_TENSOR = 0x300, /* [DVE Pool] dst = a op0 b */
 	NEURON_OP_TENSOR_SCALAR = 0x301, /* [DVE Pool] dst = (a op0 s0) op1 s1 */
 	NEURON_OP_SCALAR_TENSOR_TENSOR = 0x302,
+	NEURON_OP_TENSOR_SCALAR_REDUCE = 0x303, /* [DVE] dst = a op0 s0; accumulator reduces dst by rop, rcmd */
+	NEURON_OP_TENSOR_SCALAR_CUMULATIVE = 0x304, /* [DVE] reg = op1(op0(a, s0), reg), dst = reg; initial s1 by rcmd */
 	NEURON_OP_TENSOR_REDUCE = 0x305, /* [DVE] dst = reduce(a, rop, axes) */
+	NEURON_OP_TENSOR_TENSOR_SCAN = 0x306, /* [DVE] s = op1(op0(a[i], s), b[i]), dst[i] = s; s0 = initial */
 	NEURON_OP_TENSOR_COPY = 0x307,   /* [DVE Pool] dst = a, cast */
+	NEURON_OP_COPY_PREDICATED = 0x308, /* [DVE] where b: dst = a (or s0 if a is absent); invert: where not b */
 	NEURON_OP_RECIPROCAL = 0x30B,    /* [DVE] dst = 1 / a */
+	NEURON_OP_BN_STATS = 0x30D,      /* [DVE] dst[P,6] = count, mean, var * count of even, then odd elements */
+	NEURON_OP_BN_AGGR = 0x30E,       /* [DVE] dst[P,2] = mean, variance of a's triples */
+	NEURON_OP_MAX8 = 0x30F,          /* [DVE] dst[P,8] = the 8 largest of a, descending */
+	NEURON_OP_FIND_INDEX8 = 0x310,   /* [DVE] dst[P,8] = where in a the values b[P,8] first occur */
+	NEURON_OP_MATCH_REPLACE8 = 0x311, /* [DVE] dst = a with the first of each s0 -> values[P,8] replaced by imm;
+	                                     s1 -> u32 or u16 [P,8] of the indices, optional */
+	NEURON_OP_STREAM_SHUFFLE = 0x312, /* [DVE] per quadrant dst[i] = a[mask[i]]; body.stream_shuffle */
+	NEURON_OP_TRANSPOSE32 = 0x313,   /* [DVE] dst = 32 x 32 blocks of a, each transposed */
+	NEURON_OP_DROPOUT = 0x314,       /* [DVE] dst = a or 0, dropped with probability s0; invert: kept with it */
 	NEURON_OP_MEMSET = 0x315,        /* [DVE Pool] dst = imm bits */
+	NEURON_OP_RNG = 0x316,           /* [DVE] dst = random bits, the low ones of a 32-bit word per element */
+	NEURON_OP_SET_RNG_SEED = 0x317,  /* [DVE] a[1,1] u32 = seed of rng and dropout */
 	NEURON_OP_READ_ACC = 0x31C,      /* [DVE Act] dst[P,1] = accumulator */
 	/* 4: Activation */
 	NEURON_OP_ACTIVATE = 0x400, /* dst = func(a * s0 + s1); absent s0 = 1, s1 = 0 */
-	/* 5: Pool */
-	NEURON_OP_IOTA = 0x500,
+	NEURON_OP_LOAD_TABLE = 0x403, /* table set op.set from device memory; body.address */
+	/* 5: Pool; op.vector with op0, axes unused */
+	NEURON_OP_IOTA = 0x500, /* dst = s0 + partition * imm + pattern */
+	NEURON_OP_AFFINE_SELECT = 0x501,    /* dst = (s1 + partition * imm + pattern) op0 0 ? a : s0 */
+	NEURON_OP_PARTITION_REDUCE = 0x502, /* dst[1, n] = op0 over the partitions of a */
+	NEURON_OP_LOCAL_GATHER = 0x503,     /* per 16 partitions: dst = elements of a that b names */
+	NEURON_OP_N_GATHER = 0x504,         /* dst[p, i] = a[p, b[p, i]] */
+	NEURON_OP_SEQUENCE_BOUNDS = 0x505,  /* dst[1, 2, n] = start and end of the segment of each element of a */
+	NEURON_OP_TOPK = 0x507,             /* dst = count largest of a, ascending; b = their indices, a destination */
+	NEURON_OP_CUSTOM = 0x509,           /* operator imm of those that the device registers */
 	/* 6: DMA [all] */
 	NEURON_OP_DMA_TRIGGER = 0x600, /* ring the doorbells of prepared rings; body.dma_trigger */
+	NEURON_OP_DMA_GENERATE = 0x601, /* [Pool; SP, Act gen 3] descriptors from a pattern; body.dma_generate */
+	NEURON_OP_DMA_GATHER = 0x602,   /* [Pool] rows of HBM -> SBUF by index; body.dma_indirect */
+	NEURON_OP_DMA_SCATTER = 0x603,  /* [Pool] SBUF -> rows of HBM by index; body.dma_indirect */
+	/* 7: collectives */
+	NEURON_OP_CC_TRIGGER = 0x700, /* [all] `write`; counts as collective in traces */
+	NEURON_OP_CC_ADVANCE = 0x701, /* [CC] marks one step of a collective in traces: s0 step, s1 peer */
 };
 
 /* body.address (96 bytes from 0x20), also of load and store:
@@ -331,6 +362,43 @@ enum neuron_opcode {
 #define NEURON_DMA_TRIGGER_BLOCK 0x38
 #define NEURON_DMA_TRIGGER_M2S_COUNT 0x40
 #define NEURON_DMA_TRIGGER_S2M_COUNT 0x60
+
+/* body.stream_shuffle: 00-17 dst | 18-2F src0 | 30-4F mask, 32 bytes; 255 = the row of dst stays | 50-57 zero |
+ * 58-5F op (zero). The mask covers scalar0 and scalar1. */
+#define NEURON_SHUFFLE_MASK 0x50
+#define NEURON_SHUFFLE_ROWS 32
+#define NEURON_SHUFFLE_KEEP 255
+/* body.dma_generate: 00-07 to (device address; bind operand 0, item base) | 08-27 to dimensions, 4 x { u32 size,
+ * i32 step in bytes }, innermost first, unused 0; size 0 counts elements of to_type | 28-2F from (bind operand 1) |
+ * 30-4F from dimensions | 50-57 dma.ctl | 58-5B scale: fp32 factor of fma, constant of min and max |
+ * 5C-5F limit: the bytes behind `from` (copies into the core) or `to` before binding that may be touched, 0 = any. */
+#define NEURON_DMA_GENERATE_TO 0x20
+#define NEURON_DMA_GENERATE_TO_DIMS 0x28
+#define NEURON_DMA_GENERATE_FROM 0x48
+#define NEURON_DMA_GENERATE_FROM_DIMS 0x50
+#define NEURON_DMA_CTL 0x70 /* of dma_generate, dma_gather and dma_scatter */
+#define NEURON_DMA_GENERATE_SCALE 0x78
+#define NEURON_DMA_GENERATE_LIMIT 0x7C
+/* body.dma_indirect: 00-17 sbuf (operand: destination of gather, source of scatter) | 18-2F index (operand [P,1]
+ * u32) | 30-37 base (HBM address) | 38-3B row_bytes | 3C-3F row_step (bytes between rows) | 40-43 rows (an index
+ * at or above is out of bounds) | 44-4F zero | 50-57 dma.ctl | 58-5F zero. */
+#define NEURON_DMA_INDIRECT_BASE 0x50
+#define NEURON_DMA_INDIRECT_ROW_BYTES 0x58
+#define NEURON_DMA_INDIRECT_ROW_STEP 0x5C
+#define NEURON_DMA_INDIRECT_ROWS 0x60
+/* dma.ctl (64 bits): 3:0 operation | 9:4 from_type | 15:10 to_type | 16 acc (the destination is one more source) |
+ * 17 skip (out of bounds: 0 NEURON_FAULT_DMA_OOB, 1 leave the row) | 21:18 queue | 22 dge | 24:23 priority (gen 4) |
+ * 31:25 zero | 47:32 mask of DMA engines (row r goes to the r mod popcount-th) | 55:48 semaphore | 56 signal (each
+ * engine of the mask increments it) | 63:57 zero. */
+enum neuron_dma_operation {
+	NEURON_DMA_COPY = 0,
+	NEURON_DMA_CAST = 1,
+	NEURON_DMA_FMA = 2,
+	NEURON_DMA_ADD = 3,
+	NEURON_DMA_MIN = 4,
+	NEURON_DMA_MAX = 5,
+	NEURON_DMA_TRANSPOSE = 6,
+};
 
 /* Limits of generation 2. */
 #define NEURON_PARTITIONS 128

@@ -72,6 +72,25 @@
 #define NEURON_META_OP_COPY 2
 #define NEURON_META_OP_COMPUTE 3
 
+/*
+ * Compute (ours): op 3 with a type of enum neuron_dma_operation (1 cast .. 6 transpose) on every data descriptor of
+ * the packet; parameters lie in a metadata descriptor that opens it, and may lie before each further source, whose
+ * scale then changes. Sources follow one after the other, each of the same number of elements; S2M gets the result
+ * once. Sources combine in order, then the destination (acc), in fp32 with one rounding at the end.
+ * 64-bit words of the metadata descriptor: low: 22:0 zero | 23 meta | 25:24 ring id | 26 first | 29:27 zero | 30 dmb |
+ * 31 zero | 35:32 operation | 41:36 from_type | 47:42 to_type | 48 acc | 52:49 sources - 1 | 53 stochastic rounding |
+ * 63:54 zero; high: 31:0 scale (fp32 for fma, else the constant of min, max) | 47:32 rows | 63:48 columns (transpose:
+ * a block of rows x columns elements).
+ */
+#define NEURON_DMA_META_OPERATION_SHIFT 32
+#define NEURON_DMA_META_FROM_SHIFT 36
+#define NEURON_DMA_META_TO_SHIFT 42
+#define NEURON_DMA_META_ACC (1ull << 48)
+#define NEURON_DMA_META_SOURCES_SHIFT 49
+#define NEURON_DMA_META_STOCHASTIC (1ull << 53)
+#define NEURON_DMA_META_ROWS_SHIFT 32    /* high word */
+#define NEURON_DMA_META_COLUMNS_SHIFT 48 /* high word */
+
 #define NEURON_UDMA_MAX_DESC_BYTES 0x10000u
 #define NEURON_UDMA_MAX_PACKET_DESCS 65
 #define NEURON_UDMA_MAX_PACKET_BYTES 0xFFFFFu
