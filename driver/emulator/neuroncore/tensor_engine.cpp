@@ -72,7 +72,7 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
   if (i.pe.swap && !shadow_fresh_) {
     return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
   }
-  const numerics::Stationary& weights = swap ? *shadow_ : *active_;
+  numerics::Stationary& weights = swap ? *shadow_ : *active_;
   if (!weights.loaded()) return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
   if (weights.k() != i.src0.parts) {
     return wrong_weights(i.src0.parts, weights.k(), kSlotSource + 3);

@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "driver/emulator/neuroncore/numerics/tensor_kernel_amx.h"
+
 namespace neuron::numerics {
 namespace {
 
-constexpr SimdPath kAll[] = {SimdPath::kAvx512, SimdPath::kAvx2, SimdPath::kScalar};
+constexpr SimdPath kAll[] = {SimdPath::kAmx, SimdPath::kAvx512, SimdPath::kAvx2, SimdPath::kScalar};
 
 SimdPath best() {
   for (SimdPath path : kAll)
@@ -22,10 +24,11 @@ SimdPath initial() {
   if (!wanted || !*wanted) return best();
   for (SimdPath path : kAll)
     if (std::strcmp(wanted, simd_path_name(path)) == 0 && simd_path_supported(path)) return path;
-  std::fprintf(stderr,
-               "NEURON_EMULATOR_SIMD is \"%.32s\", which is not one of scalar, avx2, avx512 or not "
-               "available on this processor; using %s (results are the same on every path)\n",
-               wanted, simd_path_name(best()));
+  std::fprintf(
+      stderr,
+      "NEURON_EMULATOR_SIMD is \"%.32s\", which is not one of scalar, avx2, avx512, amx or not "
+      "available on this processor; using %s (results are the same on every path)\n",
+      wanted, simd_path_name(best()));
   return best();
 }
 
@@ -41,6 +44,8 @@ SimdPath simd_path() { return current().load(std::memory_order_relaxed); }
 
 const char* simd_path_name(SimdPath path) {
   switch (path) {
+    case SimdPath::kAmx:
+      return "amx";
     case SimdPath::kAvx512:
       return "avx512";
     case SimdPath::kAvx2:
@@ -56,6 +61,8 @@ bool simd_path_supported(SimdPath path) {
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
                     __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
   switch (path) {
+    case SimdPath::kAmx:
+      return simd_path_supported(SimdPath::kAvx512) && amx_available();
     case SimdPath::kAvx512:
       return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&

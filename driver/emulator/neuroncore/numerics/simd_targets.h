@@ -15,7 +15,7 @@
 
 // NEURON_ON_SIMD_PATH(f, args...): calls f of the namespace of the current path.
 #define NEURON_ON_SIMD_PATH(function, ...)                          \
-  (simd_path() == SimdPath::kAvx512 ? N_AVX3::function(__VA_ARGS__) \
+  (simd_path() >= SimdPath::kAvx512 ? N_AVX3::function(__VA_ARGS__) \
    : simd_path() == SimdPath::kAvx2 ? N_AVX2::function(__VA_ARGS__) \
                                     : N_SCALAR::function(__VA_ARGS__))
 

@@ -2,11 +2,14 @@
 #include "driver/emulator/neuroncore/numerics/tensor_kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "driver/emulator/neuroncore/numerics/dtype.h"
 #include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/neuroncore/numerics/tensor_kernel_amx.h"
 #include "driver/emulator/neuroncore/numerics/tensor_kernel_scalar.h"
+#include "driver/emulator/neuroncore/numerics/tensor_kernel_tiles-inl.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/tensor_kernel.cpp"
@@ -48,6 +51,11 @@ namespace neuron::numerics::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
+HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (values[i] != values[i]) std::memcpy(values + i, &kNan, sizeof kNan);
+}
+
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
                                  float* psum, ptrdiff_t psum_stride, bool accumulate,
                                  const Ahead& ahead) {
@@ -67,6 +75,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Lanes = hn::ScalableTag<float>;
 using Bits = hn::RebindToUnsigned<Lanes>;
 using Vec = hn::Vec<Lanes>;
+
+// n is a multiple of 16.
+HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
+  const Lanes d;
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const Vec v = hn::LoadU(d, values + i);
+    if (!hn::AllFalse(d, hn::IsNaN(v)))
+      hn::StoreU(hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(Bits(), kNan)), v), d,
+                 values + i);
+  }
+}
 
 // Two chains per result vector: 3 x 4 x 2 accumulators take 24 of the 32 AVX-512 registers, 3 x 2 x
 // 2 take 12 of the 16 of AVX2; the rest hold one row of moving vectors and one stationary value.
@@ -190,21 +209,67 @@ void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
     widen(rows.dtype, src, rows.step, dst, n, rows.bias);
 }
 
+bool exact_in_bf16(unsigned dtype) {
+  return dtype == NEURON_DTYPE_BF16 || dtype == NEURON_DTYPE_F8E3 || dtype == NEURON_DTYPE_F8E4 ||
+         dtype == NEURON_DTYPE_F8E5;
+}
+
+// n values of row r from column `first`, in bf16: where they lie if they are so, else in `scratch`.
+const uint16_t* bf16_row(const RowView& rows, int r, size_t first, size_t n, uint16_t* scratch) {
+  if (rows.dtype == NEURON_DTYPE_BF16 && rows.step == 1) {
+    return reinterpret_cast<const uint16_t*>(rows.base + r * rows.row_stride) + first;
+  }
+  float wide[Stationary::kMaxM];
+  static_assert(tiles::kBlockColumns <= Stationary::kMaxM);
+  widen_row(rows, r, first, wide, n);
+  for (size_t i = 0; i < n; ++i) {
+    scratch[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(wide[i]) >> 16);
+  }
+  return scratch;
+}
+
+void multiply_tiles(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+                    ptrdiff_t psum_stride, bool accumulate) {
+  const AmxScope scope;
+  const int steps = weights.padded_k() / tiles::kDepth;
+  alignas(64) uint16_t packed[Stationary::kMaxK * tiles::kBlockColumns];
+  uint16_t scratch[2][tiles::kBlockColumns];
+  for (size_t first = 0; first < n; first += tiles::kBlockColumns) {
+    const size_t columns = std::min(tiles::kBlockColumns, n - first);
+    tiles::pack_moving([&](int r) { return bf16_row(moving, r, first, columns, scratch[r % 2]); },
+                       weights.k(), steps, columns, packed);
+    multiply_on_amx(weights.tiles(), weights.m(), packed, columns, steps, psum + first, psum_stride,
+                    accumulate);
+    for (int m = 0; m < weights.m(); ++m) {
+      NEURON_ON_SIMD_PATH(make_nan_canonical, psum + m * psum_stride + first, columns);
+    }
+  }
+}
+
 }  // namespace
 
-void Stationary::load(const RowView& rows, int k, int m) {
-  k_ = std::clamp(k, 0, kMaxK);
-  m_ = std::clamp(m, 0, kMaxM);
+void Stationary::pack_tiles(const RowView& rows) {
+  in_tiles_ = simd_path() == SimdPath::kAmx && exact_in_bf16(rows.dtype) && m_ > 0 &&
+              m_ % tiles::kRows == 0;
+  if (!in_tiles_) return;
+  uint16_t scratch[2][kMaxM];
+  tiles::pack_stationary([&](int r) { return bf16_row(rows, r, 0, m_, scratch[r % 2]); }, k_, m_,
+                         padded_k() / tiles::kDepth, tiles_);
+}
+
+// row(r, out) writes the m values of row r.
+template <class Row>
+void Stationary::pack_floats(Row&& row) {
   const int depth = padded_k();
   const int tiles = (m_ + kTileM - 1) / kTileM;
   // One step's rows at a time, so that each tile is written in runs of consecutive memory.
   float rows_of_step[kStepK][kTiles * kTileM];
   for (int base = 0; base < depth; base += kStepK) {
     for (int r = 0; r < kStepK; ++r) {
-      float* row = rows_of_step[r];
+      float* values = rows_of_step[r];
       const int present = base + r < k_ ? m_ : 0;
-      if (present > 0) widen_row(rows, base + r, 0, row, m_);
-      std::fill(row + present, row + tiles * kTileM, 0.0f);
+      if (present > 0) row(base + r, values);
+      std::fill(values + present, values + tiles * kTileM, 0.0f);
     }
     for (int t = 0; t < tiles; ++t) {
       float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
@@ -212,10 +277,33 @@ void Stationary::load(const RowView& rows, int k, int m) {
         std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
     }
   }
+  in_floats_ = true;
 }
 
-void multiply(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+void Stationary::load(const RowView& rows, int k, int m) {
+  k_ = std::clamp(k, 0, kMaxK);
+  m_ = std::clamp(m, 0, kMaxM);
+  in_floats_ = false;
+  pack_tiles(rows);
+  if (!in_tiles_) pack_floats([&](int r, float* out) { widen_row(rows, r, 0, out, m_); });
+}
+
+void Stationary::need_floats() {
+  if (in_floats_) return;
+  const int steps = padded_k() / tiles::kDepth;
+  pack_floats([&](int r, float* out) {
+    for (int m = 0; m < m_; ++m) {
+      out[m] = std::bit_cast<float>(uint32_t{tiles::packed_value(tiles_, r, m, steps)} << 16);
+    }
+  });
+}
+
+void multiply(Stationary& weights, const RowView& moving, size_t n, float* psum,
               ptrdiff_t psum_stride, bool accumulate) {
+  if (weights.tiles() != nullptr && exact_in_bf16(moving.dtype) && n % tiles::kRows == 0) {
+    return multiply_tiles(weights, moving, n, psum, psum_stride, accumulate);
+  }
+  weights.need_floats();
   const FlushScope environment;
   alignas(64) float block[Stationary::kMaxK * kBlockN];
   for (size_t first = 0; first < n; first += kBlockN) {

@@ -43,20 +43,32 @@ class Stationary {
   int m() const { return m_; }
   int padded_k() const { return (k_ + kStepK - 1) / kStepK * kStepK; }
   bool loaded() const { return k_ > 0; }
+  // Makes tile() valid; until then weights in AMX tiles may lack the other form.
+  void need_floats();
   void clear() { k_ = m_ = 0; }
+  // The same as AMX tiles (tensor_kernel_tiles-inl.h); null unless that path runs, the type is
+  // exact in bf16 and m is a multiple of 16.
+  const uint16_t* tiles() const { return in_tiles_ ? tiles_ : nullptr; }
   // Tile t holds columns 3t..3t+2: padded_k rows of three values, absent columns and rows +0.
   const float* tile(int t) const { return packed_ + static_cast<size_t>(t) * padded_k() * kTileM; }
 
  private:
   static constexpr int kTiles = (kMaxM + kTileM - 1) / kTileM;
+  void pack_tiles(const RowView& rows);
+  template <class Row>
+  void pack_floats(Row&& row);
+
   int k_ = 0;
   int m_ = 0;
+  bool in_tiles_ = false;
+  bool in_floats_ = false;
+  alignas(64) uint16_t tiles_[kMaxM * kMaxK];
   alignas(64) float packed_[kTiles * kTileM * kMaxK];
 };
 
 // `moving` has weights.k() rows of n elements. Row m of the result starts at psum + m * psum_stride
 // floats and is contiguous.
-void multiply(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+void multiply(Stationary& weights, const RowView& moving, size_t n, float* psum,
               ptrdiff_t psum_stride, bool accumulate);
 
 }  // namespace neuron::numerics

@@ -32,7 +32,7 @@ class OnEveryPath {
   void expect_same(const Compute& compute, const char* what) {
     ASSERT_TRUE(select_simd_path(SimdPath::kScalar));
     const std::vector<float> expected = compute();
-    for (SimdPath path : {SimdPath::kAvx2, SimdPath::kAvx512}) {
+    for (SimdPath path : {SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAmx}) {
       if (!select_simd_path(path)) continue;
       const std::vector<float> found = compute();
       ASSERT_EQ(found.size(), expected.size());
