@@ -74,13 +74,17 @@
 
 /*
  * Compute (ours): op 3 with a type of enum neuron_dma_operation (1 cast .. 6 transpose) on every data descriptor of
- * the packet; parameters lie in a metadata descriptor that opens it, and may lie before each further source, whose
- * scale then changes. Sources follow one after the other, each of the same number of elements; S2M gets the result
- * once. Sources combine in order, then the destination (acc), in fp32 with one rounding at the end.
+ * the packet; parameters lie in a metadata descriptor that opens it (FIRST, never LAST), and for fma may lie before
+ * each further source, whose scale then changes. Sources follow one after the other, each of the same number of
+ * elements; S2M gets the result once. All is read before anything is written. Sources combine in order, then the
+ * destination (acc), then the constant, in fp32 with one rounding into to_type at the end; cast to the same type moves
+ * bits. The constant of min and max always takes part: +inf and -inf are neutral. Sources and result are each at most
+ * NEURON_UDMA_MAX_PACKET_BYTES; the metadata descriptors count among the 65.
  * 64-bit words of the metadata descriptor: low: 22:0 zero | 23 meta | 25:24 ring id | 26 first | 29:27 zero | 30 dmb |
  * 31 zero | 35:32 operation | 41:36 from_type | 47:42 to_type | 48 acc | 52:49 sources - 1 | 53 stochastic rounding |
- * 63:54 zero; high: 31:0 scale (fp32 for fma, else the constant of min, max) | 47:32 rows | 63:48 columns (transpose:
- * a block of rows x columns elements).
+ * 63:54 zero; high: 31:0 scale (fp32 for fma; the fp32 constant of min and max; else zero) | 47:32 rows | 63:48 columns
+ * (transpose: blocks of rows x columns elements become columns x rows; else zero). cast and transpose have one source
+ * and no acc; transpose keeps the type and does not round.
  */
 #define NEURON_DMA_META_OPERATION_SHIFT 32
 #define NEURON_DMA_META_FROM_SHIFT 36

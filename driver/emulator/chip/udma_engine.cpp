@@ -169,6 +169,7 @@ void UdmaEngine::rewind(unsigned queue, bool s2m, const Access& access) {
   ring.rewind();
   if (access.origin != Origin::kEngine) {
     ring.refused_epoch = start_epoch_.load(std::memory_order_relaxed);
+    q.random_position.store(0, std::memory_order_relaxed);
   }
   q.generation.fetch_add(1, std::memory_order_relaxed);
   publish_work(queue);
@@ -220,8 +221,7 @@ void UdmaEngine::publish_work(unsigned queue) {
 void UdmaEngine::serve(unsigned queue, const Access& access) {
   if (!has_work(queue)) return;
   if (access.origin == Origin::kHost) {
-    DmaFault fault = run_packets(queue, UINT32_MAX, access, 0);
-    if (fault) report(fault, queue, access);
+    (void)execute_run(queue, UINT32_MAX, access);
   } else if (listener_ != nullptr) {
     listener_->dma_rung(index_, queue, access);
   }
@@ -249,10 +249,12 @@ void UdmaEngine::reset() {
     const std::lock_guard guard(q.registers);
     q.rings[0] = Ring{};
     q.rings[1] = Ring{};
+    q.random_position.store(0, std::memory_order_relaxed);
     q.generation.fetch_add(1, std::memory_order_relaxed);
     publish_work(queue);
   }
   stored_.clear();
+  set_seed(0);
   mismatches_.store(0, std::memory_order_relaxed);
 }
 

@@ -6,7 +6,8 @@
 // execution group) is told and later takes it in *runs* of packets, at model times of its choosing.
 // Engines 32 and 33 belong to the host: an increment by engines or DMA is refused there.
 // Thread-safe: yes. Each queue has a register lock (short, taken by every access) and a run lock
-// (held while a run is executed; never two at once, never taken by a register access of a DMA).
+// (held while a run is executed; never two at once, never taken by a register access of a DMA, and
+// only tried by who holds a core).
 // Listener calls are made without any lock held. Owns: register state only; rings lie in HBM or
 // host memory and every descriptor is copied once before it is checked. Fails: DmaFault; the queue
 // then aborts until it is reset, the rest of the engine goes on.
@@ -32,9 +33,10 @@ namespace neuron::chip {
 struct DmaRun {
   uint32_t packets = 0;      // 0: nothing complete
   uint32_t descriptors = 0;  // M2S and S2M together
-  uint64_t bytes = 0;
-  bool registers = false;  // the last packet writes to registers (a semaphore, a doorbell)
-  bool notify = false;     // the last packet posts a DMA notification
+  uint64_t bytes = 0;        // read from sources
+  uint64_t time_bytes = 0;   // bytes of plain copies that take as long
+  bool registers = false;    // the last packet writes to registers (a semaphore, a doorbell)
+  bool notify = false;       // the last packet posts a DMA notification
 };
 
 class DmaListener {
@@ -78,6 +80,13 @@ class UdmaEngine : public RegisterTarget {
   DmaFault execute_packet(unsigned queue, const Access& access, ModelTime duration = 0) {
     return execute_run(queue, 1, access, duration);
   }
+  // Seed of stochastic rounding in compute packets: the core's.
+  void set_seed(uint32_t seed) { seed_.store(seed, std::memory_order_relaxed); }
+  // The same for the group that runs the core. False: another thread executes packets of the queue
+  // at this moment (a host doorbell), nothing was done. Waiting for it could be waiting for
+  // oneself: its packets may read registers of the core, for which that thread needs the group to
+  // let it in.
+  bool try_execute_run(unsigned queue, uint32_t packets, const Access& access, ModelTime duration);
   // START of an engine of the core: queues that the host has reset accept doorbells of engines
   // again.
   void accept_engine_doorbells() { start_epoch_.fetch_add(1, std::memory_order_relaxed); }
@@ -109,7 +118,11 @@ class UdmaEngine : public RegisterTarget {
   // Without locks: executes (host) or tells the listener.
   void serve(unsigned queue, const Access& access);
   bool snapshot(unsigned queue, RingView& m2s, RingView& s2m, uint32_t& generation) const;
+  // With the queue's run lock held.
   DmaFault run_packets(unsigned queue, uint32_t packets, const Access& access, ModelTime duration);
+  DmaFault compute_packet(unsigned queue, const Packet& packet, const RingView& m2s,
+                          uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
+                          const Access& mover);
   void report(DmaFault& fault, unsigned queue, const Access& access);
   // What this engine's transfers carry: its own core, whoever has rung.
   Access mover(const Access& access) const;
@@ -124,6 +137,7 @@ class UdmaEngine : public RegisterTarget {
   std::atomic<uint32_t> work_ = 0;
   std::atomic<uint32_t> state_[2];  // per half: NEURON_UDMA_STATE_NORMAL, 0 (disabled), ..._ABORT
   std::atomic<uint32_t> start_epoch_ = 1;
+  std::atomic<uint32_t> seed_ = 0;
   std::atomic<uint64_t> mismatches_ = 0;
 };
 

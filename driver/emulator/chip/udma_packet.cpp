@@ -13,16 +13,51 @@ constexpr uint32_t kCopySource = 1u << 19;
 constexpr uint32_t kCopyFixed = kCopyOperation | kCopySource;
 constexpr uint32_t kCopyFree = NEURON_META_WRITE_BARRIER | 3u;
 
-const char* broken_rule(const Descriptor& m2s) {
-  if ((m2s.control & NEURON_DESC_META) != 0) {
-    return "metadata descriptors (compute transfers) are not supported by this engine";
+constexpr uint32_t kTypeMask = 7u << NEURON_META_TYPE_SHIFT;
+constexpr uint32_t kComputeFixed = NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | kCopySource;
+
+const char* broken_copy(const Descriptor& d) {
+  if ((d.control & NEURON_DESC_META) != 0) return "metadata inside a packet of plain copies";
+  if ((d.meta & ~kCopyFree) == kCopyFixed) return nullptr;
+  switch (d.meta >> NEURON_META_OP_SHIFT & 7u) {
+    case NEURON_META_OP_COPY:
+      return "meta control asks for something that a plain copy does not have (type, CRC, byte "
+             "order)";
+    case NEURON_META_OP_COMPUTE:
+      return "a compute descriptor in a packet that no metadata descriptor opens";
+    default:
+      return "the operation in meta control is neither copy (2) nor compute (3)";
   }
-  if ((m2s.meta & ~kCopyFree) != kCopyFixed) {
-    if ((m2s.meta >> NEURON_META_OP_SHIFT & 7u) != NEURON_META_OP_COPY) {
-      return "the operation in meta control is not a copy";
-    }
-    return "meta control asks for something that a plain copy does not have (type, CRC, byte "
-           "order)";
+}
+
+const char* broken_compute(const Descriptor& d, const ComputeSpec& spec) {
+  if ((d.meta & ~(kCopyFree | kTypeMask)) != kComputeFixed) {
+    return "meta control of a compute packet asks for something other than compute (operation 3, "
+           "no CRC, no byte order)";
+  }
+  if ((d.meta & kTypeMask) >> NEURON_META_TYPE_SHIFT != spec.operation) {
+    return "the type in meta control is not the operation of the packet's metadata";
+  }
+  return nullptr;
+}
+
+// Looks at the descriptor behind `count` others with `bytes` of data.
+const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, Packet& packet) {
+  const bool metadata = (d.control & NEURON_DESC_META) != 0;
+  if (count == 0) {
+    packet.computes = metadata;
+    if ((d.control & NEURON_DESC_FIRST) == 0) return "the packet does not begin with FIRST";
+  }
+  if (metadata && packet.computes) {
+    const uint64_t low = d.control | uint64_t{d.meta} << 32;
+    return count == 0 ? packet.compute.begin(low, d.address)
+                      : packet.compute.change(low, d.address, bytes);
+  }
+  if (const char* rule = packet.computes ? broken_compute(d, packet.compute) : broken_copy(d)) {
+    return rule;
+  }
+  if (count != 0 && (d.control & NEURON_DESC_FIRST) != 0) {
+    return "FIRST inside a packet that has no LAST yet";
   }
   return nullptr;
 }
@@ -55,16 +90,11 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
     if (!m2s.fetch(bus, ahead, d)) {
       return broken(fault, NEURON_FAULT_DMA_BUS, m2s, false, ahead, "the ring is not mapped here");
     }
-    if (const char* rule = broken_rule(d)) {
+    if (const char* rule = broken_rule(d, count, bytes, packet)) {
       return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, ahead, rule);
     }
-    if ((count == 0) != ((d.control & NEURON_DESC_FIRST) != 0)) {
-      return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, ahead,
-                    count == 0 ? "the packet does not begin with FIRST"
-                               : "FIRST inside a packet that has no LAST yet");
-    }
     packet.stale_ids += (d.control >> NEURON_DESC_RING_ID_SHIFT & 3u) != m2s.id_at(ahead);
-    bytes += d.bytes();
+    if ((d.control & NEURON_DESC_META) == 0) bytes += d.bytes();
     ++count;
     if ((d.control & NEURON_DESC_LAST) != 0) break;
   }
@@ -72,10 +102,16 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
     return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, m2s_ahead + count - 1,
                   "the packet has more than 1048575 bytes");
   }
+  if (packet.computes) {
+    if (const char* rule = packet.compute.finish(bytes)) {
+      return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, m2s_ahead, rule);
+    }
+  }
   packet.m2s_count = count;
   packet.bytes = bytes;
+  const uint32_t wanted = packet.result_bytes();
   count = 0;
-  for (uint32_t room = 0; room < bytes; ++count) {
+  for (uint32_t room = 0; room < wanted; ++count) {
     const uint32_t ahead = s2m_ahead + count;
     if (ahead >= s2m.available) return Parse::kIncomplete;
     if (count == NEURON_UDMA_MAX_PACKET_DESCS) {
@@ -95,6 +131,13 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   }
   packet.s2m_count = count;
   return Parse::kComplete;
+}
+
+uint64_t Packet::time_bytes() const {
+  if (!computes) return bytes;
+  const bool inside_core =
+      is_core_address(m2s[1].address) && is_core_address(s2m[0].address);  // m2s[0] is metadata
+  return compute.time_bytes(inside_core);
 }
 
 std::string DmaFault::describe() const {

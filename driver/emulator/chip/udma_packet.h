@@ -14,6 +14,7 @@
 #include <string>
 
 #include "driver/emulator/chip/bus.h"
+#include "driver/emulator/chip/udma_compute.h"
 #include "hw/address_map.h"
 #include "hw/fault.h"
 #include "hw/udma.h"
@@ -80,8 +81,13 @@ struct Packet {
   std::array<Descriptor, NEURON_UDMA_MAX_PACKET_DESCS> s2m;
   uint32_t m2s_count = 0;
   uint32_t s2m_count = 0;
-  uint32_t bytes = 0;
+  uint32_t bytes = 0;      // of the sources
   uint32_t stale_ids = 0;  // descriptors whose ring id is not the expected one
+  bool computes = false;   // `compute` says what; metadata is among the M2S descriptors
+  ComputeSpec compute;
+  uint32_t result_bytes() const { return computes ? compute.result_bytes : bytes; }
+  // Bytes at the rate of a plain copy that take as long.
+  uint64_t time_bytes() const;
   bool single() const { return m2s_count == 1 && s2m_count == 1; }
   bool notify() const {
     return ((m2s[m2s_count - 1].control | s2m[s2m_count - 1].control) & NEURON_DESC_NOTIFY) != 0;
@@ -101,6 +107,11 @@ inline bool is_register_address(uint64_t address) {
   if (offset >= NEURON_V2_BAR0_SIZE) return false;
   return offset >= NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE ||
          offset % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
+}
+
+// Whether it lies in a core's window: its SBUF and PSUM, and its registers.
+inline bool is_core_address(uint64_t address) {
+  return address - NEURON_V2_BAR0_DEVICE_BASE < NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE;
 }
 
 }  // namespace neuron::chip

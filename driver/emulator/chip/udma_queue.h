@@ -56,6 +56,7 @@ struct UdmaEngine::Ring {
 struct UdmaEngine::Queue {
   mutable std::mutex registers;
   std::mutex running;
+  std::atomic<uint64_t> random_position = 0;  // words that stochastic rounding has drawn
   std::atomic<uint32_t> generation = 0;
   Ring rings[2];  // M2S, S2M
 };

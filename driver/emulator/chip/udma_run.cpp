@@ -161,6 +161,7 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     run.packets = at.packets;
     run.descriptors += packet.m2s_count + packet.s2m_count;
     run.bytes += packet.bytes;
+    run.time_bytes += packet.time_bytes();
     run.notify = packet.notify();
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
       run.registers = run.registers || is_register_address(packet.s2m[d].address);
@@ -172,15 +173,46 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
 
 DmaFault UdmaEngine::execute_run(unsigned queue, uint32_t packets, const Access& access,
                                  ModelTime duration) {
-  DmaFault fault = run_packets(queue, packets, access, duration);
+  DmaFault fault;
+  {
+    const std::lock_guard running(queues_[queue].running);
+    fault = run_packets(queue, packets, access, duration);
+  }
   if (fault) report(fault, queue, access);
+  return fault;
+}
+
+bool UdmaEngine::try_execute_run(unsigned queue, uint32_t packets, const Access& access,
+                                 ModelTime duration) {
+  DmaFault fault;
+  {
+    const std::unique_lock running(queues_[queue].running, std::try_to_lock);
+    if (!running.owns_lock()) return false;
+    fault = run_packets(queue, packets, access, duration);
+  }
+  if (fault) report(fault, queue, access);
+  return true;
+}
+
+DmaFault UdmaEngine::compute_packet(unsigned queue, const Packet& packet, const RingView& m2s,
+                                    uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
+                                    const Access& mover) {
+  // Lanes of the core's engines are below 0x600.
+  constexpr uint32_t kDmaLane = 0x10000;
+  std::atomic<uint64_t>& position = queues_[queue].random_position;
+  numerics::RandomStream random(seed_.load(std::memory_order_relaxed),
+                                kDmaLane | index_ << 8 | queue,
+                                position.load(std::memory_order_relaxed));
+  const DmaFault fault = run_compute(bus_, packet, m2s, m2s_ahead, s2m, s2m_ahead, mover, random);
+  if (packet.compute.stochastic) {
+    position.fetch_add(packet.compute.elements(), std::memory_order_relaxed);
+  }
   return fault;
 }
 
 DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access& access,
                                  ModelTime duration) {
   Queue& q = queues_[queue];
-  const std::lock_guard run_guard(q.running);
   RingView m2s;
   RingView s2m;
   uint32_t generation = 0;
@@ -235,7 +267,8 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       if (memory && read.packets >= singly) {
         piece = {packet.m2s[0].address, packet.s2m[0].address, packet.bytes, 1};
       } else {
-        fault = move_packet(bus_, packet, m2s, s2m, read, mover);
+        fault = packet.computes ? compute_packet(queue, packet, m2s, read.m2s, s2m, read.s2m, mover)
+                                : move_packet(bus_, packet, m2s, s2m, read, mover);
         if (fault) break;
       }
     }

@@ -274,6 +274,7 @@ void ExecutionGroup::write_core(uint32_t at, uint32_t value, ModelTime now) {
       return;
     case NEURON_CORE_SEED:
       seed_ = value;
+      for (chip::UdmaEngine* engine : dma_) engine->set_seed(value);
       return;
     case NEURON_CORE_FILL:
       fill_ = value;

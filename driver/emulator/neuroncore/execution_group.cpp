@@ -2,6 +2,8 @@
 // The scheduler: which actor is next, DMA engines in model time, waking of waiters.
 #include "driver/emulator/neuroncore/execution_group.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -253,7 +255,7 @@ void ExecutionGroup::schedule_dma(unsigned engine, ModelTime now) {
     actor.packets = run.packets;
     actor.bytes = run.bytes;
     actor.start = now;
-    actor.end = now + dma_time((run.descriptors + 1) / 2, run.bytes);
+    actor.end = now + dma_time((run.descriptors + 1) / 2, run.time_bytes);
     next = actor.end;
     break;
   }
@@ -268,12 +270,15 @@ void ExecutionGroup::schedule_dma(unsigned engine, ModelTime now) {
 void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
   DmaActor& actor = actors_[engine];
   if (actor.busy) {
-    actor.busy = false;
-    effort_ += static_cast<uint32_t>(actor.bytes >> 12);
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(core_), NEURON_ENGINE_DMA,
                               now};
     // A fault comes back through dma_faulted.
-    dma_[engine]->execute_run(actor.queue, actor.packets, access, now - actor.start);
+    if (!dma_[engine]->try_execute_run(actor.queue, actor.packets, access, now - actor.start)) {
+      sched_yield();  // the host serves this queue; the actor's time stays, so it is tried again
+      return;
+    }
+    actor.busy = false;
+    effort_ += static_cast<uint32_t>(actor.bytes >> 12);
     if (!dma_[engine]->has_work(actor.queue) && (actor.active >> actor.queue & 1) != 0) {
       deactivate_dma(engine, actor.queue, now);
     }
@@ -324,6 +329,7 @@ void ExecutionGroup::reset_locked() {
   core_faults_ = 0;
   core_mode_ = NEURON_CORE_MODE_STOP_ALL;
   seed_ = 0;
+  for (chip::UdmaEngine* engine : dma_) engine->set_seed(0);
   // Mail stays: what was written before this reset has been applied, what waits came after it.
   semaphores_.reset();
   memory_.fill(fill_);  // FILL itself survives, or it could never take effect

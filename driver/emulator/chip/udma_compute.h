@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compute packets (hw/udma.h, "Compute"): what their metadata says, and their execution.
+//
+// Concepts: a packet's sources are one stream of bytes, source i being the i-th equal part of it,
+// whatever descriptors it lies in. All of it (and the destination, with acc) is read before
+// anything is written. README.md says how a loader cuts transfers into such packets.
+// Callers: parse_packet (ComputeSpec), UdmaEngine (run_compute). Thread-safe: functions of their
+// arguments. Fails: a rule in words for what is malformed, DmaFault for an address that refuses.
+// Allocates twice per packet, never more than 8 MiB.
+#ifndef DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
+#define DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
+
+#include <array>
+#include <cstdint>
+
+#include "driver/emulator/chip/bus.h"
+#include "driver/emulator/neuroncore/numerics/random.h"
+#include "hw/isa.h"
+#include "hw/udma.h"
+
+namespace neuron::chip {
+
+struct DmaFault;
+struct Packet;
+struct RingView;
+
+inline constexpr uint32_t kMaxComputeSources = 16;
+
+// No initial values: part of every Packet, filled by begin().
+struct ComputeSpec {
+  uint8_t operation;  // enum neuron_dma_operation
+  uint8_t from_type;
+  uint8_t to_type;
+  uint8_t sources;
+  bool accumulate;
+  bool stochastic;
+  uint16_t rows;
+  uint16_t columns;
+  uint32_t source_bytes;  // of each source; valid after finish()
+  uint32_t result_bytes;
+  std::array<uint32_t, kMaxComputeSources> scale;  // fp32 bits, per source
+
+  // Each gives null or the rule that is broken. `low`, `high`: the descriptor's 64-bit words.
+  // begin: the metadata that opens the packet. change: metadata behind `bytes` bytes of sources.
+  // finish: after LAST, `bytes` in all.
+  const char* begin(uint64_t low, uint64_t high);
+  const char* change(uint64_t low, uint64_t high, uint32_t bytes);
+  const char* finish(uint32_t bytes);
+
+  uint32_t elements() const;  // of the result
+  // Bytes at the rate of a plain copy that take as long; see the cost table in README.md.
+  uint64_t time_bytes(bool inside_core) const;
+
+ private:
+  uint64_t low_;
+  uint64_t high_;
+  uint32_t changes_;
+  std::array<uint32_t, kMaxComputeSources> change_at_;
+  std::array<uint32_t, kMaxComputeSources> change_scale_;
+};
+
+// Executes a packet that parse_packet accepted. `random` serves stochastic rounding, one word per
+// element. `m2s_ahead` and `s2m_ahead` say where it lies in its rings, for the fault.
+DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, uint32_t m2s_ahead,
+                     const RingView& s2m, uint32_t s2m_ahead, const Access& access,
+                     numerics::RandomStream& random);
+
+}  // namespace neuron::chip
+
+#endif
