@@ -46,6 +46,44 @@ inline const float* load_block(const OperandView& view, const Block& block, floa
   return scratch;
 }
 
+// The block's raw bits, packed.
+inline void load_raw_block(const OperandView& view, const Block& block, std::byte* out) {
+  for (unsigned r = 0; r < block.rows; ++r) {
+    view.load_raw(block.part + r, block.first, block.count,
+                  out + r * block.count * view.element_bytes());
+  }
+}
+
+inline void store_raw_block(const OperandView& view, const Block& block, const std::byte* in) {
+  for (unsigned r = 0; r < block.rows; ++r) {
+    view.store_raw(block.part + r, block.first, block.count,
+                   in + r * block.count * view.element_bytes());
+  }
+}
+
+inline void look_for_nan(UnitContext& context, const float* values, size_t n) {
+  if (!context.check_nan || context.saw_nan) return;
+  context.saw_nan = std::any_of(values, values + n, [](float v) { return v != v; });
+}
+
+// The random words of stochastic rounding for element `first` on of the stream of one partition.
+inline numerics::RandomStream rounding_stream(const UnitContext& context, const isa::Operand& dst,
+                                              unsigned part, uint64_t first) {
+  return {context.seed, context.engine << 8 | (dst.start + part), context.random_position + first};
+}
+
+// What store_block would write, packed, instead of writing it.
+inline void narrow_block(UnitContext& context, const OperandView& view, const isa::Operand& dst,
+                         const Block& block, const float* values, std::byte* out) {
+  const numerics::NarrowMode mode = context.narrow_mode(dst);
+  for (unsigned r = 0; r < block.rows; ++r) {
+    numerics::RandomStream random = rounding_stream(context, dst, block.part + r, block.first);
+    numerics::narrow(view.dtype(), values + r * block.count,
+                     out + r * block.count * view.element_bytes(), 1, block.count, mode, &random);
+  }
+  look_for_nan(context, values, block.size());
+}
+
 inline void store_block(UnitContext& context, const OperandView& view, const isa::Operand& dst,
                         const Block& block, const float* values) {
   const numerics::NarrowMode mode = context.narrow_mode(dst);
@@ -53,21 +91,13 @@ inline void store_block(UnitContext& context, const OperandView& view, const isa
     const unsigned part = block.part + r;
     const float* row = values + r * block.count;
     if (mode.rounding == numerics::Rounding::kStochastic) {
-      numerics::RandomStream random(context.seed, context.engine << 8 | (dst.start + part),
-                                    context.random_position + block.first);
+      numerics::RandomStream random = rounding_stream(context, dst, part, block.first);
       view.store(part, block.first, block.count, row, mode, &random);
     } else {
       view.store(part, block.first, block.count, row, mode, nullptr);
     }
   }
-  if (context.check_nan && !context.saw_nan) {
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (values[i] != values[i]) {
-        context.saw_nan = true;
-        break;
-      }
-    }
-  }
+  look_for_nan(context, values, block.size());
 }
 
 }  // namespace neuron::core

@@ -313,6 +313,7 @@ void ExecutionGroup::reset_locked() {
     sequencers_[e].reset(e);
     units_[e].accumulator.fill(0.0f);
     units_[e].random_position = 0;
+    units_[e].random_numbers = {};
   }
   tensor_engine_.reset();
   actors_.fill({});

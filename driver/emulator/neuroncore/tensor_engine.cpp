@@ -24,14 +24,31 @@ Fault wrong_weights(unsigned found, int loaded, unsigned offset) {
 
 }  // namespace
 
-TensorEngine::TensorEngine()
-    : active_(std::make_unique<numerics::Stationary>()),
-      shadow_(std::make_unique<numerics::Stationary>()) {}
+TensorEngine::TensorEngine() {
+  // The whole array, which nearly every program uses; other tiles when they are first loaded.
+  tiles_[0].active = std::make_unique<numerics::Stationary>();
+  tiles_[0].shadow = std::make_unique<numerics::Stationary>();
+}
 
 void TensorEngine::reset() {
-  active_->clear();
-  shadow_->clear();
-  shadow_fresh_ = false;
+  for (Tile& tile : tiles_) {
+    tile.active_at = tile.shadow_at = {};
+    tile.shadow_fresh = false;
+  }
+}
+
+bool TensorEngine::Geometry::overlaps(const Geometry& other) const {
+  return row < other.row + other.rows && other.row < row + rows &&
+         column < other.column + other.columns && other.column < column + columns;
+}
+
+TensorEngine::Geometry TensorEngine::geometry_of(const isa::PeOp& op) {
+  return {static_cast<uint8_t>(op.row * 32), static_cast<uint8_t>(op.column * 32),
+          static_cast<uint8_t>(128 >> op.rows), static_cast<uint8_t>(128 >> op.columns)};
+}
+
+TensorEngine::Tile& TensorEngine::tile_at(const Geometry& at) {
+  return tiles_[at.row / 32 * kGrid + at.column / 32];
 }
 
 TensorEngine::Gathered& TensorEngine::gathered() {
@@ -42,7 +59,7 @@ TensorEngine::Gathered& TensorEngine::gathered() {
 Fault TensorEngine::execute(UnitContext& context, const isa::Instruction& instruction) {
   switch (instruction.opcode) {
     case NEURON_OP_LDWEIGHTS:
-      return load_weights(context, instruction.src0);
+      return load_weights(context, instruction);
     case NEURON_OP_MATMUL:
       return multiply(context, instruction);
     default:
@@ -50,30 +67,44 @@ Fault TensorEngine::execute(UnitContext& context, const isa::Instruction& instru
   }
 }
 
-Fault TensorEngine::load_weights(UnitContext& context, const isa::Operand& stationary) {
+Fault TensorEngine::load_weights(UnitContext& context, const isa::Instruction& i) {
+  const isa::Operand& stationary = i.src0;
   const OperandView view(context.memory, stationary);
   const int k = stationary.parts;
   const int m = static_cast<int>(view.elements());
+  const Geometry at = geometry_of(i.pe);
+  if (k > at.rows) return wrong_weights(stationary.parts, at.rows, kSlotSource + 3);
+  if (m > at.columns) return wrong_weights(static_cast<unsigned>(m), at.columns, kSlotSource + 8);
+  Tile& tile = tile_at(at);
+  if (!tile.shadow) tile.shadow = std::make_unique<numerics::Stationary>();
   if (view.single_run()) {
-    shadow_->load(row_view(view, stationary.bias), k, m);
+    tile.shadow->load(row_view(view, stationary.bias), k, m);
   } else {
     float* rows = gathered().rows;
     for (int p = 0; p < k; ++p) view.load(p, 0, m, rows + p * NEURON_PE_MAX_M);
     numerics::RowView packed{reinterpret_cast<const std::byte*>(rows),
                              NEURON_PE_MAX_M * sizeof(float)};
-    shadow_->load(packed, k, m);
+    tile.shadow->load(packed, k, m);
   }
-  shadow_fresh_ = true;
+  if (tile.shadow_at != at) {
+    for (Tile& other : tiles_) {
+      if (!other.shadow_at.overlaps(at)) continue;
+      other.shadow_at = {};
+      other.shadow_fresh = false;
+    }
+  }
+  tile.shadow_at = at;
+  tile.shadow_fresh = true;
   return {};
 }
 
 Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
-  const bool swap = i.pe.swap && shadow_fresh_;
-  if (i.pe.swap && !shadow_fresh_) {
-    return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
-  }
-  numerics::Stationary& weights = swap ? *shadow_ : *active_;
-  if (!weights.loaded()) return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
+  const Geometry at = geometry_of(i.pe);
+  Tile& tile = tile_at(at);
+  const bool swap = i.pe.swap;
+  const bool loaded = swap ? tile.shadow_fresh && tile.shadow_at == at : tile.active_at == at;
+  if (!loaded) return make_fault(NEURON_FAULT_WEIGHTS, 0, 0, NEURON_INST_OP + 1);
+  const numerics::Stationary& weights = swap ? *tile.shadow : *tile.active;
   if (weights.k() != i.src0.parts) {
     return wrong_weights(i.src0.parts, weights.k(), kSlotSource + 3);
   }
@@ -93,8 +124,15 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
     }
   }
   if (swap) {
-    std::swap(active_, shadow_);
-    shadow_fresh_ = false;
+    if (tile.active_at != at) {
+      for (Tile& other : tiles_) {
+        if (other.active_at.overlaps(at)) other.active_at = {};
+      }
+    }
+    std::swap(tile.active, tile.shadow);
+    tile.active_at = at;
+    tile.shadow_at = {};
+    tile.shadow_fresh = false;
   }
 
   numerics::RowView rows = row_view(moving, i.src0.bias);
@@ -104,14 +142,14 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
     rows = {reinterpret_cast<const std::byte*>(packed), static_cast<ptrdiff_t>(n * sizeof(float))};
   }
   if (dst.contiguous()) {
-    numerics::multiply(*active_, rows, n, reinterpret_cast<float*>(dst.row(0)),
+    numerics::multiply(*tile.active, rows, n, reinterpret_cast<float*>(dst.row(0)),
                        CoreMemory::kPsumStride / sizeof(float), i.pe.accumulate);
   } else {
     float* result = gathered().result;
     if (i.pe.accumulate) {
       for (unsigned p = 0; p < dst.partitions(); ++p) dst.load(p, 0, n, result + p * n);
     }
-    numerics::multiply(*active_, rows, n, result, static_cast<ptrdiff_t>(n), i.pe.accumulate);
+    numerics::multiply(*tile.active, rows, n, result, static_cast<ptrdiff_t>(n), i.pe.accumulate);
     for (unsigned p = 0; p < dst.partitions(); ++p) {
       dst.store(p, 0, n, result + p * n, {}, nullptr);
     }

@@ -2,12 +2,15 @@
 // The PE: an active and a shadow stationary matrix, multiplication into PSUM, transposition.
 //
 // ldweights fills the shadow; a matmul with `swap` makes it the active one first. Sizes must agree:
-// the moving matrix has K partitions and the destination M. All writes mark their PSUM cells as the
+// the moving matrix has K partitions and the destination M. The array can be divided into tiles
+// (op.pe row, column, rows, columns), each with weights of its own; loading or activating a tile
+// drops the weights of tiles that share cells with it. All writes mark their PSUM cells as the
 // PE's; in strict mode an accumulation onto other cells is a fault.
 // Callers: the execution group, in its thread. Owns the weights. Fails: WEIGHTS, PSUM_UNDEFINED.
 #ifndef DRIVER_EMULATOR_NEURONCORE_TENSOR_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_TENSOR_ENGINE_H
 
+#include <array>
 #include <memory>
 
 #include "driver/emulator/neuroncore/numerics/tensor_kernel.h"
@@ -22,7 +25,22 @@ class TensorEngine {
   void reset();
 
  private:
-  Fault load_weights(UnitContext& context, const isa::Operand& stationary);
+  // Rows and columns of the array that an instruction names.
+  struct Geometry {
+    uint8_t row = 0, column = 0, rows = 0, columns = 0;  // rows = 0: no weights
+    bool operator==(const Geometry&) const = default;
+    bool overlaps(const Geometry& other) const;
+  };
+  struct Tile {
+    Geometry active_at, shadow_at;
+    std::unique_ptr<numerics::Stationary> active, shadow;
+    bool shadow_fresh = false;  // loaded since the last swap
+  };
+  static Geometry geometry_of(const isa::PeOp& op);
+  // The tile that starts where `at` does.
+  Tile& tile_at(const Geometry& at);
+
+  Fault load_weights(UnitContext& context, const isa::Instruction& instruction);
   Fault multiply(UnitContext& context, const isa::Instruction& instruction);
   Fault transpose(UnitContext& context, const isa::Instruction& instruction);
 
@@ -33,8 +51,8 @@ class TensorEngine {
   };
   Gathered& gathered();
 
-  std::unique_ptr<numerics::Stationary> active_, shadow_;
-  bool shadow_fresh_ = false;  // loaded since the last swap
+  static constexpr unsigned kGrid = 4;  // tiles start at multiples of 32
+  std::array<Tile, kGrid * kGrid> tiles_;
   std::unique_ptr<Gathered> gathered_;
 };
 

@@ -24,6 +24,16 @@ struct Scratch {
   alignas(64) std::array<float, kPiece> a;
   alignas(64) std::array<float, kPiece> b;
   alignas(64) std::array<float, kPiece> c;
+  alignas(64) std::array<float, kPiece> d;
+  alignas(64) std::array<float, kPiece> e;
+};
+
+// Where rng and dropout of an engine are in their random words. Apart from those of stochastic
+// rounding, so that a program's rounding mode does not change its dropped elements.
+struct RandomNumbers {
+  bool seeded = false;  // by set_rng_seed; else the core's SEED register holds the seed
+  uint32_t seed = 0;
+  uint64_t position = 0;  // elements that instructions have consumed since the seed was set
 };
 
 struct UnitContext {
@@ -41,6 +51,7 @@ struct UnitContext {
 
   // Lives as long as the engine.
   uint64_t random_position = 0;
+  RandomNumbers random_numbers;
   std::array<float, NEURON_PARTITIONS> accumulator{};
 
   // Found while computing.

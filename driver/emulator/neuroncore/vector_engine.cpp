@@ -7,29 +7,10 @@
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/integer_alu.h"
 #include "driver/emulator/neuroncore/numerics/alu.h"
+#include "driver/emulator/neuroncore/vector_families.h"
 
 namespace neuron::core {
 namespace {
-
-Fault not_allowed(unsigned op) {
-  return make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, op, NEURON_INST_OP);
-}
-
-std::byte* bytes_of(float* scratch) { return reinterpret_cast<std::byte*>(scratch); }
-
-void load_raw_block(const OperandView& view, const Block& block, std::byte* out) {
-  for (unsigned r = 0; r < block.rows; ++r) {
-    view.load_raw(block.part + r, block.first, block.count,
-                  out + r * block.count * view.element_bytes());
-  }
-}
-
-void store_raw_block(const OperandView& view, const Block& block, const std::byte* in) {
-  for (unsigned r = 0; r < block.rows; ++r) {
-    view.store_raw(block.part + r, block.first, block.count,
-                   in + r * block.count * view.element_bytes());
-  }
-}
 
 bool is_int32(unsigned dtype) { return dtype == NEURON_DTYPE_I32 || dtype == NEURON_DTYPE_U32; }
 
@@ -73,28 +54,6 @@ Fault tensor_tensor(UnitContext& context, const isa::Instruction& i) {
     store_block(context, dst, i.dst, block, s.c.data());
   });
   return {};
-}
-
-// One step of tensor_scalar on packed fp32 in `x`.
-void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, bool reverse,
-                 const Block& block, const float* x, float* out) {
-  if (op == NEURON_ALU_BYPASS) {
-    if (out != x) std::memcpy(out, x, block.size() * sizeof(float));
-    return;
-  }
-  if (scalar.kind != NEURON_SCALAR_POINTER) {
-    const float value = scalar.present() ? immediate_value(scalar) : 0.0f;
-    numerics::alu_scalar(op, x, value, reverse && scalar.present(), out, block.size(),
-                         context.subnormals);
-    return;
-  }
-  float* values = context.scratch.b.data();
-  expand_scalar(context, scalar, block.part, block.rows, block.count, values);
-  if (reverse) {
-    numerics::alu(op, values, x, out, block.size(), context.subnormals);
-  } else {
-    numerics::alu(op, x, values, out, block.size(), context.subnormals);
-  }
 }
 
 void bit_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, bool reverse,
@@ -212,104 +171,6 @@ Fault memset_elements(UnitContext& context, const isa::Instruction& i) {
   return {};
 }
 
-// `group` neighbouring elements of the source stream become one of the destination.
-Fault tensor_reduce(UnitContext& context, const isa::Instruction& i) {
-  const OperandView a(context.memory, i.src0);
-  const OperandView dst(context.memory, i.dst);
-  const unsigned op = i.vector.reduce;
-  uint64_t group = 1;
-  for (unsigned d = 0; d < i.vector.axes && d < i.src0.ndim; ++d) group *= i.src0.size[d];
-  const bool bits = numerics::alu_is_bitwise(op);
-  if (!bits && !numerics::alu_is_reducible(op)) return not_allowed(op);
-  const bool one_by_one = dst.clobbers(a);
-  Scratch& s = context.scratch;
-  const auto finish = [&](unsigned p, uint64_t element, float* value) {
-    if (i.vector.negate) {
-      numerics::alu_scalar(NEURON_ALU_SUB, value, 0.0f, true, value, 1, context.subnormals);
-    }
-    store_block(context, dst, i.dst, {p, 1, element, 1}, value);
-  };
-  for (unsigned p = 0; p < dst.partitions(); ++p) {
-    for (uint64_t e = 0; e < dst.elements(); ++e) {
-      const uint64_t first = e * group;
-      if (bits) {
-        std::byte* x = bytes_of(s.a.data());
-        std::byte* total = bytes_of(s.b.data());
-        a.load_raw(p, first, 1, total);
-        for (uint64_t at = 1; at < group; ++at) {
-          a.load_raw(p, first + at, 1, x);
-          numerics::alu_bits(op, total, x, total, dst.element_bytes(), 1);
-        }
-        dst.store_raw(p, e, 1, total);
-        continue;
-      }
-      float total = numerics::reduce_identity(op);
-      uint64_t at = 0;
-      if (op == NEURON_ALU_SUB) {  // x0 - x1 - x2 ...
-        total = *a.load_or_map(p, first, 1, s.a.data());
-        at = 1;
-      }
-      while (at < group) {
-        const size_t piece = one_by_one ? 1 : std::min<uint64_t>(group - at, kPiece);
-        const float* x = a.load_or_map(p, first + at, piece, s.a.data());
-        total = numerics::reduce(op, x, piece, total, context.subnormals);
-        at += piece;
-      }
-      finish(p, e, &total);
-    }
-  }
-  return {};
-}
-
-// One reduction over the whole of each partition, many partitions at a time.
-Fault reduce_whole_rows(UnitContext& context, const isa::Instruction& i) {
-  const OperandView a(context.memory, i.src0);
-  const OperandView dst(context.memory, i.dst);
-  const unsigned op = i.vector.reduce;
-  const size_t n = a.elements();
-  std::array<float, NEURON_PARTITIONS> totals;
-  totals.fill(numerics::reduce_identity(op));
-  if (i.src0.dtype == NEURON_DTYPE_F32 && a.contiguous()) {
-    numerics::reduce_rows(op, reinterpret_cast<const float*>(a.row(0)),
-                          static_cast<ptrdiff_t>(a.row_stride() / sizeof(float)), a.partitions(), n,
-                          totals.data(), context.subnormals);
-  } else {
-    for_blocks(a.partitions(), n, false, [&](const Block& block) {
-      float* x = context.scratch.a.data();
-      for (unsigned r = 0; r < block.rows; ++r) {
-        a.load(block.part + r, block.first, block.count, x + r * block.count);
-      }
-      numerics::reduce_rows(op, x, static_cast<ptrdiff_t>(block.count), block.rows, block.count,
-                            totals.data() + block.part, context.subnormals);
-    });
-  }
-  if (i.vector.negate) {
-    numerics::alu_scalar(NEURON_ALU_SUB, totals.data(), 0.0f, true, totals.data(), a.partitions(),
-                         context.subnormals);
-  }
-  store_block(context, dst, i.dst, {0, dst.partitions(), 0, 1}, totals.data());
-  return {};
-}
-
-Fault reduce_any(UnitContext& context, const isa::Instruction& i) {
-  const bool whole = i.vector.axes >= i.src0.ndim && i.vector.reduce != NEURON_ALU_SUB &&
-                     numerics::alu_is_reducible(i.vector.reduce) &&
-                     !numerics::alu_is_bitwise(i.vector.reduce);
-  return whole ? reduce_whole_rows(context, i) : tensor_reduce(context, i);
-}
-
-Fault read_accumulator(UnitContext& context, const isa::Instruction& i) {
-  const OperandView dst(context.memory, i.dst);
-  float* values = context.scratch.a.data();
-  std::copy_n(context.accumulator.begin() + i.dst.start, dst.partitions(), values);
-  if (i.vector.negate) {
-    numerics::alu_scalar(NEURON_ALU_SUB, values, 0.0f, true, values, dst.partitions(),
-                         context.subnormals);
-  }
-  store_block(context, dst, i.dst, {0, dst.partitions(), 0, 1}, values);
-  return {};
-}
-
 Fault dispatch(UnitContext& context, const isa::Instruction& i) {
   switch (i.opcode) {
     case NEURON_OP_TENSOR_TENSOR:
@@ -319,7 +180,7 @@ Fault dispatch(UnitContext& context, const isa::Instruction& i) {
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
       return scalar_tensor_tensor(context, i);
     case NEURON_OP_TENSOR_REDUCE:
-      return reduce_any(context, i);
+      return tensor_reduce(context, i);
     case NEURON_OP_TENSOR_COPY:
       return tensor_copy(context, i);
     case NEURON_OP_RECIPROCAL:
@@ -328,6 +189,34 @@ Fault dispatch(UnitContext& context, const isa::Instruction& i) {
       return memset_elements(context, i);
     case NEURON_OP_READ_ACC:
       return read_accumulator(context, i);
+    case NEURON_OP_TENSOR_SCALAR_REDUCE:
+      return tensor_scalar_reduce(context, i);
+    case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
+      return tensor_scalar_cumulative(context, i);
+    case NEURON_OP_TENSOR_TENSOR_SCAN:
+      return tensor_tensor_scan(context, i);
+    case NEURON_OP_COPY_PREDICATED:
+      return copy_predicated(context, i);
+    case NEURON_OP_BN_STATS:
+      return bn_stats(context, i);
+    case NEURON_OP_BN_AGGR:
+      return bn_aggr(context, i);
+    case NEURON_OP_MAX8:
+      return max8(context, i);
+    case NEURON_OP_FIND_INDEX8:
+      return find_index8(context, i);
+    case NEURON_OP_MATCH_REPLACE8:
+      return match_replace8(context, i);
+    case NEURON_OP_STREAM_SHUFFLE:
+      return stream_shuffle(context, i);
+    case NEURON_OP_TRANSPOSE32:
+      return transpose32(context, i);
+    case NEURON_OP_DROPOUT:
+      return dropout(context, i);
+    case NEURON_OP_RNG:
+      return random_bits(context, i);
+    case NEURON_OP_SET_RNG_SEED:
+      return set_random_seed(context, i);
     default:
       return make_fault(NEURON_FAULT_ILLEGAL_OPCODE, 0, i.opcode);
   }
@@ -360,9 +249,34 @@ void expand_scalar(UnitContext& context, const isa::Scalar& scalar, unsigned par
   }
 }
 
+Fault not_allowed(unsigned operation) {
+  return make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, operation, NEURON_INST_OP);
+}
+
+void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, bool reverse,
+                 const Block& block, const float* x, float* out) {
+  if (op == NEURON_ALU_BYPASS) {
+    if (out != x) std::memcpy(out, x, block.size() * sizeof(float));
+    return;
+  }
+  if (scalar.kind != NEURON_SCALAR_POINTER) {
+    const float value = scalar.present() ? immediate_value(scalar) : 0.0f;
+    numerics::alu_scalar(op, x, value, reverse && scalar.present(), out, block.size(),
+                         context.subnormals);
+    return;
+  }
+  float* values = context.scratch.b.data();
+  expand_scalar(context, scalar, block.part, block.rows, block.count, values);
+  if (reverse) {
+    numerics::alu(op, values, x, out, block.size(), context.subnormals);
+  } else {
+    numerics::alu(op, x, values, out, block.size(), context.subnormals);
+  }
+}
+
 Fault execute_vector(UnitContext& context, const isa::Instruction& i) {
   const Fault fault = dispatch(context, i);
-  if (!fault) clear_pe_marks(context, i.dst);
+  if (!fault && i.dst.present()) clear_pe_marks(context, i.dst);
   return fault;
 }
 

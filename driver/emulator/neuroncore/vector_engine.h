@@ -9,6 +9,7 @@
 #ifndef DRIVER_EMULATOR_NEURONCORE_VECTOR_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_VECTOR_ENGINE_H
 
+#include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/unit_context.h"
 
 namespace neuron::core {
@@ -21,6 +22,9 @@ void clear_pe_marks(UnitContext& context, const isa::Operand& dst);
 // fp32 values of a scalar slot for the partitions of a block, repeated `count` times each.
 void expand_scalar(UnitContext& context, const isa::Scalar& scalar, unsigned part, unsigned rows,
                    size_t count, float* out);
+// One step of tensor_scalar on the packed fp32 of a block: out = x op scalar, or scalar op x.
+void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, bool reverse,
+                 const Block& block, const float* x, float* out);
 // The one value of an immediate.
 float immediate_value(const isa::Scalar& scalar);
 

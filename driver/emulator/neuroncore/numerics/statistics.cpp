@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/numerics/statistics.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/statistics.cpp"
+#include "driver/emulator/neuroncore/numerics/simd_targets.h"
+//
+#include <hwy/foreach_target.h>
+
+#include "driver/emulator/neuroncore/numerics/simd_math-inl.h"
+
+#ifndef NEURON_STATISTICS_SHARED
+#define NEURON_STATISTICS_SHARED
+namespace neuron::numerics {
+constexpr size_t kChains = 32;
+}
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace neuron::numerics::HWY_NAMESPACE {
+
+// Vectors that hold all chains, and what is added to them at each step: Step(sums, x, first lane).
+constexpr size_t kChainVectors = kChains / hn::MaxLanes(Floats());
+
+// Runs `step` over 32 elements at a time; the last ones are padded with `padding` for each chain.
+template <class Step>
+HWY_INLINE void walk(const float* x, size_t n, const float* padding, const Step& step, V* sums) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  size_t k = 0;
+  for (; k + kChains <= n; k += kChains) {
+#pragma GCC unroll 32
+    for (size_t v = 0; v < kChainVectors; ++v) {
+      sums[v] = step(sums[v], hn::LoadU(d, x + k + v * lanes), v * lanes);
+    }
+  }
+  if (k == n) return;
+  alignas(64) float rest[kChains];
+  std::memcpy(rest, padding, sizeof(rest));
+  std::memcpy(rest, x + k, (n - k) * sizeof(float));
+  for (size_t v = 0; v < kChainVectors; ++v) {
+    sums[v] = step(sums[v], hn::Load(d, rest + v * lanes), v * lanes);
+  }
+}
+
+// The chains added up as the header says.
+HWY_INLINE void fold_chains(const V* sums, float* even, float* odd) {
+  const Floats d;
+  alignas(64) float chain[kChains];
+  for (size_t v = 0; v < kChainVectors; ++v) hn::Store(sums[v], d, chain + v * hn::Lanes(d));
+  for (size_t width = kChains / 2; width >= 2; width /= 2) {
+    for (size_t q = 0; q < width; ++q) chain[q] = chain[q] + chain[q + width];
+  }
+  *even = chain[0];
+  *odd = chain[1];
+}
+
+HWY_NOINLINE void parity_kernel(const float* x, size_t n, float* out) {
+  const Floats d;
+  // A sum that starts from +0 is never -0, so that adding +0 for an absent element changes nothing.
+  alignas(64) float padding[kChains] = {};
+  V sums[kChainVectors];
+  for (V& sum : sums) sum = hn::Zero(d);
+  walk(
+      x, n, padding, [](V sum, V value, size_t) HWY_ATTR { return hn::Add(sum, value); }, sums);
+  float total[2];
+  fold_chains(sums, &total[0], &total[1]);
+
+  const float count[2] = {static_cast<float>((n + 1) / 2), static_cast<float>(n / 2)};
+  float mean[2];
+  for (size_t parity = 0; parity < 2; ++parity) {
+    mean[parity] = count[parity] == 0.0f ? 0.0f : total[parity] / count[parity];
+  }
+  // An absent element is its own mean: its square is 0, also where the mean is not finite.
+  alignas(64) float means[kChains];
+  for (size_t q = 0; q < kChains; ++q) {
+    means[q] = mean[q % 2];
+    const bool finite = (std::bit_cast<uint32_t>(mean[q % 2]) & 0x7F800000u) != 0x7F800000u;
+    padding[q] = finite ? mean[q % 2] : 0.0f;
+  }
+  V squares[kChainVectors];
+  for (V& sum : squares) sum = hn::Zero(d);
+  walk(
+      x, n, padding,
+      [&means](V sum, V value, size_t first) HWY_ATTR {
+        const V away = hn::Sub(value, hn::Load(Floats(), means + first));
+        return fma(away, away, sum);
+      },
+      squares);
+  float spread[2];
+  fold_chains(squares, &spread[0], &spread[1]);
+  for (size_t parity = 0; parity < 2; ++parity) {
+    out[3 * parity] = count[parity];
+    out[3 * parity + 1] = mean[parity];
+    out[3 * parity + 2] = spread[parity];
+  }
+}
+
+}  // namespace neuron::numerics::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuron::numerics {
+namespace {
+
+constexpr size_t kLongest = 512;  // elements of a row of bn_stats
+
+float canonical_of(float value) {
+  return value == value ? value : std::bit_cast<float>(0x7FC00000u);
+}
+
+__attribute__((noinline)) void combine(const float* triples, size_t k, float* out) {
+  float total = 0.0f;
+  float weighted = 0.0f;
+  for (size_t t = 0; t < k; ++t) {
+    total = total + triples[3 * t];
+    weighted = weighted + triples[3 * t] * triples[3 * t + 1];
+  }
+  const float mean = weighted / total;
+  float spread = 0.0f;
+  for (size_t t = 0; t < k; ++t) {
+    const float away = triples[3 * t + 1] - mean;
+    spread = spread + (triples[3 * t + 2] + triples[3 * t] * (away * away));
+  }
+  out[0] = canonical_of(mean);
+  out[1] = canonical_of(spread / total);
+}
+
+}  // namespace
+
+void parity_statistics(const float* x, size_t n, float out[6], Subnormals subnormals) {
+  const FloatScope environment(subnormals);
+  float flushed[kLongest];
+  n = std::min(n, kLongest);
+  if (subnormals == Subnormals::kFlush) {
+    copy_flushed(x, flushed, n);
+    x = flushed;
+  }
+  NEURON_ON_SIMD_PATH(parity_kernel, x, n, out);
+  for (int i = 0; i < 6; ++i) out[i] = canonical_of(out[i]);
+}
+
+void combine_statistics(const float* triples, size_t k, float out[2], Subnormals subnormals) {
+  const FloatScope environment(subnormals);
+  combine(triples, k, out);
+}
+
+}  // namespace neuron::numerics
+#endif

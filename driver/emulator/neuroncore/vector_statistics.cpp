@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// bn_stats and bn_aggr: mean and variance of each partition, in pieces that can be combined.
+#include <algorithm>
+
+#include "driver/emulator/neuroncore/block_loop.h"
+#include "driver/emulator/neuroncore/numerics/statistics.h"
+#include "driver/emulator/neuroncore/vector_families.h"
+
+namespace neuron::core {
+namespace {
+
+Fault wrong_count(uint64_t found) {
+  return make_fault(NEURON_FAULT_OPERAND_SHAPE, 0,
+                    static_cast<uint32_t>(std::min<uint64_t>(found, 0xFFFFFFFF)),
+                    NEURON_INST_SRC0 + 8);
+}
+
+}  // namespace
+
+Fault bn_stats(UnitContext& context, const isa::Instruction& i) {
+  const OperandView source(context.memory, i.src0);
+  const OperandView dst(context.memory, i.dst);
+  const uint64_t n = source.elements();
+  if (n > 512) return wrong_count(n);
+  float* results = context.scratch.b.data();
+  for (unsigned p = 0; p < source.partitions(); ++p) {
+    const float* x = source.load_or_map(p, 0, n, context.scratch.a.data());
+    numerics::parity_statistics(x, n, results + 6 * p, context.subnormals);
+  }
+  store_block(context, dst, i.dst, {0, dst.partitions(), 0, 6}, results);
+  return {};
+}
+
+Fault bn_aggr(UnitContext& context, const isa::Instruction& i) {
+  const OperandView source(context.memory, i.src0);
+  const OperandView dst(context.memory, i.dst);
+  const uint64_t n = source.elements();
+  if (n % 3 != 0 || n > kPiece) return wrong_count(n);
+  float* results = context.scratch.b.data();
+  for (unsigned p = 0; p < source.partitions(); ++p) {
+    const float* triples = source.load_or_map(p, 0, n, context.scratch.a.data());
+    numerics::combine_statistics(triples, n / 3, results + 2 * p, context.subnormals);
+  }
+  store_block(context, dst, i.dst, {0, dst.partitions(), 0, 2}, results);
+  return {};
+}
+
+}  // namespace neuron::core
