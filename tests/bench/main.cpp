@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   if (!std::getenv("OPENBLAS_CORETYPE")) {
     setenv("OPENBLAS_CORETYPE", __builtin_cpu_supports("avx512f") ? "SkylakeX" : "Haswell", 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
     if (!std::getenv("NEURON_EMULATOR")) setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
     execv("/proc/self/exe", argv);
   }
@@ -77,7 +78,11 @@ int main(int argc, char** argv) {
   } all[] = {{"launch", launch},
              {"hbm-copy", hbm_copy},
              {"tensor-write", tensor_write},
-             {"matmul-f32", matmul_f32}};
+             {"matmul-f32", matmul_f32},
+             {"matmul-bf16", matmul_bf16},
+             {"softmax", softmax},
+             {"layernorm", layernorm},
+             {"gelu", gelu}};
   bool found = false, good = true;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;

@@ -33,6 +33,10 @@ Ratio launch();
 Ratio hbm_copy();
 Ratio tensor_write();
 Ratio matmul_f32();
+Ratio matmul_bf16();
+Ratio softmax();
+Ratio layernorm();
+Ratio gelu();
 
 }  // namespace neuron::bench
 

@@ -6,6 +6,36 @@
 
 namespace neuron::bench {
 
+namespace {
+
+// Fills an input with numbers of its type; other types stay 0.
+NRT_STATUS fill(nrt_tensor_t* tensor, const nrt_tensor_info_t& info) {
+  if (info.dtype == NRT_DTYPE_BFLOAT16) {
+    const std::vector<uint16_t> values = bf16_numbers(info.size / 2);
+    return nrt_tensor_write(tensor, values.data(), 0, info.size);
+  }
+  if (info.dtype == NRT_DTYPE_FLOAT32) {
+    std::vector<uint32_t> values;
+    for (const uint16_t v : bf16_numbers(info.size / 4)) values.push_back(uint32_t{v} << 16);
+    return nrt_tensor_write(tensor, values.data(), 0, info.size);
+  }
+  return NRT_SUCCESS;
+}
+
+}  // namespace
+
+std::vector<uint16_t> bf16_numbers(size_t n) {
+  std::vector<uint16_t> values(n);
+  uint32_t state = 12345;
+  for (uint16_t& value : values) {
+    state = state * 1664525u + 1013904223u;
+    // Sign, an exponent of 1/16 to 1, seven bits of mantissa.
+    value = static_cast<uint16_t>((state >> 31) << 15 | (123 + (state >> 20) % 5) << 7 |
+                                  (state >> 10) % 128);
+  }
+  return values;
+}
+
 std::string initialise() {
   static const NRT_STATUS status = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "");
   return status == NRT_SUCCESS ? "" : std::string("nrt_init: ") + nrt_get_status_as_str(status);
@@ -37,6 +67,7 @@ Session::Session(const std::string& neff) {
     NRT_STATUS s =
         nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, entry.size, entry.name, &tensor);
     if (s == NRT_SUCCESS) s = nrt_tensor_memset(tensor, 0, 0, entry.size);
+    if (s == NRT_SUCCESS && entry.usage == NRT_TENSOR_USAGE_INPUT) s = fill(tensor, entry);
     if (s == NRT_SUCCESS) {
       tensors_.push_back(tensor);
       s = nrt_add_tensor_to_tensor_set(entry.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_,

@@ -7,6 +7,8 @@
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,9 @@ class Session {
   std::vector<nrt_tensor_t*> tensors_;
   std::string error_;
 };
+
+// n numbers between -2 and 2, the same at every call; what Session puts into floating-point inputs.
+std::vector<uint16_t> bf16_numbers(size_t n);
 
 // nrt_init once per process; an empty string or a sentence.
 std::string initialise();
