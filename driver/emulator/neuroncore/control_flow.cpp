@@ -316,7 +316,7 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
         issue.gap = issue.cost.dependent;
       }
     }
-    s.written = range_of(memory_, i.dst);
+    if (i.dst.present()) s.written = range_of(memory_, i.dst);
   }
   Fault fault;
   switch (i.group()) {
@@ -324,7 +324,9 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
       fault = tensor_engine_.execute(unit, i);
       break;
     case 4:
-      fault = execute_activate(unit, i);
+      fault = i.opcode == NEURON_OP_LOAD_TABLE
+                  ? execute_load_table(unit, i, bus_, access_of(s, issue.now))
+                  : execute_activate(unit, i);
       break;
     case 5:
       fault = execute_iota(unit, i);

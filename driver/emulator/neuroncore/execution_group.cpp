@@ -314,6 +314,7 @@ void ExecutionGroup::reset_locked() {
     units_[e].accumulator.fill(0.0f);
     units_[e].random_position = 0;
     units_[e].random_numbers = {};
+    units_[e].table.clear();
   }
   tensor_engine_.reset();
   actors_.fill({});

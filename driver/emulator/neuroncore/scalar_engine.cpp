@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/scalar_engine.h"
 
+#include <array>
 #include <bit>
+#include <span>
+#include <vector>
 
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/numerics/activation.h"
@@ -36,8 +39,13 @@ const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, con
 
 Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
   const isa::ActOp& op = i.act;
-  if (!numerics::activation_known(op.function)) {
-    return make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, op.function, NEURON_INST_OP);
+  const bool loaded = op.function >= NEURON_TABLE_FIRST_FUNCTION;
+  if (loaded ? op.table_set == 0 || op.table_set != context.table.set() ||
+                   !context.table.has(op.function)
+             : !numerics::activation_known(op.function)) {
+    Fault fault = make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, op.function, NEURON_INST_OP);
+    fault.detail = context.table.set();
+    return fault;
   }
   const OperandView source(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
@@ -54,9 +62,15 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
     const float* x = load_block(source, block, context.scratch.a.data());
     x = scale_and_bias(context, i, block, x, out);
     if (context.check_nan) {
-      context.outside_domain += numerics::count_outside_domain(op.function, x, block.size());
+      context.outside_domain +=
+          loaded ? context.table.count_outside_domain(op.function, x, block.size())
+                 : numerics::count_outside_domain(op.function, x, block.size());
     }
-    numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
+    if (loaded) {
+      context.table.compute(op.function, x, out, block.size(), context.subnormals);
+    } else {
+      numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
+    }
     if (accumulates) {
       numerics::reduce_rows(NEURON_ALU_ADD, out, static_cast<ptrdiff_t>(block.count), block.rows,
                             block.count, sums + block.part, context.subnormals);
@@ -64,6 +78,28 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
     store_block(context, dst, i.dst, block, out);
   });
   clear_pe_marks(context, i.dst);
+  return {};
+}
+
+Fault execute_load_table(UnitContext& context, const isa::Instruction& i, const chip::Bus& bus,
+                         const chip::Access& access) {
+  const auto malformed = [&](size_t word, uint32_t value) {
+    return make_fault(NEURON_FAULT_ILLEGAL_FIELD, i.address.addr + 4 * word, value,
+                      NEURON_ADDRESS_ADDR);
+  };
+  std::array<uint32_t, NEURON_TABLE_HEADER_WORDS> header;
+  if (!bus.read(i.address.addr, std::as_writable_bytes(std::span(header)), access)) {
+    return make_fault(NEURON_FAULT_BUS, i.address.addr, sizeof(header));
+  }
+  size_t wrong = 0;
+  std::vector<uint32_t> words(ActivationTable::words_of(header, wrong));
+  if (words.empty()) return malformed(wrong, header[wrong]);
+  if (!bus.read(i.address.addr, std::as_writable_bytes(std::span(words)), access)) {
+    return make_fault(NEURON_FAULT_BUS, i.address.addr, static_cast<uint32_t>(4 * words.size()));
+  }
+  // The image is judged as it is now; the device memory may have changed since the header was read.
+  wrong = context.table.accept(i.act.table_set, words);
+  if (wrong != ActivationTable::kAccepted) return malformed(wrong, words[wrong]);
   return {};
 }
 

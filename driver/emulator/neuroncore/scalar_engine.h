@@ -8,11 +8,17 @@
 #ifndef DRIVER_EMULATOR_NEURONCORE_SCALAR_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_SCALAR_ENGINE_H
 
+#include "driver/emulator/chip/bus.h"
 #include "driver/emulator/neuroncore/unit_context.h"
 
 namespace neuron::core {
 
 Fault execute_activate(UnitContext& context, const isa::Instruction& instruction);
+
+// Reads a table set from device memory (include/hw/activation_table.h). A malformed set is
+// ILLEGAL_FIELD with the device address of the word at fault, its value, and leaves the old set.
+Fault execute_load_table(UnitContext& context, const isa::Instruction& instruction,
+                         const chip::Bus& bus, const chip::Access& access);
 
 }  // namespace neuron::core
 

@@ -15,6 +15,7 @@
 #include "driver/emulator/neuroncore/numerics/dtype.h"
 #include "driver/emulator/neuroncore/numerics/float_environment.h"
 #include "driver/emulator/neuroncore/operand_view.h"
+#include "driver/emulator/neuroncore/scalar_table.h"
 #include "driver/emulator/neuroncore/sequencer.h"
 
 namespace neuron::core {
@@ -53,6 +54,7 @@ struct UnitContext {
   uint64_t random_position = 0;
   RandomNumbers random_numbers;
   std::array<float, NEURON_PARTITIONS> accumulator{};
+  ActivationTable table;  // Activation only
 
   // Found while computing.
   bool saw_nan = false;
