@@ -172,6 +172,12 @@ Violation check_scalar(const Scalar& scalar, unsigned which, bool required, bool
   return {};
 }
 
+// The upper half of the operation word is a value of its own.
+bool has_immediate(unsigned opcode) {
+  const OpcodeInfo* info = find_opcode(opcode);
+  return (info->word == OpWord::kVector || info->word == OpWord::kPool) && info->op_bits >> 32 != 0;
+}
+
 Violation check_binding(const Binding& bind, unsigned index, const Instruction& instruction,
                         unsigned slots) {
   const unsigned offset = NEURON_INST_BIND + 2 * index;
@@ -192,12 +198,23 @@ Violation check_binding(const Binding& bind, unsigned index, const Instruction& 
   }
   if (bind.item == NEURON_BIND_SCALAR) {
     const Scalar& scalar = bind.operand == 1 ? instruction.scalar1 : instruction.scalar0;
-    if (bind.operand == 2 ? !(slots & kSlotPattern) && instruction.opcode != NEURON_OP_MEMSET
-                          : !scalar.present()) {
+    if (bind.operand == 2 ? !has_immediate(instruction.opcode) : !scalar.present()) {
       return field(offset, bind.operand, "a register is bound to a scalar that is absent");
     }
     if (bind.mode > NEURON_BIND_ADD) {
       return field(offset + 1, bind.mode, "a scalar is bound by replacing or adding");
+    }
+    return {};
+  }
+  if (slots & kSlotGenerate) {
+    if (bind.operand > 1 || bind.item != NEURON_BIND_BASE ||
+        (bind.mode != NEURON_BIND_ADD && bind.mode != NEURON_BIND_ADD_PAIR)) {
+      return field(
+          offset, bind.item,
+          "to and from are bound as operands 0 and 1, base, by adding a register or a pair");
+    }
+    if (bind.mode == NEURON_BIND_ADD_PAIR && bind.reg % 2) {
+      return field(offset, bind.reg, "a register pair starts at an even register");
     }
     return {};
   }
@@ -289,9 +306,11 @@ Violation check_address(const Instruction& instruction) {
   if (body.count == 0) {
     return field(NEURON_ADDRESS_COUNT, 0, "the count of stores must be at least 1");
   }
-  if (instruction.opcode != NEURON_OP_WRITE && (body.count != 1 || body.stride != 0)) {
+  const bool writes =
+      instruction.opcode == NEURON_OP_WRITE || instruction.opcode == NEURON_OP_CC_TRIGGER;
+  if (!writes && (body.count != 1 || body.stride != 0)) {
     return field(NEURON_ADDRESS_COUNT, body.count,
-                 "load and store move one word: count 1, stride 0");
+                 "load, store and load_table have one address: count 1, stride 0");
   }
   return {};
 }
@@ -362,7 +381,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
     if (!(slots >> i & 1)) continue;
     if (Violation v = check_operand(*operands[i], i, info->required >> i & 1, limits)) return v;
   }
-  const bool control = instruction.group() <= 1;
+  const bool control = instruction.group() <= 1 || instruction.group() == 7;
   if (slots & kSlotScalar0) {
     if (Violation v =
             check_scalar(instruction.scalar0, 0, info->required & kSlotScalar0, control)) {
@@ -384,6 +403,8 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   if (slots & kSlotTrigger) {
     if (Violation v = check_trigger(instruction.trigger)) return v;
   }
+  if (slots & (kSlotGenerate | kSlotIndirect))
+    return check_dma_encoding(instruction, slots, limits);
   if (instruction.group() == 1) return check_flow(instruction);
   return check_operations(instruction, engine, limits);
 }

@@ -5,6 +5,7 @@ namespace neuron::isa {
 namespace {
 
 constexpr unsigned kOp = NEURON_INST_OP;
+constexpr unsigned kFirstTableFunction = 128;
 
 Violation not_allowed(unsigned offset, uint32_t value, const char* what, unsigned rule = 0) {
   return violation(NEURON_FAULT_OP_NOT_ALLOWED, offset, value, what, rule);
@@ -60,9 +61,112 @@ Violation check_mixed_steps(unsigned op0, unsigned op1) {
   return {};
 }
 
+// R8: what an accumulator does. load_reduce needs an initial value to load.
+Violation check_reduce_command(unsigned command, bool has_initial) {
+  if (command > NEURON_REDUCE_LOAD_ACCUMULATE) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 2, command,
+                     "the reduce command must be 0 to 4", 8);
+  }
+  if (command == NEURON_REDUCE_LOAD_ACCUMULATE && !has_initial) {
+    return not_allowed(kOp + 2, command,
+                       "only tensor_scalar_cumulative has an initial value to load", 8);
+  }
+  return {};
+}
+
+Violation check_scalar_reduce(const Instruction& i, unsigned engine) {
+  const VectorOp& op = i.vector;
+  if (Violation v = check_scalar_step(op.op0, i.scalar0, kOp, NEURON_INST_SCALAR0, engine)) {
+    return v;
+  }
+  if (is_bit_alu(op.op0)) {
+    return not_allowed(kOp, op.op0, "tensor_scalar_reduce has arithmetic operations only", 3);
+  }
+  switch (op.reduce) {
+    case NEURON_ALU_ADD:
+    case NEURON_ALU_MUL:
+    case NEURON_ALU_MAX:
+    case NEURON_ALU_MIN:
+      break;
+    default:
+      return not_allowed(kOp + 1, op.reduce, "tensor_scalar_reduce reduces by add, mul, max or min",
+                         8);
+  }
+  return check_reduce_command(op.reduce_command, false);
+}
+
+Violation check_cumulative(const Instruction& i, unsigned engine) {
+  const VectorOp& op = i.vector;
+  if (Violation v = check_scalar_step(op.op0, i.scalar0, kOp, NEURON_INST_SCALAR0, engine)) {
+    return v;
+  }
+  if (is_bit_alu(op.op0)) {
+    return not_allowed(kOp, op.op0, "tensor_scalar_cumulative has arithmetic operations only", 3);
+  }
+  if (op.op1 < NEURON_ALU_ADD || op.op1 > NEURON_ALU_MIN) {
+    return not_allowed(kOp, op.op1, "a cumulative operation is add, sub, mul, max or min", 8);
+  }
+  if (Violation v = check_reduce_command(op.reduce_command, true)) return v;
+  if (op.reduce_command < NEURON_REDUCE_ACCUMULATE) {
+    return not_allowed(kOp + 2, op.reduce_command,
+                       "a cumulative operation accumulates: reduce, reset_reduce or load_reduce",
+                       8);
+  }
+  const bool loads = op.reduce_command == NEURON_REDUCE_LOAD_ACCUMULATE;
+  if (loads != i.scalar1.present()) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR1, i.scalar1.kind,
+                     "load_reduce, and no other command, has an initial value in scalar1", 8);
+  }
+  return {};
+}
+
+Violation check_scan(const VectorOp& op, unsigned engine) {
+  for (const unsigned step : {op.op0, op.op1}) {
+    if (Violation v = check_elementwise(step, kOp, engine, false)) return v;
+    if (is_bit_alu(step)) {
+      return not_allowed(kOp, step, "tensor_tensor_scan has arithmetic operations only", 3);
+    }
+  }
+  return {};
+}
+
+Violation check_shuffle(const std::array<uint8_t, NEURON_SHUFFLE_ROWS>& mask) {
+  for (unsigned r = 0; r < mask.size(); ++r) {
+    if (mask[r] >= NEURON_SHUFFLE_ROWS && mask[r] != NEURON_SHUFFLE_KEEP) {
+      return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_SHUFFLE_MASK + r, mask[r],
+                       "a row of the mask is 0 to 31, or 255 to keep the row of the destination");
+    }
+  }
+  return {};
+}
+
 Violation check_vector(const Instruction& i, unsigned engine) {
   const VectorOp& op = i.vector;
   switch (i.opcode) {
+    case NEURON_OP_TENSOR_SCALAR_REDUCE:
+      return check_scalar_reduce(i, engine);
+    case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
+      return check_cumulative(i, engine);
+    case NEURON_OP_TENSOR_TENSOR_SCAN:
+      return check_scan(op, engine);
+    case NEURON_OP_COPY_PREDICATED:
+      if (i.src0.present() == i.scalar0.present()) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR0 + 4, i.scalar0.kind,
+                         "copy_predicated has one source: src0 or scalar0");
+      }
+      return {};
+    case NEURON_OP_STREAM_SHUFFLE:
+      return check_shuffle(i.shuffle);
+    case NEURON_OP_MATCH_REPLACE8:
+      if (i.scalar0.kind != NEURON_SCALAR_POINTER) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR0 + 4, i.scalar0.kind,
+                         "the values of match_replace8 must be behind a pointer (2)");
+      }
+      if (i.scalar1.present() && i.scalar1.kind != NEURON_SCALAR_POINTER) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR1 + 4, i.scalar1.kind,
+                         "the indices of match_replace8 go behind a pointer (2)");
+      }
+      return {};
     case NEURON_OP_TENSOR_TENSOR:
       return check_elementwise(op.op0, kOp, engine, false);
     case NEURON_OP_TENSOR_SCALAR:
@@ -102,12 +206,14 @@ Violation check_vector(const Instruction& i, unsigned engine) {
 
 Violation check_activate(const Instruction& i, const Limits& limits) {
   const ActOp& op = i.act;
-  if (op.function >= 128 || op.table_set != 0) {
-    return not_allowed(kOp, op.function, "this device has no loadable activation tables");
-  }
-  if (op.function > NEURON_ACT_RECIPROCAL) {
+  if (i.opcode == NEURON_OP_LOAD_TABLE) return {};
+  if (op.function > NEURON_ACT_RECIPROCAL && op.function < kFirstTableFunction) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp, op.function,
-                     "the activation function must be a listed one");
+                     "the activation function must be a listed one, or 128 to 255 of a table");
+  }
+  if (op.table_set != 0 && op.function < kFirstTableFunction) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 1, op.table_set,
+                     "only functions 128 to 255 belong to a table set");
   }
   if (op.reduce_command > NEURON_REDUCE_LOAD_ACCUMULATE) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 2, op.reduce_command,
@@ -140,8 +246,17 @@ Violation check_pe(const PeOp& op) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp, op.rows,
                      "tile rows and columns must be 0 to 2, the mode 0 to 5");
   }
-  if (op.row || op.column || op.rows || op.columns) {
-    return not_allowed(kOp, op.row, "this device multiplies on the whole 128 x 128 array only");
+  if (op.rows == 2 && op.columns == 2) {
+    return not_allowed(kOp, op.rows, "a tile of 32 x 32 needs generation 3: not both can be 32");
+  }
+  // Positions are in units of 32; a tile lies at a multiple of its size.
+  const unsigned rows = 4u >> op.rows, columns = 4u >> op.columns;
+  if (op.row % rows != 0) {
+    return not_allowed(kOp, op.row * 32u, "the row of a tile must be a multiple of its rows");
+  }
+  if (op.column % columns != 0) {
+    return not_allowed(kOp, op.column * 32u,
+                       "the column of a tile must be a multiple of its columns");
   }
   if (op.mode != 0) return not_allowed(kOp + 1, op.mode, "this device has mode 0 (plain) only");
   return {};
@@ -156,6 +271,49 @@ Violation check_pattern(const Pattern& pattern) {
     }
   }
   return {};
+}
+
+// Operation words of Pool.
+Violation check_pool(const Instruction& i) {
+  switch (i.opcode) {
+    case NEURON_OP_AFFINE_SELECT:
+      if (!is_comparison_alu(i.vector.op0)) {
+        return not_allowed(kOp, i.vector.op0, "affine_select compares: eq, ne, gt, ge, lt or le");
+      }
+      return check_pattern(i.pattern);
+    case NEURON_OP_IOTA:
+      return check_pattern(i.pattern);
+    case NEURON_OP_PARTITION_REDUCE:
+      switch (i.vector.op0) {
+        case NEURON_ALU_ADD:
+        case NEURON_ALU_AVERAGE:
+        case NEURON_ALU_MAX:
+        case NEURON_ALU_AND:
+        case NEURON_ALU_OR:
+          return {};
+        default:
+          return not_allowed(kOp, i.vector.op0,
+                             "partitions are reduced by add, average, max, and, or");
+      }
+    case NEURON_OP_LOCAL_GATHER:
+      if (i.pool.elements > 5) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 1, i.pool.elements,
+                         "the elements per index must be 1 to 32: log2 is 0 to 5");
+      }
+      if (i.pool.count == 0) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 2, 0,
+                         "at least one index must be valid");
+      }
+      return {};
+    case NEURON_OP_TOPK:
+      if (i.pool.count == 0 || i.pool.count > 32767) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 2, i.pool.count,
+                         "topk finds 1 to 32767 elements");
+      }
+      return {};
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -190,6 +348,12 @@ bool is_reducible_alu(unsigned op) {
   }
 }
 
+bool is_comparison_alu(unsigned op) { return op >= NEURON_ALU_EQ && op <= NEURON_ALU_LE; }
+
+bool is_float_dtype(unsigned dtype) {
+  return dtype != NEURON_DTYPE_NONE && dtype <= NEURON_DTYPE_TF32 && !is_integer_dtype(dtype);
+}
+
 bool is_integer_dtype(unsigned dtype) {
   switch (dtype) {
     case NEURON_DTYPE_U64:
@@ -215,7 +379,7 @@ Violation check_operations(const Instruction& i, unsigned engine, const Limits& 
     case 4:
       return check_activate(i, limits);
     case 5:
-      return check_pattern(i.pattern);
+      return check_pool(i);
     default:
       return {};
   }

@@ -24,7 +24,12 @@ bool is_register_alu(unsigned op);
 bool is_bit_alu(unsigned op);    // and, or, xor, not, shifts: raw integers (R3)
 bool is_unary_alu(unsigned op);  // takes no second operand
 bool is_reducible_alu(unsigned op);
+bool is_comparison_alu(unsigned op);
 bool is_integer_dtype(unsigned dtype);
+bool is_float_dtype(unsigned dtype);
+
+// dma.ctl and the patterns of dma_generate, dma_gather, dma_scatter.
+Violation check_dma_encoding(const Instruction& instruction, unsigned slots, const Limits& limits);
 
 // Operation words of the compute groups: OP_NOT_ALLOWED and illegal enum values.
 Violation check_operations(const Instruction& instruction, unsigned engine, const Limits& limits);

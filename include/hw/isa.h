@@ -245,7 +245,7 @@ enum neuron_activation {
  * 11 accumulate | 12 swap (the shadow stationary becomes active first) | 13 onezero moving |
  * 14 onezero stationary | 63:15 zero.
  * op.pool: 5:0 op0 (comparison or reduction) | 11:6 zero | 15:12 log2 of the elements per index | 31:16 count (valid
- * indices, K of topk) | 63:32 imm (channel multiplier, operator number).
+ * indices, K of topk) | 63:32 imm (channel multiplier, elements of topk, operator number).
  * op.flow: 5:0 rd | 11:6 ra | 17:12 rb | 18 imm (scalar0 instead of rb) | 24:19 alu | 27:25 condition |
  * 28 unsigned | 31:29 zero | 63:32 target (signed instructions, relative to this instruction). */
 enum neuron_reduce_command {
@@ -312,7 +312,8 @@ enum neuron_opcode {
 	NEURON_OP_MATCH_REPLACE8 = 0x311, /* [DVE] dst = a with the first of each s0 -> values[P,8] replaced by imm;
 	                                     s1 -> u32 or u16 [P,8] of the indices, optional */
 	NEURON_OP_STREAM_SHUFFLE = 0x312, /* [DVE] per quadrant dst[i] = a[mask[i]]; body.stream_shuffle */
-	NEURON_OP_TRANSPOSE32 = 0x313,   /* [DVE] dst = 32 x 32 blocks of a, each transposed */
+	NEURON_OP_TRANSPOSE32 = 0x313,   /* [DVE] dst = 32 x 32 blocks of a, each transposed in its place; or one
+	                                    smaller block [P, N] to [N, P] */
 	NEURON_OP_DROPOUT = 0x314,       /* [DVE] dst = a or 0, dropped with probability s0; invert: kept with it */
 	NEURON_OP_MEMSET = 0x315,        /* [DVE Pool] dst = imm bits */
 	NEURON_OP_RNG = 0x316,           /* [DVE] dst = random bits, the low ones of a 32-bit word per element */
@@ -325,10 +326,12 @@ enum neuron_opcode {
 	NEURON_OP_IOTA = 0x500, /* dst = s0 + partition * imm + pattern */
 	NEURON_OP_AFFINE_SELECT = 0x501,    /* dst = (s1 + partition * imm + pattern) op0 0 ? a : s0 */
 	NEURON_OP_PARTITION_REDUCE = 0x502, /* dst[1, n] = op0 over the partitions of a */
-	NEURON_OP_LOCAL_GATHER = 0x503,     /* per 16 partitions: dst = elements of a that b names */
+	NEURON_OP_LOCAL_GATHER = 0x503,     /* per 16 partitions: index i = b at partition i % 16, column i / 16; dst =
+	                                       the elements of a from index i on, `elements` of them, for i < count */
 	NEURON_OP_N_GATHER = 0x504,         /* dst[p, i] = a[p, b[p, i]] */
 	NEURON_OP_SEQUENCE_BOUNDS = 0x505,  /* dst[1, 2, n] = start and end of the segment of each element of a */
-	NEURON_OP_TOPK = 0x507,             /* dst = count largest of a, ascending; b = their indices, a destination */
+	NEURON_OP_TOPK = 0x507, /* per 16 partitions, element e at partition e % 16, column e / 16: dst = the count largest
+	                           of the first imm elements of a, ascending; b = their numbers e, a destination (u16, u32) */
 	NEURON_OP_CUSTOM = 0x509,           /* operator imm of those that the device registers */
 	/* 6: DMA [all] */
 	NEURON_OP_DMA_TRIGGER = 0x600, /* ring the doorbells of prepared rings; body.dma_trigger */
@@ -397,7 +400,8 @@ enum neuron_dma_operation {
 	NEURON_DMA_ADD = 3,
 	NEURON_DMA_MIN = 4,
 	NEURON_DMA_MAX = 5,
-	NEURON_DMA_TRANSPOSE = 6,
+	NEURON_DMA_TRANSPOSE = 6, /* generate: from_dims columns, rows; to_dims rows, columns. gather: the row of index p
+	                             becomes element p of one partition per column. Not scatter. */
 };
 
 /* Limits of generation 2. */

@@ -122,14 +122,24 @@ TEST(InstructionCheck, FindsEachBrokenEncodingRule) {
       {"count 0", NEURON_OP_WRITE, [](I& i) { i.address.count = 0; }, field, 0, 0, 0x2C},
       {"trigger mask", NEURON_OP_DMA_TRIGGER, [](I& i) { i.trigger.mask = 0x7FFF; }, field, 0, 0,
        0x5E},
-      {"tile", NEURON_OP_MATMUL, [](I& i) { i.pe.rows = 1; }, op, 0, 0, 0x78},
+      {"tile of 16", NEURON_OP_MATMUL, [](I& i) { i.pe.rows = 3; }, field, 0, 0, 0x78},
+      {"tile of 32 x 32", NEURON_OP_MATMUL, [](I& i) { i.pe.rows = i.pe.columns = 2; }, op, 0, 0,
+       0x78},
+      {"tile row", NEURON_OP_MATMUL,
+       [](I& i) {
+         i.pe.rows = 1;
+         i.pe.row = 1;
+       },
+       op, 0, 0, 0x78},
+      {"tile column", NEURON_OP_MATMUL, [](I& i) { i.pe.column = 2; }, op, 0, 0, 0x78},
+      {"mode", NEURON_OP_MATMUL, [](I& i) { i.pe.mode = 1; }, op, 0, 0, 0x79},
       {"op", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = 31; }, field, 0, 0, 0x78},
       {"div", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_DIV; }, op, 0, 0, 0x78},
       {"pow", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_POW; }, op, 0, 0, 0x78},
       {"mixed", NEURON_OP_TENSOR_SCALAR, [](I& i) { i.vector.op1 = NEURON_ALU_AND; }, op, 3, 0,
        0x78},
       {"function", NEURON_OP_ACTIVATE, [](I& i) { i.act.function = 50; }, field, 0, 0, 0x78},
-      {"table", NEURON_OP_ACTIVATE, [](I& i) { i.act.function = 200; }, op, 0, 0, 0x78},
+      {"table", NEURON_OP_ACTIVATE, [](I& i) { i.act.table_set = 2; }, field, 0, 0, 0x79},
       {"reduce command", NEURON_OP_ACTIVATE, [](I& i) { i.act.reduce_command = 4; }, op, 8, 0,
        0x7A},
       {"reduce op", NEURON_OP_ACTIVATE, [](I& i) { i.act.reduce = NEURON_ALU_MAX; }, op, 8, 0,
@@ -156,10 +166,13 @@ TEST(InstructionCheck, FindsAStrayBitInEveryByteThatAnOpcodeLeavesUnused) {
 }
 
 TEST(InstructionCheck, NamesADefinedOpcodeThatTheDeviceDoesNotExecute) {
-  const Instruction i = make(0x30D, NEURON_ENGINE_DVE);
+  const Instruction i = make(0x30A, NEURON_ENGINE_DVE);
   const Violation v = encoding(i);
-  EXPECT_EQ(v.code, NEURON_FAULT_ILLEGAL_OPCODE);
-  EXPECT_THAT(describe(v, i), ::testing::HasSubstr("bn_stats"));
+  EXPECT_EQ(v.code, NEURON_FAULT_WRONG_GENERATION);
+  EXPECT_THAT(describe(v, i), ::testing::HasSubstr("range_select"));
+  Limits later;
+  later.generation = 3;
+  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_DVE, later).code, NEURON_FAULT_ILLEGAL_OPCODE);
 }
 
 TEST(InstructionCheck, FindsEachBrokenOperandRule) {

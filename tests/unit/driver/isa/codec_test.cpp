@@ -165,7 +165,7 @@ TEST(Disassembler, TellsAcceptedInstructionsApart) {
 }
 
 TEST(Disassembler, NamesAnOpcodeThatTheDeviceDoesNotExecute) {
-  EXPECT_EQ(disassemble(testing::make(0x30D, NEURON_ENGINE_DVE)), ".word 0x30D (bn_stats)");
+  EXPECT_EQ(disassemble(testing::make(0x30A, NEURON_ENGINE_DVE)), ".word 0x30A (range_select)");
   EXPECT_EQ(disassemble(testing::make(0x0FF, NEURON_ENGINE_DVE)), ".word 0x0FF");
 }
 

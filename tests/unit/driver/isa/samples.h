@@ -66,6 +66,161 @@ struct Sample {
   unsigned engine;
 };
 
+template <class Add>
+void add_vector_samples(Add&& add) {
+  constexpr unsigned dve = NEURON_ENGINE_DVE;
+  const auto two = [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+  };
+  add(NEURON_OP_TENSOR_SCALAR_REDUCE, dve, [&](Instruction& i) {
+    two(i);
+    i.scalar0 = number(2);
+    i.vector.op0 = NEURON_ALU_MUL;
+    i.vector.reduce = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
+  });
+  add(NEURON_OP_TENSOR_SCALAR_CUMULATIVE, dve, [&](Instruction& i) {
+    two(i);
+    i.scalar0 = number(1);
+    i.scalar1 = pointer(0x1000);
+    i.vector.op0 = NEURON_ALU_MUL;
+    i.vector.op1 = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_LOAD_ACCUMULATE;
+  });
+  add(NEURON_OP_TENSOR_TENSOR_SCAN, dve, [&](Instruction& i) {
+    two(i);
+    i.src1 = psum(0, 64);
+    i.scalar0 = number(0.5F);
+    i.vector.op0 = NEURON_ALU_MUL;
+    i.vector.op1 = NEURON_ALU_ADD;
+  });
+  add(NEURON_OP_COPY_PREDICATED, dve, [&](Instruction& i) {
+    two(i);
+    i.src1 = sbuf(0x800, 64, NEURON_DTYPE_U8);
+    i.vector.invert = true;
+  });
+  add(NEURON_OP_BN_STATS, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 6);
+    i.src0 = sbuf(0x400, 512, NEURON_DTYPE_BF16);
+  });
+  add(NEURON_OP_BN_AGGR, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 2);
+    i.src0 = sbuf(0x400, 12);
+  });
+  add(NEURON_OP_MAX8, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 8);
+    i.src0 = sbuf(0x400, 64);
+  });
+  add(NEURON_OP_FIND_INDEX8, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 8, NEURON_DTYPE_U16);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = sbuf(0x800, 8);
+  });
+  add(NEURON_OP_MATCH_REPLACE8, dve, [&](Instruction& i) {
+    two(i);
+    i.scalar0 = pointer(0x1000);
+    i.scalar1 = pointer(0x1100, NEURON_DTYPE_U32);
+    i.vector.imm = 0xFF7FFFFF;
+  });
+  add(NEURON_OP_STREAM_SHUFFLE, dve, [&](Instruction& i) {
+    two(i);
+    for (unsigned r = 0; r < NEURON_SHUFFLE_ROWS; ++r) {
+      i.shuffle[r] = static_cast<uint8_t>(NEURON_SHUFFLE_ROWS - 1 - r);
+    }
+    i.shuffle[3] = NEURON_SHUFFLE_KEEP;
+  });
+  add(NEURON_OP_TRANSPOSE32, dve, two);
+  add(NEURON_OP_DROPOUT, dve, [&](Instruction& i) {
+    two(i);
+    i.scalar0 = number(0.25F);
+  });
+  add(NEURON_OP_RNG, dve, [](Instruction& i) { i.dst = sbuf(0, 64, NEURON_DTYPE_U32); });
+  add(NEURON_OP_SET_RNG_SEED, dve,
+      [](Instruction& i) { i.src0 = sbuf(0x40, 1, NEURON_DTYPE_U32, 1); });
+}
+
+template <class Add>
+void add_pool_samples(Add&& add) {
+  constexpr unsigned pool = NEURON_ENGINE_POOL;
+  add(NEURON_OP_AFFINE_SELECT, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.pattern.step[0] = -1;
+    i.pattern.size[0] = 64;
+    i.scalar0 = number(-1e30F);
+    i.scalar1 = immediate(5, NEURON_DTYPE_I32);
+    i.vector.op0 = NEURON_ALU_GE;
+    i.vector.imm = 1;
+  });
+  add(NEURON_OP_PARTITION_REDUCE, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64, NEURON_DTYPE_F32, 1);
+    i.src0 = sbuf(0x400, 64);
+    i.vector.op0 = NEURON_ALU_AVERAGE;
+  });
+  add(NEURON_OP_LOCAL_GATHER, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 80);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = sbuf(0x800, 4, NEURON_DTYPE_U16);
+    i.pool.elements = 1;
+    i.pool.count = 40;
+  });
+  add(NEURON_OP_N_GATHER, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 16);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = sbuf(0x800, 16, NEURON_DTYPE_U32);
+  });
+  add(NEURON_OP_SEQUENCE_BOUNDS, pool, [](Instruction& i) {
+    i.dst = tile(NEURON_SPACE_SBUF, 0, 1, 0, NEURON_DTYPE_I32, {64, 2});
+    i.src0 = sbuf(0x400, 64, NEURON_DTYPE_F32, 1);
+  });
+  add(NEURON_OP_TOPK, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 2, NEURON_DTYPE_BF16, 16);
+    i.src0 = sbuf(0x400, 63, NEURON_DTYPE_BF16, 16);
+    i.src1 = sbuf(0x800, 2, NEURON_DTYPE_U32, 16);
+    i.pool.count = 20;
+    i.vector.imm = 1000;
+  });
+  add(NEURON_OP_CUSTOM, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.vector.imm = 1;
+  });
+}
+
+template <class Add>
+void add_dma_samples(Add&& add) {
+  constexpr unsigned pool = NEURON_ENGINE_POOL;
+  add(NEURON_OP_DMA_GENERATE, pool, [](Instruction& i) {
+    i.generate.to = 0xFFFC0000000;
+    i.generate.to_dims = {{{512, 2}, {128, 0x40000}}};
+    i.generate.from = 0x10000;
+    i.generate.from_dims = {{{512, 4}, {128, 2048}}};
+    i.generate.limit = 0x40000;
+    i.dma.operation = NEURON_DMA_CAST;
+    i.dma.from_type = NEURON_DTYPE_F32;
+    i.dma.to_type = NEURON_DTYPE_BF16;
+    i.dma.queue = 3;
+    i.dma.mask = 0xFFFF;
+    i.dma.semaphore = 40;
+    i.dma.signal = true;
+  });
+  const auto rows = [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 1, NEURON_DTYPE_U32);
+    i.indirect = {0x20000, 256, 512, 1000};
+    i.dma.from_type = i.dma.to_type = NEURON_DTYPE_F32;
+    i.dma.mask = 0x00FF;
+    i.dma.skip = true;
+  };
+  add(NEURON_OP_DMA_GATHER, pool, rows);
+  add(NEURON_OP_DMA_SCATTER, pool, [&](Instruction& i) {
+    rows(i);
+    i.dma.operation = NEURON_DMA_ADD;
+    i.dma.accumulate = true;
+  });
+}
+
 // One accepted instruction of every opcode that the device executes.
 inline std::vector<Sample> samples() {
   std::vector<Sample> all;
@@ -186,6 +341,21 @@ inline std::vector<Sample> samples() {
     i.pattern.step[0] = 1;
     i.pattern.size[0] = 64;
     i.vector.imm = 64;
+  });
+  add_vector_samples(add);
+  add_pool_samples(add);
+  add_dma_samples(add);
+  add(NEURON_OP_LOAD_TABLE, act, [&](Instruction& i) {
+    address(i);
+    i.act.table_set = 2;
+  });
+  add(NEURON_OP_CC_TRIGGER, sp, [&](Instruction& i) {
+    address(i);
+    i.scalar0 = immediate(1, NEURON_DTYPE_U32);
+  });
+  add(NEURON_OP_CC_ADVANCE, NEURON_ENGINE_CC, [](Instruction& i) {
+    i.scalar0 = immediate(3, 0);
+    i.scalar1 = immediate(1, NEURON_DTYPE_U32);
   });
   add(NEURON_OP_DMA_TRIGGER, sp, [](Instruction& i) {
     i.trigger.m2s = 0xFFFF0003038;
