@@ -3,44 +3,12 @@
 // that two different accepted instructions never read the same.
 #include <bit>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 
-#include "driver/isa/instruction.h"
+#include "driver/isa/line.h"
 #include "driver/isa/opcode_table.h"
 
 namespace neuron::isa {
 namespace {
-
-class Line {
- public:
-  void add(const char* text) { text_ += text; }
-  [[gnu::format(printf, 2, 3)]] void addf(const char* format, ...) {
-    char buffer[160];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(buffer, sizeof buffer, format, arguments);
-    va_end(arguments);
-    text_ += buffer;
-  }
-  // What follows the mnemonic and its first argument is separated by commas.
-  [[gnu::format(printf, 2, 3)]] void key(const char* format, ...) {
-    char buffer[160];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(buffer, sizeof buffer, format, arguments);
-    va_end(arguments);
-    text_ += first_ ? " " : ", ";
-    text_ += buffer;
-    first_ = false;
-  }
-  void argument() { first_ = false; }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-  bool first_ = true;
-};
 
 constexpr const char* kCompare[] = {"?", ">=", "==", ">", "<=", "<", "!=", "?"};
 constexpr const char* kBranch[] = {"always", "eq", "ne", "lt", "le", "gt", "ge", "?"};
@@ -51,26 +19,16 @@ constexpr const char* kItem[] = {"base",  "parts", "start", "scalar", "size0", "
                                  "?12",   "?13",   "?14",   "?15"};
 constexpr const char* kOperand[] = {"dst", "src0", "src1", "?3"};
 
-// A float that prints without loss; anything else as its bits.
-std::string scalar_value(uint32_t bits, unsigned dtype) {
-  char buffer[48];
-  if (dtype == NEURON_DTYPE_F32) {
-    const float value = std::bit_cast<float>(bits);
-    std::snprintf(buffer, sizeof buffer, "%.9g", static_cast<double>(value));
-    float back = 0;
-    // NaN payloads and the like do not survive the decimal form.
-    if (std::sscanf(buffer, "%f", &back) == 1 && std::bit_cast<uint32_t>(back) == bits) {
-      return buffer;
-    }
-  }
-  std::snprintf(buffer, sizeof buffer, "0x%" PRIX32, bits);
-  return buffer;
-}
-
 // The binding that is printed inside its operand, if any: slot 0, adding to a base.
 bool is_inline(const Binding& bind) {
   return bind.item == NEURON_BIND_BASE &&
          (bind.mode == NEURON_BIND_ADD || bind.mode == NEURON_BIND_ADD_ELEMENTS);
+}
+
+// The bytes of the operands are something else; addresses in it are bound by name.
+bool has_body(const Instruction& i) {
+  return i.group() <= 1 || i.group() == 7 || i.opcode == NEURON_OP_LOAD_TABLE ||
+         i.opcode == NEURON_OP_DMA_TRIGGER || i.opcode == NEURON_OP_DMA_GENERATE;
 }
 
 void tensor(Line& line, const Instruction& i, const Operand& operand, unsigned which) {
@@ -127,12 +85,17 @@ void vector_keys(Line& line, const Instruction& i) {
       break;
     case NEURON_OP_TENSOR_SCALAR:
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
+    case NEURON_OP_TENSOR_SCALAR_REDUCE:
+    case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
+    case NEURON_OP_TENSOR_TENSOR_SCAN:
       line.key("op0=%s", alu_name(op.op0));
       scalar(line, "s0", i.scalar0);
       if (op.rev0) line.key("rev0");
       if (op.op1 != NEURON_ALU_BYPASS) line.key("op1=%s", alu_name(op.op1));
       scalar(line, "s1", i.scalar1);
       if (op.rev1) line.key("rev1");
+      if (op.reduce) line.key("reduce=%s", alu_name(op.reduce));
+      if (op.reduce_command) line.key("%s", kReduceCommand[op.reduce_command]);
       break;
     case NEURON_OP_TENSOR_REDUCE:
       line.key("reduce=%s", alu_name(op.reduce));
@@ -143,11 +106,53 @@ void vector_keys(Line& line, const Instruction& i) {
       if (op.negate) line.key("negate");
       break;
     case NEURON_OP_MEMSET:
+    case NEURON_OP_MATCH_REPLACE8:
+      scalar(line, "s0", i.scalar0);
+      scalar(line, "s1", i.scalar1);
       line.key("value=0x%" PRIX32, op.imm);
       break;
+    case NEURON_OP_STREAM_SHUFFLE:
+      line.key("mask=%u", i.shuffle[0]);
+      for (unsigned row = 1; row < NEURON_SHUFFLE_ROWS; ++row) line.addf("/%u", i.shuffle[row]);
+      break;
     default:
+      scalar(line, "s0", i.scalar0);
+      if (op.invert) line.key("invert");
       break;
   }
+}
+
+void pool_keys(Line& line, const Instruction& i) {
+  for (unsigned d = 0; d < 4; ++d) {
+    if (i.pattern.size[d]) line.key("p%u=%u:%" PRId32, d, i.pattern.size[d], i.pattern.step[d]);
+  }
+  switch (i.opcode) {
+    case NEURON_OP_IOTA:
+      scalar(line, "offset", i.scalar0);
+      break;
+    case NEURON_OP_AFFINE_SELECT:
+      line.key("op=%s", alu_name(i.vector.op0));
+      scalar(line, "s0", i.scalar0);
+      scalar(line, "offset", i.scalar1);
+      break;
+    case NEURON_OP_PARTITION_REDUCE:
+      line.key("op=%s", alu_name(i.vector.op0));
+      return;
+    case NEURON_OP_LOCAL_GATHER:
+      line.key("elements=%u", 1u << i.pool.elements);
+      line.key("count=%u", i.pool.count);
+      return;
+    case NEURON_OP_TOPK:
+      line.key("count=%u", i.pool.count);
+      line.key("n=%" PRIu32, i.vector.imm);
+      return;
+    case NEURON_OP_CUSTOM:
+      line.key("operator=%" PRIu32, i.vector.imm);
+      return;
+    default:
+      return;
+  }
+  if (i.vector.imm) line.key("channel=%" PRId32, static_cast<int32_t>(i.vector.imm));
 }
 
 void compute(Line& line, const Instruction& i) {
@@ -190,41 +195,13 @@ void compute(Line& line, const Instruction& i) {
       if (i.act.table_set) line.key("set=%u", i.act.table_set);
       if (i.act.param) line.key("param=%s", scalar_value(i.act.param, NEURON_DTYPE_F32).c_str());
       break;
+    case 5:
+      pool_keys(line, i);
+      break;
     default:
-      for (unsigned d = 0; d < 4; ++d) {
-        if (i.pattern.size[d]) line.key("p%u=%u:%" PRId32, d, i.pattern.size[d], i.pattern.step[d]);
-      }
-      scalar(line, "offset", i.scalar0);
-      if (i.vector.imm) line.key("channel=%" PRId32, static_cast<int32_t>(i.vector.imm));
+      print_indirect(line, i);
       break;
   }
-}
-
-void address(Line& line, const AddressBody& body) {
-  line.key("at=0x%" PRIX64, body.addr);
-  if (body.count != 1) line.key("count=%u", body.count);
-  if (body.stride) line.key("stride=%" PRId32, body.stride);
-}
-
-void trigger(Line& line, const DmaTriggerBody& body) {
-  line.key("block=%" PRIu32, body.block);
-  line.key("queue=%u", body.queue);
-  line.key("m2s=0x%" PRIX64, body.m2s);
-  line.key("s2m=0x%" PRIX64, body.s2m);
-  line.key("stride=0x%" PRIX32, body.stride);
-  line.key("mask=0x%X", body.mask);
-  const auto counts = [&](const char* name, const std::array<uint16_t, 16>& n) {
-    bool equal = body.mask != 0;
-    const unsigned first = body.mask ? std::countr_zero(body.mask) : 0;
-    for (unsigned e = 0; e < 16; ++e) {
-      equal = equal && n[e] == ((body.mask >> e & 1) ? n[first] : 0);
-    }
-    if (equal) return line.key("%s=%u", name, n[first]);
-    line.key("%s=%u", name, n[0]);
-    for (unsigned e = 1; e < 16; ++e) line.addf("/%u", n[e]);
-  };
-  counts("m2s_count", body.m2s_count);
-  counts("s2m_count", body.s2m_count);
 }
 
 // Words of one or two registers and an immediate.
@@ -265,11 +242,11 @@ void flow(Line& line, const Instruction& i) {
       break;
     case NEURON_OP_LOAD:
       line.key("r%u", op.rd);
-      address(line, i.address);
+      print_address(line, i.address);
       break;
     case NEURON_OP_STORE:
       line.key("r%u", op.ra);
-      address(line, i.address);
+      print_address(line, i.address);
       break;
     case NEURON_OP_TIME:
       line.key("r%u", op.rd);
@@ -283,8 +260,7 @@ void bindings(Line& line, const Instruction& i) {
   for (unsigned n = 0; n < 4; ++n) {
     const Binding& bind = i.bind[n];
     if (bind.mode == NEURON_BIND_UNUSED) continue;
-    const bool body = i.group() <= 1 || i.opcode == NEURON_OP_DMA_TRIGGER;
-    if (n == 0 && !body && is_inline(bind)) continue;
+    if (n == 0 && !has_body(i) && is_inline(bind)) continue;
     const char* assign = bind.mode == NEURON_BIND_REPLACE ? "=" : "+=";
     const char* suffix = bind.mode == NEURON_BIND_ADD_ELEMENTS ? "*e"
                          : bind.mode == NEURON_BIND_ADD_PAIR   ? ":pair"
@@ -346,6 +322,21 @@ void clauses(Line& line, const Instruction& i) {
 
 }  // namespace
 
+std::string scalar_value(uint32_t bits, unsigned dtype) {
+  char buffer[48];
+  if (dtype == NEURON_DTYPE_F32) {
+    const float value = std::bit_cast<float>(bits);
+    std::snprintf(buffer, sizeof buffer, "%.9g", static_cast<double>(value));
+    float back = 0;
+    // NaN payloads and the like do not survive the decimal form.
+    if (std::sscanf(buffer, "%f", &back) == 1 && std::bit_cast<uint32_t>(back) == bits) {
+      return buffer;
+    }
+  }
+  std::snprintf(buffer, sizeof buffer, "0x%" PRIX32, bits);
+  return buffer;
+}
+
 std::string disassemble(const Instruction& i, int engine) {
   Line line;
   const OpcodeInfo* info = find_opcode(i.opcode);
@@ -355,16 +346,31 @@ std::string disassemble(const Instruction& i, int engine) {
     return line.take();
   }
   line.add(info->name);
-  if (i.opcode == NEURON_OP_DMA_TRIGGER) {
-    trigger(line, i.trigger);
-  } else if (i.group() >= 2) {
-    compute(line, i);
-  } else if (i.group() == 1) {
-    flow(line, i);
-  } else {
-    if (i.opcode == NEURON_OP_WRITE) address(line, i.address);
-    scalar(line, "s0", i.scalar0);
-    scalar(line, "s1", i.scalar1);
+  switch (i.opcode) {
+    case NEURON_OP_DMA_TRIGGER:
+      print_trigger(line, i.trigger);
+      break;
+    case NEURON_OP_DMA_GENERATE:
+      print_generate(line, i);
+      break;
+    case NEURON_OP_LOAD_TABLE:
+      line.key("set=%u", i.act.table_set);
+      print_address(line, i.address);
+      break;
+    case NEURON_OP_WRITE:
+    case NEURON_OP_CC_TRIGGER:
+      print_address(line, i.address);
+      [[fallthrough]];
+    default:
+      if (!has_body(i)) {
+        compute(line, i);
+      } else if (i.group() == 1) {
+        flow(line, i);
+      } else {
+        scalar(line, "s0", i.scalar0);
+        scalar(line, "s1", i.scalar1);
+      }
+      break;
   }
   bindings(line, i);
   if (i.trace) line.key("trace");
@@ -382,23 +388,6 @@ std::string disassemble(const Instruction& i, int engine) {
     }
   }
   clauses(line, i);
-  return line.take();
-}
-
-std::string describe(const Violation& v, const Instruction& instruction) {
-  Line line;
-  if (!v) return "no violation";
-  line.addf("%s: ", opcode_name(instruction.opcode));
-  if (v.offset >= NEURON_INST_DST && v.offset < NEURON_INST_SCALAR0 && instruction.group() >= 2 &&
-      instruction.group() <= 5) {
-    line.addf("%s: ", kOperand[v.operand & 3]);
-  }
-  line.addf("%s", v.what);
-  line.addf("; found %" PRIu32, v.value);
-  if (v.value >= 10) line.addf(" (0x%" PRIX32 ")", v.value);
-  line.addf(" at byte offset 0x%02X", v.offset);
-  if (v.rule) line.addf(", rule R%u", v.rule);
-  line.addf(" [%s]", fault_name(v.code));
   return line.take();
 }
 
