@@ -18,8 +18,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint32_t kSignalsOfASemaphore = 32768;  // Waits compare with 16 bits
-constexpr std::uint32_t kIncrementsOfATransfer = NEURON_V2_DMA_ENGINES_PER_CORE;
+constexpr std::uint32_t kQueuesOfASet = NEURON_V2_DMA_ENGINES_PER_CORE;
 constexpr const char* kDirectory = "sg00/";
 
 const char* kind_name(BufferKind kind) {
@@ -65,115 +64,37 @@ const char* numpy_type(std::uint8_t dtype) {
   }
 }
 
+// By enum neuron_dma_operation.
+constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
+
 std::string text(const json::value& value) { return json::serialize(value) + "\n"; }
 
 }  // namespace
 
-Result<void> NeffEmitter::number_semaphores() {
-  unsigned next = NEURON_SEM_PROGRAM_FIRST;
-  const auto take = [&](std::string name) {
-    return Semaphore{std::move(name), static_cast<std::uint8_t>(next++)};
-  };
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    std::uint32_t count = 0;
-    for (const Step& step : program_.steps_[e]) {
-      count += step.signals;
-      signal_count_[e].push_back(count);
-    }
-    const std::uint32_t needed = (count + kSignalsOfASemaphore - 1) / kSignalsOfASemaphore;
-    if (next + needed > NEURON_SEM_PROGRAM_LAST) {
-      return fail(NRT_RESOURCE, "program \"{}\": {} steps of {} are waited for; too many to count",
-                  program_.name_, count, isa::engine_name(e));
-    }
-    for (std::uint32_t part = 0; part < needed; ++part) {
-      engine_semaphores_[e].push_back(take(runtime::format("{}_{}", isa::engine_name(e), part)));
-    }
-  }
-  for (std::size_t slot = 0; slot < program_.slots_.size(); ++slot) {
-    if (next > NEURON_SEM_PROGRAM_LAST) {
-      return fail(NRT_RESOURCE, "program \"{}\" needs more semaphores than the {} there are",
-                  program_.name_, NEURON_SEM_PROGRAM_LAST - NEURON_SEM_PROGRAM_FIRST + 1);
-    }
-    slot_semaphores_.push_back(take(runtime::format("dma_{}", slot)));
-  }
-  return {};
-}
-
-isa::Wait NeffEmitter::wait_for(const Point& point) const {
-  isa::Wait wait;
-  wait.condition = NEURON_WAIT_GE;
-  if (point.agent >= kFirstDmaAgent) {
-    wait.index = slot_semaphores_[point.agent - kFirstDmaAgent].number;
-    wait.value = static_cast<std::uint16_t>(point.sequence * kIncrementsOfATransfer);
-    return wait;
-  }
-  const std::uint32_t signal = signal_count_[point.agent][point.sequence - 1] - 1;
-  wait.index = engine_semaphores_[point.agent][signal / kSignalsOfASemaphore].number;
-  wait.value = static_cast<std::uint16_t>(signal % kSignalsOfASemaphore + 1);
-  return wait;
-}
-
-void NeffEmitter::append(neff::EngineProgram& out, const isa::Instruction& instruction) const {
-  std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
-  isa::encode(instruction, bytes);
-  const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  out.code.insert(out.code.end(), first, first + bytes.size());
-}
-
-Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
-  neff::EngineProgram out;
-  out.engine = static_cast<std::uint8_t>(engine);
-  out.generation = 2;
-  std::uint32_t step_number = 0;
-  for (const Step& step : program_.steps_[engine]) {
-    ++step_number;
-    isa::Instruction instruction = step.instruction;
-    if (instruction.debug == 0) instruction.debug = step.label;
-    // Two waits fit into an instruction; the others go to `event` instructions before it.
-    std::size_t next = 0;
-    while (step.waits.size() - next > 2) {
-      isa::Instruction event;
-      event.opcode = NEURON_OP_EVENT;
-      event.engines = static_cast<std::uint8_t>(1u << engine);
-      event.debug = instruction.debug;
-      event.wait[0] = wait_for(step.waits[next++]);
-      event.wait[1] = wait_for(step.waits[next++]);
-      append(out, event);
-    }
-    for (unsigned w = 0; next < step.waits.size(); ++w) {
-      instruction.wait[w] = wait_for(step.waits[next++]);
-    }
-    if (step.signals) {
-      const std::uint32_t signal = signal_count_[engine][step_number - 1] - 1;
-      instruction.update[0] = {engine_semaphores_[engine][signal / kSignalsOfASemaphore].number,
-                               NEURON_UPDATE_INC, true, false, 0};
-    }
-    if (step.transfer >= 0) {
-      const Transfer& transfer = program_.transfers_[static_cast<std::size_t>(step.transfer)];
-      neff::Relocation relocation;
-      relocation.pc = out.instructions();
-      relocation.field = NEURON_DMA_TRIGGER_M2S;
-      relocation.kind = NEURON_RELOC_DMA_BLOCK;
-      relocation.symbol = std::to_string(transfer.id);
-      out.relocations.push_back(std::move(relocation));
-    }
-    append(out, instruction);
-  }
-  if (out.instructions() > NEURON_PROGRAM_MAX) {
-    return fail(NRT_RESOURCE, "program \"{}\": {} instructions for {}, at most {} are possible",
-                program_.name_, out.instructions(), isa::engine_name(engine), NEURON_PROGRAM_MAX);
-  }
-  // The labels of this engine, once each and ascending.
-  for (const Step& step : program_.steps_[engine]) {
-    if (step.label == 0 || (!out.lines.empty() && out.lines.back().debug >= step.label)) continue;
-    const Label& label = program_.labels_[step.label - 1];
-    out.lines.push_back({step.label, label.line, 0, program_.name_ + "/" + label.section});
-  }
-  out.entries.push_back({"main", 0, out.instructions(), NEURON_ENTRY_MAIN});
-  return out;
-}
-
 std::string NeffEmitter::constant_file(const BufferInfo& buffer) { return buffer.name + ".npy"; }
+
+// By name, which is also the order of their numbers. A queue set is "in" or "out" if that is all it
+// does; the owner is the engine that triggers.
+std::map<std::string, QueueUse> NeffEmitter::queues() const {
+  std::map<std::string, QueueUse> all;
+  const auto kind_of = [&](const BufferAccess& side) {
+    return side.buffer == Transfer::kOnChip
+               ? BufferKind::kTemporary
+               : program_.buffers_[static_cast<std::size_t>(side.buffer)].kind;
+  };
+  for (const Transfer& transfer : program_.transfers_) {
+    QueueUse& use = all[transfer.queue];
+    use.engine = transfer.engine;
+    for (const BufferAccess& from : transfer.from) {
+      use.only_in = use.only_in && kind_of(from) == BufferKind::kInput;
+    }
+    use.only_out = use.only_out && kind_of(transfer.to) == BufferKind::kOutput;
+  }
+  for (const Step& step : program_.steps_[NEURON_ENGINE_POOL]) {
+    if (step.slot >= 0) all[kDynamicQueue] = {NEURON_ENGINE_POOL, false, false, true};
+  }
+  return all;
+}
 
 std::string NeffEmitter::model_json() const {
   json::array inputs;
@@ -217,32 +138,15 @@ std::string NeffEmitter::definition_json() const {
   variables[Transfer::kOnChipName] =
       json::object{{"type", "state-buffer"}, {"var_id", id}, {"size", NEURON_CORE_SBUF_SIZE}};
 
-  // A queue set is "in" or "out" if that is all it does; the owner is the engine that triggers.
-  struct Uses {
-    unsigned engine = 0;
-    bool only_in = true;
-    bool only_out = true;
-  };
-  std::map<std::string, Uses> queues;
-  const auto kind_of = [&](const BufferAccess& side) {
-    return side.buffer == Transfer::kOnChip
-               ? BufferKind::kTemporary
-               : program_.buffers_[static_cast<std::size_t>(side.buffer)].kind;
-  };
-  for (const Transfer& transfer : program_.transfers_) {
-    Uses& uses = queues[transfer.queue];
-    uses.engine = transfer.engine;
-    uses.only_in = uses.only_in && kind_of(transfer.from) == BufferKind::kInput;
-    uses.only_out = uses.only_out && kind_of(transfer.to) == BufferKind::kOutput;
-  }
   json::object queue_sets;
-  for (const auto& [name, uses] : queues) {
+  for (const auto& [name, use] : queues()) {
     queue_sets[name] =
-        json::object{{"type", uses.only_in    ? "in"
-                              : uses.only_out ? "out"
-                                              : "data"},
-                     {"num_queues", kIncrementsOfATransfer},
-                     {"owner", neff::engine_name(static_cast<std::uint8_t>(uses.engine))}};
+        json::object{{"type", use.dynamic    ? "dynamic"
+                              : use.only_in  ? "in"
+                              : use.only_out ? "out"
+                                             : "data"},
+                     {"num_queues", kQueuesOfASet},
+                     {"owner", neff::engine_name(static_cast<std::uint8_t>(use.engine))}};
   }
 
   json::object engines;
@@ -267,31 +171,115 @@ std::string NeffEmitter::definition_json() const {
   return text(definition);
 }
 
+std::string NeffEmitter::variable_name(std::int32_t buffer) const {
+  return buffer == Transfer::kOnChip ? std::string(Transfer::kOnChipName)
+                                     : program_.buffers_[static_cast<std::size_t>(buffer)].name;
+}
+
+// Each trigger pushes the next transfer with its id, so a loop's transfers are listed by round.
 std::string NeffEmitter::engine_json(unsigned engine) const {
   json::array list;
-  for (const Transfer& transfer : program_.transfers_) {
-    if (transfer.engine != engine) continue;
-    json::object desc;
-    desc["op"] = "copy";
-    const auto side = [&](const char* name, const BufferAccess& access) {
+  const auto append = [&](const Transfer& transfer, std::uint32_t round) {
+    const auto side = [&](json::object& desc, const char* name, const BufferAccess& access) {
       const std::string prefix = name;
-      desc[prefix] = access.buffer == Transfer::kOnChip
-                         ? std::string(Transfer::kOnChipName)
-                         : program_.buffers_[static_cast<std::size_t>(access.buffer)].name;
-      desc[prefix + "_off"] = access.offset;
+      desc[prefix] = variable_name(access.buffer);
+      desc[prefix + "_off"] =
+          access.offset + static_cast<std::uint64_t>(access.advance * std::int64_t{round});
       desc[prefix + "_sizes"] = json::array(access.size.begin(), access.size.begin() + access.ndim);
       desc[prefix + "_steps"] = json::array(access.step.begin(), access.step.begin() + access.ndim);
+      if (transfer.compute.operation != NEURON_DMA_COPY) {
+        desc[prefix + "_dtype"] = neff::dtype_name(access.dtype);
+      }
     };
-    side("from", transfer.from);
-    side("to", transfer.to);
+    json::object desc;
+    desc["op"] = kOperations[transfer.compute.operation];
+    if (transfer.from.size() == 1) {
+      side(desc, "from", transfer.from[0]);
+    } else {
+      json::array sources;
+      for (const BufferAccess& access : transfer.from) {
+        json::object source;
+        side(source, "from", access);
+        sources.push_back(std::move(source));
+      }
+      desc["from_arr"] = std::move(sources);
+    }
+    side(desc, "to", transfer.to);
+    const ComputeOptions& compute = transfer.compute;
+    if (compute.operation == NEURON_DMA_FMA) desc["scale"] = compute.scale;
+    if (compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) {
+      desc["constant"] = compute.constant;
+    }
+    if (compute.operation == NEURON_DMA_TRANSPOSE) {
+      desc["transpose_shape"] =
+          json::array(compute.transpose_shape.begin(), compute.transpose_shape.end());
+      desc["transpose_element_size"] = isa::dtype_bytes(transfer.to.dtype);
+    }
     json::object entry;
     entry["id"] = transfer.id;
     entry["queue"] = transfer.queue;
     entry["semaphore"] = slot_semaphores_[transfer.slot].number;
     entry["desc"] = std::move(desc);
     list.push_back(std::move(entry));
+  };
+  const auto& steps = program_.steps_[engine];
+  for (std::size_t i = 0; i < steps.size();) {
+    const std::int32_t loop = steps[i].loop;
+    const std::size_t end =
+        loop < 0 ? i + 1 : program_.loops_[static_cast<std::size_t>(loop)].end[engine];
+    const std::uint32_t rounds =
+        loop < 0 ? 1 : program_.loops_[static_cast<std::size_t>(loop)].rounds;
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+      for (std::size_t step = i; step < end; ++step) {
+        if (steps[step].transfer < 0) continue;
+        append(program_.transfers_[static_cast<std::size_t>(steps[step].transfer)], round);
+      }
+    }
+    i = end;
   }
   return text(json::object{{"dma", std::move(list)}});
+}
+
+// What the debug ids stand for: the files of the line table, and the tensor that is written.
+std::string NeffEmitter::debug_json() const {
+  json::array files, tensors;
+  std::string section;
+  struct Range {
+    std::uint32_t first = 0, last = 0, tile = 0;
+    std::int32_t buffer = -1;
+  } open;
+  const auto close = [&] {
+    if (open.tile == 0 && open.buffer < 0) return;
+    json::object tensor;
+    tensor["debug"] = json::array{open.first, open.last};
+    if (open.tile != 0) {
+      const TileInfo& tile = program_.tiles_[open.tile - 1];
+      tensor["name"] = tile.name;
+      tensor["shape"] = json::array{tile.parts, tile.columns};
+    } else {
+      const BufferInfo& buffer = program_.buffers_[static_cast<std::size_t>(open.buffer)];
+      tensor["name"] = buffer.name;
+      tensor["shape"] = json::array(buffer.shape.begin(), buffer.shape.end());
+    }
+    tensors.push_back(std::move(tensor));
+  };
+  for (std::uint32_t i = 0; i < program_.labels_.size(); ++i) {
+    const Label& label = program_.labels_[i];
+    if (i == 0 || label.section != section) {
+      section = label.section;
+      files.emplace_back(program_.name_ + "/" + section);
+    }
+    if (i != 0 && label.tile == open.tile && label.buffer == open.buffer) {
+      open.last = i + 1;
+      continue;
+    }
+    close();
+    open = {i + 1, i + 1, label.tile, label.buffer};
+  }
+  close();
+  return text(json::object{{"files", std::move(files)},
+                           {"functions", json::array{"main"}},
+                           {"tensors", std::move(tensors)}});
 }
 
 void NeffEmitter::add_constants(tools::NeffMembers& members) const {
@@ -320,6 +308,7 @@ Result<std::vector<std::uint8_t>> NeffEmitter::emit() {
   }
   if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name_);
   add_constants(members);
+  members[std::string(kDirectory) + "kernel_debug_info.json"] = tools::bytes_of(debug_json());
   members["neff.json"] = tools::bytes_of(model_json());
   members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
   members["info.json"] = tools::bytes_of(

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,20 @@
 
 namespace neuron::builder {
 
+// A queue set: who rings it, and whether all that it moves are inputs, or outputs.
+struct QueueUse {
+  unsigned engine = 0;
+  bool only_in = true;
+  bool only_out = true;
+  bool dynamic = false;
+};
+
 class NeffEmitter {
  public:
   explicit NeffEmitter(const Program& program) : program_(program) {}
+
+  // Of the descriptors that Pool generates.
+  static constexpr const char* kDynamicQueue = "qPool_dynamic";
 
   runtime::Result<std::vector<std::uint8_t>> emit();
 
@@ -30,22 +42,42 @@ class NeffEmitter {
     std::string name;
     std::uint8_t number = 0;
   };
+  // How far an engine's semaphore is when a step has signalled; in a loop, in its first round.
+  struct Signal {
+    std::uint8_t semaphore = 0;
+    std::uint32_t value = 0;
+    std::uint32_t per_round = 0;  // 0: not in a loop
+  };
+  // What a wait compares with: in a loop, `value` in the first round, then `per_round` more.
+  struct Target {
+    std::uint8_t semaphore = 0;
+    std::int64_t value = 0;
+    std::uint32_t per_round = 0;
+  };
+  // A register that a loop keeps: a wait's value, or the distance of an operand.
+  struct Counter {
+    std::int64_t first = 0;
+    std::int64_t per_round = 0;
+  };
+  class Assembler;
 
-  // Each engine counts the steps that others wait for. A count beyond what a wait can compare with
-  // goes on in a further semaphore.
+  // Each engine counts the steps that others wait for; each loop has a count of its own. A count
+  // beyond what a wait can compare with goes on in a further semaphore.
   runtime::Result<void> number_semaphores();
-  isa::Wait wait_for(const Point& point) const;
+  Target target_of(const Point& point, std::int32_t loop) const;
   runtime::Result<neff::EngineProgram> assemble(unsigned engine) const;
-  void append(neff::EngineProgram& out, const isa::Instruction& instruction) const;
+  std::map<std::string, QueueUse> queues() const;
   std::string model_json() const;
   std::string definition_json() const;
   std::string engine_json(unsigned engine) const;
+  std::string debug_json() const;
   void add_constants(tools::NeffMembers& members) const;
   static std::string constant_file(const BufferInfo& buffer);
+  std::string variable_name(std::int32_t buffer) const;
 
   const Program& program_;
-  // signal_count_[e][i]: signalling steps of engine e up to step i.
-  std::array<std::vector<std::uint32_t>, NEURON_CORE_ENGINES> signal_count_;
+  // signals_[e][i]: of step i, if it signals.
+  std::array<std::vector<Signal>, NEURON_CORE_ENGINES> signals_;
   std::array<std::vector<Semaphore>, NEURON_CORE_ENGINES> engine_semaphores_;
   std::vector<Semaphore> slot_semaphores_;
 };

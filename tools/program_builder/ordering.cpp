@@ -5,6 +5,21 @@
 
 namespace neuron::builder {
 
+Region Region::in_round(std::int64_t number) const {
+  Region moved = *this;
+  moved.first += static_cast<std::uint64_t>(number * advance);
+  moved.end += static_cast<std::uint64_t>(number * advance);
+  return moved;
+}
+
+Region Region::spanning(std::uint32_t rounds) const {
+  const Region last = in_round(std::int64_t{rounds} - 1);
+  Region all = *this;
+  (advance < 0 ? all.first : all.end) = advance < 0 ? last.first : last.end;
+  all.advance = 0;
+  return all;
+}
+
 bool Region::overlaps(const Region& other) const {
   return space == other.space && start < other.start + other.parts && other.start < start + parts &&
          first < other.end && other.first < end;

@@ -39,7 +39,11 @@ struct Region {
   std::uint32_t parts = 0;
   std::uint64_t first = 0;
   std::uint64_t end = 0;
+  std::int64_t advance = 0;  // Bytes that it moves with each round of a loop
 
+  // In round `number` of the loop, and in `rounds` rounds together.
+  Region in_round(std::int64_t number) const;
+  Region spanning(std::uint32_t rounds) const;
   bool overlaps(const Region& other) const;
   bool contains(const Region& other) const;
 };

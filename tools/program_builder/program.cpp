@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program_builder/program.h"
 
-#include <algorithm>
-
 #include "hw/address_map.h"
 #include "tools/program_builder/neff_emitter.h"
 
@@ -10,15 +8,6 @@ namespace neuron::builder {
 
 using runtime::Error;
 using runtime::Result;
-
-namespace {
-
-// Program semaphores 16..239, some of them for the engines' own counts.
-constexpr std::uint32_t kMostSlots = 200;
-// A transfer adds 16 to its slot's semaphore, and a wait compares with 16 bits.
-constexpr std::uint32_t kMostTransfersOfASlot = 4095;
-
-}  // namespace
 
 Program::Program(std::string name)
     : name_(std::move(name)),
@@ -99,7 +88,9 @@ Tile Program::allocate(OnChipAllocator& allocator, std::uint8_t space, const std
     fail(place.error());
     return {};
   }
-  return {space, dtype, place->start, parts, place->base, columns};
+  tiles_.push_back({name, parts, columns, dtype});
+  const auto number = static_cast<std::uint32_t>(tiles_.size());
+  return {space, dtype, place->start, parts, place->base, columns, number};
 }
 
 Tile Program::sbuf(const std::string& name, std::uint32_t parts, std::uint32_t columns,
@@ -121,158 +112,68 @@ void Program::section(const std::string& name) {
 }
 void Program::use(Engine engine) { used_[static_cast<unsigned>(engine)] = true; }
 
-void Program::order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too) {
-  // Latest first: it is the one that knows most, so that the others are likely known through it.
-  std::sort(points.begin(), points.end(),
-            [](const Point& a, const Point& b) { return a.issue > b.issue; });
-  for (const Point& point : points) {
-    if (point.agent == engine && !own_engine_too) continue;  // The engine's own order
-    if (knowledge_.knows(engine, point)) continue;
-    knowledge_.wait(engine, point);
-    step.waits.push_back(point);
-    if (point.agent < NEURON_CORE_ENGINES) steps_[point.agent][point.sequence - 1].signals = true;
-  }
+std::uint32_t Program::add_label(std::uint32_t tile, std::int32_t buffer) {
+  labels_.push_back({section_, line_, tile, buffer});
+  return static_cast<std::uint32_t>(labels_.size());
 }
 
-void Program::emit(unsigned engine, isa::Instruction instruction, const std::vector<Region>& reads,
-                   const std::vector<Region>& writes) {
-  if (error_ || finished_) return;
-  ++line_;
+bool Program::check_instruction(unsigned engine, const isa::Instruction& instruction) {
   const isa::Limits limits;
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::encode(instruction, bytes);
   isa::Violation violation = isa::check_encoding(bytes, engine, limits);
   if (!violation) violation = isa::check_operands(instruction, engine, limits);
-  if (violation) {
-    fail(runtime::fail(NRT_INVALID, "{} engine: {}; the instruction is {}",
-                       isa::engine_name(engine), isa::describe(violation, instruction),
-                       isa::disassemble(instruction, static_cast<int>(engine))));
+  if (!violation) return true;
+  fail(runtime::fail(NRT_INVALID, "{} engine: {}; the instruction is {}", isa::engine_name(engine),
+                     isa::describe(violation, instruction),
+                     isa::disassemble(instruction, static_cast<int>(engine))));
+  return false;
+}
+
+void Program::emit(Draft draft) {
+  if (!open()) return;
+  ++line_;
+  if (!draft.wrong.empty()) {
+    fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
     return;
   }
-  Step step;
-  step.instruction = instruction;
-  std::vector<Point> points;
-  for (const Region& region : reads) accesses_.conflicts(region, false, points);
-  for (const Region& region : writes) accesses_.conflicts(region, true, points);
-  order(engine, step, std::move(points), false);
-  const Point self{engine, static_cast<std::uint32_t>(steps_[engine].size() + 1), ++issue_};
-  knowledge_.start(engine, self);
-  for (const Region& region : reads) accesses_.record(region, false, self);
-  for (const Region& region : writes) accesses_.record(region, true, self);
-  labels_.push_back({section_, line_});
-  step.label = static_cast<std::uint32_t>(labels_.size());
-  used_[engine] = true;
-  steps_[engine].push_back(std::move(step));
+  draft.i.rounding = static_cast<std::uint8_t>(rounding_);
+  if (!check_instruction(draft.engine, draft.i)) return;
+  if (recording_ && !draft.advances.empty()) {
+    if (draft.advances.size() > draft.i.bind.size()) {
+      fail(runtime::fail(NRT_INVALID, "{} operands advance in a loop; an instruction can bind 4",
+                         draft.advances.size()));
+      return;
+    }
+    isa::Instruction last = draft.i;
+    isa::Operand* const operands[] = {&last.dst, &last.src0, &last.src1};
+    isa::Scalar* const scalars[] = {&last.scalar0, &last.scalar1};
+    for (const Advance& advance : draft.advances) {
+      auto& field = advance.item == NEURON_BIND_SCALAR ? scalars[advance.operand]->value
+                                                       : operands[advance.operand]->base;
+      field += static_cast<std::uint32_t>(advance.bytes * (std::int64_t{rounds_} - 1));
+    }
+    if (!check_instruction(draft.engine, last)) return;
+  }
+  Item item;
+  item.engine = draft.engine;
+  item.step.instruction = draft.i;
+  item.step.advances = std::move(draft.advances);
+  item.step.label = add_label(draft.tile, -1);
+  item.reads = std::move(draft.reads);
+  item.writes = std::move(draft.writes);
+  add(std::move(item));
 }
 
 void Program::raw(Engine target, isa::Instruction instruction) {
-  if (error_ || finished_) return;
+  if (!open()) return;
   ++line_;
-  const auto engine = static_cast<unsigned>(target);
-  Step step;
-  instruction.engines = static_cast<std::uint8_t>(1u << engine);
-  step.instruction = instruction;
-  knowledge_.start(engine,
-                   {engine, static_cast<std::uint32_t>(steps_[engine].size() + 1), ++issue_});
-  labels_.push_back({section_, line_});
-  step.label = static_cast<std::uint32_t>(labels_.size());
-  used_[engine] = true;
-  steps_[engine].push_back(std::move(step));
-}
-
-// A semaphore that the transfer can count on: the 16 queues of a transfer drift, so the one before
-// it on the same semaphore must be known to be complete when this one is started.
-std::uint32_t Program::take_slot(unsigned engine, Step& step) {
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].sequence < kMostTransfersOfASlot && knowledge_.knows(engine, slots_[slot])) {
-      return slot;
-    }
-  }
-  if (slots_.size() < kMostSlots) {
-    slots_.push_back({kFirstDmaAgent + static_cast<Agent>(slots_.size()), 0, 0});
-    return static_cast<std::uint32_t>(slots_.size() - 1);
-  }
-  std::uint32_t oldest = UINT32_MAX;
-  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot].sequence >= kMostTransfersOfASlot) continue;
-    if (oldest == UINT32_MAX || slots_[slot].issue < slots_[oldest].issue) oldest = slot;
-  }
-  if (oldest == UINT32_MAX) {
-    fail(runtime::fail(NRT_RESOURCE, "more than {} transfers in one program; use larger ones",
-                       kMostSlots * kMostTransfersOfASlot));
-    return 0;
-  }
-  order(engine, step, {slots_[oldest]}, true);
-  return oldest;
-}
-
-void Program::transfer(unsigned engine, BufferAccess to, BufferAccess from, const Region& written,
-                       const Region& read) {
-  if (to.bytes() != from.bytes()) {
-    fail(runtime::fail(NRT_INVALID, "a transfer moves {} bytes to {} bytes; expected equally many",
-                       from.bytes(), to.bytes()));
-    return;
-  }
-  Step step;
-  step.instruction = make(NEURON_OP_DMA_TRIGGER, engine);
-  std::vector<Point> points;
-  accesses_.conflicts(read, false, points);
-  accesses_.conflicts(written, true, points);
-  // DMA does not follow the order of the engine that starts it.
-  order(engine, step, std::move(points), true);
-  const std::uint32_t slot = take_slot(engine, step);
-  if (error_) return;
-  Point& last = slots_[slot];
-  ++last.sequence;
-  last.issue = ++issue_;
-  knowledge_.start(engine, last);
-  knowledge_.start(engine, {engine, static_cast<std::uint32_t>(steps_[engine].size() + 1), issue_});
-  accesses_.record(read, false, last);
-  accesses_.record(written, true, last);
-  Transfer entry;
-  entry.id = next_id_[engine]++;
-  entry.engine = engine;
-  entry.slot = slot;
-  entry.sequence = last.sequence;
-  entry.from = from;
-  entry.to = to;
-  const char* direction = to.buffer == Transfer::kOnChip     ? "in"
-                          : from.buffer == Transfer::kOnChip ? "out"
-                                                             : "data";
-  entry.queue = runtime::format("q{}_{}", isa::engine_name(engine), direction);
-  step.transfer = static_cast<std::int32_t>(transfers_.size());
-  transfers_.push_back(std::move(entry));
-  labels_.push_back({section_, line_});
-  step.label = static_cast<std::uint32_t>(labels_.size());
-  used_[engine] = true;
-  steps_[engine].push_back(std::move(step));
-}
-
-void Program::finish() {
-  if (finished_) return;
-  section("end");
-  for (const Transfer& transfer : transfers_) {
-    const Point& last = slots_[transfer.slot];
-    if (transfer.sequence != last.sequence) continue;  // Not the last of its semaphore
-    bool known = false;
-    for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) known = known || knowledge_.knows(e, last);
-    if (known) continue;
-    Step step;
-    step.instruction = make(NEURON_OP_EVENT, transfer.engine);
-    // Two transfers can share one instruction: the emitter takes two waits each.
-    auto& steps = steps_[transfer.engine];
-    const bool join = !steps.empty() && steps.back().instruction.opcode == NEURON_OP_EVENT &&
-                      steps.back().waits.size() == 1;
-    order(transfer.engine, join ? steps.back() : step, {last}, true);
-    if (!join) steps.push_back(std::move(step));
-  }
-  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    if (!used_[e]) continue;
-    Step step;
-    step.instruction = make(NEURON_OP_RET, e);
-    steps_[e].push_back(std::move(step));
-  }
-  finished_ = true;
+  Item item;
+  item.engine = static_cast<unsigned>(target);
+  instruction.engines = static_cast<std::uint8_t>(1u << item.engine);
+  item.step.instruction = instruction;
+  item.step.label = add_label(0, -1);
+  add(std::move(item));
 }
 
 Result<std::vector<std::uint8_t>> Program::build() {

@@ -12,18 +12,22 @@
 #define TOOLS_PROGRAM_BUILDER_PROGRAM_H_
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "driver/isa/instruction.h"
 #include "runtime/base/error.h"
+#include "runtime/base/format.h"
 #include "tools/program_builder/access.h"
+#include "tools/program_builder/draft.h"
 #include "tools/program_builder/on_chip_allocator.h"
 #include "tools/program_builder/ordering.h"
+#include "tools/program_builder/program_parts.h"
 
 namespace neuron::builder {
 
@@ -35,56 +39,35 @@ enum class Engine : std::uint8_t {
   kSp = NEURON_ENGINE_SP,
 };
 
-enum class BufferKind : std::uint8_t { kInput, kOutput, kConstant, kTemporary };
-
-// The second operand of a scalar operation: nothing, a number, or a tile of one column.
-struct ScalarArgument {
-  ScalarArgument() = default;
-  ScalarArgument(float number) : value(number), is_number(true) {}  // NOLINT: reads as a number
-  ScalarArgument(const TileAccess& tile) : access(tile) {}          // NOLINT: reads as a tile
-  float value = 0;
-  bool is_number = false;
-  TileAccess access;
-};
+enum class Rounding : std::uint8_t { kCoreMode = 0, kNearestEven = 1, kStochastic = 2 };
 
 struct ActivateOptions {
   ScalarArgument scale;                      // Absent: 1
   ScalarArgument bias;                       // Absent: 0; a tile
   std::uint8_t reduce = NEURON_REDUCE_IDLE;  // Sum of the outputs, into the accumulators
+  float parameter = 0;                       // Slope of prelu
+  std::uint8_t table_set = 0;                // 0: built in
 };
 
-// What build() and its helpers see; not for callers.
-struct BufferInfo {
-  std::string name;
-  BufferKind kind = BufferKind::kTemporary;
-  std::uint8_t dtype = NEURON_DTYPE_NONE;
-  std::vector<std::uint64_t> shape;
-  std::uint64_t bytes = 0;
-  std::vector<std::uint8_t> contents;  // Constants
+// value = offset + partition * of_partition + the sum of step[d] * index[d], innermost first.
+struct IndexPattern {
+  std::vector<std::uint16_t> size;
+  std::vector<std::int32_t> step;
+  std::int32_t offset = 0;
+  std::int32_t of_partition = 0;
 };
 
-struct Transfer {
-  std::uint32_t id = 0;
-  unsigned engine = 0;
-  std::string queue;
-  std::uint32_t slot = 0;      // DMA agent - kFirstDmaAgent
-  std::uint32_t sequence = 0;  // Of the slot
-  BufferAccess from, to;       // buffer kOnChip: SBUF
-  static constexpr std::int32_t kOnChip = 1 << 30;
-  static constexpr const char* kOnChipName = "sbuf";  // Its variable in def.json
+// One side of a transfer that computes or is generated.
+struct Side {
+  Side(const TileAccess& tile) : on_chip(tile) {}          // NOLINT: reads as a tile
+  Side(const BufferAccess& buffer) : in_memory(buffer) {}  // NOLINT: reads as a buffer
+  TileAccess on_chip;
+  BufferAccess in_memory;
 };
 
-struct Step {
-  isa::Instruction instruction;
-  std::vector<Point> waits;
-  bool signals = false;  // Another agent waits for this one
-  std::int32_t transfer = -1;
-  std::uint32_t label = 0;  // Index of the operation's line
-};
-
-struct Label {
-  std::string section;
-  std::uint32_t line = 0;  // Operation in the section, from 1
+struct IndirectOptions {
+  bool accumulate = false;  // Adds to the destination
+  bool skip = false;        // Rows out of bounds are left; else a fault
 };
 
 class Program {
@@ -107,6 +90,8 @@ class Program {
 
   // Names the operations that follow, in errors, traces and the line table.
   void section(const std::string& name);
+  // How the operations that follow round what they write.
+  void rounding(Rounding mode) { rounding_ = mode; }
   // The engine takes part even if it has nothing to do.
   void use(Engine engine);
 
@@ -114,6 +99,16 @@ class Program {
   void dma(Engine owner, const TileAccess& to, const BufferAccess& from);
   void dma(Engine owner, const BufferAccess& to, const TileAccess& from);
   void dma(Engine owner, const BufferAccess& to, const BufferAccess& from);
+  // Equal numbers of elements of up to 16 sources.
+  void dma_compute(Engine owner, const Side& to, const std::vector<Side>& from,
+                   const ComputeOptions& options);
+  // Pool writes the descriptors itself. In HBM: constants and temporaries only.
+  void dma_generate(const Side& to, const Side& from, std::uint8_t operation = NEURON_DMA_COPY,
+                    float scale = 0);
+  void dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
+                  const IndirectOptions& options = {});
+  void dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
+                   const IndirectOptions& options = {});
 
   // PE: psum (+)= transpose(stationary) * moving.
   void load_weights(const TileAccess& stationary);
@@ -121,24 +116,88 @@ class Program {
                 bool swap = true);
   void matmul(const TileAccess& psum, const TileAccess& stationary, const TileAccess& moving,
               bool accumulate = false);
+  void transpose(const TileAccess& psum, const TileAccess& from);
 
   // DVE and Pool.
   void tensor_tensor(Engine engine, const TileAccess& to, const TileAccess& a, std::uint8_t op,
                      const TileAccess& b);
+  // reversed(s) makes the scalar the left operand.
   void tensor_scalar(Engine engine, const TileAccess& to, const TileAccess& from, std::uint8_t op0,
                      const ScalarArgument& s0, std::uint8_t op1 = NEURON_ALU_BYPASS,
                      const ScalarArgument& s1 = {});
+  // A bit operation with an integer.
+  void tensor_scalar_bits(Engine engine, const TileAccess& to, const TileAccess& from,
+                          std::uint8_t op, std::uint32_t bits);
+  void tensor_copy(Engine engine, const TileAccess& to, const TileAccess& from);
+  void memset(Engine engine, const TileAccess& to, std::uint32_t bits);
+
+  // DVE.
+  // to = (a op0 s) op1 b
+  void scalar_tensor_tensor(const TileAccess& to, const TileAccess& a, std::uint8_t op0,
+                            const ScalarArgument& s, std::uint8_t op1, const TileAccess& b,
+                            bool reverse1 = false);
+  // to = from op s; the accumulators reduce it.
+  void tensor_scalar_reduce(const TileAccess& to, const TileAccess& from, std::uint8_t op,
+                            const ScalarArgument& s, std::uint8_t reduce,
+                            std::uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE);
+  // register = (from op0 s) op1 register; to = register
+  void tensor_scalar_cumulative(const TileAccess& to, const TileAccess& from, std::uint8_t op0,
+                                const ScalarArgument& s, std::uint8_t op1,
+                                std::uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE,
+                                const ScalarArgument& initial = {});
+  // Over the `axes` innermost dimensions.
   void tensor_reduce(const TileAccess& to, std::uint8_t op, const TileAccess& from,
                      std::uint8_t axes = 1, bool negate = false);
-  void tensor_copy(Engine engine, const TileAccess& to, const TileAccess& from);
+  // state = (a op0 state) op1 b; to = state
+  void tensor_tensor_scan(const TileAccess& to, const TileAccess& a, std::uint8_t op0,
+                          std::uint8_t op1, const TileAccess& b, const ScalarArgument& initial,
+                          bool reverse0 = false, bool reverse1 = false);
   void reciprocal(const TileAccess& to, const TileAccess& from);
-  void memset(Engine engine, const TileAccess& to, std::uint32_t bits);
+  // Where the predicate is not 0 (invert: is 0); other elements stay.
+  void copy_predicated(const TileAccess& to, const TileAccess& from, const TileAccess& predicate,
+                       bool invert = false);
+  void fill_predicated(const TileAccess& to, const ScalarArgument& value,
+                       const TileAccess& predicate, bool invert = false);
+  void bn_stats(const TileAccess& to, const TileAccess& from);  // [P, 6] of up to 512
+  void bn_aggr(const TileAccess& to, const TileAccess& from);  // [P, 2] = mean, variance of [P, 3n]
+  void max8(const TileAccess& to, const TileAccess& from);
+  void find_index8(const TileAccess& to, const TileAccess& from, const TileAccess& values);
+  void match_replace8(const TileAccess& to, const TileAccess& from, const TileAccess& values,
+                      float replacement, const TileAccess& indices = {});
+  // In each quadrant, row i becomes row mask[i].
+  void stream_shuffle(const TileAccess& to, const TileAccess& from,
+                      std::span<const std::uint8_t, NEURON_SHUFFLE_ROWS> mask);
+  void transpose32(const TileAccess& to, const TileAccess& from);
+  void dropout(const TileAccess& to, const TileAccess& from, const ScalarArgument& probability,
+               bool keep = false);
+  void random_bits(const TileAccess& to);
+  void set_random_seed(const TileAccess& seed);
 
   // Activation: to = function(from * scale + bias).
   void activate(const TileAccess& to, std::uint8_t function, const TileAccess& from,
                 const ActivateOptions& options = {});
   // The accumulators of Activation or DVE, as one column.
-  void read_accumulator(Engine engine, const TileAccess& to);
+  void read_accumulator(Engine engine, const TileAccess& to, bool negate = false);
+
+  // Pool.
+  void iota(const TileAccess& to, const IndexPattern& index);
+  // to = from where (index compare 0), else `otherwise`.
+  void affine_select(const TileAccess& to, const TileAccess& from, const IndexPattern& index,
+                     std::uint8_t compare, const ScalarArgument& otherwise);
+  void partition_reduce(const TileAccess& to, std::uint8_t op, const TileAccess& from);
+  void local_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index,
+                    std::uint8_t log2_elements, std::uint16_t valid);
+  void n_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index);
+  void sequence_bounds(const TileAccess& to, const TileAccess& from);
+  void topk(const TileAccess& values, const TileAccess& indices, const TileAccess& from,
+            std::uint16_t k, std::uint32_t n);
+  void custom(std::uint32_t number, const TileAccess& to, const TileAccess& a,
+              const TileAccess& b = {});
+
+  // A hardware loop: what `body` lists (it is called once) happens `rounds` times in a row.
+  // Accesses that are advancing() move with each round; tiles are allocated outside. For double
+  // buffering, the body works on two sets of tiles, one after the other. Loops do not nest.
+  void loop(std::uint32_t rounds, const std::function<void()>& body);
 
   // An instruction as it is, unchecked and unordered; for programs that show what goes wrong.
   void raw(Engine engine, isa::Instruction instruction);
@@ -151,21 +210,37 @@ class Program {
  private:
   friend class NeffEmitter;
 
+  // A piece of work before it has a place: an instruction, or a transfer that one starts.
+  struct Item {
+    unsigned engine = 0;
+    Step step;
+    std::vector<Region> reads, writes;
+    bool moves = false;  // DMA reads and writes, not the engine
+    std::int32_t slot = -1;
+    Point point;  // Where it was placed last
+  };
+
   Buffer add_buffer(BufferInfo info);
   Tile allocate(OnChipAllocator& allocator, std::uint8_t space, const std::string& name,
                 std::uint32_t parts, std::uint32_t columns, std::uint8_t dtype);
   void fail(runtime::Error error);
-  bool usable(std::initializer_list<const TileAccess*> accesses);
-  isa::Operand operand(const TileAccess& access);
-  isa::Scalar scalar(const ScalarArgument& argument, std::vector<Region>& reads);
-  isa::Instruction make(std::uint16_t opcode, unsigned engine);
-  // Checks, orders and appends.
-  void emit(unsigned engine, isa::Instruction instruction, const std::vector<Region>& reads,
-            const std::vector<Region>& writes);
-  void transfer(unsigned engine, BufferAccess to, BufferAccess from, const Region& written,
-                const Region& read);
+  bool open() const { return !error_ && !finished_; }
+  std::uint32_t add_label(std::uint32_t tile, std::int32_t buffer);
+  // Checks and appends.
+  void emit(Draft draft);
+  void transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
+                const ComputeOptions& options);
+  void generated(Draft draft, std::vector<AddressField> addresses);
+  bool check_instruction(unsigned engine, const isa::Instruction& instruction);
+  std::optional<BufferAccess> memory_side(const Side& side, bool write);
   std::optional<BufferAccess> on_chip_side(const TileAccess& access);
   bool check_buffer_side(const BufferAccess& access, bool write);
+  void add(Item item);
+  enum class Round : std::uint8_t { kOnly, kPrevious, kLast };  // Of a loop, the last two
+  void place(Item& item, Round round);
+  void repeat(std::vector<Item> body);
+  void enter_loop(std::vector<Item>& body);
+  void place_transfer(Item& item, Step& step, Round round);
   // What the step must wait for; the points then count as known to the engine.
   void order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too);
   std::uint32_t take_slot(unsigned engine, Step& step);
@@ -173,19 +248,27 @@ class Program {
 
   std::string name_;
   std::vector<BufferInfo> buffers_;
+  std::vector<TileInfo> tiles_;
   OnChipAllocator sbuf_;
   OnChipAllocator psum_;
   std::array<std::vector<Step>, NEURON_CORE_ENGINES> steps_;
+  std::array<std::vector<StepPoint>, NEURON_CORE_ENGINES> points_;
   std::array<bool, NEURON_CORE_ENGINES> used_{};
   std::vector<Transfer> transfers_;
-  std::vector<Point> slots_;  // Last transfer of each DMA agent
+  std::vector<Slot> slots_;
   std::array<std::uint32_t, NEURON_CORE_ENGINES> next_id_{};
   Accesses accesses_;
   Knowledge knowledge_;
   std::uint64_t issue_ = 0;
   std::vector<Label> labels_;
+  std::vector<LoopInfo> loops_;
+  bool recording_ = false;    // Inside a loop's body
+  std::uint32_t rounds_ = 1;  // Of that loop
+  std::vector<Item> recorded_;
+  std::array<std::size_t, NEURON_CORE_ENGINES> cursor_{};  // Next step of the loop's last round
   std::string section_ = "main";
   std::uint32_t line_ = 0;
+  Rounding rounding_ = Rounding::kCoreMode;
   TileAccess weights_;  // Loaded last, to check the shape of the next matmul
   std::optional<runtime::Error> error_;
   bool finished_ = false;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Program consists of once its operations are written: buffers, steps of the engines,
+// transfers, loops, and what each counted point of the ordering stands for.
+// Callers: Program fills these, NeffEmitter reads them. Plain values, thread-safe. Cannot fail.
+#ifndef TOOLS_PROGRAM_BUILDER_PROGRAM_PARTS_H_
+#define TOOLS_PROGRAM_BUILDER_PROGRAM_PARTS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/isa/instruction.h"
+#include "tools/program_builder/access.h"
+#include "tools/program_builder/draft.h"
+#include "tools/program_builder/ordering.h"
+
+namespace neuron::builder {
+
+enum class BufferKind : std::uint8_t { kInput, kOutput, kConstant, kTemporary };
+
+struct BufferInfo {
+  std::string name;
+  BufferKind kind = BufferKind::kTemporary;
+  std::uint8_t dtype = NEURON_DTYPE_NONE;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint8_t> contents;  // Constants
+};
+
+struct TileInfo {
+  std::string name;
+  std::uint32_t parts = 0;
+  std::uint32_t columns = 0;
+  std::uint8_t dtype = NEURON_DTYPE_NONE;
+};
+
+// What a transfer does on the way; the numbers of enum neuron_dma_operation.
+struct ComputeOptions {
+  std::uint8_t operation = NEURON_DMA_CAST;
+  float scale = 1;     // fma
+  float constant = 0;  // min, max
+  // transpose: of each block of [outer, rows, columns, inner] elements
+  std::array<std::uint32_t, 4> transpose_shape{};
+};
+
+struct Transfer {
+  std::uint32_t id = 0;
+  unsigned engine = 0;
+  std::string queue;
+  std::uint32_t slot = 0;  // DMA agent - kFirstDmaAgent
+  BufferAccess to;         // Buffer kOnChip: SBUF
+  std::vector<BufferAccess> from;
+  ComputeOptions compute;  // operation NEURON_DMA_COPY: none
+  static constexpr std::int32_t kOnChip = 1 << 30;
+  static constexpr const char* kOnChipName = "sbuf";  // Its variable in def.json
+};
+
+// A field of an instruction that holds the device address of a variable.
+struct AddressField {
+  std::uint16_t field = 0;
+  std::int32_t buffer = 0;  // As in BufferAccess
+  std::uint64_t offset = 0;
+};
+
+struct Step {
+  isa::Instruction instruction;
+  std::vector<Point> waits;
+  std::vector<Advance> advances;
+  std::vector<AddressField> addresses;
+  bool signals = false;        // Another agent waits for this one
+  std::int32_t transfer = -1;  // Of a prepared ring
+  std::int32_t slot = -1;      // Whose semaphore generated descriptors increment
+  std::int32_t loop = -1;
+  std::uint32_t label = 0;  // Index of the operation's line
+};
+
+struct Label {
+  std::string section;
+  std::uint32_t line = 0;  // Operation in the section, from 1
+  std::uint32_t tile = 0;  // What it writes; 0 = no tile
+  std::int32_t buffer = -1;
+};
+
+// Steps [first, end) of each engine are repeated.
+struct LoopInfo {
+  std::uint32_t rounds = 0;
+  std::array<std::size_t, NEURON_CORE_ENGINES> first{}, end{};
+};
+
+// What a point of an engine stands for: a step; in a loop, in the last round or the one before.
+struct StepPoint {
+  std::size_t step = 0;
+  bool previous = false;
+};
+
+// A semaphore that counts transfers, one in flight at a time.
+struct Slot {
+  struct Use {
+    std::uint32_t count = 0;  // Transfers up to this one; in a loop, in its first round
+    std::int32_t loop = -1;
+    bool previous = false;
+  };
+  Point last;
+  std::uint32_t transfers = 0;  // Of all rounds
+  std::vector<Use> uses;        // By point
+  unsigned owner = 0;           // Engine that starts the last one
+  bool reserved = false;        // By the loop that is being placed
+};
+
+}  // namespace neuron::builder
+
+#endif  // TOOLS_PROGRAM_BUILDER_PROGRAM_PARTS_H_
