@@ -24,7 +24,7 @@
 #define NEURON_ENG_PROG_COUNT 0x010 /* cfg, instructions */
 #define NEURON_ENG_ENTRY 0x014      /* cfg, first PC */
 #define NEURON_ENG_PREFETCH 0x018   /* cfg, reset 32 */
-#define NEURON_ENG_MODE 0x01C       /* 1:0 trace, 3:2 rounding, 4 flush, 5 strict PSUM, 6 NaN check */
+#define NEURON_ENG_MODE 0x01C       /* 1:0 trace, 3:2 rounding, 4 flush, 5 strict PSUM (implied in strict mode), 6 NaN check */
 #define NEURON_ENG_LAUNCH_LO 0x020  /* cfg, launch record */
 #define NEURON_ENG_LAUNCH_HI 0x024
 #define NEURON_ENG_DONE_LO 0x028 /* cfg, completion record, 64-byte aligned */
@@ -86,6 +86,8 @@ enum neuron_engine_command {
 #define NEURON_CORE_TIME_LO 0x018
 #define NEURON_CORE_TIME_HI 0x01C
 #define NEURON_CORE_FILL 0x020 /* SBUF/PSUM pattern at reset, reset value 0xFFFFFFFF (NaN) */
+#define NEURON_CORE_FORGET 0x024 /* WO: all of SBUF and PSUM counts as unwritten (strict mode); contents stay */
+#define NEURON_CORE_ONE 0x024  /* RO 1: what a generated transfer copies to a semaphore when it is done */
 #define NEURON_CORE_COMMAND 0x03C /* WO 3:0 enum neuron_engine_command, 12:8 engine mask */
 #define NEURON_CORE_MODE_STRICT_PSUM (1u << 3)
 #define NEURON_CORE_MODE_STOP_ALL (1u << 4)

@@ -21,7 +21,7 @@ enum neuron_fault {
 	NEURON_FAULT_OPERAND_SPACE = 0x0B, /* rule R5 */
 	NEURON_FAULT_OPERAND_SHAPE = 0x0C,
 	NEURON_FAULT_PSUM_UNDEFINED = 0x0D, /* accumulation onto PSUM that PE did not write */
-	NEURON_FAULT_PSUM_COLLISION = 0x0E,
+	NEURON_FAULT_PSUM_COLLISION = 0x0E, /* strict: RACE of two writes to PSUM */
 	NEURON_FAULT_WEIGHTS = 0x0F, /* matmul without loaded weights, or K differs */
 	NEURON_FAULT_PC_RANGE = 0x10,
 	NEURON_FAULT_LOOP_DEPTH = 0x11,
@@ -46,11 +46,37 @@ enum neuron_fault {
 	NEURON_FAULT_DMA_RING = 0x2B, /* doorbell beyond ring, queue not set up, packet > 65 */
 	NEURON_FAULT_INDEX_OOB = 0x2C,
 	NEURON_FAULT_NUMERIC_NAN = 0x30, /* W */
-	NEURON_FAULT_DOMAIN = 0x31,      /* W */
+	NEURON_FAULT_DOMAIN = 0x31,      /* W; strict: a fault */
+	NEURON_FAULT_UNINITIALISED = 0x32, /* strict: bytes were read that nothing has written */
+	NEURON_FAULT_RACE = 0x33,          /* strict: two accesses of shared bytes, one a write, without order */
 	NEURON_FAULT_NQ_OVERFLOW = 0x38,
 	NEURON_FAULT_CTRL_BUSY = 0x39, /* W: refused register write */
 	NEURON_FAULT_CC_TIMEOUT = 0x3A,
 	NEURON_FAULT_INTERNAL = 0x40, /* a bug of the model */
 };
+
+/*
+ * Strict mode of an emulated device (NEURON_EMULATOR_STRICT, default on) raises PSUM_UNDEFINED, PSUM_COLLISION,
+ * DOMAIN, UNINITIALISED and RACE about two instructions. The entry, PC and engine of the error notification are
+ * those of the first, whose access was refused. Its info words, which are also EXC_ADDR_LO, EXC_ADDR_HI and
+ * EXC_INFO of the engine, and info (words 0, 1) of the completion record, are:
+ *   word 0, where: 19:0 byte in the partition (DOMAIN: element of the operand) | 26:20 partition | 27 PSUM |
+ *     28 the first instruction writes there | 29 the second has written | 30 the first is a DMA transfer |
+ *     31 the second is
+ *   word 1, the second: 23:0 its PC, of a transfer the PC of what rang the doorbell | 27:24 its engine, 8 = the
+ *     host, another core | 28 there is one | 31:29 zero
+ *   word 2: DOMAIN: the input, fp32 | UNINITIALISED: where the second has written, as 27:0 of word 0 | else
+ *     7:0 queue and DMA engine << 4 of the first, 15:8 of the second
+ */
+#define NEURON_STRICT_PARTITION_SHIFT 20
+#define NEURON_STRICT_PLACE_MASK 0xFFFFFu
+#define NEURON_STRICT_PSUM (1u << 27)
+#define NEURON_STRICT_WRITES (1u << 28)
+#define NEURON_STRICT_OTHER_WROTE (1u << 29)
+#define NEURON_STRICT_DMA (1u << 30)
+#define NEURON_STRICT_OTHER_DMA (1u << 31)
+#define NEURON_STRICT_PC_MASK 0xFFFFFFu
+#define NEURON_STRICT_ENGINE_SHIFT 24
+#define NEURON_STRICT_OTHER (1u << 28)
 
 #endif
