@@ -57,7 +57,8 @@ void tensor(Line& line, const Instruction& i, const Operand& operand, unsigned w
   line.add("]");
 }
 
-void scalar(Line& line, const char* name, const Scalar& s) {
+// `raw`: in control and flow a number without a type is 32 bits, so that an f32 shows its type.
+void scalar(Line& line, const char* name, const Scalar& s, bool raw = false) {
   if (!s.present()) return;
   switch (s.kind) {
     case NEURON_SCALAR_IMMEDIATE:
@@ -72,7 +73,7 @@ void scalar(Line& line, const char* name, const Scalar& s) {
       break;
   }
   // f32 is what a number in a vector instruction is; raw is what it is in control.
-  const bool number = s.kind == NEURON_SCALAR_IMMEDIATE && s.dtype == NEURON_DTYPE_F32 &&
+  const bool number = !raw && s.kind == NEURON_SCALAR_IMMEDIATE && s.dtype == NEURON_DTYPE_F32 &&
                       scalar_value(s.value, s.dtype).compare(0, 2, "0x") != 0;
   if (!number && s.dtype != NEURON_DTYPE_NONE) line.addf(" %s", dtype_name(s.dtype));
 }
@@ -212,12 +213,12 @@ void flow(Line& line, const Instruction& i) {
     case NEURON_OP_SEM:
     case NEURON_OP_IDENT:
       line.key("r%u", op.rd);
-      scalar(line, "s0", i.scalar0);
+      scalar(line, "s0", i.scalar0, true);
       break;
     case NEURON_OP_ALU:
       line.key("r%u = r%u %s", op.rd, op.ra, alu_name(op.alu));
       if (!op.imm) line.addf(" r%u", op.rb);
-      scalar(line, "s0", i.scalar0);
+      scalar(line, "s0", i.scalar0, true);
       if (op.is_unsigned) line.key("unsigned");
       break;
     case NEURON_OP_BRANCH:
@@ -226,7 +227,7 @@ void flow(Line& line, const Instruction& i) {
         line.key("r%u", op.ra);
         if (!op.imm) line.key("r%u", op.rb);
       }
-      scalar(line, "s0", i.scalar0);
+      scalar(line, "s0", i.scalar0, true);
       line.key("%+" PRId32, op.target);
       if (op.is_unsigned) line.key("unsigned");
       break;
@@ -235,8 +236,8 @@ void flow(Line& line, const Instruction& i) {
       break;
     case NEURON_OP_LOOP:
       line.key("r%u", op.rd);
-      scalar(line, "start", i.scalar0);
-      scalar(line, "end", i.scalar1);
+      scalar(line, "start", i.scalar0, true);
+      scalar(line, "end", i.scalar1, true);
       line.key("step=%" PRId32, i.loop.step);
       line.key("length=%" PRIu32, i.loop.length);
       break;
@@ -367,8 +368,8 @@ std::string disassemble(const Instruction& i, int engine) {
       } else if (i.group() == 1) {
         flow(line, i);
       } else {
-        scalar(line, "s0", i.scalar0);
-        scalar(line, "s1", i.scalar1);
+        scalar(line, "s0", i.scalar0, true);
+        scalar(line, "s1", i.scalar1, true);
       }
       break;
   }
