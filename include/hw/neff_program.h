@@ -61,12 +61,17 @@ enum neuron_bin_entry_kind {
 enum neuron_bin_reloc_kind {
 	NEURON_RELOC_VAR_ADDR = 1,  /* device address of a variable + addend, u64 */
 	NEURON_RELOC_DMA_BLOCK = 2, /* symbol = decimal id of the engine JSON: the whole dma_trigger body */
-	NEURON_RELOC_QUEUE = 3,     /* doorbell address (addend 0 M2S, 1 S2M; width 8) or queue number (width 1) */
+	/* Of a queue set: doorbell address (width 8; addend 0 M2S, 1 S2M), or its queue number (width 1). The number
+	 * goes into a byte; in dma_generate, dma_gather and dma_scatter, field NEURON_RELOC_QUEUE_CTL, into bits 5:2 of
+	 * it, which dma.ctl has there (21:18), and the byte's other bits stay. */
+	NEURON_RELOC_QUEUE = 3,
 	NEURON_RELOC_SEMAPHORE = 4, /* number, width 1 */
 	NEURON_RELOC_SEM_ADDR = 5,  /* device address of the inc alias + addend */
 	NEURON_RELOC_PC = 6,        /* 32-bit index of an entry relative to the instruction */
 	NEURON_RELOC_CORE = 7,      /* "self": core window base + addend, u64 */
 	NEURON_RELOC_PEER = 8,
 };
+#define NEURON_RELOC_QUEUE_CTL 0x72 /* NEURON_DMA_CTL + 2 */
+#define NEURON_RELOC_QUEUE_CTL_SHIFT 2
 
 #endif

@@ -56,6 +56,7 @@ class Loader {
     NEURON_CHECK(check_transfers());
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));
+    result_->addresses_.push_back(core_.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT);
     NEURON_CHECK(build_programs());
     result_->bindings.staging.resize(result_->ports_.size());
     return std::move(result_);
@@ -166,31 +167,39 @@ class Loader {
   Result<void> check_transfers() {
     std::vector<bool> bound(graph_.variables.size());
     for (const ModelPort& port : result_->ports_) bound[port.info.variable] = true;
-    for (const QueuePlan& queue : result_->rings_.queues()) {
-      for (const auto& packets : queue.packets) {
-        for (const Packet& packet : packets) {
-          for (const std::uint32_t index : {packet.from, packet.to}) {
-            if (index < bound.size() && !bound[index] && is_port(graph_.variables[index].kind)) {
-              return fail(NRT_INVALID,
-                          "variable '{}' is moved as an input or output, but neff.json lists no "
-                          "tensor for it",
-                          graph_.variables[index].name);
-            }
-          }
-        }
+    for (const neff::EngineProgram& program : graph_.engines) {
+      for (const neff::DmaTransfer& transfer : program.dma) {
+        NEURON_CHECK(check_bound(bound, transfer.to));
+        for (const neff::DmaAccess& from : transfer.from) NEURON_CHECK(check_bound(bound, from));
       }
     }
     return {};
   }
 
+  Result<void> check_bound(const std::vector<bool>& bound, const neff::DmaAccess& access) const {
+    const neff::Variable& variable = graph_.variables[access.variable];
+    if (bound[access.variable] || !is_port(variable.kind)) return {};
+    return fail(
+        NRT_INVALID,
+        "variable '{}' is moved as an input or output, but neff.json lists no tensor for it",
+        variable.name);
+  }
+
   Result<void> build_programs() {
-    SemaphoreUse used;
+    SynchronizationUse used;
     for (const neff::EngineProgram& program : graph_.engines) {
       for (const neff::DmaTransfer& transfer : program.dma) {
-        if (transfer.semaphore) used.set(*transfer.semaphore);
+        if (transfer.semaphore) used.semaphores.set(*transfer.semaphore);
+        if (transfer.event) used.events.set(*transfer.event);
       }
     }
-    for (const neff::Semaphore& semaphore : graph_.semaphores) used.set(semaphore.number);
+    for (const neff::QueueSet& queue : graph_.queues) {
+      if (queue.semaphore) used.semaphores.set(*queue.semaphore);
+      for (const std::uint8_t number : queue.semaphore_set) used.semaphores.set(number);
+    }
+    for (const neff::Semaphore& semaphore : graph_.semaphores) {
+      used.semaphores.set(semaphore.number);
+    }
     std::array<std::vector<std::byte>, NEURON_CORE_ENGINES> codes;
     for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
       const neff::EngineProgram& program = graph_.engines[engine];
@@ -201,13 +210,16 @@ class Loader {
                             codes[engine]));
       NEURON_CHECK(check_program(codes[engine], engine, program.lines, used));
     }
-    std::vector<std::uint8_t> semaphores;
+    std::vector<std::uint8_t> semaphores, events;
     for (std::uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
-      if (used[s]) semaphores.push_back(static_cast<std::uint8_t>(s));
+      if (used.semaphores[s]) semaphores.push_back(static_cast<std::uint8_t>(s));
+    }
+    for (std::uint32_t e = 0; e < NEURON_EVENTS; ++e) {
+      if (used.events[e]) events.push_back(static_cast<std::uint8_t>(e));
     }
     std::uint64_t total = 0;
     for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-      assemble(engine, codes[engine], semaphores);
+      assemble(engine, codes[engine], semaphores, events);
       result_->images_[engine].address = total;
       total += result_->images_[engine].code.size();
     }
@@ -226,13 +238,15 @@ class Loader {
   }
 
   void assemble(std::uint32_t engine, const std::vector<std::byte>& code,
-                const std::vector<std::uint8_t>& semaphores) {
+                const std::vector<std::uint8_t>& semaphores,
+                const std::vector<std::uint8_t>& events) {
     const neff::EngineProgram& program = graph_.engines[engine];
     WrapperRequest request{.engine = static_cast<std::uint8_t>(engine),
                            .main = std::nullopt,
                            .core = core_.number(),
                            .launch_record = core_.launch_address(),
                            .semaphores = semaphores,
+                           .events = events,
                            .rings = &result_->rings_};
     if (!code.empty()) request.main = program.entries[program.main].pc;
     const std::vector<isa::Instruction> wrapper = make_wrapper(request);

@@ -43,7 +43,7 @@ std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
 }
 
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, SemaphoreUse& used) {
+                           const std::vector<neff::SourceLine>& lines, SynchronizationUse& used) {
   const isa::Limits limits;
   const std::size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
   for (std::size_t pc = 0; pc < count; ++pc) {
@@ -62,13 +62,15 @@ Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine
           violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.value,
           violation.offset, violation.what, advice(violation.code));
     }
+    if (instruction.dma.signal) used.semaphores.set(instruction.dma.semaphore);
     for (const isa::Wait& wait : instruction.wait) {
-      if (wait.condition != NEURON_WAIT_NONE && !wait.event) used.set(wait.index);
+      if (wait.condition == NEURON_WAIT_NONE) continue;
+      wait.event ? used.events.set(wait.index) : used.semaphores.set(wait.index);
     }
     for (const isa::Update& update : instruction.update) {
-      if (update.operation != NEURON_UPDATE_NONE && update.operation < NEURON_UPDATE_EVENT_SET) {
-        used.set(update.index);
-      }
+      if (update.operation == NEURON_UPDATE_NONE) continue;
+      const bool event = update.operation >= NEURON_UPDATE_EVENT_SET;
+      event ? used.events.set(update.index) : used.semaphores.set(update.index);
     }
   }
   return {};

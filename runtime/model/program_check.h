@@ -17,11 +17,14 @@
 
 namespace neuron::runtime {
 
-using SemaphoreUse = std::bitset<NEURON_SEMAPHORES>;
+struct SynchronizationUse {
+  std::bitset<NEURON_SEMAPHORES> semaphores;
+  std::bitset<NEURON_EVENTS> events;
+};
 
-// Also adds the semaphores that the program waits for or updates to `used`.
+// Also adds the semaphores and events that the program waits for or updates to `used`.
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, SemaphoreUse& used);
+                           const std::vector<neff::SourceLine>& lines, SynchronizationUse& used);
 
 // "PE pc 12 (matmul.py:40): matmul psum[...] ...". `instruction` may be empty if pc is outside.
 std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,

@@ -22,9 +22,9 @@ void put_width(std::span<std::byte> code, std::uint64_t offset, std::uint8_t wid
 
 void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::EngineProgram& program,
                  const neff::DmaTransfer& transfer, const RelocationContext& context) {
-  const EngineCounts& counts = context.rings.counts(program.engine, transfer.id);
+  const TriggerCounts& counts = context.rings.counts(program.engine, transfer);
   const std::uint32_t engines = context.subgraph.queues[transfer.queue].num_queues;
-  const auto queue = static_cast<std::uint8_t>(transfer.queue);
+  const std::uint8_t queue = context.rings.number(program.engine, transfer);
   std::memset(code.data() + at + NEURON_DMA_TRIGGER_M2S, 0,
               NEURON_INSTRUCTION_BYTES - NEURON_DMA_TRIGGER_M2S);
   put(code, at + NEURON_DMA_TRIGGER_M2S,
@@ -34,14 +34,14 @@ void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::Engine
   put(code, at + NEURON_DMA_TRIGGER_STRIDE, static_cast<std::uint32_t>(NEURON_V2_UDMA_STRIDE));
   std::uint16_t mask = 0;
   for (std::uint32_t e = 0; e < engines; ++e) {
-    if (counts[e] != 0) mask = static_cast<std::uint16_t>(mask | 1u << e);
+    if (counts.m2s[e] != 0) mask = static_cast<std::uint16_t>(mask | 1u << e);
   }
   put(code, at + NEURON_DMA_TRIGGER_MASK, mask);
   put(code, at + NEURON_DMA_TRIGGER_QUEUE, queue);
   put(code, at + NEURON_DMA_TRIGGER_BLOCK, transfer.id);
   for (std::uint32_t e = 0; e < kDmaEngines; ++e) {
-    put(code, at + NEURON_DMA_TRIGGER_M2S_COUNT + 2 * e, counts[e]);
-    put(code, at + NEURON_DMA_TRIGGER_S2M_COUNT + 2 * e, counts[e]);
+    put(code, at + NEURON_DMA_TRIGGER_M2S_COUNT + 2 * e, counts.m2s[e]);
+    put(code, at + NEURON_DMA_TRIGGER_S2M_COUNT + 2 * e, counts.s2m[e]);
   }
 }
 
@@ -75,13 +75,25 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
       case NEURON_RELOC_DMA_BLOCK:
         put_trigger(code, at, program, program.dma[r.target], context);
         break;
-      case NEURON_RELOC_QUEUE:
-        put_width(code, field, r.width,
-                  r.width == 1 ? r.target
-                               : queue_register(context.core, 0,
-                                                r.addend == 0 ? NEURON_UDMA_M2S : NEURON_UDMA_S2M,
-                                                r.target, NEURON_UDMAQ_TAIL_INC));
+      case NEURON_RELOC_QUEUE: {
+        const auto queue = context.rings.number(r.target);
+        if (!queue) {
+          return refuse(NRT_INVALID,
+                        "does not exist: no transfer of the main program uses this queue set, and "
+                        "it is not dynamic, so it has no ring");
+        }
+        if (r.width != 1) {
+          put_width(
+              code, field, r.width,
+              queue_register(context.core, 0, r.addend == 0 ? NEURON_UDMA_M2S : NEURON_UDMA_S2M,
+                             *queue, NEURON_UDMAQ_TAIL_INC));
+        } else if (neff::is_dma_control(r, program.code)) {
+          code[field] |= static_cast<std::byte>(*queue << NEURON_RELOC_QUEUE_CTL_SHIFT);
+        } else {
+          put_width(code, field, 1, *queue);
+        }
         break;
+      }
       case NEURON_RELOC_SEMAPHORE:
         put_width(code, field, r.width,
                   std::uint64_t{context.subgraph.semaphores[r.target].number} + addend);

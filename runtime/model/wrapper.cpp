@@ -113,6 +113,16 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
     emit.write(set + request.semaphores[i] * 4ull, 4, static_cast<std::uint16_t>(end - i), 0);
     i = end;
   }
+  // Clearing an event that is not set is an error.
+  for (const std::uint8_t event : request.events) {
+    const std::uint64_t address = Device::window(request.core) + NEURON_CORE_SEMAPHORES +
+                                  NEURON_SEM_BLOCK_EVENT + event * 4ull;
+    emit.load(kValue, address);
+    Instruction& skip = emit.add(NEURON_OP_BRANCH);
+    skip.flow = {.ra = kValue, .imm = true, .condition = NEURON_BRANCH_EQ, .target = 2};
+    skip.scalar0 = immediate(0);
+    emit.write(address, 4, 1, 0);
+  }
   if (!queues) return;
   for (const QueuePlan& queue : request.rings->queues()) {
     emit.write(

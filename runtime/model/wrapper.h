@@ -4,8 +4,8 @@
 // It stays resident, so that a launch is one record and one semaphore increment.
 //   PE, Activation, Pool, DVE:  wait go; call main; drain, done++; repeat.
 //   SP:  wait launch; point the queues to other rings if the record asks for it; clear the
-//   program's
-//        semaphores; rewind the rings; go to the others; call main; wait for four done; complete.
+//        program's semaphores and events; rewind the rings; go to the others; call main; wait for
+//        four done; complete.
 // Callers: loader. Thread-safe: no state. Cannot fail: its instructions are valid by construction
 // (tests check them).
 #ifndef RUNTIME_MODEL_WRAPPER_H_
@@ -28,6 +28,7 @@ struct WrapperRequest {
   std::uint32_t core = 0;
   std::uint64_t launch_record = 0;
   std::vector<std::uint8_t> semaphores;  // of the program, ascending, each once
+  std::vector<std::uint8_t> events;      // likewise
   const RingPlan* rings = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "hw/udma.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
 #include "runtime/neff/npy.h"
@@ -24,6 +25,7 @@ constexpr const char* kQueueTypes[] = {"in", "out", "data", "embedding_update", 
 constexpr const char* kFabricPaths[] = {"main", "alt"};
 constexpr std::size_t kMostQueues = 4096;
 constexpr std::size_t kMostInstances = 4096;
+constexpr std::uint64_t kMostRingDescriptors = 1u << 20;
 constexpr std::uint64_t kMostAlignment = 1ull << 30;
 
 std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
@@ -62,6 +64,7 @@ class Reader {
   void read_constant(JsonObject& field, Variable& variable);
   void resolve_references();
   void read_queues(JsonObject& top);
+  void read_dynamic(JsonObject& field, QueueSet& queue);
   void read_engines(JsonObject& top);
   void read_collectives(JsonObject& top);
   EngineFiles read_files(JsonObject& field);
@@ -299,12 +302,36 @@ void Reader::read_queues(JsonObject& top) {
          field.numbers("semaphore_set", 16, NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
       queue.semaphore_set.push_back(semaphore(number));
     }
+    if (checker_.ok() && !queue.semaphore_set.empty() &&
+        queue.semaphore_set.size() != queue.num_queues) {
+      checker_.fail(field.at("semaphore_set"),
+                    "{} semaphores, expected {}, one for each queue (num_queues)",
+                    queue.semaphore_set.size(), queue.num_queues);
+    }
     if (const auto number =
             field.optional_number("semaphore", NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
       queue.semaphore = semaphore(*number);
+      if (!queue.semaphore_set.empty()) {
+        checker_.fail(field.path(), "has both semaphore and semaphore_set, expected one of them");
+      }
     }
+    if (queue.kind == QueueKind::kDynamic) read_dynamic(field, queue);
     queue.alternate_fabric = field.choice_or("fabric_path", kFabricPaths, 0) == 1;
     definition_.subgraph.queues.push_back(std::move(queue));
+  }
+}
+
+void Reader::read_dynamic(JsonObject& field, QueueSet& queue) {
+  queue.ring_descriptors = static_cast<std::uint32_t>(field.number_or(
+      "ring_descriptors", queue.ring_descriptors, NEURON_UDMA_RING_MIN, kMostRingDescriptors));
+  if (checker_.ok() && queue.ring_descriptors % NEURON_UDMA_RING_MULTIPLE != 0) {
+    checker_.fail(field.at("ring_descriptors"), "found {}, expected a multiple of {}",
+                  queue.ring_descriptors, NEURON_UDMA_RING_MULTIPLE);
+  }
+  if (!queue.instances.empty()) {
+    checker_.fail(field.at("queue_instances"),
+                  "the ring of a dynamic queue has no transfers, so it "
+                  "has no instances");
   }
 }
 

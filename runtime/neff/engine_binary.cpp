@@ -262,8 +262,10 @@ Result<void> Reader::check_relocation(const Relocation& relocation, std::uint64_
   const std::uint64_t first = std::uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
   const auto code = Bytes(program_.code).subspan(first, NEURON_INSTRUCTION_BYTES);
   const std::uint32_t body_end = width == 0 ? NEURON_INSTRUCTION_BYTES : end;
+  const unsigned bits =
+      is_dma_control(relocation, program_.code) ? 0xFu << NEURON_RELOC_QUEUE_CTL_SHIFT : 0xFFu;
   for (std::uint32_t byte = relocation.field; byte < body_end; ++byte) {
-    if (code[byte] != 0)
+    if ((code[byte] & bits) != 0)
       return refuse("the code at its place", static_cast<unsigned>(code[byte]), "0");
   }
   return {};
@@ -334,6 +336,17 @@ Result<void> Reader::read_lines() {
 }
 
 }  // namespace
+
+bool is_dma_control(const Relocation& relocation, Bytes code) {
+  if (relocation.kind != NEURON_RELOC_QUEUE || relocation.width != 1 ||
+      relocation.field != NEURON_RELOC_QUEUE_CTL) {
+    return false;
+  }
+  const std::uint8_t* head = code.data() + std::uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
+  const unsigned opcode = (head[0] | head[1] << 8) & NEURON_HEAD_OPCODE_MASK;
+  return opcode == NEURON_OP_DMA_GENERATE || opcode == NEURON_OP_DMA_GATHER ||
+         opcode == NEURON_OP_DMA_SCATTER;
+}
 
 bool has_engine_magic(Bytes file) {
   return file.size() >= 8 && std::memcmp(file.data(), NEURON_BIN_MAGIC, 8) == 0;

@@ -85,11 +85,14 @@ enum class QueueKind : std::uint8_t { kIn, kOut, kData, kEmbeddingUpdate, kDynam
 struct QueueSet {
   std::string name;
   QueueKind kind = QueueKind::kData;
-  std::uint32_t num_queues = 1;       // 1..16
-  std::optional<std::uint8_t> owner;  // enum neuron_engine
-  std::vector<std::string> instances;
+  std::uint32_t num_queues = 1;        // 1..16
+  std::optional<std::uint8_t> owner;   // enum neuron_engine
+  std::vector<std::string> instances;  // Further ring sets, each with transfers of its own.
+  // What a transfer that names no semaphore increments: `semaphore` by every queue, or
+  // semaphore_set[q] by queue q (then it has num_queues numbers).
   std::vector<std::uint8_t> semaphore_set;
   std::optional<std::uint8_t> semaphore;
+  std::uint32_t ring_descriptors = 1024;  // kDynamic: slots of each ring (key ours).
   bool alternate_fabric = false;
 };
 
@@ -110,6 +113,7 @@ struct DmaAccess {
   std::array<std::uint64_t, 4> sizes{0, 1, 1, 1};
   std::array<std::int64_t, 4> steps{1, 0, 0, 0};
   std::uint8_t dtype = NEURON_DTYPE_U8;
+  float scale = 1.0f;  // Of a source of kFma: its own, or the transfer's.
 
   std::uint64_t run_bytes() const { return sizes[0]; }
   std::uint64_t runs() const { return sizes[1] * sizes[2] * sizes[3]; }
@@ -126,8 +130,8 @@ struct DmaTransfer {
   std::string instance;     // Empty: the default ring set of the queue set.
   std::optional<std::uint32_t>
       function;                 // Index into EngineProgram::entries; absent: the main program.
-  bool starts_section = false;  // The first descriptor goes to the first queue of the set.
-  std::optional<std::uint8_t> event;  // Set after the transfer.
+  bool starts_section = false;  // All descriptors go to the first queue of the set.
+  std::optional<std::uint8_t> event;  // Set after the transfer, which uses the first queue only.
   std::optional<std::uint8_t>
       semaphore;  // Incremented by every queue of the set after the transfer.
   std::vector<std::uint8_t> remote_semaphores;  // Likewise on the LNC peer.
@@ -136,10 +140,14 @@ struct DmaTransfer {
   std::vector<DmaAccess> from;                   // 1..16
   DmaAccess to;
   float scale = 1.0f;          // kFma
-  std::uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype
+  std::uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype; absent: the infinity that
+                               // changes nothing
   std::uint8_t constant_dtype = NEURON_DTYPE_NONE;
-  std::array<std::uint32_t, 4> transpose_shape{};  // kTranspose
-  std::uint32_t transpose_element_bytes = 0;
+  // kTranspose: columns, rows, and two counts of matrices that follow each other (innermost first,
+  // as sizes are). Both sides are streams of elements; each rows x columns matrix of `from` is a
+  // columns x rows matrix of `to`.
+  std::array<std::uint32_t, 4> transpose_shape{};
+  std::uint32_t transpose_element_bytes = 0;  // 1, 2, 4 or 8
 };
 
 // Names a place in the code; `length` counts instructions.
@@ -167,6 +175,9 @@ struct Relocation {
   std::uint32_t target = 0;
 };
 inline constexpr std::uint32_t kNoTarget = UINT32_MAX;
+
+// Whether a relocation of kind NEURON_RELOC_QUEUE and width 1 goes into the middle of dma.ctl.
+bool is_dma_control(const Relocation& relocation, Bytes code);
 
 struct SourceLine {
   std::uint32_t debug = 0;  // Ascending

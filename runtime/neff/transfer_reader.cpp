@@ -2,6 +2,8 @@
 #include "runtime/neff/transfer_reader.h"
 
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -42,10 +44,14 @@ class Reader {
  private:
   void read_transfer(JsonObject& field);
   void read_queue(JsonObject& field, DmaTransfer& transfer);
+  void check_owner(JsonObject& field, const DmaTransfer& transfer);
   void read_function(JsonObject& field, DmaTransfer& transfer);
   void check_same_trigger(JsonObject& field, const DmaTransfer& transfer);
   void read_description(JsonObject& field, DmaTransfer& transfer);
+  void check_sources(JsonObject& desc, const DmaTransfer& transfer);
   void read_parameters(JsonObject& desc, DmaTransfer& transfer);
+  void read_constant(JsonObject& desc, DmaTransfer& transfer);
+  float read_real(JsonObject& field, std::string_view key, double fallback);
   // Keys "from", "from_off" ...; `total` is the size in bytes if the file gives none.
   DmaAccess read_access(JsonObject& field, const char* side);
   bool has_shape(JsonObject& field, const char* side) {
@@ -95,6 +101,7 @@ void Reader::read_transfer(JsonObject& field) {
   transfer.id = static_cast<std::uint32_t>(field.number("id", 0, UINT32_MAX));
   read_queue(field, transfer);
   if (!checker_.ok()) return;
+  check_owner(field, transfer);
   read_function(field, transfer);
   transfer.starts_section = field.boolean_or("section_start_desc", false);
   if (const auto event = field.optional_number("event", 0, NEURON_EVENTS - 1)) {
@@ -131,10 +138,21 @@ void Reader::read_queue(JsonObject& field, DmaTransfer& transfer) {
                 printable(transfer.instance));
 }
 
+void Reader::check_owner(JsonObject& field, const DmaTransfer& transfer) {
+  const QueueSet& queue = subgraph_.queues[transfer.queue];
+  if (!queue.owner || *queue.owner == program_.engine) return;
+  checker_.fail(field.path(),
+                "def.json says that {} triggers the queue set \"{}\" (owner); a transfer of {} "
+                "needs another queue set",
+                engine_name(*queue.owner), printable(queue.name), engine_name(program_.engine));
+}
+
 // A function_start opens a section that lasts to the next one of the same queue set.
 void Reader::read_function(JsonObject& field, DmaTransfer& transfer) {
   const std::string name = field.text_or("function_start", "");
-  if (!name.empty()) {
+  if (!program_.entries.empty() && name == program_.entries[program_.main].name) {
+    open_function_.erase(transfer.queue);  // Back to the main program.
+  } else if (!name.empty()) {
     const auto found = functions_.find(name);
     if (found == functions_.end()) {
       checker_.fail(field.at("function_start"), "the binary of {} has no function \"{}\"",
@@ -251,11 +269,13 @@ void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
     for (std::size_t i = 0; i < sources->size() && checker_.ok(); ++i) {
       JsonObject source(checker_, (*sources)[i], &where, i);
       DmaAccess access = read_access(source, "from");
+      access.scale = read_real(source, "scale", NAN);
       check(source, "from", access);
       transfer.from.push_back(access);
     }
   } else if (checker_.ok()) {
     DmaAccess from = read_access(desc, "from");
+    from.scale = NAN;
     if (checker_.ok() && transfer.operation == DmaOperation::kCopy) {
       // Check what the file gives before its product is used for the other side.
       if (has_shape(desc, "from")) {
@@ -271,21 +291,40 @@ void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
   }
   check(desc, "to", transfer.to);
   read_parameters(desc, transfer);
+  if (checker_.ok()) check_sources(desc, transfer);
   if (checker_.ok()) check_bytes(desc, transfer);
+}
+
+void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
+  const char* name = kOperations[static_cast<std::size_t>(transfer.operation)];
+  const bool moves =
+      transfer.operation == DmaOperation::kCopy || transfer.operation == DmaOperation::kTranspose;
+  if ((moves || transfer.operation == DmaOperation::kCast) && transfer.from.size() != 1) {
+    checker_.fail(desc.path(), "a {} of {} sources, expected one", name, transfer.from.size());
+  }
+  for (const DmaAccess& from : transfer.from) {
+    if (from.dtype != transfer.from[0].dtype) {
+      checker_.fail(desc.at("from_arr"), "sources of {} and of {}; expected one type",
+                    dtype_name(transfer.from[0].dtype), dtype_name(from.dtype));
+    }
+  }
+  const bool both_given = desc.has("from_dtype") && desc.has("to_dtype");
+  if (moves && both_given && transfer.from[0].dtype != transfer.to.dtype) {
+    checker_.fail(desc.at("to_dtype"), "a {} does not turn {} into {}; op \"cast\" does", name,
+                  dtype_name(transfer.from[0].dtype), dtype_name(transfer.to.dtype));
+  }
 }
 
 // Both sides hold equally many elements; for a copy, bytes.
 void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
   const bool copy = transfer.operation == DmaOperation::kCopy;
-  if (copy && transfer.from.size() != 1) {
-    checker_.fail(desc.path(), "a copy of {} sources, expected one", transfer.from.size());
-    return;
-  }
+  const std::uint64_t transposed =
+      transfer.operation == DmaOperation::kTranspose ? transfer.transpose_element_bytes : 0;
   auto elements = [&](const DmaAccess& access) {
-    const std::uint64_t bytes = copy ? 1 : dtype_bytes(access.dtype);
+    const std::uint64_t bytes = copy ? 1 : transposed ? transposed : dtype_bytes(access.dtype);
     if (access.run_bytes() % bytes != 0) {
-      checker_.fail(desc.path(), "runs of {} bytes hold no whole number of {}", access.run_bytes(),
-                    dtype_name(access.dtype));
+      checker_.fail(desc.path(), "runs of {} bytes hold no whole number of elements of {} bytes",
+                    access.run_bytes(), bytes);
     }
     return access.bytes() / bytes;
   };
@@ -297,39 +336,69 @@ void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
                     copy ? "bytes" : "elements", wanted);
     }
   }
+  if (!transposed || !checker_.ok()) return;
+  std::uint64_t elements_of_shape = 1;
+  for (const std::uint32_t size : transfer.transpose_shape) {
+    if (__builtin_mul_overflow(elements_of_shape, std::uint64_t{size}, &elements_of_shape)) {
+      elements_of_shape = 0;
+      break;
+    }
+  }
+  if (elements_of_shape != wanted) {
+    checker_.fail(desc.at("transpose_shape"), "has {} elements of {} bytes, the sides have {}",
+                  elements_of_shape, transposed, wanted);
+  }
+}
+
+float Reader::read_real(JsonObject& field, std::string_view key, double fallback) {
+  const json::value* value = field.find(key);
+  if (!value) return static_cast<float>(fallback);
+  if (!value->is_number()) checker_.fail(field.at(key), "expected a number");
+  return value->is_number() ? static_cast<float>(value->to_number<double>())
+                            : static_cast<float>(fallback);
+}
+
+// Of min and max; without one, what changes no value.
+void Reader::read_constant(JsonObject& desc, DmaTransfer& transfer) {
+  transfer.constant_dtype = read_dtype(desc, "constant_dtype", NEURON_DTYPE_F32);
+  const json::value* value = desc.find("constant");
+  if (!value) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    transfer.constant_dtype = NEURON_DTYPE_F32;
+    transfer.constant = std::bit_cast<std::uint32_t>(
+        transfer.operation == DmaOperation::kMin ? infinity : -infinity);
+    return;
+  }
+  const double constant = value->is_number() ? value->to_number<double>() : 0;
+  const bool whole = std::trunc(constant) == constant;
+  const std::uint8_t dtype = transfer.constant_dtype;
+  if (!value->is_number()) {
+    checker_.fail(desc.at("constant"), "expected a number");
+  } else if (dtype == NEURON_DTYPE_F32) {
+    transfer.constant = std::bit_cast<std::uint32_t>(static_cast<float>(constant));
+  } else if (dtype == NEURON_DTYPE_I32 && whole && constant >= INT32_MIN && constant <= INT32_MAX) {
+    transfer.constant = static_cast<std::uint32_t>(static_cast<std::int32_t>(constant));
+  } else if (dtype == NEURON_DTYPE_U32 && whole && constant >= 0 && constant <= UINT32_MAX) {
+    transfer.constant = static_cast<std::uint32_t>(constant);
+  } else {
+    checker_.fail(desc.at("constant"), "found {} as {}, expected a float32, int32 or uint32",
+                  constant, dtype_name(dtype));
+  }
 }
 
 void Reader::read_parameters(JsonObject& desc, DmaTransfer& transfer) {
-  auto real = [&](std::string_view key, double fallback) {
-    const json::value* value = desc.find(key);
-    if (!value) return fallback;
-    if (!value->is_number()) checker_.fail(desc.at(key), "expected a number");
-    return value->is_number() ? value->to_number<double>() : fallback;
-  };
   switch (transfer.operation) {
     case DmaOperation::kFma: {
-      transfer.scale = static_cast<float>(real("scale", 1.0));
+      transfer.scale = read_real(desc, "scale", 1.0);
       if (read_dtype(desc, "scale_dtype", NEURON_DTYPE_F32) != NEURON_DTYPE_F32) {
         checker_.fail(desc.at("scale_dtype"), "expected float32");
       }
       break;
     }
     case DmaOperation::kMin:
-    case DmaOperation::kMax: {
-      transfer.constant_dtype = read_dtype(desc, "constant_dtype", NEURON_DTYPE_F32);
-      const double constant = real("constant", 0.0);
-      const std::uint8_t dtype = transfer.constant_dtype;
-      if (dtype == NEURON_DTYPE_F32) {
-        transfer.constant = std::bit_cast<std::uint32_t>(static_cast<float>(constant));
-      } else if (dtype == NEURON_DTYPE_I32 && constant >= INT32_MIN && constant <= INT32_MAX) {
-        transfer.constant = static_cast<std::uint32_t>(static_cast<std::int32_t>(constant));
-      } else if (dtype == NEURON_DTYPE_U32 && constant >= 0 && constant <= UINT32_MAX) {
-        transfer.constant = static_cast<std::uint32_t>(constant);
-      } else {
-        checker_.fail(desc.at("constant"), "expected a float32, int32 or uint32 in its range");
-      }
+    case DmaOperation::kMax:
+      read_constant(desc, transfer);
       break;
-    }
     case DmaOperation::kTranspose: {
       const auto shape = desc.numbers("transpose_shape", 4, 1, UINT32_MAX);
       if (checker_.ok() && shape.size() != 4) {
@@ -341,10 +410,17 @@ void Reader::read_parameters(JsonObject& desc, DmaTransfer& transfer) {
       }
       transfer.transpose_element_bytes =
           static_cast<std::uint32_t>(desc.number("transpose_element_size", 1, 8));
+      if (checker_.ok() && !std::has_single_bit(transfer.transpose_element_bytes)) {
+        checker_.fail(desc.at("transpose_element_size"), "found {}, expected 1, 2, 4 or 8",
+                      transfer.transpose_element_bytes);
+      }
       break;
     }
     default:
       break;
+  }
+  for (DmaAccess& from : transfer.from) {
+    if (std::isnan(from.scale)) from.scale = transfer.scale;
   }
 }
 

@@ -2,171 +2,279 @@
 #include "runtime/queue/ring_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hw/udma.h"
 
 namespace neuron::runtime {
 namespace {
 
-// Walks the contiguous runs of one side.
-class RunCursor {
- public:
-  explicit RunCursor(const neff::DmaAccess& access) : access_(access) {}
+// How often a function may be called before its first call's transfers have moved.
+constexpr std::uint32_t kCallsInFlight = 4;
 
-  std::uint64_t offset() const {
-    std::uint64_t offset = access_.offset + position_;
-    for (int d = 1; d < 4; ++d) {
-      offset += static_cast<std::uint64_t>(access_.steps[d]) * index_[d];
-    }
-    return offset;
-  }
-  std::uint64_t left() const { return access_.sizes[0] - position_; }
-  void advance(std::uint64_t bytes) {
-    position_ += bytes;
-    if (position_ < access_.sizes[0]) return;
-    position_ = 0;
-    for (int d = 1; d < 4; ++d) {
-      if (++index_[d] < access_.sizes[d]) return;
-      index_[d] = 0;
-    }
-  }
-
- private:
-  const neff::DmaAccess& access_;
-  std::uint64_t position_ = 0;
-  std::array<std::uint64_t, 4> index_{};
-};
-
-std::vector<Packet> rows_of(const neff::DmaTransfer& transfer) {
-  const neff::DmaAccess& from = transfer.from[0];
-  const neff::DmaAccess& to = transfer.to;
-  RunCursor source(from);
-  RunCursor target(to);
-  std::vector<Packet> rows;
-  for (std::uint64_t left = to.bytes(); left > 0;) {
-    const std::uint64_t length =
-        std::min({source.left(), target.left(), std::uint64_t{NEURON_UDMA_MAX_DESC_BYTES}});
-    rows.push_back({source.offset(), target.offset(), from.variable, to.variable,
-                    static_cast<std::uint32_t>(length), false});
-    source.advance(length);
-    target.advance(length);
-    left -= length;
-  }
-  return rows;
+const char* engine_text(std::uint32_t engine) {
+  return neff::engine_name(static_cast<std::uint8_t>(engine));
 }
 
-Result<void> check_supported(std::uint32_t engine, const neff::DmaTransfer& transfer) {
-  const char* unknown = nullptr;
-  if (transfer.operation != neff::DmaOperation::kCopy) unknown = "an operation other than copy";
-  if (transfer.from.size() != 1) unknown = "several sources";
-  if (transfer.event) unknown = "an event; a semaphore does the same";
-  if (!transfer.remote_semaphores.empty()) unknown = "a semaphore of another core";
-  if (!transfer.instance.empty()) unknown = "a queue instance";
-  if (transfer.function || transfer.starts_section) unknown = "a section of a function";
-  if (unknown != nullptr) {
+std::string words(std::uint32_t engine, const neff::DmaTransfer& transfer) {
+  return format("transfer {} of engine {}", transfer.id, engine_text(engine));
+}
+
+// Which semaphore queue `e` of the set increments when its part of the transfer has moved.
+std::optional<std::uint8_t> semaphore_of(const neff::DmaTransfer& transfer,
+                                         const neff::QueueSet& set, std::uint32_t e) {
+  if (transfer.semaphore) return transfer.semaphore;
+  if (set.semaphore) return set.semaphore;
+  if (e < set.semaphore_set.size()) return set.semaphore_set[e];
+  return std::nullopt;
+}
+
+Result<void> check_supported(std::uint32_t engine, const neff::DmaTransfer& transfer,
+                             const neff::QueueSet& set) {
+  if (!transfer.remote_semaphores.empty()) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
-                "transfer {} of engine {} uses {}, which this runtime does not run on generation 2",
-                transfer.id, neff::engine_name(static_cast<std::uint8_t>(engine)), unknown);
+                "{} increments {} semaphores of a peer core (remote_semaphores); logical cores of "
+                "generation 2 have one physical core, so there is no peer; build it for logical "
+                "cores of 1",
+                words(engine, transfer), transfer.remote_semaphores.size());
+  }
+  if (set.kind == neff::QueueKind::kDynamic) {
+    return fail(NRT_INVALID,
+                "{} goes to queue set '{}', which is dynamic: the program makes its descriptors; "
+                "give the transfer a queue set of another type",
+                words(engine, transfer), set.name);
   }
   return {};
 }
 
+// One word from `from` to `base` + offset, behind what precedes it on this queue.
+void add_word(RingPair& ring, std::uint32_t from, std::uint32_t base, std::uint64_t offset,
+              bool barrier) {
+  ring.m2s.push_back(
+      {.offset = 0, .base = from, .length = 4, .first = true, .last = true, .barrier = barrier});
+  ring.s2m.push_back({.offset = offset, .base = base, .length = 4});
+}
+
 }  // namespace
 
-Result<EngineCounts> RingPlan::add(const neff::Subgraph& subgraph, std::uint32_t engine,
-                                   const neff::DmaTransfer& transfer, QueuePlan& queue) {
-  NEURON_CHECK(check_supported(engine, transfer));
-  const std::uint32_t engines = subgraph.queues[transfer.queue].num_queues;
+RingPlan::RingKey RingPlan::ring_key(std::uint32_t engine, const neff::DmaTransfer& transfer) {
+  if (!transfer.function) return {transfer.queue, transfer.instance, 0, 0};
+  return {transfer.queue, transfer.instance, engine, *transfer.function + 1};
+}
+
+RingPlan::BlockKey RingPlan::block_key(std::uint32_t engine, const neff::DmaTransfer& transfer) {
+  return {engine, transfer.function ? *transfer.function + 1 : 0, transfer.id};
+}
+
+QueuePlan& RingPlan::ring(const neff::Subgraph& subgraph, std::uint32_t engine,
+                          const neff::DmaTransfer& transfer) {
+  const auto [place, added] =
+      rings_.try_emplace(ring_key(engine, transfer), static_cast<std::uint32_t>(queues_.size()));
+  if (added) {
+    const neff::QueueSet& set = subgraph.queues[transfer.queue];
+    QueuePlan queue;
+    queue.engines = static_cast<std::uint8_t>(set.num_queues);
+    queue.name = set.name;
+    if (!transfer.instance.empty()) queue.name += ", instance " + transfer.instance;
+    if (transfer.function) {
+      queue.name +=
+          format(", function {} of {}", subgraph.engines[engine].entries[*transfer.function].name,
+                 engine_text(engine));
+    }
+    queues_.push_back(std::move(queue));
+  }
+  return queues_[place->second];
+}
+
+Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
+                                    const neff::DmaTransfer& transfer, QueuePlan& queue) {
+  const neff::QueueSet& set = subgraph.queues[transfer.queue];
+  const std::uint32_t engines = set.num_queues;
+  // The queues of a set advance independently: what must come after all of a transfer, or at its
+  // first queue, leaves one queue to it.
+  const std::uint32_t spread = transfer.event || transfer.starts_section ? 1 : engines;
+  const std::uint64_t words_after = 2ull * engines + 2;
   // Known before any row is made: a file of a few bytes can ask for any number of them.
-  const std::uint64_t most = transfer.from[0].runs() + transfer.to.runs() +
-                             transfer.to.bytes() / NEURON_UDMA_MAX_DESC_BYTES + engines;
-  if (most > kMaxPackets - packets_) {
-    return fail(NRT_RESOURCE,
-                "the transfers up to {} of engine {} need more than {} DMA descriptors; use longer "
-                "contiguous runs",
-                transfer.id, neff::engine_name(static_cast<std::uint8_t>(engine)), kMaxPackets);
+  std::uint64_t most = 2 * kMaxPackets - std::min(2 * kMaxPackets, descriptors_ + words_after);
+  if (transfer.operation == neff::DmaOperation::kCopy &&
+      2 * std::max(transfer.from[0].runs(), transfer.to.runs()) > most) {
+    return fail(NRT_RESOURCE, "needs more than {} DMA descriptors; use longer contiguous runs",
+                most);
   }
-  const std::vector<Packet> rows = rows_of(transfer);
-  packets_ += rows.size() + (transfer.semaphore ? engines : 0);
-  EngineCounts counts{};
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const std::size_t e = r * engines / rows.size();
-    queue.packets[e].push_back(rows[r]);
-    if (counts[e] == UINT16_MAX - 1) {
-      return fail(NRT_INVALID,
-                  "transfer {} of engine {} has {} contiguous runs; a trigger can push 65534 "
-                  "descriptors to each of {} DMA engines",
-                  transfer.id, neff::engine_name(static_cast<std::uint8_t>(engine)), rows.size(),
-                  engines);
-    }
-    ++counts[e];
+  NEURON_TRY(list, cut_into_packets(transfer, spread, most));
+  std::array<std::array<std::uint64_t, 2>, kDmaEngines> before{};
+  for (std::uint32_t e = 0; e < engines; ++e) {
+    before[e] = {queue.rings[e].m2s.size(), queue.rings[e].s2m.size()};
   }
-  if (transfer.semaphore) {
-    for (std::uint32_t e = 0; e < engines; ++e) {
+  PacketList::End begin;
+  for (std::size_t p = 0; p < list.ends.size(); ++p) {
+    RingPair& ring = queue.rings[p * spread / list.ends.size()];
+    const PacketList::End end = list.ends[p];
+    ring.m2s.insert(ring.m2s.end(), list.m2s.begin() + begin.m2s, list.m2s.begin() + end.m2s);
+    ring.s2m.insert(ring.s2m.end(), list.s2m.begin() + begin.s2m, list.s2m.begin() + end.s2m);
+    begin = end;
+  }
+  TriggerCounts counts;
+  for (std::uint32_t e = 0; e < engines; ++e) {
+    RingPair& ring = queue.rings[e];
+    const auto semaphore = semaphore_of(transfer, set, e);
+    const bool event = e == 0 && transfer.event;
+    if (semaphore || event) {
       // The barrier makes the data visible before the semaphore says so.
-      const bool bare = counts[e] == 0;
-      if (!bare) queue.packets[e].back().barrier = true;
-      queue.packets[e].push_back(
-          {0, *transfer.semaphore * 4ull, one_index(), semaphore_index(), 4, bare});
-      ++counts[e];
+      const bool bare = ring.m2s.size() == before[e][0];
+      if (!bare) ring.m2s.back().barrier = true;
+      if (semaphore) add_word(ring, one_index(), semaphore_index(), *semaphore * 4ull, bare);
+      if (event) add_word(ring, one_index(), event_index(), *transfer.event * 4ull, bare);
     }
+    const std::uint64_t m2s = ring.m2s.size() - before[e][0];
+    const std::uint64_t s2m = ring.s2m.size() - before[e][1];
+    if (std::max(m2s, s2m) > UINT16_MAX) {
+      return fail(NRT_INVALID,
+                  "needs {} descriptors on one of {} DMA engines; a trigger can push {} to each; "
+                  "use longer contiguous runs, or several transfers",
+                  std::max(m2s, s2m), engines, UINT16_MAX);
+    }
+    counts.m2s[e] = static_cast<std::uint16_t>(m2s);
+    counts.s2m[e] = static_cast<std::uint16_t>(s2m);
+    descriptors_ += m2s + s2m;
   }
   return counts;
 }
 
-Result<RingPlan> RingPlan::build(const neff::Subgraph& subgraph) {
-  if (subgraph.queues.size() > kMaxQueues) {
-    return fail(NRT_INVALID, "{} queue sets; a core has {} queues for programs",
-                subgraph.queues.size(), kMaxQueues);
-  }
-  RingPlan plan;
-  plan.one_ = static_cast<std::uint32_t>(subgraph.variables.size());
-  std::vector<QueuePlan> queues(subgraph.queues.size());
-  for (std::size_t q = 0; q < queues.size(); ++q) {
-    queues[q].number = static_cast<std::uint8_t>(q);
-    queues[q].engines = static_cast<std::uint8_t>(subgraph.queues[q].num_queues);
-  }
+Result<void> RingPlan::add_transfers(const neff::Subgraph& subgraph) {
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     for (const neff::DmaTransfer& transfer : subgraph.engines[engine].dma) {
-      NEURON_TRY(counts, plan.add(subgraph, engine, transfer, queues[transfer.queue]));
-      const auto [known, added] = plan.blocks_.try_emplace(key(engine, transfer.id), counts);
-      if (!added && known->second != counts) {
+      NEURON_CHECK(check_supported(engine, transfer, subgraph.queues[transfer.queue]));
+      const auto [first, alone] = triggering_.try_emplace(ring_key(engine, transfer), engine);
+      if (!alone && first->second != engine) {
+        return fail(NRT_INVALID,
+                    "queue set '{}' holds transfers of {} and of {}; the order in which two "
+                    "engines trigger one ring is not known; give each its own queue set",
+                    subgraph.queues[transfer.queue].name, engine_text(first->second),
+                    engine_text(engine));
+      }
+      auto counts = add(subgraph, transfer, ring(subgraph, engine, transfer));
+      if (!counts) {
+        return Error(counts.error().status, 0,
+                     words(engine, transfer) + " " + counts.error().detail);
+      }
+      const auto [known, added] = blocks_.try_emplace(block_key(engine, transfer), *counts);
+      if (!added && known->second != *counts) {
         return fail(NRT_INVALID,
                     "transfers with id {} of engine {} need different numbers of descriptors, but "
                     "one trigger stands for all of them; give them different ids",
-                    transfer.id, neff::engine_name(static_cast<std::uint8_t>(engine)));
+                    transfer.id, engine_text(engine));
       }
     }
   }
-  for (QueuePlan& queue : queues) {
-    std::size_t longest = 0;
-    for (const auto& packets : queue.packets) longest = std::max(longest, packets.size());
-    if (longest == 0) continue;
-    // One slot more than descriptors: a full ring would look like an empty one.
-    const std::uint64_t slots = (longest + NEURON_UDMA_RING_MULTIPLE) / NEURON_UDMA_RING_MULTIPLE *
-                                NEURON_UDMA_RING_MULTIPLE;
-    queue.length = static_cast<std::uint32_t>(std::max<std::uint64_t>(slots, NEURON_UDMA_RING_MIN));
-    if (slots > NEURON_UDMA_RING_MAX) {
-      return fail(NRT_INVALID, "queue set {} needs rings of {} descriptors; the most is {}",
-                  subgraph.queues[queue.number].name, slots, NEURON_UDMA_RING_MAX);
-    }
-    plan.queues_.push_back(std::move(queue));
+  return {};
+}
+
+Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
+  constexpr std::uint64_t kMultiple = NEURON_UDMA_RING_MULTIPLE;
+  std::uint64_t longest = 0;
+  for (const RingPair& ring : queue.rings) {
+    longest = std::max({longest, ring.m2s.size(), ring.s2m.size()});
   }
+  // One slot more than descriptors: a full ring would look like an empty one.
+  const std::uint64_t plain =
+      std::max<std::uint64_t>((longest + kMultiple) / kMultiple * kMultiple, NEURON_UDMA_RING_MIN);
+  for (std::uint32_t e = 0; e < queue.engines; ++e) {
+    RingPair& ring = queue.rings[e];
+    for (const bool s2m : {false, true}) {
+      const std::uint64_t count = s2m ? ring.s2m.size() : ring.m2s.size();
+      std::uint64_t length = plain;
+      std::uint64_t copies = 1;
+      if (function && count != 0) {
+        copies = kMultiple / std::gcd(count, kMultiple);
+        while (copies < kCallsInFlight || copies * count < NEURON_UDMA_RING_MIN) copies *= 2;
+        length = copies * count;
+        descriptors_ += (copies - 1) * count;
+      }
+      if (length > NEURON_UDMA_RING_MAX || descriptors_ > 2 * kMaxPackets) {
+        return fail(NRT_INVALID,
+                    "queue set {} needs rings of {} descriptors, in all {}; the most is {} in a "
+                    "ring and {} in a model",
+                    queue.name, length, descriptors_, NEURON_UDMA_RING_MAX, 2 * kMaxPackets);
+      }
+      (s2m ? ring.s2m_length : ring.m2s_length) = static_cast<std::uint32_t>(length);
+      (s2m ? ring.s2m_copies : ring.m2s_copies) = static_cast<std::uint32_t>(copies);
+    }
+  }
+  return {};
+}
+
+// Sets first, in the order of the file, then instances and functions in theirs.
+Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
+  std::vector<QueuePlan> ordered;
+  std::map<RingKey, std::uint32_t> places;
+  const auto take = [&](const RingKey& key, QueuePlan queue) {
+    queue.number = static_cast<std::uint8_t>(std::min<std::size_t>(ordered.size(), UINT8_MAX));
+    places.emplace(key, static_cast<std::uint32_t>(ordered.size()));
+    ordered.push_back(std::move(queue));
+  };
+  for (std::uint32_t set = 0; set < subgraph.queues.size(); ++set) {
+    const neff::QueueSet& from = subgraph.queues[set];
+    const RingKey key{set, {}, 0, 0};
+    if (from.kind == neff::QueueKind::kDynamic) {
+      QueuePlan queue;
+      queue.engines = static_cast<std::uint8_t>(from.num_queues);
+      queue.name = from.name;
+      queue.dynamic = true;
+      for (std::uint32_t e = 0; e < from.num_queues; ++e) {
+        queue.rings[e].m2s_length = queue.rings[e].s2m_length = from.ring_descriptors;
+      }
+      descriptors_ += 2ull * from.ring_descriptors * from.num_queues;
+      take(key, std::move(queue));
+    } else if (const auto found = rings_.find(key); found != rings_.end()) {
+      NEURON_CHECK(size_rings(queues_[found->second], false));
+      take(key, std::move(queues_[found->second]));
+    }
+  }
+  std::vector<std::pair<std::uint32_t, RingKey>> others;
+  for (const auto& [key, index] : rings_) {
+    if (!places.contains(key)) others.emplace_back(index, key);
+  }
+  std::sort(others.begin(), others.end());
+  for (const auto& [index, key] : others) {
+    NEURON_CHECK(size_rings(queues_[index], std::get<3>(key) != 0));
+    take(key, std::move(queues_[index]));
+  }
+  if (ordered.size() > kMaxQueues) {
+    return fail(NRT_INVALID,
+                "the program needs {} DMA rings (one for each queue set, queue instance and "
+                "function with transfers); a core has {} queues for programs",
+                ordered.size(), kMaxQueues);
+  }
+  queues_ = std::move(ordered);
+  rings_ = std::move(places);
+  return {};
+}
+
+Result<RingPlan> RingPlan::build(const neff::Subgraph& subgraph) {
+  RingPlan plan;
+  plan.one_ = static_cast<std::uint32_t>(subgraph.variables.size());
+  NEURON_CHECK(plan.add_transfers(subgraph));
+  NEURON_CHECK(plan.number_queues(subgraph));
   return plan;
 }
 
-const QueuePlan* RingPlan::queue(std::uint32_t number) const {
-  for (const QueuePlan& queue : queues_) {
-    if (queue.number == number) return &queue;
-  }
-  return nullptr;
+std::uint8_t RingPlan::number(std::uint32_t engine, const neff::DmaTransfer& transfer) const {
+  const auto found = rings_.find(ring_key(engine, transfer));
+  return found == rings_.end() ? 0 : queues_[found->second].number;
 }
 
-const EngineCounts& RingPlan::counts(std::uint32_t engine, std::uint32_t id) const {
-  static const EngineCounts none{};
-  const auto found = blocks_.find(key(engine, id));
-  if (found != blocks_.end()) return found->second;
-  return none;
+std::optional<std::uint8_t> RingPlan::number(std::uint32_t set) const {
+  const auto found = rings_.find({set, {}, 0, 0});
+  if (found == rings_.end()) return std::nullopt;
+  return queues_[found->second].number;
+}
+
+const TriggerCounts& RingPlan::counts(std::uint32_t engine,
+                                      const neff::DmaTransfer& transfer) const {
+  static const TriggerCounts none{};
+  const auto found = blocks_.find(block_key(engine, transfer));
+  return found == blocks_.end() ? none : found->second;
 }
 
 }  // namespace neuron::runtime

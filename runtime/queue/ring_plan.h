@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which descriptors the DMA rings of a model hold, before any address is known.
-// A queue set becomes one hardware queue (number = its index) on its DMA engines; each transfer of
-// the engines' `dma` lists becomes packets of one descriptor a side, cut where either side's run
-// ends and at 64 KiB, spread over the engines in contiguous blocks; then one packet on each engine
-// adds 1 to the transfer's semaphore behind a write barrier.
+// A ring is what one hardware queue replays: one for the main program's transfers of a queue set,
+// one for each of its instances, one for each function that has transfers in it, each a hardware
+// queue of its own on the set's DMA engines. Each transfer becomes packets (ring_packets.h), spread
+// over the engines in contiguous blocks; then one packet on each engine adds 1 to the completion
+// semaphore behind a write barrier. A function's ring holds its transfers several times over, and
+// as many slots, so that it begins anew with each call. A dynamic queue's ring is empty.
 // Callers: loader (builds it once per model), RingSet (fills in addresses). Thread-safe: const.
 // Fails: NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id, found and allowed.
 #ifndef RUNTIME_QUEUE_RING_PLAN_H_
@@ -12,11 +14,14 @@
 
 #include <array>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/neff/model.h"
+#include "runtime/queue/ring_packets.h"
 
 namespace neuron::runtime {
 
@@ -25,51 +30,70 @@ inline constexpr std::uint32_t kMaxQueues = 14;   // 14 and 15 are reserved
 // Of one model, all rings together: 256 MiB of descriptors a side.
 inline constexpr std::uint64_t kMaxPackets = 1ull << 24;
 
-// One descriptor on each side. `from` and `to` are indices into the table of addresses of a
-// binding: the subgraph's variables, then the constant 1, then semaphore 0's increment alias.
-struct Packet {
-  std::uint64_t from_offset = 0;
-  std::uint64_t to_offset = 0;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t length = 0;
-  bool barrier = false;
+// Descriptors per DMA engine of one trigger.
+struct TriggerCounts {
+  std::array<std::uint16_t, kDmaEngines> m2s{};
+  std::array<std::uint16_t, kDmaEngines> s2m{};
+  bool operator==(const TriggerCounts&) const = default;
 };
 
-using EngineCounts = std::array<std::uint16_t, kDmaEngines>;
+// Both halves of one queue of one DMA engine.
+struct RingPair {
+  std::vector<RingDescriptor> m2s, s2m;
+  std::uint32_t m2s_length = 0, s2m_length = 0;  // slots
+  std::uint32_t m2s_copies = 1, s2m_copies = 1;  // of the descriptors above, one behind the other
+};
 
 struct QueuePlan {
   std::uint8_t number = 0;
   std::uint8_t engines = 0;
-  std::uint32_t length = 0;  // descriptors of each ring of the queue
-  std::array<std::vector<Packet>, kDmaEngines> packets;
+  std::string name;  // "in", "in:instance", "in, function late of SP"
+  bool dynamic = false;
+  std::array<RingPair, kDmaEngines> rings;
 };
 
 class RingPlan {
  public:
   static Result<RingPlan> build(const neff::Subgraph& subgraph);
 
-  // Queues that carry something, ascending by number.
+  // Hardware queues in use, ascending by number.
   const std::vector<QueuePlan>& queues() const { return queues_; }
-  const QueuePlan* queue(std::uint32_t number) const;
-  // Descriptors per DMA engine of each trigger of block `id` by `engine`.
-  const EngineCounts& counts(std::uint32_t engine, std::uint32_t id) const;
-  // Index of the constant 1 in the table of addresses; the semaphores follow.
+  // Of the ring that a trigger of this transfer of `engine` pushes.
+  std::uint8_t number(std::uint32_t engine, const neff::DmaTransfer& transfer) const;
+  // Of queue set `set` itself, whose ring is dynamic or the main program's; none: it has no such
+  // ring, and nothing may name it.
+  std::optional<std::uint8_t> number(std::uint32_t set) const;
+  const TriggerCounts& counts(std::uint32_t engine, const neff::DmaTransfer& transfer) const;
+
+  // The table of addresses: the variables, the constant 1, increment alias of semaphore 0, event 0.
   std::uint32_t one_index() const { return one_; }
   std::uint32_t semaphore_index() const { return one_ + 1; }
-  std::uint64_t packet_count() const { return packets_; }
+  std::uint32_t event_index() const { return one_ + 2; }
+  // Of both sides, copies included.
+  std::uint64_t descriptor_count() const { return descriptors_; }
 
  private:
-  static std::uint64_t key(std::uint32_t engine, std::uint32_t id) {
-    return std::uint64_t{engine} << 32 | id;
-  }
-  Result<EngineCounts> add(const neff::Subgraph& subgraph, std::uint32_t engine,
-                           const neff::DmaTransfer& transfer, QueuePlan& queue);
+  // Set, instance, engine and function + 1; the latter two are 0 for the main program.
+  using RingKey = std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint32_t>;
+  // Engine, function + 1, id
+  using BlockKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+
+  static RingKey ring_key(std::uint32_t engine, const neff::DmaTransfer& transfer);
+  static BlockKey block_key(std::uint32_t engine, const neff::DmaTransfer& transfer);
+  QueuePlan& ring(const neff::Subgraph& subgraph, std::uint32_t engine,
+                  const neff::DmaTransfer& transfer);
+  Result<void> add_transfers(const neff::Subgraph& subgraph);
+  Result<TriggerCounts> add(const neff::Subgraph& subgraph, const neff::DmaTransfer& transfer,
+                            QueuePlan& queue);
+  Result<void> size_rings(QueuePlan& queue, bool function);
+  Result<void> number_queues(const neff::Subgraph& subgraph);
 
   std::vector<QueuePlan> queues_;
-  std::unordered_map<std::uint64_t, EngineCounts> blocks_;
+  std::map<RingKey, std::uint32_t> rings_;  // index into queues_
+  std::map<BlockKey, TriggerCounts> blocks_;
+  std::map<RingKey, std::uint32_t> triggering_;  // engine whose transfers a main ring holds
   std::uint32_t one_ = 0;
-  std::uint64_t packets_ = 0;
+  std::uint64_t descriptors_ = 0;
 };
 
 }  // namespace neuron::runtime

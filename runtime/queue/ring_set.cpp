@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "hw/isa.h"
 #include "hw/udma.h"
 #include "runtime/session/driver_error.h"
 
@@ -23,24 +24,37 @@ struct TableEntry {
 };
 
 constexpr std::uint32_t kFirstRingId = 1;
+constexpr std::uint32_t kMetaOperationBits =
+    7u << NEURON_META_OP_SHIFT | 7u << NEURON_META_TYPE_SHIFT;
 // The SP program adds to the low word of an address only: a table must not cross 4 GiB.
 constexpr std::uint64_t kTableBytes = 16384;
 static_assert(kMaxQueues * kDmaEngines * 2 * 2 * sizeof(TableEntry) <= kTableBytes);
 
-std::uint64_t aligned(std::uint64_t value) {
-  return (value + NEURON_UDMA_RING_ALIGN - 1) / NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
+std::uint64_t ring_bytes(std::uint32_t length) {
+  return (std::uint64_t{length} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
+         NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
 }
 
-Descriptor source(const Packet& packet, std::uint64_t address) {
+Descriptor source(const RingDescriptor& d, std::span<const std::uint64_t> addresses) {
+  std::uint32_t control = kFirstRingId << NEURON_DESC_RING_ID_SHIFT;
+  if (d.first) control |= NEURON_DESC_FIRST;
+  if (d.base == RingDescriptor::kMetadata) {
+    return {control | NEURON_DESC_META, d.length, d.offset};
+  }
+  if (d.last) control |= NEURON_DESC_LAST;
+  std::uint32_t meta = NEURON_META_DEFAULT;
+  if (d.operation != NEURON_DMA_COPY) {
+    meta = (meta & ~kMetaOperationBits) | NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT |
+           std::uint32_t{d.operation} << NEURON_META_TYPE_SHIFT;
+  }
+  if (d.barrier) meta |= NEURON_META_WRITE_BARRIER;
   // Length 64 KiB is written as 0.
-  return {(packet.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT |
-              NEURON_DESC_FIRST | NEURON_DESC_LAST,
-          NEURON_META_DEFAULT | (packet.barrier ? NEURON_META_WRITE_BARRIER : 0), address};
+  return {control | (d.length & NEURON_DESC_LENGTH_MASK), meta, addresses[d.base] + d.offset};
 }
 
-Descriptor target(const Packet& packet, std::uint64_t address) {
-  return {(packet.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT, 0,
-          address};
+Descriptor target(const RingDescriptor& d, std::span<const std::uint64_t> addresses) {
+  return {(d.length & NEURON_DESC_LENGTH_MASK) | kFirstRingId << NEURON_DESC_RING_ID_SHIFT, 0,
+          addresses[d.base] + d.offset};
 }
 
 }  // namespace
@@ -59,12 +73,15 @@ Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, std::uint32_t c
   if (plan.queues().empty()) return set;
 
   // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
-  std::uint64_t half = 0;
+  std::uint64_t half[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
-    half += queue.engines * aligned(std::uint64_t{queue.length} * NEURON_DESC_BYTES);
+    for (std::uint32_t engine = 0; engine < queue.engines; ++engine) {
+      half[0] += ring_bytes(queue.rings[engine].m2s_length);
+      half[1] += ring_bytes(queue.rings[engine].s2m_length);
+    }
   }
   NEURON_TRY(rings,
-             DeviceMemory::allocate(device, {.size = 2 * half,
+             DeviceMemory::allocate(device, {.size = half[0] + half[1],
                                              .core = core,
                                              .category = NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE,
                                              .purpose = "DMA rings"}));
@@ -77,39 +94,45 @@ Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, std::uint32_t c
   set->rings_ = std::move(rings);
   set->table_ = std::move(table);
 
-  const std::uint64_t slots = half / NEURON_DESC_BYTES;
-  std::vector<Descriptor> sources(slots, Descriptor{});
-  std::vector<Descriptor> targets(slots, Descriptor{});
+  std::vector<Descriptor> sources(half[0] / NEURON_DESC_BYTES, Descriptor{});
+  std::vector<Descriptor> targets(half[1] / NEURON_DESC_BYTES, Descriptor{});
   std::vector<TableEntry> entries;
-  std::uint64_t offset = 0;
+  std::uint64_t at[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (std::uint32_t engine = 0; engine < queue.engines; ++engine) {
-      std::uint64_t slot = offset / NEURON_DESC_BYTES;
-      for (const Packet& packet : queue.packets[engine]) {
-        sources[slot] = source(packet, addresses[packet.from] + packet.from_offset);
-        targets[slot] = target(packet, addresses[packet.to] + packet.to_offset);
-        ++slot;
+      const RingPair& ring = queue.rings[engine];
+      std::uint64_t slot = at[0] / NEURON_DESC_BYTES;
+      for (std::uint32_t copy = 0; copy < ring.m2s_copies; ++copy) {
+        for (const RingDescriptor& d : ring.m2s) sources[slot++] = source(d, addresses);
       }
-      const std::uint64_t base = set->rings_->address() + offset;
-      for (const auto& [side, ring] :
-           {std::pair{NEURON_UDMA_M2S, base}, std::pair{NEURON_UDMA_S2M, base + half}}) {
+      slot = at[1] / NEURON_DESC_BYTES;
+      for (std::uint32_t copy = 0; copy < ring.s2m_copies; ++copy) {
+        for (const RingDescriptor& d : ring.s2m) targets[slot++] = target(d, addresses);
+      }
+      const std::uint64_t base = set->rings_->address();
+      for (const auto& [side, address] : {std::pair{NEURON_UDMA_M2S, base + at[0]},
+                                          std::pair{NEURON_UDMA_S2M, base + half[0] + at[1]}}) {
         entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
-                           static_cast<std::uint32_t>(ring), 0});
+                           static_cast<std::uint32_t>(address), 0});
         entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_HI),
-                           static_cast<std::uint32_t>(ring >> 32), 0});
+                           static_cast<std::uint32_t>(address >> 32), 0});
       }
-      offset += aligned(std::uint64_t{queue.length} * NEURON_DESC_BYTES);
+      at[0] += ring_bytes(ring.m2s_length);
+      at[1] += ring_bytes(ring.s2m_length);
     }
   }
   const std::uint64_t handle = set->rings_->handle();
-  int result = ndl_dma_copy_descriptors(handle, sources.data(), 0, slots, NEURON_DMA_QUEUE_TYPE_TX);
+  int result = ndl_dma_copy_descriptors(handle, sources.data(), 0,
+                                        static_cast<std::uint32_t>(sources.size()),
+                                        NEURON_DMA_QUEUE_TYPE_TX);
   if (result == 0) {
-    result =
-        ndl_dma_copy_descriptors(handle, targets.data(), half, slots, NEURON_DMA_QUEUE_TYPE_RX);
+    result = ndl_dma_copy_descriptors(handle, targets.data(), half[0],
+                                      static_cast<std::uint32_t>(targets.size()),
+                                      NEURON_DMA_QUEUE_TYPE_RX);
   }
   if (result != 0) {
     return driver_error(NRT_INVALID, result, "writing {} DMA descriptors of device {} core {}",
-                        2 * plan.packet_count(), device.index(), core);
+                        plan.descriptor_count(), device.index(), core);
   }
   NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));
   set->entries_ = static_cast<std::uint32_t>(entries.size());
@@ -136,8 +159,8 @@ Result<void> RingSet::initialize_queues(const RingPlan& plan) const {
       entry = {};
       entry.eng_id = core * NEURON_V2_DMA_ENGINES_PER_CORE + engine;
       entry.qid = queue.number;
-      entry.tx_desc_count = queue.length;
-      entry.rx_desc_count = queue.length;
+      entry.tx_desc_count = queue.rings[engine].m2s_length;
+      entry.rx_desc_count = queue.rings[engine].s2m_length;
       entry.tx_handle = rings_->handle();
       entry.rx_handle = rings_->handle();
       if (batch->count == MAX_NDL_QUEUE_INIT_BATCH - 1) NEURON_CHECK(submit());

@@ -21,7 +21,7 @@ std::uint64_t queue_register(std::uint32_t core, std::uint32_t engine, std::uint
 
 class RingSet {
  public:
-  // `addresses`: by the indices of the plan's packets.
+  // `addresses`: by the indices of the plan's descriptors.
   static Result<std::unique_ptr<RingSet>> create(Device& device, std::uint32_t core,
                                                  const RingPlan& plan,
                                                  std::span<const std::uint64_t> addresses);

@@ -57,12 +57,14 @@ TEST(RingPlan, MovesEveryByteOnceFromAndToWhereTheAccessPatternsSay) {
     const auto plan = RingPlan::build(graph(from, to, 1 + random() % 16));
     ASSERT_TRUE(plan) << plan.error().detail;
     std::vector<std::uint64_t> sources, targets;
-    for (const auto& packets : plan->queues()[0].packets) {
-      for (const Packet& packet : packets) {
-        if (packet.from == plan->one_index()) continue;
-        for (std::uint32_t i = 0; i < packet.length; ++i) {
-          sources.push_back(packet.from_offset + i);
-          targets.push_back(packet.to_offset + i);
+    for (const RingPair& ring : plan->queues()[0].rings) {
+      ASSERT_EQ(ring.m2s.size(), ring.s2m.size());
+      for (std::size_t d = 0; d < ring.m2s.size(); ++d) {
+        if (ring.m2s[d].base == plan->one_index()) continue;
+        EXPECT_TRUE(ring.m2s[d].first && ring.m2s[d].last);
+        for (std::uint32_t i = 0; i < ring.m2s[d].length; ++i) {
+          sources.push_back(ring.m2s[d].offset + i);
+          targets.push_back(ring.s2m[d].offset + i);
         }
       }
     }
@@ -73,35 +75,38 @@ TEST(RingPlan, MovesEveryByteOnceFromAndToWhereTheAccessPatternsSay) {
 
 TEST(RingPlan, EveryEngineEndsWithTheSemaphoreBehindABarrier) {
   const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
-  const auto plan = RingPlan::build(graph(rows, rows));
+  const neff::Subgraph subgraph = graph(rows, rows);
+  const auto plan = RingPlan::build(subgraph);
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->queues().size(), 1u);
   const QueuePlan& queue = plan->queues()[0];
+  const neff::DmaTransfer& transfer = subgraph.engines[NEURON_ENGINE_SP].dma[0];
   std::uint32_t data = 0;
   for (std::uint32_t e = 0; e < kDmaEngines; ++e) {
-    const auto& packets = queue.packets[e];
-    ASSERT_FALSE(packets.empty());
-    const Packet& last = packets.back();
-    EXPECT_EQ(last.from, plan->one_index());
-    EXPECT_EQ(last.to, plan->semaphore_index());
-    EXPECT_EQ(last.to_offset, 33u * 4);
-    EXPECT_EQ(last.length, 4u);
-    EXPECT_TRUE(packets.size() == 1 ? last.barrier : packets[packets.size() - 2].barrier);
-    EXPECT_EQ(plan->counts(NEURON_ENGINE_SP, 7)[e], packets.size());
-    data += static_cast<std::uint32_t>(packets.size()) - 1;
+    const RingPair& ring = queue.rings[e];
+    ASSERT_FALSE(ring.m2s.empty());
+    EXPECT_EQ(ring.m2s.back().base, plan->one_index());
+    EXPECT_EQ(ring.s2m.back().base, plan->semaphore_index());
+    EXPECT_EQ(ring.s2m.back().offset, 33u * 4);
+    EXPECT_EQ(ring.m2s.back().length, 4u);
+    EXPECT_TRUE(ring.m2s.size() == 1 ? ring.m2s.back().barrier
+                                     : ring.m2s[ring.m2s.size() - 2].barrier);
+    EXPECT_EQ(plan->counts(NEURON_ENGINE_SP, transfer).m2s[e], ring.m2s.size());
+    EXPECT_EQ(plan->counts(NEURON_ENGINE_SP, transfer).s2m[e], ring.s2m.size());
+    data += static_cast<std::uint32_t>(ring.m2s.size()) - 1;
   }
   EXPECT_EQ(data, 20u);
-  EXPECT_EQ(plan->counts(NEURON_ENGINE_PE, 7)[0], 0) << "block ids belong to an engine";
+  EXPECT_EQ(plan->counts(NEURON_ENGINE_PE, transfer).m2s[0], 0) << "block ids belong to an engine";
 }
 
 TEST(RingPlan, CutsLongRunsAt64KiB) {
   const auto run = access({200'000, 1, 1, 1}, {1, 0, 0, 0});
   const auto plan = RingPlan::build(graph(run, run, 1));
   ASSERT_TRUE(plan);
-  const auto& packets = plan->queues()[0].packets[0];
-  ASSERT_EQ(packets.size(), 5u);
-  EXPECT_EQ(packets[0].length, 65536u);
-  EXPECT_EQ(packets[3].length, 200'000u - 3 * 65536);
+  const auto& sources = plan->queues()[0].rings[0].m2s;
+  ASSERT_EQ(sources.size(), 5u);
+  EXPECT_EQ(sources[0].length, 65536u);
+  EXPECT_EQ(sources[3].length, 200'000u - 3 * 65536);
 }
 
 TEST(RingPlan, RingsAreLongerThanWhatTheyHold) {
@@ -109,10 +114,11 @@ TEST(RingPlan, RingsAreLongerThanWhatTheyHold) {
     const auto access_rows = access({4, rows, 1, 1}, {1, 4, 0, 0});
     const auto plan = RingPlan::build(graph(access_rows, access_rows, 1));
     ASSERT_TRUE(plan);
-    const QueuePlan& queue = plan->queues()[0];
-    EXPECT_GT(queue.length, queue.packets[0].size());
-    EXPECT_EQ(queue.length % 16, 0u);
-    EXPECT_GE(queue.length, 32u);
+    const RingPair& ring = plan->queues()[0].rings[0];
+    EXPECT_GT(ring.m2s_length, ring.m2s.size());
+    EXPECT_EQ(ring.m2s_length % 16, 0u);
+    EXPECT_GE(ring.m2s_length, 32u);
+    EXPECT_EQ(ring.s2m_length, ring.m2s_length);
   }
 }
 
@@ -137,14 +143,129 @@ TEST(RingPlan, RefusesHugeTransfersBeforeItMakesThem) {
   EXPECT_EQ(plan.error().status, NRT_RESOURCE);
 }
 
-TEST(RingPlan, NamesWhatItDoesNotRun) {
-  const auto row = access({4, 1, 1, 1}, {1, 0, 0, 0});
-  neff::Subgraph g = graph(row, row);
+TEST(RingPlan, AnEventIsSetOnceBehindAllOfItsTransfer) {
+  const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
+  neff::Subgraph g = graph(rows, rows);
   g.engines[NEURON_ENGINE_SP].dma[0].event = 3;
   const auto plan = RingPlan::build(g);
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().status, NRT_UNSUPPORTED_NEFF_VERSION);
-  EXPECT_NE(plan.error().detail.find("event"), std::string::npos);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  const QueuePlan& queue = plan->queues()[0];
+  ASSERT_EQ(queue.rings[0].s2m.size(), 22u) << "all rows, the semaphore, the event";
+  EXPECT_EQ(queue.rings[0].s2m.back().base, plan->event_index());
+  EXPECT_EQ(queue.rings[0].s2m.back().offset, 12u);
+  EXPECT_TRUE(queue.rings[0].m2s[19].barrier);
+  for (std::uint32_t e = 1; e < kDmaEngines; ++e) EXPECT_EQ(queue.rings[e].s2m.size(), 1u);
+}
+
+TEST(RingPlan, ASectionStartGoesToTheFirstQueueOfItsSet) {
+  const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
+  neff::Subgraph g = graph(rows, rows);
+  g.engines[NEURON_ENGINE_SP].dma[0].starts_section = true;
+  const auto plan = RingPlan::build(g);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->queues()[0].rings[0].s2m.size(), 21u);
+  EXPECT_EQ(plan->queues()[0].rings[1].s2m.size(), 1u) << "the semaphore is everyone's";
+}
+
+TEST(RingPlan, SemaphoresOfTheQueueSetServeTransfersThatNameNone) {
+  const auto rows = access({64, 4, 1, 1}, {1, 64, 0, 0});
+  neff::Subgraph g = graph(rows, rows, 2);
+  g.engines[NEURON_ENGINE_SP].dma[0].semaphore.reset();
+  EXPECT_EQ(RingPlan::build(g)->queues()[0].rings[0].s2m.size(), 2u) << "nobody is told";
+  g.queues[0].semaphore = 40;
+  EXPECT_EQ(RingPlan::build(g)->queues()[0].rings[1].s2m.back().offset, 160u);
+  g.queues[0].semaphore.reset();
+  g.queues[0].semaphore_set = {41, 42};
+  EXPECT_EQ(RingPlan::build(g)->queues()[0].rings[0].s2m.back().offset, 164u);
+  EXPECT_EQ(RingPlan::build(g)->queues()[0].rings[1].s2m.back().offset, 168u);
+  g.engines[NEURON_ENGINE_SP].dma[0].semaphore = 50;
+  EXPECT_EQ(RingPlan::build(g)->queues()[0].rings[1].s2m.back().offset, 200u);
+}
+
+TEST(RingPlan, InstancesAndFunctionsHaveHardwareQueuesOfTheirOwn) {
+  const auto rows = access({64, 3, 1, 1}, {1, 64, 0, 0});
+  neff::Subgraph g = graph(rows, rows, 2);
+  neff::EngineProgram& sp = g.engines[NEURON_ENGINE_SP];
+  sp.entries = {{"main", 0, 1, NEURON_ENTRY_MAIN}, {"late", 1, 1, NEURON_ENTRY_FUNCTION}};
+  g.queues[0].instances = {"other"};
+  sp.dma.push_back(sp.dma[0]);
+  sp.dma[1].instance = "other";
+  sp.dma.push_back(sp.dma[0]);
+  sp.dma[2].function = 1;
+  g.queues.push_back(g.queues[0]);
+  g.queues[1].kind = neff::QueueKind::kDynamic;
+  g.queues[1].ring_descriptors = 2048;
+  g.queues[1].num_queues = 16;
+  const auto plan = RingPlan::build(g);
+  ASSERT_TRUE(plan) << plan.error().detail;
+  ASSERT_EQ(plan->queues().size(), 4u);
+  EXPECT_EQ(plan->number(0), 0);
+  EXPECT_EQ(plan->number(1), 1);
+  EXPECT_EQ(plan->number(NEURON_ENGINE_SP, sp.dma[0]), 0);
+  EXPECT_EQ(plan->number(NEURON_ENGINE_SP, sp.dma[1]), 2);
+  EXPECT_EQ(plan->number(NEURON_ENGINE_SP, sp.dma[2]), 3);
+  EXPECT_TRUE(plan->queues()[1].dynamic);
+  EXPECT_EQ(plan->queues()[1].rings[15].s2m_length, 2048u);
+  EXPECT_NE(plan->queues()[3].name.find("function late of SP"), std::string::npos);
+}
+
+TEST(RingPlan, AFunctionsRingEndsWhereACallEnds) {
+  for (const std::uint64_t rows : {1, 2, 3, 8, 15, 31, 400}) {
+    const auto side = access({4, rows, 1, 1}, {1, 8, 0, 0});
+    neff::Subgraph g = graph(side, side, 1);
+    g.engines[NEURON_ENGINE_SP].entries = {{"main", 0, 1, NEURON_ENTRY_MAIN},
+                                           {"late", 1, 1, NEURON_ENTRY_FUNCTION}};
+    g.engines[NEURON_ENGINE_SP].dma[0].function = 1;
+    const auto plan = RingPlan::build(g);
+    ASSERT_TRUE(plan);
+    const RingPair& ring = plan->queues()[0].rings[0];
+    EXPECT_EQ(ring.m2s_length, ring.m2s.size() * ring.m2s_copies);
+    EXPECT_EQ(ring.m2s_length % 16, 0u);
+    EXPECT_GE(ring.m2s_length, 32u);
+    EXPECT_GE(ring.m2s_copies, 4u);
+  }
+}
+
+TEST(RingPlan, NamesWhatItDoesNotRun) {
+  const auto row = access({4, 1, 1, 1}, {1, 0, 0, 0});
+  const auto refused = [&](auto&& change, NRT_STATUS status, const char* words) {
+    neff::Subgraph g = graph(row, row);
+    change(g, g.engines[NEURON_ENGINE_SP].dma[0]);
+    const auto plan = RingPlan::build(g);
+    ASSERT_FALSE(plan) << words;
+    EXPECT_EQ(plan.error().status, status);
+    EXPECT_NE(plan.error().detail.find(words), std::string::npos) << plan.error().detail;
+  };
+  refused([](auto&, auto& t) { t.remote_semaphores = {9}; }, NRT_UNSUPPORTED_NEFF_VERSION,
+          "increments 1 semaphores of a peer core (remote_semaphores)");
+  refused([](auto& g, auto&) { g.queues[0].kind = neff::QueueKind::kDynamic; }, NRT_INVALID,
+          "which is dynamic: the program makes its descriptors");
+  refused(
+      [](auto&, auto& t) {
+        t.operation = neff::DmaOperation::kCast;
+        t.from[0].dtype = NEURON_DTYPE_E8M0;
+      },
+      NRT_UNSUPPORTED_NEFF_VERSION, "transfer 7 of engine SP is of type float8e8m0");
+  refused(
+      [](auto&, auto& t) {
+        t.operation = neff::DmaOperation::kMax;
+        t.constant_dtype = NEURON_DTYPE_I32;
+        t.constant = 0x7FFFFFFF;
+      },
+      NRT_UNSUPPORTED_NEFF_VERSION, "the constant 2147483647");
+  refused([](auto& g, auto& t) { g.engines[NEURON_ENGINE_PE].dma.push_back(t); }, NRT_INVALID,
+          "holds transfers of PE and of SP");
+  refused(
+      [](auto& g, auto&) {
+        g.queues.resize(15, g.queues[0]);
+        for (std::uint32_t q = 1; q < 15; ++q) {
+          auto transfer = g.engines[NEURON_ENGINE_SP].dma[0];
+          transfer.queue = q;
+          transfer.id = 100 + q;
+          g.engines[NEURON_ENGINE_SP].dma.push_back(transfer);
+        }
+      },
+      NRT_INVALID, "needs 15 DMA rings");
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ struct SampleProgram {
   "sbuf": {"type": "state-buffer", "var_id": 9, "size": 33554432}},
  "dma_queue": {
   "in": {"type": "in", "num_queues": 16, "owner": "SP", "semaphore": 20},
-  "data": {"type": "data", "queue_instances": ["data_a", "data_b"], "semaphore_set": [21, 22]}},
+  "data": {"type": "data", "num_queues": 2, "queue_instances": ["data_a", "data_b"], "semaphore_set": [21, 22]}},
  "semaphore": {"loaded": 20, "stored": 21},
  "engines": {"PE": {"bin": "PE.bin"}, "SP": {"bin": "SP.bin", "json": "SP.json"}}})");
     set("sg00/SP.json", R"({"dma": [
