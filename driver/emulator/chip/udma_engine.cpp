@@ -132,6 +132,14 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
   if (resumed) serve(queue, access);
 }
 
+RingState UdmaEngine::ring_state(unsigned queue, bool s2m) const {
+  const Queue& q = queues_[queue];
+  const std::lock_guard guard(q.registers);
+  const Ring& ring = q.rings[s2m];
+  if (!ring.set_up() || ring.aborted) return {};
+  return {ring.base(), ring.length, ring.tail, ring.tail_id, ring.length - ring.pending};
+}
+
 void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access) {
   Queue& q = queues_[queue];
   DmaFault fault;

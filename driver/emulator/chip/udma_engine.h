@@ -39,6 +39,15 @@ struct DmaRun {
   bool notify = false;       // the last packet posts a DMA notification
 };
 
+// What an engine of the core that writes descriptors itself must know of a ring.
+struct RingState {
+  uint64_t base = 0;
+  uint32_t length = 0;  // 0: not initialised, or aborted
+  uint32_t tail = 0;    // slot of the next descriptor
+  uint32_t tail_id = 1;
+  uint32_t room = 0;
+};
+
 class DmaListener {
  public:
   virtual ~DmaListener() = default;
@@ -76,6 +85,7 @@ class UdmaEngine : public RegisterTarget {
   // Executes `packets` packets (as counted by next_run) at access.time; neighbouring transfers are
   // copied together. Stops at the first fault, which is also notified and told to the listener.
   DmaFault execute_run(unsigned queue, uint32_t packets, const Access& access,
+  RingState ring_state(unsigned queue, bool s2m) const;
                        ModelTime duration = 0);
   DmaFault execute_packet(unsigned queue, const Access& access, ModelTime duration = 0) {
     return execute_run(queue, 1, access, duration);

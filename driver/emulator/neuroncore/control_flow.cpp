@@ -68,7 +68,9 @@ Fault ExecutionGroup::execute(Issue& issue) {
     case 1:
       return execute_flow(issue);
     case 6:
-      return trigger_dma(issue);
+      return execute_dma(issue);
+    case 7:
+      return execute_control(issue);
     default:
       return execute_datapath(issue);
   }
@@ -87,6 +89,7 @@ Fault ExecutionGroup::execute_control(Issue& issue) {
       issue.stays = true;
       return {};
     case NEURON_OP_WRITE:
+    case NEURON_OP_CC_TRIGGER:
       return store_words(issue, value0);
     case NEURON_OP_NOTIFY: {
       chip::Notification entry;
@@ -272,6 +275,10 @@ Fault ExecutionGroup::trigger_dma(Issue& issue) {
   const isa::DmaTriggerBody& body = issue.i.trigger;
   const chip::Access access = access_of(issue.s, issue.now);
   // Destinations first, so that data finds its descriptors.
+Fault ExecutionGroup::execute_dma(Issue& issue) {
+  return issue.i.opcode == NEURON_OP_DMA_TRIGGER ? trigger_dma(issue) : generate_dma(issue);
+}
+
   for (const bool s2m : {true, false}) {
     const auto& counts = s2m ? body.s2m_count : body.m2s_count;
     const uint64_t base = s2m ? body.s2m : body.m2s;
@@ -329,7 +336,7 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
                   : execute_activate(unit, i);
       break;
     case 5:
-      fault = execute_iota(unit, i);
+      fault = execute_pool(unit, i);
       break;
     default:
       fault = execute_vector(unit, i);

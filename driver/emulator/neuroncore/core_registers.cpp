@@ -262,6 +262,8 @@ uint32_t ExecutionGroup::read_core(uint32_t at) {
       return latched_time_high_;
     case NEURON_CORE_FILL:
       return fill_;
+    case NEURON_CORE_ONE:
+      return 1;
     default:
       return 0;
   }

@@ -63,6 +63,9 @@ void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) cons
     if (s.state == NEURON_STATE_WAITING && s.dma_wait) {
       append(text, "; waits until %u DMA queues that it rang are done",
              static_cast<unsigned>(dma_in_flight_[s.engine]));
+    } else if (s.state == NEURON_STATE_WAITING && resumes(s)) {
+      append(text, "; waits for room in the rings of DMA queue %u",
+             static_cast<unsigned>(s.current->decoded.dma.queue));
     } else if (s.state == NEURON_STATE_WAITING) {
       for (const isa::Wait& wait : s.current->decoded.wait) {
         if (wait_holds(s, wait)) continue;

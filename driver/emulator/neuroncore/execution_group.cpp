@@ -216,6 +216,10 @@ void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::A
       sequencers_[owner].current != nullptr ? sequencers_[owner].current->decoded.debug : 0;
   if (!actor.busy) schedule_dma(engine, access.time);
   set_runnable();
+  actor.owner_opcode[queue] = NEURON_OP_DMA_TRIGGER;
+  if (sequencers_[owner].current != nullptr && resumes(sequencers_[owner])) {
+    actor.owner_opcode[queue] = sequencers_[owner].current->decoded.opcode;
+  }
 }
 
 void ExecutionGroup::deactivate_dma(unsigned engine, unsigned queue, ModelTime now) {
@@ -295,8 +299,9 @@ void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access
   Sequencer& s = sequencers_[actor.owner[fault.queue]];
   if (s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;
   Fault f = make_fault(fault.code, fault.address, fault.engine << 8 | fault.queue);
-  raise(s, f, actor.owner_pc[fault.queue], actor.owner_debug[fault.queue], NEURON_OP_DMA_TRIGGER,
-        access.time);
+  f.notified = true;
+  raise(s, f, actor.owner_pc[fault.queue], actor.owner_debug[fault.queue],
+        actor.owner_opcode[fault.queue], access.time);
   schedule(s);
 }
 
@@ -323,7 +328,8 @@ void ExecutionGroup::reset_locked() {
   semaphore_waiters_.fill(0);
   event_waiters_.fill(0);
   dma_in_flight_.fill(0);
-  dma_waiters_ = 0;
+  dma_waiters_ = ring_waiter_ = 0;
+  generation_.active = false;
   reset_time();
   time_limit_ = 0;
   in_execution_ = false;

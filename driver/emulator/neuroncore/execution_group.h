@@ -26,6 +26,7 @@
 #include "driver/emulator/chip/semaphores.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/neuroncore/core_memory.h"
+#include "driver/emulator/neuroncore/dma_plan.h"
 #include "driver/emulator/neuroncore/neuron_core.h"
 #include "driver/emulator/neuroncore/run_lock.h"
 #include "driver/emulator/neuroncore/sequencer.h"
@@ -74,6 +75,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   };
   // A write or doorbell from outside while the group runs.
   enum class MailKind : uint8_t { kWord, kBurst, kDoorbell };  // doorbell: engine << 8 | queue
+    std::array<uint16_t, NEURON_DMA_QUEUES> owner_opcode{};
   struct Mail {
     uint64_t offset = 0;
     uint32_t value = 0;
@@ -98,7 +100,17 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
 
   // group_access.cpp
   bool inside() const { return running_group() == this; }
+    bool again = false;      // not done: issued again when the unit has said
   bool read_words(uint64_t offset, std::span<std::byte> out);
+  // Descriptors on their way into rings; of one instruction at a time.
+  struct Generation {
+    DmaPlan plan;
+    bool active = false;
+    unsigned engine = 0;
+    uint32_t pc = 0;
+    uint16_t starts = 0;
+  };
+  using QueueRings = std::array<chip::RingState, 2>;  // M2S, S2M
   bool read_outside(uint64_t offset, std::span<std::byte> out);
   bool read_between_groups(ExecutionGroup& reader, uint64_t offset, std::span<std::byte> out);
   bool lock_as_visitor();
@@ -184,6 +196,19 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // describe.cpp
   void describe_engine(const Sequencer& s, std::string& text) const;
 
+  Fault execute_dma(Issue& issue);
+
+  // dma_issue.cpp
+  bool resumes(const Sequencer& s) const;
+  QueueRings rings_of(unsigned engine, unsigned queue) const;
+  Fault generate_dma(Issue& issue);
+  Fault plan_dma(Issue& issue);
+  Fault write_lane(Issue& issue, unsigned engine);
+  Fault write_ring(const Issue& issue, const chip::RingState& ring,
+                   const RawDescriptor* descriptors, unsigned count);
+  void ring_has_room(ModelTime now);
+
+  // control_flow.cpp
   chip::Access access_of(const Sequencer& s, ModelTime now) const {
     return {chip::Origin::kEngine, static_cast<uint8_t>(core_), static_cast<uint8_t>(s.engine),
             now};
@@ -245,3 +270,5 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
 }  // namespace neuron::core
 
 #endif
+  uint8_t ring_waiter_ = 0;                            // an engine that waits for room in a ring
+  Generation generation_;

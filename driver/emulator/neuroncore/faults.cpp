@@ -51,8 +51,8 @@ void ExecutionGroup::raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32
   }
   stop(s, NEURON_STATE_FAULT);
   core_faults_ |= 1u << s.engine;
-  // The chip has notified a fault of one of its DMA queues itself.
-  if (fault.code < NEURON_FAULT_DMA_DESC || fault.code > NEURON_FAULT_DMA_RING) {
+  // The chip notifies a fault of one of its DMA queues itself.
+  if (!fault.notified) {
     notifications_.post_error(static_cast<neuron_fault>(fault.code), access_of(s, now),
                               notification_info(fault, opcode), pc, debug, opcode);
   }

@@ -56,6 +56,49 @@ Fault bind_operand(isa::Operand& operand, const isa::Binding& b, uint32_t value,
                            static_cast<uint8_t>(NEURON_INST_BIND + 2 * slot));
 }
 
+// Device addresses and patterns of instructions that make descriptors; operands in SBUF are bound as
+// everywhere. `done` if the binding was one of these.
+Fault bind_dma(isa::Instruction& i, const isa::Binding& b, uint32_t value, uint32_t high,
+               unsigned slot, bool& done) {
+  const bool generates = i.opcode == NEURON_OP_DMA_GENERATE;
+  if (generates ? b.operand > 1 : b.operand != 2) {
+    return generates ? illegal_binding(slot) : Fault{};
+  }
+  done = true;
+  if (b.item == NEURON_BIND_BASE) {
+    uint64_t& address = !generates       ? i.indirect.base
+                        : b.operand == 0 ? i.generate.to
+                                         : i.generate.from;
+    const bool of_destination = generates ? b.operand == 0 : i.opcode == NEURON_OP_DMA_SCATTER;
+    const unsigned dtype = of_destination ? i.dma.to_type : i.dma.from_type;
+    if (b.mode == NEURON_BIND_ADD) {
+      address += value;
+    } else if (b.mode == NEURON_BIND_ADD_ELEMENTS) {
+      address += uint64_t{value} * isa::dtype_bytes(dtype);
+    } else if (b.mode == NEURON_BIND_ADD_PAIR) {
+      address += value | uint64_t{high} << 32;
+    } else {
+      return illegal_binding(slot);
+    }
+    return {};
+  }
+  const bool size = b.item >= NEURON_BIND_SIZE0 && b.item < NEURON_BIND_STEP0;
+  const bool step = b.item >= NEURON_BIND_STEP0 && b.item < NEURON_BIND_STEP0 + 4;
+  if (!generates || (!size && !step) ||
+      (b.mode != NEURON_BIND_REPLACE && b.mode != NEURON_BIND_ADD)) {
+    return illegal_binding(slot);
+  }
+  auto& dims = b.operand == 0 ? i.generate.to_dims : i.generate.from_dims;
+  if (size) {
+    uint32_t& field = dims[b.item - NEURON_BIND_SIZE0].size;
+    field = substituted_value(b, field, value, 1);
+  } else {
+    int32_t& field = dims[b.item - NEURON_BIND_STEP0].step;
+    field = static_cast<int32_t>(substituted_value(b, static_cast<uint32_t>(field), value, 1));
+  }
+  return {};
+}
+
 }  // namespace
 
 bool ExecutionGroup::wait_holds(const Sequencer& s, const isa::Wait& wait) const {
@@ -123,8 +166,9 @@ Fault ExecutionGroup::substitute(Sequencer& s, const isa::Instruction& from,
     scalar->value = s.registers[scalar->value % NEURON_REGISTERS];
     scalar->kind = NEURON_SCALAR_IMMEDIATE;
   }
-  const bool has_address =
-      to.opcode == NEURON_OP_WRITE || to.opcode == NEURON_OP_LOAD || to.opcode == NEURON_OP_STORE;
+  const bool has_address = to.opcode == NEURON_OP_WRITE || to.opcode == NEURON_OP_LOAD ||
+                           to.opcode == NEURON_OP_STORE || to.opcode == NEURON_OP_CC_TRIGGER ||
+                           to.opcode == NEURON_OP_LOAD_TABLE;
   for (unsigned slot = 0; slot < to.bind.size(); ++slot) {
     const isa::Binding& b = to.bind[slot];
     if (b.mode == NEURON_BIND_UNUSED) continue;
@@ -138,6 +182,12 @@ Fault ExecutionGroup::substitute(Sequencer& s, const isa::Instruction& from,
         return illegal_binding(slot);
       }
       continue;
+    }
+    if (to.opcode >= NEURON_OP_DMA_GENERATE && to.opcode <= NEURON_OP_DMA_SCATTER) {
+      const uint32_t high = s.registers[(b.reg + 1u) % NEURON_REGISTERS];
+      bool done = false;
+      if (Fault fault = bind_dma(to, b, value, high, slot, done)) return fault;
+      if (done) continue;
     }
     if (b.mode == NEURON_BIND_ADD_PAIR) return illegal_binding(slot);
     if (b.item == NEURON_BIND_SCALAR) {
@@ -182,8 +232,9 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     for (const uint32_t b : s.breakpoints) hit |= (b >> 31) != 0 && (b & 0xFFFFFF) == s.pc;
     if (hit) return stop(s, NEURON_STATE_BREAK);
   }
-  if (must_drain(s, *i, now)) return;
-  if (entry->waits && !waits_hold(s, *i)) {
+  const bool resumed = generation_.active && resumes(s);  // its waits have held
+  if (!resumed && must_drain(s, *i, now)) return;
+  if (entry->waits && !resumed && !waits_hold(s, *i)) {
     s.dma_wait = false;
     return block(s, *entry, now);
   }

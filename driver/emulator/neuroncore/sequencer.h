@@ -32,11 +32,12 @@ struct Fault {
   uint64_t address = 0;
   uint32_t info = 0;    // the offending value
   uint32_t detail = 0;  // what was expected, or the operand of a semaphore update; 0 = nothing
+  bool notified = false;  // the chip has posted the error notification
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
 };
 inline Fault make_fault(neuron_fault code, uint64_t address = 0, uint32_t info = 0,
                         uint8_t offset = 0) {
-  return {static_cast<uint8_t>(code), 0, offset, address, info, 0};
+  return {static_cast<uint8_t>(code), 0, offset, address, info, 0, false};
 }
 
 // A fetched instruction with what was found out about it.
