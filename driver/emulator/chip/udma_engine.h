@@ -77,6 +77,7 @@ class UdmaEngine : public RegisterTarget {
   }
   // Bit q = has_work(q).
   uint32_t work_mask() const { return work_.load(std::memory_order_acquire); }
+  RingState ring_state(unsigned queue, bool s2m) const;
   // The longest run of complete packets at the head of a queue, at most `max_packets`. A run ends
   // with (and includes) the first packet that writes to registers or asks for a notification, so
   // that such an effect has the run's end as its time. A malformed packet counts as a run of one.
@@ -85,7 +86,6 @@ class UdmaEngine : public RegisterTarget {
   // Executes `packets` packets (as counted by next_run) at access.time; neighbouring transfers are
   // copied together. Stops at the first fault, which is also notified and told to the listener.
   DmaFault execute_run(unsigned queue, uint32_t packets, const Access& access,
-  RingState ring_state(unsigned queue, bool s2m) const;
                        ModelTime duration = 0);
   DmaFault execute_packet(unsigned queue, const Access& access, ModelTime duration = 0) {
     return execute_run(queue, 1, access, duration);

@@ -271,14 +271,14 @@ Fault ExecutionGroup::identify(Issue& issue, uint32_t what) {
   }
 }
 
-Fault ExecutionGroup::trigger_dma(Issue& issue) {
-  const isa::DmaTriggerBody& body = issue.i.trigger;
-  const chip::Access access = access_of(issue.s, issue.now);
-  // Destinations first, so that data finds its descriptors.
 Fault ExecutionGroup::execute_dma(Issue& issue) {
   return issue.i.opcode == NEURON_OP_DMA_TRIGGER ? trigger_dma(issue) : generate_dma(issue);
 }
 
+Fault ExecutionGroup::trigger_dma(Issue& issue) {
+  const isa::DmaTriggerBody& body = issue.i.trigger;
+  const chip::Access access = access_of(issue.s, issue.now);
+  // Destinations first, so that data finds its descriptors.
   for (const bool s2m : {true, false}) {
     const auto& counts = s2m ? body.s2m_count : body.m2s_count;
     const uint64_t base = s2m ? body.s2m : body.m2s;

@@ -212,14 +212,14 @@ void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::A
   }
   actor.owner[queue] = owner;
   actor.owner_pc[queue] = sequencers_[owner].pc;
-  actor.owner_debug[queue] =
-      sequencers_[owner].current != nullptr ? sequencers_[owner].current->decoded.debug : 0;
-  if (!actor.busy) schedule_dma(engine, access.time);
-  set_runnable();
   actor.owner_opcode[queue] = NEURON_OP_DMA_TRIGGER;
   if (sequencers_[owner].current != nullptr && resumes(sequencers_[owner])) {
     actor.owner_opcode[queue] = sequencers_[owner].current->decoded.opcode;
   }
+  actor.owner_debug[queue] =
+      sequencers_[owner].current != nullptr ? sequencers_[owner].current->decoded.debug : 0;
+  if (!actor.busy) schedule_dma(engine, access.time);
+  set_runnable();
 }
 
 void ExecutionGroup::deactivate_dma(unsigned engine, unsigned queue, ModelTime now) {

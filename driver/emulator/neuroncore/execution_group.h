@@ -72,10 +72,10 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
     std::array<uint8_t, NEURON_DMA_QUEUES> owner{};    // engine that rang last
     std::array<uint32_t, NEURON_DMA_QUEUES> owner_pc{};
     std::array<uint32_t, NEURON_DMA_QUEUES> owner_debug{};
+    std::array<uint16_t, NEURON_DMA_QUEUES> owner_opcode{};
   };
   // A write or doorbell from outside while the group runs.
   enum class MailKind : uint8_t { kWord, kBurst, kDoorbell };  // doorbell: engine << 8 | queue
-    std::array<uint16_t, NEURON_DMA_QUEUES> owner_opcode{};
   struct Mail {
     uint64_t offset = 0;
     uint32_t value = 0;
@@ -96,12 +96,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
     ModelTime end = 0;       // inputs consumed
     ModelTime complete = 0;  // result visible
     bool stays = false;      // the program counter does not move
-  };
-
-  // group_access.cpp
-  bool inside() const { return running_group() == this; }
     bool again = false;      // not done: issued again when the unit has said
-  bool read_words(uint64_t offset, std::span<std::byte> out);
+  };
   // Descriptors on their way into rings; of one instruction at a time.
   struct Generation {
     DmaPlan plan;
@@ -111,6 +107,10 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
     uint16_t starts = 0;
   };
   using QueueRings = std::array<chip::RingState, 2>;  // M2S, S2M
+
+  // group_access.cpp
+  bool inside() const { return running_group() == this; }
+  bool read_words(uint64_t offset, std::span<std::byte> out);
   bool read_outside(uint64_t offset, std::span<std::byte> out);
   bool read_between_groups(ExecutionGroup& reader, uint64_t offset, std::span<std::byte> out);
   bool lock_as_visitor();
@@ -176,6 +176,19 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   Fault execute_flow(Issue& issue);
   Fault execute_datapath(Issue& issue);
   Fault trigger_dma(Issue& issue);
+  Fault execute_dma(Issue& issue);
+
+  // dma_issue.cpp
+  bool resumes(const Sequencer& s) const;
+  QueueRings rings_of(unsigned engine, unsigned queue) const;
+  Fault generate_dma(Issue& issue);
+  Fault plan_dma(Issue& issue);
+  Fault write_lane(Issue& issue, unsigned engine);
+  Fault write_ring(const Issue& issue, const chip::RingState& ring,
+                   const RawDescriptor* descriptors, unsigned count);
+  void ring_has_room(ModelTime now);
+
+  // control_flow.cpp
   Fault store_words(Issue& issue, uint32_t value);
   Fault jump(Issue& issue, bool leaves_loops);
   Fault check_loop_entry(Issue& issue);
@@ -196,19 +209,6 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // describe.cpp
   void describe_engine(const Sequencer& s, std::string& text) const;
 
-  Fault execute_dma(Issue& issue);
-
-  // dma_issue.cpp
-  bool resumes(const Sequencer& s) const;
-  QueueRings rings_of(unsigned engine, unsigned queue) const;
-  Fault generate_dma(Issue& issue);
-  Fault plan_dma(Issue& issue);
-  Fault write_lane(Issue& issue, unsigned engine);
-  Fault write_ring(const Issue& issue, const chip::RingState& ring,
-                   const RawDescriptor* descriptors, unsigned count);
-  void ring_has_room(ModelTime now);
-
-  // control_flow.cpp
   chip::Access access_of(const Sequencer& s, ModelTime now) const {
     return {chip::Origin::kEngine, static_cast<uint8_t>(core_), static_cast<uint8_t>(s.engine),
             now};
@@ -251,6 +251,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   std::array<uint8_t, NEURON_EVENTS> event_waiters_{};
   std::array<uint16_t, kSequencers> dma_in_flight_{};  // queues rung by the engine with work
   uint8_t dma_waiters_ = 0;                            // engines that wait for them
+  uint8_t ring_waiter_ = 0;                            // an engine that waits for room in a ring
+  Generation generation_;
 
   ModelTime now_ = 0;
   bool time_runs_ = false;    // an event has happened since reset_time()
@@ -270,5 +272,3 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
 }  // namespace neuron::core
 
 #endif
-  uint8_t ring_waiter_ = 0;                            // an engine that waits for room in a ring
-  Generation generation_;
