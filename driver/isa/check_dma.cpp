@@ -81,13 +81,16 @@ Violation check_types(const DmaControl& ctl) {
   return {};
 }
 
-Violation check_dimensions(const std::array<DmaDimension, 4>& dims, unsigned offset) {
+// Used dimensions come first; a size from a register is at least 1 like any other.
+Violation check_dimensions(const std::array<DmaDimension, 4>& dims, unsigned offset,
+                           unsigned code) {
   unsigned used = 0;
   while (used < dims.size() && dims[used].size != 0) ++used;
-  if (used == 0) return field(offset, 0, "a pattern has at least one dimension");
+  if (used == 0) return violation(code, offset, 0, "a pattern has at least one dimension");
   for (unsigned d = used; d < dims.size(); ++d) {
     if (dims[d].size || dims[d].step) {
-      return field(offset + 8 * d, dims[d].size, "size and step of an unused dimension must be 0");
+      return violation(code, offset + 8 * d, dims[d].size,
+                       "size and step of an unused dimension must be 0");
     }
   }
   return {};
@@ -105,6 +108,7 @@ uint64_t elements(const std::array<DmaDimension, 4>& dims) {
 }
 
 Violation check_pattern(const std::array<DmaDimension, 4>& dims, unsigned offset, unsigned bytes) {
+  if (Violation v = check_dimensions(dims, offset, NEURON_FAULT_OPERAND_SHAPE)) return v;
   const uint64_t n = elements(dims);
   if (n == 0 || n * bytes > kMaxBytes) {
     return shape(offset, n * bytes, "a transfer has less than 4 GiB");
@@ -212,8 +216,12 @@ Violation check_dma_encoding(const Instruction& i, unsigned slots, const Limits&
     }
     return {};
   }
-  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS)) return v;
-  if (Violation v = check_dimensions(i.generate.from_dims, NEURON_DMA_GENERATE_FROM_DIMS)) return v;
+  constexpr unsigned code = NEURON_FAULT_ILLEGAL_FIELD;
+  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS, code))
+    return v;
+  if (Violation v = check_dimensions(i.generate.from_dims, NEURON_DMA_GENERATE_FROM_DIMS, code)) {
+    return v;
+  }
   const bool scaled = i.dma.operation >= NEURON_DMA_FMA && i.dma.operation <= NEURON_DMA_MAX &&
                       i.dma.operation != NEURON_DMA_ADD;
   if (i.generate.scale && !scaled) {

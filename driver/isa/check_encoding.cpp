@@ -178,6 +178,36 @@ bool has_immediate(unsigned opcode) {
   return (info->word == OpWord::kVector || info->word == OpWord::kPool) && info->op_bits >> 32 != 0;
 }
 
+// Addresses, and sizes and steps of patterns, of instructions that make descriptors.
+Violation check_dma_binding(const Binding& bind, unsigned offset, const Instruction& instruction,
+                            unsigned slots) {
+  if (bind.item == NEURON_BIND_BASE) {
+    if (bind.mode == NEURON_BIND_REPLACE) {
+      return field(offset + 1, bind.mode, "a device address is bound by adding");
+    }
+    if (bind.mode == NEURON_BIND_ADD_PAIR && bind.reg % 2) {
+      return field(offset, bind.reg, "a register pair starts at an even register");
+    }
+    if ((slots & kSlotGenerate) && bind.operand > 1) {
+      return field(offset + 1, bind.operand, "to is bound as operand 0, from as operand 1");
+    }
+    return {};
+  }
+  if (!(slots & kSlotGenerate) || bind.operand > 1 || bind.item < NEURON_BIND_SIZE0) {
+    return field(offset, bind.item,
+                 "of a descriptor pattern only the base, sizes and steps can be bound");
+  }
+  if (bind.mode > NEURON_BIND_ADD) {
+    return field(offset + 1, bind.mode, "sizes and steps are bound by replacing or adding");
+  }
+  const DmaGenerateBody& body = instruction.generate;
+  const auto& dims = bind.operand == 0 ? body.to_dims : body.from_dims;
+  if (dims[bind.item & 3].size == 0) {
+    return field(offset, bind.item, "a register is bound to a dimension that is unused");
+  }
+  return {};
+}
+
 Violation check_binding(const Binding& bind, unsigned index, const Instruction& instruction,
                         unsigned slots) {
   const unsigned offset = NEURON_INST_BIND + 2 * index;
@@ -206,17 +236,8 @@ Violation check_binding(const Binding& bind, unsigned index, const Instruction& 
     }
     return {};
   }
-  if (slots & kSlotGenerate) {
-    if (bind.operand > 1 || bind.item != NEURON_BIND_BASE ||
-        (bind.mode != NEURON_BIND_ADD && bind.mode != NEURON_BIND_ADD_PAIR)) {
-      return field(
-          offset, bind.item,
-          "to and from are bound as operands 0 and 1, base, by adding a register or a pair");
-    }
-    if (bind.mode == NEURON_BIND_ADD_PAIR && bind.reg % 2) {
-      return field(offset, bind.reg, "a register pair starts at an even register");
-    }
-    return {};
+  if ((slots & kSlotGenerate) || ((slots & kSlotIndirect) && bind.operand == 2)) {
+    return check_dma_binding(bind, offset, instruction, slots);
   }
   if (slots & kSlotAddress) {
     if (bind.operand != 0 || bind.item != NEURON_BIND_BASE ||

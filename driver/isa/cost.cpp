@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/isa/cost.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+namespace neuron::isa {
+namespace {
+
+constexpr uint64_t kMinInterval = 64;      // MIN_II of small instructions (instruction reference)
+constexpr uint64_t kMatmulLatency = 64;    // MM_INIT_LATENCY (architecture guide)
+constexpr uint64_t kAccessLatency = 60;    // SBUF/PSUM access (architecture guide)
+constexpr uint64_t kDependentGap = 110;    // fit; the guide says about 100
+constexpr uint64_t kPoolStart = 150;       // GpSimd start-up (instruction reference)
+constexpr uint64_t kReadAccumulator = 64;  // ActReadAccumulator (architecture guide)
+constexpr uint64_t kLoadSpeedup = 4;       // LoadStationary against a multiplication (guide)
+constexpr uint64_t kFp32Passes = 4;        // PE passes of a 32-bit type (instruction reference)
+constexpr uint64_t kOneZeroPasses = 2;     // with a hint that one side is 0 or 1 (reference)
+constexpr uint64_t kGatherGroup = 512;     // elements of n_gather behind one start (reference)
+constexpr uint64_t kReduceLanes = 16;      // partitions that a GpSimd core walks (our choice)
+// A generated transfer: the guide publishes about 600 ns per DMA instruction of a generator.
+constexpr ModelTime kGenerate = 600'000;
+// A table set comes by DMA: its start and one descriptor (our choice; the cost is not published).
+constexpr ModelTime kLoadTable = 1'350'000;
+constexpr int kFullRateStride = 16;  // bytes; a longer inner stride halves the rate (guide)
+
+bool is_bf16(const Operand& operand) {
+  return !operand.present() || operand.dtype == NEURON_DTYPE_BF16;
+}
+bool contiguous(const Operand& operand) {
+  return !operand.present() || operand.size[0] <= 1 || operand.step[0] == 1;
+}
+bool strided(const Operand& operand) {
+  if (!operand.present() || operand.size[0] <= 1) return false;
+  const int bytes = std::abs(operand.step[0]) * static_cast<int>(dtype_bytes(operand.dtype));
+  return bytes > kFullRateStride;
+}
+
+uint64_t pe_passes(const Instruction& i) {
+  if (i.src0.dtype != NEURON_DTYPE_F32 && i.src0.dtype != NEURON_DTYPE_F32R) return 1;
+  return i.pe.onezero_moving || i.pe.onezero_stationary ? kOneZeroPasses : kFp32Passes;
+}
+
+uint64_t tensor_tensor_cycles(const Instruction& i, uint64_t n) {
+  const bool psum0 = i.src0.space == NEURON_SPACE_PSUM;
+  const bool psum1 = i.src1.space == NEURON_SPACE_PSUM;
+  const unsigned op = i.vector.op0;
+  const bool cheap = op == NEURON_ALU_ADD || op == NEURON_ALU_SUB || op == NEURON_ALU_MUL;
+  const bool dense = contiguous(i.dst) && contiguous(i.src0) && contiguous(i.src1);
+  const bool all_bf16 = is_bf16(i.dst) && is_bf16(i.src0) && is_bf16(i.src1);
+  return psum0 != psum1 || (cheap && dense && all_bf16) ? n : 2 * n;
+}
+
+// Two streams are read: the predicate, and the source unless that is a scalar.
+uint64_t predicated_cycles(const Instruction& i, uint64_t n) {
+  if (!i.src0.present()) return n;
+  return (i.src0.space == NEURON_SPACE_PSUM) != (i.src1.space == NEURON_SPACE_PSUM) ? n : 2 * n;
+}
+
+uint64_t reduce_cycles(const Instruction& i, uint64_t n) {
+  const unsigned op = i.vector.reduce;
+  const bool fast =
+      is_bf16(i.dst) && is_bf16(i.src0) && (op == NEURON_ALU_ADD || op == NEURON_ALU_MAX);
+  return fast ? n / 2 : n;
+}
+
+uint64_t vector_cycles(const Instruction& i) {
+  const uint64_t n = i.src0.present() ? i.src0.elements() : i.dst.elements();
+  switch (i.opcode) {
+    case NEURON_OP_TENSOR_TENSOR:
+      return tensor_tensor_cycles(i, n);
+    case NEURON_OP_SCALAR_TENSOR_TENSOR:
+      return is_bf16(i.dst) && is_bf16(i.src0) && is_bf16(i.src1) &&
+                     i.vector.op0 == NEURON_ALU_SUB && i.vector.op1 == NEURON_ALU_MUL && n % 2 == 0
+                 ? n
+                 : 2 * n;
+    case NEURON_OP_TENSOR_REDUCE:
+      return reduce_cycles(i, n);
+    case NEURON_OP_RECIPROCAL:
+      return 8 * n;
+    case NEURON_OP_MEMSET:
+      return i.vector.imm == 0 && dtype_bytes(i.dst.dtype) == 2 ? n / 2 : n;
+    case NEURON_OP_READ_ACC:
+      return kReadAccumulator;
+    case NEURON_OP_TENSOR_TENSOR_SCAN:
+      return 2 * n;
+    case NEURON_OP_COPY_PREDICATED:
+      return predicated_cycles(i, n);
+    case NEURON_OP_BN_AGGR:
+      return 13 * n / 3;
+    default:
+      return n;
+  }
+}
+
+// 150 cycles of start are added by the caller, except for topk.
+uint64_t pool_cycles(const Instruction& i) {
+  const uint64_t n = i.dst.elements();
+  switch (i.opcode) {
+    case NEURON_OP_PARTITION_REDUCE:
+      return kReduceLanes * i.src0.elements();
+    case NEURON_OP_LOCAL_GATHER: {
+      // Published: valid * e / (((28 + 4 e) / (4 e)) / min(4 / type bytes, e)).
+      const uint64_t e = uint64_t{1} << i.pool.elements;
+      const uint64_t bytes = std::max<uint64_t>(1, dtype_bytes(i.src0.dtype));
+      return i.pool.count * e * std::min<uint64_t>(4 / std::min<uint64_t>(bytes, 4), e) * 4 * e /
+             (28 + 4 * e);
+    }
+    case NEURON_OP_N_GATHER:  // our choice: every group of 512 but the first starts anew
+      return (std::max<uint64_t>(n, 1) - 1) / kGatherGroup * kPoolStart + n;
+    case NEURON_OP_SEQUENCE_BOUNDS:  // our choice: one pass for the ends, one for the starts
+      return 2 * i.src0.elements();
+    case NEURON_OP_TOPK:
+      return 4 * uint64_t{i.vector.imm} + i.pool.count;
+    default:
+      return n;
+  }
+}
+
+// The Scalar engine has tables for it; GpSimd iterates (instruction reference: 4 times slower).
+bool is_slow_rsqrt(const Instruction& i) {
+  return i.group() == 3 && (i.vector.op0 == NEURON_ALU_RSQRT || i.vector.op1 == NEURON_ALU_RSQRT);
+}
+
+uint64_t pe_cycles(const Instruction& i) {
+  const uint64_t passes = pe_passes(i);
+  const uint64_t n = i.src0.elements();
+  switch (i.opcode) {
+    case NEURON_OP_LDWEIGHTS:
+      return std::max<uint64_t>(1, passes * n / kLoadSpeedup);
+    case NEURON_OP_TRANSPOSE:
+      return passes * std::max<uint64_t>(i.src0.parts, std::min<uint64_t>(64, n));
+    default:
+      return passes * std::max<uint64_t>(std::min<unsigned>(64, i.dst.parts), n);
+  }
+}
+
+uint64_t stream_cycles(const Instruction& i, unsigned engine) {
+  uint64_t cycles = i.group() == 5 ? pool_cycles(i) : vector_cycles(i);
+  if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
+  if (engine == NEURON_ENGINE_POOL) {
+    if (is_slow_rsqrt(i)) cycles *= 4;
+    return i.opcode == NEURON_OP_TOPK ? cycles : kPoolStart + cycles;
+  }
+  cycles = std::max(cycles, kMinInterval);
+  return i.opcode == NEURON_OP_TENSOR_SCALAR_REDUCE ? cycles + kReadAccumulator : cycles;
+}
+
+// Rows of a pattern that are contiguous: each becomes a descriptor.
+uint64_t rows_of(const std::array<DmaDimension, 4>& dims, unsigned bytes) {
+  uint64_t rows = dims[0].step == static_cast<int32_t>(bytes) ? 1 : std::max(dims[0].size, 1u);
+  for (unsigned d = 1; d < dims.size() && dims[d].size != 0 && rows < UINT32_MAX; ++d) {
+    rows *= dims[d].size;
+  }
+  return std::min<uint64_t>(rows, UINT32_MAX);
+}
+
+Cost dma_cost(const Instruction& i) {
+  Cost cost;
+  if (i.opcode == NEURON_OP_DMA_TRIGGER) {
+    cost.interval += 2 * static_cast<unsigned>(std::popcount(i.trigger.mask)) * kPostedWrite;
+    return cost;
+  }
+  const uint64_t rows = i.opcode == NEURON_OP_DMA_GENERATE
+                            ? std::max(rows_of(i.generate.to_dims, dtype_bytes(i.dma.to_type)),
+                                       rows_of(i.generate.from_dims, dtype_bytes(i.dma.from_type)))
+                            : i.src0.parts;
+  cost.interval = kGenerate + 2 * rows * kPostedWrite;
+  return cost;
+}
+
+}  // namespace
+
+ModelTime cycles_to_ps(unsigned engine, uint64_t cycles) {
+  switch (engine) {
+    case NEURON_ENGINE_PE:
+      return cycles * 2500 / 7;
+    case NEURON_ENGINE_DVE:
+      return cycles * 6250 / 7;
+    default:
+      return cycles * 5000 / 7;
+  }
+}
+
+uint64_t cycles_of(const Instruction& i, unsigned engine) {
+  const unsigned group = i.group();
+  if (group == 2) return pe_cycles(i);
+  if (group < 3 || group > 5 || i.opcode == NEURON_OP_LOAD_TABLE) return 0;
+  return stream_cycles(i, engine);
+}
+
+Cost cost_of(const Instruction& i, unsigned engine) {
+  Cost cost;
+  switch (i.group()) {
+    case 2:
+      cost.datapath = true;
+      cost.interval = cycles_to_ps(NEURON_ENGINE_PE, pe_cycles(i));
+      if (i.opcode != NEURON_OP_LDWEIGHTS) {
+        cost.latency = cycles_to_ps(NEURON_ENGINE_PE, kMatmulLatency);
+      }
+      return cost;
+    case 3:
+    case 4:
+    case 5:
+      break;
+    case 6:
+      return dma_cost(i);
+    default:
+      if (i.opcode == NEURON_OP_WRITE || i.opcode == NEURON_OP_CC_TRIGGER) {
+        cost.interval += (std::max<unsigned>(i.address.count, 1) - 1) * kPostedWrite;
+      }
+      return cost;
+  }
+  cost.datapath = true;
+  if (i.opcode == NEURON_OP_LOAD_TABLE) {
+    cost.interval = kLoadTable;
+    return cost;
+  }
+  cost.interval = cycles_to_ps(engine, stream_cycles(i, engine));
+  cost.latency = cycles_to_ps(engine, kAccessLatency);
+  cost.dependent = cycles_to_ps(engine, kDependentGap);
+  return cost;
+}
+
+}  // namespace neuron::isa
