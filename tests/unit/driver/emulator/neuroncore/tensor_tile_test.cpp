@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of the PE array, and every type that it multiplies.
+#include "tests/unit/driver/emulator/neuroncore/unit_machine.h"
+
+namespace neuron::core {
+namespace {
+
+constexpr unsigned kPe = NEURON_ENGINE_PE;
+constexpr unsigned kF32 = NEURON_DTYPE_F32;
+
+class TensorTile : public UnitMachine {
+ protected:
+  // A 1 x 1 stationary matrix of `value` for the tile at (row, column), in multiples of 32.
+  void load(unsigned row, unsigned column, unsigned rows, unsigned columns, float value) {
+    put(sbuf(1, 0, kF32, 1), 0, {value});
+    Instruction i =
+        at(make(NEURON_OP_LDWEIGHTS, {}, sbuf(1, 0, kF32, 1)), row, column, rows, columns);
+    run(kPe, i);
+  }
+  static Instruction at(Instruction i, unsigned row, unsigned column, unsigned rows,
+                        unsigned columns) {
+    i.pe.row = static_cast<uint8_t>(row);
+    i.pe.column = static_cast<uint8_t>(column);
+    i.pe.rows = static_cast<uint8_t>(rows);
+    i.pe.columns = static_cast<uint8_t>(columns);
+    return i;
+  }
+  Instruction matmul(unsigned row, unsigned column, unsigned rows, unsigned columns, bool swap) {
+    put(sbuf(1, 256, kF32, 1), 0, {1.0f});
+    Instruction i = at(make(NEURON_OP_MATMUL, psum(1, 0, kF32, 1), sbuf(1, 256, kF32, 1)), row,
+                       column, rows, columns);
+    i.pe.swap = swap;
+    return i;
+  }
+  float result(unsigned row, unsigned column, unsigned rows, unsigned columns, bool swap) {
+    run(kPe, matmul(row, column, rows, columns, swap));
+    return get(psum(1, 0, kF32, 1), 0)[0];
+  }
+};
+
+TEST_F(TensorTile, KeepsWeightsOfItsOwn) {
+  load(0, 0, 1, 1, 2.0f);  // four tiles of 64 x 64
+  load(0, 2, 1, 1, 3.0f);
+  load(2, 0, 1, 1, 5.0f);
+  load(2, 2, 1, 1, 7.0f);
+  EXPECT_EQ(result(2, 0, 1, 1, true), 5.0f);
+  EXPECT_EQ(result(0, 0, 1, 1, true), 2.0f);
+  EXPECT_EQ(result(2, 2, 1, 1, true), 7.0f);
+  EXPECT_EQ(result(0, 2, 1, 1, true), 3.0f);
+  EXPECT_EQ(result(2, 0, 1, 1, false), 5.0f);
+}
+
+TEST_F(TensorTile, LosesItsWeightsToATileOfTheSameCells) {
+  load(0, 0, 0, 0, 2.0f);
+  EXPECT_EQ(result(0, 0, 0, 0, true), 2.0f);
+  load(2, 0, 1, 0, 3.0f);  // the lower half: loaded, but not active yet
+  EXPECT_EQ(result(0, 0, 0, 0, false), 2.0f);
+  EXPECT_EQ(result(2, 0, 1, 0, true), 3.0f);
+  Instruction whole = matmul(0, 0, 0, 0, false);
+  EXPECT_EQ(attempt(kPe, whole).code, NEURON_FAULT_WEIGHTS);
+}
+
+TEST_F(TensorTile, DropsShadowsThatAnotherTileOverwrites) {
+  load(2, 2, 1, 1, 2.0f);
+  load(0, 0, 0, 0, 3.0f);
+  Instruction small = matmul(2, 2, 1, 1, true);
+  EXPECT_EQ(attempt(kPe, small).code, NEURON_FAULT_WEIGHTS);
+  EXPECT_EQ(result(0, 0, 0, 0, true), 3.0f);
+}
+
+TEST_F(TensorTile, NeedsWeightsAfterAReset) {
+  load(0, 2, 1, 2, 2.0f);
+  EXPECT_EQ(result(0, 2, 1, 2, true), 2.0f);
+  pe_.reset();
+  Instruction i = matmul(0, 2, 1, 2, false);
+  EXPECT_EQ(attempt(kPe, i).code, NEURON_FAULT_WEIGHTS);
+}
+
+TEST_F(TensorTile, TakesMatricesThatFitAndNoLargerOnes) {
+  const auto wide = sbuf(64, 0, kF32, 65), deep = sbuf(65, 0, kF32, 64);
+  Instruction i = at(make(NEURON_OP_LDWEIGHTS, {}, wide), 0, 0, 1, 1);
+  EXPECT_EQ(attempt(kPe, i).code, NEURON_FAULT_OPERAND_SHAPE);
+  i = at(make(NEURON_OP_LDWEIGHTS, {}, deep), 0, 0, 1, 1);
+  EXPECT_EQ(attempt(kPe, i).code, NEURON_FAULT_OPERAND_SHAPE);
+  i = at(make(NEURON_OP_LDWEIGHTS, {}, sbuf(64, 0, kF32, 64)), 2, 2, 1, 1);
+  EXPECT_FALSE(attempt(kPe, i)) << refusal_;
+}
+
+TEST_F(TensorTile, IgnoresHintsInItsResults) {
+  put(sbuf(1, 0, kF32, 1), 0, {0.3f});  // not 0 or 1: the hint is about time
+  Instruction i = make(NEURON_OP_LDWEIGHTS, {}, sbuf(1, 0, kF32, 1));
+  i.pe.onezero_stationary = true;
+  run(kPe, i);
+  Instruction m = matmul(0, 0, 0, 0, true);
+  m.pe.onezero_moving = m.pe.onezero_stationary = true;
+  run(kPe, m);
+  EXPECT_EQ(get(psum(1, 0, kF32, 1), 0)[0], 0.3f);
+}
+
+TEST_F(TensorTile, MultipliesEveryPairOfTypesInFp32) {
+  const unsigned narrow[] = {NEURON_DTYPE_BF16, NEURON_DTYPE_F16, NEURON_DTYPE_F8E3,
+                             NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5};
+  const unsigned wide[] = {kF32, NEURON_DTYPE_F32R, NEURON_DTYPE_TF32};
+  const auto check = [&](unsigned stationary, unsigned moving) {
+    constexpr unsigned kK = 40, kM = 3, kN = 16;
+    const auto a = sbuf(kK, 0, stationary, kM), b = sbuf(kK, 256, moving, kN);
+    // Multiples of 1/8 below 1: exact in every type.
+    fill(a, [](unsigned p, unsigned e) { return 0.125f * ((3 * p + 5 * e) % 8); });
+    fill(b, [](unsigned p, unsigned e) { return 0.125f * ((7 * p + e) % 8) - 0.5f; });
+    run(kPe, make(NEURON_OP_LDWEIGHTS, {}, a));
+    Instruction m = make(NEURON_OP_MATMUL, psum(kM, 0, kF32, kN), b);
+    m.pe.swap = true;
+    run(kPe, m);
+    for (unsigned row = 0; row < kM; ++row) {
+      const auto found = get(m.dst, row);
+      for (unsigned n = 0; n < kN; ++n) {
+        float sum = 0;
+        for (unsigned k = 0; k < kK; ++k) {
+          sum += 0.125f * ((3 * k + 5 * row) % 8) * (0.125f * ((7 * k + n) % 8) - 0.5f);
+        }
+        ASSERT_EQ(found[n], sum) << isa::dtype_name(stationary) << " x " << isa::dtype_name(moving);
+      }
+    }
+  };
+  for (const unsigned s : narrow) {
+    for (const unsigned m : narrow) check(s, m);
+  }
+  for (const unsigned s : wide) {
+    for (const unsigned m : wide) check(s, m);
+  }
+}
+
+TEST_F(TensorTile, RoundsTf32OperandsToTenBits) {
+  put_raw<uint32_t>(sbuf(1, 0, NEURON_DTYPE_TF32, 1), 0, {0x3F801001});  // 1 + just above 2^-11
+  run(kPe, make(NEURON_OP_LDWEIGHTS, {}, sbuf(1, 0, NEURON_DTYPE_TF32, 1)));
+  put(sbuf(1, 256, kF32, 1), 0, {1.0f});
+  Instruction m = make(NEURON_OP_MATMUL, psum(1, 0, kF32, 1), sbuf(1, 256, kF32, 1));
+  m.pe.swap = true;
+  run(kPe, m);
+  EXPECT_EQ(get(m.dst, 0)[0], 1.0f + 0x1p-10f);
+}
+
+TEST_F(TensorTile, TransposesEveryTypeOfTwoAndFourBytesBitByBit) {
+  for (const unsigned type : {NEURON_DTYPE_F16, NEURON_DTYPE_BF16, NEURON_DTYPE_I16}) {
+    for (unsigned p = 0; p < 9; ++p) {
+      put_raw<uint16_t>(sbuf(9, 0, type, 3), p,
+                        {uint16_t(p), uint16_t(0xFF80 | p), uint16_t(0x7FC1 + p)});
+    }
+    run(kPe, make(NEURON_OP_TRANSPOSE, psum(3, 0, type, 9), sbuf(9, 0, type, 3)));
+    EXPECT_EQ(get_raw<uint16_t>(psum(3, 0, type, 9), 2)[8], 0x7FC9);
+  }
+  for (const unsigned type : {NEURON_DTYPE_F32, NEURON_DTYPE_TF32, NEURON_DTYPE_U32}) {
+    put_raw<uint32_t>(sbuf(1, 0, type, 2), 0, {0xFF812345, 7});
+    run(kPe, make(NEURON_OP_TRANSPOSE, psum(2, 0, type, 1), sbuf(1, 0, type, 2)));
+    EXPECT_EQ(get_raw<uint32_t>(psum(2, 0, type, 1), 0)[0], 0xFF812345);
+  }
+}
+
+}  // namespace
+}  // namespace neuron::core
