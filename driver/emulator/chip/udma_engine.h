@@ -57,6 +57,14 @@ class DmaListener {
   // A queue of the listener's engines has faulted (also for host doorbells). The error notification
   // has been posted.
   virtual void dma_faulted(const DmaFault& fault, const Access& access) = 0;
+  // A packet that begins `ahead` M2S descriptors behind the ring's head is about to be transferred.
+  // Called in the thread that executes it, which holds the queue.
+  virtual void dma_packet(unsigned engine, unsigned queue, uint32_t ahead, const Packet& packet) {
+    (void)engine;
+    (void)queue;
+    (void)ahead;
+    (void)packet;
+  }
 };
 
 class UdmaEngine : public RegisterTarget {

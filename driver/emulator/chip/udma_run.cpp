@@ -257,6 +257,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       }
       break;
     }
+    if (listener_ != nullptr) listener_->dma_packet(index_, queue, read.m2s, packet);
     const bool memory = moves_memory(packet);
     if (memory && piece.packets != 0 &&
         piece.continued_by(packet.m2s[0].address, packet.s2m[0].address, packet.bytes)) {

@@ -121,6 +121,7 @@ Fault ExecutionGroup::store_words(Issue& issue, uint32_t value) {
   const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
   const uint64_t set_alias = window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
   uint64_t address = body.addr;
+  release_memory(issue.s, issue.now);
   for (uint32_t n = 0; n < body.count; ++n, address += static_cast<int64_t>(body.stride)) {
     // Setting own semaphores to the value they have is what every launch does most.
     if (address - set_alias < 4 * NEURON_SEMAPHORES && address % 4 == 0 &&
@@ -152,11 +153,13 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
       const chip::Access access = access_of(s, issue.now);
       uint32_t word;
       if (!bus_.read32(issue.i.address.addr, word, access)) return bus_fault(issue.i.address.addr);
+      if (strict_) strict_->clocks().acquire_memory(s.engine);
       rd = word;
       return {};
     }
     case NEURON_OP_STORE: {
       const chip::Access access = access_of(s, issue.now);
+      release_memory(s, issue.now);
       return bus_.write32(issue.i.address.addr, ra, access) ? Fault{}
                                                             : bus_fault(issue.i.address.addr);
     }
@@ -183,6 +186,7 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
         return make_fault(NEURON_FAULT_OPERAND_RANGE, 0, scalar, NEURON_INST_SCALAR0);
       }
       rd = semaphores_.semaphore(scalar);
+      if (strict_) strict_->clocks().acquire(s.engine, scalar);
       return {};
     case NEURON_OP_TIME:
       rd = static_cast<uint32_t>(issue.now);
@@ -311,7 +315,10 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
   unit.subnormals = (core_mode_ & 2) != 0 || (s.mode & 0x10) != 0 ? numerics::Subnormals::kFlush
                                                                   : numerics::Subnormals::kKeep;
   unit.saturate = (core_mode_ & 4) != 0;
-  unit.strict_psum = (core_mode_ & NEURON_CORE_MODE_STRICT_PSUM) != 0 || (s.mode & 0x20) != 0;
+  // Strict mode has looked at every byte already, and names who wrote it.
+  unit.strict = strict_ != nullptr;
+  unit.strict_psum =
+      !unit.strict && ((core_mode_ & NEURON_CORE_MODE_STRICT_PSUM) != 0 || (s.mode & 0x20) != 0);
   unit.check_nan = i.nan || (s.mode & 0x40) != 0;
   unit.seed = seed_;
   unit.saw_nan = false;
@@ -342,6 +349,7 @@ Fault ExecutionGroup::execute_datapath(Issue& issue) {
       fault = execute_vector(unit, i);
       break;
   }
+  if (fault.code == NEURON_FAULT_DOMAIN && strict_) strict_->name_producer(fault, i.src0);
   if (fault) return fault;
   if (i.dst.present() && stochastic) unit.random_position += i.dst.elements();
   if (unit.saw_nan) {

@@ -28,7 +28,7 @@ bool is_engine_register(uint32_t at) {
   return at >= NEURON_ENG_ACC && at < kAccEnd;
 }
 
-bool is_core_register(uint32_t at) { return at <= NEURON_CORE_FILL || at == NEURON_CORE_COMMAND; }
+bool is_core_register(uint32_t at) { return at <= NEURON_CORE_FORGET || at == NEURON_CORE_COMMAND; }
 
 // States in which an engine's configuration may be written.
 bool configurable(const Sequencer& s) {
@@ -281,6 +281,9 @@ void ExecutionGroup::write_core(uint32_t at, uint32_t value, ModelTime now) {
     case NEURON_CORE_FILL:
       fill_ = value;
       return;
+    case NEURON_CORE_FORGET:
+      if (strict_) strict_->forget();
+      return;
     case NEURON_CORE_COMMAND: {
       const unsigned code = value & 0xF;
       const unsigned engines = value >> 8 & 0x1F;
@@ -319,6 +322,7 @@ void ExecutionGroup::start(Sequencer& s, ModelTime now) {
   core_faults_ &= ~(1u << s.engine);
   s.steps_left = 0;
   s.start(bus_);
+  if (strict_) strict_->clocks().acquire_all(s.engine);
   for (chip::UdmaEngine* engine : dma_) engine->accept_engine_doorbells();
   resume(s, now);
 }

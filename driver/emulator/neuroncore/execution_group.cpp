@@ -34,6 +34,7 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, Runnabl
       dma_(connections.engines),
       listener_(listener),
       scratch_(std::make_unique<Scratch>()),
+      strict_(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
       units_(make_units(memory_, *scratch_, std::make_index_sequence<kSequencers>())) {
   mail_.reserve(64);
   mail_taken_.reserve(64);
@@ -146,6 +147,7 @@ void ExecutionGroup::wake(bool event, unsigned index, ModelTime now) {
 
 // At quiescence nothing is in flight, so that all times can start again from 0.
 void ExecutionGroup::reset_time() {
+  if (strict_) strict_->clocks().raise_floor();
   if (!time_runs_) return;
   time_runs_ = false;
   now_ = 0;
@@ -166,6 +168,7 @@ void ExecutionGroup::semaphore_changed(const chip::SemaphoreChange& change,
     entry.info = {change.index | (change.event ? 256u : 0u), change.after, change.before};
     notifications_.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
+  if (strict_) note_semaphore(change, access);
   wake(change.event, change.index, now);
 }
 
@@ -202,6 +205,7 @@ void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::A
                             ? access.engine
                             : static_cast<uint8_t>(NEURON_ENGINE_SP);
   const uint32_t bit = 1u << queue;
+  if (strict_) note_doorbell(engine, queue, access, (actor.active & bit) == 0);
   if ((actor.active & bit) == 0) {
     actor.active |= bit;
     actor.ready[queue] = access.time + kDmaStart;
@@ -276,12 +280,15 @@ void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
   if (actor.busy) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(core_), NEURON_ENGINE_DMA,
                               now};
+    const uint32_t pending = strict_ ? pending_descriptors(engine, actor.queue) : 0;
     // A fault comes back through dma_faulted.
     if (!dma_[engine]->try_execute_run(actor.queue, actor.packets, access, now - actor.start)) {
       sched_yield();  // the host serves this queue; the actor's time stays, so it is tried again
       return;
     }
     actor.busy = false;
+    if (ring_waiter_ != 0) ring_has_room(now);
+    if (strict_) end_transfers(engine, actor.queue, pending, now);
     effort_ += static_cast<uint32_t>(actor.bytes >> 12);
     if (!dma_[engine]->has_work(actor.queue) && (actor.active >> actor.queue & 1) != 0) {
       deactivate_dma(engine, actor.queue, now);
@@ -341,6 +348,7 @@ void ExecutionGroup::reset_locked() {
   // Mail stays: what was written before this reset has been applied, what waits came after it.
   semaphores_.reset();
   memory_.fill(fill_);  // FILL itself survives, or it could never take effect
+  if (strict_) strict_->forget();
   deadlocked_.store(false, std::memory_order_relaxed);
   runnable_.store(false, std::memory_order_release);  // pairs with runnable()
 }

@@ -30,6 +30,7 @@
 #include "driver/emulator/neuroncore/neuron_core.h"
 #include "driver/emulator/neuroncore/run_lock.h"
 #include "driver/emulator/neuroncore/sequencer.h"
+#include "driver/emulator/neuroncore/strict_mode.h"
 #include "driver/emulator/neuroncore/tensor_engine.h"
 #include "driver/emulator/neuroncore/unit_context.h"
 
@@ -58,6 +59,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
                          const chip::Access& access) override;
   void dma_rung(unsigned engine, unsigned queue, const chip::Access& access) override;
   void dma_faulted(const chip::DmaFault& fault, const chip::Access& access) override;
+  void dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
+                  const chip::Packet& packet) override;
 
  private:
   // One DMA engine as an actor: at most one run of packets is in service.
@@ -75,7 +78,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
     std::array<uint16_t, NEURON_DMA_QUEUES> owner_opcode{};
   };
   // A write or doorbell from outside while the group runs.
-  enum class MailKind : uint8_t { kWord, kBurst, kDoorbell };  // doorbell: engine << 8 | queue
+  // Doorbell: engine << 8 | queue. Memory (strict mode): `value` bytes were accessed.
+  enum class MailKind : uint8_t { kWord, kBurst, kDoorbell, kMemoryRead, kMemoryWrite };
   struct Mail {
     uint64_t offset = 0;
     uint32_t value = 0;
@@ -128,6 +132,22 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void release_held_launch();
   void begin_launch();
   void begin_external();
+
+  // strict_group.cpp
+  void note_access(uint64_t offset, size_t bytes, bool write, const chip::Access& access);
+  void note_mail(const Mail& mail);
+  void note_semaphore(const chip::SemaphoreChange& change, const chip::Access& access);
+  void note_doorbell(unsigned engine, unsigned queue, const chip::Access& access, bool idle);
+  void acquire_waits(const Sequencer& s, const isa::Instruction& i);
+  Fault check_accesses(Sequencer& s, const isa::Instruction& i);
+  uint32_t pending_descriptors(unsigned engine, unsigned queue) const;
+  void end_transfers(unsigned engine, unsigned queue, uint32_t before, ModelTime now);
+  Fault strict_fault();
+  void release_memory(const Sequencer& s, ModelTime now) {
+    if (strict_) {
+      strict_->clocks().release_memory(s.engine, strict_->tick(s.engine, s.last_complete <= now));
+    }
+  }
 
   // core_registers.cpp
   static bool is_register(uint64_t offset);
@@ -241,6 +261,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // --- core state ---
   CoreMemory memory_;
   std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<StrictMode> strict_;  // null: off
+  int serving_ = -1;                    // DMA engine << 4 | queue whose packets are transferred
   TensorEngine tensor_engine_;
   std::array<UnitContext, kSequencers> units_;
   std::array<Sequencer, kSequencers> sequencers_;

@@ -15,6 +15,12 @@ bool is_memory_fault(unsigned code) {
          code == NEURON_FAULT_FETCH || code == NEURON_FAULT_CODE_WRITE;
 }
 
+// Faults about two instructions (hw/fault.h).
+bool is_strict_fault(unsigned code) {
+  return code == NEURON_FAULT_PSUM_UNDEFINED || code == NEURON_FAULT_PSUM_COLLISION ||
+         (code >= NEURON_FAULT_DOMAIN && code <= NEURON_FAULT_RACE);
+}
+
 bool is_semaphore_fault(unsigned code) {
   return code >= NEURON_FAULT_SEM_OVERFLOW && code <= NEURON_FAULT_EVENT_DOUBLE;
 }
@@ -27,7 +33,7 @@ uint32_t operand_at(unsigned offset, unsigned opcode) {
 }
 
 std::array<uint32_t, 3> notification_info(const Fault& fault, unsigned opcode) {
-  if (is_memory_fault(fault.code)) {
+  if (is_memory_fault(fault.code) || is_strict_fault(fault.code)) {
     return {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
             fault.info};
   }

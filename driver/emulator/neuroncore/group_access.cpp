@@ -30,6 +30,8 @@ bool is_psum(uint64_t offset) {
 }  // namespace
 
 std::byte* ExecutionGroup::direct(uint64_t offset, size_t length) {
+  // In strict mode accesses from outside have to go through read and write.
+  if (strict_ && !inside()) return nullptr;
   return is_sbuf(offset) ? memory_.sbuf_at(offset, length) : nullptr;
 }
 
@@ -41,6 +43,7 @@ bool ExecutionGroup::read(uint64_t offset, std::span<std::byte> out, const chip:
                                 : memory_.psum_at(offset - NEURON_CORE_PSUM, out.size());
     if (from == nullptr) return false;
     std::memcpy(out.data(), from, out.size());
+    if (strict_) note_access(offset, out.size(), false, access);
     return true;
   }
   if (is_semaphore(offset)) {
@@ -139,6 +142,7 @@ bool ExecutionGroup::write(uint64_t offset, std::span<const std::byte> in,
     std::byte* to = memory_.sbuf_at(offset, in.size());
     if (to == nullptr) return false;
     std::memcpy(to, in.data(), in.size());
+    if (strict_) note_access(offset, in.size(), true, access);
     return true;
   }
   if (offset % 4 != 0 || in.size() % 4 != 0 || in.empty()) return false;
@@ -147,6 +151,7 @@ bool ExecutionGroup::write(uint64_t offset, std::span<const std::byte> in,
     std::byte* to = memory_.psum_at(at, in.size());
     if (to == nullptr) return false;
     std::memcpy(to, in.data(), in.size());
+    if (strict_) note_access(offset, in.size(), true, access);
     // A write from outside a running group is unordered with it; its marks are left alone then.
     if (inside() || run_lock_.try_lock()) {
       memory_.mark_pe(static_cast<unsigned>(at / NEURON_PSUM_PARTITION_STRIDE),
@@ -186,6 +191,7 @@ void ExecutionGroup::ring_from_outside(const Mail& doorbell) {
 
 // One word or doorbell, by who holds the core.
 void ExecutionGroup::apply(const Mail& mail, bool foreign) {
+  if (mail.kind >= MailKind::kMemoryRead) return note_mail(mail);
   chip::Access access = mail.access;
   if (foreign) {
     begin_external();
@@ -206,6 +212,7 @@ void ExecutionGroup::begin_external() {
 }
 
 void ExecutionGroup::begin_launch() {
+  if (strict_) strict_->clocks().raise_floor();
   for (Sequencer& s : sequencers_) {
     s.busy = s.waited = s.traced_wait = 0;
     s.launch_retired = s.retired;

@@ -56,8 +56,8 @@ Fault bind_operand(isa::Operand& operand, const isa::Binding& b, uint32_t value,
                            static_cast<uint8_t>(NEURON_INST_BIND + 2 * slot));
 }
 
-// Device addresses and patterns of instructions that make descriptors; operands in SBUF are bound as
-// everywhere. `done` if the binding was one of these.
+// Device addresses and patterns of instructions that make descriptors; operands in SBUF are bound
+// as everywhere. `done` if the binding was one of these.
 Fault bind_dma(isa::Instruction& i, const isa::Binding& b, uint32_t value, uint32_t high,
                unsigned slot, bool& done) {
   const bool generates = i.opcode == NEURON_OP_DMA_GENERATE;
@@ -238,6 +238,7 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     s.dma_wait = false;
     return block(s, *entry, now);
   }
+  if (strict_) acquire_waits(s, *i);
   if (entry->updates && s.pending_count + 2 > Sequencer::kMaxPending) {
     s.issue_at = s.pending[0].time;  // the queue of updates is full
     return;
@@ -272,10 +273,22 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     const isa::Update& update = i->update[u];
     operands[u] = update.is_register ? s.registers[update.value % NEURON_REGISTERS] : update.value;
   }
+  if (strict_ && i->group() >= 2 && !resumed) {
+    if (const Fault raised = check_accesses(s, *i)) {
+      return raise(s, raised, s.pc, i->debug, i->opcode, now);
+    }
+  }
+  const bool visible = s.last_complete <= now;  // all that was written before
   // A value of its own: assigning it would copy bytes that were stored one by one, which stalls.
   if (const Fault raised = execute(issued)) {
     return raise(s, raised, s.pc, i->debug, i->opcode, now);
   }
+  if (strict_) [[likely]] {
+    if (const Fault raised = strict_fault()) {
+      return raise(s, raised, s.pc, i->debug, i->opcode, now);
+    }
+  }
+  if (issued.again) return;
   retire(issued);
   if (!entry->updates || s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;
   for (unsigned u = 0; u < 2; ++u) {
@@ -287,6 +300,10 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
                           issued.pc,
                           i->debug,
                           i->opcode};
+    if (strict_) {
+      pending.tick =
+          strict_->tick(s.engine, update.at_complete || (!issued.cost.datapath && visible));
+    }
     if (pending.time <= now) {
       if (!apply_update(s, pending, now)) return;
     } else {
@@ -365,6 +382,10 @@ bool ExecutionGroup::apply_update(Sequencer& s, const PendingUpdate& update, Mod
     refused.detail = update.operand;
     raise(s, refused, update.pc, update.debug, update.opcode, now);
     return false;
+  }
+  if (strict_) {
+    strict_->clocks().release(s.engine, update.tick,
+                              index + (change.event ? NEURON_SEMAPHORES : 0));
   }
   if (notifications_.enabled(NEURON_NQ_SLOT_SEMAPHORE)) [[unlikely]] {
     chip::Notification entry;

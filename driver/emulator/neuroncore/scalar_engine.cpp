@@ -35,6 +35,30 @@ const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, con
   return x;
 }
 
+// Strict mode: the first input that the function is not documented for, before anything is written.
+Fault find_outside_domain(UnitContext& context, const isa::Instruction& i, bool loaded) {
+  const isa::ActOp& op = i.act;
+  const auto count = [&](const float* x, size_t n) {
+    return loaded ? context.table.count_outside_domain(op.function, x, n)
+                  : numerics::count_outside_domain(op.function, x, n);
+  };
+  const OperandView source(context.memory, i.src0);
+  Fault fault;
+  for_blocks(source.partitions(), source.elements(), false, [&](const Block& block) {
+    if (fault) return;
+    const float* x = load_block(source, block, context.scratch.a.data());
+    x = scale_and_bias(context, i, block, x, context.scratch.c.data());
+    if (count(x, block.size()) == 0) return;
+    size_t at = 0;
+    while (count(x + at, 1) == 0) ++at;
+    const uint64_t element = block.first + at % block.count;
+    const uint64_t partition = i.src0.start + block.part + at / block.count;
+    fault = make_fault(NEURON_FAULT_DOMAIN, partition << NEURON_STRICT_PARTITION_SHIFT | element,
+                       std::bit_cast<uint32_t>(x[at]));
+  });
+  return fault;
+}
+
 }  // namespace
 
 Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
@@ -49,6 +73,9 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
   }
   const OperandView source(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
+  if (context.strict && (loaded || numerics::activation_has_domain(op.function))) {
+    if (const Fault fault = find_outside_domain(context, i, loaded)) return fault;
+  }
   float* sums = context.accumulator.data() + i.dst.start;
   const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
                            op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;

@@ -77,6 +77,7 @@ struct PendingUpdate {
   uint32_t pc = 0;
   uint32_t debug = 0;
   uint16_t opcode = 0;
+  uint64_t tick = 0;  // strict mode: of what it releases
 };
 
 // Bytes that the last datapath instruction wrote.

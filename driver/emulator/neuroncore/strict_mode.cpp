@@ -40,7 +40,8 @@ isa::Operand column_of(const isa::Scalar& scalar, unsigned parts, unsigned colum
 
 bool StrictMode::wanted() {
   const char* text = std::getenv("NEURON_EMULATOR_STRICT");
-  if (text == nullptr || *text == '\0' || std::strcmp(text, "1") == 0) return true;
+  if (text == nullptr || *text == '\0') return false;
+  if (std::strcmp(text, "1") == 0) return true;
   if (std::strcmp(text, "0") == 0) return false;
   std::fprintf(
       stderr,
@@ -217,9 +218,9 @@ void StrictMode::keep(const StrictAccess& who, bool writes) {
   trap_ = Trap{fault_of(who, writes), {who.pc, who.engine}};
 }
 
-std::optional<StrictMode::Trap> StrictMode::take_trap() {
-  std::optional<Trap> trap;
-  trap.swap(trap_);
+StrictMode::Trap StrictMode::take_trap() {
+  const Trap trap = trap_.value_or(Trap{});
+  trap_.reset();
   return trap;
 }
 
@@ -248,6 +249,11 @@ void StrictMode::begin_packet(unsigned number, uint32_t ahead) {
   packet_.pc = queue.ringer.pc;
   packet_.queue = static_cast<uint8_t>(number);
   packet_.tick = clocks_.advance(queue.actor);
+}
+
+void StrictMode::pass_packet(unsigned number, uint32_t ahead) {
+  StrictClocks::Queue& queue = clocks_.queue(number);
+  clocks_.begin_packet(queue, queue.consumed + ahead);
 }
 
 void StrictMode::transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes,

@@ -46,7 +46,9 @@ class StrictMode {
   // Transfers: a packet that begins `ahead` M2S descriptors behind the ring's head, then its parts.
   void begin_packet(unsigned queue, uint32_t ahead);
   void transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes, bool write);
-  std::optional<Trap> take_trap();
+  void pass_packet(unsigned queue, uint32_t ahead);  // one that touches nothing here
+  bool trapped() const { return trap_.has_value(); }
+  Trap take_trap();
 
   // The tick that an update releases: of everything up to now if results are visible, else of what
   // was read.

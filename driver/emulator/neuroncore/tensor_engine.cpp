@@ -118,8 +118,9 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
     for (unsigned p = 0; p < dst.partitions(); ++p) {
       const unsigned partition = i.dst.start + p;
       if (!context.memory.pe_wrote(partition, dst.begin(), dst.end() - dst.begin())) {
-        return make_fault(NEURON_FAULT_PSUM_UNDEFINED, uint64_t{partition} << 20 | dst.begin(),
-                          static_cast<uint32_t>(dst.begin()), kSlotDst);
+        return make_fault(NEURON_FAULT_PSUM_UNDEFINED,
+                          uint64_t{partition} << NEURON_STRICT_PARTITION_SHIFT | dst.begin() |
+                              NEURON_STRICT_PSUM | NEURON_STRICT_WRITES);
       }
     }
   }

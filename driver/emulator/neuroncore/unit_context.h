@@ -46,6 +46,7 @@ struct UnitContext {
   numerics::Rounding rounding = numerics::Rounding::kNearestEven;
   numerics::Subnormals subnormals = numerics::Subnormals::kKeep;
   bool saturate = false;
+  bool strict = false;  // inputs outside a function's range are faults
   bool strict_psum = false;
   bool check_nan = false;
   uint64_t seed = 0;

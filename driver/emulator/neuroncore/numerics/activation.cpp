@@ -147,6 +147,10 @@ void activate(unsigned function, const float* in, float* out, size_t n, float pa
   }
 }
 
+bool activation_has_domain(unsigned function) {
+  return domain_of(function).high < std::numeric_limits<float>::infinity();
+}
+
 size_t count_outside_domain(unsigned function, const float* in, size_t n) {
   const Domain domain = domain_of(function);
   const bool by_size = function == NEURON_ACT_RECIPROCAL;

@@ -23,6 +23,9 @@ bool activation_known(unsigned function);
 void activate(unsigned function, const float* in, float* out, size_t n, float param = 0.0f,
               Subnormals subnormals = Subnormals::kKeep);
 
+// Whether the function is documented for a part of the numbers only.
+bool activation_has_domain(unsigned function);
+
 // How many inputs lie outside the range that the function is documented for (they compute all the
 // same): the engine reports them as a warning.
 size_t count_outside_domain(unsigned function, const float* in, size_t n);
