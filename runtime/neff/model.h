@@ -143,9 +143,8 @@ struct DmaTransfer {
   std::uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype; absent: the infinity that
                                // changes nothing
   std::uint8_t constant_dtype = NEURON_DTYPE_NONE;
-  // kTranspose: columns, rows, and two counts of matrices that follow each other (innermost first,
-  // as sizes are). Both sides are streams of elements; each rows x columns matrix of `from` is a
-  // columns x rows matrix of `to`.
+  // kTranspose: [outer, rows, columns, inner]. Both sides are streams of elements: `from` is an
+  // array of this shape, `to` one of [outer, columns, rows, inner].
   std::array<std::uint32_t, 4> transpose_shape{};
   std::uint32_t transpose_element_bytes = 0;  // 1, 2, 4 or 8
 };

@@ -172,9 +172,19 @@ class Cutter {
   Result<void> copy();
   Result<void> elementwise();
   Result<void> transpose();
+  Result<void> move_elements();
   Result<void> block(std::uint64_t matrix, std::uint64_t row, std::uint64_t column,
                      std::uint64_t rows, std::uint64_t columns);
   Result<std::uint32_t> parameter(const DmaAccess& source) const;
+  void add_copy(std::uint64_t from, std::uint64_t to, std::uint32_t bytes) {
+    list_.m2s.push_back({.offset = from,
+                         .base = transfer_.from[0].variable,
+                         .length = bytes,
+                         .first = true,
+                         .last = true});
+    list_.s2m.push_back({.offset = to, .base = transfer_.to.variable, .length = bytes});
+    list_.close();
+  }
   void add_sources(const DmaAccess& access, const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
       list_.m2s.push_back({.offset = piece.offset,
@@ -193,6 +203,7 @@ class Cutter {
   const DmaTransfer& transfer_;
   const std::uint64_t spread_;
   const std::uint64_t most_;
+  std::uint64_t element_ = 0;  // bytes that a transpose keeps together
   Metadata metadata_;
   PacketList list_;
 };
@@ -205,14 +216,7 @@ Result<void> Cutter::copy() {
   for (std::uint64_t left = to.bytes(); left > 0;) {
     const std::uint64_t length =
         std::min({source.left(), target.left(), std::uint64_t{NEURON_UDMA_MAX_DESC_BYTES}});
-    const auto bytes = static_cast<std::uint32_t>(length);
-    list_.m2s.push_back({.offset = source.offset(),
-                         .base = from.variable,
-                         .length = bytes,
-                         .first = true,
-                         .last = true});
-    list_.s2m.push_back({.offset = target.offset(), .base = to.variable, .length = bytes});
-    list_.close();
+    add_copy(source.offset(), target.offset(), static_cast<std::uint32_t>(length));
     NEURON_CHECK(check_room());
     source.advance(length);
     target.advance(length);
@@ -298,12 +302,13 @@ Result<void> Cutter::elementwise() {
 Result<void> Cutter::transpose() {
   constexpr std::uint8_t kTypes[] = {NEURON_DTYPE_U8, NEURON_DTYPE_U16, NEURON_DTYPE_U32,
                                      NEURON_DTYPE_U64};
-  const unsigned element = std::countr_zero(transfer_.transpose_element_bytes);
-  metadata_.from_type = metadata_.to_type = kTypes[element];
   const auto& shape = transfer_.transpose_shape;
-  const std::uint64_t columns = shape[0];
+  const std::uint64_t matrices = shape[0];
   const std::uint64_t rows = shape[1];
-  const std::uint64_t matrices = std::uint64_t{shape[2]} * shape[3];
+  const std::uint64_t columns = shape[2];
+  element_ = transfer_.transpose_element_bytes * std::uint64_t{shape[3]};
+  if (element_ > sizeof(std::uint64_t) || !std::has_single_bit(element_)) return move_elements();
+  metadata_.from_type = metadata_.to_type = kTypes[std::countr_zero(element_)];
   // Blocks that give every DMA engine one, where the matrix has as many rows.
   const std::uint64_t blocks = std::max<std::uint64_t>(1, spread_ / std::min(matrices, spread_));
   const std::uint64_t tall = std::clamp<std::uint64_t>((rows + blocks - 1) / blocks, 1, kMostRows);
@@ -317,12 +322,39 @@ Result<void> Cutter::transpose() {
   return {};
 }
 
+// Elements that are no number of the device: each is moved by itself.
+Result<void> Cutter::move_elements() {
+  const auto& shape = transfer_.transpose_shape;
+  std::vector<Piece> from, to;
+  Cursor source(transfer_.from[0]);
+  for (std::uint64_t e = 0; e < std::uint64_t{shape[0]} * shape[1] * shape[2]; ++e) {
+    const std::uint64_t row = e / shape[2] % shape[1], column = e % shape[2];
+    const std::uint64_t matrix = e / shape[2] / shape[1];
+    Cursor target(transfer_.to, ((matrix * shape[2] + column) * shape[1] + row) * element_);
+    from.clear();
+    to.clear();
+    source.take(element_, SIZE_MAX, from);
+    target.take(element_, SIZE_MAX, to);
+    // Both sides of a piece may break elsewhere.
+    for (std::size_t s = 0, t = 0; s < from.size();) {
+      const std::uint32_t length = std::min(from[s].length, to[t].length);
+      add_copy(from[s].offset, to[t].offset, length);
+      NEURON_CHECK(check_room());
+      from[s].offset += length;
+      to[t].offset += length;
+      if ((from[s].length -= length) == 0) ++s;
+      if ((to[t].length -= length) == 0) ++t;
+    }
+  }
+  return {};
+}
+
 // One packet, or what remains of the block when it is halved until it is one.
 Result<void> Cutter::block(std::uint64_t matrix, std::uint64_t row, std::uint64_t column,
                            std::uint64_t rows, std::uint64_t columns) {
-  const std::uint64_t bytes = transfer_.transpose_element_bytes;
-  const std::uint64_t all_columns = transfer_.transpose_shape[0];
+  const std::uint64_t bytes = element_;
   const std::uint64_t all_rows = transfer_.transpose_shape[1];
+  const std::uint64_t all_columns = transfer_.transpose_shape[2];
   const std::uint64_t first = matrix * all_rows * all_columns;
   const auto halve = [&](bool by_rows) -> Result<void> {
     if (by_rows) {

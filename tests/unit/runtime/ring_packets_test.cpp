@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "hw/udma.h"
@@ -183,7 +184,7 @@ void expect_transposed(const DmaTransfer& t, std::uint32_t spread) {
   const auto list = cut_into_packets(t, spread, 1u << 22);
   ASSERT_TRUE(list) << list.error().detail;
   std::vector<std::vector<std::uint32_t>> scales;
-  const std::uint32_t bytes = t.transpose_element_bytes;
+  const std::uint32_t bytes = t.transpose_element_bytes * t.transpose_shape[3];
   const Moves moves = moves_of(*list, 1, bytes, bytes, scales);
   std::map<std::uint64_t, std::uint64_t> found;
   for (std::size_t i = 0; i < moves.to.size(); ++i) {
@@ -191,7 +192,7 @@ void expect_transposed(const DmaTransfer& t, std::uint32_t spread) {
   }
   const Places from = places_of(t.from[0]), to = places_of(t.to);
   ASSERT_EQ(found.size(), to.size());
-  const std::uint64_t columns = t.transpose_shape[0], rows = t.transpose_shape[1];
+  const std::uint64_t rows = t.transpose_shape[1], columns = t.transpose_shape[2];
   for (std::uint64_t i = 0; i < to.size(); ++i) {
     const std::uint64_t element = i / bytes, inside = element % (rows * columns);
     const std::uint64_t r = inside % rows, c = inside / rows;
@@ -207,9 +208,10 @@ TEST(RingPackets, TransposesEveryMatrixWhateverItsShapeAndTheShapeOfItsSides) {
     t.operation = DmaOperation::kTranspose;
     const std::uint32_t bytes = 1u << random() % 4;
     const std::uint64_t columns = 1 + random() % 90, rows = 1 + random() % 90, m = 1 + random() % 3;
-    t.transpose_element_bytes = bytes;
-    t.transpose_shape = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(rows),
-                         static_cast<std::uint32_t>(m), 1};
+    const std::uint32_t inner = random() % 3 == 0 ? bytes : 1;
+    t.transpose_element_bytes = bytes / inner;
+    t.transpose_shape = {static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(rows),
+                         static_cast<std::uint32_t>(columns), inner};
     t.from = {side(0, NEURON_DTYPE_U8, {columns * bytes, rows, m, 1}, {1, 5000, 1 << 20, 0})};
     t.to = side(1, NEURON_DTYPE_U8, {rows * bytes, columns, m, 1}, {1, 4096, 1 << 20, 0}, 64);
     if (random() % 2)
@@ -220,11 +222,31 @@ TEST(RingPackets, TransposesEveryMatrixWhateverItsShapeAndTheShapeOfItsSides) {
   }
 }
 
+TEST(RingPackets, ATransposeMovesElementsThatAreNoNumberOneByOne) {
+  DmaTransfer t;  // [2, 5, 7, 3] of 4 bytes: 12 bytes stay together, in pieces that break
+  t.operation = DmaOperation::kTranspose;
+  t.transpose_element_bytes = 4;
+  t.transpose_shape = {2, 5, 7, 3};
+  t.from = {side(0, NEURON_DTYPE_U8, {8, 105, 1, 1}, {1, 16, 0, 0})};
+  t.to = side(1, NEURON_DTYPE_U8, {4, 210, 1, 1}, {1, 20, 0, 0});
+  const auto list = cut_into_packets(t, 16, 1u << 22);
+  ASSERT_TRUE(list) << list.error().detail;
+  std::map<std::uint64_t, std::uint64_t> found;
+  for (std::size_t d = 0; d < list->m2s.size(); ++d)
+    for (std::uint32_t i = 0; i < list->m2s[d].length; ++i)
+      EXPECT_TRUE(found.emplace(list->s2m[d].offset + i, list->m2s[d].offset + i).second);
+  const Places from = places_of(t.from[0]), to = places_of(t.to);
+  for (std::uint64_t i = 0; i < to.size(); ++i) {
+    const std::uint64_t e = i / 12, r = e % 5, c = e / 5 % 7, m = e / 35;
+    ASSERT_EQ(found[to[i] & 0xFFFFFFFF], from[((m * 5 + r) * 7 + c) * 12 + i % 12] & 0xFFFFFFFF);
+  }
+}
+
 TEST(RingPackets, ATransposeOntoPartitionsIsCutIntoBlocksOfBothSides) {
   DmaTransfer t;  // [200 x 128] of fp32 in HBM to 128 partitions of 200 elements
   t.operation = DmaOperation::kTranspose;
   t.transpose_element_bytes = 4;
-  t.transpose_shape = {128, 200, 1, 1};
+  t.transpose_shape = {1, 200, 128, 1};
   t.from = {side(0, NEURON_DTYPE_U8, {128 * 4 * 200, 1, 1, 1}, {1, 0, 0, 0})};
   t.to = side(1, NEURON_DTYPE_U8, {800, 128, 1, 1}, {1, 0x40000, 0, 0});
   expect_transposed(t, 16);
