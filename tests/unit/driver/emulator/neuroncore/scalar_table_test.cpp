@@ -122,6 +122,10 @@ class TableLoad : public CoreMachine {
     i.act.table_set = static_cast<uint8_t>(set);
     return i;
   }
+  // -2, 2, 6 in two partitions.
+  void fill_input() {
+    for (unsigned e = 0; e < 6; ++e) set_sbuf(e % 2, e / 2 * 4, 4.0f * (e / 2) - 2.0f);
+  }
   void place_image(uint64_t address, const std::vector<uint32_t>& words) {
     std::memcpy(memory(address, words.size() * 4), words.data(), words.size() * 4);
   }
@@ -129,7 +133,7 @@ class TableLoad : public CoreMachine {
 
 TEST_F(TableLoad, MakesFunctionsOfDeviceMemoryAvailable) {
   place_image(kData, hard_sigmoid());
-  for (unsigned e = 0; e < 3; ++e) set_sbuf(1, 4 * e, 4.0f * e - 2.0f);  // -2, 2, 6
+  fill_input();
   Instruction scaled = apply(130, 7);
   scaled.scalar0 = real(0.5f);
   load_and_run(kAct, {load_table(kData, 7), scaled, inst(NEURON_OP_HALT)});
@@ -141,6 +145,7 @@ TEST_F(TableLoad, MakesFunctionsOfDeviceMemoryAvailable) {
 
 TEST_F(TableLoad, RefusesFunctionsOfASetThatIsNotLoaded) {
   place_image(kData, hard_sigmoid());
+  fill_input();
   load_and_run(kAct, {load_table(kData, 7), apply(130, 8), inst(NEURON_OP_HALT)});
   EXPECT_EQ(fault(kAct), NEURON_FAULT_OP_NOT_ALLOWED);
 }
