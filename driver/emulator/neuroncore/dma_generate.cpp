@@ -112,7 +112,7 @@ uint32_t size_of(const isa::DmaDimension& d) { return d.size == 0 ? 1 : d.size; 
 
 // from: [rows (dimension 1), columns (0)], to: [columns (1), rows (0)], dimensions 2 and 3 repeat.
 Fault transpose(PlanBuilder& builder, const isa::DmaGenerateBody& body, const Bounds& bounds,
-                uint32_t shortest_ring) {
+                uint32_t side) {
   const auto& f = body.from_dims;
   const auto& t = body.to_dims;
   const uint32_t bytes = builder.from_bytes();
@@ -132,8 +132,6 @@ Fault transpose(PlanBuilder& builder, const isa::DmaGenerateBody& body, const Bo
   if (rows > 1 && t[0].step != static_cast<int32_t>(bytes)) {
     return shape(NEURON_DMA_GENERATE_TO_DIMS + 4, static_cast<uint32_t>(t[0].step));
   }
-  // Metadata and the rows of a block in M2S, its columns in S2M.
-  const uint32_t side = std::min<uint32_t>(NEURON_UDMA_MAX_PACKET_DESCS, shortest_ring) - 1;
   const uint64_t blocks =
       (uint64_t{rows} + side - 1) / side * ((uint64_t{columns} + side - 1) / side);
   if (blocks * size_of(f[2]) > DmaPlan::kMaxDescriptors ||
@@ -154,14 +152,20 @@ Fault transpose(PlanBuilder& builder, const isa::DmaGenerateBody& body, const Bo
               from + static_cast<uint64_t>(int64_t{f[1].step} * r) + uint64_t{c} * bytes;
           const uint64_t block_to =
               to + static_cast<uint64_t>(int64_t{t[1].step} * c) + uint64_t{r} * bytes;
+          std::array<uint64_t, NEURON_UDMA_MAX_PACKET_DESCS> from_rows, to_columns;
           bool inside = true;
-          for (uint32_t k = 0; k < (bounds.of_source ? h : w) && inside; ++k) {
-            inside = bounds.hold(
-                block_from + static_cast<uint64_t>(int64_t{f[1].step} * k), uint64_t{w} * bytes,
-                block_to + static_cast<uint64_t>(int64_t{t[1].step} * k), uint64_t{h} * bytes);
+          for (uint32_t k = 0; k < h; ++k) {
+            from_rows[k] = block_from + static_cast<uint64_t>(int64_t{f[1].step} * k);
+            inside = inside &&
+                     (!bounds.of_source || bounds.hold(from_rows[k], uint64_t{w} * bytes, 0, 0));
+          }
+          for (uint32_t k = 0; k < w; ++k) {
+            to_columns[k] = block_to + static_cast<uint64_t>(int64_t{t[1].step} * k);
+            inside = inside &&
+                     (bounds.of_source || bounds.hold(0, 0, to_columns[k], uint64_t{h} * bytes));
           }
           if (inside) {
-            builder.block(block_from, f[1].step, block_to, t[1].step, h, w);
+            builder.block({from_rows.data(), h}, {to_columns.data(), w});
           } else if (bounds.skip) {
             builder.skip();
           } else {
@@ -186,11 +190,7 @@ Fault DmaPlan::generate(const isa::Instruction& i, const isa::Instruction& unbou
   const Bounds bounds{of_source, of_source ? unbound.generate.from : unbound.generate.to,
                       body.limit, i.dma.skip};
   if (i.dma.operation == NEURON_DMA_TRANSPOSE) {
-    uint32_t shortest = NEURON_UDMA_RING_MAX;
-    for (unsigned e = 0; e < lengths.size(); ++e) {
-      if ((i.dma.mask >> e & 1) != 0) shortest = std::min(shortest, lengths[e]);
-    }
-    return transpose(builder, body, bounds, shortest);
+    return transpose(builder, body, bounds, builder.block_side(lengths));
   }
   // A product of sizes that does not fit 64 bits is far beyond what can be generated.
   const auto too_many = [](const std::array<isa::DmaDimension, 4>& dims) {

@@ -91,23 +91,29 @@ void PlanBuilder::append_compute(PlanLane& lane, uint64_t from, uint64_t to, uin
   lane.packets.push_back({2, 1});
 }
 
-void PlanBuilder::block(uint64_t from, int64_t from_step, uint64_t to, int64_t to_step,
-                        uint32_t block_rows, uint32_t columns) {
+void PlanBuilder::block(std::span<const uint64_t> from_rows, std::span<const uint64_t> to_columns) {
   PlanLane& lane = lane_of(rows++);
-  const uint32_t bytes = from_bytes();
+  const auto height = static_cast<uint32_t>(from_rows.size());
+  const auto width = static_cast<uint32_t>(to_columns.size());
   lane.m2s.push_back(
-      {metadata_word(control, false), uint64_t{block_rows} << NEURON_DMA_META_ROWS_SHIFT |
-                                          uint64_t{columns} << NEURON_DMA_META_COLUMNS_SHIFT});
-  for (uint32_t r = 0; r < block_rows; ++r) {
-    lane.m2s.push_back({source_word(columns * bytes, control.operation, false, r + 1 == block_rows),
-                        from + static_cast<uint64_t>(from_step * r)});
+      {metadata_word(control, false), uint64_t{height} << NEURON_DMA_META_ROWS_SHIFT |
+                                          uint64_t{width} << NEURON_DMA_META_COLUMNS_SHIFT});
+  for (const uint64_t& from : from_rows) {
+    lane.m2s.push_back(
+        {source_word(width * from_bytes(), control.operation, false, &from == &from_rows.back()),
+         from});
   }
-  for (uint32_t c = 0; c < columns; ++c) {
-    lane.s2m.push_back(
-        {control_word(block_rows * bytes, false, false), to + static_cast<uint64_t>(to_step * c)});
+  for (const uint64_t to : to_columns) {
+    lane.s2m.push_back({control_word(height * from_bytes(), false, false), to});
   }
-  lane.packets.push_back({static_cast<uint8_t>(block_rows + 1), static_cast<uint8_t>(columns)});
+  lane.packets.push_back({static_cast<uint8_t>(height + 1), static_cast<uint8_t>(width)});
   bound(lane);
+}
+
+uint32_t PlanBuilder::block_side(const RingLengths& lengths) const {
+  uint32_t shortest = NEURON_UDMA_MAX_PACKET_DESCS;
+  for (unsigned e = 0; e < engine_count; ++e) shortest = std::min(shortest, lengths[engines[e]]);
+  return std::max(shortest, 2u) - 1;  // metadata and the rows of a block are in one packet
 }
 
 }  // namespace neuron::core

@@ -6,6 +6,8 @@
 #ifndef DRIVER_EMULATOR_NEURONCORE_DMA_PACKETS_H
 #define DRIVER_EMULATOR_NEURONCORE_DMA_PACKETS_H
 
+#include <span>
+
 #include "driver/emulator/neuroncore/dma_plan.h"
 
 namespace neuron::core {
@@ -33,9 +35,10 @@ struct PlanBuilder {
   // The next row, of `elements` elements that lie together on both sides.
   void row(uint64_t from, uint64_t to, uint64_t elements);
   void skip() { ++rows; }
-  // A block of a transpose: `columns` descriptors of `block_rows` elements behind S2M.
-  void block(uint64_t from, int64_t from_step, uint64_t to, int64_t to_step, uint32_t block_rows,
-             uint32_t columns);
+  // The next block of a transpose: rows and columns of it by address, at most 64 of each.
+  void block(std::span<const uint64_t> from_rows, std::span<const uint64_t> to_columns);
+  // The largest number of rows or columns of a block, for rings of these lengths.
+  uint32_t block_side(const RingLengths& lengths) const;
 
  private:
   void append_compute(PlanLane& lane, uint64_t from, uint64_t to, uint32_t elements);
