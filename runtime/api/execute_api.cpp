@@ -4,6 +4,7 @@
 #include "nrt/nrt.h"
 #include "runtime/api/guard.h"
 #include "runtime/exec/executor.h"
+#include "runtime/queue/async_queues.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -17,6 +18,11 @@ NRT_STATUS with_sets(const char* name, nrt_model_t* model, const nrt_tensor_set_
     NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
     NEURON_TRY(inputs, pin<TensorSet>(session, input_set, HandleKind::kTensorSet, "input_set"));
     NEURON_TRY(outputs, pin<TensorSet>(session, output_set, HandleKind::kTensorSet, "output_set"));
+    // What was scheduled on the core before comes first.
+    if (AsyncQueues* queues = AsyncQueues::existing(session)) {
+      const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
+      NEURON_CHECK(queues->wait_for_executions(object->core(), limit));
+    }
     return run(session, *object, *inputs, *outputs);
   });
 }

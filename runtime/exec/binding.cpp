@@ -5,6 +5,29 @@
 
 namespace neuron::runtime {
 
+std::shared_ptr<const MatchedTensors> MatchMemo::find(std::uint64_t inputs, std::uint64_t outputs,
+                                                      std::uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.inputs == inputs && entry.outputs == outputs && entry.epoch == epoch) {
+      return entry.tensors.lock();
+    }
+  }
+  return nullptr;
+}
+
+void MatchMemo::keep(const std::shared_ptr<const MatchedTensors>& tensors) {
+  std::lock_guard lock(mutex_);
+  Entry fresh{tensors->inputs, tensors->outputs, tensors->epoch, tensors};
+  for (Entry& entry : entries_) {
+    if (entry.inputs == fresh.inputs && entry.outputs == fresh.outputs) {
+      entry = std::move(fresh);
+      return;
+    }
+  }
+  entries_[next_++ % entries_.size()] = std::move(fresh);
+}
+
 Resolution* BindingCache::keep(Resolution resolution) {
   auto entry = std::make_unique<Resolution>(std::move(resolution));
   entry->used = ++clock_;

@@ -2,19 +2,21 @@
 //
 // Bindings: a model's rings for one set of tensor addresses, and which tensor sets mean which.
 // Two levels: a pair of set versions names its binding at once (the launch path: no names, no
-// allocation); an unknown pair is resolved by names, and finds or makes the binding of its
-// addresses. Callers: executor, holding the core's turn. Thread-safe: no. Owns rings and staging
-// memory; the least recently used go when there are too many.
+// allocation); an unknown pair is matched by names, and finds or makes the binding of its
+// addresses. Callers: executor, holding the core's turn. Thread-safe: no, but for the memo. Owns
+// rings and staging memory; the least recently used go when there are too many.
 #ifndef RUNTIME_EXEC_BINDING_H_
 #define RUNTIME_EXEC_BINDING_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "runtime/queue/ring_set.h"
 #include "runtime/tensor/completion.h"
-#include "runtime/tensor/storage.h"
+#include "runtime/tensor/tensor.h"
 
 namespace neuron::runtime {
 
@@ -31,6 +33,36 @@ struct StagedTensor {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   DeviceMemory* staging = nullptr;
+};
+
+// The tensors of an execution as two sets named them at one moment: their memory lives as long as
+// this does, whatever becomes of tensors and sets. Constant once made.
+struct MatchedTensors {
+  std::uint64_t inputs = 0;  // versions of the sets
+  std::uint64_t outputs = 0;
+  std::uint64_t epoch = 0;
+  std::vector<TensorView> ports;  // in the order of the model's ports
+  std::vector<std::shared_ptr<CompletionCounter>> written;
+};
+
+// The last matches of a model that somebody still holds, for those who ask without the core's turn.
+// Thread-safe: yes. Owns nothing.
+class MatchMemo {
+ public:
+  std::shared_ptr<const MatchedTensors> find(std::uint64_t inputs, std::uint64_t outputs,
+                                             std::uint64_t epoch);
+  void keep(const std::shared_ptr<const MatchedTensors>& tensors);
+
+ private:
+  struct Entry {
+    std::uint64_t inputs = 0;
+    std::uint64_t outputs = 0;
+    std::uint64_t epoch = 0;
+    std::weak_ptr<const MatchedTensors> tensors;
+  };
+  std::mutex mutex_;  // all below
+  std::array<Entry, 4> entries_;
+  unsigned next_ = 0;
 };
 
 // What a pair of tensor sets means for the model.
@@ -66,6 +98,7 @@ class BindingCache {
   // `evicted`: the binding that had to go, whose address is now free for reuse; or null.
   Binding* keep_binding(std::unique_ptr<Binding> binding, const Binding*& evicted);
 
+  MatchMemo memo;
   // Staging memory of each input and output, made on first use.
   std::vector<std::unique_ptr<DeviceMemory>> staging;
 

@@ -16,6 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Executions shorter than this on the host may be launched several at a time.
+constexpr std::uint64_t kQuick_ns = 50'000;
+
 std::uint64_t nanoseconds(Clock::time_point when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
 }
@@ -60,17 +63,39 @@ Error give_up(LoadedModel& model, Error error) {
   return error;
 }
 
-Result<void> launch(Session& session, LoadedModel& model, const Binding& binding) {
+// Waits until `count` more completion records were written, or one that tells of a failure.
+int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std::uint64_t until) {
+  neuron_completion_record& record = core.completion();
+  ndl::DevicePort& port = core.device().port();
+  std::uint32_t done = 0;
+  while (done < count) {
+    const int result = port.wait(core.number(), &record.sequence, before + done, until);
+    if (result != 0) return result;
+    done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
+    if (record.status != NEURON_FAULT_NONE) break;
+  }
+  return 0;
+}
+
+Result<void> make_ready(Session& session, LoadedModel& model, const Binding& binding) {
+  if (model.core().current_model == &model) return {};
+  auto activated = model.activate(*binding.rings, session.configuration().fail_on_nan);
+  if (!activated) return give_up(model, activated.error());
+  return {};
+}
+
+// `count` launches, which the core takes one behind the other. `done`: how many succeeded; the one
+// behind them has failed if an error is returned.
+Result<void> launch(Session& session, LoadedModel& model, const Binding& binding,
+                    std::uint32_t count, std::uint32_t& done) {
   Core& core = model.core();
   const Configuration& configuration = session.configuration();
-  if (core.current_model != &model) {
-    if (auto activated = model.activate(*binding.rings, configuration.fail_on_nan); !activated) {
-      return give_up(model, activated.error());
-    }
-  }
+  done = 0;
+  NEURON_CHECK(make_ready(session, model, binding));
   fill_launch_record(core, binding, configuration.model_time_limit_ps);
   neuron_completion_record& record = core.completion();
   const std::uint32_t before = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE);
+  const std::uint32_t first_id = core.executions;
   const Clock::time_point start = Clock::now();
   // Release: the record above is complete before the device sees the semaphore; its partner is the
   // load of the record by the SP program.
@@ -78,25 +103,33 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   ndl::DevicePort& port = core.device().port();
   int result = port.write_register(Device::window_bar0(core.number()) + NEURON_CORE_SEMAPHORES +
                                        NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
-                                   1, true);
+                                   count, true);
   if (result == 0) {
-    result = port.wait(core.number(), &record.sequence, before,
-                       nanoseconds(start) + configuration.exec_timeout_s * 1'000'000'000ull);
+    result = await_completions(
+        core, before, count, nanoseconds(start) + configuration.exec_timeout_s * 1'000'000'000ull);
   }
   const std::uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(start);
-  if (result == 0 && record.status == NEURON_FAULT_NONE) {
-    core.current_binding = &binding;
-    collect_report(model, record, host_ns);
-    if (configuration.fail_on_nan) {
-      if (auto clean = find_numeric_errors(model); !clean) {
-        core.counters.executed(clean.error().status, model.report.device_ps / 1'000'000,
-                               host_ns / 1000);
-        return clean;
-      }
-    }
-    core.counters.executed(NRT_SUCCESS, model.report.device_ps / 1'000'000, host_ns / 1000);
-    return {};
+  const bool failed = result != 0 || record.status != NEURON_FAULT_NONE;
+  done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
+  if (result == 0 && failed) --done;
+  core.executions = first_id + done - (failed ? 0 : 1);
+  if (done != 0) core.current_binding = &binding;
+  if (!failed) {
+    collect_report(model, record, host_ns / count);
+    model.report.exec_id = core.executions;
   }
+  if (!failed && configuration.fail_on_nan) {
+    if (auto clean = find_numeric_errors(model); !clean) {
+      core.counters.executed(clean.error().status, model.report.device_ps / 1'000'000,
+                             host_ns / 1000);
+      done = 0;
+      return clean;
+    }
+  }
+  if (done != 0) {
+    core.counters.executed_well(done, done * (model.report.device_ps / 1'000'000), host_ns / 1000);
+  }
+  if (!failed) return {};
   Error error;
   if (result == 0) {
     error = describe_fault(model, record);
@@ -108,12 +141,11 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
     error = driver_error(NRT_HW_ERROR, result, "launching model '{}' on device {} core {}",
                          model.name(), core.device().index(), core.number());
   }
-  core.counters.executed(error.status, 0, host_ns / 1000);
+  core.counters.executed(error.status, 0, done == 0 ? host_ns / 1000 : 0);
   return give_up(model, std::move(error));
 }
 
-Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
-                 const TensorSet& outputs) {
+Result<void> check_usable(const LoadedModel& model) {
   if (model.retired()) {
     return fail(NRT_INVALID_HANDLE,
                 "model '{}' was unloaded while this execution waited for its "
@@ -126,29 +158,57 @@ Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
                 "initialise it again",
                 model.core().device().index(), model.core().number());
   }
+  return {};
+}
+
+// `count` above 1 only for executions that need no copies by the host.
+Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution& resolution,
+                          std::uint32_t count, std::uint32_t& done) {
+  done = 0;
+  for (const StagedTensor& staged : resolution.before) {
+    NEURON_TRY(host, staged.storage->address());
+    NEURON_CHECK(staged.staging->write(host + staged.offset, 0, staged.size));
+  }
+  auto launched = launch(session, model, *resolution.binding, count, done);
+  if (launched) {
+    for (const StagedTensor& staged : resolution.after) {
+      NEURON_TRY(host, staged.storage->address());
+      NEURON_CHECK(staged.staging->read(host + staged.offset, 0, staged.size));
+    }
+  }
+  if (done != 0) {
+    for (const auto& counter : resolution.written) session.completion_hub.add(*counter, done);
+  }
+  return launched;
+}
+
+Result<Resolution*> find_resolution(LoadedModel& model, const MatchedTensors& tensors) {
+  if (Resolution* known = model.bindings.find(tensors.inputs, tensors.outputs, tensors.epoch)) {
+    return known;
+  }
+  return resolve(model, tensors);
+}
+
+Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
+                 const TensorSet& outputs) {
+  NEURON_CHECK(check_usable(model));
   // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
   // is old and the sets are resolved again by the next execution.
   const std::uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
   Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
   if (resolution == nullptr) {
-    auto resolved = resolve(session, model, inputs, outputs, epoch);
+    auto resolved = [&]() -> Result<Resolution*> {
+      NEURON_TRY(tensors, match(session, model, inputs, outputs));
+      return resolve(model, *tensors);
+    }();
     if (!resolved) {
       model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
       return resolved.error();
     }
     resolution = *resolved;
   }
-  for (const StagedTensor& staged : resolution->before) {
-    NEURON_TRY(host, staged.storage->address());
-    NEURON_CHECK(staged.staging->write(host + staged.offset, 0, staged.size));
-  }
-  NEURON_CHECK(launch(session, model, *resolution->binding));
-  for (const StagedTensor& staged : resolution->after) {
-    NEURON_TRY(host, staged.storage->address());
-    NEURON_CHECK(staged.staging->read(host + staged.offset, 0, staged.size));
-  }
-  for (const auto& counter : resolution->written) session.completion_hub.add(*counter);
-  return {};
+  std::uint32_t done = 0;
+  return run_resolved(session, model, *resolution, 1, done);
 }
 
 // Copies of outputs into the inputs that they feed.
@@ -199,6 +259,42 @@ Result<CoreTurn> CoreTurn::take(Session& session, Core& core) {
     }
   }
   return CoreTurn(core);
+}
+
+Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
+                                                           const TensorSet& inputs,
+                                                           const TensorSet& outputs) {
+  const std::uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
+  if (auto known = model.bindings.memo.find(inputs.version(), outputs.version(), epoch)) {
+    return known;
+  }
+  auto matched = match(session, model, inputs, outputs);
+  if (!matched) {
+    model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
+    return matched.error();
+  }
+  model.bindings.memo.keep(*matched);
+  return matched;
+}
+
+Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
+                             std::uint32_t count, std::uint32_t& done) {
+  done = 0;
+  NEURON_CHECK(check_usable(model));
+  NEURON_TRY(resolution, find_resolution(model, tensors));
+  const bool staged = !resolution->before.empty() || !resolution->after.empty();
+  // The first execution with other rings tells the device so, and must do it alone.
+  const bool together = !staged && model.core().current_model == &model &&
+                        model.core().current_binding == resolution->binding && model.report.valid &&
+                        model.report.host_ns < kQuick_ns && !session.configuration().fail_on_nan;
+  while (done < count) {
+    std::uint32_t part = 0;
+    auto result = run_resolved(session, model, *resolution, together ? count - done : 1, part);
+    done += part;
+    if (!result) return result;
+    if (!together) break;
+  }
+  return {};
 }
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a loaded model once: binds tensors, launches, waits, reports.
-// Callers: nrt_execute, nrt_execute_repeat. Thread-safe: yes; executions on one core take turns in
-// the order of asking. Borrows everything.
-// The launch path (the same two sets as before) takes one lock, allocates nothing and makes no
-// system call but what waiting needs.
-// Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a freed one in a set,
-// NRT_TIMEOUT, or the status of the fault with a sentence that says where and why. After a failure
-// the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that fails.
+// Callers: nrt_execute, nrt_execute_repeat, workers of asynchronous queues. Thread-safe: yes;
+// executions on one core take turns in the order of asking. Borrows everything. The launch path
+// (the same two sets as before) takes one lock, allocates nothing and makes no system call but what
+// waiting needs. Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a freed
+// one in a set, NRT_TIMEOUT, or the status of the fault with a sentence that says where and why.
+// After a failure the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that fails.
 #ifndef RUNTIME_EXEC_EXECUTOR_H_
 #define RUNTIME_EXEC_EXECUTOR_H_
 
@@ -35,6 +34,16 @@ class CoreTurn {
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs);
+
+// What `inputs` and `outputs` name, from the model's memo if they are still the same. Any thread.
+Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
+                                                           const TensorSet& inputs,
+                                                           const TensorSet& outputs);
+
+// At most `count` executions one behind the other; the caller holds the core's turn. `done`: how
+// many succeeded, at least one if there is no error; an error is that of the one behind them.
+Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
+                             std::uint32_t count, std::uint32_t& done);
 
 // `count` executions, the outputs of each being inputs of the next. An output feeds the input of
 // its name; without a common name, output i feeds input i if type and shape are the same for all.

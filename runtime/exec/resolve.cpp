@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/resolve.h"
 
+#include <atomic>
+
 #include "runtime/tensor/tensor.h"
 
 namespace neuron::runtime {
@@ -8,22 +10,27 @@ namespace {
 
 const char* direction(const ModelPort& port) { return port.output ? "output" : "input"; }
 
+// Whether the core of the model reaches the tensor, directly or through staging memory.
+Result<void> check_place(const LoadedModel& model, const ModelPort& port, const TensorView& view) {
+  if (!view.storage->reachable()) return {};
+  const Core& core = model.core();
+  const DeviceMemory& memory = *view.storage->memory();
+  if (&memory.device() != &core.device() || (!memory.host() && memory.core() != core.number())) {
+    return fail(NRT_INVALID,
+                "{} tensor '{}' is in memory of device {} core {}, but model '{}' runs on device "
+                "{} core {}; allocate it with the vnc of the model",
+                direction(port), port.info.name, memory.device().index(), memory.core(),
+                model.name(), core.device().index(), core.number());
+  }
+  return {};
+}
+
 // Where the device finds the tensor's bytes; through staging memory if it cannot reach them.
 Result<std::uint64_t> place(LoadedModel& model, std::size_t index, const TensorView& view,
                             Resolution& resolution) {
+  if (view.storage->reachable()) return view.storage->memory()->address() + view.offset;
   const ModelPort& port = model.ports()[index];
   Core& core = model.core();
-  if (view.storage->reachable()) {
-    const DeviceMemory& memory = *view.storage->memory();
-    if (&memory.device() != &core.device() || (!memory.host() && memory.core() != core.number())) {
-      return fail(NRT_INVALID,
-                  "{} tensor '{}' is in memory of device {} core {}, but model '{}' runs on device "
-                  "{} core {}; allocate it with the vnc of the model",
-                  direction(port), port.info.name, memory.device().index(), memory.core(),
-                  model.name(), core.device().index(), core.number());
-    }
-    return memory.address() + view.offset;
-  }
   auto& staging = model.bindings.staging[index];
   if (staging == nullptr) {
     NEURON_TRY(memory, DeviceMemory::allocate(
@@ -38,42 +45,83 @@ Result<std::uint64_t> place(LoadedModel& model, std::size_t index, const TensorV
   return staging->address();
 }
 
+Result<void> match_port(Session& session, const LoadedModel& model, const ModelPort& port,
+                        const TensorSet& set, MatchedTensors& matched) {
+  void* handle = set.find(port.info.name);
+  if (handle == nullptr) {
+    return fail(NRT_INVALID,
+                "model '{}' needs {} tensor '{}' of {} bytes; the {} set has none of "
+                "that name",
+                model.name(), direction(port), port.info.name, port.info.size, direction(port));
+  }
+  Pin<Tensor> tensor(session.handles, handle, HandleKind::kTensor);
+  if (!tensor) {
+    return fail(NRT_INVALID_HANDLE,
+                "{} tensor '{}' was freed while its set still names it; add another one",
+                direction(port), port.info.name);
+  }
+  TensorView view = tensor->view();
+  if (view.storage == nullptr) {
+    return fail(NRT_INVALID,
+                "{} tensor '{}' of model '{}' is empty; attach a buffer of {} bytes first",
+                direction(port), port.info.name, model.name(), port.info.size);
+  }
+  if (view.size != port.info.size) {
+    return fail(NRT_INVALID, "{} tensor '{}' of model '{}' has {} bytes; the model expects {}",
+                direction(port), port.info.name, model.name(), view.size, port.info.size);
+  }
+  NEURON_CHECK(check_place(model, port, view));
+  matched.ports.push_back(std::move(view));
+  if (port.output) matched.written.push_back(tensor->completions());
+  return {};
+}
+
 }  // namespace
 
-Result<Resolution*> resolve(Session& session, LoadedModel& model, const TensorSet& inputs,
-                            const TensorSet& outputs, std::uint64_t epoch) {
+Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
+                                                    const TensorSet& inputs,
+                                                    const TensorSet& outputs) {
+  // Again if a tensor changed meanwhile, so that versions and epoch say what the tensors are.
+  constexpr int kAttempts = 8;
+  for (int attempt = 1;; ++attempt) {  // bounded: by kAttempts
+    auto matched = std::make_shared<MatchedTensors>();
+    matched->inputs = inputs.version();
+    matched->outputs = outputs.version();
+    // Acquire: pairs with those who free or change a tensor; their change is seen below, or the
+    // epoch is old and the sets are matched again.
+    matched->epoch = session.tensor_epoch.load(std::memory_order_acquire);
+    for (const ModelPort& port : model.ports()) {
+      NEURON_CHECK(match_port(session, model, port, port.output ? outputs : inputs, *matched));
+    }
+    const bool same = matched->inputs == inputs.version() && matched->outputs == outputs.version();
+    if (same && matched->epoch == session.tensor_epoch.load(std::memory_order_acquire)) {
+      return matched;
+    }
+    if (attempt < kAttempts) continue;
+    if (!same) {
+      return fail(NRT_INVALID,
+                  "the tensor sets of model '{}' were changed by another thread all the while; "
+                  "change sets before they are executed",
+                  model.name());
+    }
+    // Other tensors come and go all the time: nobody else may know these by this epoch.
+    static std::atomic<std::uint64_t> unique{UINT64_MAX};
+    matched->inputs = unique.fetch_sub(1, std::memory_order_relaxed);
+    return matched;
+  }
+}
+
+Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   Resolution resolution;
-  resolution.inputs = inputs.version();
-  resolution.outputs = outputs.version();
-  resolution.epoch = epoch;
+  resolution.inputs = tensors.inputs;
+  resolution.outputs = tensors.outputs;
+  resolution.epoch = tensors.epoch;
+  resolution.written = tensors.written;
   std::vector<std::uint64_t> ports;
   std::vector<std::uint64_t> addresses = model.addresses();
   for (std::size_t i = 0; i < model.ports().size(); ++i) {
     const ModelPort& port = model.ports()[i];
-    void* handle = (port.output ? outputs : inputs).find(port.info.name);
-    if (handle == nullptr) {
-      return fail(NRT_INVALID,
-                  "model '{}' needs {} tensor '{}' of {} bytes; the {} set has none of "
-                  "that name",
-                  model.name(), direction(port), port.info.name, port.info.size, direction(port));
-    }
-    Pin<Tensor> tensor(session.handles, handle, HandleKind::kTensor);
-    if (!tensor) {
-      return fail(NRT_INVALID_HANDLE,
-                  "{} tensor '{}' was freed while its set still names it; add another one",
-                  direction(port), port.info.name);
-    }
-    const TensorView view = tensor->view();
-    if (view.storage == nullptr) {
-      return fail(NRT_INVALID,
-                  "{} tensor '{}' of model '{}' is empty; attach a buffer of {} bytes first",
-                  direction(port), port.info.name, model.name(), port.info.size);
-    }
-    if (view.size != port.info.size) {
-      return fail(NRT_INVALID, "{} tensor '{}' of model '{}' has {} bytes; the model expects {}",
-                  direction(port), port.info.name, model.name(), view.size, port.info.size);
-    }
-    NEURON_TRY(address, place(model, i, view, resolution));
+    NEURON_TRY(address, place(model, i, tensors.ports[i], resolution));
     std::uint64_t& known = addresses[port.info.variable];
     if (known != 0 && known != address) {
       return fail(NRT_INVALID,
@@ -83,7 +131,6 @@ Result<Resolution*> resolve(Session& session, LoadedModel& model, const TensorSe
     }
     known = address;
     ports.push_back(address);
-    if (port.output) resolution.written.push_back(tensor->completions());
   }
   resolution.binding = model.bindings.find_binding(ports);
   if (resolution.binding == nullptr) {

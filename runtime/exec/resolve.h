@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From two tensor sets to the binding of a model: the slow path of an execution, taken when a set
-// or one of its tensors has changed.
-// Callers: executor, holding the core's turn. Fails: NRT_INVALID (a tensor is missing, has another
-// size, or lies where the core cannot reach it), NRT_INVALID_HANDLE (it was freed), NRT_RESOURCE.
+// or one of its tensors has changed. match() finds the tensors by name and checks them; resolve()
+// finds or builds the rings for their addresses.
+// Callers: match(): anyone; resolve(): executor, holding the core's turn.
+// Fails: NRT_INVALID (a tensor is missing, has another size, or lies where the core cannot reach
+// it), NRT_INVALID_HANDLE (it was freed), NRT_RESOURCE.
 #ifndef RUNTIME_EXEC_RESOLVE_H_
 #define RUNTIME_EXEC_RESOLVE_H_
 
@@ -13,9 +15,10 @@
 
 namespace neuron::runtime {
 
-// `epoch`: the session's tensor_epoch, read before the sets are looked at.
-Result<Resolution*> resolve(Session& session, LoadedModel& model, const TensorSet& inputs,
-                            const TensorSet& outputs, std::uint64_t epoch);
+Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
+                                                    const TensorSet& inputs,
+                                                    const TensorSet& outputs);
+Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors);
 
 }  // namespace neuron::runtime
 

@@ -3,16 +3,24 @@
 
 namespace neuron::runtime {
 
+void CoreCounters::executed_well(std::uint64_t count, std::uint64_t device_us,
+                                 std::uint64_t host_us) {
+  if (words_ == nullptr) return;
+  add(NDS_NC_COUNTER_INFERENCE_COUNT, count);
+  add(NDS_NC_COUNTER_LATENCY_DEVICE, device_us);
+  add(NDS_NC_COUNTER_LATENCY_TOTAL, host_us);
+  add(NDS_NC_COUNTER_TIME_IN_USE, device_us);
+  add(NDS_NC_COUNTER_INFER_COMPLETED, count);
+}
+
 void CoreCounters::executed(NRT_STATUS status, std::uint64_t device_us, std::uint64_t host_us) {
   if (words_ == nullptr) return;
+  if (status == NRT_SUCCESS) return executed_well(1, device_us, host_us);
   add(NDS_NC_COUNTER_INFERENCE_COUNT, 1);
   add(NDS_NC_COUNTER_LATENCY_DEVICE, device_us);
   add(NDS_NC_COUNTER_LATENCY_TOTAL, host_us);
   add(NDS_NC_COUNTER_TIME_IN_USE, device_us);
   switch (status) {
-    case NRT_SUCCESS:
-      add(NDS_NC_COUNTER_INFER_COMPLETED, 1);
-      return;
     case NRT_TIMEOUT:
       add(NDS_NC_COUNTER_INFER_TIMED_OUT, 1);
       return;

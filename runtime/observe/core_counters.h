@@ -35,6 +35,8 @@ class CoreCounters {
 
   // One execution that ended with `status` after `host_us` microseconds, `device_us` on the device.
   void executed(NRT_STATUS status, std::uint64_t device_us, std::uint64_t host_us);
+  // `count` of them that succeeded, with the times of all.
+  void executed_well(std::uint64_t count, std::uint64_t device_us, std::uint64_t host_us);
 
  private:
   std::uint64_t* words_ = nullptr;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/session/configuration.h"
 
+#include <bit>
 #include <climits>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/log.h"
 #include "runtime/session/session.h"
 
 namespace neuron::runtime {
@@ -65,6 +67,16 @@ Result<Configuration> read_configuration() {
   configuration.reset_cores = reset;
   NEURON_TRY(nan, environment_boolean("NEURON_FAIL_ON_NAN", false));
   configuration.fail_on_nan = nan;
+  NEURON_TRY(depth, environment_unsigned("NEURON_OPEN_ASYNC_QUEUE_DEPTH", 1024, 1, 65536));
+  configuration.async_queue_depth = std::bit_ceil(static_cast<std::uint32_t>(depth));
+  const std::string implicit = environment_text("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS");
+  if (!implicit.empty() && implicit != "0") {
+    log_warning(LogComponent::kNrt,
+                "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS={} has no effect: nrt_execute is "
+                "synchronous; use nrta_execute_schedule, and NEURON_OPEN_ASYNC_QUEUE_DEPTH for "
+                "the depth of its queue",
+                implicit);
+  }
   configuration.process_tag = environment_text("NEURON_PROCESS_TAG");
   return configuration;
 }

@@ -25,11 +25,12 @@ struct Configuration {
   std::uint32_t logical_cores = 1;  // physical cores of a virtual one
   const char* logical_cores_variable = "NEURON_LOGICAL_NC_CONFIG";  // that asked for them
   std::uint64_t exec_timeout_s = 600;                               // NEURON_RT_EXEC_TIMEOUT
-  std::uint64_t model_time_limit_ps = 0;  // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
-  bool validate_hash = false;             // NEURON_RT_VALIDATE_HASH
-  bool reset_cores = true;                // NEURON_RT_RESET_CORES
-  bool fail_on_nan = false;               // NEURON_FAIL_ON_NAN
-  std::string process_tag;                // NEURON_PROCESS_TAG
+  std::uint64_t model_time_limit_ps = 0;   // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
+  bool validate_hash = false;              // NEURON_RT_VALIDATE_HASH
+  bool reset_cores = true;                 // NEURON_RT_RESET_CORES
+  bool fail_on_nan = false;                // NEURON_FAIL_ON_NAN
+  std::uint32_t async_queue_depth = 1024;  // NEURON_OPEN_ASYNC_QUEUE_DEPTH; a power of two
+  std::string process_tag;                 // NEURON_PROCESS_TAG
 };
 
 // The selection alone, for counts that are asked before nrt_init.

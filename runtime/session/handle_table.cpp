@@ -21,8 +21,10 @@ std::uint64_t expected_state(const void* handle, HandleKind kind) {
 
 }  // namespace
 
+bool HandleTable::is_handle(const void* handle) noexcept { return bits_of(handle) >> 60 == kMark; }
+
 HandleTable::Slot* HandleTable::find(const void* handle) const noexcept {
-  if (bits_of(handle) >> 60 != kMark) return nullptr;
+  if (!is_handle(handle)) return nullptr;
   const std::uint32_t index = index_of(handle);
   if (index >= kChunks * kChunkSlots) return nullptr;
   Chunk* chunk = chunks_[index / kChunkSlots].load(std::memory_order_acquire);
@@ -112,7 +114,8 @@ void HandleTable::finish(Slot& slot, std::uint32_t index) noexcept {
 }
 
 void HandleTable::clear() noexcept {
-  for (const HandleKind kind : {HandleKind::kModel, HandleKind::kTensorSet, HandleKind::kTensor}) {
+  for (const HandleKind kind :
+       {HandleKind::kModel, HandleKind::kTensorSet, HandleKind::kTensor, HandleKind::kTracker}) {
     for (std::uint32_t index = 0; index < used_; ++index) {
       Chunk* chunk = chunks_[index / kChunkSlots].load(std::memory_order_acquire);
       const std::uint64_t state =

@@ -21,7 +21,7 @@
 
 namespace neuron::runtime {
 
-enum class HandleKind : std::uint8_t { kTensor = 1, kTensorSet = 2, kModel = 3 };
+enum class HandleKind : std::uint8_t { kTensor = 1, kTensorSet = 2, kModel = 3, kTracker = 4 };
 
 class HandleTable {
  public:
@@ -50,6 +50,9 @@ class HandleTable {
 
   // Destroys what is left, models first, tensors last. Nothing may be pinned.
   void clear() noexcept;
+
+  // Whether the bits are those of a handle of any kind, dead or alive.
+  static bool is_handle(const void* handle) noexcept;
 
   std::uint32_t live() const { return live_.load(std::memory_order_relaxed); }
 

@@ -10,6 +10,7 @@
 #include "nrt/nds/neuron_ds.h"
 #include "runtime/base/log.h"
 #include "runtime/observe/version.h"
+#include "runtime/queue/async_queues.h"
 #include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
@@ -98,6 +99,7 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
 }
 
 Session::~Session() {
+  delete async.load(std::memory_order_acquire);
   handles.clear();
   for (auto& core : cores_) core->counters.detach();
   cores_.clear();

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "runtime/tensor/mapping_table.h"
 
 namespace neuron::runtime {
+
+class AsyncQueues;
 
 // Who called nrt_init, for operator tools.
 struct Caller {
@@ -81,6 +84,9 @@ class Session {
   // who change, acquire by the executor, which then looks at the sets again.
   std::atomic<std::uint64_t> tensor_epoch{0};
   HandleTable handles;
+  // Null until the first asynchronous call; then destroyed before everything else.
+  std::atomic<AsyncQueues*> async{nullptr};
+  std::mutex async_mutex;  // the making of it
 };
 
 // What can be known of the host before nrt_init.

@@ -30,10 +30,10 @@ class CompletionCounter {
 
 class CompletionHub {
  public:
-  void add(CompletionCounter& counter) {
+  void add(CompletionCounter& counter, std::uint64_t executions = 1) {
     // Sequentially consistent with waiters_ below: either the waiter sees the count or this thread
     // sees the waiter.
-    counter.count_.fetch_add(1);
+    counter.count_.fetch_add(executions);
     if (waiters_.load() != 0) wake();
   }
   // False: the deadline passed first.

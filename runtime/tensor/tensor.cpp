@@ -50,16 +50,18 @@ Result<void> Tensor::fill(std::uint64_t offset, std::uint64_t size, int value) {
   return view.storage->fill(view.offset + offset, size, value);
 }
 
-Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
-                          std::uint64_t target_offset, std::uint64_t size) {
+Result<std::pair<TensorView, TensorView>> Tensor::plan_copy(const Tensor& source,
+                                                            std::uint64_t source_offset,
+                                                            const Tensor& target,
+                                                            std::uint64_t target_offset,
+                                                            std::uint64_t size) {
   NEURON_TRY(from, source.range("a copy", source_offset, size));
   NEURON_TRY(to, target.range("a copy", target_offset, size));
-  if (size == 0) return {};
-  if (from.storage == to.storage) {
+  if (size != 0 && from.storage == to.storage) {
     const std::uint64_t first = from.offset + source_offset;
     const std::uint64_t second = to.offset + target_offset;
-    if (first == second) return {};  // onto itself: nothing changes
-    if (first < second + size && second < first + size) {
+    // Onto itself nothing changes.
+    if (first != second && first < second + size && second < first + size) {
       return fail(
           NRT_INVALID,
           "a copy of {} bytes from offset {} of tensor '{}' to offset {} of tensor '{}': "
@@ -70,7 +72,8 @@ Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Ten
           first < second ? second - first : first - second);
     }
   }
-  if (from.storage->kind() == StorageKind::kDevice && to.storage->kind() == StorageKind::kDevice) {
+  if (size != 0 && from.storage->kind() == StorageKind::kDevice &&
+      to.storage->kind() == StorageKind::kDevice) {
     const DeviceMemory& a = *from.storage->memory();
     const DeviceMemory& b = *to.storage->memory();
     // Generation 2: each core has its own HBM.
@@ -82,8 +85,17 @@ Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Ten
                   b.device().index());
     }
   }
-  return Storage::copy(*from.storage, from.offset + source_offset, *to.storage,
-                       to.offset + target_offset, size);
+  from.offset += source_offset;
+  to.offset += target_offset;
+  return std::pair{std::move(from), std::move(to)};
+}
+
+Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
+                          std::uint64_t target_offset, std::uint64_t size) {
+  NEURON_TRY(plan, plan_copy(source, source_offset, target, target_offset, size));
+  const auto& [from, to] = plan;
+  if (size == 0 || (from.storage == to.storage && from.offset == to.offset)) return {};
+  return Storage::copy(*from.storage, from.offset, *to.storage, to.offset, size);
 }
 
 Result<std::unique_ptr<Tensor>> Tensor::slice(std::uint64_t offset, std::uint64_t size,

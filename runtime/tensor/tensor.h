@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "runtime/tensor/completion.h"
 #include "runtime/tensor/storage.h"
@@ -42,6 +43,12 @@ class Tensor {
   Result<void> fill(std::uint64_t offset, std::uint64_t size, int value);
   static Result<void> copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
                            std::uint64_t target_offset, std::uint64_t size);
+  // What a copy would touch, checked: source and target from the places that were asked for on.
+  static Result<std::pair<TensorView, TensorView>> plan_copy(const Tensor& source,
+                                                             std::uint64_t source_offset,
+                                                             const Tensor& target,
+                                                             std::uint64_t target_offset,
+                                                             std::uint64_t size);
   Result<std::unique_ptr<Tensor>> slice(std::uint64_t offset, std::uint64_t size,
                                         std::string name) const;
   // NRT_INVALID unless [offset, offset + size) lies in the tensor and it has memory.

@@ -18,7 +18,7 @@ LIBRARIES = {
 
 
 def script_symbols(path):
-    """{symbol: node} of a version script; wildcards are an error: a list is the point."""
+    """{symbol: [nodes, oldest first]} of a version script; wildcards are an error: a list is the point."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/|#[^\n]*", "", file.read(), flags=re.S)
     symbols = {}
@@ -31,11 +31,12 @@ def script_symbols(path):
             elif scope == "global":
                 if "*" in name or "?" in name:
                     raise SystemExit(f"{path}: {node} exports the pattern {name}; name each symbol")
-                symbols[name] = node
+                symbols.setdefault(name, []).append(node)
     return symbols
 
 
 def exported_symbols(library):
+    """{symbol: {node: whether programs that are linked now get this version}}."""
     listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     symbols = {}
     for line in listing.splitlines():
@@ -43,7 +44,7 @@ def exported_symbols(library):
         if kind == "A":
             continue
         base, _, version = name.partition("@")
-        symbols[base] = version.lstrip("@")
+        symbols.setdefault(base, {})[version.lstrip("@")] = version.startswith("@")
     return symbols
 
 
@@ -61,8 +62,11 @@ def main():
         for symbol in sorted(found.keys() - wanted.keys()):
             complaints.append(f"{library}: exports {symbol}, which {script} does not name")
         for symbol in sorted(wanted.keys() & found.keys()):
-            if wanted[symbol] != found[symbol]:
-                complaints.append(f"{library}: {symbol} is in node {found[symbol]}, {script} says {wanted[symbol]}")
+            nodes = wanted[symbol]
+            if set(nodes) != set(found[symbol]):
+                complaints.append(f"{library}: {symbol} is in {', '.join(found[symbol])}; {script} says {', '.join(nodes)}")
+            elif [node for node in nodes if found[symbol][node]] != nodes[-1:]:
+                complaints.append(f"{library}: {symbol} must be {nodes[-1]} by default, and that alone")
         dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
         for entry in re.findall(r"\(NEEDED\).*\[(.*?)\]", dynamic):
             if entry not in needed:
