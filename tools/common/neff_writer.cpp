@@ -165,7 +165,7 @@ std::vector<std::uint8_t> wrap_payload(neff::Bytes payload, const NeffOptions& o
   header.feature_bits = options.feature_bits;
   header.lnc_size = options.lnc_size;
   header.hash = runtime::Sha256::of(payload);
-  header.uuid = derive_uuid(header);
+  header.uuid = options.uuid ? *options.uuid : derive_uuid(header);
   const auto raw = neff::encode_header(header);
   std::vector<std::uint8_t> file(raw.size() + payload.size());
   std::copy(raw.begin(), raw.end(), file.begin());

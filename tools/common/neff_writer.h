@@ -8,8 +8,10 @@
 #ifndef TOOLS_COMMON_NEFF_WRITER_H_
 #define TOOLS_COMMON_NEFF_WRITER_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,7 @@ struct NeffOptions {
   std::uint32_t lnc_size = 1;
   std::uint32_t cores = 0;  // num_tpb; 0: the number of sgNN directories.
   bool compress = true;
+  std::optional<std::array<std::uint8_t, 16>> uuid;  // Absent: from hash, name and build version.
 };
 
 runtime::Result<std::vector<std::uint8_t>> write_neff(const NeffMembers& members,

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON members. A key with its default is left out, except those that are always written; the
+// order of keys is fixed. Both are part of the promise that the same program gives the same bytes.
+#include <bit>
+#include <boost/json.hpp>
+
+#include "tools/assembler/assembly.h"
+#include "tools/assembler/names.h"
+
+namespace neuron::assembler {
+
+namespace json = boost::json;
+
+namespace {
+
+std::string text(const json::value& value) { return json::serialize(value) + "\n"; }
+
+template <class List>
+json::array list_of(const List& values) {
+  json::array list;
+  for (const auto& value : values) list.emplace_back(value);
+  return list;
+}
+
+json::array tensors(const neff::Model& model, const std::vector<neff::TensorInfo>& infos) {
+  json::array list;
+  for (const neff::TensorInfo& info : infos) {
+    const neff::Subgraph& subgraph = model.subgraphs[info.subgraph];
+    json::object tensor;
+    tensor["name"] = info.name;
+    tensor["variable"] = subgraph.variables[info.variable].name;
+    tensor["subgraph"] = subgraph.name;
+    tensor["dtype"] = neff::dtype_name(info.dtype);
+    tensor["shape"] = list_of(info.shape);
+    tensor["size"] = info.size;
+    tensor["format"] = info.format;
+    tensor["timeseries"] = info.timeseries;
+    list.push_back(std::move(tensor));
+  }
+  return list;
+}
+
+json::object variable_json(const neff::Subgraph& subgraph, const neff::Variable& variable) {
+  json::object out;
+  out["type"] = kVariableKinds[static_cast<int>(variable.kind)];
+  out["var_id"] = variable.id;
+  out["size"] = variable.size;
+  if (variable.alignment) out["alignment"] = variable.alignment;
+  if (variable.alternate_fabric) out["fabric_path"] = "alt";
+  switch (variable.kind) {
+    case neff::VariableKind::kFile:
+      // Without the subgraph's directory.
+      out["file_name"] = variable.file_name.substr(variable.file_name.find('/') + 1);
+      break;
+    case neff::VariableKind::kVirtual:
+      out["backing_variable_off"] = variable.backing_offset;
+      break;
+    case neff::VariableKind::kPointer:
+      out["referenced_var_id"] = subgraph.variables[variable.referenced].id;
+      break;
+    case neff::VariableKind::kStateBuffer:
+      if (variable.core_offset) out["core_offset"] = variable.core_offset;
+      break;
+    case neff::VariableKind::kDgeTable: {
+      json::array ids;
+      for (std::uint32_t index : variable.list) ids.emplace_back(subgraph.variables[index].id);
+      out["list"] = std::move(ids);
+      break;
+    }
+    default:
+      break;
+  }
+  return out;
+}
+
+json::object queue_json(const neff::QueueSet& queue) {
+  json::object out;
+  out["type"] = kQueueKinds[static_cast<int>(queue.kind)];
+  out["num_queues"] = queue.num_queues;
+  if (queue.owner) out["owner"] = neff::engine_name(*queue.owner);
+  if (!queue.instances.empty()) out["queue_instances"] = list_of(queue.instances);
+  if (!queue.semaphore_set.empty()) out["semaphore_set"] = list_of(queue.semaphore_set);
+  if (queue.semaphore) out["semaphore"] = *queue.semaphore;
+  if (queue.alternate_fabric) out["fabric_path"] = "alt";
+  return out;
+}
+
+void put_access(json::object& out, const neff::Subgraph& subgraph, const char* side,
+                const neff::DmaAccess& access) {
+  const std::string prefix = side;
+  out[prefix] = subgraph.variables[access.variable].name;
+  out[prefix + "_off"] = access.offset;
+  json::array sizes, steps;
+  for (unsigned d = 0; d < access.dimensions; ++d) {
+    sizes.emplace_back(access.sizes[d]);
+    steps.emplace_back(access.steps[d]);
+  }
+  out[prefix + "_sizes"] = std::move(sizes);
+  out[prefix + "_steps"] = std::move(steps);
+  if (access.dtype != NEURON_DTYPE_U8) out[prefix + "_dtype"] = neff::dtype_name(access.dtype);
+}
+
+void put_parameters(json::object& desc, const neff::DmaTransfer& transfer) {
+  switch (transfer.operation) {
+    case neff::DmaOperation::kFma:
+      desc["scale"] = static_cast<double>(transfer.scale);
+      break;
+    case neff::DmaOperation::kMin:
+    case neff::DmaOperation::kMax:
+      desc["constant_dtype"] = neff::dtype_name(transfer.constant_dtype);
+      if (transfer.constant_dtype == NEURON_DTYPE_F32) {
+        desc["constant"] = static_cast<double>(std::bit_cast<float>(transfer.constant));
+      } else if (transfer.constant_dtype == NEURON_DTYPE_I32) {
+        desc["constant"] = static_cast<std::int32_t>(transfer.constant);
+      } else {
+        desc["constant"] = transfer.constant;
+      }
+      break;
+    case neff::DmaOperation::kTranspose:
+      desc["transpose_shape"] = list_of(transfer.transpose_shape);
+      desc["transpose_element_size"] = transfer.transpose_element_bytes;
+      break;
+    default:
+      break;
+  }
+}
+
+json::object transfer_json(const neff::Subgraph& subgraph, const neff::EngineProgram& program,
+                           const neff::DmaTransfer& transfer, bool opens_function) {
+  json::object entry;
+  entry["id"] = transfer.id;
+  entry["queue"] = subgraph.queues[transfer.queue].name;
+  if (!transfer.instance.empty()) entry["instance_name"] = transfer.instance;
+  if (opens_function) entry["function_start"] = program.entries[*transfer.function].name;
+  if (transfer.starts_section) entry["section_start_desc"] = true;
+  if (transfer.event) entry["event"] = *transfer.event;
+  if (transfer.semaphore) entry["semaphore"] = *transfer.semaphore;
+  if (!transfer.remote_semaphores.empty()) {
+    entry["remote_semaphores"] = list_of(transfer.remote_semaphores);
+  }
+  json::object desc;
+  desc["op"] = kOperations[static_cast<int>(transfer.operation)];
+  if (transfer.from.size() == 1) {
+    put_access(desc, subgraph, "from", transfer.from[0]);
+  } else {
+    json::array sources;
+    for (const neff::DmaAccess& access : transfer.from) {
+      json::object source;
+      put_access(source, subgraph, "from", access);
+      sources.push_back(std::move(source));
+    }
+    desc["from_arr"] = std::move(sources);
+  }
+  put_access(desc, subgraph, "to", transfer.to);
+  put_parameters(desc, transfer);
+  entry["desc"] = std::move(desc);
+  return entry;
+}
+
+}  // namespace
+
+std::string graph_json(const neff::Model& model) {
+  json::array nodes;
+  for (const neff::Subgraph& subgraph : model.subgraphs) {
+    nodes.push_back(json::object{{"name", subgraph.name}, {"executor", "NeuronCore"}});
+  }
+  json::object graph;
+  graph["format"] = NEFF_FORMAT;
+  graph["version"] = 1;
+  graph["target"] = model.target;
+  graph["lnc"] = model.lnc;
+  graph["nodes"] = std::move(nodes);
+  graph["inputs"] = tensors(model, model.inputs);
+  graph["outputs"] = tensors(model, model.outputs);
+  return text(graph);
+}
+
+std::string definition_json(const neff::Model& model, const neff::Subgraph& subgraph,
+                            const SubgraphFiles& files) {
+  const auto members = [](const EngineFiles& names) {
+    json::object out{{"bin", names.bin}};
+    if (!names.json.empty()) out["json"] = names.json;
+    return out;
+  };
+  json::object engines;
+  for (std::size_t e = 0; e < files.engines.size(); ++e) {
+    if (!files.engines[e].used) continue;
+    engines[neff::engine_name(static_cast<std::uint8_t>(e))] = members(files.engines[e]);
+  }
+  json::object semaphores;
+  for (const neff::Semaphore& semaphore : subgraph.semaphores) {
+    semaphores[semaphore.name] = semaphore.number;
+  }
+  json::object queues;
+  for (const neff::QueueSet& queue : subgraph.queues) queues[queue.name] = queue_json(queue);
+  json::object variables;
+  for (const neff::Variable& variable : subgraph.variables) {
+    variables[variable.name] = variable_json(subgraph, variable);
+  }
+  json::object definition;
+  definition["program"] =
+      json::object{{"isa", NEURON_ISA_VERSION}, {"generation", model.generation}};
+  definition["engines"] = std::move(engines);
+  definition["semaphore"] = std::move(semaphores);
+  definition["dma_queue"] = std::move(queues);
+  definition["var"] = std::move(variables);
+  if (!files.collectives.empty()) {
+    json::array programs;
+    for (std::size_t i = 0; i < files.collectives.size(); ++i) {
+      json::object program = members(files.collectives[i]);
+      program["stream"] = subgraph.collectives[i].stream;
+      programs.push_back(std::move(program));
+    }
+    definition["cc"] = std::move(programs);
+  }
+  return text(definition);
+}
+
+std::string engine_json(const neff::Subgraph& subgraph, const neff::EngineProgram& program) {
+  json::array list;
+  // By queue set: the function whose section is open.
+  std::vector<std::optional<std::uint32_t>> open(subgraph.queues.size());
+  for (const neff::DmaTransfer& transfer : program.dma) {
+    const bool opens = transfer.function && open[transfer.queue] != transfer.function;
+    open[transfer.queue] = transfer.function;
+    list.push_back(transfer_json(subgraph, program, transfer, opens));
+  }
+  json::object out{{"dma", std::move(list)}};
+  if (!program.activation_function_sets.empty()) {
+    out["activation_function_sets"] = list_of(program.activation_function_sets);
+  }
+  if (!program.dve_tables.empty()) {
+    json::array tables;
+    for (const neff::DveTableFiles& files : program.dve_tables) {
+      const auto name = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+      tables.push_back(json::object{{"control_table", name(files.control)},
+                                    {"datapath_table", name(files.datapath)},
+                                    {"opcode_table", name(files.opcode)}});
+    }
+    out["dve_tables"] = std::move(tables);
+  }
+  return text(out);
+}
+
+}  // namespace neuron::assembler

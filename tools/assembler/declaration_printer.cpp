@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "driver/isa/instruction.h"
+#include "runtime/base/format.h"
+#include "tools/assembler/names.h"
+#include "tools/assembler/program_printer.h"
+
+namespace neuron::assembler {
+
+using runtime::format;
+
+namespace {
+
+std::string shape_text(std::uint8_t dtype, const std::vector<std::uint32_t>& shape) {
+  std::string sizes;
+  for (std::uint32_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return format("{} [{}]", isa::dtype_name(dtype), sizes);
+}
+
+std::string tensor_keys(const neff::TensorInfo& info) {
+  std::string text;
+  if (!info.format.empty()) text += ", format=" + spelled(info.format);
+  if (info.timeseries) text += ", timeseries";
+  return text;
+}
+
+// The tensor that is declared with this variable.
+const neff::TensorInfo* tensor_of(const std::vector<neff::TensorInfo>& list, std::uint32_t subgraph,
+                                  std::uint32_t variable) {
+  for (const neff::TensorInfo& info : list) {
+    if (info.subgraph == subgraph && info.variable == variable) return &info;
+  }
+  return nullptr;
+}
+
+std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
+                          const neff::TensorInfo* tensor) {
+  const neff::Variable& variable = subgraph.variables[index];
+  std::string text = format(".var {} : ", spelled(variable.name));
+  if (tensor != nullptr) text += shape_text(tensor->dtype, tensor->shape) + " ";
+  text += kVariableKinds[static_cast<int>(variable.kind)];
+  if (variable.id != index) text += format(", id={}", variable.id);
+  const bool pointer = variable.kind == neff::VariableKind::kPointer;
+  if (tensor == nullptr && !pointer) text += format(", size={}", variable.size);
+  if (variable.alignment) text += format(", align={}", variable.alignment);
+  if (variable.alternate_fabric) text += ", fabric=alt";
+  switch (variable.kind) {
+    case neff::VariableKind::kFile:
+      text += ", file=" + quoted(variable.file_name.substr(variable.file_name.find('/') + 1));
+      break;
+    case neff::VariableKind::kVirtual:
+      if (variable.backing_offset) text += format(", backing={}", variable.backing_offset);
+      break;
+    case neff::VariableKind::kPointer:
+      text += ", to=" + spelled(subgraph.variables[variable.referenced].name);
+      break;
+    case neff::VariableKind::kStateBuffer:
+      if (variable.core_offset) text += format(", offset={}", variable.core_offset);
+      break;
+    case neff::VariableKind::kDgeTable: {
+      std::string names;
+      for (std::uint32_t other : variable.list) {
+        names += (names.empty() ? "" : ", ") + spelled(subgraph.variables[other].name);
+      }
+      text += ", list=[" + names + "]";
+      break;
+    }
+    default:
+      break;
+  }
+  if (tensor != nullptr) {
+    if (tensor->name != variable.name) text += ", name=" + quoted(tensor->name);
+    text += tensor_keys(*tensor);
+  }
+  return text + "\n";
+}
+
+std::string queue_text(const neff::Subgraph& subgraph, const neff::QueueSet& queue) {
+  const auto semaphore = [&](std::uint8_t number) {
+    for (const neff::Semaphore& s : subgraph.semaphores) {
+      if (s.number == number) return format("{}  # {}", number, runtime::escaped(s.name));
+    }
+    return std::to_string(number);
+  };
+  std::string text = format(".queue {} = {}, engines={}", spelled(queue.name),
+                            kQueueKinds[static_cast<int>(queue.kind)], queue.num_queues);
+  if (queue.owner) text += format(", owner={}", neff::engine_name(*queue.owner));
+  if (queue.alternate_fabric) text += ", fabric=alt";
+  std::string names;
+  for (const std::string& name : queue.instances) {
+    names += (names.empty() ? "" : ", ") + spelled(name);
+  }
+  if (!names.empty()) text += ", instances=[" + names + "]";
+  std::string numbers;
+  for (std::uint8_t number : queue.semaphore_set) {
+    numbers += (numbers.empty() ? "" : ", ") + std::to_string(number);
+  }
+  if (!numbers.empty()) text += ", semaphores=[" + numbers + "]";
+  if (queue.semaphore) text += ", semaphore=" + semaphore(*queue.semaphore);
+  return text + "\n";
+}
+
+}  // namespace
+
+bool tensors_follow_variables(const neff::Model& model) {
+  const auto follows = [](const std::vector<neff::TensorInfo>& list, const neff::Model& m,
+                          neff::VariableKind kind) {
+    std::size_t next = 0;
+    for (std::uint32_t s = 0; s < m.subgraphs.size(); ++s) {
+      const auto& variables = m.subgraphs[s].variables;
+      for (std::uint32_t v = 0; v < variables.size(); ++v) {
+        if (variables[v].kind != kind) continue;
+        // Every variable of the kind is the next tensor.
+        if (next == list.size() || list[next].subgraph != s || list[next].variable != v ||
+            list[next].size != variables[v].size) {
+          return false;
+        }
+        ++next;
+      }
+    }
+    return next == list.size();
+  };
+  return follows(model.inputs, model, neff::VariableKind::kInput) &&
+         follows(model.outputs, model, neff::VariableKind::kOutput);
+}
+
+std::string tensors_text(const neff::Model& model, std::uint32_t subgraph) {
+  std::string text;
+  const auto add = [&](const char* directive, const std::vector<neff::TensorInfo>& list) {
+    for (const neff::TensorInfo& info : list) {
+      if (info.subgraph != subgraph) continue;
+      const std::string& variable = model.subgraphs[info.subgraph].variables[info.variable].name;
+      text +=
+          format("{} {} : {}", directive, spelled(info.name), shape_text(info.dtype, info.shape));
+      if (variable != info.name) text += ", variable=" + spelled(variable);
+      text += tensor_keys(info) + "\n";
+    }
+  };
+  add(".input", model.inputs);
+  add(".output", model.outputs);
+  return text;
+}
+
+std::string declarations_text(const neff::Model& model, std::uint32_t index,
+                              bool tensors_with_variables, const Remarks& remarks) {
+  const neff::Subgraph& subgraph = model.subgraphs[index];
+  std::string text;
+  for (const neff::Semaphore& semaphore : subgraph.semaphores) {
+    text += format(".sem {} = {}\n", spelled(semaphore.name), semaphore.number);
+  }
+  for (std::uint32_t v = 0; v < subgraph.variables.size(); ++v) {
+    const neff::TensorInfo* tensor = nullptr;
+    const auto kind = subgraph.variables[v].kind;
+    if (tensors_with_variables && kind == neff::VariableKind::kInput) {
+      tensor = tensor_of(model.inputs, index, v);
+    }
+    if (tensors_with_variables && kind == neff::VariableKind::kOutput) {
+      tensor = tensor_of(model.outputs, index, v);
+    }
+    text += variable_text(subgraph, v, tensor);
+    const auto remark = remarks.find(subgraph.variables[v].file_name);
+    if (remark == remarks.end()) continue;
+    text.insert(text.size() - 1, "  # " + remark->second);
+  }
+  for (const neff::QueueSet& queue : subgraph.queues) text += queue_text(subgraph, queue);
+  return text;
+}
+
+}  // namespace neuron::assembler

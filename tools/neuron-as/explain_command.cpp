@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-as/explain_command.h"
+
+#include <bit>
+#include <cstdio>
+#include <optional>
+
+#include "driver/isa/explain.h"
+#include "driver/isa/opcode_table.h"
+#include "runtime/neff/container.h"
+#include "runtime/neff/model.h"
+#include "tools/assembler/instruction_parser.h"
+#include "tools/assembler/instruction_printer.h"
+#include "tools/common/command_line.h"
+#include "tools/common/output.h"
+#include "tools/neuron-as/input.h"
+
+namespace neuron::tools {
+namespace {
+
+using runtime::fail;
+using runtime::format;
+using runtime::Result;
+
+constexpr int kFailed = 1;
+
+// "PE:3"; nothing if `what` is no address.
+struct Address {
+  unsigned engine = 0;
+  std::uint32_t pc = 0;
+};
+std::optional<Address> address_of(const std::string& what) {
+  const std::size_t colon = what.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::uint8_t engine = neff::engine_from_name(what.substr(0, colon));
+  std::uint64_t pc = 0;
+  if (engine >= NEURON_CORE_ENGINES || !assembler::parse_unsigned(what.substr(colon + 1), pc) ||
+      pc >= NEURON_PROGRAM_MAX) {
+    return std::nullopt;
+  }
+  return Address{engine, static_cast<std::uint32_t>(pc)};
+}
+
+std::string where_from(const neff::EngineProgram& program, std::uint32_t debug) {
+  for (const neff::SourceLine& line : program.lines) {
+    if (debug != 0 && line.debug == debug) {
+      return format("source:       {}:{}\n", runtime::escaped(line.file), line.line);
+    }
+  }
+  return {};
+}
+
+Result<std::string> explain_address(const Address& address, const std::string& input) {
+  NEURON_TRY(file, read_input(input));
+  auto container = neff::Container::open(file);
+  if (!container) return container.error().with("{}", input);
+  auto model = neff::load_model(*container, {});
+  if (!model) return model.error().with("{}", input);
+  const neff::Subgraph& subgraph = model->subgraphs[0];
+  const neff::EngineProgram& program = subgraph.engines[address.engine];
+  if (address.pc >= program.instructions()) {
+    return fail(NRT_INVALID, "{}: {} has {} instructions; there is no {}", input,
+                neff::engine_name(static_cast<std::uint8_t>(address.engine)),
+                program.instructions(), address.pc);
+  }
+  const assembler::InstructionPrinter printer(subgraph, program);
+  const isa::Instruction instruction = isa::decode(printer.bytes(address.pc));
+  return format("in the file:  {}\n", printer.print(address.pc, {}, false)) +
+         where_from(program, instruction.debug) +
+         isa::to_text(isa::explain(instruction, address.engine));
+}
+
+// The engine of an instruction that does not say which.
+unsigned usual_engine(const std::string& text) {
+  const std::string mnemonic = text.substr(0, text.find_first_of(" \t"));
+  for (const isa::OpcodeInfo& info : isa::all_opcodes()) {
+    if (mnemonic != info.name) continue;
+    // Control that everybody executes is SP's.
+    if (info.engines >> NEURON_ENGINE_SP & 1) return NEURON_ENGINE_SP;
+    // Vector instructions are first of all DVE's.
+    if (info.engines >> NEURON_ENGINE_DVE & 1) return NEURON_ENGINE_DVE;
+    return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(info.engines)));
+  }
+  return NEURON_ENGINE_SP;
+}
+
+}  // namespace
+
+int explain_command(const std::string& what, const std::string& engine, const std::string& input) {
+  const std::optional<Address> address = address_of(what);
+  if (address && input.empty()) {
+    std::fprintf(stderr, "neuron-as: --explain %s needs the NEFF that it is in\n", what.c_str());
+    return kWrongUsage;
+  }
+  if (address) {
+    const auto text = explain_address(*address, input);
+    if (text) return print_output("neuron-as", *text) ? 0 : kFailed;
+    std::fprintf(stderr, "neuron-as: %s\n", runtime::escaped(text.error().detail).c_str());
+    return kFailed;
+  }
+  unsigned executing = usual_engine(what);
+  if (!engine.empty()) {
+    executing = neff::engine_from_name(engine);
+    if (executing > NEURON_ENGINE_CC) {
+      std::fprintf(stderr, "neuron-as: no engine %s; there are PE, Activation, Pool, DVE, SP, CC\n",
+                   runtime::escaped(engine).c_str());
+      return kWrongUsage;
+    }
+  }
+  assembler::Diagnostic error;
+  const auto instruction = assembler::parse_instruction(what, static_cast<int>(executing), error);
+  if (!instruction) {
+    std::fputs(assembler::render(error, "--explain", what).c_str(), stderr);
+    return kFailed;
+  }
+  const std::string text = isa::to_text(isa::explain(*instruction, executing));
+  return print_output("neuron-as", text) ? 0 : kFailed;
+}
+
+}  // namespace neuron::tools

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-as: text of a program to a NEFF and back, and what an instruction means.
+// Exit status: 0 done, 1 the text or file is at fault (on stderr, with the place), 2 wrong usage.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "tools/assembler/assembler.h"
+#include "tools/assembler/disassembler.h"
+#include "tools/common/command_line.h"
+#include "tools/common/file.h"
+#include "tools/common/output.h"
+#include "tools/neuron-as/explain_command.h"
+#include "tools/neuron-as/input.h"
+
+namespace {
+
+using neuron::runtime::Result;
+namespace assembler = neuron::assembler;
+namespace tools = neuron::tools;
+
+constexpr int kFailed = 1;
+constexpr const char* kFooter =
+    "Without -d and --explain, INPUT is text and is assembled; - reads standard input.\n"
+    "  neuron-as matmul.s -o matmul.neff            assemble\n"
+    "  neuron-as -d matmul.neff -o matmul.s         text that assembles to the same bytes\n"
+    "  neuron-as -d matmul.neff --constants DIR     with constants as files in DIR\n"
+    "  neuron-as --explain 'event wait(s20 >= 1)'   rule, cost and availability\n"
+    "  neuron-as --explain PE:3 matmul.neff         likewise of instruction 3 of PE\n"
+    "The language is described in neuron-as(1).";
+
+struct Arguments {
+  std::string input;
+  std::string output;
+  std::string constants;
+  std::string explain;
+  std::string engine;
+  bool disassemble = false;
+  bool debug_lines = false;
+  bool no_check = false;
+};
+
+// The text or the file to standard output or into a file.
+int deliver(const Arguments& arguments, neuron::neff::Bytes bytes) {
+  if (arguments.output.empty() || arguments.output == "-") {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return tools::print_output("neuron-as", text) ? 0 : kFailed;
+  }
+  if (const auto done = tools::write_file(arguments.output, bytes); !done) {
+    std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(done.error().detail).c_str());
+    return kFailed;
+  }
+  return 0;
+}
+
+int refuse(const neuron::runtime::Error& error) {
+  std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(error.detail).c_str());
+  return kFailed;
+}
+
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+}
+
+int assemble(const Arguments& arguments) {
+  const auto source = tools::read_input(arguments.input);
+  if (!source) return refuse(source.error());
+  const std::string text(source->begin(), source->end());
+  assembler::AssembleOptions options;
+  options.file_name = arguments.input == "-" ? "standard input" : arguments.input;
+  options.debug_lines = arguments.debug_lines;
+  options.check = !arguments.no_check;
+  // Files are named from where the text is.
+  options.read = [&](const std::string& file) {
+    return tools::read_file(file.starts_with("/") ? file : directory_of(arguments.input) + file);
+  };
+  const assembler::Assembled assembled = assembler::assemble(text, options);
+  if (!assembled.ok()) {
+    std::fputs(assembler::render(assembled.errors, options.file_name, text).c_str(), stderr);
+    return kFailed;
+  }
+  const auto members = assembler::all_members(assembled.assembly);
+  if (!members) return refuse(members.error());
+  const auto file = tools::write_neff(*members, assembled.assembly.options);
+  return file ? deliver(arguments, *file) : refuse(file.error());
+}
+
+int disassemble(const Arguments& arguments) {
+  const auto file = tools::read_input(arguments.input);
+  if (!file) return refuse(file.error());
+  assembler::DisassembleOptions options;
+  if (!arguments.constants.empty()) {
+    options.save = [&](const std::string& member,
+                       neuron::neff::Bytes contents) -> Result<std::string> {
+      std::string path = arguments.constants + "/" + member.substr(member.rfind('/') + 1);
+      NEURON_CHECK(tools::write_file(path, contents));
+      // The text names it from where the text is.
+      const std::string directory = directory_of(arguments.output);
+      if (!directory.empty() && path.starts_with(directory)) path = path.substr(directory.size());
+      return path;
+    };
+  }
+  const auto text = assembler::disassemble(*file, options);
+  if (!text) return refuse(text.error().with("{}", arguments.input));
+  return deliver(arguments, tools::bytes_of(text->text));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"Assembles programs for a NeuronCore, and shows those of a NEFF.", "neuron-as"};
+  app.footer(kFooter);
+  app.add_option("INPUT", arguments.input, "text, or with -d a NEFF; - is standard input");
+  app.add_option("-o,--output", arguments.output,
+                 "where to; default: INPUT with .neff, or standard output for text");
+  app.add_flag("-d,--disassemble", arguments.disassemble, "show a NEFF as text");
+  app.add_option("--constants", arguments.constants,
+                 "with -d: write constants into this directory instead of into the text");
+  app.add_flag("-g", arguments.debug_lines, "give every instruction its line of the text");
+  app.add_flag("--no-check", arguments.no_check, "assemble what breaks a rule, too");
+  app.add_option("--explain", arguments.explain,
+                 "explain this instruction; or ENGINE:PC, the address of one in INPUT");
+  app.add_option("--engine", arguments.engine,
+                 "with --explain of a text: the engine that executes it");
+  if (const auto status = tools::parse_command_line(app, argc, argv)) return *status;
+  try {
+    if (!arguments.explain.empty()) {
+      return tools::explain_command(arguments.explain, arguments.engine, arguments.input);
+    }
+    if (arguments.input.empty()) {
+      std::fputs("neuron-as: no INPUT; see neuron-as --help\n", stderr);
+      return tools::kWrongUsage;
+    }
+    if (arguments.disassemble) return disassemble(arguments);
+    if (arguments.output.empty() && arguments.input != "-") {
+      std::string stem = arguments.input;
+      const std::size_t dot = stem.rfind('.');
+      if (dot != std::string::npos && dot > stem.rfind('/') + 1) stem.resize(dot);
+      arguments.output = stem + ".neff";
+      if (arguments.output == arguments.input) {
+        std::fputs("neuron-as: the output would replace the input; give -o, or -d to show it\n",
+                   stderr);
+        return tools::kWrongUsage;
+      }
+    }
+    return assemble(arguments);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "neuron-as: %s\n", error.what());
+  }
+  return kFailed;
+}
