@@ -177,7 +177,7 @@ std::vector<std::uint8_t> FirstPass::inline_contents(Cursor& cursor, bool base64
   if (!closed) {
     cursor.fail(1, format("found the end of the text, expected a line {} that ends the contents "
                           "which begin in line {}",
-                          quoted(end), first));
+                          in_quotes(end), first));
     return {};
   }
   if (!base64) return tools::bytes_of(text);

@@ -6,6 +6,7 @@
 
 #include "tools/assembler/assembly.h"
 #include "tools/assembler/names.h"
+#include "tools/assembler/sections.h"
 
 namespace neuron::assembler {
 
@@ -82,6 +83,10 @@ json::object queue_json(const neff::QueueSet& queue) {
   if (!queue.semaphore_set.empty()) out["semaphore_set"] = list_of(queue.semaphore_set);
   if (queue.semaphore) out["semaphore"] = *queue.semaphore;
   if (queue.alternate_fabric) out["fabric_path"] = "alt";
+  const neff::QueueSet usual;
+  if (queue.kind == neff::QueueKind::kDynamic && queue.ring_descriptors != usual.ring_descriptors) {
+    out["ring_descriptors"] = queue.ring_descriptors;
+  }
   return out;
 }
 
@@ -125,13 +130,13 @@ void put_parameters(json::object& desc, const neff::DmaTransfer& transfer) {
   }
 }
 
-json::object transfer_json(const neff::Subgraph& subgraph, const neff::EngineProgram& program,
-                           const neff::DmaTransfer& transfer, bool opens_function) {
+json::object transfer_json(const neff::Subgraph& subgraph, const neff::DmaTransfer& transfer,
+                           const std::string& function) {
   json::object entry;
   entry["id"] = transfer.id;
   entry["queue"] = subgraph.queues[transfer.queue].name;
   if (!transfer.instance.empty()) entry["instance_name"] = transfer.instance;
-  if (opens_function) entry["function_start"] = program.entries[*transfer.function].name;
+  if (!function.empty()) entry["function_start"] = function;
   if (transfer.starts_section) entry["section_start_desc"] = true;
   if (transfer.event) entry["event"] = *transfer.event;
   if (transfer.semaphore) entry["semaphore"] = *transfer.semaphore;
@@ -147,6 +152,7 @@ json::object transfer_json(const neff::Subgraph& subgraph, const neff::EnginePro
     for (const neff::DmaAccess& access : transfer.from) {
       json::object source;
       put_access(source, subgraph, "from", access);
+      if (has_own_scale(transfer, access)) source["scale"] = static_cast<double>(access.scale);
       sources.push_back(std::move(source));
     }
     desc["from_arr"] = std::move(sources);
@@ -218,12 +224,9 @@ std::string definition_json(const neff::Model& model, const neff::Subgraph& subg
 
 std::string engine_json(const neff::Subgraph& subgraph, const neff::EngineProgram& program) {
   json::array list;
-  // By queue set: the function whose section is open.
-  std::vector<std::optional<std::uint32_t>> open(subgraph.queues.size());
+  FunctionSections sections(subgraph, program);
   for (const neff::DmaTransfer& transfer : program.dma) {
-    const bool opens = transfer.function && open[transfer.queue] != transfer.function;
-    open[transfer.queue] = transfer.function;
-    list.push_back(transfer_json(subgraph, program, transfer, opens));
+    list.push_back(transfer_json(subgraph, transfer, sections.opened_by(transfer)));
   }
   json::object out{{"dma", std::move(list)}};
   if (!program.activation_function_sets.empty()) {

@@ -210,6 +210,20 @@ void dma_type(const BodyContext& c) {
   c.out.instruction.dma.*Type = parse_dtype(c.cursor);
 }
 
+// 3, or &name of a queue set
+void dma_queue(const BodyContext& c) {
+  if (c.cursor.accept("&")) {
+    neff::Relocation relocation;
+    relocation.field = NEURON_RELOC_QUEUE_CTL;
+    relocation.kind = NEURON_RELOC_QUEUE;
+    relocation.width = 1;
+    relocation.symbol = c.cursor.name("a queue set");
+    c.out.relocations.push_back(std::move(relocation));
+    return;
+  }
+  c.out.instruction.dma.queue = static_cast<std::uint8_t>(c.cursor.integer("a queue", 0, 15));
+}
+
 void dma_signal(const BodyContext& c) {
   isa::DmaControl& ctl = c.out.instruction.dma;
   ctl.signal = true;
@@ -337,7 +351,7 @@ constexpr Key kKeys[] = {
     {"to_type", true, slot<kDmaControl>, dma_type<&isa::DmaControl::to_type>},
     {"acc", false, slot<kDmaControl>, flag<kD, &isa::DmaControl::accumulate>},
     {"skip", false, slot<kDmaControl>, flag<kD, &isa::DmaControl::skip>},
-    {"queue", true, slot<kDmaControl>, number<kD, &isa::DmaControl::queue, 0, 15>},
+    {"queue", true, slot<kDmaControl>, dma_queue},
     {"dge", false, slot<kDmaControl>, flag<kD, &isa::DmaControl::generator>},
     {"priority", true, slot<kDmaControl>, number<kD, &isa::DmaControl::priority, 0, 3>},
     {"mask", true, slot<kDmaControl>, number<kD, &isa::DmaControl::mask, 0, 0xFFFF>},

@@ -47,7 +47,7 @@ std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
   if (variable.alternate_fabric) text += ", fabric=alt";
   switch (variable.kind) {
     case neff::VariableKind::kFile:
-      text += ", file=" + quoted(variable.file_name.substr(variable.file_name.find('/') + 1));
+      text += ", file=" + in_quotes(variable.file_name.substr(variable.file_name.find('/') + 1));
       break;
     case neff::VariableKind::kVirtual:
       if (variable.backing_offset) text += format(", backing={}", variable.backing_offset);
@@ -70,7 +70,7 @@ std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
       break;
   }
   if (tensor != nullptr) {
-    if (tensor->name != variable.name) text += ", name=" + quoted(tensor->name);
+    if (tensor->name != variable.name) text += ", name=" + in_quotes(tensor->name);
     text += tensor_keys(*tensor);
   }
   return text + "\n";
@@ -97,6 +97,10 @@ std::string queue_text(const neff::Subgraph& subgraph, const neff::QueueSet& que
     numbers += (numbers.empty() ? "" : ", ") + std::to_string(number);
   }
   if (!numbers.empty()) text += ", semaphores=[" + numbers + "]";
+  const neff::QueueSet usual;
+  if (queue.kind == neff::QueueKind::kDynamic && queue.ring_descriptors != usual.ring_descriptors) {
+    text += format(", ring={}", queue.ring_descriptors);
+  }
   if (queue.semaphore) text += ", semaphore=" + semaphore(*queue.semaphore);
   return text + "\n";
 }

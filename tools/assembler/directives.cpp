@@ -429,7 +429,7 @@ void Directives::queue(Cursor& cursor) {
     return static_cast<std::uint8_t>(cursor.integer(
         "a semaphore of the program", NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST));
   };
-  parse_keys(cursor, "engines, owner, instances, semaphores, semaphore, fabric",
+  parse_keys(cursor, "engines, owner, instances, semaphores, semaphore, fabric, ring",
              [&](std::string_view key) {
                cursor.expect("=");
                if (key == "engines") {
@@ -460,6 +460,9 @@ void Directives::queue(Cursor& cursor) {
                  queue.semaphore = semaphore();
                } else if (key == "fabric") {
                  queue.alternate_fabric = parse_fabric(cursor);
+               } else if (key == "ring") {
+                 queue.ring_descriptors = static_cast<std::uint32_t>(
+                     cursor.integer("a number of descriptors", 1, 1 << 24));
                } else {
                  return false;
                }
@@ -489,7 +492,7 @@ void Directives::finish() {
     if (found < subgraph.variables.size()) return found;
     source_.add(
         {reference.line, reference.column,
-         format("found {}, expected a variable of {}", quoted(reference.name), subgraph.name)});
+         format("found {}, expected a variable of {}", in_quotes(reference.name), subgraph.name)});
     return std::uint32_t{0};
   };
   for (const Reference& reference : source_.references) {
@@ -523,7 +526,7 @@ void Directives::resolve_constants() {
     if (member == members.end()) {
       source_.add({reference.line, reference.column,
                    format("{} has no contents; expected a .member {} or a file of that name",
-                          quoted(variable.name), quoted(variable.file_name))});
+                          in_quotes(variable.name), in_quotes(variable.file_name))});
       continue;
     }
     std::uint64_t size = member->second.size();

@@ -118,7 +118,8 @@ std::string Printer::header() const {
       format("# {}: {} members, {} bytes{}; uuid {}\n", neff::printable(header.name),
              container_.members().size(), file_.size(), container_.compressed() ? ", gzip" : "",
              neff::hexadecimal(header.uuid));
-  text += format(".neff name={}, build={}", quoted(header.name), quoted(header.build_version));
+  text +=
+      format(".neff name={}, build={}", in_quotes(header.name), in_quotes(header.build_version));
   if (header.version_major != usual.version_major || header.version_minor != usual.version_minor) {
     text += format(", version={}.{}", header.version_major, header.version_minor);
   }
@@ -127,16 +128,16 @@ std::string Printer::header() const {
   }
   if (header.num_tpb != model_.subgraphs.size()) text += format(", cores={}", header.num_tpb);
   if (!container_.compressed()) text += ", compress=no";
-  if (uuid_) text += ", uuid=" + quoted(neff::hexadecimal(header.uuid));
+  if (uuid_) text += ", uuid=" + in_quotes(neff::hexadecimal(header.uuid));
   text += "\n.target " + spelled(model_.target);
   if (model_.lnc != 1) text += format(", lnc={}", model_.lnc);
   return text + "\n";
 }
 
 std::string Printer::member(const neff::Member& member) const {
-  const std::string name = quoted(member.name);
+  const std::string name = in_quotes(member.name);
   if (const auto saved = saved_.find(member.name); saved != saved_.end()) {
-    return format(".member {} from {}\n", name, quoted(saved->second));
+    return format(".member {} from {}\n", name, in_quotes(saved->second));
   }
   if (fits_lines(member.bytes)) {
     return format(".member {} text <<{}\n", name, kEnd) +

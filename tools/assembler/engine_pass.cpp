@@ -115,7 +115,7 @@ void EnginePass::transfers() {
       const auto [place, added] = symbols_.blocks.try_emplace(name, transfer.id);
       if (!added && place->second != transfer.id) {
         source_.add({text.number, column,
-                     format("found block {} with id {}, expected id {} as above", quoted(name),
+                     format("found block {} with id {}, expected id {} as above", in_quotes(name),
                             transfer.id, place->second)});
       }
     }
@@ -324,7 +324,7 @@ void EnginePass::resolve_jumps() {
     if (found == labels_.end()) {
       source_.add({jump.line, jump.use.column,
                    format("found {}, expected a label of this engine, or a distance as +3 or -3",
-                          quoted(jump.use.name))});
+                          in_quotes(jump.use.name))});
       continue;
     }
     isa::Instruction instruction = isa::decode(bytes_at(jump.pc));
@@ -367,7 +367,9 @@ void EnginePass::resolve_functions() {
   for (std::size_t i = 0; i < functions_.size(); ++i) {
     const auto& [name, where] = functions_[i];
     neff::DmaTransfer& transfer = program_.dma[i];
-    if (!name.empty()) {
+    if (name == program_.entries[program_.main].name) {
+      open[transfer.queue].reset();
+    } else if (!name.empty()) {
       std::uint32_t entry = 0;
       while (entry < program_.entries.size() &&
              (program_.entries[entry].kind != NEURON_ENTRY_FUNCTION ||
@@ -377,7 +379,7 @@ void EnginePass::resolve_functions() {
       if (entry == program_.entries.size()) {
         source_.add({where.line, where.column,
                      format("found function {}, expected an .entry {} function of this engine",
-                            quoted(name), spelled(name))});
+                            in_quotes(name), spelled(name))});
         continue;
       }
       open[transfer.queue] = entry;

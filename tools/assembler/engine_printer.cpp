@@ -7,6 +7,7 @@
 #include "tools/assembler/instruction_printer.h"
 #include "tools/assembler/names.h"
 #include "tools/assembler/program_printer.h"
+#include "tools/assembler/sections.h"
 
 namespace neuron::assembler {
 
@@ -36,7 +37,7 @@ class EnginePrinter {
   void find_labels();
   void find_loops();
   std::string access(const neff::DmaAccess& access) const;
-  std::string transfer(const neff::DmaTransfer& transfer, bool opens_function) const;
+  std::string transfer(const neff::DmaTransfer& transfer, const std::string& function) const;
   std::string entry(const neff::ProgramEntry& entry, bool with_pc) const;
   std::string comment(std::uint32_t pc, const std::string& text) const;
   std::uint32_t default_length(const neff::ProgramEntry& entry) const;
@@ -69,20 +70,21 @@ std::string EnginePrinter::access(const neff::DmaAccess& access) const {
   return text + "]";
 }
 
-std::string EnginePrinter::transfer(const neff::DmaTransfer& transfer, bool opens_function) const {
+std::string EnginePrinter::transfer(const neff::DmaTransfer& transfer,
+                                    const std::string& function) const {
   const auto named = instructions_.blocks().find(transfer.id);
   std::string text = format(".dma {}", transfer.id);
   if (named != instructions_.blocks().end()) text += " " + named->second;
   text += " : ";
   for (std::size_t i = 0; i < transfer.from.size(); ++i) {
     text += (i ? ", " : "") + access(transfer.from[i]);
+    if (!has_own_scale(transfer, transfer.from[i])) continue;
+    text += " * " + real_text(std::bit_cast<std::uint32_t>(transfer.from[i].scale));
   }
   text += " -> " + access(transfer.to);
   text += ", queue=" + spelled(subgraph_.queues[transfer.queue].name);
   if (!transfer.instance.empty()) text += ", instance=" + spelled(transfer.instance);
-  if (opens_function) {
-    text += ", function=" + spelled(program_.entries[*transfer.function].name);
-  }
+  if (!function.empty()) text += ", function=" + spelled(function);
   if (transfer.starts_section) text += ", section";
   if (transfer.event) text += format(", event=e{}", *transfer.event);
   if (transfer.semaphore) {
@@ -120,10 +122,9 @@ std::string EnginePrinter::transfer(const neff::DmaTransfer& transfer, bool open
 
 std::string EnginePrinter::transfers() {
   std::string text;
-  std::vector<std::optional<std::uint32_t>> open(subgraph_.queues.size());
+  FunctionSections sections(subgraph_, program_);
   for (const neff::DmaTransfer& each : program_.dma) {
-    text += transfer(each, each.function && open[each.queue] != each.function);
-    open[each.queue] = each.function;
+    text += transfer(each, sections.opened_by(each));
   }
   return text;
 }
@@ -131,7 +132,7 @@ std::string EnginePrinter::transfers() {
 std::string EnginePrinter::lines() {
   std::string text;
   for (const neff::SourceLine& line : program_.lines) {
-    text += format(".line {} {} {}", line.debug, quoted(line.file), line.line);
+    text += format(".line {} {} {}", line.debug, in_quotes(line.file), line.line);
     if (line.column) text += format(":{}", line.column);
     text += "\n";
   }
@@ -141,10 +142,10 @@ std::string EnginePrinter::lines() {
 std::string EnginePrinter::tables() {
   std::string text;
   for (const std::string& set : program_.activation_function_sets) {
-    text += ".function_sets " + quoted(set) + "\n";
+    text += ".function_sets " + in_quotes(set) + "\n";
   }
   const auto name = [](const std::string& path) {
-    return quoted(path.substr(path.rfind('/') + 1));
+    return in_quotes(path.substr(path.rfind('/') + 1));
   };
   for (const neff::DveTableFiles& files : program_.dve_tables) {
     text += format(".dve_table {}, {}, {}\n", name(files.control), name(files.datapath),
@@ -270,12 +271,12 @@ std::string engine_text(const neff::Subgraph& subgraph, const neff::EngineProgra
   const std::string stem = neff::engine_name(program.engine);
   std::string text = format("\n.engine {}{}", stem, keys);
   if (program.engine == NEURON_ENGINE_CC || files.bin != stem + ".bin") {
-    text += ", bin=" + quoted(files.bin);
+    text += ", bin=" + in_quotes(files.bin);
   }
   if (files.json.empty()) {
     text += ", json=none";
   } else if (program.engine == NEURON_ENGINE_CC || files.json != stem + ".json") {
-    text += ", json=" + quoted(files.json);
+    text += ", json=" + in_quotes(files.json);
   }
   if (program.generation != generation) text += format(", generation={}", program.generation);
   EnginePrinter printer(subgraph, program);

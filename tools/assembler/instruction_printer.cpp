@@ -176,6 +176,14 @@ std::string InstructionPrinter::symbolic(const isa::Instruction& instruction,
     replace(text, format("signal=s{}", instruction.dma.semaphore),
             "signal=" + counter(instruction.dma.semaphore, false, NEURON_DMA_CTL + 6, relocations));
   }
+  if (dma_control) {
+    std::erase_if(relocations, [&](const neff::Relocation* r) {
+      return r->kind == NEURON_RELOC_QUEUE && r->width == 1 && r->addend == 0 &&
+             r->field == NEURON_RELOC_QUEUE_CTL &&
+             replace(text, format("queue={}", instruction.dma.queue),
+                     "queue=&" + spelled(r->symbol));
+    });
+  }
   if (block) replace(text, format(", length={}", instruction.loop.length), " {");
   const bool ends_in_block = block && text.ends_with(" {");
   if (ends_in_block) text.resize(text.size() - 2);

@@ -39,7 +39,7 @@ bool is_numbered(std::string_view name) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   const bool utf8 = neff::is_utf8(text);
   for (char c : text) {
@@ -98,11 +98,11 @@ std::optional<std::string> unquoted(std::string_view text) {
 }
 
 std::string spelled(std::string_view name) {
-  return is_plain(name) ? std::string(name) : quoted(name);
+  return is_plain(name) ? std::string(name) : in_quotes(name);
 }
 
 std::string spelled_semaphore(std::string_view name) {
-  return is_plain(name) && !is_numbered(name) ? std::string(name) : quoted(name);
+  return is_plain(name) && !is_numbered(name) ? std::string(name) : in_quotes(name);
 }
 
 std::optional<std::uint8_t> well_known_semaphore(std::string_view name) {

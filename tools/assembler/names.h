@@ -19,7 +19,7 @@
 namespace neuron::assembler {
 
 // "..." with escapes; the inverse takes the text with its quotes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 std::optional<std::string> unquoted(std::string_view text);
 // As it is if it can be read as a name, else quoted.
 std::string spelled(std::string_view name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One ".dma" line: ID [NAME] : from [, from ...] -> to {, key=value}
 #include <bit>
+#include <cmath>
 
 #include "runtime/base/format.h"
 #include "tools/assembler/names.h"
@@ -45,6 +46,9 @@ neff::DmaTransfer Parser::parse(std::string& block_name, std::string& function) 
   do {
     if (transfer_.from.size() == 16) cursor_.expected("\"->\": a transfer has at most 16 sources");
     transfer_.from.push_back(access(from_shaped));
+    const bool own_scale = cursor_.accept("*");
+    transfer_.from.back().scale =
+        own_scale ? std::bit_cast<float>(parse_real_bits(cursor_)) : std::nanf("");
   } while (cursor_.ok() && cursor_.accept(","));
   cursor_.expect("->");
   transfer_.to = access(to_shaped);
@@ -65,6 +69,9 @@ neff::DmaTransfer Parser::parse(std::string& block_name, std::string& function) 
     }
   }
   if (cursor_.ok()) complete(from_shaped, to_shaped);
+  for (neff::DmaAccess& source : transfer_.from) {
+    if (std::isnan(source.scale)) source.scale = transfer_.scale;
+  }
   return std::move(transfer_);
 }
 

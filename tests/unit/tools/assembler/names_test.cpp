@@ -10,7 +10,7 @@ TEST(Names, StringsComeBackWhateverIsInThem) {
   for (const std::string& text :
        {std::string(), std::string("a\"b\\c\n\td"), std::string("\x01\x7f\x80\xff\0z", 6),
         std::string("größer"), std::string("r5")}) {
-    EXPECT_EQ(unquoted(quoted(text)), text);
+    EXPECT_EQ(unquoted(in_quotes(text)), text);
   }
   EXPECT_EQ(unquoted("\"\\q\""), std::nullopt);
   EXPECT_EQ(unquoted("\"\\x4\""), std::nullopt);
