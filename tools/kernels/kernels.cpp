@@ -11,48 +11,80 @@ constexpr std::uint8_t kBf16 = NEURON_DTYPE_BF16;
 
 struct Entry {
   const char* name;
-  Neff (*build)(const std::string& name, const std::string& data);
+  Neff (*build)(const char* name, const std::string& data);
+  bool large = false;  // Not part of the build
 };
 
+// Kernels of one shape of arguments, as table entries.
+template <auto kKernel, std::uint8_t kDtype, auto... kArguments>
+Neff make(const char* name, const std::string&) {
+  return kKernel(name, kDtype, kArguments...);
+}
+template <std::uint8_t kDtype, std::uint64_t kM, std::uint64_t kK, std::uint64_t kN>
+Neff product(const char* name, const std::string&) {
+  return matmul(name, kDtype, {kM, kK, kN});
+}
+template <MatmulForm kForm, std::uint64_t kM, std::uint64_t kK, std::uint64_t kN>
+Neff product_form(const char* name, const std::string&) {
+  return matmul_form(name, kBf16, {kM, kK, kN}, kForm);
+}
+
 constexpr std::array kEntries = {
-    Entry{"empty", [](const std::string&, const std::string&) { return empty(); }},
-    Entry{"tensor_add", [](const std::string& name,
-                           const std::string&) { return tensor_add(name, kF32, 256, 1024); }},
-    Entry{"matmul_f32_256",
-          [](const std::string& name, const std::string&) {
-            return matmul(name, kF32, {256, 256, 512});
+    Entry{"empty", [](const char*, const std::string&) { return empty(); }},
+    Entry{"tensor_add", make<tensor_add, kF32, 256, 1024>},
+    Entry{"tensor_add_bf16", make<tensor_add, kBf16, 256, 1024>},
+    Entry{"transpose_pe", make<transpose, kF32, 256, 384, TransposeBy::kPe>},
+    Entry{"transpose_dve", make<transpose, kBf16, 256, 384, TransposeBy::kDve>},
+    Entry{"transpose_dma", make<transpose, kBf16, 256, 384, TransposeBy::kDma>},
+    Entry{"average_pool",
+          [](const char* name, const std::string&) {
+            return average_pool(name, kF32, {64, 24, 24, 2});
           }},
-    Entry{"matmul_f32_1024",
-          [](const std::string& name, const std::string&) {
-            return matmul(name, kF32, {1024, 1024, 1024});
+    Entry{"matmul_basic", product_form<MatmulForm::kBasic, 64, 128, 512>},
+    Entry{"matmul_tiled", product_form<MatmulForm::kTiled, 512, 512, 1024>},
+    Entry{"matmul_hoisted", product_form<MatmulForm::kHoisted, 512, 512, 1024>},
+    Entry{"matmul_blocked", product_form<MatmulForm::kBlocked, 512, 512, 1024>},
+    Entry{"matmul_f32_256", product<kF32, 256, 256, 512>},
+    Entry{"matmul_f32_1024", product<kF32, 1024, 1024, 1024>},
+    Entry{"matmul_bf16_1024", product<kBf16, 1024, 1024, 1024>},
+    Entry{"matmul_bf16_4096", product<kBf16, 4096, 4096, 4096>, true},
+    Entry{"layer_norm", make<layer_norm, kF32, 300, 1000>},
+    Entry{"layer_norm_bf16", make<layer_norm, kBf16, 512, 1024>},
+    Entry{"layer_norm_bf16_4096", make<layer_norm, kBf16, 4096, 4096>},
+    Entry{"rms_norm", make<rms_norm, kF32, 300, 1000>},
+    Entry{"rms_norm_bf16", make<rms_norm, kBf16, 512, 1024>},
+    Entry{"softmax_f32", make<softmax, kF32, 256, 1024>},
+    Entry{"softmax_bf16", make<softmax, kBf16, 256, 1024>},
+    Entry{"softmax_bf16_4096", make<softmax, kBf16, 4096, 4096>},
+    Entry{"gelu_bf16_4096", make<gelu, kBf16, 4096, 4096>},
+    Entry{"gelu_mlp",
+          [](const char* name, const std::string&) {
+            return gelu_mlp(name, kBf16, {128, 256, 512, 256});
           }},
-    Entry{"matmul_bf16_1024",
-          [](const std::string& name, const std::string&) {
-            return matmul(name, kBf16, {1024, 1024, 1024});
-          }},
-    Entry{"softmax_f32", [](const std::string& name,
-                            const std::string&) { return softmax(name, kF32, 256, 1024); }},
-    Entry{"softmax_bf16", [](const std::string& name,
-                             const std::string&) { return softmax(name, kBf16, 256, 1024); }},
     Entry{"digits",
-          [](const std::string&, const std::string& data) -> Neff {
+          [](const char*, const std::string& data) -> Neff {
             NEURON_TRY(weights, read_digits_weights(data));
             return digits(weights);
           }},
 };
 
-}  // namespace
-
-std::vector<std::string> names() {
+std::vector<std::string> names_of(bool large) {
   std::vector<std::string> all;
-  for (const Entry& entry : kEntries) all.emplace_back(entry.name);
+  for (const Entry& entry : kEntries) {
+    if (entry.large == large) all.emplace_back(entry.name);
+  }
   return all;
 }
+
+}  // namespace
+
+std::vector<std::string> names() { return names_of(false); }
+std::vector<std::string> large_names() { return names_of(true); }
 
 Neff build(const std::string& name, const std::string& data) {
   std::string known;
   for (const Entry& entry : kEntries) {
-    if (name == entry.name) return entry.build(name, data);
+    if (name == entry.name) return entry.build(entry.name, data);
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
   return runtime::fail(NRT_INVALID, "no kernel \"{}\"; there are {}", name, known);

@@ -23,19 +23,50 @@ using Neff = runtime::Result<std::vector<std::uint8_t>>;
 Neff empty();
 
 // result [m, n] = transpose(lhs_t [k, m]) * rhs [k, n]; f32 or bf16, the sums in f32. m and k are
-// multiples of 128, n of 512.
+// multiples of 128, n of 512. Loads, products and stores overlap.
 struct MatmulShape {
   std::uint64_t m = 0, k = 0, n = 0;
 };
 Neff matmul(const std::string& name, std::uint8_t dtype, const MatmulShape& shape);
 
-// y [rows, columns] = softmax of each row of x; f32 or bf16, computed in f32.
-Neff softmax(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
-             std::uint64_t columns);
+// The same, written as its simpler forms: one tile (m, k up to 128, n up to 512), operands loaded
+// for each tile, the stationary ones once for each row of tiles, blocks of 512 x 1024.
+enum class MatmulForm : std::uint8_t { kBasic, kTiled, kHoisted, kBlocked };
+Neff matmul_form(const std::string& name, std::uint8_t dtype, const MatmulShape& shape,
+                 MatmulForm form);
 
 // sum [rows, columns] = a + b.
 Neff tensor_add(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
                 std::uint64_t columns);
+
+// y [rows, columns] of each row or element of x; f32 or bf16, computed in f32.
+Neff softmax(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
+             std::uint64_t columns);
+Neff gelu(const std::string& name, std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns);
+// (x - mean) / sqrt(variance + kNormEpsilon) * weight [columns] + bias [columns].
+Neff layer_norm(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
+                std::uint64_t columns);
+// x / sqrt(mean of squares + kNormEpsilon) * weight [columns].
+Neff rms_norm(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
+              std::uint64_t columns);
+inline constexpr float kNormEpsilon = 1e-5F;
+
+// y [columns, rows] = transpose of x [rows, columns]. PE: 2 or 4 bytes; DVE: multiples of 32.
+enum class TransposeBy : std::uint8_t { kPe, kDve, kDma };
+Neff transpose(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
+               std::uint64_t columns, TransposeBy by);
+
+// Means of windows of x [channels, height * width].
+struct PoolShape {
+  std::uint32_t channels = 0, height = 0, width = 0, window = 0;
+};
+Neff average_pool(const std::string& name, std::uint8_t dtype, const PoolShape& shape);
+
+// y = gelu(x [rows, inputs] w1 + b1) w2 + b2; x, w1, w2 and y f32 or bf16, the biases f32.
+struct MlpShape {
+  std::uint64_t rows = 0, inputs = 0, hidden = 0, outputs = 0;
+};
+Neff gelu_mlp(const std::string& name, std::uint8_t dtype, const MlpShape& shape);
 
 // probabilities [120, 10] of the digits x [120, 64], f32.
 struct DigitsWeights {
@@ -47,8 +78,10 @@ struct DigitsWeights {
 runtime::Result<DigitsWeights> read_digits_weights(const std::string& directory);
 Neff digits(const DigitsWeights& weights);
 
-// The kernels that build/neff holds, by name; `data` is the folder of the digits' weights.
+// The kernels that build/neff holds, by name, and those that are large and written on request only;
+// `data` is the folder of the digits' weights.
 std::vector<std::string> names();
+std::vector<std::string> large_names();
 Neff build(const std::string& name, const std::string& data);
 
 }  // namespace neuron::kernels

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // result = transpose(lhs_t) * rhs, in tiles of 128 x 128 (stationary) and 128 x 512 (moving).
 //
-// A panel of each operand, all of K deep, stays in SBUF while the blocks that need it are computed;
-// the panels are as large as SBUF allows, for small matrices everything. K is the innermost loop
-// and accumulates in PSUM. Each loaded stationary tile multiplies a group of up to four moving
-// tiles, in four of the eight PSUM banks; the other four are emptied meanwhile, by Activation and
-// DVE in turn.
+// A block of the result fills the eight PSUM banks: two moving tiles wide, four stationary tiles
+// high (one and eight if the result is one tile wide). In a block that brings its operands in, K is
+// the outer loop, so that the products start with the first tiles that arrive; rings of tiles let
+// loads run ahead. Where the moving tiles of all of K fit into SBUF they stay for the blocks below,
+// which then loop over K inside, so that their banks are finished and emptied one after the other.
+// Any K fits.
 #include <algorithm>
 #include <array>
 
@@ -26,35 +27,10 @@ namespace {
 constexpr std::uint64_t kDeep = NEURON_PARTITIONS;  // Rows of K in one tile
 constexpr std::uint64_t kHigh = NEURON_PE_MAX_M;
 constexpr std::uint64_t kWide = NEURON_PE_MAX_N;
-constexpr std::uint64_t kGroup = 4;    // Moving tiles for one stationary tile
 constexpr std::uint64_t kOutputs = 4;  // Tiles on their way to HBM
-// Bytes of a partition for panels; the rest of SBUF holds outputs.
-constexpr std::uint64_t kPanelBytes = NEURON_V2_SBUF_PARTITION_BYTES - kOutputs * kWide * 4 - 4096;
-
-// Columns of the panels: halved until both fit, the stationary one's first.
-struct Panels {
-  std::uint64_t stationary, moving;
-};
-
-Panels choose_panels(const MatmulShape& shape, std::uint64_t element) {
-  Panels panels{shape.m, shape.n};
-  const std::uint64_t tiles = shape.k / kDeep;
-  const auto halved = [](std::uint64_t columns, std::uint64_t unit) {
-    return (columns / unit + 1) / 2 * unit;
-  };
-  while (tiles * (panels.stationary + panels.moving) * element > kPanelBytes) {
-    if (panels.stationary > kHigh && panels.stationary >= panels.moving) {
-      panels.stationary = halved(panels.stationary, kHigh);
-    } else if (panels.moving > kWide) {
-      panels.moving = halved(panels.moving, kWide);
-    } else if (panels.stationary > kHigh) {
-      panels.stationary = halved(panels.stationary, kHigh);
-    } else {
-      break;  // The allocator says what is missing
-    }
-  }
-  return panels;
-}
+// Bytes of a partition for operands; the rest of SBUF holds outputs.
+constexpr std::uint64_t kOperandBytes =
+    NEURON_V2_SBUF_PARTITION_BYTES - kOutputs * kWide * 4 - 4096;
 
 class Matmul {
  public:
@@ -64,66 +40,118 @@ class Matmul {
   Neff build();
 
  private:
-  std::vector<Tile> allocate_panel(const char* name, std::uint64_t columns);
-  void load(const std::vector<Tile>& panel, const Buffer& from, std::uint64_t column,
-            std::uint64_t columns, Engine owner, std::size_t k);
-  void compute(const std::vector<Tile>& lhs, const std::vector<Tile>& rhs, std::uint64_t row,
-               std::uint64_t rows, std::uint64_t column, std::uint64_t columns);
-  void store(const Tile& bank, std::uint64_t row, std::uint64_t column);
+  struct Block {
+    std::uint64_t row, rows, column, columns;
+  };
+
+  void allocate();
+  void load(const Tile& to, const Buffer& from, std::uint64_t k, std::uint64_t column,
+            std::uint64_t columns, Engine owner);
+  void block(const Block& block, bool loads_moving);
+  void multiply(const Block& block, const Tile& stationary, const Tile& moving, std::uint64_t m,
+                bool first);
+  void store(const Block& block, std::uint64_t m);
+  const Tile& bank(const Block& block, std::uint64_t m, std::uint64_t n) const {
+    return banks_[(m / kHigh * (block.columns / kWide) + n / kWide) % banks_.size()];
+  }
 
   Program program_;
   std::uint8_t dtype_;
   MatmulShape shape_;
-  Buffer result_;
+  Buffer lhs_, rhs_, result_;
+  std::uint64_t block_columns_ = 0, block_rows_ = 0;
+  std::vector<Tile> stationary_, moving_;  // Rings
+  std::uint64_t next_stationary_ = 0, next_moving_ = 0;
+  std::uint64_t panel_ = 0;  // Where the moving tiles of the present columns begin
+  bool keeps_moving_ = false;
   std::array<Tile, NEURON_PSUM_BANKS> banks_;
   std::array<Tile, kOutputs> outputs_;
-  std::uint64_t next_bank_ = 0;
   std::uint64_t next_output_ = 0;
 };
 
-std::vector<Tile> Matmul::allocate_panel(const char* name, std::uint64_t columns) {
-  std::vector<Tile> panel;
-  for (std::uint64_t k = 0; k < shape_.k; k += kDeep) {
-    panel.push_back(program_.sbuf(name, kDeep, static_cast<std::uint32_t>(columns), dtype_));
+void Matmul::allocate() {
+  const std::uint64_t element = isa::dtype_bytes(dtype_);
+  const std::uint64_t depth = shape_.k / kDeep;
+  const std::uint64_t wide = std::min<std::uint64_t>(2, shape_.n / kWide);
+  block_columns_ = wide * kWide;
+  block_rows_ = std::min(shape_.m, NEURON_PSUM_BANKS / wide * kHigh);
+  const std::uint64_t moving = block_columns_ * element;
+  const std::uint64_t stationary = block_rows_ * element;
+  // A second panel of each would let the next block's tiles arrive meanwhile; what is more than a
+  // panel and a few tiles does not fit or does not help.
+  std::uint64_t kept = std::min<std::uint64_t>(2 * depth, kOperandBytes / 2 / moving);
+  keeps_moving_ = kept >= depth;
+  const std::uint64_t ahead =
+      std::min<std::uint64_t>(2 * depth, (kOperandBytes - kept * moving) / stationary);
+  for (std::uint64_t i = 0; i < kept; ++i) {
+    moving_.push_back(
+        program_.sbuf("rhs", kDeep, static_cast<std::uint32_t>(block_columns_), dtype_));
   }
-  return panel;
+  for (std::uint64_t i = 0; i < ahead; ++i) {
+    stationary_.push_back(
+        program_.sbuf("lhs_t", kDeep, static_cast<std::uint32_t>(block_rows_), dtype_));
+  }
+  for (Tile& out : outputs_) out = program_.sbuf("output", kHigh, kWide, dtype_);
+  for (Tile& bank : banks_) bank = program_.psum("sum", kHigh, kWide);
 }
 
-void Matmul::load(const std::vector<Tile>& panel, const Buffer& from, std::uint64_t column,
-                  std::uint64_t columns, Engine owner, std::size_t k) {
-  program_.dma(owner, panel[k].column_range(0, static_cast<std::uint32_t>(columns)),
+void Matmul::load(const Tile& to, const Buffer& from, std::uint64_t k, std::uint64_t column,
+                  std::uint64_t columns, Engine owner) {
+  program_.dma(owner, to.column_range(0, static_cast<std::uint32_t>(columns)),
                from.block(k * kDeep, kDeep, column, columns));
 }
 
-void Matmul::store(const Tile& bank, std::uint64_t row, std::uint64_t column) {
-  const Tile& out = outputs_[next_output_ % kOutputs];
-  if (next_output_++ % 2 == 0) {
-    program_.activate(out.all(), NEURON_ACT_COPY, bank.all());
-  } else {
-    program_.tensor_copy(Engine::kDve, out.all(), bank.all());
+void Matmul::multiply(const Block& block, const Tile& stationary, const Tile& moving,
+                      std::uint64_t m, bool first) {
+  program_.load_weights(stationary.column_range(static_cast<std::uint32_t>(m), kHigh));
+  for (std::uint64_t n = 0; n < block.columns; n += kWide) {
+    program_.multiply(bank(block, m, n).all(),
+                      moving.column_range(static_cast<std::uint32_t>(n), kWide), !first, n == 0);
   }
-  // Pool computes nothing here, so a store that waits for its copy holds up nobody.
-  program_.dma(Engine::kPool, result_.block(row, kHigh, column, kWide), out.all());
 }
 
-void Matmul::compute(const std::vector<Tile>& lhs, const std::vector<Tile>& rhs, std::uint64_t row,
-                     std::uint64_t rows, std::uint64_t column, std::uint64_t columns) {
-  for (std::uint64_t n = 0; n < columns; n += kGroup * kWide) {
-    const std::uint64_t group = std::min(kGroup, (columns - n) / kWide);
-    for (std::uint64_t m = 0; m < rows; m += kHigh) {
-      program_.section("tile_" + std::to_string(row + m) + "_" + std::to_string(column + n));
-      std::array<const Tile*, kGroup> banks{};
-      for (std::uint64_t g = 0; g < group; ++g) banks[g] = &banks_[next_bank_++ % banks_.size()];
-      for (std::size_t k = 0; k < lhs.size(); ++k) {
-        program_.load_weights(lhs[k].column_range(static_cast<std::uint32_t>(m), kHigh));
-        for (std::uint64_t g = 0; g < group; ++g) {
-          program_.multiply(banks[g]->all(),
-                            rhs[k].column_range(static_cast<std::uint32_t>(n + g * kWide), kWide),
-                            k > 0, g == 0);
-        }
-      }
-      for (std::uint64_t g = 0; g < group; ++g) store(*banks[g], row + m, column + n + g * kWide);
+void Matmul::store(const Block& block, std::uint64_t m) {
+  for (std::uint64_t n = 0; n < block.columns; n += kWide) {
+    const Tile& out = outputs_[next_output_ % kOutputs];
+    if (next_output_++ % 2 == 0) {
+      program_.activate(out.all(), NEURON_ACT_COPY, bank(block, m, n).all());
+    } else {
+      program_.tensor_copy(Engine::kDve, out.all(), bank(block, m, n).all());
     }
+    // Pool computes nothing here, so a store that waits for its copy holds up nobody.
+    program_.dma(Engine::kPool, result_.block(block.row + m, kHigh, block.column + n, kWide),
+                 out.all());
+  }
+}
+
+void Matmul::block(const Block& block, bool loads_moving) {
+  program_.section("block_" + std::to_string(block.row) + "_" + std::to_string(block.column));
+  const std::uint64_t depth = shape_.k / kDeep;
+  const std::uint64_t first_stationary = next_stationary_;
+  const auto stationary = [&](std::uint64_t k) -> const Tile& {
+    return stationary_[(first_stationary + k) % stationary_.size()];
+  };
+  const auto moving = [&](std::uint64_t k) -> const Tile& {
+    return moving_[(panel_ + k) % moving_.size()];
+  };
+  next_stationary_ += depth;
+  // All of K at once only if the tiles are there when their turn comes.
+  const bool inner = !loads_moving && stationary_.size() >= depth;
+  for (std::uint64_t k = 0; k < depth; ++k) {
+    load(stationary(k), lhs_, k, block.row, block.rows, Engine::kSp);
+    if (loads_moving) load(moving(k), rhs_, k, block.column, block.columns, Engine::kSp);
+    if (inner) continue;
+    for (std::uint64_t m = 0; m < block.rows; m += kHigh) {
+      multiply(block, stationary(k), moving(k), m, k == 0);
+      if (k + 1 == depth) store(block, m);
+    }
+  }
+  if (!inner) return;
+  for (std::uint64_t m = 0; m < block.rows; m += kHigh) {
+    for (std::uint64_t k = 0; k < depth; ++k) {
+      multiply(block, stationary(k), moving(k), m, k == 0);
+    }
+    store(block, m);
   }
 }
 
@@ -135,26 +163,19 @@ Neff Matmul::build() {
                 "of 128, N a multiple of 512",
                 program_.name(), shape_.m, shape_.k, shape_.k, shape_.n, isa::dtype_name(dtype_));
   }
-  const Buffer lhs = program_.input("lhs_t", dtype_, {shape_.k, shape_.m});
-  const Buffer rhs = program_.input("rhs", dtype_, {shape_.k, shape_.n});
+  lhs_ = program_.input("lhs_t", dtype_, {shape_.k, shape_.m});
+  rhs_ = program_.input("rhs", dtype_, {shape_.k, shape_.n});
   result_ = program_.output("result", dtype_, {shape_.m, shape_.n});
-  const Panels panels = choose_panels(shape_, isa::dtype_bytes(dtype_));
-  const std::vector<Tile> stationary = allocate_panel("panel of lhs_t", panels.stationary);
-  const std::vector<Tile> moving = allocate_panel("panel of rhs", panels.moving);
-  for (Tile& out : outputs_) out = program_.sbuf("output", kHigh, kWide, dtype_);
-  for (Tile& bank : banks_) bank = program_.psum("sum", kHigh, kWide);
-
-  for (std::uint64_t column = 0; column < shape_.n; column += panels.moving) {
-    const std::uint64_t columns = std::min(panels.moving, shape_.n - column);
-    for (std::uint64_t row = 0; row < shape_.m; row += panels.stationary) {
-      const std::uint64_t rows = std::min(panels.stationary, shape_.m - row);
-      program_.section("load_" + std::to_string(row) + "_" + std::to_string(column));
-      // A tile of each in turn, so that the first product can start when two tiles have arrived.
-      for (std::size_t k = 0; k < stationary.size(); ++k) {
-        load(stationary, lhs, row, rows, Engine::kSp, k);
-        if (row == 0) load(moving, rhs, column, columns, Engine::kSp, k);
-      }
-      compute(stationary, moving, row, rows, column, columns);
+  allocate();
+  for (std::uint64_t column = 0; column < shape_.n; column += block_columns_) {
+    const std::uint64_t columns = std::min(block_columns_, shape_.n - column);
+    panel_ = next_moving_;
+    for (std::uint64_t row = 0; row < shape_.m; row += block_rows_) {
+      const std::uint64_t rows = std::min(block_rows_, shape_.m - row);
+      const bool loads = row == 0 || !keeps_moving_;
+      if (loads) panel_ = next_moving_;
+      if (loads) next_moving_ += shape_.k / kDeep;
+      block({row, rows, column, columns}, loads);
     }
   }
   return program_.build();

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> wanted;
   std::string data = "tools/kernels/digits";
   std::string output = ".";
-  app.add_flag("--all", all, "Write every kernel");
+  app.add_flag("--all", all, "Write every kernel but the large ones");
   app.add_flag("--list", list, "Print the names of the kernels");
   app.add_option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
   app.add_option("--data", data, "Folder with the digits' weights")->capture_default_str();
@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
   if (list) {
     for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
+    for (const std::string& name : neuron::kernels::large_names()) std::puts(name.c_str());
     return 0;
   }
   if (all) wanted = neuron::kernels::names();
