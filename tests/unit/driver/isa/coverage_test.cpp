@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every instruction with the types that the checks accept and the test that executes it. The page
+// coverage.md in the build folder is written from the opcode table, the checks and tests/coverage.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "driver/isa/explain.h"
+#include "driver/isa/opcode_table.h"
+#include "tests/unit/driver/isa/type_probe.h"
+
+namespace neuron::isa {
+namespace {
+
+const std::string kFolder = std::string(NEURON_SOURCE_DIR) + "/tests/coverage/";
+
+std::vector<std::vector<std::string>> read_table(const std::string& name) {
+  std::ifstream file(kFolder + name);
+  EXPECT_TRUE(file) << kFolder + name;
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> row;
+    std::istringstream fields(line);
+    for (std::string field; std::getline(fields, field, '\t');) row.push_back(field);
+    if (!row.empty()) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string word(const std::string& text, std::size_t& at) {
+  while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at]))) ++at;
+  const std::size_t from = at;
+  while (at < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_'))
+    ++at;
+  return text.substr(from, at - from);
+}
+
+// "Suite.Test" of every test in the sources, with the text of its file.
+const std::map<std::string, std::filesystem::path>& tests_in_sources() {
+  static const auto found = [] {
+    std::map<std::string, std::filesystem::path> tests;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::string(NEURON_SOURCE_DIR) + "/tests")) {
+      if (!entry.path().string().ends_with("_test.cpp")) continue;
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      for (std::size_t at = text.find("\nTEST"); at != std::string::npos;
+           at = text.find("\nTEST", at)) {
+        ++at;
+        (void)word(text, at);
+        if (at >= text.size() || text[at] != '(') continue;
+        const std::string suite = word(text, ++at);
+        if (at >= text.size() || text[at] != ',') continue;
+        const std::string test = word(text, ++at);
+        tests[suite + "." + test] = entry.path();
+      }
+    }
+    return tests;
+  }();
+  return found;
+}
+
+std::map<std::string, const OpcodeInfo*> opcodes_by_name() {
+  std::map<std::string, const OpcodeInfo*> names;
+  for (const OpcodeInfo& info : all_opcodes()) names[info.name] = &info;
+  return names;
+}
+
+std::map<std::string, std::set<std::string>> listed_tests() {
+  std::map<std::string, std::set<std::string>> listed;
+  for (const auto& row : read_table("tests.tsv")) {
+    if (row.size() != 2) {
+      ADD_FAILURE() << "tests.tsv: a row is an opcode and a test: " << row[0];
+      continue;
+    }
+    listed[row[0]].insert(row[1]);
+  }
+  return listed;
+}
+
+std::map<std::string, std::string> reasons() {
+  std::map<std::string, std::string> listed;
+  for (const auto& row : read_table("reasons.tsv")) listed[row[0]] = row.size() > 1 ? row[1] : "";
+  return listed;
+}
+
+std::string engines_of(const OpcodeInfo& info) {
+  return explain(testing::make(info.opcode, 0), 0).engines;
+}
+
+// "d a b": the places that take the type; empty if none does.
+std::string places(const testing::Sample& sample, uint8_t type) {
+  std::string letters;
+  for (unsigned p = 0; p < testing::kPlaces; ++p) {
+    if (!testing::forms(sample, p, type).empty()) letters += testing::kPlaceLetter[p];
+  }
+  return letters;
+}
+
+TEST(Coverage, EveryListedTestExistsAndNamesAnInstruction) {
+  const auto names = opcodes_by_name();
+  for (const auto& [opcode, tests] : listed_tests()) {
+    EXPECT_TRUE(names.contains(opcode)) << opcode << " is no instruction";
+    for (const std::string& test : tests) {
+      EXPECT_TRUE(tests_in_sources().contains(test)) << opcode << " names a missing test " << test;
+    }
+  }
+  for (const auto& [opcode, reason] : reasons()) {
+    EXPECT_TRUE(names.contains(opcode)) << opcode << " is no instruction";
+    EXPECT_FALSE(reason.empty()) << opcode;
+    EXPECT_FALSE(listed_tests().contains(opcode)) << opcode << " has a test and a reason for none";
+  }
+}
+
+TEST(Coverage, EveryAvailableInstructionHasATestOrAReason) {
+  const auto tests = listed_tests();
+  const auto why = reasons();
+  for (const OpcodeInfo& info : all_opcodes()) {
+    const bool has = tests.contains(info.name) || why.contains(info.name);
+    EXPECT_EQ(has, info.available) << info.name;
+    EXPECT_TRUE(info.available || info.generation > 2) << info.name;
+  }
+}
+
+TEST(Coverage, EveryDocumentedInstructionOfGeneration2HasAnOpcodeOrAReason) {
+  const auto names = opcodes_by_name();
+  std::set<std::string> used;
+  for (const auto& row : read_table("documented.tsv")) {
+    ASSERT_GE(row.size(), 2U) << row[0];
+    if (row[1] == "-") {
+      EXPECT_TRUE(row.size() > 2 && !row[2].empty()) << row[0] << " needs a reason";
+      continue;
+    }
+    std::istringstream opcodes(row[1]);
+    for (std::string opcode; opcodes >> opcode;) {
+      EXPECT_TRUE(names.contains(opcode) && names.at(opcode)->available)
+          << row[0] << ": " << opcode;
+      used.insert(opcode);
+    }
+  }
+  // What computes or moves data is there because a document asks for it.
+  for (const OpcodeInfo& info : all_opcodes()) {
+    const bool asked = used.contains(info.name) || !info.available || info.opcode >> 8 < 2;
+    EXPECT_TRUE(asked) << info.name;
+  }
+}
+
+TEST(Coverage, WritesThePage) {
+  const auto tests = listed_tests();
+  const auto why = reasons();
+  std::ofstream page(std::string(NEURON_BUILD_DIR) + "/coverage.md");
+  page << "# Instructions of generation 2 and their types\n\n"
+          "Found by trying one form of each instruction against the checks. Letters: the type is "
+          "legal in d destination,\na first source, b second source, f source and t destination of "
+          "a "
+          "DMA; a dot: illegal everywhere.\n\n| instruction | engines |";
+  for (const uint8_t type : testing::kTypes) page << ' ' << dtype_name(type) << " |";
+  page << " test |\n|---|---|";
+  for (std::size_t n = 0; n < std::size(testing::kTypes); ++n) page << "---|";
+  page << "---|\n";
+  unsigned legal = 0;
+  for (const OpcodeInfo& info : all_opcodes()) {
+    if (!info.available) continue;
+    page << "| " << info.name << " | " << engines_of(info) << " |";
+    for (const auto& sample : testing::samples()) {
+      if (sample.instruction.opcode != info.opcode) continue;
+      bool typed = false;
+      for (unsigned p = 0; p < testing::kPlaces; ++p) {
+        typed |= testing::has_place(sample.instruction, p);
+      }
+      unsigned of_this = 0;
+      for (const uint8_t type : testing::kTypes) {
+        const std::string letters = places(sample, type);
+        of_this += !letters.empty();
+        page << ' ' << (!typed ? "" : letters.empty() ? "." : letters) << " |";
+      }
+      EXPECT_EQ(of_this != 0, typed) << info.name;
+      legal += of_this;
+    }
+    const auto test = tests.find(info.name);
+    if (test != tests.end()) {
+      page << ' ' << *test->second.begin() << " |\n";
+    } else {
+      page << " none: " << (why.contains(info.name) ? why.at(info.name) : "?") << " |\n";
+    }
+  }
+  page << "\n# Documented instructions\n\n| documented | instruction | note |\n|---|---|---|\n";
+  for (const auto& row : read_table("documented.tsv")) {
+    page << "| " << row[0] << " | " << row[1] << " | " << (row.size() > 2 ? row[2] : "") << " |\n";
+  }
+  page << "\n# Later generations\n\n| instruction | first generation |\n|---|---|\n";
+  for (const OpcodeInfo& info : all_opcodes()) {
+    if (!info.available) page << "| " << info.name << " | " << int{info.generation} << " |\n";
+  }
+  EXPECT_GT(legal, 400U);
+  EXPECT_TRUE(page.flush());
+}
+
+}  // namespace
+}  // namespace neuron::isa

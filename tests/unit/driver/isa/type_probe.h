@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which types the checks accept in which place of an instruction, found by trying.
+// Callers: tests. Thread-safe: no state.
+#ifndef TESTS_UNIT_DRIVER_ISA_TYPE_PROBE_H
+#define TESTS_UNIT_DRIVER_ISA_TYPE_PROBE_H
+
+#include <vector>
+
+#include "tests/unit/driver/isa/samples.h"
+
+namespace neuron::isa::testing {
+
+// Every type of generation 2.
+inline constexpr uint8_t kTypes[] = {
+    NEURON_DTYPE_F32,  NEURON_DTYPE_F32R, NEURON_DTYPE_TF32, NEURON_DTYPE_BF16, NEURON_DTYPE_F16,
+    NEURON_DTYPE_F8E3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5, NEURON_DTYPE_I8,   NEURON_DTYPE_U8,
+    NEURON_DTYPE_I16,  NEURON_DTYPE_U16,  NEURON_DTYPE_I32,  NEURON_DTYPE_U32};
+
+inline bool accepted(const Instruction& i, unsigned engine) {
+  return !check_encoding(raw(i), engine, Limits{}) && !check_operands(i, engine, Limits{});
+}
+
+// The places of a type: dst, src0, src1; from and to of DMA.
+enum Place : unsigned { kPlaceDst, kPlaceSrc0, kPlaceSrc1, kPlaceFrom, kPlaceTo, kPlaces };
+inline constexpr char kPlaceLetter[] = {'d', 'a', 'b', 'f', 't'};
+
+inline bool is_dma(const Instruction& i) {
+  return i.opcode >= NEURON_OP_DMA_GENERATE && i.opcode <= NEURON_OP_DMA_SCATTER;
+}
+
+inline bool has_place(const Instruction& i, unsigned place) {
+  switch (place) {
+    case kPlaceDst:
+      return i.dst.present() && !is_dma(i);
+    case kPlaceSrc0:
+      return i.src0.present() && !is_dma(i);
+    case kPlaceSrc1:
+      return i.src1.present();
+    default:
+      return is_dma(i);
+  }
+}
+
+// Puts a type into the places of a mask, and makes what depends on it fit.
+inline Instruction with_type(Instruction i, unsigned places, uint8_t type) {
+  if (places >> kPlaceDst & 1) i.dst.dtype = type;
+  if (places >> kPlaceSrc0 & 1) i.src0.dtype = type;
+  if (places >> kPlaceSrc1 & 1) i.src1.dtype = type;
+  if (!is_dma(i)) return i;
+  if (places >> kPlaceFrom & 1) i.dma.from_type = type;
+  if (places >> kPlaceTo & 1) i.dma.to_type = type;
+  const bool gather = i.opcode == NEURON_OP_DMA_GATHER;
+  const int from = static_cast<int>(dtype_bytes(i.dma.from_type));
+  const int to = static_cast<int>(dtype_bytes(i.dma.to_type));
+  if (i.opcode == NEURON_OP_DMA_GENERATE) {
+    i.generate.to_dims[0].step = to;
+    i.generate.from_dims[0].step = from;
+  } else {
+    i.dst.dtype = gather ? i.dma.to_type : i.dma.from_type;
+    i.indirect.row_bytes =
+        static_cast<uint32_t>(i.dst.elements()) * static_cast<uint32_t>(gather ? from : to);
+  }
+  return i;
+}
+
+// The sample and its forms that have other rules for types.
+inline std::vector<Sample> variants(const Sample& sample) {
+  std::vector<Sample> all{sample};
+  const auto add = [&](auto&& change) {
+    all.push_back(sample);
+    change(all.back().instruction);
+  };
+  switch (sample.instruction.opcode) {
+    case NEURON_OP_TENSOR_TENSOR:
+      add([](Instruction& i) { i.vector.op0 = NEURON_ALU_XOR; });
+      break;
+    case NEURON_OP_PARTITION_REDUCE:
+      add([](Instruction& i) { i.vector.op0 = NEURON_ALU_OR; });
+      break;
+    case NEURON_OP_DMA_GATHER:
+    case NEURON_OP_DMA_SCATTER:
+      add([](Instruction& i) {
+        i.dma.operation = NEURON_DMA_CAST;
+        i.dma.accumulate = false;
+      });
+      break;
+    default:
+      break;
+  }
+  return all;
+}
+
+// Accepted forms of a sample that have `type` in `place`.
+inline std::vector<Sample> forms(const Sample& sample, unsigned place, uint8_t type) {
+  std::vector<Sample> found;
+  for (const Sample& variant : variants(sample)) {
+    if (!has_place(variant.instruction, place)) continue;
+    // Alone, with each subset of the other places.
+    for (unsigned others = 0; others < 1u << kPlaces; ++others) {
+      if (others >> place & 1) continue;
+      bool exist = true;
+      for (unsigned p = 0; p < kPlaces; ++p) {
+        exist = exist && (!(others >> p & 1) || has_place(variant.instruction, p));
+      }
+      if (!exist) continue;
+      const Instruction i = with_type(variant.instruction, others | 1u << place, type);
+      if (accepted(i, variant.engine)) found.push_back({i, variant.engine});
+    }
+  }
+  return found;
+}
+
+}  // namespace neuron::isa::testing
+
+#endif
