@@ -224,6 +224,16 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
     }
     variable.contents = array->data;
   }
+  // Ours: several constants in one file.
+  if (const auto offset = field.optional_number("file_offset", 0, limits_.variable_bytes)) {
+    const std::uint64_t available = variable.contents.size();
+    if (*offset > available || variable.size > available - *offset) {
+      checker_.fail(field.at("file_offset"), "{} bytes at {}, but {} holds {} bytes of data",
+                    variable.size, *offset, printable(variable.file_name), available);
+      return;
+    }
+    variable.contents = variable.contents.subspan(*offset, variable.size);
+  }
   if (variable.contents.size() != variable.size) {
     checker_.fail(field.at("size"), "found {}, but {} holds {} bytes of data", variable.size,
                   printable(variable.file_name), variable.contents.size());
