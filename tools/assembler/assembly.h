@@ -8,6 +8,7 @@
 #define TOOLS_ASSEMBLER_ASSEMBLY_H_
 
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct EngineFiles {
 };
 
 struct SubgraphFiles {
+  // By variable: where its bytes begin in a file that has those of others, too.
+  std::map<std::uint32_t, std::uint64_t> offsets;
   std::array<EngineFiles, NEURON_CORE_ENGINES> engines;
   std::vector<EngineFiles> collectives;
 };
@@ -37,6 +40,11 @@ struct Assembly {
   tools::NeffMembers members;
   tools::NeffOptions options;
 };
+
+// What the file holds. A member that the model does not stand for goes to `members`.
+runtime::Result<Assembly> read_assembly(const neff::Container& container);
+// Names of the members that the model stands for.
+std::set<std::string> described_members(const Assembly& assembly);
 
 // neff.json, def.json, engine JSON and binaries, and `members`.
 runtime::Result<tools::NeffMembers> all_members(const Assembly& assembly);

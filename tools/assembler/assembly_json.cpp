@@ -41,7 +41,9 @@ json::array tensors(const neff::Model& model, const std::vector<neff::TensorInfo
   return list;
 }
 
-json::object variable_json(const neff::Subgraph& subgraph, const neff::Variable& variable) {
+json::object variable_json(const neff::Subgraph& subgraph, std::uint32_t index,
+                           const SubgraphFiles& files) {
+  const neff::Variable& variable = subgraph.variables[index];
   json::object out;
   out["type"] = kVariableKinds[static_cast<int>(variable.kind)];
   out["var_id"] = variable.id;
@@ -52,6 +54,9 @@ json::object variable_json(const neff::Subgraph& subgraph, const neff::Variable&
     case neff::VariableKind::kFile:
       // Without the subgraph's directory.
       out["file_name"] = variable.file_name.substr(variable.file_name.find('/') + 1);
+      if (const auto place = files.offsets.find(index); place != files.offsets.end()) {
+        out["file_offset"] = place->second;
+      }
       break;
     case neff::VariableKind::kVirtual:
       out["backing_variable_off"] = variable.backing_offset;
@@ -200,8 +205,8 @@ std::string definition_json(const neff::Model& model, const neff::Subgraph& subg
   json::object queues;
   for (const neff::QueueSet& queue : subgraph.queues) queues[queue.name] = queue_json(queue);
   json::object variables;
-  for (const neff::Variable& variable : subgraph.variables) {
-    variables[variable.name] = variable_json(subgraph, variable);
+  for (std::uint32_t v = 0; v < subgraph.variables.size(); ++v) {
+    variables[subgraph.variables[v].name] = variable_json(subgraph, v, files);
   }
   json::object definition;
   definition["program"] =

@@ -35,7 +35,7 @@ const neff::TensorInfo* tensor_of(const std::vector<neff::TensorInfo>& list, std
 }
 
 std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
-                          const neff::TensorInfo* tensor) {
+                          const neff::TensorInfo* tensor, const SubgraphFiles& files) {
   const neff::Variable& variable = subgraph.variables[index];
   std::string text = format(".var {} : ", spelled(variable.name));
   if (tensor != nullptr) text += shape_text(tensor->dtype, tensor->shape) + " ";
@@ -48,6 +48,9 @@ std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
   switch (variable.kind) {
     case neff::VariableKind::kFile:
       text += ", file=" + in_quotes(variable.file_name.substr(variable.file_name.find('/') + 1));
+      if (const auto place = files.offsets.find(index); place != files.offsets.end()) {
+        text += format(", offset={}", place->second);
+      }
       break;
     case neff::VariableKind::kVirtual:
       if (variable.backing_offset) text += format(", backing={}", variable.backing_offset);
@@ -147,7 +150,8 @@ std::string tensors_text(const neff::Model& model, std::uint32_t subgraph) {
 }
 
 std::string declarations_text(const neff::Model& model, std::uint32_t index,
-                              bool tensors_with_variables, const Remarks& remarks) {
+                              const SubgraphFiles& files, bool tensors_with_variables,
+                              const Remarks& remarks) {
   const neff::Subgraph& subgraph = model.subgraphs[index];
   std::string text;
   for (const neff::Semaphore& semaphore : subgraph.semaphores) {
@@ -162,7 +166,7 @@ std::string declarations_text(const neff::Model& model, std::uint32_t index,
     if (tensors_with_variables && kind == neff::VariableKind::kOutput) {
       tensor = tensor_of(model.outputs, index, v);
     }
-    text += variable_text(subgraph, v, tensor);
+    text += variable_text(subgraph, v, tensor, files);
     const auto remark = remarks.find(subgraph.variables[v].file_name);
     if (remark == remarks.end()) continue;
     text.insert(text.size() - 1, "  # " + remark->second);

@@ -329,6 +329,9 @@ void Directives::variable_keys(Cursor& cursor, neff::Variable& variable, neff::T
         } else if (key == "backing") {
           variable.backing_offset =
               static_cast<std::uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
+        } else if (key == "offset" && variable.kind == neff::VariableKind::kFile) {
+          source_.assembly().files[current].offsets[index] =
+              static_cast<std::uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
         } else if (key == "offset") {
           variable.core_offset =
               static_cast<std::uint64_t>(cursor.integer("a byte offset", 0, kMostBytes));
@@ -538,6 +541,10 @@ void Directives::resolve_constants() {
         continue;
       }
       size = array->data.size();
+    }
+    if (const auto& offsets = source_.assembly().files[reference.subgraph].offsets;
+        offsets.contains(reference.variable)) {
+      continue;  // One of several in the file: the size is its own, the loader checks the place
     }
     if (variable.size == 0) variable.size = size;
     if (variable.size != size) {

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "runtime/base/format.h"
-#include "runtime/neff/definition_reader.h"
 #include "runtime/neff/npy.h"
 #include "runtime/neff/text.h"
 #include "tools/assembler/assembler.h"
@@ -82,31 +81,16 @@ void Printer::remark(const std::string& name) {
 }
 
 Result<void> Printer::read() {
-  NEURON_TRY(model, neff::load_model(container_, {}));
-  model_ = std::move(model);
-  written_.insert("neff.json");
-  std::vector<std::string> notes;
+  NEURON_TRY(assembly, read_assembly(container_));
+  model_ = std::move(assembly.model);
+  files_ = std::move(assembly.files);
   for (const neff::Subgraph& subgraph : model_.subgraphs) {
-    NEURON_TRY(definition, neff::read_definition(container_, subgraph.name, {}, notes));
-    const std::string directory = subgraph.name + "/";
-    const auto names = [&](const neff::EngineFiles& paths) {
-      const auto local = [&](const std::string& path) {
-        return path.empty() ? path : path.substr(directory.size());
-      };
-      written_.insert(paths.bin);
-      if (!paths.json.empty()) written_.insert(paths.json);
-      return EngineFiles{true, local(paths.bin), local(paths.json)};
-    };
-    SubgraphFiles files;
-    for (std::size_t e = 0; e < definition.engines.size(); ++e) {
-      if (!definition.engines[e].bin.empty()) files.engines[e] = names(definition.engines[e]);
-    }
-    for (const auto& paths : definition.collectives) files.collectives.push_back(names(paths));
-    files_.push_back(std::move(files));
-    written_.insert(directory + "def.json");
     for (const neff::Variable& variable : subgraph.variables) {
       if (variable.kind == neff::VariableKind::kFile) remark(variable.file_name);
     }
+  }
+  for (const neff::Member& each : container_.members()) {
+    if (!assembly.members.contains(each.name)) written_.insert(each.name);
   }
   return {};
 }
@@ -160,7 +144,7 @@ std::string Printer::print() const {
     if (model_.subgraphs.size() > 1 || subgraph.name != "sg00") {
       text += "\n.subgraph " + spelled(subgraph.name) + "\n";
     }
-    text += declarations_text(model_, s, together, remarks_);
+    text += declarations_text(model_, s, files_[s], together, remarks_);
     if (!together) text += tensors_text(model_, s);
     for (std::size_t e = 0; e < subgraph.engines.size(); ++e) {
       if (!files_[s].engines[e].used) continue;

@@ -17,7 +17,8 @@ using Remarks = std::map<std::string, std::string>;
 
 // .sem, .var, .queue; inputs and outputs with their tensors if these follow the variables.
 std::string declarations_text(const neff::Model& model, std::uint32_t subgraph,
-                              bool tensors_with_variables, const Remarks& remarks);
+                              const SubgraphFiles& files, bool tensors_with_variables,
+                              const Remarks& remarks);
 // Whether every tensor can be declared with its variable, in this order.
 bool tensors_follow_variables(const neff::Model& model);
 // .input and .output, if they do not.
