@@ -54,6 +54,7 @@ Result<Assembly> read_assembly(const neff::Container& container) {
   out.options.feature_bits = header.feature_bits;
   out.options.lnc_size = header.lnc_size;
   out.options.cores = header.num_tpb;
+  out.options.header_version = header.pkg_version;
   out.options.compress = container.compressed();
   return out;
 }

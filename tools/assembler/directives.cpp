@@ -88,44 +88,48 @@ std::uint32_t Directives::current_subgraph() {
 
 void Directives::file_header(Cursor& cursor) {
   tools::NeffOptions& options = source_.assembly().options;
-  parse_keys(
-      cursor, "name, build, version, features, cores, compress, uuid", [&](std::string_view key) {
-        cursor.expect("=");
-        if (key == "name") {
-          options.name = cursor.name("a name");
-        } else if (key == "build") {
-          options.build_version = cursor.name("a name");
-        } else if (key == "version") {
-          const Token version = cursor.word();
-          const std::size_t dot = version.text.find('.');
-          if (dot == std::string_view::npos ||
-              !parse_unsigned(version.text.substr(0, dot), options.version_major) ||
-              !parse_unsigned(version.text.substr(dot + 1), options.version_minor)) {
-            cursor.expected_at(version, "a version, as 2.1");
-          }
-        } else if (key == "features") {
-          options.feature_bits = cursor.address("a mask of feature bits");
-        } else if (key == "cores") {
-          options.cores = static_cast<std::uint32_t>(cursor.integer("a number of cores", 0, 64));
-        } else if (key == "compress") {
-          options.compress = parse_yes(cursor);
-        } else if (key == "uuid") {
-          const Token at = cursor.peek();
-          const std::string digits = cursor.string("32 hexadecimal digits in quotes");
-          std::array<std::uint8_t, 16> uuid{};
-          bool good = digits.size() == 32;
-          for (std::size_t i = 0; i < uuid.size() && good; ++i) {
-            const char* pair = digits.data() + 2 * i;
-            const auto [end, status] = std::from_chars(pair, pair + 2, uuid[i], 16);
-            good = status == std::errc() && end == pair + 2;
-          }
-          if (!good) cursor.expected_at(at, "32 hexadecimal digits in quotes");
-          options.uuid = uuid;
-        } else {
-          return false;
-        }
-        return true;
-      });
+  parse_keys(cursor, "name, build, version, features, cores, header, compress, uuid",
+             [&](std::string_view key) {
+               cursor.expect("=");
+               if (key == "name") {
+                 options.name = cursor.name("a name");
+               } else if (key == "build") {
+                 options.build_version = cursor.name("a name");
+               } else if (key == "version") {
+                 const Token version = cursor.word();
+                 const std::size_t dot = version.text.find('.');
+                 if (dot == std::string_view::npos ||
+                     !parse_unsigned(version.text.substr(0, dot), options.version_major) ||
+                     !parse_unsigned(version.text.substr(dot + 1), options.version_minor)) {
+                   cursor.expected_at(version, "a version, as 2.1");
+                 }
+               } else if (key == "features") {
+                 options.feature_bits = cursor.address("a mask of feature bits");
+               } else if (key == "cores") {
+                 options.cores =
+                     static_cast<std::uint32_t>(cursor.integer("a number of cores", 0, 64));
+               } else if (key == "header") {
+                 options.header_version =
+                     static_cast<std::uint64_t>(cursor.integer("1 (SHA-256) or 2 (MD5)", 1, 2));
+               } else if (key == "compress") {
+                 options.compress = parse_yes(cursor);
+               } else if (key == "uuid") {
+                 const Token at = cursor.peek();
+                 const std::string digits = cursor.string("32 hexadecimal digits in quotes");
+                 std::array<std::uint8_t, 16> uuid{};
+                 bool good = digits.size() == 32;
+                 for (std::size_t i = 0; i < uuid.size() && good; ++i) {
+                   const char* pair = digits.data() + 2 * i;
+                   const auto [end, status] = std::from_chars(pair, pair + 2, uuid[i], 16);
+                   good = status == std::errc() && end == pair + 2;
+                 }
+                 if (!good) cursor.expected_at(at, "32 hexadecimal digits in quotes");
+                 options.uuid = uuid;
+               } else {
+                 return false;
+               }
+               return true;
+             });
 }
 
 void Directives::target(Cursor& cursor) {

@@ -111,6 +111,9 @@ std::string Printer::header() const {
     text += format(", features={:#x}", header.feature_bits);
   }
   if (header.num_tpb != model_.subgraphs.size()) text += format(", cores={}", header.num_tpb);
+  if (header.pkg_version != usual.header_version) {
+    text += format(", header={}", header.pkg_version);
+  }
   if (!container_.compressed()) text += ", compress=no";
   if (uuid_) text += ", uuid=" + in_quotes(neff::hexadecimal(header.uuid));
   text += "\n.target " + spelled(model_.target);

@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "runtime/base/md5.h"
 #include "runtime/base/sha256.h"
 #include "runtime/neff/text.h"
 
@@ -164,7 +165,13 @@ std::vector<std::uint8_t> wrap_payload(neff::Bytes payload, const NeffOptions& o
   header.tpb_per_node[0] = static_cast<std::uint8_t>(header.num_tpb);
   header.feature_bits = options.feature_bits;
   header.lnc_size = options.lnc_size;
-  header.hash = runtime::Sha256::of(payload);
+  header.pkg_version = options.header_version;
+  if (options.header_version == 2) {
+    const auto digest = runtime::md5(payload);
+    std::copy(digest.begin(), digest.end(), header.hash.begin());
+  } else {
+    header.hash = runtime::Sha256::of(payload);
+  }
   header.uuid = options.uuid ? *options.uuid : derive_uuid(header);
   const auto raw = neff::encode_header(header);
   std::vector<std::uint8_t> file(raw.size() + payload.size());

@@ -3,8 +3,8 @@
 // Writes NEFF files: same members, same options, same zlib: the same bytes, on every host, at any
 // time. Callers: program builder, tests, fuzzers. Thread-safe: no state. The payload is a ustar
 // archive (members sorted by name, time and owner 0), as it is or as one gzip member; hash is its
-// SHA-256; uuid follows from hash, name and build version. Fails with NRT_INVALID: a name that does
-// not fit, a member twice, a field out of range.
+// SHA-256 (or MD5); uuid follows from hash, name and build version. Fails with NRT_INVALID: a name
+// that does not fit, a member twice, a field out of range.
 #ifndef TOOLS_COMMON_NEFF_WRITER_H_
 #define TOOLS_COMMON_NEFF_WRITER_H_
 
@@ -33,6 +33,7 @@ struct NeffOptions {
   std::uint32_t lnc_size = 1;
   std::uint32_t cores = 0;  // num_tpb; 0: the number of sgNN directories.
   bool compress = true;
+  std::uint64_t header_version = 1;                  // 1: SHA-256 in `hash`; 2: MD5.
   std::optional<std::array<std::uint8_t, 16>> uuid;  // Absent: from hash, name and build version.
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-packager: shows and unpacks NEFF files of any origin.
+// neuron-packager: shows, unpacks, makes and optimizes NEFF files.
 // Exit status: 0 done, 1 the file or the directory is at fault (one sentence on stderr), 2 wrong
 // usage.
 #include <cstdio>
@@ -7,8 +7,10 @@
 #include <string>
 
 #include "runtime/neff/container.h"
+#include "tools/assembler/optimizer.h"
 #include "tools/common/command_line.h"
 #include "tools/common/file.h"
+#include "tools/common/neff_create.h"
 #include "tools/common/neff_info.h"
 #include "tools/common/neff_unpack.h"
 #include "tools/common/output.h"
@@ -16,6 +18,7 @@
 namespace {
 
 using neuron::runtime::Result;
+namespace tools = neuron::tools;
 
 constexpr int kFailed = 1;
 
@@ -25,6 +28,10 @@ struct Arguments {
   std::string format = "text";
   std::string directory;
   bool force = false;
+  std::string output;
+  tools::CreateOptions create;
+  bool no_compress = false;
+  bool keep_debug_info = false;
 };
 
 // "models/mlp.neff" unpacks into "mlp", as a file of the same name cannot be in the way.
@@ -39,35 +46,79 @@ std::string default_directory(const std::string& file) {
   return name;
 }
 
-// What to print.
-Result<std::string> run(const Arguments& arguments, bool unpack) {
-  NEURON_TRY(bytes, neuron::tools::read_file(arguments.file));
-  auto container = neuron::neff::Container::open(bytes, {.validate_hash = arguments.validate});
-  if (!container) return container.error().with("{}", arguments.file);
-  if (!unpack) {
-    return arguments.format == "json" ? neuron::tools::neff_info_json(*container) + "\n"
-                                      : neuron::tools::neff_info_text(*container);
-  }
+Result<std::string> unpack(const Arguments& arguments, const neuron::neff::Container& container) {
   const std::string directory =
       arguments.directory.empty() ? default_directory(arguments.file) : arguments.directory;
-  NEURON_CHECK(neuron::tools::unpack_neff(*container, {directory, arguments.force}));
+  NEURON_CHECK(tools::unpack_neff(container, {directory, arguments.force}));
   std::string listing;
-  for (const neuron::neff::Member& member : container->members()) {
+  for (const neuron::neff::Member& member : container.members()) {
     listing += neuron::runtime::escaped(directory + "/" + member.name) + "\n";
   }
   return listing;
+}
+
+// What to print about a file that was written.
+Result<std::string> store(const std::string& path, neuron::neff::Bytes contents) {
+  NEURON_CHECK(tools::write_file(path, contents));
+  return neuron::runtime::format("{}: {} bytes\n", neuron::runtime::escaped(path), contents.size());
+}
+
+Result<std::string> create(Arguments arguments) {
+  arguments.create.input = arguments.file;
+  arguments.create.compress = !arguments.no_compress;
+  NEURON_TRY(file, tools::create_neff(arguments.create));
+  return store(arguments.output, file);
+}
+
+// What to print.
+Result<std::string> run(const Arguments& arguments, const std::string& command) {
+  if (command == "create") return create(arguments);
+  NEURON_TRY(bytes, tools::read_file(arguments.file));
+  auto container = neuron::neff::Container::open(bytes, {.validate_hash = arguments.validate});
+  if (!container) return container.error().with("{}", arguments.file);
+  if (command == "unpack") return unpack(arguments, *container);
+  if (command == "optimize") {
+    auto optimized =
+        neuron::assembler::optimize(*container, {.drop_debug_info = !arguments.keep_debug_info});
+    if (!optimized) return optimized.error().with("{}", arguments.file);
+    return store(arguments.output, *optimized);
+  }
+  return arguments.format == "json" ? tools::neff_info_json(*container) + "\n"
+                                    : tools::neff_info_text(*container);
+}
+
+void add_create_options(CLI::App& create, Arguments& arguments) {
+  create.add_option("INPUT", arguments.file, "a directory of members, or a tar or tar.gz of them")
+      ->required();
+  create.add_option("--name", arguments.create.name, "network name; default: that of INPUT");
+  create.add_option("--tool-version", arguments.create.tool_version,
+                    "version of the compiler that made the contents");
+  create.add_option("--neff-version", arguments.create.neff_version, "MAJOR.MINOR")
+      ->capture_default_str();
+  create
+      .add_option("--header-version", arguments.create.header_version,
+                  "1: SHA-256 of the payload; 2: MD5")
+      ->capture_default_str();
+  create.add_option("--num-nc", arguments.create.cores,
+                    "NeuronCores; default: the number of sgNN directories");
+  create.add_option("--enable-feature", arguments.create.features,
+                    "open-program, or the number of a feature bit; may be repeated");
+  create.add_flag("--no-compress", arguments.no_compress, "leave a directory's archive as a tar");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"Shows and unpacks NEFF files.", "neuron-packager"};
+  CLI::App app{"Shows, unpacks, makes and optimizes NEFF files.", "neuron-packager"};
   app.require_subcommand(1);
   CLI::App* info =
       app.add_subcommand("info", "header, inputs and outputs, and whether it runs here");
   CLI::App* unpack = app.add_subcommand("unpack", "write the members into a directory");
-  for (CLI::App* command : {info, unpack}) {
+  CLI::App* create = app.add_subcommand("create", "make a NEFF of its contents");
+  CLI::App* optimize = app.add_subcommand(
+      "optimize", "one file of weights, no debug information, not compressed: loads faster");
+  for (CLI::App* command : {info, unpack, optimize}) {
     command->add_option("FILE", arguments.file, "the NEFF")->required();
     command->add_flag("--validate-hash", arguments.validate,
                       "compare the payload with the header's hash");
@@ -78,10 +129,16 @@ int main(int argc, char** argv) {
   unpack->add_option("-C,--directory", arguments.directory,
                      "where to; default: the file's name without .neff");
   unpack->add_flag("-f,--force", arguments.force, "replace existing files");
-  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
+  add_create_options(*create, arguments);
+  optimize->add_flag("--keep-debug-info", arguments.keep_debug_info,
+                     "keep source lines and debug members");
+  for (CLI::App* command : {create, optimize}) {
+    command->add_option("-o,--output", arguments.output, "the NEFF to write")->required();
+  }
+  if (const auto status = tools::parse_command_line(app, argc, argv)) return *status;
   try {
-    const auto done = run(arguments, unpack->parsed());
-    if (done) return neuron::tools::print_output("neuron-packager", *done) ? 0 : kFailed;
+    const auto done = run(arguments, app.get_subcommands().front()->get_name());
+    if (done) return tools::print_output("neuron-packager", *done) ? 0 : kFailed;
     std::fprintf(stderr, "neuron-packager: %s\n",
                  neuron::runtime::escaped(done.error().detail).c_str());
   } catch (const std::exception& error) {
