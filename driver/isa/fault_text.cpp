@@ -45,11 +45,13 @@ constexpr std::array kFaults = {
               "memory first"},
     FaultText{NEURON_FAULT_OPERAND_SHAPE, "OPERAND_SHAPE",
               "the shapes of the operands do not go together; correct sizes or partition counts"},
-    FaultText{NEURON_FAULT_PSUM_UNDEFINED, "PSUM_UNDEFINED",
-              "a matmul accumulates onto PSUM that no matmul has written; let the first matmul of "
-              "the sum overwrite"},
+    FaultText{
+        NEURON_FAULT_PSUM_UNDEFINED, "PSUM_UNDEFINED",
+        "a matmul accumulates onto PSUM that the PE did not write last; let the first matmul of "
+        "the sum overwrite"},
     FaultText{NEURON_FAULT_PSUM_COLLISION, "PSUM_COLLISION",
-              "two engines write one PSUM cell without order between them; add a semaphore"},
+              "two instructions write the same bytes of PSUM without an order between them; add a "
+              "semaphore, or use another bank"},
     FaultText{NEURON_FAULT_WEIGHTS, "WEIGHTS",
               "a matmul runs without loaded weights, or its shape differs from theirs; load "
               "weights of the same partition count first"},
@@ -104,7 +106,17 @@ constexpr std::array kFaults = {
               "an index of a gather or scatter is out of bounds; check the index tile"},
     FaultText{NEURON_FAULT_NUMERIC_NAN, "NUMERIC_NAN", "warning: an output holds NaN"},
     FaultText{NEURON_FAULT_DOMAIN, "DOMAIN",
-              "warning: an input of an activation function is outside its valid range"},
+              "an input of an activation function is outside its documented range; bring it into "
+              "the range first (NEURON_EMULATOR_STRICT=0 makes this a warning)"},
+    FaultText{NEURON_FAULT_UNINITIALISED, "UNINITIALISED",
+              "bytes of SBUF or PSUM are read before anything has written them; write the tile "
+              "before, or read only the part that was written (NEURON_EMULATOR_STRICT=0 reads what "
+              "is there)"},
+    FaultText{
+        NEURON_FAULT_RACE, "RACE",
+        "two instructions access the same bytes, at least one to write, and nothing says which "
+        "comes first; let the second wait for a semaphore that the first updates "
+        "(NEURON_EMULATOR_STRICT=0 does not look)"},
     FaultText{NEURON_FAULT_NQ_OVERFLOW, "NQ_OVERFLOW",
               "the error notification ring is full; read it, or make it larger"},
     FaultText{NEURON_FAULT_CTRL_BUSY, "CTRL_BUSY",

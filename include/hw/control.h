@@ -86,7 +86,6 @@ enum neuron_engine_command {
 #define NEURON_CORE_TIME_LO 0x018
 #define NEURON_CORE_TIME_HI 0x01C
 #define NEURON_CORE_FILL 0x020 /* SBUF/PSUM pattern at reset, reset value 0xFFFFFFFF (NaN) */
-#define NEURON_CORE_FORGET 0x028 /* WO: all of SBUF and PSUM counts as unwritten (strict mode); contents stay */
 #define NEURON_CORE_ONE 0x024  /* RO 1: what a generated transfer copies to a semaphore when it is done */
 #define NEURON_CORE_COMMAND 0x03C /* WO 3:0 enum neuron_engine_command, 12:8 engine mask */
 #define NEURON_CORE_MODE_STRICT_PSUM (1u << 3)

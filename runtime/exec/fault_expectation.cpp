@@ -4,6 +4,7 @@
 #include "driver/isa/instruction.h"
 #include "hw/address_map.h"
 #include "hw/fault.h"
+#include "runtime/exec/fault_pair.h"
 
 namespace neuron::runtime {
 namespace {
@@ -115,6 +116,15 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
                                  std::uint64_t info) {
   const std::uint32_t words[3] = {entry ? entry->info[0] : 0, entry ? entry->info[1] : 0,
                                   entry ? entry->info[2] : 0};
+  if (concerns_two_instructions(code)) {
+    // The completion record holds the first two words as well.
+    if (entry != nullptr) {
+      return describe_pair(model, engine, pc, code, {words[0], words[1], words[2], true});
+    }
+    return describe_pair(
+        model, engine, pc, code,
+        {static_cast<std::uint32_t>(info), static_cast<std::uint32_t>(info >> 32), 0, false});
+  }
   if (code >= NEURON_FAULT_ISA_VERSION && code <= NEURON_FAULT_WEIGHTS) {
     if (entry == nullptr) return "";
     return instruction_words(

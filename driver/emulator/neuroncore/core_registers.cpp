@@ -28,7 +28,7 @@ bool is_engine_register(uint32_t at) {
   return at >= NEURON_ENG_ACC && at < kAccEnd;
 }
 
-bool is_core_register(uint32_t at) { return at <= NEURON_CORE_FORGET || at == NEURON_CORE_COMMAND; }
+bool is_core_register(uint32_t at) { return at <= NEURON_CORE_ONE || at == NEURON_CORE_COMMAND; }
 
 // States in which an engine's configuration may be written.
 bool configurable(const Sequencer& s) {
@@ -280,9 +280,6 @@ void ExecutionGroup::write_core(uint32_t at, uint32_t value, ModelTime now) {
       return;
     case NEURON_CORE_FILL:
       fill_ = value;
-      return;
-    case NEURON_CORE_FORGET:
-      if (strict_) strict_->forget();
       return;
     case NEURON_CORE_COMMAND: {
       const unsigned code = value & 0xF;

@@ -56,7 +56,7 @@ class StrictMode {
     const uint64_t now = clocks_.now(actor);
     return visible || now == 0 ? now : now - 1;
   }
-  // Everything that was made, counts as unwritten.
+  // Reset of the core, with which a loader begins: nothing counts as written.
   void forget();
 
  private:

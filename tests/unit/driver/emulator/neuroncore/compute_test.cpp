@@ -302,6 +302,7 @@ TEST_F(Compute, StochasticRoundingDependsOnTheSeedOnly) {
 
 // Times of the cost model, in ps; the tables of README.md.
 TEST_F(Compute, TakesTheTimeOfTheCostModel) {
+  fill_sbuf(128, 2048);
   const auto duration = [&](unsigned engine, const std::vector<Instruction>& program) {
     compute(engine, program);
     return uint64_t{get(engine, NEURON_ENG_BUSY_LO)} - 45'714;  // without the halt
@@ -327,6 +328,7 @@ TEST_F(Compute, TakesTheTimeOfTheCostModel) {
 }
 
 TEST_F(Compute, AnUpdateBehindAMultiplicationWaitsForItsResult) {
+  fill_sbuf(128, 4096);
   Instruction weights = inst(NEURON_OP_LDWEIGHTS);
   weights.src0 = sbuf(128, 0, kF32, 128);
   Instruction matmul = inst(NEURON_OP_MATMUL);

@@ -272,6 +272,14 @@ class CoreMachine : public ::testing::Test {
     std::memcpy(bytes.data(), &value, 4);
     ASSERT_TRUE(chip_->bus().write(sbuf_address(partition, at), bytes, {}));
   }
+  // Writes zeros to bytes [0, bytes) of the first partitions: strict mode refuses to read memory that
+  // nothing has written.
+  void fill_sbuf(unsigned partitions, uint32_t bytes) {
+    const std::vector<std::byte> zeros(bytes);
+    for (unsigned p = 0; p < partitions; ++p) {
+      ASSERT_TRUE(chip_->bus().write(sbuf_address(p, 0), zeros, {}));
+    }
+  }
   float as_float(uint64_t address) {
     uint32_t bits = 0;
     EXPECT_TRUE(chip_->bus().read32(address, bits, {}));

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/fault_pair.h"
+
+#include <bit>
+#include <span>
+
+#include "driver/isa/instruction.h"
+#include "hw/fault.h"
+
+namespace neuron::runtime {
+namespace {
+
+std::string place_text(std::uint32_t word) {
+  return format("partition {} byte {:#x} of {}", word >> NEURON_STRICT_PARTITION_SHIFT & 127,
+                word & NEURON_STRICT_PLACE_MASK, (word & NEURON_STRICT_PSUM) ? "PSUM" : "SBUF");
+}
+
+// "DMA engine 3 queue 1"
+std::string queue_text(std::uint32_t queue) {
+  return format("DMA engine {} queue {}", queue >> 4 & 15, queue & 15);
+}
+
+std::string other_text(const LoadedModel& model, const FaultWords& words, bool queue_known) {
+  const std::uint32_t engine = words.other >> NEURON_STRICT_ENGINE_SHIFT & 15;
+  const std::uint32_t pc = words.other & NEURON_STRICT_PC_MASK;
+  const bool transfer = (words.place & NEURON_STRICT_OTHER_DMA) != 0;
+  const std::string who = engine < NEURON_CORE_ENGINES ? model.describe_instruction(engine, pc)
+                                                       : "the host or another core";
+  if (!transfer) return who;
+  return format("a transfer{} that was started by {}",
+                queue_known ? " of " + queue_text(words.detail >> 8) : "", who);
+}
+
+// What public documents give for the inputs of an activation function.
+const char* range_text(unsigned function) {
+  switch (function) {
+    case NEURON_ACT_LOG:
+      return "in [2^-64, 2^64]";
+    case NEURON_ACT_SIN:
+      return "in [-pi, pi]";
+    case NEURON_ACT_ARCTAN:
+      return "in [-pi/2, pi/2]";
+    case NEURON_ACT_SQRT:
+      return "in [2^-116, 2^118]";
+    case NEURON_ACT_RSQRT:
+      return "in [2^-87, 2^97]";
+    case NEURON_ACT_RECIPROCAL:
+      return "of a magnitude in [2^-42, 2^42]";
+    default:
+      return "in the range of the loaded table";
+  }
+}
+
+std::string domain_text(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
+                        const FaultWords& words) {
+  std::string function = "the function";
+  const char* range = "in its documented range";
+  if (engine < NEURON_CORE_ENGINES && pc < model.image(engine).instructions) {
+    const auto bytes = std::span(model.image(engine).code)
+                           .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                           .first<NEURON_INSTRUCTION_BYTES>();
+    const unsigned number = isa::decode(bytes).act.function;
+    function = isa::activation_name(number);
+    range = range_text(number);
+  }
+  const std::string value =
+      words.complete ? format("{}", std::bit_cast<float>(words.detail)) : std::string("a value");
+  return format(
+      "found {} as the input of {} in partition {}, element {} of src0{}, expected inputs "
+      "{}",
+      value, function, words.place >> NEURON_STRICT_PARTITION_SHIFT & 127,
+      words.place & NEURON_STRICT_PLACE_MASK,
+      (words.other & NEURON_STRICT_OTHER) != 0
+          ? ", which was produced by " + other_text(model, words, false)
+          : "",
+      range);
+}
+
+std::string unwritten_text(const LoadedModel& model, const FaultWords& words,
+                           const std::string& first) {
+  std::string nearest = "nothing has written any byte near it either";
+  if ((words.other & NEURON_STRICT_OTHER) != 0) {
+    nearest = format("the nearest written{} was written by {}",
+                     words.complete ? ", " + place_text(words.detail) + "," : " byte",
+                     other_text(model, words, false));
+  }
+  return format(
+      "found {} reads {}, which nothing has written since the model was loaded ({}), "
+      "expected every byte that is read to be written before",
+      first, place_text(words.place), nearest);
+}
+
+}  // namespace
+
+bool concerns_two_instructions(std::uint32_t code) {
+  return code == NEURON_FAULT_PSUM_UNDEFINED || code == NEURON_FAULT_PSUM_COLLISION ||
+         (code >= NEURON_FAULT_DOMAIN && code <= NEURON_FAULT_RACE);
+}
+
+std::string describe_pair(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
+                          std::uint32_t code, const FaultWords& words) {
+  const bool transfer = (words.place & NEURON_STRICT_DMA) != 0;
+  const bool has_other = (words.other & NEURON_STRICT_OTHER) != 0;
+  const bool races = code == NEURON_FAULT_RACE || code == NEURON_FAULT_PSUM_COLLISION;
+  const std::string first =
+      !transfer ? "that it"
+                : format("that its transfer{}",
+                         words.complete && races ? " of " + queue_text(words.detail) : "");
+  switch (code) {
+    case NEURON_FAULT_DOMAIN:
+      return domain_text(model, engine, pc, words);
+    case NEURON_FAULT_UNINITIALISED:
+      return unwritten_text(model, words, first);
+    case NEURON_FAULT_PSUM_UNDEFINED:
+      return format("found {} as {}, expected a matmul without accumulation to have written it",
+                    place_text(words.place),
+                    has_other ? "last written by " + other_text(model, words, words.complete)
+                              : std::string("no matmul has written it"));
+    default:
+      return format(
+          "found {} {} {}, which was {} by {}, expected an order between the two: a semaphore that "
+          "the earlier one updates {} and the later one waits for",
+          first, (words.place & NEURON_STRICT_WRITES) ? "writes" : "reads", place_text(words.place),
+          (words.place & NEURON_STRICT_OTHER_WROTE) ? "written" : "read",
+          has_other ? other_text(model, words, words.complete) : "another instruction",
+          (words.place & NEURON_STRICT_OTHER_WROTE) ? "at completion" : "at read or at completion");
+  }
+}
+
+}  // namespace neuron::runtime
