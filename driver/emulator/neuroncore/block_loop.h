@@ -22,11 +22,19 @@ struct Block {
   size_t size() const { return rows * count; }
 };
 
+// Elements of a block: three scratch rows of it stay in the first-level cache.
+inline constexpr size_t kBlockElements = 4096;
+static_assert(kBlockElements <= kPiece);
+// Elements of one partition in a block: long runs for elementwise work; shorter ones of 16
+// partitions where rows are summed, in a fixed order, side by side.
+inline constexpr size_t kRun = 2048;
+inline constexpr size_t kSummedRun = 256;
+
 template <class Work>
-void for_blocks(unsigned parts, uint64_t n, bool one_by_one, Work&& work) {
-  const size_t piece = one_by_one ? 1 : std::min<uint64_t>(n, kPiece);
+void for_blocks(unsigned parts, uint64_t n, bool one_by_one, Work&& work, size_t run = kRun) {
+  const size_t piece = one_by_one ? 1 : std::min<uint64_t>(n, parts == 1 ? kBlockElements : run);
   const unsigned rows =
-      one_by_one ? 1 : static_cast<unsigned>(std::min<uint64_t>(parts, kPiece / piece));
+      one_by_one ? 1 : static_cast<unsigned>(std::min<uint64_t>(parts, kBlockElements / piece));
   for (unsigned part = 0; part < parts; part += rows) {
     Block block{part, std::min(rows, parts - part), 0, 0};
     for (uint64_t first = 0; first < n; first += piece) {

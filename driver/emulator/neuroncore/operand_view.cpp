@@ -47,6 +47,10 @@ OperandView::OperandView(CoreMemory& memory, const isa::Operand& operand)
 // elements [first, first + n).
 template <class Run>
 void OperandView::for_runs(uint64_t first, size_t n, Run&& run) const {
+  if (ndim_ == 1) {
+    run(static_cast<ptrdiff_t>(first) * step_[0], size_t{0}, n);
+    return;
+  }
   uint64_t index[4] = {};
   ptrdiff_t at = 0;
   uint64_t rest = first;

@@ -22,14 +22,7 @@ const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, con
   } steps[] = {{i.scalar0, NEURON_ALU_MUL}, {i.scalar1, NEURON_ALU_ADD}};
   for (const auto& [scalar, op] : steps) {
     if (!scalar.present()) continue;
-    if (scalar.kind == NEURON_SCALAR_POINTER) {
-      float* values = context.scratch.b.data();
-      expand_scalar(context, scalar, block.part, block.rows, block.count, values);
-      numerics::alu(op, x, values, out, block.size(), context.subnormals);
-    } else {
-      numerics::alu_scalar(op, x, immediate_value(scalar), false, out, block.size(),
-                           context.subnormals);
-    }
+    scalar_step(context, op, scalar, false, block, x, out);
     x = out;
   }
   return x;
@@ -84,26 +77,29 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
     std::fill_n(sums, dst.partitions(), 0.0f);
   }
   const float param = std::bit_cast<float>(op.param);
-  for_blocks(dst.partitions(), dst.elements(), dst.clobbers(source), [&](const Block& block) {
-    float* out = context.scratch.c.data();
-    const float* x = load_block(source, block, context.scratch.a.data());
-    x = scale_and_bias(context, i, block, x, out);
-    if (context.check_nan) {
-      context.outside_domain +=
-          loaded ? context.table.count_outside_domain(op.function, x, block.size())
-                 : numerics::count_outside_domain(op.function, x, block.size());
-    }
-    if (loaded) {
-      context.table.compute(op.function, x, out, block.size(), context.subnormals);
-    } else {
-      numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
-    }
-    if (accumulates) {
-      numerics::reduce_rows(NEURON_ALU_ADD, out, static_cast<ptrdiff_t>(block.count), block.rows,
-                            block.count, sums + block.part, context.subnormals);
-    }
-    store_block(context, dst, i.dst, block, out);
-  });
+  for_blocks(
+      dst.partitions(), dst.elements(), dst.clobbers(source),
+      [&](const Block& block) {
+        float* out = context.scratch.c.data();
+        const float* x = load_block(source, block, context.scratch.a.data());
+        x = scale_and_bias(context, i, block, x, out);
+        if (context.check_nan) {
+          context.outside_domain +=
+              loaded ? context.table.count_outside_domain(op.function, x, block.size())
+                     : numerics::count_outside_domain(op.function, x, block.size());
+        }
+        if (loaded) {
+          context.table.compute(op.function, x, out, block.size(), context.subnormals);
+        } else {
+          numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
+        }
+        if (accumulates) {
+          numerics::reduce_rows(NEURON_ALU_ADD, out, static_cast<ptrdiff_t>(block.count),
+                                block.rows, block.count, sums + block.part, context.subnormals);
+        }
+        store_block(context, dst, i.dst, block, out);
+      },
+      accumulates ? kSummedRun : kRun);
   clear_pe_marks(context, i.dst);
   return {};
 }

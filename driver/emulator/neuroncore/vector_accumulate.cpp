@@ -48,15 +48,18 @@ Fault tensor_scalar_reduce(UnitContext& context, const isa::Instruction& i) {
   const bool sums = prepare_accumulator(context, i.dst, op.reduce_command, op.reduce, i.scalar1);
   float* lanes = context.accumulator.data() + i.dst.start;
   Scratch& s = context.scratch;
-  for_blocks(dst.partitions(), dst.elements(), dst.clobbers(a), [&](const Block& block) {
-    const float* x = load_block(a, block, s.a.data());
-    scalar_step(context, op.op0, i.scalar0, op.rev0, block, x, s.c.data());
-    if (sums) {
-      numerics::reduce_rows(op.reduce, s.c.data(), static_cast<ptrdiff_t>(block.count), block.rows,
-                            block.count, lanes + block.part, context.subnormals);
-    }
-    store_block(context, dst, i.dst, block, s.c.data());
-  });
+  for_blocks(
+      dst.partitions(), dst.elements(), dst.clobbers(a),
+      [&](const Block& block) {
+        const float* x = load_block(a, block, s.a.data());
+        scalar_step(context, op.op0, i.scalar0, op.rev0, block, x, s.c.data());
+        if (sums) {
+          numerics::reduce_rows(op.reduce, s.c.data(), static_cast<ptrdiff_t>(block.count),
+                                block.rows, block.count, lanes + block.part, context.subnormals);
+        }
+        store_block(context, dst, i.dst, block, s.c.data());
+      },
+      sums ? kSummedRun : kRun);
   if (op.reduce_command == NEURON_REDUCE_IDLE) forget_accumulator(context, i.dst);
   return {};
 }

@@ -253,6 +253,10 @@ Fault not_allowed(unsigned operation) {
   return make_fault(NEURON_FAULT_OP_NOT_ALLOWED, 0, operation, NEURON_INST_OP);
 }
 
+// Rows from this length on are computed one by one with their scalar; shorter ones together with
+// their scalars repeated.
+constexpr size_t kShortRow = 32;
+
 void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, bool reverse,
                  const Block& block, const float* x, float* out) {
   if (op == NEURON_ALU_BYPASS) {
@@ -263,6 +267,13 @@ void scalar_step(UnitContext& context, unsigned op, const isa::Scalar& scalar, b
     const float value = scalar.present() ? immediate_value(scalar) : 0.0f;
     numerics::alu_scalar(op, x, value, reverse && scalar.present(), out, block.size(),
                          context.subnormals);
+    return;
+  }
+  if (block.count >= kShortRow) {
+    float one_each[NEURON_PARTITIONS];
+    expand_scalar(context, scalar, block.part, block.rows, 1, one_each);
+    numerics::alu_scalar_rows(op, x, one_each, reverse, out, block.rows, block.count,
+                              context.subnormals);
     return;
   }
   float* values = context.scratch.b.data();

@@ -38,10 +38,21 @@ void load_source(UnitContext& context, const isa::Instruction& i, const OperandV
   narrow_block(context, dst, i.dst, block, values, out);
 }
 
-bool any_bit(const std::byte* element, size_t bytes) {
-  uint32_t value = 0;
-  std::memcpy(&value, element, bytes);
-  return value != 0;
+// to = from where mask is not zero (or is, inverted).
+template <class Mask, class Value>
+void blend(const std::byte* mask, bool invert, const std::byte* from, std::byte* to, size_t n) {
+  const auto* masks = reinterpret_cast<const Mask*>(mask);
+  const auto* values = reinterpret_cast<const Value*>(from);
+  auto* out = reinterpret_cast<Value*>(to);
+  for (size_t e = 0; e < n; ++e) out[e] = (masks[e] != 0) != invert ? values[e] : out[e];
+}
+
+template <class Mask>
+void blend_any(const std::byte* mask, bool invert, const std::byte* from, std::byte* to,
+               unsigned bytes, size_t n) {
+  if (bytes == 1) blend<Mask, uint8_t>(mask, invert, from, to, n);
+  if (bytes == 2) blend<Mask, uint16_t>(mask, invert, from, to, n);
+  if (bytes == 4) blend<Mask, uint32_t>(mask, invert, from, to, n);
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ Fault copy_predicated(UnitContext& context, const isa::Instruction& i) {
   // of the stream.
   const bool one_by_one =
       dst.clobbers(dst) || dst.clobbers(predicate) || (has_source && dst.clobbers(source));
-  const size_t bytes = dst.element_bytes();
+  const unsigned bytes = dst.element_bytes();
   Scratch& s = context.scratch;
   for_blocks(dst.partitions(), dst.elements(), one_by_one, [&](const Block& block) {
     std::byte* from = bytes_of(s.a.data());
@@ -64,11 +75,16 @@ Fault copy_predicated(UnitContext& context, const isa::Instruction& i) {
     load_source(context, i, has_source ? &source : nullptr, dst, block, from);
     load_raw_block(predicate, block, mask);
     load_raw_block(dst, block, to);
-    for (size_t e = 0; e < block.size(); ++e) {
-      if (any_bit(mask + e * predicate.element_bytes(), predicate.element_bytes()) !=
-          i.vector.invert) {
-        std::memcpy(to + e * bytes, from + e * bytes, bytes);
-      }
+    switch (predicate.element_bytes()) {
+      case 1:
+        blend_any<uint8_t>(mask, i.vector.invert, from, to, bytes, block.size());
+        break;
+      case 2:
+        blend_any<uint16_t>(mask, i.vector.invert, from, to, bytes, block.size());
+        break;
+      default:
+        blend_any<uint32_t>(mask, i.vector.invert, from, to, bytes, block.size());
+        break;
     }
     store_raw_block(dst, block, to);
   });

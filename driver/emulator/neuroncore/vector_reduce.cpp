@@ -72,14 +72,17 @@ Fault reduce_whole_rows(UnitContext& context, const isa::Instruction& i) {
                           static_cast<ptrdiff_t>(a.row_stride() / sizeof(float)), a.partitions(), n,
                           totals.data(), context.subnormals);
   } else {
-    for_blocks(a.partitions(), n, false, [&](const Block& block) {
-      float* x = context.scratch.a.data();
-      for (unsigned r = 0; r < block.rows; ++r) {
-        a.load(block.part + r, block.first, block.count, x + r * block.count);
-      }
-      numerics::reduce_rows(op, x, static_cast<ptrdiff_t>(block.count), block.rows, block.count,
-                            totals.data() + block.part, context.subnormals);
-    });
+    for_blocks(
+        a.partitions(), n, false,
+        [&](const Block& block) {
+          float* x = context.scratch.a.data();
+          for (unsigned r = 0; r < block.rows; ++r) {
+            a.load(block.part + r, block.first, block.count, x + r * block.count);
+          }
+          numerics::reduce_rows(op, x, static_cast<ptrdiff_t>(block.count), block.rows, block.count,
+                                totals.data() + block.part, context.subnormals);
+        },
+        op == NEURON_ALU_MAX || op == NEURON_ALU_MIN ? kRun : kSummedRun);
   }
   if (i.vector.negate) {
     numerics::alu_scalar(NEURON_ALU_SUB, totals.data(), 0.0f, true, totals.data(), a.partitions(),

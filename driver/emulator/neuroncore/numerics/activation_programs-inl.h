@@ -46,13 +46,13 @@ HWY_INLINE V power_of_two(I n) {
   return as_float(hn::ShiftLeft<23>(hn::Add(n, hn::Set(Ints(), 127))));
 }
 HWY_INLINE V exp_of(V x) {
+  // Beyond these the result is 0 or infinity, which is what the rounding below makes of the ends.
+  x = hn::Min(hn::Max(x, set(-104.0f)), set(89.0f));
   const Reduced a = reduce_by_ln2(x);
   const V p = hn::Add(one(), expm1_reduced(a.r));
   // Two factors, because 2^n alone leaves the exponent range where the result need not.
   const I half = hn::ShiftRight<1>(a.n);
-  const V y = hn::Mul(hn::Mul(p, power_of_two(half)), power_of_two(hn::Sub(a.n, half)));
-  const V low = select(hn::Lt(x, set(-104.0f)), zero(), y);
-  return select(hn::Gt(x, set(89.0f)), infinity(), low);
+  return hn::Mul(hn::Mul(p, power_of_two(half)), power_of_two(hn::Sub(a.n, half)));
 }
 // e^(-s x^2) for s a power of two: the rounding error of x^2 is put back.
 HWY_INLINE V exp_minus_square(V x, float s) {

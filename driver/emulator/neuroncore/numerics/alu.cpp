@@ -46,6 +46,38 @@ HWY_INLINE void fold(const float* in, ptrdiff_t row_stride, size_t rows, size_t 
   }
 }
 
+// max and min do not depend on the order, -0 and NaN included: along the row, four vectors at a
+// time.
+template <class Op>
+HWY_INLINE void extreme(const float* in, ptrdiff_t row_stride, size_t rows, size_t n, float* acc) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t r = 0; r < rows; ++r, in += row_stride) {
+    V best[4];
+    for (V& b : best) b = set(acc[r]);
+    size_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes)
+      for (size_t v = 0; v < 4; ++v) best[v] = Op::apply(best[v], hn::LoadU(d, in + i + v * lanes));
+    for (; i + lanes <= n; i += lanes) best[0] = Op::apply(best[0], hn::LoadU(d, in + i));
+    V one = Op::apply(Op::apply(best[0], best[1]), Op::apply(best[2], best[3]));
+    alignas(64) float lane[hn::MaxLanes(Floats())];
+    hn::Store(one, d, lane);
+    V total = set(lane[0]);
+    for (size_t l = 1; l < lanes; ++l) total = Op::apply(total, set(lane[l]));
+    for (; i < n; ++i) total = Op::apply(total, set(in[i]));
+    hn::Store(canonical(total), d, lane);
+    acc[r] = lane[0];
+  }
+}
+
+HWY_NOINLINE void extreme_kernel(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows,
+                                 size_t n, float* acc) {
+  if (op == NEURON_ALU_MAX)
+    extreme<Max>(in, row_stride, rows, n, acc);
+  else
+    extreme<Min>(in, row_stride, rows, n, acc);
+}
+
 HWY_NOINLINE void alu_kernel(unsigned op, const float* a, const float* b, float* out, size_t n) {
   switch (op) {
 #define NEURON_CASE(code, Op) \
@@ -103,7 +135,8 @@ bool alu_is_reducible(unsigned op) {
 
 namespace {
 
-constexpr size_t kChunk = 256;  // elements whose operands are flushed together, on the stack
+constexpr size_t kChunk = 256;   // elements whose operands are flushed together, on the stack
+constexpr size_t kLongRow = 64;  // from here on, max and min go along the row
 
 bool one_by_one(unsigned op) {
   return op == NEURON_ALU_BYPASS || op == NEURON_ALU_POW || op == NEURON_ALU_MOD ||
@@ -154,6 +187,18 @@ void alu_scalar(unsigned op, const float* a, float s, bool reverse, float* out, 
   }
 }
 
+void alu_scalar_rows(unsigned op, const float* a, const float* scalars, bool reverse, float* out,
+                     size_t rows, size_t n, Subnormals subnormals) {
+  if (subnormals == Subnormals::kFlush) {
+    for (size_t r = 0; r < rows; ++r)
+      alu_scalar(op, a + r * n, scalars[r], reverse, out + r * n, n, subnormals);
+    return;
+  }
+  const FloatScope environment(subnormals);
+  for (size_t r = 0; r < rows; ++r)
+    compute_scalar(op, a + r * n, scalars[r], reverse, out + r * n, n);
+}
+
 float reduce_identity(unsigned op) {
   switch (op) {
     case NEURON_ALU_MUL:
@@ -187,6 +232,10 @@ void reduce_rows(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows
         N_SCALAR::fold_kernel(op, x, 0, 1, count, acc + r);
       }
     }
+    return;
+  }
+  if ((op == NEURON_ALU_MAX || op == NEURON_ALU_MIN) && n >= kLongRow) {
+    NEURON_ON_SIMD_PATH(extreme_kernel, op, in, row_stride, rows, n, acc);
     return;
   }
   // Lane offsets are 32-bit element numbers.

@@ -32,6 +32,10 @@ void alu(unsigned op, const float* a, const float* b, float* out, size_t n,
 void alu_scalar(unsigned op, const float* a, float s, bool reverse, float* out, size_t n,
                 Subnormals subnormals = Subnormals::kKeep);
 
+// The same for packed rows of n elements, row r with scalars[r].
+void alu_scalar_rows(unsigned op, const float* a, const float* scalars, bool reverse, float* out,
+                     size_t rows, size_t n, Subnormals subnormals = Subnormals::kKeep);
+
 // The same on raw integers of element_bytes 1, 2 or 4. Shift counts are b as an unsigned number;
 // counts beyond the width shift everything out.
 void alu_bits(unsigned op, const std::byte* a, const std::byte* b, std::byte* out,

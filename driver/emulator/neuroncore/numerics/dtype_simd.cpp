@@ -35,30 +35,36 @@ HWY_NOINLINE void widen_bf16_kernel(const std::byte* src, float* dst, size_t n) 
   }
 }
 
+// fp32 bits whose upper half is the bf16: nearest even, a NaN quiet with its upper payload bits.
+HWY_INLINE hn::Vec<Words> rounded_to_bf16(hn::Vec<Words> bits) {
+  const Words d;
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x7FFFu)), odd);
+  const auto quiet = hn::Or(bits, hn::Set(d, 0x00400000u));
+  // A comparison of integers, because that of floats looks at MXCSR.
+  const auto size = hn::Add(bits, bits);
+  return hn::IfThenElse(hn::Gt(size, hn::Set(d, 0xFF000000u)), quiet, rounded);
+}
+
 HWY_NOINLINE void narrow_bf16_kernel(const float* src, std::byte* dst, size_t n) {
   const Words d;
-  const Halves half;
-  const size_t lanes = hn::Lanes(d);
-  const auto narrowed = [&](auto bits) HWY_ATTR {
-    const auto one = hn::Set(d, 1u);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), one);
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFFu)));
-    const auto quiet = hn::Or(bits, hn::Set(d, 0x00400000u));
-    const auto magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFu));
-    const auto nan = hn::Gt(magnitude, hn::Set(d, 0x7F800000u));
-    return hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
-  };
-  const uint32_t* from = reinterpret_cast<const uint32_t*>(src);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto codes = narrowed(hn::LoadU(d, from + i));
-    hn::StoreU(hn::TruncateTo(half, codes), half, reinterpret_cast<uint16_t*>(dst) + i);
+#if HWY_TARGET != HWY_SCALAR
+  const size_t lanes = hn::Lanes(d);
+  const uint32_t* from = reinterpret_cast<const uint32_t*>(src);
+  // The upper halves of two vectors are picked by one shuffle.
+  const hn::Repartition<uint16_t, Words> pairs;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto low = hn::BitCast(pairs, rounded_to_bf16(hn::LoadU(d, from + i)));
+    const auto high = hn::BitCast(pairs, rounded_to_bf16(hn::LoadU(d, from + i + lanes)));
+    hn::StoreU(hn::ConcatOdd(pairs, high, low), pairs, reinterpret_cast<uint16_t*>(dst) + i);
   }
+#endif
   for (; i < n; ++i) {
     uint32_t lane[hn::MaxLanes(d)] = {};
     std::memcpy(lane, src + i, 4);
-    hn::StoreU(narrowed(hn::LoadU(d, lane)), d, lane);
-    const uint16_t code = static_cast<uint16_t>(lane[0]);
+    hn::StoreU(rounded_to_bf16(hn::LoadU(d, lane)), d, lane);
+    const uint16_t code = static_cast<uint16_t>(lane[0] >> 16);
     std::memcpy(dst + 2 * i, &code, 2);
   }
 }
