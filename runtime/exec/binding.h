@@ -98,6 +98,12 @@ class BindingCache {
   // `evicted`: the binding that had to go, whose address is now free for reuse; or null.
   Binding* keep_binding(std::unique_ptr<Binding> binding, const Binding*& evicted);
 
+  // After the addresses of the model's own variables have changed.
+  void forget() {
+    resolutions_.clear();
+    bindings_.clear();
+  }
+
   MatchMemo memo;
   // Staging memory of each input and output, made on first use.
   std::vector<std::unique_ptr<DeviceMemory>> staging;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/loaded_model.h"
 
+#include <cstring>
+
 #include "runtime/model/program_check.h"
 #include "runtime/session/driver_error.h"
 
@@ -60,11 +62,13 @@ void LoadedModel::retire() {
   retired_ = true;
   // A core that cannot be stopped is reset when it is used next.
   if (core_.current_model == this) (void)core_.halt();
+  if (!in_scratchpad_.empty()) core_.scratchpad->leave(*this);
   --core_.models;
 }
 
 Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   NEURON_CHECK(core_.halt());
+  if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const EngineImage& image = images_[engine];
@@ -92,6 +96,34 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   return {};
 }
 
+void LoadedModel::move_scratchpad(std::uint64_t address) {
+  for (const auto& [variable, offset] : in_scratchpad_) addresses_[variable] = address + offset;
+  for (const AddressPlace& place : address_places_) {
+    const std::uint64_t value = addresses_[place.variable] + place.addend;
+    std::memcpy(images_[place.engine].code.data() + place.at, &value, sizeof(value));
+  }
+  // Rings hold addresses too. None exists before the model's first execution.
+  bindings.forget();
+  moved_ = !address_places_.empty() || !pointer_places_.empty();
+}
+
+// Brings what move_scratchpad() changed to the device; the core is halted.
+Result<void> LoadedModel::write_moved() {
+  std::array<bool, NEURON_CORE_ENGINES> changed{};
+  for (const AddressPlace& place : address_places_) changed[place.engine] = true;
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const EngineImage& image = images_[engine];
+    if (!changed[engine]) continue;
+    NEURON_CHECK(
+        code_->write(image.code.data(), image.address - code_->address(), image.code.size()));
+  }
+  for (const PointerPlace& place : pointer_places_) {
+    NEURON_CHECK(constants_->write(&addresses_[place.variable], place.at, sizeof(std::uint64_t)));
+  }
+  moved_ = false;
+  return {};
+}
+
 std::string LoadedModel::describe_instruction(std::uint32_t engine, std::uint32_t pc) const {
   if (engine >= NEURON_CORE_ENGINES) return format("engine {} pc {}", engine, pc);
   const EngineImage& image = images_[engine];
@@ -103,10 +135,10 @@ std::string LoadedModel::describe_instruction(std::uint32_t engine, std::uint32_
       std::span(image.code)
           .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES);
   if (pc < image.wrapper) {
-    return "the runtime's own code, " + runtime::describe_instruction(engine, pc, bytes, {});
+    return "the runtime's own code, " + runtime::describe_instruction(engine, pc, bytes, {}, {});
   }
   // As the NEFF counts.
-  return runtime::describe_instruction(engine, pc - image.wrapper, bytes, image.lines);
+  return runtime::describe_instruction(engine, pc - image.wrapper, bytes, image.lines, debug_);
 }
 
 }  // namespace neuron::runtime

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/exec/binding.h"
+#include "runtime/model/scratchpad.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
 #include "runtime/queue/ring_plan.h"
@@ -59,6 +60,9 @@ class LoadedModel {
 
   // Puts the programs onto the core and starts them; they wait for the first launch.
   Result<void> activate(const RingSet& rings, bool watch_nan);
+  // The scratchpad lies at `address` from now on. No binding survives this; the next activate()
+  // tells the device.
+  void move_scratchpad(std::uint64_t address);
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
@@ -67,7 +71,21 @@ class LoadedModel {
   ExecutionReport report;
 
  private:
+  // 8 bytes at `at` of an engine's image are a variable's address + addend.
+  struct AddressPlace {
+    std::uint32_t engine = 0;
+    std::uint64_t at = 0;
+    std::uint32_t variable = 0;
+    std::uint64_t addend = 0;
+  };
+  // 8 bytes at `at` of the constants are a variable's address.
+  struct PointerPlace {
+    std::uint64_t at = 0;
+    std::uint32_t variable = 0;
+  };
+
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
+  Result<void> write_moved();
   friend class Loader;
 
   Core& core_;
@@ -80,7 +98,12 @@ class LoadedModel {
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
   std::unique_ptr<DeviceMemory> temporaries_;
-  std::shared_ptr<DeviceMemory> scratchpad_;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> in_scratchpad_;  // variable, offset
+  // Of variables in the scratchpad.
+  std::vector<AddressPlace> address_places_;
+  std::vector<PointerPlace> pointer_places_;
+  bool moved_ = false;  // the device has not been told
+  neff::DebugInfo debug_;
   bool retired_ = false;
 };
 

@@ -49,6 +49,7 @@ class Loader {
   Result<std::unique_ptr<LoadedModel>> run() {
     result_->name_ = model_.name;
     result_->semaphores_ = graph_.semaphores;
+    result_->debug_ = graph_.debug;
     NEURON_CHECK(list_ports());
     NEURON_CHECK(place_variables());
     NEURON_TRY(rings, RingPlan::build(graph_));
@@ -94,6 +95,7 @@ class Loader {
           break;
         case neff::VariableKind::kVirtual:
           scratch = std::max(scratch, v.backing_offset + v.size);
+          result_->in_scratchpad_.emplace_back(i, v.backing_offset);
           break;
         case neff::VariableKind::kStateBuffer:
           result_->addresses_[i] = core_.window() + v.core_offset;
@@ -102,15 +104,7 @@ class Loader {
           break;
       }
     }
-    if (scratch != 0) {
-      NEURON_TRY(memory, core_.scratchpad(scratch));
-      result_->scratchpad_ = memory;
-      for (std::uint32_t i = 0; i < variables.size(); ++i) {
-        if (variables[i].kind == neff::VariableKind::kVirtual) {
-          result_->addresses_[i] = memory->address() + variables[i].backing_offset;
-        }
-      }
-    }
+    if (scratch != 0) NEURON_CHECK(core_.scratchpad->join(core_, *result_, scratch));
     NEURON_CHECK(allocate(temporaries, NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE,
                           "temporary variables", result_->temporaries_));
     NEURON_CHECK(allocate(constants, NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE, "constants",
@@ -150,6 +144,9 @@ class Loader {
                       "variable '{}' holds the address of '{}', an input or output, whose place "
                       "changes with the tensors of each execution",
                       v.name, graph_.variables[target].name);
+        }
+        if (graph_.variables[target].kind == neff::VariableKind::kVirtual) {
+          result_->pointer_places_.push_back({offset + table.size() * sizeof(table[0]), target});
         }
         table.push_back(result_->addresses_[target]);
       }
@@ -208,7 +205,7 @@ class Loader {
       std::memcpy(codes[engine].data(), program.code.data(), program.code.size());
       NEURON_CHECK(relocate(program, {graph_, result_->rings_, result_->addresses_, core_.number()},
                             codes[engine]));
-      NEURON_CHECK(check_program(codes[engine], engine, program.lines, used));
+      NEURON_CHECK(check_program(codes[engine], engine, program.lines, graph_.debug, used));
     }
     std::vector<std::uint8_t> semaphores, events;
     for (std::uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
@@ -258,6 +255,16 @@ class Loader {
       isa::encode(wrapper[i], std::span(image.code)
                                   .subspan(i * NEURON_INSTRUCTION_BYTES)
                                   .first<NEURON_INSTRUCTION_BYTES>());
+    }
+    for (const neff::Relocation& r : program.relocations) {
+      if (r.kind != NEURON_RELOC_VAR_ADDR ||
+          graph_.variables[r.target].kind != neff::VariableKind::kVirtual) {
+        continue;
+      }
+      const std::uint64_t at =
+          (std::uint64_t{image.wrapper} + r.pc) * NEURON_INSTRUCTION_BYTES + r.field;
+      result_->address_places_.push_back(
+          {engine, at, r.target, static_cast<std::uint64_t>(r.addend)});
     }
     image.code.insert(image.code.end(), code.begin(), code.end());
     image.instructions = static_cast<std::uint32_t>(image.code.size() / NEURON_INSTRUCTION_BYTES);

@@ -28,22 +28,28 @@ std::string advice(unsigned code) {
 
 std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
                                  std::span<const std::byte> instruction,
-                                 const std::vector<neff::SourceLine>& lines) {
+                                 const std::vector<neff::SourceLine>& lines,
+                                 const neff::DebugInfo& debug) {
   std::string text = format("{} pc {}", isa::engine_name(engine), pc);
   if (instruction.size() < NEURON_INSTRUCTION_BYTES) return text;
   const isa::Instruction decoded = isa::decode(bytes_at(instruction, 0));
   const auto line =
       std::lower_bound(lines.begin(), lines.end(), decoded.debug,
                        [](const neff::SourceLine& l, std::uint32_t id) { return l.debug < id; });
+  std::string place;
   if (decoded.debug != 0 && line != lines.end() && line->debug == decoded.debug) {
-    text +=
-        line->line == 0 ? format(" ({})", line->file) : format(" ({}:{})", line->file, line->line);
+    place = line->line == 0 ? line->file : format("{}:{}", line->file, line->line);
   }
+  if (const std::string names = debug.describe(decoded.debug); !names.empty()) {
+    place += (place.empty() ? "" : ", ") + names;
+  }
+  if (!place.empty()) text += " (" + place + ")";
   return text + ": " + isa::disassemble(decoded, static_cast<int>(engine));
 }
 
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, SynchronizationUse& used) {
+                           const std::vector<neff::SourceLine>& lines, const neff::DebugInfo& debug,
+                           SynchronizationUse& used) {
   const isa::Limits limits;
   const std::size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
   for (std::size_t pc = 0; pc < count; ++pc) {
@@ -57,7 +63,7 @@ Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine
       return fail(
           violation.code == NEURON_FAULT_ISA_VERSION ? NRT_UNSUPPORTED_NEFF_VERSION : NRT_INVALID,
           "{}: {}{}: found {:#x} in byte {:#x} of the instruction, expected: {}; {}",
-          describe_instruction(engine, static_cast<std::uint32_t>(pc), bytes, lines),
+          describe_instruction(engine, static_cast<std::uint32_t>(pc), bytes, lines, debug),
           isa::fault_name(violation.code),
           violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.value,
           violation.offset, violation.what, advice(violation.code));

@@ -24,12 +24,15 @@ struct SynchronizationUse {
 
 // Also adds the semaphores and events that the program waits for or updates to `used`.
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, SynchronizationUse& used);
+                           const std::vector<neff::SourceLine>& lines, const neff::DebugInfo& debug,
+                           SynchronizationUse& used);
 
-// "PE pc 12 (matmul.py:40): matmul psum[...] ...". `instruction` may be empty if pc is outside.
+// "PE pc 12 (matmul.py:40, in tile, on w [128, 64]): matmul psum[...] ...". `instruction` may be
+// empty if pc is outside.
 std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
                                  std::span<const std::byte> instruction,
-                                 const std::vector<neff::SourceLine>& lines);
+                                 const std::vector<neff::SourceLine>& lines,
+                                 const neff::DebugInfo& debug);
 
 }  // namespace neuron::runtime
 

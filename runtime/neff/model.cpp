@@ -248,6 +248,7 @@ Result<void> Loader::load_subgraph(const std::string& directory) {
                load_program(files, NEURON_ENGINE_CC, definition.generation, subgraph, index));
     subgraph.collectives.push_back({std::move(program), files.stream});
   }
+  subgraph.debug = read_debug_info(container_, directory, limits_, model_.notes);
   model_.subgraphs.push_back(std::move(subgraph));
   return {};
 }

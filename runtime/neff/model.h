@@ -22,6 +22,7 @@
 #include "hw/neff_program.h"
 #include "runtime/neff/compatibility.h"
 #include "runtime/neff/container.h"
+#include "runtime/neff/debug_info.h"
 
 namespace neuron::neff {
 
@@ -224,6 +225,7 @@ struct Subgraph {
   std::vector<Semaphore> semaphores;
   std::array<EngineProgram, NEURON_CORE_ENGINES> engines;  // By enum neuron_engine
   std::vector<CollectiveProgram> collectives;
+  DebugInfo debug;
 };
 
 struct Model {

@@ -62,6 +62,7 @@ class Reader {
   std::uint8_t read_dtype(JsonObject& field, std::string_view key, std::uint8_t fallback);
   std::uint8_t semaphore_of(const JsonPath& where, const json::value& value);
   void read_tables(JsonObject& top);
+  void check_tables(JsonObject& top, const std::string& directory, const std::string& set);
 
   const Container& container_;
   const Subgraph& subgraph_;
@@ -424,11 +425,29 @@ void Reader::read_parameters(JsonObject& desc, DmaTransfer& transfer) {
   }
 }
 
+// The tables of a set are members of the directory whose names begin with the set's.
+void Reader::check_tables(JsonObject& top, const std::string& directory, const std::string& set) {
+  if (!checker_.ok()) return;
+  const std::string prefix = directory + set;
+  for (const Member& member : container_.members()) {
+    if (member.name.starts_with(prefix)) return;
+  }
+  checker_.fail(top.at("activation_function_sets"),
+                "the file has no member that begins with \"{}\", tables of this set",
+                printable(prefix));
+}
+
 void Reader::read_tables(JsonObject& top) {
-  program_.activation_function_sets = top.texts("activation_function_sets", kMostTables);
+  const std::string directory = checker_.member().substr(0, checker_.member().rfind('/') + 1);
+  // In the file of another engine either list is a key without meaning, and noted as such.
+  if (program_.engine == NEURON_ENGINE_ACTIVATION) {
+    program_.activation_function_sets = top.texts("activation_function_sets", kMostTables);
+    for (const std::string& set : program_.activation_function_sets)
+      check_tables(top, directory, set);
+  }
+  if (program_.engine != NEURON_ENGINE_DVE) return;
   const json::array* tables = top.list("dve_tables", kMostTables);
   if (!tables) return;
-  const std::string directory = checker_.member().substr(0, checker_.member().rfind('/') + 1);
   const JsonPath where = top.at("dve_tables");
   for (std::size_t i = 0; i < tables->size() && checker_.ok(); ++i) {
     JsonObject field(checker_, (*tables)[i], &where, i);

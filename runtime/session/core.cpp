@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/model/scratchpad.h"
 #include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
@@ -60,6 +61,9 @@ Result<std::unique_ptr<Core>> Core::create(Device& device, std::uint32_t number,
   NEURON_CHECK(core->prepare_notifications());
   return core;
 }
+
+Core::Core(Device& device, std::uint32_t number, std::uint32_t index)
+    : scratchpad(std::make_unique<Scratchpad>()), device_(device), number_(number), index_(index) {}
 
 Core::~Core() {
   if (!unusable()) (void)halt();
@@ -145,19 +149,6 @@ Result<NotificationReader> Core::ring(std::uint32_t type, std::uint32_t slot, bo
   NotificationReader reader;
   reader.attach(static_cast<const std::byte*>(address), kRingBytes);
   return reader;
-}
-
-Result<std::shared_ptr<DeviceMemory>> Core::scratchpad(std::uint64_t size) {
-  constexpr std::uint64_t kStep = 64ull << 20;
-  if (scratchpad_ == nullptr || scratchpad_->size() < size) {
-    MemoryRequest request{.size = (size + kStep - 1) / kStep * kStep,
-                          .core = number_,
-                          .category = NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE,
-                          .purpose = "the scratchpad that models share"};
-    NEURON_TRY(memory, DeviceMemory::allocate(device_, request));
-    scratchpad_ = std::move(memory);
-  }
-  return scratchpad_;
 }
 
 }  // namespace neuron::runtime

@@ -22,6 +22,7 @@
 namespace neuron::runtime {
 
 class LoadedModel;
+class Scratchpad;
 struct Binding;
 
 // Reads the entries that the device wrote into one notification ring, in order.
@@ -70,10 +71,8 @@ class Core {
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
 
-  // The scratchpad with room for `size` bytes. A model keeps the one it was given when it grows.
-  Result<std::shared_ptr<DeviceMemory>> scratchpad(std::uint64_t size);
-
   FairLock turn;
+  const std::unique_ptr<Scratchpad> scratchpad;
   // What the engines run, and which rings their queues point to; null after halt() and recover().
   LoadedModel* current_model = nullptr;
   const Binding* current_binding = nullptr;
@@ -85,8 +84,7 @@ class Core {
   std::atomic<std::uint32_t> models{0};
 
  private:
-  Core(Device& device, std::uint32_t number, std::uint32_t index)
-      : device_(device), number_(number), index_(index) {}
+  Core(Device& device, std::uint32_t number, std::uint32_t index);
   Result<void> prepare_notifications();
   Result<NotificationReader> ring(std::uint32_t type, std::uint32_t slot, bool overwrite);
 
@@ -97,7 +95,6 @@ class Core {
   std::unique_ptr<DeviceMemory> one_;
   neuron_launch_record* launch_ = nullptr;
   neuron_completion_record* completion_ = nullptr;
-  std::shared_ptr<DeviceMemory> scratchpad_;
   std::atomic<bool> unusable_{false};
   std::array<std::uint64_t, 16> notification_contexts_{};
 };
