@@ -28,6 +28,27 @@ Neff bad_address();
 // PE multiplies before any weights were loaded.
 Neff no_weights();
 
+// What strict mode traps. DVE reads 17 columns of a tile of which it has written 16.
+Neff unwritten_read();
+
+// DVE reads a tile that Pool writes, without waiting for it.
+Neff unordered_read();
+
+// DVE overwrites a tile into which a transfer is under way.
+Neff unordered_transfer();
+
+// DVE and Activation write the same bytes of PSUM.
+Neff psum_collision();
+
+// PE accumulates onto PSUM that DVE has written.
+Neff foreign_accumulation();
+
+// Activation takes the logarithm of 0, which DVE has written.
+Neff outside_domain();
+
+// A matmul whose result crosses the end of a PSUM bank; refused at load.
+Neff past_the_bank();
+
 // Activation executes an opcode that the instruction set does not list; refused at load.
 Neff illegal_opcode();
 
