@@ -64,6 +64,11 @@ Violation check_control(const DmaControl& ctl, const Limits& limits) {
 Violation check_types(const DmaControl& ctl) {
   constexpr unsigned at = NEURON_DMA_CTL;
   const unsigned from = dtype_bytes(ctl.from_type), to = dtype_bytes(ctl.to_type);
+  if (from == 0 || to == 0) {
+    return violation(NEURON_FAULT_OPERAND_DTYPE, from == 0 ? at : at + 1,
+                     from == 0 ? ctl.from_type : ctl.to_type,
+                     "the data types of a DMA must be listed ones", 3);
+  }
   const bool moves = ctl.operation == NEURON_DMA_COPY || ctl.operation == NEURON_DMA_TRANSPOSE;
   if (moves && ctl.from_type != ctl.to_type) {
     return violation(NEURON_FAULT_OPERAND_DTYPE, at + 1, ctl.to_type,

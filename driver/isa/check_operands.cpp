@@ -140,7 +140,12 @@ Violation check_operands(const Instruction& i, unsigned engine, const Limits& li
   if (group < 2 || group > 5) return {};
   const Operand* operands[] = {&i.dst, &i.src0, &i.src1};
   for (unsigned o = 0; o < 3; ++o) {
-    if (!operands[o]->present()) continue;
+    if (!operands[o]->present()) {
+      // Bytes that no other check has seen: the dimensions of nothing must not be walked.
+      if (operands[o]->ndim == 0) continue;
+      return violation(NEURON_FAULT_OPERAND_SHAPE, slot_offset(o) + 5, operands[o]->ndim,
+                       "an absent operand has no dimensions", 0, o);
+    }
     if (Violation v = check_tile(*operands[o], o, engine, limits)) return v;
   }
   switch (group) {
