@@ -66,6 +66,9 @@ constexpr std::array kEntries = {
             NEURON_TRY(weights, read_digits_weights(data));
             return digits(weights);
           }},
+    Entry{"digits_training_f32", make<digits_training, kF32, false>},
+    Entry{"digits_training_bf16", make<digits_training, kBf16, false>},
+    Entry{"digits_training_bf16_sr", make<digits_training, kBf16, true>},
 };
 
 std::vector<std::string> names_of(bool large) {

@@ -78,6 +78,13 @@ struct DigitsWeights {
 runtime::Result<DigitsWeights> read_digits_weights(const std::string& directory);
 Neff digits(const DigitsWeights& weights);
 
+// One step of training that classifier by gradient descent, on a batch of digits x with one-hot
+// labels `wanted`: outputs the loss and probabilities before the update, and w1_next, w2_next,
+// b2_next, which may be the tensors of w1 [65, 128] (its last row is the bias), w2 [128, 10] and b2
+// [1, 10] themselves. Rate 0 leaves them as they are. `stochastic`: the update rounds so.
+inline constexpr std::uint32_t kDigitsTrainingBatch = 120;
+Neff digits_training(const std::string& name, std::uint8_t dtype, bool stochastic);
+
 // The kernels that build/neff holds, by name, and those that are large and written on request only;
 // `data` is the folder of the digits' weights.
 std::vector<std::string> names();

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of training the classifier of handwritten digits: forward, backward and update.
+//
+// 64 pixels -> 128 relu -> 10 softmax, cross entropy, plain gradient descent. The first layer's
+// bias is row 64 of w1: every digit gets a 65th pixel that is 1. Each product needs its inner index
+// on partitions, so x, the second layer's error and w2 are transposed on PE. Weights, activations
+// and errors are of the step's type; sums, softmax and gradients are f32 in PSUM and SBUF. Only the
+// update rounds as the precision says: everything else is rounded to nearest even.
+#include "driver/isa/instruction.h"
+#include "tools/kernels/kernels.h"
+#include "tools/program_builder/program.h"
+
+namespace neuron::kernels {
+
+using builder::Buffer;
+using builder::Engine;
+using builder::Program;
+using builder::Rounding;
+using builder::Tile;
+using builder::TileAccess;
+
+namespace {
+
+constexpr std::uint32_t kBatch = kDigitsTrainingBatch;
+constexpr std::uint32_t kPixels = 64;
+constexpr std::uint32_t kInputs = kPixels + 1;
+constexpr std::uint32_t kUnits = 128;
+constexpr std::uint32_t kLabels = 10;
+constexpr float kScale = 0.0625F;  // Pixels are 0..16
+constexpr std::uint8_t kF32 = NEURON_DTYPE_F32;
+
+class TrainingStep {
+ public:
+  TrainingStep(const std::string& name, std::uint8_t dtype, bool stochastic)
+      : program_(name), dtype_(dtype), stochastic_(stochastic) {}
+  Neff build();
+
+ private:
+  struct Parameter {
+    Tile now, next;
+    Buffer output;
+  };
+
+  Tile sbuf(const char* name, std::uint32_t rows, std::uint32_t columns) {
+    return program_.sbuf(name, rows, columns, dtype_);
+  }
+  Parameter parameter(const std::string& name, std::uint32_t rows, std::uint32_t columns);
+  void fill_with_ones(const TileAccess& to);
+  Tile transposed(const char* name, const Tile& from);
+  void load();
+  void forward();
+  void softmax();
+  void backward();
+  void update(const Parameter& parameter, const Tile& gradient);
+
+  Program program_;
+  std::uint8_t dtype_;
+  bool stochastic_;
+  Parameter w1_, w2_, b2_;
+  Buffer loss_, probabilities_;
+  Tile x_, wanted_, rate_, ones_, ones_row_, hidden_, error_, scores_;
+};
+
+TrainingStep::Parameter TrainingStep::parameter(const std::string& name, std::uint32_t rows,
+                                                std::uint32_t columns) {
+  const Buffer input = program_.input(name, dtype_, {rows, columns});
+  Parameter result{sbuf(name.c_str(), rows, columns), sbuf((name + " next").c_str(), rows, columns),
+                   program_.output(name + "_next", dtype_, {rows, columns})};
+  program_.dma(Engine::kSp, result.now.all(), input.all());
+  return result;
+}
+
+void TrainingStep::fill_with_ones(const TileAccess& to) {
+  program_.memset(Engine::kPool, to, dtype_ == kF32 ? 0x3F800000u : 0x3F80u);
+}
+
+// Through PSUM, which keeps the type.
+Tile TrainingStep::transposed(const char* name, const Tile& from) {
+  const Tile turned = program_.psum(name, from.columns, from.parts, dtype_);
+  const Tile result = sbuf(name, from.columns, from.parts);
+  program_.transpose(turned.all(), from.all());
+  program_.tensor_copy(Engine::kDve, result.all(), turned.all());
+  program_.release(turned);
+  return result;
+}
+
+void TrainingStep::load() {
+  program_.section("load");
+  const Buffer pixels = program_.input("x", kF32, {kBatch, kPixels});
+  const Buffer labels = program_.input("wanted", kF32, {kBatch, kLabels});
+  const Buffer rate = program_.input("rate", kF32, {1});
+  const Tile raw = program_.sbuf("pixels", kBatch, kPixels, kF32);
+  program_.dma(Engine::kSp, raw.all(), pixels.all());
+  w1_ = parameter("w1", kInputs, kUnits);
+  w2_ = parameter("w2", kUnits, kLabels);
+  b2_ = parameter("b2", 1, kLabels);
+  wanted_ = program_.sbuf("wanted", kBatch, kLabels, kF32);
+  rate_ = program_.sbuf("rate", kUnits, 1, kF32);
+  program_.dma(Engine::kSp, wanted_.all(), labels.all());
+  program_.dma(Engine::kSp, rate_.all(), rate.broadcast(kUnits));
+  loss_ = program_.output("loss", kF32, {1});
+  probabilities_ = program_.output("probabilities", kF32, {kBatch, kLabels});
+  x_ = sbuf("x", kBatch, kInputs);
+  ones_ = sbuf("ones", kBatch, 1);
+  ones_row_ = sbuf("row of ones", 1, kBatch);
+  fill_with_ones(x_.column_range(kPixels, 1));
+  fill_with_ones(ones_.all());
+  fill_with_ones(ones_row_.all());
+  program_.activate(x_.column_range(0, kPixels), NEURON_ACT_COPY, raw.all(),
+                    {.scale = kScale, .bias = {}});
+}
+
+// The hidden units with digits on partitions, as the gradient of w2 needs them, and with units on
+// partitions, as the second layer does: two products are cheaper than a transpose between them.
+void TrainingStep::forward() {
+  program_.section("forward");
+  const Tile x_turned = transposed("x transposed", x_);
+  hidden_ = sbuf("hidden", kBatch, kUnits);
+  const Tile units = sbuf("hidden transposed", kUnits, kBatch);
+  const Tile sums = program_.psum("layer 1", kBatch, kUnits);
+  const Tile unit_sums = program_.psum("layer 1 transposed", kUnits, kBatch);
+  program_.matmul(sums.all(), x_turned.all(), w1_.now.all());
+  program_.matmul(unit_sums.all(), w1_.now.all(), x_turned.all());
+  program_.activate(hidden_.all(), NEURON_ACT_RELU, sums.all(), {});
+  program_.activate(units.all(), NEURON_ACT_RELU, unit_sums.all(), {});
+  scores_ = program_.psum("layer 2", kBatch, kLabels);
+  program_.matmul(scores_.all(), units.all(), w2_.now.all());
+  program_.matmul(scores_.all(), ones_row_.all(), b2_.now.all(), true);
+  program_.release(sums);
+  program_.release(unit_sums);
+}
+
+// Probabilities, their error divided by the batch, and the mean cross entropy:
+// log(sum exp(s - max)) - (s - max) of the wanted label.
+void TrainingStep::softmax() {
+  program_.section("softmax");
+  const Tile lowered = program_.sbuf("negated maximum", kBatch, 1, kF32);
+  const Tile shifted = program_.sbuf("scores", kBatch, kLabels, kF32);
+  const Tile odds = program_.sbuf("exponentials", kBatch, kLabels, kF32);
+  const Tile sum = program_.sbuf("sum", kBatch, 1, kF32);
+  const Tile factor = program_.sbuf("factor", kBatch, 1, kF32);
+  const Tile shares = program_.sbuf("probabilities", kBatch, kLabels, kF32);
+  const Tile difference = program_.sbuf("difference", kBatch, kLabels, kF32);
+  program_.tensor_reduce(lowered.all(), NEURON_ALU_MAX, scores_.all(), 1, true);
+  program_.tensor_scalar(Engine::kDve, shifted.all(), scores_.all(), NEURON_ALU_ADD, lowered.all());
+  program_.activate(odds.all(), NEURON_ACT_EXP, shifted.all(),
+                    {.scale = {}, .bias = {}, .reduce = NEURON_REDUCE_RESET_ACCUMULATE});
+  program_.read_accumulator(Engine::kActivation, sum.all());
+  program_.reciprocal(factor.all(), sum.all());
+  program_.tensor_scalar(Engine::kDve, shares.all(), odds.all(), NEURON_ALU_MUL, factor.all());
+  program_.dma(Engine::kPool, probabilities_.all(), shares.all());
+  program_.tensor_tensor(Engine::kDve, difference.all(), shares.all(), NEURON_ALU_SUB,
+                         wanted_.all());
+  error_ = sbuf("error", kBatch, kLabels);
+  program_.tensor_scalar(Engine::kDve, error_.all(), difference.all(), NEURON_ALU_MUL,
+                         1.0F / kBatch);
+
+  const Tile chosen = program_.sbuf("chosen scores", kBatch, kLabels, kF32);
+  const Tile score = program_.sbuf("score of the label", kBatch, 1, kF32);
+  const Tile logarithm = program_.sbuf("logarithm of the sum", kBatch, 1, kF32);
+  const Tile losses = program_.sbuf("losses", kBatch, 1, kF32);
+  const Tile share = program_.sbuf("share of the batch", kBatch, 1, kF32);
+  const Tile total = program_.psum("loss", 1, 1);
+  const Tile mean = program_.sbuf("mean loss", 1, 1, kF32);
+  program_.tensor_tensor(Engine::kDve, chosen.all(), shifted.all(), NEURON_ALU_MUL, wanted_.all());
+  program_.tensor_reduce(score.all(), NEURON_ALU_ADD, chosen.all());
+  program_.activate(logarithm.all(), NEURON_ACT_LOG, sum.all(), {});
+  program_.tensor_tensor(Engine::kDve, losses.all(), logarithm.all(), NEURON_ALU_SUB, score.all());
+  program_.memset(Engine::kPool, share.all(), 0x3F800000u);
+  program_.matmul(total.all(), losses.all(), share.all());
+  program_.activate(mean.all(), NEURON_ACT_COPY, total.all(), {.scale = 1.0F / kBatch, .bias = {}});
+  program_.dma(Engine::kPool, loss_.all(), mean.all());
+  program_.release(total);
+  program_.release(scores_);
+}
+
+void TrainingStep::backward() {
+  program_.section("backward");
+  const Tile error_turned = transposed("error transposed", error_);
+  const Tile w2_turned = transposed("w2 transposed", w2_.now);
+  const Tile back = program_.psum("error of the hidden units", kBatch, kUnits);
+  const Tile masked = sbuf("error behind relu", kBatch, kUnits);
+  program_.matmul(back.all(), error_turned.all(), w2_turned.all());
+  program_.scalar_tensor_tensor(masked.all(), hidden_.all(), NEURON_ALU_GT, 0.0F, NEURON_ALU_MUL,
+                                back.all());
+  program_.release(back);
+
+  const Tile g1 = program_.psum("gradient of w1", kInputs, kUnits);
+  const Tile g2 = program_.psum("gradient of w2", kUnits, kLabels);
+  const Tile g3 = program_.psum("gradient of b2", 1, kLabels);
+  program_.matmul(g2.all(), hidden_.all(), error_.all());
+  program_.matmul(g3.all(), ones_.all(), error_.all());
+  program_.matmul(g1.all(), x_.all(), masked.all());
+  program_.section("update");
+  update(w2_, g2);
+  update(b2_, g3);
+  update(w1_, g1);
+}
+
+// next = now - rate * gradient, in f32, rounded once into the weights' type.
+void TrainingStep::update(const Parameter& parameter, const Tile& gradient) {
+  if (stochastic_) program_.rounding(Rounding::kStochastic);
+  program_.scalar_tensor_tensor(parameter.next.all(), gradient.all(), NEURON_ALU_MUL,
+                                rate_.row_range(0, gradient.parts), NEURON_ALU_SUB,
+                                parameter.now.all(), true);
+  program_.rounding(Rounding::kNearestEven);
+  program_.dma(Engine::kPool, parameter.output.all(), parameter.next.all());
+}
+
+Neff TrainingStep::build() {
+  program_.rounding(Rounding::kNearestEven);
+  load();
+  forward();
+  softmax();
+  backward();
+  return program_.build();
+}
+
+}  // namespace
+
+Neff digits_training(const std::string& name, std::uint8_t dtype, bool stochastic) {
+  if (dtype != kF32 && dtype != NEURON_DTYPE_BF16) {
+    return runtime::fail(NRT_INVALID, "training step \"{}\" of {}; expected f32 or bf16", name,
+                         isa::dtype_name(dtype));
+  }
+  return TrainingStep(name, dtype, stochastic).build();
+}
+
+}  // namespace neuron::kernels
