@@ -188,7 +188,12 @@ TEST(Coverage, WritesThePage) {
     }
     const auto test = tests.find(info.name);
     if (test != tests.end()) {
-      page << ' ' << *test->second.begin() << " |\n";
+      const char* between = " ";
+      for (const std::string& name : test->second) {
+        page << between << name;
+        between = ", ";
+      }
+      page << " |\n";
     } else {
       page << " none: " << (why.contains(info.name) ? why.at(info.name) : "?") << " |\n";
     }
