@@ -33,8 +33,9 @@ struct NeffOptions {
   std::uint32_t lnc_size = 1;
   std::uint32_t cores = 0;  // num_tpb; 0: the number of sgNN directories.
   bool compress = true;
-  std::uint64_t header_version = 1;                  // 1: SHA-256 in `hash`; 2: MD5.
-  std::optional<std::array<std::uint8_t, 16>> uuid;  // Absent: from hash, name and build version.
+  std::uint64_t header_version = 1;  // 1: SHA-256 in `hash`; 2: MD5.
+  std::optional<std::array<std::uint8_t, 16>> uuid =
+      std::nullopt;  // Absent: from hash, name and build version.
 };
 
 runtime::Result<std::vector<std::uint8_t>> write_neff(const NeffMembers& members,

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/assembler/disassembler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "tests/unit/driver/isa/samples.h"
+#include "tests/unit/runtime/neff/sample_program.h"
+#include "tools/assembler/assembler.h"
+#include "tools/assembler/optimizer.h"
+#include "tools/common/file.h"
+#include "tools/kernels/fault_programs.h"
+#include "tools/kernels/kernels.h"
+
+namespace neuron::assembler {
+namespace {
+
+using test::must;
+using test::SampleProgram;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes assembled(const std::string& text) {
+  AssembleOptions options;
+  const Assembled result = assemble(text, options);
+  EXPECT_TRUE(result.ok()) << render(result.errors, "text", text);
+  if (!result.ok()) return {};
+  return must(write(result.assembly));
+}
+
+// A file of this project's writer comes back as it is.
+void expect_same_file(const Bytes& file, const std::string& name) {
+  const auto shown = disassemble(file);
+  ASSERT_TRUE(shown.has_value()) << name << ": " << shown.error().detail;
+  EXPECT_TRUE(shown->same_file) << name;
+  EXPECT_EQ(assembled(shown->text), file) << name;
+  EXPECT_THAT(shown->verbatim, IsEmpty()) << name;
+}
+
+TEST(Disassembler, EveryKernelComesBackToTheSameBytes) {
+  for (const std::string& name : kernels::names()) {
+    const auto file =
+        kernels::build(name, std::string(NEURON_SOURCE_DIR) + "/tools/kernels/digits");
+    ASSERT_TRUE(file.has_value()) << name << ": " << file.error().detail;
+    if (file->size() < (4u << 20)) expect_same_file(*file, name);
+  }
+}
+
+TEST(Disassembler, ProgramsThatBreakRulesComeBackToo) {
+  expect_same_file(must(kernels::deadlock()), "deadlock");
+  expect_same_file(must(kernels::bad_partition_register()), "bad_partition_register");
+  expect_same_file(must(kernels::endless_loop()), "endless_loop");
+  expect_same_file(must(kernels::bad_address()), "bad_address");
+  expect_same_file(must(kernels::no_weights()), "no_weights");
+  expect_same_file(must(kernels::bad_partition()), "bad_partition");
+  EXPECT_THAT(disassemble(must(kernels::bad_partition()))->text, HasSubstr(".check off\n"));
+  expect_same_file(must(kernels::illegal_opcode()), "illegal_opcode");
+  EXPECT_THAT(disassemble(must(kernels::illegal_opcode()))->text, HasSubstr("\n  .word "));
+}
+
+// Keys that no directive has, numbers instead of names, members of other tools.
+TEST(Disassembler, AFileOfAnotherWriterKeepsEveryMember) {
+  const SampleProgram sample;
+  const auto shown = disassemble(sample.pack());
+  ASSERT_TRUE(shown.has_value()) << shown.error().detail;
+  EXPECT_THAT(shown->text, HasSubstr("dma_trigger load_x_7  reloc(semaphore loaded at 8)"));
+  EXPECT_THAT(shown->text, HasSubstr("write at=&scratch + 64"));
+  EXPECT_THAT(shown->text, HasSubstr(".entry late function"));
+  EXPECT_THAT(shown->text, HasSubstr(".input \"x:0\" : f32 [4, 16], variable=x, format=NC"));
+  EXPECT_THAT(shown->text, HasSubstr("file=\"w.npy\"  # <f4 [3, 4]"));
+  EXPECT_THAT(shown->verbatim, testing::Contains("sg00/def.json"));
+  AssembleOptions options;
+  options.check = false;
+  const Assembled result = assemble(shown->text, options);
+  ASSERT_TRUE(result.ok()) << render(result.errors, "text", shown->text);
+  EXPECT_EQ(must(all_members(result.assembly)), sample.members);
+}
+
+TEST(Disassembler, UncompressedFilesAndHeaderFieldsComeBack) {
+  SampleProgram sample;
+  sample.options.compress = false;
+  sample.options.name = "a \"name\"\n";
+  sample.options.version_minor = 0;
+  sample.options.uuid = std::array<std::uint8_t, 16>{1, 2, 3};
+  const auto shown = disassemble(sample.pack());
+  ASSERT_TRUE(shown.has_value()) << shown.error().detail;
+  EXPECT_TRUE(shown->same_file);
+  EXPECT_THAT(shown->text, HasSubstr("uuid=\"01020300000000000000000000000000\""));
+}
+
+TEST(Disassembler, ConstantsGoToFilesWhereAsked) {
+  const SampleProgram sample;
+  std::map<std::string, Bytes> saved;
+  DisassembleOptions options;
+  options.save = [&](const std::string& member, neff::Bytes contents) {
+    saved["there/" + member] = Bytes(contents.begin(), contents.end());
+    return runtime::Result<std::string>("there/" + member);
+  };
+  const auto shown = disassemble(sample.pack(), options);
+  ASSERT_TRUE(shown.has_value());
+  EXPECT_THAT(shown->text, HasSubstr(".member \"sg00/w.npy\" from \"there/sg00/w.npy\""));
+  EXPECT_EQ(saved.size(), 2U);
+  AssembleOptions back;
+  back.check = false;
+  back.read = [&](const std::string& file) { return runtime::Result<Bytes>(saved.at(file)); };
+  EXPECT_EQ(must(all_members(assemble(shown->text, back).assembly)), sample.members);
+}
+
+TEST(Disassembler, RandomProgramsComeBackToTheSameBytes) {
+  std::mt19937_64 random(11);
+  const auto pick = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+  const auto samples = isa::testing::samples();
+  for (unsigned round = 0; round < 60; ++round) {
+    SampleProgram sample;
+    neff::EngineProgram program;
+    program.engine = NEURON_ENGINE_PE;
+    program.entries = {{"main", 0, 0, NEURON_ENTRY_MAIN}};
+    const unsigned count = 1 + pick(40);
+    for (unsigned i = 0; i < count; ++i) {
+      isa::Instruction instruction =
+          samples[pick(static_cast<unsigned>(samples.size()))].instruction;
+      const unsigned kind = pick(6);
+      if (kind == 0) {
+        instruction = isa::testing::make(NEURON_OP_BRANCH, NEURON_ENGINE_PE);
+        instruction.flow.target = static_cast<std::int32_t>(pick(60)) - 25;
+      } else if (kind == 1) {
+        instruction = isa::testing::make(NEURON_OP_LOOP, NEURON_ENGINE_PE);
+        instruction.loop = {1, 1 + pick(12)};
+        instruction.scalar0 = instruction.scalar1 = isa::testing::immediate(3, NEURON_DTYPE_I32);
+      }
+      isa::testing::Raw bytes = isa::testing::raw(instruction);
+      for (unsigned flips = pick(4) ? 0 : pick(20); flips > 0; --flips) {
+        bytes[pick(NEURON_INSTRUCTION_BYTES)] = static_cast<std::byte>(random());
+      }
+      const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+      program.code.insert(program.code.end(), first, first + bytes.size());
+    }
+    program.entries[0].length = pick(2) ? count : pick(count + 1);
+    for (unsigned i = pick(4); i > 0; --i) {
+      const unsigned pc = pick(count);
+      program.entries.push_back(
+          {pick(3) ? "e" + std::to_string(i) : "same", pc, pick(count - pc + 1), 1 + pick(2)});
+    }
+    for (std::uint32_t id = pick(3); id < 9; id += 1 + pick(4)) {
+      program.lines.push_back(
+          {id + 1, pick(100), static_cast<std::uint16_t>(pick(9)), "k \"1\".py"});
+    }
+    sample.set_engine("sg00/PE.bin", program);
+    const auto shown = disassemble(sample.pack());
+    ASSERT_TRUE(shown.has_value()) << round << ": " << shown.error().detail;
+    // The engine binary needs no copy of itself in the text.
+    EXPECT_THAT(shown->verbatim, testing::Not(testing::Contains("sg00/PE.bin"))) << shown->text;
+    AssembleOptions options;
+    options.check = false;
+    const Assembled result = assemble(shown->text, options);
+    ASSERT_TRUE(result.ok()) << round << ": " << render(result.errors, "text", shown->text);
+    EXPECT_EQ(must(all_members(result.assembly)), sample.members) << round << "\n" << shown->text;
+  }
+}
+
+TEST(Disassembler, WhatNoLoaderReadsIsRefusedWithItsSentence) {
+  SampleProgram sample;
+  sample.set("sg00/def.json", "{");
+  EXPECT_THAT(disassemble(sample.pack()).error().detail, HasSubstr("sg00/def.json"));
+  EXPECT_FALSE(disassemble(Bytes(2000, 7)).has_value());
+}
+
+TEST(Optimizer, MergesConstantsDropsDebugInformationAndIsSmallerToRead) {
+  const SampleProgram sample;
+  const Bytes file = sample.pack();
+  const auto container = must(neff::Container::open(file));
+  const auto done = optimize(container);
+  ASSERT_TRUE(done.has_value()) << done.error().detail;
+  const auto fast = must(neff::Container::open(*done));
+  EXPECT_FALSE(fast.compressed());
+  EXPECT_EQ(fast.find("sg00/w.npy"), nullptr);
+  const neff::Member* weights = fast.find("sg00/weights.bin");
+  ASSERT_NE(weights, nullptr);
+  EXPECT_EQ(weights->bytes.size(), 69U);  // 48 bytes, room up to 64, 5 bytes
+  const neff::Model before = must(neff::load_model(container, {}));
+  const neff::Model after = must(neff::load_model(fast, {}));
+  const auto same = [](neff::Bytes a, neff::Bytes b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  };
+  for (std::size_t v = 0; v < before.subgraphs[0].variables.size(); ++v) {
+    EXPECT_TRUE(
+        same(before.subgraphs[0].variables[v].contents, after.subgraphs[0].variables[v].contents))
+        << before.subgraphs[0].variables[v].name;
+  }
+  EXPECT_THAT(after.subgraphs[0].engines[NEURON_ENGINE_SP].lines, IsEmpty());
+  EXPECT_EQ(after.subgraphs[0].engines[NEURON_ENGINE_SP].dma.size(), 3U);
+  expect_same_file(*done, "optimized");
+}
+
+}  // namespace
+}  // namespace neuron::assembler
