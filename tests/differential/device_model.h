@@ -99,12 +99,13 @@ class DeviceModel {
               name.c_str());
     return bytes;
   }
-  std::uint64_t device_ps() {
+  nrt_open_execution_report_t report() {
     nrt_open_execution_report_t report{};
     report.size = sizeof report;
     succeeded(nrt_open_get_execution_report(model_, &report), "report");
-    return report.device_ps;
+    return report;
   }
+  std::uint64_t device_ps() { return report().device_ps; }
 
  private:
   struct Tensor {

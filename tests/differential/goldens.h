@@ -16,12 +16,32 @@ struct Golden {
 
 inline constexpr Golden kMatmulF32{0x37e62c1c06855fe3u, 10554050};
 inline constexpr Golden kMatmulBf16{0x445ce40b77772115u, 14959258};
-inline constexpr Golden kMatmulBlocked{0xaf40a7cda9393ddfu, 183873979};
+inline constexpr Golden kMatmulBlocked{0xaf40a7cda9393ddfu, 128288193};
 inline constexpr Golden kSoftmaxF32{0xd1b4d15d005bf8b7u, 11503815};
 inline constexpr Golden kSoftmaxBf16{0x80ecf1fc3aa9769au, 11503541};
 inline constexpr Golden kSoftmaxFewRows{0x101302c19b83d447u, 5239698};
 inline constexpr Golden kTensorAdd{0xa19135546fdc3e54u, 13896366};
 inline constexpr Golden kDigits{0x24c89e64788dd5bau, 7533917};
+inline constexpr Golden kLayerNormF32{0x4427337ebc99fc20u, 22262370};
+inline constexpr Golden kLayerNormBf16{0xda88046d388150e6u, 33825148};
+inline constexpr Golden kRmsNormF32{0x4ab66cf7c2d7d99fu, 16048199};
+inline constexpr Golden kRmsNormBf16{0x5d0f3f1d6d72f89au, 17259958};
+inline constexpr Golden kSoftmaxLoop{0x5e819496beaa86cdu, 13273241};
+inline constexpr Golden kGeluF32{0x1df949c28cf374a8u, 12740920};
+inline constexpr Golden kGeluBf16{0x48df14d9a3bda483u, 10764474};
+inline constexpr Golden kGeluMlpF32{0x90d3d5e933711905u, 8412270};
+inline constexpr Golden kGeluMlpBf16{0x84627f64defc28d8u, 13615050};
+inline constexpr Golden kTransposePe{0xc6d562276e210be2u, 6648020};
+inline constexpr Golden kTransposeDve{0x27ead05658f076b3u, 7278190};
+inline constexpr Golden kTransposeDma{0x49e37cc054cb6c8cu, 15567613};
+inline constexpr Golden kTransposeDmaOdd{0x44922f606145b5d9u, 4050113};
+inline constexpr Golden kAveragePoolF32{0x40b5642cb23a8a2bu, 6922725};
+inline constexpr Golden kAveragePoolBf16{0xe246ad2eda659da0u, 5131677};
+inline constexpr Golden kMatmulBasic{0xaaa9d5fff1439865u, 6032685};
+inline constexpr Golden kMatmulTiled{0xb2689f29ecede618u, 30578051};
+inline constexpr Golden kMatmulHoisted{0xb2689f29ecede618u, 29890629};
+inline constexpr Golden kMatmulBlockedForm{0xb2689f29ecede618u, 27387482};
+inline constexpr Golden kMatmulBf16Large{0x12216d365ab03a90u, 43754429};
 
 }  // namespace neuron::differential
 

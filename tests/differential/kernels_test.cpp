@@ -5,40 +5,12 @@
 
 #include <zlib.h>
 
-#include "tests/differential/device_model.h"
+#include "tests/differential/compare.h"
 #include "tests/differential/goldens.h"
 #include "tests/differential/reference.h"
 
 namespace neuron::differential {
 namespace {
-
-constexpr std::uint8_t kF32 = NEURON_DTYPE_F32;
-constexpr std::uint8_t kBf16 = NEURON_DTYPE_BF16;
-
-void expect_within(const std::vector<float>& got, const std::vector<Bounded>& wanted) {
-  ASSERT_EQ(got.size(), wanted.size());
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double distance = std::fabs(got[i] - wanted[i].value);
-    if (distance <= wanted[i].error) continue;  // NaN is not
-    if (++wrong <= 3) {
-      ADD_FAILURE() << "element " << i << " is " << got[i] << ", expected " << wanted[i].value
-                    << " within " << wanted[i].error;
-    }
-  }
-  EXPECT_EQ(wrong, 0U);
-}
-
-// The first execution has also pointed the rings at the tensors; every later one must repeat the
-// same bits in the same model time.
-void expect_golden(DeviceModel& model, const char* output, const Golden& golden) {
-  for (int run = 0; run < 2; ++run) {
-    ASSERT_TRUE(model.execute());
-    const std::uint64_t hash = hash_of(model.read(output));
-    EXPECT_EQ(hash, golden.hash) << std::hex << "0x" << hash << "u";
-    EXPECT_EQ(model.device_ps(), golden.device_ps);
-  }
-}
 
 // Compares every `stride`-th row with the reference, and all of them with the golden bits.
 void check_matmul(std::uint8_t dtype, const kernels::MatmulShape& shape, std::size_t stride,
