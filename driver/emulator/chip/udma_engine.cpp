@@ -172,15 +172,21 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
 
 void UdmaEngine::rewind(unsigned queue, bool s2m, const Access& access) {
   Queue& q = queues_[queue];
-  const std::lock_guard guard(q.registers);
-  Ring& ring = q.rings[s2m];
-  ring.rewind();
-  if (access.origin != Origin::kEngine) {
-    ring.refused_epoch = start_epoch_.load(std::memory_order_relaxed);
-    q.random_position.store(0, std::memory_order_relaxed);
+  {
+    const std::lock_guard guard(q.registers);
+    Ring& ring = q.rings[s2m];
+    ring.rewind();
+    if (access.origin != Origin::kEngine) {
+      ring.refused_epoch = start_epoch_.load(std::memory_order_relaxed);
+      q.random_position.store(0, std::memory_order_relaxed);
+    }
+    q.generation.fetch_add(1, std::memory_order_relaxed);
+    publish_work(queue);
   }
-  q.generation.fetch_add(1, std::memory_order_relaxed);
-  publish_work(queue);
+  // An engine that waits for room finds it, and that it is refused.
+  if (access.origin == Origin::kHost && listener_ != nullptr) {
+    listener_->dma_freed(index_, queue, access);
+  }
 }
 
 void UdmaEngine::change_state(bool s2m, uint32_t value, const Access& access) {
@@ -230,6 +236,7 @@ void UdmaEngine::serve(unsigned queue, const Access& access) {
   if (!has_work(queue)) return;
   if (access.origin == Origin::kHost) {
     (void)execute_run(queue, UINT32_MAX, access);
+    if (listener_ != nullptr) listener_->dma_freed(index_, queue, access);
   } else if (listener_ != nullptr) {
     listener_->dma_rung(index_, queue, access);
   }

@@ -54,6 +54,13 @@ class DmaListener {
   // An engine or a DMA of a group has rung `queue` (either ring) of a DMA engine: has_work may be
   // true now. Called in the ringing thread, without locks.
   virtual void dma_rung(unsigned engine, unsigned queue, const Access& access) = 0;
+  // The host has had packets of `queue` executed or a ring of it rewound: there may be room now.
+  // Called in the host's thread, without locks.
+  virtual void dma_freed(unsigned engine, unsigned queue, const Access& access) {
+    (void)engine;
+    (void)queue;
+    (void)access;
+  }
   // A queue of the listener's engines has faulted (also for host doorbells). The error notification
   // has been posted.
   virtual void dma_faulted(const DmaFault& fault, const Access& access) = 0;

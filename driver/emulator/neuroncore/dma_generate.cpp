@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // dma_generate: two byte patterns of device memory, walked together.
 //
-// Dimensions that continue each other are one. What then lies together on both sides is a row; a
-// row is cut into descriptors of at most 64 KiB that stay on its engine. A transpose is cut into
-// blocks.
+// What lies together on both sides is a row; a row is cut into descriptors of at most 64 KiB that
+// stay on its engine. Dimensions that continue each other are one, but with a limit: then the
+// innermost dimension is the row that is in bounds or not. A transpose is cut into blocks.
 #include <algorithm>
 
 #include "driver/emulator/neuroncore/dma_packets.h"
@@ -19,13 +19,15 @@ bool in_core(uint64_t address) {
 // One side's pattern as runs of elements that lie together.
 class Walk {
  public:
-  Walk(uint64_t base, const std::array<isa::DmaDimension, 4>& dims, unsigned bytes)
+  // With `merge`, dimensions that continue each other are one.
+  Walk(uint64_t base, const std::array<isa::DmaDimension, 4>& dims, unsigned bytes, bool merge)
       : at_(base), bytes_(bytes) {
     for (const isa::DmaDimension& d : dims) {
       if (d.size == 0) break;
       total_ *= d.size;
       if (d.size == 1) continue;
-      if (dims_ == 0 && d.step == static_cast<int64_t>(run_ * bytes)) {
+      const bool innermost = &d == &dims[0];
+      if (dims_ == 0 && (innermost || merge) && d.step == static_cast<int64_t>(run_ * bytes)) {
         run_ *= d.size;
       } else if (dims_ != 0 &&
                  d.step == step_[dims_ - 1] * static_cast<int64_t>(size_[dims_ - 1])) {
@@ -203,8 +205,8 @@ Fault DmaPlan::generate(const isa::Instruction& i, const isa::Instruction& unbou
   };
   if (too_many(body.to_dims)) return shape(NEURON_DMA_GENERATE_TO_DIMS, ~uint64_t{0});
   if (too_many(body.from_dims)) return shape(NEURON_DMA_GENERATE_FROM_DIMS, ~uint64_t{0});
-  Walk from(body.from, body.from_dims, builder.from_bytes());
-  Walk to(body.to, body.to_dims, builder.to_bytes());
+  Walk from(body.from, body.from_dims, builder.from_bytes(), body.limit == 0);
+  Walk to(body.to, body.to_dims, builder.to_bytes(), body.limit == 0);
   if (from.total() != to.total()) {
     return shape(NEURON_DMA_GENERATE_TO_DIMS, to.total());
   }

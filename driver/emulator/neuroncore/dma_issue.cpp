@@ -157,8 +157,9 @@ void ExecutionGroup::ring_has_room(ModelTime now) {
   for (Sequencer& s : sequencers_) {
     if ((ring_waiter_ >> s.engine & 1) == 0) continue;
     if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || !resumes(s)) continue;
-    s.issue_at = now;
+    s.issue_at = std::max(now, s.wait_since);
     schedule(s);
+    set_runnable();
   }
   ring_waiter_ = 0;
 }

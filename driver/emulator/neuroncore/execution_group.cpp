@@ -199,6 +199,7 @@ void ExecutionGroup::dma_rung(unsigned engine, unsigned queue, const chip::Acces
 }
 
 void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::Access& access) {
+  if (ring_waiter_ != 0) ring_has_room(access.time);
   if (!dma_[engine]->has_work(queue)) return;
   DmaActor& actor = actors_[engine];
   const uint8_t owner = access.core == core_ && access.engine < kSequencers
