@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// nrt_load of a compressed NEFF with 64 MiB of random weights against tar, which unpacks the same
+// payload into a folder.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+
+#include "runtime/neff/container.h"
+#include "tests/bench/ratio.h"
+#include "tests/bench/session.h"
+#include "tools/common/neff_writer.h"
+
+extern char** environ;
+
+namespace neuron::bench {
+namespace {
+
+constexpr std::size_t kWeights = 64u << 20;
+
+// The empty program of the build with a constant that nothing reads.
+runtime::Result<std::vector<std::uint8_t>> heavy_program() {
+  std::ifstream file(std::string(NEURON_BUILD_DIR) + "/neff/empty.neff", std::ios::binary);
+  const std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
+  NEURON_TRY(container, neff::Container::open(bytes));
+  tools::NeffMembers members;
+  for (const neff::Member& member : container.members()) {
+    members[member.name].assign(member.bytes.begin(), member.bytes.end());
+  }
+  std::vector<std::uint8_t>& definition = members["sg00/def.json"];
+  std::string text(definition.begin(), definition.end());
+  const std::size_t at = text.find("\"var\":{");
+  if (at == std::string::npos) {
+    return runtime::fail(NRT_FAILURE, "empty.neff has no \"var\" in its def.json");
+  }
+  text.insert(at + 7,
+              R"("weights":{"type":"file","var_id":4000000,"file_name":"weights.dat","size":)" +
+                  std::to_string(kWeights) + "},");
+  definition = tools::bytes_of(text);
+  std::vector<std::uint8_t>& weights = members["sg00/weights.dat"];
+  weights.resize(kWeights);
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < kWeights; i += 8) {
+    const std::uint64_t word = random();
+    std::copy_n(reinterpret_cast<const std::uint8_t*>(&word), 8, weights.data() + i);
+  }
+  return tools::write_neff(members, {.name = "heavy", .build_version = "bench"});
+}
+
+// A folder with the payload, removed with everything in it.
+class Archive {
+ public:
+  explicit Archive(const std::vector<std::uint8_t>& neff) {
+    char name[] = "/tmp/neuron-ratios-XXXXXX";
+    if (mkdtemp(name) == nullptr) return;
+    folder_ = name;
+    std::ofstream file(folder_ / "payload.tgz", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(neff.data()) + NEFF_HEADER_BYTES,
+               static_cast<std::streamsize>(neff.size() - NEFF_HEADER_BYTES));
+  }
+  ~Archive() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  // Seconds, or negative.
+  double unpack() const {
+    const std::filesystem::path target = folder_ / "unpacked";
+    std::error_code error;
+    std::filesystem::remove_all(target, error);
+    if (!std::filesystem::create_directory(target, error)) return -1;
+    const std::string from = folder_ / "payload.tgz", to = target;
+    const char* const arguments[] = {"tar", "xzf", from.c_str(), "-C", to.c_str(), nullptr};
+    const double start = now_seconds();
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawnp(&child, "tar", nullptr, nullptr, const_cast<char* const*>(arguments),
+                     environ) != 0 ||
+        waitpid(child, &status, 0) != child || status != 0) {
+      return -1;
+    }
+    return now_seconds() - start;
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace
+
+Ratio neff_load() {
+  Ratio ratio{.name = "neff-load", .peer_name = "tar xzf", .unit = "s per load", .goal = 1.5};
+  ratio.smaller_is_better = true;
+  ratio.rounds = 5;
+  ratio.error = initialise();
+  if (!ratio.error.empty()) return ratio;
+  auto made = heavy_program();
+  if (!made) {
+    ratio.error = made.error().detail;
+    return ratio;
+  }
+  auto neff = std::make_shared<std::vector<std::uint8_t>>(std::move(*made));
+  auto archive = std::make_shared<Archive>(*neff);
+  ratio.ours = [neff] {
+    nrt_model_t* model = nullptr;
+    const double start = now_seconds();
+    if (nrt_load(neff->data(), neff->size(), 0, 1, &model) != NRT_SUCCESS) return -1.0;
+    const double seconds = now_seconds() - start;
+    return nrt_unload(model) == NRT_SUCCESS ? seconds : -1.0;
+  };
+  ratio.peer = [archive] { return archive->unpack(); };
+  return ratio;
+}
+
+}  // namespace neuron::bench
