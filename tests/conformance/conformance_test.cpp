@@ -84,8 +84,9 @@ TEST_P(Table, HoldsInEveryRowInBothLanguages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Table,
-                         testing::Values("libnrt/functions", "libnrt/enums", "libnrt/macros",
-                                         "libnrt/structs", "driver/structs", "driver/ioctls"),
+                         testing::Values("libnrt/functions", "libnrt/functions_async_3",
+                                         "libnrt/enums", "libnrt/macros", "libnrt/structs",
+                                         "driver/structs", "driver/ioctls"),
                          [](const auto& info) {
                            std::string name = info.param;
                            name.replace(name.find('/'), 1, "_");

@@ -45,6 +45,9 @@ MACRO_ARGUMENT = {
     "t": ["uint64_t", "uint32_t"],
 }
 
+# The header of two epochs: the tables of facts hold the older one, functions_async_3.tsv what the newer changes.
+EPOCHS = "nrt/nrt_async.h"
+
 ANONYMOUS = "an anonymous member has no name to ask for; its own members are rows and fix its place"
 BUILTIN = "a function of the compiler that an inline function of the header uses, not a declaration"
 UNNAMED_TYPE = "unnamed struct"
@@ -53,8 +56,8 @@ UNNAMED_TYPE = "unnamed struct"
 class Unit:
     """One generated source: rows for one header in one language."""
 
-    def __init__(self, header, language):
-        self.header, self.language = header, language
+    def __init__(self, header, language, define=None):
+        self.header, self.language, self.define = header, language, define
         self.preamble, self.rows, self.functions = [], [], []
 
     def condition(self, table, line, name, expected, expression):
@@ -71,7 +74,8 @@ class Unit:
         return name
 
     def text(self, symbol):
-        lines = ['#include "%s"' % self.header]
+        lines = ["#define %s" % self.define] if self.define else []
+        lines += ['#include "%s"' % self.header]
         lines += ["#include <stdbool.h>", "#include <stddef.h>", "#include <stdint.h>",
                   "#include <string.h>", "#include <sys/ioctl.h>", "#include <sys/types.h>"]
         lines.append('#include "conformance_row.h"')
@@ -142,24 +146,24 @@ class Generator:
         self.tables = tables
         self.units = collections.OrderedDict()
 
-    def unit(self, header, language):
-        return self.units.setdefault((header, language), Unit(header, language))
+    def unit(self, header, language, define):
+        return self.units.setdefault((header, language, define), Unit(header, language, define))
 
-    def both(self, header):
-        return [self.unit(header, "c"), self.unit(header, "cpp")]
+    def both(self, header, newest=False):
+        define = "NRT_ASYNC_VERSION 2" if header == EPOCHS and not newest else None
+        return [self.unit(header, language, define) for language in ("c", "cpp")]
 
-    def functions(self):
-        for line, row in enumerate(rows_of(self.tables / "libnrt/functions.tsv"), 2):
+    def functions(self, table="libnrt/functions", newest=False):
+        for line, row in enumerate(rows_of(self.tables / (table + ".tsv")), 2):
             name = row["function"]
             types = parameter_types(row["parameters"])
-            for unit in self.both(row["header"]):
+            for unit in self.both(row["header"], newest):
                 if name.startswith("__builtin_"):
-                    unit.reason("libnrt/functions", line, name, BUILTIN)
+                    unit.reason(table, line, name, BUILTIN)
                     continue
                 alias = "table_function_%d" % line
                 unit.preamble.append("typedef %s %s(%s);" % (row["return_type"], alias, types))
-                unit.condition("libnrt/functions", line, name,
-                               "%s (%s)" % (row["return_type"], types),
+                unit.condition(table, line, name, "%s (%s)" % (row["return_type"], types),
                                "SAME_FUNCTION(%s, %s)" % (name, alias))
 
     def enums(self):
@@ -312,14 +316,16 @@ class Generator:
     def sources(self):
         """File name to text of everything that is compiled."""
         self.functions()
+        self.functions("libnrt/functions_async_3", newest=True)
         self.enums()
         self.macros()
         self.structs()
         self.driver_structs()
         self.ioctls()
         texts, symbols = {}, []
-        for (header, language), unit in self.units.items():
-            symbol = "conformance_%s_%s" % (re.sub(r"\W", "_", header), language)
+        for (header, language, define), unit in self.units.items():
+            epoch = "_" + define.lower() if define else ""
+            symbol = "conformance_%s_%s" % (re.sub(r"\W", "_", header + epoch), language)
             symbols.append(symbol)
             texts["%s.%s" % (symbol, language)] = unit.text(symbol)
         listing = ['#include "conformance_row.h"', 'extern "C" {']
