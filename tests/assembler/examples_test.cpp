@@ -82,7 +82,8 @@ TEST(Examples, TheTextOfADisassembledExampleGivesTheSameFile) {
   ASSERT_TRUE(text.has_value()) << text.error().detail;
   EXPECT_TRUE(text->same_file);
   EXPECT_TRUE(text->verbatim.empty());
-  EXPECT_NE(text->text.find("loop r0, start=0x0 i32, end=0x4 i32, step=1 {"), std::string::npos);
+  EXPECT_NE(text->text.find("loop r0, start=0x0 i32, end=0x4 i32, step=1  @1 {"), std::string::npos)
+      << text->text;
   EXPECT_NE(text->text.find("wait(full0 >= r4)"), std::string::npos);
 }
 

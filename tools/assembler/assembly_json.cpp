@@ -34,7 +34,7 @@ json::array tensors(const neff::Model& model, const std::vector<neff::TensorInfo
     tensor["dtype"] = neff::dtype_name(info.dtype);
     tensor["shape"] = list_of(info.shape);
     tensor["size"] = info.size;
-    tensor["format"] = info.format;
+    if (!info.format.empty()) tensor["format"] = info.format;
     tensor["timeseries"] = info.timeseries;
     list.push_back(std::move(tensor));
   }

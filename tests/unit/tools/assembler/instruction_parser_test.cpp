@@ -142,9 +142,9 @@ TEST(InstructionParser, AnErrorSaysWhereWhatWasFoundAndWhatIsExpected) {
               HasSubstr("25: found \"f33\", expected a data type"));
   EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4, 4, 4, 4, 4]"),
               HasSubstr("a tensor has at most 4 free dimensions"));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], valeu=3"),
-              HasSubstr("34: found \"valeu\""));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], valeu=3"),
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
+              HasSubstr("34: found \"fill\""));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
               HasSubstr("memset's keys: value="));
   EXPECT_THAT(refusal("event wait(s300 >= 1)"), HasSubstr("expected a number up to 255"));
   EXPECT_THAT(refusal("event wait(s3 => 1)"), HasSubstr("found \"=\", expected one of >= == >"));
