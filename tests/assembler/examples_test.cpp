@@ -5,6 +5,7 @@
 #include "tests/differential/device_model.h"
 #include "tools/assembler/assembler.h"
 #include "tools/assembler/disassembler.h"
+#include "tools/assembler/optimizer.h"
 #include "tools/common/file.h"
 
 namespace neuron::assembler {
@@ -87,29 +88,35 @@ TEST(Examples, TheTextOfADisassembledExampleGivesTheSameFile) {
   EXPECT_NE(text->text.find("wait(full0 >= r4)"), std::string::npos);
 }
 
-// A constant, a hand-written table of numbers and an array that another engine adds to it.
-TEST(Examples, AConstantOfTheTextIsAddedToTheInput) {
-  DeviceModel model(assembled("add.s", R"(
-.neff name=add_constant
+// y = x + half + third, with the constants in the text.
+constexpr const char* kAddConstants = R"(
+.neff name=add_constants
 .var x : f32 [128, 4] input
 .var y : f32 [128, 4] output
 .const half : f32 [128, 4] = 0.5
+.const quarter : f32 [128, 4] = 0.25
 .var sbuf : state-buffer, size=0x2000000
 .sem loaded, added, stored
 .queue q = data, owner=SP, engines=4
 .engine SP
 .dma 0 load_x : x [128, 16] -> sbuf [128:262144, 16], semaphore=loaded
 .dma 1 load_half : half [128, 16] -> sbuf + 16 [128:262144, 16], semaphore=loaded
-.dma 2 store_y : sbuf + 32 [128:262144, 16] -> y [128, 16], semaphore=stored
+.dma 2 load_quarter : quarter [128, 16] -> sbuf + 32 [128:262144, 16], semaphore=loaded
+.dma 3 store_y : sbuf [128:262144, 16] -> y [128, 16], semaphore=stored
   dma_trigger load_x
   dma_trigger load_half
+  dma_trigger load_quarter
   dma_trigger store_y  wait(added >= 1)
   event wait(stored >= 4)
   ret
 .engine DVE
-  tensor_tensor sbuf[0:128, 32] f32 [4] = sbuf[0:128, 0] f32 [4], sbuf[0:128, 16] f32 [4], op=add wait(loaded >= 8) then(added++)
+  tensor_tensor sbuf[0:128, 0] f32 [4] = sbuf[0:128, 0] f32 [4], sbuf[0:128, 16] f32 [4], op=add wait(loaded >= 12)
+  tensor_tensor sbuf[0:128, 0] f32 [4] = sbuf[0:128, 0] f32 [4], sbuf[0:128, 32] f32 [4], op=add then(added++)
   ret
-)"));
+)";
+
+void expect_constants_added(const runtime::Result<Bytes>& file) {
+  DeviceModel model(file);
   ASSERT_TRUE(model.usable());
   std::vector<float> x(512);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
@@ -119,8 +126,23 @@ TEST(Examples, AConstantOfTheTextIsAddedToTheInput) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     float value = 0;
     std::memcpy(&value, bytes.data() + 4 * i, 4);
-    ASSERT_EQ(value, x[i] + 0.5F) << i;
+    ASSERT_EQ(value, x[i] + 0.75F) << i;
   }
+}
+
+TEST(Examples, ConstantsOfTheTextAreAddedToTheInput) {
+  expect_constants_added(assembled("add.s", kAddConstants));
+}
+
+TEST(Examples, AnOptimizedFileComputesTheSame) {
+  const auto file = assembled("add.s", kAddConstants);
+  ASSERT_TRUE(file.has_value()) << file.error().detail;
+  const auto container = neff::Container::open(*file);
+  ASSERT_TRUE(container.has_value());
+  const auto fast = optimize(*container);
+  ASSERT_TRUE(fast.has_value()) << fast.error().detail;
+  EXPECT_NE(neff::Container::open(*fast)->find("sg00/weights.bin"), nullptr);
+  expect_constants_added(fast);
 }
 
 }  // namespace
