@@ -12,11 +12,14 @@ namespace {
 // Tells the streams of rng and dropout apart from those of stochastic rounding.
 constexpr uint32_t kLane = 1u << 16;
 
-numerics::RandomStream stream(const UnitContext& context, const isa::Operand& dst, unsigned part,
-                              uint64_t first) {
+// A word for each element of row r of the block.
+void draw(const UnitContext& context, const isa::Operand& dst, const Block& block, unsigned r,
+          uint32_t* words) {
   const RandomNumbers& numbers = context.random_numbers;
-  return {numbers.seeded ? numbers.seed : context.seed,
-          kLane | context.engine << 8 | (dst.start + part), numbers.position + first};
+  numerics::RandomStream stream(numbers.seeded ? numbers.seed : context.seed,
+                                kLane | context.engine << 8 | (dst.start + block.part + r),
+                                numbers.position + block.first);
+  stream.fill(words, block.count);
 }
 
 }  // namespace
@@ -25,13 +28,13 @@ Fault random_bits(UnitContext& context, const isa::Instruction& i) {
   const OperandView dst(context.memory, i.dst);
   const size_t bytes = dst.element_bytes();
   std::byte* out = bytes_of(context.scratch.a.data());
+  auto* words = reinterpret_cast<uint32_t*>(context.scratch.b.data());
   for_blocks(dst.partitions(), dst.elements(), false, [&](const Block& block) {
     std::byte* at = out;
     for (unsigned r = 0; r < block.rows; ++r) {
-      numerics::RandomStream words = stream(context, i.dst, block.part + r, block.first);
+      draw(context, i.dst, block, r, words);
       for (size_t e = 0; e < block.count; ++e, at += bytes) {
-        const uint32_t word = words.next();
-        std::memcpy(at, &word, bytes);  // little endian: the low bits
+        std::memcpy(at, words + e, bytes);  // little endian: the low bits
       }
     }
     store_raw_block(dst, block, out);
@@ -46,6 +49,7 @@ Fault dropout(UnitContext& context, const isa::Instruction& i) {
   const bool raw = i.src0.dtype == i.dst.dtype && i.src0.bias == i.dst.bias;
   const size_t bytes = dst.element_bytes();
   Scratch& s = context.scratch;
+  auto* words = reinterpret_cast<uint32_t*>(s.b.data());
   for_blocks(dst.partitions(), dst.elements(), dst.clobbers(source), [&](const Block& block) {
     std::byte* out = bytes_of(s.c.data());
     if (raw) {
@@ -57,10 +61,10 @@ Fault dropout(UnitContext& context, const isa::Instruction& i) {
     for (unsigned r = 0; r < block.rows; ++r) {
       float probability;
       expand_scalar(context, i.scalar0, block.part + r, 1, 1, &probability);
-      numerics::RandomStream words = stream(context, i.dst, block.part + r, block.first);
+      draw(context, i.dst, block, r, words);
       for (size_t e = 0; e < block.count; ++e, at += bytes) {
         // 24 bits are exact in fp32: 0 never hits, 1 always does, NaN never.
-        const bool hit = static_cast<float>(words.next() >> 8) * 0x1p-24f < probability;
+        const bool hit = static_cast<float>(words[e] >> 8) * 0x1p-24f < probability;
         if (hit != i.vector.invert) std::memset(at, 0, bytes);
       }
     }

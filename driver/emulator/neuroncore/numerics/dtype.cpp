@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "driver/emulator/neuroncore/numerics/dtype_simd.h"
@@ -241,6 +242,37 @@ void narrow_one(unsigned dtype, float value, std::byte* dst, const NarrowMode& m
   }
 }
 
+namespace {
+
+constexpr size_t kWords = 256;  // random words that are made at a time
+
+void fill_byte_table(unsigned dtype, uint8_t bias, float* table) {
+  for (unsigned code = 0; code < 256; ++code) {
+    const std::byte byte{static_cast<uint8_t>(code)};
+    table[code] = widen_one(dtype, &byte, bias);
+  }
+}
+
+// The values of all codes of a type of one byte, made once; null for an exponent bias of its own.
+const float* byte_table(unsigned dtype, uint8_t bias) {
+  static constexpr unsigned kTypes[] = {NEURON_DTYPE_I8, NEURON_DTYPE_U8, NEURON_DTYPE_F8E3,
+                                        NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5};
+  struct Tables {
+    float values[std::size(kTypes)][256];
+  };
+  static const Tables tables = [] {
+    Tables all;
+    for (size_t t = 0; t < std::size(kTypes); ++t) fill_byte_table(kTypes[t], 0, all.values[t]);
+    return all;
+  }();
+  for (size_t t = 0; t < std::size(kTypes) && bias == 0; ++t) {
+    if (kTypes[t] == dtype) return tables.values[t];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 void widen(unsigned dtype, const std::byte* src, ptrdiff_t step, float* dst, size_t n,
            uint8_t bias) {
   if (n == 0) return;
@@ -257,14 +289,20 @@ void widen(unsigned dtype, const std::byte* src, ptrdiff_t step, float* dst, siz
     return;
   }
   const ptrdiff_t stride = step * static_cast<ptrdiff_t>(element_bytes(dtype));
-  if (element_bytes(dtype) == 1 && n > kByteTable) {
-    // A table of all 256 values costs less than n conversions.
-    float table[256];
-    for (unsigned code = 0; code < 256; ++code) {
-      const std::byte byte{static_cast<uint8_t>(code)};
-      table[code] = widen_one(dtype, &byte, bias);
+  if (element_bytes(dtype) == 1) {
+    const float* table = byte_table(dtype, bias);
+    float own[256];
+    if (table == nullptr && n > kByteTable) {
+      fill_byte_table(dtype, bias, own);
+      table = own;
     }
-    for (size_t i = 0; i < n; ++i, src += stride) dst[i] = table[static_cast<uint8_t>(*src)];
+    if (table != nullptr) {
+      for (size_t i = 0; i < n; ++i, src += stride) dst[i] = table[static_cast<uint8_t>(*src)];
+      return;
+    }
+  }
+  if (dtype == NEURON_DTYPE_F16 && step == 1) {
+    widen_f16(src, dst, n);
     return;
   }
   for (size_t i = 0; i < n; ++i, src += stride) dst[i] = widen_one(dtype, src, bias);
@@ -285,9 +323,22 @@ void narrow(unsigned dtype, const float* src, std::byte* dst, ptrdiff_t step, si
     narrow_bf16(src, dst, n);
     return;
   }
+  if (plain && dtype == NEURON_DTYPE_F16) {
+    narrow_f16(src, dst, n);
+    return;
+  }
   const ptrdiff_t stride = step * static_cast<ptrdiff_t>(element_bytes(dtype));
-  for (size_t i = 0; i < n; ++i, dst += stride)
-    narrow_one(dtype, src[i], dst, effective, stochastic ? random->next() : 0);
+  if (!stochastic) {
+    for (size_t i = 0; i < n; ++i, dst += stride) narrow_one(dtype, src[i], dst, effective);
+    return;
+  }
+  uint32_t words[kWords];
+  for (size_t first = 0; first < n; first += kWords) {
+    const size_t count = std::min(kWords, n - first);
+    random->fill(words, count);
+    for (size_t i = 0; i < count; ++i, dst += stride)
+      narrow_one(dtype, src[first + i], dst, effective, words[i]);
+  }
 }
 
 }  // namespace neuron::numerics

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "driver/emulator/neuroncore/numerics/dtype.h"
+#include "driver/emulator/neuroncore/numerics/float_environment.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "driver/emulator/neuroncore/numerics/dtype_simd.cpp"
 #include "driver/emulator/neuroncore/numerics/simd_targets.h"
@@ -69,6 +72,50 @@ HWY_NOINLINE void narrow_bf16_kernel(const float* src, std::byte* dst, size_t n)
   }
 }
 
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_NOINLINE size_t widen_f16_kernel(const std::byte*, float*, size_t) { return 0; }
+HWY_NOINLINE size_t narrow_f16_kernel(const float*, std::byte*, size_t) { return 0; }
+
+#else
+
+using Floats = hn::ScalableTag<float>;
+using HalfFloats = hn::Rebind<hwy::float16_t, Floats>;
+
+// Both return how many elements they converted: whole vectors.
+HWY_NOINLINE size_t widen_f16_kernel(const std::byte* src, float* dst, size_t n) {
+  const Floats d;
+  const HalfFloats half;
+  const size_t lanes = hn::Lanes(d);
+  const auto* from = reinterpret_cast<const hwy::float16_t*>(src);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(half, from + i)), d, dst + i);
+  }
+  return i;
+}
+
+HWY_NOINLINE size_t narrow_f16_kernel(const float* src, std::byte* dst, size_t n) {
+  const Floats d;
+  const HalfFloats half;
+  const Words bits;
+  const size_t lanes = hn::Lanes(d);
+  auto* to = reinterpret_cast<hwy::float16_t*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto value = hn::BitCast(bits, hn::LoadU(d, src + i));
+    const auto size = hn::And(value, hn::Set(bits, 0x7FFFFFFFu));
+    const auto nan = hn::Gt(size, hn::Set(bits, 0x7F800000u));
+    // The format's quiet NaN, with its sign, has no payload.
+    const auto quiet =
+        hn::Or(hn::And(value, hn::Set(bits, 0x80000000u)), hn::Set(bits, 0x7FC00000u));
+    hn::StoreU(hn::DemoteTo(half, hn::BitCast(d, hn::IfThenElse(nan, quiet, value))), half, to + i);
+  }
+  return i;
+}
+
+#endif
+
 }  // namespace neuron::numerics::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -80,6 +127,18 @@ void widen_bf16(const std::byte* src, float* dst, size_t n) {
 }
 void narrow_bf16(const float* src, std::byte* dst, size_t n) {
   NEURON_ON_SIMD_PATH(narrow_bf16_kernel, src, dst, n);
+}
+
+// The conversions of x86 raise flags and, when narrowing, look at MXCSR.
+void widen_f16(const std::byte* src, float* dst, size_t n) {
+  const FloatScope environment(Subnormals::kKeep);
+  size_t i = NEURON_ON_SIMD_PATH(widen_f16_kernel, src, dst, n);
+  for (; i < n; ++i) dst[i] = widen_one(NEURON_DTYPE_F16, src + 2 * i);
+}
+void narrow_f16(const float* src, std::byte* dst, size_t n) {
+  const FloatScope environment(Subnormals::kKeep);
+  size_t i = NEURON_ON_SIMD_PATH(narrow_f16_kernel, src, dst, n);
+  for (; i < n; ++i) narrow_one(NEURON_DTYPE_F16, src[i], dst + 2 * i);
 }
 
 }  // namespace neuron::numerics

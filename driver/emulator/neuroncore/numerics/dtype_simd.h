@@ -14,6 +14,9 @@ inline constexpr size_t kByteTable = 256;
 void widen_bf16(const std::byte* src, float* dst, size_t n);
 // Round to nearest even, overflow to infinity, NaN kept quiet.
 void narrow_bf16(const float* src, std::byte* dst, size_t n);
+// f16, likewise.
+void widen_f16(const std::byte* src, float* dst, size_t n);
+void narrow_f16(const float* src, std::byte* dst, size_t n);
 
 }  // namespace neuron::numerics
 #endif

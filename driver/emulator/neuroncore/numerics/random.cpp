@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/numerics/random.h"
 
+#include "driver/emulator/neuroncore/numerics/random_simd.h"
+
 namespace neuron::numerics {
 
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
@@ -33,6 +35,17 @@ uint32_t RandomStream::next() {
     cached_number_ = number;
   }
   return cached_[position_++ % 4];
+}
+
+void RandomStream::fill(uint32_t* out, size_t n) {
+  while (n > 0 && position_ % 4 != 0) {
+    *out++ = next();
+    --n;
+  }
+  const size_t blocks = n / 4;
+  philox_blocks(seed_, lane_, position_ / 4, out, blocks);
+  position_ += 4 * blocks;
+  for (size_t i = 4 * blocks; i < n; ++i) out[i] = next();
 }
 
 }  // namespace neuron::numerics

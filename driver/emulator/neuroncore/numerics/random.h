@@ -10,6 +10,7 @@
 #define DRIVER_EMULATOR_NEURONCORE_NUMERICS_RANDOM_H
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace neuron::numerics {
@@ -26,6 +27,8 @@ class RandomStream {
   // The word at any position, without moving.
   uint32_t at(uint64_t position) const;
   uint32_t next();
+  // The next n words, as n calls of next() would give them.
+  void fill(uint32_t* out, size_t n);
   uint64_t position() const { return position_; }
 
  private:
