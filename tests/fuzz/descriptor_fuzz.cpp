@@ -44,6 +44,41 @@ class FuzzHost final : public HostMemory {
   std::vector<std::byte> memory;
 };
 
+// Partitions as of SBUF: rows with memory, and nothing behind them.
+class FuzzSbuf final : public BusTarget {
+ public:
+  static constexpr size_t kPartitions = 8, kRow = 512;
+  FuzzSbuf() : memory_(kPartitions * (kRow + kGap), std::byte{0xC5}) {}
+  std::byte* direct(uint64_t offset, size_t length) override {
+    const uint64_t partition = offset / NEURON_SBUF_PARTITION_STRIDE;
+    const uint64_t at = offset % NEURON_SBUF_PARTITION_STRIDE;
+    if (partition >= kPartitions || at >= kRow || length > kRow - at) return nullptr;
+    return memory_.data() + partition * (kRow + kGap) + at;
+  }
+  bool read(uint64_t offset, std::span<std::byte> out, const Access&) override {
+    const std::byte* from = direct(offset, out.size());
+    if (from != nullptr) std::memcpy(out.data(), from, out.size());
+    return from != nullptr;
+  }
+  bool write(uint64_t offset, std::span<const std::byte> in, const Access&) override {
+    std::byte* to = direct(offset, in.size());
+    if (to != nullptr) std::memcpy(to, in.data(), in.size());
+    return to != nullptr;
+  }
+  bool guards_intact() const {
+    for (size_t p = 0; p < kPartitions; ++p) {
+      for (size_t i = 0; i < kGap; ++i) {
+        if (memory_[p * (kRow + kGap) + kRow + i] != std::byte{0xC5}) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kGap = 64;
+  std::vector<std::byte> memory_;
+};
+
 struct FuzzMachine final : FirmwareResets, DmaListener, SemaphoreListener {
   FuzzMachine() : window(host), errors(bus) {
     std::string error;
@@ -56,6 +91,7 @@ struct FuzzMachine final : FirmwareResets, DmaListener, SemaphoreListener {
       bus.attach(i * NEURON_V2_HBM_STRIDE, kStack, &hbm->stack(i), "HBM");
     }
     bus.attach(NEURON_V2_HOST_BASE, NEURON_V2_HOST_SIZE, &window, "host memory");
+    attach(NEURON_V2_CORE_WINDOW(0), FuzzSbuf::kPartitions * NEURON_SBUF_PARTITION_STRIDE, sbuf);
     attach(NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_SEMAPHORES, NEURON_SEM_BLOCK_SIZE, semaphores);
     attach(NEURON_V2_CORE_NOTIFICATION(0), NotificationBlock::kBytes, errors);
     for (unsigned i = 0; i < 2; ++i) {
@@ -97,6 +133,7 @@ struct FuzzMachine final : FirmwareResets, DmaListener, SemaphoreListener {
   std::unique_ptr<Hbm> hbm;
   NotificationBlock errors;
   SemaphoreBlock semaphores;
+  FuzzSbuf sbuf;
   std::unique_ptr<SdmaWrapper> wrappers[2];
   std::unique_ptr<UdmaEngine> engines[2];
   std::unique_ptr<FirmwareRam> firmware;
@@ -119,7 +156,11 @@ class Input {
   uint64_t address() {
     const uint64_t raw = take<uint64_t>();
     switch (raw >> 60 & 7) {
-      case 0:
+      case 0: {
+        const uint64_t partition = raw >> 16 & 15;
+        return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(0) +
+               partition * NEURON_SBUF_PARTITION_STRIDE + raw % (FuzzSbuf::kRow + 16);
+      }
       case 1:
         return raw % (kStack + 16);
       case 2:
@@ -142,6 +183,46 @@ class Input {
   const uint8_t* data_;
   size_t left_;
 };
+
+// A compute packet that is nearly right, from `slot` of a queue's rings on.
+void put_compute(FuzzMachine& machine, Input& input, uint64_t m2s, uint64_t s2m, uint32_t slot) {
+  const auto put = [&](uint64_t ring, uint32_t at, uint64_t low, uint64_t high) {
+    std::byte* to = machine.bus.direct(ring + 16 * (at & 31), 16);
+    if (to == nullptr) return;
+    std::memcpy(to, &low, 8);
+    std::memcpy(to + 8, &high, 8);
+  };
+  const uint32_t shape = input.take<uint32_t>();
+  const uint64_t operation = shape & 7;
+  const bool transposes = operation == NEURON_DMA_TRANSPOSE;
+  const unsigned from = shape >> 3 & 31;
+  const unsigned to = transposes && (shape & 1 << 30) == 0 ? from : shape >> 8 & 31;
+  const uint32_t sources = transposes || operation == NEURON_DMA_CAST ? 0 : shape >> 13 & 15;
+  uint64_t low =
+      NEURON_DESC_META | NEURON_DESC_FIRST | operation << NEURON_DMA_META_OPERATION_SHIFT |
+      uint64_t{from} << NEURON_DMA_META_FROM_SHIFT | uint64_t{to} << NEURON_DMA_META_TO_SHIFT |
+      uint64_t{sources} << NEURON_DMA_META_SOURCES_SHIFT;
+  if (sources != 0 && (shape >> 17 & 1) != 0) low |= NEURON_DMA_META_ACC;
+  if (!transposes && (shape >> 18 & 1) != 0) low |= NEURON_DMA_META_STOCHASTIC;
+  if ((shape >> 26 & 15) == 0) low ^= input.take<uint64_t>();
+  uint64_t high = 0;
+  if (transposes) {
+    high = uint64_t{1 + (shape >> 19 & 7)} << NEURON_DMA_META_ROWS_SHIFT |
+           uint64_t{1 + (shape >> 22 & 7)} << NEURON_DMA_META_COLUMNS_SHIFT;
+  } else if (operation == NEURON_DMA_FMA || operation >= NEURON_DMA_MIN) {
+    high = input.take<uint32_t>();
+  }
+  put(m2s, slot, low, high);
+  const uint32_t pieces = 1 + (shape >> 31) + sources;
+  const uint32_t bytes = input.take<uint16_t>() & 0x3FF;
+  for (uint32_t n = 0; n < pieces; ++n) {
+    const uint32_t meta = NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | 1u << 19 |
+                          static_cast<uint32_t>(operation) << NEURON_META_TYPE_SHIFT;
+    put(m2s, ++slot, bytes | (n + 1 == pieces ? NEURON_DESC_LAST : 0) | uint64_t{meta} << 32,
+        input.address());
+  }
+  for (uint32_t n = 0; n < 8; ++n) put(s2m, n, 64u << (shape >> 24 & 3), input.address());
+}
 
 void run(FuzzMachine& machine, Input& input) {
   constexpr uint64_t kRings[] = {0x1000, NEURON_V2_HOST_BASE + 0x1000};
@@ -199,6 +280,10 @@ void run(FuzzMachine& machine, Input& input) {
     }
     case 6:
       machine.engines[which]->accept_engine_doorbells();
+      if ((command & 0x80) != 0) {
+        const uint64_t m2s = kRings[parameter >> 6 & 1] + 0x1000 * queue;
+        put_compute(machine, input, m2s, m2s + 0x800, command >> 3 & 15);
+      }
       break;
     default: {  // a burst
       std::vector<std::byte> bytes(input.take<uint8_t>());
@@ -216,6 +301,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   machine.reset_device();
   Input input(data, size < 4096 ? size : 4096);
   while (!input.empty()) run(machine, input);
-  if (!machine.host.guards_intact()) std::abort();
+  if (!machine.host.guards_intact() || !machine.sbuf.guards_intact()) std::abort();
   return 0;
 }
