@@ -383,8 +383,8 @@ enum neuron_opcode {
 #define NEURON_DMA_GENERATE_SCALE 0x78
 #define NEURON_DMA_GENERATE_LIMIT 0x7C
 /* body.dma_indirect: 00-17 sbuf (operand: destination of gather, source of scatter) | 18-2F index (operand [P,1]
- * u32) | 30-37 base (HBM address) | 38-3B row_bytes | 3C-3F row_step (bytes between rows) | 40-43 rows (an index
- * at or above is out of bounds) | 44-4F zero | 50-57 dma.ctl | 58-5F zero. */
+ * u32) | 30-37 base (HBM address; bind operand 2, item base) | 38-3B row_bytes | 3C-3F row_step (bytes) | 40-43 rows
+ * (an index at or above is out of bounds) | 44-4F zero | 50-57 dma.ctl | 58-5F zero. */
 #define NEURON_DMA_INDIRECT_BASE 0x50
 #define NEURON_DMA_INDIRECT_ROW_BYTES 0x58
 #define NEURON_DMA_INDIRECT_ROW_STEP 0x5C

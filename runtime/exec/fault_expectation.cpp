@@ -157,6 +157,16 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
                     code == NEURON_FAULT_DMA_RING
                         ? "doorbell of at most the free descriptors of a ring that is set up"
                         : "descriptor of a defined operation with clear reserved bits");
+    case NEURON_FAULT_DMA_OOB:
+      if (entry == nullptr) return format("found a row at device address {:#x}", info);
+      return format("found a row at offset or index {}, expected one inside of {}", words[0],
+                    words[1]);
+    case NEURON_FAULT_INDEX_OOB:
+      if (entry == nullptr) {
+        return format("found it in partition {} at offset {:#x}", info >> 20, info & 0xFFFFF);
+      }
+      return format("found index {} in partition {} at offset {:#x}, expected less than {}",
+                    words[0], words[2] >> 20, words[2] & 0xFFFFF, words[1]);
     case NEURON_FAULT_PC_RANGE:
       return format("found a next instruction at {}, expected one of the {} of the program",
                     words[1], engine < NEURON_CORE_ENGINES ? model.image(engine).instructions : 0);

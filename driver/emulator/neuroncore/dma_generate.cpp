@@ -83,6 +83,7 @@ struct Bounds {
     const uint64_t address = of_source ? from : to;
     Fault f = make_fault(NEURON_FAULT_DMA_OOB, address, static_cast<uint32_t>(address - base),
                          NEURON_DMA_GENERATE_LIMIT);
+    f.detail = limit;
     return f;
   }
 };

@@ -115,7 +115,9 @@ Fault DmaPlan::indirect(const isa::Instruction& i, CoreMemory& memory, uint64_t 
     const uint64_t row = i.indirect.base + uint64_t{index} * i.indirect.row_step;
     if (index >= i.indirect.rows) {
       if (!i.dma.skip) {
-        return make_fault(NEURON_FAULT_DMA_OOB, row, index, NEURON_DMA_INDIRECT_ROWS);
+        Fault fault = make_fault(NEURON_FAULT_DMA_OOB, row, index, NEURON_DMA_INDIRECT_ROWS);
+        fault.detail = i.indirect.rows;
+        return fault;
       }
       if (!transposes) builder.skip();
       continue;

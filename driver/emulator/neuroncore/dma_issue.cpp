@@ -27,7 +27,6 @@ ExecutionGroup::QueueRings ExecutionGroup::rings_of(unsigned engine, unsigned qu
 
 Fault ExecutionGroup::generate_dma(Issue& issue) {
   Sequencer& s = issue.s;
-  const isa::Instruction& i = issue.i;
   if (!resumes(s)) return plan_dma(issue);
   const uint16_t mask = generation_.plan.mask();
   for (unsigned engine = 0; engine < kDmaEngines; ++engine) {
@@ -49,7 +48,6 @@ Fault ExecutionGroup::generate_dma(Issue& issue) {
   generation_.active = false;
   // The plan was computed before: what is left is the last doorbell.
   issue.cost.interval = kControlInterval;
-  (void)i;
   return {};
 }
 
@@ -68,9 +66,10 @@ Fault ExecutionGroup::plan_dma(Issue& issue) {
   const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
   DmaPlan& plan = generation_.plan;
   generation_.active = false;
-  const Fault fault = i.opcode == NEURON_OP_DMA_GENERATE
-                          ? plan.generate(i, issue.entry.decoded, stochastic, lengths)
-                          : plan.indirect(i, memory_, window, stochastic, lengths);
+  Fault fault = i.opcode == NEURON_OP_DMA_GENERATE
+                    ? plan.generate(i, issue.entry.decoded, stochastic, lengths)
+                    : plan.indirect(i, memory_, window, stochastic, lengths);
+  if (fault.code == NEURON_FAULT_DMA_RING) fault.info += chip_engine(0) << 8;
   if (fault) return fault;
   if (i.dma.signal) {
     plan.signal(window + NEURON_CORE_CONTROL + NEURON_CORE_ONE,
@@ -92,7 +91,7 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
   while (!lane.done()) {  // bounded: a packet each time, or out
     const QueueRings rings = rings_of(engine, queue);
     if (rings[0].length == 0 || rings[1].length == 0) {
-      return make_fault(NEURON_FAULT_DMA_RING, 0, engine << 8 | queue, NEURON_DMA_CTL);
+      return make_fault(NEURON_FAULT_DMA_RING, 0, chip_engine(engine) << 8 | queue, NEURON_DMA_CTL);
     }
     // Whole packets, so that what is visible can always be executed.
     unsigned m2s = 0;
@@ -101,7 +100,7 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
     while (lane.packets_done + packets < lane.packets.size()) {
       const PlannedPacket& next = lane.packets[lane.packets_done + packets];
       if (next.m2s > rings[0].length || next.s2m > rings[1].length) {
-        return make_fault(NEURON_FAULT_DMA_RING, rings[0].base, engine << 8 | queue,
+        return make_fault(NEURON_FAULT_DMA_RING, rings[0].base, chip_engine(engine) << 8 | queue,
                           NEURON_DMA_CTL);
       }
       if (m2s + next.m2s > rings[0].room || s2m + next.s2m > rings[1].room) break;
@@ -117,8 +116,7 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
     lane.s2m_done += s2m;
     const chip::Access access = access_of(issue.s, issue.now);
     for (const bool half : {true, false}) {
-      const uint64_t doorbell = NEURON_V2_BAR0_DEVICE_BASE +
-                                NEURON_V2_UDMA(core_ * kDmaEngines + engine) +
+      const uint64_t doorbell = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(chip_engine(engine)) +
                                 NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue) +
                                 NEURON_UDMAQ_TAIL_INC;
       if (!bus_.write32(doorbell, half ? s2m : m2s, access)) {

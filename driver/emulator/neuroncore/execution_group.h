@@ -203,6 +203,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
 
   // dma_issue.cpp
   bool resumes(const Sequencer& s) const;
+  unsigned chip_engine(unsigned engine) const { return core_ * kDmaEngines + engine; }
   QueueRings rings_of(unsigned engine, unsigned queue) const;
   Fault generate_dma(Issue& issue);
   Fault plan_dma(Issue& issue);

@@ -37,6 +37,10 @@ std::array<uint32_t, 3> notification_info(const Fault& fault, unsigned opcode) {
     return {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
             fault.info};
   }
+  if (fault.code == NEURON_FAULT_DMA_OOB || fault.code == NEURON_FAULT_INDEX_OOB ||
+      fault.code == NEURON_FAULT_DMA_RING) {
+    return {fault.info, fault.detail, static_cast<uint32_t>(fault.address)};
+  }
   if (is_semaphore_fault(fault.code)) {
     return {static_cast<uint32_t>(fault.address), fault.info, fault.detail};
   }

@@ -13,12 +13,14 @@
 namespace neuron::core {
 namespace {
 
-Fault out_of_bounds(const isa::Operand& index, unsigned partition, uint64_t element,
-                    uint32_t value) {
+Fault out_of_bounds(const isa::Operand& index, unsigned partition, uint64_t element, uint32_t value,
+                    uint64_t bound) {
   const uint64_t place = uint64_t{index.start} + partition;
-  return make_fault(NEURON_FAULT_INDEX_OOB,
-                    place << 20 | (index.base + element * isa::dtype_bytes(index.dtype)), value,
-                    NEURON_INST_SRC1);
+  Fault fault = make_fault(NEURON_FAULT_INDEX_OOB,
+                           place << 20 | (index.base + element * isa::dtype_bytes(index.dtype)),
+                           value, NEURON_INST_SRC1);
+  fault.detail = static_cast<uint32_t>(bound);
+  return fault;
 }
 
 template <class T>
@@ -65,7 +67,7 @@ Fault local_gather(UnitContext& context, const isa::Instruction& i) {
       const uint16_t value = indices.back()[at];
       if (value + run <= source.elements()) continue;
       return out_of_bounds(i.src1, first_part + at % kGpsimdCorePartitions,
-                           at / kGpsimdCorePartitions, value);
+                           at / kGpsimdCorePartitions, value, source.elements() - run + 1);
     }
   }
   std::vector<std::vector<std::byte>> rows(kGpsimdCorePartitions);
@@ -94,7 +96,9 @@ Fault n_gather(UnitContext& context, const isa::Instruction& i) {
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     indices.push_back(load_indices<uint32_t>(index, p));
     for (size_t at = 0; at < indices[p].size(); ++at) {
-      if (indices[p][at] >= source.elements()) return out_of_bounds(i.src1, p, at, indices[p][at]);
+      if (indices[p][at] >= source.elements()) {
+        return out_of_bounds(i.src1, p, at, indices[p][at], source.elements());
+      }
     }
   }
   std::vector<std::byte> out(dst.elements() * bytes);
