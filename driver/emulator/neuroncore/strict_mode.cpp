@@ -40,8 +40,7 @@ isa::Operand column_of(const isa::Scalar& scalar, unsigned parts, unsigned colum
 
 bool StrictMode::wanted() {
   const char* text = std::getenv("NEURON_EMULATOR_STRICT");
-  if (text == nullptr || *text == '\0') return false;
-  if (std::strcmp(text, "1") == 0) return true;
+  if (text == nullptr || *text == '\0' || std::strcmp(text, "1") == 0) return true;
   if (std::strcmp(text, "0") == 0) return false;
   std::fprintf(
       stderr,
