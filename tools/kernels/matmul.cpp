@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint64_t kDeep = NEURON_PARTITIONS;  // Rows of K in one tile
 constexpr std::uint64_t kHigh = NEURON_PE_MAX_M;
 constexpr std::uint64_t kWide = NEURON_PE_MAX_N;
-constexpr std::uint64_t kOutputs = 4;  // Tiles on their way to HBM
+constexpr std::uint64_t kOutputs = 8;  // Tiles on their way to HBM
 // Bytes of a partition for operands; the rest of SBUF holds outputs.
 constexpr std::uint64_t kOperandBytes =
     NEURON_V2_SBUF_PARTITION_BYTES - kOutputs * kWide * 4 - 4096;
@@ -49,7 +49,7 @@ class Matmul {
             std::uint64_t columns, Engine owner);
   void block(const Block& block, bool loads_moving);
   void multiply(const Block& block, const Tile& stationary, const Tile& moving, std::uint64_t m,
-                bool first);
+                std::uint64_t in_panel, bool first);
   void store(const Block& block, std::uint64_t m);
   const Tile& bank(const Block& block, std::uint64_t m, std::uint64_t n) const {
     return banks_[(m / kHigh * (block.columns / kWide) + n / kWide) % banks_.size()];
@@ -60,8 +60,9 @@ class Matmul {
   MatmulShape shape_;
   Buffer lhs_, rhs_, result_;
   std::uint64_t block_columns_ = 0, block_rows_ = 0;
+  std::uint64_t panel_rows_ = 0;           // Of one load of stationary tiles: one block or two
   std::vector<Tile> stationary_, moving_;  // Rings
-  std::uint64_t next_stationary_ = 0, next_moving_ = 0;
+  std::uint64_t first_stationary_ = 0, next_stationary_ = 0, next_moving_ = 0;
   std::uint64_t panel_ = 0;  // Where the moving tiles of the present columns begin
   bool keeps_moving_ = false;
   std::array<Tile, NEURON_PSUM_BANKS> banks_;
@@ -76,20 +77,24 @@ void Matmul::allocate() {
   block_columns_ = wide * kWide;
   block_rows_ = std::min(shape_.m, NEURON_PSUM_BANKS / wide * kHigh);
   const std::uint64_t moving = block_columns_ * element;
-  const std::uint64_t stationary = block_rows_ * element;
   // A second panel of each would let the next block's tiles arrive meanwhile; what is more than a
   // panel and a few tiles does not fit or does not help.
   std::uint64_t kept = std::min<std::uint64_t>(2 * depth, kOperandBytes / 2 / moving);
   keeps_moving_ = kept >= depth;
-  const std::uint64_t ahead =
-      std::min<std::uint64_t>(2 * depth, (kOperandBytes - kept * moving) / stationary);
+  const auto most = [&](std::uint64_t rows) {
+    return std::min<std::uint64_t>(2 * depth, (kOperandBytes - kept * moving) / (rows * element));
+  };
+  // Longer rows make better descriptors, and the block below finds its tiles already there.
+  panel_rows_ = std::min(shape_.m, 2 * block_rows_);
+  if (most(panel_rows_) < depth) panel_rows_ = block_rows_;
+  const std::uint64_t ahead = most(panel_rows_);
   for (std::uint64_t i = 0; i < kept; ++i) {
     moving_.push_back(
         program_.sbuf("rhs", kDeep, static_cast<std::uint32_t>(block_columns_), dtype_));
   }
   for (std::uint64_t i = 0; i < ahead; ++i) {
     stationary_.push_back(
-        program_.sbuf("lhs_t", kDeep, static_cast<std::uint32_t>(block_rows_), dtype_));
+        program_.sbuf("lhs_t", kDeep, static_cast<std::uint32_t>(panel_rows_), dtype_));
   }
   for (Tile& out : outputs_) out = program_.sbuf("output", kHigh, kWide, dtype_);
   for (Tile& bank : banks_) bank = program_.psum("sum", kHigh, kWide);
@@ -102,8 +107,8 @@ void Matmul::load(const Tile& to, const Buffer& from, std::uint64_t k, std::uint
 }
 
 void Matmul::multiply(const Block& block, const Tile& stationary, const Tile& moving,
-                      std::uint64_t m, bool first) {
-  program_.load_weights(stationary.column_range(static_cast<std::uint32_t>(m), kHigh));
+                      std::uint64_t m, std::uint64_t in_panel, bool first) {
+  program_.load_weights(stationary.column_range(static_cast<std::uint32_t>(in_panel + m), kHigh));
   for (std::uint64_t n = 0; n < block.columns; n += kWide) {
     program_.multiply(bank(block, m, n).all(),
                       moving.column_range(static_cast<std::uint32_t>(n), kWide), !first, n == 0);
@@ -127,29 +132,36 @@ void Matmul::store(const Block& block, std::uint64_t m) {
 void Matmul::block(const Block& block, bool loads_moving) {
   program_.section("block_" + std::to_string(block.row) + "_" + std::to_string(block.column));
   const std::uint64_t depth = shape_.k / kDeep;
-  const std::uint64_t first_stationary = next_stationary_;
+  const std::uint64_t in_panel = block.row % panel_rows_;
+  const bool loads_stationary = in_panel == 0;
+  if (loads_stationary) {
+    first_stationary_ = next_stationary_;
+    next_stationary_ += depth;
+  }
   const auto stationary = [&](std::uint64_t k) -> const Tile& {
-    return stationary_[(first_stationary + k) % stationary_.size()];
+    return stationary_[(first_stationary_ + k) % stationary_.size()];
   };
   const auto moving = [&](std::uint64_t k) -> const Tile& {
     return moving_[(panel_ + k) % moving_.size()];
   };
-  next_stationary_ += depth;
   // All of K at once only if the tiles are there when their turn comes.
   const bool inner = !loads_moving && stationary_.size() >= depth;
   for (std::uint64_t k = 0; k < depth; ++k) {
-    load(stationary(k), lhs_, k, block.row, block.rows, Engine::kSp);
+    if (loads_stationary) {
+      load(stationary(k), lhs_, k, block.row, std::min(panel_rows_, shape_.m - block.row),
+           Engine::kSp);
+    }
     if (loads_moving) load(moving(k), rhs_, k, block.column, block.columns, Engine::kSp);
     if (inner) continue;
     for (std::uint64_t m = 0; m < block.rows; m += kHigh) {
-      multiply(block, stationary(k), moving(k), m, k == 0);
+      multiply(block, stationary(k), moving(k), m, in_panel, k == 0);
       if (k + 1 == depth) store(block, m);
     }
   }
   if (!inner) return;
   for (std::uint64_t m = 0; m < block.rows; m += kHigh) {
     for (std::uint64_t k = 0; k < depth; ++k) {
-      multiply(block, stationary(k), moving(k), m, k == 0);
+      multiply(block, stationary(k), moving(k), m, in_panel, k == 0);
     }
     store(block, m);
   }

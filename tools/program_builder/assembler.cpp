@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hw/address_map.h"
+#include "hw/neff_program.h"
 #include "tools/program_builder/neff_emitter.h"
 
 namespace neuron::builder {
@@ -115,8 +116,6 @@ class NeffEmitter::Assembler {
   Result<neff::EngineProgram> run() {
     const Program& program = emitter_.program_;
     const auto& steps = program.steps_[engine_];
-    const auto all = emitter_.queues();
-    dynamic_queue_ = static_cast<std::uint8_t>(std::distance(all.begin(), all.find(kDynamicQueue)));
     for (std::size_t i = 0; i < steps.size();) {
       if (steps[i].loop < 0) {
         write(steps[i], emitter_.signals_[engine_][i]);
@@ -263,7 +262,6 @@ class NeffEmitter::Assembler {
                              NEURON_BIND_ADD};
     }
     if (step.slot >= 0) {
-      instruction.dma.queue = dynamic_queue_;
       instruction.dma.semaphore =
           emitter_.slot_semaphores_[static_cast<std::size_t>(step.slot)].number;
     }
@@ -279,6 +277,10 @@ class NeffEmitter::Assembler {
       relocate(NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK,
                std::to_string(program.transfers_[static_cast<std::size_t>(step.transfer)].id));
     }
+    if (step.slot >= 0) {
+      relocate(NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, kDynamicQueue);
+      out_.relocations.back().width = 1;
+    }
     for (const AddressField& address : step.addresses) {
       relocate(address.field, NEURON_RELOC_VAR_ADDR, emitter_.variable_name(address.buffer));
       out_.relocations.back().width = 8;
@@ -292,7 +294,6 @@ class NeffEmitter::Assembler {
   neff::EngineProgram out_;
   std::vector<Counter> counters_;  // Of the open loop
   isa::Instruction loop_;
-  std::uint8_t dynamic_queue_ = 0;
 };
 
 Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {

@@ -8,8 +8,15 @@
 namespace neuron::builder {
 
 Region region_of(const TileAccess& access) {
-  return {access.space,        access.start,      access.parts,
-          access.first_byte(), access.end_byte(), access.advance};
+  Region region{access.space,        access.start,      access.parts,
+                access.first_byte(), access.end_byte(), access.advance};
+  if (access.ndim == 2 && access.step[0] == 1 && access.step[1] > 0 && access.size[1] > 1 &&
+      static_cast<std::uint32_t>(access.step[1]) > access.size[0]) {
+    const std::uint64_t element = isa::dtype_bytes(access.dtype);
+    region.run = access.size[0] * element;
+    region.pitch = static_cast<std::uint64_t>(access.step[1]) * element;
+  }
+  return region;
 }
 
 Region region_of(const BufferAccess& access) {
@@ -19,12 +26,17 @@ Region region_of(const BufferAccess& access) {
     const std::int64_t reach = static_cast<std::int64_t>(access.size[d] - 1) * access.step[d];
     (reach < 0 ? first : last) += reach;
   }
-  return {Region::kHbm,
-          static_cast<std::uint32_t>(access.buffer),
-          1,
-          static_cast<std::uint64_t>(first),
-          static_cast<std::uint64_t>(last) + access.size[0],
-          access.advance};
+  Region region{Region::kHbm,
+                static_cast<std::uint32_t>(access.buffer),
+                1,
+                static_cast<std::uint64_t>(first),
+                static_cast<std::uint64_t>(last) + access.size[0],
+                access.advance};
+  if (access.ndim == 2 && access.step[1] > static_cast<std::int64_t>(access.size[0])) {
+    region.run = access.size[0];
+    region.pitch = static_cast<std::uint64_t>(access.step[1]);
+  }
+  return region;
 }
 
 Draft::Draft(std::uint16_t opcode, unsigned on_engine) : engine(on_engine) {

@@ -17,17 +17,41 @@ Region Region::spanning(std::uint32_t rounds) const {
   Region all = *this;
   (advance < 0 ? all.first : all.end) = advance < 0 ? last.first : last.end;
   all.advance = 0;
+  if (pitch != 0 && advance % static_cast<std::int64_t>(pitch) != 0) all.pitch = 0;
   return all;
 }
 
+namespace {
+
+// The columns of a region whose rows are `pitch` apart; none if a row goes beyond its pitch.
+struct Columns {
+  std::uint64_t first = 0, end = 0;
+  bool known() const { return end != 0; }
+};
+
+Columns columns_of(const Region& region, std::uint64_t pitch) {
+  if (pitch == 0 || region.pitch != pitch) return {};
+  const std::uint64_t first = region.first % pitch;
+  return first + region.run <= pitch ? Columns{first, first + region.run} : Columns{};
+}
+
+}  // namespace
+
 bool Region::overlaps(const Region& other) const {
-  return space == other.space && start < other.start + other.parts && other.start < start + parts &&
-         first < other.end && other.first < end;
+  const bool near = space == other.space && start < other.start + other.parts &&
+                    other.start < start + parts && first < other.end && other.first < end;
+  if (!near) return false;
+  const Columns ours = columns_of(*this, pitch), theirs = columns_of(other, pitch);
+  return !ours.known() || !theirs.known() || (ours.first < theirs.end && theirs.first < ours.end);
 }
 
 bool Region::contains(const Region& other) const {
-  return space == other.space && start <= other.start &&
-         start + parts >= other.start + other.parts && first <= other.first && end >= other.end;
+  const bool around = space == other.space && start <= other.start &&
+                      start + parts >= other.start + other.parts && first <= other.first &&
+                      end >= other.end;
+  if (!around || pitch == 0) return around;
+  const Columns ours = columns_of(*this, pitch), theirs = columns_of(other, pitch);
+  return ours.known() && theirs.known() && ours.first <= theirs.first && ours.end >= theirs.end;
 }
 
 void Accesses::conflicts(const Region& region, bool write, std::vector<Point>& points) const {

@@ -40,6 +40,9 @@ struct Region {
   std::uint64_t first = 0;
   std::uint64_t end = 0;
   std::int64_t advance = 0;  // Bytes that it moves with each round of a loop
+  // Only the first `run` bytes of every `pitch`; 0: all bytes. Blocks of columns of one matrix then
+  // do not overlap.
+  std::uint64_t run = 0, pitch = 0;
 
   // In round `number` of the loop, and in `rounds` rounds together.
   Region in_round(std::int64_t number) const;
