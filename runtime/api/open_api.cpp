@@ -10,6 +10,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/observe/last_error.h"
 #include "runtime/observe/memory_usage.h"
+#include "runtime/queue/async_queues.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -39,6 +40,28 @@ NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
     for (int engine = 0; engine < NRT_OPEN_ENGINES; ++engine) {
       filled.engines[engine] = {last.busy_ps[engine], last.retired[engine]};
     }
+    std::memcpy(report, &filled, filled.size);
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_open_get_queue_report(uint32_t vnc, uint32_t xu, int queue,
+                                                nrt_open_queue_report_t* report) {
+  return guarded("nrt_open_get_queue_report", [&](Session& session) -> Result<void> {
+    if (report == nullptr) return null_argument("report");
+    if (report->size < sizeof(report->size)) {
+      return fail(NRT_INVALID, "report->size is {}; set it to sizeof(*report)", report->size);
+    }
+    NEURON_TRY(queues, AsyncQueues::of(session));
+    NEURON_TRY(unit, queues->unit(vnc, static_cast<nrta_xu_t>(xu), queue));
+    const AsyncUnit::Totals totals = unit->totals();
+    nrt_open_queue_report_t filled{};
+    filled.size = std::min<std::uint64_t>(report->size, sizeof(filled));
+    filled.completed = totals.completed;
+    filled.failed = totals.failed;
+    filled.busy_ps = totals.busy_ps;
+    filled.start_ps = totals.start_ps;
+    filled.end_ps = totals.end_ps;
     std::memcpy(report, &filled, filled.size);
     return {};
   });

@@ -211,29 +211,28 @@ Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
   return run_resolved(session, model, *resolution, 1, done);
 }
 
-// Copies of outputs into the inputs that they feed.
+// An output and the input that it feeds: places among the model's ports.
 struct Feedback {
-  Pin<Tensor> from;
-  Pin<Tensor> to;
+  std::size_t output;
+  std::size_t input;
 };
 
-Result<std::vector<std::pair<std::string, std::string>>> feedback_names(const LoadedModel& model) {
-  std::vector<const ModelPort*> inputs, outputs;
-  for (const ModelPort& port : model.ports()) (port.output ? outputs : inputs).push_back(&port);
-  std::vector<std::pair<std::string, std::string>> names;
-  for (const ModelPort* output : outputs) {
-    for (const ModelPort* input : inputs) {
-      if (input->info.name == output->info.name) {
-        names.emplace_back(output->info.name, input->info.name);
-      }
+Result<std::vector<Feedback>> feedback_of(const LoadedModel& model) {
+  std::vector<std::size_t> inputs, outputs;
+  const auto& ports = model.ports();
+  for (std::size_t i = 0; i < ports.size(); ++i) (ports[i].output ? outputs : inputs).push_back(i);
+  std::vector<Feedback> pairs;
+  for (const std::size_t output : outputs) {
+    for (const std::size_t input : inputs) {
+      if (ports[input].info.name == ports[output].info.name) pairs.push_back({output, input});
     }
   }
-  if (!names.empty()) return names;
+  if (!pairs.empty()) return pairs;
   bool same = inputs.size() == outputs.size() && !inputs.empty();
   for (std::size_t i = 0; same && i < inputs.size(); ++i) {
-    same = inputs[i]->info.dtype == outputs[i]->info.dtype &&
-           inputs[i]->info.shape == outputs[i]->info.shape;
-    names.emplace_back(outputs[i]->info.name, inputs[i]->info.name);
+    same = ports[inputs[i]].info.dtype == ports[outputs[i]].info.dtype &&
+           ports[inputs[i]].info.shape == ports[outputs[i]].info.shape;
+    pairs.push_back({outputs[i], inputs[i]});
   }
   if (!same) {
     return fail(
@@ -242,7 +241,63 @@ Result<std::vector<std::pair<std::string, std::string>>> feedback_names(const Lo
         "they do not match its {} inputs in type and shape",
         model.name(), outputs.size(), inputs.size());
   }
-  return names;
+  return pairs;
+}
+
+bool same_place(const TensorView& a, const TensorView& b) {
+  return a.storage == b.storage && a.offset == b.offset;
+}
+
+bool overlap(const TensorView& a, const TensorView& b) {
+  return a.storage == b.storage && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+}
+
+// Whether outputs and inputs may change places: same size, device memory, nothing in two places.
+bool may_swap(const LoadedModel& model, const MatchedTensors& tensors,
+              const std::vector<Feedback>& pairs) {
+  for (const Feedback& pair : pairs) {
+    const TensorView& from = tensors.ports[pair.output];
+    const TensorView& to = tensors.ports[pair.input];
+    if (model.ports()[pair.output].info.variable == model.ports()[pair.input].info.variable ||
+        from.size != to.size || !from.storage->reachable() || !to.storage->reachable()) {
+      return false;
+    }
+  }
+  for (std::size_t a = 0; a < tensors.ports.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      if (overlap(tensors.ports[a], tensors.ports[b])) return false;
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<const MatchedTensors> swapped(const MatchedTensors& tensors,
+                                              const std::vector<Feedback>& pairs) {
+  auto other = std::make_shared<MatchedTensors>(tensors);
+  other->inputs = private_version();
+  for (const Feedback& pair : pairs) {
+    std::swap(other->ports[pair.output], other->ports[pair.input]);
+  }
+  return other;
+}
+
+Result<void> bring_back(const LoadedModel& model, const MatchedTensors& tensors,
+                        const std::vector<Feedback>& pairs) {
+  for (const Feedback& pair : pairs) {
+    const TensorView& from = tensors.ports[pair.output];
+    const TensorView& to = tensors.ports[pair.input];
+    if (same_place(from, to)) continue;  // one buffer: nothing to bring back
+    if (from.size < to.size || overlap(from, to)) {
+      return fail(
+          NRT_INVALID,
+          "output '{}' of {} bytes cannot be brought back to input '{}' of {} bytes: {}",
+          model.ports()[pair.output].info.name, from.size, model.ports()[pair.input].info.name,
+          to.size,
+          from.size < to.size ? "it is smaller" : "they overlap; give them tensors of their own");
+    }
+    NEURON_CHECK(Storage::copy(*from.storage, from.offset, *to.storage, to.offset, to.size));
+  }
+  return {};
 }
 
 }  // namespace
@@ -306,29 +361,32 @@ Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inpu
 Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
                             const TensorSet& outputs, int count) {
   if (count < 1) return fail(NRT_INVALID, "repeat_count is {}; it must be at least 1", count);
-  std::vector<Feedback> feedback;
+  std::vector<Feedback> pairs;
   if (count > 1) {
-    NEURON_TRY(names, feedback_names(model));
-    for (const auto& [output, input] : names) {
-      void* from = outputs.find(output);
-      void* to = inputs.find(input);
-      if (from == to) continue;  // one buffer: nothing to bring back
-      Feedback pair{Pin<Tensor>(session.handles, from, HandleKind::kTensor),
-                    Pin<Tensor>(session.handles, to, HandleKind::kTensor)};
-      // What is missing is named by the first execution.
-      if (pair.from && pair.to) feedback.push_back(std::move(pair));
-    }
+    NEURON_TRY(found, feedback_of(model));
+    pairs = std::move(found);
   }
   NEURON_TRY(turn, CoreTurn::take(session, model.core()));
+  if (count == 1) return run(session, model, inputs, outputs);
+  NEURON_CHECK(check_usable(model));
+  auto matched = match(session, model, inputs, outputs);
+  if (!matched) {
+    model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
+    return matched.error().with("repetition 1 of {}", count);
+  }
+  const bool swap = may_swap(model, **matched, pairs);
+  const std::shared_ptr<const MatchedTensors> there = *matched;
+  const std::shared_ptr<const MatchedTensors> back = swap ? swapped(*there, pairs) : there;
+  // With an odd number of executions left the last one writes the outputs that were asked for.
+  bool turned = false;
   for (int i = 0; i < count; ++i) {
-    if (i > 0) {
-      for (const Feedback& pair : feedback) {
-        NEURON_CHECK(Tensor::copy(*pair.from, 0, *pair.to, 0, pair.to->size()));
-      }
-    }
-    if (auto result = run(session, model, inputs, outputs); !result) {
-      return count == 1 ? result.error() : result.error().with("repetition {} of {}", i + 1, count);
-    }
+    const bool change = i > 0 && swap && !(i == 1 && count % 2 == 0);
+    auto prepared = i == 0 || change ? Result<void>() : bring_back(model, *there, pairs);
+    turned = change && !turned;
+    std::uint32_t done = 0;
+    auto result =
+        prepared ? execute_matched(session, model, turned ? *back : *there, 1, done) : prepared;
+    if (!result) return result.error().with("repetition {} of {}", i + 1, count);
   }
   return {};
 }

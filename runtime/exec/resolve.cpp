@@ -78,6 +78,11 @@ Result<void> match_port(Session& session, const LoadedModel& model, const ModelP
 
 }  // namespace
 
+std::uint64_t private_version() {
+  static std::atomic<std::uint64_t> next{UINT64_MAX};
+  return next.fetch_sub(1, std::memory_order_relaxed);
+}
+
 Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
                                                     const TensorSet& inputs,
                                                     const TensorSet& outputs) {
@@ -105,8 +110,7 @@ Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedMode
                   model.name());
     }
     // Other tensors come and go all the time: nobody else may know these by this epoch.
-    static std::atomic<std::uint64_t> unique{UINT64_MAX};
-    matched->inputs = unique.fetch_sub(1, std::memory_order_relaxed);
+    matched->inputs = private_version();
     return matched;
   }
 }

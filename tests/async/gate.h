@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Holds the turn of cores, so that executions pile up in their queues until the gate opens.
+// Callers: tests of this folder, one thread, between nrt_init and nrt_close.
+#ifndef TESTS_ASYNC_GATE_H_
+#define TESTS_ASYNC_GATE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "runtime/exec/executor.h"
+#include "runtime/session/lifecycle.h"
+#include "tests/api/async_support.h"
+#include "tests/api/support.h"
+
+namespace neuron::test {
+
+// The emulator is not beside this program.
+inline const int kLibrary =
+    setenv("NEURON_EMULATOR_LIBRARY", NEURON_BUILD_DIR "/lib/libneuron-emulator.so.1", 0);
+
+class Gate {
+ public:
+  explicit Gate(std::initializer_list<int> cores) {
+    runtime::SessionUse use;
+    for (const int core : cores) {
+      auto turn = runtime::CoreTurn::take(*use, **use->core(core));
+      EXPECT_TRUE(turn.has_value());
+      turns_.push_back(std::make_unique<runtime::CoreTurn>(std::move(*turn)));
+    }
+  }
+  void open() { turns_.clear(); }
+
+ private:
+  std::vector<std::unique_ptr<runtime::CoreTurn>> turns_;
+};
+
+inline NRT_STATUS schedule(Loaded& loaded, Status* status, nrta_seq_t* seq = nullptr) {
+  return nrta_execute_schedule(loaded.model, loaded.inputs, loaded.outputs, 0,
+                               status == nullptr ? nullptr : &status->word, seq);
+}
+
+}  // namespace neuron::test
+
+#endif  // TESTS_ASYNC_GATE_H_
