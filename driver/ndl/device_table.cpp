@@ -43,6 +43,19 @@ int DeviceTable::open_port(std::shared_ptr<Port>& port) const {
 }
 
 int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_device_t** device) {
+  void (*incompatible)(const char*) = nullptr;
+  const int result = open_locked(index, params, device, incompatible);
+  // Without the lock: the callback may call this library.
+  if (incompatible != nullptr) {
+    incompatible(
+        "the driver has no zero-copy transfers: host copies go through a bounce buffer; a driver "
+        "of version 2.25 or later has them");
+  }
+  return result;
+}
+
+int DeviceTable::open_locked(int index, const ndl_device_init_param_t* params,
+                             ndl_device_t** device, void (*&incompatible)(const char*)) {
   const std::lock_guard lock(mutex_);
   if (inherited_) abandon_locked();
   for (const DevicePointer& entry : open_) {
@@ -60,12 +73,7 @@ int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_devi
   }
   auto entry = std::make_shared<OpenDevice>(index, std::move(opened));
   if (const int result = entry->initialize(params); result != 0) return result;
-  if (incompatible_ != nullptr && !entry->has(NEURON_DRIVER_FEATURE_ZEROCOPY)) {
-    incompatible_(
-        "the driver has no zero-copy transfers: host copies go through a bounce buffer; a driver "
-        "of "
-        "version 2.25 or later has them");
-  }
+  if (!entry->has(NEURON_DRIVER_FEATURE_ZEROCOPY)) incompatible = incompatible_;
   open_.push_back(entry);
   *device = entry->device();
   return 0;

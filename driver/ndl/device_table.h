@@ -103,6 +103,9 @@ class DeviceTable {
   void abandon();
 
  private:
+  // `incompatible`: what to call when the lock is free again.
+  int open_locked(int index, const ndl_device_init_param_t* params, ndl_device_t** device,
+                  void (*&incompatible)(const char*));
   static constexpr size_t kClaimWords = 8;
 
   friend struct ForkHandlers;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <mutex>
+#include <vector>
 
 #include "driver/ndl/descriptor.h"
 #include "runtime/base/environment.h"
@@ -48,6 +51,29 @@ Result<std::uint8_t> read_level(const std::string& name, std::uint8_t fallback) 
   return static_cast<std::uint8_t>(choice == 6 ? std::size_t(LogLevel::kWarn) : choice);
 }
 
+// The file as it was opened before, if the name still means it. None is ever closed: a thread may
+// be writing to it.
+int open_log(const std::string& name) {
+  struct Known {
+    std::string name;
+    int file;
+  };
+  static auto* mutex = new std::mutex;  // these outlive static destructors: others still log
+  static auto* known = new std::vector<Known>;
+  std::lock_guard lock(*mutex);
+  struct stat now, then;
+  for (const Known& entry : *known) {
+    if (entry.name == name && stat(name.c_str(), &now) == 0 && fstat(entry.file, &then) == 0 &&
+        now.st_dev == then.st_dev && now.st_ino == then.st_ino) {
+      return entry.file;
+    }
+  }
+  const int file = ndl::above_standard_streams(
+      open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
+  if (file >= 0) known->push_back({name, file});
+  return file;
+}
+
 Result<int> read_place(const std::string& name, int fallback, bool file_allowed) {
   const std::string text = environment_text(name.c_str());
   if (text.empty()) return fallback;
@@ -56,8 +82,7 @@ Result<int> read_place(const std::string& name, int fallback, bool file_allowed)
   if (!file_allowed) {
     return fail(NRT_INVALID, "{} is \"{}\"; give console or syslog, or unset it", name, text);
   }
-  const int file = ndl::above_standard_streams(
-      open(text.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
+  const int file = open_log(text);
   if (file < 0) {
     return fail_with_errno(NRT_INVALID, errno, "{} names {}, which cannot be opened for writing",
                            name, text);
