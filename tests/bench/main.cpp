@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
     if (!std::getenv("NEURON_EMULATOR")) setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
     execv("/proc/self/exe", argv);
   }
+  if (argc == 2 && !std::strcmp(argv[1], "--strict-worker")) return strict_worker();
   const char* only = argc == 3 && !std::strcmp(argv[1], "--only") ? argv[2] : nullptr;
   if (argc != 1 && !only) {
     std::fprintf(stderr, "usage: neuron-ratios [--only NAME]\n");
@@ -77,12 +78,17 @@ int main(int argc, char** argv) {
     Ratio (*make)();
   } all[] = {{"launch", launch},
              {"hbm-copy", hbm_copy},
+             {"neff-load", neff_load},
              {"tensor-write", tensor_write},
              {"matmul-f32", matmul_f32},
+             {"async-launch", async_launch},
+             {"overlap", overlap},
+             {"two-cores", two_cores},
              {"matmul-bf16", matmul_bf16},
              {"softmax", softmax},
              {"layernorm", layernorm},
-             {"gelu", gelu}};
+             {"gelu", gelu},
+             {"strict", strict}};
   bool found = false, good = true;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;

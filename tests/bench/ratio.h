@@ -31,12 +31,19 @@ double now_seconds();
 
 Ratio launch();
 Ratio hbm_copy();
+Ratio neff_load();
 Ratio tensor_write();
 Ratio matmul_f32();
+Ratio async_launch();
+Ratio overlap();
+Ratio two_cores();
 Ratio matmul_bf16();
 Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
+Ratio strict();
+// What `strict` starts twice: executes when told to on stdin.
+int strict_worker();
 
 }  // namespace neuron::bench
 

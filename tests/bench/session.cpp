@@ -41,7 +41,7 @@ std::string initialise() {
   return status == NRT_SUCCESS ? "" : std::string("nrt_init: ") + nrt_get_status_as_str(status);
 }
 
-Session::Session(const std::string& neff) {
+Session::Session(const std::string& neff, int core) {
   error_ = initialise();
   if (!error_.empty()) return;
   const std::string path = std::string(NEURON_BUILD_DIR) + "/neff/" + neff;
@@ -50,7 +50,7 @@ Session::Session(const std::string& neff) {
   const auto failed = [&](const char* what, NRT_STATUS status) {
     error_ = path + ": " + what + ": " + nrt_get_status_as_str(status);
   };
-  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), 0, 1, &model_)) {
+  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), core, 1, &model_)) {
     failed("load", s);
     return;
   }
@@ -65,11 +65,11 @@ Session::Session(const std::string& neff) {
     const nrt_tensor_info_t& entry = info->tensor_array[i];
     nrt_tensor_t* tensor = nullptr;
     NRT_STATUS s =
-        nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, entry.size, entry.name, &tensor);
+        nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, entry.size, entry.name, &tensor);
     if (s == NRT_SUCCESS) s = nrt_tensor_memset(tensor, 0, 0, entry.size);
     if (s == NRT_SUCCESS && entry.usage == NRT_TENSOR_USAGE_INPUT) s = fill(tensor, entry);
     if (s == NRT_SUCCESS) {
-      tensors_.push_back(tensor);
+      (entry.usage == NRT_TENSOR_USAGE_INPUT ? input_tensors_ : output_tensors_).push_back(tensor);
       s = nrt_add_tensor_to_tensor_set(entry.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_,
                                        entry.name, tensor);
     }
@@ -83,7 +83,8 @@ Session::Session(const std::string& neff) {
 Session::~Session() {
   if (inputs_) nrt_destroy_tensor_set(&inputs_);
   if (outputs_) nrt_destroy_tensor_set(&outputs_);
-  for (nrt_tensor_t*& tensor : tensors_) nrt_tensor_free(&tensor);
+  for (nrt_tensor_t*& tensor : input_tensors_) nrt_tensor_free(&tensor);
+  for (nrt_tensor_t*& tensor : output_tensors_) nrt_tensor_free(&tensor);
   if (model_) nrt_unload(model_);
 }
 

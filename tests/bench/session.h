@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded NEFF with its tensors on core 0 of the embedded device, as the benchmarks use it.
+// A loaded NEFF with its tensors on a core of the embedded device, as the benchmarks use it.
 // One thread. Owns the model, tensors and sets until destroyed. Fails: `error` holds a sentence.
 #ifndef TESTS_BENCH_SESSION_H_
 #define TESTS_BENCH_SESSION_H_
 
 #include <nrt/nrt.h>
+#include <nrt/nrt_async.h>
 #include <nrt/nrt_experimental.h>
 
 #include <cstddef>
@@ -16,18 +17,24 @@ namespace neuron::bench {
 
 class Session {
  public:
-  explicit Session(const std::string& neff);
+  explicit Session(const std::string& neff, int core = 0);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
   NRT_STATUS execute() { return nrt_execute(model_, inputs_, outputs_); }
+  NRT_STATUS schedule(nrta_seq_t* seq) {
+    return nrta_execute_schedule(model_, inputs_, outputs_, 0, nullptr, seq);
+  }
+  // Every input or output tensor, in the NEFF's order.
+  const std::vector<nrt_tensor_t*>& inputs() const { return input_tensors_; }
+  const std::vector<nrt_tensor_t*>& outputs() const { return output_tensors_; }
   const std::string& error() const { return error_; }
 
  private:
   nrt_model_t* model_ = nullptr;
   nrt_tensor_set_t* inputs_ = nullptr;
   nrt_tensor_set_t* outputs_ = nullptr;
-  std::vector<nrt_tensor_t*> tensors_;
+  std::vector<nrt_tensor_t*> input_tensors_, output_tensors_;
   std::string error_;
 };
 
