@@ -141,7 +141,7 @@ TEST(Examples, AnOptimizedFileComputesTheSame) {
   ASSERT_TRUE(container.has_value());
   const auto fast = optimize(*container);
   ASSERT_TRUE(fast.has_value()) << fast.error().detail;
-  EXPECT_NE(neff::Container::open(*fast)->find("sg00/weights.bin"), nullptr);
+  EXPECT_NE(neff::Container::open(*fast)->find("sg00/weights.dat"), nullptr);
   expect_constants_added(fast);
 }
 

@@ -133,7 +133,7 @@ void FirstPass::engine(Cursor& cursor) {
   source_.programs.push_back(std::move(text));
 }
 
-// .member "sg00/w.npy" from "file" | text <<END | base64 <<END
+// .member "sg00/w.npy" from "file" | text [open] <<END | base64 <<END
 void FirstPass::member(Cursor& cursor) {
   const Token at = cursor.peek();
   const std::string name = cursor.name("the name of a member");
@@ -150,9 +150,12 @@ void FirstPass::member(Cursor& cursor) {
   } else {
     const bool base64 = cursor.accept("base64");
     if (!base64 && !cursor.accept("text")) {
-      return cursor.expected("from \"FILE\", text <<END or base64 <<END");
+      return cursor.expected("from \"FILE\", text <<END, text open <<END or base64 <<END");
     }
+    // The last line of "open" text has no end.
+    const bool open = !base64 && cursor.accept("open");
     contents = inline_contents(cursor, base64);
+    if (open && !contents.empty()) contents.pop_back();
   }
   if (cursor.ok() && !source_.assembly().members.emplace(name, std::move(contents)).second) {
     cursor.expected_at(at, "a name that no other member has");

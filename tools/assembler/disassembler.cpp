@@ -20,16 +20,17 @@ using runtime::Result;
 namespace {
 
 constexpr std::size_t kBase64Columns = 100;
+constexpr std::size_t kMostText = 1 << 24;
 constexpr const char* kEnd = "END";
 
 bool same(neff::Bytes a, neff::Bytes b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Text that lines can hold: whole lines, printable, none of which ends it.
-bool fits_lines(neff::Bytes bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.empty() || text.back() != '\n' || !neff::is_utf8(text)) return false;
+// Text that lines can hold: printable, and no line ends it.
+bool fits_lines(std::string text) {
+  if (text.empty() || !neff::is_utf8(text)) return false;
+  if (text.back() != '\n') text += '\n';
   if (text == format("{}\n", kEnd) || text.starts_with(format("{}\n", kEnd)) ||
       text.find(format("\n{}\n", kEnd)) != std::string_view::npos) {
     return false;
@@ -126,9 +127,11 @@ std::string Printer::member(const neff::Member& member) const {
   if (const auto saved = saved_.find(member.name); saved != saved_.end()) {
     return format(".member {} from {}\n", name, in_quotes(saved->second));
   }
-  if (fits_lines(member.bytes)) {
-    return format(".member {} text <<{}\n", name, kEnd) +
-           std::string(member.bytes.begin(), member.bytes.end()) + kEnd + "\n";
+  const std::string contents(member.bytes.begin(), member.bytes.end());
+  if (member.bytes.size() < kMostText && fits_lines(contents)) {
+    const bool open = contents.back() != '\n';
+    return format(".member {} text {}<<{}\n", name, open ? "open " : "", kEnd) + contents +
+           (open ? "\n" : "") + kEnd + "\n";
   }
   const std::string encoded = base64(member.bytes);
   std::string text =

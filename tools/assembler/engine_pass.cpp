@@ -91,6 +91,7 @@ void EnginePass::run() {
   }
   if (!loops_.empty()) source_.add({loops_.back().line, 1, "this loop has no \"}\""});
   if (here() == 0) {
+    if (!source_.result.ok()) return;  // It may have had one
     source_.add({text_.lines.empty() ? 0 : text_.lines[0].number, 1,
                  format("{} of {} has no instruction; expected at least ret",
                         neff::engine_name(program_.engine), subgraph_.name)});

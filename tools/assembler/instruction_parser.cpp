@@ -64,6 +64,9 @@ ParsedInstruction Parser::parse() {
   parse_items();
   const bool imm = instruction.opcode == NEURON_OP_ALU || instruction.opcode == NEURON_OP_BRANCH;
   if (imm) instruction.flow.imm = instruction.scalar0.present();
+  // In the order of the bytes, whatever the order of the keys.
+  std::stable_sort(out_.relocations.begin(), out_.relocations.end(),
+                   [](const auto& a, const auto& b) { return a.field < b.field; });
   return std::move(out_);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 // Device memory is copied to fastest from whole cache lines.
 constexpr std::size_t kAlignment = 64;
-constexpr const char* kWeights = "weights.bin";
+constexpr const char* kWeights = "weights.dat";
 // About the program, never part of it.
 constexpr std::string_view kDebugMembers[] = {"kernel_debug_info.json", "hlo_stats.json",
                                               "metrics.json"};

@@ -70,7 +70,7 @@ TEST(Disassembler, AFileOfAnotherWriterKeepsEveryMember) {
   EXPECT_THAT(shown->text, HasSubstr("dma_trigger load_x_7  reloc(semaphore loaded at 8)"));
   EXPECT_THAT(shown->text, HasSubstr("write at=&scratch + 64"));
   EXPECT_THAT(shown->text, HasSubstr(".entry late function"));
-  EXPECT_THAT(shown->text, HasSubstr(".input \"x:0\" : f32 [4, 16], variable=x, format=NC"));
+  EXPECT_THAT(shown->text, HasSubstr(".var x : f32 [4, 16] input, id=1, name=\"x:0\", format=NC"));
   EXPECT_THAT(shown->text, HasSubstr("file=\"w.npy\"  # <f4 [3, 4]"));
   EXPECT_THAT(shown->verbatim, testing::Contains("sg00/def.json"));
   AssembleOptions options;
@@ -84,7 +84,6 @@ TEST(Disassembler, UncompressedFilesAndHeaderFieldsComeBack) {
   SampleProgram sample;
   sample.options.compress = false;
   sample.options.name = "a \"name\"\n";
-  sample.options.version_minor = 0;
   sample.options.uuid = std::array<std::uint8_t, 16>{1, 2, 3};
   const auto shown = disassemble(sample.pack());
   ASSERT_TRUE(shown.has_value()) << shown.error().detail;
@@ -178,7 +177,7 @@ TEST(Optimizer, MergesConstantsDropsDebugInformationAndIsSmallerToRead) {
   const auto fast = must(neff::Container::open(*done));
   EXPECT_FALSE(fast.compressed());
   EXPECT_EQ(fast.find("sg00/w.npy"), nullptr);
-  const neff::Member* weights = fast.find("sg00/weights.bin");
+  const neff::Member* weights = fast.find("sg00/weights.dat");
   ASSERT_NE(weights, nullptr);
   EXPECT_EQ(weights->bytes.size(), 69U);  // 48 bytes, room up to 64, 5 bytes
   const neff::Model before = must(neff::load_model(container, {}));

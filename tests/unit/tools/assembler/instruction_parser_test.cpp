@@ -142,14 +142,13 @@ TEST(InstructionParser, AnErrorSaysWhereWhatWasFoundAndWhatIsExpected) {
               HasSubstr("25: found \"f33\", expected a data type"));
   EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4, 4, 4, 4, 4]"),
               HasSubstr("a tensor has at most 4 free dimensions"));
-  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
-              HasSubstr("34: found \"fill\""));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"), HasSubstr("34: found \"fill\""));
   EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
               HasSubstr("memset's keys: value="));
   EXPECT_THAT(refusal("event wait(s300 >= 1)"), HasSubstr("expected a number up to 255"));
   EXPECT_THAT(refusal("event wait(s3 => 1)"), HasSubstr("found \"=\", expected one of >= == >"));
   EXPECT_THAT(refusal("event wait(s3 >= 70000)"),
-              HasSubstr("19: found 70000, expected a register or a number from 0 to 65535"));
+              HasSubstr("18: found 70000, expected a register or a number from 0 to 65535"));
   EXPECT_THAT(refusal("event wait(s1 >= 1, s2 >= 1, s3 >= 1)"), HasSubstr("two waits"));
   EXPECT_THAT(refusal("event wait(full >= 1)"), HasSubstr("name it with .sem before"));
   EXPECT_THAT(refusal("event wait(s1 >= 1"),
