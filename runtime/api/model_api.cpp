@@ -88,9 +88,11 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
       core = named;
     }
     const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
+    NEURON_TRY(source, LoadedModel::read(file, core->device().generation(),
+                                         session.configuration().validate_hash));
     // The turn keeps an unload or a reset of the core from happening meanwhile.
     NEURON_TRY(turn, CoreTurn::take(session, *core));
-    NEURON_TRY(loaded, LoadedModel::load(*core, file, session.configuration().validate_hash));
+    NEURON_TRY(loaded, LoadedModel::load(*core, source));
     NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
     *model = static_cast<nrt_model_t*>(handle);
     return {};

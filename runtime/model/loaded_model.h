@@ -39,8 +39,15 @@ struct ModelPort {
 
 class LoadedModel {
  public:
-  static Result<std::unique_ptr<LoadedModel>> load(Core& core, neff::Bytes file,
-                                                   bool validate_hash);
+  // A file as it was read and checked: what needs no core. Constants point into `file`, or into
+  // the container.
+  struct Source {
+    neff::Container container;
+    neff::Model model;
+  };
+  // Without the core's turn: unpacking takes long, and executions go on meanwhile.
+  static Result<Source> read(neff::Bytes file, std::uint32_t generation, bool validate_hash);
+  static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

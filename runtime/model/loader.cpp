@@ -276,13 +276,12 @@ class Loader {
   std::unique_ptr<LoadedModel> result_;
 };
 
-Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, neff::Bytes file,
-                                                       bool validate_hash) {
+Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, std::uint32_t generation,
+                                              bool validate_hash) {
   neff::OpenOptions options;
   options.validate_hash = validate_hash;
   NEURON_TRY(container, neff::Container::open(file, options));
-  NEURON_TRY(model,
-             neff::load_model(container, {.generation = core.device().generation(), .lnc = 1}));
+  NEURON_TRY(model, neff::load_model(container, {.generation = generation, .lnc = 1}));
   for (const std::string& note : model.notes) {
     log_info(LogComponent::kNmgr, "NEFF {}: {}", model.name, note);
   }
@@ -297,6 +296,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, neff::Bytes f
                 "NEFF '{}' has programs for collective cores, which this runtime does not load",
                 model.name);
   }
+  return Source{std::move(container), std::move(model)};
+}
+
+Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const Source& source) {
+  const neff::Model& model = source.model;
   auto loaded = Loader(core, model).run();
   if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
   core.counters.add(NDS_NC_COUNTER_MODEL_LOAD_COUNT, 1);
