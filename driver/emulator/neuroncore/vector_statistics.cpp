@@ -23,10 +23,11 @@ Fault bn_stats(UnitContext& context, const isa::Instruction& i) {
   const uint64_t n = source.elements();
   if (n > 512) return wrong_count(n);
   float* results = context.scratch.b.data();
-  for (unsigned p = 0; p < source.partitions(); ++p) {
-    const float* x = source.load_or_map(p, 0, n, context.scratch.a.data());
-    numerics::parity_statistics(x, n, results + 6 * p, context.subnormals);
-  }
+  for_blocks(source.partitions(), n, false, [&](const Block& block) {
+    const float* x = load_block(source, block, context.scratch.a.data());
+    numerics::parity_statistics_rows(x, static_cast<ptrdiff_t>(n), block.rows, n,
+                                     results + 6 * block.part, context.subnormals);
+  });
   store_block(context, dst, i.dst, {0, dst.partitions(), 0, 6}, results);
   return {};
 }

@@ -32,6 +32,29 @@ HWY_INLINE void scalar(const float* a, float s, bool reverse, float* out, size_t
     map([fixed](V x) HWY_ATTR { return canonical(Op::apply(x, fixed)); }, a, out, n);
 }
 
+// Column vectors of 16 rows, four columns at a time: lane r of columns[j] is in[r * stride + j].
+#if HWY_TARGET == HWY_AVX3
+HWY_INLINE void load_columns(const float* in, ptrdiff_t stride, V (&columns)[4]) {
+  __m512 rows[4];
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    const float* at = in + g * stride;
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(at));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(at + 4 * stride), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(at + 8 * stride), 2);
+    rows[g] = _mm512_insertf32x4(v, _mm_loadu_ps(at + 12 * stride), 3);
+  }
+  const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
+  const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
+  const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(rows[2], rows[3]));
+  const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(rows[2], rows[3]));
+  columns[0] = V{_mm512_castpd_ps(_mm512_unpacklo_pd(a, c))};
+  columns[1] = V{_mm512_castpd_ps(_mm512_unpackhi_pd(a, c))};
+  columns[2] = V{_mm512_castpd_ps(_mm512_unpacklo_pd(b, d))};
+  columns[3] = V{_mm512_castpd_ps(_mm512_unpackhi_pd(b, d))};
+}
+#endif
+
 // One partition per lane: each lane walks its own row, so the order inside a row is kept.
 template <class Op>
 HWY_INLINE void fold(const float* in, ptrdiff_t row_stride, size_t rows, size_t n, float* acc) {
@@ -41,7 +64,15 @@ HWY_INLINE void fold(const float* in, ptrdiff_t row_stride, size_t rows, size_t 
   for (size_t r = 0; r + lanes <= rows; r += lanes) {
     V sum = hn::LoadU(d, acc + r);
     const float* column = in + static_cast<ptrdiff_t>(r) * row_stride;
-    for (size_t i = 0; i < n; ++i) sum = Op::apply(sum, hn::GatherIndex(d, column + i, offsets));
+    size_t i = 0;
+#if HWY_TARGET == HWY_AVX3
+    for (; i + 4 <= n; i += 4) {
+      V columns[4];
+      load_columns(column + i, row_stride, columns);
+      for (const V& c : columns) sum = Op::apply(sum, c);
+    }
+#endif
+    for (; i < n; ++i) sum = Op::apply(sum, hn::GatherIndex(d, column + i, offsets));
     hn::StoreU(canonical(sum), d, acc + r);
   }
 }

@@ -47,12 +47,19 @@ HWY_INLINE void walk(const float* x, size_t n, const float* padding, const Step&
   }
 }
 
-// The chains added up as the header says.
-HWY_INLINE void fold_chains(const V* sums, float* even, float* odd) {
+// The chains added up as the header says: by vectors while both summands fill one.
+HWY_INLINE void fold_chains(V* sums, float* even, float* odd) {
   const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  size_t width = kChains / 2;
+  for (; width >= lanes && width >= 2; width /= 2) {
+    for (size_t v = 0; v < width / lanes; ++v) sums[v] = hn::Add(sums[v], sums[v + width / lanes]);
+  }
   alignas(64) float chain[kChains];
-  for (size_t v = 0; v < kChainVectors; ++v) hn::Store(sums[v], d, chain + v * hn::Lanes(d));
-  for (size_t width = kChains / 2; width >= 2; width /= 2) {
+  for (size_t v = 0; v < std::max<size_t>(1, 2 * width / lanes); ++v) {
+    hn::Store(sums[v], d, chain + v * lanes);
+  }
+  for (; width >= 2; width /= 2) {
     for (size_t q = 0; q < width; ++q) chain[q] = chain[q] + chain[q + width];
   }
   *even = chain[0];
@@ -133,15 +140,23 @@ __attribute__((noinline)) void combine(const float* triples, size_t k, float* ou
 }  // namespace
 
 void parity_statistics(const float* x, size_t n, float out[6], Subnormals subnormals) {
+  parity_statistics_rows(x, 0, 1, n, out, subnormals);
+}
+
+void parity_statistics_rows(const float* x, ptrdiff_t stride, size_t rows, size_t n, float* out,
+                            Subnormals subnormals) {
   const FloatScope environment(subnormals);
-  float flushed[kLongest];
   n = std::min(n, kLongest);
-  if (subnormals == Subnormals::kFlush) {
-    copy_flushed(x, flushed, n);
-    x = flushed;
+  for (size_t r = 0; r < rows; ++r, x += stride, out += 6) {
+    float flushed[kLongest];
+    const float* row = x;
+    if (subnormals == Subnormals::kFlush) {
+      copy_flushed(x, flushed, n);
+      row = flushed;
+    }
+    NEURON_ON_SIMD_PATH(parity_kernel, row, n, out);
+    for (int i = 0; i < 6; ++i) out[i] = canonical_of(out[i]);
   }
-  NEURON_ON_SIMD_PATH(parity_kernel, x, n, out);
-  for (int i = 0; i < 6; ++i) out[i] = canonical_of(out[i]);
 }
 
 void combine_statistics(const float* triples, size_t k, float out[2], Subnormals subnormals) {

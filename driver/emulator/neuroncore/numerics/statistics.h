@@ -19,6 +19,9 @@ namespace neuron::numerics {
 // zeros.
 void parity_statistics(const float* x, size_t n, float out[6],
                        Subnormals subnormals = Subnormals::kKeep);
+// The same for rows that lie `stride` floats apart; six values each, packed.
+void parity_statistics_rows(const float* x, ptrdiff_t stride, size_t rows, size_t n, float* out,
+                            Subnormals subnormals = Subnormals::kKeep);
 
 // The triples (count, mean, variance * count) of one row, combined in ascending order:
 // total = sum of counts, mean = sum of count * mean / total, variance = (sum of variance * count +
