@@ -176,7 +176,7 @@ class NeffEmitter::Assembler {
         const Target target = emitter_.target_of(point, steps[i].loop);
         if (target.per_round != 0) need({target.value, target.per_round});
       }
-      for (const Advance& advance : steps[i].advances) need({0, advance.bytes});
+      for (const Advance& advance : steps[i].advances) need({advance.first, advance.bytes});
     }
     if (counters_.size() > kWaitRegister - kFirstCounter) {
       return fail(NRT_RESOURCE,
@@ -258,8 +258,8 @@ class NeffEmitter::Assembler {
     }
     for (std::size_t a = 0; a < step.advances.size(); ++a) {
       const Advance& advance = step.advances[a];
-      instruction.bind[a] = {register_of({0, advance.bytes}), advance.item, advance.operand,
-                             NEURON_BIND_ADD};
+      instruction.bind[a] = {register_of({advance.first, advance.bytes}), advance.item,
+                             advance.operand, NEURON_BIND_ADD};
     }
     if (step.slot >= 0) {
       instruction.dma.semaphore =

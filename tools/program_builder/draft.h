@@ -45,6 +45,7 @@ struct Advance {
   std::uint8_t item = NEURON_BIND_BASE;
   std::uint8_t operand = 0;
   std::int64_t bytes = 0;  // With each round
+  std::int64_t first = 0;  // In the first one
 };
 
 struct Draft {

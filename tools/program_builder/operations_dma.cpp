@@ -216,10 +216,21 @@ void Program::dma_generate(const Side& to, const Side& from, std::uint8_t operat
   draft.tile = to.on_chip.tile;
   draft.reads = {region_of_side(from)};
   draft.writes = {region_of_side(to)};
-  if (target->advance != 0) draft.advances.push_back({NEURON_BIND_BASE, 0, target->advance});
-  if (source->advance != 0) draft.advances.push_back({NEURON_BIND_BASE, 1, source->advance});
-  generated(std::move(draft), {{NEURON_DMA_GENERATE_TO, target->buffer, target->offset},
-                               {NEURON_DMA_GENERATE_FROM, source->buffer, source->offset}});
+  std::vector<AddressField> addresses = {
+      {NEURON_DMA_GENERATE_TO, target->buffer, target->offset},
+      {NEURON_DMA_GENERATE_FROM, source->buffer, source->offset}};
+  const std::int64_t distances[] = {target->advance, source->advance};
+  for (std::uint8_t side = 0; side < 2; ++side) {
+    Advance advance{NEURON_BIND_BASE, side, distances[side]};
+    if (advance.bytes == 0) continue;
+    // A register is added as an unsigned number: what runs back counts down to its last place.
+    if (advance.bytes < 0 && recording_) {
+      advance.first = -advance.bytes * (std::int64_t{rounds_} - 1);
+      addresses[side].offset -= static_cast<std::uint64_t>(advance.first);
+    }
+    draft.advances.push_back(advance);
+  }
+  generated(std::move(draft), std::move(addresses));
 }
 
 namespace {
