@@ -108,7 +108,7 @@ TEST_F(Async, KnowsNoRequestsThatWereNeverMade) {
   ASSERT_TRUE(finish(seq));
   bool done = false;
   for (const nrta_seq_t wrong : {seq + 1, seq - 1, nrta_seq_t{0}, ~nrta_seq_t{0},
-                                 seq | nrta_seq_t{1} << 52, seq | nrta_seq_t{1} << 63}) {
+                                 seq ^ nrta_seq_t{1} << 48, seq | nrta_seq_t{1} << 63}) {
     EXPECT_EQ(nrta_is_completed(wrong, &done), NRT_INVALID) << std::hex << wrong;
     EXPECT_FALSE(done);
   }
