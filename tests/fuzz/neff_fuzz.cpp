@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target of the NEFF reader: container, JSON, engine binaries, constants.
-// The mutator opens what it can, changes one member, corrects the checksums and packs again: a
-// plain mutation of a compressed file never reaches the readers behind the checksum.
+// The mutator opens what it can, changes one member (a JSON value, a field of a binary, or bytes),
+// corrects the checksums and packs again: a plain mutation of a compressed file never reaches the
+// readers behind the checksum. What is accepted is turned into rings.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <random>
 
-#include "runtime/base/crc32c.h"
 #include "runtime/base/little_endian.h"
 #include "runtime/neff/model.h"
+#include "runtime/queue/ring_plan.h"
+#include "tests/fuzz/neff_mutator.h"
 #include "tools/common/neff_writer.h"
 
 extern "C" {
@@ -113,13 +115,29 @@ void walk(const neff::Model& model) {
   }
 }
 
-void fix_checksums(std::vector<std::uint8_t>& binary) {
-  if (binary.size() < NEURON_BIN_HEADER_BYTES) return;
-  const neff::Bytes all(binary);
-  runtime::store_little(binary.data() + NEURON_BIN_OFF_CRC,
-                        runtime::crc32c(all.subspan(NEURON_BIN_HEADER_BYTES)));
-  runtime::store_little(binary.data() + NEURON_BIN_OFF_HEADER_CRC,
-                        runtime::crc32c(all.first(NEURON_BIN_OFF_HEADER_CRC)));
+// Rings are built or refused; a descriptor never leaves what its transfer may touch.
+void walk_rings(const neff::Subgraph& subgraph) {
+  const auto plan = runtime::RingPlan::build(subgraph);
+  if (!plan) {
+    require(!plan.error().detail.empty(), "rings are refused silently");
+    return;
+  }
+  require(plan->queues().size() <= runtime::kMaxQueues, "there are more rings than queues");
+  for (const runtime::QueuePlan& queue : plan->queues()) {
+    for (std::uint32_t e = 0; e < queue.engines; ++e) {
+      const runtime::RingPair& ring = queue.rings[e];
+      require(ring.m2s.size() * ring.m2s_copies <= ring.m2s_length &&
+                  ring.s2m.size() * ring.s2m_copies <= ring.s2m_length,
+              "a ring holds more than it has room for");
+      for (const auto* half : {&ring.m2s, &ring.s2m}) {
+        for (const runtime::RingDescriptor& d : *half) {
+          if (d.base >= subgraph.variables.size()) continue;
+          require(d.length != 0 && d.offset + d.length <= subgraph.variables[d.base].size,
+                  "a descriptor leaves its variable");
+        }
+      }
+    }
+  }
 }
 
 // The file with one member changed; empty if it cannot be opened or packed.
@@ -133,10 +151,16 @@ std::vector<std::uint8_t> change_member(neff::Bytes file, std::size_t max_size,
   }
   auto chosen = std::next(members.begin(), static_cast<std::ptrdiff_t>(random() % members.size()));
   std::vector<std::uint8_t>& bytes = chosen->second;
-  const std::size_t size = bytes.size();
-  bytes.resize(size + 64);
-  bytes.resize(LLVMFuzzerMutate(bytes.data(), size, bytes.size()));
-  if (chosen->first.ends_with(".bin") && random() % 16) fix_checksums(bytes);
+  const bool json = chosen->first.ends_with(".json"), binary = chosen->first.ends_with(".bin");
+  // Three of four times a change that knows the structure, else one of bytes.
+  const bool changed = random() % 4 != 0 && ((json && fuzz::JsonMutator(random).change(bytes)) ||
+                                             (binary && fuzz::change_binary(bytes, random)));
+  if (!changed) {
+    const std::size_t size = bytes.size();
+    bytes.resize(size + 64);
+    bytes.resize(LLVMFuzzerMutate(bytes.data(), size, bytes.size()));
+    if (binary && random() % 16) fuzz::fix_checksums(bytes);
+  }
   const neff::Header& header = container->header();
   tools::NeffOptions options{.name = header.name.substr(0, 255),
                              .build_version = header.build_version.substr(0, 127),
@@ -145,7 +169,8 @@ std::vector<std::uint8_t> change_member(neff::Bytes file, std::size_t max_size,
                              .feature_bits = header.feature_bits,
                              .lnc_size = header.lnc_size,
                              .cores = header.num_tpb,
-                             .compress = random() % 2 == 0};
+                             .compress = random() % 2 == 0,
+                             .header_version = header.pkg_version};
   const auto packed = tools::write_neff(members, options);
   if (!packed || packed->size() > max_size) return {};
   return *packed;
@@ -169,6 +194,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto model = neff::load_model(*container, {}, kModelLimits);
   if (model) {
     walk(*model);
+    for (const neff::Subgraph& subgraph : model->subgraphs) walk_rings(subgraph);
   } else {
     require(!model.error().detail.empty(), "refused silently");
     require(model.error().detail.find('\n') == std::string::npos,

@@ -299,7 +299,8 @@ const Fault kTransferFaults[] = {
      "sg00/SP.json: dma[1].desc.op: found \"move\", expected one of copy, cast, fma"},
     {"sg00/SP.json", "\"to_dtype\": \"bfloat16\"", "\"to_dtype\": \"float32\"",
      "from has 128 elements, to has 64; expected equally many"},
-    {"sg00/SP.json", "[512]", "[510]", "runs of 510 bytes hold no whole number of elements of 4 bytes"},
+    {"sg00/SP.json", "[512]", "[510]",
+     "runs of 510 bytes hold no whole number of elements of 4 bytes"},
     {"sg00/SP.json", "\"dma\": [", "\"dma\": 5, \"old\": [",
      "sg00/SP.json: dma: found 5, expected a list"},
 };
