@@ -6,8 +6,8 @@
 // even. narrow: one rounding, nearest even or stochastic. Overflow gives infinity (f8e4fn: NaN), or
 // the largest finite value when `saturate`, which also clamps infinities. NaN stays NaN; integers
 // round to nearest even, clamp to their range, NaN gives 0. Subnormals are kept: flushing is the
-// arithmetic's business. Callers: engines, DMA casts. Any thread; integer work only, so MXCSR is
-// neither read nor changed. An unsupported type is the caller's bug: ask `is_convertible` first;
+// arithmetic's business. Callers: engines, DMA casts. Any thread; MXCSR has no influence and
+// comes back as it was. An unsupported type is the caller's bug: ask `is_convertible` first;
 // else elements read as 0 and nothing is written. Pointers need no alignment.
 #ifndef DRIVER_EMULATOR_NEURONCORE_NUMERICS_DTYPE_H
 #define DRIVER_EMULATOR_NEURONCORE_NUMERICS_DTYPE_H
