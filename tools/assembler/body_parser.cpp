@@ -14,9 +14,6 @@ using isa::Instruction;
 using isa::OpcodeInfo;
 using isa::OpWord;
 
-constexpr const char* kReduceCommands[] = {"idle", "reset", "reduce", "reset_reduce",
-                                           "load_reduce"};
-
 struct Key {
   const char* name;
   bool has_value;  // "name=value"

@@ -249,7 +249,12 @@ void EnginePass::add_relocations(ParsedInstruction& parsed, std::uint32_t pc) {
 }
 
 void EnginePass::tables(Cursor& cursor, std::string_view directive) {
-  if (directive == ".function_sets") {
+  const bool sets = directive == ".function_sets";
+  if (program_.engine != (sets ? NEURON_ENGINE_ACTIVATION : NEURON_ENGINE_DVE)) {
+    return cursor.fail(1, format("found {} below {}; only {} has them", directive,
+                                 neff::engine_name(program_.engine), sets ? "Activation" : "DVE"));
+  }
+  if (sets) {
     do {
       program_.activation_function_sets.push_back(cursor.name("a set of functions"));
     } while (cursor.ok() && cursor.accept(","));

@@ -93,8 +93,8 @@ TEST(Assembler, NamesBecomeRelocationsWhereOnlyTheLoaderKnowsTheAddress) {
     EXPECT_EQ(relocations[i].symbol, symbol) << i;
     EXPECT_EQ(relocations[i].addend, addend) << i;
   };
-  expect(0, 0, NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK, 0, "3", 0);
-  expect(1, 0, NEURON_INST_UPDATE0, NEURON_RELOC_SEMAPHORE, 1, "loaded", 0);
+  expect(0, 0, NEURON_INST_UPDATE0, NEURON_RELOC_SEMAPHORE, 1, "loaded", 0);
+  expect(1, 0, NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK, 0, "3", 0);
   expect(2, 1, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "scratch", 64);
   expect(3, 2, NEURON_ADDRESS_ADDR, NEURON_RELOC_SEM_ADDR, 8, "stored", -1024);
   expect(4, 3, NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE, 8, "self", 0);
@@ -125,7 +125,6 @@ END
 .dma 5 : x + 16 f32 [64] -> scratch + 8 bf16 [32], queue=q, op=cast, function=f
 .dma 6 : x -> scratch [2048], queue=q, function=main, remote=[33, 34]
 .dma 7 : x -> scratch [2048], queue=many, instance="b c"
-.function_sets "exp_and_others"
 .line 7 "kernel.py" 12:3
 main:
   dma_trigger sum
@@ -134,6 +133,12 @@ main:
 .entry f function
   dma_trigger 5
   ret
+.engine Activation
+.function_sets exp_set
+  ret
+.member "sg00/exp_set.json" text open <<END
+{}
+END
 )";
   const Assembled first = assemble(text, {});
   ASSERT_TRUE(first.ok()) << render(first.errors, "t", text);
