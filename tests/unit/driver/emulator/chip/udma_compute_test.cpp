@@ -511,6 +511,17 @@ TEST_F(ComputeMachine, AnUnmappedSourceOrDestinationIsABusFaultOfItsDescriptor) 
   EXPECT_EQ(m.listener.faults[1].index, 1u);
 }
 
+TEST_F(ComputeMachine, ARefusedDestinationLeavesWhatLiesBeforeItWritten) {
+  put<float>(kFrom, {1, 2});
+  metadata({.operation = NEURON_DMA_ADD});
+  data(NEURON_DMA_ADD, kFrom, 8, true);
+  result(kTo, 4);
+  result(uint64_t{Machine::kStack} * 4, 4);
+  run();
+  ASSERT_EQ(m.listener.faults.size(), 1u);
+  EXPECT_EQ(get<float>(kTo, 1)[0], 1.0f);
+}
+
 TEST_F(ComputeMachine, AGroupIsToldThatAnotherThreadServesTheQueue) {
   // The host's packet reads a register whose read is the group's attempt to serve the same queue.
   struct Probe final : RegisterTarget {

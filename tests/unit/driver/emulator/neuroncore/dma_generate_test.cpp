@@ -342,6 +342,35 @@ TEST_F(DmaGenerate, TransposesMatricesLargerThanABlock) {
   }
 }
 
+TEST_F(DmaGenerate, ResultsAreRoundedAsTheInstructionSays) {
+  prepare(3, 1);
+  for (int i = 0; i < 512; ++i) values<float>(kData, 512)[i] = 1.0f + 1.0f / 256;  // half a step
+  Instruction cast = generate(kData, {{512, 4}}, kData + 0x1000, {{512, 2}}, 1);
+  cast.dma.operation = NEURON_DMA_CAST;
+  cast.dma.from_type = NEURON_DTYPE_F32;
+  cast.dma.to_type = NEURON_DTYPE_BF16;
+  const auto ups = [&] {
+    const uint16_t* results = values<uint16_t>(kData + 0x1000, 512);
+    return std::count(results, results + 512, 0x3F81);
+  };
+  finish({cast, wait_for(1), inst(NEURON_OP_HALT)});
+  EXPECT_EQ(ups(), 0);  // to even
+  cast.rounding = 2;
+  finish({cast, wait_for(2), inst(NEURON_OP_HALT)});
+  EXPECT_NEAR(static_cast<double>(ups()), 256, 60);
+}
+
+TEST_F(DmaGenerate, MoreRowsThanAnInstructionCanMakeAreRefusedBeforeAnyIsWritten) {
+  prepare(3, 1);
+  load_and_run(kPool, {generate(kData, {{4, 1}, {70000, 8}}, kData, {{4, 1}, {70000, 8}}, 1),
+                       inst(NEURON_OP_HALT)});
+  EXPECT_EQ(fault(kPool), NEURON_FAULT_OPERAND_SHAPE);
+  EXPECT_EQ(
+      core_register(NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, 3) + NEURON_UDMAQ_TAIL) &
+          NEURON_UDMA_INDEX_MASK,
+      0u);
+}
+
 // --- gather and scatter ---
 
 class DmaIndirect : public DmaGenerate {
@@ -434,6 +463,40 @@ TEST_F(DmaIndirect, ATransposingGatherMakesRowsColumns) {
       ASSERT_EQ(sbuf_half(c, 2 * p), static_cast<uint16_t>(rows[p] * 96 + c));
     }
   }
+}
+
+TEST_F(DmaIndirect, ATransposingGatherLeavesColumnsOfIndicesThatAreOutOfBounds) {
+  prepare(3, 3);
+  for (uint32_t i = 0; i < 10 * 32; ++i) values<uint16_t>(kData, 320)[i] = static_cast<uint16_t>(i);
+  for (unsigned p = 0; p < 8; ++p) set_index(p, kIndexAt, p == 3 ? 10 : p);
+  for (unsigned c = 0; c < 32; ++c) {
+    for (uint32_t at = 0; at < 16; at += 4) set_index(c, at, 0x77777777);
+  }
+  Instruction gather = indirect(NEURON_OP_DMA_GATHER, sbuf(32, 0, NEURON_DTYPE_BF16, 8), index(8),
+                                kData, 64, 64, 10, 3);
+  gather.dma.operation = NEURON_DMA_TRANSPOSE;
+  gather.dma.skip = true;
+  finish({gather, wait_for(2), inst(NEURON_OP_HALT)});
+  for (unsigned c = 0; c < 32; ++c) {
+    for (unsigned p = 0; p < 8; ++p) {
+      ASSERT_EQ(sbuf_half(c, 2 * p), p == 3 ? 0x7777 : p * 32 + c);
+    }
+  }
+}
+
+TEST_F(DmaIndirect, EqualRowsOfAScatterAreBothAdded) {
+  prepare(3, kAll);
+  values<float>(kData, 1)[0] = 1;
+  for (unsigned p = 0; p < 32; ++p) {
+    set_index(p, kIndexAt, 0);
+    set_sbuf(p, 0, 2.0f);
+  }
+  Instruction scatter =
+      indirect(NEURON_OP_DMA_SCATTER, sbuf(32, 0, NEURON_DTYPE_F32, 1), index(32), kData, 4, 4, 1);
+  scatter.dma.operation = NEURON_DMA_ADD;
+  scatter.dma.accumulate = true;
+  finish({scatter, wait_for(16), inst(NEURON_OP_HALT)});
+  EXPECT_EQ(values<float>(kData, 1)[0], 65.0f);
 }
 
 TEST_F(DmaIndirect, TheTableOfRowsMovesByARegister) {

@@ -338,6 +338,16 @@ TEST_F(Gpsimd, SequenceBoundsGivesEachElementTheStartAndEndOfItsSegment) {
   EXPECT_EQ(get_row<float>(0, kOut + 40, 10), std::vector<float>(ends.begin(), ends.end()));
 }
 
+TEST_F(Gpsimd, SequenceBoundsStartsASegmentWhereANumberComesAgainAndAtEveryNan) {
+  const float nan = std::nanf("");
+  put<float>(0, kIn, {5, -0.0f, 5, 5, nan, nan});
+  execute(pool(NEURON_OP_SEQUENCE_BOUNDS,
+               tile(NEURON_SPACE_SBUF, 0, 1, kOut, NEURON_DTYPE_I32, {6, 2}),
+               sbuf(1, kIn, NEURON_DTYPE_F32, 6)));
+  EXPECT_EQ(get_row<int32_t>(0, kOut, 6), (std::vector<int32_t>{0, 6, 2, 2, 4, 5}));
+  EXPECT_EQ(get_row<int32_t>(0, kOut + 24, 6), (std::vector<int32_t>{1, -1, 4, 4, 5, 6}));
+}
+
 // --- topk ---
 
 TEST_F(Gpsimd, TopkFindsTheLargestOfASequenceAcross16PartitionsAscending) {
