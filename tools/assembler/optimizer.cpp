@@ -47,8 +47,10 @@ void merge_weights(Assembly& assembly, std::size_t index) {
   for (const std::string& name : replaced) {
     if (!kept.contains(name)) assembly.members.erase(name);
   }
-  std::string name = subgraph.name + "/" + kWeights;
-  while (assembly.members.contains(name)) name.insert(subgraph.name.size() + 1, "_");
+  const std::string directory = subgraph.name + "/";
+  std::string stem;
+  while (assembly.members.contains(directory + stem + kWeights)) stem += '_';
+  const std::string name = directory + stem + kWeights;
   for (const auto& [v, offset] : offsets) subgraph.variables[v].file_name = name;
   files.offsets = std::move(offsets);
   assembly.members[name] = std::move(merged);
