@@ -188,5 +188,119 @@ TEST(Program, UsesReleasedMemoryAgainInOrder) {
   EXPECT_EQ(loaded.code[NEURON_ENGINE_DVE][0].wait[0].condition, NEURON_WAIT_GE);
 }
 
+TEST(TileAccess, NamesPartsOfATileWithoutCopying) {
+  Program program("views");
+  const Tile tile = program.sbuf("tile", 64, 24, kF32);
+  const TileAccess every = tile.strided(1, 8, 3);
+  EXPECT_EQ(every.elements(), 8U);
+  EXPECT_EQ(every.end_byte(), tile.base + 4U * 23);
+  EXPECT_TRUE(every.inside);
+  EXPECT_FALSE(tile.strided(3, 8, 3).inside);
+  const TileAccess back = tile.strided(23, 24, -1);
+  EXPECT_EQ(back.first_byte(), tile.base);
+  EXPECT_TRUE(back.inside);
+  EXPECT_FALSE(tile.strided(22, 24, -1).inside);
+  const TileAccess rows = tile.all().split(4);  // [4, 6]
+  EXPECT_EQ(rows.size[0], 6U);
+  const TileAccess turned = rows.reordered({1, 0});
+  EXPECT_EQ(turned.size[0], 4U);
+  EXPECT_EQ(turned.step[0], 6);
+  EXPECT_FALSE(rows.reordered({1, 1}).inside);
+  EXPECT_FALSE(rows.reordered({1}).inside);
+  const TileAccess repeated = rows.repeated(5), stretched = rows.stretched(5);
+  EXPECT_EQ(repeated.step[2], 0);
+  EXPECT_EQ(stretched.step[0], 0);
+  EXPECT_EQ(stretched.step[2], 6);
+  EXPECT_EQ(repeated.elements(), 120U);
+  EXPECT_EQ(tile.as(NEURON_DTYPE_BF16).columns, 48U);
+}
+
+TEST(Program, LetsBlocksOfColumnsOfOneMatrixMoveAtTheSameTime) {
+  Program program("columns");
+  const Buffer y = program.output("y", kF32, {128, 64});
+  const Tile tile = program.sbuf("tile", 128, 64, kF32);
+  program.memset(Engine::kPool, tile.all(), 0);
+  program.dma(Engine::kSp, y.block(0, 128, 0, 32), tile.column_range(0, 32));
+  program.dma(Engine::kSp, y.block(0, 128, 32, 32), tile.column_range(32, 32));
+  program.dma(Engine::kSp, y.block(0, 128, 16, 32), tile.column_range(16, 32));
+  const auto loaded = testing::load(program.build());
+  const auto& sp = loaded.code[NEURON_ENGINE_SP];
+  EXPECT_EQ(sp[0].wait[0].condition, NEURON_WAIT_GE);
+  EXPECT_EQ(sp[1].wait[0].condition, NEURON_WAIT_NONE);
+  // The third overlaps both.
+  EXPECT_EQ(sp[2].wait[0].condition, NEURON_WAIT_GE);
+  EXPECT_EQ(sp[2].wait[1].condition, NEURON_WAIT_GE);
+}
+
+TEST(Program, WritesALoopOnceWithRegistersForWaitsAndOperands) {
+  Program program("loop");
+  const Buffer x = program.input("x", kF32, {320, 8});
+  const Tile tile = program.sbuf("tile", 32, 8, kF32);
+  const Tile all = program.sbuf("all", 32, 80, kF32);
+  program.loop(10, [&] {
+    program.dma(Engine::kSp, tile.all(), x.rows_of_round(0, 32, 32));
+    program.tensor_copy(Engine::kDve, all.column_range(0, 8).advancing(8), tile.all());
+  });
+  const auto loaded = testing::load(program.build());
+  const auto& dve = loaded.code[NEURON_ENGINE_DVE];
+  // Two registers, the loop, its body, both registers' steps, the end.
+  ASSERT_EQ(dve.size(), 7U);
+  EXPECT_EQ(dve[2].opcode, NEURON_OP_LOOP);
+  EXPECT_EQ(dve[2].loop.length, 3U);
+  EXPECT_EQ(dve[2].scalar1.value, 10U);
+  EXPECT_TRUE(dve[3].wait[0].is_register);
+  EXPECT_EQ(dve[3].bind[0].mode, NEURON_BIND_ADD);
+  const auto& transfers = loaded.graph().engines[NEURON_ENGINE_SP].dma;
+  ASSERT_EQ(transfers.size(), 10U);
+  EXPECT_EQ(transfers[9].from[0].offset, 9U * 32 * 8 * 4);
+  EXPECT_EQ(transfers[9].id, transfers[0].id);
+}
+
+TEST(Program, RefusesALoopInsideALoop) {
+  Fixture f;
+  f.program.loop(2, [&] { f.program.loop(2, [] {}); });
+  expect_error(f.program, "a loop inside a loop");
+}
+
+TEST(Program, RefusesAnOperandThatLeavesItsPartitionInTheLastRound) {
+  Fixture f;
+  f.program.loop(
+      1000, [&] { f.program.memset(Engine::kDve, f.tile.column_range(0, 64).advancing(64), 0); });
+  expect_error(f.program, "OPERAND_RANGE");
+}
+
+TEST(Program, RefusesATransferThatLeavesItsBufferInTheLastRound) {
+  Fixture f;
+  f.program.loop(2,
+                 [&] { f.program.dma(Engine::kSp, f.tile.all(), f.x.rows_of_round(0, 128, 1)); });
+  expect_error(f.program, "of buffer \"x\", which has 32768");
+}
+
+TEST(Program, RefusesToGenerateATransferOfATensorThatMoves) {
+  Fixture f;
+  f.program.dma_generate(f.tile.all(), f.x.all());
+  expect_error(f.program, "names \"x\", whose address changes");
+}
+
+TEST(Program, WritesWhichTensorEachDebugIdStandsFor) {
+  Program program("names");
+  const Buffer y = program.output("y", kF32, {32, 8});
+  const Tile tile = program.sbuf("accumulated gradient", 32, 8, kF32);
+  program.memset(Engine::kDve, tile.all(), 0);
+  program.memset(Engine::kDve, tile.all(), 1);
+  program.dma(Engine::kSp, y.all(), tile.all());
+  const auto neff = program.build();
+  ASSERT_TRUE(neff) << neff.error().detail;
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container);
+  const neff::Member* member = container->find("sg00/kernel_debug_info.json");
+  ASSERT_NE(member, nullptr);
+  const std::string text(member->bytes.begin(), member->bytes.end());
+  EXPECT_THAT(text, HasSubstr("\"files\":[\"names/main\"]"));
+  EXPECT_THAT(text,
+              HasSubstr("{\"debug\":[1,2],\"name\":\"accumulated gradient\",\"shape\":[32,8]}"));
+  EXPECT_THAT(text, HasSubstr("{\"debug\":[3,3],\"name\":\"y\",\"shape\":[32,8]}"));
+}
+
 }  // namespace
 }  // namespace neuron::builder
