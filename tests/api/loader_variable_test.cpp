@@ -165,6 +165,49 @@ TEST_F(LoaderVariable, ModelsShareOneScratchpadThatGrowsAndGoesWithTheLastOfThem
   EXPECT_EQ(used_bytes(), before);
 }
 
+// Stores through a pointer into the scratchpad, then moves what it points to.
+ProgramFile through_pointer() {
+  ProgramFile file;
+  file.output("y", "uint32", "[1]", 4);
+  file.variable("s", R"("type": "virtual", "size": 64, "backing_variable_off": 192)");  // var_id 2
+  file.variable("p", R"("type": "pointer", "size": 8, "referenced_var_id": 2)");
+  queue(file);
+  for (const int word : {0, 1}) {
+    isa::Instruction& load = file.add(kSp, NEURON_OP_LOAD);
+    load.flow.rd = static_cast<std::uint8_t>(8 + word);
+    load.address = {0, 0, 1};
+    file.relocate(kSp, NEURON_ADDRESS_ADDR, NEURON_RELOC_VAR_ADDR, 8, "p", 4 * word);
+  }
+  isa::Instruction& mov = file.add(kSp, NEURON_OP_MOV);
+  mov.flow.rd = 5;
+  mov.scalar0 = {.value = 77, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
+  isa::Instruction& store = file.add(kSp, NEURON_OP_STORE);
+  store.address = {0, 0, 1};
+  store.bind[0] = {8, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
+  store.flow.ra = 5;
+  copy(file, 1, "s", "y", 4);
+  move_all(file, {1});
+  file.end_main(kSp);
+  return file;
+}
+
+TEST_F(LoaderVariable, PointersIntoTheScratchpadFollowItWhenItGrows) {
+  Loaded pointing(through_pointer().pack());
+  for (const bool grown : {false, true}) {
+    nrt_model_t* large = nullptr;
+    ProgramFile file = through_scratchpad(130u << 20);
+    if (grown) {
+      ASSERT_EQ(load(file, &large), NRT_SUCCESS) << nrt_open_last_error();
+    }
+    EXPECT_EQ(nrt_tensor_memset(pointing.tensors["y"], 0, 0, 4), NRT_SUCCESS);
+    EXPECT_EQ(pointing.run(), NRT_SUCCESS) << nrt_open_last_error();
+    EXPECT_EQ(contents(pointing.tensors["y"]), (Bytes{77, 0, 0, 0})) << grown;
+    if (large != nullptr) {
+      EXPECT_EQ(nrt_unload(large), NRT_SUCCESS);
+    }
+  }
+}
+
 TEST_F(LoaderVariable, ADynamicQueueHasARingThatTheProgramFills) {
   ProgramFile file;
   file.input("x", "uint8", "[512]", 512);
