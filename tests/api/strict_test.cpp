@@ -69,11 +69,12 @@ TEST_F(Strict, AccumulationNamesWhoWroteTheSumLast) {
 }
 
 TEST_F(Strict, InputOutsideTheRangeNamesElementValueAndProducer) {
-  EXPECT_THAT(failure_of(kernels::outside_domain()),
-              AllOf(HasSubstr("with DOMAIN at Activation pc 0"),
-                    HasSubstr("found 0 as the input of ln in partition 0, element 0 of src0, which "
-                              "was produced by DVE pc 0"),
-                    HasSubstr("expected inputs in [2^-64, 2^64]")));
+  EXPECT_THAT(
+      failure_of(kernels::outside_domain()),
+      AllOf(HasSubstr("with DOMAIN at Activation pc 0"),
+            HasSubstr("found 0 as the input of log in partition 0, element 0 of src0, which "
+                      "was produced by DVE pc 0"),
+            HasSubstr("expected inputs in [2^-64, 2^64]")));
 }
 
 TEST_F(Strict, ResultThatCrossesItsBankIsRefusedAtLoad) {
@@ -114,12 +115,18 @@ class Repetition : public RuntimeTest {
     EXPECT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
     outcome.report.size = sizeof(outcome.report);
     EXPECT_EQ(nrt_open_get_execution_report(model.model, &outcome.report), NRT_SUCCESS);
-    outcome.report.exec_id = outcome.report.host_ns = 0;
     for (auto& [name, tensor] : model.tensors) {
       const Bytes bytes = contents(tensor);
       outcome.bits.insert(outcome.bits.end(), bytes.begin(), bytes.end());
     }
     return outcome;
+  }
+  static std::vector<std::uint64_t> times_of(const nrt_open_execution_report_t& report) {
+    std::vector<std::uint64_t> times{report.device_ps};
+    for (const nrt_open_engine_report_t& engine : report.engines) {
+      times.insert(times.end(), {engine.busy_ps, engine.instructions});
+    }
+    return times;
   }
   static void fill(Loaded& model) {
     std::uint32_t state = 7;
@@ -149,6 +156,7 @@ TEST_F(Repetition, GivesTheSameBitsAndModelTimesOneHundredTimesOnALoadedHost) {
       init();
       Loaded model(neff);
       fill(model);
+      run_once(model);  // the first one also tells the queues where the tensors are
       for (unsigned run = 0; run < 50; ++run) {
         if (run == 25) {
           stop = false;
@@ -162,7 +170,7 @@ TEST_F(Repetition, GivesTheSameBitsAndModelTimesOneHundredTimesOnALoadedHost) {
         const Outcome outcome = run_once(model);
         if (first.bits.empty()) first = outcome;
         EXPECT_EQ(outcome.bits, first.bits) << "run " << run << ", strict " << strict;
-        EXPECT_EQ(std::memcmp(&outcome.report, &first.report, sizeof(first.report)), 0)
+        EXPECT_EQ(times_of(outcome.report), times_of(first.report))
             << "run " << run << ", strict " << strict;
       }
       stop = true;
