@@ -281,7 +281,6 @@ void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
   if (actor.busy) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(core_), NEURON_ENGINE_DMA,
                               now};
-    const uint32_t pending = strict_ ? pending_descriptors(engine, actor.queue) : 0;
     // A fault comes back through dma_faulted.
     if (!dma_[engine]->try_execute_run(actor.queue, actor.packets, access, now - actor.start)) {
       sched_yield();  // the host serves this queue; the actor's time stays, so it is tried again
@@ -289,7 +288,7 @@ void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
     }
     actor.busy = false;
     if (ring_waiter_ != 0) ring_has_room(now);
-    if (strict_) end_transfers(engine, actor.queue, pending, now);
+    if (strict_) end_transfers(engine, actor.queue, now);
     effort_ += static_cast<uint32_t>(actor.bytes >> 12);
     if (!dma_[engine]->has_work(actor.queue) && (actor.active >> actor.queue & 1) != 0) {
       deactivate_dma(engine, actor.queue, now);

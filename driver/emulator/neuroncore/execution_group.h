@@ -144,7 +144,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void acquire_waits(const Sequencer& s, const isa::Instruction& i);
   Fault check_accesses(Sequencer& s, const isa::Instruction& i);
   uint32_t pending_descriptors(unsigned engine, unsigned queue) const;
-  void end_transfers(unsigned engine, unsigned queue, uint32_t before, ModelTime now);
+  void end_transfers(unsigned engine, unsigned queue, ModelTime now);
   Fault strict_fault();
   void release_memory(const Sequencer& s, ModelTime now) {
     if (strict_) {
@@ -267,6 +267,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<StrictMode> strict_;  // null: off
   int serving_ = -1;                    // DMA engine << 4 | queue whose packets are transferred
+  uint32_t transferred_ = 0;            // M2S descriptors of its run so far
   TensorEngine tensor_engine_;
   std::array<UnitContext, kSequencers> units_;
   std::array<Sequencer, kSequencers> sequencers_;

@@ -63,6 +63,7 @@ void ExecutionGroup::dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
   const unsigned index = engine - core_ * kDmaEngines;
   if (index >= kDmaEngines) return;
   serving_ = static_cast<int>(index << 4 | queue);
+  transferred_ = ahead + packet.m2s_count;
   const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
   bool begun = false;
   const auto tell = [&](const chip::Descriptor& descriptor, uint64_t left, bool write) {
@@ -162,11 +163,10 @@ uint32_t ExecutionGroup::pending_descriptors(unsigned engine, unsigned queue) co
 }
 
 // Behind a run of packets: counts them, and raises what they trapped on at who rang for them.
-void ExecutionGroup::end_transfers(unsigned engine, unsigned queue, uint32_t before,
-                                   ModelTime now) {
+void ExecutionGroup::end_transfers(unsigned engine, unsigned queue, ModelTime now) {
   serving_ = -1;
-  const uint32_t after = pending_descriptors(engine, queue);
-  if (after < before) strict_->clocks().queue(engine << 4 | queue).consumed += before - after;
+  strict_->clocks().queue(engine << 4 | queue).consumed += transferred_;
+  transferred_ = 0;
   if (!strict_->trapped()) return;
   const StrictMode::Trap trap = strict_->take_trap();
   const unsigned owner =

@@ -32,7 +32,7 @@ struct StrictShadow::Pass {
   uint32_t single = 0;  // the state of this access alone, with `single_mask`
   uint64_t single_mask = 0;
   Step last{};
-  std::array<QuadrantStep, kQuadrants> quadrants;
+  QuadrantStep whole;
 
   Pass(const StrictAccess& who, bool writes, unsigned from, unsigned to, StrictConflict& found)
       : access(who), write(writes), first(from), end(to), conflict(found) {
@@ -40,7 +40,7 @@ struct StrictShadow::Pass {
   }
   void forget_steps() {
     last.writers = last.readers = kMixed;
-    for (QuadrantStep& step : quadrants) step.valid = false;
+    whole.valid = false;
   }
 };
 
@@ -59,7 +59,6 @@ void StrictShadow::forget() {
   for (Plane* plane : {&writers_, &readers_}) {
     for (auto& column : plane->quadrants) column.fill(0);
   }
-  touched_.reset();
   states_.resize(1);
   items_.clear();
 }
@@ -85,56 +84,58 @@ bool StrictShadow::run(Pass& pass, std::span<const StrictSegment> segments) {
       pass.mask = segment.mask;
       pass.forget_steps();
     }
-    for (unsigned column = segment.column; column < segment.column + segment.count; ++column) {
-      touched_.set(column);
-      bool good = true;
-      if (pass.end - pass.first == 1) {
-        good = step_row(pass, column);
-      } else {
-        for (unsigned low = pass.first; good && low < pass.end;) {
-          const unsigned quadrant = low / kQuadrant;
-          const unsigned high = std::min(pass.end, (quadrant + 1) * kQuadrant);
-          good = step_quadrant(pass, column, quadrant, low, high);
-          low = high;
-        }
-      }
-      if (!good) {
-        pass.conflict.column = column;
-        return false;
-      }
+    if (pass.end - pass.first == 1) {
+      if (!run_row(pass, segment)) return false;
+      continue;
+    }
+    for (unsigned low = pass.first; low < pass.end;) {
+      const unsigned high = std::min(pass.end, (low / kQuadrant + 1) * kQuadrant);
+      if (!run_quadrant(pass, segment, low, high)) return false;
+      low = high;
     }
   }
   return true;
 }
 
-bool StrictShadow::step_quadrant(Pass& pass, unsigned column, unsigned quadrant, unsigned low,
-                                 unsigned high) {
-  uint32_t& writers = writers_.quadrants[column][quadrant];
-  uint32_t& readers = readers_.quadrants[column][quadrant];
-  if (high - low != kQuadrant || writers == kMixed || readers == kMixed) {
-    return step_mixed(pass, column, quadrant, low, high);
+// Partitions [low, high) of one quadrant.
+bool StrictShadow::run_quadrant(Pass& pass, const StrictSegment& segment, unsigned low,
+                                unsigned high) {
+  const unsigned quadrant = low / kQuadrant;
+  const bool whole = high - low == kQuadrant;
+  pass.whole.valid = false;
+  Step& last = pass.last;
+  for (unsigned column = segment.column; column < segment.column + segment.count; ++column) {
+    uint32_t& writers = writers_.quadrants[quadrant][column];
+    uint32_t& readers = readers_.quadrants[quadrant][column];
+    if (!whole || writers == kMixed || readers == kMixed) {
+      if (step_mixed(pass, column, quadrant, low, high)) continue;
+      pass.conflict.column = column;
+      return false;
+    }
+    if ((writers != last.writers || readers != last.readers) && !step(pass, writers, readers)) {
+      pass.conflict.column = column;
+      pass.conflict.partition = low;
+      return false;
+    }
+    writers = last.next_writers;
+    readers = last.next_readers;
   }
-  if (!step(pass, writers, readers)) {
-    pass.conflict.partition = low;
-    return false;
-  }
-  writers = pass.last.next_writers;
-  readers = pass.last.next_readers;
   return true;
 }
 
 bool StrictShadow::step_mixed(Pass& pass, unsigned column, unsigned quadrant, unsigned low,
                               unsigned high) {
   const unsigned count = high - low;
-  QuadrantStep& now = pass.quadrants[quadrant];
+  const unsigned first = low % kQuadrant;
+  QuadrantStep& now = pass.whole;
   std::array<uint32_t, kQuadrant> writers;
   std::array<uint32_t, kQuadrant> readers;
-  const auto gather = [&](Plane& plane, std::array<uint32_t, kQuadrant>& to) {
-    const uint32_t all = plane.quadrants[column][quadrant];
+  const auto gather = [&](const Plane& plane, std::array<uint32_t, kQuadrant>& to) {
+    const uint32_t all = plane.quadrants[quadrant][column];
     if (all != kMixed) {
       std::fill_n(to.begin(), count, all);
     } else {
-      std::copy_n(row(plane, column) + low, count, to.begin());
+      std::copy_n(row(plane, column, quadrant) + first, count, to.begin());
     }
   };
   gather(writers_, writers);
@@ -143,13 +144,15 @@ bool StrictShadow::step_mixed(Pass& pass, unsigned column, unsigned quadrant, un
   if (!now.valid || std::memcmp(writers.data(), now.writers.data(), bytes) != 0 ||
       std::memcmp(readers.data(), now.readers.data(), bytes) != 0) {
     now.valid = false;
+    const Step& last = pass.last;
     for (unsigned p = 0; p < count; ++p) {
-      if (!step(pass, writers[p], readers[p])) {
+      if ((writers[p] != last.writers || readers[p] != last.readers) &&
+          !step(pass, writers[p], readers[p])) {
         pass.conflict.partition = low + p;
         return false;
       }
-      now.next_writers[p] = pass.last.next_writers;
-      now.next_readers[p] = pass.last.next_readers;
+      now.next_writers[p] = last.next_writers;
+      now.next_readers[p] = last.next_readers;
     }
     now.writers = writers;
     now.readers = readers;
@@ -163,36 +166,45 @@ bool StrictShadow::step_mixed(Pass& pass, unsigned column, unsigned quadrant, un
 }
 
 // One partition, as transfers have it.
-bool StrictShadow::step_row(Pass& pass, unsigned column) {
-  const unsigned partition = pass.first;
-  const unsigned quadrant = partition / kQuadrant;
-  const uint32_t writers = state_at(writers_, column, partition);
-  const uint32_t readers = state_at(readers_, column, partition);
-  if (!step(pass, writers, readers)) {
-    pass.conflict.partition = partition;
-    return false;
-  }
-  if (pass.last.next_writers != writers) {
-    spread(writers_, column, quadrant);
-    row(writers_, column)[partition] = pass.last.next_writers;
-  }
-  if (pass.last.next_readers != readers) {
-    spread(readers_, column, quadrant);
-    row(readers_, column)[partition] = pass.last.next_readers;
+bool StrictShadow::run_row(Pass& pass, const StrictSegment& segment) {
+  const unsigned quadrant = pass.first / kQuadrant;
+  const unsigned partition = pass.first % kQuadrant;
+  const Step& last = pass.last;
+  for (unsigned column = segment.column; column < segment.column + segment.count; ++column) {
+    const uint32_t all_writers = writers_.quadrants[quadrant][column];
+    const uint32_t all_readers = readers_.quadrants[quadrant][column];
+    uint32_t& writer = row(writers_, column, quadrant)[partition];
+    uint32_t& reader = row(readers_, column, quadrant)[partition];
+    const uint32_t writers = all_writers != kMixed ? all_writers : writer;
+    const uint32_t readers = all_readers != kMixed ? all_readers : reader;
+    if ((writers != last.writers || readers != last.readers) && !step(pass, writers, readers)) {
+      pass.conflict.column = column;
+      pass.conflict.partition = pass.first;
+      return false;
+    }
+    if (last.next_writers != writers) {
+      spread(writers_, column, quadrant);
+      writer = last.next_writers;
+    }
+    if (last.next_readers != readers) {
+      spread(readers_, column, quadrant);
+      reader = last.next_readers;
+    }
   }
   return true;
 }
 
 uint32_t StrictShadow::state_at(const Plane& plane, unsigned column, unsigned partition) const {
-  const uint32_t all = plane.quadrants[column][partition / kQuadrant];
-  return all != kMixed ? all : plane.cells[column * NEURON_PARTITIONS + partition];
+  const unsigned quadrant = partition / kQuadrant;
+  const uint32_t all = plane.quadrants[quadrant][column];
+  return all != kMixed ? all : row(plane, column, quadrant)[partition % kQuadrant];
 }
 
 // The quadrant's cells get numbers of their own.
 void StrictShadow::spread(Plane& plane, unsigned column, unsigned quadrant) {
-  uint32_t& all = plane.quadrants[column][quadrant];
+  uint32_t& all = plane.quadrants[quadrant][column];
   if (all == kMixed) return;
-  std::fill_n(row(plane, column) + quadrant * kQuadrant, kQuadrant, all);
+  std::fill_n(row(plane, column, quadrant), kQuadrant, all);
   all = kMixed;
 }
 
@@ -200,19 +212,18 @@ void StrictShadow::put(Plane& plane, unsigned column, unsigned quadrant, unsigne
                        unsigned high, const uint32_t* before, const uint32_t* after) {
   const unsigned count = high - low;
   if (count == kQuadrant &&
-      std::all_of(after + 1, after + count, [&](uint32_t state) { return state == after[0]; })) {
-    plane.quadrants[column][quadrant] = after[0];
+      std::memcmp(after, after + 1, (kQuadrant - 1) * sizeof(uint32_t)) == 0) {
+    plane.quadrants[quadrant][column] = after[0];
     return;
   }
   if (std::memcmp(before, after, count * sizeof(uint32_t)) == 0) return;
   spread(plane, column, quadrant);
-  std::copy_n(after, count, row(plane, column) + low);
+  std::copy_n(after, count, row(plane, column, quadrant) + low % kQuadrant);
 }
 
 // From one pair of states to the next.
 bool StrictShadow::step(Pass& pass, uint32_t writers, uint32_t readers) {
   Step& last = pass.last;
-  if (last.writers == writers && last.readers == readers) return true;
   if (!pass.write) {
     const uint64_t unwritten = pass.mask & ~states_[writers].bytes;
     if (unwritten != 0) {
@@ -334,7 +345,7 @@ bool StrictShadow::written_by_pe(unsigned first, unsigned end,
     uint32_t good = kMixed;  // found to be the PE's
     for (unsigned column = segment.column; column < segment.column + segment.count; ++column) {
       for (unsigned p = first; p < end;) {
-        const bool uniform = writers_.quadrants[column][p / kQuadrant] != kMixed;
+        const bool uniform = writers_.quadrants[p / kQuadrant][column] != kMixed;
         const uint32_t number = state_at(writers_, column, p);
         const unsigned partition = p;
         p = uniform ? (p / kQuadrant + 1) * kQuadrant : p + 1;
@@ -444,15 +455,14 @@ void StrictShadow::collect_plane(Plane& plane, const std::vector<State>& states,
     }
     number = to;
   };
-  for (unsigned column = 0; column < kColumns; ++column) {
-    if (!touched_.test(column)) continue;
-    for (unsigned quadrant = 0; quadrant < kQuadrants; ++quadrant) {
-      uint32_t& all = plane.quadrants[column][quadrant];
+  for (unsigned quadrant = 0; quadrant < kQuadrants; ++quadrant) {
+    for (unsigned column = 0; column < kColumns; ++column) {
+      uint32_t& all = plane.quadrants[quadrant][column];
       if (all != kMixed) {
         keep(all);
         continue;
       }
-      uint32_t* cells = row(plane, column) + quadrant * kQuadrant;
+      uint32_t* cells = row(plane, column, quadrant);
       for (unsigned p = 0; p < kQuadrant; ++p) keep(cells[p]);
     }
   }

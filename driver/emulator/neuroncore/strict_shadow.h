@@ -14,7 +14,6 @@
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_SHADOW_H
 
 #include <array>
-#include <bitset>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -98,15 +97,15 @@ class StrictShadow {
     uint16_t seen = 0;  // bit per engine that comes behind all items
   };
   struct Plane {
-    std::array<std::array<uint32_t, kQuadrants>, kColumns> quadrants{};
-    uint32_t* cells = nullptr;  // kColumns rows of NEURON_PARTITIONS, valid where kMixed
+    std::array<std::array<uint32_t, kColumns>, kQuadrants> quadrants{};
+    uint32_t* cells = nullptr;  // per quadrant kColumns rows of kQuadrant, valid where kMixed
   };
   // The last step from one pair of states to the next.
   struct Step {
     uint32_t writers = kMixed, readers = kMixed;
     uint32_t next_writers = 0, next_readers = 0;
   };
-  // The same for the 32 cells of a quadrant.
+  // The same for all 32 cells of a quadrant.
   struct QuadrantStep {
     bool valid = false;
     std::array<uint32_t, kQuadrant> writers, readers, next_writers, next_readers;
@@ -114,9 +113,9 @@ class StrictShadow {
   struct Pass;  // one access on its way through the cells
 
   bool run(Pass& pass, std::span<const StrictSegment> segments);
-  bool step_quadrant(Pass& pass, unsigned column, unsigned quadrant, unsigned low, unsigned high);
+  bool run_quadrant(Pass& pass, const StrictSegment& segment, unsigned low, unsigned high);
+  bool run_row(Pass& pass, const StrictSegment& segment);
   bool step_mixed(Pass& pass, unsigned column, unsigned quadrant, unsigned low, unsigned high);
-  bool step_row(Pass& pass, unsigned column);
   bool step(Pass& pass, uint32_t writers, uint32_t readers);
   uint32_t after_read(Pass& pass, uint32_t readers);
   uint32_t without(uint32_t state, uint64_t mask);
@@ -124,7 +123,9 @@ class StrictShadow {
   bool ordered(Pass& pass, uint32_t state, bool wrote);
   uint32_t single(Pass& pass);
   uint32_t add_state(const State& state);
-  uint32_t* row(Plane& plane, unsigned column) { return plane.cells + column * NEURON_PARTITIONS; }
+  static uint32_t* row(const Plane& plane, unsigned column, unsigned quadrant) {
+    return plane.cells + (size_t{quadrant} * kColumns + column) * kQuadrant;
+  }
   void spread(Plane& plane, unsigned column, unsigned quadrant);
   void put(Plane& plane, unsigned column, unsigned quadrant, unsigned low, unsigned high,
            const uint32_t* before, const uint32_t* after);
@@ -135,7 +136,6 @@ class StrictShadow {
 
   const StrictClocks& clocks_;
   Plane writers_, readers_;
-  std::bitset<kColumns> touched_;
   std::vector<State> states_;
   std::vector<Item> items_;
   size_t collect_at_;
