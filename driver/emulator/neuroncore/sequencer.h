@@ -30,8 +30,8 @@ struct Fault {
   uint8_t rule = 0;
   uint8_t offset = 0;  // byte in the instruction
   uint64_t address = 0;
-  uint32_t info = 0;    // the offending value
-  uint32_t detail = 0;  // what was expected, or the operand of a semaphore update; 0 = nothing
+  uint32_t info = 0;      // the offending value
+  uint32_t detail = 0;    // what was expected, or the operand of a semaphore update; 0 = nothing
   bool notified = false;  // the chip has posted the error notification
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
 };

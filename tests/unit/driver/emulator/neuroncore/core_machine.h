@@ -272,8 +272,8 @@ class CoreMachine : public ::testing::Test {
     std::memcpy(bytes.data(), &value, 4);
     ASSERT_TRUE(chip_->bus().write(sbuf_address(partition, at), bytes, {}));
   }
-  // Writes zeros to bytes [0, bytes) of the first partitions: strict mode refuses to read memory that
-  // nothing has written.
+  // Writes zeros to bytes [0, bytes) of the first partitions: strict mode refuses to read memory
+  // that nothing has written.
   void fill_sbuf(unsigned partitions, uint32_t bytes) {
     const std::vector<std::byte> zeros(bytes);
     for (unsigned p = 0; p < partitions; ++p) {
