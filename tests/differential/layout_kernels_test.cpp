@@ -109,8 +109,8 @@ TEST(MatmulForm, GivesTheSameBitsHoweverItLoads) {
   EXPECT_GT(kMatmulHoisted.device_ps, kMatmulBlockedForm.device_ps);
 }
 
-// 128 products of 512 columns, 512 cycles of 2.8 GHz each, are 23.4 us. DMA needs 17 us to bring the
-// operands in, products run for 12 of them; 4 us are for the launch and the last stores.
+// 128 products of 512 columns, 512 cycles of 2.8 GHz each, are 23.4 us. DMA needs 17 us to bring
+// the operands in, products run for 12 of them; 4 us are for the launch and the last stores.
 TEST(Matmul, OfBf16OverlapsItsLoadsWithItsProducts) {
   DeviceModel model(kernels::matmul("matmul", kBf16, {1024, 1024, 1024}));
   ASSERT_TRUE(model.usable());
