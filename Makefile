@@ -6,7 +6,7 @@ T ?= 60
 BUILD := build
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies configure
+.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies configure
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -26,6 +26,10 @@ configure: dependencies
 run: configure ## build, then classify handwritten digits on an emulated trn1 device
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
 	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits --model $(BUILD)/neff/digits.neff --data tools/kernels/digits/digits.csv.gz
+
+train: configure ## train the digits model on the core in three precisions; loss.csv and loss.svg go to build/
+	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
+	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits train --models $(BUILD)/neff --data tools/kernels/digits/digits.csv.gz --output $(BUILD)
 
 test: test-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzing
 	@tests/run-all $(JOBS)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-digits: classifies handwritten digits that the model was not trained on, on a NeuronCore,
 // and prints what happened: the device, the model, some digits, accuracy, model and host time,
-// device memory.
+// device memory. `neuron-digits train` trains the model there, see train_command.h.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/neuron-digits/classifier.h"
+#include "tools/neuron-digits/train_command.h"
 
 namespace {
 
@@ -116,8 +117,22 @@ int classify_all(Classifier& classifier, const std::vector<Digit>& digits) {
 int main(int argc, char** argv) {
   CLI::App app{"Classifies handwritten digits on a NeuronCore.", "neuron-digits"};
   std::string model = "build/neff/digits.neff", data = "tools/kernels/digits/digits.csv.gz";
+  neuron::digits::TrainOptions options;
   app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
   app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
+      ->capture_default_str();
+  CLI::App* train = app.add_subcommand(
+      "train", "Train the model in fp32, bf16 and bf16 with stochastic rounding; show the losses");
+  train->fallthrough();
+  train->add_option("--models", options.models, "Folder of the training NEFFs")
+      ->capture_default_str();
+  train->add_option("--output", options.output, "Folder for loss.csv and loss.svg")
+      ->capture_default_str();
+  train->add_option("--epochs", options.epochs, "Passes over the training digits")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  train->add_option("--rate", options.rate, "Learning rate")
+      ->check(CLI::Range(1e-6, 10.0))
       ->capture_default_str();
   if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
 
@@ -136,18 +151,21 @@ int main(int argc, char** argv) {
     return 1;
   }
   print_device();
-  int result;
-  {
+  bool good;
+  if (*train) {
+    const std::span<const Digit> all(digits);
+    good = neuron::digits::train(options, all.first(kTrainingRows), all.subspan(kTrainingRows));
+  } else {
     Classifier classifier;
-    result = classifier.load(model) ? 0 : -1;
-    if (result == 0) {
+    good = classifier.load(model);
+    if (good) {
       std::printf("model    %s\n", model.c_str());
       for (const std::string& line : classifier.description())
         std::printf("         %s\n", line.c_str());
-      result = classify_all(classifier, digits);
+      good = classify_all(classifier, digits) == 0;
     }
-    if (result != 0) std::fprintf(stderr, "neuron-digits: %s\n", classifier.error().c_str());
+    if (!good) std::fprintf(stderr, "neuron-digits: %s\n", classifier.error().c_str());
   }
   nrt_close();
-  return neuron::tools::finish_output("neuron-digits") && result == 0 ? 0 : 1;
+  return neuron::tools::finish_output("neuron-digits") && good ? 0 : 1;
 }
