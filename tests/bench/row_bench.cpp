@@ -51,7 +51,7 @@ Ratio softmax() {
 Ratio layernorm() {
   auto gamma = std::make_shared<std::vector<float>>(kSize, 1.25f);
   auto beta = std::make_shared<std::vector<float>>(kSize, -0.5f);
-  return rows("layernorm", "layernorm_bf16_4096.neff",
+  return rows("layernorm", "layer_norm_bf16_4096.neff",
               [gamma, beta](const uint16_t* in, uint16_t* out) {
                 layernorm_rows(in, gamma->data(), beta->data(), out, kSize, kSize);
               });
