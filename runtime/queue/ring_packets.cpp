@@ -158,7 +158,9 @@ class Cutter {
  private:
   Result<void> check_room() const {
     if (list_.m2s.size() + list_.s2m.size() <= most_) return {};
-    return fail(NRT_RESOURCE, "needs more than {} DMA descriptors; use longer contiguous runs",
+    return fail(NRT_RESOURCE,
+                "needs more than {} DMA descriptors; use longer contiguous runs, or several "
+                "transfers",
                 most_);
   }
   Result<void> check_type(std::uint8_t dtype) const {

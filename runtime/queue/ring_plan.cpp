@@ -94,11 +94,16 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
   // first queue, leaves one queue to it.
   const std::uint32_t spread = transfer.event || transfer.starts_section ? 1 : engines;
   const std::uint64_t words_after = 2ull * engines + 2;
-  // Known before any row is made: a file of a few bytes can ask for any number of them.
-  std::uint64_t most = 2 * kMaxPackets - std::min(2 * kMaxPackets, descriptors_ + words_after);
+  // Known before any row is made: a file of a few bytes can ask for any number of them. More than a
+  // trigger pushes would be refused below, when they all were in memory.
+  const std::uint64_t most = std::min<std::uint64_t>(
+      2 * kMaxPackets - std::min(2 * kMaxPackets, descriptors_ + words_after),
+      2ull * spread * UINT16_MAX);
   if (transfer.operation == neff::DmaOperation::kCopy &&
       2 * std::max(transfer.from[0].runs(), transfer.to.runs()) > most) {
-    return fail(NRT_RESOURCE, "needs more than {} DMA descriptors; use longer contiguous runs",
+    return fail(NRT_RESOURCE,
+                "needs more than {} DMA descriptors; use longer contiguous runs, or several "
+                "transfers",
                 most);
   }
   NEURON_TRY(list, cut_into_packets(transfer, spread, most));
@@ -208,7 +213,9 @@ Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
 Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
   std::vector<QueuePlan> ordered;
   std::map<RingKey, std::uint32_t> places;
+  std::uint64_t slots = 0;
   const auto take = [&](const RingKey& key, QueuePlan queue) {
+    for (const RingPair& ring : queue.rings) slots += ring.m2s_length + ring.s2m_length;
     queue.number = static_cast<std::uint8_t>(std::min<std::size_t>(ordered.size(), UINT8_MAX));
     places.emplace(key, static_cast<std::uint32_t>(ordered.size()));
     ordered.push_back(std::move(queue));
@@ -245,6 +252,15 @@ Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
                 "the program needs {} DMA rings (one for each queue set, queue instance and "
                 "function with transfers); a core has {} queues for programs",
                 ordered.size(), kMaxQueues);
+  }
+  // Memory of each binding, on the device and while it is written on the host: rings of a set are
+  // as long as the longest, and those of dynamic queues as long as the file says.
+  if (slots > 2 * kMaxPackets) {
+    return fail(NRT_INVALID,
+                "the DMA rings of the program have {} slots in all; the most is {}; give dynamic "
+                "queue sets shorter rings (ring_descriptors), or spread transfers over the queues "
+                "of their set",
+                slots, 2 * kMaxPackets);
   }
   queues_ = std::move(ordered);
   rings_ = std::move(places);

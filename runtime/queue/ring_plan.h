@@ -27,7 +27,7 @@ namespace neuron::runtime {
 
 inline constexpr std::uint32_t kDmaEngines = 16;  // of one core
 inline constexpr std::uint32_t kMaxQueues = 14;   // 14 and 15 are reserved
-// Of one model, all rings together: 256 MiB of descriptors a side.
+// Of one model, all rings together, free slots included: 256 MiB of descriptors a side.
 inline constexpr std::uint64_t kMaxPackets = 1ull << 24;
 
 // Descriptors per DMA engine of one trigger.

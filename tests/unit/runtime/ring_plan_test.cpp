@@ -143,6 +143,40 @@ TEST(RingPlan, RefusesHugeTransfersBeforeItMakesThem) {
   EXPECT_EQ(plan.error().status, NRT_RESOURCE);
 }
 
+// Elements of three bytes are moved one by one: a billion of them, and a trigger pushes 65,535.
+TEST(RingPlan, RefusesATransposeOfManyOddElementsBeforeItMakesThem) {
+  const auto all = access({3ull << 30, 1, 1, 1}, {1, 0, 0, 0});
+  neff::Subgraph g = graph(all, all);
+  neff::DmaTransfer& transfer = g.engines[NEURON_ENGINE_SP].dma[0];
+  transfer.operation = neff::DmaOperation::kTranspose;
+  transfer.transpose_shape = {1, 1u << 15, 1u << 15, 3};
+  transfer.transpose_element_bytes = 1;
+  const auto plan = RingPlan::build(g);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().status, NRT_RESOURCE);
+  EXPECT_NE(plan.error().detail.find("needs more than 2097120 DMA descriptors"), std::string::npos)
+      << plan.error().detail;
+}
+
+TEST(RingPlan, RefusesRingsWhoseEmptySlotsNeedTooMuchMemory) {
+  const auto row = access({4, 1, 1, 1}, {1, 0, 0, 0});
+  const auto with_dynamic_sets = [&](int sets) {
+    neff::Subgraph g = graph(row, row, 1);
+    neff::QueueSet dynamic = g.queues[0];
+    dynamic.kind = neff::QueueKind::kDynamic;
+    dynamic.num_queues = 16;
+    dynamic.ring_descriptors = 1u << 19;
+    g.queues.insert(g.queues.end(), sets, dynamic);
+    return RingPlan::build(g);
+  };
+  EXPECT_TRUE(with_dynamic_sets(1));
+  const auto plan = with_dynamic_sets(2);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().status, NRT_INVALID);
+  EXPECT_NE(plan.error().detail.find("33554496 slots in all"), std::string::npos)
+      << plan.error().detail;
+}
+
 TEST(RingPlan, AnEventIsSetOnceBehindAllOfItsTransfer) {
   const auto rows = access({64, 20, 1, 1}, {1, 64, 0, 0});
   neff::Subgraph g = graph(rows, rows);
