@@ -42,6 +42,20 @@ inline constexpr Golden kMatmulTiled{0xb2689f29ecede618u, 30578051};
 inline constexpr Golden kMatmulHoisted{0xb2689f29ecede618u, 29890629};
 inline constexpr Golden kMatmulBlockedForm{0xb2689f29ecede618u, 27387482};
 inline constexpr Golden kMatmulBf16Large{0x12216d365ab03a90u, 35444037};
+inline constexpr Golden kCumulativeSumF32{0x901c91089f4c3852u, 12812446};
+inline constexpr Golden kCumulativeSumBf16{0xc7cd734933f1b1cdu, 23102516};
+inline constexpr Golden kRopeHalves{0x7638a36be68cd124u, 19735888};
+inline constexpr Golden kRopeInterleaved{0x87164bdc63d59fa8u, 27139175};
+inline constexpr Golden kAttentionF32{0xe31ce1996cde4c11u, 17294006};
+inline constexpr Golden kAttentionBf16{0x477ca2d01c2aae02u, 24490812};
+inline constexpr Golden kAttentionBlocks{0x594573c7382771eeu, 38538049};
+inline constexpr Golden kAttentionCausalF32{0x1452279e821d0111u, 16669467};
+inline constexpr Golden kAttentionCausalBf16{0x1dfa5ace840e9c46u, 23998603};
+inline constexpr Golden kConvolutionBf16{0x2c1c0d06a5fecb2eu, 15767181};
+inline constexpr Golden kConvolutionF32{0x0037fca764f46ae6u, 139275540};
+inline constexpr Golden kMambaV1{0xb6d9ceca854d453au, 137680991};
+inline constexpr Golden kMambaV2{0x3125eb8968d01ffeu, 46987681};
+inline constexpr Golden kMambaV3{0x94c541c217223254u, 119892132};
 
 }  // namespace neuron::differential
 

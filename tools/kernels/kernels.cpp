@@ -29,6 +29,21 @@ Neff product_form(const char* name, const std::string&) {
   return matmul_form(name, kBf16, {kM, kK, kN}, kForm);
 }
 
+template <std::uint64_t kSize, std::uint64_t kBatch, std::uint64_t kHeads, std::uint64_t kPositions,
+          bool kInterleaved>
+Neff rotary(const char* name, const std::string&) {
+  return rope(name, kBf16, {kSize, kBatch, kHeads, kPositions, kInterleaved});
+}
+template <std::uint8_t kDtype, std::uint64_t kHeads, std::uint64_t kPositions, std::uint64_t kSize,
+          bool kCausal>
+Neff heads(const char* name, const std::string&) {
+  return attention(name, kDtype, {kHeads, kPositions, kSize, kCausal});
+}
+template <std::uint64_t kChannels, std::uint64_t kPositions, unsigned kVersion>
+Neff scan(const char* name, const std::string&) {
+  return mamba(name, {kChannels, kPositions, 16}, kVersion);
+}
+
 constexpr std::array kEntries = {
     Entry{"empty", [](const char*, const std::string&) { return empty(); }},
     Entry{"tensor_add", make<tensor_add, kF32, 256, 1024>},
@@ -60,6 +75,23 @@ constexpr std::array kEntries = {
     Entry{"gelu_mlp",
           [](const char* name, const std::string&) {
             return gelu_mlp(name, kBf16, {128, 256, 512, 256});
+          }},
+    Entry{"cumulative_sum", make<cumulative_sum, kF32, 256, 2048>},
+    Entry{"rope", rotary<64, 2, 4, 512, false>},
+    Entry{"rope_interleaved", rotary<128, 1, 4, 512, true>},
+    Entry{"attention", heads<kF32, 1, 512, 64, false>},
+    Entry{"attention_causal_bf16", heads<kBf16, 2, 512, 128, true>},
+    Entry{"attention_f32_4096", heads<kF32, 1, 4096, 128, false>, true},
+    Entry{"attention_bf16_4096", heads<kBf16, 1, 4096, 128, false>, true},
+    Entry{"mamba_v1", scan<256, 512, 1>},
+    Entry{"mamba_v2", scan<256, 512, 2>},
+    Entry{"mamba_v3", scan<256, 1024, 3>},
+    Entry{"mamba_v1_4096", scan<4096, 512, 1>, true},
+    Entry{"mamba_v2_4096", scan<4096, 512, 2>, true},
+    Entry{"mamba_v3_4096", scan<4096, 8192, 3>, true},
+    Entry{"convolution",
+          [](const char* name, const std::string&) {
+            return convolution(name, kBf16, {1, 128, 128, 34, 18, 3, 2});
           }},
     Entry{"digits",
           [](const char*, const std::string& data) -> Neff {

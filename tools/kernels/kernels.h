@@ -62,6 +62,46 @@ struct PoolShape {
 };
 Neff average_pool(const std::string& name, std::uint8_t dtype, const PoolShape& shape);
 
+// y [rows, columns] = the running sum along each row of x; f32 or bf16, summed in f32.
+Neff cumulative_sum(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
+                    std::uint64_t columns);
+
+// Rotary position embedding of x [head_size, batch, heads, sequence] with cos and sin
+// [head_size / 2, batch, sequence]: of each pair of numbers (a, b) of a head,
+// a cos - b sin and b cos + a sin. A pair is two neighbours if `interleaved`, else a number of the
+// first and one of the second half.
+struct RopeShape {
+  std::uint64_t head_size = 0, batch = 0, heads = 0, sequence = 0;
+  bool interleaved = false;
+};
+Neff rope(const std::string& name, std::uint8_t dtype, const RopeShape& shape);
+
+// y [heads, sequence, head_size] = softmax(q^T k / sqrt(head_size)) v of each head; q and k [heads,
+// head_size, sequence], v as y. Causal: a query meets the keys up to its own position. Keys come in
+// blocks of up to `block`, with more than one of them by online softmax.
+struct AttentionShape {
+  std::uint64_t heads = 0, sequence = 0, head_size = 0;
+  bool causal = false;
+  std::uint64_t block = 1024;
+};
+Neff attention(const std::string& name, std::uint8_t dtype, const AttentionShape& shape);
+
+// The selective scan of Mamba, f32: y [channels, sequence] of delta and u, as y, a [channels,
+// states], b and c [states, sequence]. Versions 1 and 2 (loops over states outside, inside) take up
+// to 1024 positions, 3 (in pieces with a carry) multiples of 512.
+struct MambaShape {
+  std::uint64_t channels = 0, sequence = 0, states = 0;
+};
+Neff mamba(const std::string& name, const MambaShape& shape, unsigned version);
+
+// y [images, outputs, h, w] = maxima of windows of the convolution of x [images, inputs, height,
+// width] with filter [k, k, inputs, outputs], without padding, plus bias [outputs] (f32).
+struct ConvolutionShape {
+  std::uint32_t images = 0, inputs = 0, outputs = 0, height = 0, width = 0;
+  std::uint32_t filter = 0, window = 1;
+};
+Neff convolution(const std::string& name, std::uint8_t dtype, const ConvolutionShape& shape);
+
 // y = gelu(x [rows, inputs] w1 + b1) w2 + b2; x, w1, w2 and y f32 or bf16, the biases f32.
 struct MlpShape {
   std::uint64_t rows = 0, inputs = 0, hidden = 0, outputs = 0;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The selective scan of Mamba on the emulated device: results, and model time against what was
+// published for its three versions on the first generation of these chips.
+#include <gmock/gmock.h>
+
+#include "tests/differential/compare.h"
+#include "tests/differential/reference_sequences.h"
+#include "tools/kernels/kernels.h"
+
+namespace neuron::differential {
+namespace {
+
+using kernels::MambaShape;
+
+// Decays between exp(-1) and 1.
+struct Inputs {
+  explicit Inputs(const MambaShape& shape)
+      : delta(Numbers(91).take(shape.channels * shape.sequence)),
+        u(Numbers(92).take(shape.channels * shape.sequence, 2)),
+        a(Numbers(93).take(shape.channels * shape.states)),
+        b(Numbers(94).take(shape.states * shape.sequence)),
+        c(Numbers(95).take(shape.states * shape.sequence)) {
+    for (float& value : delta) value = std::fabs(value);
+    for (float& value : a) value = -std::fabs(value);
+  }
+  void write(DeviceModel& model) const {
+    model.write("delta", delta);
+    model.write("u", u);
+    model.write("a", a);
+    model.write("b", b);
+    model.write("c", c);
+  }
+  std::vector<float> delta, u, a, b, c;
+};
+
+void check(unsigned version, const MambaShape& shape, const Golden& golden) {
+  DeviceModel model(kernels::mamba("mamba", shape, version));
+  ASSERT_TRUE(model.usable());
+  const Inputs inputs(shape);
+  inputs.write(model);
+  ASSERT_TRUE(model.execute());
+  const std::vector<float> got = floats(model.read("y"));
+  const auto [channels, sequence, states] = shape;
+  for (std::size_t channel = 0; channel < channels; channel += 13) {
+    const std::size_t at = channel * sequence;
+    const auto first = got.begin() + static_cast<std::ptrdiff_t>(at);
+    expect_within(
+        {first, first + static_cast<std::ptrdiff_t>(sequence)},
+        mamba_channel(inputs.delta.data() + at, inputs.u.data() + at,
+                      inputs.a.data() + channel * states, inputs.b, inputs.c, sequence, states));
+  }
+  expect_golden(model, "y", golden);
+}
+
+TEST(Mamba, Version1IsWithinTheBoundOfItsRoundings) { check(1, {256, 512, 16}, kMambaV1); }
+TEST(Mamba, Version2IsWithinTheBoundOfItsRoundings) { check(2, {640, 200, 5}, kMambaV2); }
+TEST(Mamba, Version3CarriesTheStatesFromPieceToPiece) { check(3, {512, 1024, 4}, kMambaV3); }
+
+TEST(Mamba, GivesTheSameBitsInEveryOrder) {
+  const MambaShape shape{128, 512, 3};
+  const Inputs inputs(shape);
+  std::vector<Bytes> results;
+  for (unsigned version = 1; version <= 3; ++version) {
+    DeviceModel model(kernels::mamba("mamba", shape, version));
+    ASSERT_TRUE(model.usable());
+    inputs.write(model);
+    ASSERT_TRUE(model.execute());
+    results.push_back(model.read("y"));
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(Mamba, SaysWhatItTakes) {
+  const auto neff = kernels::mamba("odd", {128, 2048, 16}, 2);
+  ASSERT_FALSE(neff);
+  EXPECT_THAT(neff.error().detail, ::testing::HasSubstr("up to 1024 positions"));
+}
+
+double microseconds(unsigned version, const MambaShape& shape) {
+  DeviceModel model(kernels::mamba("mamba", shape, version));
+  if (!model.usable()) return 0;
+  Inputs(shape).write(model);
+  if (!model.execute() || !model.execute()) return 0;
+  return static_cast<double>(model.device_ps()) / 1e6;
+}
+
+constexpr std::uint64_t kStates = 8;
+
+// Cycles of DVE for one state of one tile of channels: what 4 more tiles cost.
+double cycles_of_state(unsigned version, std::uint64_t sequence) {
+  constexpr double kTiles = 4, kGigahertz = 1.12;
+  const double more = microseconds(version, {1024, sequence, kStates});
+  const double fewer = microseconds(version, {512, sequence, kStates});
+  return (more - fewer) * 1e3 * kGigahertz / (static_cast<double>(kStates) * kTiles);
+}
+
+void expect_near(double got, double wanted, double share, const char* what) {
+  std::printf("%s: %.2f, wanted %.2f (%+.1f %%)\n", what, got, wanted, (got / wanted - 1) * 100);
+  EXPECT_NEAR(got, wanted, wanted * share) << what;
+}
+
+// What the published times come to: version 1 makes 8 passes over N positions in 5 dependent
+// instructions, version 2 makes 6 in 4, delta u aside, which it computes once for all states; and
+// version 3 copies the last state, too.
+TEST(MambaTime, GrowsWithStatesAsPublished) {
+  constexpr double kN = 512, kGap = 110, kCopy = 64, kOnce = (2 * kN + kGap) / kStates;
+  constexpr double kVersion2 = 6 * kN + 4 * kGap + kOnce;
+  expect_near(cycles_of_state(1, 512), 8 * kN + 5 * kGap, 0.05, "version 1, cycles");
+  expect_near(cycles_of_state(2, 512), kVersion2, 0.05, "version 2, cycles");
+  expect_near(cycles_of_state(3, 512), kVersion2 + kCopy, 0.05, "version 3, cycles");
+}
+
+// 172.93 us were measured, about 40 us of them before and after the kernel.
+TEST(MambaTime, OfVersion1WithFewChannelsIsAsPublished) {
+  expect_near(microseconds(1, {256, 512, 16}), 172.93 - 40, 0.05, "version 1, 256 channels, us");
+}
+
+}  // namespace
+}  // namespace neuron::differential

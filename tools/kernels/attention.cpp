@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = softmax(scale q k^T) v of each head, without ever storing the scores.
+//
+// Tiles of 128 queries meet blocks of keys. Scores of a block are in PSUM, queries on partitions,
+// so that maximum, exponentials and their sum run along a partition; PE then turns the exponentials
+// over, as the product with v needs the keys there. With more than one block, the greatest score so
+// far is the reference of all exponentials: when it grows, the sums so far shrink by
+// exp(old - new). The scores of the next block are computed before the present one is finished, so
+// that PE has work meanwhile. Causal: PE adds a mask to the scores on the diagonal; blocks beyond
+// it are left out. k and v of a head stay in SBUF for all its queries.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "driver/isa/instruction.h"
+#include "tools/kernels/kernels.h"
+#include "tools/kernels/row_tiles.h"
+
+namespace neuron::kernels {
+
+using builder::Buffer;
+using builder::Engine;
+using builder::Program;
+using builder::Tile;
+using builder::TileAccess;
+using runtime::fail;
+
+namespace {
+
+constexpr std::uint8_t kF32 = NEURON_DTYPE_F32;
+constexpr std::uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a turned square
+constexpr std::uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
+constexpr std::uint32_t kTurned = 4;  // Squares that are turned together
+constexpr float kHidden = -1e30F;     // exp of it is 0
+
+class Attention {
+ public:
+  Attention(const std::string& name, std::uint8_t dtype, const AttentionShape& shape)
+      : program_(name), dtype_(dtype), shape_(shape) {}
+  Neff build();
+
+ private:
+  // What a tile of queries works with.
+  struct Set {
+    Tile q, sums, y, maximum[2], lowered[2], total, factor;
+  };
+  // What a block of keys works with.
+  struct Step {
+    Tile scores, weights, block_maximum, block_total, shrink;
+  };
+  // Keys [first, first + count) meet the queries; `hides`: the last 128 of them are on the
+  // diagonal.
+  struct Block {
+    std::uint32_t number = 0, count = 0;
+    bool hides = false;
+  };
+
+  void allocate();
+  void make_mask();
+  void load_head(std::uint64_t head);
+  void queries(std::uint64_t head, const RowTile& tile);
+  std::vector<Block> blocks_of(std::uint64_t first_query) const;
+  void score(const Set& set, const Step& step, const Block& block);
+  void exponentials(const Set& set, const Step& step, const Block& block, bool first);
+  void weigh(const Set& set, const Step& step, const Block& block, bool first);
+  std::uint32_t head_size() const { return static_cast<std::uint32_t>(shape_.head_size); }
+
+  Program program_;
+  std::uint8_t dtype_;
+  AttentionShape shape_;
+  float scale_ = 1;
+  std::uint32_t block_ = 0;
+  Buffer q_, k_, v_, y_;
+  std::vector<Tile> k_tiles_, v_tiles_;  // A block each
+  std::array<Set, 2> sets_;
+  std::array<Step, 2> steps_;
+  std::array<Tile, 2> turned_, turned_copy_, products_;
+  Tile identity_, mask_;
+  unsigned next_step_ = 0, next_turned_ = 0, next_product_ = 0;
+  unsigned newest_ = 0;  // Of Set::maximum
+};
+
+void Attention::allocate() {
+  const auto sequence = static_cast<std::uint32_t>(shape_.sequence);
+  for (std::uint32_t first = 0; first < sequence; first += block_) {
+    const std::uint32_t count = std::min(block_, sequence - first);
+    k_tiles_.push_back(program_.sbuf("k", head_size(), count, dtype_));
+    v_tiles_.push_back(program_.sbuf("v", kRows, count / kRows * head_size(), dtype_));
+  }
+  const auto column = [&](const char* name) { return program_.sbuf(name, kRows, 1, kF32); };
+  for (Set& set : sets_) {
+    set.q = program_.sbuf("q", head_size(), kRows, dtype_);
+    set.sums = program_.sbuf("weighted sums", kRows, head_size(), kF32);
+    set.y = program_.sbuf("y", kRows, head_size(), dtype_);
+    for (unsigned i = 0; i < 2; ++i) {
+      set.maximum[i] = column("maximum");
+      set.lowered[i] = column("negated maximum");
+    }
+    set.total = column("total");
+    set.factor = column("factor");
+  }
+  for (unsigned i = 0; i < 2; ++i) {
+    steps_[i].scores = program_.psum("scores", kRows, std::min(block_, sequence));
+    steps_[i].weights = program_.sbuf("weights", kRows, std::min(block_, sequence), dtype_);
+    steps_[i].block_maximum = column("maximum of the block");
+    steps_[i].block_total = column("total of the block");
+    steps_[i].shrink = column("shrinkage");
+    turned_[i] = program_.psum("turned weights", kRows, kTurned * kRows, dtype_);
+    turned_copy_[i] = program_.sbuf("turned weights", kRows, kTurned * kRows, dtype_);
+    products_[i] = program_.psum("weighted sums", kRows, head_size());
+  }
+}
+
+// Identity [128, 128] and a matrix that is kHidden where the column (key) is above the row (query):
+// their product is added to the scores on the diagonal.
+void Attention::make_mask() {
+  program_.section("mask");
+  const Tile one = program_.sbuf("ones", kRows, kRows, dtype_);
+  identity_ = program_.sbuf("identity", kRows, kRows, dtype_);
+  mask_ = program_.sbuf("mask", kRows, kRows, dtype_);
+  const builder::IndexPattern below{.size = {kRows}, .step = {-1}, .offset = 0, .of_partition = 1};
+  const bool narrow = dtype_ == NEURON_DTYPE_BF16;
+  program_.memset(Engine::kPool, one.all(), narrow ? 0x3F80 : 0x3F800000);
+  program_.memset(Engine::kPool, mask_.all(), 0);
+  program_.affine_select(identity_.all(), one.all(), below, NEURON_ALU_EQ, 0.0F);
+  program_.affine_select(mask_.all(), mask_.all(), below, NEURON_ALU_GE, kHidden);
+}
+
+void Attention::load_head(std::uint64_t head) {
+  program_.section("head_" + std::to_string(head));
+  const std::uint64_t size = shape_.head_size;
+  for (std::size_t b = 0; b < k_tiles_.size(); ++b) {
+    const std::uint64_t first = b * block_, count = k_tiles_[b].columns;
+    program_.dma(Engine::kSp, k_tiles_[b].all(), k_.block(head * size, size, first, count));
+    program_.dma(
+        Engine::kSp, v_tiles_[b].all(),
+        v_.pattern((head * shape_.sequence + first) * size, {size, count / kRows, kRows},
+                   {1, static_cast<std::int64_t>(kRows * size), static_cast<std::int64_t>(size)}));
+  }
+}
+
+std::vector<Attention::Block> Attention::blocks_of(std::uint64_t first_query) const {
+  std::vector<Block> blocks;
+  const std::uint64_t end = shape_.causal ? first_query + kRows : shape_.sequence;
+  for (std::uint64_t first = 0; first < end; first += block_) {
+    const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(block_, end - first));
+    blocks.push_back(
+        {static_cast<std::uint32_t>(first / block_), count, shape_.causal && first + count == end});
+  }
+  return blocks;
+}
+
+void Attention::score(const Set& set, const Step& step, const Block& block) {
+  const Tile& k = k_tiles_[block.number];
+  program_.load_weights(set.q.all());
+  for (std::uint32_t first = 0; first < block.count; first += kBank) {
+    const std::uint32_t count = std::min(kBank, block.count - first);
+    program_.multiply(step.scores.column_range(first, count), k.column_range(first, count), false,
+                      first == 0);
+  }
+  if (!block.hides) return;
+  program_.matmul(step.scores.column_range(block.count - kRows, kRows), identity_.all(),
+                  mask_.all(), true);
+}
+
+void Attention::exponentials(const Set& set, const Step& step, const Block& block, bool first) {
+  const TileAccess scores = step.scores.column_range(0, block.count);
+  const unsigned older = newest_;
+  newest_ = 1 - newest_;
+  const Tile& maximum = set.maximum[newest_];
+  const Tile& lowered = set.lowered[newest_];
+  if (first) {
+    program_.tensor_reduce(maximum.all(), NEURON_ALU_MAX, scores);
+  } else {
+    program_.tensor_reduce(step.block_maximum.all(), NEURON_ALU_MAX, scores);
+    program_.tensor_tensor(Engine::kDve, maximum.all(), set.maximum[older].all(), NEURON_ALU_MAX,
+                           step.block_maximum.all());
+  }
+  program_.tensor_scalar(Engine::kDve, lowered.all(), maximum.all(), NEURON_ALU_MUL, -scale_);
+  program_.activate(
+      step.weights.column_range(0, block.count), NEURON_ACT_EXP, scores,
+      {.scale = scale_, .bias = lowered.all(), .reduce = NEURON_REDUCE_RESET_ACCUMULATE});
+  program_.read_accumulator(Engine::kActivation, first ? set.total.all() : step.block_total.all());
+  if (first) return;
+  program_.activate(step.shrink.all(), NEURON_ACT_EXP, set.maximum[older].all(),
+                    {.scale = scale_, .bias = lowered.all()});
+  program_.scalar_tensor_tensor(set.total.all(), set.total.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                NEURON_ALU_ADD, step.block_total.all());
+}
+
+void Attention::weigh(const Set& set, const Step& step, const Block& block, bool first) {
+  const Tile& product = products_[next_product_++ % 2];
+  const Tile& v = v_tiles_[block.number];
+  const std::uint32_t squares = block.count / kRows;
+  for (std::uint32_t square = 0; square < squares; square += kTurned) {
+    const unsigned side = next_turned_++ % 2;
+    const std::uint32_t together = std::min(kTurned, squares - square);
+    for (std::uint32_t i = 0; i < together; ++i) {
+      program_.transpose(turned_[side].column_range(i * kRows, kRows),
+                         step.weights.column_range((square + i) * kRows, kRows));
+    }
+    const TileAccess copy = turned_copy_[side].column_range(0, together * kRows);
+    const TileAccess turned = turned_[side].column_range(0, together * kRows);
+    if (side == 0) {
+      program_.tensor_copy(Engine::kDve, copy, turned);
+    } else {
+      program_.activate(copy, NEURON_ACT_COPY, turned);
+    }
+    for (std::uint32_t i = 0; i < together; ++i) {
+      program_.matmul(product.all(), turned_copy_[side].column_range(i * kRows, kRows),
+                      v.column_range((square + i) * head_size(), head_size()), square + i > 0);
+    }
+  }
+  if (first) {
+    program_.tensor_copy(Engine::kDve, set.sums.all(), product.all());
+  } else {
+    program_.scalar_tensor_tensor(set.sums.all(), set.sums.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                  NEURON_ALU_ADD, product.all());
+  }
+}
+
+void Attention::queries(std::uint64_t head, const RowTile& tile) {
+  const Set& set = sets_[tile.set];
+  const std::uint64_t size = shape_.head_size, element = isa::dtype_bytes(dtype_);
+  program_.dma(Engine::kSp, set.q.all(),
+               q_.block(head * size, size, tile.first, kRows)
+                   .advancing(tile.step * static_cast<std::int64_t>(element)));
+  const std::vector<Block> blocks = blocks_of(tile.first);
+  const unsigned base = next_step_;
+  next_step_ += static_cast<unsigned>(blocks.size());
+  const auto step = [&](std::size_t b) -> const Step& { return steps_[(base + b) % 2]; };
+  score(set, step(0), blocks[0]);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    if (b + 1 < blocks.size()) score(set, step(b + 1), blocks[b + 1]);
+    exponentials(set, step(b), blocks[b], b == 0);
+    weigh(set, step(b), blocks[b], b == 0);
+  }
+  program_.reciprocal(set.factor.all(), set.total.all());
+  program_.tensor_scalar(Engine::kDve, set.y.all(), set.sums.all(), NEURON_ALU_MUL,
+                         set.factor.all());
+  program_.dma(Engine::kPool,
+               y_.block(head * shape_.sequence + tile.first, kRows, 0, size)
+                   .advancing(tile.step * static_cast<std::int64_t>(size * element)),
+               set.y.all());
+}
+
+Neff Attention::build() {
+  const auto [heads, sequence, size, causal, block] = shape_;
+  if (heads == 0 || sequence == 0 || sequence % kRows != 0 || sequence > UINT32_MAX || size == 0 ||
+      size > kRows || block == 0 || block % kRows != 0 || block > 2 * kBank ||
+      (dtype_ != NEURON_DTYPE_F32 && dtype_ != NEURON_DTYPE_BF16)) {
+    return fail(NRT_INVALID,
+                "attention \"{}\" of {} heads of {}, {} positions in blocks of {}, {}; expected "
+                "f32 or bf16, heads of up to {}, positions and blocks that are multiples of {}, "
+                "and blocks of up to {}",
+                program_.name(), heads, size, sequence, block, isa::dtype_name(dtype_), kRows,
+                kRows, 2 * kBank);
+  }
+  scale_ = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+  block_ = static_cast<std::uint32_t>(std::min(block, sequence));
+  q_ = program_.input("q", dtype_, {heads, size, sequence});
+  k_ = program_.input("k", dtype_, {heads, size, sequence});
+  v_ = program_.input("v", dtype_, {heads, sequence, size});
+  y_ = program_.output("y", dtype_, {heads, sequence, size});
+  allocate();
+  if (causal) make_mask();
+  for (std::uint64_t head = 0; head < heads; ++head) {
+    load_head(head);
+    if (!causal) {
+      for_row_tiles(program_, sequence, [&](const RowTile& tile) { queries(head, tile); });
+      continue;
+    }
+    // Each tile of queries meets another number of keys, so that there is no loop.
+    for (std::uint64_t row = 0; row < sequence; row += kRows) {
+      queries(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
+    }
+  }
+  return program_.build();
+}
+
+}  // namespace
+
+Neff attention(const std::string& name, std::uint8_t dtype, const AttentionShape& shape) {
+  return Attention(name, dtype, shape).build();
+}
+
+}  // namespace neuron::kernels
