@@ -27,6 +27,9 @@ class StrictClocks {
   static constexpr unsigned kFirstQueue = kOutside + 1;
   static constexpr unsigned kQueues = NEURON_V2_DMA_ENGINES_PER_CORE * NEURON_DMA_QUEUES;
   static constexpr unsigned kActors = kFirstQueue + kQueues;
+  // Doorbells of a queue that are told apart while they wait; a program can ring one for each of
+  // 2^24 descriptors, and each has a vector.
+  static constexpr size_t kMaxDoorbells = 256;
   using Vector = std::array<uint64_t, kActors>;
 
   // Which instruction rang the doorbell of a transfer.

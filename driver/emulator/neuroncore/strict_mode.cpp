@@ -97,20 +97,21 @@ bool StrictMode::write_scalar(const StrictAccess& who, const isa::Instruction& i
   return write(who, column_of(scalar, i.dst.parts, columns));
 }
 
-// Rows that the mask names are read, rows that it keeps are not written.
+// Rows that the mask names for a row that is written are read, also beyond the partition count;
+// rows that it keeps are not written.
 bool StrictMode::shuffle(const StrictAccess& who, const isa::Instruction& i) {
   for (const bool writes : {false, true}) {
     const isa::Operand& operand = writes ? i.dst : i.src0;
-    const unsigned end = operand.start + operand.parts;
     for (unsigned quadrant = 0; quadrant < operand.parts; quadrant += NEURON_SHUFFLE_ROWS) {
+      const unsigned used = std::min<unsigned>(NEURON_SHUFFLE_ROWS, operand.parts - quadrant);
       uint32_t rows = 0;
-      for (unsigned row = 0; row < NEURON_SHUFFLE_ROWS; ++row) {
+      for (unsigned row = 0; row < used; ++row) {
         if (i.shuffle[row] == NEURON_SHUFFLE_KEEP) continue;
         rows |= 1u << (writes ? row : i.shuffle[row] % NEURON_SHUFFLE_ROWS);
       }
       for (unsigned row = 0; row < NEURON_SHUFFLE_ROWS; ++row) {
         const unsigned partition = operand.start + quadrant + row;
-        if ((rows >> row & 1) == 0 || partition >= end) continue;
+        if ((rows >> row & 1) == 0) continue;
         conflict_writes_ = writes;
         const auto segments = footprint_.of(operand);
         const bool good = writes
@@ -119,6 +120,31 @@ bool StrictMode::shuffle(const StrictAccess& who, const isa::Instruction& i) {
         if (!good) return false;
       }
     }
+  }
+  return true;
+}
+
+// Numbers 0 to n - 1 of each group of 16 partitions, which lie column by column: the rest of the
+// last column is not touched. A pattern of several dimensions counts as a whole.
+bool StrictMode::touch_columns(const StrictAccess& who, const isa::Operand& operand, uint32_t n,
+                               bool writes) {
+  constexpr unsigned kGroup = 16;
+  const auto touch = [&](const isa::Operand& part) {
+    return writes ? write(who, part) : read(who, part);
+  };
+  if (operand.ndim != 1) return touch(operand);
+  isa::Operand part = operand;
+  part.size[0] = static_cast<uint16_t>((n + kGroup - 1) / kGroup);
+  const unsigned rest = n % kGroup;
+  if (rest == 0) return touch(part);
+  for (unsigned group = 0; group < operand.parts; group += kGroup) {
+    part.start = static_cast<uint8_t>(operand.start + group);
+    part.parts = static_cast<uint8_t>(rest);
+    if (!touch(part)) return false;
+    isa::Operand others = part;
+    others.start = static_cast<uint8_t>(part.start + rest);
+    others.parts = static_cast<uint8_t>(kGroup - rest);
+    if (--others.size[0] != 0 && !touch(others)) return false;
   }
   return true;
 }
@@ -139,7 +165,12 @@ bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
       return read(who, i.src0) && read_scalar(who, i, i.scalar0, 8) && write(who, i.dst) &&
              write_scalar(who, i, i.scalar1, 8);
     case NEURON_OP_TOPK:
-      return read(who, i.src0) && write(who, i.dst) && write(who, i.src1);
+      return touch_columns(who, i.src0, i.vector.imm, false) &&
+             touch_columns(who, i.dst, i.pool.count, true) &&
+             touch_columns(who, i.src1, i.pool.count, true);
+    case NEURON_OP_LOCAL_GATHER:
+      return read(who, i.src0) && touch_columns(who, i.src1, i.pool.count, false) &&
+             write(who, i.dst);
     case NEURON_OP_DMA_GATHER:
     case NEURON_OP_DMA_SCATTER:
       return read(who, i.src0);  // the rows are for the queue's transfers

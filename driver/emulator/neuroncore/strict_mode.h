@@ -66,6 +66,7 @@ class StrictMode {
                    unsigned columns);
   bool write_scalar(const StrictAccess& who, const isa::Instruction& i, const isa::Scalar& scalar,
                     unsigned columns);
+  bool touch_columns(const StrictAccess& who, const isa::Operand& operand, uint32_t n, bool writes);
   bool shuffle(const StrictAccess& who, const isa::Instruction& i);
   bool access(const StrictAccess& who, const isa::Instruction& i);
   Fault fault_of(const StrictAccess& who, bool writes) const;

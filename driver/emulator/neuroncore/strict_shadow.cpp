@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kCellNumbers = size_t{StrictShadow::kColumns} * NEURON_PARTITIONS;
 constexpr size_t kCollectAt = size_t{1} << 15;
+constexpr size_t kCollectItemsAt = size_t{1} << 18;
 
 uint32_t* map_cells() {
   void* memory = mmap(nullptr, kCellNumbers * sizeof(uint32_t), PROT_READ | PROT_WRITE,
@@ -45,7 +46,7 @@ struct StrictShadow::Pass {
 };
 
 StrictShadow::StrictShadow(const StrictClocks& clocks)
-    : clocks_(clocks), states_(1), collect_at_(kCollectAt) {
+    : clocks_(clocks), states_(1), collect_at_(kCollectAt), collect_items_at_(kCollectItemsAt) {
   writers_.cells = map_cells();
   readers_.cells = map_cells();
 }
@@ -76,7 +77,7 @@ bool StrictShadow::write(const StrictAccess& access, unsigned first, unsigned en
 }
 
 bool StrictShadow::run(Pass& pass, std::span<const StrictSegment> segments) {
-  if (states_.size() >= collect_at_) [[unlikely]] {
+  if (states_.size() >= collect_at_ || items_.size() >= collect_items_at_) [[unlikely]] {
     collect();
   }
   for (const StrictSegment& segment : segments) {
@@ -434,6 +435,7 @@ void StrictShadow::collect() {
   collect_plane(writers_, states, items, moved, false);
   collect_plane(readers_, states, items, moved, true);
   collect_at_ = std::max(kCollectAt, states_.size() * 2);
+  collect_items_at_ = std::max(kCollectItemsAt, items_.size() * 2);
 }
 
 void StrictShadow::collect_plane(Plane& plane, const std::vector<State>& states,

@@ -78,6 +78,8 @@ class StrictShadow {
   // The written byte nearest to the one of the conflict, in its partition or else in another one at
   // the same place. False: nothing in this memory is written there.
   bool nearest(const StrictConflict& from, StrictConflict& found) const;
+  // Accesses that are listed, also by states that no cell holds any more.
+  size_t accesses() const { return items_.size(); }
   // The last writer of a byte; null: none.
   const StrictAccess* writer(unsigned column, unsigned partition, unsigned byte) const;
 
@@ -138,7 +140,8 @@ class StrictShadow {
   Plane writers_, readers_;
   std::vector<State> states_;
   std::vector<Item> items_;
-  size_t collect_at_;
+  size_t collect_at_;        // states
+  size_t collect_items_at_;  // their accesses: many readers make long states
 };
 
 }  // namespace neuron::core

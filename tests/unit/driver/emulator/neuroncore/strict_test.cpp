@@ -144,6 +144,50 @@ TEST_F(Strict, KnowsEachPartition) {
   EXPECT_EQ(words.partition(), 67u);
 }
 
+TEST_F(Strict, AShuffleReadsRowsBeyondItsCountAndOnlyThoseOfRowsThatItWrites) {
+  Instruction shuffle = inst(NEURON_OP_STREAM_SHUFFLE);
+  shuffle.dst = sbuf(4, 1024, kF32, 8);
+  shuffle.src0 = sbuf(4, 0, kF32, 8);
+  shuffle.shuffle.fill(9);  // rows 4 to 31 are not written
+  for (unsigned row = 0; row < 4; ++row) shuffle.shuffle[row] = 0;
+  load_and_run(kDve, {fill(sbuf(1, 0, kF32, 8)), shuffle, kHalt});
+  expect_no_trap();
+  shuffle.shuffle[2] = 20;
+  load_and_run(kDve, {fill(sbuf(1, 0, kF32, 8)), shuffle, kHalt});
+  EXPECT_EQ(trap(kDve, NEURON_FAULT_UNINITIALISED, 1).partition(), 20u);
+}
+
+TEST_F(Strict, WhatTopkAndLocalGatherLeaveOfALastColumnIsNotTouched) {
+  const auto bf16 = [](uint32_t base, unsigned parts, int n) {
+    return sbuf(parts, base, NEURON_DTYPE_BF16, n);
+  };
+  const auto u16 = [](uint32_t base, unsigned parts, int n) {
+    return sbuf(parts, base, NEURON_DTYPE_U16, n);
+  };
+  Instruction topk = inst(NEURON_OP_TOPK);  // 20 numbers: 4 partitions have 2 of them
+  topk.dst = bf16(256, 16, 1);
+  topk.src0 = bf16(0, 16, 2);
+  topk.src1 = u16(512, 16, 1);
+  topk.vector.imm = 20;
+  topk.pool.count = 5;
+  Instruction gather = inst(NEURON_OP_LOCAL_GATHER);
+  gather.dst = bf16(768, 16, 5);
+  gather.src0 = bf16(0, 16, 1);
+  gather.src1 = u16(1024, 16, 2);
+  gather.pool.count = 5;
+  const std::vector<Instruction> program{fill(bf16(0, 16, 1), kPool), fill(bf16(2, 4, 1), kPool),
+                                         topk, fill(u16(1024, 5, 1), kPool), gather};
+  auto good = program;
+  good.push_back(copy(bf16(2048, 5, 1), bf16(256, 5, 1), kPool));
+  good.push_back(kHalt);
+  load_and_run(kPool, good);
+  expect_no_trap();
+  auto bad = program;
+  bad.push_back(copy(bf16(2048, 6, 1), bf16(256, 6, 1), kPool));
+  load_and_run(kPool, bad);
+  EXPECT_EQ(trap(kPool, NEURON_FAULT_UNINITIALISED, 5).partition(), 5u);
+}
+
 TEST_F(Strict, CountsWhatTheHostWritesAndForgetsItWithTheReset) {
   set_sbuf(0, 0, 1.0f);
   const Instruction read = copy(sbuf(1, 64, kF32, 1), sbuf(1, 0, kF32, 1));
