@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bn_stats and bn_aggr: mean and variance of each partition, in pieces that can be combined.
 #include <algorithm>
+#include <vector>
 
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/numerics/statistics.h"
@@ -36,10 +37,12 @@ Fault bn_aggr(UnitContext& context, const isa::Instruction& i) {
   const OperandView source(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
   const uint64_t n = source.elements();
-  if (n % 3 != 0 || n > kPiece) return wrong_count(n);
+  if (n % 3 != 0) return wrong_count(n);
   float* results = context.scratch.b.data();
+  std::vector<float> wide(n > kPiece ? n : 0);  // a row of SBUF can hold more than the scratch rows
+  float* scratch = n > kPiece ? wide.data() : context.scratch.a.data();
   for (unsigned p = 0; p < source.partitions(); ++p) {
-    const float* triples = source.load_or_map(p, 0, n, context.scratch.a.data());
+    const float* triples = source.load_or_map(p, 0, n, scratch);
     numerics::combine_statistics(triples, n / 3, results + 2 * p, context.subnormals);
   }
   store_block(context, dst, i.dst, {0, dst.partitions(), 0, 2}, results);

@@ -76,6 +76,18 @@ TEST_F(VectorStatistics, CombineToTheMeanAndVarianceOfTheWholeRow) {
   EXPECT_NEAR(found[1], static_cast<double>(variance), 1e-6);
 }
 
+TEST_F(VectorStatistics, CombineMoreTriplesThanAScratchRowHolds) {
+  constexpr int kTriples = 4000;
+  std::vector<float> row;
+  for (int t = 0; t < kTriples; ++t) row.insert(row.end(), {2.0f, t % 2 ? 3.0f : 5.0f, 2.0f});
+  put(sbuf(2, 0, NEURON_DTYPE_BF16, 3 * kTriples), 1, row);
+  dve(make(NEURON_OP_BN_AGGR, sbuf(2, 0x9000, kF32, 2),
+           sbuf(2, 0, NEURON_DTYPE_BF16, 3 * kTriples)));
+  const auto found = get(sbuf(2, 0x9000, kF32, 2), 1);
+  EXPECT_NEAR(found[0], 4.0, 1e-6);
+  EXPECT_NEAR(found[1], 2.0, 1e-5);  // 1 between the triples and 1 inside them
+}
+
 TEST_F(VectorStatistics, OfNothingAreNan) {
   put(sbuf(1, 0, kF32, 3), 0, {0, 0, 0});
   dve(make(NEURON_OP_BN_AGGR, sbuf(1, 256, kF32, 2), sbuf(1, 0, kF32, 3)));
