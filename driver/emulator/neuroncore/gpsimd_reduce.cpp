@@ -37,8 +37,9 @@ Fault partition_reduce(UnitContext& context, const isa::Instruction& i) {
   float* next = context.scratch.b.data();
   auto* sum_bytes = reinterpret_cast<std::byte*>(sum);
   auto* next_bytes = reinterpret_cast<std::byte*>(next);
-  for (uint64_t first = 0; first < dst.elements(); first += kPiece) {
-    const size_t n = std::min<uint64_t>(kPiece, dst.elements() - first);
+  const size_t piece = dst.clobbers(source) ? 1 : kPiece;
+  for (uint64_t first = 0; first < dst.elements(); first += piece) {
+    const size_t n = std::min<uint64_t>(piece, dst.elements() - first);
     if (bits || native) {
       source.load_raw(0, first, n, sum_bytes);
       for (unsigned p = 1; p < source.partitions(); ++p) {

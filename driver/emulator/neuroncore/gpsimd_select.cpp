@@ -98,7 +98,7 @@ Fault execute_iota(UnitContext& context, const isa::Instruction& i) {
 Fault affine_select(UnitContext& context, const isa::Instruction& i) {
   const OperandView dst(context.memory, i.dst);
   const OperandView source(context.memory, i.src0);
-  const bool raw = i.dst.dtype == i.src0.dtype;
+  const bool raw = i.dst.dtype == i.src0.dtype && i.dst.bias == i.src0.bias;
   const unsigned bytes = dst.element_bytes();
   auto* integers = reinterpret_cast<uint32_t*>(context.scratch.a.data());
   auto* packed = reinterpret_cast<std::byte*>(context.scratch.d.data());

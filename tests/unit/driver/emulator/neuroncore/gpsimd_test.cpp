@@ -185,7 +185,29 @@ TEST_F(Gpsimd, AffineSelectConvertsBetweenTypesAndKeepsTheBitsOfEqualOnes) {
   EXPECT_EQ(get_row<uint16_t>(0, kOut, 2), (std::vector<uint16_t>{to_bf16(256), to_bf16(2.5f)}));
 }
 
+TEST_F(Gpsimd, AffineSelectConvertsBetweenExponentBiases) {
+  Instruction i = pool(NEURON_OP_AFFINE_SELECT, sbuf(1, kOut, NEURON_DTYPE_F8E4, 2),
+                       sbuf(1, kIn, NEURON_DTYPE_F8E4, 2));
+  i.dst.bias = 8;
+  i.pattern = {{0, 0, 0, 0}, {2, 0, 0, 0}};
+  i.scalar0 = real(0.0f);
+  i.vector.op0 = NEURON_ALU_EQ;
+  put<uint8_t>(0, kIn, {0x38, 0x40});  // 1 and 2
+  execute(i);
+  EXPECT_EQ(get_row<uint8_t>(0, kOut, 2), (std::vector<uint8_t>{0x40, 0x48}));
+}
+
 // --- partition_reduce ---
+
+TEST_F(Gpsimd, PartitionReduceIntoItsOwnSourceReadsWhatItHasWritten) {
+  put<float>(0, kIn, {1, 0, 0, 0, 0});
+  put<float>(1, kIn, {1, 2, 3, 4, 0});
+  Instruction i = pool(NEURON_OP_PARTITION_REDUCE, sbuf(1, kIn + 4, NEURON_DTYPE_F32, 4),
+                       sbuf(2, kIn, NEURON_DTYPE_F32, 4));
+  i.vector.op0 = NEURON_ALU_ADD;
+  execute(i);
+  EXPECT_EQ(get_row<float>(0, kIn, 5), (std::vector<float>{1, 2, 4, 7, 11}));
+}
 
 TEST_F(Gpsimd, PartitionReduceAddsAveragesAndFindsTheLargestOfAllPartitions) {
   std::vector<float> sum(6, 0), largest(6, -HUGE_VALF);
