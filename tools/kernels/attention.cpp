@@ -5,9 +5,9 @@
 // so that maximum, exponentials and their sum run along a partition; PE then turns the exponentials
 // over, as the product with v needs the keys there. With more than one block, the greatest score so
 // far is the reference of all exponentials: when it grows, the sums so far shrink by
-// exp(old - new). The scores of the next block are computed before the present one is finished, so
-// that PE has work meanwhile. Causal: PE adds a mask to the scores on the diagonal; blocks beyond
-// it are left out. k and v of a head stay in SBUF for all its queries.
+// exp(old - new). The blocks are in the engines like in a pipeline. Causal: PE adds a mask to the
+// scores on the diagonal; blocks beyond it are left out. k and v of a head stay in SBUF for all its
+// queries.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -58,7 +58,16 @@ class Attention {
   void allocate();
   void make_mask();
   void load_head(std::uint64_t head);
-  void queries(std::uint64_t head, const RowTile& tile);
+  // One block of keys that meets one tile of queries.
+  struct Meeting {
+    RowTile tile;
+    Block block;
+    bool first = false, last = false;  // Of its queries
+    unsigned step = 0;
+  };
+  void meet(std::uint64_t head, const RowTile& tile);
+  void run(std::uint64_t head);
+  void finish(std::uint64_t head, const RowTile& tile);
   std::vector<Block> blocks_of(std::uint64_t first_query) const;
   void score(const Set& set, const Step& step, const Block& block);
   void exponentials(const Set& set, const Step& step, const Block& block, bool first);
@@ -78,6 +87,7 @@ class Attention {
   Tile identity_, mask_;
   unsigned next_step_ = 0, next_turned_ = 0, next_product_ = 0;
   unsigned newest_ = 0;  // Of Set::maximum
+  std::vector<Meeting> meetings_;
 };
 
 void Attention::allocate() {
@@ -184,57 +194,95 @@ void Attention::exponentials(const Set& set, const Step& step, const Block& bloc
   if (first) return;
   program_.activate(step.shrink.all(), NEURON_ACT_EXP, set.maximum[older].all(),
                     {.scale = scale_, .bias = lowered.all()});
-  program_.scalar_tensor_tensor(set.total.all(), set.total.all(), NEURON_ALU_MUL, step.shrink.all(),
-                                NEURON_ALU_ADD, step.block_total.all());
 }
 
 void Attention::weigh(const Set& set, const Step& step, const Block& block, bool first) {
   const Tile& product = products_[next_product_++ % 2];
   const Tile& v = v_tiles_[block.number];
   const std::uint32_t squares = block.count / kRows;
-  for (std::uint32_t square = 0; square < squares; square += kTurned) {
-    const unsigned side = next_turned_++ % 2;
-    const std::uint32_t together = std::min(kTurned, squares - square);
-    for (std::uint32_t i = 0; i < together; ++i) {
+  // Both groups of squares are turned before the first one is multiplied: PE need not wait then.
+  const unsigned base = next_turned_;
+  const auto together = [&](std::uint32_t group) {
+    return std::min(kTurned, squares - group * kTurned);
+  };
+  const std::uint32_t groups = (squares + kTurned - 1) / kTurned;
+  next_turned_ += groups;
+  for (std::uint32_t group = 0; group < groups; ++group) {
+    const unsigned side = (base + group) % 2;
+    for (std::uint32_t i = 0; i < together(group); ++i) {
       program_.transpose(turned_[side].column_range(i * kRows, kRows),
-                         step.weights.column_range((square + i) * kRows, kRows));
+                         step.weights.column_range((group * kTurned + i) * kRows, kRows));
     }
-    const TileAccess copy = turned_copy_[side].column_range(0, together * kRows);
-    const TileAccess turned = turned_[side].column_range(0, together * kRows);
+    const TileAccess copy = turned_copy_[side].column_range(0, together(group) * kRows);
+    const TileAccess turned = turned_[side].column_range(0, together(group) * kRows);
     if (side == 0) {
       program_.tensor_copy(Engine::kDve, copy, turned);
     } else {
       program_.activate(copy, NEURON_ACT_COPY, turned);
     }
-    for (std::uint32_t i = 0; i < together; ++i) {
-      program_.matmul(product.all(), turned_copy_[side].column_range(i * kRows, kRows),
-                      v.column_range((square + i) * head_size(), head_size()), square + i > 0);
-    }
+  }
+  for (std::uint32_t square = 0; square < squares; ++square) {
+    const unsigned side = (base + square / kTurned) % 2;
+    program_.matmul(product.all(), turned_copy_[side].column_range(square % kTurned * kRows, kRows),
+                    v.column_range(square * head_size(), head_size()), square > 0);
   }
   if (first) {
     program_.tensor_copy(Engine::kDve, set.sums.all(), product.all());
-  } else {
-    program_.scalar_tensor_tensor(set.sums.all(), set.sums.all(), NEURON_ALU_MUL, step.shrink.all(),
-                                  NEURON_ALU_ADD, product.all());
+    return;
   }
+  program_.scalar_tensor_tensor(set.total.all(), set.total.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                NEURON_ALU_ADD, step.block_total.all());
+  program_.scalar_tensor_tensor(set.sums.all(), set.sums.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                NEURON_ALU_ADD, product.all());
 }
 
-void Attention::queries(std::uint64_t head, const RowTile& tile) {
+void Attention::meet(std::uint64_t head, const RowTile& tile) {
+  const std::vector<Block> blocks = blocks_of(tile.first);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    meetings_.push_back({tile, blocks[b], b == 0, b + 1 == blocks.size(), next_step_++ % 2});
+  }
+  // A round of a loop ends with its second tile.
+  const bool ends = shape_.causal ? tile.first + kRows == shape_.sequence
+                                  : tile.set == 1 || tile.first + kRows == shape_.sequence;
+  if (ends) run(head);
+}
+
+// Each engine does its part of three meetings at a time: PE the scores of the one after the next,
+// DVE and Activation the exponentials of the next, and all of them the products of this one.
+void Attention::run(std::uint64_t head) {
+  const std::size_t count = meetings_.size(), size = shape_.head_size;
+  const auto start = [&](std::size_t i) {
+    if (i >= count) return;
+    const Meeting& meeting = meetings_[i];
+    const Set& set = sets_[meeting.tile.set];
+    if (meeting.first) {
+      program_.dma(Engine::kSp, set.q.all(),
+                   q_.block(head * size, size, meeting.tile.first, kRows)
+                       .advancing(meeting.tile.step * isa::dtype_bytes(dtype_)));
+    }
+    score(set, steps_[meeting.step], meeting.block);
+  };
+  const auto prepare = [&](std::size_t i) {
+    if (i >= count) return;
+    const Meeting& meeting = meetings_[i];
+    exponentials(sets_[meeting.tile.set], steps_[meeting.step], meeting.block, meeting.first);
+  };
+  start(0);
+  start(1);
+  prepare(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Meeting& meeting = meetings_[i];
+    prepare(i + 1);
+    start(i + 2);
+    weigh(sets_[meeting.tile.set], steps_[meeting.step], meeting.block, meeting.first);
+    if (meeting.last) finish(head, meeting.tile);
+  }
+  meetings_.clear();
+}
+
+void Attention::finish(std::uint64_t head, const RowTile& tile) {
   const Set& set = sets_[tile.set];
   const std::uint64_t size = shape_.head_size, element = isa::dtype_bytes(dtype_);
-  program_.dma(Engine::kSp, set.q.all(),
-               q_.block(head * size, size, tile.first, kRows)
-                   .advancing(tile.step * static_cast<std::int64_t>(element)));
-  const std::vector<Block> blocks = blocks_of(tile.first);
-  const unsigned base = next_step_;
-  next_step_ += static_cast<unsigned>(blocks.size());
-  const auto step = [&](std::size_t b) -> const Step& { return steps_[(base + b) % 2]; };
-  score(set, step(0), blocks[0]);
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    if (b + 1 < blocks.size()) score(set, step(b + 1), blocks[b + 1]);
-    exponentials(set, step(b), blocks[b], b == 0);
-    weigh(set, step(b), blocks[b], b == 0);
-  }
   program_.reciprocal(set.factor.all(), set.total.all());
   program_.tensor_scalar(Engine::kDve, set.y.all(), set.sums.all(), NEURON_ALU_MUL,
                          set.factor.all());
@@ -267,12 +315,12 @@ Neff Attention::build() {
   for (std::uint64_t head = 0; head < heads; ++head) {
     load_head(head);
     if (!causal) {
-      for_row_tiles(program_, sequence, [&](const RowTile& tile) { queries(head, tile); });
+      for_row_tiles(program_, sequence, [&](const RowTile& tile) { meet(head, tile); });
       continue;
     }
     // Each tile of queries meets another number of keys, so that there is no loop.
     for (std::uint64_t row = 0; row < sequence; row += kRows) {
-      queries(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
+      meet(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
     }
   }
   return program_.build();
