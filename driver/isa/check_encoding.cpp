@@ -19,8 +19,10 @@ Violation field(unsigned offset, uint32_t value, const char* what, unsigned oper
 // The first byte with a bit that no field of this opcode covers.
 Violation check_stray_bits(const Words& words, const OpcodeInfo& info) {
   // One coverage per opcode, computed once; a function-local static is initialised thread-safely.
-  static const auto coverage = [] {
-    std::vector<Words> all;
+  // It outlives static destructors: cores still run while the process exits.
+  static const auto& coverage = *[] {
+    auto* coverages = new std::vector<Words>;
+    std::vector<Words>& all = *coverages;
     for (const OpcodeInfo& entry : all_opcodes()) {
       Words mask{};
       const FieldCoverage mark{mask};
@@ -31,7 +33,7 @@ Violation check_stray_bits(const Words& words, const OpcodeInfo& info) {
       if (entry.word != OpWord::kNone) mask[NEURON_INST_OP / 8] &= entry.op_bits;
       all.push_back(mask);
     }
-    return all;
+    return coverages;
   }();
   const Words& mask = coverage[static_cast<std::size_t>(&info - all_opcodes().data())];
   for (unsigned i = 0; i < words.size(); ++i) {
