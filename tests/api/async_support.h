@@ -20,9 +20,9 @@ struct Status {
   NRT_STATUS load() const { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 };
 
-// Asks until the request has completed; false after 20 s.
-inline bool finish(nrta_seq_t seq) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+// Asks until the request has completed; false when the limit has passed.
+inline bool finish(nrta_seq_t seq, std::chrono::seconds limit = std::chrono::seconds(20)) {
+  const auto end = std::chrono::steady_clock::now() + limit;
   bool done = false;
   while (nrta_is_completed(seq, &done) == NRT_SUCCESS && !done) {
     if (std::chrono::steady_clock::now() > end) return false;
