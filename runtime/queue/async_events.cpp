@@ -29,8 +29,9 @@ Result<int> duplicate_eventfd(int event) {
   if (length < 0 && fcntl(event, F_GETFD) < 0) {
     return fail(NRT_INVALID, "descriptor {} is not open; give an eventfd, or -1", event);
   }
-  if (length >= 0 && std::string_view(target, static_cast<std::size_t>(length)).find("eventfd") ==
-                         std::string_view::npos) {
+  // "anon_inode:[eventfd]"; a file may have such a name, but no such prefix.
+  if (length >= 0 && !std::string_view(target, static_cast<std::size_t>(length))
+                          .starts_with("anon_inode:[eventfd")) {
     return fail(NRT_INVALID, "descriptor {} is no eventfd; make one with eventfd(2)", event);
   }
   const int copy = fcntl(event, F_DUPFD_CLOEXEC, 3);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asynchronous queues: what is scheduled happens once, in order, and says how it ended.
+#include <fcntl.h>
 #include <nrt/nrt_async.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -253,6 +254,12 @@ TEST_F(Async, SignalsAnEventWhenARequestCompletes) {
   ASSERT_EQ(pipe(pipes), 0);
   EXPECT_EQ(nrta_event_register_seq_id_completion(seq, pipes[1]), NRT_INVALID);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("no eventfd"));
+  const std::string name = testing::TempDir() + "eventfd";
+  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(nrta_event_register_seq_id_completion(seq, file), NRT_INVALID) << "only named so";
+  close(file);
+  unlink(name.c_str());
   close(pipes[0]);
   close(pipes[1]);
   EXPECT_EQ(nrta_event_register_seq_id_completion(seq, pipes[1]), NRT_INVALID) << "closed";
