@@ -37,7 +37,7 @@ Result<std::uint64_t> AsyncUnit::submit(AsyncRequest&& request, bool& idle) {
                   core_.device().index(), core_.number(), name(), queue_, depth_);
     }
     if (ring_ == nullptr) {
-      ends_ = std::make_unique<std::atomic<std::uint64_t>[]>(depth_);
+      ends_ = std::make_unique<std::atomic<std::uint64_t>[]>(std::size_t{2} * depth_);
       ring_ = std::make_unique<AsyncRequest[]>(depth_);
     }
     ring_[number & (depth_ - 1)] = std::move(request);
@@ -49,8 +49,9 @@ Result<std::uint64_t> AsyncUnit::submit(AsyncRequest&& request, bool& idle) {
 
 std::uint64_t AsyncUnit::end_of(std::uint64_t number) const {
   if (completed() - number >= depth_) return 0;
-  const std::uint64_t end = ends_[number & (depth_ - 1)].load(std::memory_order_acquire);
-  // Still this request's, unless its slot was used again meanwhile.
+  // Acquire: pairs with complete(), where a later request's end precedes its completion.
+  const std::uint64_t end = end_slot(number).load(std::memory_order_acquire);
+  // Still this request's: the next one of the slot is submitted after `depth_` more have completed.
   return completed() - number < depth_ ? end : 0;
 }
 
@@ -63,7 +64,7 @@ void AsyncUnit::complete(std::uint32_t count, NRT_STATUS status, std::uint64_t d
     AsyncRequest& request = ring_[number & (depth_ - 1)];
     start = std::max(end, request.earliest_ps);
     end = start + duration_ps;
-    ends_[number & (depth_ - 1)].store(end, std::memory_order_release);
+    end_slot(number).store(end, std::memory_order_release);
     // Release: who polls the word sees what the request did.
     if (request.result.word != nullptr) {
       __atomic_store_n(reinterpret_cast<int*>(request.result.word), static_cast<int>(status),

@@ -92,6 +92,10 @@ class AsyncUnit {
   AsyncUnit* next_ready = nullptr;  // belongs to AsyncWorkers
 
  private:
+  std::atomic<std::uint64_t>& end_slot(std::uint64_t number) const {
+    return ends_[number & (2 * std::uint64_t{depth_} - 1)];
+  }
+
   Core& core_;
   const nrta_xu_t type_;
   const std::uint32_t queue_;
@@ -100,6 +104,7 @@ class AsyncUnit {
   const std::uint64_t first_;
   std::mutex submit_mutex_;  // writers of ring slots above submitted_
   std::unique_ptr<AsyncRequest[]> ring_;
+  // Twice the depth: those of completed requests stay while as many others are outstanding.
   std::unique_ptr<std::atomic<std::uint64_t>[]> ends_;
   std::atomic<int> dead_{NRT_SUCCESS};
   alignas(64) std::atomic<std::uint64_t> submitted_;
