@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/base/log.h"
 #include "runtime/exec/fault_report.h"
@@ -72,7 +73,12 @@ int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std
     const int result = port.wait(core.number(), &record.sequence, before + done, until);
     if (result != 0) return result;
     done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
-    if (record.status != NEURON_FAULT_NONE) break;
+    if (record.status == NEURON_FAULT_NONE) continue;
+    // The status of a record may be seen before its sequence. The core answers behind what it has
+    // written, so that the caller's look at the sequence counts the one that failed.
+    (void)core.device().read_register(Device::window_bar0(core.number()) + NEURON_CORE_CONTROL +
+                                      NEURON_CORE_STATUS);
+    break;
   }
   return 0;
 }
