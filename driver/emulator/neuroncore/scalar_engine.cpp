@@ -9,6 +9,7 @@
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/numerics/activation.h"
 #include "driver/emulator/neuroncore/numerics/alu.h"
+#include "driver/emulator/neuroncore/row_access.h"
 #include "driver/emulator/neuroncore/vector_engine.h"
 
 namespace neuron::core {
@@ -26,6 +27,52 @@ const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, con
     x = out;
   }
   return x;
+}
+
+// Source and result as they lie in memory. Sums need the results in fp32, 16 partitions of a piece
+// at a time: the result itself if that is its type, else a scratch row.
+void activate_in_memory(UnitContext& context, const isa::Instruction& i, const OperandView& source,
+                        const OperandView& dst, float* sums) {
+  float scales[NEURON_PARTITIONS];
+  float biases[NEURON_PARTITIONS];
+  const auto values = [&](const isa::Scalar& scalar, float* out) -> const float* {
+    if (!scalar.present()) return nullptr;
+    expand_scalar(context, scalar, 0, dst.partitions(), 1, out);
+    return out;
+  };
+  const numerics::ActivationRows all{
+      .scales = values(i.scalar0, scales),
+      .biases = values(i.scalar1, biases),
+      .param = std::bit_cast<float>(i.act.param),
+      .x = source_rows(source),
+      .out = result_rows(dst),
+  };
+  if (sums == nullptr) {
+    numerics::activate_rows(i.act.function, all, dst.partitions(), dst.elements());
+    return;
+  }
+  for_blocks(
+      dst.partitions(), dst.elements(), false,
+      [&](const Block& block) {
+        numerics::ActivationRows work = all;
+        if (work.scales != nullptr) work.scales += block.part;
+        if (work.biases != nullptr) work.biases += block.part;
+        work.x = work.x.from_row(block.part);
+        work.x.data += block.first * source.element_bytes();
+        work.out = work.out.from_row(block.part);
+        work.out.data += block.first * dst.element_bytes();
+        const bool narrow = work.out.bf16;
+        if (narrow) {
+          work.out = {reinterpret_cast<std::byte*>(context.scratch.c.data()),
+                      block.count * sizeof(float), false};
+        }
+        numerics::activate_rows(i.act.function, work, block.rows, block.count);
+        numerics::reduce_rows(NEURON_ALU_ADD, reinterpret_cast<const float*>(work.out.data),
+                              static_cast<ptrdiff_t>(work.out.stride / sizeof(float)), block.rows,
+                              block.count, sums + block.part, context.subnormals);
+        if (narrow) store_block(context, dst, i.dst, block, context.scratch.c.data());
+      },
+      kSummedRun);
 }
 
 // Strict mode: the first input that the function is not documented for, before anything is written.
@@ -75,6 +122,13 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
   if (op.reduce_command == NEURON_REDUCE_RESET ||
       op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE) {
     std::fill_n(sums, dst.partitions(), 0.0f);
+  }
+  if (!loaded && op.function != NEURON_ACT_COPY && rows_allowed(context, i.dst, dst) &&
+      is_row(source) && !dst.clobbers(source) && lies_apart(i.scalar0, i.dst, dst) &&
+      lies_apart(i.scalar1, i.dst, dst)) {
+    activate_in_memory(context, i, source, dst, accumulates ? sums : nullptr);
+    clear_pe_marks(context, i.dst);
+    return {};
   }
   const float param = std::bit_cast<float>(op.param);
   for_blocks(

@@ -7,6 +7,8 @@
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/integer_alu.h"
 #include "driver/emulator/neuroncore/numerics/alu.h"
+#include "driver/emulator/neuroncore/numerics/alu_rows.h"
+#include "driver/emulator/neuroncore/row_access.h"
 #include "driver/emulator/neuroncore/vector_families.h"
 
 namespace neuron::core {
@@ -22,6 +24,47 @@ uint32_t raw_scalar(UnitContext& context, const isa::Scalar& scalar, unsigned pa
   return value;
 }
 
+// Two steps on rows in memory, where all operands are such rows; `second` is null if the second
+// step takes scalar1. False: nothing has been done.
+bool steps_in_memory(UnitContext& context, const isa::Instruction& i, const OperandView& a,
+                     const OperandView* second, const OperandView& dst) {
+  const isa::VectorOp& op = i.vector;
+  const bool first_bypass = second != nullptr && i.opcode == NEURON_OP_TENSOR_TENSOR;
+  numerics::AluRows work;
+  work.op0 = first_bypass ? unsigned{NEURON_ALU_BYPASS} : op.op0;
+  work.op1 = first_bypass ? op.op0 : op.op1;
+  if (!numerics::alu_rows_cover(work.op0, work.op1) || !rows_allowed(context, i.dst, dst) ||
+      !is_row(a)) {
+    return false;
+  }
+  // A bypass between tensors leaves either side, and the bits of its NaN.
+  if (second != nullptr && (!is_row(*second) || work.op1 == NEURON_ALU_BYPASS)) return false;
+  if (!lies_apart(i.scalar0, i.dst, dst) || !lies_apart(i.scalar1, i.dst, dst)) return false;
+  float scalars[2][NEURON_PARTITIONS];
+  const auto values = [&](const isa::Scalar& scalar, unsigned step, float* out) -> const float* {
+    if (step == NEURON_ALU_BYPASS) return nullptr;
+    if (scalar.present()) {
+      expand_scalar(context, scalar, 0, dst.partitions(), 1, out);
+    } else {
+      std::fill_n(out, dst.partitions(), 0.0f);
+    }
+    return out;
+  };
+  work.scalars0 = values(i.scalar0, work.op0, scalars[0]);
+  work.reverse0 = op.rev0 && i.scalar0.present();
+  if (second == nullptr) {
+    work.scalars1 = values(i.scalar1, work.op1, scalars[1]);
+    work.reverse1 = op.rev1 && i.scalar1.present();
+  } else {
+    work.y = source_rows(*second);
+    work.reverse1 = op.rev1 && !first_bypass;
+  }
+  work.x = source_rows(a);
+  work.out = result_rows(dst);
+  numerics::alu_rows(work, dst.partitions(), dst.elements());
+  return true;
+}
+
 Fault tensor_tensor(UnitContext& context, const isa::Instruction& i) {
   const OperandView a(context.memory, i.src0);
   const OperandView b(context.memory, i.src1);
@@ -34,6 +77,7 @@ Fault tensor_tensor(UnitContext& context, const isa::Instruction& i) {
                       i.src1.dtype == i.src0.dtype && i.dst.dtype == i.src0.dtype &&
                       integer_alu_covers(op);
   if (!bits && !native && !numerics::alu_is_arithmetic(op)) return not_allowed(op);
+  if (!one_by_one && steps_in_memory(context, i, a, &b, dst)) return {};
   for_blocks(dst.partitions(), dst.elements(), one_by_one, [&](const Block& block) {
     if (bits || native) {
       std::byte* x = bytes_of(s.a.data());
@@ -77,6 +121,7 @@ Fault tensor_scalar(UnitContext& context, const isa::Instruction& i) {
       return not_allowed(step);
     }
   }
+  if (!dst.clobbers(a) && steps_in_memory(context, i, a, nullptr, dst)) return {};
   Scratch& s = context.scratch;
   for_blocks(dst.partitions(), dst.elements(), dst.clobbers(a), [&](const Block& block) {
     if (bits) {
@@ -106,6 +151,7 @@ Fault scalar_tensor_tensor(UnitContext& context, const isa::Instruction& i) {
   if (!numerics::alu_is_arithmetic(op.op1)) return not_allowed(op.op1);
   Scratch& s = context.scratch;
   const bool one_by_one = dst.clobbers(a) || dst.clobbers(b);
+  if (!one_by_one && steps_in_memory(context, i, a, &b, dst)) return {};
   for_blocks(dst.partitions(), dst.elements(), one_by_one, [&](const Block& block) {
     const float* x = load_block(a, block, s.a.data());
     scalar_step(context, op.op0, i.scalar0, op.rev0, block, x, s.c.data());

@@ -5,6 +5,8 @@
 
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/numerics/alu.h"
+#include "driver/emulator/neuroncore/numerics/alu_rows.h"
+#include "driver/emulator/neuroncore/row_access.h"
 #include "driver/emulator/neuroncore/vector_families.h"
 
 namespace neuron::core {
@@ -71,6 +73,9 @@ Fault reduce_whole_rows(UnitContext& context, const isa::Instruction& i) {
     numerics::reduce_rows(op, reinterpret_cast<const float*>(a.row(0)),
                           static_cast<ptrdiff_t>(a.row_stride() / sizeof(float)), a.partitions(), n,
                           totals.data(), context.subnormals);
+  } else if ((op == NEURON_ALU_MAX || op == NEURON_ALU_MIN) && is_row(a) &&
+             context.subnormals == numerics::Subnormals::kKeep) {
+    numerics::extreme_bf16_rows(op, source_rows(a), a.partitions(), n, totals.data());
   } else {
     for_blocks(
         a.partitions(), n, false,

@@ -5,6 +5,7 @@
 
 #include "driver/emulator/neuroncore/block_loop.h"
 #include "driver/emulator/neuroncore/numerics/statistics.h"
+#include "driver/emulator/neuroncore/row_access.h"
 #include "driver/emulator/neuroncore/vector_families.h"
 
 namespace neuron::core {
@@ -24,6 +25,14 @@ Fault bn_stats(UnitContext& context, const isa::Instruction& i) {
   const uint64_t n = source.elements();
   if (n > 512) return wrong_count(n);
   float* results = context.scratch.b.data();
+  const bool done =
+      source.dtype() == NEURON_DTYPE_BF16 && is_row(source) &&
+      context.subnormals == numerics::Subnormals::kKeep &&
+      numerics::parity_statistics_bf16(source_rows(source), source.partitions(), n, results);
+  if (done) {
+    store_block(context, dst, i.dst, {0, dst.partitions(), 0, 6}, results);
+    return {};
+  }
   for_blocks(source.partitions(), n, false, [&](const Block& block) {
     const float* x = load_block(source, block, context.scratch.a.data());
     numerics::parity_statistics_rows(x, static_cast<ptrdiff_t>(n), block.rows, n,

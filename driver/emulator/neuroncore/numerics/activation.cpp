@@ -14,77 +14,105 @@
 #include "driver/emulator/neuroncore/numerics/simd_math-inl.h"
 //
 #include "driver/emulator/neuroncore/numerics/activation_programs-inl.h"
+#include "driver/emulator/neuroncore/numerics/row_loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
-// A NaN input stays NaN whatever the program made of it.
+// A NaN input stays NaN whatever the program made of it. A NaN between scale, bias and program need
+// not be canonical for that.
+template <class Function>
+HWY_INLINE void rows_of(const Function& function, const ActivationRows& work, size_t rows,
+                        size_t n) {
+  const bool plain = work.scales == nullptr && work.biases == nullptr;
+  for (size_t r = 0; r < rows; ++r) {
+    const SourceRows x = work.x.from_row(r);
+    const ResultRows out = work.out.from_row(r);
+    if (plain) {
+      map_row(function, x, out, n);
+      continue;
+    }
+    const bool scaled = work.scales != nullptr;
+    const bool biased = work.biases != nullptr;
+    const V scale = set(scaled ? work.scales[r] : 1.0f);
+    const V bias = set(biased ? work.biases[r] : 0.0f);
+    map_row(
+        [&function, scaled, biased, scale, bias](V x) HWY_ATTR {
+          if (scaled) x = hn::Mul(x, scale);
+          if (biased) x = hn::Add(x, bias);
+          return function(x);
+        },
+        x, out, n);
+  }
+}
+
 template <V (*Program)(V)>
-HWY_INLINE void run(const float* in, float* out, size_t n) {
-  map([](V x) HWY_ATTR { return select(hn::IsNaN(x), nan(), canonical(Program(x))); }, in, out, n);
+HWY_INLINE void run(const ActivationRows& work, size_t rows, size_t n) {
+  rows_of([](V x) HWY_ATTR { return select(hn::IsNaN(x), nan(), canonical(Program(x))); }, work,
+          rows, n);
 }
 
-HWY_INLINE void run_prelu(const float* in, float* out, size_t n, float slope) {
-  const V s = set(slope);
-  map([s](V x) HWY_ATTR { return canonical(select(hn::Lt(x, zero()), hn::Mul(x, s), x)); }, in, out,
-      n);
+HWY_INLINE void run_prelu(const ActivationRows& work, size_t rows, size_t n) {
+  const V s = set(work.param);
+  rows_of([s](V x) HWY_ATTR { return canonical(select(hn::Lt(x, zero()), hn::Mul(x, s), x)); },
+          work, rows, n);
 }
 
-HWY_NOINLINE void activation_kernel(unsigned function, const float* in, float* out, size_t n,
-                                    float param) {
+HWY_NOINLINE void activation_kernel(unsigned function, const ActivationRows& work, size_t rows,
+                                    size_t n) {
   switch (function) {
     case NEURON_ACT_SQUARE:
-      return run<square>(in, out, n);
+      return run<square>(work, rows, n);
     case NEURON_ACT_SIGMOID:
-      return run<sigmoid>(in, out, n);
+      return run<sigmoid>(work, rows, n);
     case NEURON_ACT_RELU:
-      return run<relu>(in, out, n);
+      return run<relu>(work, rows, n);
     case NEURON_ACT_PRELU:
-      return run_prelu(in, out, n, param);
+      return run_prelu(work, rows, n);
     case NEURON_ACT_GELU:
-      return run<gelu>(in, out, n);
+      return run<gelu>(work, rows, n);
     case NEURON_ACT_GELU_DX:
-      return run<gelu_dx>(in, out, n);
+      return run<gelu_dx>(work, rows, n);
     case NEURON_ACT_GELU_TANH:
-      return run<gelu_tanh>(in, out, n);
+      return run<gelu_tanh>(work, rows, n);
     case NEURON_ACT_GELU_SIGMOID:
-      return run<gelu_sigmoid>(in, out, n);
+      return run<gelu_sigmoid>(work, rows, n);
     case NEURON_ACT_GELU_SIGMOID_DX:
-      return run<gelu_sigmoid_dx>(in, out, n);
+      return run<gelu_sigmoid_dx>(work, rows, n);
     case NEURON_ACT_SILU:
-      return run<silu>(in, out, n);
+      return run<silu>(work, rows, n);
     case NEURON_ACT_SILU_DX:
-      return run<silu_dx>(in, out, n);
+      return run<silu_dx>(work, rows, n);
     case NEURON_ACT_TANH:
-      return run<tanh_of>(in, out, n);
+      return run<tanh_of>(work, rows, n);
     case NEURON_ACT_SOFTPLUS:
-      return run<softplus>(in, out, n);
+      return run<softplus>(work, rows, n);
     case NEURON_ACT_MISH:
-      return run<mish>(in, out, n);
+      return run<mish>(work, rows, n);
     case NEURON_ACT_ERF:
-      return run<erf_of>(in, out, n);
+      return run<erf_of>(work, rows, n);
     case NEURON_ACT_ERF_DX:
-      return run<erf_dx>(in, out, n);
+      return run<erf_dx>(work, rows, n);
     case NEURON_ACT_EXP:
-      return run<exp_of>(in, out, n);
+      return run<exp_of>(work, rows, n);
     case NEURON_ACT_SIGN:
-      return run<sign>(in, out, n);
+      return run<sign>(work, rows, n);
     case NEURON_ACT_ABS:
-      return run<magnitude>(in, out, n);
+      return run<magnitude>(work, rows, n);
     case NEURON_ACT_LOG:
-      return run<log_of>(in, out, n);
+      return run<log_of>(work, rows, n);
     case NEURON_ACT_SIN:
-      return run<sin_of>(in, out, n);
+      return run<sin_of>(work, rows, n);
     case NEURON_ACT_ARCTAN:
-      return run<arctan>(in, out, n);
+      return run<arctan>(work, rows, n);
     case NEURON_ACT_SQRT:
-      return run<sqrt_of>(in, out, n);
+      return run<sqrt_of>(work, rows, n);
     case NEURON_ACT_RSQRT:
-      return run<rsqrt>(in, out, n);
+      return run<rsqrt>(work, rows, n);
     case NEURON_ACT_RECIPROCAL:
-      return run<reciprocal>(in, out, n);
+      return run<reciprocal>(work, rows, n);
     default:
-      return map([](V) HWY_ATTR { return nan(); }, in, out, n);
+      return rows_of([](V) HWY_ATTR { return nan(); }, work, rows, n);
   }
 }
 
@@ -134,17 +162,28 @@ void activate(unsigned function, const float* in, float* out, size_t n, float pa
     return;
   }
   const FloatScope environment(subnormals);
+  ActivationRows work;
+  work.param = param;
   if (subnormals == Subnormals::kKeep) {
-    NEURON_ON_SIMD_PATH(activation_kernel, function, in, out, n, param);
+    work.x.data = reinterpret_cast<const std::byte*>(in);
+    work.out.data = reinterpret_cast<std::byte*>(out);
+    NEURON_ON_SIMD_PATH(activation_kernel, function, work, 1, n);
     return;
   }
-  copy_flushed(&param, &param, 1);
+  copy_flushed(&work.param, &work.param, 1);
   float flushed[kChunk];
   for (size_t first = 0; first < n; first += kChunk) {
     const size_t count = std::min(kChunk, n - first);
     copy_flushed(in + first, flushed, count);
-    NEURON_ON_SIMD_PATH(activation_kernel, function, flushed, out + first, count, param);
+    work.x.data = reinterpret_cast<const std::byte*>(flushed);
+    work.out.data = reinterpret_cast<std::byte*>(out + first);
+    NEURON_ON_SIMD_PATH(activation_kernel, function, work, 1, count);
   }
+}
+
+void activate_rows(unsigned function, const ActivationRows& work, size_t rows, size_t n) {
+  const FloatScope environment(Subnormals::kKeep);
+  NEURON_ON_SIMD_PATH(activation_kernel, function, work, rows, n);
 }
 
 bool activation_has_domain(unsigned function) {

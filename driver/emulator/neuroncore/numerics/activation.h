@@ -13,6 +13,7 @@
 #include <cstddef>
 
 #include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/neuroncore/numerics/row.h"
 #include "hw/isa.h"
 
 namespace neuron::numerics {
@@ -22,6 +23,17 @@ bool activation_known(unsigned function);
 // param: slope of prelu for negative inputs; ignored by all others.
 void activate(unsigned function, const float* in, float* out, size_t n, float param = 0.0f,
               Subnormals subnormals = Subnormals::kKeep);
+
+// out = function(x * scales[row] + biases[row]), two roundings, on rows in memory: the bits of the
+// packed steps. Null: no such step. For every function but copy, which keeps the bits of NaN.
+struct ActivationRows {
+  const float* scales = nullptr;
+  const float* biases = nullptr;
+  float param = 0.0f;
+  SourceRows x;
+  ResultRows out;
+};
+void activate_rows(unsigned function, const ActivationRows& work, size_t rows, size_t n);
 
 // Whether the function is documented for a part of the numbers only.
 bool activation_has_domain(unsigned function);

@@ -107,6 +107,103 @@ HWY_NOINLINE void parity_kernel(const float* x, size_t n, float* out) {
   }
 }
 
+// ---- rows of bf16 ----
+// A word holds two elements: the even chains come from the lower halves and the odd ones from the
+// upper halves, so no element changes its place, and the folds stay inside one parity. Rows go
+// together because each chain waits for its own addition.
+
+constexpr size_t kParityVectors = kChains / 2 / hn::MaxLanes(Floats());
+constexpr size_t kRowsTogether = kParityVectors == 1 ? 4 : 2;
+
+HWY_INLINE U words_at(const std::byte* row, size_t k) {
+  return hn::LoadU(Words(), reinterpret_cast<const uint32_t*>(row + 2 * k));
+}
+HWY_INLINE V even_of(U pairs) { return as_float(hn::ShiftLeft<16>(pairs)); }
+HWY_INLINE V odd_of(U pairs) { return as_float(hn::And(pairs, set_bits(0xFFFF0000u))); }
+
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE float halve(Floats, V v) { return hn::GetLane(v); }
+#else
+template <class D>
+HWY_INLINE float halve(D, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    return hn::GetLane(v);
+  } else {
+    const hn::Half<D> half;
+    return halve(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+#endif
+// Chains of one parity: q + 16 is 8 further on, and so forth.
+HWY_INLINE float fold_parity(V* sums) {
+  for (size_t width = kParityVectors / 2; width > 0; width /= 2) {
+    for (size_t v = 0; v < width; ++v) sums[v] = hn::Add(sums[v], sums[v + width]);
+  }
+  return halve(Floats(), sums[0]);
+}
+
+template <size_t kRows>
+HWY_INLINE void parity_bf16(const SourceRows& x, size_t n, float* out) {
+  const size_t lanes = hn::Lanes(Floats());
+  V even[kRows][kParityVectors], odd[kRows][kParityVectors];
+  const auto clear = [&]() HWY_ATTR {
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t v = 0; v < kParityVectors; ++v) even[r][v] = odd[r][v] = hn::Zero(Floats());
+    }
+  };
+  clear();
+  const std::byte* rows[kRows];
+  for (size_t r = 0; r < kRows; ++r) rows[r] = x.from_row(r).data;
+  for (size_t k = 0; k < n; k += kChains) {
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+      __builtin_prefetch(rows[r] + kRows * x.stride + 2 * k, 0, 2);  // the next rows
+#pragma GCC unroll 16
+      for (size_t v = 0; v < kParityVectors; ++v) {
+        const U pairs = words_at(rows[r], k + 2 * v * lanes);
+        even[r][v] = hn::Add(even[r][v], even_of(pairs));
+        odd[r][v] = hn::Add(odd[r][v], odd_of(pairs));
+      }
+    }
+  }
+  const float count = static_cast<float>(n / 2);
+  V mean[kRows][2];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t parity = 0; parity < 2; ++parity) {
+      const float value = fold_parity(parity == 0 ? even[r] : odd[r]) / count;
+      mean[r][parity] = set(value);
+      out[6 * r + 3 * parity] = count;
+      out[6 * r + 3 * parity + 1] = value;
+    }
+  }
+  clear();
+  for (size_t k = 0; k < n; k += kChains) {
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (size_t v = 0; v < kParityVectors; ++v) {
+        const U pairs = words_at(rows[r], k + 2 * v * lanes);
+        const V away = hn::Sub(even_of(pairs), mean[r][0]);
+        even[r][v] = fma(away, away, even[r][v]);
+        const V other = hn::Sub(odd_of(pairs), mean[r][1]);
+        odd[r][v] = fma(other, other, odd[r][v]);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    out[6 * r + 2] = fold_parity(even[r]);
+    out[6 * r + 5] = fold_parity(odd[r]);
+  }
+}
+
+HWY_NOINLINE void parity_bf16_kernel(const SourceRows& x, size_t rows, size_t n, float* out) {
+  size_t r = 0;
+  for (; r + kRowsTogether <= rows; r += kRowsTogether) {
+    parity_bf16<kRowsTogether>(x.from_row(r), n, out + 6 * r);
+  }
+  for (; r < rows; ++r) parity_bf16<1>(x.from_row(r), n, out + 6 * r);
+}
+
 }  // namespace neuron::numerics::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -157,6 +254,14 @@ void parity_statistics_rows(const float* x, ptrdiff_t stride, size_t rows, size_
     NEURON_ON_SIMD_PATH(parity_kernel, row, n, out);
     for (int i = 0; i < 6; ++i) out[i] = canonical_of(out[i]);
   }
+}
+
+bool parity_statistics_bf16(const SourceRows& x, size_t rows, size_t n, float* out) {
+  if (n == 0 || n % kChains != 0 || n > kLongest) return false;
+  const FloatScope environment(Subnormals::kKeep);
+  NEURON_ON_SIMD_PATH(parity_bf16_kernel, x, rows, n, out);
+  for (size_t i = 0; i < 6 * rows; ++i) out[i] = canonical_of(out[i]);
+  return true;
 }
 
 void combine_statistics(const float* triples, size_t k, float out[2], Subnormals subnormals) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/neuroncore/numerics/row.h"
 
 namespace neuron::numerics {
 
@@ -22,6 +23,10 @@ void parity_statistics(const float* x, size_t n, float out[6],
 // The same for rows that lie `stride` floats apart; six values each, packed.
 void parity_statistics_rows(const float* x, ptrdiff_t stride, size_t rows, size_t n, float* out,
                             Subnormals subnormals = Subnormals::kKeep);
+
+// The same, with subnormals kept, for rows of bf16 in memory, whatever `bf16` of x says. False, and
+// nothing is done: the length is not a multiple of the chains.
+bool parity_statistics_bf16(const SourceRows& x, size_t rows, size_t n, float* out);
 
 // The triples (count, mean, variance * count) of one row, combined in ascending order:
 // total = sum of counts, mean = sum of count * mean / total, variance = (sum of variance * count +
