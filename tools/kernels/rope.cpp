@@ -34,7 +34,8 @@ struct Set {
 }  // namespace
 
 Neff rope(const std::string& name, std::uint8_t dtype, const RopeShape& shape) {
-  const auto [size, batch, heads, sequence, interleaved] = shape;
+  const std::uint64_t size = shape.head_size, batch = shape.batch, heads = shape.heads;
+  const std::uint64_t sequence = shape.sequence;
   if (size == 0 || size % 2 != 0 || size > 2 * NEURON_PARTITIONS || batch == 0 || heads == 0 ||
       sequence == 0 || (dtype != NEURON_DTYPE_F32 && dtype != NEURON_DTYPE_BF16)) {
     return fail(NRT_INVALID,
@@ -60,7 +61,6 @@ Neff rope(const std::string& name, std::uint8_t dtype, const RopeShape& shape) {
     for (Tile& tile : set.y) tile = program.sbuf("y", parts, width, dtype);
     for (Tile& tile : set.products) tile = program.sbuf("products", parts, width, kF32);
   }
-  // Row `half` of each pair of rows, or of each half of the rows.
   const std::uint64_t row = batch * heads * sequence;
   const auto step = static_cast<std::int64_t>(row);
   unsigned next = 0;
@@ -83,8 +83,9 @@ Neff rope(const std::string& name, std::uint8_t dtype, const RopeShape& shape) {
         const Set& set = sets[head.set];
         const auto half = [&](const Buffer& buffer, std::uint64_t i) {
           const std::uint64_t first = (b * heads + head.first) * sequence + at;
-          return (interleaved ? buffer.pattern(first + i * row, {count, pairs}, {1, 2 * step})
-                              : buffer.pattern(first + i * pairs * row, {count, pairs}, {1, step}))
+          return (shape.interleaved
+                      ? buffer.pattern(first + i * row, {count, pairs}, {1, 2 * step})
+                      : buffer.pattern(first + i * pairs * row, {count, pairs}, {1, step}))
               .advancing(head.step * static_cast<std::int64_t>(sequence * isa::dtype_bytes(dtype)));
         };
         for (unsigned i = 0; i < 2; ++i) {
