@@ -233,7 +233,12 @@ void UdmaEngine::publish_work(unsigned queue) {
 }
 
 void UdmaEngine::serve(unsigned queue, const Access& access) {
-  if (!has_work(queue)) return;
+  if (!has_work(queue)) {
+    if (access.origin != Origin::kHost && listener_ != nullptr) {
+      listener_->dma_armed(index_, queue, access);
+    }
+    return;
+  }
   if (access.origin == Origin::kHost) {
     (void)execute_run(queue, UINT32_MAX, access);
     if (listener_ != nullptr) listener_->dma_freed(index_, queue, access);

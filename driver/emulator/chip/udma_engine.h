@@ -54,6 +54,13 @@ class DmaListener {
   // An engine or a DMA of a group has rung `queue` (either ring) of a DMA engine: has_work may be
   // true now. Called in the ringing thread, without locks.
   virtual void dma_rung(unsigned engine, unsigned queue, const Access& access) = 0;
+  // As dma_rung, of a doorbell that leaves the queue nothing to do, as of destinations before their
+  // sources.
+  virtual void dma_armed(unsigned engine, unsigned queue, const Access& access) {
+    (void)engine;
+    (void)queue;
+    (void)access;
+  }
   // The host has had packets of `queue` executed or a ring of it rewound: there may be room now.
   // Called in the host's thread, without locks.
   virtual void dma_freed(unsigned engine, unsigned queue, const Access& access) {

@@ -58,6 +58,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void semaphore_refused(neuron_fault fault, const chip::SemaphoreChange& change,
                          const chip::Access& access) override;
   void dma_rung(unsigned engine, unsigned queue, const chip::Access& access) override;
+  void dma_armed(unsigned engine, unsigned queue, const chip::Access& access) override;
   void dma_freed(unsigned engine, unsigned queue, const chip::Access& access) override {
     dma_rung(engine, queue, access);
   }

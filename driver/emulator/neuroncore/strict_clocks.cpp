@@ -77,21 +77,27 @@ std::unique_ptr<StrictClocks::Vector> StrictClocks::take() {
 void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
                         Ringer ringer) {
   Queue& q = queue(number);
-  if (ringer.engine < NEURON_CORE_ENGINES) q.ringers |= static_cast<uint8_t>(1u << ringer.engine);
+  const auto bit =
+      static_cast<uint8_t>(ringer.engine < NEURON_CORE_ENGINES ? 1u << ringer.engine : 0);
+  q.ringers |= bit;
   if (idle) {
     for (Queue::Doorbell& doorbell : q.waiting) spare_.push_back(std::move(doorbell.seen));
     q.waiting.clear();
     q.consumed = 0;
     q.rung = pending;
     q.ringer = ringer;
-    if (!active_) return;
-    Vector& seen = *seen_[q.actor];
-    join(seen, *seen_[actor]);
-    seen[actor] = std::max(seen[actor], tick);
+    q.starters |= bit;
+    arm(number, actor, tick);
     return;
   }
   const uint64_t end = q.consumed + pending;
-  if (end <= q.rung) return;  // the doorbell of the other half
+  if (end <= q.rung) {  // the doorbell of the other half
+    // Of somebody else than who rings for the sources: one that lends room. For which transfer is
+    // not known here; for all of them, races may be missed, none is made up.
+    if (bit != 0 && (q.starters & bit) == 0) arm(number, actor, tick);
+    return;
+  }
+  q.starters |= bit;
   if (q.waiting.size() == kMaxDoorbells) {
     // The newest one speaks for this one too: a race may be missed, none is made up.
     Vector& seen = *q.waiting.back().seen;
@@ -105,6 +111,13 @@ void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned a
   (*seen)[actor] = std::max((*seen)[actor], tick);
   q.waiting.push_back({q.rung, ringer, std::move(seen)});
   q.rung = end;
+}
+
+void StrictClocks::arm(unsigned number, unsigned actor, uint64_t tick) {
+  if (!active_) return;
+  Vector& seen = *seen_[queue(number).actor];
+  join(seen, *seen_[actor]);
+  seen[actor] = std::max(seen[actor], tick);
 }
 
 void StrictClocks::begin_packet(Queue& q, uint64_t descriptor) {

@@ -47,6 +47,7 @@ class StrictClocks {
     };
     uint16_t actor = 0;
     uint8_t ringers = 0;    // engines that have ever rung it
+    uint8_t starters = 0;   // those whose doorbells gave it work
     uint64_t consumed = 0;  // M2S descriptors since the queue was last idle
     uint64_t rung = 0;      // the same, by doorbells
     Ringer ringer;          // of the transfer at the head
@@ -86,6 +87,8 @@ class StrictClocks {
   // `idle`: nothing was pending before. `pending`: M2S descriptors that wait now.
   void ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
             Ringer ringer);
+  // A doorbell that gives the queue nothing to do: what comes then comes behind the ringer too.
+  void arm(unsigned number, unsigned actor, uint64_t tick);
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);
   // The engine has waited for its queues; `active` per DMA engine: queues that still work.

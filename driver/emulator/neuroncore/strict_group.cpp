@@ -128,6 +128,16 @@ void ExecutionGroup::note_doorbell(unsigned engine, unsigned queue, const chip::
   }
 }
 
+// By an engine of this core; of others nothing is known that could order an access.
+void ExecutionGroup::dma_armed(unsigned engine, unsigned queue, const chip::Access& access) {
+  const unsigned index = engine - core_ * kDmaEngines;
+  if (!strict_ || !inside() || index >= kDmaEngines || queue >= NEURON_DMA_QUEUES) return;
+  if (access.core != core_ || access.engine >= kSequencers) return;
+  const uint64_t tick =
+      strict_->tick(access.engine, sequencers_[access.engine].last_complete <= access.time);
+  strict_->clocks().arm(index << 4 | queue, access.engine, tick);
+}
+
 // The waits of an instruction hold: what was released into them comes before it.
 void ExecutionGroup::acquire_waits(const Sequencer& s, const isa::Instruction& i) {
   StrictClocks& clocks = strict_->clocks();

@@ -367,6 +367,26 @@ TEST_F(Strict, ATransferIsOrderedByItsSemaphoreOnly) {
   EXPECT_EQ(words.other_pc(), 0u);
 }
 
+// The engine that has read a tile lends it to the queue; another one, which does not wait for it,
+// rings for the sources.
+TEST_F(Strict, ATransferComesBehindWhoeverRangForItsDestinations) {
+  set_up_queue(0, 0);
+  prepare_transfer(0, kData, sbuf_address(0, 0));
+  const Instruction write = fill(sbuf(1, 0, kF32, 16));
+  Instruction lend = trigger(0, 1, 2), send = trigger(0, 1, 2);
+  lend.trigger.m2s_count[0] = 0;
+  send.trigger.s2m_count[0] = 0;
+  load(kDve, {write, copy(sbuf(1, 1024, kF32, 16), sbuf(1, 0, kF32, 16)), inst(NEURON_OP_DRAIN),
+              lend, kHalt});
+  std::vector<Instruction> later(64, inst(NEURON_OP_NOP));
+  later.push_back(send);
+  later.push_back(kHalt);
+  load(kSp, later);
+  run();
+  expect_no_trap();
+  EXPECT_EQ(semaphore(20), 1u) << "the transfer has taken place";
+}
+
 TEST_F(Strict, AReadBeforeTheTransferHasSignalledNamesTheTransfer) {
   set_up_queue(0, 0);
   prepare_transfer(0, kData, sbuf_address(0, 0));
