@@ -21,6 +21,7 @@ using builder::Tile;
 namespace {
 
 constexpr std::uint32_t kStatistics = 512;  // Columns of one bn_stats
+constexpr std::uint32_t kScaled = 1024;     // Columns between the two passes: a small tile is hot
 constexpr std::uint8_t kF32 = NEURON_DTYPE_F32;
 
 Tile constant_column(Program& program, const char* name, float value) {
@@ -57,7 +58,8 @@ Neff layer_norm(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
   std::array<Set, 2> sets;
   for (Set& set : sets) {
     set.x = program.sbuf("x", NEURON_PARTITIONS, width, dtype);
-    set.scaled = program.sbuf("centred and weighted", NEURON_PARTITIONS, width, kF32);
+    set.scaled =
+        program.sbuf("centred and weighted", NEURON_PARTITIONS, std::min(kScaled, width), kF32);
     set.y = program.sbuf("y", NEURON_PARTITIONS, width, dtype);
     set.statistics = program.sbuf("statistics", NEURON_PARTITIONS, 6 * chunks, kF32);
     set.moments = program.sbuf("mean and variance", NEURON_PARTITIONS, 2, kF32);
@@ -75,10 +77,15 @@ Neff layer_norm(const std::string& name, std::uint8_t dtype, std::uint64_t rows,
     program.bn_aggr(tile.of(set.moments), tile.of(set.statistics));
     program.activate(tile.of(set.factor), NEURON_ACT_RSQRT, set.moments.at(0, parts, 1, 1),
                      {.bias = tile.of(epsilon)});
-    program.scalar_tensor_tensor(tile.of(set.scaled), tile.of(set.x), NEURON_ALU_SUB,
-                                 set.moments.at(0, parts, 0, 1), NEURON_ALU_MUL, tile.of(weight));
-    program.scalar_tensor_tensor(tile.of(set.y), tile.of(set.scaled), NEURON_ALU_MUL,
-                                 tile.of(set.factor), NEURON_ALU_ADD, tile.of(bias));
+    for (std::uint32_t first = 0; first < width; first += kScaled) {
+      const std::uint32_t count = std::min(kScaled, width - first);
+      program.scalar_tensor_tensor(
+          set.scaled.at(0, parts, 0, count), set.x.at(0, parts, first, count), NEURON_ALU_SUB,
+          set.moments.at(0, parts, 0, 1), NEURON_ALU_MUL, weight.at(0, parts, first, count));
+      program.scalar_tensor_tensor(
+          set.y.at(0, parts, first, count), set.scaled.at(0, parts, 0, count), NEURON_ALU_MUL,
+          tile.of(set.factor), NEURON_ALU_ADD, bias.at(0, parts, first, count));
+    }
     program.dma(Engine::kPool, tile.of(y), tile.of(set.y));
   });
   return program.build();
