@@ -68,22 +68,12 @@ struct RowEnd {
 };
 HWY_INLINE size_t bytes_of_row(bool bf16, size_t n) { return n * (bf16 ? 2 : sizeof(float)); }
 
-// Asks for the same place of the next row: rows are short, and what the processor fetches ahead by
-// itself ends with a page.
-HWY_INLINE void expect_next(const std::byte* row, size_t stride, bool bf16, size_t i) {
-  const std::byte* next = row + stride + bytes_of_row(bf16, i);
-  __builtin_prefetch(next, 0, 2);
-  if (!bf16) __builtin_prefetch(next + 64, 0, 2);
-}
-
 // out[i] = function(x[i]) for vectors.
 template <class Function>
 HWY_INLINE void map_row(const Function& function, const SourceRows& x, const ResultRows& out,
                         size_t n) {
   size_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    expect_next(x.data, x.stride, x.bf16, i);
-    expect_next(out.data, out.stride, out.bf16, i);
     const Pair v = load_pair(x.data, x.bf16, i);
     store_pair({function(v.low), function(v.high)}, out.data, out.bf16, i);
   }
@@ -101,9 +91,6 @@ HWY_INLINE void map_rows(const Function& function, const SourceRows& x, const So
                          const ResultRows& out, size_t n) {
   size_t i = 0;
   for (; i + kPair <= n; i += kPair) {
-    expect_next(x.data, x.stride, x.bf16, i);
-    expect_next(y.data, y.stride, y.bf16, i);
-    expect_next(out.data, out.stride, out.bf16, i);
     const Pair a = load_pair(x.data, x.bf16, i);
     const Pair b = load_pair(y.data, y.bf16, i);
     store_pair({function(a.low, b.low), function(a.high, b.high)}, out.data, out.bf16, i);

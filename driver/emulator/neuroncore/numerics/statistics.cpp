@@ -157,7 +157,6 @@ HWY_INLINE void parity_bf16(const SourceRows& x, size_t n, float* out) {
   for (size_t k = 0; k < n; k += kChains) {
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) {
-      __builtin_prefetch(rows[r] + kRows * x.stride + 2 * k, 0, 2);  // the next rows
 #pragma GCC unroll 16
       for (size_t v = 0; v < kParityVectors; ++v) {
         const U pairs = words_at(rows[r], k + 2 * v * lanes);
