@@ -22,8 +22,23 @@ constexpr std::string_view kDebugMembers[] = {"kernel_debug_info.json", "hlo_sta
                                               "metrics.json"};
 constexpr std::string_view kDebugDirectory = "debug_info/";
 
+// Whether several variables have the same bytes: merged, each would get bytes of its own.
+bool shares_bytes(const Assembly& assembly, const neff::Subgraph& subgraph) {
+  std::uint64_t wanted = 0, held = 0;
+  std::set<std::string> files;
+  for (const neff::Variable& variable : subgraph.variables) {
+    if (variable.kind != neff::VariableKind::kFile) continue;
+    wanted += variable.contents.size();
+    const auto member = assembly.members.find(variable.file_name);
+    if (member == assembly.members.end() || !files.insert(variable.file_name).second) continue;
+    held += member->second.size();
+  }
+  return wanted > held;
+}
+
 void merge_weights(Assembly& assembly, std::size_t index) {
   neff::Subgraph& subgraph = assembly.model.subgraphs[index];
+  if (shares_bytes(assembly, subgraph)) return;
   SubgraphFiles& files = assembly.files[index];
   std::vector<std::uint8_t> merged;
   std::set<std::string> replaced;

@@ -195,5 +195,21 @@ TEST(Optimizer, MergesConstantsDropsDebugInformationAndIsSmallerToRead) {
   expect_same_file(*done, "optimized");
 }
 
+// A small file can name one constant any number of times.
+TEST(Optimizer, LeavesVariablesThatShareTheirBytes) {
+  std::string text = ".member \"sg00/all.dat\" text <<END\n" + std::string(4095, 'x') + "\nEND\n";
+  for (int i = 0; i < 100; ++i) {
+    text += ".var w" + std::to_string(i) +
+            " : file size=4000, file=all.dat, offset=" + std::to_string(i % 10) + "\n";
+  }
+  const Bytes file = assembled(text + ".engine SP\nret\n");
+  const auto done = optimize(must(neff::Container::open(file)));
+  ASSERT_TRUE(done.has_value()) << done.error().detail;
+  const auto fast = must(neff::Container::open(*done));
+  EXPECT_NE(fast.find("sg00/all.dat"), nullptr);
+  EXPECT_EQ(fast.find("sg00/weights.dat"), nullptr);
+  EXPECT_EQ(must(neff::load_model(fast, {})).subgraphs[0].variables.size(), 100U);
+}
+
 }  // namespace
 }  // namespace neuron::assembler
