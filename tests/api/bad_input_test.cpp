@@ -75,7 +75,7 @@ TEST_F(BadInput, StoreToNowhereIsABusFault) {
 TEST_F(BadInput, MultiplicationWithoutWeightsIsRefusedAtRun) {
   Loaded model(bytes_of(kernels::no_weights()));
   EXPECT_EQ(model.run(), NRT_EXEC_COMPLETED_WITH_ERR);
-  EXPECT_THAT(nrt_open_last_error(), HasSubstr("PE pc 1"));
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("PE pc 0 (no_weights/fault:2)"));
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("matmul"));
   expect_working();
 }
