@@ -98,7 +98,8 @@ NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, NRTA_RESULT,
 // request since nrt_init.
 NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool *is_completed);
 
-// The last request of a queue that has completed; ids of one queue compare with >=.
+// The last request of a queue that has completed; ids of one queue compare with >=. Before the first
+// one it is the id before all requests, which nrta_is_completed does not know.
 NRT_STATUS nrta_get_sequence(uint32_t lnc, nrta_xu_t xu, int queue, nrta_seq_t *seq);
 
 #if NRT_ASYNC_VERSION < 3

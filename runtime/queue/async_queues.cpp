@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint32_t kTogether = 16;
 // How long a worker stays with a unit while others wait for a worker.
 constexpr auto kTurn = std::chrono::microseconds(500);
+// Completions that a caller waits for at a time before it looks whether there was progress.
+constexpr std::uint64_t kPatience = 256;
 
 // Queues of each type of unit, as documented; collectives have none here.
 constexpr std::uint32_t kQueues[NRTA_XU_TYPE_NUM] = {2, 2, 2, 1, 0};
@@ -145,12 +147,23 @@ void AsyncQueues::observed(AsyncUnit& unit, std::uint64_t number) {
 Result<void> AsyncQueues::wait_for_executions(const Core& core, std::chrono::seconds limit) {
   AsyncUnit& unit = *units_[core.index() * kUnitsPerCore + place_in_core(NRTA_XU_COMPUTE, 0)];
   const std::uint64_t last = unit.submitted();
-  if (unit.completed() >= last || unit.wait(last, Deadline::after(limit))) return {};
-  return fail(
-      NRT_TIMEOUT,
-      "device {} core {}: {} executions that were scheduled before have not completed after {} s "
-      "(2 x NEURON_RT_EXEC_TIMEOUT)",
-      core.device().index(), core.number(), last - unit.completed(), limit.count());
+  std::uint64_t before = unit.completed();
+  // bounded: each round ends with the queue, or by its limit; a round without progress is the last
+  while (before < last) {
+    if (unit.wait(std::min(last, before + kPatience), Deadline::after(limit))) {
+      before = unit.completed();
+      continue;
+    }
+    const std::uint64_t now = unit.completed();
+    if (now == before) {
+      return fail(NRT_TIMEOUT,
+                  "device {} core {}: none of the {} executions that were scheduled before has "
+                  "completed within {} s (2 x NEURON_RT_EXEC_TIMEOUT)",
+                  core.device().index(), core.number(), last - now, limit.count());
+    }
+    before = now;
+  }
+  return {};
 }
 
 bool AsyncQueues::work(AsyncUnit& unit) {

@@ -42,7 +42,8 @@ class AsyncQueues {
   // later in model time.
   void observed(AsyncUnit& unit, std::uint64_t number);
 
-  // Waits for the executions that were scheduled on the core before.
+  // Waits for the executions that were scheduled on the core before, as long as at least one of
+  // them completes within each `limit`.
   Result<void> wait_for_executions(const Core& core, std::chrono::seconds limit);
 
  private:
