@@ -17,7 +17,8 @@ namespace neuron::tools {
 // Regular files only; reads what is there, whatever size the file system claims.
 runtime::Result<std::vector<std::uint8_t>> read_file(const std::string& path);
 
-// Replaces the file as a whole: readers see the old or the new contents.
+// Replaces the file as a whole: readers see the old or the new contents. A symbolic link stays one.
+// Devices and FIFOs are written to, never replaced.
 runtime::Result<void> write_file(const std::string& path, neff::Bytes contents);
 
 }  // namespace neuron::tools
