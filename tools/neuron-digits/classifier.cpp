@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tools/neuron-digits/failure_text.h"
+
 namespace neuron::digits {
 
 Classifier::~Classifier() {
@@ -17,9 +19,7 @@ Classifier::~Classifier() {
 }
 
 bool Classifier::fail(const std::string& what, NRT_STATUS status) {
-  error_ = what + ": " + nrt_get_status_as_str(status);
-  const char* detail = nrt_open_last_error();
-  if (detail && *detail) error_ += std::string(": ") + detail;
+  error_ = failure_text(what, status);
   return false;
 }
 

@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstring>
 
+#include "tools/neuron-digits/failure_text.h"
+
 namespace neuron::digits {
 namespace {
 
@@ -46,9 +48,7 @@ Trainer::~Trainer() {
 }
 
 bool Trainer::fail(const std::string& what, NRT_STATUS status) {
-  error_ = what + ": " + nrt_get_status_as_str(status);
-  const char* detail = nrt_open_last_error();
-  if (detail && *detail) error_ += std::string(": ") + detail;
+  error_ = failure_text(what, status);
   return false;
 }
 

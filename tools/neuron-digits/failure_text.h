@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failed call of the runtime as one sentence: what was done, the status, and what the runtime says
+// of it. Callers: classifier, trainer, in the thread that made the call, before its next call.
+// Returns a value; cannot fail.
+#ifndef TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
+#define TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
+
+#include <nrt/nrt.h>
+#include <nrt/nrt_open.h>
+
+#include <string>
+
+namespace neuron::digits {
+
+inline std::string failure_text(const std::string& what, NRT_STATUS status) {
+  const char* detail = nrt_open_last_error();
+  return what + ": " + nrt_get_status_as_str(status) +
+         (detail && *detail ? std::string(": ") + detail : std::string());
+}
+
+}  // namespace neuron::digits
+
+#endif  // TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
