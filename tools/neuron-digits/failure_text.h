@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failed call of the runtime as one sentence: what was done, the status, and what the runtime says
-// of it. Callers: classifier, trainer, in the thread that made the call, before its next call.
+// A failed call of the runtime as one sentence: what was done, the status, and what the runtime
+// says of it. Callers: classifier, trainer, in the thread that made the call, before its next call.
 // Returns a value; cannot fail.
 #ifndef TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
 #define TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
