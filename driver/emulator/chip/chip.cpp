@@ -27,7 +27,9 @@ constexpr uint8_t kQemuRevision = NEURON_PCI_REVISION_QEMU;
 constexpr uint64_t kPeCounterBytes = 0x1000;
 
 // Set while this thread writes a register with the promise to run the group itself.
-thread_local bool promised_inline = false;
+// The core whose group this thread has promised to run after the register access it is in.
+constexpr uint64_t kNoCore = ~uint64_t{0};
+thread_local uint64_t promised_core = kNoCore;
 
 // The extra reset register of revision 255: any write resets the device, and it reads 0.
 class SimulationReset final : public RegisterTarget {
@@ -68,7 +70,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
   void reset_device() override;
   void reset_cores(uint32_t map) override;
   void core_runnable(unsigned core) override {
-    if (!promised_inline) workers_.wake(core);
+    if (core != promised_core) workers_.wake(core);
   }
 
  private:
@@ -188,12 +190,13 @@ uint32_t EmulatedChip::read_register(uint64_t offset) {
 }
 
 void EmulatedChip::write_register(uint64_t offset, uint32_t value, bool inline_run) {
-  promised_inline = inline_run;
+  // A doorbell of a DMA engine may reach any core: the promise is one for core windows only.
+  promised_core = inline_run ? offset / NEURON_V2_CORE_WINDOW_SIZE : kNoCore;
   if (offset >= NEURON_V2_BAR0_SIZE ||
       !bus_.write32(NEURON_V2_BAR0_DEVICE_BASE + offset, value, Access{})) {
     refused(offset);
   }
-  promised_inline = false;
+  promised_core = kNoCore;
 }
 
 RunResult EmulatedChip::run_group(unsigned core, std::chrono::steady_clock::time_point deadline) {

@@ -51,8 +51,8 @@ class Chip {
   virtual ~Chip() = default;
 
   // BAR0. `offset` is 4-byte aligned; an unmapped register reads 0xFFFFFFFF and drops writes (and
-  // is notified). `inline_run`: the caller promises to call run_group for the affected core at
-  // once, so no worker is woken.
+  // is notified). `inline_run`: the caller promises to call run_group at once for the core in
+  // whose window the register lies, so no worker is woken for that core.
   virtual uint32_t read_register(uint64_t offset) = 0;
   virtual void write_register(uint64_t offset, uint32_t value, bool inline_run = false) = 0;
 

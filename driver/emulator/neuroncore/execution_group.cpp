@@ -318,6 +318,7 @@ void ExecutionGroup::reset() {
   drain_mail();
   reset_locked();
   run_lock_.unlock();
+  settle();
 }
 
 void ExecutionGroup::reset_locked() {

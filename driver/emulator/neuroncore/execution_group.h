@@ -256,6 +256,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // Relaxed loads by the runner are enough to see it soon; what it then reads is under a mutex.
   std::atomic<bool> mail_waiting_ = false;
   std::atomic<uint32_t> visitors_ = 0;
+  std::atomic<uint32_t> visits_ = 0;  // that have ended
   std::mutex mail_mutex_;
   std::vector<Mail> mail_, mail_taken_;
   // While the runner waits inside an event for a register of another core, its own registers may be

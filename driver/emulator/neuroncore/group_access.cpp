@@ -69,6 +69,7 @@ bool ExecutionGroup::lock_as_visitor() {
   if (run_lock_.try_lock()) return true;
   visitors_.fetch_add(1, std::memory_order_relaxed);
   const bool locked = run_lock_.try_lock_for(kVisitorPatience);
+  visits_.fetch_add(1, std::memory_order_relaxed);
   visitors_.fetch_sub(1, std::memory_order_relaxed);
   return locked;
 }
@@ -108,6 +109,7 @@ bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset
     }
     if (!done) sched_yield();
   }
+  visits_.fetch_add(1, std::memory_order_relaxed);
   visitors_.fetch_sub(1, std::memory_order_relaxed);
   reader.lend(false);
   settle();
@@ -289,19 +291,29 @@ void ExecutionGroup::drain_mail() {
 }
 
 // After unlocking: mail that came while the lock was held is still somebody's to apply.
+// Whoever left it there found the core quiet and has told no worker: a launch that a visitor
+// applies would never run otherwise.
 void ExecutionGroup::settle() {
+  bool applied = false;
   while (mail_waiting_.load() && run_lock_.try_lock()) {
     drain_mail();
     run_lock_.unlock();
+    applied = true;
   }
+  if (applied && listener_ != nullptr && runnable()) listener_->core_runnable(core_);
 }
 
 // The runner, between two events. False: it has let somebody in and not got the lock back in time.
 bool ExecutionGroup::attend(std::chrono::steady_clock::time_point deadline) {
   drain_mail();
   if (visitors_.load(std::memory_order_relaxed) == 0) return true;
+  // One visitor between two events: those who keep coming do not stop the program.
+  const uint32_t before = visits_.load(std::memory_order_relaxed);
   run_lock_.unlock();
-  for (unsigned spin = 0; spin < kHandOverSpins && visitors_.load() != 0; ++spin) sched_yield();
+  for (unsigned spin = 0; spin < kHandOverSpins; ++spin) {
+    if (visitors_.load() == 0 || visits_.load(std::memory_order_relaxed) != before) break;
+    sched_yield();
+  }
   if (run_lock_.try_lock_until(deadline)) return true;
   settle();
   return false;
