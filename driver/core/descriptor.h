@@ -31,10 +31,6 @@ struct nd_descriptor nd_descriptor_source(uint64_t address, uint32_t length, uns
 struct nd_descriptor nd_descriptor_destination(uint64_t address, uint32_t length, unsigned ring_id);
 /* Bytes that a descriptor moves. */
 uint32_t nd_descriptor_length(const struct nd_descriptor *descriptor);
-/* True if the address lies behind the host bit of a generation 2 chip. */
-bool nd_address_is_host(uint64_t address);
-/* True if [address, address + size) lies in the windows that PROGRAM_ENGINE may write. */
-bool nd_address_is_programmable(uint64_t address, uint64_t size);
 
 ND_END
 

@@ -5,9 +5,9 @@
 #include "hw/notification.h"
 #include "uapi/neuron_shared.h"
 
-int nd_nq_check(const struct nd_nq_key *key, uint32_t size)
+int nd_nq_check(const struct nd_chip *chip, const struct nd_nq_key *key, uint32_t size)
 {
-	uint32_t devices = key->topsp ? NEURON_V2_TOPSPS : NEURON_V2_CORES;
+	uint32_t devices = key->topsp ? chip->topsps : chip->cores;
 
 	if (key->device >= devices || key->type >= ND_NQ_TYPES || key->index >= ND_NQ_INDEXES)
 		return -ND_EINVAL;
@@ -21,22 +21,22 @@ uint32_t nd_nq_slot(const struct nd_nq_key *key)
 	return key->type * ND_NQ_INDEXES + key->index;
 }
 
-uint64_t nd_nq_register_base(const struct nd_nq_key *key)
+uint64_t nd_nq_register_base(const struct nd_chip *chip, const struct nd_nq_key *key)
 {
 	if (key->topsp)
-		return NEURON_V2_TOPSP_NOTIFICATION(key->device) + NEURON_NQ_BASE(key->index);
+		return nd_chip_topsp_notification(chip, key->device) + NEURON_NQ_BASE(key->index);
 	if (key->type == NQ_TYPE_TRACE_DMA) {
 		uint32_t engine = key->device * NEURON_V2_DMA_ENGINES_PER_CORE + key->index;
 
-		return NEURON_V2_SDMA(engine) + NEURON_V2_SDMA_NOTIFICATION + NEURON_NQ_BASE(0);
+		return nd_chip_sdma(chip, engine) + NEURON_V2_SDMA_NOTIFICATION + NEURON_NQ_BASE(0);
 	}
-	return NEURON_V2_CORE_NOTIFICATION(key->device) + NEURON_NQ_BASE(key->index);
+	return nd_chip_core_notification(chip, key->device) + NEURON_NQ_BASE(key->index);
 }
 
-size_t nd_nq_sequence(const struct nd_nq_key *key, uint64_t address, uint32_t size,
-		      struct nd_register_write out[ND_NQ_WRITES])
+size_t nd_nq_sequence(const struct nd_chip *chip, const struct nd_nq_key *key, uint64_t address,
+		      uint32_t size, struct nd_register_write out[ND_NQ_WRITES])
 {
-	uint64_t base = nd_nq_register_base(key);
+	uint64_t base = nd_nq_register_base(chip, key);
 
 	out[0].offset = base + NEURON_NQ_ADDRESS_HI;
 	out[0].value = (uint32_t)(address >> 32);

@@ -27,14 +27,14 @@ struct nd_nq_key {
 };
 
 /* -EINVAL for a core, type or index that does not exist or a size that is no power of two. */
-int nd_nq_check(const struct nd_nq_key *key, uint32_t size);
+int nd_nq_check(const struct nd_chip *chip, const struct nd_nq_key *key, uint32_t size);
 /* Place of the queue in the table of its core. */
 uint32_t nd_nq_slot(const struct nd_nq_key *key);
 /* BAR0 offset of its registers. */
-uint64_t nd_nq_register_base(const struct nd_nq_key *key);
+uint64_t nd_nq_register_base(const struct nd_chip *chip, const struct nd_nq_key *key);
 /* Address and size 0 take the queue down. Returns ND_NQ_WRITES. */
-size_t nd_nq_sequence(const struct nd_nq_key *key, uint64_t address, uint32_t size,
-		      struct nd_register_write out[ND_NQ_WRITES]);
+size_t nd_nq_sequence(const struct nd_chip *chip, const struct nd_nq_key *key, uint64_t address,
+		      uint32_t size, struct nd_register_write out[ND_NQ_WRITES]);
 
 ND_END
 

@@ -4,9 +4,11 @@
 #include "hw/address_map.h"
 #include "hw/udma.h"
 
-int nd_queue_check_id(uint32_t engine, uint32_t queue)
+#define ENGINES_PER_CORE 16u /* in every generation so far */
+
+int nd_queue_check_id(const struct nd_chip *chip, uint32_t engine, uint32_t queue)
 {
-	if (engine >= NEURON_V2_DMA_ENGINES || queue >= NEURON_DMA_QUEUES)
+	if (engine >= chip->dma_engines || queue >= NEURON_DMA_QUEUES)
 		return -ND_EINVAL;
 	return 0;
 }
@@ -32,26 +34,37 @@ int nd_queue_check_ring(const struct nd_queue_ring *ring, uint64_t memory_size)
 	return 0;
 }
 
-bool nd_queue_is_instruction_fetch(uint32_t engine, uint32_t queue)
+bool nd_queue_is_instruction_fetch(const struct nd_chip *chip, uint32_t engine, uint32_t queue)
 {
-	return engine < NEURON_V2_CORES * NEURON_V2_DMA_ENGINES_PER_CORE && queue == 14 &&
-	       engine % NEURON_V2_DMA_ENGINES_PER_CORE <= 10;
+	uint32_t place = engine % ENGINES_PER_CORE;
+
+	if (engine >= chip->cores * ENGINES_PER_CORE || queue != 14)
+		return false;
+	if (chip->generation == 2)
+		return place <= 10;
+	return place <= 4 || place == 7 || place == 8;
 }
 
-void nd_queue_host_copy(uint32_t core, uint32_t *engine, uint32_t *queue)
+void nd_queue_host_copy(const struct nd_chip *chip, uint32_t core, uint32_t *engine,
+			uint32_t *queue)
 {
-	*engine = NEURON_V2_CORES * NEURON_V2_DMA_ENGINES_PER_CORE + core;
-	*queue = 0;
+	uint32_t first = chip->cores * ENGINES_PER_CORE;
+
+	/* Generation 2 has an engine for each core; in generation 3 two cores share one. */
+	*engine = first + (chip->generation == 2 ? core : core / 2);
+	*queue = chip->generation == 2 ? 0 : core % 2;
 }
 
-uint64_t nd_queue_register(uint32_t engine, uint32_t queue, bool tx, uint32_t reg)
+uint64_t nd_queue_register(const struct nd_chip *chip, uint32_t engine, uint32_t queue, bool tx,
+			   uint32_t reg)
 {
 	uint64_t half = tx ? NEURON_UDMA_M2S : NEURON_UDMA_S2M;
 
-	return NEURON_V2_UDMA(engine) + NEURON_UDMA_QUEUE(half, queue) + reg;
+	return nd_chip_udma(chip, engine) + NEURON_UDMA_QUEUE(half, queue) + reg;
 }
 
 struct writer {
+	const struct nd_chip *chip;
 	struct nd_register_write *out;
 	size_t count;
 };
@@ -66,7 +79,7 @@ static void put(struct writer *writer, uint64_t offset, uint32_t value)
 static void put_ring(struct writer *writer, uint32_t engine, uint32_t queue, bool tx,
 		     const struct nd_queue_ring *ring)
 {
-	uint64_t base = nd_queue_register(engine, queue, tx, 0);
+	uint64_t base = nd_queue_register(writer->chip, engine, queue, tx, 0);
 
 	put(writer, base + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RESET);
 	put(writer, base + (tx ? NEURON_UDMAQ_M2S_SW_CONTROL : NEURON_UDMAQ_S2M_SW_CONTROL),
@@ -78,15 +91,16 @@ static void put_ring(struct writer *writer, uint32_t engine, uint32_t queue, boo
 	put(writer, base + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RUNNING);
 }
 
-size_t nd_queue_init_sequence(uint32_t engine, uint32_t queue, const struct nd_queue_ring *tx,
-			      const struct nd_queue_ring *rx, struct nd_register_write *out)
+size_t nd_queue_init_sequence(const struct nd_chip *chip, uint32_t engine, uint32_t queue,
+			      const struct nd_queue_ring *tx, const struct nd_queue_ring *rx,
+			      struct nd_register_write *out)
 {
-	struct writer writer = {out, 0};
+	struct writer writer = {chip, out, 0};
 
 	if (tx->count) {
 		/* Bit 2 clear: the rate limiter honours the pause of a memory barrier. */
-		put(&writer, nd_queue_register(engine, queue, true, NEURON_UDMAQ_M2S_RATE_LIMIT),
-		    3);
+		put(&writer,
+		    nd_queue_register(chip, engine, queue, true, NEURON_UDMAQ_M2S_RATE_LIMIT), 3);
 		put_ring(&writer, engine, queue, true, tx);
 	}
 	if (rx->count)
@@ -94,37 +108,45 @@ size_t nd_queue_init_sequence(uint32_t engine, uint32_t queue, const struct nd_q
 	return writer.count;
 }
 
-size_t nd_engine_init_sequence(uint32_t engine, struct nd_register_write *out)
+size_t nd_engine_init_sequence(const struct nd_chip *chip, uint32_t engine,
+			       struct nd_register_write *out)
 {
 	/* Offsets in the engine block and values: burst sizes, outstanding limits, packet limits,
 	 * prefetch, no acknowledge timeout. Bit 24 of 0x254 makes length 0 mean 64 KiB. */
 	static const struct {
 		uint32_t offset;
-		uint32_t value;
+		uint32_t v2;
+		uint32_t v3;
 	} defaults[] = {
-	    {0x00310, 0x01000400}, {0x00124, 0x0000086F}, {0x3A300, 0x05F5E100},
-	    {0x00408, 0x00000000}, {0x00254, 0x010FFFFF}, {0x00258, 0x00000102},
-	    {0x00118, 0x00010008}, {0x2038C, 0x00000000}, {0x20124, 0x00400008},
-	    {0x20128, 0x40804080}, {0x3B460, 0x00000000}, {0x20380, 0x00001004},
-	    {0x00304, 0x00010041}, {0x00308, 0x00004181}, {0x20308, 0x00004181},
-	    {0x0011C, 0x00010008}, {0x2011C, 0x00010008}, {0x3A300, 0xFFFFFFFF},
+	    {0x00310, 0x01000400, 0x010008F8}, {0x00124, 0x0000086F, 0x20808080},
+	    {0x3A300, 0x05F5E100, 0x05F5E100}, {0x00408, 0x00000000, 0x00000000},
+	    {0x00254, 0x010FFFFF, 0x010FFFFF}, {0x00258, 0x00000102, 0x00000102},
+	    {0x00118, 0x00010008, 0x00010008}, {0x2038C, 0x00000000, 0x00000000},
+	    {0x20124, 0x00400008, 0x00400080}, {0x20128, 0x40804080, 0x40804080},
+	    {0x3B460, 0x00000000, 0x00000000}, {0x20380, 0x00001004, 0x00001004},
+	    {0x00304, 0x00010041, 0x00010041}, {0x00308, 0x00004181, 0x00004181},
+	    {0x20308, 0x00004181, 0x00004181}, {0x0011C, 0x00010008, 0x00010008},
+	    {0x2011C, 0x00010008, 0x00010008}, {0x3A300, 0xFFFFFFFF, 0x05F5E100},
 	};
 	/* Read reorder, write reorder, event acceleration of the SDMA wrapper. */
 	static const uint32_t wrapper[] = {0x1C, 0x20, 0x00};
-	uint64_t base = NEURON_V2_UDMA(engine);
-	struct writer writer = {out, 0};
+	uint64_t base = nd_chip_udma(chip, engine);
+	struct writer writer = {chip, out, 0};
 	uint32_t i;
 
 	for (i = 0; i < NEURON_DMA_QUEUES; i++) {
-		put(&writer, nd_queue_register(engine, i, true, NEURON_UDMAQ_CFG),
+		put(&writer, nd_queue_register(chip, engine, i, true, NEURON_UDMAQ_CFG),
 		    NEURON_UDMAQ_CFG_RUNNING);
-		put(&writer, nd_queue_register(engine, i, false, NEURON_UDMAQ_CFG),
+		put(&writer, nd_queue_register(chip, engine, i, false, NEURON_UDMAQ_CFG),
 		    NEURON_UDMAQ_CFG_RUNNING);
 	}
 	for (i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		put(&writer, base + defaults[i].offset, defaults[i].value);
+		put(&writer, base + defaults[i].offset,
+		    chip->generation == 2 ? defaults[i].v2 : defaults[i].v3);
 	for (i = 0; i < sizeof(wrapper) / sizeof(wrapper[0]); i++)
-		put(&writer, NEURON_V2_SDMA(engine) + wrapper[i], 1);
+		put(&writer, nd_chip_sdma(chip, engine) + wrapper[i], 1);
+	if (chip->generation >= 3)
+		put(&writer, nd_chip_sdma(chip, engine) + 0x800, 0x26); /* back-pressure */
 	return writer.count;
 }
 
@@ -149,23 +171,23 @@ static bool is_protected_queue_register(uint32_t offset)
 	}
 }
 
-int nd_register_check_user_write(uint64_t offset)
+int nd_register_check_user_write(const struct nd_chip *chip, uint64_t offset)
 {
 	uint32_t engine;
 
-	if (offset % 4 || offset >= NEURON_V2_BAR0_SIZE)
+	if (offset % 4 || offset >= chip->bar0_bytes)
 		return -ND_EINVAL;
-	for (engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++) {
-		uint64_t base = NEURON_V2_UDMA(engine);
+	for (engine = 0; engine < chip->dma_engines; engine++) {
+		uint64_t base = nd_chip_udma(chip, engine);
 
 		if (offset >= base && offset < base + NEURON_UDMA_SIZE)
 			return is_protected_queue_register((uint32_t)(offset - base)) ? -ND_EINVAL
 										      : 0;
 	}
-	if (offset >= NEURON_V2_MISC_RAM + NEURON_FW_REQUEST_HI &&
-	    offset <= NEURON_V2_MISC_RAM + NEURON_FW_RESPONSE_LO)
+	if (offset >= chip->misc_ram + NEURON_FW_REQUEST_HI &&
+	    offset <= chip->misc_ram + NEURON_FW_RESPONSE_LO)
 		return -ND_EINVAL;
-	if (offset == NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER)
+	if (offset == chip->misc_ram + NEURON_FW_TRIGGER)
 		return -ND_EINVAL;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Address map of generation 2 (trn1, inf2).
+ * Address maps of generation 2 (trn1, inf2) and, below, generation 3 (trn2).
  *
  * Two address spaces: the BAR0 offset (host MMIO) and the device address (descriptors, ring bases,
  * `write` instructions). BAR0 is a linear view of the last GiB below 2^44:
@@ -53,6 +53,65 @@
 #define NEURON_V2_TOPSP_NOTIFICATION(i) (0x30E04000ull + (i) * 0x40000ull)
 #define NEURON_V2_MISC_RAM 0x30FA0000ull
 #define NEURON_V2_SIM_RESET 0x30647010ull /* revision 255 only */
+
+/*
+ * Generation 3 (trn2): two dies, four shared engines (SENG) of two cores each. BAR0 shows pieces of
+ * the device address space; bit 47 selects the die, bit 46 alone in the route field is host memory.
+ */
+#define NEURON_V3_BAR0_SIZE 0x100000000ull
+#define NEURON_V3_HBM_COUNT 4
+#define NEURON_V3_HBM_SIZE 0x600000000ull   /* 24 GiB populated */
+#define NEURON_V3_HBM_WINDOW 0x1000000000ull /* of BAR4 per stack: 64 GiB */
+#define NEURON_V3_DIE_BIT 0x800000000000ull
+#define NEURON_V3_HBM_BASE(i) (((i) & 1) * 0x4000000000ull + ((i) >> 1) * NEURON_V3_DIE_BIT)
+#define NEURON_V3_HBM_CARVE_OUT NEURON_V2_HBM_CARVE_OUT
+#define NEURON_V3_HOST_BASE 0x400000000000ull /* bit 46 */
+#define NEURON_V3_HOST_SIZE NEURON_V3_HOST_BASE
+#define NEURON_V3_CORES 8
+#define NEURON_V3_TOPSPS 16
+#define NEURON_V3_TOPSPS_PER_CORE 2
+#define NEURON_V3_DMA_ENGINES 132 /* 16 per core, then one for each SENG's host copies */
+#define NEURON_V3_DMA_ENGINES_PER_CORE 16
+
+/* BAR0 offsets and what they show. */
+#define NEURON_V3_IO_DIE(die) ((die) * 0x40000000ull)
+#define NEURON_V3_IO_DIE_SIZE 0x20000000ull
+#define NEURON_V3_IO_DIE_DEVICE(die) (0x8000000000ull + (die) * NEURON_V3_DIE_BIT)
+#define NEURON_V3_SENG(seng) (0x80000000ull + (seng) * 0x10000000ull)
+#define NEURON_V3_SENG_SIZE 0x10000000ull
+#define NEURON_V3_SENG_DEVICE(seng) \
+	(0x1000000000ull + ((seng) & 1) * 0x4000000000ull + ((seng) >> 1) * NEURON_V3_DIE_BIT)
+#define NEURON_V3_CORE_WINDOW(core) (0xD0000000ull + (core) * 0x4000000ull)
+/* Cores 0-3 at 0x20, 0x30, 0x60, 0x70 (x 2^32) of their die, 4-7 likewise on the other one. */
+#define NEURON_V3_CORE_DEVICE(core) \
+	(0x2000000000ull + ((core) & 1) * 0x1000000000ull + ((core) >> 1 & 1) * 0x4000000000ull + \
+	 ((core) >> 2) * NEURON_V3_DIE_BIT)
+#define NEURON_V3_CORE_COOKIE(core) (0x2000000000ull + (core) * 0x4000000ull) /* mmap offset */
+#define NEURON_V3_TOPSP_WINDOW(i) \
+	((i) < 8 ? 0xF0000000ull + (i) * 0x400000ull : 0xF2800000ull + ((i) - 8) * 0x400000ull)
+#define NEURON_V3_TOPSP_DEVICE(i) \
+	(0x8280000000ull + ((i) & 7) * 0x40000000ull + ((i) >> 3) * NEURON_V3_DIE_BIT)
+#define NEURON_V3_UDMA_STRIDE 0x100000ull
+#define NEURON_V3_UDMA(engine) \
+	((engine) < 32	  ? 0x82000000ull + (engine) * NEURON_V3_UDMA_STRIDE \
+	 : (engine) < 64  ? 0x94000000ull + ((engine) - 32) * NEURON_V3_UDMA_STRIDE \
+	 : (engine) < 96  ? 0xA2000000ull + ((engine) - 64) * NEURON_V3_UDMA_STRIDE \
+	 : (engine) < 128 ? 0xB4000000ull + ((engine) - 96) * NEURON_V3_UDMA_STRIDE \
+			  : 0x06800000ull + ((engine) & 1) * 0x100000ull + \
+				    (((engine) - 128) >> 1) * 0x40000000ull)
+#define NEURON_V3_SDMA(engine) (NEURON_V3_UDMA(engine) + 0x40000ull)
+#define NEURON_V3_FIS(engine) \
+	((engine) < 32	 ? 0x8C000000ull + (engine) * 0x20000ull \
+	 : (engine) < 64 ? 0x9C400000ull + ((engine) - 32) * 0x20000ull \
+	 : (engine) < 96 ? 0xAC000000ull + ((engine) - 64) * 0x20000ull \
+			 : 0xBC400000ull + ((engine) - 96) * 0x20000ull)
+#define NEURON_V3_CORE_NOTIFICATION(core) \
+	(((core) >> 2) * 0x40000000ull + 0x06001000ull + ((core) >> 1 & 1) * 0x400000ull + \
+	 ((core) & 1) * 0x180000ull)
+#define NEURON_V3_TOPSP_NOTIFICATION(i) \
+	(((i) >> 3) * 0x40000000ull + 0x06A00000ull + ((i) & 7) * 0x40000ull)
+#define NEURON_V3_MISC_RAM 0x06C84000ull
+#define NEURON_V3_SIM_RESET 0x06300010ull /* revision 255 only */
 
 /* Inside a core window W. */
 #define NEURON_CORE_SBUF 0x0000000ull /* partition p at p * NEURON_SBUF_PARTITION_STRIDE */

@@ -31,8 +31,12 @@ constexpr uint32_t kStateAbort = 3;
 }  // namespace
 
 CopyRing::CopyRing(unsigned device, unsigned core, chip::Chip& chip, IoSpace& io)
-    : device_(device), core_(core), chip_(chip), io_(io) {
-  nd_queue_host_copy(core, &engine_, &queue_);
+    : device_(device),
+      core_(core),
+      chip_(chip),
+      layout_(*nd_chip_for_device(chip.config().pci_device)),
+      io_(io) {
+  nd_queue_host_copy(&layout_, core, &engine_, &queue_);
 }
 
 int CopyRing::create(DeviceMemory& memory) {
@@ -62,20 +66,22 @@ void CopyRing::restart_locked() {
   const nd_queue_ring tx = {source_ring_->address, kDescriptors};
   const nd_queue_ring rx = {destination_ring_->address, kDescriptors};
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
-  const size_t count = nd_queue_init_sequence(engine_, queue_, &tx, &rx, writes);
+  const size_t count = nd_queue_init_sequence(&layout_, engine_, queue_, &tx, &rx, writes);
   // Out of the abort state that an error leaves: bit 0 asks for normal operation.
-  chip_.write_register(NEURON_V2_UDMA(engine_) + NEURON_UDMA_M2S + NEURON_UDMA_CHANGE_STATE, 1);
-  chip_.write_register(NEURON_V2_UDMA(engine_) + NEURON_UDMA_S2M + NEURON_UDMA_CHANGE_STATE, 1);
+  chip_.write_register(nd_chip_udma(&layout_, engine_) + NEURON_UDMA_M2S + NEURON_UDMA_CHANGE_STATE,
+                       1);
+  chip_.write_register(nd_chip_udma(&layout_, engine_) + NEURON_UDMA_S2M + NEURON_UDMA_CHANGE_STATE,
+                       1);
   for (size_t i = 0; i < count; i++) chip_.write_register(writes[i].offset, writes[i].value);
   nd_ring_reset(&ring_);
 }
 
 int CopyRing::report(uint64_t destination, uint64_t source, bool timed_out) {
-  const uint64_t unit = NEURON_V2_UDMA(engine_);
+  const uint64_t unit = nd_chip_udma(&layout_, engine_);
   const uint32_t m2s = chip_.read_register(unit + NEURON_UDMA_M2S + NEURON_UDMA_STATE);
   const uint32_t s2m = chip_.read_register(unit + NEURON_UDMA_S2M + NEURON_UDMA_STATE);
   const uint32_t head =
-      chip_.read_register(nd_queue_register(engine_, queue_, true, NEURON_UDMAQ_HEAD)) &
+      chip_.read_register(nd_queue_register(&layout_, engine_, queue_, true, NEURON_UDMAQ_HEAD)) &
       NEURON_UDMA_INDEX_MASK;
   nd_descriptor from{};
   nd_descriptor to{};
@@ -96,7 +102,7 @@ int CopyRing::report(uint64_t destination, uint64_t source, bool timed_out) {
 }
 
 bool CopyRing::is_aborted() {
-  const uint64_t unit = NEURON_V2_UDMA(engine_) + NEURON_UDMA_STATE;
+  const uint64_t unit = nd_chip_udma(&layout_, engine_) + NEURON_UDMA_STATE;
   return nd_engine_state(chip_.read_register(unit + NEURON_UDMA_M2S)) == kStateAbort ||
          nd_engine_state(chip_.read_register(unit + NEURON_UDMA_S2M)) == kStateAbort;
 }
@@ -134,8 +140,10 @@ int CopyRing::copy_locked(uint64_t destination, uint64_t source, uint64_t size, 
     // The descriptors above must be in memory before the engine is told; pairs with the acquire of
     // its descriptor fetch.
     std::atomic_thread_fence(std::memory_order_release);
-    chip_.write_register(nd_queue_register(engine_, queue_, false, NEURON_UDMAQ_TAIL_INC), packets);
-    chip_.write_register(nd_queue_register(engine_, queue_, true, NEURON_UDMAQ_TAIL_INC), packets);
+    chip_.write_register(nd_queue_register(&layout_, engine_, queue_, false, NEURON_UDMAQ_TAIL_INC),
+                         packets);
+    chip_.write_register(nd_queue_register(&layout_, engine_, queue_, true, NEURON_UDMAQ_TAIL_INC),
+                         packets);
     if (int error = await(packets, to, from)) return error;
     nd_ring_release(&ring_, packets);
   }
@@ -158,7 +166,7 @@ int CopyRing::write(uint64_t destination, const void* source, uint64_t size) {
       return fail(-ENOMEM,
                   "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
                   device_, core_, part);
-    const int error = copy_locked(destination + done, NEURON_V2_HOST_BASE | io, part, 0);
+    const int error = copy_locked(destination + done, layout_.host_base | io, part, 0);
     io_.unmap(io, part);
     if (error) return error;
     done += part;
@@ -176,7 +184,7 @@ int CopyRing::read(void* destination, uint64_t source, uint64_t size) {
       return fail(-ENOMEM,
                   "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
                   device_, core_, part);
-    const int error = copy_locked(NEURON_V2_HOST_BASE | io, source + done, part, 0);
+    const int error = copy_locked(layout_.host_base | io, source + done, part, 0);
     io_.unmap(io, part);
     if (error) return error;
     done += part;

@@ -12,6 +12,7 @@
 
 #include <mutex>
 
+#include "driver/core/chip.h"
 #include "driver/core/ring.h"
 #include "driver/emulator/service/device_memory.h"
 
@@ -51,6 +52,7 @@ class CopyRing {
   const unsigned device_;
   const unsigned core_;
   chip::Chip& chip_;
+  const nd_chip& layout_;
   IoSpace& io_;
   uint32_t engine_ = 0;
   uint32_t queue_ = 0;

@@ -11,7 +11,12 @@ namespace neuron::service {
 
 Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
                MemoryBudget& budget)
-    : index_(index), profile_(profile), io_(io), arena_(arena), budget_(budget) {}
+    : index_(index),
+      profile_(profile),
+      layout_(*nd_chip_for_device(profile.pci_device)),
+      io_(io),
+      arena_(arena),
+      budget_(budget) {}
 
 Device::~Device() = default;
 
@@ -63,8 +68,8 @@ void Device::start_engines(uint32_t core_map) {
     if (!(core_map >> core & 1)) continue;
     const uint32_t first = core * NEURON_V2_DMA_ENGINES_PER_CORE;
     for (uint32_t engine = first; engine < first + NEURON_V2_DMA_ENGINES_PER_CORE; engine++)
-      write_sequence(writes, nd_engine_init_sequence(engine, writes));
-    write_sequence(writes, nd_engine_init_sequence(rings_[core]->engine(), writes));
+      write_sequence(writes, nd_engine_init_sequence(&layout_, engine, writes));
+    write_sequence(writes, nd_engine_init_sequence(&layout_, rings_[core]->engine(), writes));
     rings_[core]->restart();
   }
 }
@@ -75,7 +80,7 @@ void Device::destroy_notification_queues(uint32_t core_map) {
     for (uint32_t slot = 0; slot < ND_NQ_PER_DEVICE; slot++) {
       if (!table[slot].memory) continue;
       const nd_nq_key key = {device, topsp, slot / ND_NQ_INDEXES, slot % ND_NQ_INDEXES};
-      write_sequence(writes, nd_nq_sequence(&key, 0, 0, writes));
+      write_sequence(writes, nd_nq_sequence(&layout_, &key, 0, 0, writes));
       memory_->free(table[slot].memory);
       table[slot] = {};
     }
@@ -115,8 +120,10 @@ void Device::release_queues(uint64_t session) {
   for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
     for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; queue++) {
       QueueState& state = queues[engine][queue];
-      if (state.owner != session || nd_queue_is_instruction_fetch(engine, queue)) continue;
-      write_sequence(writes, nd_queue_init_sequence(engine, queue, &dummy, &dummy, writes));
+      if (state.owner != session || nd_queue_is_instruction_fetch(&layout_, engine, queue))
+        continue;
+      write_sequence(writes,
+                     nd_queue_init_sequence(&layout_, engine, queue, &dummy, &dummy, writes));
       state = {};
     }
 }
@@ -147,7 +154,7 @@ int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool hos
     }
   nd_register_write writes[ND_NQ_WRITES];
   // The hardware is pointed at the new memory before the old is freed.
-  write_sequence(writes, nd_nq_sequence(&key, memory->address, size, writes));
+  write_sequence(writes, nd_nq_sequence(&layout_, &key, memory->address, size, writes));
   if (found.memory) memory_->free(found.memory);
   found = {memory, size};
   return 0;

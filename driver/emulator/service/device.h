@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/core/chip.h"
 #include "driver/core/core_lock.h"
 #include "driver/core/notification.h"
 #include "driver/core/process_table.h"
@@ -83,6 +84,8 @@ class Device {
   unsigned index() const { return index_; }
   unsigned cores() const { return profile_.cores; }
   const profiles::Profile& profile() const { return profile_; }
+  // Where the blocks of the chip lie.
+  const nd_chip& layout() const { return layout_; }
   const profiles::ChipPlace& place() const { return profile_.places[index_]; }
   chip::Chip& chip() { return *chip_; }
   DeviceMemory& memory() { return *memory_; }
@@ -111,6 +114,7 @@ class Device {
 
   const unsigned index_;
   const profiles::Profile& profile_;
+  const nd_chip& layout_;
   IoSpace& io_;
   HostArena& arena_;
   MemoryBudget& budget_;

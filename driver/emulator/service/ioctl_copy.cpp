@@ -238,7 +238,7 @@ int Session::program_engine(uint32_t core, uint64_t destination, const void* buf
   if (int error = check_core(core)) return error;
   // The offset counts on both sides.
   const uint64_t to = destination + offset;
-  if (to < destination || size == 0 || !nd_address_is_programmable(to, size))
+  if (to < destination || size == 0 || !nd_chip_is_programmable(&device_.layout(), to, size))
     return fail(-ENOMEM,
                 "device %u core %u: %" PRIu64 " bytes at 0x%" PRIx64
                 " are not inside a core or CC core window",

@@ -313,7 +313,7 @@ int Session::event(neuron_ioctl_event& request, unsigned nr) {
 
 int Session::notifications(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
                            uint32_t region, bool force, __u64* offset, __u64* handle) {
-  if (nd_nq_check(&key, size) != 0)
+  if (nd_nq_check(&device_.layout(), &key, size) != 0)
     return fail(-EINVAL,
                 "device %u: no notification queue of type %u, index %u and %u bytes on %s %u; the "
                 "size must be a power of two",

@@ -169,7 +169,7 @@ int Session::device_info(neuron_ioctl_device_info& info) {
   for (unsigned i = 0; i < place.neighbour_count; i++)
     info.connected_devices[i] = place.neighbours[i];
   info.bar_address[0] = device_.bar_address();
-  info.bar_size[0] = NEURON_V2_BAR0_SIZE;
+  info.bar_size[0] = device_.layout().bar0_bytes;
   return 0;
 }
 
@@ -225,12 +225,12 @@ int Session::bar_access(const neuron_ioctl_bar_rw& access, bool write) {
   // All are checked before the first is touched.
   for (uint32_t i = 0; i < access.count; i++) {
     const uint64_t offset = access.address[i] - device_.bar_address();
-    if (offset >= NEURON_V2_BAR0_SIZE || offset % 4)
+    if (offset >= device_.layout().bar0_bytes || offset % 4)
       return fail(-EINVAL,
                   "device %u: register %u at 0x%" PRIx64
                   " is not inside BAR 0; add the offset to bar_address of DEVICE_INFO",
                   index, i, static_cast<uint64_t>(access.address[i]));
-    if (write && nd_register_check_user_write(offset) != 0)
+    if (write && nd_register_check_user_write(&device_.layout(), offset) != 0)
       return fail(-EINVAL,
                   "device %u: register %u at offset 0x%" PRIx64
                   " belongs to the driver (ring base, doorbell or firmware request)",

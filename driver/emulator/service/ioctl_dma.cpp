@@ -55,9 +55,10 @@ int Session::dispatch_dma(unsigned long request, void* argument) {
 }
 
 int Session::check_queue(uint32_t engine, uint32_t queue) const {
-  if (nd_queue_check_id(engine, queue) != 0)
+  if (nd_queue_check_id(&device_.layout(), engine, queue) != 0)
     return fail(-EINVAL, "device %u has DMA engines 0 to %u with %u queues, found %u queue %u",
-                device_.index(), NEURON_V2_DMA_ENGINES - 1, NEURON_DMA_QUEUES, engine, queue);
+                device_.index(), device_.layout().dma_engines - 1, NEURON_DMA_QUEUES, engine,
+                queue);
   return 0;
 }
 
@@ -72,7 +73,7 @@ int Session::engine_set_state(const neuron_ioctl_dma_eng_set_state& request) {
   // 0 disable, 2 normal, 3 abort; other values are ignored, as the public driver does.
   const uint32_t bit = request.state == 0 ? 1u << 1 : request.state == 2 ? 1u : 1u << 2;
   if (request.state == 1 || request.state > 3) return 0;
-  const uint64_t base = NEURON_V2_UDMA(request.eng_id) + NEURON_UDMA_CHANGE_STATE;
+  const uint64_t base = nd_chip_udma(&device_.layout(), request.eng_id) + NEURON_UDMA_CHANGE_STATE;
   device_.chip().write_register(base + NEURON_UDMA_M2S, bit);
   device_.chip().write_register(base + NEURON_UDMA_S2M, bit);
   return 0;
@@ -81,7 +82,7 @@ int Session::engine_set_state(const neuron_ioctl_dma_eng_set_state& request) {
 int Session::engine_get_state(const neuron_ioctl_dma_eng_get_state& request) {
   if (int error = check_queue(request.eng_id, 0)) return error;
   if (int error = check_buffer(request.state, sizeof(*request.state))) return error;
-  const uint64_t base = NEURON_V2_UDMA(request.eng_id) + NEURON_UDMA_STATE;
+  const uint64_t base = nd_chip_udma(&device_.layout(), request.eng_id) + NEURON_UDMA_STATE;
   neuron_dma_eng_state state = {};
   state.revision_id = kEngineRevision;
   state.max_queues = NEURON_DMA_QUEUES;
@@ -125,7 +126,8 @@ int Session::queue_init(const neuron_ioctl_dma_queue_init& request) {
   if (int error = queue_ring(request.rx_handle, request.rx_desc_count, "rx", request, &rx))
     return error;
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
-  const size_t count = nd_queue_init_sequence(request.eng_id, request.qid, &tx, &rx, writes);
+  const size_t count =
+      nd_queue_init_sequence(&device_.layout(), request.eng_id, request.qid, &tx, &rx, writes);
   const std::lock_guard lock(device_.mutex);
   device_.write_sequence(writes, count);
   device_.queues[request.eng_id][request.qid] = {id_, tx, rx, 0, 0};
@@ -159,11 +161,12 @@ int Session::queue_start(const neuron_ioctl_dma_queue_copy_start& request) {
   // Destination side first; the doorbell of the source side starts the transfer.
   chip::Chip& chip = device_.chip();
   if (request.rx_desc_count)
-    chip.write_register(
-        nd_queue_register(request.eng_id, request.qid, false, NEURON_UDMAQ_TAIL_INC),
-        request.rx_desc_count);
+    chip.write_register(nd_queue_register(&device_.layout(), request.eng_id, request.qid, false,
+                                          NEURON_UDMAQ_TAIL_INC),
+                        request.rx_desc_count);
   if (request.tx_desc_count)
-    chip.write_register(nd_queue_register(request.eng_id, request.qid, true, NEURON_UDMAQ_TAIL_INC),
+    chip.write_register(nd_queue_register(&device_.layout(), request.eng_id, request.qid, true,
+                                          NEURON_UDMAQ_TAIL_INC),
                         request.tx_desc_count);
   return 0;
 }
@@ -187,7 +190,8 @@ int Session::queue_get_state(const neuron_ioctl_dma_queue_get_state& request) {
   if (int error = check_buffer(request.rx, sizeof(*request.rx))) return error;
   const auto state_of = [&](bool tx) {
     const auto read = [&](uint32_t reg) {
-      return device_.chip().read_register(nd_queue_register(request.eng_id, request.qid, tx, reg));
+      return device_.chip().read_register(
+          nd_queue_register(&device_.layout(), request.eng_id, request.qid, tx, reg));
     };
     neuron_dma_queue_state state = {};
     state.hw_status = read(NEURON_UDMAQ_STATUS);
@@ -225,7 +229,9 @@ int Session::copy_descriptors(uint64_t handle, const void* buffer, uint32_t coun
   uint64_t known_end = 0;
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t address = descriptors[i].address;
-    if (!nd_address_is_host(address) || (address >= known_begin && address < known_end)) continue;
+    if (!nd_chip_is_host(&device_.layout(), address) ||
+        (address >= known_begin && address < known_end))
+      continue;
     bool found = false;
     for (unsigned d = 0; d < instance_.device_count() && !found; d++) {
       // The opened device first, then the others that this process has open.

@@ -82,7 +82,7 @@ TEST(Ring, APatternIsReadAgainAndAgain) {
 TEST(Queue, InitSequenceIsTheOneOfThePublicDriver) {
   const nd_queue_ring ring = {0x100012345600, 8192};
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
-  ASSERT_EQ(nd_queue_init_sequence(32, 0, &ring, &ring, writes), 15u);
+  ASSERT_EQ(nd_queue_init_sequence(&nd_chip_v2, 32, 0, &ring, &ring, writes), 15u);
   const uint64_t offsets[] = {0x30601074, 0x30601020, 0x306010B0, 0x30601028, 0x3060102C,
                               0x30601030, 0x306010A0, 0x30601020, 0x30621020, 0x30621064,
                               0x30621028, 0x3062102C, 0x30621030, 0x30621054, 0x30621020};
@@ -94,13 +94,13 @@ TEST(Queue, InitSequenceIsTheOneOfThePublicDriver) {
     EXPECT_EQ(writes[i].value, values[i]) << i;
   }
   const nd_queue_ring none = {};
-  EXPECT_EQ(nd_queue_init_sequence(0, 0, &none, &ring, writes), 7u);
+  EXPECT_EQ(nd_queue_init_sequence(&nd_chip_v2, 0, 0, &none, &ring, writes), 7u);
 }
 
 TEST(Queue, EngineSequenceFitsItsRoom) {
   nd_register_write writes[ND_ENGINE_INIT_WRITES];
   for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
-    EXPECT_LE(nd_engine_init_sequence(engine, writes), size_t{ND_ENGINE_INIT_WRITES});
+    EXPECT_LE(nd_engine_init_sequence(&nd_chip_v2, engine, writes), size_t{ND_ENGINE_INIT_WRITES});
 }
 
 TEST(Queue, RingsMustBeAlignedAndInsideTheirMemory) {
@@ -116,23 +116,26 @@ TEST(Queue, DoorbellsAndBasesAreClosedToUserWrites) {
     for (uint32_t queue : {0u, 15u})
       for (bool tx : {true, false}) {
         for (uint32_t reg : {0x28u, 0x2Cu, 0x38u, 0x44u, 0x48u})
-          EXPECT_EQ(nd_register_check_user_write(nd_queue_register(engine, queue, tx, reg)),
+          EXPECT_EQ(nd_register_check_user_write(
+                        &nd_chip_v2, nd_queue_register(&nd_chip_v2, engine, queue, tx, reg)),
                     -ND_EINVAL);
-        EXPECT_EQ(nd_register_check_user_write(nd_queue_register(engine, queue, tx, 0x20)), 0);
+        EXPECT_EQ(nd_register_check_user_write(
+                      &nd_chip_v2, nd_queue_register(&nd_chip_v2, engine, queue, tx, 0x20)),
+                  0);
       }
-  EXPECT_EQ(nd_register_check_user_write(0x30FA0800), -ND_EINVAL);
-  EXPECT_EQ(nd_register_check_user_write(0x30FA01F4), -ND_EINVAL);
-  EXPECT_EQ(nd_register_check_user_write(0x30FA00C0), 0);
-  EXPECT_EQ(nd_register_check_user_write(0x40000000), -ND_EINVAL);
-  EXPECT_EQ(nd_register_check_user_write(0x2610002), -ND_EINVAL);
+  EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA0800), -ND_EINVAL);
+  EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA01F4), -ND_EINVAL);
+  EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA00C0), 0);
+  EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x40000000), -ND_EINVAL);
+  EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x2610002), -ND_EINVAL);
 }
 
 TEST(Queue, InstructionFetchQueuesSurviveTheirProcess) {
-  EXPECT_TRUE(nd_queue_is_instruction_fetch(0, 14));
-  EXPECT_TRUE(nd_queue_is_instruction_fetch(26, 14));
-  EXPECT_FALSE(nd_queue_is_instruction_fetch(11, 14));
-  EXPECT_FALSE(nd_queue_is_instruction_fetch(0, 13));
-  EXPECT_FALSE(nd_queue_is_instruction_fetch(32, 14));
+  EXPECT_TRUE(nd_queue_is_instruction_fetch(&nd_chip_v2, 0, 14));
+  EXPECT_TRUE(nd_queue_is_instruction_fetch(&nd_chip_v2, 26, 14));
+  EXPECT_FALSE(nd_queue_is_instruction_fetch(&nd_chip_v2, 11, 14));
+  EXPECT_FALSE(nd_queue_is_instruction_fetch(&nd_chip_v2, 0, 13));
+  EXPECT_FALSE(nd_queue_is_instruction_fetch(&nd_chip_v2, 32, 14));
 }
 
 TEST(Queue, EngineStateIsDecodedWorstFirst) {
@@ -142,14 +145,14 @@ TEST(Queue, EngineStateIsDecodedWorstFirst) {
 }
 
 TEST(Descriptor, WindowsThatMayBeProgrammed) {
-  EXPECT_TRUE(nd_address_is_programmable(0xFFFC0000000, 64));
-  EXPECT_TRUE(nd_address_is_programmable(0xFFFC7FFFFC0, 64));
-  EXPECT_FALSE(nd_address_is_programmable(0xFFFC7FFFFC1, 64));
-  EXPECT_TRUE(nd_address_is_programmable(0xFFFD1400000, 4));
-  EXPECT_FALSE(nd_address_is_programmable(0xFFFF0000000, 4));
-  EXPECT_FALSE(nd_address_is_programmable(~uint64_t{0}, ~uint64_t{0}));
-  EXPECT_TRUE(nd_address_is_host(0x100000000000));
-  EXPECT_FALSE(nd_address_is_host(0x300000000000));
+  EXPECT_TRUE(nd_chip_is_programmable(&nd_chip_v2, 0xFFFC0000000, 64));
+  EXPECT_TRUE(nd_chip_is_programmable(&nd_chip_v2, 0xFFFC7FFFFC0, 64));
+  EXPECT_FALSE(nd_chip_is_programmable(&nd_chip_v2, 0xFFFC7FFFFC1, 64));
+  EXPECT_TRUE(nd_chip_is_programmable(&nd_chip_v2, 0xFFFD1400000, 4));
+  EXPECT_FALSE(nd_chip_is_programmable(&nd_chip_v2, 0xFFFF0000000, 4));
+  EXPECT_FALSE(nd_chip_is_programmable(&nd_chip_v2, ~uint64_t{0}, ~uint64_t{0}));
+  EXPECT_TRUE(nd_chip_is_host(&nd_chip_v2, 0x100000000000));
+  EXPECT_FALSE(nd_chip_is_host(&nd_chip_v2, 0x300000000000));
 }
 
 }  // namespace

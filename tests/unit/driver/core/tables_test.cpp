@@ -149,17 +149,17 @@ TEST(DatastoreTable, TakesTheSlotThatIsFreeForLongest) {
 
 TEST(Notification, RegistersFollowTheIndexAndNotTheType) {
   const nd_nq_key notify = {0, false, 1, 2};
-  EXPECT_EQ(nd_nq_register_base(&notify), 0x30535000u + 0x100 + 2 * 0x28);
+  EXPECT_EQ(nd_nq_register_base(&nd_chip_v2, &notify), 0x30535000u + 0x100 + 2 * 0x28);
   EXPECT_EQ(nd_nq_slot(&notify), 18u);
   const nd_nq_key topsp = {3, true, 3, 0};
-  EXPECT_EQ(nd_nq_register_base(&topsp), 0x30E04000u + 3 * 0x40000 + 0x100);
+  EXPECT_EQ(nd_nq_register_base(&nd_chip_v2, &topsp), 0x30E04000u + 3 * 0x40000 + 0x100);
   const nd_nq_key dma = {1, false, 4, 5};
-  EXPECT_EQ(nd_nq_register_base(&dma), 0x30B00000u + 5 * 0x7000 + 0x1000 + 0x100);
-  EXPECT_EQ(nd_nq_check(&notify, 4096), 0);
-  EXPECT_EQ(nd_nq_check(&notify, 4097), -ND_EINVAL);
-  EXPECT_EQ(nd_nq_check(&notify, 0), -ND_EINVAL);
+  EXPECT_EQ(nd_nq_register_base(&nd_chip_v2, &dma), 0x30B00000u + 5 * 0x7000 + 0x1000 + 0x100);
+  EXPECT_EQ(nd_nq_check(&nd_chip_v2, &notify, 4096), 0);
+  EXPECT_EQ(nd_nq_check(&nd_chip_v2, &notify, 4097), -ND_EINVAL);
+  EXPECT_EQ(nd_nq_check(&nd_chip_v2, &notify, 0), -ND_EINVAL);
   const nd_nq_key bad = {2, false, 0, 0};
-  EXPECT_EQ(nd_nq_check(&bad, 4096), -ND_EINVAL);
+  EXPECT_EQ(nd_nq_check(&nd_chip_v2, &bad, 4096), -ND_EINVAL);
 }
 
 TEST(Accounting, KeepsTotalsAndPeaksByCategory) {

@@ -123,8 +123,8 @@ TEST_F(DeviceCalls, RegistersAreReadAndWrittenButNotTheDriversOwn) {
   values[0] = values[1] = 0;
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_BAR_READ, &access), 0);
   EXPECT_EQ(values[1], 22u);
-  for (uint64_t offset : {nd_queue_register(0, 0, true, NEURON_UDMAQ_TAIL_INC),
-                          nd_queue_register(33, 15, false, NEURON_UDMAQ_BASE_HI),
+  for (uint64_t offset : {nd_queue_register(&nd_chip_v2, 0, 0, true, NEURON_UDMAQ_TAIL_INC),
+                          nd_queue_register(&nd_chip_v2, 33, 15, false, NEURON_UDMAQ_BASE_HI),
                           uint64_t{NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER},
                           uint64_t{NEURON_V2_BAR0_SIZE}, uint64_t{2}}) {
     addresses[1] = info.bar_address[0] + offset;

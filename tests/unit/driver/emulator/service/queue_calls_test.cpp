@@ -133,7 +133,7 @@ TEST_F(QueueCalls, ClosingPointsTheQueuesOfTheSessionAtAnEmptyRing) {
   ASSERT_EQ(other->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT, &request), 0);
   behaviour_.record = true;
   ASSERT_EQ(instance_->close(other), 0);
-  const uint64_t reset = nd_queue_register(7, 3, true, NEURON_UDMAQ_M2S_SW_CONTROL);
+  const uint64_t reset = nd_queue_register(&nd_chip_v2, 7, 3, true, NEURON_UDMAQ_M2S_SW_CONTROL);
   EXPECT_THAT(behaviour_.writes, ::testing::Contains(reset));
   neuron_dma_queue_state tx = {};
   neuron_dma_queue_state rx = {};
