@@ -104,6 +104,9 @@ constexpr std::array kFaults = {
               "queue before"},
     FaultText{NEURON_FAULT_INDEX_OOB, "INDEX_OOB",
               "an index of a gather or scatter is out of bounds; check the index tile"},
+    FaultText{NEURON_FAULT_DMA_ENGINE, "DMA_ENGINE",
+              "a DMA engine failed on a descriptor that is right: an error of the hardware; run "
+              "again, and use another core or device if it comes back"},
     FaultText{NEURON_FAULT_NUMERIC_NAN, "NUMERIC_NAN", "warning: an output holds NaN"},
     FaultText{NEURON_FAULT_DOMAIN, "DOMAIN",
               "an input of an activation function is outside its documented range; bring it into "

@@ -147,6 +147,9 @@
 #define NEURON_FW_ROUTING_ID 0x024
 #define NEURON_FW_SERIAL_LO 0x038
 #define NEURON_FW_SERIAL_HI 0x03C
+#define NEURON_FW_ECC_SRAM 0x040   /* 31:16 corrected errors, 15:0 uncorrected; the next four words: HBM 0 to 3 */
+#define NEURON_FW_ECC_HBM0 0x044
+#define NEURON_FW_HBM_REPAIR 0x064 /* 1:0 0 none, 1 pending until the device is reset, 2 failed */
 #define NEURON_FW_RESET_MAP 0x1D8 /* bit n core n, bits 8+3n.. its TOPSPs */
 #define NEURON_FW_RESET 0x1EC     /* 1 device, 2 cores of the map; reads 0 when accepted */
 #define NEURON_FW_REQUEST_HI 0x1F0

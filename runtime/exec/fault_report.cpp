@@ -59,6 +59,7 @@ NRT_STATUS status_of_fault(std::uint32_t code) {
     case NEURON_FAULT_DMA_DESC:
     case NEURON_FAULT_DMA_BUS:
     case NEURON_FAULT_DMA_RING:
+    case NEURON_FAULT_DMA_ENGINE:
       return NRT_EXEC_HW_ERR_DMA_ABORT;
     case NEURON_FAULT_DMA_OOB:
     case NEURON_FAULT_INDEX_OOB:

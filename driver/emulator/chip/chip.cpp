@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/core_connections.h"
 #include "driver/emulator/chip/firmware_ram.h"
 #include "driver/emulator/chip/group_workers.h"
@@ -65,6 +66,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
   Hbm& hbm() override { return *hbm_; }
   const ChipConfig& config() const override { return config_; }
   void reset(uint32_t core_map) override;
+  ChipFaults& faults() override { return faults_; }
+  void set_power(bool on) override;
   std::string describe_core(unsigned core) override;
 
   void reset_device() override;
@@ -92,6 +95,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
   void refused(uint64_t offset);
 
   const ChipConfig config_;
+  ChipFaults faults_;
   HostWindow host_;
   Bus bus_;
   std::deque<std::string> names_;
@@ -118,6 +122,9 @@ bool EmulatedChip::build(std::string& error) {
     bus_.attach(i * NEURON_V2_HBM_STRIDE, hbm_->stack_bytes(), &hbm_->stack(i),
                 names_.back().c_str());
   }
+  std::vector<uint64_t> stacks;
+  for (unsigned i = 0; i < hbm_->stacks(); ++i) stacks.push_back(i * NEURON_V2_HBM_STRIDE);
+  faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
   bus_.attach(NEURON_V2_HOST_BASE, NEURON_V2_HOST_SIZE, &host_, "host memory");
   // Notification blocks exist for both cores: the driver may set up what the second would use.
   for (unsigned i = 0; i < NEURON_V2_CORES; ++i) {
@@ -132,7 +139,8 @@ bool EmulatedChip::build(std::string& error) {
     attach(NEURON_V2_TOPSP_NOTIFICATION(i), NotificationBlock::kBytes, topsps_[i]->notifications(),
            name + " notifications");
   }
-  firmware_ = std::make_unique<FirmwareRam>(bus_, *this, config_.routing_id, config_.serial);
+  firmware_ =
+      std::make_unique<FirmwareRam>(bus_, *this, config_.routing_id, config_.serial, faults_);
   attach(NEURON_V2_MISC_RAM, FirmwareRam::kBytes, *firmware_, "firmware RAM");
   if (config_.revision == kQemuRevision) {
     attach(NEURON_V2_SIM_RESET, 4, simulation_reset_, "simulation reset");
@@ -146,6 +154,7 @@ void EmulatedChip::attach_engines() {
     wrappers_.push_back(std::make_unique<SdmaWrapper>(bus_));
     engines_.push_back(std::make_unique<UdmaEngine>(i, bus_, cores_[owner]->notifications,
                                                     wrappers_[i]->notifications()));
+    engines_[i]->set_faults(faults_);
     const std::string name = "DMA engine " + std::to_string(i);
     attach(NEURON_V2_UDMA(i), NEURON_UDMA_SIZE, *engines_[i], name);
     attach(NEURON_V2_SDMA(i), SdmaWrapper::kBytes, *wrappers_[i], name + " wrapper");
@@ -165,6 +174,7 @@ void EmulatedChip::attach_core(unsigned index) {
   for (unsigned i = 0; i < NEURON_V2_DMA_ENGINES_PER_CORE; ++i) {
     connections.engines[i] = engines_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i].get();
   }
+  connections.faults = &faults_;
   block.core = std::make_unique<core::NeuronCore>(connections, this);
   attach(NEURON_V2_CORE_WINDOW(index), NEURON_V2_CORE_WINDOW_SIZE, *block.core, name);
 }
@@ -181,6 +191,9 @@ void EmulatedChip::refused(uint64_t offset) {
 
 uint32_t EmulatedChip::read_register(uint64_t offset) {
   uint32_t value = 0xFFFFFFFFu;
+  if (faults_.armed() && faults_.host_access()) [[unlikely]] {
+    return value;
+  }
   if (offset >= NEURON_V2_BAR0_SIZE ||
       !bus_.read32(NEURON_V2_BAR0_DEVICE_BASE + offset, value, Access{})) {
     refused(offset);
@@ -190,6 +203,9 @@ uint32_t EmulatedChip::read_register(uint64_t offset) {
 }
 
 void EmulatedChip::write_register(uint64_t offset, uint32_t value, bool inline_run) {
+  if (faults_.armed() && faults_.host_access()) [[unlikely]] {
+    return;
+  }
   // A doorbell of a DMA engine may reach any core: the promise is one for core windows only.
   promised_core = inline_run ? offset / NEURON_V2_CORE_WINDOW_SIZE : kNoCore;
   if (offset >= NEURON_V2_BAR0_SIZE ||
@@ -224,6 +240,7 @@ void EmulatedChip::reset(uint32_t core_map) {
 }
 
 void EmulatedChip::reset_core(unsigned index) {
+  faults_.core_was_reset(index);
   CoreBlock& block = *cores_[index];
   // A core resets its semaphores itself, as the only one who may write them while it runs.
   if (block.core != nullptr) {
@@ -251,6 +268,7 @@ void EmulatedChip::reset_cores(uint32_t map) {
 }
 
 void EmulatedChip::reset_device() {
+  faults_.device_was_reset();
   reset_cores(~0u);
   for (unsigned i = kHostEngine; i < NEURON_V2_DMA_ENGINES; ++i) {
     engines_[i]->reset();
@@ -258,7 +276,19 @@ void EmulatedChip::reset_device() {
   }
 }
 
+void EmulatedChip::set_power(bool on) {
+  if (!on) return faults_.set_off(true);
+  if (!faults_.off()) return;
+  reset_device();
+  for (unsigned i = 0; i < hbm_->stacks(); ++i) {
+    (void)hbm_->discard(i * NEURON_V2_HBM_STRIDE, hbm_->stack_bytes());
+  }
+  faults_.set_off(false);
+}
+
 }  // namespace
+
+ChipFaults& Chip::faults() { return ChipFaults::none(); }
 
 std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host, std::string& error) {
   try {

@@ -22,9 +22,11 @@
 
 namespace neuron::chip {
 
+class ChipFaults;
 class Hbm;
 
 struct ChipConfig {
+  unsigned index = 0;  // among the chips of the host, as fault plans name it
   uint16_t pci_device = 0x7164;
   uint8_t revision = 1;
   uint32_t routing_id = 0;
@@ -63,6 +65,12 @@ class Chip {
   virtual Bus& bus() = 0;
   virtual Hbm& hbm() = 0;
   virtual const ChipConfig& config() const = 0;
+
+  // Faults that are planned or injected here, and what came of them.
+  virtual ChipFaults& faults();
+  // Off: every register reads all ones, writes are lost, nothing completes. On again: as after a
+  // reset, with HBM empty.
+  virtual void set_power(bool on) { (void)on; }
 
   // Resets cores of the map (bit n = core n, with its TOPSPs and DMA engines) as firmware does; 0 =
   // the whole chip with the host's DMA engines. HBM keeps its contents.

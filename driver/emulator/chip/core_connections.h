@@ -15,6 +15,7 @@
 namespace neuron::chip {
 
 class Bus;
+class ChipFaults;
 class Hbm;
 class NotificationBlock;
 class SemaphoreBlock;
@@ -29,6 +30,7 @@ struct CoreConnections {
   NotificationBlock& notifications;
   // Chip engines core * 16 + 0..15.
   std::array<UdmaEngine*, NEURON_V2_DMA_ENGINES_PER_CORE> engines;
+  ChipFaults* faults = nullptr;  // null: none are planned
 };
 
 }  // namespace neuron::chip

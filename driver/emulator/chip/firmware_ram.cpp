@@ -32,8 +32,13 @@ uint32_t mailbox_crc(std::span<const std::byte> bytes) {
 }
 
 FirmwareRam::FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routing_id,
-                         uint64_t serial)
-    : bus_(bus), resets_(resets), routing_id_(routing_id), serial_(serial), words_(kBytes) {}
+                         uint64_t serial, const ChipFaults& faults)
+    : bus_(bus),
+      resets_(resets),
+      routing_id_(routing_id),
+      serial_(serial),
+      faults_(faults),
+      words_(kBytes) {}
 
 bool FirmwareRam::accepts(uint64_t offset, uint64_t bytes, bool, const Access&) {
   return offset < kBytes && bytes <= kBytes - offset;
@@ -51,6 +56,7 @@ uint32_t FirmwareRam::read_word(uint64_t offset, const Access&) {
                             // trigger
       return 0;
     default:
+      if (ChipFaults::has_word(offset)) return faults_.ecc_word(offset);
       return words_.load(offset);
   }
 }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/register_target.h"
 
 namespace neuron::chip {
@@ -29,7 +30,9 @@ class FirmwareRam final : public RegisterTarget {
  public:
   static constexpr uint64_t kBytes = 0x1000;
 
-  FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routing_id, uint64_t serial);
+  // `faults` has the counters of memory errors.
+  FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routing_id, uint64_t serial,
+              const ChipFaults& faults = ChipFaults::none());
 
  protected:
   bool accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) override;
@@ -47,6 +50,7 @@ class FirmwareRam final : public RegisterTarget {
   FirmwareResets& resets_;
   const uint32_t routing_id_;
   const uint64_t serial_;
+  const ChipFaults& faults_;
   std::mutex trigger_;
   StoredRegisters words_;
 };

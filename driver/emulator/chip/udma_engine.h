@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/register_target.h"
 #include "driver/emulator/chip/udma_packet.h"
@@ -89,6 +90,7 @@ class UdmaEngine : public RegisterTarget {
   ~UdmaEngine() override;
 
   void set_listener(DmaListener* listener) { listener_ = listener; }
+  void set_faults(ChipFaults& faults) { faults_ = &faults; }
   unsigned index() const { return index_; }
 
   // --- for the execution group ---
@@ -155,6 +157,9 @@ class UdmaEngine : public RegisterTarget {
   DmaFault compute_packet(unsigned queue, const Packet& packet, const RingView& m2s,
                           uint32_t m2s_ahead, const RingView& s2m, uint32_t s2m_ahead,
                           const Access& mover);
+  // What a fault plan has for the descriptors of a packet.
+  DmaFault injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,
+                          uint32_t m2s_ahead);
   void report(DmaFault& fault, unsigned queue, const Access& access);
   // What this engine's transfers carry: its own core, whoever has rung.
   Access mover(const Access& access) const;
@@ -164,6 +169,7 @@ class UdmaEngine : public RegisterTarget {
   NotificationBlock& errors_;
   NotificationBlock& wrapper_;
   DmaListener* listener_ = nullptr;
+  ChipFaults* faults_ = &ChipFaults::none();
   std::unique_ptr<Queue[]> queues_;
   StoredRegisters stored_;
   std::atomic<uint32_t> work_ = 0;

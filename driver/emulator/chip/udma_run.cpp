@@ -125,6 +125,9 @@ bool moves_memory(const Packet& packet) {
 bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
                           uint32_t& generation) const {
   const Queue& q = queues_[queue];
+  if (faults_->armed() && faults_->off()) [[unlikely]] {
+    return false;
+  }
   {
     const std::lock_guard guard(q.registers);
     if (!has_work(queue)) return false;
@@ -169,6 +172,21 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     if (run.registers || run.notify) break;
   }
   return run;
+}
+
+DmaFault UdmaEngine::injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,
+                                    uint32_t m2s_ahead) {
+  DmaFault fault;
+  for (uint32_t i = 0; i < packet.m2s_count && !fault; ++i) {
+    const Descriptor& source = packet.m2s[i];
+    fault.code = faults_->descriptor(index_, queue, source.address, source.bytes());
+    fault.index = m2s.at(m2s_ahead + i);
+    fault.address = source.address;
+    fault.rule = fault.code == NEURON_FAULT_DMA_ENGINE
+                     ? "the engine failed on this descriptor"
+                     : "the source holds an uncorrectable memory error";
+  }
+  return fault;
 }
 
 DmaFault UdmaEngine::execute_run(unsigned queue, uint32_t packets, const Access& access,
@@ -227,6 +245,8 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   uint32_t singly = 0;   // packets before this number are not collected
   uint32_t counted = 0;  // packets whose ring ids have been looked at
   uint64_t stale_ids = 0;
+  DmaFault injected;  // for packet number `doomed`
+  uint32_t doomed = UINT32_MAX;
 
   // Copies the collected piece. False: its packets have to be executed one by one.
   const auto flush = [&]() {
@@ -247,9 +267,19 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
 
   for (;;) {  // bounded: `packets`, and what the ring holds
     if (q.generation.load(std::memory_order_relaxed) != generation) break;
-    const Parse parsed = read.packets == packets
-                             ? Parse::kIncomplete
-                             : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
+    Parse parsed = read.packets == packets
+                       ? Parse::kIncomplete
+                       : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
+    if (faults_->armed() && parsed == Parse::kComplete) [[unlikely]] {
+      // Asked once for each packet: a collected one may come here again.
+      if (read.packets == counted && (injected = injected_fault(queue, packet, m2s, read.m2s)))
+        doomed = read.packets;
+      if (faults_->off()) break;
+      if (read.packets == doomed) {
+        parsed = Parse::kFault;
+        fault = injected;
+      }
+    }
     if (parsed != Parse::kComplete) {
       if (!flush()) {
         fault = {};

@@ -33,6 +33,7 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, Runnabl
       notifications_(connections.notifications),
       dma_(connections.engines),
       listener_(listener),
+      injected_(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
       scratch_(std::make_unique<Scratch>()),
       strict_(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
       units_(make_units(memory_, *scratch_, std::make_index_sequence<kSequencers>())) {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/core_connections.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/semaphores.h"
@@ -231,6 +232,9 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   bool write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
                     ModelTime now, bool executing);
 
+  // injected_faults.cpp
+  bool meets_injected_fault(Sequencer& s, const CachedInstruction& entry, ModelTime now);
+
   // describe.cpp
   void describe_engine(const Sequencer& s, std::string& text) const;
 
@@ -246,6 +250,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   chip::NotificationBlock& notifications_;
   std::array<chip::UdmaEngine*, kDmaEngines> dma_;
   RunnableListener* listener_;
+  chip::ChipFaults& injected_;
   isa::Limits limits_;
 
   // --- who runs ---

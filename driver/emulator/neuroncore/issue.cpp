@@ -253,6 +253,9 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     }
   }
 
+  if (injected_.armed() && meets_injected_fault(s, *entry, now)) [[unlikely]] {
+    return;
+  }
   Cost cost = entry->cost;
   if (entry->dynamic) {
     if ((fault = substitute(s, entry->decoded, substituted_))) {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults that an operator or a test plans: where, at which event, what happens.
+//
+// Concepts: a plan is text, one JSON object a line; empty lines and lines that begin with # are
+// skipped. "at" names the point, "kind" what happens there, "n" the event that it happens at,
+// counted from 1 from the moment at which the fault is armed; the other fields narrow down which
+// events count (chip, core, engine, queue, address, bytes), absent = any. Counting follows the
+// model's order of events, so a plan does the same at every run. README.md of this folder has the
+// table of points and kinds. Callers: ChipFaults, the service, the control channel; values only.
+// Fails: parse_fault_plan returns false with a sentence that names line and field.
+#ifndef DRIVER_EMULATOR_CHIP_FAULT_PLAN_H
+#define DRIVER_EMULATOR_CHIP_FAULT_PLAN_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neuron::chip {
+
+enum class FaultPoint : uint8_t {
+  kInstruction,  // "engine.instruction": an engine is about to execute an instruction
+  kDescriptor,   // "dma.descriptor": a DMA engine is about to move what a descriptor names
+  kHbm,          // "hbm": DMA reads HBM, or an engine fetches code from it
+  kSram,         // "sram": a core's memory; counts as kInstruction does
+  kChip,         // "chip": the host accesses a register
+  kLink,         // "link": a link between chips; no events
+};
+
+enum class FaultKind : uint8_t {
+  kHang,           // the engine stops issuing until its core is reset
+  kError,          // the DMA engine gives up on the descriptor
+  kCorrectable,    // the bytes are right, a counter counts
+  kUncorrectable,  // whoever reads the bytes faults
+  kRepairable,     // the same, until the device is reset
+  kOff,            // the chip is gone: all registers read all ones
+  kDown,           // the link carries nothing
+};
+
+struct FaultSpec {
+  static constexpr int kAny = -1;
+
+  FaultPoint at = FaultPoint::kChip;
+  FaultKind kind = FaultKind::kOff;
+  int chip = kAny;  // device number; for a link one of its ends
+  int peer = kAny;  // the other end of a link
+  int core = kAny;
+  int engine = kAny;  // of the core, or DMA engine of the chip
+  int queue = kAny;
+  uint64_t address = 0;  // device address; with bytes = 0: all of HBM
+  uint64_t bytes = 0;
+  uint64_t n = 1;
+  uint64_t count = 1;  // events in a row that it happens at (correctable errors)
+
+  // The line that gives this fault.
+  std::string text() const;
+};
+
+// Appends nothing unless all lines are right.
+bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error);
+// Reads a plan from a file. False with a sentence, also if it cannot be read.
+bool read_fault_plan(const std::string& path, std::vector<FaultSpec>& plan, std::string& error);
+
+}  // namespace neuron::chip
+
+#endif
