@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-emulatord: the devices of one emulated host, shared by many processes.
+//
+// One thread runs the event loop; servers have threads of their own for what takes time. Exit
+// status: 0 after SIGTERM or SIGINT, 1 if the daemon cannot start, 2 for wrong usage.
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "driver/emulator/chip/chip.h"
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/service/instance.h"
+#include "driver/emulator/transport/daemon.h"
+#include "driver/emulator/transport/listener.h"
+#include "driver/emulator/transport/shared_server.h"
+
+namespace {
+
+using neuron::transport::Daemon;
+using neuron::transport::Listener;
+using neuron::transport::SharedServer;
+
+constexpr int kWrongUsage = 2;
+
+struct Options {
+  std::string profile = "trn1.2xlarge";
+  std::string socket_path;
+  uint64_t memory_limit = 0;
+};
+
+int complain(const std::string& sentence) {
+  std::fprintf(stderr, "neuron-emulatord: %s\n", sentence.c_str());
+  return 1;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--profile", options.profile,
+                 "instance type to emulate, for example trn1.2xlarge or inf2.xlarge")
+      ->capture_default_str();
+  app.add_option("--socket", options.socket_path,
+                 "where clients find the device: they set NEURON_EMULATOR=unix:PATH. Not needed "
+                 "when systemd passes the socket");
+  app.add_option("--memory-limit", options.memory_limit,
+                 "bytes that all devices together may use; without it, what the host has");
+}
+
+// Every server of the daemon, in the order in which they start; they stop in the other order.
+struct Servers {
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<SharedServer> shared;
+
+  bool start(const Options& options, Daemon& daemon, std::string& error) {
+    const int passed = sd_listen_fds(1);
+    listener = passed > 0 ? Listener::adopt(SD_LISTEN_FDS_START, "shared device", error)
+                          : Listener::open(options.socket_path, "shared device", error);
+    if (!listener) return false;
+    daemon.socket_path = listener->path();
+    shared = SharedServer::start(daemon, listener->fd(), error);
+    return shared != nullptr;
+  }
+};
+
+int run(const Options& options) {
+  int error = 0;
+  auto instance = neuron::service::Instance::create(options.profile, options.memory_limit,
+                                                    neuron::chip::Chip::create, error);
+  if (!instance) return complain(neuron::service::last_error());
+  // Handlers never block, and nobody else runs the loop.
+  boost::asio::io_context io(1);
+  boost::asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&](const boost::system::error_code& failure, int) {
+    if (!failure) io.stop();
+  });
+  Daemon daemon{io, *instance, options.profile, {}};
+  Servers servers;
+  std::string sentence;
+  if (!servers.start(options, daemon, sentence)) return complain(sentence);
+  sd_notifyf(0, "READY=1\nSTATUS=%u devices of %s at %s", instance->device_count(),
+             options.profile.c_str(), daemon.socket_path.c_str());
+  io.run();
+  sd_notify(0, "STOPPING=1");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Emulated Neuron devices that many processes share.", "neuron-emulatord"};
+  Options options;
+  add_options(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+  if (options.socket_path.empty() && sd_listen_fds(0) <= 0) {
+    std::fprintf(stderr,
+                 "neuron-emulatord: --socket PATH is missing, and systemd has passed no socket\n");
+    return kWrongUsage;
+  }
+  // A client that is gone is told by the result of a call, and by no signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    return complain(error.what());
+  }
+}
