@@ -16,7 +16,7 @@ namespace neuron::chip {
 
 inline int create_memory_file(const char* name) {
   constexpr int kFirst = 3;
-  const int file = memfd_create(name, MFD_CLOEXEC);
+  const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0 || file >= kFirst) return file;
   const int moved = fcntl(file, F_DUPFD_CLOEXEC, kFirst);
   const int error = errno;
