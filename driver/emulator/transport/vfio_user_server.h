@@ -36,6 +36,8 @@ struct VfioUserOptions {
   uint64_t hbm_bytes_each = 0;  // 0: what the chip has
   unsigned workers = 0;         // of each chip; 0: host cores
   std::function<void(const std::string&)> log;
+  // Called with each chip that is built, before anybody uses it.
+  std::function<void(unsigned function, chip::Chip&)> prepare;
 };
 
 class VfioUserServer {
