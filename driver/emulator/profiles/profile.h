@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instance types as data: which chips a host has, where they sit and who is whose neighbour.
 //
-// Callers: the service, when an instance is created. Immutable. Fails: find_profile returns null
-// for a name that is not in the table; profile_names lists those that are.
+// Concepts: a profile is a JSON file (README.md of this folder says its fields). Those of the real
+// instance types are part of the library; a user's own is named by its path, which holds a slash.
+// Callers: the service, when an instance is created; any thread. Profiles live as long as the
+// process and never change. Fails: find_profile returns null for a name that is not in the table
+// (profile_names lists those that are); load_profile and parse_profile with a sentence that names
+// the field.
 #ifndef DRIVER_EMULATOR_PROFILES_PROFILE_H
 #define DRIVER_EMULATOR_PROFILES_PROFILE_H
 
@@ -13,6 +17,7 @@
 namespace neuron::profiles {
 
 inline constexpr unsigned kMaxNeighbours = 4;
+inline constexpr unsigned kMaxChips = 64;
 
 struct ChipPlace {
   uint32_t routing_id;
@@ -29,15 +34,24 @@ struct Profile {
   const char* name;
   uint16_t pci_device;
   uint8_t revision;
-  unsigned architecture;  // 2: trn1 and inf2
+  unsigned architecture;  // 2: trn1 and inf2, 3: trn2
   unsigned cores;         // of each chip
   unsigned chips;
-  const ChipPlace* places;  // `chips` of them, by device index
+  const ChipPlace* places;   // `chips` of them, by device index
+  unsigned hbm_stacks;       // of each chip
+  uint64_t hbm_stack_bytes;  // of each stack
+  unsigned efa;              // network adapters of the host
 };
 
+// One of the instance types that the library knows.
 const Profile* find_profile(std::string_view name);
 // Names separated by ", ".
 std::string profile_names();
+
+// By name, or by the path of a file.
+const Profile* load_profile(std::string_view name_or_path, std::string& error);
+// `where` names the text in sentences. The same text gives the same profile.
+const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error);
 
 }  // namespace neuron::profiles
 

@@ -28,6 +28,9 @@ int Device::probe(const ChipFactory& factory) {
   config.serial = 0x4E450000ull + place().routing_id;
   config.cores = profile_.cores;
   config.numa_node = place().numa_node;
+  config.index = index_;
+  config.hbm_count = profile_.hbm_stacks;
+  config.hbm_bytes_each = profile_.hbm_stack_bytes;
   std::string error;
   chip_ = factory(config, io_, error);
   if (!chip_) return fail(-ENOMEM, "device %u: %s", index_, error.c_str());

@@ -28,11 +28,10 @@ void count_forks() {
 
 std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memory_limit,
                                            ChipFactory factory, int& error) {
-  const profiles::Profile* profile = profiles::find_profile(name);
+  std::string sentence;
+  const profiles::Profile* profile = profiles::load_profile(name, sentence);
   if (!profile) {
-    error = fail(-ENOENT, "\"%.*s\" is no emulated instance type; known are %s",
-                 static_cast<int>(std::min<size_t>(name.size(), 64)), name.data(),
-                 profiles::profile_names().c_str());
+    error = fail(-ENOENT, "%s", sentence.c_str());
     return nullptr;
   }
   count_forks();
