@@ -139,16 +139,19 @@ void PciFunction::with_chip(const std::function<void(chip::Chip&)>& use) {
 
 bool PciFunction::off() const { return chip_->faults().off(); }
 
+uint64_t PciFunction::region_bytes(unsigned index) const {
+  if (index == layout_.register_bar) return layout_.register_bytes;
+  if (index == PciLayout::kMemoryBar) return layout_.memory_bytes();
+  return index == vfio_user::kConfigRegion ? PciConfigSpace::kBytes : 0;
+}
+
 PciRegion PciFunction::region(unsigned index) const {
   PciRegion region;
-  if (index == vfio_user::kConfigRegion) {
-    region.bytes = PciConfigSpace::kBytes;
-  } else if (index == layout_.register_bar) {
-    region.bytes = layout_.register_bytes;
+  region.bytes = region_bytes(index);
+  if (index == layout_.register_bar) {
     region.file = configuration_file_;
     region.areas = configuration_areas_;
   } else if (index == PciLayout::kMemoryBar) {
-    region.bytes = layout_.memory_bytes();
     if (options_.map_level == MapLevel::kNothing || !memory_mappable_) return region;
     region.file = chip_->hbm().fd();
     if (layout_.stack_distance == layout_.stack_bytes) return region;

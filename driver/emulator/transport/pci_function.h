@@ -60,6 +60,7 @@ class PciFunction {
 
   const PciLayout& layout() const { return layout_; }
   PciRegion region(unsigned index) const;
+  uint64_t region_bytes(unsigned index) const;
   bool is_register_region(unsigned index) const { return index == layout_.register_bar; }
   // Of a region that exists and inside it.
   bool read(unsigned region, uint64_t offset, std::span<std::byte> out);

@@ -24,7 +24,8 @@ namespace neuron::transport {
 
 class GuestMemory final : public chip::HostMemory {
  public:
-  // Guest memory above is refused: emulated processors have 40 address bits unless told otherwise.
+  // What lies above is known but not reached: emulated processors have 40 address bits unless told
+  // otherwise, and what they put above then are the windows of devices.
   static constexpr uint64_t kWindow = uint64_t{1} << 40;
   // Maps with a file take mappings of this process, of which a host grants some 65,000.
   static constexpr size_t kMaxFileMaps = 1024;
@@ -38,7 +39,8 @@ class GuestMemory final : public chip::HostMemory {
 
   std::byte* translate(uint64_t address, size_t length) override;
 
-  // `file` -1: a range that cannot be reached. The file is not kept.
+  // `file` -1: a range that cannot be reached. The file is not kept. 0 with a sentence in `why`:
+  // the range is known but not reached.
   int map(uint64_t address, uint64_t size, int file, uint64_t offset, bool writable,
           std::string& why);
   // Every map inside the range; a range that would cut one is refused.
