@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/wire_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace neuron::wire {
+namespace {
+
+struct Control {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kMaxFiles)];
+};
+
+}  // namespace
+
+int send(int socket, std::span<const iovec> parts, std::span<const int> files, int patience_ms) {
+  msghdr header = {};
+  header.msg_iov = const_cast<iovec*>(parts.data());
+  header.msg_iovlen = parts.size();
+  Control control = {};
+  if (!files.empty()) {
+    if (files.size() > kMaxFiles) return -EINVAL;
+    header.msg_control = control.bytes;
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * files.size());
+    cmsghdr* message = CMSG_FIRSTHDR(&header);
+    message->cmsg_level = SOL_SOCKET;
+    message->cmsg_type = SCM_RIGHTS;
+    message->cmsg_len = CMSG_LEN(sizeof(int) * files.size());
+    std::memcpy(CMSG_DATA(message), files.data(), sizeof(int) * files.size());
+  }
+  for (;;) {  // bounded: by the time limit of poll
+    if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return errno == ECONNRESET ? -EPIPE : -errno;
+    pollfd room = {socket, POLLOUT, 0};
+    const int ready = ::poll(&room, 1, patience_ms);
+    if (ready < 0 && errno != EINTR) return -errno;
+    if (ready == 0) return -ETIMEDOUT;
+    if (room.revents & (POLLERR | POLLHUP)) return -EPIPE;
+  }
+}
+
+ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags) {
+  iovec part = {buffer.data(), buffer.size()};
+  Control control;
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.bytes;
+  header.msg_controllen = sizeof(control.bytes);
+  ssize_t length = 0;
+  do {
+    length = ::recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  if (length < 0) return errno == ECONNRESET ? 0 : -errno;
+  size_t count = 0;
+  for (cmsghdr* message = CMSG_FIRSTHDR(&header); message != nullptr;
+       message = CMSG_NXTHDR(&header, message)) {
+    if (message->cmsg_level != SOL_SOCKET || message->cmsg_type != SCM_RIGHTS) continue;
+    const size_t found = (message->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < found; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(message) + i * sizeof(int), sizeof(int));
+      FileDescriptor received(fd);
+      if (count < files.size()) files[count++] = std::move(received);
+    }
+  }
+  return (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? -EMSGSIZE : length;
+}
+
+bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+
+}  // namespace neuron::wire
