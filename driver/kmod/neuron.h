@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the module share: one struct neuron_device per PCI function, its parts, and the
+ * functions of each file.
+ *
+ * Lifetime: a device is counted (nd_device_get, nd_device_put); each open file holds a reference,
+ * so that the struct outlives the PCI function. Registers, BARs and DMA memory do not: whoever
+ * touches them is between nd_enter() and nd_exit(), and removal waits for them. The ioctl, open and
+ * fault entries call nd_enter(); what they call need not.
+ *
+ * Lock order, outermost first (README.md says what each guards):
+ *   files_lock, core[].nq_lock, nd_copy_ring.lock (by core number), nd_engine.lock, firmware.lock,
+ *   memory.lock
+ * datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves. User memory is
+ * never touched under memory.lock or a leaf, because the mmap paths take them under mmap_lock.
+ */
+#ifndef DRIVER_KMOD_NEURON_H
+#define DRIVER_KMOD_NEURON_H
+
+#include <linux/cdev.h>
+#include <linux/device.h>
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/rbtree.h>
+#include <linux/srcu.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "driver/core/accounting.h"
+#include "driver/core/chip.h"
+#include "driver/core/claims.h"
+#include "driver/core/core_lock.h"
+#include "driver/core/handle_table.h"
+#include "driver/core/hbm.h"
+#include "driver/core/ioctl_table.h"
+#include "driver/core/notification.h"
+#include "driver/core/process_table.h"
+#include "driver/core/queue.h"
+#include "driver/core/ring.h"
+#include "driver/kmod/compat.h"
+#include "hw/address_map.h"
+#include "hw/udma.h"
+#include "uapi/neuron_datastore.h"
+#include "uapi/neuron_ioctl.h"
+
+#define ND_VERSION "2.25.4.100"
+#define ND_MAX_DEVICES 64u
+#define ND_OPLOG_RECORDS 1024u
+/* What a register reads when its device is no longer there. */
+#define ND_ALL_ONES 0xFFFFFFFFu
+/* What the public driver answers where an interface exists for other chips only. */
+#define ND_ENOTSUPP 524
+
+struct neuron_device;
+struct nd_file;
+struct io_uring_cmd;
+
+/* -------- memory.c -------- */
+
+enum nd_lifespan {
+	ND_LIFE_PROCESS, /* until the last close of its process */
+	ND_LIFE_DEVICE,	 /* until its owner in the driver frees it */
+};
+
+/*
+ * One allocation. Counted: the handle and the driver hold one reference, each pin, mapping, DMA
+ * queue and dma-buf another. A chunk that was freed has left all tables; its memory goes with the
+ * last reference, or when the device is removed.
+ */
+struct nd_chunk {
+	struct kref refs;
+	struct neuron_device *nd; /* counted */
+	struct rb_node node;	  /* memory.chunks, while published */
+	u64 address;		  /* device address, with the host bit for host memory */
+	u64 size;		  /* whole pages */
+	void *va;		  /* host memory */
+	dma_addr_t dma;
+	struct nd_block *block; /* HBM */
+	pid_t pid;		/* owner, init namespace; 0: the device */
+	u32 handle;		/* 0: none */
+	u32 core;
+	u32 category;
+	u32 hbm;
+	enum nd_lifespan lifespan;
+	bool host;
+	bool scratchpad;
+	bool published;
+	bool given_back;      /* its memory was returned because the device went away */
+	struct list_head all; /* memory.all: every chunk that has memory */
+};
+
+struct nd_memory_request {
+	u64 size;
+	u64 alignment;
+	bool host;
+	u32 hbm;
+	u32 region;
+	u32 core;
+	u32 category;
+	pid_t pid; /* 0 for ND_LIFE_DEVICE */
+	enum nd_lifespan lifespan;
+	bool with_handle;
+};
+
+struct nd_memory {
+	struct mutex lock;
+	struct nd_hbm hbm[ND_MAX_HBMS];
+	struct nd_handle_table handles;
+	struct rb_root chunks; /* published, by address */
+	struct list_head all;
+	struct list_head nodes;		 /* batches of struct nd_block */
+	struct nd_accounting accounting; /* whole device */
+	bool ready;
+};
+
+int nd_memory_create(struct neuron_device *nd);
+/* Takes the memory of all chunks away, in use or not; mappings were zapped before. */
+void nd_memory_destroy(struct neuron_device *nd);
+/* The chunk carries the caller's reference: give it back with nd_chunk_free(). */
+int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request *request,
+		       struct nd_chunk **chunk);
+/* Takes the chunk out of all tables and drops the allocator's reference. NULL is fine. */
+void nd_chunk_free(struct nd_chunk *chunk);
+/* Host memory of the driver itself: category NCDEV_HOST, no handle. */
+int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
+			    struct nd_chunk **chunk);
+/* By handle: only memory of processes; -EINVAL otherwise. */
+int nd_memory_free_handle(struct neuron_device *nd, u64 handle);
+void nd_memory_process_exit(struct neuron_device *nd, pid_t pid);
+/* References; NULL if the handle or address is not live. */
+struct nd_chunk *nd_chunk_pin(struct neuron_device *nd, u64 handle);
+struct nd_chunk *nd_chunk_pin_address(struct neuron_device *nd, u64 address, u64 size);
+void nd_chunk_get(struct nd_chunk *chunk);
+void nd_chunk_put(struct nd_chunk *chunk);
+int nd_chunk_give_handle(struct nd_chunk *chunk, u32 *handle);
+/* 0 if [offset, offset + size) may be reached from the chunk (scratchpads reach further). */
+int nd_chunk_check_range(struct nd_chunk *chunk, u64 offset, u64 size);
+/* Host and HBM bytes that a process holds. */
+void nd_memory_usage(struct neuron_device *nd, pid_t pid, u64 *host, u64 *device);
+/* Physical page of byte `offset`: of host memory, or of BAR4. */
+int nd_chunk_pfn(struct nd_chunk *chunk, u64 offset, unsigned long *pfn);
+
+/* -------- copy_ring.c -------- */
+
+#define ND_COPY_RING_DESCRIPTORS 8192u
+#define ND_COPY_CONTEXTS 3 /* synchronous, and two that user space waits for */
+
+struct nd_copy_context {
+	bool in_flight;
+	u32 generation; /* of the ring when it was started */
+	u64 end;	/* nd_copy_ring.pushed after its marker */
+	u32 packets;
+};
+
+struct nd_copy_ring {
+	struct mutex lock; /* one copy at a time, its wait included */
+	struct neuron_device *nd;
+	u32 core;
+	u32 engine;
+	u32 queue;
+	struct nd_ring ring;
+	struct nd_chunk *source;
+	struct nd_chunk *destination;
+	struct nd_chunk *marker;  /* per context: word copied, word that arrives */
+	struct nd_chunk *pattern; /* 64 KiB: what a fill repeats */
+	struct nd_copy_context context[ND_COPY_CONTEXTS];
+	u64 pushed;
+	u64 released;
+	u32 generation; /* counts restarts: transfers begun before are lost */
+	bool ready;
+};
+
+/* A piece of process memory as the engine sees it. */
+struct nd_segment {
+	u64 address; /* device address, with the host bit */
+	u64 size;
+};
+
+int nd_copy_ring_create(struct neuron_device *nd, u32 core);
+int nd_copy_ring_create_extra(struct neuron_device *nd, u32 core, u32 queue,
+			      struct nd_copy_ring **ring);
+void nd_copy_ring_free(struct nd_copy_ring *ring); /* of an extra one */
+void nd_copy_rings_destroy(struct neuron_device *nd);
+/* Programs the queue; the lock is held. Transfers in flight are lost. */
+void nd_copy_ring_restart(struct nd_copy_ring *ring);
+/* Device addresses on both sides; sleeps until done. pattern > 0: the source repeats. */
+int nd_copy(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size, u32 pattern);
+int nd_copy_segments(struct nd_copy_ring *ring, u64 device, const struct nd_segment *segments,
+		     u32 count, bool to_device);
+int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value32, u64 size);
+/* Between kernel memory and the device, through a bounce buffer. */
+int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size);
+int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size);
+/* context is 1 or 2. */
+int nd_copy_start(struct nd_copy_ring *ring, u32 context, u64 destination, u64 source, u64 size);
+int nd_copy_wait(struct nd_copy_ring *ring, u32 context);
+/* Ring that serves copies of a chunk. */
+struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk);
+/* The ring for a queue id that user space named (-1: default); NULL if there is none. */
+struct nd_copy_ring *nd_copy_ring_find(struct neuron_device *nd, u32 core, s32 queue);
+
+/* -------- zero_copy.c -------- */
+
+/* Moves bytes between a user buffer of the calling process and device memory. */
+int nd_zero_copy(struct nd_copy_ring *ring, u64 device, void __user *buffer, u64 size,
+		 bool to_device);
+/* The pages of a user buffer, pinned and mapped for the device, for transfers that outlast a call.
+ */
+struct nd_user_pages {
+	struct neuron_device *nd;
+	struct page **pages;
+	u32 count;
+	u32 mapped;
+	u32 offset; /* of the first byte in the first page */
+	u64 size;
+	bool to_device;
+	struct nd_segment *segments;
+	u32 segment_count;
+};
+int nd_user_pages_pin(struct neuron_device *nd, unsigned long start, u64 size, bool to_device,
+		      struct nd_user_pages *pages);
+void nd_user_pages_release(struct nd_user_pages *pages);
+
+/* -------- reset.c -------- */
+
+enum nd_state { ND_STATE_RESET = 0, ND_STATE_READY = 1, ND_STATE_INVALID = 2 };
+
+struct nd_reset {
+	struct mutex lock;
+	struct list_head requests; /* first in, first out; done ones stay until fetched */
+	wait_queue_head_t wait;	   /* a request ended, or the state changed */
+	struct workqueue_struct *queue;
+	struct work_struct work;
+	enum nd_state state;
+};
+
+int nd_reset_create(struct neuron_device *nd);
+void nd_reset_destroy(struct neuron_device *nd);
+/* The whole device, for nobody in particular; asynchronous. */
+int nd_reset_request_internal(struct neuron_device *nd);
+/* -EBUSY if the process has a request that it has not waited for. */
+int nd_reset_request(struct neuron_device *nd, pid_t pid, u32 core_map);
+/* Consumes the request of a process. -ENOENT: none; -EINTR: killed; else *result is 0 or 1. */
+int nd_reset_wait(struct neuron_device *nd, pid_t pid, s32 *result);
+void nd_reset_process_exit(struct neuron_device *nd, pid_t pid);
+/* Until the device is ready: -EINTR when killed, -EINVAL if it did not come up, -ENODEV. */
+int nd_reset_wait_ready(struct neuron_device *nd);
+
+/* -------- firmware.c -------- */
+
+struct nd_firmware {
+	struct mutex lock; /* mailbox and reset registers: one request at a time */
+	struct nd_chunk *request;
+	struct nd_chunk *response;
+	u8 sequence;
+};
+
+int nd_firmware_create(struct neuron_device *nd);
+void nd_firmware_destroy(struct neuron_device *nd);
+int nd_firmware_routing_id(struct neuron_device *nd, u32 *id);
+/* core_map is NEURON_NC_MAP_DEVICE for the whole device. */
+int nd_firmware_reset(struct neuron_device *nd, u32 core_map);
+int nd_firmware_read_registers(struct neuron_device *nd, const u64 *addresses, u32 count,
+			       u32 *values);
+int nd_firmware_post_metric(struct neuron_device *nd, const void *data, u32 size);
+int nd_firmware_command(struct neuron_device *nd, u8 command, const void *payload, u32 size,
+			void *answer, u32 answer_size);
+/* A word of the firmware's RAM, ND_ALL_ONES if the device is gone. */
+u32 nd_firmware_word(struct neuron_device *nd, u32 offset);
+
+/* -------- pci.c -------- */
+
+/* 32-bit registers of the register BAR. A read of all ones makes the driver look at the vendor id;
+ * if that is gone as well, the device counts as lost. */
+u32 nd_read(struct neuron_device *nd, u64 offset);
+void nd_write(struct neuron_device *nd, u64 offset, u32 value);
+void nd_write_sequence(struct neuron_device *nd, const struct nd_register_write *writes,
+		       size_t count);
+/* True once the device no longer answers or is being removed. */
+static inline bool nd_is_lost(const struct neuron_device *nd);
+int nd_pci_register(void);
+void nd_pci_unregister(void);
+/* Devices by index; counted, NULL if there is none. */
+struct neuron_device *nd_device_by_index(u32 index);
+u32 nd_device_count(void);
+void nd_device_get(struct neuron_device *nd);
+void nd_device_put(struct neuron_device *nd);
+/* The device may be used until nd_exit(); -ENODEV after removal. */
+int nd_enter(struct neuron_device *nd, int *token);
+void nd_exit(struct neuron_device *nd, int token);
+
+/* -------- mapping.c -------- */
+
+/* One mmap call; counted by the pieces of its VMA. */
+struct nd_mapping {
+	struct kref refs;
+	struct list_head link; /* nd->mappings */
+	struct neuron_device *nd;
+	struct nd_chunk *chunk; /* NULL: registers or bare HBM */
+	pid_t pid;
+	unsigned long start;
+	u64 size;
+	u64 offset;	/* of the first byte in the chunk */
+	u64 bar_offset; /* without chunk */
+	u8 bar;		/* 0 or 4 */
+	bool write_combined;
+};
+
+int nd_mapping_mmap(struct file *file, struct vm_area_struct *vma);
+/* The mapping of this process that contains [va, va + size); counted. NULL if there is none. */
+struct nd_mapping *nd_mapping_find(struct neuron_device *nd, pid_t pid, u64 va, u64 size);
+void nd_mapping_put(struct nd_mapping *mapping);
+int nd_mapping_create(struct neuron_device *nd);
+void nd_mapping_revoke(struct neuron_device *nd); /* takes all pages out of all processes */
+void nd_mapping_destroy(struct neuron_device *nd);
+/* Cookie of a named part (RESOURCE_MMAP_INFO); -EINVAL for an unknown one. */
+int nd_mapping_resource(struct neuron_device *nd, u32 block, u32 id, u32 resource, u64 *offset,
+			u64 *size);
+int nd_mapping_module_init(void);
+void nd_mapping_module_exit(void);
+
+/* -------- ioctl_dma.c -------- */
+
+struct nd_queue {
+	pid_t owner; /* 0: nobody */
+	struct nd_queue_ring tx;
+	struct nd_queue_ring rx;
+	struct nd_chunk *tx_chunk; /* counted, so that a ring in use is never freed */
+	struct nd_chunk *rx_chunk;
+	u32 tx_completed;
+	u32 rx_completed;
+	bool reserved;	   /* carries the host's copies, or was reserved for a service */
+	pid_t reserved_by; /* service queues: cleared at its exit */
+};
+
+struct nd_engine {
+	struct mutex lock;
+	struct nd_queue queue[NEURON_DMA_QUEUES];
+};
+
+int nd_dma_create(struct neuron_device *nd);
+void nd_dma_destroy(struct neuron_device *nd);
+/* Sets the engines of these cores and their copy rings up; ring locks are held. */
+void nd_dma_start_engines(struct neuron_device *nd, u32 core_map);
+/* Forgets user rings of the cores that were reset. */
+void nd_dma_forget_queues(struct neuron_device *nd, u32 core_map);
+/* Points queues of the process at an empty ring. */
+void nd_dma_process_exit(struct neuron_device *nd, pid_t pid);
+
+/* -------- notification.c -------- */
+
+struct nd_notification_queue {
+	struct nd_chunk *chunk; /* NULL: does not exist */
+	u32 size;
+};
+
+int nd_notification_create(struct neuron_device *nd);
+/* Takes down the queues of these cores and of their CC cores. */
+void nd_notification_reset(struct neuron_device *nd, u32 core_map);
+void nd_notification_destroy(struct neuron_device *nd);
+
+/* -------- ioctl_core.c -------- */
+
+struct nd_core {
+	struct mutex lock; /* lock_state, init, started_count */
+	struct nd_core_lock lock_state;
+	u32 init; /* enum neuron_cinit_state */
+	u64 started_count;
+	wait_queue_head_t init_wait;
+	struct mutex nq_lock;
+	struct nd_notification_queue nq[ND_NQ_PER_DEVICE];
+	struct nd_copy_ring ring;
+	struct nd_copy_ring *extra_ring[NEURON_DMA_QUEUES]; /* by queue id */
+	struct nd_accounting accounting;		    /* memory.lock */
+	atomic64_t reset_requests;
+	atomic64_t reset_failures;
+};
+
+int nd_core_create(struct neuron_device *nd);
+void nd_core_reset(struct neuron_device *nd, u32 core_map); /* called when a reset is asked for */
+void nd_core_process_exit(struct neuron_device *nd, pid_t pid); /* core locks */
+/* A descriptor was closed: marks of the file, or of the whole process for a restricted one. */
+void nd_core_file_exit(struct nd_file *file);
+bool nd_core_any_marked(struct neuron_device *nd);
+
+/* -------- oplog (ioctl_core.c) -------- */
+
+enum nd_op { ND_OP_OPEN, ND_OP_FLUSH, ND_OP_IOCTL, ND_OP_MMAP };
+struct nd_oplog_record {
+	u64 when; /* ktime_get_boottime_ns */
+	pid_t pid;
+	enum nd_op op;
+	u32 request;
+	int result;
+};
+struct nd_oplog {
+	spinlock_t lock;
+	u64 count;
+	struct nd_oplog_record *records; /* ND_OPLOG_RECORDS */
+};
+void nd_oplog_add(struct neuron_device *nd, enum nd_op op, u32 request, int result);
+
+/* -------- datastore.c -------- */
+
+int nd_datastore_create(struct neuron_device *nd);
+void nd_datastore_destroy(struct neuron_device *nd);
+void nd_datastore_process_exit(struct neuron_device *nd, pid_t pid);
+void nd_datastore_clear_all(struct neuron_device *nd); /* the last full descriptor was closed */
+
+/* -------- sysfs.c, fault_attributes.c, metrics.c, topology.c, dmabuf.c, uring.c -------- */
+
+int nd_sysfs_create(struct neuron_device *nd); /* nd->device exists */
+void nd_sysfs_destroy(struct neuron_device *nd);
+int nd_sysfs_module_init(void); /* class attributes; nd_class exists */
+void nd_sysfs_module_exit(void);
+int nd_fault_module_init(void);
+void nd_fault_module_exit(void);
+/* True: behave as if it failed (fault injection). */
+bool nd_fault_mmap(void);
+bool nd_fault_dma_wait(void);
+bool nd_fault_allocate(void);
+bool nd_fault_firmware_read(void);
+bool nd_fault_post_metric(void);
+int nd_metrics_create(struct neuron_device *nd);
+void nd_metrics_destroy(struct neuron_device *nd);
+u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8]);
+int nd_topology_index(const struct neuron_device *nd, u32 routing_id); /* device index */
+/* Revokes exports of a chunk that is being freed, or of all when chunk is NULL. */
+void nd_dmabuf_revoke(struct neuron_device *nd, struct nd_chunk *chunk);
+int nd_dmabuf_create(struct neuron_device *nd);
+void nd_dmabuf_destroy(struct neuron_device *nd);
+int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags);
+void nd_uring_file_exit(struct nd_file *file); /* waits for its transfers */
+int nd_uring_module_init(void);
+void nd_uring_module_exit(void);
+
+/* -------- file.c -------- */
+
+struct nd_file {
+	struct neuron_device *nd; /* counted */
+	struct file *file;
+	pid_t pid;	       /* process that opened it, init namespace */
+	bool restricted;       /* O_WRONLY */
+	bool attached;	       /* holds a slot; files_lock */
+	struct list_head link; /* nd->files; files_lock */
+	void *uring;	       /* uring.c */
+};
+
+/* How a handler leaves its argument. */
+enum nd_output {
+	ND_OUT_NONE,
+	ND_OUT_SUCCESS, /* copied back if it returned 0 */
+	ND_OUT_ALWAYS,
+};
+
+/*
+ * One call. The argument was copied from user space whole (call->argument_size bytes); `user` is
+ * where it came from, for calls with a flexible array. Several forms of a call share a handler and
+ * are told apart by call->request.
+ */
+struct nd_handler {
+	u32 request;
+	enum nd_output output;
+	int (*handle)(struct nd_file *file, const struct nd_ioctl *call, void *argument,
+		      void __user *user);
+};
+
+/* Ends with an entry whose handle is NULL. */
+extern const struct nd_handler nd_memory_handlers[];	   /* ioctl_memory.c */
+extern const struct nd_handler nd_copy_handlers[];	   /* ioctl_copy.c */
+extern const struct nd_handler nd_dma_handlers[];	   /* ioctl_dma.c */
+extern const struct nd_handler nd_reset_handlers[];	   /* reset.c */
+extern const struct nd_handler nd_core_handlers[];	   /* ioctl_core.c */
+extern const struct nd_handler nd_notification_handlers[]; /* notification.c */
+extern const struct nd_handler nd_datastore_handlers[];	   /* datastore.c */
+extern const struct nd_handler nd_device_handlers[];	   /* ioctl_device.c */
+extern const struct nd_handler nd_dmabuf_handlers[];	   /* dmabuf.c */
+
+extern const struct file_operations nd_file_operations;
+/* Process of the caller, init namespace. */
+pid_t nd_current_pid(void);
+/* True if the process opened the device itself and has it open. */
+bool nd_file_is_attached(struct neuron_device *nd, pid_t pid);
+/* True if no full descriptor is open. */
+bool nd_file_is_idle(struct neuron_device *nd);
+
+/* -------- module.c -------- */
+
+extern int nd_param_no_reset;
+extern ulong nd_param_small_pool_size;
+extern int nd_param_wc_enable;
+extern int nd_param_metric_delay_ms;
+extern int nd_param_log_posts;
+extern int nd_param_cores_per_device;
+extern int nd_param_core_map;
+extern int nd_param_zerocopy_trn1;
+extern struct class *nd_class;
+extern dev_t nd_region; /* 64 minors */
+
+/* -------- the device -------- */
+
+struct neuron_device {
+	struct kref refs;
+	u32 index; /* minor */
+	u32 routing_id;
+	u8 revision;
+	bool is_qemu;		    /* revision 255 */
+	bool is_emulator;	    /* revision 240 */
+	const struct nd_chip *chip; /* &layout */
+	struct nd_chip layout;	    /* of the generation, less what this function does not have */
+	u32 cores;		    /* enabled: numbers 0 to cores - 1 */
+	u32 core_map;		    /* bit per enabled core */
+
+	struct pci_dev *pdev; /* counted */
+	struct device *dev;   /* &pdev->dev, for logs and DMA */
+	void __iomem *bar0;
+	phys_addr_t bar0_start;
+	u64 bar0_size;
+	phys_addr_t bar4_start;
+	u64 bar4_size;
+	u64 hbm_window; /* distance of two stacks in BAR4 */
+	u8 bar0_number; /* PCI BAR that holds the registers: 0, or 2 */
+
+	struct srcu_struct srcu; /* nd_enter */
+	bool removed;		 /* being removed: nothing new begins */
+	bool lost;		 /* no longer answers */
+
+	struct cdev *cdev;
+	struct device *device; /* /sys/class/neuron_device/neuronN */
+
+	struct nd_memory memory;
+	struct nd_firmware firmware;
+	struct nd_reset reset;
+	struct nd_core core[ND_MAX_CORES];
+	struct {
+		struct mutex nq_lock;
+		struct nd_notification_queue nq[ND_NQ_PER_DEVICE];
+	} topsp[ND_MAX_TOPSPS];
+	struct nd_engine *engine; /* chip->dma_engines of them */
+	struct nd_chunk *dummy_ring;
+
+	struct mutex files_lock;
+	struct nd_process_table processes; /* files_lock */
+	struct list_head files;		   /* files_lock */
+	u32 full_files;			   /* files_lock */
+
+	spinlock_t mappings_lock;
+	struct list_head mappings;
+	struct inode *inode; /* address space of all mappings */
+
+	struct mutex datastore_lock;
+	struct nd_datastore_table datastores;
+	struct nd_chunk *datastore_memory[ND_DATASTORES];
+
+	struct nd_oplog oplog;
+	void *sysfs;   /* sysfs.c */
+	void *metrics; /* metrics.c */
+	void *dmabuf;  /* dmabuf.c */
+	bool metrics_paused;
+	struct mutex scrub_lock;
+	u32 scrubbed; /* bit per HBM; scrub_lock */
+};
+
+static inline bool nd_is_lost(const struct neuron_device *nd)
+{
+	return READ_ONCE(nd->lost) || READ_ONCE(nd->removed);
+}
+
+#endif
