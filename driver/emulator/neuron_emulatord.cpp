@@ -21,6 +21,7 @@
 #include "driver/emulator/transport/daemon.h"
 #include "driver/emulator/transport/listener.h"
 #include "driver/emulator/transport/shared_server.h"
+#include "driver/emulator/transport/vfio_user_daemon.h"
 
 namespace {
 
@@ -34,6 +35,7 @@ struct Options {
   std::string profile = "trn1.2xlarge";
   std::string socket_path;
   uint64_t memory_limit = 0;
+  neuron::transport::VfioUserArguments machine;
 };
 
 int complain(const std::string& sentence) {
@@ -50,6 +52,24 @@ void add_options(CLI::App& app, Options& options) {
                  "when systemd passes the socket");
   app.add_option("--memory-limit", options.memory_limit,
                  "bytes that all devices together may use; without it, what the host has");
+  app.add_option("--vfio-user", options.machine.folder,
+                 "serve the chips to virtual machines instead, as PCI functions behind the sockets "
+                 "nd0.sock, nd1.sock, ... in this folder");
+  app.add_option("--functions", options.machine.functions,
+                 "with --vfio-user: number of functions; without it, the chips of the profile");
+  app.add_option("--revision", options.machine.revision,
+                 "with --vfio-user: PCI revision: 240 tells drivers of an emulator, 255 of a "
+                 "simulator with its registers in BAR 2");
+  app.add_option("--map-level", options.machine.map_level,
+                 "with --vfio-user: 0 traps every access, 1 maps the HBM into the guest, 2 also "
+                 "configuration pages of DMA engines")
+      ->check(CLI::Range(0u, 2u))
+      ->capture_default_str();
+  app.add_option("--hbm-bytes", options.machine.hbm_bytes_each,
+                 "with --vfio-user: bytes of each HBM stack, a power of two; without it, the "
+                 "chip's");
+  app.add_flag("--statistics", options.machine.statistics,
+               "with --vfio-user: print counts of register accesses at the end");
 }
 
 // Every server of the daemon, in the order in which they start; they stop in the other order.
@@ -101,7 +121,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWrongUsage;
   }
-  if (options.socket_path.empty() && sd_listen_fds(0) <= 0) {
+  if (options.machine.folder.empty() && options.socket_path.empty() && sd_listen_fds(0) <= 0) {
     std::fprintf(stderr,
                  "neuron-emulatord: --socket PATH is missing, and systemd has passed no socket\n");
     return kWrongUsage;
@@ -109,6 +129,9 @@ int main(int argc, char** argv) {
   // A client that is gone is told by the result of a call, and by no signal.
   std::signal(SIGPIPE, SIG_IGN);
   try {
+    if (!options.machine.folder.empty()) {
+      return neuron::transport::run_vfio_user(options.profile, options.machine);
+    }
     return run(options);
   } catch (const std::exception& error) {
     return complain(error.what());

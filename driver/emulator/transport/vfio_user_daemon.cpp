@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/vfio_user_daemon.h"
+
+#include <pthread.h>
+#include <systemd/sd-daemon.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+
+#include "driver/emulator/profiles/profile.h"
+#include "driver/emulator/transport/vfio_user_server.h"
+
+namespace neuron::transport {
+namespace {
+
+constexpr unsigned kMaxRevision = 255;
+
+int complain(const std::string& sentence) {
+  std::fprintf(stderr, "neuron-emulatord: %s\n", sentence.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int run_vfio_user(const std::string& profile_name, const VfioUserArguments& arguments) {
+  std::string error;
+  const profiles::Profile* profile = profiles::load_profile(profile_name, error);
+  if (profile == nullptr) return complain(error);
+  VfioUserOptions options;
+  options.folder = arguments.folder;
+  options.functions = arguments.functions != 0 ? arguments.functions : profile->chips;
+  options.pci_device = profile->pci_device;
+  options.revision = arguments.revision <= kMaxRevision ? static_cast<uint8_t>(arguments.revision)
+                                                        : profile->revision;
+  options.map_level = static_cast<MapLevel>(arguments.map_level);
+  options.hbm_bytes_each = arguments.hbm_bytes_each;
+  options.log = [](const std::string& sentence) {
+    std::fprintf(stderr, "neuron-emulatord: %s\n", sentence.c_str());
+  };
+  // Before the first thread, so that all of them leave these signals to the wait below.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  auto server = VfioUserServer::create(options, error);
+  if (server == nullptr) return complain(error);
+  sd_notifyf(0, "READY=1\nSTATUS=%u functions of %s in %s", server->functions(), profile->name,
+             options.folder.c_str());
+  const timespec while_idle{60, 0};
+  // Bounded: by the signal.
+  while (sigtimedwait(&ends, nullptr, &while_idle) < 0 && (errno == EAGAIN || errno == EINTR)) {
+  }
+  sd_notify(0, "STOPPING=1");
+  if (arguments.statistics) std::fputs(server->statistics().c_str(), stdout);
+  server->stop();
+  return 0;
+}
+
+}  // namespace neuron::transport
