@@ -163,6 +163,12 @@ int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool hos
   return 0;
 }
 
+uint32_t Device::core_of_register(uint64_t offset) const {
+  for (uint32_t core = 0; core < profile_.cores; core++)
+    if (offset - semaphores(core) < NEURON_SEM_BLOCK_SIZE) return core;
+  return profile_.cores;
+}
+
 bool Device::is_mappable_register(uint64_t offset) const {
   if (offset % 4) return false;
   for (uint32_t core = 0; core < profile_.cores; core++)

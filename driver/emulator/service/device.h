@@ -80,6 +80,8 @@ class Device {
   }
   // True for a register of a semaphore or event page, which may be mapped by user space.
   bool is_mappable_register(uint64_t offset) const;
+  // The core in whose semaphore block the register lies; cores() if it is in none.
+  uint32_t core_of_register(uint64_t offset) const;
 
   unsigned index() const { return index_; }
   unsigned cores() const { return profile_.cores; }

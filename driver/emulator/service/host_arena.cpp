@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/service/host_arena.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include "driver/emulator/chip/memory_file.h"
 
 namespace neuron::service {
 
 HostArena::HostArena(uint64_t bytes) {
+  file_ = chip::create_memory_file("neuron-host-memory");
+  if (file_ < 0) return;
   void* memory = MAP_FAILED;
-  // A process with a limit on its address space gets less.
-  for (size_ = bytes; memory == MAP_FAILED && size_ >= (uint64_t{64} << 20); size_ /= 2) {
-    memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // A process with a limit on its address space, or on the size of files, gets less.
+  for (size_ = bytes; size_ >= (uint64_t{64} << 20); size_ /= 2) {
+    if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) continue;
+    memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
     if (memory != MAP_FAILED) break;
   }
   if (memory == MAP_FAILED) return;
+  // Whoever is given the file cannot take memory away from under us.
+  (void)::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   ::madvise(memory, size_, MADV_DONTFORK);
   ::madvise(memory, size_, MADV_DONTDUMP);
   memory_ = static_cast<std::byte*>(memory);
@@ -24,6 +31,7 @@ HostArena::HostArena(uint64_t bytes) {
 
 HostArena::~HostArena() {
   if (memory_) ::munmap(memory_, size_);
+  if (file_ >= 0) ::close(file_);
 }
 
 std::byte* HostArena::allocate(uint64_t size, nd_block** block) {
@@ -37,8 +45,18 @@ std::byte* HostArena::allocate(uint64_t size, nd_block** block) {
 
 void HostArena::free(nd_block* block) {
   const std::lock_guard lock(mutex_);
-  ::madvise(memory_ + block->start, block->size, MADV_DONTNEED);
+  (void)::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(block->start), static_cast<off_t>(block->size));
   nd_pool_free(&pool_, block);
+}
+
+uint64_t HostArena::file_offset(const std::byte* address) const {
+  return address >= memory_ && address < memory_ + size_ ? static_cast<uint64_t>(address - memory_)
+                                                         : UINT64_MAX;
+}
+
+std::byte* HostArena::at(uint64_t offset, uint64_t length) const {
+  return memory_ && offset < size_ && length <= size_ - offset ? memory_ + offset : nullptr;
 }
 
 uint64_t HostArena::used_bytes() {
@@ -46,21 +64,10 @@ uint64_t HostArena::used_bytes() {
   return pool_.size - pool_.free_bytes;
 }
 
-uint64_t HostArena::resident_bytes() {
-  const std::lock_guard lock(mutex_);
-  std::vector<unsigned char> pages(4096);
-  uint64_t resident = 0;
-  for (const nd_block* block = pool_.first; block; block = block->next) {
-    if (block->free) continue;
-    for (uint64_t done = 0; done < block->size;) {
-      const uint64_t part = std::min<uint64_t>(block->size - done, pages.size() * ND_PAGE_SIZE);
-      if (::mincore(memory_ + block->start + done, part, pages.data()) == 0)
-        for (uint64_t page = 0; page < part / ND_PAGE_SIZE; page++)
-          resident += (pages[page] & 1) ? ND_PAGE_SIZE : 0;
-      done += part;
-    }
-  }
-  return resident;
+uint64_t HostArena::resident_bytes() const {
+  struct stat status = {};
+  if (file_ < 0 || ::fstat(file_, &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_blocks) * 512;
 }
 
 }  // namespace neuron::service

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that the service hands out: DMA buffers, rings, queues, datastores.
 //
-// Concepts: one reserved address range, filled on first use. Freed ranges go back to the host but
-// stay addressable, so that a late transfer reads zeros and never faults. Not inherited by fork, as
-// the mappings of a kernel driver are not. Callers: any thread (a mutex). Fails: allocate returns
-// null when the range is used up.
+// Concepts: one sparse memory file, mapped whole and filled on first use. Freed ranges go back to
+// the host but stay addressable, so that a late transfer reads zeros and never faults. Not
+// inherited by fork, as the mappings of a kernel driver are not. A daemon passes the file to its
+// clients, who map their parts of it; it is sealed, so that none of them can shrink it. Callers:
+// any thread (a mutex). Owns file and mapping. Fails: allocate returns null when the range is used
+// up.
 #ifndef DRIVER_EMULATOR_SERVICE_HOST_ARENA_H
 #define DRIVER_EMULATOR_SERVICE_HOST_ARENA_H
 
@@ -28,9 +30,17 @@ class HostArena {
   std::byte* allocate(uint64_t size, nd_block** block);
   void free(nd_block* block);
   uint64_t used_bytes();
-  uint64_t resident_bytes();
+  uint64_t resident_bytes() const;
+
+  int fd() const { return file_; }
+  uint64_t bytes() const { return size_; }
+  // Place in the file; UINT64_MAX for an address outside.
+  uint64_t file_offset(const std::byte* address) const;
+  // The address of a place in the file; null if the range leaves it.
+  std::byte* at(uint64_t offset, uint64_t length) const;
 
  private:
+  int file_ = -1;
   std::byte* memory_ = nullptr;
   uint64_t size_ = 0;
   std::mutex mutex_;

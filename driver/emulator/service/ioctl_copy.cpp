@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that move bytes: copies between handles, buffers and on-chip memory, through the copy ring
 // of a core.
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -90,7 +91,13 @@ int Session::copy(uint64_t from, uint64_t to, uint64_t size, uint64_t from_offse
   if ((error = check_range(*destination, to_offset, size))) return error;
   // The queue of the side in HBM; of the destination if both or none are.
   CopyRing& ring = ring_of(destination->host && !source->host ? *source : *destination);
-  return ring.copy(destination->address + to_offset, source->address + from_offset, size);
+  for (uint64_t done = 0; done < size; done += kStride) {
+    if (abandoned()) return give_up("a copy");
+    if ((error = ring.copy(destination->address + to_offset + done,
+                           source->address + from_offset + done, std::min(size - done, kStride))))
+      return error;
+  }
+  return 0;
 }
 
 int Session::copy_async(const neuron_ioctl_mem_copy_async64& request, __u32* wait_handle) {
@@ -230,7 +237,13 @@ int Session::fill(uint64_t handle, uint64_t offset, uint32_t value, uint64_t siz
   const Pin chunk = pin(handle, error);
   if (error) return error;
   if ((error = check_range(*chunk, offset, size))) return error;
-  return ring_of(*chunk).fill(chunk->address + offset, static_cast<uint8_t>(value), size);
+  for (uint64_t done = 0; done < size; done += kStride) {
+    if (abandoned()) return give_up("a fill");
+    if ((error = ring_of(*chunk).fill(chunk->address + offset + done, static_cast<uint8_t>(value),
+                                      std::min(size - done, kStride))))
+      return error;
+  }
+  return 0;
 }
 
 int Session::program_engine(uint32_t core, uint64_t destination, const void* buffer, uint64_t size,

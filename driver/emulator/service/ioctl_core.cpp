@@ -177,6 +177,7 @@ int Session::reset_ready(neuron_ioctl_device_ready& ready) {
         return 0;
       }
     }
+    if (abandoned()) return give_up("waiting for a reset");
     if (Clock::now() >= deadline) {
       ready.result = 1;
       return 0;
@@ -200,6 +201,7 @@ int Session::init_state(neuron_ioctl_cinit_set& init) {
       // An initialiser that never finishes is taken to be dead; the caller takes its place.
       if (error == 0 || Clock::now() >= deadline) return 0;
     }
+    if (abandoned()) return give_up("waiting for the initialiser of a core");
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -233,6 +235,7 @@ int Session::core_lock(const neuron_ioctl_crwl& request, unsigned nr) {
                   error == -ND_EALREADY ? "taken, and the model is already the current one"
                   : error == -ND_ENOENT ? "held for another model or process"
                                         : "not held");
+    if (abandoned()) return give_up("waiting for the lock of a core");
     if (Clock::now() >= deadline)
       return fail(-EBUSY, "device %u core %u: pid %d still holds its lock", device_.index(),
                   request.nc_id, holder);
@@ -286,6 +289,7 @@ int Session::semaphore(neuron_ioctl_semaphore& request, unsigned nr) {
                 request.nc_id, kSemaphores - 1, request.semaphore_index);
   const uint64_t cell = Device::semaphores(request.nc_id) + request.semaphore_index * 4;
   chip::Chip& chip = device_.chip();
+  touched_cores_.fetch_or(1u << request.nc_id, std::memory_order_relaxed);
   if (nr == _IOC_NR(NEURON_IOCTL_SEMAPHORE_READ))
     request.value = chip.read_register(cell + NEURON_SEM_BLOCK_READ);
   else if (nr == _IOC_NR(NEURON_IOCTL_SEMAPHORE_WRITE))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls about memory: allocation, information, lists, scrubbing.
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -155,9 +156,11 @@ int Session::scrub_start(const neuron_ioctl_hbm_scrub_start& scrub) {
   // Filling every byte needs that much memory of the host; it is asked for first.
   int error = instance_.budget().reserve(size, "HBM to scrub", device_.index());
   if (!error) {
-    error = device_.ring(scrub.nc_id)
-                .fill32(scrub.hbm_index * NEURON_V2_HBM_STRIDE + NEURON_V2_HBM_CARVE_OUT,
-                        scrub.init_val, size - NEURON_V2_HBM_CARVE_OUT);
+    const uint64_t base = scrub.hbm_index * NEURON_V2_HBM_STRIDE;
+    for (uint64_t at = NEURON_V2_HBM_CARVE_OUT; at < size && !error; at += kStride)
+      error = abandoned() ? give_up("a scrub")
+                          : device_.ring(scrub.nc_id)
+                                .fill32(base + at, scrub.init_val, std::min(size - at, kStride));
     instance_.budget().release(size);
   }
   if (error) {

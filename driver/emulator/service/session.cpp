@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "driver/core/descriptor.h"
+#include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/service/error.h"
 
 namespace neuron::service {
@@ -142,6 +143,39 @@ int Session::unmap(void* address, size_t length) {
   return 0;
 }
 
+int Session::locate(size_t length, int protection, uint64_t offset, Place* place) {
+  void* address = nullptr;
+  if (int error = map(length, protection, offset, &address)) return error;
+  place->host = true;
+  place->offset = instance_.arena().file_offset(static_cast<std::byte*>(address));
+  if (place->offset != UINT64_MAX) return 0;
+  place->host = false;
+  place->offset = device_.chip().hbm().file_offset(offset);
+  if (place->offset != UINT64_MAX) return 0;
+  return fail(-ENOTSUP, "device %u: mapping offset 0x%" PRIx64 " cannot be shared with a process",
+              device_.index(), offset);
+}
+
+int Session::resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place) {
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  if (restricted_)
+    return fail(-EACCES, "device %u: a descriptor opened O_WRONLY reaches no memory",
+                device_.index());
+  int error = 0;
+  const Pin chunk = pin(handle, error);
+  if (error) return error;
+  if ((error = check_range(*chunk, offset, size))) return error;
+  place->host = chunk->host;
+  place->offset = chunk->host ? instance_.arena().file_offset(chunk->data) + offset
+                              : device_.chip().hbm().file_offset(chunk->address) + offset;
+  return 0;
+}
+
+int Session::give_up(const char* call) const {
+  return fail(-ECANCELED, "device %u: pid %d is gone, %s was given up", device_.index(), pid_,
+              call);
+}
+
 int Session::read_register(uint64_t offset, uint32_t* value) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
   if (restricted_ || !device_.is_mappable_register(offset))
@@ -156,6 +190,8 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   if (restricted_ || !device_.is_mappable_register(offset))
     return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
                 device_.index(), offset);
+  const uint64_t core = device_.core_of_register(offset);
+  if (core < device_.cores()) touched_cores_.fetch_or(1u << core, std::memory_order_relaxed);
   device_.chip().write_register(offset, value, run_inline);
   return 0;
 }
@@ -187,7 +223,30 @@ std::string Session::describe(unsigned core) {
   return device_.chip().describe_core(core);
 }
 
+void Session::stop_programs() {
+  // All devices for a restricted descriptor: it holds the marks, and gives them up.
+  for (unsigned i = 0; i < instance_.device_count(); i++) {
+    Device* device = restricted_ ? instance_.device_if_probed(i) : &device_;
+    if (!restricted_ && i != 0) break;
+    if (!device) continue;
+    uint32_t mine = 0;
+    {
+      const std::lock_guard lock(instance_.claims_mutex);
+      const uint32_t touched = touched_cores_.load(std::memory_order_relaxed);
+      for (uint32_t core = 0; core < device->cores(); core++) {
+        const int32_t owner =
+            nd_claims_owner(&instance_.claims, device->index() * device->cores() + core);
+        if (owner == pid_ || (owner == 0 && !restricted_ && (touched >> core & 1)))
+          mine |= 1u << core;
+      }
+    }
+    // A core that cannot be reset keeps nobody's memory from being freed.
+    if (mine) (void)device->reset(mine);
+  }
+}
+
 void Session::release() {
+  if (abandoned()) stop_programs();
   if (!restricted_) {
     device_.release_queues(id_);
     uint32_t slot = 0;

@@ -9,6 +9,8 @@
 #ifndef DRIVER_EMULATOR_SERVICE_SESSION_H
 #define DRIVER_EMULATOR_SERVICE_SESSION_H
 
+#include <atomic>
+
 #include "driver/core/ioctl_table.h"
 #include "driver/emulator/service/instance.h"
 #include "uapi/neuron_ioctl.h"
@@ -21,6 +23,12 @@ T& as(void* argument) {
   return *static_cast<T*>(argument);
 }
 
+// Where memory that a process may map lies: in the file of the host arena or of the device's HBM.
+struct Place {
+  bool host = false;
+  uint64_t offset = 0;  // in that file
+};
+
 class Session {
  public:
   Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted);
@@ -28,16 +36,24 @@ class Session {
   int ioctl(unsigned long request, void* argument);
   int map(size_t length, int protection, uint64_t offset, void** address);
   int unmap(void* address, size_t length);
+  // The same as map, for a process that has the files and maps them itself.
+  int locate(size_t length, int protection, uint64_t offset, Place* place);
+  // Where a range of a memory handle lies.
+  int resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place);
   int read_register(uint64_t offset, uint32_t* value);
   int write_register(uint64_t offset, uint32_t value, bool run_inline);
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns);
   std::string describe(unsigned core);
+  // Its process is gone: calls in progress give up soon, and release() also stops the programs that
+  // it has left running. Any thread.
+  void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
   // Gives everything back; called once, by Instance::close.
   void release();
 
   Instance& instance() { return instance_; }
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
+  Device& device() { return device_; }
 
  private:
   static constexpr int kNotMine = 1;  // never leaves dispatch()
@@ -47,6 +63,13 @@ class Session {
   int dispatch_memory(unsigned long request, void* argument);
   int dispatch_copy(unsigned long request, void* argument);
   int dispatch_dma(unsigned long request, void* argument);
+
+  // Resets the cores whose programs this process has left behind.
+  void stop_programs();
+  // Long calls go in pieces of this size, between which they look whether anybody still waits.
+  static constexpr uint64_t kStride = 64u << 20;
+  bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
+  int give_up(const char* call) const;
 
   // Checks that several groups need.
   int check_core(uint32_t core) const;
@@ -118,6 +141,9 @@ class Session {
   const uint64_t id_;
   const int32_t pid_;
   const bool restricted_;
+  // Relaxed, both: they order nothing.
+  std::atomic<bool> abandoned_{false};
+  std::atomic<uint32_t> touched_cores_{0};  // whose semaphores were written
 };
 
 }  // namespace neuron::service
