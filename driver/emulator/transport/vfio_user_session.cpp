@@ -182,16 +182,16 @@ bool VfioUserSession::dma_unmap(const VfioUserMessage& message) {
   }
   if ((unmap.flags & kUnmapAll) != 0) {
     function_.memory().unmap_all();
-    return answer(message, unmap);
+    return answer_value(message, unmap);
   }
   std::string why;
   const int error = function_.memory().unmap(unmap.address, unmap.size, why);
-  return error == 0 ? answer(message, unmap) : refuse(message, error, why);
+  return error == 0 ? answer_value(message, unmap) : refuse(message, error, why);
 }
 
 bool VfioUserSession::device_info(const VfioUserMessage& message) {
   const DeviceInfo info{sizeof(DeviceInfo), kDeviceResettable | kDevicePci, kRegions, kIrqs};
-  return answer(message, info);
+  return answer_value(message, info);
 }
 
 // Clients ask twice: how long the answer is, then for the answer.
@@ -216,7 +216,7 @@ bool VfioUserSession::region_info(const VfioUserMessage& message) {
     info.argsz +=
         static_cast<uint32_t>(sizeof(SparseMap) + region.areas.size() * sizeof(SparseArea));
   }
-  if (room < info.argsz) return answer(message, info);
+  if (room < info.argsz) return answer_value(message, info);
   out_.clear();
   append(out_, info);
   if (!region.areas.empty()) {
@@ -236,7 +236,7 @@ bool VfioUserSession::irq_info(const VfioUserMessage& message) {
     return answer_error(message, EINVAL);
   }
   const IrqInfo none{sizeof none, kIrqEventfd, info.index, 0};
-  return answer(message, none);
+  return answer_value(message, none);
 }
 
 bool VfioUserSession::set_irqs(const VfioUserMessage& message) {
@@ -288,9 +288,9 @@ bool VfioUserSession::region_write(const VfioUserMessage& message) {
   const auto payload = std::span(message.body).subspan(sizeof access);
   // Registers first answer, then act; for the rest the answer says that it has been done.
   const bool first = function_.is_register_region(access.region);
-  if (first && !answer(message, access)) return false;
+  if (first && !answer_value(message, access)) return false;
   (void)function_.write(access.region, access.offset, payload);
-  return first || answer(message, access);
+  return first || answer_value(message, access);
 }
 
 bool VfioUserSession::reset(const VfioUserMessage& message) {

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 
 #include "driver/emulator/transport/pci_function.h"
 #include "driver/emulator/transport/vfio_user_stream.h"
@@ -49,7 +50,8 @@ class VfioUserSession {
 
   bool answer(const VfioUserMessage& message, std::span<const std::byte> body, int file = -1);
   template <typename T>
-  bool answer(const VfioUserMessage& message, const T& body) {
+  bool answer_value(const VfioUserMessage& message, const T& body) {
+    static_assert(std::is_trivially_copyable_v<T>);
     return answer(message, std::as_bytes(std::span(&body, 1)));
   }
   void log(const std::string& why);
