@@ -28,6 +28,7 @@ int nd_claims_mark(struct nd_claims *claims, const struct nd_claim_request *requ
 			for (i = first; i < first + run; i++) {
 				claims->core[request->base + i].owner = request->owner;
 				claims->core[request->base + i].holder = request->holder;
+				claims->core[request->base + i].who = request->who;
 				bitmap[i / 64] |= 1ull << (i % 64);
 			}
 			return 0;
@@ -62,6 +63,11 @@ void nd_claims_release(struct nd_claims *claims, int32_t owner, uint64_t holder)
 		if (claim->owner == owner && owner && (!holder || claim->holder == holder))
 			memset(claim, 0, sizeof(*claim));
 	}
+}
+
+const struct nd_claim *nd_claims_at(const struct nd_claims *claims, uint32_t core)
+{
+	return core < ND_CLAIM_CORES && claims->core[core].owner ? &claims->core[core] : NULL;
 }
 
 int32_t nd_claims_owner(const struct nd_claims *claims, uint32_t core)

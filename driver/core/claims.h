@@ -10,7 +10,7 @@
 #ifndef DRIVER_CORE_CLAIMS_H
 #define DRIVER_CORE_CLAIMS_H
 
-#include "driver/core/os.h"
+#include "driver/core/holder.h"
 
 ND_BEGIN
 
@@ -20,6 +20,7 @@ ND_BEGIN
 struct nd_claim {
 	int32_t owner;	 /* process id, 0: free */
 	uint64_t holder; /* descriptor that marked it */
+	struct nd_holder who;
 };
 
 struct nd_claims {
@@ -33,6 +34,7 @@ struct nd_claim_request {
 	uint32_t end;	/* last core looked at */
 	int32_t owner;
 	uint64_t holder;
+	struct nd_holder who; /* of the owner; copied into each mark */
 };
 
 /*
@@ -48,6 +50,8 @@ void nd_claims_unmark(struct nd_claims *claims, uint32_t base,
 		      const uint64_t bitmap[ND_CLAIM_WORDS], int32_t owner);
 /* Frees all cores of a process, or those that one of its descriptors marked (holder != 0). */
 void nd_claims_release(struct nd_claims *claims, int32_t owner, uint64_t holder);
+/* The mark of a core of the host; NULL if it is free or does not exist. */
+const struct nd_claim *nd_claims_at(const struct nd_claims *claims, uint32_t core);
 /* Owner of a core of the host, 0 if free. */
 int32_t nd_claims_owner(const struct nd_claims *claims, uint32_t core);
 

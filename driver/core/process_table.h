@@ -9,7 +9,7 @@
 #ifndef DRIVER_CORE_PROCESS_TABLE_H
 #define DRIVER_CORE_PROCESS_TABLE_H
 
-#include "driver/core/os.h"
+#include "driver/core/holder.h"
 
 ND_BEGIN
 
@@ -20,6 +20,7 @@ ND_BEGIN
 struct nd_process {
 	int32_t pid; /* 0: free */
 	uint32_t references;
+	struct nd_holder who; /* filled in by whoever attaches */
 };
 
 struct nd_process_table {

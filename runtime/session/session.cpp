@@ -149,11 +149,14 @@ Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std:
   const int result = ndl_crwl_nc_range_mark(count, first, last, &longest, bitmap.data(),
                                             bitmap.size() * sizeof(bitmap[0]));
   if (result == -EBUSY) {
+    // A driver that keeps books says which core is held by whom and since when.
+    const std::string sentence = ndl::last_error() == nullptr ? "" : ndl::last_error();
+    const bool tells = sentence.find(" is held by pid ") != std::string::npos;
     return fail(NRT_FAILURE,
                 "{} cores between core {} and core {} are wanted, but at most {} in a row are free "
                 "of this host's {}; {}. Stop it, or choose other cores with "
                 "NEURON_RT_VISIBLE_CORES",
-                count, first, last, longest, total, holders());
+                count, first, last, longest, total, tells ? sentence : holders());
   }
   if (result != 0) {
     return driver_error(NRT_FAILURE, result, "claiming {} cores between core {} and core {}", count,

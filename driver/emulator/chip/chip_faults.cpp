@@ -23,6 +23,11 @@ void ChipFaults::describe_chip(int chip, std::vector<uint64_t> stacks, uint64_t 
   stack_bytes_ = stack_bytes;
 }
 
+void ChipFaults::switch_off() {
+  if (!off_.exchange(true, std::memory_order_relaxed))
+    losses_.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool ChipFaults::strikes(Armed& armed) {
   if (++armed.seen < armed.spec.n || armed.happened == armed.spec.count) return false;
   armed.happened++;
@@ -90,7 +95,7 @@ ChipFaults::Issue ChipFaults::instruction(unsigned core, unsigned engine) {
       hung_[core] = static_cast<uint8_t>(hung_[core] | 1u << engine);
       result = Issue::kHangs;
     } else if (spec.kind == FaultKind::kOff) {
-      off_.store(true, std::memory_order_relaxed);
+      switch_off();
       result = Issue::kHangs;
     } else {
       count_ecc(0, spec.kind == FaultKind::kCorrectable);
@@ -117,7 +122,7 @@ neuron_fault ChipFaults::descriptor(unsigned engine, unsigned queue, uint64_t so
         continue;
       }
       if (spec.kind == FaultKind::kOff) {
-        off_.store(true, std::memory_order_relaxed);
+        switch_off();
         break;
       }
       fault = NEURON_FAULT_DMA_ENGINE;
@@ -150,7 +155,7 @@ bool ChipFaults::host_access() {
   const std::lock_guard guard(mutex_);
   for (Armed& armed : plan_) {
     if (armed.spec.at != FaultPoint::kChip || !strikes(armed)) continue;
-    off_.store(true, std::memory_order_relaxed);
+    switch_off();
   }
   forget_finished();
   publish();
@@ -189,8 +194,12 @@ void ChipFaults::clear() {
 
 void ChipFaults::set_off(bool off) {
   const std::lock_guard guard(mutex_);
-  off_.store(off, std::memory_order_relaxed);
-  if (!off) hung_.fill(0);
+  if (off) {
+    switch_off();
+  } else {
+    off_.store(false, std::memory_order_relaxed);
+    hung_.fill(0);
+  }
   publish();
 }
 

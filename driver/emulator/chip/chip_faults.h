@@ -51,6 +51,9 @@ class ChipFaults {
   bool armed() const { return armed_.load(std::memory_order_relaxed); }
   bool off() const { return off_.load(std::memory_order_relaxed); }
 
+  // How often the chip has gone off: who remembers another number has lost what it had there.
+  uint32_t losses() const { return losses_.load(std::memory_order_relaxed); }
+
   // --- events; only while armed() ---
   enum class Issue : uint8_t { kGoesOn, kHangs, kParityError };
   // An engine is about to execute an instruction.
@@ -93,6 +96,7 @@ class ChipFaults {
   }
   // True if the fault happens at this event; forgets it with its last one.
   static bool strikes(Armed& armed);
+  void switch_off();
   void forget_finished();
   void count_ecc(unsigned word, bool corrected);
   neuron_fault meets_bad(uint64_t address, uint64_t bytes);
@@ -106,6 +110,7 @@ class ChipFaults {
   uint64_t stack_bytes_ = 0;
   std::atomic<bool> armed_{false};
   std::atomic<bool> off_{false};
+  std::atomic<uint32_t> losses_{0};
   std::atomic<uint32_t> bad_epoch_{0};
 
   mutable std::mutex mutex_;

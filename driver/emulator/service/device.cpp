@@ -5,6 +5,7 @@
 #include <cinttypes>
 
 #include "driver/core/queue.h"
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/service/error.h"
 
 namespace neuron::service {
@@ -59,6 +60,15 @@ int Device::probe(const ChipFactory& factory) {
     if (int code = rings_.back()->create(*memory_)) return code;
   }
   return reset(Firmware::kWholeDevice);
+}
+
+int Device::check_present() const {
+  if (!chip_->faults().off()) return 0;
+  return fail(
+      -ENODEV,
+      "device %u does not answer: its registers read all ones, as of a chip that was removed "
+      "or has lost its power; when it is back, close the runtime and initialise it again",
+      index_);
 }
 
 void Device::write_sequence(const nd_register_write* writes, size_t count) {

@@ -83,6 +83,9 @@ class Device {
   // The core in whose semaphore block the register lies; cores() if it is in none.
   uint32_t core_of_register(uint64_t offset) const;
 
+  // 0, or -ENODEV with a sentence while the chip does not answer.
+  int check_present() const;
+
   unsigned index() const { return index_; }
   unsigned cores() const { return profile_.cores; }
   const profiles::Profile& profile() const { return profile_; }

@@ -10,6 +10,7 @@
 
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/service/error.h"
+#include "driver/emulator/service/holder.h"
 #include "driver/emulator/service/session.h"
 
 namespace neuron::service {
@@ -41,7 +42,8 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
                  profile->name);
     return nullptr;
   }
-  return instance;
+  error = instance->faults_.load_environment();
+  return error ? nullptr : std::move(instance);
 }
 
 Instance::Instance(const profiles::Profile& profile, uint64_t memory_limit, ChipFactory factory)
@@ -89,6 +91,7 @@ int Instance::device(unsigned index, Device** device) {
     if (int error = built->probe(factory_)) return error;
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);
+    faults_.built(index);
   }
   *device = devices_[index].get();
   return 0;
@@ -107,15 +110,33 @@ int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
   Device* found = nullptr;
   if (int error = device(index, &found)) return error;
   const bool restricted = mode == O_WRONLY;
+  if (int error = found->check_present()) return error;
+  const nd_holder who = holder_of(pid);
   if (!restricted) {
     const std::lock_guard tables(found->mutex);
     if (nd_process_attach(&found->processes, pid) != 0)
-      return fail(-EBUSY, "device %u: %u processes have it open already; pid %d must wait for one",
-                  index, ND_PROCESSES, pid);
+      return fail(
+          -EBUSY,
+          "device %u: %u processes have it open already, the first of them %s; pid %d must "
+          "wait for one",
+          index, ND_PROCESSES,
+          describe_holder(found->processes.slot[0].pid, found->processes.slot[0].who).c_str(), pid);
+    nd_process& process = *nd_process_find(&found->processes, pid);
+    if (process.references == 1) process.who = who;
   }
-  sessions_.push_back(std::make_unique<Session>(*this, *found, next_session_++, pid, restricted));
+  sessions_.push_back(
+      std::make_unique<Session>(*this, *found, next_session_++, pid, restricted, who));
   *session = sessions_.back().get();
   return 0;
+}
+
+std::vector<Instance::SessionInfo> Instance::sessions() {
+  const std::lock_guard lock(mutex_);
+  std::vector<SessionInfo> found;
+  for (const auto& session : sessions_)
+    found.push_back(
+        {session->device_index(), session->pid(), session->restricted(), session->who()});
+  return found;
 }
 
 int Instance::close(Session* session) {

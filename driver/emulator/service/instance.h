@@ -16,6 +16,7 @@
 
 #include "driver/core/claims.h"
 #include "driver/emulator/service/device.h"
+#include "driver/emulator/service/fault_board.h"
 
 namespace neuron::service {
 
@@ -38,6 +39,16 @@ class Instance {
   int open(unsigned index, int flags, int32_t pid, Session** session);
   // Frees everything the session holds, and the session.
   int close(Session* session);
+
+  // Sessions that are open, for operators.
+  struct SessionInfo {
+    unsigned device = 0;
+    int32_t pid = 0;
+    bool restricted = false;
+    nd_holder who{};
+  };
+  std::vector<SessionInfo> sessions();
+  FaultBoard& faults() { return faults_; }
 
   // The device if it was opened before, else null.
   Device* device_if_probed(unsigned index);
@@ -69,6 +80,7 @@ class Instance {
   std::unique_ptr<std::atomic<Device*>[]> running_;
   std::vector<std::unique_ptr<Session>> sessions_;
   uint64_t next_session_ = 1;
+  FaultBoard faults_{*this};
 };
 
 }  // namespace neuron::service

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "driver/emulator/service/error.h"
+#include "driver/emulator/service/holder.h"
 #include "driver/emulator/service/session.h"
 
 namespace neuron::service {
@@ -214,7 +215,7 @@ int Session::core_lock(const neuron_ioctl_crwl& request, unsigned nr) {
   const auto deadline = Clock::now() + (writer ? kWriterLimit : kReaderLimit);
   for (;;) {  // bounded: by `deadline`
     int error = 0;
-    int32_t holder = 0;
+    std::string holder;
     {
       const std::lock_guard lock(device_.mutex);
       nd_core_lock& held = device_.core_state[request.nc_id].lock;
@@ -227,7 +228,10 @@ int Session::core_lock(const neuron_ioctl_crwl& request, unsigned nr) {
         error = nd_core_lock_read_exit(&held, pid_, uuid);
       else
         error = nd_core_lock_downgrade(&held, pid_, uuid);
-      holder = held.pid;
+      if (error == -ND_EAGAIN) {
+        const nd_process* process = nd_process_find(&device_.processes, held.pid);
+        holder = describe_holder(held.pid, process ? process->who : nd_holder{});
+      }
     }
     if (error == 0) return 0;
     if (error != -ND_EAGAIN)
@@ -237,8 +241,8 @@ int Session::core_lock(const neuron_ioctl_crwl& request, unsigned nr) {
                                         : "not held");
     if (abandoned()) return give_up("waiting for the lock of a core");
     if (Clock::now() >= deadline)
-      return fail(-EBUSY, "device %u core %u: pid %d still holds its lock", device_.index(),
-                  request.nc_id, holder);
+      return fail(-EBUSY, "device %u core %u: its lock is still held by %s", device_.index(),
+                  request.nc_id, holder.c_str());
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -251,22 +255,17 @@ int Session::mark(uint32_t count, uint32_t start, uint32_t end, uint64_t* bitmap
   if (start >= cores)
     return fail(-EINVAL, "device %u: the host has cores 0 to %u from here, found %u",
                 device_.index(), cores - 1, start);
-  const nd_claim_request request = {base, count, start, std::min(end, cores - 1), pid_, id_};
+  nd_claim_request request = {base, count, start, std::min(end, cores - 1), pid_, id_, who_};
+  request.who.since = now_in_seconds();
   const std::lock_guard lock(instance_.claims_mutex);
   const int error = nd_claims_mark(&instance_.claims, &request, bitmap, available);
   if (error == -ND_EBUSY) {
-    int32_t holder = 0;
-    uint32_t held = start;
-    for (uint32_t core = start; core <= request.end && !holder; core++) {
-      holder = nd_claims_owner(&instance_.claims, base + core);
-      held = core;
-    }
-    if (holder)
-      return fail(
-          -EBUSY,
-          "device %u: no %u free cores in a row among %u to %u, at most %u; core %u is held "
-          "by pid %d: end it, or choose others with NEURON_RT_VISIBLE_CORES",
-          device_.index(), count, start, end, *available, held, holder);
+    const std::string holders = describe_holders(instance_.claims, base, start, request.end);
+    if (!holders.empty())
+      return fail(-EBUSY,
+                  "device %u: no %u free cores in a row among %u to %u, at most %u; %s: end it, or "
+                  "choose others with NEURON_RT_VISIBLE_CORES",
+                  device_.index(), count, start, end, *available, holders.c_str());
     return fail(-EBUSY, "device %u: no %u cores in a row among %u to %u, at most %u",
                 device_.index(), count, start, end, *available);
   }

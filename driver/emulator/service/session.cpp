@@ -10,13 +10,33 @@
 #include <cstring>
 
 #include "driver/core/descriptor.h"
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/service/error.h"
 
 namespace neuron::service {
 
-Session::Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted)
-    : instance_(instance), device_(device), id_(id), pid_(pid), restricted_(restricted) {}
+Session::Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted,
+                 const nd_holder& who)
+    : instance_(instance),
+      device_(device),
+      id_(id),
+      pid_(pid),
+      restricted_(restricted),
+      who_(who),
+      losses_(device.chip().faults().losses()) {}
+
+int Session::check_present() const {
+  if (device_.chip().faults().losses() == losses_) [[likely]] {
+    return 0;
+  }
+  if (int error = device_.check_present()) return error;
+  return fail(
+      -ENODEV,
+      "device %u: the chip was gone since it was opened and has lost what it held; close it "
+      "and initialise again",
+      device_.index());
+}
 
 int Session::ioctl(unsigned long request, void* argument) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
@@ -35,6 +55,9 @@ int Session::ioctl(unsigned long request, void* argument) {
   if (call->argument_size && !argument)
     return fail(-EFAULT, "device %u: %s needs an argument of %u bytes, found a null pointer",
                 device_.index(), call->name, call->argument_size);
+  // Marks of cores concern all devices of the host: they are answered without this one.
+  if (!restricted_)
+    if (int error = check_present()) return error;
   try {
     return dispatch(*call, call->request, argument);
   } catch (const std::bad_alloc&) {
@@ -96,6 +119,7 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
   (void)protection;  // memory is shared with the device as it is; narrower rights are not enforced
   *address = nullptr;
+  if (int error = check_present()) return error;
   if (restricted_)
     return fail(-EACCES, "device %u: a descriptor opened O_WRONLY cannot be mapped",
                 device_.index());
@@ -182,7 +206,7 @@ int Session::read_register(uint64_t offset, uint32_t* value) {
     return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
                 device_.index(), offset);
   *value = device_.chip().read_register(offset);
-  return 0;
+  return check_present();
 }
 
 int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
@@ -193,7 +217,7 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   const uint64_t core = device_.core_of_register(offset);
   if (core < device_.cores()) touched_cores_.fetch_or(1u << core, std::memory_order_relaxed);
   device_.chip().write_register(offset, value, run_inline);
-  return 0;
+  return check_present();
 }
 
 int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) {
@@ -209,6 +233,7 @@ int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t de
       std::chrono::nanoseconds(std::min<uint64_t>(deadline_ns, INT64_MAX)));
   const chip::RunResult result = device_.chip().run_group(core, deadline);
   if (changed()) return 0;
+  if (int error = check_present()) return error;
   if (result == chip::RunResult::kQuiescent)
     return fail(-EDEADLK,
                 "device %u core %u: nothing can advance any more and the awaited word is still %u",

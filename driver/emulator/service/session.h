@@ -31,7 +31,8 @@ struct Place {
 
 class Session {
  public:
-  Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted);
+  Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted,
+          const nd_holder& who);
 
   int ioctl(unsigned long request, void* argument);
   int map(size_t length, int protection, uint64_t offset, void** address);
@@ -53,6 +54,9 @@ class Session {
   Instance& instance() { return instance_; }
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
+  unsigned device_index() const { return device_.index(); }
+  int32_t pid() const { return pid_; }
+  const nd_holder& who() const { return who_; }
   Device& device() { return device_; }
 
  private:
@@ -71,6 +75,8 @@ class Session {
   bool abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
   int give_up(const char* call) const;
 
+  // The chip is still the one that was opened: -ENODEV once it has lost its power.
+  int check_present() const;
   // Checks that several groups need.
   int check_core(uint32_t core) const;
   Pin pin(uint64_t handle, int& error);
@@ -141,6 +147,8 @@ class Session {
   const uint64_t id_;
   const int32_t pid_;
   const bool restricted_;
+  const nd_holder who_;    // the process at the time of opening
+  const uint32_t losses_;  // how often the chip had been lost then
   // Relaxed, both: they order nothing.
   std::atomic<bool> abandoned_{false};
   std::atomic<uint32_t> touched_cores_{0};  // whose semaphores were written
