@@ -37,8 +37,10 @@ bool strided(const Operand& operand) {
   return bytes > kFullRateStride;
 }
 
-uint64_t pe_passes(const Instruction& i) {
+// Generation 3 takes a 32-bit transpose twice as fast (instruction reference).
+uint64_t pe_passes(const Instruction& i, unsigned generation) {
   if (i.src0.dtype != NEURON_DTYPE_F32 && i.src0.dtype != NEURON_DTYPE_F32R) return 1;
+  if (generation >= 3 && i.opcode == NEURON_OP_TRANSPOSE) return kFp32Passes / 2;
   return i.pe.onezero_moving || i.pe.onezero_stationary ? kOneZeroPasses : kFp32Passes;
 }
 
@@ -63,6 +65,31 @@ uint64_t reduce_cycles(const Instruction& i, uint64_t n) {
   const bool fast =
       is_bf16(i.dst) && is_bf16(i.src0) && (op == NEURON_ALU_ADD || op == NEURON_ALU_MAX);
   return fast ? n / 2 : n;
+}
+
+bool is_wide(const Operand& operand) {
+  return operand.present() && dtype_bytes(operand.dtype) != 2;
+}
+
+// How many times faster than generation 2 the Vector engine of generation 3 is (instruction
+// reference, "performance modes"): 16-bit types only.
+uint64_t performance_mode(const Instruction& i) {
+  if (is_wide(i.dst) || is_wide(i.src0) || is_wide(i.src1)) return 1;
+  const bool psum0 = i.src0.space == NEURON_SPACE_PSUM;
+  switch (i.opcode) {
+    case NEURON_OP_TENSOR_COPY:
+    case NEURON_OP_TENSOR_SCALAR: {
+      const bool psum1 = i.dst.space == NEURON_SPACE_PSUM;
+      const bool dense = contiguous(i.dst) && contiguous(i.src0);
+      if (psum0 && psum1) return 1;
+      if (psum0 || psum1) return dense ? 2 : 1;
+      return dense ? 4 : 2;
+    }
+    case NEURON_OP_TENSOR_TENSOR:
+      return psum0 || i.src1.space == NEURON_SPACE_PSUM ? 1 : 2;
+    default:
+      return 1;
+  }
 }
 
 uint64_t vector_cycles(const Instruction& i) {
@@ -123,8 +150,8 @@ bool is_slow_rsqrt(const Instruction& i) {
   return i.group() == 3 && (i.vector.op0 == NEURON_ALU_RSQRT || i.vector.op1 == NEURON_ALU_RSQRT);
 }
 
-uint64_t pe_cycles(const Instruction& i) {
-  const uint64_t passes = pe_passes(i);
+uint64_t pe_cycles(const Instruction& i, unsigned generation) {
+  const uint64_t passes = pe_passes(i, generation);
   const uint64_t n = i.src0.elements();
   switch (i.opcode) {
     case NEURON_OP_LDWEIGHTS:
@@ -136,8 +163,9 @@ uint64_t pe_cycles(const Instruction& i) {
   }
 }
 
-uint64_t stream_cycles(const Instruction& i, unsigned engine) {
+uint64_t stream_cycles(const Instruction& i, unsigned engine, unsigned generation) {
   uint64_t cycles = i.group() == 5 ? pool_cycles(i) : vector_cycles(i);
+  if (generation >= 3 && engine == NEURON_ENGINE_DVE) cycles /= performance_mode(i);
   if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
   if (engine == NEURON_ENGINE_POOL) {
     if (is_slow_rsqrt(i)) cycles *= 4;
@@ -156,48 +184,52 @@ uint64_t rows_of(const std::array<DmaDimension, 4>& dims, unsigned bytes) {
   return std::min<uint64_t>(rows, UINT32_MAX);
 }
 
-Cost dma_cost(const Instruction& i) {
+Cost dma_cost(const Instruction& i, unsigned generation) {
   Cost cost;
+  cost.interval = control_interval(generation);
   if (i.opcode == NEURON_OP_DMA_TRIGGER) {
-    cost.interval += 2 * static_cast<unsigned>(std::popcount(i.trigger.mask)) * kPostedWrite;
+    cost.interval +=
+        2 * static_cast<unsigned>(std::popcount(i.trigger.mask)) * posted_write(generation);
     return cost;
   }
   const uint64_t rows = i.opcode == NEURON_OP_DMA_GENERATE
                             ? std::max(rows_of(i.generate.to_dims, dtype_bytes(i.dma.to_type)),
                                        rows_of(i.generate.from_dims, dtype_bytes(i.dma.from_type)))
                             : i.src0.parts;
-  cost.interval = kGenerate + 2 * rows * kPostedWrite;
+  cost.interval = kGenerate + 2 * rows * posted_write(generation);
   return cost;
 }
 
 }  // namespace
 
-ModelTime cycles_to_ps(unsigned engine, uint64_t cycles) {
+ModelTime cycles_to_ps(unsigned engine, uint64_t cycles, unsigned generation) {
+  const bool v3 = generation >= 3;
   switch (engine) {
     case NEURON_ENGINE_PE:
-      return cycles * 2500 / 7;
+      return v3 ? cycles * 1250 / 3 : cycles * 2500 / 7;
     case NEURON_ENGINE_DVE:
-      return cycles * 6250 / 7;
+      return v3 ? cycles * 3125 / 3 : cycles * 6250 / 7;
     default:
-      return cycles * 5000 / 7;
+      return v3 ? cycles * 2500 / 3 : cycles * 5000 / 7;
   }
 }
 
-uint64_t cycles_of(const Instruction& i, unsigned engine) {
+uint64_t cycles_of(const Instruction& i, unsigned engine, unsigned generation) {
   const unsigned group = i.group();
-  if (group == 2) return pe_cycles(i);
+  if (group == 2) return pe_cycles(i, generation);
   if (group < 3 || group > 5 || i.opcode == NEURON_OP_LOAD_TABLE) return 0;
-  return stream_cycles(i, engine);
+  return stream_cycles(i, engine, generation);
 }
 
-Cost cost_of(const Instruction& i, unsigned engine) {
+Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
   Cost cost;
+  cost.interval = control_interval(generation);
   switch (i.group()) {
     case 2:
       cost.datapath = true;
-      cost.interval = cycles_to_ps(NEURON_ENGINE_PE, pe_cycles(i));
+      cost.interval = cycles_to_ps(NEURON_ENGINE_PE, pe_cycles(i, generation), generation);
       if (i.opcode != NEURON_OP_LDWEIGHTS) {
-        cost.latency = cycles_to_ps(NEURON_ENGINE_PE, kMatmulLatency);
+        cost.latency = cycles_to_ps(NEURON_ENGINE_PE, kMatmulLatency, generation);
       }
       return cost;
     case 3:
@@ -205,10 +237,10 @@ Cost cost_of(const Instruction& i, unsigned engine) {
     case 5:
       break;
     case 6:
-      return dma_cost(i);
+      return dma_cost(i, generation);
     default:
       if (i.opcode == NEURON_OP_WRITE || i.opcode == NEURON_OP_CC_TRIGGER) {
-        cost.interval += (std::max<unsigned>(i.address.count, 1) - 1) * kPostedWrite;
+        cost.interval += (std::max<unsigned>(i.address.count, 1) - 1) * posted_write(generation);
       }
       return cost;
   }
@@ -217,9 +249,9 @@ Cost cost_of(const Instruction& i, unsigned engine) {
     cost.interval = kLoadTable;
     return cost;
   }
-  cost.interval = cycles_to_ps(engine, stream_cycles(i, engine));
-  cost.latency = cycles_to_ps(engine, kAccessLatency);
-  cost.dependent = cycles_to_ps(engine, kDependentGap);
+  cost.interval = cycles_to_ps(engine, stream_cycles(i, engine, generation), generation);
+  cost.latency = cycles_to_ps(engine, kAccessLatency, generation);
+  cost.dependent = cycles_to_ps(engine, kDependentGap, generation);
   return cost;
 }
 

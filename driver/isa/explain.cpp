@@ -110,8 +110,8 @@ Explanation explain(const Instruction& i, unsigned engine, const Limits& limits)
     split_rules(text->rules, e.rules);
   }
   if (v) return e;
-  const Cost cost = cost_of(i, engine);
-  e.cycles = cycles_of(i, engine);
+  const Cost cost = cost_of(i, engine, limits.generation);
+  e.cycles = cycles_of(i, engine, limits.generation);
   e.interval_ps = cost.interval;
   e.latency_ps = cost.latency;
   return e;

@@ -205,6 +205,12 @@ struct Limits {
   uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
   uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
 };
+constexpr Limits limits_of(unsigned generation) {
+  Limits limits;
+  limits.generation = static_cast<uint8_t>(generation);
+  if (generation >= 3) limits.sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES;
+  return limits;
+}
 
 Instruction decode(Bytes bytes);
 void encode(const Instruction& instruction, MutableBytes bytes);

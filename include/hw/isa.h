@@ -404,9 +404,10 @@ enum neuron_dma_operation {
 	                             becomes element p of one partition per column. Not scatter. */
 };
 
-/* Limits of generation 2. */
+/* Limits; those without a generation in their name hold for 2 and 3. */
 #define NEURON_PARTITIONS 128
 #define NEURON_V2_SBUF_PARTITION_BYTES 0x30000u /* 192 KiB */
+#define NEURON_V3_SBUF_PARTITION_BYTES 0x38000u /* 224 KiB */
 #define NEURON_PSUM_PARTITION_BYTES 0x4000u     /* 16 KiB */
 #define NEURON_PSUM_BANK_BYTES 0x800u
 #define NEURON_PSUM_BANKS 8

@@ -12,26 +12,56 @@ void Bus::attach(uint64_t base, uint64_t size, BusTarget* target, const char* na
       std::upper_bound(ranges_.begin(), ranges_.end(), base,
                        [](uint64_t value, const Range& range) { return value < range.base; });
   ranges_.insert(place, Range{base, size, target, name});
-  rebuild_table();
+  first_ = host_ = nullptr;
+  regions_.fill({});
+  tables_.clear();
 }
 
-void Bus::rebuild_table() {
-  std::fill(units_.begin(), units_.end(), nullptr);
-  first_ = nullptr;
-  last_ = ranges_.empty() ? nullptr : &ranges_.back();
+void Bus::seal() {
+  std::vector<std::vector<const Range*>> inside(kRegions);
   for (const Range& range : ranges_) {
     if (range.base == 0) first_ = &range;
-    if (range.base < NEURON_V2_BAR0_DEVICE_BASE ||
-        range.base >= NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_BAR0_SIZE) {
+    if (range.base == layout_.host_base) {
+      host_ = &range;
       continue;
     }
-    const uint64_t begin = range.base - NEURON_V2_BAR0_DEVICE_BASE;
-    const uint64_t end = std::min<uint64_t>(begin + range.size, NEURON_V2_BAR0_SIZE);
-    const uint64_t unit = uint64_t{1} << kUnitShift;
-    for (uint64_t u = (begin + unit - 1) >> kUnitShift; (u + 1) << kUnitShift <= end; ++u) {
-      units_[u] = &range;
+    const uint64_t last = (range.base + (range.size - 1)) >> kRegionShift;
+    for (uint64_t at = range.base >> kRegionShift; at <= last; ++at) {
+      inside[region_of(at << kRegionShift)].push_back(&range);
     }
   }
+  for (size_t number = 0; number < kRegions; ++number) seal_region(number, inside[number]);
+}
+
+void Bus::seal_region(size_t number, const std::vector<const Range*>& ranges) {
+  Region& region = regions_[number];
+  if (ranges.empty()) return;
+  if (ranges.size() == 1) {
+    region.whole = ranges.front();
+    return;
+  }
+  constexpr uint64_t kUnit = uint64_t{1} << kUnitShift;
+  // Units that lie wholly in one of the ranges, if all are in the same 4 GiB.
+  const uint64_t high = ranges.front()->base >> kRegionShift;
+  uint64_t low = ~uint64_t{0};
+  uint64_t end = 0;
+  for (const Range* range : ranges) {
+    if (range->base >> kRegionShift != high) return;
+    if ((range->base + range->size - 1) >> kRegionShift != high) return;
+    low = std::min(low, range->base >> kUnitShift);
+    end = std::max(end, (range->base + range->size + kUnit - 1) >> kUnitShift);
+  }
+  std::vector<const Range*> table(end - low, nullptr);
+  for (const Range* range : ranges) {
+    for (uint64_t unit = (range->base + kUnit - 1) >> kUnitShift;
+         (unit + 1) << kUnitShift <= range->base + range->size; ++unit) {
+      table[unit - low] = range;
+    }
+  }
+  region.first = static_cast<uint32_t>(low) & kUnitMask;
+  region.units = static_cast<uint32_t>(table.size());
+  tables_.push_back(std::move(table));
+  region.table = tables_.back().data();
 }
 
 const Bus::Range* Bus::search(uint64_t address) const {
@@ -43,16 +73,16 @@ const Bus::Range* Bus::search(uint64_t address) const {
 
 const Bus::Range* Bus::find(uint64_t address, size_t length) const {
   const Range* range = nullptr;
-  const uint64_t window = address - NEURON_V2_BAR0_DEVICE_BASE;
   if (first_ != nullptr && address < first_->size) {
     range = first_;
-  } else if (window < NEURON_V2_BAR0_SIZE) {
-    range = units_[window >> kUnitShift];
-    if (range == nullptr) range = search(address);
-  } else if (last_ != nullptr && address >= last_->base) {
-    range = last_;
+  } else if (host_ != nullptr && layout_.is_host(address)) {
+    range = host_;
   } else {
-    range = search(address);
+    const Region& region = regions_[region_of(address)];
+    range = region.whole;
+    const uint32_t unit = (static_cast<uint32_t>(address >> kUnitShift) & kUnitMask) - region.first;
+    if (unit < region.units) range = region.table[unit];
+    if (range == nullptr) range = search(address);
   }
   if (range == nullptr || length == 0) return nullptr;
   const uint64_t offset = address - range->base;

@@ -2,21 +2,22 @@
 // Device bus of one chip: routes device addresses to memories and register blocks.
 //
 // Concepts: one 64-bit device address space (include/hw/address_map.h). A *target* owns an address
-// range. Plain memory (HBM, host memory behind bit 44, SBUF) can give a direct pointer; registers
-// have side effects and are written as aligned 32-bit words in ascending order. Host MMIO uses the
-// same targets through BAR0 offset + NEURON_V2_BAR0_DEVICE_BASE. Callers: host threads (service),
-// DMA engines and sequencers. Thread-safe: routing is immutable after the chip is built; each
-// target locks for itself. Fails: an unmapped or refused access returns false, changes nothing and
-// is the initiator's to report.
+// range. Plain memory (HBM, host memory behind the host bit, SBUF) can give a direct pointer;
+// registers have side effects and are written as aligned 32-bit words in ascending order. Host MMIO
+// uses the same targets: the chip translates BAR0 offsets. Callers: host threads (service), DMA
+// engines and sequencers. Thread-safe: routing is immutable after seal(); each target locks for
+// itself. Fails: an unmapped or refused access returns false, changes nothing and is the
+// initiator's to report.
 #ifndef DRIVER_EMULATOR_CHIP_BUS_H
 #define DRIVER_EMULATOR_CHIP_BUS_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "hw/address_map.h"
+#include "driver/emulator/chip/chip_layout.h"
 
 namespace neuron::chip {
 
@@ -48,9 +49,14 @@ class BusTarget {
 
 class Bus {
  public:
+  explicit Bus(const ChipLayout& layout = kLayoutV2) : layout_(layout) {}
+
   // Ranges must not overlap; `target` outlives the bus. Called while the chip is built, before any
   // access.
   void attach(uint64_t base, uint64_t size, BusTarget* target, const char* name);
+  // After the last attach: builds the tables that make routing quick. Without it all is searched.
+  void seal();
+  const ChipLayout& layout() const { return layout_; }
 
   bool read(uint64_t address, std::span<std::byte> out, const Access& access) const;
   bool write(uint64_t address, std::span<const std::byte> in, const Access& access) const;
@@ -66,17 +72,34 @@ class Bus {
     BusTarget* target;
     const char* name;
   };
-  // Units of the register window that one range covers completely are decoded by table.
+  // 4 GiB of the address space. Units that one range covers completely are decoded by table; all
+  // else is searched.
+  struct Region {
+    const Range* whole = nullptr;  // the only range of the region
+    uint32_t first = 0;            // unit, of the region's first table entry
+    uint32_t units = 0;
+    const Range* const* table = nullptr;
+  };
   static constexpr unsigned kUnitShift = 18;
-  static constexpr size_t kUnits = NEURON_V2_BAR0_SIZE >> kUnitShift;
+  static constexpr unsigned kRegionShift = 32;
+  static constexpr uint32_t kUnitMask = (1u << (kRegionShift - kUnitShift)) - 1;
+  static constexpr size_t kRegions = 512;
 
+  // Address bits 32-39 and the die. Addresses that differ elsewhere share a region, which is then
+  // searched; what is found is compared with the whole address in any case.
+  static size_t region_of(uint64_t address) {
+    return (address >> kRegionShift & 0xFF) | (address >> 39 & 0x100);
+  }
   const Range* find(uint64_t address, size_t length) const;
   const Range* search(uint64_t address) const;
-  void rebuild_table();
+  void seal_region(size_t number, const std::vector<const Range*>& ranges);
+
+  const ChipLayout& layout_;
   std::vector<Range> ranges_;     // sorted by base
   const Range* first_ = nullptr;  // the range at address 0, where most traffic goes
-  const Range* last_ = nullptr;   // the highest one: host memory
-  std::vector<const Range*> units_ = std::vector<const Range*>(kUnits, nullptr);
+  const Range* host_ = nullptr;
+  std::array<Region, kRegions> regions_{};
+  std::vector<std::vector<const Range*>> tables_;
 };
 
 }  // namespace neuron::chip

@@ -22,8 +22,6 @@
 namespace neuron::chip {
 namespace {
 
-constexpr unsigned kHostEngine = 32;  // of core 0; the next is core 1's
-constexpr unsigned kTopspsPerCore = 3;
 constexpr uint8_t kQemuRevision = NEURON_PCI_REVISION_QEMU;
 constexpr uint64_t kPeCounterBytes = 0x1000;
 
@@ -32,27 +30,46 @@ constexpr uint64_t kPeCounterBytes = 0x1000;
 constexpr uint64_t kNoCore = ~uint64_t{0};
 thread_local uint64_t promised_core = kNoCore;
 
-// The extra reset register of revision 255: any write resets the device, and it reads 0.
+// The extra reset register of revision 255, which reads 0. On generation 2 any write resets the
+// device; on 3 it takes the map of what to reset, 0 for the device.
 class SimulationReset final : public RegisterTarget {
  public:
-  explicit SimulationReset(FirmwareResets& resets) : resets_(resets) {}
+  SimulationReset(FirmwareResets& resets, bool takes_map)
+      : resets_(resets), takes_map_(takes_map) {}
 
  protected:
   bool accepts(uint64_t, uint64_t, bool, const Access&) override { return true; }
   uint32_t read_word(uint64_t, const Access&) override { return 0; }
-  void write_word(uint64_t, uint32_t, const Access& access) override {
-    if (access.origin == Origin::kHost) resets_.reset_device();
+  void write_word(uint64_t, uint32_t value, const Access& access) override {
+    if (access.origin != Origin::kHost) return;
+    if (takes_map_ && value != 0) {
+      resets_.reset_cores(value);
+    } else {
+      resets_.reset_device();
+    }
   }
 
  private:
   FirmwareResets& resets_;
+  const bool takes_map_;
 };
+
+// Bits of firmware's reset map that belong to a core beside its own, bit n.
+uint32_t engines_in_map(const ChipLayout& layout, unsigned core) {
+  return layout.generation >= 3 ? 1u << (8 + core) : 1u << core;
+}
+uint32_t topsp_in_map(const ChipLayout& layout, unsigned topsp) {
+  return layout.generation >= 3 ? 1u << (16 + topsp / layout.topsps_per_core) : 1u << (8 + topsp);
+}
 
 class EmulatedChip final : public Chip, public FirmwareResets, public core::RunnableListener {
  public:
-  EmulatedChip(const ChipConfig& config, HostMemory& host)
+  EmulatedChip(const ChipConfig& config, const ChipLayout& layout, HostMemory& host)
       : config_(config),
+        layout_(layout),
         host_(host),
+        bus_(layout),
+        simulation_reset_(*this, layout.generation >= 3),
         workers_(config.workers != 0 ? config.workers
                                      : std::max(1u, std::thread::hardware_concurrency()),
                  [this](unsigned core, auto deadline) { return run_group(core, deadline); }) {}
@@ -87,101 +104,132 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
 
   void attach(uint64_t bar_offset, uint64_t size, BusTarget& target, std::string name) {
     names_.push_back(std::move(name));
-    bus_.attach(NEURON_V2_BAR0_DEVICE_BASE + bar_offset, size, &target, names_.back().c_str());
+    bus_.attach(layout_.device_of(bar_offset), size, &target, names_.back().c_str());
   }
   void attach_engines();
   void attach_core(unsigned index);
+  void build_translation();
+  // Device address of a BAR0 offset; one where nothing is for what BAR0 does not show.
+  uint64_t device_of(uint64_t offset) const {
+    const uint64_t slot = offset >> kSlotShift;
+    return slot < slots_.size() ? slots_[slot] + offset : kNowhere;
+  }
+  uint64_t core_in_window(uint64_t offset) const {
+    return (offset - layout_.core_windows) / NEURON_V2_CORE_WINDOW_SIZE;
+  }
   void reset_core(unsigned index);
+  void reset_engines_of(unsigned core);
   void refused(uint64_t offset);
 
+  static constexpr unsigned kSlotShift = 22;  // TOPSP windows are the smallest pieces of BAR0
+  static constexpr uint64_t kNowhere = ~uint64_t{0} << 56;
+
   const ChipConfig config_;
+  const ChipLayout& layout_;
   ChipFaults faults_;
   HostWindow host_;
   Bus bus_;
+  std::vector<uint64_t> slots_;  // device address minus BAR0 offset, of each 4 MiB of BAR0
   std::deque<std::string> names_;
   std::unique_ptr<Hbm> hbm_;
   std::vector<std::unique_ptr<SdmaWrapper>> wrappers_;
   std::vector<std::unique_ptr<UdmaEngine>> engines_;
   std::vector<std::unique_ptr<Topsp>> topsps_;
   std::vector<std::unique_ptr<CoreBlock>> cores_;
+  std::vector<std::unique_ptr<StoredRegisters>> stored_;
   std::unique_ptr<FirmwareRam> firmware_;
-  SimulationReset simulation_reset_{*this};
+  SimulationReset simulation_reset_;
   GroupWorkers workers_;  // last: its threads use everything above
 };
 
+void EmulatedChip::build_translation() {
+  constexpr uint64_t kSlot = uint64_t{1} << kSlotShift;
+  slots_.resize(layout_.bar0_bytes / kSlot);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const uint64_t device = layout_.device_of(i * kSlot);
+    slots_[i] = (device == ~uint64_t{0} ? kNowhere : device) - i * kSlot;
+  }
+}
+
 bool EmulatedChip::build(std::string& error) {
-  if (config_.cores == 0 || config_.cores > NEURON_V2_CORES) {
-    error = "a chip of generation 2 has 1 or 2 cores, not " + std::to_string(config_.cores);
+  if (config_.cores == 0 || config_.cores > layout_.cores) {
+    error = "a chip of generation " + std::to_string(layout_.generation) + " has 1 to " +
+            std::to_string(layout_.cores) + " cores, not " + std::to_string(config_.cores);
     return false;
   }
   hbm_ = Hbm::create(config_.hbm_count, config_.hbm_bytes_each, config_.numa_node, host_placement(),
-                     error);
+                     error, layout_);
   if (hbm_ == nullptr) return false;
+  build_translation();
+  std::vector<uint64_t> stacks;
   for (unsigned i = 0; i < hbm_->stacks(); ++i) {
     names_.push_back("HBM " + std::to_string(i));
-    bus_.attach(i * NEURON_V2_HBM_STRIDE, hbm_->stack_bytes(), &hbm_->stack(i),
-                names_.back().c_str());
+    bus_.attach(layout_.hbm_base[i], hbm_->stack_bytes(), &hbm_->stack(i), names_.back().c_str());
+    stacks.push_back(layout_.hbm_base[i]);
   }
-  std::vector<uint64_t> stacks;
-  for (unsigned i = 0; i < hbm_->stacks(); ++i) stacks.push_back(i * NEURON_V2_HBM_STRIDE);
   faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
-  bus_.attach(NEURON_V2_HOST_BASE, NEURON_V2_HOST_SIZE, &host_, "host memory");
-  // Notification blocks exist for both cores: the driver may set up what the second would use.
-  for (unsigned i = 0; i < NEURON_V2_CORES; ++i) {
+  bus_.attach(layout_.host_base, layout_.host_bytes, &host_, "host memory");
+  // Notification blocks exist for all cores: the driver may set up what a fused one would use.
+  for (unsigned i = 0; i < layout_.cores; ++i) {
     cores_.push_back(std::make_unique<CoreBlock>(bus_));
   }
   attach_engines();
-  for (unsigned i = 0; i < NEURON_V2_CORES; ++i) attach_core(i);
-  for (unsigned i = 0; i < NEURON_V2_TOPSPS; ++i) {
+  for (unsigned i = 0; i < layout_.cores; ++i) attach_core(i);
+  for (unsigned i = 0; i < layout_.topsps; ++i) {
     topsps_.push_back(std::make_unique<Topsp>(bus_));
     const std::string name = "TOPSP " + std::to_string(i);
-    attach(NEURON_V2_TOPSP_WINDOW(i), NEURON_SEM_BLOCK_SIZE, topsps_[i]->semaphores(), name);
-    attach(NEURON_V2_TOPSP_NOTIFICATION(i), NotificationBlock::kBytes, topsps_[i]->notifications(),
+    attach(layout_.topsp_window(i), NEURON_SEM_BLOCK_SIZE, topsps_[i]->semaphores(), name);
+    attach(layout_.topsp_notification(i), NotificationBlock::kBytes, topsps_[i]->notifications(),
            name + " notifications");
+  }
+  for (const RegisterPiece& piece : layout_.stored) {
+    stored_.push_back(std::make_unique<StoredRegisters>(piece.bytes));
+    attach(piece.bar0, piece.bytes, *stored_.back(), "interrupt control");
   }
   firmware_ =
       std::make_unique<FirmwareRam>(bus_, *this, config_.routing_id, config_.serial, faults_);
-  attach(NEURON_V2_MISC_RAM, FirmwareRam::kBytes, *firmware_, "firmware RAM");
+  attach(layout_.misc_ram, FirmwareRam::kBytes, *firmware_, "firmware RAM");
   if (config_.revision == kQemuRevision) {
-    attach(NEURON_V2_SIM_RESET, 4, simulation_reset_, "simulation reset");
+    attach(layout_.simulation_reset, 4, simulation_reset_, "simulation reset");
   }
+  bus_.seal();
   return true;
 }
 
 void EmulatedChip::attach_engines() {
-  for (unsigned i = 0; i < NEURON_V2_DMA_ENGINES; ++i) {
-    const unsigned owner = i < kHostEngine ? i / NEURON_V2_DMA_ENGINES_PER_CORE : i - kHostEngine;
+  for (unsigned i = 0; i < layout_.dma_engines; ++i) {
     wrappers_.push_back(std::make_unique<SdmaWrapper>(bus_));
-    engines_.push_back(std::make_unique<UdmaEngine>(i, bus_, cores_[owner]->notifications,
-                                                    wrappers_[i]->notifications()));
+    engines_.push_back(std::make_unique<UdmaEngine>(
+        i, bus_, cores_[layout_.core_of(i, 0)]->notifications, wrappers_[i]->notifications()));
     engines_[i]->set_faults(faults_);
     const std::string name = "DMA engine " + std::to_string(i);
-    attach(NEURON_V2_UDMA(i), NEURON_UDMA_SIZE, *engines_[i], name);
-    attach(NEURON_V2_SDMA(i), SdmaWrapper::kBytes, *wrappers_[i], name + " wrapper");
+    attach(layout_.udma(i), NEURON_UDMA_SIZE, *engines_[i], name);
+    attach(layout_.sdma(i), SdmaWrapper::kBytes, *wrappers_[i], name + " wrapper");
   }
 }
 
 void EmulatedChip::attach_core(unsigned index) {
   CoreBlock& block = *cores_[index];
   const std::string name = "core " + std::to_string(index);
-  attach(NEURON_V2_CORE_NOTIFICATION(index), NotificationBlock::kBytes, block.notifications,
+  attach(layout_.core_notification(index), NotificationBlock::kBytes, block.notifications,
          name + " notifications");
-  attach(NEURON_V2_CORE_PE_COUNTERS(index), kPeCounterBytes, block.pe_counters,
-         name + " PE counters");
+  attach(layout_.pe_counters(index), kPeCounterBytes, block.pe_counters, name + " PE counters");
   if (index >= config_.cores) return;
   CoreConnections connections{
       index, config_.routing_id, bus_, *hbm_, block.semaphores, block.notifications, {}};
-  for (unsigned i = 0; i < NEURON_V2_DMA_ENGINES_PER_CORE; ++i) {
-    connections.engines[i] = engines_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i].get();
+  for (unsigned i = 0; i < kEnginesPerCore; ++i) {
+    connections.engines[i] = engines_[index * kEnginesPerCore + i].get();
   }
   connections.faults = &faults_;
   block.core = std::make_unique<core::NeuronCore>(connections, this);
-  attach(NEURON_V2_CORE_WINDOW(index), NEURON_V2_CORE_WINDOW_SIZE, *block.core, name);
+  attach(layout_.core_windows + index * NEURON_V2_CORE_WINDOW_SIZE, NEURON_V2_CORE_WINDOW_SIZE,
+         *block.core, name);
 }
 
 void EmulatedChip::refused(uint64_t offset) {
-  const uint64_t address = NEURON_V2_BAR0_DEVICE_BASE + offset;
-  const uint64_t window = offset / NEURON_V2_CORE_WINDOW_SIZE;
+  const uint64_t device = layout_.device_of(offset);
+  const uint64_t address = device == ~uint64_t{0} ? offset : device;
+  const uint64_t window = core_in_window(offset);
   Access host;
   host.core = static_cast<uint8_t>(window < cores_.size() ? window : 0);
   cores_[host.core]->notifications.post_error(
@@ -194,8 +242,7 @@ uint32_t EmulatedChip::read_register(uint64_t offset) {
   if (faults_.armed() && faults_.host_access()) [[unlikely]] {
     return value;
   }
-  if (offset >= NEURON_V2_BAR0_SIZE ||
-      !bus_.read32(NEURON_V2_BAR0_DEVICE_BASE + offset, value, Access{})) {
+  if (!bus_.read32(device_of(offset), value, Access{})) {
     refused(offset);
     return 0xFFFFFFFFu;
   }
@@ -207,11 +254,8 @@ void EmulatedChip::write_register(uint64_t offset, uint32_t value, bool inline_r
     return;
   }
   // A doorbell of a DMA engine may reach any core: the promise is one for core windows only.
-  promised_core = inline_run ? offset / NEURON_V2_CORE_WINDOW_SIZE : kNoCore;
-  if (offset >= NEURON_V2_BAR0_SIZE ||
-      !bus_.write32(NEURON_V2_BAR0_DEVICE_BASE + offset, value, Access{})) {
-    refused(offset);
-  }
+  promised_core = inline_run ? core_in_window(offset) : kNoCore;
+  if (!bus_.write32(device_of(offset), value, Access{})) refused(offset);
   promised_core = kNoCore;
 }
 
@@ -229,14 +273,15 @@ std::string EmulatedChip::describe_core(unsigned core) {
 }
 
 void EmulatedChip::reset(uint32_t core_map) {
-  if (core_map == 0) {
-    reset_device();
-  } else {
-    for (unsigned i = 0; i < NEURON_V2_CORES; ++i) {
-      if ((core_map >> i & 1) != 0) core_map |= 7u << (8 + kTopspsPerCore * i);
-    }
-    reset_cores(core_map);
+  if (core_map == 0) return reset_device();
+  uint32_t map = core_map;
+  for (unsigned i = 0; i < layout_.topsps; ++i) {
+    if ((core_map >> (i / layout_.topsps_per_core) & 1) != 0) map |= topsp_in_map(layout_, i);
   }
+  for (unsigned i = 0; i < layout_.cores; ++i) {
+    if ((core_map >> i & 1) != 0) map |= engines_in_map(layout_, i);
+  }
+  reset_cores(map);
 }
 
 void EmulatedChip::reset_core(unsigned index) {
@@ -248,32 +293,42 @@ void EmulatedChip::reset_core(unsigned index) {
   } else {
     block.semaphores.reset();
   }
-  for (unsigned i = 0; i < NEURON_V2_DMA_ENGINES_PER_CORE; ++i) {
-    engines_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i]->reset();
-    wrappers_[index * NEURON_V2_DMA_ENGINES_PER_CORE + i]->reset();
-  }
-  // The driver's own engine serves copies of other cores and processes meanwhile: its rings stay.
-  engines_[kHostEngine + index]->clear_aborts();
   block.notifications.reset();
   block.pe_counters.clear();
 }
 
-void EmulatedChip::reset_cores(uint32_t map) {
-  for (unsigned i = 0; i < NEURON_V2_CORES; ++i) {
-    if ((map >> i & 1) != 0) reset_core(i);
+void EmulatedChip::reset_engines_of(unsigned core) {
+  for (unsigned i = core * kEnginesPerCore; i < (core + 1) * kEnginesPerCore; ++i) {
+    engines_[i]->reset();
+    wrappers_[i]->reset();
   }
-  for (unsigned i = 0; i < NEURON_V2_TOPSPS; ++i) {
-    if ((map >> (8 + i) & 1) != 0) topsps_[i]->reset();
+  // The driver's own engine serves copies of other cores and processes meanwhile: its rings stay.
+  const unsigned host = layout_.host_engine(core);
+  uint32_t queues = 0;
+  for (unsigned q = 0; q < NEURON_DMA_QUEUES; ++q) {
+    if (layout_.core_of(host, q) == core) queues |= 1u << q;
+  }
+  engines_[host]->clear_aborts(queues);
+}
+
+void EmulatedChip::reset_cores(uint32_t map) {
+  for (unsigned i = 0; i < layout_.cores; ++i) {
+    if ((map >> i & 1) != 0) reset_core(i);
+    if ((map & engines_in_map(layout_, i)) != 0) reset_engines_of(i);
+  }
+  for (unsigned i = 0; i < layout_.topsps; ++i) {
+    if ((map & topsp_in_map(layout_, i)) != 0) topsps_[i]->reset();
   }
 }
 
 void EmulatedChip::reset_device() {
   faults_.device_was_reset();
   reset_cores(~0u);
-  for (unsigned i = kHostEngine; i < NEURON_V2_DMA_ENGINES; ++i) {
+  for (unsigned i = layout_.first_host_engine; i < layout_.dma_engines; ++i) {
     engines_[i]->reset();
     wrappers_[i]->reset();
   }
+  for (const auto& block : stored_) block->clear();
 }
 
 void EmulatedChip::set_power(bool on) {
@@ -281,7 +336,7 @@ void EmulatedChip::set_power(bool on) {
   if (!faults_.off()) return;
   reset_device();
   for (unsigned i = 0; i < hbm_->stacks(); ++i) {
-    (void)hbm_->discard(i * NEURON_V2_HBM_STRIDE, hbm_->stack_bytes());
+    (void)hbm_->discard(layout_.hbm_base[i], hbm_->stack_bytes());
   }
   faults_.set_off(false);
 }
@@ -290,9 +345,30 @@ void EmulatedChip::set_power(bool on) {
 
 ChipFaults& Chip::faults() { return ChipFaults::none(); }
 
+std::vector<MemoryPiece> Chip::bar4() {
+  const uint64_t bytes = config().hbm_bytes_each;
+  // Generation 3 has a quarter of a smaller BAR4 for each stack where there is no silicon.
+  const bool packed = layout().generation >= 3 && config().revision == kQemuRevision;
+  std::vector<MemoryPiece> pieces;
+  for (unsigned i = 0; i < config().hbm_count; ++i) {
+    pieces.push_back({i * (packed ? bytes : layout().hbm_window), bytes, i * bytes});
+  }
+  return pieces;
+}
+
 std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host, std::string& error) {
+  const ChipLayout* layout = layout_of(config.pci_device);
+  if (layout == nullptr) {
+    error = "PCI device " + std::to_string(config.pci_device) +
+            " is no chip that can be emulated; 29028 (trn1), 29284 (inf2) and 29540 (trn2) are";
+    return nullptr;
+  }
+  ChipConfig complete = config;
+  if (complete.cores == 0) complete.cores = layout->cores;
+  if (complete.hbm_count == 0) complete.hbm_count = layout->hbms;
+  if (complete.hbm_bytes_each == 0) complete.hbm_bytes_each = layout->hbm_bytes;
   try {
-    auto chip = std::make_unique<EmulatedChip>(config, host);
+    auto chip = std::make_unique<EmulatedChip>(complete, *layout, host);
     if (!chip->build(error)) return nullptr;
     return chip;
   } catch (const std::bad_alloc&) {

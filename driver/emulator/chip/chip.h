@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One emulated chip of generation 2: HBM, registers, DMA engines, NeuronCores and their execution
-// groups.
+// One emulated chip of generation 2 or 3: HBM, registers, DMA engines, NeuronCores and their
+// execution groups.
 //
 // Concepts: the host speaks BAR0 registers (read_register/write_register), BAR4 (hbm()), and
 // nothing else. A doorbell of a host queue is executed before the write returns. A register write
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/host_memory.h"
@@ -31,9 +32,10 @@ struct ChipConfig {
   uint8_t revision = 1;
   uint32_t routing_id = 0;
   uint64_t serial = 0;
-  unsigned cores = 2;
-  uint64_t hbm_bytes_each = 0x400000000ull;
-  unsigned hbm_count = 2;
+  // 0 = what the generation has; Chip::config() has the numbers.
+  unsigned cores = 0;
+  uint64_t hbm_bytes_each = 0;
+  unsigned hbm_count = 0;
   int numa_node = -1;    // where HBM pages go; -1 = no preference
   unsigned workers = 0;  // 0 = host cores
 };
@@ -65,6 +67,10 @@ class Chip {
   virtual Bus& bus() = 0;
   virtual Hbm& hbm() = 0;
   virtual const ChipConfig& config() const = 0;
+  // Where the blocks of its generation lie.
+  const ChipLayout& layout() { return bus().layout(); }
+  // What is behind BAR4: the pieces of the HBM's memory file, in ascending order.
+  std::vector<MemoryPiece> bar4();
 
   // Faults that are planned or injected here, and what came of them.
   virtual ChipFaults& faults();

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "hw/address_map.h"
+#include "driver/emulator/chip/chip_layout.h"
 
 namespace neuron::chip {
 
@@ -29,7 +29,7 @@ struct CoreConnections {
   SemaphoreBlock& semaphores;
   NotificationBlock& notifications;
   // Chip engines core * 16 + 0..15.
-  std::array<UdmaEngine*, NEURON_V2_DMA_ENGINES_PER_CORE> engines;
+  std::array<UdmaEngine*, kEnginesPerCore> engines;
   ChipFaults* faults = nullptr;  // null: none are planned
 };
 

@@ -16,6 +16,9 @@ namespace neuron::chip {
 // What the rest of a process needs beside the HBM of one device, for the advice in a sentence.
 constexpr uint64_t kRoomBesideKiB = 4u << 20;
 
+// Where the address maps have room: 64 GiB to the next block.
+constexpr uint64_t kLargestStack = NEURON_V2_HBM_STRIDE;
+
 class Hbm::Stack final : public BusTarget {
  public:
   Stack(std::byte* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
@@ -42,19 +45,20 @@ class Hbm::Stack final : public BusTarget {
 };
 
 std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_node,
-                                 MemoryPlacement& placement, std::string& error) {
+                                 MemoryPlacement& placement, std::string& error,
+                                 const ChipLayout& layout) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (stacks == 0 || bytes_each == 0 || bytes_each % page != 0 ||
-      bytes_each > NEURON_V2_HBM_STRIDE || stacks > NEURON_V2_HBM_COUNT) {
+  if (stacks == 0 || bytes_each == 0 || bytes_each % page != 0 || bytes_each > kLargestStack ||
+      stacks > layout.hbms) {
     error = "HBM of " + std::to_string(stacks) + " stacks of " + std::to_string(bytes_each) +
-            " bytes cannot be built: 1 to " + std::to_string(NEURON_V2_HBM_COUNT) +
-            " stacks of at most " + std::to_string(NEURON_V2_HBM_STRIDE) +
-            " bytes, in whole pages, are possible";
+            " bytes cannot be built: 1 to " + std::to_string(layout.hbms) + " stacks of at most " +
+            std::to_string(kLargestStack) + " bytes, in whole pages, are possible";
     return nullptr;
   }
   const uint64_t total = stacks * bytes_each;
   std::unique_ptr<Hbm> hbm(new Hbm);
   hbm->stacks_ = stacks;
+  hbm->bases_ = layout.hbm_base;
   hbm->bytes_each_ = bytes_each;
   hbm->fd_ = create_memory_file("neuron-hbm");
   if (hbm->fd_ < 0) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The high-bandwidth memory of one chip: all stacks in one sparse memory file.
 //
-// Concepts: stack i answers device addresses i * NEURON_V2_HBM_STRIDE .. + stack size and lies at
-// i * stack size in the file (the layout of BAR4). Pages exist once they are written; `discard`
-// gives them back. Callers: any thread; plain memory, so whoever shares a byte orders its own
-// accesses. Owns: the file and its mapping, which live as long as this object. Fails: create()
-// returns null with a sentence. An address outside the stacks gives a null pointer. Accesses inside
-// never fault: the service checks the host's memory before it hands out HBM.
+// Concepts: stack i answers device addresses from layout.hbm_base[i] on and lies at i * stack size
+// in the file. Pages exist once they are written; `discard` gives them back. Callers: any thread;
+// plain memory, so whoever shares a byte orders its own accesses. Owns: the file and its mapping,
+// which live as long as this object. Fails: create() returns null with a sentence. An address
+// outside the stacks gives a null pointer. Accesses inside never fault: the service checks the
+// host's memory before it hands out HBM.
 #ifndef DRIVER_EMULATOR_CHIP_HBM_H
 #define DRIVER_EMULATOR_CHIP_HBM_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,6 @@
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/memory_placement.h"
-#include "hw/address_map.h"
 
 namespace neuron::chip {
 
@@ -27,17 +27,20 @@ class Hbm {
   // `numa_node` -1 = no preference; a node that the host does not have is no error (see
   // placement_note).
   static std::unique_ptr<Hbm> create(unsigned stacks, uint64_t bytes_each, int numa_node,
-                                     MemoryPlacement& placement, std::string& error);
+                                     MemoryPlacement& placement, std::string& error,
+                                     const ChipLayout& layout = kLayoutV2);
   ~Hbm();
   Hbm(const Hbm&) = delete;
   Hbm& operator=(const Hbm&) = delete;
 
   // Pointer to [address, address + length) of one stack, or null. Valid as long as this object.
   std::byte* direct(uint64_t address, uint64_t length) const {
-    const uint64_t stack = address / NEURON_V2_HBM_STRIDE;
-    const uint64_t offset = address % NEURON_V2_HBM_STRIDE;
-    if (stack >= stacks_ || offset >= bytes_each_ || length > bytes_each_ - offset) return nullptr;
-    return memory_ + stack * bytes_each_ + offset;
+    for (unsigned stack = 0; stack < stacks_; ++stack) {
+      const uint64_t offset = address - bases_[stack];
+      if (offset >= bytes_each_) continue;
+      return length > bytes_each_ - offset ? nullptr : memory_ + stack * bytes_each_ + offset;
+    }
+    return nullptr;
   }
   // Gives the whole pages inside the range back to the host; their bytes read 0 afterwards. False
   // if the range is not inside one stack.
@@ -62,6 +65,7 @@ class Hbm {
   int fd_ = -1;
   std::byte* memory_ = nullptr;
   unsigned stacks_ = 0;
+  std::array<uint64_t, 4> bases_{};
   uint64_t bytes_each_ = 0;
   bool huge_pages_ = false;
   std::string placement_note_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory as the chip sees it (device addresses with bit 44): given to the chip by
+// The host's memory as the chip sees it (device addresses with the host bit): given to the chip by
 // whoever hosts it.
 //
 // In a process it maps I/O virtual addresses that the service handed out to pointers; behind PCI it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's memory as a bus target, behind NEURON_V2_HOST_BASE.
+// The host's memory as a bus target, behind the host bit.
 //
 // Callers: any thread. Thread-safe: as HostMemory, which outlives it.
 #ifndef DRIVER_EMULATOR_CHIP_HOST_WINDOW_H

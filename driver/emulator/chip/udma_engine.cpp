@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint32_t kQueuesFirst = 0x1000;
 constexpr uint32_t kQueueStride = 0x1000;
-constexpr unsigned kHostEngines = 32;  // engines from here on serve the host only
 
 }  // namespace
 
@@ -148,7 +147,7 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
     Ring& ring = q.rings[s2m];
     if (!ring.set_up()) {
       fault.rule = "a doorbell was rung but the ring has no base or length";
-    } else if (access.origin != Origin::kHost && index_ >= kHostEngines) {
+    } else if (access.origin != Origin::kHost && index_ >= bus_.layout().first_host_engine) {
       fault.rule = "this engine belongs to the host; engines of a core cannot ring it";
     } else if (access.origin != Origin::kHost &&
                ring.refused_epoch == start_epoch_.load(std::memory_order_relaxed)) {
@@ -250,15 +249,14 @@ void UdmaEngine::serve(unsigned queue, const Access& access) {
 void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
   fault.engine = static_cast<uint8_t>(index_);
   fault.queue = static_cast<uint8_t>(queue);
-  errors_.post_error(fault.code, mover(access),
+  errors_.post_error(fault.code, mover(queue, access),
                      {index_ << 8 | queue, fault.index, static_cast<uint32_t>(fault.address)});
   if (listener_ != nullptr) listener_->dma_faulted(fault, access);
 }
 
-Access UdmaEngine::mover(const Access& access) const {
-  const unsigned core =
-      index_ < kHostEngines ? index_ / NEURON_V2_DMA_ENGINES_PER_CORE : index_ - kHostEngines;
-  return {Origin::kDma, static_cast<uint8_t>(core), NEURON_ENGINE_DMA, access.time};
+Access UdmaEngine::mover(unsigned queue, const Access& access) const {
+  return {Origin::kDma, static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
+          NEURON_ENGINE_DMA, access.time};
 }
 
 void UdmaEngine::reset() {
@@ -278,10 +276,11 @@ void UdmaEngine::reset() {
   mismatches_.store(0, std::memory_order_relaxed);
 }
 
-void UdmaEngine::clear_aborts() {
+void UdmaEngine::clear_aborts(uint32_t queues) {
   state_[0].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
   state_[1].store(NEURON_UDMA_STATE_NORMAL, std::memory_order_relaxed);
   for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+    if ((queues >> queue & 1) == 0) continue;
     Queue& q = queues_[queue];
     const std::lock_guard guard(q.registers);
     q.rings[0].aborted = q.rings[1].aborted = false;

@@ -4,7 +4,7 @@
 // Concepts: a tail increment by the host executes everything that is complete before the write
 // returns. One by an engine or by DMA only makes the work visible: the listener (the core's
 // execution group) is told and later takes it in *runs* of packets, at model times of its choosing.
-// Engines 32 and 33 belong to the host: an increment by engines or DMA is refused there.
+// Engines behind those of the cores belong to the host: an increment by engines or DMA is refused.
 // Thread-safe: yes. Each queue has a register lock (short, taken by every access) and a run lock
 // (held while a run is executed; never two at once, never taken by a register access of a DMA, and
 // only tried by who holds a core).
@@ -128,8 +128,9 @@ class UdmaEngine : public RegisterTarget {
   // --- for the chip ---
   // Reset values; work in flight stops at the next packet.
   void reset();
-  // Leaves the rings and clears abort states only (core reset, for the host's own engines).
-  void clear_aborts();
+  // Leaves the rings and clears abort states only (core reset, for the host's own engines), of the
+  // queues in the mask.
+  void clear_aborts(uint32_t queues = ~0u);
   uint64_t ring_id_mismatches() const { return mismatches_.load(std::memory_order_relaxed); }
 
  protected:
@@ -162,7 +163,7 @@ class UdmaEngine : public RegisterTarget {
                           uint32_t m2s_ahead);
   void report(DmaFault& fault, unsigned queue, const Access& access);
   // What this engine's transfers carry: its own core, whoever has rung.
-  Access mover(const Access& access) const;
+  Access mover(unsigned queue, const Access& access) const;
 
   const unsigned index_;
   const Bus& bus_;

@@ -133,10 +133,10 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   return Parse::kComplete;
 }
 
-uint64_t Packet::time_bytes() const {
+uint64_t Packet::time_bytes(const ChipLayout& layout) const {
   if (!computes) return bytes;
   const bool inside_core =
-      is_core_address(m2s[1].address) && is_core_address(s2m[0].address);  // m2s[0] is metadata
+      layout.is_core(m2s[1].address) && layout.is_core(s2m[0].address);  // m2s[0] is metadata
   return compute.time_bytes(inside_core);
 }
 

@@ -87,7 +87,7 @@ struct Packet {
   ComputeSpec compute;
   uint32_t result_bytes() const { return computes ? compute.result_bytes : bytes; }
   // Bytes at the rate of a plain copy that take as long.
-  uint64_t time_bytes() const;
+  uint64_t time_bytes(const ChipLayout& layout) const;
   bool single() const { return m2s_count == 1 && s2m_count == 1; }
   bool notify() const {
     return ((m2s[m2s_count - 1].control | s2m[s2m_count - 1].control) & NEURON_DESC_NOTIFY) != 0;
@@ -100,19 +100,6 @@ enum class Parse : uint8_t { kComplete, kIncomplete, kFault };
 // gets code, ring, index, address and rule.
 Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, const RingView& s2m,
                    uint32_t s2m_ahead, Packet& packet, DmaFault& fault);
-
-// Whether a device address is a register, that is, has side effects or no memory behind it.
-inline bool is_register_address(uint64_t address) {
-  const uint64_t offset = address - NEURON_V2_BAR0_DEVICE_BASE;
-  if (offset >= NEURON_V2_BAR0_SIZE) return false;
-  return offset >= NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE ||
-         offset % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
-}
-
-// Whether it lies in a core's window: its SBUF and PSUM, and its registers.
-inline bool is_core_address(uint64_t address) {
-  return address - NEURON_V2_BAR0_DEVICE_BASE < NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE;
-}
 
 }  // namespace neuron::chip
 

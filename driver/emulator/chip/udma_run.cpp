@@ -48,7 +48,7 @@ enum class Moved : uint8_t { kYes, kSourceRefused, kDestinationRefused };
 
 Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access) {
   const std::byte* source = bus.direct(from, bytes);
-  std::byte* destination = is_register_address(to) ? nullptr : bus.direct(to, bytes);
+  std::byte* destination = bus.layout().is_register(to) ? nullptr : bus.direct(to, bytes);
   if (source != nullptr && destination != nullptr) {
     const bool word = bytes == 4 && reinterpret_cast<uintptr_t>(destination) % 4 == 0;
     if (!word) {
@@ -115,9 +115,9 @@ DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, 
 }
 
 // Words (markers, counters) are not collected: they are stored whole and after all before them.
-bool moves_memory(const Packet& packet) {
-  return packet.single() && packet.bytes > 4 && !is_register_address(packet.s2m[0].address) &&
-         !is_register_address(packet.m2s[0].address);
+bool moves_memory(const Packet& packet, const ChipLayout& layout) {
+  return packet.single() && packet.bytes > 4 && !layout.is_register(packet.s2m[0].address) &&
+         !layout.is_register(packet.m2s[0].address);
 }
 
 }  // namespace
@@ -164,10 +164,10 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     run.packets = at.packets;
     run.descriptors += packet.m2s_count + packet.s2m_count;
     run.bytes += packet.bytes;
-    run.time_bytes += packet.time_bytes();
+    run.time_bytes += packet.time_bytes(bus_.layout());
     run.notify = packet.notify();
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
-      run.registers = run.registers || is_register_address(packet.s2m[d].address);
+      run.registers = run.registers || bus_.layout().is_register(packet.s2m[d].address);
     }
     if (run.registers || run.notify) break;
   }
@@ -235,7 +235,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   RingView s2m;
   uint32_t generation = 0;
   if (!snapshot(queue, m2s, s2m, generation)) return {};
-  const Access mover = this->mover(access);
+  const Access mover = this->mover(queue, access);
 
   DmaFault fault;
   Packet packet;
@@ -288,7 +288,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       break;
     }
     if (listener_ != nullptr) listener_->dma_packet(index_, queue, read.m2s, packet);
-    const bool memory = moves_memory(packet);
+    const bool memory = moves_memory(packet, bus_.layout());
     if (memory && piece.packets != 0 &&
         piece.continued_by(packet.m2s[0].address, packet.s2m[0].address, packet.bytes)) {
       piece.bytes += packet.bytes;

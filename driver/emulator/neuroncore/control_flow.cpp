@@ -118,8 +118,7 @@ Fault ExecutionGroup::execute_control(Issue& issue) {
 Fault ExecutionGroup::store_words(Issue& issue, uint32_t value) {
   const isa::AddressBody& body = issue.i.address;
   const chip::Access access = access_of(issue.s, issue.now);
-  const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
-  const uint64_t set_alias = window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
+  const uint64_t set_alias = window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
   uint64_t address = body.addr;
   release_memory(issue.s, issue.now);
   for (uint32_t n = 0; n < body.count; ++n, address += static_cast<int64_t>(body.stride)) {

@@ -36,7 +36,7 @@ constexpr size_t round_up(size_t value, size_t to) { return (value + to - 1) / t
 
 }  // namespace
 
-CoreMemory::CoreMemory() {
+CoreMemory::CoreMemory(size_t sbuf_bytes) : sbuf_bytes_(std::min(sbuf_bytes, kMaxSbufBytes)) {
   const size_t sbuf = round_up(kSbufStride * NEURON_PARTITIONS, 4096);
   const size_t psum = kPsumStride * NEURON_PARTITIONS;
   bytes_ = round_up(sbuf + psum, kBlock);
@@ -64,7 +64,7 @@ CoreMemory::~CoreMemory() {
 std::byte* CoreMemory::sbuf_at(uint64_t offset, size_t length) {
   const uint64_t partition = offset / NEURON_SBUF_PARTITION_STRIDE;
   const uint64_t at = offset % NEURON_SBUF_PARTITION_STRIDE;
-  if (partition >= NEURON_PARTITIONS || length > kSbufBytes || at > kSbufBytes - length) {
+  if (partition >= NEURON_PARTITIONS || length > sbuf_bytes_ || at > sbuf_bytes_ - length) {
     return nullptr;
   }
   return sbuf(static_cast<unsigned>(partition)) + at;

@@ -22,13 +22,15 @@ namespace neuron::core {
 
 class CoreMemory {
  public:
-  static constexpr size_t kSbufBytes = NEURON_V2_SBUF_PARTITION_BYTES;
+  // Of the largest generation: a constant distance of rows costs a smaller one address space only.
+  static constexpr size_t kMaxSbufBytes = NEURON_V3_SBUF_PARTITION_BYTES;
   static constexpr size_t kPsumBytes = NEURON_PSUM_PARTITION_BYTES;
-  static constexpr size_t kSbufStride = kSbufBytes + 64;
+  static constexpr size_t kSbufStride = kMaxSbufBytes + 64;
   static constexpr size_t kPsumStride = kPsumBytes + 64;
   static constexpr uint32_t kDefaultFill = 0xFFFFFFFF;
 
-  CoreMemory();
+  // `sbuf_bytes` of each partition, at most kMaxSbufBytes.
+  explicit CoreMemory(size_t sbuf_bytes = NEURON_V2_SBUF_PARTITION_BYTES);
   ~CoreMemory();
   CoreMemory(const CoreMemory&) = delete;
   CoreMemory& operator=(const CoreMemory&) = delete;
@@ -39,6 +41,7 @@ class CoreMemory {
   std::byte* row(unsigned space, unsigned partition) {
     return space == NEURON_SPACE_PSUM ? psum(partition) : sbuf(partition);
   }
+  size_t sbuf_bytes() const { return sbuf_bytes_; }
   static constexpr size_t stride(unsigned space) {
     return space == NEURON_SPACE_PSUM ? kPsumStride : kSbufStride;
   }
@@ -57,6 +60,7 @@ class CoreMemory {
   static constexpr size_t kCells = kPsumBytes / 4;
   static constexpr size_t kMarkWords = kCells / 64;
 
+  const size_t sbuf_bytes_;
   std::byte* base_ = nullptr;  // the mapping: SBUF rows, then PSUM rows
   std::byte* psum_ = nullptr;
   size_t bytes_ = 0;

@@ -14,7 +14,6 @@ constexpr uint32_t kReturnsEnd = kReturns + 4 * NEURON_CALL_LEVELS;
 constexpr uint32_t kAccEnd = NEURON_ENG_ACC + 4 * NEURON_PARTITIONS;
 constexpr uint32_t kBreaksEnd = NEURON_ENG_BREAK0 + 32;
 constexpr uint32_t kModeBits = 0xFF;
-constexpr uint32_t kSbufKib = NEURON_V2_SBUF_PARTITION_BYTES / 1024;
 
 bool is_engine_block(uint64_t offset) {
   return offset >= NEURON_CORE_ENGINE(0) && offset < NEURON_CORE_ENGINE(kSequencers);
@@ -242,7 +241,8 @@ uint32_t ExecutionGroup::read_core(uint32_t at) {
     case NEURON_CORE_ID:
       return 0x4E0C0000u | static_cast<uint32_t>(limits_.generation) << 8 | core_;
     case NEURON_CORE_CAPS:
-      return NEURON_ISA_VERSION | static_cast<uint32_t>(limits_.generation) << 4 | kSbufKib << 16;
+      return NEURON_ISA_VERSION | static_cast<uint32_t>(limits_.generation) << 4 |
+             limits_.sbuf_partition_bytes / 1024 << 16;
     case NEURON_CORE_STATUS: {
       uint32_t status = runnable_.load(std::memory_order_relaxed) ? 0 : 1u << 31;
       for (const Sequencer& s : sequencers_)

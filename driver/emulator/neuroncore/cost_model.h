@@ -18,9 +18,6 @@ namespace neuron::core {
 using chip::ModelTime;
 using isa::Cost;
 using isa::cost_of;
-using isa::cycles_to_ps;
-using isa::kControlInterval;
-using isa::kPostedWrite;
 static_assert(std::is_same_v<ModelTime, isa::ModelTime>);
 
 // One update of a semaphore reaches a sequencer that waits for it. Not published: chosen as the
@@ -37,7 +34,7 @@ constexpr ModelTime dma_time(uint64_t descriptor_pairs, uint64_t bytes) {
 // Issue of the next PE instruction behind one that has started: LoadStationary runs in the
 // background of a multiplication, so the sequencer does not wait for the array (our choice: 32 PE
 // cycles, the duration of the fastest LoadStationary).
-inline constexpr ModelTime kPeIssue = 11'428;
+constexpr ModelTime pe_issue(unsigned generation) { return generation >= 3 ? 13'333 : 11'428; }
 
 }  // namespace neuron::core
 

@@ -12,10 +12,6 @@
 namespace neuron::core {
 namespace {
 
-bool in_core(uint64_t address) {
-  return address - NEURON_V2_BAR0_DEVICE_BASE < NEURON_V2_CORES * NEURON_V2_CORE_WINDOW_SIZE;
-}
-
 // One side's pattern as runs of elements that lie together.
 class Walk {
  public:
@@ -183,13 +179,14 @@ Fault transpose(PlanBuilder& builder, const isa::DmaGenerateBody& body, const Bo
 
 }  // namespace
 
-Fault DmaPlan::generate(const isa::Instruction& i, const isa::Instruction& unbound, bool stochastic,
+Fault DmaPlan::generate(const isa::Instruction& i, const isa::Instruction& unbound,
+                        const chip::ChipLayout& layout, bool stochastic,
                         const RingLengths& lengths) {
   const isa::DmaGenerateBody& body = i.generate;
   if (Fault fault = begin(i.dma, lengths)) return fault;
   PlanBuilder builder(*this, i.dma, body.scale);
   builder.stochastic = stochastic;
-  const bool of_source = in_core(body.to);
+  const bool of_source = layout.is_core(body.to);
   const Bounds bounds{of_source, of_source ? unbound.generate.from : unbound.generate.to,
                       body.limit, i.dma.skip};
   if (i.dma.operation == NEURON_DMA_TRANSPOSE) {

@@ -47,7 +47,7 @@ Fault ExecutionGroup::generate_dma(Issue& issue) {
   }
   generation_.active = false;
   // The plan was computed before: what is left is the last doorbell.
-  issue.cost.interval = kControlInterval;
+  issue.cost.interval = isa::control_interval(limits_.generation);
   return {};
 }
 
@@ -63,17 +63,16 @@ Fault ExecutionGroup::plan_dma(Issue& issue) {
   }
   const unsigned rounding = i.rounding != 0 ? i.rounding : s.mode >> 2 & 3;
   const bool stochastic = rounding == 2 || (rounding == 0 && (core_mode_ & 1) != 0);
-  const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
   DmaPlan& plan = generation_.plan;
   generation_.active = false;
   Fault fault = i.opcode == NEURON_OP_DMA_GENERATE
-                    ? plan.generate(i, issue.entry.decoded, stochastic, lengths)
-                    : plan.indirect(i, memory_, window, stochastic, lengths);
+                    ? plan.generate(i, issue.entry.decoded, bus_.layout(), stochastic, lengths)
+                    : plan.indirect(i, memory_, window_, stochastic, lengths);
   if (fault.code == NEURON_FAULT_DMA_RING) fault.info += chip_engine(0) << 8;
   if (fault) return fault;
   if (i.dma.signal) {
-    plan.signal(window + NEURON_CORE_CONTROL + NEURON_CORE_ONE,
-                window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
+    plan.signal(window_ + NEURON_CORE_CONTROL + NEURON_CORE_ONE,
+                window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
   }
   generation_.active = true;
   generation_.engine = s.engine;
@@ -116,7 +115,7 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
     lane.s2m_done += s2m;
     const chip::Access access = access_of(issue.s, issue.now);
     for (const bool half : {true, false}) {
-      const uint64_t doorbell = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(chip_engine(engine)) +
+      const uint64_t doorbell = doorbells_[engine] +
                                 NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue) +
                                 NEURON_UDMAQ_TAIL_INC;
       if (!bus_.write32(doorbell, half ? s2m : m2s, access)) {

@@ -21,7 +21,7 @@ struct PlanBuilder {
   isa::DmaControl control;
   uint32_t scale;           // bits, of fma, min and max
   bool stochastic = false;  // rounding of the results
-  std::array<uint8_t, NEURON_V2_DMA_ENGINES_PER_CORE> engines{};
+  std::array<uint8_t, chip::kEnginesPerCore> engines{};
   unsigned engine_count = 0;
   uint64_t rows = 0;
   Fault fault;

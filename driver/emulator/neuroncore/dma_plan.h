@@ -41,7 +41,7 @@ struct PlanLane {
 };
 
 // What the lanes' rings hold when empty, the smaller of M2S and S2M.
-using RingLengths = std::array<uint32_t, NEURON_V2_DMA_ENGINES_PER_CORE>;
+using RingLengths = std::array<uint32_t, chip::kEnginesPerCore>;
 
 class DmaPlan {
  public:
@@ -51,7 +51,7 @@ class DmaPlan {
   // Both take an instruction with bindings substituted that passed isa::check_operands; `unbound`
   // is the same without. `window`: device address of the core's window.
   Fault generate(const isa::Instruction& instruction, const isa::Instruction& unbound,
-                 bool stochastic, const RingLengths& lengths);
+                 const chip::ChipLayout& layout, bool stochastic, const RingLengths& lengths);
   Fault indirect(const isa::Instruction& instruction, CoreMemory& memory, uint64_t window,
                  bool stochastic, const RingLengths& lengths);
   // Appends to each lane the packet that adds 1 to a semaphore; `one` is a device address that
@@ -66,7 +66,7 @@ class DmaPlan {
   Fault begin(const isa::DmaControl& control, const RingLengths& lengths);
 
   uint16_t mask_ = 0;
-  std::array<PlanLane, NEURON_V2_DMA_ENGINES_PER_CORE> lanes_;
+  std::array<PlanLane, chip::kEnginesPerCore> lanes_;
 };
 
 }  // namespace neuron::core

@@ -23,17 +23,29 @@ std::array<UnitContext, sizeof...(I)> make_units(CoreMemory& memory, Scratch& sc
   return {{UnitContext{.memory = memory, .scratch = scratch, .engine = I}...}};
 }
 
+std::array<uint64_t, kDmaEngines> dma_windows(const chip::ChipLayout& layout, unsigned core) {
+  std::array<uint64_t, kDmaEngines> windows;
+  for (unsigned i = 0; i < kDmaEngines; ++i) {
+    windows[i] = layout.device_of(layout.udma(core * kDmaEngines + i));
+  }
+  return windows;
+}
+
 }  // namespace
 
 ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, RunnableListener* listener)
     : core_(connections.core),
       chip_(connections.routing_id),
       bus_(connections.bus),
+      window_(bus_.layout().core_address(core_)),
+      doorbells_(dma_windows(bus_.layout(), core_)),
       semaphores_(connections.semaphores),
       notifications_(connections.notifications),
       dma_(connections.engines),
       listener_(listener),
       injected_(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
+      limits_(isa::limits_of(bus_.layout().generation)),
+      memory_(limits_.sbuf_partition_bytes),
       scratch_(std::make_unique<Scratch>()),
       strict_(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
       units_(make_units(memory_, *scratch_, std::make_index_sequence<kSequencers>())) {

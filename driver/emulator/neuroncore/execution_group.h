@@ -38,7 +38,7 @@
 namespace neuron::core {
 
 inline constexpr unsigned kSequencers = NEURON_CORE_ENGINES;
-inline constexpr unsigned kDmaEngines = NEURON_V2_DMA_ENGINES_PER_CORE;
+inline constexpr unsigned kDmaEngines = chip::kEnginesPerCore;
 
 class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaListener {
  public:
@@ -246,12 +246,14 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   const unsigned core_;
   const uint32_t chip_;
   chip::Bus& bus_;
+  const uint64_t window_;                        // device address of the core's window
+  std::array<uint64_t, kDmaEngines> doorbells_;  // and of its DMA engines
   chip::SemaphoreBlock& semaphores_;
   chip::NotificationBlock& notifications_;
   std::array<chip::UdmaEngine*, kDmaEngines> dma_;
   RunnableListener* listener_;
   chip::ChipFaults& injected_;
-  isa::Limits limits_;
+  const isa::Limits limits_;
 
   // --- who runs ---
   RunLock run_lock_;

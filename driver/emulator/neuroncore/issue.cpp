@@ -263,7 +263,7 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     }
     i = &substituted_;
     if (const isa::Violation v = isa::check_operands(*i, s.engine, limits_)) return violated(v);
-    cost = cost_of(*i, s.engine);
+    cost = cost_of(*i, s.engine, limits_.generation);
   } else if (entry->operands) [[unlikely]] {
     return violated(entry->operands);
   }
@@ -329,7 +329,7 @@ void ExecutionGroup::retire(Issue& issued) {
   } else if (issued.i.opcode == NEURON_OP_LDWEIGHTS) {
     const ModelTime begin = std::max(now, s.load_free);
     s.load_free = issued.end = issued.complete = begin + cost.interval;
-    next = begin + kPeIssue;
+    next = begin + pe_issue(limits_.generation);
     const ModelTime hidden_until = std::max(begin, s.array_free);
     if (s.load_free > hidden_until) s.busy += s.load_free - hidden_until;
   } else if (s.engine == NEURON_ENGINE_PE) {
@@ -337,7 +337,7 @@ void ExecutionGroup::retire(Issue& issued) {
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
     s.array_free = issued.end = begin + cost.interval;
     issued.complete = issued.end + cost.latency;
-    next = begin + kPeIssue;
+    next = begin + pe_issue(limits_.generation);
     s.busy += cost.interval;
   } else {
     next = issued.end = now + cost.interval + issued.gap;

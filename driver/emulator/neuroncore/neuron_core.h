@@ -41,7 +41,7 @@ class NeuronCore final : public chip::BusTarget {
                       RunnableListener* listener = nullptr);
   ~NeuronCore() override;
 
-  // The core window, 64 MiB: offsets are those of hw/address_map.h behind NEURON_V2_CORE_WINDOW.
+  // The core window, 64 MiB: offsets are those of hw/address_map.h behind a core's window.
   // Unmapped words fail, inside a longer write they are ignored.
   bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access) override;
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access) override;

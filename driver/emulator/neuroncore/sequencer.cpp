@@ -46,7 +46,7 @@ void analyse(CachedInstruction& entry, unsigned engine, const isa::Limits& limit
   entry.operands = {};
   if (!entry.encoding && !entry.dynamic) {
     entry.operands = isa::check_operands(i, engine, limits);
-    if (!entry.operands) entry.cost = cost_of(i, engine);
+    if (!entry.operands) entry.cost = cost_of(i, engine, limits.generation);
   }
   entry.waits = i.wait[0].condition != NEURON_WAIT_NONE || i.wait[1].condition != NEURON_WAIT_NONE;
   entry.target_epoch = 0;
@@ -64,7 +64,7 @@ void Sequencer::start(chip::Bus& bus) {
   code_ = nullptr;
   if (prog_count == 0 || prog_count > NEURON_PROGRAM_MAX) return;
   const uint64_t bytes = uint64_t{prog_count} * NEURON_INSTRUCTION_BYTES;
-  if ((base & NEURON_V2_ROUTE_MASK) == 0 && base < NEURON_V2_BAR0_DEVICE_BASE) {
+  if (bus.layout().is_hbm(base)) {
     code_ = bus.direct(base, bytes);
   }
   const uint32_t wanted = std::min(std::bit_ceil(prog_count), kMaxCached);

@@ -130,7 +130,7 @@ void StrictClocks::begin_packet(Queue& q, uint64_t descriptor) {
 }
 
 void StrictClocks::drained(unsigned engine,
-                           const std::array<uint32_t, NEURON_V2_DMA_ENGINES_PER_CORE>& active) {
+                           const std::array<uint32_t, chip::kEnginesPerCore>& active) {
   if (!active_) return;
   Vector& seen = *seen_[engine];
   for (unsigned a = kFirstQueue; a < used_; ++a) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver/emulator/chip/chip_layout.h"
 #include "hw/address_map.h"
 #include "hw/isa.h"
 
@@ -25,7 +26,7 @@ class StrictClocks {
  public:
   static constexpr unsigned kOutside = NEURON_CORE_ENGINES;
   static constexpr unsigned kFirstQueue = kOutside + 1;
-  static constexpr unsigned kQueues = NEURON_V2_DMA_ENGINES_PER_CORE * NEURON_DMA_QUEUES;
+  static constexpr unsigned kQueues = chip::kEnginesPerCore * NEURON_DMA_QUEUES;
   static constexpr unsigned kActors = kFirstQueue + kQueues;
   // Doorbells of a queue that are told apart while they wait; a program can ring one for each of
   // 2^24 descriptors, and each has a vector.
@@ -92,7 +93,7 @@ class StrictClocks {
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);
   // The engine has waited for its queues; `active` per DMA engine: queues that still work.
-  void drained(unsigned engine, const std::array<uint32_t, NEURON_V2_DMA_ENGINES_PER_CORE>& active);
+  void drained(unsigned engine, const std::array<uint32_t, chip::kEnginesPerCore>& active);
   // DMA engine << 4 | queue of a queue's actor.
   uint8_t queue_of(unsigned actor) const { return numbers_[actor - kFirstQueue]; }
 

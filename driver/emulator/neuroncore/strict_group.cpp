@@ -26,9 +26,9 @@ Place place_of(uint64_t offset) {
           at % NEURON_PSUM_PARTITION_STRIDE};
 }
 
-bool fits(const Place& place, uint64_t bytes) {
+bool fits(const CoreMemory& memory, const Place& place, uint64_t bytes) {
   const uint64_t size =
-      place.space == NEURON_SPACE_SBUF ? CoreMemory::kSbufBytes : CoreMemory::kPsumBytes;
+      place.space == NEURON_SPACE_SBUF ? memory.sbuf_bytes() : CoreMemory::kPsumBytes;
   return place.space != NEURON_SPACE_ABSENT && bytes <= size && place.offset <= size - bytes;
 }
 
@@ -52,7 +52,7 @@ void ExecutionGroup::note_mail(const Mail& mail) {
   const bool write = mail.kind == MailKind::kMemoryWrite;
   if (!strict_ || (!write && !in_execution_)) return;
   const Place place = place_of(mail.offset);
-  if (!fits(place, mail.value)) return;
+  if (!fits(memory_, place, mail.value)) return;
   strict_->access_word(NEURON_ENGINE_HOST, 0, place.space, place.partition, place.offset,
                        mail.value, write);
 }
@@ -64,14 +64,13 @@ void ExecutionGroup::dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
   if (index >= kDmaEngines) return;
   serving_ = static_cast<int>(index << 4 | queue);
   transferred_ = ahead + packet.m2s_count;
-  const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core_);
   bool begun = false;
   const auto tell = [&](const chip::Descriptor& descriptor, uint64_t left, bool write) {
-    const uint64_t offset = descriptor.address - window;
+    const uint64_t offset = descriptor.address - window_;
     const uint64_t bytes = std::min<uint64_t>(descriptor.bytes(), left);
     if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) return bytes;
     const Place place = place_of(offset);
-    if (!fits(place, bytes)) return bytes;
+    if (!fits(memory_, place, bytes)) return bytes;
     if (!begun) strict_->begin_packet(static_cast<unsigned>(serving_), ahead);
     begun = true;
     strict_->transfer(place.space, place.partition, place.offset, bytes, write);

@@ -53,7 +53,7 @@ struct StrictConflict {
 class StrictShadow {
  public:
   static constexpr unsigned kCellBytes = 64;
-  static constexpr unsigned kSbufColumns = NEURON_V2_SBUF_PARTITION_BYTES / kCellBytes;
+  static constexpr unsigned kSbufColumns = NEURON_V3_SBUF_PARTITION_BYTES / kCellBytes;
   static constexpr unsigned kPsumColumns = NEURON_PSUM_PARTITION_BYTES / kCellBytes;
   static constexpr unsigned kColumns = kSbufColumns + kPsumColumns;
   static constexpr unsigned first_column(unsigned space) {

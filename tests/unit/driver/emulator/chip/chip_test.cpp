@@ -15,7 +15,74 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class ChipTest : public testing::Test {
+// Where the blocks of a generation lie, from hw/address_map.h alone.
+struct Map {
+  const char* name;
+  uint16_t pci_device;
+  unsigned cores, topsps, engines, first_host_engine, cores_per_host_engine;
+  uint64_t bar0, hole, misc_ram, simulation_reset, host, second_hbm;
+  uint64_t (*core)(unsigned);
+  uint64_t (*core_device)(unsigned);
+  uint64_t (*core_notification)(unsigned);
+  uint64_t (*pe_counters)(unsigned);
+  uint64_t (*topsp)(unsigned);
+  uint64_t (*udma)(unsigned);
+  uint64_t (*sdma)(unsigned);
+  uint32_t (*reset_map)(unsigned core);
+  uint64_t hole_device;
+};
+
+const Map kMaps[] = {
+    {"Trn1",
+     NEURON_PCI_DEVICE_TRN1,
+     2,
+     6,
+     34,
+     32,
+     1,
+     0x40000000,
+     0x3F000000,
+     0x30FA0000,
+     0x30647010,
+     uint64_t{1} << 44,
+     0x1000000000,
+     [](unsigned i) -> uint64_t { return NEURON_V2_CORE_WINDOW(i); },
+     [](unsigned i) -> uint64_t { return 0xFFFC0000000 + NEURON_V2_CORE_WINDOW(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V2_CORE_NOTIFICATION(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V2_CORE_PE_COUNTERS(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V2_TOPSP_WINDOW(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V2_UDMA(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V2_SDMA(i); },
+     [](unsigned i) { return 1u << i | 7u << (8 + 3 * i); },
+     0xFFFC0000000 + 0x3F000004},
+    {"Trn2",
+     NEURON_PCI_DEVICE_TRN2,
+     8,
+     16,
+     132,
+     128,
+     2,
+     0x100000000,
+     0x30000000,
+     0x06C84000,
+     0x06300010,
+     uint64_t{1} << 46,
+     0x4000000000,
+     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_WINDOW(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_DEVICE(uint64_t{i}); },
+     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_NOTIFICATION(i); },
+     [](unsigned i) -> uint64_t {
+       constexpr uint64_t kOfDie[] = {0x06141000, 0x062C1000, 0x06541000, 0x066C1000};
+       return kOfDie[i % 4] + i / 4 * uint64_t{0x40000000};
+     },
+     [](unsigned i) -> uint64_t { return NEURON_V3_TOPSP_WINDOW(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V3_UDMA(i); },
+     [](unsigned i) -> uint64_t { return NEURON_V3_SDMA(i); },
+     [](unsigned i) { return 0x10101u << i; },
+     0x30000004},
+};
+
+class ChipTest : public testing::TestWithParam<Map> {
  protected:
   static constexpr uint64_t kErrorRing = 0x2000000;
   static constexpr uint32_t kErrorEntries = 64;
@@ -23,6 +90,7 @@ class ChipTest : public testing::Test {
 
   void build(ChipConfig config = {}) {
     config.routing_id = 6;
+    config.pci_device = map.pci_device;
     std::string error;
     chip = Chip::create(config, host, error);
     ASSERT_NE(chip, nullptr) << error;
@@ -33,22 +101,21 @@ class ChipTest : public testing::Test {
     chip->write_register(offset, value, inline_run);
   }
   uint32_t read(uint64_t offset) { return chip->read_register(offset); }
-  static uint64_t semaphore(unsigned core, uint64_t alias, unsigned index) {
-    return NEURON_V2_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES + alias + 4 * index;
+  uint64_t semaphore(unsigned core, uint64_t alias, unsigned index) {
+    return map.core(core) + NEURON_CORE_SEMAPHORES + alias + 4 * index;
   }
 
   // Error rings of both cores; errors() counts what arrived since.
   void watch_errors() {
-    for (unsigned core = 0; core < 2; ++core) {
-      const uint64_t queue =
-          NEURON_V2_CORE_NOTIFICATION(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR);
+    for (unsigned core = 0; core < map.cores; ++core) {
+      const uint64_t queue = map.core_notification(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR);
       write(queue + NEURON_NQ_ADDRESS_HI, 0);
       write(queue + NEURON_NQ_ADDRESS_LO, static_cast<uint32_t>(kErrorRing + 0x10000 * core));
       write(queue + NEURON_NQ_SIZE, kErrorEntries * NEURON_NOTIFICATION_BYTES);
     }
   }
   uint32_t errors(unsigned core) {
-    return read(NEURON_V2_CORE_NOTIFICATION(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) +
+    return read(map.core_notification(core) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) +
                 NEURON_NQ_TAIL);
   }
   neuron_notification error(unsigned core, unsigned index) {
@@ -62,9 +129,9 @@ class ChipTest : public testing::Test {
 
   // Registers of a v2 engine in the public driver's order.
   void init_engine(unsigned engine, uint32_t queue_config) {
-    const uint64_t unit = NEURON_V2_UDMA(engine);
-    const uint64_t wrapper = NEURON_V2_SDMA(engine);
-    if (engine < 32) {
+    const uint64_t unit = map.udma(engine);
+    const uint64_t wrapper = map.sdma(engine);
+    if (engine < 32 && map.cores == 2) {
       write(wrapper + 0x100, 0xFFFF);
       write(wrapper + 0x104, 0xFFFF);
     }
@@ -99,11 +166,16 @@ class ChipTest : public testing::Test {
     write(wrapper + 0x1C, 1);
     write(wrapper + 0x20, 1);
     write(wrapper + 0x00, 1);
+    if (map.cores == 2) return;
+    write(wrapper + 0x800, 0x26);
+    if (engine >= 128) return;
+    write(NEURON_V3_FIS(engine) + 0x90, read(NEURON_V3_FIS(engine) + 0x90) | 1u << 11);
+    write(NEURON_V3_FIS(engine) + 0xD0, read(NEURON_V3_FIS(engine) + 0xD0) | 1u << 2);
   }
   void init_queue(unsigned engine, unsigned queue, uint32_t length, uint64_t m2s, uint64_t s2m) {
     for (const bool half : {false, true}) {
-      const uint64_t q = NEURON_V2_UDMA(engine) +
-                         NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue);
+      const uint64_t q =
+          map.udma(engine) + NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue);
       const uint64_t ring = half ? s2m : m2s;
       if (!half) write(q + NEURON_UDMAQ_M2S_RATE_LIMIT, 3);
       write(q + NEURON_UDMAQ_CFG, NEURON_UDMAQ_CFG_RESET);
@@ -126,7 +198,7 @@ class ChipTest : public testing::Test {
                             static_cast<uint32_t>(to >> 32)};
     std::memcpy(chip->hbm().direct(0x1000000, 16), m2s, 16);
     std::memcpy(chip->hbm().direct(0x1100000, 16), s2m, 16);
-    const uint64_t unit = NEURON_V2_UDMA(engine);
+    const uint64_t unit = map.udma(engine);
     write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, 0) + NEURON_UDMAQ_TAIL_INC, 1);
     write(unit + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0) + NEURON_UDMAQ_TAIL_INC, 1);
   }
@@ -145,55 +217,56 @@ class ChipTest : public testing::Test {
     ASSERT_EQ(chip->run_group(0, Clock::now() + std::chrono::seconds(5)), RunResult::kQuiescent);
     ASSERT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_WAITING));
   }
-  static uint64_t block(uint32_t reg) {
-    return NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_ENGINE(kSp) + reg;
-  }
+  uint64_t block(uint32_t reg) { return map.core(0) + NEURON_CORE_ENGINE(kSp) + reg; }
   uint32_t state() { return read(block(NEURON_ENG_STATUS)) & 15; }
 
+  const Map& map = GetParam();
   TestHost host;
   std::unique_ptr<Chip> chip;
 };
 
-TEST_F(ChipTest, AcceptsTheProbeOfThePublicDriverWithoutAnError) {
-  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID), 6u);
-  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET, 1);
-  write(NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER, 1);
-  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_RESET), 0u);
-  EXPECT_EQ(read(NEURON_V2_MISC_RAM + NEURON_FW_STATUS) & 8, 0u);
+TEST_P(ChipTest, AcceptsTheProbeOfThePublicDriverWithoutAnError) {
+  EXPECT_EQ(read(map.misc_ram + NEURON_FW_ROUTING_ID), 6u);
+  write(map.misc_ram + NEURON_FW_RESET, 1);
+  write(map.misc_ram + NEURON_FW_TRIGGER, 1);
+  EXPECT_EQ(read(map.misc_ram + NEURON_FW_RESET), 0u);
+  EXPECT_EQ(read(map.misc_ram + NEURON_FW_STATUS) & 8, 0u);
   watch_errors();
-  for (unsigned engine = 0; engine < NEURON_V2_DMA_ENGINES; ++engine) {
+  for (unsigned engine = 0; engine < map.engines; ++engine) {
     init_engine(engine, 0x00030000);
-    if (engine >= 32) init_queue(engine, 0, 0x2000, 0x1000000, 0x1100000);
+    if (engine < map.first_host_engine) continue;
+    for (unsigned queue = 0; queue < map.cores_per_host_engine; ++queue) {
+      init_queue(engine, queue, 0x2000, 0x1000000, 0x1100000);
+    }
   }
-  for (unsigned core = 0; core < 2; ++core) {
-    EXPECT_EQ(read(NEURON_V2_CORE_PE_COUNTERS(core) + 0x100), 0u);
+  for (unsigned core = 0; core < map.cores; ++core) {
+    EXPECT_EQ(read(map.pe_counters(core) + 0x100), 0u);
     EXPECT_EQ(errors(core), 0u);
   }
-  const uint64_t queue = NEURON_V2_UDMA(32) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0);
+  const uint64_t queue = map.udma(map.first_host_engine) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0);
   EXPECT_EQ(read(queue + NEURON_UDMAQ_LENGTH), 0x2000u);
-  EXPECT_EQ(read(NEURON_V2_UDMA(5) + 0x254), 0x010FFFFFu);
+  EXPECT_EQ(read(map.udma(5) + 0x254), 0x010FFFFFu);
 }
 
-TEST_F(ChipTest, CopiesFromHostToHbmThroughItsHostEngine) {
+TEST_P(ChipTest, CopiesFromHostToHbmThroughItsHostEngine) {
   std::byte* memory = host.add(0x4000, 0x1000);
   for (int i = 0; i < 0x1000; ++i) memory[i] = std::byte(i * 7);
-  copy(33, NEURON_V2_HOST_BASE + 0x4000, NEURON_V2_HBM_STRIDE + 0x5000000, 0x1000);
-  EXPECT_EQ(
-      std::memcmp(memory, chip->hbm().direct(NEURON_V2_HBM_STRIDE + 0x5000000, 0x1000), 0x1000), 0);
+  copy(map.first_host_engine + 1, map.host + 0x4000, map.second_hbm + 0x5000000, 0x1000);
+  EXPECT_EQ(std::memcmp(memory, chip->hbm().direct(map.second_hbm + 0x5000000, 0x1000), 0x1000), 0);
 }
 
-TEST_F(ChipTest, ReadsAllOnesWhereNothingIsAndNotifies) {
+TEST_P(ChipTest, ReadsAllOnesWhereNothingIsAndNotifies) {
   watch_errors();
-  EXPECT_EQ(read(0x3F000000), 0xFFFFFFFFu);
-  write(0x3F000004, 1);
-  EXPECT_EQ(read(NEURON_V2_BAR0_SIZE), 0xFFFFFFFFu);
+  EXPECT_EQ(read(map.hole), 0xFFFFFFFFu);
+  write(map.hole + 4, 1);
+  EXPECT_EQ(read(map.bar0), 0xFFFFFFFFu);
   EXPECT_EQ(errors(0), 3u);
   const neuron_notification entry = error(0, 1);
   EXPECT_EQ(entry.word >> NEURON_NW_CODE_SHIFT & 0xFF, static_cast<uint32_t>(NEURON_FAULT_BUS));
-  EXPECT_EQ(entry.info[0] | uint64_t{entry.info[1]} << 32, NEURON_V2_BAR0_DEVICE_BASE + 0x3F000004);
+  EXPECT_EQ(entry.info[0] | uint64_t{entry.info[1]} << 32, map.hole_device);
 }
 
-TEST_F(ChipTest, NotifiesADmaErrorToTheOwningCore) {
+TEST_P(ChipTest, NotifiesADmaErrorToTheOwningCore) {
   watch_errors();
   copy(17, 0x800000000, 0x5000000, 64);  // between the stacks
   EXPECT_EQ(errors(0), 0u);
@@ -203,27 +276,27 @@ TEST_F(ChipTest, NotifiesADmaErrorToTheOwningCore) {
             static_cast<uint32_t>(NEURON_FAULT_DMA_BUS));
 }
 
-TEST_F(ChipTest, HasSemaphoresInCoresAndTopsps) {
+TEST_P(ChipTest, HasSemaphoresInCoresAndTopsps) {
   watch_errors();
   write(semaphore(1, NEURON_SEM_BLOCK_INC, 100), 3);
   EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 100)), 3u);
   EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 100)), 0u);
-  for (unsigned i = 0; i < NEURON_V2_TOPSPS; ++i) {
-    const uint64_t window = NEURON_V2_TOPSP_WINDOW(i);
+  for (unsigned i = 0; i < map.topsps; ++i) {
+    const uint64_t window = map.topsp(i);
     write(window + NEURON_SEM_BLOCK_SET + 4 * i, 10 + i);
     EXPECT_EQ(read(window + NEURON_SEM_BLOCK_READ + 4 * i), 10 + i);
   }
   EXPECT_EQ(errors(0) + errors(1), 0u);
 }
 
-TEST_F(ChipTest, RunsAGroupInlineWhereTheCallerPromisedTo) {
+TEST_P(ChipTest, RunsAGroupInlineWhereTheCallerPromisedTo) {
   start_program();
   write(semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 1, true);
   EXPECT_EQ(chip->run_group(0, Clock::now() + std::chrono::seconds(5)), RunResult::kQuiescent);
   EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
 }
 
-TEST_F(ChipTest, RunsAGroupInAWorkerWhereNobodyPromised) {
+TEST_P(ChipTest, RunsAGroupInAWorkerWhereNobodyPromised) {
   start_program();
   write(semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 1);
   const auto limit = Clock::now() + std::chrono::seconds(10);
@@ -231,71 +304,73 @@ TEST_F(ChipTest, RunsAGroupInAWorkerWhereNobodyPromised) {
   EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
 }
 
-TEST_F(ChipTest, RunsAGroupThatADescriptorHasWoken) {
+TEST_P(ChipTest, RunsAGroupThatADescriptorHasWoken) {
   start_program();
   const uint32_t one = 1;
   std::memcpy(chip->hbm().direct(0x5000000, 4), &one, 4);
-  copy(32, 0x5000000,
-       NEURON_V2_BAR0_DEVICE_BASE + semaphore(0, NEURON_SEM_BLOCK_INC, NEURON_SEM_LAUNCH), 4);
+  copy(map.first_host_engine, 0x5000000,
+       map.core_device(0) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH,
+       4);
   const auto limit = Clock::now() + std::chrono::seconds(10);
   while (state() != NEURON_STATE_HALTED && Clock::now() < limit) std::this_thread::yield();
   EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_HALTED));
 }
 
-TEST_F(ChipTest, ResetsTheCoresOfTheMapAndNothingElse) {
+TEST_P(ChipTest, ResetsTheCoresOfTheMapAndNothingElse) {
   watch_errors();
   start_program();
   init_queue(0, 3, 64, 0x1000000, 0x1100000);
   init_queue(16, 3, 64, 0x1000000, 0x1100000);
-  init_queue(32, 0, 64, 0x1000000, 0x1100000);
+  init_queue(map.first_host_engine, 0, 64, 0x1000000, 0x1100000);
   write(semaphore(0, NEURON_SEM_BLOCK_SET, 50), 5);
   write(semaphore(1, NEURON_SEM_BLOCK_SET, 50), 6);
-  write(NEURON_V2_TOPSP_WINDOW(2) + NEURON_SEM_BLOCK_SET, 7);
-  write(NEURON_V2_TOPSP_WINDOW(3) + NEURON_SEM_BLOCK_SET, 8);
+  write(map.topsp(map.topsps / map.cores - 1) + NEURON_SEM_BLOCK_SET, 7);
+  write(map.topsp(map.topsps / map.cores) + NEURON_SEM_BLOCK_SET, 8);
   *chip->hbm().direct(0x5000000, 1) = std::byte{9};
-  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET_MAP, 0x701);
-  write(NEURON_V2_MISC_RAM + NEURON_FW_RESET, 2);
-  write(NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER, 1);
+  write(map.misc_ram + NEURON_FW_RESET_MAP, map.reset_map(0));
+  write(map.misc_ram + NEURON_FW_RESET, 2);
+  write(map.misc_ram + NEURON_FW_TRIGGER, 1);
   const auto length = [&](unsigned engine, unsigned queue) {
-    return read(NEURON_V2_UDMA(engine) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) +
-                NEURON_UDMAQ_LENGTH);
+    return read(map.udma(engine) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) + NEURON_UDMAQ_LENGTH);
   };
   EXPECT_EQ(state(), static_cast<uint32_t>(NEURON_STATE_IDLE));
   EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 50)), 0u);
   EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 50)), 6u);
-  EXPECT_EQ(read(NEURON_V2_TOPSP_WINDOW(2) + NEURON_SEM_BLOCK_READ), 0u);
-  EXPECT_EQ(read(NEURON_V2_TOPSP_WINDOW(3) + NEURON_SEM_BLOCK_READ), 8u);
+  EXPECT_EQ(read(map.topsp(map.topsps / map.cores - 1) + NEURON_SEM_BLOCK_READ), 0u);
+  EXPECT_EQ(read(map.topsp(map.topsps / map.cores) + NEURON_SEM_BLOCK_READ), 8u);
   EXPECT_EQ(length(0, 3), 0u);
   EXPECT_EQ(length(16, 3), 64u);
-  EXPECT_EQ(length(32, 0), 64u);  // the driver's own ring serves others meanwhile
+  EXPECT_EQ(length(map.first_host_engine, 0),
+            64u);  // the driver's own ring serves others meanwhile
   const uint64_t size = NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_SIZE;
-  EXPECT_EQ(read(NEURON_V2_CORE_NOTIFICATION(0) + size), 0u);
-  EXPECT_NE(read(NEURON_V2_CORE_NOTIFICATION(1) + size), 0u);
+  EXPECT_EQ(read(map.core_notification(0) + size), 0u);
+  EXPECT_NE(read(map.core_notification(1) + size), 0u);
   EXPECT_EQ(*chip->hbm().direct(0x5000000, 1), std::byte{9});
 }
 
-TEST_F(ChipTest, ResetOfTheWholeDeviceIncludesTheHostsRings) {
-  init_queue(32, 0, 64, 0x1000000, 0x1100000);
+TEST_P(ChipTest, ResetOfTheWholeDeviceIncludesTheHostsRings) {
+  init_queue(map.first_host_engine, 0, 64, 0x1000000, 0x1100000);
   write(semaphore(1, NEURON_SEM_BLOCK_SET, 50), 6);
   chip->reset(0);
-  EXPECT_EQ(read(NEURON_V2_UDMA(32) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0) + NEURON_UDMAQ_LENGTH),
+  EXPECT_EQ(read(map.udma(map.first_host_engine) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 0) +
+                 NEURON_UDMAQ_LENGTH),
             0u);
   EXPECT_EQ(read(semaphore(1, NEURON_SEM_BLOCK_READ, 50)), 0u);
 }
 
-TEST_F(ChipTest, OfRevision255ResetsThroughTheSimulationRegister) {
-  write(NEURON_V2_SIM_RESET, 1);  // an ordinary chip has no such register
-  EXPECT_EQ(read(NEURON_V2_SIM_RESET), 0xFFFFFFFFu);
+TEST_P(ChipTest, OfRevision255ResetsThroughTheSimulationRegister) {
+  write(map.simulation_reset, 1);  // an ordinary chip has no such register
+  EXPECT_EQ(read(map.simulation_reset), 0xFFFFFFFFu);
   ChipConfig config;
   config.revision = NEURON_PCI_REVISION_QEMU;
   build(config);
   write(semaphore(0, NEURON_SEM_BLOCK_SET, 50), 6);
-  write(NEURON_V2_SIM_RESET, 1);
-  EXPECT_EQ(read(NEURON_V2_SIM_RESET), 0u);
+  write(map.simulation_reset, 1);
+  EXPECT_EQ(read(map.simulation_reset), 0u);
   EXPECT_EQ(read(semaphore(0, NEURON_SEM_BLOCK_READ, 50)), 0u);
 }
 
-TEST_F(ChipTest, WithOneCoreHasNoWindowOfTheSecond) {
+TEST_P(ChipTest, WithOneCoreHasNoWindowOfTheSecond) {
   ChipConfig config;
   config.cores = 1;
   build(config);
@@ -305,12 +380,99 @@ TEST_F(ChipTest, WithOneCoreHasNoWindowOfTheSecond) {
   EXPECT_FALSE(chip->describe_core(0).empty());
 }
 
-TEST_F(ChipTest, IsNotBuiltWithCoresThatItsGenerationDoesNotHave) {
+TEST_P(ChipTest, IsNotBuiltWithCoresThatItsGenerationDoesNotHave) {
   ChipConfig config;
-  config.cores = 3;
+  config.cores = map.cores + 1;
+  config.pci_device = map.pci_device;
   std::string error;
   EXPECT_EQ(Chip::create(config, host, error), nullptr);
-  EXPECT_NE(error.find("not 3"), std::string::npos);
+  EXPECT_NE(error.find("not " + std::to_string(map.cores + 1)), std::string::npos);
+}
+
+TEST_P(ChipTest, RunsEveryCoreOnItsOwn) {
+  for (unsigned core = 0; core < map.cores; ++core) {
+    write(semaphore(core, NEURON_SEM_BLOCK_SET, 60), 20 + core);
+    EXPECT_EQ(read(map.core(core) + NEURON_CORE_CONTROL + NEURON_CORE_ID) & 0xFF, core);
+  }
+  for (unsigned core = 0; core < map.cores; ++core) {
+    uint32_t value = 0;
+    ASSERT_TRUE(chip->bus().read32(
+        map.core_device(core) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_READ + 4 * 60, value,
+        Access{}));
+    EXPECT_EQ(value, 20 + core);
+  }
+}
+
+TEST_P(ChipTest, ShowsItsStacksInBar4WhereTheDriverLooksForThem) {
+  const std::vector<MemoryPiece> pieces = chip->bar4();
+  ASSERT_EQ(pieces.size(), map.cores == 2 ? 2u : 4u);
+  EXPECT_EQ(pieces[1].bar4, map.cores == 2 ? 0x400000000u : 0x1000000000u);
+  EXPECT_EQ(pieces[1].bytes, map.cores == 2 ? 0x400000000u : 0x600000000u);
+  EXPECT_EQ(pieces[1].file, chip->hbm().file_offset(map.second_hbm));
+}
+
+INSTANTIATE_TEST_SUITE_P(Generations, ChipTest, testing::ValuesIn(kMaps),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// What generation 3 alone has.
+class Trn2Chip : public testing::Test {
+ protected:
+  void SetUp() override { build(1, 0); }
+  void build(uint8_t revision, uint64_t hbm) {
+    ChipConfig config;
+    config.pci_device = NEURON_PCI_DEVICE_TRN2;
+    config.revision = revision;
+    config.hbm_bytes_each = hbm;
+    std::string error;
+    chip = Chip::create(config, host, error);
+    ASSERT_NE(chip, nullptr) << error;
+  }
+  TestHost host;
+  std::unique_ptr<Chip> chip;
+};
+
+TEST_F(Trn2Chip, TakesAMapOrZeroInTheSimulationRegister) {
+  build(NEURON_PCI_REVISION_QEMU, 1u << 30);
+  const auto cell = [](unsigned core, uint64_t alias) {
+    return NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES + alias;
+  };
+  for (const unsigned core : {3u, 4u}) chip->write_register(cell(core, NEURON_SEM_BLOCK_SET), 5);
+  chip->write_register(NEURON_V3_SIM_RESET, 0x10101u << 3);
+  EXPECT_EQ(chip->read_register(NEURON_V3_SIM_RESET), 0u);
+  EXPECT_EQ(chip->read_register(cell(3, NEURON_SEM_BLOCK_READ)), 0u);
+  EXPECT_EQ(chip->read_register(cell(4, NEURON_SEM_BLOCK_READ)), 5u);
+  chip->write_register(NEURON_V3_SIM_RESET, 0);
+  EXPECT_EQ(chip->read_register(cell(4, NEURON_SEM_BLOCK_READ)), 0u);
+  EXPECT_EQ(chip->bar4()[3].bar4, 3u << 30) << "a quarter of the BAR for each stack";
+}
+
+TEST_F(Trn2Chip, HasMemoryOnBothDiesAndTheHostBetweenThem) {
+  for (unsigned stack = 0; stack < 4; ++stack) {
+    const uint64_t base = NEURON_V3_HBM_BASE(uint64_t{stack});
+    EXPECT_EQ(chip->bus().direct(base + 0x5FFFFFFFF, 1), chip->hbm().direct(base + 0x5FFFFFFFF, 1));
+    EXPECT_NE(chip->bus().direct(base, 1), nullptr);
+    EXPECT_EQ(chip->bus().direct(base + 0x600000000, 1), nullptr) << "behind the 24 GiB";
+  }
+  std::byte* memory = host.add(0x4000, 64);
+  EXPECT_EQ(chip->bus().direct(NEURON_V3_HOST_BASE + 0x4000, 64), memory);
+  EXPECT_EQ(chip->bus().direct(NEURON_V3_HOST_BASE + NEURON_V3_DIE_BIT + 0x4000, 64), nullptr);
+}
+
+TEST_F(Trn2Chip, ReachesEveryBlockByItsDeviceAddressToo) {
+  // TOPSP 9 is number 1 of the second die; engine 100 belongs to its second SENG.
+  chip->write_register(NEURON_V3_TOPSP_WINDOW(9) + NEURON_SEM_BLOCK_SET, 11);
+  uint32_t value = 0;
+  EXPECT_TRUE(chip->bus().read32(0x8082C0000000 + NEURON_SEM_BLOCK_READ, value, Access{}));
+  EXPECT_EQ(value, 11u);
+  chip->write_register(NEURON_V3_UDMA(100) + 0x254, 0x010FFFFF);
+  EXPECT_TRUE(chip->bus().read32(0x805000000000 + 0x04400000 + 0x254, value, Access{}));
+  EXPECT_EQ(value, 0x010FFFFFu);
+  EXPECT_STREQ(chip->bus().name_of(0x805000000000 + 0x04400000), "DMA engine 100");
+  EXPECT_TRUE(chip->layout().is_register(0x805000000000));
+  EXPECT_FALSE(chip->layout().is_register(0x804000000000));
+  EXPECT_FALSE(chip->layout().is_register(0x807000000000)) << "SBUF of core 7";
+  EXPECT_TRUE(chip->layout().is_core(0x807000000000));
+  EXPECT_TRUE(chip->layout().is_register(0x807000000000 + NEURON_CORE_SEMAPHORES));
 }
 
 }  // namespace

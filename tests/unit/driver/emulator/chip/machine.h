@@ -87,6 +87,7 @@ struct Machine {
     bus.attach(NEURON_V2_HOST_BASE, NEURON_V2_HOST_SIZE, &window, "host memory");
     bus.attach(kSemaphores, NEURON_SEM_BLOCK_SIZE, &semaphores, "semaphores");
     bus.attach(base(), NEURON_UDMA_SIZE, &engine, "engine");
+    bus.seal();
     engine.set_listener(&listener);
     semaphores.set_listener(&listener);
   }

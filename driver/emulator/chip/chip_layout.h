@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// One chip generation as the chip itself knows it: counts, and where its blocks lie.
+//
+// Concepts: BAR0 shows *pieces* of the device's address space (one on generation 2, many on 3);
+// `device_of` translates. Blocks are named by their BAR0 offset; `bus` addresses are device
+// addresses. Masks that fold the dies and cores onto one place tell registers, cores and HBM apart
+// without a search. Callers: everything of the chip, any thread: the tables are constant. Indexes
+// are checked by the caller. Written from hw/address_map.h, not shared with the drivers' table.
+#ifndef DRIVER_EMULATOR_CHIP_CHIP_LAYOUT_H
+#define DRIVER_EMULATOR_CHIP_CHIP_LAYOUT_H
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "hw/address_map.h"
+
+namespace neuron::chip {
+
+inline constexpr unsigned kMaxCores = 8;
+inline constexpr unsigned kEnginesPerCore = 16;  // in every generation so far
+
+// A part of BAR0 that shows device addresses one to one.
+struct RegisterPiece {
+  uint64_t bar0, bytes, device;
+};
+
+// A part of BAR4 that is memory. What lies between two of them does not exist.
+struct MemoryPiece {
+  uint64_t bar4, bytes;
+  uint64_t file;  // offset in the memory file of the HBM
+};
+
+struct ChipLayout {
+  unsigned generation;
+  unsigned cores;
+  unsigned cores_per_host_engine;
+  unsigned topsps;
+  unsigned topsps_per_core;
+  unsigned dma_engines;
+  unsigned first_host_engine;
+  unsigned hbms;
+  uint64_t hbm_bytes;   // populated, of each stack
+  uint64_t hbm_window;  // distance of two stacks in BAR4
+  std::array<uint64_t, 4> hbm_base;
+  uint64_t bar0_bytes;
+  uint64_t core_windows;  // BAR0: core i at core_windows + i * NEURON_V2_CORE_WINDOW_SIZE
+  uint64_t misc_ram;
+  uint64_t simulation_reset;
+  uint64_t host_base, host_mask, host_bytes;
+  // Registers and cores: (address & mask) - base < bytes. HBM and host memory are no registers.
+  uint64_t register_mask, register_base, register_bytes;
+  uint64_t core_mask, core_base, core_bytes;
+  std::span<const RegisterPiece> pieces;
+  std::span<const RegisterPiece> stored;    // blocks that keep what is written, and nothing else
+  uint64_t (*core_address)(unsigned core);  // device address of a core's window
+  // BAR0 offsets.
+  uint64_t (*udma)(unsigned engine);
+  uint64_t (*sdma)(unsigned engine);
+  uint64_t (*core_notification)(unsigned core);
+  uint64_t (*pe_counters)(unsigned core);
+  uint64_t (*topsp_window)(unsigned topsp);
+  uint64_t (*topsp_notification)(unsigned topsp);
+
+  // Whether a device address is a register, that is, has side effects or no memory behind it.
+  bool is_register(uint64_t address) const {
+    if ((address & register_mask) - register_base >= register_bytes) return false;
+    const uint64_t inside = (address & core_mask) - core_base;
+    return inside >= core_bytes ||
+           inside % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
+  }
+  // Whether it lies in a core's window: its SBUF and PSUM, and its registers.
+  bool is_core(uint64_t address) const { return (address & core_mask) - core_base < core_bytes; }
+  bool is_host(uint64_t address) const { return (address & host_mask) == host_base; }
+  bool is_hbm(uint64_t address) const {
+    return !is_host(address) && (address & register_mask) < register_base;
+  }
+  // Device address of a BAR0 offset; ~0 where BAR0 shows nothing.
+  uint64_t device_of(uint64_t bar0) const;
+  // Core that a host's DMA engine serves with a queue, or that another engine belongs to.
+  unsigned core_of(unsigned engine, unsigned queue) const {
+    return engine < first_host_engine ? engine / kEnginesPerCore
+                                      : (engine - first_host_engine) * cores_per_host_engine +
+                                            queue % cores_per_host_engine;
+  }
+  unsigned host_engine(unsigned core) const {
+    return first_host_engine + core / cores_per_host_engine;
+  }
+};
+
+extern const ChipLayout kLayoutV2;
+extern const ChipLayout kLayoutV3;
+
+// The table for a PCI device id, or null.
+const ChipLayout* layout_of(uint16_t pci_device);
+
+}  // namespace neuron::chip
+
+#endif
