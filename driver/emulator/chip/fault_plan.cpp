@@ -249,6 +249,8 @@ std::string FaultSpec::text() const {
   return json::serialize(line);
 }
 
+const char* engine_label(unsigned engine) { return isa::engine_name(engine); }
+
 bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error) {
   if (text.size() > kMostText) {
     error = "the fault plan has " + std::to_string(text.size()) + " bytes, at most " +

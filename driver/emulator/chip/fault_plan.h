@@ -56,6 +56,9 @@ struct FaultSpec {
   std::string text() const;
 };
 
+// "PE", "Activation", ...: engines as plans name them.
+const char* engine_label(unsigned engine);
+
 // Appends nothing unless all lines are right.
 bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error);
 // Reads a plan from a file. False with a sentence, also if it cannot be read.

@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "driver/core/descriptor.h"
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/service/error.h"
 #include "hw/address_map.h"
@@ -28,7 +29,12 @@ Pin::~Pin() {
 
 DeviceMemory::DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
                            MemoryBudget& budget)
-    : device_(device), chip_(chip), io_(io), arena_(arena), budget_(budget) {
+    : device_(device),
+      chip_(chip),
+      layout_(*nd_chip_for_device(chip.config().pci_device)),
+      io_(io),
+      arena_(arena),
+      budget_(budget) {
   nd_handles_init(&handles_);
 }
 
@@ -46,12 +52,11 @@ int DeviceMemory::start() {
   const uint64_t small = size > 4 * ND_HBM_SMALL_POOL ? ND_HBM_SMALL_POOL : 0;
   hbm_.resize(config.hbm_count);
   for (uint32_t i = 0; i < config.hbm_count; i++) {
-    if (nd_hbm_init(&hbm_[i], i * NEURON_V2_HBM_STRIDE, size, NEURON_V2_HBM_CARVE_OUT, small,
+    if (nd_hbm_init(&hbm_[i], nd_chip_hbm_base(&layout_, i), size, layout_.carve_out, small,
                     nodes_.add(), NodeStore::kBatch) != 0)
       return fail(-EINVAL, "device %u: an HBM of %" PRIu64 " bytes cannot be laid out", device_,
                   size);
-    nd_account_allocate(&accounting_, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE, false,
-                        NEURON_V2_HBM_CARVE_OUT);
+    nd_account_allocate(&accounting_, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE, false, layout_.carve_out);
   }
   return 0;
 }
@@ -85,7 +90,7 @@ int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
     return fail(-ENOMEM, "device %u: no I/O addresses left for %" PRIu64 " bytes of host memory",
                 device_, chunk.size);
   }
-  chunk.address = NEURON_V2_HOST_BASE | io;
+  chunk.address = layout_.host_base | io;
   return 0;
 }
 
@@ -99,6 +104,7 @@ int DeviceMemory::allocate_hbm(const AllocateRequest& request, Chunk& chunk) {
   if (request.alignment > INT_MAX || (request.alignment && !nd_is_power_of_two(request.alignment)))
     return fail(-EINVAL, "device %u: alignment %" PRIu64 " is not a power of two of at most 1 GiB",
                 device_, request.alignment);
+  retire_bad_pages();
   nd_hbm& hbm = hbm_[request.hbm];
   if (nd_hbm_needs_nodes(&hbm)) nd_hbm_give_nodes(&hbm, nodes_.add(), NodeStore::kBatch);
   const bool scratchpad = request.category == NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE;
@@ -139,7 +145,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   error = budget_.reserve(chunk->size, request.host ? "host memory" : "HBM", device_);
   if (error) {
     if (request.host) {
-      io_.unmap(chunk->address & ~NEURON_V2_HOST_BASE, chunk->size);
+      io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
       arena_.free(chunk->block);
     } else {
       nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
@@ -159,6 +165,45 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   return 0;
 }
 
+// Bad pages are allocated for good as soon as nobody has them. Before each allocation is soon
+// enough.
+void DeviceMemory::retire_bad_pages() {
+  const uint32_t epoch = chip_.faults().bad_epoch();
+  if (epoch == bad_epoch_ && bad_pages_.empty()) [[likely]] {
+    return;
+  }
+  if (epoch != bad_epoch_) {
+    bad_pages_ = chip_.faults().bad_pages();
+    std::erase_if(bad_pages_, [&](uint64_t page) { return retired_.count(page) != 0; });
+    bad_epoch_ = epoch;
+  }
+  std::erase_if(bad_pages_, [&](uint64_t page) {
+    for (nd_hbm& hbm : hbm_) {
+      nd_pool* pool = nd_pool_contains(&hbm.main, page)    ? &hbm.main
+                      : nd_pool_contains(&hbm.small, page) ? &hbm.small
+                                                           : nullptr;
+      if (!pool) continue;
+      if (nd_hbm_needs_nodes(&hbm)) nd_hbm_give_nodes(&hbm, nodes_.add(), NodeStore::kBatch);
+      nd_block* block = nullptr;
+      if (nd_pool_allocate_at(pool, page, ND_PAGE_SIZE, &block) != 0) return false;
+      retired_.insert(page);
+      return true;
+    }
+    return true;
+  });
+}
+
+uint64_t DeviceMemory::retired_bytes(uint32_t hbm) {
+  const std::lock_guard lock(mutex_);
+  if (hbm >= hbm_.size()) return 0;
+  retire_bad_pages();
+  uint64_t bytes = 0;
+  for (const uint64_t page : retired_)
+    if (nd_pool_contains(&hbm_[hbm].main, page) || nd_pool_contains(&hbm_[hbm].small, page))
+      bytes += ND_PAGE_SIZE;
+  return bytes;
+}
+
 void DeviceMemory::unpublish(Chunk* chunk) {
   if (chunk->handle) nd_handles_remove(&handles_, chunk->handle);
   chunk->handle = 0;
@@ -171,7 +216,7 @@ void DeviceMemory::unpublish(Chunk* chunk) {
 
 void DeviceMemory::give_back(Chunk* chunk) {
   if (chunk->host) {
-    io_.unmap(chunk->address & ~NEURON_V2_HOST_BASE, chunk->size);
+    io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
     arena_.free(chunk->block);
   } else {
     chip_.hbm().discard(chunk->address, chunk->size);
@@ -262,8 +307,7 @@ std::vector<neuron_ioctl_mem_chunk_info> DeviceMemory::list(uint32_t hbm) {
   const std::lock_guard lock(mutex_);
   std::vector<neuron_ioctl_mem_chunk_info> found;
   if (hbm >= hbm_.size()) return found;
-  found.push_back(
-      {hbm_[hbm].main.base, NEURON_V2_HBM_CARVE_OUT, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE});
+  found.push_back({hbm_[hbm].main.base, layout_.carve_out, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE});
   for (const auto& entry : chunks_)
     if (!entry.second->host && entry.second->hbm == hbm)
       found.push_back({entry.second->address, entry.second->size, entry.second->category});

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "driver/core/accounting.h"
@@ -108,6 +109,8 @@ class DeviceMemory {
   nd_accounting accounting();
   uint64_t free_bytes(uint32_t hbm);
   uint64_t largest_free(uint32_t hbm);
+  // Bytes that are not given out any more because the chip has found them bad.
+  uint64_t retired_bytes(uint32_t hbm);
   // Host and HBM bytes of the chunks of a process.
   void usage(int32_t pid, uint64_t* host, uint64_t* device);
   unsigned stacks() const { return static_cast<unsigned>(hbm_.size()); }
@@ -118,12 +121,14 @@ class DeviceMemory {
   int allocate_host(const AllocateRequest& request, Chunk& chunk);
   int allocate_hbm(const AllocateRequest& request, Chunk& chunk);
   int insert_handle(Chunk& chunk);
+  void retire_bad_pages();
   void unpublish(Chunk* chunk);  // takes the chunk out of all tables
   void give_back(Chunk* chunk);  // returns its memory and deletes it
   void unpin(Chunk* chunk);
 
   const unsigned device_;
   chip::Chip& chip_;
+  const nd_chip& layout_;
   IoSpace& io_;
   HostArena& arena_;
   MemoryBudget& budget_;
@@ -135,6 +140,9 @@ class DeviceMemory {
   std::vector<std::unique_ptr<nd_handle_entry[]>> levels_;
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // live, by address
   nd_accounting accounting_{};
+  uint32_t bad_epoch_ = 0;           // of the chip, when its bad pages were last asked for
+  std::vector<uint64_t> bad_pages_;  // found bad, and still part of a live chunk
+  std::set<uint64_t> retired_;       // pages by address
 };
 
 }  // namespace neuron::service
