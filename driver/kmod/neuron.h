@@ -11,7 +11,7 @@
  * Lock order, outermost first (README.md says what each guards):
  *   files_lock, core[].nq_lock, nd_copy_ring.lock (by core number), nd_engine.lock, firmware.lock,
  *   memory.lock
- * datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves. User memory is
+ * processes_lock, datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves. User memory is
  * never touched under memory.lock or a leaf, because the mmap paths take them under mmap_lock.
  */
 #ifndef DRIVER_KMOD_NEURON_H
@@ -90,7 +90,8 @@ struct nd_chunk {
 	bool scratchpad;
 	bool published;
 	bool given_back;      /* its memory was returned because the device went away */
-	struct list_head all; /* memory.all: every chunk that has memory */
+	struct list_head all;  /* memory.all: every chunk that has memory */
+	struct list_head dead; /* of a process that ended */
 };
 
 struct nd_memory_request {
@@ -104,6 +105,7 @@ struct nd_memory_request {
 	pid_t pid; /* 0 for ND_LIFE_DEVICE */
 	enum nd_lifespan lifespan;
 	bool with_handle;
+	bool pinned; /* the caller gets a reference of its own: nd_chunk_put() */
 };
 
 struct nd_memory {
@@ -120,7 +122,8 @@ struct nd_memory {
 int nd_memory_create(struct neuron_device *nd);
 /* Takes the memory of all chunks away, in use or not; mappings were zapped before. */
 void nd_memory_destroy(struct neuron_device *nd);
-/* The chunk carries the caller's reference: give it back with nd_chunk_free(). */
+/* What has ND_LIFE_DEVICE is the caller's until nd_chunk_free(); anything else may be freed by any
+ * process at once, so that its allocator wants it pinned. */
 int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request *request,
 		       struct nd_chunk **chunk);
 /* Takes the chunk out of all tables and drops the allocator's reference. NULL is fine. */
@@ -154,6 +157,7 @@ struct nd_copy_context {
 	u32 generation; /* of the ring when it was started */
 	u64 end;	/* nd_copy_ring.pushed after its marker */
 	u32 packets;
+	struct nd_chunk *held[2]; /* counted: what an asynchronous transfer works on */
 };
 
 struct nd_copy_ring {
@@ -195,8 +199,10 @@ int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value32, u64 si
 /* Between kernel memory and the device, through a bounce buffer. */
 int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size);
 int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size);
-/* context is 1 or 2. */
-int nd_copy_start(struct nd_copy_ring *ring, u32 context, u64 destination, u64 source, u64 size);
+/* context is 1 or 2. A transfer of that number that nobody waited for is finished first. The chunks
+ * stay as they are until the transfer has ended. */
+int nd_copy_start(struct nd_copy_ring *ring, u32 context, struct nd_chunk *destination,
+		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size);
 int nd_copy_wait(struct nd_copy_ring *ring, u32 context);
 /* Ring that serves copies of a chunk. */
 struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk);
@@ -304,10 +310,9 @@ struct nd_mapping {
 	pid_t pid;
 	unsigned long start;
 	u64 size;
-	u64 offset;	/* of the first byte in the chunk */
-	u64 bar_offset; /* without chunk */
-	u8 bar;		/* 0 or 4 */
-	bool write_combined;
+	unsigned long first; /* vm_pgoff at mmap */
+	u64 offset;	     /* of the first byte in the chunk */
+	phys_addr_t address; /* without chunk: of the first byte */
 };
 
 int nd_mapping_mmap(struct file *file, struct vm_area_struct *vma);
@@ -381,6 +386,7 @@ struct nd_core {
 };
 
 int nd_core_create(struct neuron_device *nd);
+void nd_core_destroy(struct neuron_device *nd); /* with the last reference to the device */
 void nd_core_reset(struct neuron_device *nd, u32 core_map); /* called when a reset is asked for */
 void nd_core_process_exit(struct neuron_device *nd, pid_t pid); /* core locks */
 /* A descriptor was closed: marks of the file, or of the whole process for a restricted one. */
@@ -417,6 +423,10 @@ int nd_sysfs_create(struct neuron_device *nd); /* nd->device exists */
 void nd_sysfs_destroy(struct neuron_device *nd);
 int nd_sysfs_module_init(void); /* class attributes; nd_class exists */
 void nd_sysfs_module_exit(void);
+/* Adds to a counter of a core (NDS_NC_COUNTER_*); takes no mutex. */
+void nd_sysfs_add(struct neuron_device *nd, u32 core, u32 counter, u64 value);
+/* After an allocation or a free, without memory.lock: tells those who poll the counters. */
+void nd_sysfs_memory_changed(struct neuron_device *nd, u32 core, u32 category, bool host);
 int nd_fault_module_init(void);
 void nd_fault_module_exit(void);
 /* True: behave as if it failed (fault injection). */
@@ -427,14 +437,30 @@ bool nd_fault_firmware_read(void);
 bool nd_fault_post_metric(void);
 int nd_metrics_create(struct neuron_device *nd);
 void nd_metrics_destroy(struct neuron_device *nd);
+
+enum nd_power_status { ND_POWER_VALID, ND_POWER_NO_DATA, ND_POWER_INVALID };
+
+/* Utilization of the last whole minute, in hundredths of a percent. */
+struct nd_power {
+	enum nd_power_status status;
+	s64 when; /* end of the minute, seconds since 1970 */
+	u32 lowest;
+	u32 highest;
+	u32 average;
+};
+
+void nd_metrics_power(struct neuron_device *nd, struct nd_power *power);
 u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8]);
 int nd_topology_index(const struct neuron_device *nd, u32 routing_id); /* device index */
+/* Core behind logical core 0 to 7 of a device of generation 3. */
+u32 nd_topology_physical_core(u32 index, u32 logical);
 /* Revokes exports of a chunk that is being freed, or of all when chunk is NULL. */
 void nd_dmabuf_revoke(struct neuron_device *nd, struct nd_chunk *chunk);
 int nd_dmabuf_create(struct neuron_device *nd);
 void nd_dmabuf_destroy(struct neuron_device *nd);
 int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags);
-void nd_uring_file_exit(struct nd_file *file); /* waits for its transfers */
+void nd_uring_file_exit(struct nd_file *file); /* cancels its transfers, waits for running ones */
+void nd_uring_file_free(struct nd_file *file); /* at the last release */
 int nd_uring_module_init(void);
 void nd_uring_module_exit(void);
 
@@ -512,8 +538,8 @@ struct neuron_device {
 	bool is_emulator;	    /* revision 240 */
 	const struct nd_chip *chip; /* &layout */
 	struct nd_chip layout;	    /* of the generation, less what this function does not have */
-	u32 cores;		    /* enabled: numbers 0 to cores - 1 */
-	u32 core_map;		    /* bit per enabled core */
+	u32 cores;		    /* that user space is told of */
+	u32 core_map;		    /* bit per usable core: nd_has_core() */
 
 	struct pci_dev *pdev; /* counted */
 	struct device *dev;   /* &pdev->dev, for logs and DMA */
@@ -524,6 +550,7 @@ struct neuron_device {
 	u64 bar4_size;
 	u64 hbm_window; /* distance of two stacks in BAR4 */
 	u8 bar0_number; /* PCI BAR that holds the registers: 0, or 2 */
+	bool write_combined; /* mappings of BAR 4 */
 
 	struct srcu_struct srcu; /* nd_enter */
 	bool removed;		 /* being removed: nothing new begins */
@@ -544,7 +571,8 @@ struct neuron_device {
 	struct nd_chunk *dummy_ring;
 
 	struct mutex files_lock;
-	struct nd_process_table processes; /* files_lock */
+	struct mutex processes_lock;
+	struct nd_process_table processes; /* written under both locks, read under either */
 	struct list_head files;		   /* files_lock */
 	u32 full_files;			   /* files_lock */
 
@@ -568,6 +596,11 @@ struct neuron_device {
 static inline bool nd_is_lost(const struct neuron_device *nd)
 {
 	return READ_ONCE(nd->lost) || READ_ONCE(nd->removed);
+}
+
+static inline bool nd_has_core(const struct neuron_device *nd, u32 core)
+{
+	return core < nd->chip->cores && (nd->core_map >> core & 1);
 }
 
 #endif
