@@ -183,6 +183,22 @@ bool nd_chip_is_programmable(const struct nd_chip *chip, uint64_t address, uint6
 	return false;
 }
 
+uint32_t nd_chip_physical_core(const struct nd_chip *chip, uint32_t device, uint32_t core)
+{
+	/* By the place of a device in its 4 x 4 torus: bit 2 and bit 0 of its number. Pairs of an
+	 * even and an odd core stay together. */
+	static const uint8_t pairs[4][4] = {
+	    {2, 3, 1, 0},
+	    {1, 0, 2, 3},
+	    {0, 1, 3, 2},
+	    {3, 2, 0, 1},
+	};
+
+	if (!is_v3(chip) || core >= NEURON_V3_CORES)
+		return core;
+	return pairs[(device >> 1 & 2) | (device & 1)][core >> 1] * 2u + (core & 1);
+}
+
 uint32_t nd_chip_reset_map(const struct nd_chip *chip, uint32_t core_map)
 {
 	uint32_t map = 0;

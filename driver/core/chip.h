@@ -18,6 +18,8 @@ ND_BEGIN
 #define ND_MAX_TOPSPS 16u
 #define ND_MAX_DMA_ENGINES 132u
 #define ND_MAX_HBMS 4u
+#define ND_DMA_ENGINES_PER_CORE 16u /* in every generation so far */
+#define ND_CORE_MAP_ENTRIES 128u
 
 struct nd_chip {
 	uint32_t generation; /* 2 or 3, as DEVICE_BASIC_INFO reports it */
@@ -72,6 +74,9 @@ uint64_t nd_chip_bar4_offset(const struct nd_chip *chip, uint64_t address, uint6
 bool nd_chip_is_host(const struct nd_chip *chip, uint64_t address);
 /* True if [address, address + size) lies in the windows that PROGRAM_ENGINE may write. */
 bool nd_chip_is_programmable(const struct nd_chip *chip, uint64_t address, uint64_t size);
+
+/* Physical core behind a logical one of a device; the same core before generation 3. */
+uint32_t nd_chip_physical_core(const struct nd_chip *chip, uint32_t device, uint32_t core);
 
 /* Reset map of the firmware: a core with its CC cores and, on generation 3, its DMA engines. */
 uint32_t nd_chip_reset_map(const struct nd_chip *chip, uint32_t core_map);

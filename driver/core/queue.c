@@ -4,7 +4,7 @@
 #include "hw/address_map.h"
 #include "hw/udma.h"
 
-#define ENGINES_PER_CORE 16u /* in every generation so far */
+#define ENGINES_PER_CORE ND_DMA_ENGINES_PER_CORE
 
 int nd_queue_check_id(const struct nd_chip *chip, uint32_t engine, uint32_t queue)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring that carries the host's copies of one core: 8192 descriptors each way in host memory,
-// queue 0 of DMA engine 32 (core 0) or 33 (core 1).
+// the DMA engine that the chip has for them: one a core on generation 2, one for two on 3.
 //
 // Concepts: a copy becomes descriptors of at most 64 KiB, the last of a batch with a write barrier,
 // then a 4-byte copy of a marker; both doorbells are rung, destination side first, and the marker

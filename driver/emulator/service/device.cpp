@@ -75,13 +75,24 @@ void Device::write_sequence(const nd_register_write* writes, size_t count) {
   for (size_t i = 0; i < count; i++) chip_->write_register(writes[i].offset, writes[i].value);
 }
 
+bool Device::shares_engine_with_others(uint32_t core, uint32_t core_map) const {
+  for (uint32_t other = 0; other < rings_.size(); other++)
+    if (rings_[other]->engine() == rings_[core]->engine() && !(core_map >> other & 1)) return true;
+  return false;
+}
+
 void Device::start_engines(uint32_t core_map) {
   nd_register_write writes[ND_ENGINE_INIT_WRITES];
   for (uint32_t core = 0; core < profile_.cores; core++) {
     if (!(core_map >> core & 1)) continue;
-    const uint32_t first = core * NEURON_V2_DMA_ENGINES_PER_CORE;
-    for (uint32_t engine = first; engine < first + NEURON_V2_DMA_ENGINES_PER_CORE; engine++)
+    const uint32_t first = core * ND_DMA_ENGINES_PER_CORE;
+    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; engine++)
       write_sequence(writes, nd_engine_init_sequence(&layout_, engine, writes));
+    // An engine that carries the copies of two cores serves the other one meanwhile.
+    if (shares_engine_with_others(core, core_map)) {
+      rings_[core]->restart();
+      continue;
+    }
     write_sequence(writes, nd_engine_init_sequence(&layout_, rings_[core]->engine(), writes));
     rings_[core]->restart();
   }
@@ -100,8 +111,9 @@ void Device::destroy_notification_queues(uint32_t core_map) {
   };
   for (uint32_t core = 0; core < profile_.cores; core++)
     if (core_map >> core & 1) destroy(false, core, core_queues_[core]);
-  for (uint32_t topsp = 0; topsp < NEURON_V2_TOPSPS; topsp++)
-    if (core_map >> (topsp / 3) & 1) destroy(true, topsp, topsp_queues_[topsp]);
+  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
+    if (core_map >> (topsp / layout_.topsps_per_core) & 1)
+      destroy(true, topsp, topsp_queues_[topsp]);
 }
 
 int Device::reset(uint32_t core_map) {
@@ -115,10 +127,13 @@ int Device::reset(uint32_t core_map) {
     core_state[core].init = NEURON_CINIT_STATE_INVALID;
     core_state[core].resets++;
     for (bool& flag : core_state[core].in_flight) flag = false;
-    const uint32_t first = core * NEURON_V2_DMA_ENGINES_PER_CORE;
-    for (uint32_t engine = first; engine < first + NEURON_V2_DMA_ENGINES_PER_CORE; engine++)
+    const uint32_t first = core * ND_DMA_ENGINES_PER_CORE;
+    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; engine++)
       queues[engine].fill({});
-    queues[rings_[core]->engine()].fill({});
+    if (shares_engine_with_others(core, cores))
+      queues[rings_[core]->engine()][rings_[core]->queue()] = {};
+    else
+      queues[rings_[core]->engine()].fill({});
   }
   const int error = firmware_->reset(core_map);
   if (error) return error;
@@ -130,7 +145,7 @@ void Device::release_queues(uint64_t session) {
   const nd_queue_ring dummy = {dummy_ring_->address, ND_QUEUE_DUMMY_DESCRIPTORS};
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
   const std::lock_guard lock(mutex);
-  for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
+  for (uint32_t engine = 0; engine < layout_.dma_engines; engine++)
     for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; queue++) {
       QueueState& state = queues[engine][queue];
       if (state.owner != session || nd_queue_is_instruction_fetch(&layout_, engine, queue))
@@ -152,7 +167,7 @@ int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool hos
   request.host = host;
   request.hbm = hbm;
   request.region = region;
-  request.core = key.topsp ? key.device / 3 : key.device;
+  request.core = key.topsp ? key.device / layout_.topsps_per_core : key.device;
   request.category =
       host ? NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST : NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE;
   // The hardware wants a ring in HBM aligned to its size.
@@ -179,13 +194,22 @@ uint32_t Device::core_of_register(uint64_t offset) const {
   return profile_.cores;
 }
 
+bool Device::is_register_cookie(uint64_t offset) const {
+  if (layout_.generation == 2) return offset - NEURON_V2_BAR0_DEVICE_BASE < layout_.bar0_bytes;
+  for (uint32_t core = 0; core < layout_.cores; core++)
+    if (offset - nd_chip_core_cookie(&layout_, core) < NEURON_V2_CORE_WINDOW_SIZE) return true;
+  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
+    if (offset - nd_chip_topsp_cookie(&layout_, topsp) < NEURON_V2_TOPSP_WINDOW_SIZE) return true;
+  return false;
+}
+
 bool Device::is_mappable_register(uint64_t offset) const {
   if (offset % 4) return false;
   for (uint32_t core = 0; core < profile_.cores; core++)
     if (offset - semaphores(core) < NEURON_SEM_BLOCK_SIZE) return true;
-  const uint64_t topsp = offset - NEURON_V2_TOPSP_WINDOW(0);
-  return topsp < NEURON_V2_TOPSPS * NEURON_V2_TOPSP_WINDOW_SIZE &&
-         topsp % NEURON_V2_TOPSP_WINDOW_SIZE < NEURON_SEM_BLOCK_SIZE;
+  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
+    if (offset - nd_chip_topsp_window(&layout_, topsp) < NEURON_SEM_BLOCK_SIZE) return true;
+  return false;
 }
 
 }  // namespace neuron::service

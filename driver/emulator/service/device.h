@@ -75,9 +75,11 @@ class Device {
   int set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
                              uint32_t region, bool force, NotificationQueue** queue);
   // BAR0 offset of a core's semaphore block.
-  static uint64_t semaphores(uint32_t core) {
-    return NEURON_V2_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES;
+  uint64_t semaphores(uint32_t core) const {
+    return nd_chip_core_window(&layout_, core) + NEURON_CORE_SEMAPHORES;
   }
+  // True for a mapping offset of what RESOURCE_MMAP_INFO names in BAR0.
+  bool is_register_cookie(uint64_t offset) const;
   // True for a register of a semaphore or event page, which may be mapped by user space.
   bool is_mappable_register(uint64_t offset) const;
   // The core in whose semaphore block the register lies; cores() if it is in none.
@@ -107,15 +109,17 @@ class Device {
   nd_process_table processes{};
   nd_datastore_table datastores{};
   std::array<Chunk*, ND_DATASTORES> datastore_memory{};
-  std::array<std::array<QueueState, NEURON_DMA_QUEUES>, NEURON_V2_DMA_ENGINES> queues{};
-  std::array<CoreState, NEURON_V2_CORES> core_state{};
+  std::array<std::array<QueueState, NEURON_DMA_QUEUES>, ND_MAX_DMA_ENGINES> queues{};
+  std::array<CoreState, ND_MAX_CORES> core_state{};
   std::map<int32_t, int> reset_results;  // by process, until NC_RESET_READY fetches it
-  std::array<bool, NEURON_V2_HBM_COUNT> scrubbed{};
+  std::array<bool, ND_MAX_HBMS> scrubbed{};
   bool metrics_paused = false;
 
  private:
   void destroy_notification_queues(uint32_t core_map);
   void start_engines(uint32_t core_map);
+  // Whether the engine of a core's host copies also serves a core outside the map.
+  bool shares_engine_with_others(uint32_t core, uint32_t core_map) const;
 
   const unsigned index_;
   const profiles::Profile& profile_;
@@ -129,8 +133,8 @@ class Device {
   std::vector<std::unique_ptr<CopyRing>> rings_;
   Chunk* dummy_ring_ = nullptr;
   std::mutex firmware_mutex_;
-  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_CORES> core_queues_{};
-  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, NEURON_V2_TOPSPS> topsp_queues_{};
+  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, ND_MAX_CORES> core_queues_{};
+  std::array<std::array<NotificationQueue, ND_NQ_PER_DEVICE>, ND_MAX_TOPSPS> topsp_queues_{};
 };
 
 }  // namespace neuron::service

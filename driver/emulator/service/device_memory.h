@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "driver/core/accounting.h"
+#include "driver/core/chip.h"
 #include "driver/core/handle_table.h"
 #include "driver/core/hbm.h"
 #include "driver/emulator/chip/chip.h"

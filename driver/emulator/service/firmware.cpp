@@ -38,14 +38,15 @@ void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 }  // namespace
 
 Firmware::Firmware(unsigned device, chip::Chip& chip, std::chrono::milliseconds limit)
-    : device_(device), chip_(chip), limit_(limit) {}
+    : device_(device),
+      chip_(chip),
+      layout_(*nd_chip_for_device(chip.config().pci_device)),
+      limit_(limit) {}
 
-uint32_t Firmware::read(uint32_t offset) {
-  return chip_.read_register(NEURON_V2_MISC_RAM + offset);
-}
+uint32_t Firmware::read(uint32_t offset) { return chip_.read_register(layout_.misc_ram + offset); }
 
 void Firmware::write(uint32_t offset, uint32_t value) {
-  chip_.write_register(NEURON_V2_MISC_RAM + offset, value);
+  chip_.write_register(layout_.misc_ram + offset, value);
 }
 
 int Firmware::create(DeviceMemory& memory) {
@@ -71,12 +72,7 @@ int Firmware::routing_id(uint32_t* id) {
 
 int Firmware::reset(uint32_t core_map) {
   const bool whole = core_map == kWholeDevice;
-  if (!whole) {
-    uint32_t map = 0;
-    for (uint32_t core = 0; core < NEURON_V2_CORES; core++)
-      if (core_map >> core & 1) map |= 1u << core | 7u << (8 + 3 * core);
-    write(NEURON_FW_RESET_MAP, map);
-  }
+  if (!whole) write(NEURON_FW_RESET_MAP, nd_chip_reset_map(&layout_, core_map));
   write(NEURON_FW_RESET, whole ? 1 : 2);
   write(NEURON_FW_TRIGGER, 1);
   const auto deadline = Clock::now() + limit_;

@@ -40,6 +40,7 @@ class Firmware {
 
   const unsigned device_;
   chip::Chip& chip_;
+  const nd_chip& layout_;
   const std::chrono::milliseconds limit_;
   Chunk* request_ = nullptr;
   Chunk* response_ = nullptr;

@@ -184,9 +184,10 @@ int Session::buffer_copy(uint64_t handle, void* buffer, uint64_t size, uint64_t 
 }
 
 int Session::check_host_queue(uint32_t core, int32_t queue) const {
-  if (queue == NEURON_DMA_H2T_DEFAULT_QID || queue == 0) return 0;
-  return fail(-ENOENT, "device %u core %u: host copies go through queue 0, found %d",
-              device_.index(), core, queue);
+  const int32_t own = static_cast<int32_t>(device_.ring(core).queue());
+  if (queue == NEURON_DMA_H2T_DEFAULT_QID || queue == own) return 0;
+  return fail(-ENOENT, "device %u core %u: host copies go through queue %d, found %d",
+              device_.index(), core, own, queue);
 }
 
 int Session::zero_copy(const neuron_ioctl_mem_buf_copy64zc& request) {

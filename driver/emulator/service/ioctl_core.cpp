@@ -286,7 +286,7 @@ int Session::semaphore(neuron_ioctl_semaphore& request, unsigned nr) {
   if (request.semaphore_index >= kSemaphores)
     return fail(-EINVAL, "device %u core %u has semaphores 0 to %u, found %u", device_.index(),
                 request.nc_id, kSemaphores - 1, request.semaphore_index);
-  const uint64_t cell = Device::semaphores(request.nc_id) + request.semaphore_index * 4;
+  const uint64_t cell = device_.semaphores(request.nc_id) + request.semaphore_index * 4;
   chip::Chip& chip = device_.chip();
   touched_cores_.fetch_or(1u << request.nc_id, std::memory_order_relaxed);
   if (nr == _IOC_NR(NEURON_IOCTL_SEMAPHORE_READ))
@@ -306,7 +306,7 @@ int Session::event(neuron_ioctl_event& request, unsigned nr) {
     return fail(-EINVAL, "device %u core %u has events 0 to %u, found %u", device_.index(),
                 request.nc_id, kEvents - 1, request.event_index);
   const uint64_t cell =
-      Device::semaphores(request.nc_id) + NEURON_SEM_BLOCK_EVENT + request.event_index * 4;
+      device_.semaphores(request.nc_id) + NEURON_SEM_BLOCK_EVENT + request.event_index * 4;
   if (nr == _IOC_NR(NEURON_IOCTL_EVENT_GET))
     request.value = device_.chip().read_register(cell);
   else

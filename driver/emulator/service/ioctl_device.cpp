@@ -12,9 +12,6 @@
 namespace neuron::service {
 namespace {
 
-// Runtime interface numbers that the public driver accepts for this generation.
-constexpr uint32_t kInterfaceMin = 5;
-constexpr uint32_t kInterfaceMax = 7;
 // All of the public driver's features but dma-buf, which needs a kernel.
 constexpr uint64_t kFeatures =
     NEURON_DRIVER_FEATURE_ASYNC_DMA | NEURON_DRIVER_FEATURE_BATCH_DMAQ_INIT |
@@ -71,8 +68,8 @@ int Session::dispatch_device(unsigned long request, void* argument) {
           {reinterpret_cast<const std::byte*>(metric.data), metric.data_size});
     }
     case NEURON_IOCTL_COMPATIBLE_VERSION:
-      as<neuron_ioctl_compatible_version>(argument).min = kInterfaceMin;
-      as<neuron_ioctl_compatible_version>(argument).max = kInterfaceMax;
+      as<neuron_ioctl_compatible_version>(argument).min = device_.layout().min_interface;
+      as<neuron_ioctl_compatible_version>(argument).max = device_.layout().max_interface;
       return 0;
     case NEURON_IOCTL_DEVICE_BASIC_INFO:
       as<neuron_ioctl_device_basic_info>(argument).architecture = device_.profile().architecture;
@@ -101,8 +98,7 @@ int Session::dispatch_device(unsigned long request, void* argument) {
     case NEURON_IOCTL_NC_PID_STATE_DUMP:
       return pid_state_dump(as<neuron_ioctl_nc_pid_state_dump>(argument));
     case NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP:
-      return fail(-kNotSupported,
-                  "device %u: logical cores are physical cores on chips of generation 2", index);
+      return core_map(as<neuron_ioctl_get_logical_to_physical_nc_map>(argument));
     case NEURON_IOCTL_READ_HW_COUNTERS:
       return hw_counters(as<neuron_ioctl_read_hw_counters>(argument));
     case NEURON_IOCTL_RESOURCE_MMAP_INFO:
@@ -302,27 +298,55 @@ int Session::hw_counters(const neuron_ioctl_read_hw_counters& counters) {
       {reinterpret_cast<const uint64_t*>(counters.address), counters.count}, counters.data);
 }
 
+int Session::core_map(const neuron_ioctl_get_logical_to_physical_nc_map& request) {
+  const unsigned index = device_.index();
+  if (device_.layout().generation < 3)
+    return fail(-kNotSupported,
+                "device %u: logical cores are physical cores on chips of generation 2", index);
+  if (request.mapping_version != 0)
+    return fail(-EINVAL, "device %u: core map version %u is unknown, there is version 0", index,
+                request.mapping_version);
+  if (request.max_map_entries > ND_CORE_MAP_ENTRIES)
+    return fail(-EINVAL, "device %u: a core map has at most %u entries, found %u", index,
+                ND_CORE_MAP_ENTRIES, request.max_map_entries);
+  neuron_ioctl_nc_map* map = request.map;
+  const uint64_t entries = uint64_t{request.max_map_entries} * sizeof(map->mappings[0]);
+  if (int error = check_buffer(map, sizeof(*map) + entries)) return error;
+  map->num_entries = request.max_map_entries;
+  for (uint32_t i = 0; i < request.max_map_entries; i++) {
+    const uint32_t device = i / device_.layout().cores;
+    const uint32_t core = i % device_.layout().cores;
+    map->mappings[i] = {device, nd_chip_physical_core(&device_.layout(), device, core)};
+  }
+  return 0;
+}
+
 int Session::resource_info(neuron_ioctl_resource_mmap_info& info) {
-  const bool core = info.block == NEURON_DM_BLOCK_TPB && info.block_id < device_.cores();
-  const bool topsp = info.block == NEURON_DM_BLOCK_TOPSP && info.block_id < NEURON_V2_TOPSPS;
-  uint64_t bar0 = 0;
+  const nd_chip& chip = device_.layout();
+  const uint32_t id = info.block_id;
+  const bool core = info.block == NEURON_DM_BLOCK_TPB && id < device_.cores();
+  const bool topsp = info.block == NEURON_DM_BLOCK_TOPSP && id < chip.topsps;
+  // Only of generation 3: before, HBM is mapped by its allocations.
+  const bool hbm = chip.generation >= 3 && info.block == NEURON_DM_BLOCK_HBM && id < chip.hbms;
   if (core && info.resource == NEURON_DM_RESOURCE_SEMAPHORE) {
-    bar0 = Device::semaphores(info.block_id);
+    info.offset = nd_chip_core_cookie(&chip, id) + NEURON_CORE_SEMAPHORES;
     info.size = NEURON_SEM_BLOCK_SIZE;
   } else if (core && info.resource == NEURON_DM_RESOURCE_SBUF) {
-    bar0 = NEURON_V2_CORE_WINDOW(info.block_id);
+    info.offset = nd_chip_core_cookie(&chip, id);
     info.size = NEURON_CORE_SBUF_SIZE;
   } else if (topsp && info.resource == NEURON_DM_RESOURCE_SEMAPHORE) {
-    bar0 = NEURON_V2_TOPSP_WINDOW(info.block_id);
+    info.offset = nd_chip_topsp_cookie(&chip, id);
     info.size = NEURON_SEM_BLOCK_SIZE;
   } else if (topsp && info.resource == NEURON_DM_RESOURCE_ALL) {
-    bar0 = NEURON_V2_TOPSP_WINDOW(info.block_id);
+    info.offset = nd_chip_topsp_cookie(&chip, id);
     info.size = NEURON_V2_TOPSP_WINDOW_SIZE;
+  } else if (hbm && info.resource == NEURON_DM_RESOURCE_DMEM) {
+    info.offset = nd_chip_hbm_base(&chip, id);
+    info.size = device_.chip().config().hbm_bytes_each;
   } else {
     return fail(-EINVAL, "device %u: block %u number %u has no resource %u", device_.index(),
-                info.block, info.block_id, info.resource);
+                info.block, id, info.resource);
   }
-  info.offset = NEURON_V2_BAR0_DEVICE_BASE + bar0;
   return 0;
 }
 

@@ -156,8 +156,8 @@ int Session::scrub_start(const neuron_ioctl_hbm_scrub_start& scrub) {
   // Filling every byte needs that much memory of the host; it is asked for first.
   int error = instance_.budget().reserve(size, "HBM to scrub", device_.index());
   if (!error) {
-    const uint64_t base = scrub.hbm_index * NEURON_V2_HBM_STRIDE;
-    for (uint64_t at = NEURON_V2_HBM_CARVE_OUT; at < size && !error; at += kStride)
+    const uint64_t base = nd_chip_hbm_base(&device_.layout(), scrub.hbm_index);
+    for (uint64_t at = device_.layout().carve_out; at < size && !error; at += kStride)
       error = abandoned() ? give_up("a scrub")
                           : device_.ring(scrub.nc_id)
                                 .fill32(base + at, scrub.init_val, std::min(size - at, kStride));

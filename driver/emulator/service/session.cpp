@@ -138,18 +138,25 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
     *address = chunk->data;
     return 0;
   }
-  const uint64_t bar0 = offset - NEURON_V2_BAR0_DEVICE_BASE;
+  const nd_chip& chip = device_.layout();
+  // A whole stack: what RESOURCE_MMAP_INFO names on generation 3.
+  const uint32_t hbm = nd_chip_hbm_of(&chip, offset);
+  if (chip.generation >= 3 && hbm < chip.hbms && offset == nd_chip_hbm_base(&chip, hbm) &&
+      length == device_.chip().config().hbm_bytes_each) {
+    *address = device_.chip().hbm().direct(offset, length);
+    if (*address) return 0;
+  }
   for (uint32_t core = 0; core < device_.cores(); core++) {
-    if (bar0 != NEURON_V2_CORE_WINDOW(core) || length != NEURON_CORE_SBUF_SIZE) continue;
+    if (offset != nd_chip_core_cookie(&chip, core) || length != NEURON_CORE_SBUF_SIZE) continue;
     // The state buffer is memory: it maps where the chip can give it in one piece.
-    *address = device_.chip().bus().direct(offset, length);
+    *address = device_.chip().bus().direct(nd_chip_core_address(&chip, core), length);
     if (*address) return 0;
     return fail(-ENOTSUP,
                 "device %u core %u: the state buffer of an emulated chip is read through copies, "
                 "not by mapping",
                 device_.index(), core);
   }
-  if (bar0 < NEURON_V2_BAR0_SIZE)
+  if (device_.is_register_cookie(offset))
     return fail(-ENOTSUP,
                 "device %u: registers of an emulated chip cannot be mapped (offset 0x%" PRIx64
                 "); use read_register and write_register",

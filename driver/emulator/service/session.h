@@ -94,6 +94,7 @@ class Session {
   int pid_state_dump(const neuron_ioctl_nc_pid_state_dump& dump);
   int hw_counters(const neuron_ioctl_read_hw_counters& counters);
   int resource_info(neuron_ioctl_resource_mmap_info& info);
+  int core_map(const neuron_ioctl_get_logical_to_physical_nc_map& request);
 
   int reset_cores(neuron_ioctl_device_reset& request);
   int reset_ready(neuron_ioctl_device_ready& ready);
