@@ -11,8 +11,9 @@
  * Lock order, outermost first (README.md says what each guards):
  *   files_lock, core[].nq_lock, nd_copy_ring.lock (by core number), nd_engine.lock, firmware.lock,
  *   memory.lock
- * processes_lock, datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves. User memory is
- * never touched under memory.lock or a leaf, because the mmap paths take them under mmap_lock.
+ * processes_lock, datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves.
+ * User memory is never touched under memory.lock or a leaf, because the mmap paths take them under
+ * mmap_lock.
  */
 #ifndef DRIVER_KMOD_NEURON_H
 #define DRIVER_KMOD_NEURON_H
@@ -89,7 +90,7 @@ struct nd_chunk {
 	bool host;
 	bool scratchpad;
 	bool published;
-	bool given_back;      /* its memory was returned because the device went away */
+	bool given_back;       /* its memory was returned because the device went away */
 	struct list_head all;  /* memory.all: every chunk that has memory */
 	struct list_head dead; /* of a process that ended */
 };
@@ -548,8 +549,8 @@ struct neuron_device {
 	u64 bar0_size;
 	phys_addr_t bar4_start;
 	u64 bar4_size;
-	u64 hbm_window; /* distance of two stacks in BAR4 */
-	u8 bar0_number; /* PCI BAR that holds the registers: 0, or 2 */
+	u64 hbm_window;	     /* distance of two stacks in BAR4 */
+	u8 bar0_number;	     /* PCI BAR that holds the registers: 0, or 2 */
 	bool write_combined; /* mappings of BAR 4 */
 
 	struct srcu_struct srcu; /* nd_enter */
@@ -568,6 +569,7 @@ struct neuron_device {
 		struct nd_notification_queue nq[ND_NQ_PER_DEVICE];
 	} topsp[ND_MAX_TOPSPS];
 	struct nd_engine *engine; /* chip->dma_engines of them */
+	struct nd_register_write engine_writes[ND_ENGINE_INIT_WRITES]; /* the reset worker's */
 	struct nd_chunk *dummy_ring;
 
 	struct mutex files_lock;

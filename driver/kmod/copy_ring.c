@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The queues that carry the host's copies of a core: a source and a destination ring in host
+ * memory, filled in step, and a marker that the engine copies last and the driver waits for.
+ *
+ * A ring's mutex is held for a whole copy, its wait included, so copies of a core run in order. A
+ * transfer that fails or times out ends with the queue set up anew: whatever was in flight on it is
+ * lost, which `generation` tells those who wait for it. Waits sleep; each has a deadline, and
+ * notices within milliseconds that the device has gone.
+ */
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "driver/core/descriptor.h"
+#include "driver/kmod/neuron.h"
+
+#define BOUNCE_BYTES (64u << 10)
+/* Room that a context has in the marker page: a cache line. */
+#define MARKER_STRIDE 64u
+/* Pieces of one batch, so that two asynchronous copies leave room for a synchronous one. */
+#define MAX_PIECES 2032u
+
+#define SPIN_US 20
+#define SLACK_MS 2000
+#define ABANDON_MS 1000
+#define LOOK_MS 5
+/* Models that run in an interpreter may take this much longer. */
+#define SLOW_FACTOR 100
+#define ENGINE_ABORTED 3u
+
+static volatile u32 *marker_of(struct nd_copy_ring *ring, u32 context)
+{
+	return ring->marker->va + context * MARKER_STRIDE;
+}
+
+static void drop_held(struct nd_copy_context *context)
+{
+	nd_chunk_put(context->held[0]);
+	nd_chunk_put(context->held[1]);
+	context->held[0] = NULL;
+	context->held[1] = NULL;
+}
+
+/* ---- life ---- */
+
+static int create(struct nd_copy_ring *ring, struct neuron_device *nd, u32 core, u32 engine,
+		  u32 queue)
+{
+	u64 bytes = ND_COPY_RING_DESCRIPTORS * NEURON_DESC_BYTES;
+	int error;
+
+	ring->nd = nd;
+	ring->core = core;
+	ring->engine = engine;
+	ring->queue = queue;
+	error = nd_memory_allocate_host(nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST,
+					&ring->source);
+	if (!error)
+		error = nd_memory_allocate_host(
+		    nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST, &ring->destination);
+	if (!error)
+		error = nd_memory_allocate_host(nd, PAGE_SIZE, core,
+						NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->marker);
+	if (!error)
+		error = nd_memory_allocate_host(nd, BOUNCE_BYTES, core,
+						NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->pattern);
+	if (!error)
+		error = nd_ring_init(&ring->ring, ring->source->va, ring->destination->va,
+				     ND_COPY_RING_DESCRIPTORS);
+	mutex_lock(&nd->engine[engine].lock);
+	nd->engine[engine].queue[queue].reserved = !error;
+	mutex_unlock(&nd->engine[engine].lock);
+	return error;
+}
+
+static void destroy(struct nd_copy_ring *ring)
+{
+	struct neuron_device *nd = ring->nd;
+	u32 i;
+
+	if (!nd)
+		return;
+	mutex_lock(&ring->lock);
+	ring->ready = false;
+	for (i = 0; i < ND_COPY_CONTEXTS; i++)
+		drop_held(&ring->context[i]);
+	nd_chunk_free(ring->source);
+	nd_chunk_free(ring->destination);
+	nd_chunk_free(ring->marker);
+	nd_chunk_free(ring->pattern);
+	ring->source = NULL;
+	ring->destination = NULL;
+	ring->marker = NULL;
+	ring->pattern = NULL;
+	mutex_unlock(&ring->lock);
+	mutex_lock(&nd->engine[ring->engine].lock);
+	nd->engine[ring->engine].queue[ring->queue].reserved = false;
+	mutex_unlock(&nd->engine[ring->engine].lock);
+}
+
+int nd_copy_ring_create(struct neuron_device *nd, u32 core)
+{
+	u32 engine;
+	u32 queue;
+
+	nd_queue_host_copy(nd->chip, core, &engine, &queue);
+	return create(&nd->core[core].ring, nd, core, engine, queue);
+}
+
+void nd_copy_rings_destroy(struct neuron_device *nd)
+{
+	u32 core;
+
+	for (core = 0; core < nd->chip->cores; core++)
+		destroy(&nd->core[core].ring);
+}
+
+void nd_copy_ring_restart(struct nd_copy_ring *ring)
+{
+	struct neuron_device *nd = ring->nd;
+	const struct nd_queue_ring tx = {ring->source->address, ND_COPY_RING_DESCRIPTORS};
+	const struct nd_queue_ring rx = {ring->destination->address, ND_COPY_RING_DESCRIPTORS};
+	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
+	size_t count =
+	    nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &tx, &rx, writes);
+
+	u32 i;
+
+	nd_write_sequence(nd, writes, count);
+	for (i = 0; i < ND_COPY_CONTEXTS; i++)
+		drop_held(&ring->context[i]);
+	nd_ring_reset(&ring->ring);
+	ring->pushed = 0;
+	ring->released = 0;
+	ring->generation++;
+	ring->ready = true;
+}
+
+struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk)
+{
+	return &chunk->nd->core[chunk->core].ring;
+}
+
+struct nd_copy_ring *nd_copy_ring_find(struct neuron_device *nd, u32 core, s32 queue)
+{
+	struct nd_core *found = &nd->core[core];
+
+	if (queue == NEURON_DMA_H2T_DEFAULT_QID || queue == (s32)found->ring.queue)
+		return &found->ring;
+	return NULL;
+}
+
+/* ---- one batch; the lock is held ---- */
+
+/* Ends a batch with its marker and rings both doorbells, the destination's first. */
+static void submit(struct nd_copy_ring *ring, u32 index, u32 packets)
+{
+	struct neuron_device *nd = ring->nd;
+	struct nd_copy_context *context = &ring->context[index];
+	u64 address = ring->marker->address + index * MARKER_STRIDE;
+	volatile u32 *marker = marker_of(ring, index);
+
+	marker[0] = NEURON_DMA_COMPLETION_MARKER;
+	marker[1] = 0;
+	nd_ring_push(&ring->ring, address, address + 4, 4, ND_BARRIER_NONE);
+	packets++;
+	ring->pushed += packets;
+	context->end = ring->pushed;
+	context->packets = packets;
+	context->generation = ring->generation;
+	context->in_flight = true;
+	/* The descriptors are in memory before the engine is told: writel() orders them, and pairs
+	 * with its fetch. */
+	nd_write(
+	    nd,
+	    nd_queue_register(nd->chip, ring->engine, ring->queue, false, NEURON_UDMAQ_TAIL_INC),
+	    packets);
+	nd_write(
+	    nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true, NEURON_UDMAQ_TAIL_INC),
+	    packets);
+}
+
+static bool is_aborted(struct nd_copy_ring *ring)
+{
+	struct neuron_device *nd = ring->nd;
+	u64 unit = nd_chip_udma(nd->chip, ring->engine) + NEURON_UDMA_STATE;
+
+	return nd_engine_state(nd_read(nd, unit + NEURON_UDMA_M2S)) == ENGINE_ABORTED ||
+	       nd_engine_state(nd_read(nd, unit + NEURON_UDMA_S2M)) == ENGINE_ABORTED;
+}
+
+static void report(struct nd_copy_ring *ring, const char *what)
+{
+	struct neuron_device *nd = ring->nd;
+	u64 unit = nd_chip_udma(nd->chip, ring->engine) + NEURON_UDMA_STATE;
+	u32 head = nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true,
+						 NEURON_UDMAQ_HEAD)) &
+		   NEURON_UDMA_INDEX_MASK;
+	struct nd_descriptor from = {};
+	struct nd_descriptor to = {};
+
+	if (head < ND_COPY_RING_DESCRIPTORS) {
+		from = ring->ring.source[head];
+		to = ring->ring.destination[head];
+	}
+	dev_err_ratelimited(nd->dev,
+			    "neuron%u core %u: a copy %s on DMA engine %u queue %u, ring index %u "
+			    "(descriptor 0x%llx "
+			    "to 0x%llx, states 0x%x and 0x%x); the queue is set up anew\n",
+			    nd->index, ring->core, what, ring->engine, ring->queue, head,
+			    from.address, to.address, nd_read(nd, unit + NEURON_UDMA_M2S),
+			    nd_read(nd, unit + NEURON_UDMA_S2M));
+}
+
+/* Takes the engine out of the abort state and drops what the queue holds. */
+static void recover(struct nd_copy_ring *ring)
+{
+	struct neuron_device *nd = ring->nd;
+	u64 unit = nd_chip_udma(nd->chip, ring->engine) + NEURON_UDMA_CHANGE_STATE;
+
+	nd_write(nd, unit + NEURON_UDMA_M2S, 1);
+	nd_write(nd, unit + NEURON_UDMA_S2M, 1);
+	nd_copy_ring_restart(ring);
+	/* The queue has stopped when this returns: a read follows the writes. */
+	nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true, NEURON_UDMAQ_CFG));
+}
+
+static ktime_t deadline_of(struct nd_copy_ring *ring)
+{
+	struct neuron_device *nd = ring->nd;
+	u64 ms = nd->chip->generation == 2 ? 40 : 80;
+
+	ms = SLACK_MS + ms * (ring->pushed - ring->released);
+	if (nd->is_qemu || nd->is_emulator)
+		ms *= SLOW_FACTOR;
+	return ktime_add_ms(ktime_get(), ms);
+}
+
+/* Everything up to the end of a context has been done. */
+static void retire(struct nd_copy_ring *ring, struct nd_copy_context *context)
+{
+	context->in_flight = false;
+	drop_held(context);
+	if (context->end <= ring->released)
+		return;
+	nd_ring_release(&ring->ring, (u32)(context->end - ring->released));
+	ring->released = context->end;
+}
+
+static bool has_arrived(struct nd_copy_ring *ring, u32 index)
+{
+	volatile u32 *arrived = marker_of(ring, index) + 1;
+
+	/* Pairs with the engine's write of the marker, which follows the data in queue order. */
+	return smp_load_acquire(arrived) == NEURON_DMA_COMPLETION_MARKER && !nd_fault_dma_wait();
+}
+
+static int await(struct nd_copy_ring *ring, u32 index)
+{
+	struct neuron_device *nd = ring->nd;
+	struct nd_copy_context *context = &ring->context[index];
+	ktime_t deadline = deadline_of(ring);
+	ktime_t look = ktime_add_ms(ktime_get(), LOOK_MS);
+	bool abandoned = false;
+	unsigned int us;
+	int error;
+
+	for (us = 0; us < SPIN_US; us++) {
+		if (has_arrived(ring, index))
+			goto arrived;
+		udelay(1);
+	}
+	us = 10;
+	while (!has_arrived(ring, index)) {
+		ktime_t now = ktime_get();
+
+		if (!abandoned && (fatal_signal_pending(current) || READ_ONCE(nd->removed))) {
+			/* Memory of the caller is in use: it goes only once the engine is done
+			 * or has been stopped. */
+			abandoned = true;
+			deadline = min(deadline, ktime_add_ms(now, ABANDON_MS));
+		}
+		if (ktime_after(now, deadline)) {
+			if (!abandoned)
+				report(ring, "did not finish in time");
+			recover(ring);
+			error = abandoned ? -EINTR : -ETIMEDOUT;
+			goto lost;
+		}
+		if (ktime_after(now, look)) {
+			look = ktime_add_ms(now, LOOK_MS);
+			if (is_aborted(ring)) {
+				if (READ_ONCE(nd->lost)) {
+					error = -ENODEV;
+					goto lost;
+				}
+				/* It may have arrived between the two looks. */
+				if (has_arrived(ring, index))
+					break;
+				report(ring, "was refused by the engine (unmapped address?)");
+				recover(ring);
+				error = -EIO;
+				goto lost;
+			}
+			if (READ_ONCE(nd->lost)) {
+				error = -ENODEV;
+				goto lost;
+			}
+		}
+		usleep_range(us, us * 2);
+		us = min(us * 2, 500u);
+	}
+arrived:
+	retire(ring, context);
+	return 0;
+lost:
+	context->in_flight = false;
+	drop_held(context);
+	return error;
+}
+
+static int lock_ring(struct nd_copy_ring *ring)
+{
+	if (mutex_lock_killable(&ring->lock))
+		return -EINTR;
+	if (ring->ready && !nd_is_lost(ring->nd))
+		return 0;
+	mutex_unlock(&ring->lock);
+	return -ENODEV;
+}
+
+/* ---- copies ---- */
+
+static int copy_locked(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size,
+		       u32 pattern)
+{
+	struct nd_copy copy = {source, destination, size, pattern};
+
+	while (copy.remaining) {
+		u32 room = nd_ring_space(&ring->ring);
+		u32 packets;
+		int error;
+
+		if (room < 2)
+			return -EBUSY;
+		packets = nd_ring_push_copy(&ring->ring, &copy,
+					    room > MAX_PIECES + 1 ? room - MAX_PIECES : 1,
+					    ND_BARRIER_WRITE);
+		submit(ring, 0, packets);
+		error = await(ring, 0);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int nd_copy(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size, u32 pattern)
+{
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	error = copy_locked(ring, destination, source, size, pattern);
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+int nd_copy_segments(struct nd_copy_ring *ring, u64 device, const struct nd_segment *segments,
+		     u32 count, bool to_device)
+{
+	u32 packets = 0;
+	u32 i;
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	for (i = 0; i < count && !error; i++) {
+		u64 host = segments[i].address;
+		u64 left = segments[i].size;
+
+		while (left && !error) {
+			u32 length = min_t(u64, left, NEURON_UDMA_MAX_DESC_BYTES);
+			bool last = (left == length && i + 1 == count) || packets + 1 == MAX_PIECES;
+
+			error = nd_ring_push(&ring->ring, to_device ? host : device,
+					     to_device ? device : host, length,
+					     last ? ND_BARRIER_WRITE : ND_BARRIER_NONE);
+			if (error)
+				break;
+			packets++;
+			host += length;
+			device += length;
+			left -= length;
+			if (last) {
+				submit(ring, 0, packets);
+				packets = 0;
+				error = await(ring, 0);
+			}
+		}
+	}
+	/* Descriptors that the engine was not told of. */
+	if (packets)
+		recover(ring);
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value, u64 size)
+{
+	u64 first = min_t(u64, size, BOUNCE_BYTES);
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	memset32(ring->pattern->va, value, BOUNCE_BYTES / sizeof(u32));
+	error = copy_locked(ring, destination, ring->pattern->address, first, 0);
+	/* The rest repeats what is on the device already. */
+	if (!error && size > first)
+		error =
+		    copy_locked(ring, destination + first, destination, size - first, BOUNCE_BYTES);
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size)
+{
+	u64 done = 0;
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	while (done < size && !error) {
+		u64 length = min_t(u64, size - done, BOUNCE_BYTES);
+
+		memcpy(ring->pattern->va, source + done, length);
+		error = copy_locked(ring, destination + done, ring->pattern->address, length, 0);
+		done += length;
+	}
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size)
+{
+	u64 done = 0;
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	while (done < size && !error) {
+		u64 length = min_t(u64, size - done, BOUNCE_BYTES);
+
+		error = copy_locked(ring, ring->pattern->address, source + done, length, 0);
+		if (!error)
+			memcpy(destination + done, ring->pattern->va, length);
+		done += length;
+	}
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+/* ---- copies that user space waits for ---- */
+
+int nd_copy_start(struct nd_copy_ring *ring, u32 index, struct nd_chunk *destination,
+		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size)
+{
+	struct nd_copy copy = {source->address + source_offset,
+			       destination->address + destination_offset, size, 0};
+	struct nd_copy_context *context = &ring->context[index];
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	if (context->in_flight && context->generation == ring->generation)
+		error = await(ring, index);
+	/* That transfer was somebody else's; what became of it does not matter, unless ... */
+	if (error != -EINTR && error != -ENODEV)
+		error = 0;
+	if (!error &&
+	    nd_ring_space(&ring->ring) < DIV_ROUND_UP_ULL(size, NEURON_UDMA_MAX_DESC_BYTES) + 1)
+		error = -EBUSY;
+	if (!error) {
+		nd_chunk_get(source);
+		nd_chunk_get(destination);
+		context->held[0] = source;
+		context->held[1] = destination;
+		submit(ring, index, nd_ring_push_copy(&ring->ring, &copy, 1, ND_BARRIER_WRITE));
+	}
+	mutex_unlock(&ring->lock);
+	return error;
+}
+
+int nd_copy_wait(struct nd_copy_ring *ring, u32 index)
+{
+	struct nd_copy_context *context = &ring->context[index];
+	int error = lock_ring(ring);
+
+	if (error)
+		return error;
+	if (!context->in_flight) {
+		error = -EINVAL;
+	} else if (context->generation != ring->generation) {
+		/* A reset or a failure of another transfer dropped it. */
+		context->in_flight = false;
+		error = -EIO;
+	} else {
+		error = await(ring, index);
+	}
+	mutex_unlock(&ring->lock);
+	return error;
+}

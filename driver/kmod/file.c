@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/neuronN: open, close, the table of calls.
+ *
+ * A full descriptor (O_RDWR, O_RDONLY) attaches the process that opens it; when the process closes
+ * its last one, what it holds is given back in a fixed order. A close counts when no other number
+ * of the process stands for the same open file, so that dup() does no harm; a child's copies belong
+ * to the parent. A restricted descriptor (O_WRONLY) attaches nobody and may make the calls that
+ * need no device.
+ */
+#include <linux/delay.h>
+#include <linux/fdtable.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "driver/kmod/neuron.h"
+
+/* Arguments up to this size need no allocation. */
+#define SMALL_ARGUMENT 256u
+/* Engines finish what they read of the rings that were taken away. */
+#define DRAIN_MS 10
+
+pid_t nd_current_pid(void)
+{
+	return task_tgid_nr(current);
+}
+
+bool nd_file_is_attached(struct neuron_device *nd, pid_t pid)
+{
+	bool attached;
+
+	mutex_lock(&nd->processes_lock);
+	attached = nd_process_find(&nd->processes, pid);
+	mutex_unlock(&nd->processes_lock);
+	return attached;
+}
+
+bool nd_file_is_idle(struct neuron_device *nd)
+{
+	bool idle;
+
+	mutex_lock(&nd->files_lock);
+	idle = nd->full_files == 0;
+	mutex_unlock(&nd->files_lock);
+	return idle;
+}
+
+/* ---- open and close ---- */
+
+static int attach(struct nd_file *file)
+{
+	struct neuron_device *nd = file->nd;
+	int error = 0;
+
+	mutex_lock(&nd->files_lock);
+	if (!file->restricted) {
+		mutex_lock(&nd->processes_lock);
+		error = nd_process_attach(&nd->processes, file->pid);
+		mutex_unlock(&nd->processes_lock);
+	}
+	if (!error) {
+		file->attached = true;
+		if (!file->restricted)
+			nd->full_files++;
+		list_add(&file->link, &nd->files);
+	}
+	mutex_unlock(&nd->files_lock);
+	if (error)
+		dev_warn_ratelimited(nd->dev,
+				     "neuron%u: pid %d cannot open it: %u processes have it open\n",
+				     nd->index, file->pid, ND_PROCESSES);
+	return error;
+}
+
+/* The process gives up its last descriptor; files_lock is held. */
+static void process_exit(struct neuron_device *nd, pid_t pid)
+{
+	int token;
+	bool here = !nd_enter(nd, &token);
+
+	/* Without the device only the tables are left, and those cope. */
+	if (here) {
+		nd_reset_process_exit(nd, pid);
+		nd_dma_process_exit(nd, pid);
+	}
+	nd_core_process_exit(nd, pid);
+	if (here) {
+		nd_datastore_process_exit(nd, pid);
+		nd_memory_process_exit(nd, pid);
+		nd_exit(nd, token);
+	}
+}
+
+static void detach(struct nd_file *file)
+{
+	struct neuron_device *nd = file->nd;
+	bool last;
+
+	nd_uring_file_exit(file);
+	mutex_lock(&nd->files_lock);
+	if (file->attached) {
+		file->attached = false;
+		if (!file->restricted) {
+			mutex_lock(&nd->processes_lock);
+			last = nd_process_detach(&nd->processes, file->pid);
+			mutex_unlock(&nd->processes_lock);
+			if (last)
+				process_exit(nd, file->pid);
+		}
+		nd_core_file_exit(file);
+	}
+	mutex_unlock(&nd->files_lock);
+}
+
+static int file_open(struct inode *inode, struct file *filp)
+{
+	struct neuron_device *nd = nd_device_by_index(iminor(inode) - MINOR(nd_region));
+	struct nd_file *file;
+	int token;
+	int error;
+
+	if (!nd)
+		return -ENODEV;
+	error = nd_enter(nd, &token);
+	if (error)
+		goto put;
+	file = kzalloc(sizeof(*file), GFP_KERNEL);
+	if (!file) {
+		error = -ENOMEM;
+		goto leave;
+	}
+	file->nd = nd;
+	file->file = filp;
+	file->pid = nd_current_pid();
+	file->restricted = filp->f_flags & O_WRONLY;
+	if (!file->restricted)
+		error = nd_reset_wait_ready(nd);
+	if (!error)
+		error = attach(file);
+	if (error) {
+		kfree(file);
+		goto leave;
+	}
+	filp->private_data = file;
+	filp->f_mapping = nd->inode->i_mapping;
+	nd_oplog_add(nd, ND_OP_OPEN, filp->f_flags, 0);
+	nd_exit(nd, token);
+	return 0;
+
+leave:
+	nd_exit(nd, token);
+put:
+	nd_device_put(nd);
+	return error;
+}
+
+static int is_same_file(const void *wanted, struct file *filp, unsigned int number)
+{
+	return wanted == filp;
+}
+
+static int file_flush(struct file *filp, fl_owner_t files)
+{
+	struct nd_file *file = filp->private_data;
+
+	/* A child closes what its parent opened: nothing of the parent's may go. */
+	if (nd_current_pid() != file->pid)
+		return 0;
+	/* The number is out of the table already; is there another for this file? */
+	if (files && iterate_fd(files, 0, is_same_file, filp))
+		return 0;
+	nd_oplog_add(file->nd, ND_OP_FLUSH, 0, 0);
+	detach(file);
+	return 0;
+}
+
+static int file_release(struct inode *inode, struct file *filp)
+{
+	struct nd_file *file = filp->private_data;
+	struct neuron_device *nd = file->nd;
+	bool last = false;
+	int token;
+
+	/* Of a process that ended without closing it, because somebody else held it too. */
+	detach(file);
+	mutex_lock(&nd->files_lock);
+	list_del(&file->link);
+	if (!file->restricted)
+		last = --nd->full_files == 0;
+	if (last && !nd_enter(nd, &token)) {
+		nd_datastore_clear_all(nd);
+		nd_exit(nd, token);
+	}
+	mutex_unlock(&nd->files_lock);
+	nd_uring_file_free(file);
+	kfree(file);
+	nd_device_put(nd);
+	return 0;
+}
+
+/* ---- calls ---- */
+
+static const struct nd_handler *const handler_tables[] = {
+    nd_memory_handlers,	   nd_copy_handlers,   nd_dma_handlers,
+    nd_reset_handlers,	   nd_core_handlers,   nd_notification_handlers,
+    nd_datastore_handlers, nd_device_handlers, nd_dmabuf_handlers,
+};
+
+static const struct nd_handler *find_handler(u32 request)
+{
+	const struct nd_handler *handler;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(handler_tables); i++)
+		for (handler = handler_tables[i]; handler->handle; handler++)
+			if (handler->request == request)
+				return handler;
+	return NULL;
+}
+
+static int check_access(struct nd_file *file, const struct nd_ioctl *call)
+{
+	struct neuron_device *nd = file->nd;
+
+	if (call->access == ND_ACCESS_ANY)
+		return 0;
+	if (file->restricted) {
+		dev_warn_ratelimited(
+		    nd->dev,
+		    "neuron%u: %s needs a descriptor opened O_RDWR, that of pid %d "
+		    "was opened O_WRONLY\n",
+		    nd->index, call->name, nd_current_pid());
+		return -EINVAL;
+	}
+	if (call->access == ND_ACCESS_ATTACHED && !nd_file_is_attached(nd, nd_current_pid())) {
+		dev_warn_ratelimited(nd->dev,
+				     "neuron%u: %s is for processes that opened the device, pid %d "
+				     "did not\n",
+				     nd->index, call->name, nd_current_pid());
+		return -EACCES;
+	}
+	return 0;
+}
+
+/* The argument is copied whole before anything looks at it, and back when there is an answer. */
+static int call_handler(struct nd_file *file, const struct nd_ioctl *call,
+			const struct nd_handler *handler, void __user *user)
+{
+	u64 small[SMALL_ARGUMENT / sizeof(u64)];
+	u32 size = call->argument_size;
+	void *argument = small;
+	int result;
+
+	if (size > SMALL_ARGUMENT) {
+		argument = kvmalloc(size, GFP_KERNEL);
+		if (!argument)
+			return -ENOMEM;
+	}
+	if (size && copy_from_user(argument, user, size)) {
+		result = -EFAULT;
+		goto done;
+	}
+	result = handler->handle(file, call, argument, user);
+	if (size &&
+	    (handler->output == ND_OUT_ALWAYS ||
+	     (handler->output == ND_OUT_SUCCESS && result == 0)) &&
+	    copy_to_user(user, argument, size))
+		result = -EFAULT;
+done:
+	if (argument != small)
+		kvfree(argument);
+	return result;
+}
+
+static long file_ioctl(struct file *filp, unsigned int request, unsigned long argument)
+{
+	struct nd_file *file = filp->private_data;
+	struct neuron_device *nd = file->nd;
+	const struct nd_handler *handler;
+	const struct nd_ioctl *call;
+	int token;
+	int result;
+
+	if (nd_ioctl_find(request, &call)) {
+		if (call)
+			dev_warn_ratelimited(
+			    nd->dev,
+			    "neuron%u: call 0x%x has an argument of %u bytes; %s is "
+			    "0x%x\n",
+			    nd->index, request, _IOC_SIZE(request), call->name, call->request);
+		return -EINVAL;
+	}
+	result = check_access(file, call);
+	if (result)
+		return result;
+	handler = find_handler(call->request);
+	if (!handler)
+		return -EOPNOTSUPP;
+	result = nd_enter(nd, &token);
+	if (result)
+		return result;
+	result = call_handler(file, call, handler, (void __user *)argument);
+	nd_oplog_add(nd, ND_OP_IOCTL, request, result);
+	nd_exit(nd, token);
+	return result;
+}
+
+static int file_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct nd_file *file = filp->private_data;
+	struct neuron_device *nd = file->nd;
+	int token;
+	int result = nd_enter(nd, &token);
+
+	if (result)
+		return result;
+	result = file->restricted ? -EACCES : nd_mapping_mmap(filp, vma);
+	nd_oplog_add(nd, ND_OP_MMAP, vma->vm_pgoff, result);
+	nd_exit(nd, token);
+	return result;
+}
+
+const struct file_operations nd_file_operations = {
+    .owner = THIS_MODULE,
+    .open = file_open,
+    .flush = file_flush,
+    .release = file_release,
+    .unlocked_ioctl = file_ioctl,
+    .mmap = file_mmap,
+    .uring_cmd = nd_uring_cmd,
+};
