@@ -142,10 +142,10 @@ TRACE_EVENT(metrics_post,
 
 #endif
 
-/* clang-format on */
-
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH driver / kmod
+#define TRACE_INCLUDE_PATH driver/kmod
 #undef TRACE_INCLUDE_FILE
 #define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>
+
+/* clang-format on */
