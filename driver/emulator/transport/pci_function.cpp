@@ -30,7 +30,7 @@ void seal_size(int file) {
 }  // namespace
 
 void PciStatistics::clear() {
-  for (auto* counter : {&register_reads, &register_writes, &doorbells, &before_doorbell,
+  for (auto* counter : {&register_reads, &register_writes, &polls, &doorbells, &before_doorbell,
                         &memory_accesses, &config_accesses, &odd_widths, &resets}) {
     counter->store(0, std::memory_order_relaxed);
   }
@@ -170,6 +170,10 @@ std::byte* PciFunction::memory_at(uint64_t offset, size_t length) {
 }
 
 void PciFunction::count(uint64_t offset, bool write) {
+  if (!write && offset == layout_.firmware_version) {
+    statistics_.polls.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   auto& counter = write ? statistics_.register_writes : statistics_.register_reads;
   counter.fetch_add(1, std::memory_order_relaxed);
   const bool doorbell = write && layout_.is_doorbell(offset);

@@ -41,8 +41,9 @@ struct PciRegion {
 struct PciStatistics {
   std::atomic<uint64_t> register_reads = 0;
   std::atomic<uint64_t> register_writes = 0;
+  std::atomic<uint64_t> polls = 0;  // reads of the firmware's version, in neither count above
   std::atomic<uint64_t> doorbells = 0;
-  std::atomic<uint64_t> before_doorbell = 0;  // register accesses until the first one
+  std::atomic<uint64_t> before_doorbell = 0;  // register accesses until the first one, no polls
   std::atomic<uint64_t> memory_accesses = 0;  // of the memory BAR that trapped
   std::atomic<uint64_t> config_accesses = 0;
   std::atomic<uint64_t> odd_widths = 0;  // register accesses that are no aligned 32-bit words

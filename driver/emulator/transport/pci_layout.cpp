@@ -13,6 +13,7 @@ constexpr unsigned kPermuted = 16;
 // The driver's number of a function, by its routing id.
 constexpr uint8_t kTrn1Numbers[kPermuted] = {0, 4, 1, 5, 3, 7, 2, 6, 12, 8, 13, 9, 15, 11, 14, 10};
 constexpr uint8_t kTrn2Numbers[kPermuted] = {0, 3, 4, 7, 12, 15, 8, 11, 1, 2, 5, 6, 13, 14, 9, 10};
+constexpr uint64_t kSmallestStack = uint64_t{64} << 20;
 constexpr uint64_t kQueuesFirst = 0x1000;
 constexpr uint64_t kQueueStride = 0x1000;
 
@@ -23,6 +24,7 @@ void describe_v2(PciLayout& layout) {
   for (uint64_t i = 0; i < layout.stacks; ++i) {
     layout.stack_addresses.push_back(i * NEURON_V2_HBM_STRIDE);
   }
+  layout.firmware_version = NEURON_V2_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V2_CORES;
   for (unsigned i = 0; i < layout.cores; ++i) {
     const uint64_t window = NEURON_V2_CORE_WINDOW(i);
@@ -41,6 +43,7 @@ void describe_v3(PciLayout& layout) {
   for (uint64_t i = 0; i < layout.stacks; ++i) {
     layout.stack_addresses.push_back(NEURON_V3_HBM_BASE(i));
   }
+  layout.firmware_version = NEURON_V3_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V3_CORES;
   for (uint64_t i = 0; i < layout.cores; ++i) {
     layout.core_windows.push_back({NEURON_V3_CORE_WINDOW(i), NEURON_V3_CORE_DEVICE(i)});
@@ -90,16 +93,21 @@ bool find_pci_layout(uint16_t device, uint8_t revision, uint64_t stack_bytes, Pc
     return false;
   }
   if (stack_bytes != 0) {
-    if (stack_bytes > layout.stack_bytes || !is_power_of_two(stack_bytes) ||
-        stack_bytes < (uint64_t{64} << 20)) {
-      error = "an HBM stack of " + std::to_string(stack_bytes) +
-              " bytes cannot be a part of a BAR: take a power of two from 67108864 to " +
-              std::to_string(layout.stack_bytes);
+    if (device != NEURON_PCI_DEVICE_TRN2 || revision != NEURON_PCI_REVISION_QEMU) {
+      error =
+          "only trn2 in revision 255 has HBM of a size to choose; drivers of all others rely on " +
+          std::to_string(layout.stack_bytes) + " bytes a stack";
       return false;
     }
-    layout.stack_bytes = stack_bytes;
-    // Drivers of revision 255 divide the BAR by the number of stacks; others know the distance.
-    if (revision == NEURON_PCI_REVISION_QEMU) layout.stack_distance = stack_bytes;
+    if (stack_bytes > layout.stack_bytes || !is_power_of_two(stack_bytes) ||
+        stack_bytes < kSmallestStack) {
+      error = "an HBM stack of " + std::to_string(stack_bytes) +
+              " bytes cannot be a part of a BAR: take a power of two from " +
+              std::to_string(kSmallestStack) + " to " + std::to_string(layout.stack_bytes);
+      return false;
+    }
+    // Drivers divide the BAR by the number of stacks.
+    layout.stack_bytes = layout.stack_distance = stack_bytes;
   }
   if (revision == NEURON_PCI_REVISION_QEMU) layout.register_bar = 2;
   std::sort(layout.engines.begin(), layout.engines.end());

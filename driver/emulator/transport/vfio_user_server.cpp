@@ -103,6 +103,12 @@ class Port {
     changed_.notify_all();
   }
 
+  // Of the client that is there, or else of the one before.
+  std::string statistics() {
+    const std::lock_guard guard(mutex_);
+    return current_ != nullptr || last_.empty() ? function_->describe() : last_;
+  }
+
   void stop() {
     {
       const std::lock_guard guard(mutex_);
@@ -142,11 +148,15 @@ class Port {
                               [this](const std::string& sentence) { say(sentence); });
       session.serve();
       say(session.ended());
-      say(function_->describe());
     } catch (const std::exception& failure) {  // memory: the connection ends, the daemon goes on
       say(std::string("the connection is given up: ") + failure.what());
     }
     stream.close();
+    {
+      const std::lock_guard guard(mutex_);
+      last_ = function_->describe();
+      say(last_);
+    }
     try {
       if (!function_->power_cycle(error)) say(error);
     } catch (const std::exception& failure) {
@@ -166,6 +176,7 @@ class Port {
   std::condition_variable changed_;
   std::unique_ptr<SocketStream> waiting_;
   std::unique_ptr<SocketStream> current_;
+  std::string last_;  // statistics of the client before
   bool stopping_ = false;
   bool dead_ = false;
   std::thread thread_;
@@ -214,7 +225,7 @@ class Server final : public VfioUserServer {
 
   std::string statistics() const override {
     std::string lines;
-    for (const auto& port : ports_) lines += port->function().describe() + "\n";
+    for (const auto& port : ports_) lines += port->statistics() + "\n";
     return lines;
   }
 
