@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
 #include "runtime/base/log.h"
 #include "runtime/observe/version.h"
