@@ -351,7 +351,8 @@ std::vector<MemoryPiece> Chip::bar4() {
   const bool packed = layout().generation >= 3 && config().revision == kQemuRevision;
   std::vector<MemoryPiece> pieces;
   for (unsigned i = 0; i < config().hbm_count; ++i) {
-    pieces.push_back({i * (packed ? bytes : layout().hbm_window), bytes, i * bytes});
+    pieces.push_back({i * (packed ? bytes : layout().hbm_window), bytes,
+                      hbm().file_offset(layout().hbm_base[i])});
   }
   return pieces;
 }

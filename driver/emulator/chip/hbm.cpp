@@ -55,9 +55,11 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
             std::to_string(kLargestStack) + " bytes, in whole pages, are possible";
     return nullptr;
   }
-  const uint64_t total = stacks * bytes_each;
   std::unique_ptr<Hbm> hbm(new Hbm);
   hbm->stacks_ = stacks;
+  // Whole stacks lie in the file as in BAR4, so that a virtual machine can map it there.
+  hbm->distance_ = bytes_each == layout.hbm_bytes ? layout.hbm_window : bytes_each;
+  const uint64_t total = hbm->file_bytes_ = (stacks - 1) * hbm->distance_ + bytes_each;
   hbm->bases_ = layout.hbm_base;
   hbm->bytes_each_ = bytes_each;
   hbm->fd_ = create_memory_file("neuron-hbm");
@@ -96,13 +98,13 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
     hbm->placement_note_ = "NUMA node " + std::to_string(numa_node);
   }
   for (unsigned i = 0; i < stacks; ++i) {
-    hbm->targets_.push_back(std::make_unique<Stack>(hbm->memory_ + i * bytes_each, bytes_each));
+    hbm->targets_.push_back(std::make_unique<Stack>(hbm->memory_ + i * hbm->distance_, bytes_each));
   }
   return hbm;
 }
 
 Hbm::~Hbm() {
-  if (memory_ != nullptr) munmap(memory_, stacks_ * bytes_each_);
+  if (memory_ != nullptr) munmap(memory_, file_bytes_);
   if (fd_ >= 0) close(fd_);
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The high-bandwidth memory of one chip: all stacks in one sparse memory file.
 //
-// Concepts: stack i answers device addresses from layout.hbm_base[i] on and lies at i * stack size
-// in the file. Pages exist once they are written; `discard` gives them back. Callers: any thread;
-// plain memory, so whoever shares a byte orders its own accesses. Owns: the file and its mapping,
-// which live as long as this object. Fails: create() returns null with a sentence. An address
-// outside the stacks gives a null pointer. Accesses inside never fault: the service checks the
-// host's memory before it hands out HBM.
+// Concepts: stack i answers device addresses from layout.hbm_base[i] on and lies in
+// the file as in BAR4 (smaller stacks than the generation's: one behind the other). Pages exist
+// once they are written; `discard` gives them back. Callers: any thread; plain memory, so whoever
+// shares a byte orders its own accesses. Owns: the file and its mapping, which live as long as this
+// object. Fails: create() returns null with a sentence. An address outside the stacks gives a null
+// pointer. Accesses inside never fault: the service checks the host's memory before it hands out
+// HBM.
 #ifndef DRIVER_EMULATOR_CHIP_HBM_H
 #define DRIVER_EMULATOR_CHIP_HBM_H
 
@@ -38,7 +39,7 @@ class Hbm {
     for (unsigned stack = 0; stack < stacks_; ++stack) {
       const uint64_t offset = address - bases_[stack];
       if (offset >= bytes_each_) continue;
-      return length > bytes_each_ - offset ? nullptr : memory_ + stack * bytes_each_ + offset;
+      return length > bytes_each_ - offset ? nullptr : memory_ + stack * distance_ + offset;
     }
     return nullptr;
   }
@@ -51,6 +52,7 @@ class Hbm {
   uint64_t file_offset(uint64_t address) const;
 
   int fd() const { return fd_; }
+  uint64_t file_bytes() const { return file_bytes_; }
   unsigned stacks() const { return stacks_; }
   uint64_t stack_bytes() const { return bytes_each_; }
   BusTarget& stack(unsigned index) { return *targets_[index]; }
@@ -67,6 +69,8 @@ class Hbm {
   unsigned stacks_ = 0;
   std::array<uint64_t, 4> bases_{};
   uint64_t bytes_each_ = 0;
+  uint64_t distance_ = 0;  // of two stacks in the file
+  uint64_t file_bytes_ = 0;
   bool huge_pages_ = false;
   std::string placement_note_;
   std::vector<std::unique_ptr<BusTarget>> targets_;

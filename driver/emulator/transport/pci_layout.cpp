@@ -13,6 +13,8 @@ constexpr unsigned kPermuted = 16;
 // The driver's number of a function, by its routing id.
 constexpr uint8_t kTrn1Numbers[kPermuted] = {0, 4, 1, 5, 3, 7, 2, 6, 12, 8, 13, 9, 15, 11, 14, 10};
 constexpr uint8_t kTrn2Numbers[kPermuted] = {0, 3, 4, 7, 12, 15, 8, 11, 1, 2, 5, 6, 13, 14, 9, 10};
+// Of trn2 in revision 255, whose drivers take all of a BAR, a power of two, for memory.
+constexpr uint64_t kSimulatedStack = uint64_t{16} << 30;
 constexpr uint64_t kSmallestStack = uint64_t{64} << 20;
 constexpr uint64_t kQueuesFirst = 0x1000;
 constexpr uint64_t kQueueStride = 0x1000;
@@ -91,6 +93,10 @@ bool find_pci_layout(uint16_t device, uint8_t revision, uint64_t stack_bytes, Pc
             std::to_string(NEURON_PCI_DEVICE_INF2) + " (inf2) and " +
             std::to_string(NEURON_PCI_DEVICE_TRN2) + " (trn2)";
     return false;
+  }
+  if (stack_bytes == 0 && device == NEURON_PCI_DEVICE_TRN2 &&
+      revision == NEURON_PCI_REVISION_QEMU) {
+    stack_bytes = kSimulatedStack;
   }
   if (stack_bytes != 0) {
     if (device != NEURON_PCI_DEVICE_TRN2 || revision != NEURON_PCI_REVISION_QEMU) {
