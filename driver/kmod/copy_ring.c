@@ -69,9 +69,6 @@ static int create(struct nd_copy_ring *ring, struct neuron_device *nd, u32 core,
 	if (!error)
 		error = nd_ring_init(&ring->ring, ring->source->va, ring->destination->va,
 				     ND_COPY_RING_DESCRIPTORS);
-	mutex_lock(&nd->engine[engine].lock);
-	nd->engine[engine].queue[queue].reserved = !error;
-	mutex_unlock(&nd->engine[engine].lock);
 	return error;
 }
 
@@ -95,9 +92,6 @@ static void destroy(struct nd_copy_ring *ring)
 	ring->marker = NULL;
 	ring->pattern = NULL;
 	mutex_unlock(&ring->lock);
-	mutex_lock(&nd->engine[ring->engine].lock);
-	nd->engine[ring->engine].queue[ring->queue].reserved = false;
-	mutex_unlock(&nd->engine[ring->engine].lock);
 }
 
 int nd_copy_ring_create(struct neuron_device *nd, u32 core)
@@ -106,7 +100,56 @@ int nd_copy_ring_create(struct neuron_device *nd, u32 core)
 	u32 queue;
 
 	nd_queue_host_copy(nd->chip, core, &engine, &queue);
+	nd->engine[engine].queue[queue].reserved = true;
 	return create(&nd->core[core].ring, nd, core, engine, queue);
+}
+
+int nd_copy_ring_create_further(struct neuron_device *nd, u32 core, u32 queue,
+				struct nd_copy_ring **out)
+{
+	struct nd_copy_ring *ring = kzalloc(sizeof(*ring), GFP_KERNEL);
+	int error;
+
+	if (!ring)
+		return -ENOMEM;
+	kref_init(&ring->refs);
+	ring->further = true;
+	mutex_init(&ring->lock);
+	error = create(ring, nd, core, nd->core[core].ring.engine, queue);
+	if (error) {
+		destroy(ring);
+		kfree(ring);
+		return error;
+	}
+	mutex_lock(&ring->lock);
+	nd_copy_ring_restart(ring);
+	mutex_unlock(&ring->lock);
+	*out = ring;
+	return 0;
+}
+
+/* The engine looks at an empty ring before this one's memory goes. */
+static void release_ring(struct kref *refs)
+{
+	struct nd_copy_ring *ring = container_of(refs, struct nd_copy_ring, refs);
+	struct neuron_device *nd = ring->nd;
+	const struct nd_queue_ring dummy = {nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS};
+	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
+
+	nd_write_sequence(
+	    nd, writes,
+	    nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &dummy, &dummy, writes));
+	destroy(ring);
+	mutex_lock(&nd->engine[ring->engine].lock);
+	nd->engine[ring->engine].queue[ring->queue].reserved = false;
+	mutex_unlock(&nd->engine[ring->engine].lock);
+	kfree(ring);
+}
+
+void nd_copy_ring_put(struct nd_copy_ring *ring)
+{
+	if (ring->further)
+		kref_put(&ring->refs, release_ring);
 }
 
 void nd_copy_rings_destroy(struct neuron_device *nd)
@@ -141,15 +184,6 @@ void nd_copy_ring_restart(struct nd_copy_ring *ring)
 struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk)
 {
 	return &chunk->nd->core[chunk->core].ring;
-}
-
-struct nd_copy_ring *nd_copy_ring_find(struct neuron_device *nd, u32 core, s32 queue)
-{
-	struct nd_core *found = &nd->core[core];
-
-	if (queue == NEURON_DMA_H2T_DEFAULT_QID || queue == (s32)found->ring.queue)
-		return &found->ring;
-	return NULL;
 }
 
 /* ---- one batch; the lock is held ---- */

@@ -8,7 +8,6 @@
  * to the parent. A restricted descriptor (O_WRONLY) attaches nobody and may make the calls that
  * need no device.
  */
-#include <linux/delay.h>
 #include <linux/fdtable.h>
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -19,8 +18,6 @@
 
 /* Arguments up to this size need no allocation. */
 #define SMALL_ARGUMENT 256u
-/* Engines finish what they read of the rings that were taken away. */
-#define DRAIN_MS 10
 
 pid_t nd_current_pid(void)
 {
@@ -83,6 +80,7 @@ static void process_exit(struct neuron_device *nd, pid_t pid)
 	/* Without the device only the tables are left, and those cope. */
 	if (here) {
 		nd_reset_process_exit(nd, pid);
+		nd_copy_queues_process_exit(nd, pid);
 		nd_dma_process_exit(nd, pid);
 	}
 	nd_core_process_exit(nd, pid);
@@ -203,9 +201,9 @@ static int file_release(struct inode *inode, struct file *filp)
 /* ---- calls ---- */
 
 static const struct nd_handler *const handler_tables[] = {
-    nd_memory_handlers,	   nd_copy_handlers,   nd_dma_handlers,
-    nd_reset_handlers,	   nd_core_handlers,   nd_notification_handlers,
-    nd_datastore_handlers, nd_device_handlers, nd_dmabuf_handlers,
+    nd_memory_handlers, nd_copy_handlers,	  nd_dma_handlers,	 nd_reset_handlers,
+    nd_core_handlers,	nd_notification_handlers, nd_datastore_handlers, nd_device_handlers,
+    nd_dmabuf_handlers, nd_copy_queue_handlers,
 };
 
 static const struct nd_handler *find_handler(u32 request)

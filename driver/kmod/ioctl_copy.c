@@ -206,6 +206,8 @@ static int buffer_copy(struct nd_file *file, u64 handle, void __user *buffer, u6
 	else
 		error = copy_to_user(buffer, chunk->va + offset, size) ? -EFAULT : 0;
 unpin:
+	if (ring)
+		nd_copy_ring_put(ring);
 	nd_chunk_put(chunk);
 	return error;
 }

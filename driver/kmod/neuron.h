@@ -9,11 +9,10 @@
  * fault entries call nd_enter(); what they call need not.
  *
  * Lock order, outermost first (README.md says what each guards):
- *   files_lock, core[].nq_lock, nd_copy_ring.lock (by core number), nd_engine.lock, firmware.lock,
- *   memory.lock
- * processes_lock, datastore_lock, core[].lock, reset.lock, mappings_lock and oplog.lock are leaves.
- * User memory is never touched under memory.lock or a leaf, because the mmap paths take them under
- * mmap_lock.
+ *   files_lock, copy_queues_lock, core[].nq_lock, nd_copy_ring.lock (by core number),
+ * nd_engine.lock, firmware.lock, memory.lock processes_lock, datastore_lock, core[].lock,
+ * reset.lock, mappings_lock and oplog.lock are leaves. User memory is never touched under
+ * memory.lock or a leaf, because the mmap paths take them under mmap_lock.
  */
 #ifndef DRIVER_KMOD_NEURON_H
 #define DRIVER_KMOD_NEURON_H
@@ -31,18 +30,15 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "driver/core/accounting.h"
 #include "driver/core/chip.h"
 #include "driver/core/claims.h"
 #include "driver/core/core_lock.h"
-#include "driver/core/handle_table.h"
-#include "driver/core/hbm.h"
 #include "driver/core/ioctl_table.h"
 #include "driver/core/notification.h"
 #include "driver/core/process_table.h"
 #include "driver/core/queue.h"
-#include "driver/core/ring.h"
 #include "driver/kmod/compat.h"
+#include "driver/kmod/memory.h"
 #include "hw/address_map.h"
 #include "hw/udma.h"
 #include "uapi/neuron_datastore.h"
@@ -59,178 +55,6 @@
 struct neuron_device;
 struct nd_file;
 struct io_uring_cmd;
-
-/* -------- memory.c -------- */
-
-enum nd_lifespan {
-	ND_LIFE_PROCESS, /* until the last close of its process */
-	ND_LIFE_DEVICE,	 /* until its owner in the driver frees it */
-};
-
-/*
- * One allocation. Counted: the handle and the driver hold one reference, each pin, mapping, DMA
- * queue and dma-buf another. A chunk that was freed has left all tables; its memory goes with the
- * last reference, or when the device is removed.
- */
-struct nd_chunk {
-	struct kref refs;
-	struct neuron_device *nd; /* counted */
-	struct rb_node node;	  /* memory.chunks, while published */
-	u64 address;		  /* device address, with the host bit for host memory */
-	u64 size;		  /* whole pages */
-	void *va;		  /* host memory */
-	dma_addr_t dma;
-	struct nd_block *block; /* HBM */
-	pid_t pid;		/* owner, init namespace; 0: the device */
-	u32 handle;		/* 0: none */
-	u32 core;
-	u32 category;
-	u32 hbm;
-	enum nd_lifespan lifespan;
-	bool host;
-	bool scratchpad;
-	bool published;
-	bool given_back;       /* its memory was returned because the device went away */
-	struct list_head all;  /* memory.all: every chunk that has memory */
-	struct list_head dead; /* of a process that ended */
-};
-
-struct nd_memory_request {
-	u64 size;
-	u64 alignment;
-	bool host;
-	u32 hbm;
-	u32 region;
-	u32 core;
-	u32 category;
-	pid_t pid; /* 0 for ND_LIFE_DEVICE */
-	enum nd_lifespan lifespan;
-	bool with_handle;
-	bool pinned; /* the caller gets a reference of its own: nd_chunk_put() */
-};
-
-struct nd_memory {
-	struct mutex lock;
-	struct nd_hbm hbm[ND_MAX_HBMS];
-	struct nd_handle_table handles;
-	struct rb_root chunks; /* published, by address */
-	struct list_head all;
-	struct list_head nodes;		 /* batches of struct nd_block */
-	struct nd_accounting accounting; /* whole device */
-	bool ready;
-};
-
-int nd_memory_create(struct neuron_device *nd);
-/* Takes the memory of all chunks away, in use or not; mappings were zapped before. */
-void nd_memory_destroy(struct neuron_device *nd);
-/* What has ND_LIFE_DEVICE is the caller's until nd_chunk_free(); anything else may be freed by any
- * process at once, so that its allocator wants it pinned. */
-int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request *request,
-		       struct nd_chunk **chunk);
-/* Takes the chunk out of all tables and drops the allocator's reference. NULL is fine. */
-void nd_chunk_free(struct nd_chunk *chunk);
-/* Host memory of the driver itself: category NCDEV_HOST, no handle. */
-int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
-			    struct nd_chunk **chunk);
-/* By handle: only memory of processes; -EINVAL otherwise. */
-int nd_memory_free_handle(struct neuron_device *nd, u64 handle);
-void nd_memory_process_exit(struct neuron_device *nd, pid_t pid);
-/* References; NULL if the handle or address is not live. */
-struct nd_chunk *nd_chunk_pin(struct neuron_device *nd, u64 handle);
-struct nd_chunk *nd_chunk_pin_address(struct neuron_device *nd, u64 address, u64 size);
-void nd_chunk_get(struct nd_chunk *chunk);
-void nd_chunk_put(struct nd_chunk *chunk);
-int nd_chunk_give_handle(struct nd_chunk *chunk, u32 *handle);
-/* 0 if [offset, offset + size) may be reached from the chunk (scratchpads reach further). */
-int nd_chunk_check_range(struct nd_chunk *chunk, u64 offset, u64 size);
-/* Host and HBM bytes that a process holds. */
-void nd_memory_usage(struct neuron_device *nd, pid_t pid, u64 *host, u64 *device);
-/* Physical page of byte `offset`: of host memory, or of BAR4. */
-int nd_chunk_pfn(struct nd_chunk *chunk, u64 offset, unsigned long *pfn);
-
-/* -------- copy_ring.c -------- */
-
-#define ND_COPY_RING_DESCRIPTORS 8192u
-#define ND_COPY_CONTEXTS 3 /* synchronous, and two that user space waits for */
-
-struct nd_copy_context {
-	bool in_flight;
-	u32 generation; /* of the ring when it was started */
-	u64 end;	/* nd_copy_ring.pushed after its marker */
-	u32 packets;
-	struct nd_chunk *held[2]; /* counted: what an asynchronous transfer works on */
-};
-
-struct nd_copy_ring {
-	struct mutex lock; /* one copy at a time, its wait included */
-	struct neuron_device *nd;
-	u32 core;
-	u32 engine;
-	u32 queue;
-	struct nd_ring ring;
-	struct nd_chunk *source;
-	struct nd_chunk *destination;
-	struct nd_chunk *marker;  /* per context: word copied, word that arrives */
-	struct nd_chunk *pattern; /* 64 KiB: what a fill repeats */
-	struct nd_copy_context context[ND_COPY_CONTEXTS];
-	u64 pushed;
-	u64 released;
-	u32 generation; /* counts restarts: transfers begun before are lost */
-	bool ready;
-};
-
-/* A piece of process memory as the engine sees it. */
-struct nd_segment {
-	u64 address; /* device address, with the host bit */
-	u64 size;
-};
-
-int nd_copy_ring_create(struct neuron_device *nd, u32 core);
-int nd_copy_ring_create_extra(struct neuron_device *nd, u32 core, u32 queue,
-			      struct nd_copy_ring **ring);
-void nd_copy_ring_free(struct nd_copy_ring *ring); /* of an extra one */
-void nd_copy_rings_destroy(struct neuron_device *nd);
-/* Programs the queue; the lock is held. Transfers in flight are lost. */
-void nd_copy_ring_restart(struct nd_copy_ring *ring);
-/* Device addresses on both sides; sleeps until done. pattern > 0: the source repeats. */
-int nd_copy(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size, u32 pattern);
-int nd_copy_segments(struct nd_copy_ring *ring, u64 device, const struct nd_segment *segments,
-		     u32 count, bool to_device);
-int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value32, u64 size);
-/* Between kernel memory and the device, through a bounce buffer. */
-int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size);
-int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size);
-/* context is 1 or 2. A transfer of that number that nobody waited for is finished first. The chunks
- * stay as they are until the transfer has ended. */
-int nd_copy_start(struct nd_copy_ring *ring, u32 context, struct nd_chunk *destination,
-		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size);
-int nd_copy_wait(struct nd_copy_ring *ring, u32 context);
-/* Ring that serves copies of a chunk. */
-struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk);
-/* The ring for a queue id that user space named (-1: default); NULL if there is none. */
-struct nd_copy_ring *nd_copy_ring_find(struct neuron_device *nd, u32 core, s32 queue);
-
-/* -------- zero_copy.c -------- */
-
-/* Moves bytes between a user buffer of the calling process and device memory. */
-int nd_zero_copy(struct nd_copy_ring *ring, u64 device, void __user *buffer, u64 size,
-		 bool to_device);
-/* The pages of a user buffer, pinned and mapped for the device, for transfers that outlast a call.
- */
-struct nd_user_pages {
-	struct neuron_device *nd;
-	struct page **pages;
-	u32 count;
-	u32 mapped;
-	u32 offset; /* of the first byte in the first page */
-	u64 size;
-	bool to_device;
-	struct nd_segment *segments;
-	u32 segment_count;
-};
-int nd_user_pages_pin(struct neuron_device *nd, unsigned long start, u64 size, bool to_device,
-		      struct nd_user_pages *pages);
-void nd_user_pages_release(struct nd_user_pages *pages);
 
 /* -------- reset.c -------- */
 
@@ -329,7 +153,7 @@ int nd_mapping_resource(struct neuron_device *nd, u32 block, u32 id, u32 resourc
 int nd_mapping_module_init(void);
 void nd_mapping_module_exit(void);
 
-/* -------- ioctl_dma.c -------- */
+/* -------- dma_engine.c -------- */
 
 struct nd_queue {
 	pid_t owner; /* 0: nobody */
@@ -339,8 +163,9 @@ struct nd_queue {
 	struct nd_chunk *rx_chunk;
 	u32 tx_completed;
 	u32 rx_completed;
-	bool reserved;	   /* carries the host's copies, or was reserved for a service */
-	pid_t reserved_by; /* service queues: cleared at its exit */
+	bool reserved; /* carries copies of the driver, or is kept for a service */
+	u32 reserved_core;
+	pid_t reserved_by; /* process of the service */
 };
 
 struct nd_engine {
@@ -372,7 +197,7 @@ void nd_notification_destroy(struct neuron_device *nd);
 /* -------- ioctl_core.c -------- */
 
 struct nd_core {
-	struct mutex lock; /* lock_state, init, started_count */
+	struct mutex lock; /* lock_state, init, started_count, further */
 	struct nd_core_lock lock_state;
 	u32 init; /* enum neuron_cinit_state */
 	u64 started_count;
@@ -380,8 +205,8 @@ struct nd_core {
 	struct mutex nq_lock;
 	struct nd_notification_queue nq[ND_NQ_PER_DEVICE];
 	struct nd_copy_ring ring;
-	struct nd_copy_ring *extra_ring[NEURON_DMA_QUEUES]; /* by queue id */
-	struct nd_accounting accounting;		    /* memory.lock */
+	struct nd_copy_ring *further[NEURON_DMA_QUEUES]; /* by queue id; lock */
+	struct nd_accounting accounting;		 /* memory.lock */
 	atomic64_t reset_requests;
 	atomic64_t reset_failures;
 };
@@ -500,6 +325,7 @@ struct nd_handler {
 extern const struct nd_handler nd_memory_handlers[];	   /* ioctl_memory.c */
 extern const struct nd_handler nd_copy_handlers[];	   /* ioctl_copy.c */
 extern const struct nd_handler nd_dma_handlers[];	   /* ioctl_dma.c */
+extern const struct nd_handler nd_copy_queue_handlers[];   /* copy_queues.c */
 extern const struct nd_handler nd_reset_handlers[];	   /* reset.c */
 extern const struct nd_handler nd_core_handlers[];	   /* ioctl_core.c */
 extern const struct nd_handler nd_notification_handlers[]; /* notification.c */
@@ -572,6 +398,7 @@ struct neuron_device {
 	struct nd_register_write engine_writes[ND_ENGINE_INIT_WRITES]; /* the reset worker's */
 	struct nd_chunk *dummy_ring;
 
+	struct mutex copy_queues_lock; /* one reservation of copy queues at a time */
 	struct mutex files_lock;
 	struct mutex processes_lock;
 	struct nd_process_table processes; /* written under both locks, read under either */

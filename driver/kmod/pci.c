@@ -170,6 +170,7 @@ static struct neuron_device *nd_device_new(struct pci_dev *pdev)
 	nd->chip = &nd->layout;
 	nd->pdev = pci_dev_get(pdev);
 	nd->dev = &pdev->dev;
+	mutex_init(&nd->copy_queues_lock);
 	mutex_init(&nd->files_lock);
 	mutex_init(&nd->processes_lock);
 	mutex_init(&nd->scrub_lock);
@@ -332,6 +333,7 @@ static void nd_destroy_parts(struct neuron_device *nd)
 	pci_clear_master(nd->pdev);
 	nd_dmabuf_destroy(nd);
 	nd_datastore_destroy(nd);
+	nd_copy_queues_reset(nd, nd->core_map);
 	nd_copy_rings_destroy(nd);
 	nd_dma_destroy(nd);
 	nd_firmware_destroy(nd);

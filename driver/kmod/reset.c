@@ -285,6 +285,7 @@ static int ask(struct neuron_device *nd, u32 core_map)
 	busy = find_request(nd, pid);
 	mutex_unlock(&nd->reset.lock);
 	if (!busy) {
+		nd_copy_queues_reset(nd, cores);
 		nd_notification_reset(nd, cores);
 		nd_core_reset(nd, cores);
 	}
