@@ -17,7 +17,7 @@ constexpr uint32_t kResetCores = 2;
 constexpr size_t kRequestHeader = 8;   // sequence, command, size, CRC
 constexpr size_t kResponseHeader = 4;  // sequence, error, size
 constexpr size_t kMaxReads = 100;
-enum Command : uint8_t { kReadRegisters = 1, kPostMetrics = 2 };
+enum Command : uint8_t { kReadRegisters = 1, kPostMetrics = 2, kPowerProfile = 3 };
 enum Result : uint8_t { kOk = 0, kFailed = 1, kUnknownCommand = 2 };
 
 }  // namespace
@@ -89,7 +89,8 @@ uint8_t FirmwareRam::serve_request(std::span<const std::byte> request, std::span
   std::fill_n(copy.begin() + 4, 4, std::byte{0});
   if (mailbox_crc(copy) != crc) return kFailed;
   const auto command = static_cast<uint8_t>(copy[1]);
-  if (command == kPostMetrics) return kOk;
+  // A profile changes how fast silicon runs; model time is that of the default one.
+  if (command == kPostMetrics || command == kPowerProfile) return kOk;
   if (command != kReadRegisters) return kUnknownCommand;
   const size_t count = (copy.size() - kRequestHeader) / 8;
   if ((copy.size() - kRequestHeader) % 8 != 0 || count > kMaxReads) return kFailed;
