@@ -48,8 +48,8 @@ int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_devi
   // Without the lock: the callback may call this library.
   if (incompatible != nullptr) {
     incompatible(
-        "the driver has no zero-copy transfers: host copies go through a bounce buffer; a driver "
-        "of version 2.25 or later has them");
+        "the driver has no batched zero-copy transfers: each buffer takes a call of its own; a "
+        "driver of version 2.25 or later has them");
   }
   return result;
 }

@@ -54,27 +54,42 @@ int copy_bounced(const HeldAllocation& held, void* buffer, uint64_t offset, uint
   });
 }
 
+// What the call of driver 2.24 takes: no queue and no threshold.
+int copy_zero_copy_2_24(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
+                        Direction direction, const char* what) {
+  neuron_ioctl_mem_buf_copy64 request = {};
+  request.mem_handle = held.driver_handle();
+  request.buffer = buffer;
+  request.size = size;
+  request.offset = offset;
+  request.copy_to_mem_handle = static_cast<__u32>(direction);
+  return held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, &request, what);
+}
+
 int copy_zero_copy(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
                    Direction direction, int qid, uint32_t threshold) {
+  const char* what = direction == Direction::kToDevice ? "writing memory without a copy"
+                                                       : "reading memory without a copy";
   return in_pieces(size, [&](uint64_t done, uint64_t piece) {
+    char* at = static_cast<char*>(buffer) + done;
+    if (!held.device->has(NEURON_DRIVER_FEATURE_ZEROCOPY)) {
+      return copy_zero_copy_2_24(held, at, offset + done, piece, direction, what);
+    }
     neuron_ioctl_mem_buf_copy64zc request = {};
     request.mem_handle = held.driver_handle();
-    request.buffer = static_cast<char*>(buffer) + done;
+    request.buffer = at;
     request.size = piece;
     request.offset = offset + done;
     request.is_copy_to_device = static_cast<__u32>(direction);
     request.bar4_wr_threshold = threshold;
     request.h2t_qid = qid;
-    return held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64, &request,
-                             direction == Direction::kToDevice ? "writing memory without a copy"
-                                                               : "reading memory without a copy");
+    return held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64, &request, what);
   });
 }
 
 bool has_zero_copy(const HeldAllocation& held) {
   // Relaxed: a race only costs one more refused call.
-  return held.device->has(NEURON_DRIVER_FEATURE_ZEROCOPY) &&
-         !held.device->zero_copy_refused().load(std::memory_order_relaxed);
+  return !held.device->zero_copy_refused().load(std::memory_order_relaxed);
 }
 
 int copy(uint64_t mem_handle, void* buffer, uint64_t offset, uint64_t size, Direction direction,
@@ -88,8 +103,10 @@ int copy(uint64_t mem_handle, void* buffer, uint64_t offset, uint64_t size, Dire
   if (zero_copy && has_zero_copy(held)) {
     const int result = copy_zero_copy(held, buffer, offset, size, direction, qid, threshold);
     // Arguments are good, so EINVAL with the default queue means that the driver does not do this
-    // on this chip (the public one on generation 2).
-    if (result != -EINVAL || qid != NEURON_DMA_H2T_DEFAULT_QID) return result;
+    // on this chip (the public one of version 2.25 on generation 2), or is older than the call.
+    const bool chose_queue =
+        qid != NEURON_DMA_H2T_DEFAULT_QID && held.device->has(NEURON_DRIVER_FEATURE_ZEROCOPY);
+    if (result != -EINVAL || chose_queue) return result;
     held.device->zero_copy_refused().store(true, std::memory_order_relaxed);
     clear_error();
   }
@@ -191,7 +208,7 @@ int ndl_memory_buf_batch_copy(neuron_memcpy_batch_t* batches, uint64_t num_batch
       translated[i].mem_handle = held[i].driver_handle();
       translated[i].flags = 0;
     }
-    if (has_zero_copy(held[0])) {
+    if (held[0].device->has(NEURON_DRIVER_FEATURE_ZEROCOPY) && has_zero_copy(held[0])) {
       neuron_ioctl_mem_buf_copy64zc_batches request = {};
       request.batches_ptr = translated.data();
       request.num_batches = static_cast<__u32>(num_batches);

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/ndl/async_copies.h"
 #include "driver/ndl/descriptor.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port_backends.h"
@@ -57,6 +58,13 @@ class KernelDevice : public DevicePort {
   }
 
   int ioctl(unsigned long request, void* argument) override {
+    if (request == NEURON_IOCTL_MEM_COPY_ASYNC64) {
+      auto& copy = *static_cast<neuron_ioctl_mem_copy_async64*>(argument);
+      if (AsyncCopies* copies = async_copies(); copies != nullptr) return copies->start(copy);
+    } else if (request == NEURON_IOCTL_MEM_COPY_ASYNC_WAIT) {
+      const auto& wait = *static_cast<const neuron_ioctl_mem_copy_async_wait*>(argument);
+      if (AsyncCopies* copies = async_copies(); copies != nullptr) return copies->wait(wait);
+    }
     const int result = ::ioctl(fd_, request, argument);
     if (result == 0) return 0;
     if (result > 0) {
@@ -65,6 +73,13 @@ class KernelDevice : public DevicePort {
                   node_.c_str(), request & 0xFF, result);
     }
     const int error = errno;
+    // The public driver's word for a transfer that its engine has not finished in time.
+    if (error == EPERM && transfers(request)) {
+      return fail(ETIMEDOUT,
+                  "%s: the engine has not finished the transfer in time; see the kernel log, and "
+                  "reset the core",
+                  node_.c_str());
+    }
     char buffer[128];
     return fail(error, "%s: %s", node_.c_str(), strerror_r(error, buffer, sizeof(buffer)));
   }
@@ -143,6 +158,7 @@ class KernelDevice : public DevicePort {
   void abandon() override {
     // Mappings are not inherited, so there is nothing to unmap at these addresses.
     pages_.clear();
+    if (copies_ != nullptr) copies_->abandon();
     close(fd_);
     fd_ = -1;
   }
@@ -152,6 +168,34 @@ class KernelDevice : public DevicePort {
     uint64_t bar0_start;
     void* address;
   };
+
+  // Calls that wait for an engine to move bytes.
+  static bool transfers(unsigned long request) {
+    switch (_IOC_NR(request)) {
+      case _IOC_NR(NEURON_IOCTL_MEM_COPY64):
+      case _IOC_NR(NEURON_IOCTL_MEM_BUF_COPY64):
+      case _IOC_NR(NEURON_IOCTL_MEM_BUF_ZEROCOPY64):
+      case _IOC_NR(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES):
+      case _IOC_NR(NEURON_IOCTL_MEM_COPY_ASYNC64):
+      case _IOC_NR(NEURON_IOCTL_MEM_COPY_ASYNC_WAIT):
+      case _IOC_NR(NEURON_IOCTL_MEMSET64):
+      case _IOC_NR(NEURON_IOCTL_PROGRAM_ENGINE_NC64):
+      case _IOC_NR(NEURON_IOCTL_DMA_COPY_DESCRIPTORS64):
+      case _IOC_NR(NEURON_IOCTL_DMA_DESCRIPTOR_COPYOUT):
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Null where the driver or the system has no io_uring for it; asked at the first such copy.
+  AsyncCopies* async_copies() {
+    std::call_once(copies_asked_, [this] {
+      std::unique_ptr<CompletionRing> ring = make_completion_ring(fd_);
+      if (ring != nullptr) copies_ = std::make_unique<AsyncCopies>(std::move(ring), node_);
+    });
+    return copies_.get();
+  }
 
   // The mapped register at an offset, or null for one that the driver only reads and writes itself.
   int find(uint64_t bar0_offset, volatile uint32_t** word) {
@@ -223,6 +267,8 @@ class KernelDevice : public DevicePort {
   std::vector<Page> pages_;
   unsigned architecture_ = 0;
   uint64_t bar0_address_ = 0;
+  std::once_flag copies_asked_;
+  std::unique_ptr<AsyncCopies> copies_;  // written under copies_asked_ only
 };
 
 class KernelPort : public Port {

@@ -9,7 +9,7 @@ import sys
 
 C_LIBRARIES = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"}
 LIBRARIES = {
-    "libnrt.so.1": ("runtime/libnrt.map", C_LIBRARIES | {"libz.so.1", "libnuma.so.1"}),
+    "libnrt.so.1": ("runtime/libnrt.map", C_LIBRARIES | {"libz.so.1", "libnuma.so.1", "liburing.so.2"}),
     "libneuron-emulator.so.1": (
         "driver/emulator/libneuron-emulator.map",
         C_LIBRARIES | {"libnuma.so.1", "libhwy.so.1", "libz.so.1"},

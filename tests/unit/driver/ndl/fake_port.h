@@ -206,9 +206,15 @@ inline int FakeDevice::memory_ioctl(unsigned long request, void* argument) {
       return 0;
     }
     case NEURON_IOCTL_MEM_BUF_COPY64:
+    case NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24:
     case NEURON_IOCTL_MEM_BUF_ZEROCOPY64: {
-      const bool zero_copy = request == NEURON_IOCTL_MEM_BUF_ZEROCOPY64;
+      const bool zero_copy = request != NEURON_IOCTL_MEM_BUF_COPY64;
       if (zero_copy && driver_.refuses_zero_copy) return -EINVAL;
+      // A driver takes the form of its time and refuses the other one by its size.
+      const bool new_form = request == NEURON_IOCTL_MEM_BUF_ZEROCOPY64;
+      if (zero_copy && new_form != ((driver_.features & NEURON_DRIVER_FEATURE_ZEROCOPY) != 0)) {
+        return -EINVAL;
+      }
       // Both structs begin alike up to the direction.
       auto& in = as<neuron_ioctl_mem_buf_copy64>(argument);
       FakeChunk* found = chunk(in.mem_handle);

@@ -103,6 +103,38 @@ TEST_F(Memory, FallsBackToTheBounceBufferWhereZeroCopyIsRefused) {
       << "and holds for any queue";
 }
 
+TEST_F(Memory, UsesTheZeroCopyCallThatAnOlderDriverHas) {
+  driver.features = 0xFF;
+  open();
+  const uint64_t handle = allocate(4096);
+  std::vector<uint8_t> in = pattern(64), out(64);
+  ASSERT_EQ(ndl_memory_buf_zerocopyin(handle, in.data(), 32, 64, -1, 0), 0) << last_error();
+  ASSERT_EQ(ndl_memory_buf_zerocopyout(handle, out.data(), 32, 64, 3), 0) << last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(driver.count(124), 2);
+  EXPECT_EQ(driver.count(24), 0) << "nothing went through the bounce buffer";
+  const nrt_tensor_batch_op_t ops[] = {{0, 32, in.data()}, {32, 32, in.data() + 32}};
+  neuron_memcpy_batch_t batch = {};
+  batch.mem_handle = handle;
+  batch.ops_ptr = ops;
+  batch.num_ops = 2;
+  ASSERT_EQ(ndl_memory_buf_batch_copy(&batch, 1, 1, -1), 0) << last_error();
+  EXPECT_EQ(driver.count(129), 0) << "batches came later";
+  EXPECT_EQ(driver.count(124), 4);
+}
+
+TEST_F(Memory, CopiesThroughTheBounceBufferOnADriverBeforeZeroCopy) {
+  driver.features = 0xFF;
+  driver.refuses_zero_copy = true;
+  open();
+  const uint64_t handle = allocate(4096);
+  std::vector<uint8_t> in = pattern(64), out(64);
+  ASSERT_EQ(ndl_memory_buf_zerocopyin(handle, in.data(), 0, 64, 2, 0), 0) << last_error();
+  ASSERT_EQ(ndl_memory_buf_zerocopyout(handle, out.data(), 0, 64, -1), 0) << last_error();
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(driver.count(124), 1) << "a refusal is remembered";
+}
+
 TEST_F(Memory, CopiesABatchWithOneCallAndCheckedRanges) {
   open();
   const uint64_t handle = allocate(4096);
