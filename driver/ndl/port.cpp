@@ -31,13 +31,8 @@ std::string environment(const char* name) {
 std::unique_ptr<Port> choose() {
   const std::string emulator = environment("NEURON_EMULATOR");
   if (emulator.empty()) return kernel_port("/dev");
-  if (emulator.rfind(kShared, 0) == 0) {
-    fail(ENOTSUP,
-         "NEURON_EMULATOR=%s asks for a shared device, and this build can only make devices of its "
-         "own; set NEURON_EMULATOR to a profile name, for example trn1.2xlarge",
-         emulator.c_str());
-    return nullptr;
-  }
+  if (emulator.rfind(kShared, 0) == 0)
+    return shared_port(emulator.substr(sizeof(kShared) - 1), environment("NEURON_EMULATOR_COPY"));
   return embedded_port(emulator, environment("NEURON_EMULATOR_LIBRARY"));
 }
 

@@ -25,6 +25,11 @@ std::unique_ptr<Port> embedded_port(const std::string& profile, const std::strin
 std::unique_ptr<Port> embedded_port_on(const struct ::neuron_emulator_interface* emulator,
                                        const std::string& profile, const std::string& file);
 
+// Devices of the neuron-emulatord that listens at `path`. `copies`: "mapping" (or empty) for large
+// copies through this process's own mapping of device memory, "descriptors" for all of them through
+// the device's copy ring.
+std::unique_ptr<Port> shared_port(const std::string& path, const std::string& copies);
+
 }  // namespace neuron::ndl
 
 #endif

@@ -4,44 +4,148 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <unordered_set>
+
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/transport/doorbells.h"
+#include "driver/emulator/transport/shared_connection.h"
+#include "driver/emulator/transport/workers.h"
 
 namespace neuron::transport {
 namespace {
 
+using boost::asio::posix::stream_descriptor;
+using boost::system::error_code;
+
+// Calls that may block at the same time, of all clients together.
+constexpr unsigned kMostThreads = 1024;
+// How long to leave a socket alone when the process has run out of descriptors.
+constexpr std::chrono::milliseconds kExhausted{100};
+
 class Server final : public SharedServer {
  public:
-  Server(const Daemon& daemon, int listener) : listener_(daemon.io, listener) {}
+  Server(const Daemon& daemon, int listener, std::unique_ptr<Doorbells> doorbells)
+      : io_(daemon.io),
+        listener_(daemon.io, listener),
+        pause_(daemon.io),
+        doorbells_(std::move(doorbells)),
+        shared_{daemon.instance, workers_, *doorbells_, daemon.profile} {}
 
-  unsigned connections() const override { return 0; }
+  ~Server() override {
+    error_code ignored;
+    listener_.close(ignored);
+    for (const auto& watched : std::unordered_set(clients_)) end(watched);
+    // Then the workers are joined, who close the sessions, and after them the doorbells.
+  }
+
+  unsigned connections() const override { return open_.load(std::memory_order_relaxed); }
 
   void accept() {
-    listener_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                         [this](const boost::system::error_code& failure) {
-                           if (failure) return;
-                           const int fd =
-                               ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
-                           if (fd >= 0) ::close(fd);
-                           accept();
-                         });
+    listener_.async_wait(stream_descriptor::wait_read, [this](const error_code& failure) {
+      if (failure) return;
+      const int fd =
+          ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd >= 0) {
+        welcome(fd);
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        std::fprintf(stderr,
+                     "neuron-emulatord: a client cannot be accepted: %s; raise the limit of open "
+                     "files\n",
+                     std::strerror(errno));
+        pause_.expires_after(kExhausted);
+        pause_.async_wait([this](const error_code& cancelled) {
+          if (!cancelled) accept();
+        });
+        return;
+      }
+      accept();
+    });
   }
 
  private:
-  boost::asio::posix::stream_descriptor listener_;
+  struct Client {
+    std::shared_ptr<Connection> connection;
+    stream_descriptor watch;  // of the connection's socket, which it does not own
+    Client(std::shared_ptr<Connection> made, boost::asio::io_context& io)
+        : connection(std::move(made)), watch(io, connection->socket()) {}
+    ~Client() {
+      if (watch.is_open()) watch.release();
+    }
+  };
+  using ClientPointer = std::shared_ptr<Client>;
+
+  void welcome(int fd) {
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+      ::close(fd);
+      return;
+    }
+    open_.fetch_add(1, std::memory_order_relaxed);
+    auto connection = std::make_shared<Connection>(
+        shared_, fd, peer.pid, [this] { open_.fetch_sub(1, std::memory_order_relaxed); });
+    auto client = std::make_shared<Client>(std::move(connection), io_);
+    clients_.insert(client);
+    watch(client);
+  }
+
+  void watch(const ClientPointer& client) {
+    client->watch.async_wait(stream_descriptor::wait_read,
+                             [this, client](const error_code& failure) {
+                               if (failure) return;
+                               if (client->connection->receive())
+                                 watch(client);
+                               else
+                                 forget(client);
+                             });
+  }
+
+  void forget(const ClientPointer& client) {
+    client->watch.release();
+    clients_.erase(client);
+  }
+
+  void end(const ClientPointer& client) {
+    client->connection->abandon();
+    forget(client);
+  }
+
+  boost::asio::io_context& io_;
+  stream_descriptor listener_;
+  boost::asio::steady_timer pause_;
+  std::unique_ptr<Doorbells> doorbells_;
+  std::atomic<unsigned> open_{0};
+  const Shared shared_;
+  std::unordered_set<ClientPointer> clients_;
+  Workers workers_{kMostThreads};  // last: its threads use everything above
 };
 
 }  // namespace
 
 std::unique_ptr<SharedServer> SharedServer::start(const Daemon& daemon, int listener,
                                                   std::string& error) {
-  const int own = ::dup(listener);
+  const int own = ::fcntl(listener, F_DUPFD_CLOEXEC, 3);
   if (own < 0) {
     error = std::string("the listening socket cannot be used: ") + std::strerror(errno);
     return nullptr;
   }
-  auto server = std::make_unique<Server>(daemon, own);
+  auto doorbells = Doorbells::create();
+  if (!doorbells) {
+    error = service::last_error();
+    ::close(own);
+    return nullptr;
+  }
+  // A client that gives up between the wake-up and accept must not block the event loop.
+  (void)::fcntl(own, F_SETFL, O_NONBLOCK);
+  auto server = std::make_unique<Server>(daemon, own, std::move(doorbells));
   server->accept();
   return server;
 }

@@ -127,12 +127,10 @@ struct RegisterRequest {
 
 struct WaitRequest {
   Header header;
-  uint64_t deadline_ns;  // CLOCK_MONOTONIC
-  uint64_t word_offset;
-  uint32_t word_file;  // kFile*
+  uint64_t deadline_ns;   // CLOCK_MONOTONIC
+  uint64_t word_address;  // device address, in memory that the client has mapped
   uint32_t core;
   uint32_t old;
-  uint32_t unused;
 };
 
 struct DescribeRequest {
@@ -172,6 +170,7 @@ struct Slot {
 inline constexpr unsigned kSlots = 32;
 
 struct RingPage {
+  alignas(64) std::atomic<uint32_t> posts;          // client: counts requests of all slots
   alignas(64) std::atomic<uint32_t> daemon_sleeps;  // daemon: write to the eventfd after posting
   Slot slots[kSlots];
 };
@@ -181,7 +180,7 @@ inline constexpr size_t kRingBytes = (sizeof(RingPage) + 4095) / 4096 * 4096;
 static_assert(sizeof(Header) == 16 && sizeof(Hello) == 40 && sizeof(Welcome) == 120);
 static_assert(sizeof(IoctlRequest) == 40 && sizeof(MapRequest) == 40 && sizeof(Reply) == 56);
 static_assert(sizeof(ResolveRequest) == 40 && sizeof(RegisterRequest) == 32);
-static_assert(sizeof(WaitRequest) == 48 && sizeof(DescribeRequest) == 24 && sizeof(Slot) == 128);
+static_assert(sizeof(WaitRequest) == 40 && sizeof(DescribeRequest) == 24 && sizeof(Slot) == 128);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // Header of a message of type T.

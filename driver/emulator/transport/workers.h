@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that run the calls of clients: as many as there are calls that wait, so that a call that
+// blocks delays nobody else's.
+//
+// Callers: any thread. Thread-safe: yes. Owns: its threads; idle ones end after a while, the
+// destructor runs what was submitted and joins all. Fails: when the host gives no thread, jobs wait
+// for one that has; submit throws std::bad_alloc only.
+#ifndef DRIVER_EMULATOR_TRANSPORT_WORKERS_H
+#define DRIVER_EMULATOR_TRANSPORT_WORKERS_H
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+namespace neuron::transport {
+
+class Workers {
+ public:
+  explicit Workers(unsigned limit) : limit_(limit) {}
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  void submit(std::function<void()> job);
+
+ private:
+  void work(std::list<std::thread>::iterator self);
+
+  const unsigned limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::list<std::thread> threads_;
+  std::list<std::thread> ended_;  // to be joined
+  unsigned idle_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace neuron::transport
+
+#endif

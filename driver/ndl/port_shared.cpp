@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that a daemon shares among processes: messages, mapped memory, a page for registers.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "driver/ndl/error.h"
+#include "driver/ndl/port_backends.h"
+#include "driver/ndl/shared_channel.h"
+#include "driver/ndl/shared_doorbell.h"
+#include "driver/ndl/shared_transfer.h"
+
+namespace neuron::ndl {
+namespace {
+
+constexpr size_t kPage = 4096;
+// Beyond the deadline of a wait, for the daemon's answer to arrive.
+constexpr uint64_t kGrace_ms = 10'000;
+
+class SharedDevice final : public DevicePort {
+ public:
+  SharedDevice(std::unique_ptr<SharedChannel> channel, std::unique_ptr<SharedDoorbell> doorbell,
+               bool may_map)
+      : channel_(std::move(channel)),
+        doorbell_(std::move(doorbell)),
+        transfer_(*channel_, may_map) {}
+
+  ~SharedDevice() override {
+    channel_->close();
+    for (const auto& [address, mapping] : mappings_)
+      ::munmap(reinterpret_cast<void*>(address), mapping.length);
+  }
+
+  int ioctl(unsigned long request, void* argument) override {
+    return transfer_.ioctl(request, argument);
+  }
+
+  int map(size_t length, int protection, uint64_t offset, void** address) override {
+    auto message = wire::message<wire::MapRequest>(wire::Kind::kMap, 0);
+    message.length = length;
+    message.offset = offset;
+    message.protection = static_cast<uint32_t>(protection);
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer answer;
+    if (const int result = channel_->call({&part, 1}, {}, answer)) return result;
+    const uint64_t file = answer.reply.numbers[0];
+    if (file > wire::kFileHbm || !channel_->files()[file])
+      return fail(EPROTO, "the daemon at %s has sent no memory to map", channel_->path().c_str());
+    const size_t whole = (length + kPage - 1) / kPage * kPage;
+    void* mapped = ::mmap(nullptr, whole, protection, MAP_SHARED, channel_->files()[file].get(),
+                          static_cast<off_t>(answer.reply.numbers[1]));
+    if (mapped == MAP_FAILED)
+      return fail(errno, "%zu bytes of device memory cannot be mapped: %s", whole,
+                  std::strerror(errno));
+    // As with a kernel driver's mappings, a child has none of them, and core dumps neither.
+    ::madvise(mapped, whole, MADV_DONTFORK);
+    ::madvise(mapped, whole, MADV_DONTDUMP);
+    const std::lock_guard lock(mutex_);
+    mappings_[reinterpret_cast<uintptr_t>(mapped)] = {whole, offset};
+    *address = mapped;
+    return 0;
+  }
+
+  int unmap(void* address, size_t length) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(reinterpret_cast<uintptr_t>(address));
+    if (found == mappings_.end())
+      return fail(EINVAL, "%zu bytes at %p were never mapped", length, address);
+    ::munmap(address, found->second.length);
+    mappings_.erase(found);
+    return 0;
+  }
+
+  int read_register(uint64_t bar0_offset, uint32_t* value) override {
+    *value = 0;
+    return access(bar0_offset, value, 0);
+  }
+
+  int write_register(uint64_t bar0_offset, uint32_t value, bool run_inline) override {
+    return access(bar0_offset, &value,
+                  wire::kFlagWrite | (run_inline ? wire::kFlagInline : uint32_t{0}));
+  }
+
+  int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
+    // Acquire: pairs with the device's release store of the word.
+    const auto changed = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != old; };
+    if (spin_briefly(changed)) return 0;
+    auto message = wire::message<wire::WaitRequest>(wire::Kind::kWait, 0);
+    message.deadline_ns = deadline_ns;
+    message.core = core;
+    message.old = old;
+    if (!device_address(word, &message.word_address))
+      return fail(EINVAL, "the word at %p, to be waited for, is in no mapped device memory",
+                  static_cast<const void*>(word));
+    const uint64_t now = monotonic_ns();
+    const uint64_t rest_ms = deadline_ns > now ? (deadline_ns - now) / 1'000'000 : 0;
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer answer;
+    return channel_->call({&part, 1}, {}, answer,
+                          std::min<uint64_t>(rest_ms, INT32_MAX - kGrace_ms) + kGrace_ms);
+  }
+
+  std::string describe(unsigned core) override {
+    auto message = wire::message<wire::DescribeRequest>(wire::Kind::kDescribe, 0);
+    message.core = core;
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer answer;
+    if (channel_->call({&part, 1}, {}, answer) != 0) return {};
+    return {reinterpret_cast<const char*>(answer.data.data()), answer.data.size()};
+  }
+
+  void abandon() override {
+    if (doorbell_) doorbell_->abandon();
+    channel_->abandon();
+  }
+
+ private:
+  struct Mapping {
+    size_t length;
+    uint64_t device_address;
+  };
+
+  int access(uint64_t offset, uint32_t* value, uint32_t flags) {
+    if (doorbell_) {
+      const uint32_t sent = *value;
+      const int result = doorbell_->access(offset, value, flags);
+      if (result <= 0) return result;
+      // Refused without any effect, so that it may be asked again, for the sentence; or not sent.
+      *value = sent;
+    }
+    auto message = wire::message<wire::RegisterRequest>(wire::Kind::kRegister, 0,
+                                                        static_cast<uint16_t>(flags));
+    message.offset = offset;
+    message.value = *value;
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer answer;
+    const int result = channel_->call({&part, 1}, {}, answer);
+    if (result == 0) *value = static_cast<uint32_t>(answer.reply.numbers[0]);
+    return result;
+  }
+
+  bool device_address(const void* pointer, uint64_t* address) {
+    const auto at = reinterpret_cast<uintptr_t>(pointer);
+    const std::lock_guard lock(mutex_);
+    auto after = mappings_.upper_bound(at);
+    if (after == mappings_.begin()) return false;
+    const auto& [begin, mapping] = *--after;
+    if (at - begin >= mapping.length) return false;
+    *address = mapping.device_address + (at - begin);
+    return true;
+  }
+
+  const std::unique_ptr<SharedChannel> channel_;
+  const std::unique_ptr<SharedDoorbell> doorbell_;  // null: registers go in messages
+  SharedTransfer transfer_;
+  std::mutex mutex_;  // mappings_
+  std::map<uintptr_t, Mapping> mappings_;
+};
+
+class SharedPort final : public Port {
+ public:
+  SharedPort(std::string path, const wire::Welcome& welcome, bool may_map)
+      : path_(std::move(path)),
+        devices_(static_cast<int>(std::min(welcome.devices, 1024u))),
+        profile_(welcome.profile),
+        driver_version_(welcome.driver_version),
+        may_map_(may_map) {}
+
+  int devices(int* indexes, int capacity) override {
+    for (int i = 0; i < devices_ && i < capacity; ++i) indexes[i] = i;
+    return devices_;
+  }
+
+  int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
+    auto channel = SharedChannel::open(path_, wire::kPurposeOpen, index, flags);
+    if (channel == nullptr) return -errno;
+    std::unique_ptr<SharedDoorbell> doorbell;
+    const uint64_t features = channel->welcome().features;
+    if ((features & wire::kFeatureDoorbells) != 0 && channel->files()[0]) {
+      doorbell = SharedDoorbell::create(*channel);
+      if (doorbell == nullptr) return -errno;
+    }
+    device = std::make_unique<SharedDevice>(std::move(channel), std::move(doorbell),
+                                            may_map_ && (features & wire::kFeatureMapping) != 0);
+    return 0;
+  }
+
+  std::string name() const override { return "shared " + profile_ + " at " + path_; }
+  std::string driver_version() const override { return driver_version_; }
+
+ private:
+  const std::string path_;
+  const int devices_;
+  const std::string profile_;
+  const std::string driver_version_;
+  const bool may_map_;
+};
+
+}  // namespace
+
+std::unique_ptr<Port> shared_port(const std::string& path, const std::string& copies) {
+  if (path.empty() || path[0] == '@') {
+    fail(EINVAL,
+         "NEURON_EMULATOR=unix:%s names no socket: an abstract name has no owner and no "
+         "permissions; give the path that neuron-emulatord --socket was given",
+         path.c_str());
+    return nullptr;
+  }
+  if (!copies.empty() && copies != "mapping" && copies != "descriptors") {
+    fail(EINVAL, "NEURON_EMULATOR_COPY=%s is neither mapping nor descriptors", copies.c_str());
+    return nullptr;
+  }
+  auto channel = SharedChannel::open(path, wire::kPurposeList, 0, 0);
+  if (channel == nullptr) {
+    explain(-errno, "NEURON_EMULATOR=unix:%s", path.c_str());
+    return nullptr;
+  }
+  return std::make_unique<SharedPort>(path, channel->welcome(), copies != "descriptors");
+}
+
+}  // namespace neuron::ndl

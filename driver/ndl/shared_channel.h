@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection to the daemon of a shared device.
+//
+// Concepts: any number of threads call at once; whoever waits and finds nobody reading the socket
+// reads it for all. When the daemon goes away every call, in progress or later, fails with -ENODEV
+// and a sentence, at once. Callers: port_shared, any thread. Owns: the socket and what came with
+// the daemon's welcome. Fails: negative errno with the sentence in error.h.
+#ifndef DRIVER_NDL_SHARED_CHANNEL_H
+#define DRIVER_NDL_SHARED_CHANNEL_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/emulator/transport/wire.h"
+#include "driver/emulator/transport/wire_socket.h"
+
+namespace neuron::ndl {
+
+// What a call brought back.
+struct SharedAnswer {
+  wire::Reply reply{};
+  std::vector<std::byte> packet;
+  std::span<const std::byte> sentence, argument, data;
+};
+
+class SharedChannel {
+ public:
+  // Null with the sentence recorded. `hello`: purpose, device, access mode.
+  static std::unique_ptr<SharedChannel> open(const std::string& path, uint32_t purpose, int device,
+                                             int flags);
+
+  // Sends a message that begins with a header of kind and id 0, which is replaced, and waits for
+  // its answer. Returns the answer's result, whose sentence becomes this thread's.
+  int call(std::span<const iovec> parts, std::span<const int> files, SharedAnswer& answer,
+           uint64_t limit_ms = kLimitMs);
+  // Waits until `done` says so; it is asked again after every message of the daemon.
+  int await(const std::function<bool()>& done);
+  // Tells the daemon that the end is on purpose, and waits until it has freed everything.
+  void close();
+  // For a child after fork().
+  void abandon() { socket_.reset(); }
+
+  // Relaxed: who sees it late learns it from the socket.
+  bool gone() const { return gone_.load(std::memory_order_relaxed); }
+  int fail_gone() const;
+  const wire::Welcome& welcome() const { return welcome_; }
+  wire::Files& files() { return files_; }
+  const std::string& path() const { return path_; }
+
+  // Longer than any call takes: the driver waits up to two minutes for a reset.
+  static constexpr uint64_t kLimitMs = 150'000;
+
+ private:
+  explicit SharedChannel(std::string path) : path_(std::move(path)) {}
+  int greet(uint32_t purpose, int device, int flags);
+  // Reads messages until `done` or the deadline; `mutex_` is held by `lock`.
+  int pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+           uint64_t limit_ms);
+  void deliver(std::span<const std::byte> packet);
+  static bool take_answer(std::vector<std::byte> packet, SharedAnswer& answer);
+
+  const std::string path_;
+  wire::FileDescriptor socket_;
+  wire::Welcome welcome_{};
+  wire::Files files_;
+  std::atomic<bool> gone_{false};
+  std::mutex mutex_;  // all below
+  std::condition_variable changed_;
+  bool reading_ = false;
+  std::vector<std::byte> buffer_;    // of the thread that reads
+  uint32_t next_id_ = wire::kSlots;  // smaller ones are slots
+  unsigned calls_ = 0;
+  std::unordered_map<uint32_t, std::vector<std::byte>> waiting_;  // empty until it is answered
+};
+
+}  // namespace neuron::ndl
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register accesses through the page that a process shares with the daemon (wire::RingPage).
+//
+// Concepts: a thread takes a slot, posts its request and spins for the answer, for at most 20 us;
+// then it sleeps until the daemon sends a message, so that the daemon's death wakes it, too.
+// Callers: port_shared, any thread. Owns: the mapping and the eventfd. Borrows the channel. Fails:
+// negative errno with the sentence in error.h.
+#ifndef DRIVER_NDL_SHARED_DOORBELL_H
+#define DRIVER_NDL_SHARED_DOORBELL_H
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "driver/ndl/shared_channel.h"
+
+namespace neuron::ndl {
+
+// Spins until `done` says so or 20 us have passed; gives the processor to others after a while.
+// Returns what `done` said last.
+template <typename Done>
+bool spin_briefly(Done&& done);
+
+class SharedDoorbell {
+ public:
+  // Takes page and event from the channel's files; null, with the sentence, if there are none.
+  static std::unique_ptr<SharedDoorbell> create(SharedChannel& channel);
+  ~SharedDoorbell();
+  SharedDoorbell(const SharedDoorbell&) = delete;
+  SharedDoorbell& operator=(const SharedDoorbell&) = delete;
+
+  // One access; `value` is written or, without kFlagWrite, receives what was read. kNoSlot when as
+  // many threads as there are slots are at it, kRefused when the daemon refused it: a message then
+  // gets the sentence.
+  int access(uint64_t offset, uint32_t* value, uint32_t flags);
+  static constexpr int kNoSlot = 1;
+  static constexpr int kRefused = 2;
+
+  void abandon();
+
+ private:
+  explicit SharedDoorbell(SharedChannel& channel) : channel_(channel) {}
+
+  SharedChannel& channel_;
+  wire::RingPage* page_ = nullptr;
+  wire::FileDescriptor event_;
+  // Bit per slot in use. Acquire and release: a slot's numbers pass from thread to thread.
+  std::atomic<uint32_t> taken_{0};
+  uint32_t numbers_[wire::kSlots] = {};
+};
+
+// --- implementation ---------------------------------------------------------------------------
+
+// Nanoseconds of CLOCK_MONOTONIC.
+uint64_t monotonic_ns();
+void yield_processor();
+
+template <typename Done>
+bool spin_briefly(Done&& done) {
+  // The first looks cost nothing but time; then others may have the processor: on a machine with as
+  // many runnable threads as processors the daemon needs it.
+  constexpr unsigned kPauses = 64;
+  constexpr unsigned kPauseLength = 4;
+  constexpr uint64_t kLimit_ns = 20'000;
+  for (unsigned i = 0; i < kPauses; ++i) {
+    if (done()) return true;
+    for (unsigned k = 0; k < kPauseLength; ++k) __builtin_ia32_pause();
+  }
+  const uint64_t end = monotonic_ns() + kLimit_ns;
+  do {
+    yield_processor();
+    if (done()) return true;
+  } while (monotonic_ns() < end);
+  return false;
+}
+
+}  // namespace neuron::ndl
+
+#endif

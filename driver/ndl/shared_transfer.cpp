@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/ndl/shared_transfer.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "driver/emulator/transport/wire_ioctl.h"
+#include "driver/ndl/error.h"
+#include "uapi/neuron_ioctl.h"
+
+namespace neuron::ndl {
+namespace {
+
+// Of a copy in messages: what the memory files of both sides then hold.
+constexpr uint64_t kPiece = 4u << 20;
+constexpr size_t kSpareFiles = 4;
+// Parts of one message; more are joined.
+constexpr size_t kMostParts = 64;
+
+// Moves parts to or from the beginning of a file. Negative errno; buffers that are no memory of
+// this process give -EFAULT.
+int transfer(int fd, const std::vector<wire::Bytes>& parts, bool write) {
+  uint64_t offset = 0;
+  for (const wire::Bytes& part : parts) {
+    for (uint64_t done = 0; done < part.size;) {
+      auto* at = static_cast<std::byte*>(part.address) + done;
+      const auto position = static_cast<off_t>(offset + done);
+      const ssize_t moved = write ? ::pwrite(fd, at, part.size - done, position)
+                                  : ::pread(fd, at, part.size - done, position);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved <= 0)
+        return fail(moved < 0 ? errno : EIO, "the data of a call cannot be %s: %s",
+                    write ? "written to the file that carries it" : "read from its file",
+                    moved < 0 ? std::strerror(errno) : "the file is too short");
+      done += static_cast<uint64_t>(moved);
+    }
+    offset += part.size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+SharedTransfer::SharedTransfer(SharedChannel& channel, bool may_map)
+    : channel_(channel), may_map_(may_map) {}
+
+SharedTransfer::~SharedTransfer() {
+  for (const Mapping& mapping : mappings_)
+    if (mapping.memory != nullptr) ::munmap(mapping.memory, mapping.bytes);
+}
+
+wire::FileDescriptor SharedTransfer::take_file() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!files_.empty()) {
+      wire::FileDescriptor file = std::move(files_.back());
+      files_.pop_back();
+      return file;
+    }
+  }
+  return wire::FileDescriptor(::memfd_create("neuron-call", MFD_CLOEXEC));
+}
+
+void SharedTransfer::keep_file(wire::FileDescriptor file) {
+  const std::lock_guard lock(mutex_);
+  if (files_.size() < kSpareFiles) files_.push_back(std::move(file));
+}
+
+int SharedTransfer::send(unsigned long request, void* argument) {
+  wire::OutgoingCall outgoing;
+  if (const int error = outgoing.prepare(request, argument))
+    return fail(-error, "call %#lx has more than %llu MiB of data; make several calls", request,
+                static_cast<unsigned long long>(wire::kMaxData >> 20));
+  const bool in_file = outgoing.in_bytes() > wire::kMaxInlineData;
+  const bool needs_file = in_file || outgoing.out_bytes() > wire::kMaxInlineData;
+  wire::FileDescriptor file;
+  if (needs_file) {
+    file = take_file();
+    if (!file)
+      return fail(errno, "no memory file for the data of a call: %s", std::strerror(errno));
+  }
+  if (in_file)
+    if (const int error = transfer(file.get(), outgoing.in(), true)) return error;
+  uint16_t flags = in_file ? wire::kFlagDataInFile : 0;
+  if (argument == nullptr) flags |= wire::kFlagNoArgument;
+  auto message = wire::message<wire::IoctlRequest>(
+      wire::Kind::kIoctl, 0, flags,
+      outgoing.argument().size() + (in_file ? 0 : outgoing.in_bytes()));
+  message.request = request;
+  message.argument_bytes = static_cast<uint32_t>(outgoing.argument().size());
+  message.pointers = outgoing.pointers();
+  message.data_bytes = outgoing.in_bytes();
+  std::vector<iovec> parts = {
+      {&message, sizeof(message)},
+      {const_cast<std::byte*>(outgoing.argument().data()), outgoing.argument().size()}};
+  std::vector<std::byte> joined;
+  if (!in_file && outgoing.in().size() <= kMostParts) {
+    for (const wire::Bytes& part : outgoing.in()) parts.push_back({part.address, part.size});
+  } else if (!in_file) {
+    for (const wire::Bytes& part : outgoing.in()) {
+      const auto* begin = static_cast<const std::byte*>(part.address);
+      joined.insert(joined.end(), begin, begin + part.size);
+    }
+    parts.push_back({joined.data(), joined.size()});
+  }
+  const int fd = file.get();
+  SharedAnswer answer;
+  const int result = channel_.call(
+      parts, needs_file ? std::span<const int>(&fd, 1) : std::span<const int>(), answer);
+  // Some calls fill in their argument although they fail.
+  if (!answer.packet.empty()) outgoing.finish(answer.argument);
+  if (result != 0) return result;
+  if (answer.reply.data_bytes != outgoing.out_bytes())
+    return fail(EPROTO, "the daemon at %s has sent %llu bytes of data instead of %llu",
+                channel_.path().c_str(), static_cast<unsigned long long>(answer.reply.data_bytes),
+                static_cast<unsigned long long>(outgoing.out_bytes()));
+  if ((answer.reply.header.flags & wire::kFlagDataInFile) != 0) {
+    if (!file)
+      return fail(EPROTO, "the daemon at %s has used a file that it was not given",
+                  channel_.path().c_str());
+    if (const int error = transfer(file.get(), outgoing.out(), false)) return error;
+  } else {
+    std::span<const std::byte> data = answer.data;
+    for (const wire::Bytes& part : outgoing.out()) {
+      std::memcpy(part.address, data.data(), part.size);
+      data = data.subspan(part.size);
+    }
+  }
+  if (file) keep_file(std::move(file));
+  return 0;
+}
+
+std::byte* SharedTransfer::mapping(uint32_t file) {
+  if (file > wire::kFileHbm) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Mapping& known = mappings_[file];
+  if (known.memory != nullptr || known.refused) return known.memory;
+  const uint64_t bytes =
+      file == wire::kFileHost ? channel_.welcome().host_bytes : channel_.welcome().hbm_bytes;
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                        channel_.files()[file].get(), 0);
+  // A process with a limit on its address space copies in messages.
+  known.refused = memory == MAP_FAILED;
+  if (known.refused) return nullptr;
+  ::madvise(memory, bytes, MADV_DONTFORK);
+  ::madvise(memory, bytes, MADV_DONTDUMP);
+  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  known.memory = static_cast<std::byte*>(memory);
+  known.bytes = bytes;
+  return known.memory;
+}
+
+int SharedTransfer::copy_mapped(const Copy& copy) {
+  if (!may_map_ || copy.size <= wire::kMaxInlineData || copy.buffer == nullptr) return 1;
+  auto message = wire::message<wire::ResolveRequest>(wire::Kind::kResolve, 0);
+  message.handle = copy.handle;
+  message.offset = copy.offset;
+  message.size = copy.size;
+  const iovec part = {&message, sizeof(message)};
+  SharedAnswer answer;
+  // What is refused here is refused by the call itself, too, in its own words.
+  if (channel_.call({&part, 1}, {}, answer) != 0) return channel_.gone() ? -ENODEV : 1;
+  std::byte* memory = mapping(static_cast<uint32_t>(answer.reply.numbers[0]));
+  const uint64_t offset = answer.reply.numbers[1];
+  if (memory == nullptr) return 1;
+  const uint64_t bytes = mappings_[answer.reply.numbers[0]].bytes;
+  if (offset > bytes || copy.size > bytes - offset) return 1;
+  if (copy.to_device)
+    std::memcpy(memory + offset, copy.buffer, copy.size);
+  else
+    std::memcpy(copy.buffer, memory + offset, copy.size);
+  return 0;
+}
+
+template <typename T>
+int SharedTransfer::copy(unsigned long request, T& argument, uint32_t to_device) {
+  const Copy whole = {argument.mem_handle, argument.offset, argument.size,
+                      static_cast<std::byte*>(argument.buffer), to_device != 0};
+  if (const int result = copy_mapped(whole); result <= 0) return result;
+  T piece = argument;
+  uint64_t done = 0;
+  do {
+    piece.buffer = whole.buffer == nullptr ? nullptr : whole.buffer + done;
+    piece.offset = static_cast<decltype(piece.offset)>(whole.offset + done);
+    piece.size = static_cast<decltype(piece.size)>(std::min(whole.size - done, kPiece));
+    if (const int result = send(request, &piece)) return result;
+    done += piece.size;
+  } while (done < whole.size);
+  return 0;
+}
+
+int SharedTransfer::copy_batches(unsigned long request, void* argument) {
+  auto& all = *static_cast<neuron_ioctl_mem_buf_copy64zc_batches*>(argument);
+  uint64_t total = 0;
+  bool sound = all.batches_ptr != nullptr && all.num_batches != 0;
+  for (uint32_t i = 0; sound && i < all.num_batches; ++i) {
+    const neuron_memcpy_batch_t& batch = all.batches_ptr[i];
+    sound = batch.ops_ptr != nullptr && batch.num_ops != 0;
+    total += sizeof(batch) + batch.num_ops * sizeof(nrt_tensor_batch_op_t);
+    for (uint32_t k = 0; sound && k < batch.num_ops; ++k) total += batch.ops_ptr[k].size;
+  }
+  // What fits a message, or is to be refused, goes as it is.
+  if (!sound || total <= wire::kMaxInlineData) return send(request, argument);
+  const bool default_queue = all.h2t_qid == NEURON_DMA_H2T_DEFAULT_QID || all.h2t_qid == 0;
+  for (uint32_t i = 0; i < all.num_batches; ++i) {
+    neuron_memcpy_batch_t batch = all.batches_ptr[i];
+    for (uint32_t k = 0; k < all.batches_ptr[i].num_ops; ++k) {
+      nrt_tensor_batch_op_t op = all.batches_ptr[i].ops_ptr[k];
+      const Copy whole = {batch.mem_handle, batch.mem_handle_offset + op.offset, op.size,
+                          static_cast<std::byte*>(op.buffer), all.is_copy_to_device != 0};
+      const int result = default_queue && whole.offset >= op.offset ? copy_mapped(whole) : 1;
+      if (result < 0) return result;
+      if (result == 0) continue;
+      neuron_ioctl_mem_buf_copy64zc_batches one = all;
+      one.batches_ptr = &batch;
+      one.num_batches = 1;
+      batch.ops_ptr = &op;
+      batch.num_ops = 1;
+      uint64_t done = 0;
+      do {
+        op.buffer = whole.buffer == nullptr ? nullptr : whole.buffer + done;
+        op.offset = all.batches_ptr[i].ops_ptr[k].offset + done;
+        op.size = std::min(whole.size - done, kPiece);
+        if (const int error = send(request, &one)) return error;
+        done += op.size;
+      } while (done < whole.size);
+    }
+  }
+  return 0;
+}
+
+int SharedTransfer::ioctl(unsigned long request, void* argument) {
+  if (channel_.gone()) return channel_.fail_gone();
+  if (argument == nullptr) return send(request, argument);
+  switch (request) {
+    case NEURON_IOCTL_MEM_BUF_COPY: {
+      auto& copied = *static_cast<neuron_ioctl_mem_buf_copy*>(argument);
+      return copy(request, copied, copied.copy_to_mem_handle);
+    }
+    case NEURON_IOCTL_MEM_BUF_COPY64:
+    case NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24: {
+      auto& copied = *static_cast<neuron_ioctl_mem_buf_copy64*>(argument);
+      return copy(request, copied, copied.copy_to_mem_handle);
+    }
+    case NEURON_IOCTL_MEM_BUF_ZEROCOPY64: {
+      auto& copied = *static_cast<neuron_ioctl_mem_buf_copy64zc*>(argument);
+      // Other queues do not exist, which the driver has to say.
+      if (copied.h2t_qid != NEURON_DMA_H2T_DEFAULT_QID && copied.h2t_qid != 0)
+        return send(request, argument);
+      return copy(request, copied, copied.is_copy_to_device);
+    }
+    case NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES:
+      return copy_batches(request, argument);
+    default:
+      return send(request, argument);
+  }
+}
+
+}  // namespace neuron::ndl
