@@ -88,8 +88,12 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
       core = named;
     }
     const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
-    NEURON_TRY(source, LoadedModel::read(file, core->device().generation(),
-                                         session.configuration().validate_hash));
+    const Configuration& configuration = session.configuration();
+    NEURON_TRY(source, LoadedModel::read(file,
+                                         {.generation = core->device().generation(),
+                                          .lnc = session.logical_cores(),
+                                          .allow_older = configuration.allow_older_programs},
+                                         configuration.validate_hash));
     // The turn keeps an unload or a reset of the core from happening meanwhile.
     NEURON_TRY(turn, CoreTurn::take(session, *core));
     NEURON_TRY(loaded, LoadedModel::load(*core, source));

@@ -110,7 +110,7 @@ NRT_EXPORT NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stat
     NEURON_TRY(usage, read_memory_usage(core->device(), core->hbm()));
     nrt_vnc_memory_stats_t filled{};
     filled.bytes_used = usage.total;
-    filled.bytes_limit = NEURON_V2_HBM_SIZE;
+    filled.bytes_limit = core->place().chip->hbm_bytes;
     const std::size_t size = std::min(stats_size_in, sizeof(filled));
     std::memcpy(stats, &filled, size);
     if (stats_size_out != nullptr) *stats_size_out = size;
@@ -159,9 +159,9 @@ NRT_EXPORT NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void** add
     if (device == nullptr) {
       return fail(NRT_INVALID, "device {} has no core of this process", device_id);
     }
-    if (hbm_idx < 0 || hbm_idx >= NEURON_V2_HBM_COUNT) {
+    if (hbm_idx < 0 || static_cast<std::uint32_t>(hbm_idx) >= device->chip().hbms) {
       return fail(NRT_INVALID_HANDLE, "device {} has {} HBMs, there is none numbered {}", device_id,
-                  NEURON_V2_HBM_COUNT, hbm_idx);
+                  device->chip().hbms, hbm_idx);
     }
     void* address = nullptr;
     std::size_t bytes = 0;

@@ -43,7 +43,7 @@ EngineStates describe_engines(const LoadedModel& model) {
   std::string running, unoccupied, elsewhere;
   const Core& core = model.core();
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-    const std::uint64_t block = Device::window_bar0(core.number()) + NEURON_CORE_ENGINE(engine);
+    const std::uint64_t block = core.place().window_bar0() + NEURON_CORE_ENGINE(engine);
     const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
     const auto pc = core.device().read_register(block + NEURON_ENG_PC);
     const auto wait = core.device().read_register(block + NEURON_ENG_WAITING);

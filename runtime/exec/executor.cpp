@@ -76,7 +76,7 @@ int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std
     if (record.status == NEURON_FAULT_NONE) continue;
     // The status of a record may be seen before its sequence. The core answers behind what it has
     // written, so that the caller's look at the sequence counts the one that failed.
-    (void)core.device().read_register(Device::window_bar0(core.number()) + NEURON_CORE_CONTROL +
+    (void)core.device().read_register(core.place().window_bar0() + NEURON_CORE_CONTROL +
                                       NEURON_CORE_STATUS);
     break;
   }
@@ -107,7 +107,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   // load of the record by the SP program.
   std::atomic_thread_fence(std::memory_order_release);
   ndl::DevicePort& port = core.device().port();
-  int result = port.write_register(Device::window_bar0(core.number()) + NEURON_CORE_SEMAPHORES +
+  int result = port.write_register(core.place().window_bar0() + NEURON_CORE_SEMAPHORES +
                                        NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
                                    count, true);
   if (result == 0) {

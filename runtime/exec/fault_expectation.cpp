@@ -2,7 +2,6 @@
 #include "runtime/exec/fault_expectation.h"
 
 #include "driver/isa/instruction.h"
-#include "hw/address_map.h"
 #include "hw/fault.h"
 #include "runtime/exec/fault_pair.h"
 
@@ -39,13 +38,13 @@ void substitute(isa::Instruction& instruction, const Field& field) {
 
 // The violated rule as the checker of the instruction set states it; empty if it finds none.
 std::string rule_words(isa::Bytes bytes, std::uint32_t engine, std::uint32_t code,
-                       const Field& field) {
-  isa::Violation violation = isa::check_encoding(bytes, engine, {});
+                       const Field& field, const isa::Limits& limits) {
+  isa::Violation violation = isa::check_encoding(bytes, engine, limits);
   isa::Instruction instruction = isa::decode(bytes);
-  if (!violation) violation = isa::check_operands(instruction, engine, {});
+  if (!violation) violation = isa::check_operands(instruction, engine, limits);
   if (!violation) {
     substitute(instruction, field);
-    violation = isa::check_operands(instruction, engine, {});
+    violation = isa::check_operands(instruction, engine, limits);
   }
   return violation.code == code ? violation.what : "";
 }
@@ -72,29 +71,19 @@ std::string instruction_words(const LoadedModel& model, std::uint32_t engine, st
                          .first<NEURON_INSTRUCTION_BYTES>();
   if (code == NEURON_FAULT_WEIGHTS) return weights_words(isa::decode(bytes), field);
   static constexpr const char* kOperands[] = {"operand dst ", "operand src0 ", "operand src1 ", ""};
-  const std::string rule = rule_words(bytes, engine, code, field);
+  const std::string rule =
+      rule_words(bytes, engine, code, field, isa::limits_of(model.core().place().chip->generation));
   return format("{}{}(byte {:#x} of the instruction): found {:#x}{}",
                 field.rule == 0 ? "" : format("rule R{}, ", field.rule),
                 kOperands[field.operand < 3 ? field.operand : 3], field.offset, field.found,
                 rule.empty() ? "" : ", expected: " + rule);
 }
 
-struct Region {
-  std::uint64_t first, last;
-  const char* name;
-};
-constexpr Region kRegions[] = {
-    {0, NEURON_V2_HBM_SIZE - 1, "HBM 0"},
-    {NEURON_V2_HBM_STRIDE, NEURON_V2_HBM_STRIDE + NEURON_V2_HBM_SIZE - 1, "HBM 1"},
-    {NEURON_V2_BAR0_DEVICE_BASE, NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_BAR0_SIZE - 1,
-     "the registers and on-chip memories"},
-    {NEURON_V2_HOST_BASE, NEURON_V2_HOST_BASE + NEURON_V2_HOST_SIZE - 1, "host memory"}};
-
 }  // namespace
 
-std::string describe_address(std::uint64_t address) {
-  const Region* below = nullptr;
-  for (const Region& region : kRegions) {
+std::string describe_address(const ChipTable& chip, std::uint64_t address) {
+  const AddressRegion* below = nullptr;
+  for (const AddressRegion& region : chip.regions) {
     if (address >= region.first && address <= region.last) {
       return format("which lies in {} ({:#x} to {:#x}), but the access is refused there",
                     region.name, region.first, region.last);
@@ -114,6 +103,7 @@ std::string describe_address(std::uint64_t address) {
 std::string describe_expectation(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
                                  std::uint32_t code, const neuron_notification* entry,
                                  std::uint64_t info) {
+  const ChipTable& chip = *model.core().place().chip;
   const std::uint32_t words[3] = {entry ? entry->info[0] : 0, entry ? entry->info[1] : 0,
                                   entry ? entry->info[2] : 0};
   if (concerns_two_instructions(code)) {
@@ -136,7 +126,7 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
     case NEURON_FAULT_BUS:
     case NEURON_FAULT_FETCH:
       return format("found an access of {} bytes to device address {:#x}, {}", entry ? words[2] : 4,
-                    address, describe_address(address));
+                    address, describe_address(chip, address));
     case NEURON_FAULT_SEM_OVERFLOW:
       return format(
           "found semaphore {} at {} and {} to be added, expected a sum of at most 2147483647",
@@ -149,7 +139,7 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
                     words[1] == 0 ? 1 : 0);
     case NEURON_FAULT_DMA_BUS:
       return format("DMA engine {} queue {} ring index {}: found address {:#x}, {}", words[0] >> 8,
-                    words[0] & 0xFF, words[1], info, describe_address(info));
+                    words[0] & 0xFF, words[1], info, describe_address(chip, info));
     case NEURON_FAULT_DMA_DESC:
     case NEURON_FAULT_DMA_RING:
       return format("DMA engine {} queue {} ring index {}: found {:#x}, expected a {}",

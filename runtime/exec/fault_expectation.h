@@ -20,7 +20,7 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
                                  std::uint64_t info);
 
 // "0xf00000000 is between HBM 0, which ends at 0x3ffffffff, and HBM 1, ..."
-std::string describe_address(std::uint64_t address);
+std::string describe_address(const ChipTable& chip, std::uint64_t address);
 
 }  // namespace neuron::runtime
 

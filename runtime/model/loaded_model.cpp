@@ -36,7 +36,7 @@ constexpr bool has_settled(std::uint32_t status) {
 Result<void> settle(Core& core) {
   const Deadline deadline = Deadline::after(kSettleTime);
   const std::uint64_t status =
-      Device::window_bar0(core.number()) + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+      core.place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
   // bounded: by the deadline.
   while (true) {
     NEURON_TRY(value, core.device().read_register(status));

@@ -46,7 +46,7 @@ class LoadedModel {
     neff::Model model;
   };
   // Without the core's turn: unpacking takes long, and executions go on meanwhile.
-  static Result<Source> read(neff::Bytes file, std::uint32_t generation, bool validate_hash);
+  static Result<Source> read(neff::Bytes file, const neff::Target& target, bool validate_hash);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;

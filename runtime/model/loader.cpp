@@ -203,9 +203,10 @@ class Loader {
       codes[engine].resize(program.code.size());
       if (program.code.empty()) continue;
       std::memcpy(codes[engine].data(), program.code.data(), program.code.size());
-      NEURON_CHECK(relocate(program, {graph_, result_->rings_, result_->addresses_, core_.number()},
+      NEURON_CHECK(relocate(program, {graph_, result_->rings_, result_->addresses_, core_.place()},
                             codes[engine]));
-      NEURON_CHECK(check_program(codes[engine], engine, program.lines, graph_.debug, used));
+      NEURON_CHECK(check_program(codes[engine], engine, core_.place().chip->generation,
+                                 program.lines, graph_.debug, used));
     }
     std::vector<std::uint8_t> semaphores, events;
     for (std::uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
@@ -240,7 +241,7 @@ class Loader {
     const neff::EngineProgram& program = graph_.engines[engine];
     WrapperRequest request{.engine = static_cast<std::uint8_t>(engine),
                            .main = std::nullopt,
-                           .core = core_.number(),
+                           .core = core_.place(),
                            .launch_record = core_.launch_address(),
                            .semaphores = semaphores,
                            .events = events,
@@ -276,12 +277,12 @@ class Loader {
   std::unique_ptr<LoadedModel> result_;
 };
 
-Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, std::uint32_t generation,
+Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, const neff::Target& target,
                                               bool validate_hash) {
   neff::OpenOptions options;
   options.validate_hash = validate_hash;
   NEURON_TRY(container, neff::Container::open(file, options));
-  NEURON_TRY(model, neff::load_model(container, {.generation = generation, .lnc = 1}));
+  NEURON_TRY(model, neff::load_model(container, target));
   for (const std::string& note : model.notes) {
     log_info(LogComponent::kNmgr, "NEFF {}: {}", model.name, note);
   }

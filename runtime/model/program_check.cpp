@@ -48,9 +48,9 @@ std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
 }
 
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, const neff::DebugInfo& debug,
-                           SynchronizationUse& used) {
-  const isa::Limits limits;
+                           std::uint32_t generation, const std::vector<neff::SourceLine>& lines,
+                           const neff::DebugInfo& debug, SynchronizationUse& used) {
+  const isa::Limits limits = isa::limits_of(generation);
   const std::size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
   for (std::size_t pc = 0; pc < count; ++pc) {
     const isa::Bytes bytes = bytes_at(code, pc);

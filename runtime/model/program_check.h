@@ -24,8 +24,8 @@ struct SynchronizationUse {
 
 // Also adds the semaphores and events that the program waits for or updates to `used`.
 Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           const std::vector<neff::SourceLine>& lines, const neff::DebugInfo& debug,
-                           SynchronizationUse& used);
+                           std::uint32_t generation, const std::vector<neff::SourceLine>& lines,
+                           const neff::DebugInfo& debug, SynchronizationUse& used);
 
 // "PE pc 12 (matmul.py:40, in tile, on w [128, 64]): matmul psum[...] ...". `instruction` may be
 // empty if pc is outside.

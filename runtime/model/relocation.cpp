@@ -28,10 +28,11 @@ void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::Engine
   std::memset(code.data() + at + NEURON_DMA_TRIGGER_M2S, 0,
               NEURON_INSTRUCTION_BYTES - NEURON_DMA_TRIGGER_M2S);
   put(code, at + NEURON_DMA_TRIGGER_M2S,
-      queue_register(context.core, 0, NEURON_UDMA_M2S, queue, NEURON_UDMAQ_TAIL_INC));
+      context.core.queue_register(0, NEURON_UDMA_M2S, queue, NEURON_UDMAQ_TAIL_INC));
   put(code, at + NEURON_DMA_TRIGGER_S2M,
-      queue_register(context.core, 0, NEURON_UDMA_S2M, queue, NEURON_UDMAQ_TAIL_INC));
-  put(code, at + NEURON_DMA_TRIGGER_STRIDE, static_cast<std::uint32_t>(NEURON_V2_UDMA_STRIDE));
+      context.core.queue_register(0, NEURON_UDMA_S2M, queue, NEURON_UDMAQ_TAIL_INC));
+  put(code, at + NEURON_DMA_TRIGGER_STRIDE,
+      static_cast<std::uint32_t>(context.core.chip->dma_stride));
   std::uint16_t mask = 0;
   for (std::uint32_t e = 0; e < engines; ++e) {
     if (counts.m2s[e] != 0) mask = static_cast<std::uint16_t>(mask | 1u << e);
@@ -49,7 +50,7 @@ void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::Engine
 
 Result<void> relocate(const neff::EngineProgram& program, const RelocationContext& context,
                       std::span<std::byte> code) {
-  const std::uint64_t window = Device::window(context.core);
+  const std::uint64_t window = context.core.window();
   for (const neff::Relocation& r : program.relocations) {
     const std::uint64_t at = std::uint64_t{r.pc} * NEURON_INSTRUCTION_BYTES;
     const std::uint64_t field = at + r.field;
@@ -85,8 +86,8 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
         if (r.width != 1) {
           put_width(
               code, field, r.width,
-              queue_register(context.core, 0, r.addend == 0 ? NEURON_UDMA_M2S : NEURON_UDMA_S2M,
-                             *queue, NEURON_UDMAQ_TAIL_INC));
+              context.core.queue_register(0, r.addend == 0 ? NEURON_UDMA_M2S : NEURON_UDMA_S2M,
+                                          *queue, NEURON_UDMAQ_TAIL_INC));
         } else if (neff::is_dma_control(r, program.code)) {
           code[field] |= static_cast<std::byte>(*queue << NEURON_RELOC_QUEUE_CTL_SHIFT);
         } else {

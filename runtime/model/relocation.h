@@ -11,6 +11,7 @@
 
 #include "runtime/neff/model.h"
 #include "runtime/queue/ring_plan.h"
+#include "runtime/session/chip_table.h"
 
 namespace neuron::runtime {
 
@@ -18,7 +19,7 @@ struct RelocationContext {
   const neff::Subgraph& subgraph;
   const RingPlan& rings;
   std::span<const std::uint64_t> addresses;  // of the variables
-  std::uint32_t core = 0;                    // of the device
+  CorePlace core;
 };
 
 // `code`: the instructions of `program`, which it changes.

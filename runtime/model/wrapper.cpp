@@ -102,8 +102,7 @@ void rebind(Emitter& emit, std::uint64_t record) {
 void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   const bool queues = request.rings != nullptr && !request.rings->queues().empty();
   if (queues) rebind(emit, request.launch_record);
-  const std::uint64_t set =
-      Device::window(request.core) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
+  const std::uint64_t set = request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
   for (std::size_t i = 0; i < request.semaphores.size();) {
     std::size_t end = i + 1;
     while (end < request.semaphores.size() &&
@@ -115,8 +114,8 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   }
   // Clearing an event that is not set is an error.
   for (const std::uint8_t event : request.events) {
-    const std::uint64_t address = Device::window(request.core) + NEURON_CORE_SEMAPHORES +
-                                  NEURON_SEM_BLOCK_EVENT + event * 4ull;
+    const std::uint64_t address =
+        request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT + event * 4ull;
     emit.load(kValue, address);
     Instruction& skip = emit.add(NEURON_OP_BRANCH);
     skip.flow = {.ra = kValue, .imm = true, .condition = NEURON_BRANCH_EQ, .target = 2};
@@ -126,11 +125,13 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   if (!queues) return;
   for (const QueuePlan& queue : request.rings->queues()) {
     emit.write(
-        queue_register(request.core, 0, NEURON_UDMA_M2S, queue.number, NEURON_UDMAQ_M2S_SW_CONTROL),
-        NEURON_V2_UDMA_STRIDE, queue.engines, NEURON_UDMAQ_SW_RESET);
+        request.core.queue_register(0, NEURON_UDMA_M2S, queue.number, NEURON_UDMAQ_M2S_SW_CONTROL),
+        static_cast<std::int32_t>(request.core.chip->dma_stride), queue.engines,
+        NEURON_UDMAQ_SW_RESET);
     emit.write(
-        queue_register(request.core, 0, NEURON_UDMA_S2M, queue.number, NEURON_UDMAQ_S2M_SW_CONTROL),
-        NEURON_V2_UDMA_STRIDE, queue.engines, NEURON_UDMAQ_SW_RESET);
+        request.core.queue_register(0, NEURON_UDMA_S2M, queue.number, NEURON_UDMAQ_S2M_SW_CONTROL),
+        static_cast<std::int32_t>(request.core.chip->dma_stride), queue.engines,
+        NEURON_UDMAQ_SW_RESET);
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "driver/isa/instruction.h"
 #include "runtime/queue/ring_plan.h"
+#include "runtime/session/chip_table.h"
 
 namespace neuron::runtime {
 
@@ -25,7 +26,7 @@ struct WrapperRequest {
   // Index of `main` in the model's code of this engine, which follows the wrapper; none: no code.
   std::optional<std::uint32_t> main;
   // SP only:
-  std::uint32_t core = 0;
+  CorePlace core;
   std::uint64_t launch_record = 0;
   std::vector<std::uint8_t> semaphores;  // of the program, ascending, each once
   std::vector<std::uint8_t> events;      // likewise

@@ -59,18 +59,12 @@ Descriptor target(const RingDescriptor& d, std::span<const std::uint64_t> addres
 
 }  // namespace
 
-std::uint64_t queue_register(std::uint32_t core, std::uint32_t engine, std::uint32_t half,
-                             std::uint32_t queue, std::uint32_t offset) {
-  const std::uint32_t number = core * NEURON_V2_DMA_ENGINES_PER_CORE + engine;
-  return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(number) + NEURON_UDMA_QUEUE(half, queue) +
-         offset;
-}
-
 Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, std::uint32_t core,
                                                  const RingPlan& plan,
                                                  std::span<const std::uint64_t> addresses) {
   std::unique_ptr<RingSet> set(new RingSet);
   if (plan.queues().empty()) return set;
+  const CorePlace place = device.place(core);
 
   // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
   std::uint64_t half[2] = {0, 0};
@@ -112,9 +106,9 @@ Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, std::uint32_t c
       const std::uint64_t base = set->rings_->address();
       for (const auto& [side, address] : {std::pair{NEURON_UDMA_M2S, base + at[0]},
                                           std::pair{NEURON_UDMA_S2M, base + half[0] + at[1]}}) {
-        entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
+        entries.push_back({place.queue_register(engine, side, queue.number, NEURON_UDMAQ_BASE_LO),
                            static_cast<std::uint32_t>(address), 0});
-        entries.push_back({queue_register(core, engine, side, queue.number, NEURON_UDMAQ_BASE_HI),
+        entries.push_back({place.queue_register(engine, side, queue.number, NEURON_UDMAQ_BASE_HI),
                            static_cast<std::uint32_t>(address >> 32), 0});
       }
       at[0] += ring_bytes(ring.m2s_length);
@@ -143,6 +137,7 @@ Result<void> RingSet::initialize_queues(const RingPlan& plan) const {
   if (rings_ == nullptr) return {};
   auto batch = std::make_unique<ndl_queue_init_batch>();
   const std::uint32_t core = rings_->core();
+  const CorePlace place = rings_->device().place(core);
   auto submit = [&]() -> Result<void> {
     const int result = ndl_dma_queue_init_batch(rings_->device().index(), batch.get());
     if (result != 0) {
@@ -157,7 +152,7 @@ Result<void> RingSet::initialize_queues(const RingPlan& plan) const {
     for (std::uint32_t engine = 0; engine < queue.engines; ++engine) {
       ndl_queue_init& entry = batch->entries[batch->count++];
       entry = {};
-      entry.eng_id = core * NEURON_V2_DMA_ENGINES_PER_CORE + engine;
+      entry.eng_id = place.dma_engine(engine);
       entry.qid = queue.number;
       entry.tx_desc_count = queue.rings[engine].m2s_length;
       entry.rx_desc_count = queue.rings[engine].s2m_length;

@@ -15,10 +15,6 @@
 
 namespace neuron::runtime {
 
-// Device address of a register of queue `queue` on DMA engine `engine` (0-15) of a core.
-std::uint64_t queue_register(std::uint32_t core, std::uint32_t engine, std::uint32_t half,
-                             std::uint32_t queue, std::uint32_t offset);
-
 class RingSet {
  public:
   // `addresses`: by the indices of the plan's descriptors.

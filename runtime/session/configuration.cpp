@@ -46,15 +46,23 @@ Result<CoreSelection> read_core_selection() {
   return selection;
 }
 
+Result<LogicalCores> read_logical_cores() {
+  LogicalCores cores;
+  if (!environment_is_set(cores.variable)) cores.variable = "NEURON_RT_VIRTUAL_CORE_SIZE";
+  if (!environment_is_set(cores.variable)) return LogicalCores();
+  NEURON_TRY(size, environment_unsigned(cores.variable, 1, 1, 2));
+  cores.size = static_cast<std::uint32_t>(size);
+  return cores;
+}
+
 Result<Configuration> read_configuration() {
   Configuration configuration;
   NEURON_TRY(cores, read_core_selection());
   configuration.cores = cores;
-  const char* lnc = environment_is_set("NEURON_LOGICAL_NC_CONFIG") ? "NEURON_LOGICAL_NC_CONFIG"
-                                                                   : "NEURON_RT_VIRTUAL_CORE_SIZE";
-  NEURON_TRY(logical, environment_unsigned(lnc, 1, 1, 2));
-  configuration.logical_cores_variable = lnc;
-  configuration.logical_cores = static_cast<std::uint32_t>(logical);
+  NEURON_TRY(logical, read_logical_cores());
+  configuration.logical_cores = logical;
+  NEURON_TRY(older, environment_boolean("NEURON_RT_ALLOW_LEGACY_NEFF", false));
+  configuration.allow_older_programs = older;
   NEURON_TRY(timeout, environment_unsigned("NEURON_RT_EXEC_TIMEOUT", 600, 0, INT_MAX));
   // Zero cannot mean "no wait" (nothing would ever finish) nor "for ever"; it is the default.
   configuration.exec_timeout_s = timeout == 0 ? 600 : timeout;

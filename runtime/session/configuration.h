@@ -20,11 +20,17 @@ struct CoreSelection {
   std::uint32_t count = 0;             // NEURON_RT_NUM_CORES; 0 = all
 };
 
+// Physical cores of a virtual one: 1, 2, or 0 for what the chip's generation has.
+struct LogicalCores {
+  std::uint32_t size = 0;
+  const char* variable = "NEURON_LOGICAL_NC_CONFIG";  // that says so
+};
+
 struct Configuration {
   CoreSelection cores;
-  std::uint32_t logical_cores = 1;  // physical cores of a virtual one
-  const char* logical_cores_variable = "NEURON_LOGICAL_NC_CONFIG";  // that asked for them
-  std::uint64_t exec_timeout_s = 600;                               // NEURON_RT_EXEC_TIMEOUT
+  LogicalCores logical_cores;
+  bool allow_older_programs = false;       // NEURON_RT_ALLOW_LEGACY_NEFF
+  std::uint64_t exec_timeout_s = 600;      // NEURON_RT_EXEC_TIMEOUT
   std::uint64_t model_time_limit_ps = 0;   // NEURON_OPEN_MODEL_TIME_LIMIT_US; 0 = none
   bool validate_hash = false;              // NEURON_RT_VALIDATE_HASH
   bool reset_cores = true;                 // NEURON_RT_RESET_CORES
@@ -35,6 +41,7 @@ struct Configuration {
 
 // The selection alone, for counts that are asked before nrt_init.
 Result<CoreSelection> read_core_selection();
+Result<LogicalCores> read_logical_cores();
 Result<Configuration> read_configuration();
 
 }  // namespace neuron::runtime

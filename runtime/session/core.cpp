@@ -63,7 +63,11 @@ Result<std::unique_ptr<Core>> Core::create(Device& device, std::uint32_t number,
 }
 
 Core::Core(Device& device, std::uint32_t number, std::uint32_t index)
-    : scratchpad(std::make_unique<Scratchpad>()), device_(device), number_(number), index_(index) {}
+    : scratchpad(std::make_unique<Scratchpad>()),
+      device_(device),
+      number_(number),
+      place_(device.place(number)),
+      index_(index) {}
 
 Core::~Core() {
   if (!unusable()) (void)halt();
@@ -75,9 +79,8 @@ Core::~Core() {
 Result<void> Core::halt() {
   current_model = nullptr;
   current_binding = nullptr;
-  return device_.write_register(
-      Device::window_bar0(number_) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
-      NEURON_CMD_RESET | kAllEngines << 8);
+  return device_.write_register(place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+                                NEURON_CMD_RESET | kAllEngines << 8);
 }
 
 Result<void> Core::recover() {
@@ -120,7 +123,7 @@ Result<void> Core::prepare_notifications() {
 
 Result<void> Core::acknowledge_errors() {
   return device_.write_register(
-      NEURON_V2_CORE_NOTIFICATION(number_) + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_HEAD,
+      place_.notification() + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_HEAD,
       errors.position());
 }
 
@@ -143,8 +146,8 @@ Result<NotificationReader> Core::ring(std::uint32_t type, std::uint32_t slot, bo
   std::memset(address, 0, kRingBytes);
   if (overwrite) {
     // The executor reads every entry at once and never tells the device how far it is.
-    NEURON_CHECK(device_.write_register(
-        NEURON_V2_CORE_NOTIFICATION(number_) + NEURON_NQ_BASE(slot) + NEURON_NQ_MODE, 1));
+    NEURON_CHECK(
+        device_.write_register(place_.notification() + NEURON_NQ_BASE(slot) + NEURON_NQ_MODE, 1));
   }
   NotificationReader reader;
   reader.attach(static_cast<const std::byte*>(address), kRingBytes);

@@ -51,8 +51,9 @@ class Core {
   Device& device() const { return device_; }
   std::uint32_t number() const { return number_; }
   std::uint32_t index() const { return index_; }
-  std::uint32_t hbm() const { return number_; }  // generation 2: each core has its own
-  std::uint64_t window() const { return Device::window(number_); }
+  const CorePlace& place() const { return place_; }
+  std::uint32_t hbm() const { return place_.hbm(); }
+  std::uint64_t window() const { return place_.window(); }
   std::uint64_t semaphore_inc(std::uint32_t semaphore) const {
     return window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4;
   }
@@ -71,6 +72,9 @@ class Core {
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
 
+  // The second physical core of a virtual one, whose index is that of the first; else null. It is
+  // used in the turn of the first.
+  std::unique_ptr<Core> peer;
   FairLock turn;
   const std::unique_ptr<Scratchpad> scratchpad;
   // What the engines run, and which rings their queues point to; null after halt() and recover().
@@ -90,6 +94,7 @@ class Core {
 
   Device& device_;
   std::uint32_t number_;
+  const CorePlace place_;
   std::uint32_t index_;
   std::unique_ptr<DeviceMemory> records_;
   std::unique_ptr<DeviceMemory> one_;

@@ -6,15 +6,9 @@
 namespace neuron::runtime {
 
 std::uint32_t cores_per_device(std::uint32_t architecture) {
-  switch (architecture) {
-    case 2:
-      return NEURON_V2_CORES;
-    case 3:
-    case 4:
-      return 8;
-    default:
-      return 0;
-  }
+  if (architecture == 4) return 8;
+  const ChipTable* chip = find_chip_table(architecture);
+  return chip == nullptr ? 0 : chip->cores;
 }
 
 Result<std::unique_ptr<Device>> Device::open(int index) {
@@ -23,16 +17,40 @@ Result<std::unique_ptr<Device>> Device::open(int index) {
     return driver_error(NRT_FAILURE, result, "opening device {}", index);
   }
   auto* port = ndl::device_port(device);
-  if (port == nullptr || device->device_type != 2) {
+  const ChipTable* chip = find_chip_table(device->device_type);
+  if (port == nullptr || chip == nullptr) {
     const int generation = device->device_type;
     ndl_close_device(device);
     if (port == nullptr) return fail(NRT_FAILURE, "device {} has no port", index);
-    return fail(
-        NRT_FAILURE,
-        "device {} is a chip of generation {}; this runtime drives generation 2 (trn1, inf2)",
-        index, generation);
+    return fail(NRT_FAILURE,
+                "device {} is a chip of generation {}; this runtime drives generations 2 (trn1, "
+                "inf2) and 3 "
+                "(trn2)",
+                index, generation);
   }
-  return std::unique_ptr<Device>(new Device(index, device, port));
+  std::unique_ptr<Device> opened(new Device(index, device, port, *chip));
+  opened->read_core_map();
+  return opened;
+}
+
+// A driver that has no map numbers its cores physically.
+void Device::read_core_map() {
+  for (std::uint32_t core = 0; core < physical_.size(); ++core) {
+    physical_[core] = static_cast<std::uint8_t>(core);
+  }
+  if (chip_.generation < 3) return;
+  std::array<std::uint32_t, 1 + 2 * NEURON_NC_MAP_MAX_ENTRIES> words{};
+  auto* map = reinterpret_cast<neuron_ioctl_nc_map*>(words.data());
+  if (ndl_get_logical_to_physical_nc_map(map, NEURON_NC_MAP_MAX_ENTRIES,
+                                         NEURON_IOCTL_NC_MAPPING_TYPE_V0) != 0) {
+    return;
+  }
+  const std::uint32_t first = static_cast<std::uint32_t>(index_) * chip_.cores;
+  for (std::uint32_t core = 0; core < chip_.cores; ++core) {
+    if (first + core >= map->num_entries) return;
+    const std::uint32_t physical = map->mappings[first + core].device_nc_idx;
+    if (physical < chip_.cores) physical_[core] = static_cast<std::uint8_t>(physical);
+  }
 }
 
 Device::~Device() { ndl_close_device(ndl_); }

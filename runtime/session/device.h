@@ -4,10 +4,11 @@
 // Callers: session (opens), everything that allocates or programs. Thread-safe: const after open().
 // Owns: a reference to the driver library's device; closing it frees all that was obtained through
 // it. Borrows: the port, which lives as long as the reference.
-// Fails: NRT_FAILURE with the driver's sentence; a chip of another generation is refused.
+// Fails: NRT_FAILURE with the driver's sentence; a chip of an unknown generation is refused.
 #ifndef RUNTIME_SESSION_DEVICE_H_
 #define RUNTIME_SESSION_DEVICE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -15,6 +16,7 @@
 #include "hw/address_map.h"
 #include "ndl/ndl.h"
 #include "runtime/base/error.h"
+#include "runtime/session/chip_table.h"
 
 namespace neuron::runtime {
 
@@ -33,22 +35,25 @@ class Device {
   ndl::DevicePort& port() const { return *port_; }
   std::uint32_t generation() const { return ndl_->device_type; }
 
-  // BAR 0 offset of a core's window, and the same place as the device addresses it.
-  static std::uint64_t window_bar0(std::uint32_t core) { return NEURON_V2_CORE_WINDOW(core); }
-  static std::uint64_t window(std::uint32_t core) {
-    return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
-  }
+  const ChipTable& chip() const { return chip_; }
+  // Physical number of a core as processes claim and count them.
+  std::uint32_t physical_core(std::uint32_t logical) const { return physical_[logical]; }
+  // Of a physical core.
+  CorePlace place(std::uint32_t core) const { return {&chip_, core}; }
 
   Result<std::uint32_t> read_register(std::uint64_t bar0_offset) const;
   Result<void> write_register(std::uint64_t bar0_offset, std::uint32_t value) const;
 
  private:
-  Device(int index, ndl_device_t* ndl, ndl::DevicePort* port)
-      : index_(index), ndl_(ndl), port_(port) {}
+  void read_core_map();
+  Device(int index, ndl_device_t* ndl, ndl::DevicePort* port, const ChipTable& chip)
+      : index_(index), ndl_(ndl), port_(port), chip_(chip) {}
 
   int index_;
   ndl_device_t* ndl_;
   ndl::DevicePort* port_;
+  const ChipTable& chip_;
+  std::array<std::uint8_t, MAX_NC_PER_DEVICE> physical_{};
 };
 
 }  // namespace neuron::runtime

@@ -30,9 +30,10 @@ Result<void> in_pieces(std::uint64_t size, F&& copy, const char* what, std::uint
 Result<std::unique_ptr<DeviceMemory>> DeviceMemory::allocate(Device& device,
                                                              const MemoryRequest& request) {
   std::uint64_t handle = 0;
-  int result = ndl_memory_alloc(device.ndl(), request.size, request.host ? 0 : request.alignment,
-                                request.host ? 1 : 0, request.host ? 0 : request.core, 0,
-                                request.core, request.category, &handle);
+  int result =
+      ndl_memory_alloc(device.ndl(), request.size, request.host ? 0 : request.alignment,
+                       request.host ? 1 : 0, request.host ? 0 : device.place(request.core).hbm(), 0,
+                       request.core, request.category, &handle);
   if (result != 0) {
     return driver_error(
         NRT_RESOURCE, result, "allocating {} bytes of {} for {} on device {} core {}", request.size,

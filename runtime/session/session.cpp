@@ -57,6 +57,12 @@ Result<HostCores> host_cores() {
     return fail(NRT_FAILURE, "the devices of this host have architecture {}, which is not known",
                 host.architecture);
   }
+  NEURON_TRY(wanted, read_logical_cores());
+  const ChipTable* chip = find_chip_table(host.architecture);
+  // Generation 2 has one size; who asks for another is told when a session is opened.
+  if (chip != nullptr && chip->logical_cores > 1) {
+    host.logical = wanted.size == 0 ? chip->logical_cores : wanted.size;
+  }
   return host;
 }
 
@@ -79,15 +85,15 @@ Result<std::uint32_t> visible_core_count(const HostCores& host, const CoreSelect
 Result<std::unique_ptr<Session>> Session::open(const Configuration& configuration,
                                                const Caller& caller) {
   NEURON_TRY(host, host_cores());
-  if (configuration.logical_cores != 1 && host.architecture == 2) {
+  if (configuration.logical_cores.size > 1 && host.architecture == 2) {
     return fail(NRT_INVALID,
                 "{}={}: chips of generation 2 (trn1, inf2) have virtual cores "
                 "of one physical core only; unset it",
-                configuration.logical_cores_variable, configuration.logical_cores);
+                configuration.logical_cores.variable, configuration.logical_cores.size);
   }
-  NEURON_TRY(visible, visible_core_count(host, configuration.cores));
+  NEURON_CHECK(visible_core_count(host, configuration.cores));
   NEURON_TRY(indexes, available_devices());
-  std::unique_ptr<Session> session(new Session(configuration));
+  std::unique_ptr<Session> session(new Session(configuration, host.logical));
   NEURON_CHECK(session->claim(indexes, host.per_device));
   NEURON_CHECK(session->prepare(host.per_device));
   for (const auto& device : session->devices_) {
@@ -102,7 +108,10 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
 Session::~Session() {
   delete async.load(std::memory_order_acquire);
   handles.clear();
-  for (auto& core : cores_) core->counters.detach();
+  for (auto& core : cores_) {
+    core->counters.detach();
+    if (core->peer) core->peer->counters.detach();
+  }
   cores_.clear();
   for (const Datastore& store : datastores_) {
     ndl_nds_close(store.device->ndl(), 0, store.data, store.size);
@@ -122,24 +131,36 @@ Result<Device*> Session::open_device(int index) {
 Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_device) {
   const std::uint32_t total = static_cast<std::uint32_t>(indexes.size()) * per_device;
   const CoreSelection& wanted = configuration_.cores;
-  std::uint32_t count = wanted.count == 0 ? total : wanted.count;
+  std::uint32_t count = wanted.count == 0 ? total : wanted.count * logical_cores_;
   std::uint32_t first = 0;
   std::uint32_t last = total - 1;
   if (!wanted.visible.empty()) {
-    count = static_cast<std::uint32_t>(wanted.visible.size());
-    first = wanted.visible.front();
-    last = wanted.visible.back();
+    count = static_cast<std::uint32_t>(wanted.visible.size()) * logical_cores_;
+    first = wanted.visible.front() * logical_cores_;
+    last = (wanted.visible.back() + 1) * logical_cores_ - 1;
   }
   first_device_ = indexes.front();
   // A claim hangs on an open device, so one is opened before.
   NEURON_CHECK(open_device(first_device_ + static_cast<int>(first / per_device)));
-  NEURON_CHECK(claim_range(count, first, last, total));
+  if (logical_cores_ > 1 && last - first + 1 > count) {
+    NEURON_CHECK(claim_pairs(count, total));
+  } else {
+    NEURON_CHECK(claim_range(count, first, last, total));
+  }
   for (std::uint32_t core = 0; core < total; ++core) {
     if (nbitmap_test_bit(core, claimed_.data())) {
       NEURON_CHECK(open_device(first_device_ + static_cast<int>(core / per_device)));
     }
   }
   return {};
+}
+
+// The driver looks for cores in a row, wherever they begin; virtual cores begin at multiples.
+Result<void> Session::claim_pairs(std::uint32_t count, std::uint32_t total) {
+  for (std::uint32_t first = 0; first + count < total; first += logical_cores_) {
+    if (claim_range(count, first, first + count - 1, total)) return {};
+  }
+  return claim_range(count, total - count, total - 1, total);
 }
 
 Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
@@ -200,7 +221,7 @@ Result<void> Session::prepare(std::uint32_t per_device) {
     for (const auto& device : devices_) {
       int map = 0;
       for (std::uint32_t core = 0; core < per_device; ++core) {
-        if (is_claimed(*device, core, per_device)) map |= 1 << core;
+        if (is_claimed(*device, core, per_device)) map |= 1 << device->physical_core(core);
       }
       if (map == 0) continue;
       std::uint32_t request = 0;
@@ -217,8 +238,12 @@ Result<void> Session::prepare(std::uint32_t per_device) {
   for (Device* device : ordered) {
     for (std::uint32_t core = 0; core < per_device; ++core) {
       if (!is_claimed(*device, core, per_device)) continue;
-      NEURON_TRY(made, Core::create(*device, core, core_count()));
-      cores_.push_back(std::move(made));
+      NEURON_TRY(made, Core::create(*device, device->physical_core(core), core_count()));
+      if (logical_cores_ > 1 && core % logical_cores_ != 0) {
+        cores_.back()->peer = std::move(made);
+      } else {
+        cores_.push_back(std::move(made));
+      }
     }
   }
   return {};
@@ -241,7 +266,9 @@ Result<void> Session::open_datastore(Device& device, const Caller& caller) {
   counters[NDS_ND_COUNTER_FRAMEWORK_VERSION] = framework.all;
   counters[NDS_ND_COUNTER_FAL_VERSION] = packed_version(caller.abstraction_version).all;
   for (auto& core : cores_) {
-    if (&core->device() == &device) core->counters.attach(data, core->number());
+    if (&core->device() != &device) continue;
+    core->counters.attach(data, core->number());
+    if (core->peer) core->peer->counters.attach(data, core->peer->number());
   }
   return {};
 }

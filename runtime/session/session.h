@@ -42,6 +42,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   const Configuration& configuration() const { return configuration_; }
+  // Physical cores of each virtual one.
+  std::uint32_t logical_cores() const { return logical_cores_; }
   std::uint32_t core_count() const { return static_cast<std::uint32_t>(cores_.size()); }
   // `vnc` as callers number cores. NRT_INVALID if this process has no such core.
   Result<Core*> core(std::int64_t vnc) const;
@@ -53,8 +55,10 @@ class Session {
 
   // Destroyed in reverse: handles (with their memory) before cores before devices.
  private:
-  explicit Session(const Configuration& configuration) : configuration_(configuration) {}
+  Session(const Configuration& configuration, std::uint32_t logical_cores)
+      : configuration_(configuration), logical_cores_(logical_cores) {}
   Result<void> claim(const std::vector<int>& indexes, std::uint32_t per_device);
+  Result<void> claim_pairs(std::uint32_t count, std::uint32_t total);
   Result<void> claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
                            std::uint32_t total);
   Result<Device*> open_device(int index);
@@ -64,6 +68,7 @@ class Session {
   std::string holders() const;
 
   Configuration configuration_;
+  const std::uint32_t logical_cores_;
   std::vector<std::unique_ptr<Device>> devices_;
   // Bit n: core n of those that the driver counts from the first device that this process sees (a
   // container may see /dev/neuron4 and later only).
@@ -95,7 +100,9 @@ struct HostCores {
   std::uint32_t per_device = 0;
   std::uint32_t architecture = 0;
   std::uint32_t revision = 0;
-  std::uint32_t total() const { return devices * per_device; }
+  std::uint32_t logical = 1;  // physical cores of a virtual one
+  // Virtual cores.
+  std::uint32_t total() const { return devices * per_device / logical; }
 };
 Result<HostCores> host_cores();
 // Cores that a session of this environment has, or would have.

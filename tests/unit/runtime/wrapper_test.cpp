@@ -32,7 +32,7 @@ TEST(Wrapper, IsValidCodeForEveryEngineWithAndWithoutAProgram) {
     for (const bool has_main : {false, true}) {
       WrapperRequest request{.engine = engine,
                              .main = std::nullopt,
-                             .core = 1,
+                             .core = {.number = 1},
                              .launch_record = 0x100000000040,
                              .semaphores = {20, 21, 40},
                              .rings = &*plan};
@@ -59,7 +59,7 @@ TEST(Wrapper, SpClearsRunsOfSemaphoresAndRewindsBothSidesOfEachQueue) {
   ASSERT_TRUE(plan);
   const auto code = make_wrapper({.engine = NEURON_ENGINE_SP,
                                   .main = std::nullopt,
-                                  .core = 0,
+                                  .core = {},
                                   .launch_record = 0x100000000040,
                                   .semaphores = {20, 21, 40},
                                   .rings = &*plan});
@@ -77,7 +77,7 @@ TEST(Wrapper, SpOfAModelWithoutTransfersDoesNoMoreThanNeeded) {
   const RingPlan none;
   const auto code = make_wrapper({.engine = NEURON_ENGINE_SP,
                                   .main = std::nullopt,
-                                  .core = 0,
+                                  .core = {},
                                   .launch_record = 64,
                                   .semaphores = {},
                                   .rings = &none});
