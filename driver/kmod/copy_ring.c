@@ -15,6 +15,7 @@
 
 #include "driver/core/descriptor.h"
 #include "driver/kmod/neuron.h"
+#include "driver/kmod/trace.h"
 
 #define BOUNCE_BYTES (64u << 10)
 /* Room that a context has in the marker page: a cache line. */
@@ -396,6 +397,7 @@ int nd_copy(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size, u3
 
 	if (error)
 		return error;
+	trace_dma_memcpy(ring->nd->index, source, destination, size);
 	error = copy_locked(ring, destination, source, size, pattern);
 	mutex_unlock(&ring->lock);
 	return error;

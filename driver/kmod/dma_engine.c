@@ -6,6 +6,7 @@
 #include <linux/delay.h>
 
 #include "driver/kmod/neuron.h"
+#include "driver/kmod/trace.h"
 
 #define ENGINES_PER_CORE 16u
 #define DRAIN_MS 10
@@ -81,6 +82,7 @@ static void start_engine(struct neuron_device *nd, u32 engine)
 {
 	size_t count = nd_engine_init_sequence(nd->chip, engine, nd->engine_writes);
 
+	trace_dma_engine_init(nd->index, engine);
 	mutex_lock(&nd->engine[engine].lock);
 	nd_write_sequence(nd, nd->engine_writes, count);
 	mutex_unlock(&nd->engine[engine].lock);

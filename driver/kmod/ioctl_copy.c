@@ -9,6 +9,7 @@
 #include <linux/uaccess.h>
 
 #include "driver/kmod/neuron.h"
+#include "driver/kmod/trace.h"
 
 /* Pieces of 64 KiB that one asynchronous copy may have. */
 #define ASYNC_BYTES (2032ull << 16)
@@ -52,6 +53,8 @@ static int copy(struct nd_file *file, const struct neuron_ioctl_mem_copy64 *c)
 	if (error)
 		return error;
 	error = check_pair(&pair, c->src_offset, c->dst_offset, c->size);
+	trace_ioctl_mem_copy(file->nd->index, pair.source->address + c->src_offset,
+			     pair.destination->address + c->dst_offset, c->size);
 	/* The queue of the side in HBM; of the destination if both or none are. */
 	rules = pair.destination->host && !pair.source->host ? pair.source : pair.destination;
 	if (!error)
@@ -199,6 +202,10 @@ static int buffer_copy(struct nd_file *file, u64 handle, void __user *buffer, u6
 	}
 	if (error || size == 0)
 		goto unpin;
+	if (to_device)
+		trace_ioctl_mem_copyin(nd->index, handle, chunk->address + offset, size);
+	else
+		trace_ioctl_mem_copyout(nd->index, handle, chunk->address + offset, size);
 	if (!chunk->host)
 		error = nd_zero_copy(ring, chunk->address + offset, buffer, size, to_device);
 	else if (to_device)

@@ -8,6 +8,7 @@
 
 #include "driver/core/descriptor.h"
 #include "driver/kmod/neuron.h"
+#include "driver/kmod/trace.h"
 
 #define BATCH_LIMIT 256u
 #define ENGINE_REVISION 4u
@@ -31,6 +32,11 @@ static int check_queue(struct neuron_device *nd, u32 engine, u32 queue)
 static int no_effect(struct nd_file *file, const struct nd_ioctl *call, void *argument,
 		     void __user *user)
 {
+	if (call->request == NEURON_IOCTL_DMA_QUEUE_RELEASE) {
+		const struct neuron_ioctl_dma_queue_release *r = argument;
+
+		trace_dma_queue_release(file->nd->index, r->eng_id, r->qid, 0);
+	}
 	return 0;
 }
 
@@ -153,6 +159,8 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 	if (queue->reserved && queue->reserved_by != fresh.owner) {
 		error = -EALREADY;
 	} else {
+		trace_dma_queue_init(nd->index, q->eng_id, q->qid, fresh.tx.address, fresh.tx.count,
+				     fresh.rx.address, fresh.rx.count);
 		nd_write_sequence(nd, writes,
 				  nd_queue_init_sequence(nd->chip, q->eng_id, q->qid, &fresh.tx,
 							 &fresh.rx, writes));
@@ -212,6 +220,7 @@ static int queue_start(struct nd_file *file, const struct nd_ioctl *call, void *
 	} else if (s->tx_desc_count > queue->tx.count || s->rx_desc_count > queue->rx.count) {
 		error = -EPERM;
 	} else {
+		trace_dma_queue_copy_start(nd->index, s->eng_id, s->qid, s->tx_desc_count);
 		/* The destination side first; the doorbell of the source side starts it. */
 		if (s->rx_desc_count)
 			nd_write(nd,
@@ -246,6 +255,7 @@ static int acknowledge(struct nd_file *file, const struct nd_ioctl *call, void *
 
 	if (error)
 		return error;
+	trace_dma_ack_completed(nd->index, a->eng_id, a->qid, a->count);
 	mutex_lock(&nd->engine[a->eng_id].lock);
 	queue = &nd->engine[a->eng_id].queue[a->qid];
 	if (queue->tx.count)
@@ -371,6 +381,8 @@ static int copy_descriptors(struct nd_file *file, u64 handle, const void __user 
 	if (!ring)
 		return -EINVAL;
 	error = nd_chunk_check_range(ring, offset, (u64)count * NEURON_DESC_BYTES);
+	trace_dma_desc_copy(nd->index, handle, ring->address + offset,
+			    (u64)count * NEURON_DESC_BYTES);
 	if (!error && count) {
 		piece = kvmalloc_array(min(count, DESCRIPTOR_PIECE), sizeof(*piece), GFP_KERNEL);
 		error = piece ? 0 : -ENOMEM;

@@ -7,6 +7,7 @@
 #include <linux/uaccess.h>
 
 #include "driver/kmod/neuron.h"
+#include "driver/kmod/trace.h"
 
 /* One piece of a scrub, so that copies of others get their turn. */
 #define SCRUB_PIECE (64ull << 20)
@@ -35,6 +36,7 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 	error = nd_memory_allocate(nd, &request, &chunk);
 	if (error)
 		return error;
+	trace_ioctl_mem_alloc(nd->index, chunk->handle, chunk->address, chunk->size);
 	if (put_user((__u64)chunk->handle, user_handle)) {
 		nd_chunk_free(chunk);
 		error = -EFAULT;
@@ -109,6 +111,7 @@ static int mem_free(struct nd_file *file, const struct nd_ioctl *call, void *arg
 {
 	const struct neuron_ioctl_mem_free *a = argument;
 
+	trace_ioctl_mem_free(file->nd->index, a->mem_handle, 0, 0);
 	return nd_memory_free_handle(file->nd, a->mem_handle);
 }
 

@@ -296,6 +296,7 @@ int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request 
 	if (request->pinned)
 		kref_get(&chunk->refs);
 	mutex_unlock(&nd->memory.lock);
+	nd_sysfs_memory_changed(nd, request->core, request->category, request->host);
 	*out = chunk;
 	return 0;
 
@@ -321,6 +322,14 @@ int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 ca
 
 /* ---- freeing ---- */
 
+/* The last step for a chunk that has left the tables, without the lock. */
+static void let_go(struct nd_chunk *chunk)
+{
+	nd_dmabuf_revoke(chunk->nd, chunk);
+	nd_sysfs_memory_changed(chunk->nd, chunk->core, chunk->category, chunk->host);
+	nd_chunk_put(chunk);
+}
+
 void nd_chunk_free(struct nd_chunk *chunk)
 {
 	struct neuron_device *nd;
@@ -334,7 +343,7 @@ void nd_chunk_free(struct nd_chunk *chunk)
 	mutex_unlock(&nd->memory.lock);
 	/* Who takes it out of the tables drops the reference that went with being in there. */
 	if (mine)
-		nd_chunk_put(chunk);
+		let_go(chunk);
 }
 
 int nd_memory_free_handle(struct neuron_device *nd, u64 handle)
@@ -353,7 +362,7 @@ int nd_memory_free_handle(struct neuron_device *nd, u64 handle)
 				     nd->index, handle);
 		return -EINVAL;
 	}
-	nd_chunk_put(chunk);
+	let_go(chunk);
 	return 0;
 }
 
@@ -377,7 +386,7 @@ void nd_memory_process_exit(struct neuron_device *nd, pid_t pid)
 	list_for_each_entry_safe(chunk, next, &dead, dead)
 	{
 		list_del(&chunk->dead);
-		nd_chunk_put(chunk);
+		let_go(chunk);
 	}
 }
 
