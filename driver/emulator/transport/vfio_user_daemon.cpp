@@ -7,8 +7,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <vector>
 
+#include "driver/emulator/chip/chip.h"
+#include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/profiles/profile.h"
 #include "driver/emulator/transport/vfio_user_server.h"
 
@@ -39,6 +43,16 @@ int run_vfio_user(const std::string& profile_name, const VfioUserArguments& argu
   options.log = [](const std::string& sentence) {
     std::fprintf(stderr, "neuron-emulatord: %s\n", sentence.c_str());
   };
+  // A plan (chip/fault_plan.h) is armed anew in each chip that a client gets.
+  std::vector<chip::FaultSpec> plan;
+  if (const char* path = std::getenv("NEURON_EMULATOR_FAULTS"); path != nullptr && *path != 0) {
+    if (!chip::read_fault_plan(path, plan, error)) {
+      return complain("NEURON_EMULATOR_FAULTS: " + error);
+    }
+    options.prepare = [&plan](unsigned, chip::Chip& chip) {
+      for (const chip::FaultSpec& spec : plan) (void)chip.faults().arm(spec);
+    };
+  }
   // Before the first thread, so that all of them leave these signals to the wait below.
   sigset_t ends;
   sigemptyset(&ends);
