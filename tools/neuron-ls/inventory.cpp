@@ -17,6 +17,7 @@ namespace neuron::ls {
 namespace {
 
 constexpr uint8_t kGenerationV2 = 2;
+constexpr unsigned kCoresV3 = 8;
 constexpr uint64_t kGiB = 1ull << 30;
 
 std::string first_line(const std::string& path) {
@@ -83,6 +84,13 @@ void add_place(bool emulated, Device& device) {
   device.cpu_affinity = first_line(folder + "/local_cpulist");
 }
 
+// Physical cores of a core as the runtime of this environment counts them.
+unsigned logical_size(unsigned devices) {
+  uint32_t cores = 0;
+  const bool known = nrt_get_total_vnc_count(&cores) == NRT_SUCCESS && cores != 0;
+  return known && cores >= devices * kCoresV3 ? 1 : 2;
+}
+
 // The library's own sentence, which an nrt function keeps; without the name of that function.
 std::string why_no_device() {
   // What the library would log is printed by the caller.
@@ -122,7 +130,12 @@ Inventory discover(bool all_processes, std::string& error) {
     }
     Device device;
     device.index = indexes[i];
-    device.cores = opened->device_type == kGenerationV2 ? 2 : 8;
+    if (opened->device_type == kGenerationV2) {
+      device.cores = 2;
+    } else {
+      device.logical_size = logical_size(static_cast<unsigned>(count));
+      device.cores = kCoresV3 / device.logical_size;
+    }
     device.memory_bytes = opened->device_type == kGenerationV2 ? 32 * kGiB : 96 * kGiB;
     device.first_core = first_core;
     first_core += device.cores;

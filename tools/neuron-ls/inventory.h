@@ -21,8 +21,9 @@ struct Process {
 
 struct Device {
   int index = 0;
-  unsigned cores = 0;
-  unsigned first_core = 0;  // global id of core 0
+  unsigned cores = 0;         // as processes count them
+  unsigned logical_size = 0;  // physical cores of each; 0 where it is always one
+  unsigned first_core = 0;    // global id of core 0
   uint64_t memory_bytes = 0;
   std::vector<int> connected;
   std::string bdf;           // 0000:00:1e.0

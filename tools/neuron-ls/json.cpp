@@ -57,6 +57,9 @@ std::string device_json(const Device& device) {
   out += indent + "\"connected_to\": " +
          (device.connected.empty() ? "null" : array(device.connected, indent, number)) + ",\n";
   out += indent + "\"nc_count\": " + number(device.cores) + ",\n";
+  if (device.logical_size != 0) {
+    out += indent + "\"logical_neuroncore_config\": " + number(device.logical_size) + ",\n";
+  }
   out += indent + "\"memory_size\": " + number(device.memory_bytes) + ",\n";
   out += indent + "\"neuroncore_ids\": " + array(cores, indent, number) + ",\n";
   out += indent + "\"neuron_processes\": " + array(device.processes, indent, process_json) + "\n";

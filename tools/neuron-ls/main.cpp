@@ -58,6 +58,10 @@ int main(int argc, char** argv) {
     if (!inventory.instance_type.empty())
       text += "instance-type: " + inventory.instance_type + "\n";
     if (!inventory.instance_id.empty()) text += "instance-id: " + inventory.instance_id + "\n";
+    const unsigned logical_size = inventory.devices.front().logical_size;
+    if (logical_size != 0) {
+      text += "logical-neuroncore-config: " + std::to_string(logical_size) + "\n";
+    }
     text += format_table(inventory, wide);
     const bool unicode = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     if (topology) text += format_topology(inventory, unicode);

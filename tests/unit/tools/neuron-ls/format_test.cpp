@@ -99,5 +99,16 @@ TEST(NeuronLsTopology, DrawsARingWithItsEndsJoinedInPlainAsciiToo) {
   EXPECT_NE(format_topology(inventory({device(0, {})}), true).find("[ 0 ]\n"), std::string::npos);
 }
 
+TEST(Json, SaysHowManyPhysicalCoresACoreHasWhereThatIsAChoice) {
+  Device trn2 = device(0, {});
+  trn2.cores = 4;
+  trn2.logical_size = 2;
+  const std::string text = format_json(inventory({trn2}));
+  EXPECT_NE(text.find("\"nc_count\": 4,\n        \"logical_neuroncore_config\": 2,\n"),
+            std::string::npos);
+  EXPECT_EQ(format_json(inventory({device(0, {})})).find("logical_neuroncore_config"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace neuron::ls
