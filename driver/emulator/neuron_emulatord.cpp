@@ -18,6 +18,7 @@
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
+#include "driver/emulator/transport/control_server.h"
 #include "driver/emulator/transport/daemon.h"
 #include "driver/emulator/transport/listener.h"
 #include "driver/emulator/transport/shared_server.h"
@@ -25,6 +26,7 @@
 
 namespace {
 
+using neuron::transport::ControlServer;
 using neuron::transport::Daemon;
 using neuron::transport::Listener;
 using neuron::transport::SharedServer;
@@ -65,9 +67,10 @@ void add_options(CLI::App& app, Options& options) {
                  "configuration pages of DMA engines")
       ->check(CLI::Range(0u, 2u))
       ->capture_default_str();
-  app.add_option("--hbm-bytes", options.machine.hbm_bytes_each,
-                 "with --vfio-user: bytes of each HBM stack, a power of two; without it, the "
-                 "chip's");
+  app.add_option(
+      "--hbm-bytes", options.machine.hbm_bytes_each,
+      "with --vfio-user, trn2 and revision 255: bytes of each HBM stack, a power of two; "
+      "without it, the chip's");
   app.add_flag("--statistics", options.machine.statistics,
                "with --vfio-user: print counts of register accesses at the end");
 }
@@ -76,7 +79,21 @@ void add_options(CLI::App& app, Options& options) {
 struct Servers {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<SharedServer> shared;
+  std::unique_ptr<Listener> control_listener;
+  std::unique_ptr<ControlServer> control;
 
+  // The second socket that systemd passes, or one beside the first.
+  bool start_control(const Daemon& daemon, int passed, std::string& error) {
+    constexpr const char* kWhat = "control channel";
+    control_listener =
+        passed > 1
+            ? Listener::adopt(SD_LISTEN_FDS_START + 1, kWhat, error)
+            : Listener::open(neuron::transport::control_path(daemon.socket_path), kWhat, error);
+    if (!control_listener) return false;
+    control = ControlServer::start(
+        daemon, control_listener->release(), [this] { return shared->connections(); }, error);
+    return control != nullptr;
+  }
   bool start(const Options& options, Daemon& daemon, std::string& error) {
     const int passed = sd_listen_fds(1);
     listener = passed > 0 ? Listener::adopt(SD_LISTEN_FDS_START, "shared device", error)
@@ -84,7 +101,7 @@ struct Servers {
     if (!listener) return false;
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
-    return shared != nullptr;
+    return shared != nullptr && start_control(daemon, passed, error);
   }
 };
 

@@ -35,7 +35,7 @@ RULES = {
         None,
     ),
     "ccom/": (("ccom/", "nrt/nec.h", "nrt/nrt_status.h", "ndl/", "hw/", "driver/isa/"), None),
-    "tools/": (("tools/", "nrt/", "ndl/", "hw/", "uapi/", "ccom/", "driver/isa/", "runtime/neff/", "runtime/base/"), None),
+    "tools/": (("tools/", "nrt/", "ndl/", "hw/", "uapi/", "ccom/", "driver/isa/", "runtime/neff/", "runtime/base/", "driver/emulator/transport/control.pb.h"), None),
 }
 PROJECT = ("driver/", "runtime/", "ccom/", "tools/", "hw/", "uapi/", "ndl/", "nrt/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -289,10 +289,11 @@ bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::
 }
 
 bool read_fault_plan(const std::string& path, std::vector<FaultSpec>& plan, std::string& error) {
-  std::ifstream file(path, std::ios::binary);
   std::string text(kMostText + 1, '\0');
   errno = 0;
-  if (!file || !(file.read(text.data(), static_cast<std::streamsize>(text.size())) || file.eof())) {
+  std::ifstream file(path, std::ios::binary);
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.gcount() == 0 && !file.eof()) {
     const int code = errno;
     error = "the fault plan " + path +
             " cannot be read: " + (code != 0 ? std::strerror(code) : "it is not a file");

@@ -52,9 +52,11 @@ std::string ControlHandler::answer(std::string_view packet) {
   } else {
     answer(request, response);
   }
+  response.set_version(kVersion);
   std::string bytes = response.SerializeAsString();
   if (bytes.size() <= kMostControlBytes) return bytes;
   response.Clear();
+  response.set_version(kVersion);
   response.set_error(EMSGSIZE);
   response.set_message("the answer has " + std::to_string(bytes.size()) + " bytes, at most " +
                        std::to_string(kMostControlBytes) + " fit a packet; clear some faults");

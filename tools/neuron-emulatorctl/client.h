@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection to the control channel of a daemon: one request, one response.
+//
+// Callers: main(), one thread. Owns nothing beyond a call. Fails: kNoDaemon with a sentence if
+// nobody can be asked, kRefused with the daemon's sentence.
+#ifndef TOOLS_NEURON_EMULATORCTL_CLIENT_H_
+#define TOOLS_NEURON_EMULATORCTL_CLIENT_H_
+
+#include <string>
+
+#include "driver/emulator/transport/control.pb.h"
+
+namespace neuron::emulatorctl {
+
+enum class Outcome { kDone = 0, kRefused = 1, kNoDaemon = 3 };
+
+// Path of the control channel for what NEURON_EMULATOR says ("unix:PATH"); empty if it says
+// something else.
+std::string path_of_environment();
+// The control channel of a device at `socket`.
+std::string control_path(const std::string& socket);
+
+Outcome ask(const std::string& path, const control::Request& request, control::Response& response,
+            std::string& error);
+
+}  // namespace neuron::emulatorctl
+
+#endif  // TOOLS_NEURON_EMULATORCTL_CLIENT_H_

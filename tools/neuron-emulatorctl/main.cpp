@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-emulatorctl: looks into a running neuron-emulatord, and breaks its devices on purpose.
+//
+// Exit status: 0 done, 1 the daemon refused (its sentence is on standard error), 2 wrong usage, 3
+// no daemon can be asked.
+#include <cstdio>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tools/common/command_line.h"
+#include "tools/common/file.h"
+#include "tools/common/output.h"
+#include "tools/neuron-emulatorctl/client.h"
+#include "tools/neuron-emulatorctl/status_text.h"
+
+namespace {
+
+using neuron::emulatorctl::Outcome;
+namespace control = neuron::control;
+
+constexpr const char* kProgram = "neuron-emulatorctl";
+
+struct Options {
+  std::string socket;
+  bool json = false;
+  std::string plan;
+  std::vector<uint32_t> cores;
+  int device = -1;
+  bool up = false, on = false;
+  uint32_t a = 0, b = 0, chip = 0;
+};
+
+// A line of a plan, "-" for standard input, or the name of a file with a plan.
+bool read_plan(const std::string& what, std::string& plan, std::string& error) {
+  if (what.find('{') == what.find_first_not_of(" \t\n") && what.find('{') != std::string::npos) {
+    plan = what;
+    return true;
+  }
+  if (what == "-") {
+    constexpr size_t kMost = size_t{1} << 20;
+    plan.resize(kMost);
+    plan.resize(std::fread(plan.data(), 1, kMost, stdin));
+    return true;
+  }
+  auto bytes = neuron::tools::read_file(what);
+  if (!bytes) {
+    error = bytes.error().detail;
+    return false;
+  }
+  plan.assign(bytes->begin(), bytes->end());
+  return true;
+}
+
+void add_commands(CLI::App& app, Options& options, control::Request& request) {
+  app.require_subcommand(1);
+  CLI::App* status = app.add_subcommand("status", "devices, cores and who holds them, faults");
+  status->add_flag("-j,--json", options.json, "as JSON");
+  status->callback([&] { request.mutable_status(); });
+
+  CLI::App* inject = app.add_subcommand("inject", "arm faults");
+  inject
+      ->add_option("SPEC", options.plan,
+                   "a line of a fault plan, a file with one, or - for standard input")
+      ->required();
+  inject->callback([&] { request.mutable_inject(); });
+
+  app.add_subcommand("clear", "forget armed faults, heal memory and links")->callback([&] {
+    request.mutable_clear();
+  });
+
+  CLI::App* reset = app.add_subcommand("reset", "reset devices or cores");
+  CLI::Option* device = reset->add_option("--device", options.device, "device; without it, all")
+                            ->check(CLI::Range(0, 63));
+  reset->add_option("--core", options.cores, "core of the device; may be given again")
+      ->needs(device)
+      ->check(CLI::Range(0, 7));
+  reset->callback([&] {
+    control::ResetCommand& command = *request.mutable_reset();
+    if (options.device >= 0) command.set_device(static_cast<uint32_t>(options.device));
+    for (const uint32_t core : options.cores) command.add_cores(core);
+  });
+
+  CLI::App* link = app.add_subcommand("link", "take a link between two chips down, or up again");
+  link->require_subcommand(1);
+  for (const bool up : {true, false}) {
+    CLI::App* way = link->add_subcommand(up ? "up" : "down");
+    way->add_option("A", options.a, "device")->required();
+    way->add_option("B", options.b, "device")->required();
+    way->callback([&options, &request, up] {
+      control::LinkCommand& command = *request.mutable_link();
+      command.set_a(options.a);
+      command.set_b(options.b);
+      command.set_up(up);
+    });
+  }
+
+  CLI::App* power = app.add_subcommand("power", "switch a chip off, as if it were pulled, or on");
+  power->require_subcommand(1);
+  for (const bool on : {true, false}) {
+    CLI::App* way = power->add_subcommand(on ? "on" : "off");
+    way->add_option("DEVICE", options.chip, "device")->required();
+    way->callback([&options, &request, on] {
+      control::PowerCommand& command = *request.mutable_power();
+      command.set_device(options.chip);
+      command.set_on(on);
+    });
+  }
+}
+
+int complain(Outcome outcome, const std::string& sentence) {
+  std::fprintf(stderr, "%s: %s\n", kProgram, sentence.c_str());
+  return static_cast<int>(outcome);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Status and faults of the devices of a neuron-emulatord.", kProgram};
+  Options options;
+  control::Request request;
+  app.add_option("--socket", options.socket,
+                 "socket of the daemon; without it, that of NEURON_EMULATOR=unix:PATH");
+  add_commands(app, options, request);
+  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
+
+  const std::string path = options.socket.empty()
+                               ? neuron::emulatorctl::path_of_environment()
+                               : neuron::emulatorctl::control_path(options.socket);
+  if (path.empty()) {
+    std::fprintf(stderr, "%s: say which daemon: --socket PATH, or NEURON_EMULATOR=unix:PATH\n",
+                 kProgram);
+    return neuron::tools::kWrongUsage;
+  }
+  std::string error;
+  if (request.has_inject()) {
+    if (!read_plan(options.plan, *request.mutable_inject()->mutable_plan(), error)) {
+      std::fprintf(stderr, "%s: %s\n", kProgram, error.c_str());
+      return neuron::tools::kWrongUsage;
+    }
+  }
+  control::Response response;
+  const Outcome outcome = neuron::emulatorctl::ask(path, request, response, error);
+  if (outcome != Outcome::kDone) return complain(outcome, error);
+  if (!request.has_status()) return 0;
+  const std::string text = options.json ? neuron::emulatorctl::status_json(response.status())
+                                        : neuron::emulatorctl::status_text(response.status());
+  return neuron::tools::print_output(kProgram, text) ? 0 : 1;
+}
