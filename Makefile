@@ -6,7 +6,7 @@ T ?= 60
 BUILD := build
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies configure
+.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel configure
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -20,6 +20,9 @@ test-dependencies:
 bench-dependencies:
 	@packaging/install-build-dependencies bench
 
+vm-dependencies:
+	@packaging/install-build-dependencies test vm
+
 configure: dependencies
 	@cmake --preset default >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }; rm -f $(BUILD).log
 
@@ -31,7 +34,7 @@ train: configure ## train the digits model on the core in three precisions; loss
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
 	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits train --models $(BUILD)/neff --data tools/kernels/digits/digits.csv.gz --output $(BUILD)
 
-test: test-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzing
+test: vm-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzing, a virtual machine
 	@tests/run-all $(JOBS)
 
 check: test-dependencies all ## the quick tests, at most 4 minutes
@@ -48,6 +51,12 @@ tsan: test-dependencies ## the unit tests under the thread sanitizer
 
 fuzz: test-dependencies ## each fuzzer for T seconds: make fuzz T=60
 	@tests/run-fuzzers $(T) $(JOBS)
+
+vm-test: vm-dependencies all ## boot guests with the kernel module on emulated chips; KERNEL_MODULE=FILE tests that module
+	@tests/vm/vm-test all $(BUILD)
+
+vm-kernel: vm-dependencies ## release and headers of the guest's kernel, to build a module for KERNEL_MODULE
+	@folder=$$(tests/vm/fetch-kernel $(or $(KERNEL_SERIES),6.1)) && echo "release $$(cat $$folder/release)" && echo "headers $$folder/headers"
 
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
