@@ -29,6 +29,8 @@ constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::microseconds kSlice{30};
 // Passes without work before it offers the processor to others.
 constexpr unsigned kBusyPasses = 64;
+// Threads in all.
+constexpr unsigned kMostThreads = 4;
 constexpr int kSleepMs = 10'000;
 
 template <typename T>
@@ -71,13 +73,15 @@ bool Doorbell::serve() {
   // Pairs with the client's increment, so that the slots behind it are seen. Sequentially
   // consistent, as in announce_sleep(): a client that did not see us asleep is seen here.
   const uint32_t posts = page_->posts.load(std::memory_order_seq_cst);
-  if (posts == posts_) return false;
-  posts_ = posts;
+  if (posts == posts_.load(std::memory_order_relaxed)) return false;
+  if (busy_.test_and_set(std::memory_order_acquire)) return false;
+  posts_.store(posts, std::memory_order_relaxed);
   for (unsigned i = 0; i < wire::kSlots; ++i) {
     // Acquire: pairs with the client's release store, which follows the request.
     const uint32_t number = page_->slots[i].posted.load(std::memory_order_acquire);
     if (number != served_[i]) serve(i, number);
   }
+  busy_.clear(std::memory_order_release);
   return true;
 }
 
@@ -136,21 +140,29 @@ std::unique_ptr<Doorbells> Doorbells::create() {
     service::fail(-errno, "doorbells of clients cannot be watched: %s", std::strerror(errno));
     return nullptr;
   }
-  made->thread_ = std::thread([doorbells = made.get()] { doorbells->run(); });
+  const unsigned helpers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads) - 1;
+  Doorbells* const doorbells = made.get();
+  made->threads_.emplace_back([doorbells] { doorbells->watch(); });
+  for (unsigned i = 0; i < helpers; ++i)
+    made->threads_.emplace_back([doorbells] { doorbells->help(); });
   return made;
 }
 
 Doorbells::~Doorbells() {
-  if (!thread_.joinable()) return;
   stopping_.store(true);
   const uint64_t one = 1;
   (void)!::write(stop_.get(), &one, sizeof(one));
-  thread_.join();
+  {
+    const std::lock_guard lock(help_mutex_);
+    wanted_ = kMostThreads;
+  }
+  help_wanted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool Doorbells::add(Doorbell& doorbell) {
   waiting_.fetch_add(1);
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_);
   waiting_.fetch_sub(1);
   doorbells_.push_back(&doorbell);
   epoll_event event = {EPOLLIN, {&doorbell}};
@@ -165,29 +177,42 @@ bool Doorbells::add(Doorbell& doorbell) {
 
 void Doorbells::remove(Doorbell& doorbell) {
   waiting_.fetch_add(1);
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_);
   waiting_.fetch_sub(1);
   std::erase(doorbells_, &doorbell);
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, doorbell.event(), nullptr);
 }
 
-bool Doorbells::pass() {
-  const std::lock_guard lock(mutex_);
-  bool any = false;
-  for (Doorbell* doorbell : doorbells_) any |= doorbell->serve();
-  return any;
+unsigned Doorbells::pass() {
+  // Whoever adds or removes one is quick.
+  while (waiting_.load(std::memory_order_relaxed) != 0) ::sched_yield();
+  const std::shared_lock lock(mutex_);
+  unsigned busy = 0;
+  for (Doorbell* doorbell : doorbells_) busy += doorbell->serve();
+  return busy;
+}
+
+void Doorbells::ask_for_help() {
+  if (resting_.load(std::memory_order_relaxed) == 0) return;
+  {
+    const std::lock_guard lock(help_mutex_);
+    if (wanted_ == 0) wanted_ = 1;
+  }
+  help_wanted_.notify_one();
 }
 
 void Doorbells::sleep() {
   epoll_event events[16];
   {
-    const std::lock_guard lock(mutex_);
+    const std::shared_lock lock(mutex_);
     for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(true);
   }
   // What was posted before a client could know.
-  const bool more = pass();
+  const bool more = pass() != 0;
   const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
-  const std::lock_guard lock(mutex_);
+  // First what somebody waits for.
+  if (count > 0) (void)pass();
+  const std::shared_lock lock(mutex_);
   for (int i = 0; i < count; ++i) {
     auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
     // It may have been removed meanwhile.
@@ -197,25 +222,41 @@ void Doorbells::sleep() {
   for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
 }
 
-void Doorbells::run() {
-  Clock::time_point last = Clock::now();
-  unsigned idle = 0;
+// False when there has been nothing to do for so long that the thread may sleep.
+bool Doorbells::spin(unsigned& idle) {
+  const Clock::time_point end = Clock::now() + kSpin;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (pass()) {
-      idle = 0;
-      continue;
+    if (const unsigned busy = pass(); busy != 0) {
+      if (busy > 1) ask_for_help();
+      return true;
     }
-    if (++idle < kBusyPasses) {
+    if (++idle < kBusyPasses)
       __builtin_ia32_pause();
-      if (idle == 1) last = Clock::now();
-      continue;
-    }
-    if (waiting_.load(std::memory_order_relaxed) != 0 || Clock::now() - last < kSpin) {
+    else if (Clock::now() < end)
       ::sched_yield();
-      continue;
-    }
-    sleep();
-    idle = 0;
+    else
+      return false;
+  }
+  return false;
+}
+
+void Doorbells::watch() {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    unsigned idle = 0;
+    if (!spin(idle)) sleep();
+  }
+}
+
+void Doorbells::help() {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    unsigned idle = 0;
+    if (spin(idle)) continue;
+    std::unique_lock lock(help_mutex_);
+    resting_.fetch_add(1, std::memory_order_relaxed);
+    help_wanted_.wait_for(lock, std::chrono::milliseconds(kSleepMs),
+                          [this] { return wanted_ != 0; });
+    resting_.fetch_sub(1, std::memory_order_relaxed);
+    if (wanted_ != 0) --wanted_;
   }
 }
 

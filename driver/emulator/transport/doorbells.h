@@ -2,18 +2,21 @@
 // Register accesses of clients through shared memory, and the thread that serves them.
 //
 // Concepts: each connection has a Doorbell: a page that both sides map (wire::RingPage) and an
-// eventfd. One thread watches all pages, carries accesses out and runs the execution group of a
-// core whose launch semaphore was written, for a short while: what lasts longer is continued by the
-// client's wait. When nothing has come for kSpin it sleeps until an eventfd is written. Callers:
-// connections add and remove theirs. Owns: the thread. A page's contents are a hostile client's.
-// Fails: create returns null with the sentence in service/error.h.
+// eventfd. A thread watches all pages, carries accesses out and runs the execution group of a core
+// whose launch semaphore was written, for a short while: what lasts longer is continued by the
+// client's wait. When nothing has come for kSpin it sleeps until an eventfd is written; when
+// several clients are busy it wakes helpers. Callers: connections add and remove theirs. Owns: the
+// threads. A page's contents are a hostile client's. Fails: create returns null with the sentence
+// in service/error.h.
 #ifndef DRIVER_EMULATOR_TRANSPORT_DOORBELLS_H
 #define DRIVER_EMULATOR_TRANSPORT_DOORBELLS_H
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -37,7 +40,7 @@ class Doorbell {
   int page_file() const { return page_file_.get(); }
   int event() const { return event_.get(); }
 
-  // By the thread of Doorbells: true if there was anything to do.
+  // By the threads of Doorbells: true if there was anything to do and nobody else does it.
   bool serve();
   void announce_sleep(bool asleep);
   void drain_event();
@@ -51,7 +54,9 @@ class Doorbell {
   wire::FileDescriptor page_file_;
   wire::FileDescriptor event_;
   wire::RingPage* page_ = nullptr;
-  uint32_t posts_ = 0;
+  // Acquire and release: what follows passes from thread to thread.
+  std::atomic_flag busy_;
+  std::atomic<uint32_t> posts_{0};  // relaxed: only whether there is something new
   std::array<uint32_t, wire::kSlots> served_{};
 };
 
@@ -69,17 +74,24 @@ class Doorbells {
 
  private:
   Doorbells() = default;
-  void run();
-  bool pass();
+  void watch();  // the thread that sleeps on the eventfds
+  void help();   // the others
+  unsigned pass();
+  bool spin(unsigned& idle);
   void sleep();
+  void ask_for_help();
 
   wire::FileDescriptor epoll_;
   wire::FileDescriptor stop_;
-  std::mutex mutex_;                  // doorbells_; held during a pass
-  std::atomic<unsigned> waiting_{0};  // who wants the mutex: the thread lets them have it
+  std::shared_mutex mutex_;           // doorbells_; shared during a pass
+  std::atomic<unsigned> waiting_{0};  // who wants it alone: passes let them have it
   std::vector<Doorbell*> doorbells_;
   std::atomic<bool> stopping_{false};
-  std::thread thread_;
+  std::mutex help_mutex_;  // wanted_
+  std::condition_variable help_wanted_;
+  unsigned wanted_ = 0;
+  std::atomic<unsigned> resting_{0};  // helpers that sleep
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace neuron::transport
