@@ -12,7 +12,7 @@
  * 0 or a negative error number, which are those of the ioctl of the same purpose. -EBUSY: too many
  *   transfers are waiting; reap completions and submit it again.
  * - Commands of one descriptor that use the same core's ring are carried out in the order of their
- *   submission; others in any order.
+ *   submission; others in any order. Completions may be posted in another order.
  * - The pages of a user buffer are pinned at submission, so the process may unmap them at once.
  * What they hold is undefined until completion. The range of a handle may be freed while a copy
  * runs: its memory is given back when the copy has ended.
