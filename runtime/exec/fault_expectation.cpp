@@ -140,6 +140,18 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
     case NEURON_FAULT_DMA_BUS:
       return format("DMA engine {} queue {} ring index {}: found address {:#x}, {}", words[0] >> 8,
                     words[0] & 0xFF, words[1], info, describe_address(chip, info));
+    case NEURON_FAULT_DMA_ENGINE:
+      return format("DMA engine {} queue {} ring index {}: source address {:#x}", words[0] >> 8,
+                    words[0] & 0xFF, words[1], info);
+    case NEURON_FAULT_HBM_UE:
+    case NEURON_FAULT_HBM_UE_REPAIRABLE:
+      // The record has the whole address; the entry is that of a DMA engine or of the reader.
+      if (entry != nullptr && (entry->word >> NEURON_NW_ENGINE_SHIFT & 0xF) == NEURON_ENGINE_DMA) {
+        return format(
+            "DMA engine {} queue {} ring index {}: found bad bytes at device address {:#x}",
+            words[0] >> 8, words[0] & 0xFF, words[1], info);
+      }
+      return format("found bad bytes at device address {:#x}", info);
     case NEURON_FAULT_DMA_DESC:
     case NEURON_FAULT_DMA_RING:
       return format("DMA engine {} queue {} ring index {}: found {:#x}, expected a {}",

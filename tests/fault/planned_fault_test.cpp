@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of faults, through the C interface on an embedded device: what a client is told, and
+// that the next client finds everything as it should be.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "driver/ndl/port.h"
+#include "tests/api/support.h"
+
+namespace neuron::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Not;
+
+// A plan in a file that NEURON_EMULATOR_FAULTS names, and a runtime that was initialised under it.
+class PlannedFault : public ::testing::Test {
+ protected:
+  PlannedFault()
+      : emulator_("NEURON_EMULATOR", "trn1.2xlarge"),
+        library_("NEURON_EMULATOR_LIBRARY", NEURON_BUILD_DIR "/lib/libneuron-emulator.so.1"),
+        quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {
+    std::snprintf(path_, sizeof(path_), "/tmp/neuron-plan-XXXXXX");
+    const int file = ::mkstemp(path_);
+    EXPECT_GE(file, 0);
+    ::close(file);
+  }
+  ~PlannedFault() override {
+    nrt_close();
+    unsetenv("NEURON_EMULATOR_FAULTS");
+    ::unlink(path_);
+  }
+  void begin(const std::string& plan) {
+    std::ofstream(path_) << plan << "\n";
+    setenv("NEURON_EMULATOR_FAULTS", path_, 1);
+    ndl::release_port();
+    ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  // Right results, without a plan.
+  static void expect_works(Loaded& model) {
+    model.fill("a", 1.0f);
+    model.fill("b", 2.0f);
+    EXPECT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+    const std::vector<float> sum = model.floats("sum");
+    EXPECT_EQ(sum, std::vector<float>(sum.size(), 3.0f));
+  }
+  // The same fault on each of the core's own DMA engines, so that whichever the program uses meets
+  // it; the driver's copies go through others.
+  static std::string on_core_engines(const std::string& at, const std::string& rest) {
+    std::string plan;
+    for (int engine = 0; engine < 16; ++engine)
+      plan += "{\"at\":\"" + at + "\",\"engine\":" + std::to_string(engine) + "," + rest + "}\n";
+    return plan;
+  }
+
+ private:
+  char path_[40];
+  Setting emulator_, library_, quiet_;
+};
+
+TEST_F(PlannedFault, AnEngineThatHangsIsATimeoutThatNamesWhatItWasAbout) {
+  begin(R"({"at":"engine.instruction","kind":"hang","core":0,"engine":"DVE","n":12})");
+  Loaded model(small_add());
+  NRT_STATUS status = NRT_SUCCESS;
+  for (int i = 0; i < 12 && status == NRT_SUCCESS; ++i) status = model.run();
+  EXPECT_EQ(status, NRT_TIMEOUT);
+  const std::string sentence = nrt_open_last_error();
+  EXPECT_THAT(sentence, AllOf(HasSubstr("model 'small_add'"), HasSubstr("on device 0 core 0"),
+                              HasSubstr("DVE")));
+  EXPECT_THAT(sentence, HasSubstr("semaphore"));
+  expect_works(model);  // the core was reset
+}
+
+TEST_F(PlannedFault, OtherCoresKeepWorkingWhileOneHangs) {
+  begin(R"({"at":"engine.instruction","kind":"hang","core":0,"engine":"SP","n":9})");
+  Loaded first(small_add(), 0);
+  Loaded second(small_add(), 1);
+  NRT_STATUS status = NRT_SUCCESS;
+  for (int i = 0; i < 12 && status == NRT_SUCCESS; ++i) {
+    status = first.run();
+    expect_works(second);
+  }
+  EXPECT_EQ(status, NRT_TIMEOUT) << nrt_open_last_error();
+  expect_works(second);
+}
+
+TEST_F(PlannedFault, ADmaErrorInAProgramNamesEngineRingAndDescriptor) {
+  begin(on_core_engines("dma.descriptor", R"("kind":"error","n":2)"));
+  Loaded model(small_add());
+  EXPECT_EQ(model.run(), NRT_EXEC_HW_ERR_DMA_ABORT);
+  EXPECT_THAT(nrt_open_last_error(),
+              AllOf(HasSubstr("DMA_ENGINE"), HasSubstr("DMA engine "), HasSubstr("queue "),
+                    HasSubstr("ring index "), Not(HasSubstr("not mapped"))));
+}
+
+TEST_F(PlannedFault, ADmaErrorInACopyIsAnErrorOfTheCopyAndTheNextOneWorks) {
+  begin(R"({"at":"dma.descriptor","kind":"error","engine":32,"n":40})");
+  nrt_tensor_t* tensor = make_tensor(1 << 16);
+  const Bytes bytes = pattern(1 << 16);
+  NRT_STATUS status = NRT_SUCCESS;
+  int writes = 0;
+  for (; writes < 60 && status == NRT_SUCCESS; ++writes)
+    status = nrt_tensor_write(tensor, bytes.data(), 0, bytes.size());
+  EXPECT_NE(status, NRT_SUCCESS);
+  EXPECT_THAT(nrt_open_last_error(),
+              AllOf(HasSubstr("DMA engine 32 queue"), HasSubstr("ring index")));
+  ASSERT_EQ(nrt_tensor_write(tensor, bytes.data(), 0, bytes.size()), NRT_SUCCESS);
+  EXPECT_EQ(contents(tensor), bytes);
+  nrt_tensor_free(&tensor);
+}
+
+TEST_F(PlannedFault, AnUncorrectableErrorConcernsTheModelThatReadTheBytesAlone) {
+  begin(R"({"at":"hbm","kind":"uncorrectable"})");
+  Loaded other(small_add());
+  Loaded model(small_add());
+  NRT_STATUS status = model.run();
+  EXPECT_EQ(status, NRT_EXEC_HW_ERR_HBM_UE) << nrt_open_last_error();
+  EXPECT_THAT(nrt_open_last_error(), AllOf(HasSubstr("HBM_UE"), HasSubstr("0x")));
+  EXPECT_EQ(model.run(), NRT_EXEC_HW_ERR_HBM_UE) << "the bytes stay bad";
+  expect_works(other);
+}
+
+TEST_F(PlannedFault, ARepairableErrorHasAStatusOfItsOwn) {
+  begin(R"({"at":"hbm","kind":"repairable"})");
+  Loaded model(small_add());
+  EXPECT_EQ(model.run(), NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE) << nrt_open_last_error();
+}
+
+TEST_F(PlannedFault, AParityErrorInTheCoresMemoryIsOneOfTheCore) {
+  begin(R"({"at":"sram","kind":"uncorrectable","core":0,"n":30})");
+  Loaded model(small_add());
+  NRT_STATUS status = NRT_SUCCESS;
+  for (int i = 0; i < 30 && status == NRT_SUCCESS; ++i) status = model.run();
+  EXPECT_EQ(status, NRT_EXEC_HW_ERR_NC_UE) << nrt_open_last_error();
+  expect_works(model);
+}
+
+TEST_F(PlannedFault, CorrectedErrorsChangeNothing) {
+  begin(R"({"at":"hbm","kind":"correctable","count":100})"
+        "\n"
+        R"({"at":"sram","kind":"correctable","count":10})");
+  Loaded model(small_add());
+  for (int i = 0; i < 5; ++i) expect_works(model);
+}
+
+TEST_F(PlannedFault, AChipThatVanishesDuringAnExecutionIsSaidToBeGone) {
+  begin(R"({"at":"engine.instruction","kind":"off","core":0,"engine":"SP","n":40})");
+  Loaded model(small_add());
+  NRT_STATUS status = NRT_SUCCESS;
+  for (int i = 0; i < 40 && status == NRT_SUCCESS; ++i) status = model.run();
+  EXPECT_THAT(status, AnyOf(NRT_HW_ERROR, NRT_EXEC_UNIT_UNRECOVERABLE));
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("device 0 does not answer"));
+  // Everything else says so too, at once.
+  EXPECT_NE(model.run(), NRT_SUCCESS);
+  nrt_tensor_t* tensor = nullptr;
+  EXPECT_NE(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 4096, "t", &tensor), NRT_SUCCESS);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("does not answer"));
+}
+
+TEST_F(PlannedFault, AChipThatIsGoneLetsTheRuntimeCloseAndANewOneWorks) {
+  begin(R"({"at":"engine.instruction","kind":"off","core":1,"engine":"Pool","n":20})");
+  {
+    Loaded model(small_add(), 1);
+    NRT_STATUS status = NRT_SUCCESS;
+    for (int i = 0; i < 20 && status == NRT_SUCCESS; ++i) status = model.run();
+    EXPECT_NE(status, NRT_SUCCESS);
+  }
+  nrt_close();
+  begin("# nothing is planned");
+  Loaded model(small_add());
+  expect_works(model);
+}
+
+TEST_F(PlannedFault, APlanThatIsWrongStopsTheInitialisationWithItsLine) {
+  begin("# nothing is planned");
+  nrt_close();
+  {
+    const char* path = std::getenv("NEURON_EMULATOR_FAULTS");
+    std::ofstream(path) << R"({"at":"dma.descriptor","kind":"explode"})";
+  }
+  ndl::release_port();
+  EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+  EXPECT_THAT(nrt_open_last_error(),
+              AllOf(HasSubstr("line 1 of the fault plan"), HasSubstr("\"explode\"")));
+}
+
+}  // namespace
+}  // namespace neuron::test
