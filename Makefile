@@ -18,7 +18,7 @@ test-dependencies:
 	@packaging/install-build-dependencies test
 
 bench-dependencies:
-	@packaging/install-build-dependencies bench
+	@packaging/install-build-dependencies bench vm
 
 vm-dependencies:
 	@packaging/install-build-dependencies test vm

@@ -76,19 +76,13 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Ratio (*make)();
-  } all[] = {{"launch", launch},
-             {"hbm-copy", hbm_copy},
-             {"neff-load", neff_load},
-             {"tensor-write", tensor_write},
-             {"matmul-f32", matmul_f32},
-             {"async-launch", async_launch},
-             {"overlap", overlap},
-             {"two-cores", two_cores},
-             {"matmul-bf16", matmul_bf16},
-             {"softmax", softmax},
-             {"layernorm", layernorm},
-             {"gelu", gelu},
-             {"strict", strict}};
+  } all[] = {{"launch", launch},           {"hbm-copy", hbm_copy},
+             {"neff-load", neff_load},     {"tensor-write", tensor_write},
+             {"matmul-f32", matmul_f32},   {"async-launch", async_launch},
+             {"overlap", overlap},         {"two-cores", two_cores},
+             {"matmul-bf16", matmul_bf16}, {"softmax", softmax},
+             {"layernorm", layernorm},     {"gelu", gelu},
+             {"strict", strict},           {"probe", probe}};
   bool found = false, good = true;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;

@@ -42,6 +42,7 @@ Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
 Ratio strict();
+Ratio probe();
 // What `strict` starts twice: executes when told to on stdin.
 int strict_worker();
 
