@@ -46,7 +46,7 @@ class Input {
   std::vector<std::byte> rest(size_t most) {
     const size_t bytes = left_ < most ? left_ : most;
     std::vector<std::byte> taken(bytes);
-    std::memcpy(taken.data(), data_, bytes);
+    if (bytes != 0) std::memcpy(taken.data(), data_, bytes);
     data_ += bytes;
     left_ -= bytes;
     return taken;

@@ -31,10 +31,8 @@ constexpr auto kPause = std::chrono::milliseconds(100);  // when no descriptor i
 
 class Server final : public ControlServer {
  public:
-  Server(const Daemon& daemon, int listener, std::function<unsigned()> connections)
-      : handler_(daemon.instance, daemon.socket_path, std::move(connections)),
-        listener_(io_, listener),
-        pause_(io_) {
+  Server(int listener, std::function<std::string(std::string_view)> answer)
+      : answer_(std::move(answer)), listener_(io_, listener), pause_(io_) {
     accept();
     thread_ = std::thread([this] { run(); });
   }
@@ -123,7 +121,7 @@ class Server final : public ControlServer {
     place->socket.async_receive(asio::buffer(place->packet), flags_,
                                 [this, place](const Error& failure, size_t bytes) {
                                   if (failure || bytes == 0) return forget(place);
-                                  place->answer = handler_.answer({place->packet.data(), bytes});
+                                  place->answer = answer_({place->packet.data(), bytes});
                                   place->packet = {};
                                   send(place);
                                 });
@@ -138,7 +136,7 @@ class Server final : public ControlServer {
   }
 
   asio::io_context io_{1};
-  ControlHandler handler_;
+  const std::function<std::string(std::string_view)> answer_;
   asio::posix::stream_descriptor listener_;
   asio::steady_timer pause_;
   std::list<Client> clients_;
@@ -150,17 +148,26 @@ class Server final : public ControlServer {
 
 std::string control_path(const std::string& socket_path) { return socket_path + ".control"; }
 
-std::unique_ptr<ControlServer> ControlServer::start(const Daemon& daemon, int listener,
-                                                    std::function<unsigned()> connections,
-                                                    std::string& error) {
+std::unique_ptr<ControlServer> ControlServer::start(
+    int listener, std::function<std::string(std::string_view)> answer, std::string& error) {
   try {
     // The loop asks for readiness before it accepts; a client may be gone again by then.
     (void)::fcntl(listener, F_SETFL, ::fcntl(listener, F_GETFL) | O_NONBLOCK);
-    return std::make_unique<Server>(daemon, listener, std::move(connections));
+    return std::make_unique<Server>(listener, std::move(answer));
   } catch (const std::exception& failure) {
     error = std::string("the control channel cannot be started: ") + failure.what();
     return nullptr;
   }
+}
+
+std::unique_ptr<ControlServer> ControlServer::start(const Daemon& daemon, int listener,
+                                                    std::function<unsigned()> connections,
+                                                    std::string& error) {
+  // Shared, as a function must be copyable; the server's is the only copy that lives on.
+  const auto handler =
+      std::make_shared<ControlHandler>(daemon.instance, daemon.socket_path, std::move(connections));
+  return start(
+      listener, [handler](std::string_view packet) { return handler->answer(packet); }, error);
 }
 
 }  // namespace neuron::transport

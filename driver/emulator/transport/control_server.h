@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "driver/emulator/transport/daemon.h"
 
@@ -23,6 +24,10 @@ class ControlServer {
   // shared device and is called in the server's thread.
   static std::unique_ptr<ControlServer> start(const Daemon& daemon, int listener,
                                               std::function<unsigned()> connections,
+                                              std::string& error);
+  // The same for whoever answers packets himself; `answer` is called in the server's thread.
+  static std::unique_ptr<ControlServer> start(int listener,
+                                              std::function<std::string(std::string_view)> answer,
                                               std::string& error);
   virtual ~ControlServer() = default;
 };

@@ -14,6 +14,9 @@
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/profiles/profile.h"
+#include "driver/emulator/transport/control_server.h"
+#include "driver/emulator/transport/listener.h"
+#include "driver/emulator/transport/vfio_user_control.h"
 #include "driver/emulator/transport/vfio_user_server.h"
 
 namespace neuron::transport {
@@ -61,6 +64,14 @@ int run_vfio_user(const std::string& profile_name, const VfioUserArguments& argu
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   auto server = VfioUserServer::create(options, error);
   if (server == nullptr) return complain(error);
+  const std::string name = options.folder + "/nd";
+  const auto listener = Listener::open(control_path(name), "control channel", error);
+  if (listener == nullptr) return complain(error);
+  VfioUserControl operators(*server, profile->name, name);
+  const auto control = ControlServer::start(
+      listener->release(),
+      [&operators](std::string_view packet) { return operators.answer(packet); }, error);
+  if (control == nullptr) return complain(error);
   sd_notifyf(0, "READY=1\nSTATUS=%u functions of %s in %s", server->functions(), profile->name,
              options.folder.c_str());
   const timespec while_idle{60, 0};

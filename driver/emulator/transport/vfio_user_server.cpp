@@ -103,6 +103,11 @@ class Port {
     changed_.notify_all();
   }
 
+  bool connected() {
+    const std::lock_guard guard(mutex_);
+    return current_ != nullptr;
+  }
+
   // Of the client that is there, or else of the one before.
   std::string statistics() {
     const std::lock_guard guard(mutex_);
@@ -218,6 +223,12 @@ class Server final : public VfioUserServer {
   }
 
   unsigned functions() const override { return static_cast<unsigned>(ports_.size()); }
+
+  unsigned connections() const override {
+    unsigned connected = 0;
+    for (const auto& port : ports_) connected += port->connected() ? 1 : 0;
+    return connected;
+  }
 
   void with_chip(unsigned function, const std::function<void(chip::Chip&)>& use) override {
     if (function < ports_.size()) ports_[function]->function().with_chip(use);

@@ -48,6 +48,8 @@ class VfioUserServer {
   // Ends all connections and threads, removes the sockets.
   virtual void stop() = 0;
   virtual unsigned functions() const = 0;
+  // Functions that have a client.
+  virtual unsigned connections() const = 0;
   // Calls `use` with the chip of a function, which is not replaced meanwhile.
   virtual void with_chip(unsigned function, const std::function<void(chip::Chip&)>& use) = 0;
   // One line for each function: accesses, copies, what is mapped.
