@@ -2,7 +2,9 @@
 #include "runtime/exec/engine_states.h"
 
 #include "driver/isa/instruction.h"
+#include "hw/address_map.h"
 #include "hw/control.h"
+#include "hw/udma.h"
 
 namespace neuron::runtime {
 namespace {
@@ -36,9 +38,43 @@ const char* state_words(std::uint32_t state) {
   return state <= NEURON_STATE_FAULT ? kStates[state] : "is in an unknown state";
 }
 
+// BAR0 offset of a register of one of the core's DMA engines, by its device address.
+std::uint64_t dma_bar0(const CorePlace& place, std::uint64_t address) {
+  if (place.chip->generation == 2) return address - NEURON_V2_BAR0_DEVICE_BASE;
+  const std::uint32_t seng = place.number / 2;  // two cores share one
+  return address - NEURON_V3_SENG_DEVICE(seng) + NEURON_V3_SENG(seng);
+}
+
+// "DMA engine 3 queue 1 stands at descriptor 12 of 21", the first few.
+std::string describe_queues(const Core& core) {
+  constexpr unsigned kMost = 4;
+  constexpr std::uint32_t kGone = 0xFFFFFFFFu;
+  std::string text;
+  unsigned found = 0;
+  const CorePlace& place = core.place();
+  for (std::uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES_PER_CORE; ++engine) {
+    for (std::uint32_t queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+      const auto read = [&](std::uint32_t offset) {
+        return core.device().read_register(
+            dma_bar0(place, place.queue_register(engine, NEURON_UDMA_M2S, queue, offset)));
+      };
+      const auto head = read(NEURON_UDMAQ_HEAD);
+      const auto tail = read(NEURON_UDMAQ_TAIL);
+      if (!head || !tail || *head == kGone) return text;
+      if (((*head ^ *tail) & NEURON_UDMA_INDEX_MASK) == 0) continue;
+      if (++found > kMost) return text + " and others";
+      append(text, ", ",
+             format("DMA engine {} queue {} stands at descriptor {}, its tail is {}",
+                    place.dma_engine(engine), queue, *head & NEURON_UDMA_INDEX_MASK,
+                    *tail & NEURON_UDMA_INDEX_MASK));
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
-EngineStates describe_engines(const LoadedModel& model) {
+EngineStates describe_engines(const LoadedModel& model, bool stuck) {
   EngineStates states;
   std::string running, unoccupied, elsewhere;
   const Core& core = model.core();
@@ -51,6 +87,12 @@ EngineStates describe_engines(const LoadedModel& model) {
     if (!status || !pc || !wait || !value) continue;
     const std::uint32_t state = *status & 0xF;
     const bool waits = state == NEURON_STATE_WAITING;
+    if (stuck && state == NEURON_STATE_RUNNING) {
+      append(states.hung, "; ",
+             format("{} hangs: it has stopped issuing at {}", isa::engine_name(engine),
+                    model.describe_instruction(engine, *pc)));
+      continue;
+    }
     if (*pc >= model.image(engine).wrapper && state != NEURON_STATE_IDLE) {
       const std::string text =
           format("{} {}{}", model.describe_instruction(engine, *pc), state_words(state),
@@ -70,6 +112,7 @@ EngineStates describe_engines(const LoadedModel& model) {
       append(elsewhere, ", ", isa::engine_name(engine));
     }
   }
+  states.queues = describe_queues(core);
   if (!running.empty()) append(states.working, "; ", running);
   if (!elsewhere.empty()) append(states.rest, "; ", elsewhere + " outside the model's code");
   if (!unoccupied.empty()) append(states.rest, "; ", unoccupied + " with nothing left to do");

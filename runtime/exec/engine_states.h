@@ -17,9 +17,12 @@ struct EngineStates {
       working;       // engines inside the model's code, waiting ones first; empty if there is none
   std::string rest;  // all others, briefly
   unsigned waiting = 0;  // of those inside the model's code
+  std::string hung;      // engines that run and issue nothing
+  std::string queues;    // DMA queues of the core with descriptors left
 };
 
-EngineStates describe_engines(const LoadedModel& model);
+// `stuck`: nothing on the core can advance, so an engine that says it runs hangs.
+EngineStates describe_engines(const LoadedModel& model, bool stuck);
 
 }  // namespace neuron::runtime
 

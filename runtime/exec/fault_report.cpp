@@ -30,7 +30,7 @@ std::string place(const Core& core) {
 std::string behind(const std::string& text) { return text.empty() ? "" : "; " + text; }
 
 Error describe_time_limit(LoadedModel& model, std::uint64_t limit_ps) {
-  const EngineStates states = describe_engines(model);
+  const EngineStates states = describe_engines(model, false);
   return fail(
       NRT_TIMEOUT,
       "model '{}' exceeded its limit of model time {}, {} us "
@@ -105,27 +105,35 @@ Result<void> find_numeric_errors(LoadedModel& model) {
 }
 
 Error describe_deadlock(LoadedModel& model) {
-  const EngineStates states = describe_engines(model);
+  const EngineStates states = describe_engines(model, true);
+  if (!states.hung.empty()) {
+    return fail(
+        NRT_TIMEOUT,
+        "model '{}' cannot finish {}: {}{}{}{}; the core has been reset: run again, and use "
+        "another core if it comes back",
+        model.name(), place(model.core()), states.hung, behind(states.working), behind(states.rest),
+        behind(states.queues));
+  }
   return fail(
       NRT_TIMEOUT,
-      "model '{}' cannot finish {}: {}{}; nothing on the core can advance any more{}; let an "
+      "model '{}' cannot finish {}: {}{}; nothing on the core can advance any more{}{}; let an "
       "engine or a transfer that comes before it do the update, or correct the wait",
       model.name(), place(model.core()),
       states.working.empty() ? "its engines wait for each other" : states.working,
       states.waiting == 0   ? ""
       : states.waiting == 1 ? ", and nobody will signal it"
                             : ", and nobody will signal them",
-      behind(states.rest));
+      behind(states.rest), behind(states.queues));
 }
 
 Error describe_timeout(LoadedModel& model, std::uint64_t seconds) {
-  const EngineStates states = describe_engines(model);
+  const EngineStates states = describe_engines(model, false);
   return fail(NRT_TIMEOUT,
-              "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}; raise "
+              "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}{}; raise "
               "NEURON_RT_EXEC_TIMEOUT, or correct the program if it does not end",
               model.name(), place(model.core()), seconds,
               states.working.empty() ? "no engine is in the model's code" : states.working,
-              behind(states.rest));
+              behind(states.rest), behind(states.queues));
 }
 
 }  // namespace neuron::runtime

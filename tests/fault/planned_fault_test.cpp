@@ -72,8 +72,8 @@ TEST_F(PlannedFault, AnEngineThatHangsIsATimeoutThatNamesWhatItWasAbout) {
   EXPECT_EQ(status, NRT_TIMEOUT);
   const std::string sentence = nrt_open_last_error();
   EXPECT_THAT(sentence, AllOf(HasSubstr("model 'small_add'"), HasSubstr("on device 0 core 0"),
-                              HasSubstr("DVE")));
-  EXPECT_THAT(sentence, HasSubstr("semaphore"));
+                              HasSubstr("DVE hangs: it has stopped issuing at ")));
+  EXPECT_THAT(sentence, AllOf(HasSubstr("semaphore"), HasSubstr("; the core has been reset")));
   expect_works(model);  // the core was reset
 }
 

@@ -95,7 +95,9 @@ int CopyRing::report(uint64_t destination, uint64_t source, bool timed_out) {
        " %s on DMA engine %u queue %u, ring index %u (descriptor 0x%" PRIx64 " to 0x%" PRIx64
        ", states 0x%x and 0x%x); the queue was set up anew",
        device_, core_, source, destination,
-       timed_out ? "did not finish in time" : "was refused by the engine (unmapped address?)",
+       timed_out
+           ? "did not finish in time"
+           : "was given up by the engine (an unmapped address, or an error of memory or engine)",
        engine_, queue_, head, from.address, to.address, m2s, s2m);
   restart_locked();
   return error;
