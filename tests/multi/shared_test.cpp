@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several processes and one daemon: same bits as embedded, and every kind of death.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <random>
+
+#include "driver/ndl/port.h"
+#include "driver/ndl/port_backends.h"
+#include "tests/multi/processes.h"
+#include "uapi/neuron_ioctl.h"
+
+namespace neuron::multi {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const char* const kDigits = "digits.neff";
+const char* const kEmpty = "empty.neff";
+
+std::string shared(const Daemon& daemon) { return "unix:" + daemon.socket(); }
+
+// The device as this test sees it, beside the clients.
+class Observer {
+ public:
+  explicit Observer(const Daemon& daemon) : port_(ndl::shared_port(daemon.socket(), "")) {
+    if (port_ != nullptr) port_->open(0, O_RDWR, device_);
+  }
+  bool valid() const { return device_ != nullptr; }
+
+  // Processes with the device open, this one left out.
+  unsigned others() {
+    constexpr unsigned kRoom = 16;
+    std::vector<char> memory(sizeof(neuron_ioctl_get_apps_info) + kRoom * sizeof(neuron_app_info));
+    auto* info = reinterpret_cast<neuron_ioctl_get_apps_info*>(memory.data());
+    info->capacity = kRoom;
+    if (device_->ioctl(NEURON_IOCTL_DEVICE_GET_ALL_APPS_INFO, info) != 0) return 99;
+    return info->size - 1;
+  }
+  // Allocations of both HBM stacks.
+  uint64_t allocations() {
+    uint64_t count = 0;
+    for (uint32_t hbm = 0; hbm < 2; ++hbm) {
+      std::vector<neuron_ioctl_mem_chunk_info> chunks(4096);
+      neuron_ioctl_dump_mem_chunks dump = {hbm, 4096, 0, chunks.data()};
+      if (device_->ioctl(NEURON_IOCTL_DUMP_MEM_CHUNKS, &dump) != 0) return ~0ull;
+      count += dump.num_entries_out;
+    }
+    return count;
+  }
+  // Whether both cores can be claimed; they are given back.
+  bool cores_free() {
+    neuron_ioctl_crwl_nc_map map = {2, 0, 1, 0, 0};
+    if (device_->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_MARK, &map) != 0) return false;
+    return device_->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_UNMARK, &map) == 0;
+  }
+  // Datastores can be taken for every process slot, so none is left over.
+  bool is_free(uint64_t allocations_before) {
+    return others() == 0 && allocations() == allocations_before && cores_free();
+  }
+
+ private:
+  std::unique_ptr<ndl::Port> port_;
+  std::unique_ptr<ndl::DevicePort> device_;
+};
+
+// Milliseconds until `condition` holds; a second and more is as good as never.
+template <typename Condition>
+double milliseconds_until(Condition condition) {
+  const auto start = Clock::now();
+  while (!condition() && Clock::now() - start < std::chrono::seconds(2)) ::usleep(500);
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+TEST(SharedDevice, TwoProcessesOnTheirOwnCoresGiveTheBitsOfAnEmbeddedDevice) {
+  const Folder folder;
+  Worker alone(folder, "trn1.2xlarge", 0, kDigits);
+  ASSERT_EQ(alone.line(), "ready") << alone.log();
+  const std::string expected = alone.ask("hash");
+  const Daemon daemon(folder);
+  Worker first(folder, shared(daemon), 0, kDigits), second(folder, shared(daemon), 1, kDigits);
+  ASSERT_EQ(first.line(), "ready") << first.log();
+  ASSERT_EQ(second.line(), "ready") << second.log();
+  first.process().say("hash");
+  second.process().say("hash");
+  EXPECT_EQ(first.line(), expected);
+  EXPECT_EQ(second.line(), expected);
+}
+
+TEST(SharedDevice, CopiesThroughTheMappingAndThroughDescriptorsBringTheSameBytes) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  for (const char* way : {"mapping", "descriptors"}) {
+    Worker worker(folder, shared(daemon), 0, kEmpty, {{"NEURON_EMULATOR_COPY", way}});
+    ASSERT_EQ(worker.line(), "ready") << worker.log();
+    EXPECT_GT(std::atof(worker.ask("copy 1").c_str()), 0) << way << worker.log();
+  }
+}
+
+TEST(SharedDevice, ASecondDaemonIsRefusedAndAStaleSocketIsReplaced) {
+  const Folder folder;
+  auto first = std::make_unique<Daemon>(folder);
+  {
+    Daemon second(folder);
+    EXPECT_EQ(WEXITSTATUS(second.process().reap()), 1);
+    EXPECT_THAT(second.log(), HasSubstr("is served already; stop that daemon"));
+  }
+  first->process().signal(SIGKILL);
+  first->process().reap();
+  EXPECT_TRUE(std::filesystem::exists(first->socket()));
+  Daemon third(folder);
+  Worker worker(folder, shared(third), 0, kEmpty);
+  EXPECT_EQ(worker.line(), "ready") << worker.log() << third.log();
+  worker.process().close_input();
+  worker.process().reap();
+  third.process().signal(SIGTERM);
+  EXPECT_EQ(third.process().reap(), 0);
+  EXPECT_FALSE(std::filesystem::exists(third.socket()));
+}
+
+TEST(SharedDevice, ADaemonThatIsKilledDuringLaunchesIsReportedAndWorksAgainAfterAnewStart) {
+  const Folder folder;
+  auto daemon = std::make_unique<Daemon>(folder);
+  Worker worker(folder, shared(*daemon), 0, kDigits);
+  ASSERT_EQ(worker.line(), "ready") << worker.log();
+  const std::string expected = worker.ask("hash");
+  worker.process().say("forever");
+  ::usleep(20'000);
+  daemon->process().signal(SIGKILL);
+  const auto killed = Clock::now();
+  EXPECT_THAT(worker.line(), StartsWith("failed"));
+  EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
+  EXPECT_THAT(worker.log(), HasSubstr("is gone; restart it and call nrt_close and nrt_init"));
+  EXPECT_THAT(worker.ask("hash"), StartsWith("failed"));
+  daemon->process().reap();
+  daemon = std::make_unique<Daemon>(folder);
+  ASSERT_EQ(worker.ask("reopen"), "ready") << worker.log();
+  EXPECT_EQ(worker.ask("hash"), expected);
+}
+
+TEST(SharedDevice, PrivateDaemonsInParallelDoNotSeeEachOther) {
+  const Folder folder;
+  std::vector<std::unique_ptr<Daemon>> daemons;
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < 8; ++i)
+    daemons.push_back(
+        std::make_unique<Daemon>(folder, "trn1.2xlarge", "socket" + std::to_string(i)));
+  // All claim the same core, which only works on devices of their own.
+  for (const auto& daemon : daemons)
+    workers.push_back(std::make_unique<Worker>(folder, shared(*daemon), 0, kDigits));
+  std::string expected;
+  for (const auto& worker : workers) {
+    ASSERT_EQ(worker->line(), "ready") << worker->log();
+    const std::string found = worker->ask("hash");
+    if (expected.empty()) expected = found;
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(SharedDevice, AClientKilledAtAnyPointLeavesNothingBehindAfterATenthOfASecond) {
+  const char* text = std::getenv("NEURON_TEST_KILLS");
+  const int kills = text != nullptr ? std::atoi(text) : 20;
+  const Folder folder;
+  const Daemon daemon(folder);
+  Observer observer(daemon);
+  ASSERT_TRUE(observer.valid());
+  {
+    // A first client, so that what the device keeps for itself is there.
+    Worker worker(folder, shared(daemon), 0, kDigits);
+    ASSERT_EQ(worker.line(), "ready") << worker.log();
+    worker.process().close_input();
+    worker.process().reap();
+  }
+  ASSERT_LT(milliseconds_until([&] { return observer.others() == 0; }), 1000);
+  const uint64_t before = observer.allocations();
+  std::mt19937 random(20261121);
+  unsigned within = 0;
+  for (int i = 0; i < kills; ++i) {
+    Worker worker(folder, shared(daemon), static_cast<int>(random() % 2), kDigits);
+    // From before its first call to in the midst of launches.
+    if (random() % 2 != 0) {
+      ASSERT_EQ(worker.line(), "ready") << "kill " << i << ": " << worker.log();
+      worker.process().say("forever");
+    }
+    ::usleep(random() % 30'000);
+    worker.process().signal(SIGKILL);
+    worker.process().reap();
+    const double took = milliseconds_until([&] { return observer.is_free(before); });
+    ASSERT_LT(took, 1000) << "kill " << i << ": " << observer.others() << " processes, "
+                          << observer.allocations() << " allocations instead of " << before
+                          << daemon.log();
+    within += took < 100;
+  }
+  // A loaded machine may take its time to run the daemon at all, but not for most of them.
+  EXPECT_GE(within, static_cast<unsigned>(kills * 9 / 10));
+  // And the device still works.
+  Worker worker(folder, shared(daemon), 0, kDigits);
+  EXPECT_EQ(worker.line(), "ready") << worker.log() << daemon.log();
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().extension() != ".log") files.push_back(entry.path().filename());
+  EXPECT_LE(files.size(), 2u) << "besides the daemon's own sockets";
+}
+
+}  // namespace
+}  // namespace neuron::multi
