@@ -9,6 +9,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +95,13 @@ class Process {
     reaped_ = true;
     return status;
   }
+  // Whether it has ended; it is left for reap().
+  bool ended() const {
+    siginfo_t info = {};
+    return pid_ <= 0 || reaped_ ||
+           (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid == pid_);
+  }
   bool say(const std::string& line) {
     const std::string text = line + "\n";
     return ::write(in_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -141,13 +150,24 @@ class Daemon {
                   "--socket", socket_},
                  {}, log_) {
     const auto end = Clock::now() + kPatience;
-    while (!std::filesystem::is_socket(socket_) && Clock::now() < end) ::usleep(1000);
+    while (!answers() && !process_.ended() && Clock::now() < end) ::usleep(1000);
   }
   const std::string& socket() const { return socket_; }
   std::string log() const { return contents(log_); }
   Process& process() { return process_; }
 
  private:
+  bool answers() const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    socket_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const bool connected =
+        ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    ::close(fd);
+    return connected;
+  }
+
   const std::string socket_, log_;
   Process process_;
 };

@@ -15,6 +15,7 @@ namespace neuron::transport {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr int kLockAttempts = 500;  // a millisecond apart
 
 bool fill_address(const std::string& path, const char* what, sockaddr_un& address,
                   std::string& error) {
@@ -47,9 +48,10 @@ int lock_folder(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Held for a few system calls; without it two daemons that start at the same moment may both
-  // take the path, and the later one has it.
-  if (fd >= 0) (void)::flock(fd, LOCK_EX | LOCK_NB);
+  // Held for a few system calls. Who does not get it goes on without: then two daemons that start
+  // at the same moment may both take the path, and the later one has it.
+  for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
+    ::usleep(1000);
   return fd;
 }
 
