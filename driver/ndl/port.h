@@ -52,6 +52,8 @@ class Port {
   virtual std::string name() const = 0;
   // Version of the driver behind the port, as text; empty if it cannot be found out.
   virtual std::string driver_version() const { return ""; }
+  // "trn1.32xlarge", or a file that describes one; empty where the host's firmware says it.
+  virtual std::string instance_type() const { return ""; }
 };
 
 // The port of this process, chosen by NEURON_EMULATOR at first use (unset: /dev/neuron*). Null on

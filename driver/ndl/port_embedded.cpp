@@ -112,6 +112,7 @@ class EmbeddedPort : public Port {
   std::string name() const override { return "embedded " + profile_; }
   // The interface that the emulated driver implements, not the version of this project.
   std::string driver_version() const override { return "2.25.4.0-emulated"; }
+  std::string instance_type() const override { return profile_; }
 
  private:
   const std::shared_ptr<const Instance> instance_;

@@ -192,6 +192,7 @@ class SharedPort final : public Port {
 
   std::string name() const override { return "shared " + profile_ + " at " + path_; }
   std::string driver_version() const override { return driver_version_; }
+  std::string instance_type() const override { return profile_; }
 
  private:
   const std::string path_;

@@ -19,6 +19,11 @@ extern "C" {
 // the thread's next failure. Works in any state, also before nrt_init.
 const char *nrt_open_last_error(void);
 
+// The type of this host, "trn1.32xlarge", as its firmware or the emulated profile spells it, cut to
+// size - 1 bytes and NUL-terminated; "" where nobody says. Works in any state, also before nrt_init.
+// NRT_INVALID: no room for it.
+NRT_STATUS nrt_open_get_instance_type(char *type, size_t size);
+
 #define NRT_OPEN_ENGINES 5  // PE, Activation, Pool, DVE, SP
 
 typedef struct nrt_open_engine_report {

@@ -8,6 +8,7 @@
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
 #include "runtime/exec/executor.h"
+#include "runtime/observe/instance.h"
 #include "runtime/observe/last_error.h"
 #include "runtime/observe/memory_usage.h"
 #include "runtime/queue/async_queues.h"
@@ -16,6 +17,16 @@ using namespace neuron::runtime;       // NOLINT: the C interface names no names
 using namespace neuron::runtime::api;  // NOLINT
 
 NRT_EXPORT const char* nrt_open_last_error(void) { return last_error(); }
+
+NRT_EXPORT NRT_STATUS nrt_open_get_instance_type(char* type, size_t size) {
+  if (type == nullptr || size == 0) return NRT_INVALID;
+  try {
+    std::snprintf(type, size, "%s", instance_type().c_str());
+    return NRT_SUCCESS;
+  } catch (const std::bad_alloc&) {
+    return NRT_RESOURCE;
+  }
+}
 
 NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
                                                     nrt_open_execution_report_t* report) {

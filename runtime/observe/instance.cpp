@@ -2,6 +2,7 @@
 #include "runtime/observe/instance.h"
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "driver/ndl/port.h"
@@ -30,6 +31,7 @@ std::string product_name() {
     if (std::fgets(text, sizeof(text), file) == nullptr) text[0] = '\0';
     std::fclose(file);
   }
+  text[std::strcspn(text, "\n")] = '\0';
   return text;
 }
 
@@ -55,12 +57,16 @@ bool parse_instance_type(std::string_view text, nrt_instance_info_t& info) {
   return false;
 }
 
-nrt_instance_info_t describe_instance(const HostCores& host) {
-  nrt_instance_info_t info{};
+std::string instance_type() {
   std::string error;
   const std::shared_ptr<ndl::Port> port = ndl::port(error);
-  if ((port == nullptr || !parse_instance_type(port->name(), info)) &&
-      !parse_instance_type(product_name(), info)) {
+  const std::string emulated = port == nullptr ? "" : port->instance_type();
+  return emulated.empty() ? product_name() : emulated;
+}
+
+nrt_instance_info_t describe_instance(const HostCores& host) {
+  nrt_instance_info_t info{};
+  if (!parse_instance_type(instance_type(), info)) {
     const bool second = host.architecture == 2;
     info.family = second ? NRT_INSTANCE_TRN1 : NRT_INSTANCE_UNKNOWN;
     info.size = NRT_INSTANCE_SIZE_UNKNOWN;

@@ -5,12 +5,16 @@
 #ifndef RUNTIME_OBSERVE_INSTANCE_H_
 #define RUNTIME_OBSERVE_INSTANCE_H_
 
+#include <string>
 #include <string_view>
 
 #include "nrt/nrt_types.h"
 #include "runtime/session/session.h"
 
 namespace neuron::runtime {
+
+// As the provider, or the emulated profile, spells it; "" where nobody says.
+std::string instance_type();
 
 nrt_instance_info_t describe_instance(const HostCores& host);
 

@@ -77,6 +77,7 @@ const std::map<std::string, std::string> kTests = {
     {"nrta_tensor_read", "Async.WritesExecutesAndReads"},
     {"nrta_tensor_write", "Async.WritesExecutesAndReads"},
     {"nrt_open_get_execution_report", "Execute.ReportsModelTimeThatDoesNotVary"},
+    {"nrt_open_get_instance_type", "Session.TellsTheInstanceType"},
     {"nrt_open_get_memory_usage", "Session.AccountsDeviceMemory"},
     {"nrt_open_get_queue_report", "Async.QueuesOverlapInModelTime"},
     {"nrt_open_last_error", "Tensor.RefusesRangesOutsideWithASentence"},

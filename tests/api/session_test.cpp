@@ -19,6 +19,16 @@ TEST_F(Session, CountsCoresBeforeInit) {
   EXPECT_EQ(vnc, 2u);
 }
 
+TEST_F(Session, TellsTheInstanceType) {
+  char type[32] = "";
+  ASSERT_EQ(nrt_open_get_instance_type(type, sizeof(type)), NRT_SUCCESS);
+  EXPECT_STREQ(type, "trn1.2xlarge");
+  ASSERT_EQ(nrt_open_get_instance_type(type, 5), NRT_SUCCESS);
+  EXPECT_STREQ(type, "trn1");
+  EXPECT_EQ(nrt_open_get_instance_type(type, 0), NRT_INVALID);
+  EXPECT_EQ(nrt_open_get_instance_type(nullptr, 5), NRT_INVALID);
+}
+
 TEST_F(Session, CountsVisibleCoresByEnvironmentBeforeInitAndByOwnershipAfter) {
   nrt_close();
   Setting one("NEURON_RT_VISIBLE_CORES", "1");

@@ -112,6 +112,23 @@ int classify_all(Classifier& classifier, const std::vector<Digit>& digits) {
   return 0;
 }
 
+// Classifies the same digits again and again, so that others can watch the core at work.
+bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seconds) {
+  const auto unseen = std::span<const Digit>(digits).subspan(kTrainingRows);
+  const auto start = std::chrono::steady_clock::now();
+  double elapsed = 0;
+  unsigned long batches = 0;
+  for (; elapsed < seconds; ++batches) {
+    std::vector<std::array<float, 10>> part;
+    const size_t rows = std::min<size_t>(classifier.batch(), unseen.size());
+    if (!classifier.classify(unseen.first(rows), part)) return false;
+    elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  std::printf("went on for %.1f s: %lu batches, %.0f each second\n", elapsed, batches,
+              batches / elapsed);
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -121,6 +138,9 @@ int main(int argc, char** argv) {
   app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
   app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
       ->capture_default_str();
+  double seconds = 0;
+  app.add_option("--seconds", seconds, "Go on classifying for that long afterwards")
+      ->check(CLI::Range(0.0, 86400.0));
   CLI::App* train = app.add_subcommand(
       "train", "Train the model in fp32, bf16 and bf16 with stochastic rounding; show the losses");
   train->fallthrough();
@@ -162,7 +182,8 @@ int main(int argc, char** argv) {
       std::printf("model    %s\n", model.c_str());
       for (const std::string& line : classifier.description())
         std::printf("         %s\n", line.c_str());
-      good = classify_all(classifier, digits) == 0;
+      good = classify_all(classifier, digits) == 0 &&
+             (seconds == 0 || go_on(classifier, digits, seconds));
     }
     if (!good) std::fprintf(stderr, "neuron-digits: %s\n", classifier.error().c_str());
   }

@@ -115,8 +115,8 @@ Inventory discover(bool all_processes, std::string& error) {
     error = why_no_device();
     return inventory;
   }
-  inventory.instance_type =
-      emulated ? emulator : first_line("/sys/devices/virtual/dmi/id/product_name");
+  char type[256] = "";
+  if (nrt_open_get_instance_type(type, sizeof(type)) == NRT_SUCCESS) inventory.instance_type = type;
   if (!emulated) inventory.instance_id = first_line("/sys/devices/virtual/dmi/id/board_asset_tag");
   const std::string online = first_line("/sys/devices/system/cpu/online");
   unsigned first_core = 0;
