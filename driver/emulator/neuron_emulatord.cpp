@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -75,6 +76,28 @@ void add_options(CLI::App& app, Options& options) {
                "with --vfio-user: print counts of register accesses at the end");
 }
 
+// Sockets that systemd has passed, -1: none. The one whose unit names it "control" is that; without
+// names the second is.
+struct Passed {
+  int device = -1;
+  int control = -1;
+};
+
+Passed passed_sockets() {
+  char** names = nullptr;
+  const int count = sd_listen_fds_with_names(1, &names);
+  Passed passed;
+  for (int i = 0; i < count; ++i) {
+    const bool named =
+        names != nullptr && names[i] != nullptr && std::string(names[i]) == "control";
+    int& place = named || passed.device >= 0 ? passed.control : passed.device;
+    if (place < 0) place = SD_LISTEN_FDS_START + i;
+    if (names != nullptr) std::free(names[i]);
+  }
+  std::free(names);
+  return passed;
+}
+
 // Every server of the daemon, in the order in which they start; they stop in the other order.
 struct Servers {
   std::unique_ptr<Listener> listener;
@@ -82,12 +105,12 @@ struct Servers {
   std::unique_ptr<Listener> control_listener;
   std::unique_ptr<ControlServer> control;
 
-  // The second socket that systemd passes, or one beside the first.
+  // The control channel is beside the device unless systemd has made it.
   bool start_control(const Daemon& daemon, int passed, std::string& error) {
     constexpr const char* kWhat = "control channel";
     control_listener =
-        passed > 1
-            ? Listener::adopt(SD_LISTEN_FDS_START + 1, kWhat, error)
+        passed >= 0
+            ? Listener::adopt(passed, kWhat, error)
             : Listener::open(neuron::transport::control_path(daemon.socket_path), kWhat, error);
     if (!control_listener) return false;
     control = ControlServer::start(
@@ -95,13 +118,13 @@ struct Servers {
     return control != nullptr;
   }
   bool start(const Options& options, Daemon& daemon, std::string& error) {
-    const int passed = sd_listen_fds(1);
-    listener = passed > 0 ? Listener::adopt(SD_LISTEN_FDS_START, "shared device", error)
-                          : Listener::open(options.socket_path, "shared device", error);
+    const Passed passed = passed_sockets();
+    listener = passed.device >= 0 ? Listener::adopt(passed.device, "shared device", error)
+                                  : Listener::open(options.socket_path, "shared device", error);
     if (!listener) return false;
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
-    return shared != nullptr && start_control(daemon, passed, error);
+    return shared != nullptr && start_control(daemon, passed.control, error);
   }
 };
 

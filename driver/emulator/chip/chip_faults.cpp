@@ -185,6 +185,11 @@ bool ChipFaults::arm(const FaultSpec& spec) {
   return true;
 }
 
+size_t ChipFaults::pending() const {
+  const std::lock_guard guard(mutex_);
+  return plan_.size();
+}
+
 void ChipFaults::clear() {
   const std::lock_guard guard(mutex_);
   plan_.clear();

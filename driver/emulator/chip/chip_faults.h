@@ -70,6 +70,8 @@ class ChipFaults {
 
   // --- operators ---
   bool arm(const FaultSpec& spec);
+  // Faults that have not happened yet.
+  size_t pending() const;
   // Forgets what has not happened and heals the memory. Hung engines and power stay as they are.
   void clear();
   void set_off(bool off);

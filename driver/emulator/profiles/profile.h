@@ -52,6 +52,8 @@ std::string profile_names();
 const Profile* load_profile(std::string_view name_or_path, std::string& error);
 // `where` names the text in sentences. The same text gives the same profile.
 const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error);
+// Whether the text is a profile; keeps nothing.
+bool check_profile(std::string_view text, const std::string& where, std::string& error);
 
 }  // namespace neuron::profiles
 

@@ -241,7 +241,25 @@ bool Reader::read(const json::object& root, Loaded& out) {
   return links(out.places);
 }
 
+bool read_text(std::string_view text, const std::string& where, Loaded& found, std::string& error) {
+  json::error_code code;
+  json::parse_options options;
+  options.max_depth = 6;
+  const json::value root = json::parse({text.data(), text.size()}, code, {}, options);
+  if (code || !root.is_object()) {
+    error = "the profile " + where + " is no JSON" +
+            (code ? ": " + code.message() : std::string(" object"));
+    return false;
+  }
+  return Reader(where, error).read(root.get_object(), found);
+}
+
 }  // namespace
+
+bool check_profile(std::string_view text, const std::string& where, std::string& error) {
+  Loaded found;
+  return read_text(text, where, found, error);
+}
 
 const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error) {
   static std::mutex mutex;
@@ -250,17 +268,8 @@ const Profile* parse_profile(std::string_view text, const std::string& where, st
   const std::lock_guard guard(mutex);
   for (const Loaded& known : *loaded)
     if (known.text == text) return &known.profile;
-  json::error_code code;
-  json::parse_options options;
-  options.max_depth = 6;
-  const json::value root = json::parse({text.data(), text.size()}, code, {}, options);
-  if (code || !root.is_object()) {
-    error = "the profile " + where + " is no JSON" +
-            (code ? ": " + code.message() : std::string(" object"));
-    return nullptr;
-  }
   Loaded found;
-  if (!Reader(where, error).read(root.get_object(), found)) return nullptr;
+  if (!read_text(text, where, found, error)) return nullptr;
   found.text = text;
   loaded->push_back(std::move(found));
   Loaded& kept = loaded->back();

@@ -11,6 +11,12 @@
 #include "driver/emulator/service/instance.h"
 
 namespace neuron::service {
+namespace {
+
+// Each event goes through all of them.
+constexpr size_t kMostArmed = 4096;
+
+}  // namespace
 
 int FaultBoard::load_environment() {
   const char* path = std::getenv("NEURON_EMULATOR_FAULTS");
@@ -73,6 +79,14 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
   for (const chip::FaultSpec& spec : plan)  // all or nothing
     if (int error = check(spec)) return error;
   const std::lock_guard lock(mutex_);
+  size_t armed = waiting_.size();
+  for (unsigned i = 0; i < instance_.device_count(); i++)
+    if (Device* device = instance_.device_if_probed(i))
+      armed = std::max(armed, device->chip().faults().pending());
+  if (plan.size() > kMostArmed || armed > kMostArmed)
+    return fail(-ENOSPC,
+                "%zu faults are armed and %zu more are wanted, at most %zu are kept; clear some",
+                armed, plan.size(), kMostArmed);
   for (const chip::FaultSpec& spec : plan) {
     if (spec.at == chip::FaultPoint::kLink) {
       down_.insert(std::minmax(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer)));
