@@ -219,7 +219,7 @@ static int free_queues(struct nd_file *file, const struct nd_ioctl *call, void *
 }
 
 const struct nd_handler nd_copy_queue_handlers[] = {
-    {NEURON_IOCTL_H2T_DMA_ALLOC_QUEUES, ND_OUT_SUCCESS, allocate_queues},
-    {NEURON_IOCTL_H2T_DMA_FREE_QUEUES, ND_OUT_NONE, free_queues},
-    {},
+	{ NEURON_IOCTL_H2T_DMA_ALLOC_QUEUES, ND_OUT_SUCCESS, allocate_queues },
+	{ NEURON_IOCTL_H2T_DMA_FREE_QUEUES, ND_OUT_NONE, free_queues },
+	{},
 };

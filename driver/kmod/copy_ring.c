@@ -60,7 +60,7 @@ static int create(struct nd_copy_ring *ring, struct neuron_device *nd, u32 core,
 					&ring->source);
 	if (!error)
 		error = nd_memory_allocate_host(
-		    nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST, &ring->destination);
+			nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST, &ring->destination);
 	if (!error)
 		error = nd_memory_allocate_host(nd, PAGE_SIZE, core,
 						NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->marker);
@@ -134,12 +134,12 @@ static void release_ring(struct kref *refs)
 {
 	struct nd_copy_ring *ring = container_of(refs, struct nd_copy_ring, refs);
 	struct neuron_device *nd = ring->nd;
-	const struct nd_queue_ring dummy = {nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS};
+	const struct nd_queue_ring dummy = { nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS };
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
 
-	nd_write_sequence(
-	    nd, writes,
-	    nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &dummy, &dummy, writes));
+	nd_write_sequence(nd, writes,
+			  nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &dummy,
+						 &dummy, writes));
 	destroy(ring);
 	mutex_lock(&nd->engine[ring->engine].lock);
 	nd->engine[ring->engine].queue[ring->queue].reserved = false;
@@ -164,11 +164,11 @@ void nd_copy_rings_destroy(struct neuron_device *nd)
 void nd_copy_ring_restart(struct nd_copy_ring *ring)
 {
 	struct neuron_device *nd = ring->nd;
-	const struct nd_queue_ring tx = {ring->source->address, ND_COPY_RING_DESCRIPTORS};
-	const struct nd_queue_ring rx = {ring->destination->address, ND_COPY_RING_DESCRIPTORS};
+	const struct nd_queue_ring tx = { ring->source->address, ND_COPY_RING_DESCRIPTORS };
+	const struct nd_queue_ring rx = { ring->destination->address, ND_COPY_RING_DESCRIPTORS };
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
 	size_t count =
-	    nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &tx, &rx, writes);
+		nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &tx, &rx, writes);
 
 	u32 i;
 
@@ -208,13 +208,14 @@ static void submit(struct nd_copy_ring *ring, u32 index, u32 packets)
 	context->in_flight = true;
 	/* The descriptors are in memory before the engine is told: writel() orders them, and pairs
 	 * with its fetch. */
-	nd_write(
-	    nd,
-	    nd_queue_register(nd->chip, ring->engine, ring->queue, false, NEURON_UDMAQ_TAIL_INC),
-	    packets);
-	nd_write(
-	    nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true, NEURON_UDMAQ_TAIL_INC),
-	    packets);
+	nd_write(nd,
+		 nd_queue_register(nd->chip, ring->engine, ring->queue, false,
+				   NEURON_UDMAQ_TAIL_INC),
+		 packets);
+	nd_write(nd,
+		 nd_queue_register(nd->chip, ring->engine, ring->queue, true,
+				   NEURON_UDMAQ_TAIL_INC),
+		 packets);
 }
 
 static bool is_aborted(struct nd_copy_ring *ring)
@@ -371,7 +372,7 @@ static int lock_ring(struct nd_copy_ring *ring)
 static int copy_locked(struct nd_copy_ring *ring, u64 destination, u64 source, u64 size,
 		       u32 pattern)
 {
-	struct nd_copy copy = {source, destination, size, pattern};
+	struct nd_copy copy = { source, destination, size, pattern };
 
 	while (copy.remaining) {
 		u32 room = nd_ring_space(&ring->ring);
@@ -454,8 +455,8 @@ int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value, u64 size
 	error = copy_locked(ring, destination, ring->pattern->address, first, 0);
 	/* The rest repeats what is on the device already. */
 	if (!error && size > first)
-		error =
-		    copy_locked(ring, destination + first, destination, size - first, BOUNCE_BYTES);
+		error = copy_locked(ring, destination + first, destination, size - first,
+				    BOUNCE_BYTES);
 	mutex_unlock(&ring->lock);
 	return error;
 }
@@ -502,8 +503,8 @@ int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, 
 int nd_copy_start(struct nd_copy_ring *ring, u32 index, struct nd_chunk *destination,
 		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size)
 {
-	struct nd_copy copy = {source->address + source_offset,
-			       destination->address + destination_offset, size, 0};
+	struct nd_copy copy = { source->address + source_offset,
+				destination->address + destination_offset, size, 0 };
 	struct nd_copy_context *context = &ring->context[index];
 	int error = lock_ring(ring);
 

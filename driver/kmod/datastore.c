@@ -138,7 +138,7 @@ void nd_datastore_clear_all(struct neuron_device *nd)
 }
 
 const struct nd_handler nd_datastore_handlers[] = {
-    {NEURON_IOCTL_ACQUIRE_NEURON_DS, ND_OUT_SUCCESS, acquire_datastore},
-    {NEURON_IOCTL_RELEASE_NEURON_DS, ND_OUT_NONE, release_datastore},
-    {0, ND_OUT_NONE, NULL},
+	{ NEURON_IOCTL_ACQUIRE_NEURON_DS, ND_OUT_SUCCESS, acquire_datastore },
+	{ NEURON_IOCTL_RELEASE_NEURON_DS, ND_OUT_NONE, release_datastore },
+	{ 0, ND_OUT_NONE, NULL },
 };

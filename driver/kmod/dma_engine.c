@@ -111,7 +111,7 @@ void nd_dma_start_engines(struct neuron_device *nd, u32 cores)
 
 void nd_dma_process_exit(struct neuron_device *nd, pid_t pid)
 {
-	const struct nd_queue_ring dummy = {nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS};
+	const struct nd_queue_ring dummy = { nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS };
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
 	bool any = false;
 	u32 engine;
@@ -128,9 +128,9 @@ void nd_dma_process_exit(struct neuron_device *nd, pid_t pid)
 			/* Its rings feed instructions: they stay, and so does their memory. */
 			if (nd_queue_is_instruction_fetch(nd->chip, engine, i))
 				continue;
-			nd_write_sequence(
-			    nd, writes,
-			    nd_queue_init_sequence(nd->chip, engine, i, &dummy, &dummy, writes));
+			nd_write_sequence(nd, writes,
+					  nd_queue_init_sequence(nd->chip, engine, i, &dummy,
+								 &dummy, writes));
 			any = true;
 		}
 		mutex_unlock(&nd->engine[engine].lock);

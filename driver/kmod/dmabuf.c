@@ -150,8 +150,10 @@ static void unmap_bar(struct device *importer, struct sg_table *table,
 	struct scatterlist *entry;
 	unsigned int i;
 
-	for_each_sgtable_sg(table, entry, i) if (sg_dma_len(entry)) dma_unmap_resource(
-	    importer, sg_dma_address(entry), sg_dma_len(entry), direction, DMA_ATTR_SKIP_CPU_SYNC);
+	for_each_sgtable_sg(table, entry, i)
+		if (sg_dma_len(entry))
+			dma_unmap_resource(importer, sg_dma_address(entry), sg_dma_len(entry),
+					   direction, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
 static int map_bar(struct device *importer, struct sg_table *table,
@@ -160,11 +162,10 @@ static int map_bar(struct device *importer, struct sg_table *table,
 	struct scatterlist *entry;
 	unsigned int i;
 
-	for_each_sgtable_sg(table, entry, i)
-	{
+	for_each_sgtable_sg(table, entry, i) {
 		dma_addr_t address =
-		    dma_map_resource(importer, sg_dma_address(entry), entry->length, direction,
-				     DMA_ATTR_SKIP_CPU_SYNC);
+			dma_map_resource(importer, sg_dma_address(entry), entry->length, direction,
+					 DMA_ATTR_SKIP_CPU_SYNC);
 
 		if (dma_mapping_error(importer, address)) {
 			unmap_bar(importer, table, direction);
@@ -189,9 +190,9 @@ static int fill_table(struct nd_export *export, struct device *importer, struct 
 		return error;
 	error = for_each_piece(export, export->host ? put_page_piece : put_bar_piece, table->sgl);
 	if (error >= 0)
-		error = export->host
-			    ? dma_map_sgtable(importer, table, direction, DMA_ATTR_SKIP_CPU_SYNC)
-			    : map_bar(importer, table, direction);
+		error = export->host ? dma_map_sgtable(importer, table, direction,
+						       DMA_ATTR_SKIP_CPU_SYNC)
+				     : map_bar(importer, table, direction);
 	if (error)
 		sg_free_table(table);
 	return error;
@@ -245,12 +246,12 @@ static void release(struct dma_buf *buffer)
 }
 
 static const struct dma_buf_ops operations = {
-    .attach = attach,
-    .pin = pin,
-    .unpin = unpin,
-    .map_dma_buf = map,
-    .unmap_dma_buf = unmap,
-    .release = release,
+	.attach = attach,
+	.pin = pin,
+	.unpin = unpin,
+	.map_dma_buf = map,
+	.unmap_dma_buf = unmap,
+	.release = release,
 };
 
 static void revoke(struct nd_export *export)
@@ -271,8 +272,7 @@ void nd_dmabuf_revoke(struct neuron_device *nd, struct nd_chunk *chunk)
 	struct nd_export *export;
 
 	mutex_lock(&exports_lock);
-	list_for_each_entry(export, &exports, link)
-	{
+	list_for_each_entry(export, &exports, link) {
 		/* A revoked export may have lost its chunk, whose address may be another's by now.
 		 */
 		if (export->nd == nd && !READ_ONCE(export->revoked) &&
@@ -382,6 +382,6 @@ static int dmabuf_fd(struct nd_file *file, const struct nd_ioctl *call, void *ar
 }
 
 const struct nd_handler nd_dmabuf_handlers[] = {
-    {NEURON_IOCTL_DMABUF_FD, ND_OUT_NONE, dmabuf_fd},
-    {0, ND_OUT_NONE, NULL},
+	{ NEURON_IOCTL_DMABUF_FD, ND_OUT_NONE, dmabuf_fd },
+	{ 0, ND_OUT_NONE, NULL },
 };

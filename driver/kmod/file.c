@@ -201,9 +201,9 @@ static int file_release(struct inode *inode, struct file *filp)
 /* ---- calls ---- */
 
 static const struct nd_handler *const handler_tables[] = {
-    nd_memory_handlers, nd_copy_handlers,	  nd_dma_handlers,	 nd_reset_handlers,
-    nd_core_handlers,	nd_notification_handlers, nd_datastore_handlers, nd_device_handlers,
-    nd_dmabuf_handlers, nd_copy_queue_handlers,
+	nd_memory_handlers, nd_copy_handlers,	      nd_dma_handlers,	     nd_reset_handlers,
+	nd_core_handlers,   nd_notification_handlers, nd_datastore_handlers, nd_device_handlers,
+	nd_dmabuf_handlers, nd_copy_queue_handlers,
 };
 
 static const struct nd_handler *find_handler(u32 request)
@@ -226,10 +226,10 @@ static int check_access(struct nd_file *file, const struct nd_ioctl *call)
 		return 0;
 	if (file->restricted) {
 		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u: %s needs a descriptor opened O_RDWR, that of pid %d "
-		    "was opened O_WRONLY\n",
-		    nd->index, call->name, nd_current_pid());
+			nd->dev,
+			"neuron%u: %s needs a descriptor opened O_RDWR, that of pid %d "
+			"was opened O_WRONLY\n",
+			nd->index, call->name, nd_current_pid());
 		return -EINVAL;
 	}
 	if (call->access == ND_ACCESS_ATTACHED && !nd_file_is_attached(nd, nd_current_pid())) {
@@ -284,10 +284,10 @@ static long file_ioctl(struct file *filp, unsigned int request, unsigned long ar
 	if (nd_ioctl_find(request, &call)) {
 		if (call)
 			dev_warn_ratelimited(
-			    nd->dev,
-			    "neuron%u: call 0x%x has an argument of %u bytes; %s is "
-			    "0x%x\n",
-			    nd->index, request, _IOC_SIZE(request), call->name, call->request);
+				nd->dev,
+				"neuron%u: call 0x%x has an argument of %u bytes; %s is "
+				"0x%x\n",
+				nd->index, request, _IOC_SIZE(request), call->name, call->request);
 		return -EINVAL;
 	}
 	result = check_access(file, call);
@@ -321,11 +321,11 @@ static int file_mmap(struct file *filp, struct vm_area_struct *vma)
 }
 
 const struct file_operations nd_file_operations = {
-    .owner = THIS_MODULE,
-    .open = file_open,
-    .flush = file_flush,
-    .release = file_release,
-    .unlocked_ioctl = file_ioctl,
-    .mmap = file_mmap,
-    .uring_cmd = nd_uring_cmd,
+	.owner = THIS_MODULE,
+	.open = file_open,
+	.flush = file_flush,
+	.release = file_release,
+	.unlocked_ioctl = file_ioctl,
+	.mmap = file_mmap,
+	.uring_cmd = nd_uring_cmd,
 };

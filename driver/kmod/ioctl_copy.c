@@ -68,8 +68,8 @@ static int mem_copy(struct nd_file *file, const struct nd_ioctl *call, void *arg
 		    void __user *user)
 {
 	const struct neuron_ioctl_mem_copy *c = argument;
-	const struct neuron_ioctl_mem_copy64 wide = {c->src_mem_handle, c->dst_mem_handle, c->size,
-						     c->src_offset, c->dst_offset};
+	const struct neuron_ioctl_mem_copy64 wide = { c->src_mem_handle, c->dst_mem_handle, c->size,
+						      c->src_offset, c->dst_offset };
 
 	return copy(file, &wide);
 }
@@ -109,8 +109,9 @@ static int copy_async(struct nd_file *file, const struct neuron_ioctl_mem_copy_a
 	}
 	if (c->size > ASYNC_BYTES) {
 		dev_warn_ratelimited(
-		    nd->dev, "neuron%u: an asynchronous copy has at most %llu bytes, found %llu\n",
-		    nd->index, ASYNC_BYTES, c->size);
+			nd->dev,
+			"neuron%u: an asynchronous copy has at most %llu bytes, found %llu\n",
+			nd->index, ASYNC_BYTES, c->size);
 		return -EINVAL;
 	}
 	error = pin_pair(nd, c->src_mem_handle, c->dst_mem_handle, &pair);
@@ -148,8 +149,9 @@ static int mem_copy_async(struct nd_file *file, const struct nd_ioctl *call, voi
 {
 	struct neuron_ioctl_mem_copy_async *c = argument;
 	const struct neuron_ioctl_mem_copy_async64 wide = {
-	    c->src_mem_handle, c->dst_mem_handle,     c->size,	       c->src_offset,
-	    c->dst_offset,     c->host_prefetch_addr, c->pwait_handle, 0};
+		c->src_mem_handle, c->dst_mem_handle,	  c->size,	   c->src_offset,
+		c->dst_offset,	   c->host_prefetch_addr, c->pwait_handle, 0
+	};
 
 	return copy_async(file, &wide, &c->wait_handle);
 }
@@ -258,7 +260,7 @@ static int one_batch(struct nd_file *file, const neuron_memcpy_batch_t *batch, b
 		     s32 queue)
 {
 	const nrt_tensor_batch_op_t __user *ops =
-	    (const nrt_tensor_batch_op_t __user *)batch->ops_ptr;
+		(const nrt_tensor_batch_op_t __user *)batch->ops_ptr;
 	u32 i;
 
 	if (!ops || batch->num_ops == 0)
@@ -289,7 +291,7 @@ static int mem_buf_zerocopy64_batches(struct nd_file *file, const struct nd_ioct
 {
 	const struct neuron_ioctl_mem_buf_copy64zc_batches *c = argument;
 	const neuron_memcpy_batch_t __user *batches =
-	    (const neuron_memcpy_batch_t __user *)c->batches_ptr;
+		(const neuron_memcpy_batch_t __user *)c->batches_ptr;
 	u32 i;
 
 	if (refuses_zero_copy(file->nd) || !batches || c->num_batches == 0)
@@ -357,10 +359,10 @@ static int program(struct nd_file *file, u32 core, u64 destination, void *buffer
 		return -E2BIG;
 	if (to < destination || size == 0 || !nd_chip_is_programmable(nd->chip, to, size)) {
 		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u core %u: %llu bytes at 0x%llx are not inside a core or "
-		    "CC core window\n",
-		    nd->index, core, size, to);
+			nd->dev,
+			"neuron%u core %u: %llu bytes at 0x%llx are not inside a core or "
+			"CC core window\n",
+			nd->index, core, size, to);
 		return -ENOMEM;
 	}
 	if (from < offset)
@@ -393,20 +395,20 @@ static int program_engine_nc64(struct nd_file *file, const struct nd_ioctl *call
 }
 
 const struct nd_handler nd_copy_handlers[] = {
-    {NEURON_IOCTL_MEM_COPY, ND_OUT_NONE, mem_copy},
-    {NEURON_IOCTL_MEM_COPY64, ND_OUT_NONE, mem_copy64},
-    {NEURON_IOCTL_MEM_BUF_COPY, ND_OUT_NONE, mem_buf_copy},
-    {NEURON_IOCTL_MEM_BUF_COPY64, ND_OUT_NONE, mem_buf_copy64},
-    {NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, ND_OUT_NONE, mem_buf_copy64},
-    {NEURON_IOCTL_MEM_BUF_ZEROCOPY64, ND_OUT_NONE, mem_buf_zerocopy64},
-    {NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, ND_OUT_NONE, mem_buf_zerocopy64_batches},
-    {NEURON_IOCTL_MEMSET, ND_OUT_NONE, mem_set},
-    {NEURON_IOCTL_MEMSET64, ND_OUT_NONE, mem_set64},
-    {NEURON_IOCTL_MEM_COPY_ASYNC, ND_OUT_SUCCESS, mem_copy_async},
-    {NEURON_IOCTL_MEM_COPY_ASYNC64, ND_OUT_SUCCESS, mem_copy_async64},
-    {NEURON_IOCTL_MEM_COPY_ASYNC_WAIT, ND_OUT_NONE, mem_copy_async_wait},
-    {NEURON_IOCTL_PROGRAM_ENGINE, ND_OUT_NONE, program_engine},
-    {NEURON_IOCTL_PROGRAM_ENGINE_NC, ND_OUT_NONE, program_engine_nc},
-    {NEURON_IOCTL_PROGRAM_ENGINE_NC64, ND_OUT_NONE, program_engine_nc64},
-    {},
+	{ NEURON_IOCTL_MEM_COPY, ND_OUT_NONE, mem_copy },
+	{ NEURON_IOCTL_MEM_COPY64, ND_OUT_NONE, mem_copy64 },
+	{ NEURON_IOCTL_MEM_BUF_COPY, ND_OUT_NONE, mem_buf_copy },
+	{ NEURON_IOCTL_MEM_BUF_COPY64, ND_OUT_NONE, mem_buf_copy64 },
+	{ NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, ND_OUT_NONE, mem_buf_copy64 },
+	{ NEURON_IOCTL_MEM_BUF_ZEROCOPY64, ND_OUT_NONE, mem_buf_zerocopy64 },
+	{ NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, ND_OUT_NONE, mem_buf_zerocopy64_batches },
+	{ NEURON_IOCTL_MEMSET, ND_OUT_NONE, mem_set },
+	{ NEURON_IOCTL_MEMSET64, ND_OUT_NONE, mem_set64 },
+	{ NEURON_IOCTL_MEM_COPY_ASYNC, ND_OUT_SUCCESS, mem_copy_async },
+	{ NEURON_IOCTL_MEM_COPY_ASYNC64, ND_OUT_SUCCESS, mem_copy_async64 },
+	{ NEURON_IOCTL_MEM_COPY_ASYNC_WAIT, ND_OUT_NONE, mem_copy_async_wait },
+	{ NEURON_IOCTL_PROGRAM_ENGINE, ND_OUT_NONE, program_engine },
+	{ NEURON_IOCTL_PROGRAM_ENGINE_NC, ND_OUT_NONE, program_engine_nc },
+	{ NEURON_IOCTL_PROGRAM_ENGINE_NC64, ND_OUT_NONE, program_engine_nc64 },
+	{},
 };

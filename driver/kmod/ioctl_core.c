@@ -80,16 +80,16 @@ void nd_core_process_exit(struct neuron_device *nd, pid_t pid)
  * Waits until `condition`, which looks at the core without its lock: whoever waits looks again
  * under the lock. Wakers change the core first and wake then.
  */
-#define wait_for_core(nd, core, condition, until)                                                  \
-	({                                                                                         \
-		long left = (long)((until)-jiffies);                                               \
-		int waited = -ETIMEDOUT;                                                           \
-		if (left > 0) {                                                                    \
-			left = wait_event_killable_timeout((core)->init_wait,                      \
-							   (condition) || nd_is_lost(nd), left);   \
-			waited = left < 0 ? -EINTR : nd_is_lost(nd) ? -ENODEV : 0;                 \
-		}                                                                                  \
-		waited;                                                                            \
+#define wait_for_core(nd, core, condition, until)                                                \
+	({                                                                                       \
+		long left = (long)((until)-jiffies);                                             \
+		int waited = -ETIMEDOUT;                                                         \
+		if (left > 0) {                                                                  \
+			left = wait_event_killable_timeout((core)->init_wait,                    \
+							   (condition) || nd_is_lost(nd), left); \
+			waited = left < 0 ? -EINTR : nd_is_lost(nd) ? -ENODEV : 0;               \
+		}                                                                                \
+		waited;                                                                          \
 	})
 
 static int set_init_state(struct nd_file *file, const struct nd_ioctl *call, void *argument,
@@ -184,8 +184,8 @@ static int core_lock(struct nd_file *file, const struct nd_ioctl *call, void *ar
 			return result;
 		}
 		waited = wait_for_core(
-		    nd, core, !READ_ONCE(lock->writer) && !(writer && READ_ONCE(lock->readers)),
-		    until);
+			nd, core, !READ_ONCE(lock->writer) && !(writer && READ_ONCE(lock->readers)),
+			until);
 		if (waited == -ETIMEDOUT) {
 			dev_dbg(nd->dev,
 				"neuron%u core %u: pid %d waited for its lock, held by pid %d\n",
@@ -218,12 +218,12 @@ static int mark(struct nd_file *file, u32 count, u32 start, u32 end, u64 *bitmap
 	struct neuron_device *nd = file->nd;
 	u32 cores = cores_from_here(nd);
 	struct nd_claim_request request = {
-	    .base = nd->index * nd->cores,
-	    .count = count,
-	    .start = start,
-	    .end = min(end, cores - 1),
-	    .owner = nd_current_pid(),
-	    .holder = (uintptr_t)file,
+		.base = nd->index * nd->cores,
+		.count = count,
+		.start = start,
+		.end = min(end, cores - 1),
+		.owner = nd_current_pid(),
+		.holder = (uintptr_t)file,
 	};
 	int result;
 
@@ -362,11 +362,11 @@ static int event(struct nd_file *file, const struct nd_ioctl *call, void *argume
 void nd_oplog_add(struct neuron_device *nd, enum nd_op op, u32 request, int result)
 {
 	struct nd_oplog_record record = {
-	    .when = ktime_get_boottime_ns(),
-	    .pid = nd_current_pid(),
-	    .op = op,
-	    .request = request,
-	    .result = result,
+		.when = ktime_get_boottime_ns(),
+		.pid = nd_current_pid(),
+		.op = op,
+		.request = request,
+		.result = result,
 	};
 	struct nd_oplog *log = &nd->oplog;
 
@@ -378,7 +378,7 @@ void nd_oplog_add(struct neuron_device *nd, enum nd_op op, u32 request, int resu
 
 static const char *op_name(const struct nd_oplog_record *record)
 {
-	static const char *const names[] = {"open", "flush", "ioctl", "mmap"};
+	static const char *const names[] = { "open", "flush", "ioctl", "mmap" };
 	const struct nd_ioctl *call;
 
 	if (record->op != ND_OP_IOCTL)
@@ -401,7 +401,7 @@ static void print_oplog(struct neuron_device *nd, pid_t owner, u32 limit)
 	count = nd->oplog.count;
 	for (i = count; i > 0 && count - i < ND_OPLOG_RECORDS && kept < limit; i--) {
 		const struct nd_oplog_record *record =
-		    &nd->oplog.records[(i - 1) % ND_OPLOG_RECORDS];
+			&nd->oplog.records[(i - 1) % ND_OPLOG_RECORDS];
 
 		if (!owner || record->pid == owner)
 			records[kept++] = *record;
@@ -442,23 +442,23 @@ static int dump_pid_state(struct nd_file *file, const struct nd_ioctl *call, voi
 }
 
 const struct nd_handler nd_core_handlers[] = {
-    {NEURON_IOCTL_CINIT_SET_STATE, ND_OUT_SUCCESS, set_init_state},
-    {NEURON_IOCTL_NC_MODEL_STARTED_COUNT, ND_OUT_SUCCESS, model_started_count},
-    {NEURON_IOCTL_CRWL_READER_ENTER, ND_OUT_NONE, core_lock},
-    {NEURON_IOCTL_CRWL_READER_EXIT, ND_OUT_NONE, core_lock},
-    {NEURON_IOCTL_CRWL_WRITER_ENTER, ND_OUT_NONE, core_lock},
-    {NEURON_IOCTL_CRWL_WRITER_DOWNGRADE, ND_OUT_NONE, core_lock},
-    /* -EBUSY comes with the longest free run. */
-    {NEURON_IOCTL_CRWL_NC_RANGE_MARK, ND_OUT_ALWAYS, mark_range},
-    {NEURON_IOCTL_CRWL_NC_RANGE_MARK_EXT0, ND_OUT_ALWAYS, mark_range},
-    {NEURON_IOCTL_CRWL_NC_RANGE_UNMARK, ND_OUT_NONE, unmark_range},
-    {NEURON_IOCTL_CRWL_NC_RANGE_UNMARK_EXT0, ND_OUT_NONE, unmark_range},
-    {NEURON_IOCTL_SEMAPHORE_INCREMENT, ND_OUT_NONE, semaphore},
-    {NEURON_IOCTL_SEMAPHORE_DECREMENT, ND_OUT_NONE, semaphore},
-    {NEURON_IOCTL_SEMAPHORE_READ, ND_OUT_SUCCESS, semaphore},
-    {NEURON_IOCTL_SEMAPHORE_WRITE, ND_OUT_NONE, semaphore},
-    {NEURON_IOCTL_EVENT_SET, ND_OUT_NONE, event},
-    {NEURON_IOCTL_EVENT_GET, ND_OUT_SUCCESS, event},
-    {NEURON_IOCTL_NC_PID_STATE_DUMP, ND_OUT_NONE, dump_pid_state},
-    {0, ND_OUT_NONE, NULL},
+	{ NEURON_IOCTL_CINIT_SET_STATE, ND_OUT_SUCCESS, set_init_state },
+	{ NEURON_IOCTL_NC_MODEL_STARTED_COUNT, ND_OUT_SUCCESS, model_started_count },
+	{ NEURON_IOCTL_CRWL_READER_ENTER, ND_OUT_NONE, core_lock },
+	{ NEURON_IOCTL_CRWL_READER_EXIT, ND_OUT_NONE, core_lock },
+	{ NEURON_IOCTL_CRWL_WRITER_ENTER, ND_OUT_NONE, core_lock },
+	{ NEURON_IOCTL_CRWL_WRITER_DOWNGRADE, ND_OUT_NONE, core_lock },
+	/* -EBUSY comes with the longest free run. */
+	{ NEURON_IOCTL_CRWL_NC_RANGE_MARK, ND_OUT_ALWAYS, mark_range },
+	{ NEURON_IOCTL_CRWL_NC_RANGE_MARK_EXT0, ND_OUT_ALWAYS, mark_range },
+	{ NEURON_IOCTL_CRWL_NC_RANGE_UNMARK, ND_OUT_NONE, unmark_range },
+	{ NEURON_IOCTL_CRWL_NC_RANGE_UNMARK_EXT0, ND_OUT_NONE, unmark_range },
+	{ NEURON_IOCTL_SEMAPHORE_INCREMENT, ND_OUT_NONE, semaphore },
+	{ NEURON_IOCTL_SEMAPHORE_DECREMENT, ND_OUT_NONE, semaphore },
+	{ NEURON_IOCTL_SEMAPHORE_READ, ND_OUT_SUCCESS, semaphore },
+	{ NEURON_IOCTL_SEMAPHORE_WRITE, ND_OUT_NONE, semaphore },
+	{ NEURON_IOCTL_EVENT_SET, ND_OUT_NONE, event },
+	{ NEURON_IOCTL_EVENT_GET, ND_OUT_SUCCESS, event },
+	{ NEURON_IOCTL_NC_PID_STATE_DUMP, ND_OUT_NONE, dump_pid_state },
+	{ 0, ND_OUT_NONE, NULL },
 };

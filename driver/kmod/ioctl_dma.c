@@ -23,9 +23,10 @@ static int check_queue(struct neuron_device *nd, u32 engine, u32 queue)
 {
 	if (nd_queue_check_id(nd->chip, engine, queue) == 0)
 		return 0;
-	dev_warn_ratelimited(
-	    nd->dev, "neuron%u has DMA engines 0 to %u with %u queues, found %u queue %u\n",
-	    nd->index, nd->chip->dma_engines - 1, NEURON_DMA_QUEUES, engine, queue);
+	dev_warn_ratelimited(nd->dev,
+			     "neuron%u has DMA engines 0 to %u with %u queues, found %u queue %u\n",
+			     nd->index, nd->chip->dma_engines - 1, NEURON_DMA_QUEUES, engine,
+			     queue);
 	return -EINVAL;
 }
 
@@ -80,9 +81,9 @@ static int get_state(struct nd_file *file, const struct nd_ioctl *call, void *ar
 	const struct neuron_ioctl_dma_eng_get_state *s = argument;
 	struct neuron_device *nd = file->nd;
 	struct neuron_dma_eng_state state = {
-	    .revision_id = ENGINE_REVISION,
-	    .max_queues = NEURON_DMA_QUEUES,
-	    .num_queues = NEURON_DMA_QUEUES,
+		.revision_id = ENGINE_REVISION,
+		.max_queues = NEURON_DMA_QUEUES,
+		.num_queues = NEURON_DMA_QUEUES,
 	};
 	int error = check_queue(nd, s->eng_id, 0);
 	u64 base;
@@ -118,11 +119,11 @@ static int take_ring(struct nd_file *file, const struct neuron_ioctl_dma_queue_i
 	if (!nd_queue_check_ring(ring, (*chunk)->size))
 		return 0;
 	dev_warn_ratelimited(
-	    nd->dev,
-	    "neuron%u engine %u queue %u: %s ring of %u descriptors at 0x%llx in "
-	    "%llu bytes; it must be a multiple of 16, at least 32, inside its memory "
-	    "and 256-byte aligned\n",
-	    nd->index, q->eng_id, q->qid, name, count, ring->address, (*chunk)->size);
+		nd->dev,
+		"neuron%u engine %u queue %u: %s ring of %u descriptors at 0x%llx in "
+		"%llu bytes; it must be a multiple of 16, at least 32, inside its memory "
+		"and 256-byte aligned\n",
+		nd->index, q->eng_id, q->qid, name, count, ring->address, (*chunk)->size);
 	nd_chunk_put(*chunk);
 	*chunk = NULL;
 	return -EINVAL;
@@ -132,7 +133,7 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 {
 	struct neuron_device *nd = file->nd;
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
-	struct nd_queue fresh = {.owner = nd_current_pid()};
+	struct nd_queue fresh = { .owner = nd_current_pid() };
 	struct nd_queue *queue;
 	int error = check_queue(nd, q->eng_id, q->qid);
 
@@ -140,16 +141,17 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 		return error;
 	if (q->rxc_handle) {
 		dev_warn_ratelimited(
-		    nd->dev, "neuron%u engine %u queue %u: completion rings are not supported\n",
-		    nd->index, q->eng_id, q->qid);
+			nd->dev,
+			"neuron%u engine %u queue %u: completion rings are not supported\n",
+			nd->index, q->eng_id, q->qid);
 		return -EINVAL;
 	}
-	error =
-	    take_ring(file, q, q->tx_handle, q->tx_desc_count, "tx", &fresh.tx, &fresh.tx_chunk);
+	error = take_ring(file, q, q->tx_handle, q->tx_desc_count, "tx", &fresh.tx,
+			  &fresh.tx_chunk);
 	if (error)
 		return error;
-	error =
-	    take_ring(file, q, q->rx_handle, q->rx_desc_count, "rx", &fresh.rx, &fresh.rx_chunk);
+	error = take_ring(file, q, q->rx_handle, q->rx_desc_count, "rx", &fresh.rx,
+			  &fresh.rx_chunk);
 	if (error) {
 		nd_chunk_put(fresh.tx_chunk);
 		return error;
@@ -235,13 +237,14 @@ static int queue_start(struct nd_file *file, const struct nd_ioctl *call, void *
 	}
 	mutex_unlock(&nd->engine[s->eng_id].lock);
 	if (error)
-		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u engine %u queue %u: cannot start %u and %u "
-		    "descriptors: %s\n",
-		    nd->index, s->eng_id, s->qid, s->tx_desc_count, s->rx_desc_count,
-		    error == -EPERM ? "that is more than its rings have"
-				    : "it has no rings; call DMA_QUEUE_INIT first");
+		dev_warn_ratelimited(nd->dev,
+				     "neuron%u engine %u queue %u: cannot start %u and %u "
+				     "descriptors: %s\n",
+				     nd->index, s->eng_id, s->qid, s->tx_desc_count,
+				     s->rx_desc_count,
+				     error == -EPERM
+					     ? "that is more than its rings have"
+					     : "it has no rings; call DMA_QUEUE_INIT first");
 	return READ_ONCE(nd->lost) ? -ENODEV : error;
 }
 
@@ -280,8 +283,8 @@ static void read_queue(struct neuron_device *nd, u32 engine, u32 queue, bool tx,
 	state->base_addr = (u64)queue_word(nd, engine, queue, tx, NEURON_UDMAQ_BASE_HI) << 32 |
 			   queue_word(nd, engine, queue, tx, NEURON_UDMAQ_BASE_LO);
 	state->completion_base_addr =
-	    (u64)queue_word(nd, engine, queue, tx, NEURON_UDMAQ_CMPL_BASE_HI) << 32 |
-	    queue_word(nd, engine, queue, tx, NEURON_UDMAQ_CMPL_BASE_LO);
+		(u64)queue_word(nd, engine, queue, tx, NEURON_UDMAQ_CMPL_BASE_HI) << 32 |
+		queue_word(nd, engine, queue, tx, NEURON_UDMAQ_CMPL_BASE_LO);
 	state->head_pointer = queue_word(nd, engine, queue, tx, NEURON_UDMAQ_HEAD);
 	state->tail_pointer = queue_word(nd, engine, queue, tx, NEURON_UDMAQ_TAIL);
 	state->completion_head = queue_word(nd, engine, queue, tx, NEURON_UDMAQ_CMPL_HEAD);
@@ -356,10 +359,10 @@ static int check_descriptors(struct neuron_device *nd, const struct nd_descripto
 		if (known || is_own_memory(nd, address, length))
 			continue;
 		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u: a descriptor points to %u bytes of host memory at "
-		    "0x%llx, which is no memory of a device that pid %d has open\n",
-		    nd->index, length, address, nd_current_pid());
+			nd->dev,
+			"neuron%u: a descriptor points to %u bytes of host memory at "
+			"0x%llx, which is no memory of a device that pid %d has open\n",
+			nd->index, length, address, nd_current_pid());
 		return -EINVAL;
 	}
 	nd_chunk_put(known);
@@ -461,8 +464,8 @@ static int copyout(struct nd_file *file, const struct nd_ioctl *call, void *argu
 	else if (c->start_index >= ring.count || c->count > ring.count - c->start_index)
 		error = -EFBIG;
 	else if (chunk->host)
-		error =
-		    copy_to_user((void __user *)c->buffer, chunk->va + offset, bytes) ? -EFAULT : 0;
+		error = copy_to_user((void __user *)c->buffer, chunk->va + offset, bytes) ? -EFAULT
+											  : 0;
 	else
 		error = nd_zero_copy(nd_copy_ring_of(chunk), ring.address + offset,
 				     (void __user *)c->buffer, bytes, false);
@@ -477,18 +480,18 @@ static int quiesce(struct nd_file *file, const struct nd_ioctl *call, void *argu
 }
 
 const struct nd_handler nd_dma_handlers[] = {
-    {NEURON_IOCTL_DMA_ENG_INIT, ND_OUT_NONE, no_effect},
-    {NEURON_IOCTL_DMA_QUEUE_RELEASE, ND_OUT_NONE, no_effect},
-    {NEURON_IOCTL_DMA_ENG_SET_STATE, ND_OUT_NONE, set_state},
-    {NEURON_IOCTL_DMA_ENG_GET_STATE, ND_OUT_NONE, get_state},
-    {NEURON_IOCTL_DMA_QUEUE_INIT, ND_OUT_NONE, queue_init},
-    {NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, ND_OUT_NONE, queue_init_batch},
-    {NEURON_IOCTL_DMA_QUEUE_COPY_START, ND_OUT_NONE, queue_start},
-    {NEURON_IOCTL_DMA_ACK_COMPLETED, ND_OUT_NONE, acknowledge},
-    {NEURON_IOCTL_DMA_QUEUE_GET_STATE, ND_OUT_NONE, queue_get_state},
-    {NEURON_IOCTL_DMA_COPY_DESCRIPTORS, ND_OUT_NONE, descriptors},
-    {NEURON_IOCTL_DMA_COPY_DESCRIPTORS64, ND_OUT_NONE, descriptors64},
-    {NEURON_IOCTL_DMA_DESCRIPTOR_COPYOUT, ND_OUT_NONE, copyout},
-    {NEURON_IOCTL_DMA_QUIESCE_QUEUES, ND_OUT_NONE, quiesce},
-    {},
+	{ NEURON_IOCTL_DMA_ENG_INIT, ND_OUT_NONE, no_effect },
+	{ NEURON_IOCTL_DMA_QUEUE_RELEASE, ND_OUT_NONE, no_effect },
+	{ NEURON_IOCTL_DMA_ENG_SET_STATE, ND_OUT_NONE, set_state },
+	{ NEURON_IOCTL_DMA_ENG_GET_STATE, ND_OUT_NONE, get_state },
+	{ NEURON_IOCTL_DMA_QUEUE_INIT, ND_OUT_NONE, queue_init },
+	{ NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, ND_OUT_NONE, queue_init_batch },
+	{ NEURON_IOCTL_DMA_QUEUE_COPY_START, ND_OUT_NONE, queue_start },
+	{ NEURON_IOCTL_DMA_ACK_COMPLETED, ND_OUT_NONE, acknowledge },
+	{ NEURON_IOCTL_DMA_QUEUE_GET_STATE, ND_OUT_NONE, queue_get_state },
+	{ NEURON_IOCTL_DMA_COPY_DESCRIPTORS, ND_OUT_NONE, descriptors },
+	{ NEURON_IOCTL_DMA_COPY_DESCRIPTORS64, ND_OUT_NONE, descriptors64 },
+	{ NEURON_IOCTL_DMA_DESCRIPTOR_COPYOUT, ND_OUT_NONE, copyout },
+	{ NEURON_IOCTL_DMA_QUIESCE_QUEUES, ND_OUT_NONE, quiesce },
+	{},
 };

@@ -58,12 +58,12 @@ static int mem_alloc(struct nd_file *file, const struct nd_ioctl *call, void *ar
 {
 	const struct neuron_ioctl_mem_alloc *a = argument;
 	struct nd_memory_request request = {
-	    .size = a->size,
-	    .host = a->host_memory,
-	    .hbm = a->dram_channel,
-	    .region = a->dram_region,
-	    .core = a->nc_id,
-	    .category = default_category(a->host_memory),
+		.size = a->size,
+		.host = a->host_memory,
+		.hbm = a->dram_channel,
+		.region = a->dram_region,
+		.core = a->nc_id,
+		.category = default_category(a->host_memory),
 	};
 
 	return allocate(file, &request, (__u64 __user *)a->mem_handle);
@@ -74,13 +74,13 @@ static int mem_alloc_v2(struct nd_file *file, const struct nd_ioctl *call, void 
 {
 	const struct neuron_ioctl_mem_alloc_v2 *a = argument;
 	struct nd_memory_request request = {
-	    .size = a->size,
-	    .alignment = a->align,
-	    .host = a->host_memory,
-	    .hbm = a->dram_channel,
-	    .region = a->dram_region,
-	    .core = a->nc_id,
-	    .category = default_category(a->host_memory),
+		.size = a->size,
+		.alignment = a->align,
+		.host = a->host_memory,
+		.hbm = a->dram_channel,
+		.region = a->dram_region,
+		.core = a->nc_id,
+		.category = default_category(a->host_memory),
 	};
 
 	return allocate(file, &request, (__u64 __user *)a->mem_handle);
@@ -92,13 +92,13 @@ static int mem_alloc_typed(struct nd_file *file, const struct nd_ioctl *call, vo
 {
 	const struct neuron_ioctl_mem_alloc_v2_mem_type *a = argument;
 	struct nd_memory_request request = {
-	    .size = a->size,
-	    .alignment = a->align,
-	    .host = a->host_memory,
-	    .hbm = a->dram_channel,
-	    .region = a->dram_region,
-	    .core = a->nc_id,
-	    .category = a->mem_type,
+		.size = a->size,
+		.alignment = a->align,
+		.host = a->host_memory,
+		.hbm = a->dram_channel,
+		.region = a->dram_region,
+		.core = a->nc_id,
+		.category = a->mem_type,
 	};
 
 	BUILD_BUG_ON(offsetof(struct neuron_ioctl_mem_alloc_v2_mem_type, mem_handle) !=
@@ -212,9 +212,9 @@ static u32 list_chunks(struct neuron_device *nd, u32 hbm, struct neuron_ioctl_me
 	u32 count = 1;
 
 	if (room)
-		out[0] = (struct neuron_ioctl_mem_chunk_info){nd_chip_hbm_base(nd->chip, hbm),
-							      nd->chip->carve_out,
-							      NEURON_MEMALLOC_TYPE_NCDEV_DEVICE};
+		out[0] = (struct neuron_ioctl_mem_chunk_info){ nd_chip_hbm_base(nd->chip, hbm),
+							       nd->chip->carve_out,
+							       NEURON_MEMALLOC_TYPE_NCDEV_DEVICE };
 	mutex_lock(&nd->memory.lock);
 	for (node = rb_first(&nd->memory.chunks); node; node = rb_next(node)) {
 		struct nd_chunk *chunk = rb_entry(node, struct nd_chunk, node);
@@ -222,8 +222,9 @@ static u32 list_chunks(struct neuron_device *nd, u32 hbm, struct neuron_ioctl_me
 		if (chunk->host || chunk->hbm != hbm)
 			continue;
 		if (count < room)
-			out[count] = (struct neuron_ioctl_mem_chunk_info){
-			    chunk->address, chunk->size, chunk->category};
+			out[count] =
+				(struct neuron_ioctl_mem_chunk_info){ chunk->address, chunk->size,
+								      chunk->category };
 		count++;
 	}
 	mutex_unlock(&nd->memory.lock);
@@ -281,8 +282,8 @@ static int hbm_scrub_start(struct nd_file *file, const struct nd_ioctl *call, vo
 	mutex_unlock(&nd->scrub_lock);
 	if (begun) {
 		dev_warn_ratelimited(
-		    nd->dev, "neuron%u: HBM %u is being scrubbed; call HBM_SCRUB_WAIT first\n",
-		    nd->index, scrub->hbm_index);
+			nd->dev, "neuron%u: HBM %u is being scrubbed; call HBM_SCRUB_WAIT first\n",
+			nd->index, scrub->hbm_index);
 		return -EPERM;
 	}
 	while (!error && done < chip->hbm_bytes) {
@@ -321,18 +322,18 @@ static int hbm_scrub_wait(struct nd_file *file, const struct nd_ioctl *call, voi
 }
 
 const struct nd_handler nd_memory_handlers[] = {
-    {NEURON_IOCTL_MEM_ALLOC, ND_OUT_NONE, mem_alloc},
-    {NEURON_IOCTL_MEM_ALLOC_V2, ND_OUT_NONE, mem_alloc_v2},
-    {NEURON_IOCTL_MEM_ALLOC_V2MT, ND_OUT_NONE, mem_alloc_typed},
-    {NEURON_IOCTL_MEM_ALLOC_V2MT64, ND_OUT_NONE, mem_alloc_typed},
-    {NEURON_IOCTL_MEM_FREE, ND_OUT_NONE, mem_free},
-    {NEURON_IOCTL_MEM_GET_PA, ND_OUT_NONE, mem_get_pa},
-    {NEURON_IOCTL_MEM_GET_INFO, ND_OUT_NONE, mem_get_info},
-    {NEURON_IOCTL_MEM_GET_EXTENDED_INFO, ND_OUT_SUCCESS, mem_get_extended_info},
-    {NEURON_IOCTL_MEM_MC_GET_INFO, ND_OUT_SUCCESS, mem_mc_get_info},
-    {NEURON_IOCTL_MEM_MC_GET_INFO_V2, ND_OUT_SUCCESS, mem_mc_get_info_v2},
-    {NEURON_IOCTL_DUMP_MEM_CHUNKS, ND_OUT_ALWAYS, dump_mem_chunks},
-    {NEURON_IOCTL_HBM_SCRUB_START, ND_OUT_NONE, hbm_scrub_start},
-    {NEURON_IOCTL_HBM_SCRUB_WAIT, ND_OUT_NONE, hbm_scrub_wait},
-    {},
+	{ NEURON_IOCTL_MEM_ALLOC, ND_OUT_NONE, mem_alloc },
+	{ NEURON_IOCTL_MEM_ALLOC_V2, ND_OUT_NONE, mem_alloc_v2 },
+	{ NEURON_IOCTL_MEM_ALLOC_V2MT, ND_OUT_NONE, mem_alloc_typed },
+	{ NEURON_IOCTL_MEM_ALLOC_V2MT64, ND_OUT_NONE, mem_alloc_typed },
+	{ NEURON_IOCTL_MEM_FREE, ND_OUT_NONE, mem_free },
+	{ NEURON_IOCTL_MEM_GET_PA, ND_OUT_NONE, mem_get_pa },
+	{ NEURON_IOCTL_MEM_GET_INFO, ND_OUT_NONE, mem_get_info },
+	{ NEURON_IOCTL_MEM_GET_EXTENDED_INFO, ND_OUT_SUCCESS, mem_get_extended_info },
+	{ NEURON_IOCTL_MEM_MC_GET_INFO, ND_OUT_SUCCESS, mem_mc_get_info },
+	{ NEURON_IOCTL_MEM_MC_GET_INFO_V2, ND_OUT_SUCCESS, mem_mc_get_info_v2 },
+	{ NEURON_IOCTL_DUMP_MEM_CHUNKS, ND_OUT_ALWAYS, dump_mem_chunks },
+	{ NEURON_IOCTL_HBM_SCRUB_START, ND_OUT_NONE, hbm_scrub_start },
+	{ NEURON_IOCTL_HBM_SCRUB_WAIT, ND_OUT_NONE, hbm_scrub_wait },
+	{},
 };

@@ -30,9 +30,9 @@ static int init_filesystem(struct fs_context *context)
 
 /* No owner: a mount held by the module must not keep the module. */
 static struct file_system_type nd_filesystem = {
-    .name = "neuron",
-    .init_fs_context = init_filesystem,
-    .kill_sb = kill_anon_super,
+	.name = "neuron",
+	.init_fs_context = init_filesystem,
+	.kill_sb = kill_anon_super,
 };
 
 int nd_mapping_module_init(void)
@@ -93,8 +93,7 @@ struct nd_mapping *nd_mapping_find(struct neuron_device *nd, pid_t pid, u64 va, 
 	struct nd_mapping *found = NULL;
 
 	spin_lock(&nd->mappings_lock);
-	list_for_each_entry(mapping, &nd->mappings, link)
-	{
+	list_for_each_entry(mapping, &nd->mappings, link) {
 		u64 offset = va - mapping->start;
 
 		if (mapping->pid != pid || va < mapping->start || offset >= mapping->size ||
@@ -177,10 +176,10 @@ static vm_fault_t mapping_fault(struct vm_fault *fault)
 }
 
 static const struct vm_operations_struct mapping_operations = {
-    .open = mapping_open,
-    .close = mapping_close,
-    .mremap = mapping_mremap,
-    .fault = mapping_fault,
+	.open = mapping_open,
+	.close = mapping_close,
+	.mremap = mapping_mremap,
+	.fault = mapping_fault,
 };
 
 /* ---- named parts ---- */
@@ -254,8 +253,8 @@ int nd_mapping_resource(struct neuron_device *nd, u32 block, u32 id, u32 resourc
 /* The part whose cookie and size these are. */
 static int find_cookie(struct neuron_device *nd, u64 offset, u64 size, struct resource_place *place)
 {
-	static const u32 blocks[] = {NEURON_DM_BLOCK_TPB, NEURON_DM_BLOCK_TOPSP,
-				     NEURON_DM_BLOCK_HBM};
+	static const u32 blocks[] = { NEURON_DM_BLOCK_TPB, NEURON_DM_BLOCK_TOPSP,
+				      NEURON_DM_BLOCK_HBM };
 	u32 block;
 	u32 id;
 	u32 resource;
@@ -274,7 +273,7 @@ static int find_cookie(struct neuron_device *nd, u64 offset, u64 size, struct re
 	if (!nd->bar4_start || id >= nd->chip->hbms ||
 	    size > min(nd->chip->hbm_bytes, nd->hbm_window) ||
 	    offset - nd_chip_hbm_base(nd->chip, id) >
-		min(nd->chip->hbm_bytes, nd->hbm_window) - size)
+		    min(nd->chip->hbm_bytes, nd->hbm_window) - size)
 		return -EINVAL;
 	place->offset = offset;
 	place->size = size;
@@ -304,10 +303,10 @@ static int map_chunk(struct neuron_device *nd, struct vm_area_struct *vma,
 	if (chunk->lifespan == ND_LIFE_PROCESS && chunk->pid != mapping->pid) {
 		if (vma->vm_flags & VM_WRITE) {
 			dev_warn_ratelimited(
-			    nd->dev,
-			    "neuron%u: pid %d may map memory of pid %d for reading "
-			    "only\n",
-			    nd->index, mapping->pid, chunk->pid);
+				nd->dev,
+				"neuron%u: pid %d may map memory of pid %d for reading "
+				"only\n",
+				nd->index, mapping->pid, chunk->pid);
 			return -EPERM;
 		}
 		nd_vm_flags_clear(vma, VM_MAYWRITE);
@@ -319,10 +318,10 @@ static int map_chunk(struct neuron_device *nd, struct vm_area_struct *vma,
 			return error;
 	} else if (mapping->size != chunk->size) {
 		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u: memory at 0x%llx is mapped whole, %llu bytes, found "
-		    "%llu\n",
-		    nd->index, offset, chunk->size, mapping->size);
+			nd->dev,
+			"neuron%u: memory at 0x%llx is mapped whole, %llu bytes, found "
+			"%llu\n",
+			nd->index, offset, chunk->size, mapping->size);
 		return -EINVAL;
 	}
 	error = nd_chunk_pfn(chunk, mapping->offset + mapping->size - PAGE_SIZE, &pfn);

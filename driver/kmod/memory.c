@@ -83,15 +83,16 @@ static int insert_handle(struct neuron_device *nd, struct nd_chunk *chunk)
 
 	if (nd_handles_full(table)) {
 		struct nd_handle_entry *level =
-		    kvcalloc(ND_HANDLES_PER_LEVEL, sizeof(*level), GFP_KERNEL);
+			kvcalloc(ND_HANDLES_PER_LEVEL, sizeof(*level), GFP_KERNEL);
 
 		if (!level)
 			return -ENOMEM;
 		if (nd_handles_add_level(table, level)) {
 			kvfree(level);
-			dev_warn_ratelimited(
-			    nd->dev, "neuron%u: all %u memory handles are in use\n", nd->index,
-			    ND_HANDLE_LEVELS * ND_HANDLES_PER_LEVEL - 1);
+			dev_warn_ratelimited(nd->dev,
+					     "neuron%u: all %u memory handles are in use\n",
+					     nd->index,
+					     ND_HANDLE_LEVELS * ND_HANDLES_PER_LEVEL - 1);
 			return -ENOENT;
 		}
 	}
@@ -219,11 +220,11 @@ static int allocate_hbm(struct neuron_device *nd, const struct nd_memory_request
 		error = nd_hbm_allocate(hbm, chunk->size, request->alignment, &chunk->block);
 	if (error) {
 		dev_warn_ratelimited(
-		    nd->dev,
-		    "neuron%u: HBM %u has no room for %llu bytes: %llu are free, the largest block "
-		    "is %llu\n",
-		    nd->index, request->hbm, chunk->size, nd_hbm_free_bytes(hbm),
-		    nd_hbm_largest_free(hbm));
+			nd->dev,
+			"neuron%u: HBM %u has no room for %llu bytes: %llu are free, the largest block "
+			"is %llu\n",
+			nd->index, request->hbm, chunk->size, nd_hbm_free_bytes(hbm),
+			nd_hbm_largest_free(hbm));
 		return -ENOMEM;
 	}
 	chunk->address = chunk->block->start;
@@ -310,11 +311,11 @@ int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 ca
 			    struct nd_chunk **chunk)
 {
 	struct nd_memory_request request = {
-	    .size = size,
-	    .host = true,
-	    .core = nd_has_core(nd, core) ? core : __ffs(nd->core_map),
-	    .category = category,
-	    .lifespan = ND_LIFE_DEVICE,
+		.size = size,
+		.host = true,
+		.core = nd_has_core(nd, core) ? core : __ffs(nd->core_map),
+		.category = category,
+		.lifespan = ND_LIFE_DEVICE,
 	};
 
 	return nd_memory_allocate(nd, &request, chunk);
@@ -383,8 +384,7 @@ void nd_memory_process_exit(struct neuron_device *nd, pid_t pid)
 		list_add(&chunk->dead, &dead);
 	}
 	mutex_unlock(&nd->memory.lock);
-	list_for_each_entry_safe(chunk, next, &dead, dead)
-	{
+	list_for_each_entry_safe(chunk, next, &dead, dead) {
 		list_del(&chunk->dead);
 		let_go(chunk);
 	}
@@ -402,8 +402,7 @@ void nd_memory_destroy(struct neuron_device *nd)
 
 	mutex_lock(&memory->lock);
 	memory->ready = false;
-	list_for_each_entry_safe(chunk, next, &memory->all, all)
-	{
+	list_for_each_entry_safe(chunk, next, &memory->all, all) {
 		if (unpublish(nd, chunk))
 			list_add(&chunk->dead, &dead);
 		give_back(nd, chunk);
@@ -411,15 +410,13 @@ void nd_memory_destroy(struct neuron_device *nd)
 	for (i = 0; i < memory->handles.level_count; i++)
 		kvfree(memory->handles.levels[i]);
 	nd_handles_init(&memory->handles);
-	list_for_each_entry_safe(batch, next_batch, &memory->nodes, link)
-	{
+	list_for_each_entry_safe(batch, next_batch, &memory->nodes, link) {
 		list_del(&batch->link);
 		kvfree(batch);
 	}
 	memset(memory->hbm, 0, sizeof(memory->hbm));
 	mutex_unlock(&memory->lock);
-	list_for_each_entry_safe(chunk, next, &dead, dead)
-	{
+	list_for_each_entry_safe(chunk, next, &dead, dead) {
 		list_del(&chunk->dead);
 		nd_chunk_put(chunk);
 	}

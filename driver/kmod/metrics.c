@@ -136,6 +136,6 @@ void nd_metrics_power(struct neuron_device *nd, struct nd_power *power)
 	if (metrics)
 		*power = metrics->power;
 	else
-		*power = (struct nd_power){.status = ND_POWER_NO_DATA};
+		*power = (struct nd_power){ .status = ND_POWER_NO_DATA };
 	mutex_unlock(&power_lock);
 }

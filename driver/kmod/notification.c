@@ -39,17 +39,17 @@ static int create(struct neuron_device *nd, const struct nd_nq_request *request,
 {
 	const struct nd_nq_key *key = &request->key;
 	struct nd_memory_request wanted = {
-	    .size = request->size,
-	    /* The hardware wants a ring in HBM aligned to its size. */
-	    .alignment = request->host ? 0 : request->size,
-	    .host = request->host,
-	    .hbm = request->hbm,
-	    .region = request->region,
-	    .core = key->topsp ? key->device / nd->chip->topsps_per_core : key->device,
-	    .category = request->host ? NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST
-				      : NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE,
-	    .lifespan = ND_LIFE_DEVICE,
-	    .with_handle = true,
+		.size = request->size,
+		/* The hardware wants a ring in HBM aligned to its size. */
+		.alignment = request->host ? 0 : request->size,
+		.host = request->host,
+		.hbm = request->hbm,
+		.region = request->region,
+		.core = key->topsp ? key->device / nd->chip->topsps_per_core : key->device,
+		.category = request->host ? NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST
+					  : NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE,
+		.lifespan = ND_LIFE_DEVICE,
+		.with_handle = true,
 	};
 	struct nd_chunk *chunk;
 	int result;
@@ -108,9 +108,9 @@ static int init_v1(struct nd_file *file, const struct nd_ioctl *call, void *argu
 {
 	struct neuron_ioctl_notifications_init_v1 *init = argument;
 	struct nd_nq_request request = {
-	    .key = {init->nc_id, false, init->nq_type, init->engine_index},
-	    .size = init->size,
-	    .host = true,
+		.key = { init->nc_id, false, init->nq_type, init->engine_index },
+		.size = init->size,
+		.host = true,
 	};
 
 	return find_or_create(file->nd, &request, &init->mmap_offset, NULL);
@@ -122,12 +122,12 @@ static int init_v2(struct nd_file *file, const struct nd_ioctl *call, void *argu
 	/* The form with force_alloc_mem begins with the same fields. */
 	const struct neuron_ioctl_notifications_init_v2 *init = argument;
 	struct nd_nq_request request = {
-	    .key = {init->nq_dev_id, init->nq_dev_type == NQ_DEVICE_TYPE_TOPSP, init->nq_type,
-		    init->engine_index},
-	    .size = init->size,
-	    .host = init->on_host_memory,
-	    .hbm = init->dram_channel,
-	    .region = init->dram_region,
+		.key = { init->nq_dev_id, init->nq_dev_type == NQ_DEVICE_TYPE_TOPSP, init->nq_type,
+			 init->engine_index },
+		.size = init->size,
+		.host = init->on_host_memory,
+		.hbm = init->dram_channel,
+		.region = init->dram_region,
 	};
 
 	if (init->nq_dev_type >= NQ_DEVICE_TYPE_MAX)
@@ -170,7 +170,8 @@ static void take_down(struct neuron_device *nd, bool topsp, u32 device, struct m
 
 	mutex_lock(lock);
 	for (slot = 0; slot < ND_NQ_PER_DEVICE; slot++) {
-		struct nd_nq_key key = {device, topsp, slot / ND_NQ_INDEXES, slot % ND_NQ_INDEXES};
+		struct nd_nq_key key = { device, topsp, slot / ND_NQ_INDEXES,
+					 slot % ND_NQ_INDEXES };
 
 		if (!queues[slot].chunk)
 			continue;
@@ -207,10 +208,10 @@ void nd_notification_destroy(struct neuron_device *nd)
 }
 
 const struct nd_handler nd_notification_handlers[] = {
-    {NEURON_IOCTL_NOTIFICATIONS_INIT_V1, ND_OUT_SUCCESS, init_v1},
-    {NEURON_IOCTL_NOTIFICATIONS_DESTROY_V1, ND_OUT_NONE, destroy_v1},
-    {NEURON_IOCTL_NOTIFICATIONS_INIT_V2, ND_OUT_SUCCESS, init_v2},
-    {NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, ND_OUT_SUCCESS, init_v2},
-    {NEURON_IOCTL_NOTIFICATIONS_QUEUE_INFO, ND_OUT_NONE, queue_info},
-    {0, ND_OUT_NONE, NULL},
+	{ NEURON_IOCTL_NOTIFICATIONS_INIT_V1, ND_OUT_SUCCESS, init_v1 },
+	{ NEURON_IOCTL_NOTIFICATIONS_DESTROY_V1, ND_OUT_NONE, destroy_v1 },
+	{ NEURON_IOCTL_NOTIFICATIONS_INIT_V2, ND_OUT_SUCCESS, init_v2 },
+	{ NEURON_IOCTL_NOTIFICATIONS_INIT_WITH_REALLOC_V2, ND_OUT_SUCCESS, init_v2 },
+	{ NEURON_IOCTL_NOTIFICATIONS_QUEUE_INFO, ND_OUT_NONE, queue_info },
+	{ 0, ND_OUT_NONE, NULL },
 };

@@ -112,11 +112,10 @@ static void nd_check_lost(struct neuron_device *nd)
 	if (readl(nd->bar0 + nd->chip->misc_ram + NEURON_FW_ROUTING_ID) != ND_ALL_ONES)
 		return;
 	if (!xchg(&nd->lost, true))
-		dev_err(
-		    nd->dev,
-		    "neuron%u: registers read all ones: the device is powered off or was removed; "
-		    "calls that need it fail with ENODEV until it is probed again\n",
-		    nd->index);
+		dev_err(nd->dev,
+			"neuron%u: registers read all ones: the device is powered off or was removed; "
+			"calls that need it fail with ENODEV until it is probed again\n",
+			nd->index);
 	wake_up_all(&nd->reset.wait);
 }
 
@@ -484,18 +483,18 @@ static void nd_remove(struct pci_dev *pdev)
 }
 
 static const struct pci_device_id nd_pci_ids[] = {
-    {PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_TRN1)},
-    {PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_INF2)},
-    {PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_TRN2)},
-    {},
+	{ PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_TRN1) },
+	{ PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_INF2) },
+	{ PCI_DEVICE(NEURON_PCI_VENDOR, NEURON_PCI_DEVICE_TRN2) },
+	{},
 };
 MODULE_DEVICE_TABLE(pci, nd_pci_ids);
 
 static struct pci_driver nd_pci_driver = {
-    .name = "neuron-driver",
-    .id_table = nd_pci_ids,
-    .probe = nd_probe,
-    .remove = nd_remove,
+	.name = "neuron-driver",
+	.id_table = nd_pci_ids,
+	.probe = nd_probe,
+	.remove = nd_remove,
 };
 
 int nd_pci_register(void)

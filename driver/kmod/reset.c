@@ -78,8 +78,7 @@ static u32 take_next(struct neuron_device *nd, bool *internal)
 
 	*internal = false;
 	mutex_lock(&nd->reset.lock);
-	list_for_each_entry(request, &nd->reset.requests, link)
-	{
+	list_for_each_entry(request, &nd->reset.requests, link) {
 		if (request->state != REQUEST_WAITS)
 			continue;
 		if (map && (request->pid == 0 || *internal))
@@ -98,8 +97,7 @@ static void finish(struct neuron_device *nd, bool internal, int error)
 	struct nd_reset_request *next;
 
 	mutex_lock(&nd->reset.lock);
-	list_for_each_entry_safe(request, next, &nd->reset.requests, link)
-	{
+	list_for_each_entry_safe(request, next, &nd->reset.requests, link) {
 		if (request->state != REQUEST_RUNS)
 			continue;
 		request->state = REQUEST_DONE;
@@ -143,8 +141,7 @@ void nd_reset_destroy(struct neuron_device *nd)
 	destroy_workqueue(nd->reset.queue);
 	mutex_lock(&nd->reset.lock);
 	nd->reset.queue = NULL;
-	list_for_each_entry_safe(request, next, &nd->reset.requests, link)
-	{
+	list_for_each_entry_safe(request, next, &nd->reset.requests, link) {
 		list_del(&request->link);
 		kfree(request);
 	}
@@ -156,8 +153,9 @@ static struct nd_reset_request *find_request(struct neuron_device *nd, pid_t pid
 {
 	struct nd_reset_request *request;
 
-	list_for_each_entry(request, &nd->reset.requests,
-			    link) if (request->pid == pid) return request;
+	list_for_each_entry(request, &nd->reset.requests, link)
+		if (request->pid == pid)
+			return request;
 	return NULL;
 }
 
@@ -338,10 +336,10 @@ static int device_reset_status(struct nd_file *file, const struct nd_ioctl *call
 }
 
 const struct nd_handler nd_reset_handlers[] = {
-    {NEURON_IOCTL_NC_RESET, ND_OUT_SUCCESS, core_reset},
-    {NEURON_IOCTL_NC_RESET_READY, ND_OUT_ALWAYS, core_reset_ready},
-    {NEURON_IOCTL_DEVICE_RESET, ND_OUT_NONE, device_reset},
-    {NEURON_IOCTL_DEVICE_READY, ND_OUT_SUCCESS, device_ready},
-    {NEURON_IOCTL_DEVICE_RESET_STATUS, ND_OUT_SUCCESS, device_reset_status},
-    {},
+	{ NEURON_IOCTL_NC_RESET, ND_OUT_SUCCESS, core_reset },
+	{ NEURON_IOCTL_NC_RESET_READY, ND_OUT_ALWAYS, core_reset_ready },
+	{ NEURON_IOCTL_DEVICE_RESET, ND_OUT_NONE, device_reset },
+	{ NEURON_IOCTL_DEVICE_READY, ND_OUT_SUCCESS, device_ready },
+	{ NEURON_IOCTL_DEVICE_RESET_STATUS, ND_OUT_SUCCESS, device_reset_status },
+	{},
 };

@@ -83,7 +83,8 @@ static u64 read_field(struct nd_sysfs_node *node, enum nd_sysfs_field field)
 		spin_lock(&counters_lock);
 		if (nd->sysfs)
 			value = *field_of(
-			    &((struct nd_sysfs *)nd->sysfs)->result[node->core][node->id], field);
+				&((struct nd_sysfs *)nd->sysfs)->result[node->core][node->id],
+				field);
 		spin_unlock(&counters_lock);
 		/* A multiplication with its addition is two operations. */
 		return node->id == NDS_NC_COUNTER_MAC_COUNT ? 2 * value : value;
@@ -140,11 +141,14 @@ static void store_counter(struct nd_sysfs_node *node, const struct nd_sysfs_attr
 }
 
 struct nd_sysfs_attribute nd_sysfs_total = {
-    {"total", 0644}, ND_SYSFS_TOTAL, show_counter, store_counter};
+	{ "total", 0644 }, ND_SYSFS_TOTAL, show_counter, store_counter
+};
 struct nd_sysfs_attribute nd_sysfs_present = {
-    {"present", 0644}, ND_SYSFS_PRESENT, show_counter, store_counter};
+	{ "present", 0644 }, ND_SYSFS_PRESENT, show_counter, store_counter
+};
 struct nd_sysfs_attribute nd_sysfs_peak = {
-    {"peak", 0644}, ND_SYSFS_PEAK, show_counter, store_counter};
+	{ "peak", 0644 }, ND_SYSFS_PEAK, show_counter, store_counter
+};
 
 static void tell_pollers(struct nd_sysfs_node *node, bool peak)
 {
@@ -214,9 +218,10 @@ static void store_nothing(struct nd_sysfs_node *node, const struct nd_sysfs_attr
 {
 }
 
-#define TEXT(name)                                                                                 \
-	struct nd_sysfs_attribute nd_sysfs_##name = {                                              \
-	    .attr = {#name, 0644}, .show = show_##name, .store = store_nothing}
+#define TEXT(name)                                                             \
+	struct nd_sysfs_attribute nd_sysfs_##name = { .attr = { #name, 0644 }, \
+						      .show = show_##name,     \
+						      .store = store_nothing }
 
 static ssize_t show_notify_delay(struct nd_sysfs_node *node,
 				 const struct nd_sysfs_attribute *attribute, char *text)
@@ -233,8 +238,9 @@ static void store_notify_delay(struct nd_sysfs_node *node,
 		WRITE_ONCE(notify_delay, wanted);
 }
 
-struct nd_sysfs_attribute nd_sysfs_notify_delay = {
-    .attr = {"notify_delay", 0644}, .show = show_notify_delay, .store = store_notify_delay};
+struct nd_sysfs_attribute nd_sysfs_notify_delay = { .attr = { "notify_delay", 0644 },
+						    .show = show_notify_delay,
+						    .store = store_notify_delay };
 
 /* A word of the firmware; false if the device is gone. */
 static bool firmware_word(struct neuron_device *nd, u32 offset, u32 *word)
@@ -262,9 +268,9 @@ TEXT(serial_number);
 
 /* inf2 has the chip generation of trn1 and is called by the next one here. */
 static const char *const identity[][3] = {
-    {"NDv2", "Trn1", "Trainium1"},
-    {"NDv3", "Inf2", "Inferentia2"},
-    {"NDv3", "Trn2", "Trainium2"},
+	{ "NDv2", "Trn1", "Trainium1" },
+	{ "NDv3", "Inf2", "Inferentia2" },
+	{ "NDv3", "Trn2", "Trainium2" },
 };
 
 static const char *const *identity_of(const struct neuron_device *nd)
@@ -354,8 +360,8 @@ TEXT(mem_ecc_repairable_uncorrected);
 static ssize_t show_utilization(struct nd_sysfs_node *node,
 				const struct nd_sysfs_attribute *attribute, char *text)
 {
-	static const char *const names[] = {"POWER_STATUS_VALID", "POWER_STATUS_NO_DATA",
-					    "POWER_STATUS_INVALID"};
+	static const char *const names[] = { "POWER_STATUS_VALID", "POWER_STATUS_NO_DATA",
+					     "POWER_STATUS_INVALID" };
 	struct nd_power power;
 
 	nd_metrics_power(node->nd, &power);
@@ -372,7 +378,7 @@ TEXT(utilization);
 static ssize_t show_pe_cntrs(struct nd_sysfs_node *node, const struct nd_sysfs_attribute *attribute,
 			     char *text)
 {
-	static const u64 v3[] = {0x06141000, 0x062C1000, 0x06541000, 0x066C1000};
+	static const u64 v3[] = { 0x06141000, 0x062C1000, 0x06541000, 0x066C1000 };
 	struct neuron_device *nd = node->nd;
 	bool first = nd->chip->generation < 3;
 	u64 base = first ? NEURON_V2_CORE_PE_COUNTERS(node->core)
@@ -447,9 +453,9 @@ static ssize_t connected_devices_show(struct device *device, struct device_attri
 }
 static DEVICE_ATTR(connected_devices, 0400, connected_devices_show, NULL);
 
-static struct attribute *device_attributes[] = {&dev_attr_reset.attr, &dev_attr_core_count.attr,
-						&dev_attr_connected_devices.attr, NULL};
-const struct attribute_group nd_sysfs_device_group = {.attrs = device_attributes};
+static struct attribute *device_attributes[] = { &dev_attr_reset.attr, &dev_attr_core_count.attr,
+						 &dev_attr_connected_devices.attr, NULL };
+const struct attribute_group nd_sysfs_device_group = { .attrs = device_attributes };
 
 /* ---- files of the class: membership in an UltraServer, which this driver never elects ---- */
 
@@ -475,11 +481,11 @@ static ssize_t no_mode_show(CLASS_ARGUMENTS, char *text)
 }
 
 static const struct class_attribute class_attributes[] = {
-    __ATTR(node_id_2, 0444, no_node_show, NULL),
-    __ATTR(node_id_4, 0444, no_node_show, NULL),
-    __ATTR(server_id_2, 0444, no_server_show, NULL),
-    __ATTR(server_id_4, 0444, no_server_show, NULL),
-    __ATTR(ultraserver_mode, 0444, no_mode_show, NULL),
+	__ATTR(node_id_2, 0444, no_node_show, NULL),
+	__ATTR(node_id_4, 0444, no_node_show, NULL),
+	__ATTR(server_id_2, 0444, no_server_show, NULL),
+	__ATTR(server_id_4, 0444, no_server_show, NULL),
+	__ATTR(ultraserver_mode, 0444, no_mode_show, NULL),
 };
 
 int nd_sysfs_module_init(void)

@@ -32,17 +32,18 @@ static void release(struct kobject *kobj)
 	kfree(node_of(kobj));
 }
 
-static const struct sysfs_ops operations = {.show = show, .store = store};
+static const struct sysfs_ops operations = { .show = show, .store = store };
 
 /* A kind of folder: its name and the attributes in it. */
-#define FOLDER_TYPE(name, ...)                                                                     \
-	static struct attribute *name##_attributes[] = {__VA_ARGS__};                              \
-	ATTRIBUTE_GROUPS_OF(name);                                                                 \
-	static struct kobj_type name = {                                                           \
-	    .release = release, .sysfs_ops = &operations, .default_groups = name##_groups}
-#define ATTRIBUTE_GROUPS_OF(name)                                                                  \
-	static const struct attribute_group name##_group = {.attrs = name##_attributes};           \
-	static const struct attribute_group *name##_groups[] = {&name##_group, NULL}
+#define FOLDER_TYPE(name, ...)                                          \
+	static struct attribute *name##_attributes[] = { __VA_ARGS__ }; \
+	ATTRIBUTE_GROUPS_OF(name);                                      \
+	static struct kobj_type name = { .release = release,            \
+					 .sysfs_ops = &operations,      \
+					 .default_groups = name##_groups }
+#define ATTRIBUTE_GROUPS_OF(name)                                                          \
+	static const struct attribute_group name##_group = { .attrs = name##_attributes }; \
+	static const struct attribute_group *name##_groups[] = { &name##_group, NULL }
 
 FOLDER_TYPE(empty, NULL);
 FOLDER_TYPE(counted, &nd_sysfs_total.attr, &nd_sysfs_present.attr, NULL);
@@ -62,63 +63,63 @@ struct row {
 };
 
 static const struct row results[] = {
-    {"success", NDS_NC_COUNTER_INFER_COMPLETED},
-    {"failure", NDS_NC_COUNTER_GENERIC_FAIL},
-    {"timeout", NDS_NC_COUNTER_INFER_TIMED_OUT},
-    {"exec_bad_input", NDS_NC_COUNTER_INFER_INCORRECT_INPUT},
-    {"hw_error", NDS_NC_COUNTER_ERR_HW},
-    {"execute_completed_with_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_ERR},
-    {"execute_completed_with_num_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_NUM_ERR},
-    {"generic_error", NDS_NC_COUNTER_ERR_GENERIC},
-    {"resource_error", NDS_NC_COUNTER_ERR_RESOURCE},
-    {"resource_nc_error", NDS_NC_COUNTER_ERR_RESOURCE_NC},
-    {"execute_failed_to_queue", NDS_NC_COUNTER_INFER_FAILED_TO_QUEUE},
-    {"invalid_error", NDS_NC_COUNTER_ERR_INVALID},
-    {"unsupported_neff_version", NDS_NC_COUNTER_ERR_UNSUPPORTED_NEFF_VERSION},
-    {"oob_error", NDS_NC_COUNTER_OOB},
-    {"hw_collectives_error", NDS_EXT_NC_COUNTER_HW_ERR_COLLECTIVES},
-    {"hw_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_HBM_UE},
-    {"hw_nc_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_NC_UE},
-    {"hw_dma_abort_error", NDS_EXT_NC_COUNTER_HW_ERR_DMA_ABORT},
-    {"execute_sw_nq_overflow", NDS_EXT_NC_COUNTER_ERR_SW_NQ_OVERFLOW},
-    {"execute_sw_semaphore_error", NDS_EXT_NC_COUNTER_ERR_SW_SEMAPHORE_ERROR},
-    {"execute_sw_event_error", NDS_EXT_NC_COUNTER_ERR_SW_EVENT_ERROR},
-    {"execute_sw_psum_collision", NDS_EXT_NC_COUNTER_ERR_SW_PSUM_COLLISION},
-    {"execute_sw_sequencer_fatal", NDS_EXT_NC_COUNTER_ERR_SW_SEQUENCER_FATAL},
-    {"hw_repairable_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_REPAIRABLE_HBM_UE},
+	{ "success", NDS_NC_COUNTER_INFER_COMPLETED },
+	{ "failure", NDS_NC_COUNTER_GENERIC_FAIL },
+	{ "timeout", NDS_NC_COUNTER_INFER_TIMED_OUT },
+	{ "exec_bad_input", NDS_NC_COUNTER_INFER_INCORRECT_INPUT },
+	{ "hw_error", NDS_NC_COUNTER_ERR_HW },
+	{ "execute_completed_with_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_ERR },
+	{ "execute_completed_with_num_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_NUM_ERR },
+	{ "generic_error", NDS_NC_COUNTER_ERR_GENERIC },
+	{ "resource_error", NDS_NC_COUNTER_ERR_RESOURCE },
+	{ "resource_nc_error", NDS_NC_COUNTER_ERR_RESOURCE_NC },
+	{ "execute_failed_to_queue", NDS_NC_COUNTER_INFER_FAILED_TO_QUEUE },
+	{ "invalid_error", NDS_NC_COUNTER_ERR_INVALID },
+	{ "unsupported_neff_version", NDS_NC_COUNTER_ERR_UNSUPPORTED_NEFF_VERSION },
+	{ "oob_error", NDS_NC_COUNTER_OOB },
+	{ "hw_collectives_error", NDS_EXT_NC_COUNTER_HW_ERR_COLLECTIVES },
+	{ "hw_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_HBM_UE },
+	{ "hw_nc_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_NC_UE },
+	{ "hw_dma_abort_error", NDS_EXT_NC_COUNTER_HW_ERR_DMA_ABORT },
+	{ "execute_sw_nq_overflow", NDS_EXT_NC_COUNTER_ERR_SW_NQ_OVERFLOW },
+	{ "execute_sw_semaphore_error", NDS_EXT_NC_COUNTER_ERR_SW_SEMAPHORE_ERROR },
+	{ "execute_sw_event_error", NDS_EXT_NC_COUNTER_ERR_SW_EVENT_ERROR },
+	{ "execute_sw_psum_collision", NDS_EXT_NC_COUNTER_ERR_SW_PSUM_COLLISION },
+	{ "execute_sw_sequencer_fatal", NDS_EXT_NC_COUNTER_ERR_SW_SEQUENCER_FATAL },
+	{ "hw_repairable_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_REPAIRABLE_HBM_UE },
 };
 
 static const struct row others[] = {
-    {"model_load_count", NDS_NC_COUNTER_MODEL_LOAD_COUNT},
-    {"inference_count", NDS_NC_COUNTER_INFERENCE_COUNT},
-    {"flop_count", NDS_NC_COUNTER_MAC_COUNT},
-    {"nc_time_in_use", NDS_NC_COUNTER_TIME_IN_USE},
+	{ "model_load_count", NDS_NC_COUNTER_MODEL_LOAD_COUNT },
+	{ "inference_count", NDS_NC_COUNTER_INFERENCE_COUNT },
+	{ "flop_count", NDS_NC_COUNTER_MAC_COUNT },
+	{ "nc_time_in_use", NDS_NC_COUNTER_TIME_IN_USE },
 };
 
 static const struct row host_memory[] = {
-    {"dma_buffers", NEURON_MEMALLOC_TYPE_CODE_HOST},
-    {"tensors", NEURON_MEMALLOC_TYPE_TENSORS_HOST},
-    {"constants", NEURON_MEMALLOC_TYPE_CONSTANTS_HOST},
-    {"application_memory", NEURON_MEMALLOC_TYPE_MISC_HOST},
-    {"driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_HOST},
-    {"notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST},
-    {"dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST},
-    {"uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_HOST},
+	{ "dma_buffers", NEURON_MEMALLOC_TYPE_CODE_HOST },
+	{ "tensors", NEURON_MEMALLOC_TYPE_TENSORS_HOST },
+	{ "constants", NEURON_MEMALLOC_TYPE_CONSTANTS_HOST },
+	{ "application_memory", NEURON_MEMALLOC_TYPE_MISC_HOST },
+	{ "driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_HOST },
+	{ "notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST },
+	{ "dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST },
+	{ "uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_HOST },
 };
 
 /* The contiguous scratchpad has no folder of its own: it is shown with the shared scratchpad. */
 static const struct row device_memory[] = {
-    {"model_code", NEURON_MEMALLOC_TYPE_CODE_DEVICE},
-    {"tensors", NEURON_MEMALLOC_TYPE_TENSORS_DEVICE},
-    {"constants", NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE},
-    {"model_shared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE},
-    {"runtime_memory", NEURON_MEMALLOC_TYPE_MISC_DEVICE},
-    {"driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_DEVICE},
-    {"collectives", NEURON_MEMALLOC_TYPE_COLLECTIVES_DEVICE},
-    {"nonshared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE},
-    {"notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE},
-    {"dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE},
-    {"uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_DEVICE},
+	{ "model_code", NEURON_MEMALLOC_TYPE_CODE_DEVICE },
+	{ "tensors", NEURON_MEMALLOC_TYPE_TENSORS_DEVICE },
+	{ "constants", NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE },
+	{ "model_shared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE },
+	{ "runtime_memory", NEURON_MEMALLOC_TYPE_MISC_DEVICE },
+	{ "driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_DEVICE },
+	{ "collectives", NEURON_MEMALLOC_TYPE_COLLECTIVES_DEVICE },
+	{ "nonshared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE },
+	{ "notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE },
+	{ "dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE },
+	{ "uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_DEVICE },
 };
 
 /* What is being built; after an error nothing more is added. */
@@ -165,7 +166,7 @@ static struct kobject *core_folder(struct builder *builder, struct kobject *pare
 				   const char *name, struct kobj_type *type, u32 core)
 {
 	struct nd_sysfs_node *node =
-	    add(builder, parent, name, type, ND_SYSFS_CORE_FOLDER, core, 0);
+		add(builder, parent, name, type, ND_SYSFS_CORE_FOLDER, core, 0);
 
 	return node ? &node->kobj : NULL;
 }
@@ -185,8 +186,8 @@ static void add_device(struct builder *builder)
 	memory = folder(builder, memory, "host_mem", &empty);
 	for (i = 0; i < ARRAY_SIZE(host_memory); i++)
 		builder->sysfs->device_category_node[host_memory[i].id] =
-		    add(builder, memory, host_memory[i].name, &measured, ND_SYSFS_DEVICE_CATEGORY,
-			0, host_memory[i].id);
+			add(builder, memory, host_memory[i].name, &measured,
+			    ND_SYSFS_DEVICE_CATEGORY, 0, host_memory[i].id);
 }
 
 static void add_results(struct builder *builder, struct kobject *stats, u32 core)
@@ -198,11 +199,12 @@ static void add_results(struct builder *builder, struct kobject *stats, u32 core
 
 	for (i = 0; i < ARRAY_SIZE(results); i++)
 		sysfs->result_node[core][results[i].id] =
-		    add(builder, status, results[i].name, &counted, ND_SYSFS_RESULT, core,
-			results[i].id);
+			add(builder, status, results[i].name, &counted, ND_SYSFS_RESULT, core,
+			    results[i].id);
 	for (i = 0; i < ARRAY_SIZE(others); i++)
-		sysfs->result_node[core][others[i].id] = add(
-		    builder, other, others[i].name, &counted, ND_SYSFS_RESULT, core, others[i].id);
+		sysfs->result_node[core][others[i].id] =
+			add(builder, other, others[i].name, &counted, ND_SYSFS_RESULT, core,
+			    others[i].id);
 	add(builder, other, "reset_req_count", &counted, ND_SYSFS_RESET_REQUESTS, core, 0);
 	add(builder, other, "reset_fail_count", &counted, ND_SYSFS_RESET_FAILURES, core, 0);
 }
@@ -215,15 +217,15 @@ static void add_core_memory(struct builder *builder, struct kobject *stats, u32 
 	u32 i;
 
 	sysfs->core_memory_node[core][1] =
-	    add(builder, memory, "host_mem", &measured, ND_SYSFS_CORE_HOST, core, 0);
+		add(builder, memory, "host_mem", &measured, ND_SYSFS_CORE_HOST, core, 0);
 	device = add(builder, memory, "device_mem", &measured, ND_SYSFS_CORE_DEVICE, core, 0);
 	sysfs->core_memory_node[core][0] = device;
 	if (!device)
 		return;
 	for (i = 0; i < ARRAY_SIZE(device_memory); i++)
 		sysfs->core_category_node[core][device_memory[i].id] =
-		    add(builder, &device->kobj, device_memory[i].name, &measured,
-			ND_SYSFS_CORE_CATEGORY, core, device_memory[i].id);
+			add(builder, &device->kobj, device_memory[i].name, &measured,
+			    ND_SYSFS_CORE_CATEGORY, core, device_memory[i].id);
 }
 
 static void add_core(struct builder *builder, u32 core)
@@ -245,8 +247,7 @@ static void remove_nodes(struct nd_sysfs *sysfs)
 {
 	struct nd_sysfs_node *node, *next;
 
-	list_for_each_entry_safe_reverse(node, next, &sysfs->nodes, link)
-	{
+	list_for_each_entry_safe_reverse(node, next, &sysfs->nodes, link) {
 		list_del(&node->link);
 		kobject_del(&node->kobj);
 		kobject_put(&node->kobj);
@@ -255,7 +256,7 @@ static void remove_nodes(struct nd_sysfs *sysfs)
 
 int nd_sysfs_create(struct neuron_device *nd)
 {
-	struct builder builder = {.nd = nd};
+	struct builder builder = { .nd = nd };
 	u32 core;
 
 	builder.sysfs = kvzalloc(sizeof(*builder.sysfs), GFP_KERNEL);

@@ -100,20 +100,22 @@ static int carry_out(struct neuron_device *nd, struct nd_transfer *transfer)
 	if (result)
 		return result;
 	/* The ring of the memory on the device; of two such, of the destination. */
-	device =
-	    destination && (!destination->host || !source || source->host) ? destination : source;
+	device = destination && (!destination->host || !source || source->host) ? destination
+										: source;
 	if (source && destination)
 		result = nd_copy(nd_copy_ring_of(device),
 				 destination->address + transfer->destination_offset,
 				 source->address + transfer->source_offset, transfer->size, 0);
 	else if (destination)
-		result = nd_copy_segments(
-		    nd_copy_ring_of(device), destination->address + transfer->destination_offset,
-		    transfer->pages.segments, transfer->pages.segment_count, true);
+		result = nd_copy_segments(nd_copy_ring_of(device),
+					  destination->address + transfer->destination_offset,
+					  transfer->pages.segments, transfer->pages.segment_count,
+					  true);
 	else
-		result = nd_copy_segments(
-		    nd_copy_ring_of(device), source->address + transfer->source_offset,
-		    transfer->pages.segments, transfer->pages.segment_count, false);
+		result = nd_copy_segments(nd_copy_ring_of(device),
+					  source->address + transfer->source_offset,
+					  transfer->pages.segments, transfer->pages.segment_count,
+					  false);
 	nd_exit(nd, token);
 	return result;
 }

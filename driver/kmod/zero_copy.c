@@ -42,7 +42,7 @@ static int map(struct nd_user_pages *pages)
 		u32 offset = i == 0 ? pages->offset : 0;
 		u32 length = min_t(u64, pages->size - done, PAGE_SIZE - offset);
 		dma_addr_t address =
-		    dma_map_page(nd->dev, pages->pages[i], offset, length, direction);
+			dma_map_page(nd->dev, pages->pages[i], offset, length, direction);
 
 		if (dma_mapping_error(nd->dev, address))
 			return -ENOMEM;
@@ -87,9 +87,9 @@ int nd_user_pages_pin(struct neuron_device *nd, unsigned long start, u64 size, b
 		goto release;
 	}
 	while (pages->count < count) {
-		int pinned =
-		    pin_user_pages_fast((start & PAGE_MASK) + pages->count * PAGE_SIZE,
-					count - pages->count, flags, pages->pages + pages->count);
+		int pinned = pin_user_pages_fast((start & PAGE_MASK) + pages->count * PAGE_SIZE,
+						 count - pages->count, flags,
+						 pages->pages + pages->count);
 
 		if (pinned <= 0) {
 			error = pinned ? pinned : -EFAULT;
@@ -142,8 +142,8 @@ int nd_zero_copy(struct nd_copy_ring *ring, u64 device, void __user *buffer, u64
 	if (!access_ok(buffer, size))
 		return -EFAULT;
 	while (done < size) {
-		u64 length =
-		    min_t(u64, size - done, PIECE_PAGES * PAGE_SIZE - offset_in_page(start + done));
+		u64 length = min_t(u64, size - done,
+				   PIECE_PAGES * PAGE_SIZE - offset_in_page(start + done));
 		struct nd_user_pages pages;
 		int error = nd_user_pages_pin(ring->nd, start + done, length, to_device, &pages);
 
