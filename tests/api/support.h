@@ -39,10 +39,16 @@ class Setting {
   std::string old_;
 };
 
+// NEURON_TEST_EMULATOR=unix:PATH runs the tests on a shared device.
+inline const char* test_emulator() {
+  const char* chosen = std::getenv("NEURON_TEST_EMULATOR");
+  return chosen != nullptr ? chosen : "trn1.2xlarge";
+}
+
 class RuntimeTest : public ::testing::Test {
  protected:
   RuntimeTest()
-      : emulator_("NEURON_EMULATOR", "trn1.2xlarge"), quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {}
+      : emulator_("NEURON_EMULATOR", test_emulator()), quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {}
   void SetUp() override { init(); }
   void TearDown() override { nrt_close(); }
 

@@ -76,13 +76,26 @@ int main(int argc, char** argv) {
   const struct {
     const char* name;
     Ratio (*make)();
-  } all[] = {{"launch", launch},           {"hbm-copy", hbm_copy},
-             {"neff-load", neff_load},     {"tensor-write", tensor_write},
-             {"matmul-f32", matmul_f32},   {"async-launch", async_launch},
-             {"overlap", overlap},         {"two-cores", two_cores},
-             {"matmul-bf16", matmul_bf16}, {"softmax", softmax},
-             {"layernorm", layernorm},     {"gelu", gelu},
-             {"strict", strict},           {"probe", probe}};
+  } all[] = {{"launch", launch},
+             {"hbm-copy", hbm_copy},
+             {"neff-load", neff_load},
+             {"tensor-write", tensor_write},
+             {"matmul-f32", matmul_f32},
+             {"async-launch", async_launch},
+             {"overlap", overlap},
+             {"two-cores", two_cores},
+             {"matmul-bf16", matmul_bf16},
+             {"softmax", softmax},
+             {"layernorm", layernorm},
+             {"gelu", gelu},
+             {"strict", strict},
+             {"probe", probe},
+             {"launch-shared", launch_shared},
+             {"launch-shared-cold", launch_shared_cold},
+             {"copy-shared", copy_shared},
+             {"copy-shared-descriptors", copy_shared_descriptors},
+             {"clients", clients},
+             {"clients-fairness", clients_fairness}};
   bool found = false, good = true;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;

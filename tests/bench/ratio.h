@@ -42,6 +42,12 @@ Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
 Ratio strict();
+Ratio launch_shared();
+Ratio launch_shared_cold();
+Ratio copy_shared();
+Ratio copy_shared_descriptors();
+Ratio clients();
+Ratio clients_fairness();
 Ratio probe();
 // What `strict` starts twice: executes when told to on stdin.
 int strict_worker();
