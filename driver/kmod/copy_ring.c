@@ -206,8 +206,10 @@ static void submit(struct nd_copy_ring *ring, u32 index, u32 packets)
 	context->packets = packets;
 	context->generation = ring->generation;
 	context->in_flight = true;
-	/* The descriptors are in memory before the engine is told: writel() orders them, and pairs
-	 * with its fetch. */
+	/*
+	 * The descriptors are in memory before the engine is told: writel() orders them, and pairs
+	 * with its fetch.
+	 */
 	nd_write(nd,
 		 nd_queue_register(nd->chip, ring->engine, ring->queue, false,
 				   NEURON_UDMAQ_TAIL_INC),
@@ -313,8 +315,10 @@ static int await(struct nd_copy_ring *ring, u32 index)
 		ktime_t now = ktime_get();
 
 		if (!abandoned && (fatal_signal_pending(current) || READ_ONCE(nd->removed))) {
-			/* Memory of the caller is in use: it goes only once the engine is done
-			 * or has been stopped. */
+			/*
+			 * Memory of the caller is in use: it goes only once the engine is done
+			 * or has been stopped.
+			 */
 			abandoned = true;
 			deadline = min(deadline, ktime_add_ms(now, ABANDON_MS));
 		}

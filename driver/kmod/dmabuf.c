@@ -92,9 +92,9 @@ static void unpin(struct dma_buf_attachment *attachment)
 }
 
 /* Calls `use` for each physically contiguous piece; returns the number of pieces or an error. */
-static int for_each_piece(struct nd_export *export,
-			  int (*use)(struct scatterlist *entry, unsigned long pfn, u32 length),
-			  struct scatterlist *entry)
+static int walk_pieces(struct nd_export *export,
+		       int (*use)(struct scatterlist *entry, unsigned long pfn, u32 length),
+		       struct scatterlist *entry)
 {
 	unsigned long first = 0;
 	u64 length = 0;
@@ -180,7 +180,7 @@ static int map_bar(struct device *importer, struct sg_table *table,
 static int fill_table(struct nd_export *export, struct device *importer, struct sg_table *table,
 		      enum dma_data_direction direction)
 {
-	int pieces = for_each_piece(export, NULL, NULL);
+	int pieces = walk_pieces(export, NULL, NULL);
 	int error;
 
 	if (pieces < 0)
@@ -188,7 +188,7 @@ static int fill_table(struct nd_export *export, struct device *importer, struct 
 	error = sg_alloc_table(table, pieces, GFP_KERNEL);
 	if (error)
 		return error;
-	error = for_each_piece(export, export->host ? put_page_piece : put_bar_piece, table->sgl);
+	error = walk_pieces(export, export->host ? put_page_piece : put_bar_piece, table->sgl);
 	if (error >= 0)
 		error = export->host ? dma_map_sgtable(importer, table, direction,
 						       DMA_ATTR_SKIP_CPU_SYNC)

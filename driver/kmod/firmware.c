@@ -193,8 +193,10 @@ static void send_request(struct neuron_device *nd, u8 command, u32 size)
 	header->size = cpu_to_le16(size);
 	header->crc = 0;
 	header->crc = cpu_to_le32(~__crc32c_le(~0u, firmware->request->va, size));
-	/* The request is in memory before the firmware is told: pairs with its read of it; the
-	 * doorbell's writel() orders it. */
+	/*
+	 * The request is in memory before the firmware is told: pairs with its read of it; the
+	 * doorbell's writel() orders it.
+	 */
 	WRITE_ONCE(answer->sequence, 0);
 	firmware_write(nd, NEURON_FW_REQUEST_LO, lower_32_bits(firmware->request->address));
 	firmware_write(nd, NEURON_FW_REQUEST_HI, upper_32_bits(firmware->request->address));

@@ -80,16 +80,17 @@ void nd_core_process_exit(struct neuron_device *nd, pid_t pid)
  * Waits until `condition`, which looks at the core without its lock: whoever waits looks again
  * under the lock. Wakers change the core first and wake then.
  */
-#define wait_for_core(nd, core, condition, until)                                                \
-	({                                                                                       \
-		long left = (long)((until)-jiffies);                                             \
-		int waited = -ETIMEDOUT;                                                         \
-		if (left > 0) {                                                                  \
-			left = wait_event_killable_timeout((core)->init_wait,                    \
-							   (condition) || nd_is_lost(nd), left); \
-			waited = left < 0 ? -EINTR : nd_is_lost(nd) ? -ENODEV : 0;               \
-		}                                                                                \
-		waited;                                                                          \
+#define wait_for_core(device, core, condition, until)                                        \
+	({                                                                                   \
+		struct neuron_device *__nd = (device);                                       \
+		long __left = (long)((until)-jiffies);                                       \
+		int __waited = -ETIMEDOUT;                                                   \
+		if (__left > 0) {                                                            \
+			__left = wait_event_killable_timeout(                                \
+				(core)->init_wait, (condition) || nd_is_lost(__nd), __left); \
+			__waited = __left < 0 ? -EINTR : nd_is_lost(__nd) ? -ENODEV : 0;     \
+		}                                                                            \
+		__waited;                                                                    \
 	})
 
 static int set_init_state(struct nd_file *file, const struct nd_ioctl *call, void *argument,

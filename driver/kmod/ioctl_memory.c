@@ -203,8 +203,10 @@ static int mem_mc_get_info_v2(struct nd_file *file, const struct nd_ioctl *call,
 	return chunk_at(file, info->pa, &info->mmap_offset, &info->size, &info->mem_handle);
 }
 
-/* Live allocations of a stack in address order, the firmware's first. Writes up to `room` of them
- * and returns how many there are. */
+/*
+ * Live allocations of a stack in address order, the firmware's first. Writes up to `room` of them
+ * and returns how many there are.
+ */
 static u32 list_chunks(struct neuron_device *nd, u32 hbm, struct neuron_ioctl_mem_chunk_info *out,
 		       u32 room)
 {

@@ -87,8 +87,10 @@ struct nd_memory {
 int nd_memory_create(struct neuron_device *nd);
 /* Takes the memory of all chunks away, in use or not; mappings were zapped before. */
 void nd_memory_destroy(struct neuron_device *nd);
-/* What has ND_LIFE_DEVICE is the caller's until nd_chunk_free(); anything else may be freed by any
- * process at once, so that its allocator wants it pinned. */
+/*
+ * What has ND_LIFE_DEVICE is the caller's until nd_chunk_free(); anything else may be freed by any
+ * process at once, so that its allocator wants it pinned.
+ */
 int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request *request,
 		       struct nd_chunk **chunk);
 /* Takes the chunk out of all tables and drops the allocator's reference. NULL is fine. */
@@ -166,8 +168,10 @@ int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value32, u64 si
 /* Between kernel memory and the device, through a bounce buffer. */
 int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size);
 int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size);
-/* context is 1 or 2. A transfer of that number that nobody waited for is finished first. The chunks
- * stay as they are until the transfer has ended. */
+/*
+ * context is 1 or 2. A transfer of that number that nobody waited for is finished first. The chunks
+ * stay as they are until the transfer has ended.
+ */
 int nd_copy_start(struct nd_copy_ring *ring, u32 context, struct nd_chunk *destination,
 		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size);
 int nd_copy_wait(struct nd_copy_ring *ring, u32 context);
@@ -177,8 +181,10 @@ void nd_copy_ring_put(struct nd_copy_ring *ring);
 
 /* -------- copy_queues.c -------- */
 
-/* The ring for a queue id that user space named (-1: that of the core), counted: give it back with
- * nd_copy_ring_put(). NULL if there is none. */
+/*
+ * The ring for a queue id that user space named (-1: that of the core), counted: give it back with
+ * nd_copy_ring_put(). NULL if there is none.
+ */
 struct nd_copy_ring *nd_copy_ring_find(struct neuron_device *nd, u32 core, s32 queue);
 /* Gives the further rings of these cores up. */
 void nd_copy_queues_reset(struct neuron_device *nd, u32 core_map);

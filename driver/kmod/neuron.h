@@ -105,8 +105,10 @@ u32 nd_firmware_word(struct neuron_device *nd, u32 offset);
 
 /* -------- pci.c -------- */
 
-/* 32-bit registers of the register BAR. A read of all ones makes the driver look at the vendor id;
- * if that is gone as well, the device counts as lost. */
+/*
+ * 32-bit registers of the register BAR. A read of all ones makes the driver look at the vendor id;
+ * if that is gone as well, the device counts as lost.
+ */
 u32 nd_read(struct neuron_device *nd, u64 offset);
 void nd_write(struct neuron_device *nd, u64 offset, u32 value);
 void nd_write_sequence(struct neuron_device *nd, const struct nd_register_write *writes,

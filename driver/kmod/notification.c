@@ -120,7 +120,7 @@ static int init_v2(struct nd_file *file, const struct nd_ioctl *call, void *argu
 		   void __user *user)
 {
 	/* The form with force_alloc_mem begins with the same fields. */
-	const struct neuron_ioctl_notifications_init_v2 *init = argument;
+	struct neuron_ioctl_notifications_init_v2 *init = argument;
 	struct nd_nq_request request = {
 		.key = { init->nq_dev_id, init->nq_dev_type == NQ_DEVICE_TYPE_TOPSP, init->nq_type,
 			 init->engine_index },
@@ -137,11 +137,8 @@ static int init_v2(struct nd_file *file, const struct nd_ioctl *call, void *argu
 
 		request.replace = form->force_alloc_mem;
 		return find_or_create(file->nd, &request, &form->mmap_offset, &form->mem_handle);
-	} else {
-		struct neuron_ioctl_notifications_init_v2 *form = argument;
-
-		return find_or_create(file->nd, &request, &form->mmap_offset, &form->mem_handle);
 	}
+	return find_or_create(file->nd, &request, &init->mmap_offset, &init->mem_handle);
 }
 
 /* A queue lives until its core is reset. */
