@@ -102,7 +102,7 @@ TEST_F(VfioUserControlTest, ArmsAPlanInTheChipsThatItNamesAndForgetsIt) {
 TEST_F(VfioUserControlTest, RefusesPlansThatItCannotCarryOut) {
   EXPECT_EQ(inject("nonsense").error(), EINVAL);
   EXPECT_EQ(inject(R"({"at":"chip","kind":"off","chip":2})").error(), ENODEV);
-  EXPECT_EQ(inject(R"({"at":"link","kind":"down","chip":0,"peer":1})").error(), ENOTSUP);
+  EXPECT_EQ(inject(R"({"at":"link","kind":"down","a":0,"b":1})").error(), ENOTSUP);
   EXPECT_EQ(status().devices(0).faults_size(), 0);
 }
 
