@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients that do not keep to the protocol: they lose their connection, and nobody else notices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "driver/emulator/transport/wire.h"
+#include "driver/emulator/transport/wire_socket.h"
+#include "tests/multi/processes.h"
+#include "uapi/neuron_ioctl.h"
+
+namespace neuron::multi {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kPatienceMs = 10'000;
+
+// A connection whose every byte is the test's own.
+class Raw {
+ public:
+  explicit Raw(const Daemon& daemon) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+      socket_.reset();
+  }
+  template <typename T>
+  bool send(const T& message, std::span<const int> files = {}) {
+    const iovec part = {const_cast<T*>(&message), sizeof(message)};
+    return wire::send(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
+  }
+  // Bytes of the next message; 0 when the daemon has closed the connection, -1 when it is silent.
+  template <typename T>
+  ssize_t receive(T& message) {
+    pollfd readable = {socket_.get(), POLLIN, 0};
+    if (::poll(&readable, 1, kPatienceMs) <= 0) return -1;
+    const ssize_t length = wire::receive(socket_.get(), buffer_, files);
+    if (length > 0) {
+      std::memcpy(&message, buffer_.data(), std::min(sizeof(message), static_cast<size_t>(length)));
+      behind.assign(reinterpret_cast<const char*>(buffer_.data()) + sizeof(message),
+                    static_cast<size_t>(length) - std::min(sizeof(message), size_t(length)));
+    }
+    return length;
+  }
+  int32_t greet(uint16_t oldest = 1, uint16_t newest = 1, uint64_t features = wire::kFeatures) {
+    auto hello = wire::message<wire::Hello>(wire::Kind::kHello, 1);
+    hello.oldest_version = oldest;
+    hello.newest_version = newest;
+    hello.features = features;
+    hello.purpose = wire::kPurposeOpen;
+    hello.open_flags = O_RDWR;
+    if (!send(hello) || receive(welcome) <= 0) return 1;
+    return welcome.result;
+  }
+
+  wire::Welcome welcome{};
+  wire::Files files;
+  std::string behind;  // what followed the struct
+
+ private:
+  wire::FileDescriptor socket_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(wire::kMaxMessage);
+};
+
+void expect_alive(const Daemon& daemon) {
+  Raw other(daemon);
+  EXPECT_EQ(other.greet(), 0) << other.behind << daemon.log();
+}
+
+TEST(HostileClient, LosesItsConnectionForAPacketThatIsNoMessage) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw first(daemon), second(daemon), third(daemon), fourth(daemon);
+  wire::Header answer;
+  ASSERT_TRUE(first.send(uint64_t{0x4141414141414141}));
+  EXPECT_EQ(first.receive(answer), 0);
+  // A call before the greeting, a second greeting.
+  ASSERT_TRUE(second.send(wire::message<wire::MapRequest>(wire::Kind::kMap, 1)));
+  EXPECT_EQ(second.receive(answer), 0);
+  ASSERT_EQ(third.greet(), 0);
+  ASSERT_TRUE(third.send(wire::message<wire::Hello>(wire::Kind::kHello, 1)));
+  EXPECT_EQ(third.receive(answer), 0);
+  ASSERT_EQ(fourth.greet(), 0);
+  std::array<char, wire::kMaxMessage + 1> large = {};
+  ASSERT_TRUE(fourth.send(large));
+  EXPECT_EQ(fourth.receive(answer), 0);
+  EXPECT_THAT(daemon.log(), HasSubstr("its connection is closed"));
+  expect_alive(daemon);
+}
+
+TEST(HostileClient, OfAnotherReleaseAgreesOnWhatBothHaveOrIsToldWhyNot) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw newer(daemon), older(daemon), foreign(daemon);
+  EXPECT_EQ(newer.greet(1, 900, ~uint64_t{0}), 0);
+  EXPECT_EQ(newer.welcome.version, wire::kNewestVersion);
+  EXPECT_EQ(newer.welcome.features, wire::kFeatures);
+  EXPECT_EQ(older.greet(1, 1, 0), 0);
+  EXPECT_EQ(older.welcome.features, 0u);
+  EXPECT_FALSE(older.files[0]);
+  EXPECT_EQ(foreign.greet(7, 9), -EPROTO);
+  EXPECT_THAT(foreign.behind, HasSubstr("the client speaks versions 7 to 9"));
+}
+
+TEST(HostileClient, CannotTakeMemoryAwayOrConfuseTheDaemonThroughIt) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw raw(daemon);
+  ASSERT_EQ(raw.greet(), 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(::ftruncate(raw.files[i].get(), 0), 0) << "file " << i;
+    EXPECT_EQ(errno, EPERM);
+  }
+  void* page =
+      ::mmap(nullptr, wire::kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, raw.files[2].get(), 0);
+  ASSERT_NE(page, MAP_FAILED);
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    for (size_t word = 0; word < wire::kRingBytes / 4; ++word)
+      static_cast<volatile uint32_t*>(page)[word] = static_cast<uint32_t>(random());
+    const uint64_t one = 1;
+    ASSERT_EQ(::write(raw.files[3].get(), &one, sizeof(one)), 8);
+  }
+  ::munmap(page, wire::kRingBytes);
+  expect_alive(daemon);
+}
+
+TEST(HostileClient, PassesOnlyFilesWhoseReadsNeverWait) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw raw(daemon);
+  ASSERT_EQ(raw.greet(), 0);
+  struct {
+    wire::IoctlRequest request;
+    neuron_ioctl_mem_buf_copy64 argument;
+  } call = {};
+  call.request = wire::message<wire::IoctlRequest>(wire::Kind::kIoctl, 3, wire::kFlagDataInFile,
+                                                   sizeof(call) - sizeof(wire::IoctlRequest));
+  call.request.request = NEURON_IOCTL_MEM_BUF_COPY64;
+  call.request.argument_bytes = sizeof(call.argument);
+  call.request.pointers = 1;
+  call.request.data_bytes = 100'000;
+  call.argument.size = 100'000;
+  call.argument.copy_to_mem_handle = 1;
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  wire::Reply reply;
+  ASSERT_TRUE(raw.send(call, {pipe, 1}));
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, -EINVAL);
+  EXPECT_THAT(raw.behind, HasSubstr("not in memory"));
+  // Without a file, and with one that is too short.
+  ASSERT_TRUE(raw.send(call));
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, -EINVAL);
+  const int file = ::memfd_create("short", MFD_CLOEXEC);
+  ASSERT_TRUE(raw.send(call, {&file, 1}));
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, -EINVAL);
+  for (const int fd : {pipe[0], pipe[1], file}) ::close(fd);
+  expect_alive(daemon);
+}
+
+}  // namespace
+}  // namespace neuron::multi
