@@ -140,6 +140,17 @@ Violation check_shuffle(const std::array<uint8_t, NEURON_SHUFFLE_ROWS>& mask) {
   return {};
 }
 
+// Generation 3 has a part of tensor_scalar on its Scalar engine: what its scale and bias can do.
+Violation check_scalar_engine_steps(const Instruction& i) {
+  const VectorOp& op = i.vector;
+  const bool two = i.scalar1.present();
+  const bool known = two ? op.op0 == NEURON_ALU_MUL && op.op1 == NEURON_ALU_ADD
+                         : op.op0 == NEURON_ALU_MUL || op.op0 == NEURON_ALU_ADD;
+  if (known) return {};
+  return not_allowed(kOp, op.op0,
+                     "on Activation, tensor_scalar is mul, add, or mul then add; use Vector");
+}
+
 Violation check_vector(const Instruction& i, unsigned engine) {
   const VectorOp& op = i.vector;
   switch (i.opcode) {
@@ -176,6 +187,7 @@ Violation check_vector(const Instruction& i, unsigned engine) {
       if (Violation v = check_scalar_step(op.op1, i.scalar1, kOp, NEURON_INST_SCALAR1, engine)) {
         return v;
       }
+      if (engine == NEURON_ENGINE_ACTIVATION) return check_scalar_engine_steps(i);
       return check_mixed_steps(op.op0, op.op1);
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
       if (Violation v = check_scalar_step(op.op0, i.scalar0, kOp, NEURON_INST_SCALAR0, engine)) {
@@ -241,12 +253,12 @@ Violation check_activate(const Instruction& i, const Limits& limits) {
   return {};
 }
 
-Violation check_pe(const PeOp& op) {
+Violation check_pe(const PeOp& op, const Limits& limits) {
   if (op.rows == 3 || op.columns == 3 || op.mode > 5) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp, op.rows,
                      "tile rows and columns must be 0 to 2, the mode 0 to 5");
   }
-  if (op.rows == 2 && op.columns == 2) {
+  if (op.rows == 2 && op.columns == 2 && limits.generation < 3) {
     return not_allowed(kOp, op.rows, "a tile of 32 x 32 needs generation 3: not both can be 32");
   }
   // Positions are in units of 32; a tile lies at a multiple of its size.
@@ -373,7 +385,7 @@ bool is_integer_dtype(unsigned dtype) {
 Violation check_operations(const Instruction& i, unsigned engine, const Limits& limits) {
   switch (i.group()) {
     case 2:
-      return check_pe(i.pe);
+      return check_pe(i.pe, limits);
     case 3:
       return check_vector(i, engine);
     case 4:

@@ -110,7 +110,7 @@ class NeffEmitter::Assembler {
  public:
   Assembler(const NeffEmitter& emitter, unsigned engine) : emitter_(emitter), engine_(engine) {
     out_.engine = static_cast<std::uint8_t>(engine);
-    out_.generation = 2;
+    out_.generation = emitter.program_.limits_.generation;
   }
 
   Result<neff::EngineProgram> run() {

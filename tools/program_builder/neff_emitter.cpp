@@ -116,7 +116,7 @@ std::string NeffEmitter::model_json() const {
   json::object model;
   model["format"] = NEFF_FORMAT;
   model["version"] = 1;
-  model["target"] = "trn1";
+  model["target"] = target();
   model["lnc"] = 1;
   model["nodes"] = json::array{std::move(node)};
   model["inputs"] = std::move(inputs);
@@ -163,7 +163,8 @@ std::string NeffEmitter::definition_json() const {
     semaphores[semaphore.name] = semaphore.number;
   }
   json::object definition;
-  definition["program"] = json::object{{"isa", NEURON_ISA_VERSION}, {"generation", 2}};
+  definition["program"] =
+      json::object{{"isa", NEURON_ISA_VERSION}, {"generation", program_.limits_.generation}};
   definition["engines"] = std::move(engines);
   definition["semaphore"] = std::move(semaphores);
   definition["dma_queue"] = std::move(queue_sets);
@@ -312,7 +313,7 @@ Result<std::vector<std::uint8_t>> NeffEmitter::emit() {
   members["neff.json"] = tools::bytes_of(model_json());
   members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
   members["info.json"] = tools::bytes_of(
-      text(json::object{{"tool_version", "program-builder 1"}, {"target", "trn1"}}));
+      text(json::object{{"tool_version", "program-builder 1"}, {"target", target()}}));
   tools::NeffOptions options;
   options.name = program_.name_;
   options.build_version = "program-builder 1";

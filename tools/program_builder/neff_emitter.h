@@ -64,6 +64,8 @@ class NeffEmitter {
   // Each engine counts the steps that others wait for; each loop has a count of its own. A count
   // beyond what a wait can compare with goes on in a further semaphore.
   runtime::Result<void> number_semaphores();
+  // Instance family that the program is for.
+  const char* target() const { return program_.limits_.generation == 3 ? "trn2" : "trn1"; }
   Target target_of(const Point& point, std::int32_t loop) const;
   runtime::Result<neff::EngineProgram> assemble(unsigned engine) const;
   std::map<std::string, QueueUse> queues() const;

@@ -9,9 +9,10 @@ namespace neuron::builder {
 using runtime::Error;
 using runtime::Result;
 
-Program::Program(std::string name)
+Program::Program(std::string name, std::uint8_t generation)
     : name_(std::move(name)),
-      sbuf_(NEURON_SPACE_SBUF, NEURON_V2_SBUF_PARTITION_BYTES),
+      limits_(isa::limits_of(generation)),
+      sbuf_(NEURON_SPACE_SBUF, limits_.sbuf_partition_bytes),
       psum_(NEURON_SPACE_PSUM, NEURON_PSUM_PARTITION_BYTES) {}
 
 void Program::fail(Error error) {
@@ -118,11 +119,10 @@ std::uint32_t Program::add_label(std::uint32_t tile, std::int32_t buffer) {
 }
 
 bool Program::check_instruction(unsigned engine, const isa::Instruction& instruction) {
-  const isa::Limits limits;
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::encode(instruction, bytes);
-  isa::Violation violation = isa::check_encoding(bytes, engine, limits);
-  if (!violation) violation = isa::check_operands(instruction, engine, limits);
+  isa::Violation violation = isa::check_encoding(bytes, engine, limits_);
+  if (!violation) violation = isa::check_operands(instruction, engine, limits_);
   if (!violation) return true;
   fail(runtime::fail(NRT_INVALID, "{} engine: {}; the instruction is {}", isa::engine_name(engine),
                      isa::describe(violation, instruction),

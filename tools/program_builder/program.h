@@ -72,7 +72,8 @@ struct IndirectOptions {
 
 class Program {
  public:
-  explicit Program(std::string name);
+  // `generation`: 2 (trn1, inf2) or 3 (trn2), for which limits hold and which the file names.
+  explicit Program(std::string name, std::uint8_t generation = 2);
 
   // Buffers in HBM. Names are those of the model's tensors and variables.
   Buffer input(const std::string& name, std::uint8_t dtype, std::vector<std::uint64_t> shape);
@@ -247,6 +248,7 @@ class Program {
   void finish();
 
   std::string name_;
+  const isa::Limits limits_;
   std::vector<BufferInfo> buffers_;
   std::vector<TileInfo> tiles_;
   OnChipAllocator sbuf_;

@@ -175,6 +175,43 @@ TEST(InstructionCheck, NamesADefinedOpcodeThatTheDeviceDoesNotExecute) {
   EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_DVE, later).code, NEURON_FAULT_ILLEGAL_OPCODE);
 }
 
+TEST(InstructionCheck, AcceptsOnGeneration3WhatItAdds) {
+  const Limits v3 = limits_of(3);
+  for (const auto& s : testing::samples()) {
+    EXPECT_FALSE(check_encoding(raw(s.instruction), s.engine, v3));
+    EXPECT_FALSE(check_operands(s.instruction, s.engine, v3));
+  }
+  Instruction tile = sample(NEURON_OP_MATMUL);
+  tile.pe.rows = tile.pe.columns = 2;
+  EXPECT_EQ(encoding(tile).code, NEURON_FAULT_OP_NOT_ALLOWED);
+  EXPECT_FALSE(check_encoding(raw(tile), NEURON_ENGINE_PE, v3));
+
+  Instruction wide = sample(NEURON_OP_MEMSET);
+  wide.dst.base = NEURON_V2_SBUF_PARTITION_BYTES;
+  const unsigned engine = engine_of(wide);
+  EXPECT_EQ(operands(wide).code, NEURON_FAULT_OPERAND_RANGE);
+  EXPECT_FALSE(check_operands(wide, engine, v3)) << "224 KiB in each partition";
+  wide.dst.base = NEURON_V3_SBUF_PARTITION_BYTES;
+  EXPECT_EQ(check_operands(wide, engine, v3).code, NEURON_FAULT_OPERAND_RANGE);
+}
+
+TEST(InstructionCheck, KnowsThePartOfTensorScalarOnTheScalarEngineOfGeneration3) {
+  const Limits v3 = limits_of(3);
+  Instruction i = sample(NEURON_OP_TENSOR_SCALAR);
+  i.engines = 1u << NEURON_ENGINE_ACTIVATION;
+  i.scalar0 = i.scalar1 = number(2);
+  i.vector = {};
+  i.vector.op0 = NEURON_ALU_MUL;
+  i.vector.op1 = NEURON_ALU_ADD;
+  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, Limits{}).code,
+            NEURON_FAULT_WRONG_GENERATION);
+  EXPECT_FALSE(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, v3));
+  EXPECT_FALSE(check_operands(i, NEURON_ENGINE_ACTIVATION, v3));
+  i.vector.op0 = NEURON_ALU_MAX;
+  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, v3).code,
+            NEURON_FAULT_OP_NOT_ALLOWED);
+}
+
 TEST(InstructionCheck, FindsEachBrokenOperandRule) {
   using I = Instruction;
   constexpr unsigned partition = NEURON_FAULT_OPERAND_PARTITION;

@@ -77,6 +77,40 @@ TEST(Cost, OfGeneratedDescriptorsGrowsWithTheirRows) {
   EXPECT_EQ(cost_of(gather.instruction, gather.engine).interval, 600'000U + 2 * 128 * kPostedWrite);
 }
 
+TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {
+  const auto v3 = [](uint16_t opcode, unsigned engine, void (*change)(Instruction&)) {
+    testing::Sample s = sample(opcode);
+    change(s.instruction);
+    return cycles_of(s.instruction, engine, 3);
+  };
+  using I = Instruction;
+  EXPECT_EQ(cycles_to_ps(NEURON_ENGINE_PE, 2400, 3), 1'000'000U);
+  EXPECT_EQ(cycles_to_ps(NEURON_ENGINE_DVE, 960, 3), 1'000'000U);
+  EXPECT_EQ(cycles_to_ps(NEURON_ENGINE_ACTIVATION, 1200, 3), 1'000'000U);
+  EXPECT_EQ(cycles_to_ps(NEURON_ENGINE_PE, 2800), 1'000'000U);
+  EXPECT_EQ(v3(NEURON_OP_TRANSPOSE, NEURON_ENGINE_PE, [](I&) {}), 2 * 128U)
+      << "32 bits twice as fast";
+  const auto narrow = [](I& i) {
+    for (Operand* o : {&i.dst, &i.src0}) {
+      *o = {.dtype = NEURON_DTYPE_BF16, .space = NEURON_SPACE_SBUF};
+      o->parts = 128;
+      o->ndim = 1;
+      o->size = {1024, 1, 1, 1};
+      o->step = {1, 0, 0, 0};
+    }
+  };
+  EXPECT_EQ(v3(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_DVE, narrow), 256U);
+  EXPECT_EQ(v3(NEURON_OP_TENSOR_COPY, NEURON_ENGINE_ACTIVATION, narrow), 1024U);
+  testing::Sample wide = sample(NEURON_OP_TENSOR_COPY);
+  narrow(wide.instruction);
+  wide.instruction.dst.dtype = NEURON_DTYPE_F32;
+  EXPECT_EQ(cycles_of(wide.instruction, NEURON_ENGINE_DVE, 3), 1024U);
+  wide.instruction.dst.dtype = NEURON_DTYPE_BF16;
+  wide.instruction.dst.space = NEURON_SPACE_PSUM;
+  EXPECT_EQ(cycles_of(wide.instruction, NEURON_ENGINE_DVE, 3), 512U);
+  EXPECT_EQ(cycles_of(wide.instruction, NEURON_ENGINE_DVE), 1024U);
+}
+
 TEST(Cost, IsAboveZeroForEverySample) {
   for (const auto& s : testing::samples()) {
     EXPECT_GT(cost_of(s.instruction, s.engine).interval, 0U) << opcode_name(s.instruction.opcode);

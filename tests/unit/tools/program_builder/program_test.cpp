@@ -61,6 +61,28 @@ TEST(Program, KeepsConstantsAsTheyAre) {
             (std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
+TEST(Program, OfGeneration3HasItsStateBufferAndNamesItsDevice) {
+  const auto build = [](std::uint8_t generation) {
+    Program program("wide", generation);
+    const Buffer y = program.output("y", kF32, {128, 55 * 1024});
+    const Tile tile = program.sbuf("tile", 128, 55 * 1024, kF32);
+    program.memset(Engine::kDve, tile.all(), 1);
+    program.dma(Engine::kSp, y.all(), tile.all());
+    return program.build();
+  };
+  const auto older = build(2);
+  ASSERT_FALSE(older) << "220 KiB are more than a partition of generation 2 has";
+  const auto neff = build(3);
+  ASSERT_TRUE(neff) << neff.error().detail;
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container);
+  const auto model = neff::load_model(*container, {3, 1, false});
+  ASSERT_TRUE(model) << model.error().detail;
+  EXPECT_EQ(model->target, "trn2");
+  EXPECT_EQ(model->subgraphs[0].engines[NEURON_ENGINE_SP].generation, 3);
+  EXPECT_FALSE(neff::load_model(*container, {2, 1, false})) << "too new for generation 2";
+}
+
 TEST(Program, GivesTheSameBytesForTheSameCalls) {
   const auto build = [] {
     Program program("same");
