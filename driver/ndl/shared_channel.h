@@ -46,7 +46,10 @@ class SharedChannel {
   // Tells the daemon that the end is on purpose, and waits until it has freed everything.
   void close();
   // For a child after fork().
-  void abandon() { socket_.reset(); }
+  void abandon() {
+    socket_.reset();
+    for (wire::FileDescriptor& file : files_) file.reset();
+  }
 
   // Relaxed: who sees it late learns it from the socket.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }

@@ -207,6 +207,11 @@ void Connection::greet(const wire::Hello& hello) {
           "the client speaks versions %u to %u of the shared device, the daemon %u to %u; install "
           "runtime and daemon of releases that are closer to each other",
           hello.oldest_version, hello.newest_version, wire::kOldestVersion, wire::kNewestVersion);
+    else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0)
+      result = service::fail(-EACCES,
+                             "the client runs in a PID namespace that the daemon cannot see, and "
+                             "what it holds could not be told from what others hold; run the "
+                             "daemon in the same one or in one above");
     else if (hello.purpose == wire::kPurposeOpen)
       result = open(hello, features);
     else if (hello.purpose != wire::kPurposeList)
