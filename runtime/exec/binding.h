@@ -23,6 +23,7 @@ namespace neuron::runtime {
 struct Binding {
   std::vector<std::uint64_t> ports;  // address of each input and output
   std::unique_ptr<RingSet> rings;
+  std::unique_ptr<RingSet> second_rings;  // of the model's part on a second physical core
   std::uint32_t number = 0;
   std::uint64_t used = 0;
 };

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/executor.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "hw/control.h"
 #include "hw/fault.h"
@@ -24,42 +27,55 @@ std::uint64_t nanoseconds(Clock::time_point when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
 }
 
-// Reads what the engines wrote about their part of this execution.
-void collect_report(LoadedModel& model, const neuron_completion_record& record,
-                    std::uint64_t host_ns) {
-  Core& core = model.core();
+// Reads what the engines wrote about their part of this execution, which ends with the longer one
+// of two cores.
+void collect_report(LoadedModel& model, LoadedModel& part, std::uint64_t host_ns) {
+  Core& core = part.core();
+  const neuron_completion_record& record = core.completion();
+  const bool second = &part != &model;
   ExecutionReport& report = model.report;
-  report.exec_id = record.exec_id;
-  report.host_ns = host_ns;
-  report.device_ps = record.end - record.start;
+  const std::uint64_t device_ps = record.end - record.start;
+  if (!second) {
+    report.exec_id = record.exec_id;
+    report.host_ns = host_ns;
+  }
+  report.device_ps = second ? std::max(report.device_ps, device_ps) : device_ps;
   report.valid = true;
+  std::array<std::uint64_t, NEURON_CORE_ENGINES> busy{};
+  std::array<std::uint32_t, NEURON_CORE_ENGINES> retired{};
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     neuron_notification entry;
     while (core.completions[engine].next(entry)) {
       if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_COMPLETE) continue;
-      report.busy_ps[engine] = std::uint64_t{entry.info[1]} << 32 | entry.info[0];
-      report.retired[engine] = entry.info[2];
+      busy[engine] = std::uint64_t{entry.info[1]} << 32 | entry.info[0];
+      retired[engine] = entry.info[2];
     }
+    report.busy_ps[engine] = busy[engine] + (second ? report.busy_ps[engine] : 0);
+    report.retired[engine] = retired[engine] + (second ? report.retired[engine] : 0);
   }
 }
 
-void fill_launch_record(Core& core, const Binding& binding, std::uint64_t time_limit) {
+void fill_launch_record(Core& core, const Binding& binding, const RingSet& rings,
+                        std::uint64_t time_limit) {
   neuron_launch_record& record = core.launch();
   record.exec_id = ++core.executions;
   record.binding = binding.number;
-  const bool rebind = core.current_binding != &binding && binding.rings->table_entries() != 0;
+  const bool rebind = core.current_binding != &binding && rings.table_entries() != 0;
   record.flags = rebind ? NEURON_LAUNCH_REBIND : 0;
-  record.ring_entries = rebind ? binding.rings->table_entries() : 0;
-  record.ring_table = binding.rings->table_address();
+  record.ring_entries = rebind ? rings.table_entries() : 0;
+  record.ring_table = rings.table_address();
   record.time_limit = time_limit;
 }
 
 // After a failure: the core is reset, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
-  if (auto recovered = model.core().recover(); !recovered) {
-    log_error(LogComponent::kTdrv, "{}", recovered.error().detail);
-    return Error(NRT_EXEC_UNIT_UNRECOVERABLE, 0, error.detail + "; " + recovered.error().detail);
+  for (LoadedModel* part : {&model, model.second()}) {
+    if (part == nullptr) continue;
+    if (auto recovered = part->core().recover(); !recovered) {
+      log_error(LogComponent::kTdrv, "{}", recovered.error().detail);
+      return Error(NRT_EXEC_UNIT_UNRECOVERABLE, 0, error.detail + "; " + recovered.error().detail);
+    }
   }
   return error;
 }
@@ -84,10 +100,64 @@ int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std
 }
 
 Result<void> make_ready(Session& session, LoadedModel& model, const Binding& binding) {
-  if (model.core().current_model == &model) return {};
-  auto activated = model.activate(*binding.rings, session.configuration().fail_on_nan);
-  if (!activated) return give_up(model, activated.error());
+  const bool watch_nan = session.configuration().fail_on_nan;
+  if (model.core().current_model != &model) {
+    auto activated = model.activate(*binding.rings, watch_nan);
+    if (!activated) return give_up(model, activated.error());
+  }
+  LoadedModel* second = model.second();
+  if (second != nullptr && second->core().current_model != second) {
+    auto activated = second->activate(*binding.second_rings, watch_nan);
+    if (!activated) return give_up(model, activated.error());
+  }
   return {};
+}
+
+// One physical core of a launch.
+struct Launch {
+  LoadedModel& part;
+  const RingSet& rings;
+  std::uint32_t before = 0;    // completions, when it was launched
+  std::uint32_t first_id = 0;  // of the executions
+  std::uint32_t done = 0;
+  int result = 0;  // of the driver
+  bool failed = false;
+};
+
+// `here`: this thread waits for the core at once, so nobody else need run it.
+void start(Launch& launch, const Binding& binding, const Configuration& configuration,
+           std::uint32_t count, bool here) {
+  Core& core = launch.part.core();
+  fill_launch_record(core, binding, launch.rings, configuration.model_time_limit_ps);
+  launch.before = __atomic_load_n(&core.completion().sequence, __ATOMIC_ACQUIRE);
+  launch.first_id = core.executions;
+  // Release: the record above is complete before the device sees the semaphore; its partner is the
+  // load of the record by the SP program.
+  std::atomic_thread_fence(std::memory_order_release);
+  launch.result =
+      core.device().port().write_register(core.place().window_bar0() + NEURON_CORE_SEMAPHORES +
+                                              NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
+                                          count, here);
+}
+
+void finish(Launch& launch, const Binding& binding, std::uint32_t count, std::uint64_t until) {
+  Core& core = launch.part.core();
+  const neuron_completion_record& record = core.completion();
+  if (launch.result == 0) launch.result = await_completions(core, launch.before, count, until);
+  launch.failed = launch.result != 0 || record.status != NEURON_FAULT_NONE;
+  launch.done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - launch.before;
+  if (launch.result == 0 && launch.failed) --launch.done;
+  core.executions = launch.first_id + launch.done - (launch.failed ? 0 : 1);
+  if (launch.done != 0) core.current_binding = &binding;
+}
+
+Error describe_failure(const Launch& launch, const Configuration& configuration) {
+  LoadedModel& model = launch.part;
+  if (launch.result == 0) return describe_fault(model, model.core().completion());
+  if (launch.result == -EDEADLK) return describe_deadlock(model);
+  if (launch.result == -ETIMEDOUT) return describe_timeout(model, configuration.exec_timeout_s);
+  return driver_error(NRT_HW_ERROR, launch.result, "launching model '{}' on device {} core {}",
+                      model.name(), model.core().device().index(), model.core().number());
 }
 
 // `count` launches, which the core takes one behind the other. `done`: how many succeeded; the one
@@ -98,34 +168,27 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   const Configuration& configuration = session.configuration();
   done = 0;
   NEURON_CHECK(make_ready(session, model, binding));
-  fill_launch_record(core, binding, configuration.model_time_limit_ps);
-  neuron_completion_record& record = core.completion();
-  const std::uint32_t before = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE);
-  const std::uint32_t first_id = core.executions;
-  const Clock::time_point start = Clock::now();
-  // Release: the record above is complete before the device sees the semaphore; its partner is the
-  // load of the record by the SP program.
-  std::atomic_thread_fence(std::memory_order_release);
-  ndl::DevicePort& port = core.device().port();
-  int result = port.write_register(core.place().window_bar0() + NEURON_CORE_SEMAPHORES +
-                                       NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
-                                   count, true);
-  if (result == 0) {
-    result = await_completions(
-        core, before, count, nanoseconds(start) + configuration.exec_timeout_s * 1'000'000'000ull);
-  }
-  const std::uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(start);
-  const bool failed = result != 0 || record.status != NEURON_FAULT_NONE;
-  done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
-  if (result == 0 && failed) --done;
-  core.executions = first_id + done - (failed ? 0 : 1);
-  if (done != 0) core.current_binding = &binding;
+  Launch first{model, *binding.rings};
+  std::optional<Launch> second;
+  if (model.second() != nullptr) second.emplace(Launch{*model.second(), *binding.second_rings});
+  const Clock::time_point begin = Clock::now();
+  if (second) start(*second, binding, configuration, count, false);
+  start(first, binding, configuration, count, true);
+  const std::uint64_t until = nanoseconds(begin) + configuration.exec_timeout_s * 1'000'000'000ull;
+  finish(first, binding, count, until);
+  if (second) finish(*second, binding, count, until);
+  const std::uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(begin);
+  done = second ? std::min(first.done, second->done) : first.done;
+  const bool failed = first.failed || (second && second->failed);
   if (!failed) {
-    collect_report(model, record, host_ns / count);
+    collect_report(model, model, host_ns / count);
+    if (second) collect_report(model, second->part, 0);
     model.report.exec_id = core.executions;
   }
   if (!failed && configuration.fail_on_nan) {
-    if (auto clean = find_numeric_errors(model); !clean) {
+    auto clean = find_numeric_errors(model);
+    if (clean && second) clean = find_numeric_errors(second->part);
+    if (!clean) {
       core.counters.executed(clean.error().status, model.report.device_ps / 1'000'000,
                              host_ns / 1000);
       done = 0;
@@ -136,17 +199,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
     core.counters.executed_well(done, done * (model.report.device_ps / 1'000'000), host_ns / 1000);
   }
   if (!failed) return {};
-  Error error;
-  if (result == 0) {
-    error = describe_fault(model, record);
-  } else if (result == -EDEADLK) {
-    error = describe_deadlock(model);
-  } else if (result == -ETIMEDOUT) {
-    error = describe_timeout(model, configuration.exec_timeout_s);
-  } else {
-    error = driver_error(NRT_HW_ERROR, result, "launching model '{}' on device {} core {}",
-                         model.name(), core.device().index(), core.number());
-  }
+  Error error = describe_failure(first.failed ? first : *second, configuration);
   core.counters.executed(error.status, 0, done == 0 ? host_ns / 1000 : 0);
   return give_up(model, std::move(error));
 }
@@ -158,11 +211,12 @@ Result<void> check_usable(const LoadedModel& model) {
                 "turn",
                 model.name());
   }
-  if (model.core().unusable()) {
+  for (const LoadedModel* part : {&model, static_cast<const LoadedModel*>(model.second())}) {
+    if (part == nullptr || !part->core().unusable()) continue;
     return fail(NRT_EXEC_UNIT_UNRECOVERABLE,
                 "device {} core {} could not be reset after a failure; close the runtime and "
                 "initialise it again",
-                model.core().device().index(), model.core().number());
+                part->core().device().index(), part->core().number());
   }
   return {};
 }

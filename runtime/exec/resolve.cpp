@@ -122,11 +122,12 @@ Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   resolution.epoch = tensors.epoch;
   resolution.written = tensors.written;
   std::vector<std::uint64_t> ports;
-  std::vector<std::uint64_t> addresses = model.addresses();
+  std::vector<std::uint64_t> addresses[2] = {model.addresses(), {}};
+  if (model.second() != nullptr) addresses[1] = model.second()->addresses();
   for (std::size_t i = 0; i < model.ports().size(); ++i) {
     const ModelPort& port = model.ports()[i];
     NEURON_TRY(address, place(model, i, tensors.ports[i], resolution));
-    std::uint64_t& known = addresses[port.info.variable];
+    std::uint64_t& known = addresses[port.info.subgraph][port.info.variable];
     if (known != 0 && known != address) {
       return fail(NRT_INVALID,
                   "'{}' of model '{}' is input and output in one buffer, but the sets give two "
@@ -140,13 +141,19 @@ Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   if (resolution.binding == nullptr) {
     auto binding = std::make_unique<Binding>();
     NEURON_TRY(rings, RingSet::create(model.core().device(), model.core().number(), model.rings(),
-                                      addresses));
+                                      addresses[0]));
     binding->rings = std::move(rings);
+    if (LoadedModel* second = model.second()) {
+      NEURON_TRY(others, RingSet::create(second->core().device(), second->core().number(),
+                                         second->rings(), addresses[1]));
+      binding->second_rings = std::move(others);
+    }
     binding->ports = std::move(ports);
     const Binding* evicted = nullptr;
     resolution.binding = model.bindings.keep_binding(std::move(binding), evicted);
     if (evicted != nullptr && model.core().current_binding == evicted) {
       model.core().current_binding = nullptr;
+      if (model.second() != nullptr) model.second()->core().current_binding = nullptr;
     }
   }
   return model.bindings.keep(std::move(resolution));

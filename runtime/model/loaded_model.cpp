@@ -60,6 +60,7 @@ LoadedModel::~LoadedModel() { retire(); }
 void LoadedModel::retire() {
   if (retired_) return;
   retired_ = true;
+  if (second_) second_->retire();
   // A core that cannot be stopped is reset when it is used next.
   if (core_.current_model == this) (void)core_.halt();
   if (!in_scratchpad_.empty()) core_.scratchpad->leave(*this);
@@ -103,7 +104,7 @@ void LoadedModel::move_scratchpad(std::uint64_t address) {
     std::memcpy(images_[place.engine].code.data() + place.at, &value, sizeof(value));
   }
   // Rings hold addresses too. None exists before the model's first execution.
-  bindings.forget();
+  first_->bindings.forget();
   moved_ = !address_places_.empty() || !pointer_places_.empty();
 }
 

@@ -53,6 +53,11 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   Core& core() const { return core_; }
+  // What runs on the second physical core of a virtual one, launched together with this; or null.
+  // It has no ports and no bindings: those of both are here.
+  LoadedModel* second() const { return second_.get(); }
+  // The part that has the variables of a subgraph.
+  LoadedModel& part(std::uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
   const std::string& name() const { return name_; }
   // Inputs in file order, then outputs.
   const std::vector<ModelPort>& ports() const { return ports_; }
@@ -96,6 +101,8 @@ class LoadedModel {
   friend class Loader;
 
   Core& core_;
+  std::unique_ptr<LoadedModel> second_;
+  LoadedModel* first_ = this;  // the one that has the bindings
   std::string name_;
   std::vector<ModelPort> ports_;
   RingPlan rings_;

@@ -43,14 +43,18 @@ struct Block {
 
 class Loader {
  public:
-  Loader(Core& core, const neff::Model& model)
-      : core_(core), model_(model), graph_(model.subgraphs[0]), result_(new LoadedModel(core)) {}
+  Loader(Core& core, const neff::Model& model, std::uint32_t subgraph)
+      : core_(core),
+        model_(model),
+        subgraph_(subgraph),
+        graph_(model.subgraphs[subgraph]),
+        result_(new LoadedModel(core)) {}
 
   Result<std::unique_ptr<LoadedModel>> run() {
     result_->name_ = model_.name;
     result_->semaphores_ = graph_.semaphores;
     result_->debug_ = graph_.debug;
-    NEURON_CHECK(list_ports());
+    if (subgraph_ == 0) list_ports();
     NEURON_CHECK(place_variables());
     NEURON_TRY(rings, RingPlan::build(graph_));
     result_->rings_ = std::move(rings);
@@ -64,13 +68,13 @@ class Loader {
   }
 
  private:
-  Result<void> list_ports() {
+  // Of all subgraphs.
+  void list_ports() {
     for (const auto* list : {&model_.inputs, &model_.outputs}) {
       for (const neff::TensorInfo& info : *list) {
         result_->ports_.push_back({info, list == &model_.outputs});
       }
     }
-    return {};
   }
 
   Result<void> place_variables() {
@@ -163,7 +167,11 @@ class Loader {
   // Every input or output variable that is moved must be one that a tensor is bound to.
   Result<void> check_transfers() {
     std::vector<bool> bound(graph_.variables.size());
-    for (const ModelPort& port : result_->ports_) bound[port.info.variable] = true;
+    for (const auto* list : {&model_.inputs, &model_.outputs}) {
+      for (const neff::TensorInfo& info : *list) {
+        if (info.subgraph == subgraph_) bound[info.variable] = true;
+      }
+    }
     for (const neff::EngineProgram& program : graph_.engines) {
       for (const neff::DmaTransfer& transfer : program.dma) {
         NEURON_CHECK(check_bound(bound, transfer.to));
@@ -273,6 +281,7 @@ class Loader {
 
   Core& core_;
   const neff::Model& model_;
+  const std::uint32_t subgraph_;
   const neff::Subgraph& graph_;
   std::unique_ptr<LoadedModel> result_;
 };
@@ -286,13 +295,14 @@ Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, const neff::Targ
   for (const std::string& note : model.notes) {
     log_info(LogComponent::kNmgr, "NEFF {}: {}", model.name, note);
   }
-  if (model.subgraphs.size() != 1) {
+  if (model.subgraphs.size() != std::max(1u, target.lnc)) {
     return fail(NRT_LOAD_NOT_ENOUGH_NC,
                 "NEFF '{}' has {} subgraphs, each for a physical core of one virtual core; the "
-                "virtual cores of this host have one",
-                model.name, model.subgraphs.size());
+                "virtual cores of this process have {}",
+                model.name, model.subgraphs.size(), std::max(1u, target.lnc));
   }
-  if (!model.subgraphs[0].collectives.empty()) {
+  for (const neff::Subgraph& subgraph : model.subgraphs) {
+    if (subgraph.collectives.empty()) continue;
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "NEFF '{}' has programs for collective cores, which this runtime does not load",
                 model.name);
@@ -302,8 +312,16 @@ Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, const neff::Targ
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const Source& source) {
   const neff::Model& model = source.model;
-  auto loaded = Loader(core, model).run();
+  auto loaded = Loader(core, model, 0).run();
   if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
+  if (model.subgraphs.size() > 1) {
+    auto second = Loader(*core.peer, model, 1).run();
+    if (!second) {
+      return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
+    }
+    (*second)->first_ = loaded->get();
+    (*loaded)->second_ = std::move(*second);
+  }
   core.counters.add(NDS_NC_COUNTER_MODEL_LOAD_COUNT, 1);
   return loaded;
 }

@@ -32,11 +32,11 @@ std::optional<std::uint8_t> semaphore_of(const neff::DmaTransfer& transfer,
 Result<void> check_supported(std::uint32_t engine, const neff::DmaTransfer& transfer,
                              const neff::QueueSet& set) {
   if (!transfer.remote_semaphores.empty()) {
-    return fail(NRT_UNSUPPORTED_NEFF_VERSION,
-                "{} increments {} semaphores of a peer core (remote_semaphores); logical cores of "
-                "generation 2 have one physical core, so there is no peer; build it for logical "
-                "cores of 1",
-                words(engine, transfer), transfer.remote_semaphores.size());
+    return fail(
+        NRT_UNSUPPORTED_NEFF_VERSION,
+        "{} increments {} semaphores of a peer core (remote_semaphores); the physical cores "
+        "of a virtual one run independently here; build it without them",
+        words(engine, transfer), transfer.remote_semaphores.size());
   }
   if (set.kind == neff::QueueKind::kDynamic) {
     return fail(NRT_INVALID,
