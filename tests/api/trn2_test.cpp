@@ -31,9 +31,9 @@ class Trn2 : public ::testing::Test {
   Setting quiet_;
 };
 
-// Two programs for the two physical cores of a virtual one: tensor_add, and softmax or a second
-// program of the test's choice with the same tensors.
-Bytes pair_of(const Bytes& second) {
+// Two programs for the two physical cores of a virtual one: tensor_add, and softmax or, without
+// `ports`, one that has no tensors.
+Bytes pair_of(const Bytes& second, bool ports = true) {
   const Bytes files[] = {small_add(), second};
   tools::NeffMembers members;
   for (unsigned s = 0; s < 2; ++s) {
@@ -54,8 +54,9 @@ Bytes pair_of(const Bytes& second) {
       R"({"format": "nrt-open-program", "version": 1, "target": "trn1", "lnc": 2,
  "nodes": [{"name": "sg00", "executor": "NeuronCore"}, {"name": "sg01", "executor": "NeuronCore"}],
  "inputs": [)" +
-      tensor("a", "sg00") + "," + tensor("b", "sg00") + "," + tensor("x", "sg01") +
-      "], \"outputs\": [" + tensor("sum", "sg00") + "," + tensor("y", "sg01") + "]}");
+      tensor("a", "sg00") + "," + tensor("b", "sg00") + (ports ? "," + tensor("x", "sg01") : "") +
+      "], \"outputs\": [" + tensor("sum", "sg00") + (ports ? "," + tensor("y", "sg01") : "") +
+      "]}");
   auto file = tools::write_neff(members, {.name = "pair", .build_version = "test", .lnc_size = 2});
   EXPECT_TRUE(file) << file.error().detail;
   return *file;
@@ -161,6 +162,22 @@ TEST_F(Trn2, GivesBothCoresBackWhenTwoModelsTakeTurns) {
       EXPECT_FLOAT_EQ(model->floats("y")[0], 1.0F / 16);
     }
   }
+}
+
+TEST_F(Trn2, NamesThePhysicalCoreThatFailedAndUsesBothAgain) {
+  init();
+  Loaded broken(pair_of(bytes_of(kernels::deadlock()), false));
+  broken.fill("a", 1);
+  broken.fill("b", 1);
+  EXPECT_NE(broken.run(), NRT_SUCCESS);
+  // Logical cores 0 and 1 of device 0 are its physical cores 4 and 5.
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("cannot finish on device 0 core 5"));
+  Loaded good(pair_of(small_softmax()));
+  good.fill("a", 1);
+  good.fill("b", 1);
+  good.fill("x", 1);
+  ASSERT_EQ(good.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(good.floats("sum")[0], 2);
 }
 
 TEST_F(Trn2, OwnsPairsOfCoresOnly) {
