@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -36,9 +37,14 @@ void fill_device(control::Device& entry, unsigned index, chip::Chip& chip) {
       if ((hung >> engine & 1) != 0) core.add_hung_engines(chip::engine_label(engine));
     }
   }
+  // Allocations are the guest's; known here is what it has never written.
+  const uint64_t written = chip.hbm().resident_bytes() / chip.hbm().stacks();
+  const uint64_t bytes = chip.hbm().stack_bytes();
   for (unsigned i = 0; i < chip.hbm().stacks() && i + 1 < faults.corrected.size(); ++i) {
     control::Hbm& hbm = *entry.add_hbm();
-    hbm.set_bytes(chip.hbm().stack_bytes());
+    hbm.set_bytes(bytes);
+    hbm.set_free(bytes - std::min(bytes, written));
+    hbm.set_largest_free(hbm.free());
     hbm.set_corrected(faults.corrected[i + 1]);
     hbm.set_uncorrected(faults.uncorrected[i + 1]);
   }

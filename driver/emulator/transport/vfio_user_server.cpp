@@ -92,8 +92,10 @@ class Port {
   void offer(int socket) {
     auto stream = std::make_unique<SocketStream>(socket);
     const std::lock_guard guard(mutex_);
-    const bool busy = dead_ || stopping_ || waiting_ != nullptr ||
-                      (current_ != nullptr && !current_->peer_gone());
+    const auto present = [](const std::unique_ptr<SocketStream>& client) {
+      return client != nullptr && !client->peer_gone();
+    };
+    const bool busy = dead_ || stopping_ || present(waiting_) || present(current_);
     if (busy) {
       say(dead_ ? "a client is turned away: the chip could not be built again"
                 : "a second client is turned away: the function has one");

@@ -99,6 +99,13 @@ TEST_F(VfioUserServerTest, TurnsASecondClientAway) {
   EXPECT_THAT(log(), HasSubstr("nd0: a second client is turned away"));
 }
 
+TEST_F(VfioUserServerTest, TakesAClientInPlaceOfOneThatWentBeforeItsTurn) {
+  start();
+  for (int i = 0; i < 20; ++i) (void)connect_to(0);
+  auto client = connect_to(0);
+  EXPECT_EQ(client->agree().error(), 0u);
+}
+
 TEST_F(VfioUserServerTest, PreparesEveryChipThatItBuilds) {
   std::atomic<unsigned> built = 0;
   options.prepare = [&](unsigned, chip::Chip&) { ++built; };
