@@ -87,6 +87,7 @@ EngineStates describe_engines(const LoadedModel& model, bool stuck) {
     if (!status || !pc || !wait || !value) continue;
     const std::uint32_t state = *status & 0xF;
     const bool waits = state == NEURON_STATE_WAITING;
+    states.idle += state == NEURON_STATE_IDLE ? 1 : 0;
     if (stuck && state == NEURON_STATE_RUNNING) {
       append(states.hung, "; ",
              format("{} hangs: it has stopped issuing at {}", isa::engine_name(engine),

@@ -17,6 +17,7 @@ struct EngineStates {
       working;       // engines inside the model's code, waiting ones first; empty if there is none
   std::string rest;  // all others, briefly
   unsigned waiting = 0;  // of those inside the model's code
+  unsigned idle = 0;     // as after a reset
   std::string hung;      // engines that run and issue nothing
   std::string queues;    // DMA queues of the core with descriptors left
 };

@@ -106,6 +106,14 @@ Result<void> find_numeric_errors(LoadedModel& model) {
 
 Error describe_deadlock(LoadedModel& model) {
   const EngineStates states = describe_engines(model, true);
+  // An execution leaves its engines waiting, halted or at a fault, never idle.
+  if (states.idle == NEURON_CORE_ENGINES) {
+    return fail(
+        NRT_HW_ERROR,
+        "model '{}' was broken off {}: the core was reset by an operator or another process "
+        "while it ran; run it again",
+        model.name(), place(model.core()));
+  }
   if (!states.hung.empty()) {
     return fail(
         NRT_TIMEOUT,

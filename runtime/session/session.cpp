@@ -174,11 +174,15 @@ Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std:
     // A driver that keeps books says which core is held by whom and since when.
     const std::string sentence = ndl::last_error() == nullptr ? "" : ndl::last_error();
     const bool tells = sentence.find(" is held by pid ") != std::string::npos;
+    if (tells) {
+      return fail(NRT_FAILURE, "{} cores between core {} and core {} are wanted: {}", count, first,
+                  last, sentence);
+    }
     return fail(NRT_FAILURE,
                 "{} cores between core {} and core {} are wanted, but at most {} in a row are free "
                 "of this host's {}; {}. Stop it, or choose other cores with "
                 "NEURON_RT_VISIBLE_CORES",
-                count, first, last, longest, total, tells ? sentence : holders());
+                count, first, last, longest, total, holders());
   }
   if (result != 0) {
     return driver_error(NRT_FAILURE, result, "claiming {} cores between core {} and core {}", count,

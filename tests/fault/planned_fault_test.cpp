@@ -4,12 +4,18 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ndl/ndl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "driver/ndl/port.h"
+#include "hw/address_map.h"
+#include "hw/control.h"
 #include "tests/api/support.h"
 
 namespace neuron::test {
@@ -173,6 +179,37 @@ TEST_F(PlannedFault, AChipThatIsGoneLetsTheRuntimeCloseAndANewOneWorks) {
   }
   nrt_close();
   begin("# nothing is planned");
+  Loaded model(small_add());
+  expect_works(model);
+}
+
+TEST_F(PlannedFault, AResetOfABusyCoreIsToldOnceAndTheNextExecutionWorks) {
+  begin("# nothing is planned");
+  Loaded endless(bytes_of(kernels::endless_loop()));
+  ndl_device_t* device = nullptr;
+  ASSERT_EQ(ndl_open_device(0, nullptr, &device), 0);
+  std::promise<void> ended;
+  auto end = ended.get_future();
+  NRT_STATUS status = NRT_SUCCESS;
+  std::string sentence;
+  std::thread runner([&] {
+    status = endless.run();
+    sentence = nrt_open_last_error();
+    ended.set_value();
+  });
+  // Again and again, as the first may come before the program runs.
+  bool done = false;
+  for (int i = 0; i < 2000 && !done; ++i) {
+    std::uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+    std::uint32_t reset = NEURON_CMD_RESET | 0x1F00;
+    EXPECT_EQ(ndl_bar_write(device, 0, &command, 1, &reset), 0);
+    done = end.wait_for(std::chrono::milliseconds(5)) == std::future_status::ready;
+  }
+  ndl_close_device(device);
+  EXPECT_TRUE(done);
+  runner.join();
+  EXPECT_EQ(status, NRT_HW_ERROR) << sentence;
+  EXPECT_THAT(sentence, HasSubstr("the core was reset by an operator or another process"));
   Loaded model(small_add());
   expect_works(model);
 }
