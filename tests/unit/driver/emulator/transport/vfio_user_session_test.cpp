@@ -61,11 +61,14 @@ class VfioUserTest : public testing::Test {
     ASSERT_EQ(client.map(0, 4 * kMiB, ram.file()).error(), 0u);
     client.enable();
     client.init_queue(kM2s, kS2m, 64);
+    settle();
   }
+  // Register writes are answered before they happen; this is answered after them.
+  void settle() { (void)client.get<uint16_t>(wire::kConfigRegion, 0); }
   void ring(uint32_t count) {
     client.set_reg(VfioUserClient::queue(true) + NEURON_UDMAQ_TAIL_INC, count);
     client.set_reg(VfioUserClient::queue(false) + NEURON_UDMAQ_TAIL_INC, count);
-    (void)client.get<uint16_t>(wire::kConfigRegion, 0);  // answered after what was rung for
+    settle();
   }
   uint32_t head() {
     return client.reg(VfioUserClient::queue(false) + NEURON_UDMAQ_HEAD) & 0xFFFFFF;
