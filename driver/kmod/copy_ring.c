@@ -56,17 +56,17 @@ static int create(struct nd_copy_ring *ring, struct neuron_device *nd, u32 core,
 	ring->core = core;
 	ring->engine = engine;
 	ring->queue = queue;
-	error = nd_memory_allocate_host(nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST,
-					&ring->source);
+	error = nd_memory_allocate_hidden(nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST,
+					  &ring->source);
 	if (!error)
-		error = nd_memory_allocate_host(
+		error = nd_memory_allocate_hidden(
 			nd, bytes, core, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST, &ring->destination);
 	if (!error)
-		error = nd_memory_allocate_host(nd, PAGE_SIZE, core,
-						NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->marker);
+		error = nd_memory_allocate_hidden(nd, PAGE_SIZE, core,
+						  NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->marker);
 	if (!error)
-		error = nd_memory_allocate_host(nd, BOUNCE_BYTES, core,
-						NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->pattern);
+		error = nd_memory_allocate_hidden(nd, BOUNCE_BYTES, core,
+						  NEURON_MEMALLOC_TYPE_NCDEV_HOST, &ring->pattern);
 	if (!error)
 		error = nd_ring_init(&ring->ring, ring->source->va, ring->destination->va,
 				     ND_COPY_RING_DESCRIPTORS);

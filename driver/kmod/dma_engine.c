@@ -13,8 +13,8 @@
 
 int nd_dma_create(struct neuron_device *nd)
 {
-	return nd_memory_allocate_host(nd, ND_QUEUE_DUMMY_DESCRIPTORS * NEURON_DESC_BYTES, 0,
-				       NEURON_MEMALLOC_TYPE_NCDEV_HOST, &nd->dummy_ring);
+	return nd_memory_allocate_hidden(nd, ND_QUEUE_DUMMY_DESCRIPTORS * NEURON_DESC_BYTES, 0,
+					 NEURON_MEMALLOC_TYPE_NCDEV_HOST, &nd->dummy_ring);
 }
 
 /* The queue has no rings any more; the lock is held. */

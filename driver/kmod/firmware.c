@@ -80,12 +80,12 @@ int nd_firmware_routing_id(struct neuron_device *nd, u32 *id)
 int nd_firmware_create(struct neuron_device *nd)
 {
 	struct nd_firmware *firmware = &nd->firmware;
-	int error = nd_memory_allocate_host(nd, PAGE_SIZE, 0, NEURON_MEMALLOC_TYPE_NCDEV_HOST,
-					    &firmware->request);
+	int error = nd_memory_allocate_hidden(nd, PAGE_SIZE, 0, NEURON_MEMALLOC_TYPE_NCDEV_HOST,
+					      &firmware->request);
 
 	if (!error)
-		error = nd_memory_allocate_host(nd, PAGE_SIZE, 0, NEURON_MEMALLOC_TYPE_NCDEV_HOST,
-						&firmware->response);
+		error = nd_memory_allocate_hidden(nd, PAGE_SIZE, 0, NEURON_MEMALLOC_TYPE_NCDEV_HOST,
+						  &firmware->response);
 	return error;
 }
 

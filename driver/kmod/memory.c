@@ -278,6 +278,7 @@ int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request 
 	chunk->category = nd_category(request->category, request->host);
 	chunk->pid = request->pid;
 	chunk->lifespan = request->lifespan;
+	chunk->hidden = request->hidden;
 	INIT_LIST_HEAD(&chunk->dead);
 	mutex_lock(&nd->memory.lock);
 	if (!nd->memory.ready) {
@@ -307,8 +308,8 @@ unlock:
 	return error;
 }
 
-int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
-			    struct nd_chunk **chunk)
+static int allocate_own(struct neuron_device *nd, u64 size, u32 core, u32 category, bool hidden,
+			struct nd_chunk **chunk)
 {
 	struct nd_memory_request request = {
 		.size = size,
@@ -316,9 +317,22 @@ int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 ca
 		.core = nd_has_core(nd, core) ? core : __ffs(nd->core_map),
 		.category = category,
 		.lifespan = ND_LIFE_DEVICE,
+		.hidden = hidden,
 	};
 
 	return nd_memory_allocate(nd, &request, chunk);
+}
+
+int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
+			    struct nd_chunk **chunk)
+{
+	return allocate_own(nd, size, core, category, false, chunk);
+}
+
+int nd_memory_allocate_hidden(struct neuron_device *nd, u64 size, u32 core, u32 category,
+			      struct nd_chunk **chunk)
+{
+	return allocate_own(nd, size, core, category, true, chunk);
 }
 
 /* ---- freeing ---- */
@@ -445,7 +459,7 @@ struct nd_chunk *nd_chunk_pin_address(struct neuron_device *nd, u64 address, u64
 
 	mutex_lock(&nd->memory.lock);
 	chunk = find_containing(nd, address);
-	if (chunk && size > chunk->size - (address - chunk->address))
+	if (chunk && (chunk->hidden || size > chunk->size - (address - chunk->address)))
 		chunk = NULL;
 	if (chunk)
 		kref_get(&chunk->refs);

@@ -54,6 +54,7 @@ struct nd_chunk {
 	bool host;
 	bool scratchpad;
 	bool published;
+	bool hidden;	       /* the driver's alone: no process finds it by address */
 	bool given_back;       /* its memory was returned because the device went away */
 	struct list_head all;  /* memory.all: every chunk that has memory */
 	struct list_head dead; /* of a process that ended */
@@ -70,6 +71,7 @@ struct nd_memory_request {
 	pid_t pid; /* 0 for ND_LIFE_DEVICE */
 	enum nd_lifespan lifespan;
 	bool with_handle;
+	bool hidden;
 	bool pinned; /* the caller gets a reference of its own: nd_chunk_put() */
 };
 
@@ -98,6 +100,9 @@ void nd_chunk_free(struct nd_chunk *chunk);
 /* Host memory of the driver itself: category NCDEV_HOST, no handle. */
 int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
 			    struct nd_chunk **chunk);
+/* The same, for rings and mailboxes: who could write those could have anything copied anywhere. */
+int nd_memory_allocate_hidden(struct neuron_device *nd, u64 size, u32 core, u32 category,
+			      struct nd_chunk **chunk);
 /* By handle: only memory of processes; -EINVAL otherwise. */
 int nd_memory_free_handle(struct neuron_device *nd, u64 handle);
 void nd_memory_process_exit(struct neuron_device *nd, pid_t pid);
