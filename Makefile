@@ -6,7 +6,7 @@ T ?= 60
 BUILD := build
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel configure
+.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -57,6 +57,9 @@ vm-test: vm-dependencies all ## boot guests with the kernel module on emulated c
 
 vm-kernel: vm-dependencies ## release and headers of the guest's kernel, to build a module for KERNEL_MODULE
 	@folder=$$(tests/vm/fetch-kernel $(or $(KERNEL_SERIES),6.1)) && echo "release $$(cat $$folder/release)" && echo "headers $$folder/headers"
+
+kmod: ## neuron.ko for Linux 6.1 and 6.12 (build/kmod, build/kmod-6.12); KERNEL=HEADERS for one of your own, into build/kmod
+	@packaging/build-kmod "$(KERNEL)" $(BUILD)
 
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
