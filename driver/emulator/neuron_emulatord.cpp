@@ -3,6 +3,7 @@
 //
 // One thread runs the event loop; servers have threads of their own for what takes time. Exit
 // status: 0 after SIGTERM or SIGINT, 1 if the daemon cannot start, 2 for wrong usage.
+#include <fcntl.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -166,6 +167,11 @@ int main(int argc, char** argv) {
                  "neuron-emulatord: --socket PATH is missing, and systemd has passed no socket\n");
     return kWrongUsage;
   }
+  // Started without standard streams: what is printed must not land in a client's socket.
+  int spare = 0;
+  do spare = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (spare >= 0 && spare < 3);
+  if (spare >= 0) ::close(spare);
   // A client that is gone is told by the result of a call, and by no signal.
   std::signal(SIGPIPE, SIG_IGN);
   try {

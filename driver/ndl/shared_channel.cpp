@@ -42,7 +42,7 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags) {
     return fail(EINVAL, "\"%s\" is no path of a socket: it must have 1 to %zu characters",
                 path_.c_str(), sizeof(address.sun_path) - 1);
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-  socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  socket_ = wire::off_standard_streams(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_) return fail(errno, "no socket for %s: %s", path_.c_str(), std::strerror(errno));
   const timeval patience = {kGreetingMs / 1000, 0};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));

@@ -61,7 +61,7 @@ wire::FileDescriptor SharedTransfer::take_file() {
       return file;
     }
   }
-  return wire::FileDescriptor(::memfd_create("neuron-call", MFD_CLOEXEC));
+  return wire::off_standard_streams(::memfd_create("neuron-call", MFD_CLOEXEC));
 }
 
 void SharedTransfer::keep_file(wire::FileDescriptor file) {

@@ -17,6 +17,17 @@ struct Control {
 
 }  // namespace
 
+FileDescriptor off_standard_streams(int fd) {
+  constexpr int kFirst = 3;
+  FileDescriptor given(fd);
+  if (fd < 0 || fd >= kFirst) return given;
+  FileDescriptor moved(::fcntl(fd, F_DUPFD_CLOEXEC, kFirst));
+  const int error = errno;
+  given.reset();
+  errno = error;
+  return moved;
+}
+
 int send(int socket, std::span<const iovec> parts, std::span<const int> files, int patience_ms) {
   msghdr header = {};
   header.msg_iov = const_cast<iovec*>(parts.data());
@@ -65,7 +76,7 @@ ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags
     for (size_t i = 0; i < found; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(message) + i * sizeof(int), sizeof(int));
-      FileDescriptor received(fd);
+      FileDescriptor received = off_standard_streams(fd);
       if (count < files.size()) files[count++] = std::move(received);
     }
   }

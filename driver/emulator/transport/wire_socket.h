@@ -41,6 +41,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// The same file behind a number above those of the standard streams: a process may have been
+// started without them, and what it then prints must not land in a socket or in device memory.
+FileDescriptor off_standard_streams(int fd);
+
 using Files = std::array<FileDescriptor, kMaxFiles>;
 
 // Sends the parts as one message, with descriptors. Waits at most `patience_ms` for room.
