@@ -208,8 +208,7 @@ TEST(InstructionCheck, KnowsThePartOfTensorScalarOnTheScalarEngineOfGeneration3)
   EXPECT_FALSE(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, v3));
   EXPECT_FALSE(check_operands(i, NEURON_ENGINE_ACTIVATION, v3));
   i.vector.op0 = NEURON_ALU_MAX;
-  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, v3).code,
-            NEURON_FAULT_OP_NOT_ALLOWED);
+  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_ACTIVATION, v3).code, NEURON_FAULT_OP_NOT_ALLOWED);
 }
 
 TEST(InstructionCheck, FindsEachBrokenOperandRule) {
