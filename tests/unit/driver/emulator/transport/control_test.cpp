@@ -206,9 +206,10 @@ TEST_F(ControlSocket, ClientsThatLeaveInTheMiddleDisturbNobody) {
   const std::string packet = request.SerializeAsString();
   for (int i = 0; i < 50; i++) {
     const int fd = connect();
-    if (i % 2 != 0)
+    if (i % 2 != 0) {
       EXPECT_EQ(::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL),
                 static_cast<ssize_t>(packet.size()));
+    }
     ::close(fd);
   }
   // More than are served at once: the rest are turned away, and there is room again afterwards.
