@@ -89,7 +89,7 @@ class SharedDevice final : public DevicePort {
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
     // Acquire: pairs with the device's release store of the word.
     const auto changed = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != old; };
-    if (spin_briefly(changed)) return 0;
+    if (spin_briefly(false, changed)) return 0;
     auto message = wire::message<wire::WaitRequest>(wire::Kind::kWait, 0);
     message.deadline_ns = deadline_ns;
     message.core = core;

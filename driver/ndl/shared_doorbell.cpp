@@ -78,13 +78,14 @@ int SharedDoorbell::access(uint64_t offset, uint32_t* value, uint32_t flags) {
   // Sequentially consistent, both: either the daemon sees the post before it sleeps, or we see that
   // it sleeps. Its partner is Doorbell::announce_sleep and serve.
   page_->posts.fetch_add(1, std::memory_order_seq_cst);
-  if (page_->daemon_sleeps.load(std::memory_order_seq_cst) != 0) {
+  const bool asleep = page_->daemon_sleeps.load(std::memory_order_seq_cst) != 0;
+  if (asleep) {
     const uint64_t one = 1;
     (void)!::write(event_.get(), &one, sizeof(one));
   }
   // Acquire: the result behind it is complete.
   const auto answered = [&] { return slot.answered.load(std::memory_order_acquire) == number; };
-  if (!spin_briefly(answered)) {
+  if (!spin_briefly(asleep, answered)) {
     // Pairs with the daemon's store of the answer and its look at this: one sees the other.
     slot.asleep.store(1, std::memory_order_seq_cst);
     const auto answered_now = [&] {

@@ -17,9 +17,10 @@
 namespace neuron::ndl {
 
 // Spins until `done` says so or 20 us have passed; gives the processor to others after a while.
-// Returns what `done` said last.
+// Returns what `done` said last. `asleep`: the other side has just been woken, and may need this
+// processor to run at all.
 template <typename Done>
-bool spin_briefly(Done&& done);
+bool spin_briefly(bool asleep, Done&& done);
 
 class SharedDoorbell {
  public:
@@ -56,13 +57,13 @@ uint64_t monotonic_ns();
 void yield_processor();
 
 template <typename Done>
-bool spin_briefly(Done&& done) {
-  // The first looks cost nothing but time; then others may have the processor: on a machine with as
-  // many runnable threads as processors the daemon needs it.
-  constexpr unsigned kPauses = 64;
+bool spin_briefly(bool asleep, Done&& done) {
+  // The first looks, some 3 us of them, cost nothing but time; then others may have the processor:
+  // on a loaded machine the daemon may be waiting for this very one.
+  constexpr unsigned kPauses = 16;
   constexpr unsigned kPauseLength = 4;
   constexpr uint64_t kLimit_ns = 20'000;
-  for (unsigned i = 0; i < kPauses; ++i) {
+  for (unsigned i = asleep ? kPauses : 0; i < kPauses; ++i) {
     if (done()) return true;
     for (unsigned k = 0; k < kPauseLength; ++k) __builtin_ia32_pause();
   }

@@ -31,18 +31,13 @@ struct Shared {
           folder, "unix:" + daemon.socket(), core, kEmpty,
           std::map<std::string, std::string>{{"NEURON_EMULATOR_COPY", copies}}));
     }
-    return settle(*workers.back());
+    for (const auto& worker : workers)
+      if (worker->line() != "ready") return "a worker does not start: " + worker->log();
+    return "";
   }
   std::string start_embedded() {
     embedded = std::make_unique<multi::Worker>(folder, "trn1.2xlarge", 0, kEmpty);
-    return settle(*embedded);
-  }
-  std::string settle(multi::Worker& last) {
-    for (const auto& worker : workers) {
-      if (worker.get() == &last) break;
-      if (worker->line() != "ready") return worker->log();
-    }
-    return last.line() == "ready" ? "" : "a worker does not start: " + last.log();
+    return embedded->line() == "ready" ? "" : "a worker does not start: " + embedded->log();
   }
 
   multi::Folder folder;

@@ -28,7 +28,7 @@ constexpr std::chrono::microseconds kSpin{20};
 // How long it runs a program before others get their turn.
 constexpr std::chrono::microseconds kSlice{30};
 // Passes without work before it offers the processor to others.
-constexpr unsigned kBusyPasses = 64;
+constexpr unsigned kBusyPasses = 32;
 // Threads in all.
 constexpr unsigned kMostThreads = 4;
 constexpr int kSleepMs = 10'000;
