@@ -22,6 +22,7 @@ constexpr size_t kRequestHeader = 8;
 constexpr size_t kResponseHeader = 4;
 constexpr uint8_t kCommandReadRegisters = 1;
 constexpr uint8_t kCommandPostMetric = 2;
+constexpr uint8_t kCommandPowerProfile = 3;
 constexpr size_t kMaxRegisters = 100;
 
 uint32_t crc32c(const std::byte* data, size_t size) {
@@ -134,6 +135,11 @@ int Firmware::read_registers(std::span<const uint64_t> addresses, uint32_t* valu
                 kMaxRegisters, addresses.size());
   return request(kCommandReadRegisters, std::as_bytes(addresses),
                  std::as_writable_bytes(std::span(values, addresses.size())));
+}
+
+int Firmware::set_power_profile(uint8_t profile) {
+  const std::byte payload[1] = {std::byte{profile}};
+  return request(kCommandPowerProfile, payload, {});
 }
 
 int Firmware::post_metric(std::span<const std::byte> record) {

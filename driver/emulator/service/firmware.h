@@ -32,6 +32,8 @@ class Firmware {
   int read_registers(std::span<const uint64_t> addresses, uint32_t* values);
   // At most 128 bytes.
   int post_metric(std::span<const std::byte> record);
+  // Generation 3.
+  int set_power_profile(uint8_t profile);
 
  private:
   int request(uint8_t command, std::span<const std::byte> payload, std::span<std::byte> answer);

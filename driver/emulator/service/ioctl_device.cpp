@@ -115,10 +115,11 @@ int Session::dispatch_device(unsigned long request, void* argument) {
       if (power.sz != sizeof(power))
         return fail(-ENXIO, "device %u: POWER_PROFILE names %u bytes, expected %zu", index,
                     unsigned{power.sz}, sizeof(power));
-      // Accepted and ignored on this generation.
-      return power.ctrl == 0 ? 0
-                             : fail(-kNotSupported, "device %u: power control %u is unknown", index,
-                                    power.ctrl);
+      if (power.ctrl != 0)
+        return fail(-kNotSupported, "device %u: power control %u is unknown", index, power.ctrl);
+      if (device_.layout().generation == 2) return 0;  // accepted and ignored
+      const std::lock_guard lock(device_.firmware_mutex());
+      return device_.firmware().set_power_profile(static_cast<uint8_t>(power.profile));
     }
     case NEURON_IOCTL_POD_INFO: {
       auto& info = as<neuron_ioctl_pod_info>(argument);

@@ -204,6 +204,13 @@ TEST_F(Trn2Device, SaysWhatItIs) {
   EXPECT_EQ(version.max, 11u);
 }
 
+TEST_F(Trn2Device, HandsAPowerProfileToItsFirmware) {
+  neuron_ioctl_power_profile power = {sizeof(power), 0, 2};
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POWER_PROFILE, &power), 0) << last_error();
+  power.ctrl = 1;
+  EXPECT_EQ(session_->ioctl(NEURON_IOCTL_POWER_PROFILE, &power), -524);
+}
+
 TEST_F(Trn2Device, MapsLogicalCoresByThePlaceOfTheDeviceInItsTorus) {
   std::array<uint32_t, 1 + 2 * 128> words{};
   neuron_ioctl_get_logical_to_physical_nc_map request = {};
