@@ -301,7 +301,8 @@ static int await(struct nd_copy_ring *ring, u32 index)
 	struct nd_copy_context *context = &ring->context[index];
 	ktime_t deadline = deadline_of(ring);
 	ktime_t look = ktime_add_ms(ktime_get(), LOOK_MS);
-	bool abandoned = false;
+	bool abandoned = false; /* somebody wants the copy to end */
+	bool by_caller = false;
 	unsigned int us;
 	int error;
 
@@ -314,19 +315,21 @@ static int await(struct nd_copy_ring *ring, u32 index)
 	while (!has_arrived(ring, index)) {
 		ktime_t now = ktime_get();
 
-		if (!abandoned && (fatal_signal_pending(current) || READ_ONCE(nd->removed))) {
+		if (!abandoned && (fatal_signal_pending(current) || READ_ONCE(nd->removed) ||
+				   READ_ONCE(ring->reset_waits))) {
 			/*
 			 * Memory of the caller is in use: it goes only once the engine is done
 			 * or has been stopped.
 			 */
+			by_caller = !READ_ONCE(ring->reset_waits);
 			abandoned = true;
 			deadline = min(deadline, ktime_add_ms(now, ABANDON_MS));
 		}
 		if (ktime_after(now, deadline)) {
-			if (!abandoned)
+			if (!by_caller)
 				report(ring, "did not finish in time");
 			recover(ring);
-			error = abandoned ? -EINTR : -ETIMEDOUT;
+			error = by_caller ? -EINTR : -ETIMEDOUT;
 			goto lost;
 		}
 		if (ktime_after(now, look)) {

@@ -51,7 +51,9 @@ static int attach(struct nd_file *file)
 	struct neuron_device *nd = file->nd;
 	int error = 0;
 
-	mutex_lock(&nd->files_lock);
+	/* A process that goes may hold it for as long as a reset takes. */
+	if (mutex_lock_killable(&nd->files_lock))
+		return -EINTR;
 	if (!file->restricted) {
 		mutex_lock(&nd->processes_lock);
 		error = nd_process_attach(&nd->processes, file->pid);

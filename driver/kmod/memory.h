@@ -149,6 +149,7 @@ struct nd_copy_ring {
 	u64 pushed;
 	u64 released;
 	u32 generation; /* counts restarts: transfers begun before are lost */
+	bool reset_waits; /* copies that hang are given up sooner: a reset wants the lock */
 	bool ready;
 };
 

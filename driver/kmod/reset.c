@@ -26,13 +26,20 @@ static u32 usable_cores(struct neuron_device *nd, u32 core_map)
 	return core_map == NEURON_NC_MAP_DEVICE ? nd->core_map : core_map & nd->core_map;
 }
 
+/* A copy that hangs must not keep a reset away, which may be what it needs. */
 static void lock_rings(struct neuron_device *nd, u32 cores)
 {
 	u32 core;
 
-	for (core = 0; core < nd->chip->cores; core++)
-		if (cores >> core & 1)
-			mutex_lock_nested(&nd->core[core].ring.lock, core);
+	for (core = 0; core < nd->chip->cores; core++) {
+		struct nd_copy_ring *ring = &nd->core[core].ring;
+
+		if (!(cores >> core & 1))
+			continue;
+		WRITE_ONCE(ring->reset_waits, true); /* read by the copy that holds the lock */
+		mutex_lock_nested(&ring->lock, core);
+		WRITE_ONCE(ring->reset_waits, false);
+	}
 }
 
 static void unlock_rings(struct neuron_device *nd, u32 cores)
@@ -249,7 +256,7 @@ void nd_reset_process_exit(struct neuron_device *nd, pid_t pid)
 	s32 result;
 
 	/* The process is going: there is nobody left to be killed. Bounded by the worker. */
-	wait_event(nd->reset.wait, is_settled(nd, pid));
+	wait_event_idle(nd->reset.wait, is_settled(nd, pid));
 	fetch(nd, pid, &result);
 }
 
