@@ -69,6 +69,7 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 nightly: test ## the long lanes: thread sanitizer, long fuzzing, retraining
 	$(MAKE) tsan
 	$(MAKE) fuzz T=1800
+	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	/usr/bin/python3 tools/kernels/digits/train.py --check
 
 install: all ## make install DESTDIR=...
