@@ -22,7 +22,7 @@ namespace neuron::ndl {
 
 class OpenDevice {
  public:
-  OpenDevice(int index, std::unique_ptr<DevicePort> port) : port_(std::move(port)), index_(index) {}
+  OpenDevice(int index, std::unique_ptr<DevicePort> port);
   ~OpenDevice();
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
@@ -40,6 +40,8 @@ class OpenDevice {
   int map_resource(uint32_t block, uint32_t id, uint32_t resource, void** address, uint64_t* size);
 
   int index() const { return index_; }
+  // True in a child of the process that opened it: nothing of it may be used.
+  bool is_inherited() const;
   DevicePort& port() const { return *port_; }
   ndl_device_t* device() const { return device_.get(); }
   bool has(uint64_t feature) const { return (features_ & feature) != 0; }
@@ -62,6 +64,7 @@ class OpenDevice {
 
   std::unique_ptr<DevicePort> port_;
   const int index_;
+  const unsigned fork_generation_;
   int references_ = 1;  // ndl_open_device calls; DeviceTable's mutex
   uint64_t features_ = 0;
   std::unique_ptr<ndl_device_t, FreeDevice> device_;

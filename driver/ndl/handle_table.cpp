@@ -140,6 +140,12 @@ HeldAllocation find_allocation(uint64_t handle, const char* function) {
     const std::shared_lock lock(tables().mutex);
     if (std::shared_ptr<Allocation>* entry = tables().allocations.find(handle)) {
       HeldAllocation held{*entry, (*entry)->device.lock()};
+      if (held && held.device->is_inherited()) {
+        fail(EINVAL,
+             "%s: %#llx is memory of the process before fork(); the child allocates its own",
+             function, static_cast<unsigned long long>(handle));
+        return {};
+      }
       if (held) return held;
     }
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
@@ -26,6 +27,11 @@ void OpenDevice::FreeDevice::operator()(ndl_device_t* device) const {
   for (ndl_copy_buf_t& buffer : device->cpy_bufs) pthread_mutex_destroy(&buffer.lock);
   std::free(device);
 }
+
+OpenDevice::OpenDevice(int index, std::unique_ptr<DevicePort> port)
+    : port_(std::move(port)), index_(index), fork_generation_(fork_generation()) {}
+
+bool OpenDevice::is_inherited() const { return fork_generation_ != fork_generation(); }
 
 OpenDevice::~OpenDevice() {
   for (const Resource& resource : resources_) port_->unmap(resource.address, resource.size);

@@ -188,6 +188,8 @@ TEST_F(Devices, BelongToTheProcessThatOpenedThem) {
     int failures = 0;
     failures += ndl_nc_semaphore_read(device, 0, 0, &value) != -ENODEV;
     failures += std::string(last_error()).find("fork()") == std::string::npos;
+    failures += ndl_memory_get_pa(handle, &pa) != -EINVAL;
+    failures += std::string(last_error()).find("fork()") == std::string::npos;
     failures += ndl_close_device(device) != -ENODEV;
     ndl_device_cached_fd_close_all();
     failures += ndl_memory_get_pa(handle, &pa) != -EINVAL;
