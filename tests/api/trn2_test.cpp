@@ -5,6 +5,7 @@
 #include "runtime/neff/container.h"
 #include "tests/api/support.h"
 #include "tools/common/neff_writer.h"
+#include "tools/program_builder/program.h"
 
 namespace neuron::test {
 namespace {
@@ -178,6 +179,32 @@ TEST_F(Trn2, NamesThePhysicalCoreThatFailedAndUsesBothAgain) {
   good.fill("x", 1);
   ASSERT_EQ(good.run(), NRT_SUCCESS) << nrt_open_last_error();
   EXPECT_EQ(good.floats("sum")[0], 2);
+}
+
+// y = 3 x + 2 on the Scalar engine, + 0.5 by a bias that is a number, behind 192 KiB of SBUF.
+TEST_F(Trn2, RunsWhatOnlyItsOwnGenerationHas) {
+  builder::Program program("third", 3);
+  const auto x = program.input("x", NEURON_DTYPE_F32, {128, 16});
+  const auto y = program.output("y", NEURON_DTYPE_F32, {128, 16});
+  (void)program.sbuf("below", 128, 48 * 1024, NEURON_DTYPE_F32);
+  const auto tile = program.sbuf("tile", 128, 16, NEURON_DTYPE_F32);
+  program.dma(builder::Engine::kSp, tile.all(), x.all());
+  program.tensor_scalar(builder::Engine::kActivation, tile.all(), tile.all(), NEURON_ALU_MUL, 3.0F,
+                        NEURON_ALU_ADD, 2.0F);
+  builder::ActivateOptions bias;
+  bias.bias = 0.5F;
+  program.activate(tile.all(), NEURON_ACT_RELU, tile.all(), bias);
+  program.dma(builder::Engine::kSp, y.all(), tile.all());
+  const auto neff = program.build();
+  ASSERT_TRUE(neff) << neff.error().detail;
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  const Setting older("NEURON_RT_ALLOW_LEGACY_NEFF", "0");
+  init();
+  Loaded model(*neff, 7);
+  model.fill("x", 4);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("y")[0], 14.5F);
+  EXPECT_EQ(model.floats("y")[2047], 14.5F);
 }
 
 TEST_F(Trn2, OwnsPairsOfCoresOnly) {
