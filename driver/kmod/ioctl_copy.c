@@ -3,6 +3,7 @@
  * Calls that move bytes: between handles, user buffers and the chip, through the copy ring of a
  * core.
  */
+#include <linux/io.h>
 #include <linux/pagemap.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -185,8 +186,39 @@ static int mem_copy_async_wait(struct nd_file *file, const struct nd_ioctl *call
 
 /* ---- buffers ---- */
 
+/* Most that the CPU writes itself, whatever user space allows. */
+#define CPU_BYTES (2 * PAGE_SIZE)
+
+/* A few words go to HBM faster through the write-combined BAR than by DMA. */
+static bool fits_cpu(struct nd_chunk *chunk, u64 size, u64 offset, u32 threshold)
+{
+	struct neuron_device *nd = chunk->nd;
+	unsigned long pfn;
+
+	return size <= threshold && size <= CPU_BYTES && !((size | offset) % 4) && nd->bar4 &&
+	       !nd_chunk_pfn(chunk, offset, &pfn) && !nd_chunk_pfn(chunk, offset + size - 1, &pfn);
+}
+
+static int write_by_cpu(struct nd_chunk *chunk, const void __user *buffer, u64 size, u64 offset)
+{
+	struct neuron_device *nd = chunk->nd;
+	u64 inside = nd_chip_bar4_offset(nd->chip, chunk->address + offset, nd->hbm_window);
+	void *words = kmalloc(size, GFP_KERNEL);
+	int error = words ? 0 : -ENOMEM;
+
+	if (!error && copy_from_user(words, buffer, size))
+		error = -EFAULT;
+	if (!error) {
+		__iowrite32_copy(nd->bar4 + inside, words, size / 4);
+		/* Out of the write-combining buffers before any doorbell that follows. */
+		wmb();
+	}
+	kfree(words);
+	return error;
+}
+
 static int buffer_copy(struct nd_file *file, u64 handle, void __user *buffer, u64 size, u64 offset,
-		       bool to_device, s32 queue)
+		       bool to_device, s32 queue, u32 cpu_threshold)
 {
 	struct neuron_device *nd = file->nd;
 	struct nd_chunk *chunk = nd_chunk_pin(nd, handle);
@@ -208,7 +240,11 @@ static int buffer_copy(struct nd_file *file, u64 handle, void __user *buffer, u6
 		trace_ioctl_mem_copyin(nd->index, handle, chunk->address + offset, size);
 	else
 		trace_ioctl_mem_copyout(nd->index, handle, chunk->address + offset, size);
-	if (!chunk->host)
+	if (nd_is_lost(nd))
+		error = -ENODEV;
+	else if (!chunk->host && to_device && fits_cpu(chunk, size, offset, cpu_threshold))
+		error = write_by_cpu(chunk, buffer, size, offset);
+	else if (!chunk->host)
 		error = nd_zero_copy(ring, chunk->address + offset, buffer, size, to_device);
 	else if (to_device)
 		error = copy_from_user(chunk->va + offset, buffer, size) ? -EFAULT : 0;
@@ -227,7 +263,7 @@ static int mem_buf_copy(struct nd_file *file, const struct nd_ioctl *call, void 
 	const struct neuron_ioctl_mem_buf_copy *c = argument;
 
 	return buffer_copy(file, c->mem_handle, (void __user *)c->buffer, c->size, c->offset,
-			   c->copy_to_mem_handle, NEURON_DMA_H2T_DEFAULT_QID);
+			   c->copy_to_mem_handle, NEURON_DMA_H2T_DEFAULT_QID, 0);
 }
 
 /* Also the first form of zero-copy, whose argument is the same. */
@@ -237,7 +273,7 @@ static int mem_buf_copy64(struct nd_file *file, const struct nd_ioctl *call, voi
 	const struct neuron_ioctl_mem_buf_copy64 *c = argument;
 
 	return buffer_copy(file, c->mem_handle, (void __user *)c->buffer, c->size, c->offset,
-			   c->copy_to_mem_handle, NEURON_DMA_H2T_DEFAULT_QID);
+			   c->copy_to_mem_handle, NEURON_DMA_H2T_DEFAULT_QID, 0);
 }
 
 static bool refuses_zero_copy(struct neuron_device *nd)
@@ -253,7 +289,7 @@ static int mem_buf_zerocopy64(struct nd_file *file, const struct nd_ioctl *call,
 	if (refuses_zero_copy(file->nd))
 		return -EINVAL;
 	return buffer_copy(file, c->mem_handle, (void __user *)c->buffer, c->size, c->offset,
-			   c->is_copy_to_device, c->h2t_qid);
+			   c->is_copy_to_device, c->h2t_qid, c->bar4_wr_threshold);
 }
 
 static int one_batch(struct nd_file *file, const neuron_memcpy_batch_t *batch, bool to_device,
@@ -276,7 +312,7 @@ static int one_batch(struct nd_file *file, const neuron_memcpy_batch_t *batch, b
 		if (op.size == 0 || offset < op.offset)
 			return -EINVAL;
 		error = buffer_copy(file, batch->mem_handle, (void __user *)op.buffer, op.size,
-				    offset, to_device, queue);
+				    offset, to_device, queue, batch->bar4_wr_threshold);
 		if (error)
 			return error;
 		if (fatal_signal_pending(current))

@@ -373,6 +373,7 @@ struct neuron_device {
 	struct pci_dev *pdev; /* counted */
 	struct device *dev;   /* &pdev->dev, for logs and DMA */
 	void __iomem *bar0;
+	void __iomem *bar4; /* write-combined; NULL: no writes by the CPU */
 	phys_addr_t bar0_start;
 	u64 bar0_size;
 	phys_addr_t bar4_start;

@@ -209,6 +209,9 @@ static void nd_unmap_bars(struct neuron_device *nd)
 	if (nd->bar0)
 		pci_iounmap(pdev, nd->bar0);
 	nd->bar0 = NULL;
+	if (nd->bar4)
+		iounmap(nd->bar4);
+	nd->bar4 = NULL;
 	if (nd->write_combined)
 		arch_io_free_memtype_wc(nd->bar4_start, nd->bar4_size);
 	nd->write_combined = false;
@@ -252,6 +255,8 @@ static int nd_map_bars(struct neuron_device *nd)
 		if (nd_param_wc_enable &&
 		    !arch_io_reserve_memtype_wc(nd->bar4_start, nd->bar4_size))
 			nd->write_combined = true;
+		if (nd->write_combined && !nd->is_qemu)
+			nd->bar4 = ioremap_wc(nd->bar4_start, nd->bar4_size);
 	} else {
 		dev_warn(nd->dev, "no BAR 4: device memory cannot be mapped by user space\n");
 	}
