@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <exception>
 
 namespace neuron::guest {
@@ -58,6 +59,7 @@ int run_cases(int argc, char** argv) {
     if (argc > 1 && !std::strstr(each->sentence, argv[1])) continue;
     running = each->sentence;
     std::string why;
+    const time_t start = time(nullptr);
     alarm(kSecondsPerCase);
     try {
       each->run();
@@ -71,6 +73,8 @@ int run_cases(int argc, char** argv) {
       why = error.what();
     }
     alarm(0);
+    const long took = static_cast<long>(time(nullptr) - start);
+    if (took > 5) std::printf("# the next case took %ld s\n", took);
     if (why.empty()) {
       std::printf("ok %d %s\n", ++number, each->sentence);
     } else {
