@@ -397,6 +397,7 @@ static void nd_stop(struct neuron_device *nd)
 	nd_metrics_destroy(nd);
 	nd_reset_destroy(nd);
 	synchronize_srcu(&nd->srcu);
+	nd_uring_drain();
 }
 
 static int nd_probe(struct pci_dev *pdev, const struct pci_device_id *id)

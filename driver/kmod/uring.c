@@ -314,6 +314,11 @@ void nd_uring_file_free(struct nd_file *file)
 	file->uring = NULL;
 }
 
+void nd_uring_drain(void)
+{
+	flush_workqueue(workers);
+}
+
 int nd_uring_module_init(void)
 {
 	workers = alloc_workqueue("neuron_uring", WQ_UNBOUND, 0);
@@ -337,6 +342,10 @@ void nd_uring_file_exit(struct nd_file *file)
 }
 
 void nd_uring_file_free(struct nd_file *file)
+{
+}
+
+void nd_uring_drain(void)
 {
 }
 
