@@ -57,10 +57,12 @@ static int begin_use(struct nd_export *export)
 	int result = 0;
 
 	mutex_lock(&export->lock);
-	if (export->revoked)
+	if (export->revoked) {
 		result = -ENODEV;
-	else
+	} else {
 		export->users++;
+		atomic_inc(&export->chunk->imports);
+	}
 	mutex_unlock(&export->lock);
 	return result;
 }
@@ -69,6 +71,7 @@ static void end_use(struct nd_export *export)
 {
 	mutex_lock(&export->lock);
 	export->users--;
+	atomic_dec(&export->chunk->imports);
 	drop_chunk_if_unused(export);
 	mutex_unlock(&export->lock);
 }

@@ -182,8 +182,7 @@ static int allocate_host(struct neuron_device *nd, const struct nd_memory_reques
 {
 	if (request->alignment) {
 		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: host memory takes no alignment, found %llu; it is "
-				     "page aligned anyway\n",
+				     "neuron%u: host memory takes no alignment, found %llu; it is page aligned anyway\n",
 				     nd->index, request->alignment);
 		return -EINVAL;
 	}
@@ -221,8 +220,7 @@ static int allocate_hbm(struct neuron_device *nd, const struct nd_memory_request
 	if (error) {
 		dev_warn_ratelimited(
 			nd->dev,
-			"neuron%u: HBM %u has no room for %llu bytes: %llu are free, the largest block "
-			"is %llu\n",
+			"neuron%u: HBM %u has no room for %llu bytes: %llu are free, the largest block is %llu\n",
 			nd->index, request->hbm, chunk->size, nd_hbm_free_bytes(hbm),
 			nd_hbm_largest_free(hbm));
 		return -ENOMEM;
@@ -249,8 +247,7 @@ static int check_request(struct neuron_device *nd, const struct nd_memory_reques
 	if (!what)
 		return 0;
 	dev_warn_ratelimited(nd->dev,
-			     "neuron%u: cannot allocate %llu bytes aligned to %llu for core %u in "
-			     "HBM %u region %u: the %s does not exist or is out of range\n",
+			     "neuron%u: cannot allocate %llu bytes aligned to %llu for core %u in HBM %u region %u: the %s does not exist or is out of range\n",
 			     nd->index, request->size, request->alignment, request->core,
 			     request->hbm, request->region, what);
 	return -EINVAL;
@@ -372,8 +369,7 @@ int nd_memory_free_handle(struct neuron_device *nd, u64 handle)
 	mutex_unlock(&nd->memory.lock);
 	if (!live) {
 		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: memory handle %llu is not live, or belongs to the "
-				     "device\n",
+				     "neuron%u: memory handle %llu is not live, or belongs to the device\n",
 				     nd->index, handle);
 		return -EINVAL;
 	}
@@ -419,7 +415,9 @@ void nd_memory_destroy(struct neuron_device *nd)
 	list_for_each_entry_safe(chunk, next, &memory->all, all) {
 		if (unpublish(nd, chunk))
 			list_add(&chunk->dead, &dead);
-		give_back(nd, chunk);
+		/* Another device may still write to host memory that it pinned: that goes later. */
+		if (!chunk->host || !atomic_read(&chunk->imports))
+			give_back(nd, chunk);
 	}
 	for (i = 0; i < memory->handles.level_count; i++)
 		kvfree(memory->handles.levels[i]);
@@ -496,8 +494,7 @@ int nd_chunk_check_range(struct nd_chunk *chunk, u64 offset, u64 size)
 	if (offset <= limit && size <= limit - offset)
 		return 0;
 	dev_warn_ratelimited(nd->dev,
-			     "neuron%u: offset %llu and size %llu leave memory handle %u of %llu "
-			     "bytes\n",
+			     "neuron%u: offset %llu and size %llu leave memory handle %u of %llu bytes\n",
 			     nd->index, offset, size, chunk->handle, limit);
 	return -EINVAL;
 }

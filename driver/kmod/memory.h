@@ -55,6 +55,7 @@ struct nd_chunk {
 	bool scratchpad;
 	bool published;
 	bool hidden;	       /* the driver's alone: no process finds it by address */
+	atomic_t imports;      /* mappings and pins by importers of dma-bufs */
 	bool given_back;       /* its memory was returned because the device went away */
 	struct list_head all;  /* memory.all: every chunk that has memory */
 	struct list_head dead; /* of a process that ended */
@@ -148,7 +149,7 @@ struct nd_copy_ring {
 	struct nd_copy_context context[ND_COPY_CONTEXTS];
 	u64 pushed;
 	u64 released;
-	u32 generation; /* counts restarts: transfers begun before are lost */
+	u32 generation;	  /* counts restarts: transfers begun before are lost */
 	bool reset_waits; /* copies that hang are given up sooner: a reset wants the lock */
 	bool ready;
 };
