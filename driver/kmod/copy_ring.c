@@ -31,7 +31,7 @@
 #define SLOW_FACTOR 100
 #define ENGINE_ABORTED 3u
 
-static volatile u32 *marker_of(struct nd_copy_ring *ring, u32 context)
+static u32 *marker_of(struct nd_copy_ring *ring, u32 context)
 {
 	return ring->marker->va + context * MARKER_STRIDE;
 }
@@ -195,10 +195,10 @@ static void submit(struct nd_copy_ring *ring, u32 index, u32 packets)
 	struct neuron_device *nd = ring->nd;
 	struct nd_copy_context *context = &ring->context[index];
 	u64 address = ring->marker->address + index * MARKER_STRIDE;
-	volatile u32 *marker = marker_of(ring, index);
+	u32 *marker = marker_of(ring, index);
 
 	marker[0] = NEURON_DMA_COMPLETION_MARKER;
-	marker[1] = 0;
+	WRITE_ONCE(marker[1], 0);
 	nd_ring_push(&ring->ring, address, address + 4, 4, ND_BARRIER_NONE);
 	packets++;
 	ring->pushed += packets;
@@ -243,13 +243,12 @@ static void report(struct nd_copy_ring *ring, const char *what)
 		from = ring->ring.source[head];
 		to = ring->ring.destination[head];
 	}
-	dev_err_ratelimited(nd->dev,
-			    "neuron%u core %u: a copy %s on DMA engine %u queue %u, ring index %u "
-			    "(descriptor 0x%llx "
-			    "to 0x%llx, states 0x%x and 0x%x); the queue is set up anew\n",
-			    nd->index, ring->core, what, ring->engine, ring->queue, head,
-			    from.address, to.address, nd_read(nd, unit + NEURON_UDMA_M2S),
-			    nd_read(nd, unit + NEURON_UDMA_S2M));
+	dev_err_ratelimited(
+		nd->dev,
+		"neuron%u core %u: a copy %s on DMA engine %u queue %u, ring index %u (descriptor 0x%llx to 0x%llx, states 0x%x and 0x%x); the queue is set up anew\n",
+		nd->index, ring->core, what, ring->engine, ring->queue, head, from.address,
+		to.address, nd_read(nd, unit + NEURON_UDMA_M2S),
+		nd_read(nd, unit + NEURON_UDMA_S2M));
 }
 
 /* Takes the engine out of the abort state and drops what the queue holds. */
@@ -289,7 +288,7 @@ static void retire(struct nd_copy_ring *ring, struct nd_copy_context *context)
 
 static bool has_arrived(struct nd_copy_ring *ring, u32 index)
 {
-	volatile u32 *arrived = marker_of(ring, index) + 1;
+	u32 *arrived = marker_of(ring, index) + 1;
 
 	/* Pairs with the engine's write of the marker, which follows the data in queue order. */
 	return smp_load_acquire(arrived) == NEURON_DMA_COMPLETION_MARKER && !nd_fault_dma_wait();

@@ -229,15 +229,13 @@ static int check_access(struct nd_file *file, const struct nd_ioctl *call)
 	if (file->restricted) {
 		dev_warn_ratelimited(
 			nd->dev,
-			"neuron%u: %s needs a descriptor opened O_RDWR, that of pid %d "
-			"was opened O_WRONLY\n",
+			"neuron%u: %s needs a descriptor opened O_RDWR, that of pid %d was opened O_WRONLY\n",
 			nd->index, call->name, nd_current_pid());
 		return -EINVAL;
 	}
 	if (call->access == ND_ACCESS_ATTACHED && !nd_file_is_attached(nd, nd_current_pid())) {
 		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: %s is for processes that opened the device, pid %d "
-				     "did not\n",
+				     "neuron%u: %s is for processes that opened the device, pid %d did not\n",
 				     nd->index, call->name, nd_current_pid());
 		return -EACCES;
 	}
@@ -287,8 +285,7 @@ static long file_ioctl(struct file *filp, unsigned int request, unsigned long ar
 		if (call)
 			dev_warn_ratelimited(
 				nd->dev,
-				"neuron%u: call 0x%x has an argument of %u bytes; %s is "
-				"0x%x\n",
+				"neuron%u: call 0x%x has an argument of %u bytes; %s is 0x%x\n",
 				nd->index, request, _IOC_SIZE(request), call->name, call->request);
 		return -EINVAL;
 	}

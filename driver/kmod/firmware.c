@@ -170,8 +170,7 @@ int nd_firmware_reset(struct neuron_device *nd, u32 core_map)
 	}
 	if (error)
 		dev_err(nd->dev,
-			"neuron%u: reset of core map 0x%x failed: %d (request word 0x%x, status "
-			"0x%x)\n",
+			"neuron%u: reset of core map 0x%x failed: %d (request word 0x%x, status 0x%x)\n",
 			nd->index, core_map, error, nd_firmware_word(nd, NEURON_FW_RESET),
 			nd_firmware_word(nd, NEURON_FW_STATUS));
 	mutex_unlock(&nd->firmware.lock);
@@ -258,8 +257,7 @@ int nd_firmware_command(struct neuron_device *nd, u8 command, const void *payloa
 	if (!error &&
 	    (header->error || (answer_size && answered < RESPONSE_HEADER + answer_size))) {
 		dev_err(nd->dev,
-			"neuron%u: the firmware answered command %u with error %u and %u bytes, "
-			"expected 0 and %u\n",
+			"neuron%u: the firmware answered command %u with error %u and %u bytes, expected 0 and %u\n",
 			nd->index, command, header->error, answered, RESPONSE_HEADER + answer_size);
 		error = -EIO;
 	}

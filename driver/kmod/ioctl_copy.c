@@ -396,8 +396,7 @@ static int program(struct nd_file *file, u32 core, u64 destination, void *buffer
 	if (to < destination || size == 0 || !nd_chip_is_programmable(nd->chip, to, size)) {
 		dev_warn_ratelimited(
 			nd->dev,
-			"neuron%u core %u: %llu bytes at 0x%llx are not inside a core or "
-			"CC core window\n",
+			"neuron%u core %u: %llu bytes at 0x%llx are not inside a core or CC core window\n",
 			nd->index, core, size, to);
 		return -ENOMEM;
 	}

@@ -120,9 +120,7 @@ static int take_ring(struct nd_file *file, const struct neuron_ioctl_dma_queue_i
 		return 0;
 	dev_warn_ratelimited(
 		nd->dev,
-		"neuron%u engine %u queue %u: %s ring of %u descriptors at 0x%llx in "
-		"%llu bytes; it must be a multiple of 16, at least 32, inside its memory "
-		"and 256-byte aligned\n",
+		"neuron%u engine %u queue %u: %s ring of %u descriptors at 0x%llx in %llu bytes; it must be a multiple of 16, at least 32, inside its memory and 256-byte aligned\n",
 		nd->index, q->eng_id, q->qid, name, count, ring->address, (*chunk)->size);
 	nd_chunk_put(*chunk);
 	*chunk = NULL;
@@ -238,8 +236,7 @@ static int queue_start(struct nd_file *file, const struct nd_ioctl *call, void *
 	mutex_unlock(&nd->engine[s->eng_id].lock);
 	if (error)
 		dev_warn_ratelimited(nd->dev,
-				     "neuron%u engine %u queue %u: cannot start %u and %u "
-				     "descriptors: %s\n",
+				     "neuron%u engine %u queue %u: cannot start %u and %u descriptors: %s\n",
 				     nd->index, s->eng_id, s->qid, s->tx_desc_count,
 				     s->rx_desc_count,
 				     error == -EPERM
@@ -360,8 +357,7 @@ static int check_descriptors(struct neuron_device *nd, const struct nd_descripto
 			continue;
 		dev_warn_ratelimited(
 			nd->dev,
-			"neuron%u: a descriptor points to %u bytes of host memory at "
-			"0x%llx, which is no memory of a device that pid %d has open\n",
+			"neuron%u: a descriptor points to %u bytes of host memory at 0x%llx, which is no memory of a device that pid %d has open\n",
 			nd->index, length, address, nd_current_pid());
 		return -EINVAL;
 	}

@@ -304,8 +304,7 @@ static int map_chunk(struct neuron_device *nd, struct vm_area_struct *vma,
 		if (vma->vm_flags & VM_WRITE) {
 			dev_warn_ratelimited(
 				nd->dev,
-				"neuron%u: pid %d may map memory of pid %d for reading "
-				"only\n",
+				"neuron%u: pid %d may map memory of pid %d for reading only\n",
 				nd->index, mapping->pid, chunk->pid);
 			return -EPERM;
 		}
@@ -319,8 +318,7 @@ static int map_chunk(struct neuron_device *nd, struct vm_area_struct *vma,
 	} else if (mapping->size != chunk->size) {
 		dev_warn_ratelimited(
 			nd->dev,
-			"neuron%u: memory at 0x%llx is mapped whole, %llu bytes, found "
-			"%llu\n",
+			"neuron%u: memory at 0x%llx is mapped whole, %llu bytes, found %llu\n",
 			nd->index, offset, chunk->size, mapping->size);
 		return -EINVAL;
 	}
@@ -347,8 +345,7 @@ static int map_resource(struct neuron_device *nd, struct vm_area_struct *vma,
 
 	if (error) {
 		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: no memory and no part of the chip of %llu bytes at "
-				     "mapping offset 0x%llx\n",
+				     "neuron%u: no memory and no part of the chip of %llu bytes at mapping offset 0x%llx\n",
 				     nd->index, mapping->size, offset);
 		return error;
 	}

@@ -113,8 +113,7 @@ static void nd_check_lost(struct neuron_device *nd)
 		return;
 	if (!xchg(&nd->lost, true))
 		dev_err(nd->dev,
-			"neuron%u: registers read all ones: the device is powered off or was removed; "
-			"calls that need it fail with ENODEV until it is probed again\n",
+			"neuron%u: registers read all ones: the device is powered off or was removed; calls that need it fail with ENODEV until it is probed again\n",
 			nd->index);
 	wake_up_all(&nd->reset.wait);
 }
