@@ -234,9 +234,10 @@ static int check_access(struct nd_file *file, const struct nd_ioctl *call)
 		return -EINVAL;
 	}
 	if (call->access == ND_ACCESS_ATTACHED && !nd_file_is_attached(nd, nd_current_pid())) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: %s is for processes that opened the device, pid %d did not\n",
-				     nd->index, call->name, nd_current_pid());
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: %s is for processes that opened the device, pid %d did not\n",
+			nd->index, call->name, nd_current_pid());
 		return -EACCES;
 	}
 	return 0;

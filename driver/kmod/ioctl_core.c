@@ -4,6 +4,7 @@
  * the log of recent calls that NC_PID_STATE_DUMP prints.
  */
 #include <linux/jiffies.h>
+#include <linux/ratelimit.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
@@ -416,6 +417,9 @@ static void print_oplog(struct neuron_device *nd, pid_t owner, u32 limit)
 	kvfree(records);
 }
 
+/* Anybody may ask for it: a flood is cut off. */
+static DEFINE_RATELIMIT_STATE(dump_rate, 5 * HZ, 20);
+
 static int dump_pid_state(struct nd_file *file, const struct nd_ioctl *call, void *argument,
 			  void __user *user)
 {
@@ -437,7 +441,8 @@ static int dump_pid_state(struct nd_file *file, const struct nd_ioctl *call, voi
 	else
 		dev_info(nd->dev, "neuron%u: core %u of the host is free\n", nd->index,
 			 dump->nc_id);
-	print_oplog(nd, dump->filter_log_owner ? owner : 0, min(limit, ND_OPLOG_RECORDS));
+	if (__ratelimit(&dump_rate))
+		print_oplog(nd, dump->filter_log_owner ? owner : 0, min(limit, ND_OPLOG_RECORDS));
 	nd_device_put(nd);
 	return 0;
 }

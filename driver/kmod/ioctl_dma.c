@@ -235,13 +235,12 @@ static int queue_start(struct nd_file *file, const struct nd_ioctl *call, void *
 	}
 	mutex_unlock(&nd->engine[s->eng_id].lock);
 	if (error)
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u engine %u queue %u: cannot start %u and %u descriptors: %s\n",
-				     nd->index, s->eng_id, s->qid, s->tx_desc_count,
-				     s->rx_desc_count,
-				     error == -EPERM
-					     ? "that is more than its rings have"
-					     : "it has no rings; call DMA_QUEUE_INIT first");
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u engine %u queue %u: cannot start %u and %u descriptors: %s\n",
+			nd->index, s->eng_id, s->qid, s->tx_desc_count, s->rx_desc_count,
+			error == -EPERM ? "that is more than its rings have"
+					: "it has no rings; call DMA_QUEUE_INIT first");
 	return READ_ONCE(nd->lost) ? -ENODEV : error;
 }
 

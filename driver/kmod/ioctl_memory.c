@@ -27,9 +27,10 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 	request.pinned = true;
 	/* A child does not own what it would have to give back. */
 	if (!nd_file_is_attached(nd, request.pid)) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: pid %d did not open the device itself and cannot allocate memory\n",
-				     nd->index, request.pid);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: pid %d did not open the device itself and cannot allocate memory\n",
+			nd->index, request.pid);
 		return -EACCES;
 	}
 	error = nd_memory_allocate(nd, &request, &chunk);

@@ -344,9 +344,10 @@ static int map_resource(struct neuron_device *nd, struct vm_area_struct *vma,
 	int error = find_cookie(nd, offset, mapping->size, &place);
 
 	if (error) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: no memory and no part of the chip of %llu bytes at mapping offset 0x%llx\n",
-				     nd->index, mapping->size, offset);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: no memory and no part of the chip of %llu bytes at mapping offset 0x%llx\n",
+			nd->index, mapping->size, offset);
 		return error;
 	}
 	if (place.read_only) {

@@ -181,9 +181,10 @@ static int allocate_host(struct neuron_device *nd, const struct nd_memory_reques
 			 struct nd_chunk *chunk)
 {
 	if (request->alignment) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: host memory takes no alignment, found %llu; it is page aligned anyway\n",
-				     nd->index, request->alignment);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: host memory takes no alignment, found %llu; it is page aligned anyway\n",
+			nd->index, request->alignment);
 		return -EINVAL;
 	}
 	/* Zeroed, and contiguous for the device. */
@@ -246,10 +247,11 @@ static int check_request(struct neuron_device *nd, const struct nd_memory_reques
 		what = "alignment";
 	if (!what)
 		return 0;
-	dev_warn_ratelimited(nd->dev,
-			     "neuron%u: cannot allocate %llu bytes aligned to %llu for core %u in HBM %u region %u: the %s does not exist or is out of range\n",
-			     nd->index, request->size, request->alignment, request->core,
-			     request->hbm, request->region, what);
+	dev_warn_ratelimited(
+		nd->dev,
+		"neuron%u: cannot allocate %llu bytes aligned to %llu for core %u in HBM %u region %u: the %s does not exist or is out of range\n",
+		nd->index, request->size, request->alignment, request->core, request->hbm,
+		request->region, what);
 	return -EINVAL;
 }
 
@@ -368,9 +370,10 @@ int nd_memory_free_handle(struct neuron_device *nd, u64 handle)
 	live = chunk && chunk->lifespan == ND_LIFE_PROCESS && unpublish(nd, chunk);
 	mutex_unlock(&nd->memory.lock);
 	if (!live) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: memory handle %llu is not live, or belongs to the device\n",
-				     nd->index, handle);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: memory handle %llu is not live, or belongs to the device\n",
+			nd->index, handle);
 		return -EINVAL;
 	}
 	let_go(chunk);
@@ -493,9 +496,10 @@ int nd_chunk_check_range(struct nd_chunk *chunk, u64 offset, u64 size)
 	}
 	if (offset <= limit && size <= limit - offset)
 		return 0;
-	dev_warn_ratelimited(nd->dev,
-			     "neuron%u: offset %llu and size %llu leave memory handle %u of %llu bytes\n",
-			     nd->index, offset, size, chunk->handle, limit);
+	dev_warn_ratelimited(
+		nd->dev,
+		"neuron%u: offset %llu and size %llu leave memory handle %u of %llu bytes\n",
+		nd->index, offset, size, chunk->handle, limit);
 	return -EINVAL;
 }
 

@@ -202,9 +202,10 @@ int nd_reset_request(struct neuron_device *nd, pid_t pid, u32 core_map)
 	int error = enqueue(nd, pid, core_map);
 
 	if (error == -EBUSY)
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: pid %d asks for a reset before it has waited for the one before\n",
-				     nd->index, pid);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: pid %d asks for a reset before it has waited for the one before\n",
+			nd->index, pid);
 	return error;
 }
 
@@ -279,9 +280,10 @@ static int ask(struct neuron_device *nd, u32 core_map)
 	bool busy;
 
 	if (core_map != NEURON_NC_MAP_DEVICE && (!cores || cores != core_map)) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: core map 0x%x names no core or one that does not exist (all: 0x%x)\n",
-				     nd->index, core_map, nd->core_map);
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: core map 0x%x names no core or one that does not exist (all: 0x%x)\n",
+			nd->index, core_map, nd->core_map);
 		return -EINVAL;
 	}
 	mutex_lock(&nd->reset.lock);
