@@ -289,8 +289,10 @@ void nd_dmabuf_destroy(struct neuron_device *nd);
 int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags);
 void nd_uring_file_exit(struct nd_file *file); /* cancels its transfers, waits for running ones */
 void nd_uring_file_free(struct nd_file *file); /* at the last release */
-/* Waits until all workers are idle: a device that was removed has no pages of processes mapped
- * then. */
+/*
+ * Waits until all workers are idle: a device that was removed has no pages of processes mapped
+ * then.
+ */
 void nd_uring_drain(void);
 int nd_uring_module_init(void);
 void nd_uring_module_exit(void);
