@@ -72,7 +72,10 @@ void ExecutionGroup::set_runnable() {
 
 chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadline) {
   for (;;) {  // bounded: by `deadline`
-    if (!run_lock_.try_lock_until(deadline)) return chip::RunResult::kBusy;
+    if (!run_lock_.try_lock_until(deadline)) {
+      settle();  // others have left their mail to who waits
+      return chip::RunResult::kBusy;
+    }
     drain_mail();
     ExecutionGroup* const outer = std::exchange(running_group(), this);
     const chip::RunResult result = loop(deadline);

@@ -71,6 +71,7 @@ bool ExecutionGroup::lock_as_visitor() {
   const bool locked = run_lock_.try_lock_for(kVisitorPatience);
   visits_.fetch_add(1, std::memory_order_relaxed);
   visitors_.fetch_sub(1, std::memory_order_relaxed);
+  if (!locked) settle();
   return locked;
 }
 
@@ -82,7 +83,7 @@ void ExecutionGroup::lend(bool lent) {
 // By the thread that runs `reader`, in the middle of one of its events.
 bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset,
                                          std::span<std::byte> out) {
-  if (run_lock_.try_lock()) {
+  if (run_lock_.try_lock_first()) {
     const bool ok = read_words(offset, out);
     run_lock_.unlock();
     settle();
@@ -94,7 +95,7 @@ bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset
   bool done = false;
   bool ok = false;
   while (!done && std::chrono::steady_clock::now() < deadline) {
-    if (run_lock_.try_lock()) {
+    if (run_lock_.try_lock_first()) {
       ok = read_words(offset, out);
       run_lock_.unlock();
       done = true;
@@ -290,9 +291,9 @@ void ExecutionGroup::drain_mail() {
   mail_taken_.clear();
 }
 
-// After unlocking: mail that came while the lock was held is still somebody's to apply.
-// Whoever left it there found the core quiet and has told no worker: a launch that a visitor
-// applies would never run otherwise.
+// After unlocking, or waiting in vain: mail that came while the lock was held, or while somebody
+// waited for it, is still somebody's to apply. Whoever left it there found the core quiet and has
+// told no worker: a launch that a visitor applies would never run otherwise.
 void ExecutionGroup::settle() {
   bool applied = false;
   while (mail_waiting_.load() && run_lock_.try_lock()) {

@@ -3,8 +3,9 @@
 //
 // Unlike std::timed_mutex it costs one locked instruction each way, and thread sanitizers
 // understand it (they do not intercept pthread_mutex_clocklock, on which the library's timed mutex
-// is built). Callers: any thread; not recursive. Fails: try_lock_until gives false at its deadline;
-// there is no wait without one.
+// is built). Who has waited for a millisecond goes first: threads that take it again and again
+// keep nobody out. Callers: any thread; not recursive. Fails: try_lock_until gives false at its
+// deadline; there is no wait without one.
 #ifndef DRIVER_EMULATOR_NEURONCORE_RUN_LOCK_H
 #define DRIVER_EMULATOR_NEURONCORE_RUN_LOCK_H
 
@@ -18,11 +19,11 @@ namespace neuron::core {
 
 class RunLock {
  public:
-  bool try_lock() {
-    bool free = false;
-    return !held_.load() &&  // a plain load first: a held lock is not contended for
-           held_.compare_exchange_strong(free, true);  // pairs with the exchange in unlock()
-  }
+  // False, too, while somebody has waited for too long. Who then leaves work to the holder leaves
+  // it to that one, who has to look for such work even if it waits in vain.
+  bool try_lock() { return overdue_.load() == 0 && take(); }
+  // Past those who wait: for who tries only while a holder makes room for it.
+  bool try_lock_first() { return take(); }
   bool try_lock_until(std::chrono::steady_clock::time_point deadline);
   template <class Duration>
   bool try_lock_for(Duration patience) {
@@ -35,13 +36,21 @@ class RunLock {
     held_.exchange(false);
     if (waiters_.load() != 0) wake();
   }
+  // Threads that only try are refused at present.
+  bool is_owed() const { return overdue_.load() != 0; }
 
  private:
+  bool take() {
+    bool free = false;
+    return !held_.load() &&  // a plain load first: a held lock is not contended for
+           held_.compare_exchange_strong(free, true);  // pairs with the exchange in unlock()
+  }
   void wake();
 
   std::atomic<bool> held_ = false;
   std::atomic<uint32_t> waiters_ = 0;
-  std::mutex mutex_;  // orders a waiter's last look at held_ with the notification
+  std::atomic<uint32_t> overdue_ = 0;  // of them
+  std::mutex mutex_;                   // orders a waiter's last look at held_ with the notification
   std::condition_variable freed_;
 };
 

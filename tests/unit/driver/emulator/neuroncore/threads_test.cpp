@@ -66,6 +66,26 @@ class Threads : public CoreMachine {
   }
 };
 
+// A write that finds somebody waiting for the core leaves its word to that one, who may give up.
+TEST_F(Threads, NoWriteIsLostBetweenThreadsThatWaitForTheCoreInVain) {
+  constexpr unsigned kIndex = 20;
+  const uint64_t increment = semaphore_cell(0, NEURON_SEM_BLOCK_INC, kIndex);
+  for (unsigned round = 1; round <= 200; ++round) {
+    std::thread runner([&] {
+      for (unsigned i = 0; i < 8; ++i)
+        (void)chip_->run_group(0, Clock::now() + std::chrono::microseconds(i * round % 7));
+    });
+    std::thread visitor([&] {
+      for (unsigned i = 0; i < 8; ++i)
+        (void)chip_->read_register(engine_register(0, kSp, NEURON_ENG_ID));
+    });
+    for (unsigned i = 0; i < 8; ++i) chip_->write_register(increment, 1, true);
+    runner.join();
+    visitor.join();
+    ASSERT_EQ(chip_->read_register(semaphore_cell(0, NEURON_SEM_BLOCK_READ, kIndex)), 8 * round);
+  }
+}
+
 TEST_F(Threads, DmaReadsRegistersOfARunningCoreWithoutABusFault) {
   start(0, {loop(1, 0, 100'000'000, 1, 1), inst(NEURON_OP_NOP), inst(NEURON_OP_HALT)});
   std::atomic<bool> end = false;
