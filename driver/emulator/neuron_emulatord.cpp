@@ -174,6 +174,8 @@ int main(int argc, char** argv) {
   if (spare >= 0) ::close(spare);
   // A client that is gone is told by the result of a call, and by no signal.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor is a file of a client that may not grow: the write says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     if (!options.machine.folder.empty()) {
       return neuron::transport::run_vfio_user(options.profile, options.machine);

@@ -67,7 +67,7 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
     error = std::string("the memory file of the HBM cannot be created: ") + std::strerror(errno);
     return nullptr;
   }
-  if (ftruncate(hbm->fd_, static_cast<off_t>(total)) != 0) {
+  if (size_memory_file(hbm->fd_, total) != 0) {
     error = "the memory file of the HBM cannot be sized to " + std::to_string(total) +
             " bytes: " + std::strerror(errno) + "; check the limit of file sizes (ulimit -f)";
     return nullptr;

@@ -2,15 +2,17 @@
 // A file in memory, for contents that are mapped.
 // Callers: HBM, the memories of a core. Thread-safe: no state. The caller owns the descriptor,
 // which never is 0, 1 or 2: a process may have started without standard streams, and what it then
-// prints must not land in device memory. Fails like memfd_create: -1 with errno.
+// prints must not land in device memory. Fails like memfd_create and ftruncate: -1 with errno.
 #ifndef DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 #define DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 namespace neuron::chip {
 
@@ -23,6 +25,19 @@ inline int create_memory_file(const char* name) {
   close(file);
   errno = error;
   return moved;
+}
+
+// False with EFBIG where files of this process may not have so many bytes (ulimit -f), memory files
+// included. The host would end the process with SIGXFSZ instead of telling it.
+inline bool may_have_file_of(uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return true;
+  errno = EFBIG;
+  return false;
+}
+
+inline int size_memory_file(int file, uint64_t bytes) {
+  return may_have_file_of(bytes) ? ftruncate(file, static_cast<off_t>(bytes)) : -1;
 }
 
 }  // namespace neuron::chip

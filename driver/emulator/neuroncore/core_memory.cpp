@@ -23,7 +23,8 @@ int pattern_file() {
     int fd = chip::create_memory_file("neuron-core-fill");
     if (fd < 0) return -1;
     std::vector<uint32_t> block(kBlock / 4, CoreMemory::kDefaultFill);
-    if (pwrite(fd, block.data(), kBlock, 0) != static_cast<ssize_t>(kBlock)) {
+    if (!chip::may_have_file_of(kBlock) ||
+        pwrite(fd, block.data(), kBlock, 0) != static_cast<ssize_t>(kBlock)) {
       close(fd);
       return -1;
     }

@@ -16,7 +16,7 @@ HostArena::HostArena(uint64_t bytes) {
   void* memory = MAP_FAILED;
   // A process with a limit on its address space, or on the size of files, gets less.
   for (size_ = bytes; size_ >= (uint64_t{64} << 20); size_ /= 2) {
-    if (::ftruncate(file_, static_cast<off_t>(size_)) != 0) continue;
+    if (chip::size_memory_file(file_, size_) != 0) continue;
     memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
     if (memory != MAP_FAILED) break;
   }

@@ -38,7 +38,10 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
   count_forks();
   std::unique_ptr<Instance> instance(new Instance(*profile, memory_limit, std::move(factory)));
   if (!instance->io_.valid() || !instance->arena_.valid()) {
-    error = fail(-ENOMEM, "no address space for host memory of an emulated %s; lift RLIMIT_AS",
+    error = fail(-ENOMEM,
+                 "no address space for host memory of an emulated %s; lift the limits of address "
+                 "space and of "
+                 "file sizes (ulimit -v, ulimit -f)",
                  profile->name);
     return nullptr;
   }

@@ -93,7 +93,7 @@ bool PciFunction::create_configuration_file(std::string& error) {
   if (configuration_file_ >= 0) close(configuration_file_);
   configuration_file_ = chip::create_memory_file("neuron-registers");
   if (configuration_file_ < 0 ||
-      ftruncate(configuration_file_, static_cast<off_t>(layout_.register_bytes)) != 0) {
+      chip::size_memory_file(configuration_file_, layout_.register_bytes) != 0) {
     error =
         std::string("the memory file of the register pages that are mapped cannot be created: ") +
         std::strerror(errno);

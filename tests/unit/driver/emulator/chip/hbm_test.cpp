@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstring>
 
@@ -44,6 +45,19 @@ TEST(Hbm, Gives32GiBOfAddressesWithoutUsingMemory) {
   EXPECT_EQ(*hbm->direct(0, 1), std::byte{0});
   EXPECT_GT(hbm->resident_bytes(), 0u);
   EXPECT_LE(hbm->resident_bytes(), uint64_t{4} << 20);
+}
+
+// The host answers a file that grows beyond the limit with a signal that ends the process.
+TEST(Hbm, NamesTheLimitOfFileSizesThatItDoesNotFit) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{uint64_t{1} << 30, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  std::string error;
+  const auto hbm = Hbm::create(2, kStack, -1, host_placement(), error);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(hbm, nullptr);
+  EXPECT_NE(error.find("ulimit -f"), std::string::npos) << error;
 }
 
 TEST(Hbm, HasNoPointerOutsideItsStacks) {
