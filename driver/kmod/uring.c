@@ -277,18 +277,20 @@ int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags)
 	transfer->command = command;
 	*(struct nd_transfer **)command->pdu = transfer;
 	result = nd_enter(file->nd, &token);
-	if (!result) {
-		result = prepare(file->nd, command, transfer);
-		nd_exit(file->nd, token);
+	if (result) {
+		kfree(transfer);
+		return result;
 	}
+	/* All before nd_exit(): removal finds the transfer in its lane, or none at all. */
+	result = prepare(file->nd, command, transfer);
 	if (!result && !enqueue(uring, transfer))
 		result = -EBUSY;
 	if (result) {
 		release_parts(transfer);
 		kfree(transfer);
-		return result;
 	}
-	return -EIOCBQUEUED;
+	nd_exit(file->nd, token);
+	return result ? result : -EIOCBQUEUED;
 }
 
 /* What has not begun is cancelled, what runs is waited for: a copy has a deadline of its own. */
