@@ -40,8 +40,7 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
   if (!instance->io_.valid() || !instance->arena_.valid()) {
     error = fail(-ENOMEM,
                  "no address space for host memory of an emulated %s; lift the limits of address "
-                 "space and of "
-                 "file sizes (ulimit -v, ulimit -f)",
+                 "space and of file sizes (ulimit -v, ulimit -f)",
                  profile->name);
     return nullptr;
   }
