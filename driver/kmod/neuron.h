@@ -61,7 +61,7 @@ struct io_uring_cmd;
 enum nd_state { ND_STATE_RESET = 0, ND_STATE_READY = 1, ND_STATE_INVALID = 2 };
 
 struct nd_reset {
-	struct mutex lock;
+	spinlock_t lock;	   /* a leaf: conditions of waits take it */
 	struct list_head requests; /* first in, first out; done ones stay until fetched */
 	wait_queue_head_t wait;	   /* a request ended, or the state changed */
 	struct workqueue_struct *queue;

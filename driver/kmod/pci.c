@@ -184,7 +184,7 @@ static struct neuron_device *nd_device_new(struct pci_dev *pdev)
 	INIT_LIST_HEAD(&nd->memory.all);
 	INIT_LIST_HEAD(&nd->memory.nodes);
 	mutex_init(&nd->firmware.lock);
-	mutex_init(&nd->reset.lock);
+	spin_lock_init(&nd->reset.lock);
 	INIT_LIST_HEAD(&nd->reset.requests);
 	init_waitqueue_head(&nd->reset.wait);
 	for (i = 0; i < ND_MAX_CORES; i++) {

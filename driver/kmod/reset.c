@@ -84,7 +84,7 @@ static u32 take_next(struct neuron_device *nd, bool *internal)
 	u32 map = 0;
 
 	*internal = false;
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	list_for_each_entry(request, &nd->reset.requests, link) {
 		if (request->state != REQUEST_WAITS)
 			continue;
@@ -94,7 +94,7 @@ static u32 take_next(struct neuron_device *nd, bool *internal)
 		map |= request->core_map;
 		request->state = REQUEST_RUNS;
 	}
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	return map;
 }
 
@@ -103,7 +103,7 @@ static void finish(struct neuron_device *nd, bool internal, int error)
 	struct nd_reset_request *request;
 	struct nd_reset_request *next;
 
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	list_for_each_entry_safe(request, next, &nd->reset.requests, link) {
 		if (request->state != REQUEST_RUNS)
 			continue;
@@ -116,7 +116,7 @@ static void finish(struct neuron_device *nd, bool internal, int error)
 	}
 	if (internal)
 		WRITE_ONCE(nd->reset.state, error ? ND_STATE_INVALID : ND_STATE_READY);
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	wake_up_all(&nd->reset.wait);
 }
 
@@ -141,18 +141,22 @@ void nd_reset_destroy(struct neuron_device *nd)
 {
 	struct nd_reset_request *request;
 	struct nd_reset_request *next;
+	struct workqueue_struct *queue;
 
-	if (!nd->reset.queue)
+	spin_lock(&nd->reset.lock);
+	queue = nd->reset.queue;
+	nd->reset.queue = NULL;
+	spin_unlock(&nd->reset.lock);
+	if (!queue)
 		return;
 	/* What runs sees that the device is being removed and ends; what waits fails fast. */
-	destroy_workqueue(nd->reset.queue);
-	mutex_lock(&nd->reset.lock);
-	nd->reset.queue = NULL;
+	destroy_workqueue(queue);
+	spin_lock(&nd->reset.lock);
 	list_for_each_entry_safe(request, next, &nd->reset.requests, link) {
 		list_del(&request->link);
 		kfree(request);
 	}
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	wake_up_all(&nd->reset.wait);
 }
 
@@ -175,7 +179,7 @@ static int enqueue(struct neuron_device *nd, pid_t pid, u32 core_map)
 		return -ENOMEM;
 	request->pid = pid;
 	request->core_map = core_map;
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	if (!nd->reset.queue || nd_is_lost(nd)) {
 		error = -ENODEV;
 	} else if (pid && find_request(nd, pid)) {
@@ -186,7 +190,7 @@ static int enqueue(struct neuron_device *nd, pid_t pid, u32 core_map)
 		list_add_tail(&request->link, &nd->reset.requests);
 		queue_work(nd->reset.queue, &nd->reset.work);
 	}
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	if (error)
 		kfree(request);
 	return error;
@@ -215,10 +219,10 @@ static bool is_settled(struct neuron_device *nd, pid_t pid)
 	struct nd_reset_request *request;
 	bool settled;
 
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	request = find_request(nd, pid);
 	settled = !request || request->state == REQUEST_DONE || READ_ONCE(nd->removed);
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	return settled;
 }
 
@@ -228,7 +232,7 @@ static int fetch(struct neuron_device *nd, pid_t pid, s32 *result)
 	struct nd_reset_request *request;
 	int error = 0;
 
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	request = find_request(nd, pid);
 	if (!request) {
 		error = -ENOENT;
@@ -239,7 +243,7 @@ static int fetch(struct neuron_device *nd, pid_t pid, s32 *result)
 		list_del(&request->link);
 		kfree(request);
 	}
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	return error;
 }
 
@@ -286,9 +290,9 @@ static int ask(struct neuron_device *nd, u32 core_map)
 			nd->index, core_map, nd->core_map);
 		return -EINVAL;
 	}
-	mutex_lock(&nd->reset.lock);
+	spin_lock(&nd->reset.lock);
 	busy = find_request(nd, pid);
-	mutex_unlock(&nd->reset.lock);
+	spin_unlock(&nd->reset.lock);
 	if (!busy) {
 		nd_copy_queues_reset(nd, cores);
 		nd_notification_reset(nd, cores);
