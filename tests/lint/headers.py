@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Each public header compiles alone as C11 and as C++17 with both compilers, warnings as errors; every other header
-of the tree compiles alone as C++20 (driver/core: C11; driver/kmod: only in a kernel), but -inl.h files, which are included once per SIMD target."""
+of the tree compiles alone as C++20 (driver/core: C11; driver/kmod: only in a kernel), but -inl.h files, which are included once per SIMD target.
+Argument: the build folder, for generated headers."""
 import concurrent.futures
 import os
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import tree
 
-FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I.", "-Iinclude"]
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I.", "-Iinclude", f"-I{sys.argv[1]}/generated"]
 
 
 def compile_alone(job):

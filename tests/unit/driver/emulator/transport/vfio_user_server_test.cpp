@@ -107,17 +107,18 @@ TEST_F(VfioUserServerTest, TakesAClientInPlaceOfOneThatWentBeforeItsTurn) {
 }
 
 TEST_F(VfioUserServerTest, PreparesEveryChipThatItBuilds) {
-  std::atomic<unsigned> built = 0;
-  options.prepare = [&](unsigned, chip::Chip&) { ++built; };
+  // The server outlives this function, and builds a chip when the last client has gone.
+  const auto built = std::make_shared<std::atomic<unsigned>>(0);
+  options.prepare = [built](unsigned, chip::Chip&) { ++*built; };
   start();
-  EXPECT_EQ(built, 1u);
+  EXPECT_EQ(*built, 1u);
   {
     auto client = connect_to(0);
     ASSERT_EQ(client->agree().error(), 0u);
   }
   auto next = connect_to(0);
   ASSERT_EQ(next->agree().error(), 0u);
-  EXPECT_EQ(built, 2u);
+  EXPECT_EQ(*built, 2u);
 }
 
 TEST_F(VfioUserServerTest, TellsWhatTheLastClientDid) {
