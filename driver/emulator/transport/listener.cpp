@@ -72,8 +72,14 @@ std::unique_ptr<Listener> Listener::open(const std::string& path, const char* wh
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode))
       return give_up("cannot be made: another kind of file is there; move it away", -1);
-    if (const int result = try_connect(address); result == 0 || result == EPROTOTYPE)
+    const int result = try_connect(address);
+    if (result == 0 || result == EPROTOTYPE)
       return give_up("is served already; stop that daemon or choose another path", -1);
+    // Whatever else went wrong says nothing about who listens.
+    if (result != ECONNREFUSED && result != ENOENT)
+      return give_up(std::string("is there, and whether a daemon serves it cannot be found out: ") +
+                         std::strerror(result),
+                     -1);
     // Nobody listens: the file of a daemon that was killed.
     if (::unlink(path.c_str()) != 0 && errno != ENOENT)
       return give_up(std::string("is stale and cannot be removed: ") + std::strerror(errno), -1);
