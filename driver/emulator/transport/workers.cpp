@@ -2,6 +2,7 @@
 #include "driver/emulator/transport/workers.h"
 
 #include <chrono>
+#include <new>
 #include <system_error>
 
 namespace neuron::transport {
@@ -10,6 +11,11 @@ namespace {
 constexpr std::chrono::seconds kIdle{5};
 
 }  // namespace
+
+Workers::Workers(unsigned limit) : limit_(limit) {
+  const std::lock_guard lock(mutex_);
+  start_thread();
+}
 
 Workers::~Workers() {
   std::unique_lock lock(mutex_);
@@ -31,17 +37,27 @@ void Workers::submit(std::function<void()> job) {
     over.splice(over.end(), ended_);
     // One that submits while all stop does the job itself.
     if (jobs_.size() > idle_ && threads_.size() < limit_ && !stopping_) {
-      threads_.emplace_back();
-      const auto self = std::prev(threads_.end());
       try {
-        *self = std::thread([this, self] { work(self); });
+        start_thread();
       } catch (const std::system_error&) {
-        threads_.erase(self);  // another thread takes the job when it is free
+        // Another thread takes the job when it is free: one there always is.
+      } catch (const std::bad_alloc&) {
       }
     }
   }
   changed_.notify_one();
   for (std::thread& thread : over) thread.join();
+}
+
+void Workers::start_thread() {
+  threads_.emplace_back();
+  const auto self = std::prev(threads_.end());
+  try {
+    *self = std::thread([this, self] { work(self); });
+  } catch (...) {
+    threads_.erase(self);
+    throw;
+  }
 }
 
 void Workers::work(std::list<std::thread>::iterator self) {
@@ -53,7 +69,7 @@ void Workers::work(std::list<std::thread>::iterator self) {
       const bool found =
           changed_.wait_for(lock, kIdle, [this] { return !jobs_.empty() || stopping_; });
       --idle_;
-      if (found) continue;
+      if (found || threads_.size() == 1) continue;
       ended_.splice(ended_.end(), threads_, self);
       return;
     }

@@ -2,9 +2,10 @@
 // Threads that run the calls of clients: as many as there are calls that wait, so that a call that
 // blocks delays nobody else's.
 //
-// Callers: any thread. Thread-safe: yes. Owns: its threads; idle ones end after a while, the
-// destructor runs what was submitted and joins all. Fails: when the host gives no thread, jobs wait
-// for one that has; submit throws std::bad_alloc only.
+// Callers: any thread. Thread-safe: yes. Owns: its threads; idle ones but one end after a while,
+// the destructor runs what was submitted and joins all. Fails: the constructor throws
+// std::system_error when the host gives no thread at all; later jobs wait for one that is there.
+// submit throws std::bad_alloc, and then nothing was submitted.
 #ifndef DRIVER_EMULATOR_TRANSPORT_WORKERS_H
 #define DRIVER_EMULATOR_TRANSPORT_WORKERS_H
 
@@ -19,7 +20,7 @@ namespace neuron::transport {
 
 class Workers {
  public:
-  explicit Workers(unsigned limit) : limit_(limit) {}
+  explicit Workers(unsigned limit);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -27,6 +28,7 @@ class Workers {
   void submit(std::function<void()> job);
 
  private:
+  void start_thread();  // with mutex_ held
   void work(std::list<std::thread>::iterator self);
 
   const unsigned limit_;
