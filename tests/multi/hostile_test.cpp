@@ -168,5 +168,59 @@ TEST(HostileClient, PassesOnlyFilesWhoseReadsNeverWait) {
   expect_alive(daemon);
 }
 
+unsigned descriptors_of(pid_t pid) {
+  const std::filesystem::directory_iterator files("/proc/" + std::to_string(pid) + "/fd");
+  return static_cast<unsigned>(std::distance(begin(files), end(files)));
+}
+
+// A call that blocks for 5 s while another client initialises the core.
+struct __attribute__((packed)) InitialiseCall {
+  wire::IoctlRequest request =
+      wire::message<wire::IoctlRequest>(wire::Kind::kIoctl, 5, 0, sizeof(neuron_ioctl_cinit_set));
+  neuron_ioctl_cinit_set argument = {0, NEURON_CINIT_STATE_STARTED, 0};
+  InitialiseCall() {
+    request.request = NEURON_IOCTL_CINIT_SET_STATE;
+    request.argument_bytes = sizeof(argument);
+  }
+};
+
+TEST(HostileClient, ThatSaysGoodbyeInTheMiddleOfACallAndDiesIsFreeOfBothAtOnce) {
+  const Folder folder;
+  Daemon daemon(folder);
+  Raw first(daemon);
+  ASSERT_EQ(first.greet(), 0);
+  wire::Reply reply;
+  ASSERT_TRUE(first.send(InitialiseCall()));
+  ASSERT_GT(first.receive(reply), 0);
+  ASSERT_EQ(reply.result, 0) << first.behind;
+  const unsigned before = descriptors_of(daemon.process().pid());
+  const auto start = Clock::now();
+  {
+    Raw second(daemon);
+    ASSERT_EQ(second.greet(), 0);
+    ASSERT_TRUE(second.send(InitialiseCall()));
+    ASSERT_TRUE(second.send(wire::message<wire::Header>(wire::Kind::kGoodbye, 6)));
+  }
+  while (descriptors_of(daemon.process().pid()) > before &&
+         Clock::now() - start < std::chrono::seconds(4))
+    ::usleep(1000);
+  EXPECT_EQ(descriptors_of(daemon.process().pid()), before);
+  expect_alive(daemon);
+}
+
+TEST(HostileClient, MaySayNothingMoreAfterItsGoodbye) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw raw(daemon);
+  ASSERT_EQ(raw.greet(), 0);
+  ASSERT_TRUE(raw.send(wire::message<wire::Header>(wire::Kind::kGoodbye, 6)));
+  wire::Reply reply;
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, 0);
+  ASSERT_TRUE(raw.send(wire::message<wire::Header>(wire::Kind::kGoodbye, 7)));
+  EXPECT_EQ(raw.receive(reply), 0);
+  EXPECT_THAT(daemon.log(), HasSubstr("a message after its goodbye"));
+}
+
 }  // namespace
 }  // namespace neuron::multi

@@ -30,8 +30,9 @@ void copy_text(char (&to)[kSize], std::string_view from) {
 
 }  // namespace
 
-Connection::Connection(const Shared& shared, int socket, int32_t pid, std::function<void()> closed)
-    : shared_(shared), socket_(socket), pid_(pid), closed_(std::move(closed)) {}
+Connection::Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+                       std::function<void()> closed)
+    : shared_(shared), socket_(std::move(socket)), pid_(pid), closed_(std::move(closed)) {}
 
 Connection::~Connection() = default;
 
@@ -42,17 +43,25 @@ void Connection::complain(const std::string& what) const {
 
 bool Connection::receive() {
   if (over_) return false;
+  try {
+    if (take_turn()) return true;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "neuron-emulatord: out of memory for a call of pid %d; its connection is closed\n",
+                 pid_);
+  }
+  abandon();
+  return false;
+}
+
+bool Connection::take_turn() {
   alignas(8) std::byte buffer[wire::kMaxMessage];
   for (unsigned i = 0; i < kTurn; ++i) {
     wire::Files files;
     const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT);
     if (length == -EAGAIN) return true;
-    if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files)) {
-      if (over_) return false;
-      continue;
-    }
+    if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files)) continue;
     if (length == -EMSGSIZE) complain("a packet that is larger than any message");
-    abandon();
     return false;
   }
   return true;
@@ -63,9 +72,12 @@ void Connection::abandon() {
   over_ = true;
   // Relaxed: calls in progress look at it now and then.
   gone_.store(true, std::memory_order_relaxed);
-  if (service::Session* session = session_.load(std::memory_order_acquire)) session->abandon();
+  {
+    const std::lock_guard lock(session_mutex_);
+    if (service::Session* session = session_.load(std::memory_order_acquire)) session->abandon();
+  }
   ::shutdown(socket_.get(), SHUT_RDWR);
-  drop();
+  if (!goodbye_) drop();
 }
 
 bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
@@ -73,6 +85,10 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
   const std::optional<Request> request = parse_request(packet, why);
   if (!request) {
     complain(why);
+    return false;
+  }
+  if (goodbye_) {
+    complain("a message after its goodbye");
     return false;
   }
   if (request->kind == wire::Kind::kHello) {
@@ -91,9 +107,9 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
     return false;
   }
   if (request->kind == wire::Kind::kGoodbye) {
-    goodbye_ = true;
+    // The socket is watched on: the client may die before its calls have ended.
     goodbye_id_ = request->id;
-    over_ = true;
+    goodbye_ = true;
     drop();
     return true;
   }
@@ -117,23 +133,37 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
 void Connection::submit(std::function<void()> job) {
   pending_.fetch_add(1, std::memory_order_relaxed);
   auto self = shared_from_this();
-  shared_.workers.submit([self, job = std::move(job)] {
-    job();
-    self->drop();
-  });
+  try {
+    shared_.workers.submit([self, job = std::move(job)] {
+      job();
+      self->drop();
+    });
+  } catch (const std::bad_alloc&) {
+    pending_.fetch_sub(1, std::memory_order_relaxed);  // not to 0: the connection itself is one
+    throw;
+  }
 }
 
 void Connection::drop() {
   if (pending_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   // Not on the event loop: it may take a reset of the client's cores.
   auto self = shared_from_this();
-  shared_.workers.submit([self] { self->close(); });
+  try {
+    shared_.workers.submit([self] { self->close(); });
+  } catch (const std::bad_alloc&) {
+    close();  // better late for others than never
+  }
 }
 
 void Connection::close() {
   if (doorbell_) shared_.doorbells.remove(*doorbell_);
   int result = 0;
-  if (service::Session* session = session_.exchange(nullptr)) {
+  service::Session* session = nullptr;
+  {
+    const std::lock_guard lock(session_mutex_);
+    session = session_.exchange(nullptr);
+  }
+  if (session != nullptr) {
     if (gone_.load(std::memory_order_relaxed)) session->abandon();
     result = shared_.instance.close(session);
   }

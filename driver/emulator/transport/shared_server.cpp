@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <unordered_set>
+#include <utility>
 
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/transport/doorbells.h"
@@ -54,12 +55,15 @@ class Server final : public SharedServer {
       const int fd =
           ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd >= 0) {
+        exhausted_ = false;
         welcome(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        std::fprintf(stderr,
-                     "neuron-emulatord: a client cannot be accepted: %s; raise the limit of open "
-                     "files\n",
-                     std::strerror(errno));
+        // Said once, not at each attempt.
+        if (!std::exchange(exhausted_, true))
+          std::fprintf(stderr,
+                       "neuron-emulatord: no client can be accepted with %zu connected: %s; raise "
+                       "the limit of open files\n",
+                       clients_.size(), std::strerror(errno));
         pause_.expires_after(kExhausted);
         pause_.async_wait([this](const error_code& cancelled) {
           if (!cancelled) accept();
@@ -82,30 +86,39 @@ class Server final : public SharedServer {
   };
   using ClientPointer = std::shared_ptr<Client>;
 
+  // What fails for one client ends its connection, not the daemon.
   void welcome(int fd) {
+    wire::FileDescriptor socket(fd);
     ucred peer = {};
     socklen_t size = sizeof(peer);
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-      ::close(fd);
-      return;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+    try {
+      auto connection = std::make_shared<Connection>(shared_, std::move(socket), peer.pid, [this] {
+        open_.fetch_sub(1, std::memory_order_relaxed);
+      });
+      auto client = std::make_shared<Client>(std::move(connection), io_);
+      clients_.insert(client);
+      open_.fetch_add(1, std::memory_order_relaxed);
+      watch(client);
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "neuron-emulatord: pid %d cannot be served: %s\n", peer.pid,
+                   failure.what());
     }
-    open_.fetch_add(1, std::memory_order_relaxed);
-    auto connection = std::make_shared<Connection>(
-        shared_, fd, peer.pid, [this] { open_.fetch_sub(1, std::memory_order_relaxed); });
-    auto client = std::make_shared<Client>(std::move(connection), io_);
-    clients_.insert(client);
-    watch(client);
   }
 
   void watch(const ClientPointer& client) {
-    client->watch.async_wait(stream_descriptor::wait_read,
-                             [this, client](const error_code& failure) {
-                               if (failure) return;
-                               if (client->connection->receive())
-                                 watch(client);
-                               else
-                                 forget(client);
-                             });
+    try {
+      client->watch.async_wait(stream_descriptor::wait_read,
+                               [this, client](const error_code& failure) {
+                                 if (failure) return;
+                                 if (client->connection->receive())
+                                   watch(client);
+                                 else
+                                   forget(client);
+                               });
+    } catch (const std::bad_alloc&) {
+      end(client);
+    }
   }
 
   void forget(const ClientPointer& client) {
@@ -125,6 +138,7 @@ class Server final : public SharedServer {
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;
+  bool exhausted_ = false;         // no descriptor was left for the last client
   Workers workers_{kMostThreads};  // last: its threads use everything above
 };
 
@@ -137,16 +151,23 @@ std::unique_ptr<SharedServer> SharedServer::start(const Daemon& daemon, int list
     error = std::string("the listening socket cannot be used: ") + std::strerror(errno);
     return nullptr;
   }
-  auto doorbells = Doorbells::create();
-  if (!doorbells) {
-    error = service::last_error();
-    ::close(own);
-    return nullptr;
-  }
   // A client that gives up between the wake-up and accept must not block the event loop.
   (void)::fcntl(own, F_SETFL, O_NONBLOCK);
-  auto server = std::make_unique<Server>(daemon, own, std::move(doorbells));
-  server->accept();
+  std::unique_ptr<Server> server;
+  try {
+    auto doorbells = Doorbells::create();
+    if (!doorbells) {
+      error = service::last_error();
+      ::close(own);
+      return nullptr;
+    }
+    server = std::make_unique<Server>(daemon, own, std::move(doorbells));
+    server->accept();
+  } catch (const std::exception& failure) {
+    error = std::string("clients cannot be served: ") + failure.what() +
+            "; lift the limits of threads and of address space (ulimit -u, ulimit -v)";
+    return nullptr;
+  }
   return server;
 }
 
