@@ -175,8 +175,12 @@ Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std:
     const std::string sentence = ndl::last_error() == nullptr ? "" : ndl::last_error();
     const bool tells = sentence.find(" is held by pid ") != std::string::npos;
     if (tells) {
-      return fail(NRT_FAILURE, "{} cores between core {} and core {} are wanted: {}", count, first,
-                  last, sentence);
+      // Its own words about the holder, behind what was asked for.
+      const std::size_t holder = sentence.find("; core ");
+      const std::string who = holder == std::string::npos ? sentence : sentence.substr(holder + 2);
+      if (first == last) return fail(NRT_FAILURE, "core {} is not free: {}", first, who);
+      return fail(NRT_FAILURE, "no {} cores in a row are free among cores {} to {}: {}", count,
+                  first, last, who);
     }
     return fail(NRT_FAILURE,
                 "{} cores between core {} and core {} are wanted, but at most {} in a row are free "
