@@ -2,6 +2,7 @@
 #include "driver/ndl/shared_transfer.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -82,8 +83,17 @@ int SharedTransfer::send(unsigned long request, void* argument) {
     if (!file)
       return fail(errno, "no memory file for the data of a call: %s", std::strerror(errno));
   }
-  if (in_file)
+  if (in_file) {
+    // The host would end the process with a signal instead of refusing the write.
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && outgoing.in_bytes() > limit.rlim_cur)
+      return fail(EFBIG,
+                  "the data of a call has %llu bytes, and files of this process may have %llu; "
+                  "raise its limit of file sizes (ulimit -f)",
+                  static_cast<unsigned long long>(outgoing.in_bytes()),
+                  static_cast<unsigned long long>(limit.rlim_cur));
     if (const int error = transfer(file.get(), outgoing.in(), true)) return error;
+  }
   uint16_t flags = in_file ? wire::kFlagDataInFile : 0;
   if (argument == nullptr) flags |= wire::kFlagNoArgument;
   auto message = wire::message<wire::IoctlRequest>(
