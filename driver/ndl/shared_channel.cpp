@@ -60,17 +60,17 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags) {
   hello.open_flags = flags;
   const iovec part = {&hello, sizeof(hello)};
   if (wire::send(socket_.get(), {&part, 1}, {}, kGreetingMs) != 0) return fail_gone();
-  pollfd readable = {socket_.get(), POLLIN, 0};
-  int ready = 0;
-  do {
-    ready = ::poll(&readable, 1, kGreetingMs);
-  } while (ready < 0 && errno == EINTR);
-  if (ready <= 0)
+  if (wire::await(socket_.get(), POLLIN, kGreetingMs) < 0)
     return fail(ETIMEDOUT, "the daemon at %s has not answered for %d s", path_.c_str(),
                 kGreetingMs / 1000);
   std::vector<std::byte>& packet = buffer_;
   packet.resize(wire::kMaxMessage);
   const ssize_t length = wire::receive(socket_.get(), packet, files_);
+  if (length == -EMFILE)
+    return fail(EMFILE,
+                "this process may not open the files of device memory that the daemon at %s has "
+                "passed; raise its limit of open files (ulimit -n)",
+                path_.c_str());
   if (length <= 0) return fail_gone();
   if (static_cast<size_t>(length) < sizeof(welcome_))
     return fail(EPROTO, "what listens at %s is no neuron-emulatord", path_.c_str());
@@ -125,7 +125,8 @@ int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<
     lock.lock();
     reading_ = false;
     if (length > 0) deliver({buffer_.data(), static_cast<size_t>(length)});
-    if (length == 0 || (length < 0 && length != -EAGAIN && length != -EMSGSIZE))
+    if (length == 0 ||
+        (length < 0 && length != -EAGAIN && length != -EMSGSIZE && length != -EMFILE))
       gone_.store(true, std::memory_order_relaxed);
     changed_.notify_all();
   }

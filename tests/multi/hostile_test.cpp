@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +11,9 @@
 
 #include "driver/emulator/transport/wire.h"
 #include "driver/emulator/transport/wire_socket.h"
+#include "driver/ndl/error.h"
+#include "driver/ndl/port.h"
+#include "driver/ndl/port_backends.h"
 #include "tests/multi/processes.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -205,6 +209,51 @@ TEST(HostileClient, ThatSaysGoodbyeInTheMiddleOfACallAndDiesIsFreeOfBothAtOnce) 
          Clock::now() - start < std::chrono::seconds(4))
     ::usleep(1000);
   EXPECT_EQ(descriptors_of(daemon.process().pid()), before);
+  expect_alive(daemon);
+}
+
+TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {
+  const Folder folder;
+  const Daemon daemon(folder);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  // Room for the socket and for one of the four files that come with the welcome.
+  const rlimit tight{static_cast<rlim_t>(next) + 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  const auto port = ndl::shared_port(daemon.socket(), "");
+  std::unique_ptr<ndl::DevicePort> device;
+  const int result = port == nullptr ? 0 : port->open(0, O_RDWR, device);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_NE(port, nullptr);
+  EXPECT_EQ(result, -EMFILE);
+  EXPECT_THAT(ndl::last_error(), HasSubstr("raise its limit of open files"));
+}
+
+TEST(SharedDescriptors, ThatTheDaemonMayNotOpenCostTheCallAndNotTheConnection) {
+  const Folder folder;
+  Daemon daemon(folder);
+  Raw raw(daemon);
+  ASSERT_EQ(raw.greet(), 0);
+  const pid_t pid = daemon.process().pid();
+  rlimit before{};
+  // What it has open now, and nothing more.
+  ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit tight{1, before.rlim_max};
+  ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, &tight, nullptr), 0);
+  const int file = ::memfd_create("data", MFD_CLOEXEC);
+  wire::Reply reply;
+  InitialiseCall call;
+  ASSERT_TRUE(raw.send(call, {&file, 1}));
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, -EMFILE);
+  EXPECT_THAT(raw.behind, HasSubstr("raise the daemon's limit of open files"));
+  ASSERT_EQ(::prlimit(pid, RLIMIT_NOFILE, &before, nullptr), 0);
+  ASSERT_TRUE(raw.send(call, {&file, 1}));
+  ASSERT_GT(raw.receive(reply), 0);
+  EXPECT_EQ(reply.result, 0) << raw.behind;
+  ::close(file);
   expect_alive(daemon);
 }
 

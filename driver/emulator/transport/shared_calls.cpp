@@ -116,6 +116,10 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call) {
   };
   if ((request.flags & wire::kFlagNoArgument) != 0)
     return send_reply(socket, request.id, session.ioctl(request.ioctl.request, nullptr));
+  if (call.file_lost)
+    return refuse(-EMFILE,
+                  "the daemon may not open the file that came with it; raise the daemon's limit of "
+                  "open files");
   const bool has_file = static_cast<bool>(call.file);
   if (has_file && !wire::is_memory_file(call.file.get()))
     return refuse(-EINVAL, "its data is in a file that is not in memory");

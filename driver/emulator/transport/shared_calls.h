@@ -26,6 +26,7 @@ struct Call {
   std::vector<std::byte> packet;
   Request request;  // leads into `packet`
   wire::FileDescriptor file;
+  bool file_lost = false;  // one came, and the daemon may not open any more
 };
 
 // Negative errno if the answer could not be sent. `gone`: set when nobody waits for it any more.

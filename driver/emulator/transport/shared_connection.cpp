@@ -58,10 +58,12 @@ bool Connection::take_turn() {
   alignas(8) std::byte buffer[wire::kMaxMessage];
   for (unsigned i = 0; i < kTurn; ++i) {
     wire::Files files;
-    const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT);
+    bool files_lost = false;
+    const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
     if (length == -EAGAIN) return true;
-    if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files)) continue;
-    if (length == -EMSGSIZE) complain("a packet that is larger than any message");
+    if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
+    if (length == -EMSGSIZE)
+      complain("a packet that is larger, or has more files, than any message");
     return false;
   }
   return true;
@@ -80,7 +82,7 @@ void Connection::abandon() {
   if (!goodbye_) drop();
 }
 
-bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
+bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost) {
   std::string why;
   const std::optional<Request> request = parse_request(packet, why);
   if (!request) {
@@ -123,6 +125,7 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files) {
   // Parsed again, because the spans must lead into the copy.
   call->request = *parse_request(call->packet, why);
   call->file = std::move(files[0]);
+  call->file_lost = files_lost;
   submit([this, session, call] {
     if (gone_.load(std::memory_order_relaxed)) return;
     (void)carry_out(*session, socket_.get(), *call, gone_);

@@ -53,7 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   bool take_turn();
-  bool handle(std::span<const std::byte> packet, wire::Files& files);
+  bool handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost);
   void greet(const wire::Hello& hello);
   int open(const wire::Hello& hello, uint64_t features);
   bool send_welcome(const wire::Hello& hello, int result, uint64_t features);

@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 namespace neuron::wire {
@@ -28,6 +30,22 @@ FileDescriptor off_standard_streams(int fd) {
   return moved;
 }
 
+int await(int socket, short events, int patience_ms) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
+  int rest = patience_ms;
+  for (;;) {  // bounded: signals do not lengthen the time
+    pollfd watched = {socket, events, 0};
+    const int ready = ::poll(&watched, 1, rest);
+    if (ready > 0) return watched.revents;
+    if (ready == 0) return -ETIMEDOUT;
+    if (errno != EINTR) return -errno;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    rest = static_cast<int>(std::max<int64_t>(left, 0));
+  }
+}
+
 int send(int socket, std::span<const iovec> parts, std::span<const int> files, int patience_ms) {
   msghdr header = {};
   header.msg_iov = const_cast<iovec*>(parts.data());
@@ -43,19 +61,18 @@ int send(int socket, std::span<const iovec> parts, std::span<const int> files, i
     message->cmsg_len = CMSG_LEN(sizeof(int) * files.size());
     std::memcpy(CMSG_DATA(message), files.data(), sizeof(int) * files.size());
   }
-  for (;;) {  // bounded: by the time limit of poll
+  for (;;) {  // bounded: a socket that has room takes the message
     if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return errno == ECONNRESET ? -EPIPE : -errno;
-    pollfd room = {socket, POLLOUT, 0};
-    const int ready = ::poll(&room, 1, patience_ms);
-    if (ready < 0 && errno != EINTR) return -errno;
-    if (ready == 0) return -ETIMEDOUT;
-    if (room.revents & (POLLERR | POLLHUP)) return -EPIPE;
+    const int room = await(socket, POLLOUT, patience_ms);
+    if (room < 0) return room;
+    if (room & (POLLERR | POLLHUP)) return -EPIPE;
   }
 }
 
-ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags) {
+ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags,
+                bool* files_lost) {
   iovec part = {buffer.data(), buffer.size()};
   Control control;
   msghdr header = {};
@@ -80,7 +97,13 @@ ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags
       if (count < files.size()) files[count++] = std::move(received);
     }
   }
-  return (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? -EMSGSIZE : length;
+  if ((header.msg_flags & MSG_TRUNC) != 0) return -EMSGSIZE;
+  if ((header.msg_flags & MSG_CTRUNC) == 0) return length;
+  // Too many for us, or one more than this process may open.
+  if (count == files.size()) return -EMSGSIZE;
+  if (files_lost == nullptr) return -EMFILE;
+  *files_lost = true;
+  return length;
 }
 
 bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }

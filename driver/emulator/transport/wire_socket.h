@@ -47,13 +47,19 @@ FileDescriptor off_standard_streams(int fd);
 
 using Files = std::array<FileDescriptor, kMaxFiles>;
 
+// Waits for events of poll(2): those that came, or a negative errno, -ETIMEDOUT after
+// `patience_ms`.
+int await(int socket, short events, int patience_ms);
+
 // Sends the parts as one message, with descriptors. Waits at most `patience_ms` for room.
 int send(int socket, std::span<const iovec> parts, std::span<const int> files, int patience_ms);
 
 // One message, at most buffer.size() bytes: its length; 0 when the peer has closed. Descriptors
 // that came along are in `files` from its beginning. `flags`: of recvmsg(2).
-// A message that was cut, or came with more descriptors than there is room for, is -EMSGSIZE.
-ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags = 0);
+// A message that was cut, or came with more descriptors than any does, is -EMSGSIZE; -EMFILE if
+// this process may not open the descriptors that came, unless `files_lost` is given to be told so.
+ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags = 0,
+                bool* files_lost = nullptr);
 
 // True if `fd` is a file in memory, whose reads and writes never wait.
 bool is_memory_file(int fd);
