@@ -66,10 +66,12 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 	@cmake --build $(BUILD) -j $(JOBS) >/dev/null
 	@$(BUILD)/bench/neuron-ratios $(if $(ONLY),--only $(ONLY))
 
-nightly: test ## the long lanes: thread sanitizer, long fuzzing, retraining
+nightly: test ## the long lanes: thread sanitizer, long fuzzing, kills, virtual machines, retraining
 	$(MAKE) tsan
 	$(MAKE) fuzz T=1800
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
+	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
+	$(MAKE) vm-test
 	/usr/bin/python3 tools/kernels/digits/train.py --check
 
 install: all ## make install DESTDIR=...
