@@ -57,7 +57,7 @@ class Server final : public ControlServer {
       try {
         io_.run();
       } catch (const std::exception&) {
-        // Out of memory for one answer: its client's timer ends the connection.
+        // Out of memory to accept or to forget a client: the loop serves the others.
       }
     }
   }
@@ -79,6 +79,7 @@ class Server final : public ControlServer {
     });
   }
 
+  // Out of memory for one client ends its connection.
   void welcome(int fd) {
     ucred peer{};
     socklen_t size = sizeof(peer);
@@ -95,7 +96,16 @@ class Server final : public ControlServer {
       clients_.erase(place);
       return;
     }
-    receive(place);
+    serve(place, [&] { receive(place); });
+  }
+
+  template <typename Step>
+  void serve(Place place, const Step& step) {
+    try {
+      step();
+    } catch (const std::exception&) {
+      forget(place);
+    }
   }
 
   // Every operation of a client has the timer beside it; closing the socket ends the operation,
@@ -121,9 +131,11 @@ class Server final : public ControlServer {
     place->socket.async_receive(asio::buffer(place->packet), flags_,
                                 [this, place](const Error& failure, size_t bytes) {
                                   if (failure || bytes == 0) return forget(place);
-                                  place->answer = answer_({place->packet.data(), bytes});
-                                  place->packet = {};
-                                  send(place);
+                                  serve(place, [&] {
+                                    place->answer = answer_({place->packet.data(), bytes});
+                                    place->packet = {};
+                                    send(place);
+                                  });
                                 });
   }
   void send(Place place) {
@@ -131,7 +143,7 @@ class Server final : public ControlServer {
     place->socket.async_send(asio::buffer(place->answer), 0,
                              [this, place](const Error& failure, size_t) {
                                if (failure) return forget(place);
-                               receive(place);
+                               serve(place, [&] { receive(place); });
                              });
   }
 

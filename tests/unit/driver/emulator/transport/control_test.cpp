@@ -200,6 +200,33 @@ TEST_F(ControlSocket, SeveralClientsAskSeveralTimes) {
   ::close(second);
 }
 
+TEST_F(ControlSocket, ClientsThatCannotBeAnsweredForWantOfMemoryKeepNobodyOut) {
+  server_.reset();
+  listener_.reset();
+  std::string error;
+  listener_ = Listener::open(path_, "control channel", error);
+  ASSERT_NE(listener_, nullptr) << error;
+  server_ = ControlServer::start(
+      listener_->release(),
+      [](std::string_view packet) -> std::string {
+        if (packet == "large") throw std::bad_alloc();
+        return "answer";
+      },
+      error);
+  ASSERT_NE(server_, nullptr) << error;
+  char answer[16];
+  for (int i = 0; i < 40; i++) {
+    const int fd = connect();
+    ASSERT_EQ(::send(fd, "large", 5, MSG_NOSIGNAL), 5);
+    EXPECT_EQ(::recv(fd, answer, sizeof(answer), 0), 0) << "client " << i << " is told at once";
+    ::close(fd);
+  }
+  const int fd = connect();
+  ASSERT_EQ(::send(fd, "small", 5, MSG_NOSIGNAL), 5);
+  EXPECT_EQ(::recv(fd, answer, sizeof(answer), 0), 6);
+  ::close(fd);
+}
+
 TEST_F(ControlSocket, ClientsThatLeaveInTheMiddleDisturbNobody) {
   control::Request request;
   request.mutable_status();
