@@ -15,6 +15,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,7 @@ namespace {
 constexpr unsigned kMaxFunctions = 64;  // routing ids end there
 constexpr std::chrono::seconds kLookAround{1};
 constexpr int kPollMs = 1000;
+constexpr int kExhaustedMs = 100;  // between attempts when no descriptor is left
 
 // A listening socket at a path. A path that refuses connections is left over and is replaced.
 int listen_at(const std::string& path, std::string& error) {
@@ -40,8 +42,9 @@ int listen_at(const std::string& path, std::string& error) {
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const auto* at = reinterpret_cast<const sockaddr*>(&address);
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool alive = probe >= 0 && connect(probe, at, sizeof address) == 0;
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // One that is stopped may have more waiting than it takes: it lives.
+  const bool alive = probe >= 0 && (connect(probe, at, sizeof address) == 0 || errno == EAGAIN);
   const bool stale = !alive && errno == ECONNREFUSED;
   if (probe >= 0) close(probe);
   if (alive) {
@@ -90,7 +93,11 @@ class Port {
 
   // A new client. One whose predecessor is gone but not yet cleared away waits for that.
   void offer(int socket) {
-    auto stream = std::make_unique<SocketStream>(socket);
+    std::unique_ptr<SocketStream> stream(new (std::nothrow) SocketStream(socket));
+    if (stream == nullptr) {
+      close(socket);
+      return;
+    }
     const std::lock_guard guard(mutex_);
     const auto present = [](const std::unique_ptr<SocketStream>& client) {
       return client != nullptr && !client->peer_gone();
@@ -253,9 +260,18 @@ class Server final : public VfioUserServer {
       for (size_t i = 0; i < ports_.size(); ++i) {
         if ((watched[i].revents & POLLIN) == 0) continue;
         const int client = accept4(watched[i].fd, nullptr, nullptr, SOCK_CLOEXEC);
-        if (client >= 0) ports_[i]->offer(client);
+        if (client >= 0)
+          ports_[i]->offer(client);
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+          rest();
       }
     }
+  }
+
+  // The client waits until the process has a descriptor for it; the socket stays readable.
+  void rest() const {
+    pollfd woken = {wake_, POLLIN, 0};
+    (void)poll(&woken, 1, kExhaustedMs);
   }
 
   std::vector<std::unique_ptr<Port>> ports_;

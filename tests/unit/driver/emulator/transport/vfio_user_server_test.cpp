@@ -170,6 +170,24 @@ TEST_F(VfioUserServerTest, ReplacesASocketThatNobodyServesAndRefusesALiveOne) {
   EXPECT_EQ(client->agree().error(), 0u);
 }
 
+// As with a daemon that is stopped: its socket takes connections until its queue is full.
+TEST_F(VfioUserServerTest, TakesAServerThatDoesNotAcceptForALiveOne) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path(0).c_str());
+  const auto* at = reinterpret_cast<sockaddr*>(&address);
+  const int stopped = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(stopped, at, sizeof address), 0);
+  ASSERT_EQ(listen(stopped, 0), 0);
+  const int first = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(connect(first, at, sizeof address), 0);
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("another process serves " + path(0)));
+  close(first);
+  close(stopped);
+  unlink(path(0).c_str());
+}
+
 TEST_F(VfioUserServerTest, SaysWhatIsWrongWithItsOptions) {
   options.functions = 65;
   EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
