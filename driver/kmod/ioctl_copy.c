@@ -135,9 +135,13 @@ static int copy_async(struct nd_file *file, const struct neuron_ioctl_mem_copy_a
 	if (error)
 		goto unpin;
 	*wait_handle = handle;
-	/* While the engine works; whether it succeeds does not matter. */
-	if (c->host_prefetch_addr && c->size)
-		(void)!fault_in_writeable((char __user *)c->host_prefetch_addr, c->size);
+	/*
+	 * While the engine works; whether it succeeds does not matter. The buffer keeps its bytes,
+	 * which fault_in_writeable() would not let it.
+	 */
+	if (c->host_prefetch_addr && c->size &&
+	    access_ok((void __user *)c->host_prefetch_addr, c->size))
+		(void)!fault_in_safe_writeable((char __user *)c->host_prefetch_addr, c->size);
 	if ((s32)c->pwait_handle > 0)
 		error = nd_copy_wait(ring, c->pwait_handle);
 unpin:

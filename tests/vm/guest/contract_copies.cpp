@@ -180,6 +180,23 @@ CASE("asynchronous copies alternate between two names and can be waited for") {
   EXPECT_EQ(device.call(NEURON_IOCTL_MEM_COPY_ASYNC64, &second), -EINVAL);
 }
 
+CASE("a buffer that a copy is asked to fault in keeps its bytes") {
+  const Device device;
+  const Memory from(device, kMiB), to(device, kMiB);
+  auto buffer = pattern(kMiB, 65);
+  const auto wanted = buffer;
+  neuron_ioctl_mem_copy_async64 request = {};
+  request.src_mem_handle = from.handle();
+  request.dst_mem_handle = to.handle();
+  request.size = kMiB;
+  request.host_prefetch_addr = reinterpret_cast<__u64>(buffer.data());
+  request.pwait_handle = static_cast<uint32_t>(NEURON_DMA_H2T_CTX_HANDLE_NONE);
+  EXPECT_EQ(device.call(NEURON_IOCTL_MEM_COPY_ASYNC64, &request), 0);
+  neuron_ioctl_mem_copy_async_wait wait = {from.handle(), to.handle(), request.wait_handle};
+  EXPECT_EQ(device.call(NEURON_IOCTL_MEM_COPY_ASYNC_WAIT, &wait), 0);
+  EXPECT(buffer == wanted);
+}
+
 CASE("a copy of many rings' worth of descriptors arrives whole") {
   const Device device;
   const Memory from(device, 64 * kMiB), to(device, 64 * kMiB, {.channel = 1, .core = 1});
