@@ -131,7 +131,10 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 {
 	struct neuron_device *nd = file->nd;
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
+	const struct nd_queue_ring dummy = { nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS };
 	struct nd_queue fresh = { .owner = nd_current_pid() };
+	const struct nd_queue_ring *tx = &fresh.tx;
+	const struct nd_queue_ring *rx = &fresh.rx;
 	struct nd_queue *queue;
 	int error = check_queue(nd, q->eng_id, q->qid);
 
@@ -161,14 +164,23 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 	} else {
 		trace_dma_queue_init(nd->index, q->eng_id, q->qid, fresh.tx.address, fresh.tx.count,
 				     fresh.rx.address, fresh.rx.count);
+		/* A side that loses its ring looks at an empty one, not at memory that goes. */
+		if (!tx->count && queue->tx.count)
+			tx = &dummy;
+		if (!rx->count && queue->rx.count)
+			rx = &dummy;
 		nd_write_sequence(nd, writes,
-				  nd_queue_init_sequence(nd->chip, q->eng_id, q->qid, &fresh.tx,
-							 &fresh.rx, writes));
+				  nd_queue_init_sequence(nd->chip, q->eng_id, q->qid, tx, rx,
+							 writes));
 		fresh.reserved = queue->reserved;
 		fresh.reserved_core = queue->reserved_core;
 		fresh.reserved_by = queue->reserved_by;
 		/* What the hardware was pointed at before goes after it was pointed elsewhere. */
 		swap(*queue, fresh);
+		/* A read returns when the writes before it have arrived. */
+		if (fresh.tx_chunk || fresh.rx_chunk)
+			nd_read(nd, nd_queue_register(nd->chip, q->eng_id, q->qid, true,
+						      NEURON_UDMAQ_CFG));
 	}
 	mutex_unlock(&nd->engine[q->eng_id].lock);
 	nd_chunk_put(fresh.tx_chunk);
