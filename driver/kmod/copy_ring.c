@@ -140,6 +140,7 @@ static void release_ring(struct kref *refs)
 	nd_write_sequence(nd, writes,
 			  nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &dummy,
 						 &dummy, writes));
+	nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true, NEURON_UDMAQ_CFG));
 	destroy(ring);
 	mutex_lock(&nd->engine[ring->engine].lock);
 	nd->engine[ring->engine].queue[ring->queue].reserved = false;
@@ -169,10 +170,16 @@ void nd_copy_ring_restart(struct nd_copy_ring *ring)
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
 	size_t count =
 		nd_queue_init_sequence(nd->chip, ring->engine, ring->queue, &tx, &rx, writes);
-
+	bool in_use = false;
 	u32 i;
 
 	nd_write_sequence(nd, writes, count);
+	for (i = 0; i < ND_COPY_CONTEXTS; i++)
+		in_use |= ring->context[i].held[0] != NULL;
+	/* The queue has stopped before what it worked on may go: a read follows the writes. */
+	if (in_use)
+		nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true,
+					      NEURON_UDMAQ_CFG));
 	for (i = 0; i < ND_COPY_CONTEXTS; i++)
 		drop_held(&ring->context[i]);
 	nd_ring_reset(&ring->ring);
