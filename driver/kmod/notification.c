@@ -64,8 +64,13 @@ static int create(struct neuron_device *nd, const struct nd_nq_request *request,
 		nd_chunk_free(chunk);
 		return result;
 	}
-	/* The hardware is pointed at the new memory before the old is freed. */
+	/*
+	 * The hardware is pointed at the new memory, and has written the entry at hand, before the
+	 * old is freed.
+	 */
 	point_at(nd, key, chunk->address, request->size);
+	if (queue->chunk)
+		usleep_range(1000, 1200);
 	nd_chunk_free(queue->chunk);
 	queue->chunk = chunk;
 	queue->size = request->size;
