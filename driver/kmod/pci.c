@@ -404,6 +404,12 @@ static int nd_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	struct neuron_device *nd;
 	int error;
 
+	/* An id that was added at run time (new_id). */
+	if (!nd_chip_for_device(pdev->device)) {
+		dev_err(&pdev->dev, "device id 0x%04x is none of the chips that are known\n",
+			pdev->device);
+		return -ENODEV;
+	}
 	nd = nd_device_new(pdev);
 	if (!nd)
 		return -ENOMEM;
