@@ -187,6 +187,14 @@ static int allocate_host(struct neuron_device *nd, const struct nd_memory_reques
 			nd->index, request->alignment);
 		return -EINVAL;
 	}
+	/* An IOMMU makes any size contiguous, and counts its pages in 32 bits. */
+	if (chunk->size >> PAGE_SHIFT > min_t(u64, totalram_pages(), U32_MAX)) {
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: %llu bytes of host memory are more than the host has\n",
+			nd->index, chunk->size);
+		return -ENOMEM;
+	}
 	/* Zeroed, and contiguous for the device. */
 	chunk->va = dma_alloc_coherent(nd->dev, chunk->size, &chunk->dma,
 				       GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
