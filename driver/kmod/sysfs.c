@@ -9,6 +9,7 @@
  */
 #include <linux/kstrtox.h>
 #include <linux/slab.h>
+#include <linux/srcu.h>
 #include <linux/sysfs.h>
 
 #include "driver/kmod/neuron.h"
@@ -16,6 +17,8 @@
 
 /* Guards nd->sysfs and the counters in it, of all devices: they change a few times per process. */
 static DEFINE_SPINLOCK(counters_lock);
+/* Around telling pollers: a folder is taken out of the tree only when nobody tells its pollers. */
+DEFINE_STATIC_SRCU(notifying);
 /* 0: counters tell pollers about changes; -1: they do not. */
 static int notify_delay = -1;
 
@@ -163,6 +166,7 @@ void nd_sysfs_add(struct neuron_device *nd, u32 core, u32 index, u64 value)
 {
 	struct nd_sysfs_node *node = NULL;
 	struct nd_sysfs *sysfs;
+	int token = srcu_read_lock(&notifying);
 
 	spin_lock(&counters_lock);
 	sysfs = nd->sysfs;
@@ -177,17 +181,20 @@ void nd_sysfs_add(struct neuron_device *nd, u32 core, u32 index, u64 value)
 	spin_unlock(&counters_lock);
 	if (node)
 		tell_pollers(node, false);
+	srcu_read_unlock(&notifying, token);
 }
 
 void nd_sysfs_memory_changed(struct neuron_device *nd, u32 core, u32 category, bool host)
 {
 	struct nd_sysfs_node *nodes[3] = {};
 	struct nd_sysfs *sysfs;
+	int token;
 	u32 i;
 
 	if (READ_ONCE(notify_delay) || core >= ND_MAX_CORES)
 		return;
 	category = nd_category(category, host);
+	token = srcu_read_lock(&notifying);
 	spin_lock(&counters_lock);
 	sysfs = nd->sysfs;
 	if (sysfs) {
@@ -202,6 +209,7 @@ void nd_sysfs_memory_changed(struct neuron_device *nd, u32 core, u32 category, b
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
 		if (nodes[i])
 			tell_pollers(nodes[i], true);
+	srcu_read_unlock(&notifying, token);
 }
 
 void nd_sysfs_publish(struct neuron_device *nd, struct nd_sysfs *sysfs)
@@ -209,6 +217,8 @@ void nd_sysfs_publish(struct neuron_device *nd, struct nd_sysfs *sysfs)
 	spin_lock(&counters_lock);
 	nd->sysfs = sysfs;
 	spin_unlock(&counters_lock);
+	if (!sysfs)
+		synchronize_srcu(&notifying);
 }
 
 /* ---- other files ---- */
