@@ -256,7 +256,8 @@ int nd_firmware_command(struct neuron_device *nd, u8 command, const void *payloa
 	answered = le16_to_cpu(READ_ONCE(header->size));
 	if (!error &&
 	    (header->error || (answer_size && answered < RESPONSE_HEADER + answer_size))) {
-		dev_err(nd->dev,
+		dev_err_ratelimited(
+			nd->dev,
 			"neuron%u: the firmware answered command %u with error %u and %u bytes, expected 0 and %u\n",
 			nd->index, command, header->error, answered, RESPONSE_HEADER + answer_size);
 		error = -EIO;
