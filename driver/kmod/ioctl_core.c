@@ -58,7 +58,6 @@ void nd_core_reset(struct neuron_device *nd, u32 core_map)
 		core->init = NEURON_CINIT_STATE_INVALID;
 		core->started_count = 0;
 		mutex_unlock(&core->lock);
-		atomic64_inc(&core->reset_requests);
 		wake_up_all(&core->init_wait);
 	}
 }

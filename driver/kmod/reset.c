@@ -196,8 +196,17 @@ static int enqueue(struct neuron_device *nd, pid_t pid, u32 core_map)
 	return error;
 }
 
+/* What a reset takes away is gone when it has been asked for; the reset itself comes later. */
+static void take_away(struct neuron_device *nd, u32 cores)
+{
+	nd_copy_queues_reset(nd, cores);
+	nd_notification_reset(nd, cores);
+	nd_core_reset(nd, cores);
+}
+
 int nd_reset_request_internal(struct neuron_device *nd)
 {
+	take_away(nd, nd->core_map);
 	return enqueue(nd, 0, NEURON_NC_MAP_DEVICE);
 }
 
@@ -276,12 +285,12 @@ int nd_reset_wait_ready(struct neuron_device *nd)
 
 /* ---- calls ---- */
 
-/* What a reset takes away is gone when the call returns; the reset itself comes later. */
 static int ask(struct neuron_device *nd, u32 core_map)
 {
 	u32 cores = usable_cores(nd, core_map);
 	pid_t pid = nd_current_pid();
 	bool busy;
+	u32 core;
 
 	if (core_map != NEURON_NC_MAP_DEVICE && (!cores || cores != core_map)) {
 		dev_warn_ratelimited(
@@ -294,9 +303,10 @@ static int ask(struct neuron_device *nd, u32 core_map)
 	busy = find_request(nd, pid);
 	spin_unlock(&nd->reset.lock);
 	if (!busy) {
-		nd_copy_queues_reset(nd, cores);
-		nd_notification_reset(nd, cores);
-		nd_core_reset(nd, cores);
+		take_away(nd, cores);
+		for (core = 0; core < nd->chip->cores; core++)
+			if (cores >> core & 1)
+				atomic64_inc(&nd->core[core].reset_requests);
 	}
 	return nd_reset_request(nd, pid, core_map);
 }
