@@ -177,6 +177,7 @@ static int prepare_copy(struct neuron_device *nd, const void *argument,
 
 	/* The entry is shared with user space: it is read once. */
 	memcpy(&copy, argument, sizeof(copy));
+	barrier();
 	if (copy.flags || !copy.size || copy.size > NEURON_URING_COPY_BYTES)
 		return -EINVAL;
 	transfer->source = nd_chunk_pin(nd, copy.source_handle);
@@ -199,6 +200,7 @@ static int prepare_transfer(struct neuron_device *nd, const void *argument, bool
 	struct nd_chunk *chunk;
 
 	memcpy(&request, argument, sizeof(request)); /* once, as above */
+	barrier();
 	if (request.flags || !request.size || request.size > NEURON_URING_TRANSFER_BYTES)
 		return -EINVAL;
 	chunk = nd_chunk_pin(nd, request.mem_handle);
@@ -298,13 +300,18 @@ void nd_uring_file_exit(struct nd_file *file)
 {
 	struct nd_uring *uring = READ_ONCE(file->uring);
 	struct nd_transfer *transfer;
+	int token;
 	u32 i;
 
 	if (!uring)
 		return;
-	for (i = 0; i < ND_MAX_CORES; i++)
-		while ((transfer = take_first(&uring->lane[i])))
-			finish(uring, transfer, -ECANCELED);
+	/* Of a device that is being removed the workers end them, and removal waits for those. */
+	if (!nd_enter(file->nd, &token)) {
+		for (i = 0; i < ND_MAX_CORES; i++)
+			while ((transfer = take_first(&uring->lane[i])))
+				finish(uring, transfer, -ECANCELED);
+		nd_exit(file->nd, token);
+	}
 	for (i = 0; i < ND_MAX_CORES; i++)
 		flush_work(&uring->lane[i].work);
 }
