@@ -4,6 +4,7 @@
  * the device for as long as an engine works on them.
  */
 #include <linux/dma-mapping.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -128,6 +129,8 @@ static int bounce(struct nd_copy_ring *ring, u64 device, void __user *buffer, u6
 				error = -EFAULT;
 		}
 		done += length;
+		if (!error && fatal_signal_pending(current))
+			error = -EINTR;
 	}
 	kvfree(memory);
 	return error;
