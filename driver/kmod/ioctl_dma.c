@@ -357,7 +357,9 @@ static int check_descriptors(struct neuron_device *nd, const struct nd_descripto
 		u32 length = nd_descriptor_length(d);
 
 		/* The words of a metadata descriptor are no address. */
-		if ((d->control & NEURON_DESC_META) || !nd_chip_is_host(nd->chip, address))
+		if ((d->control & NEURON_DESC_META) ||
+		    (!nd_chip_is_host(nd->chip, address) &&
+		     !nd_chip_is_host(nd->chip, address + length - 1)))
 			continue;
 		if (known && address >= known->address && length <= known->size &&
 		    address - known->address <= known->size - length)
