@@ -213,20 +213,23 @@ static u32 list_chunks(struct neuron_device *nd, u32 hbm, struct neuron_ioctl_me
 	struct rb_node *node;
 	u32 count = 1;
 
-	if (room)
-		out[0] = (struct neuron_ioctl_mem_chunk_info){ nd_chip_hbm_base(nd->chip, hbm),
-							       nd->chip->carve_out,
-							       NEURON_MEMALLOC_TYPE_NCDEV_DEVICE };
+	/* Field by field: the gap at the end of an entry stays zero. */
+	if (room) {
+		out[0].pa = nd_chip_hbm_base(nd->chip, hbm);
+		out[0].size = nd->chip->carve_out;
+		out[0].mem_type = NEURON_MEMALLOC_TYPE_NCDEV_DEVICE;
+	}
 	mutex_lock(&nd->memory.lock);
 	for (node = rb_first(&nd->memory.chunks); node; node = rb_next(node)) {
 		struct nd_chunk *chunk = rb_entry(node, struct nd_chunk, node);
 
 		if (chunk->host || chunk->hbm != hbm)
 			continue;
-		if (count < room)
-			out[count] =
-				(struct neuron_ioctl_mem_chunk_info){ chunk->address, chunk->size,
-								      chunk->category };
+		if (count < room) {
+			out[count].pa = chunk->address;
+			out[count].size = chunk->size;
+			out[count].mem_type = chunk->category;
+		}
 		count++;
 	}
 	mutex_unlock(&nd->memory.lock);
