@@ -427,8 +427,17 @@ void nd_memory_destroy(struct neuron_device *nd)
 		if (unpublish(nd, chunk))
 			list_add(&chunk->dead, &dead);
 		/* Another device may still write to host memory that it pinned: that goes later. */
-		if (!chunk->host || !atomic_read(&chunk->imports))
+		if (!chunk->host || !atomic_read(&chunk->imports)) {
 			give_back(nd, chunk);
+		} else if (device_iommu_mapped(nd->dev)) {
+			/* Without the IOMMU's domain, which goes now, it cannot be given back. */
+			dev_warn(
+				nd->dev,
+				"neuron%u: %llu bytes of host memory that another device has pinned are lost\n",
+				nd->index, chunk->size);
+			chunk->given_back = true;
+			list_del(&chunk->all);
+		}
 	}
 	for (i = 0; i < memory->handles.level_count; i++)
 		kvfree(memory->handles.levels[i]);
