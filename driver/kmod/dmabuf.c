@@ -367,14 +367,20 @@ static int dmabuf_fd(struct nd_file *file, const struct nd_ioctl *call, void *ar
 	u64 size = PAGE_ALIGN(request->size); /* importers see whole pages */
 	struct nd_mapping *mapping;
 	struct dma_buf *buffer;
-	int result;
+	int result, token;
 
 	if (!size || !PAGE_ALIGNED(request->va) || request->va + size < request->va)
 		return -EINVAL;
 	mapping = find_mapping(request->va, size);
 	if (!mapping)
 		return -EINVAL;
-	result = mapping->chunk ? export_mapping(mapping, request->va, size, &buffer) : -EINVAL;
+	/* The mapping may be of another device, whose removal revokes what was exported before. */
+	result = nd_enter(mapping->nd, &token);
+	if (!result) {
+		result = mapping->chunk ? export_mapping(mapping, request->va, size, &buffer) :
+					  -EINVAL;
+		nd_exit(mapping->nd, token);
+	}
 	nd_mapping_put(mapping);
 	if (result)
 		return result;
