@@ -34,6 +34,15 @@ bool nd_file_is_attached(struct neuron_device *nd, pid_t pid)
 	return attached;
 }
 
+pid_t nd_file_owner(struct nd_file *file)
+{
+	pid_t pid = nd_current_pid();
+
+	if (nd_file_is_attached(file->nd, pid))
+		return pid;
+	return nd_file_is_attached(file->nd, file->pid) ? file->pid : 0;
+}
+
 bool nd_file_is_idle(struct neuron_device *nd)
 {
 	bool idle;

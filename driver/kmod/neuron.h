@@ -345,6 +345,11 @@ extern const struct file_operations nd_file_operations;
 pid_t nd_current_pid(void);
 /* True if the process opened the device itself and has it open. */
 bool nd_file_is_attached(struct neuron_device *nd, pid_t pid);
+/*
+ * Whose exit gives back what a call leaves: that of the caller if it opened the device, else of who
+ * opened the descriptor; 0 if both are gone.
+ */
+pid_t nd_file_owner(struct nd_file *file);
 /* True if no full descriptor is open. */
 bool nd_file_is_idle(struct neuron_device *nd);
 
