@@ -89,6 +89,10 @@ int GuestMemory::map(uint64_t address, uint64_t size, int file, uint64_t offset,
     return EINVAL;
   }
   if (reachable && !file_holds(file, offset, size, why)) return EINVAL;
+  if (window_ == nullptr) {
+    why = "there is no address space for guest memory";
+    return ENOMEM;
+  }
   const std::unique_lock guard(mutex_);
   const auto next = ranges_.lower_bound(address);
   const bool before = next != ranges_.begin() && std::prev(next)->second.end > address;

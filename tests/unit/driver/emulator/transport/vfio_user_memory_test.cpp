@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/transport/vfio_user_memory.h"
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <cerrno>
 
 #include "tests/unit/driver/emulator/transport/vfio_user_client.h"
 
@@ -53,6 +56,22 @@ TEST_F(GuestMemoryTest, RefusesATransferAcrossAGapOrARangeWithoutFile) {
   EXPECT_EQ(memory.translate(kMiB, 4), nullptr);
   EXPECT_EQ(memory.maps(), 3u);
   EXPECT_EQ(memory.file_maps(), 2u);
+}
+
+// Anything mapped at a place in a window that is not there would replace memory of the process.
+TEST(GuestMemoryWithoutAddressSpace, MapsNothingAndReachesNothing) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  GuestRam ram{kMiB};
+  const rlimit none{1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  GuestMemory memory;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_FALSE(memory.valid());
+  memory.set_bus_master(true);
+  std::string why;
+  EXPECT_EQ(memory.map(0x40000000, kMiB, ram.file(), 0, true, why), ENOMEM);
+  EXPECT_EQ(memory.translate(0x40000000, 4), nullptr);
 }
 
 TEST_F(GuestMemoryTest, RefusesOverlapsAndPiecesOfPages) {
