@@ -377,8 +377,8 @@ static int dmabuf_fd(struct nd_file *file, const struct nd_ioctl *call, void *ar
 	/* The mapping may be of another device, whose removal revokes what was exported before. */
 	result = nd_enter(mapping->nd, &token);
 	if (!result) {
-		result = mapping->chunk ? export_mapping(mapping, request->va, size, &buffer) :
-					  -EINVAL;
+		result = mapping->chunk ? export_mapping(mapping, request->va, size, &buffer)
+					: -EINVAL;
 		nd_exit(mapping->nd, token);
 	}
 	nd_mapping_put(mapping);

@@ -190,8 +190,7 @@ static int allocate_host(struct neuron_device *nd, const struct nd_memory_reques
 	/* An IOMMU makes any size contiguous, and counts its pages in 32 bits. */
 	if (chunk->size >> PAGE_SHIFT > min_t(u64, totalram_pages(), U32_MAX)) {
 		dev_warn_ratelimited(
-			nd->dev,
-			"neuron%u: %llu bytes of host memory are more than the host has\n",
+			nd->dev, "neuron%u: %llu bytes of host memory are more than the host has\n",
 			nd->index, chunk->size);
 		return -ENOMEM;
 	}
