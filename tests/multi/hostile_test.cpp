@@ -257,6 +257,45 @@ TEST(SharedDescriptors, ThatTheDaemonMayNotOpenCostTheCallAndNotTheConnection) {
   expect_alive(daemon);
 }
 
+TEST(SharedDescriptors, OfAProcessThatHasEndedAreFreeAlthoughAChildOfItHasTheSocket) {
+  const Folder folder;
+  Daemon daemon(folder);
+  expect_alive(daemon);
+  const auto open = [&] { return descriptors_of(daemon.process().pid()); };
+  const auto until = [&](unsigned wanted) {
+    const auto end = Clock::now() + std::chrono::seconds(5);
+    while (open() != wanted && Clock::now() < end) ::usleep(1000);
+    return open();
+  };
+  // What the connection above has left closes a moment later.
+  unsigned before = open();
+  for (int i = 0; i < 100; ++i, ::usleep(1000)) before = std::min(before, open());
+  int ready[2], end[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(end), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    Raw raw(daemon);
+    const char result = raw.greet() == 0 ? 1 : 0;
+    ::close(end[1]);
+    char byte = 0;
+    const bool child = ::fork() == 0;
+    if (!child) (void)!::write(ready[1], &result, 1);
+    (void)!::read(end[0], &byte, 1);
+    ::_exit(0);
+  }
+  ::close(end[0]);
+  char greeted = 0;
+  ASSERT_EQ(::read(ready[0], &greeted, 1), 1);
+  EXPECT_EQ(greeted, 1);
+  EXPECT_GT(open(), before);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  EXPECT_EQ(until(before), before) << "while the child lives";
+  for (const int fd : {ready[0], ready[1], end[1]}) ::close(fd);
+  expect_alive(daemon);
+}
+
 TEST(HostileClient, MaySayNothingMoreAfterItsGoodbye) {
   const Folder folder;
   const Daemon daemon(folder);

@@ -2,6 +2,7 @@
 #include "driver/emulator/transport/shared_server.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -77,9 +78,15 @@ class Server final : public SharedServer {
  private:
   struct Client {
     std::shared_ptr<Connection> connection;
-    stream_descriptor watch;  // of the connection's socket, which it does not own
+    stream_descriptor watch;    // of the connection's socket, which it does not own
+    stream_descriptor process;  // that connected; closed where it cannot be watched
     Client(std::shared_ptr<Connection> made, boost::asio::io_context& io)
-        : connection(std::move(made)), watch(io, connection->socket()) {}
+        : connection(std::move(made)), watch(io, connection->socket()), process(io) {
+      wire::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
+      error_code failure;
+      if (found) process.assign(found.get(), failure);
+      if (found && !failure) found.release();
+    }
     ~Client() {
       if (watch.is_open()) watch.release();
     }
@@ -99,6 +106,7 @@ class Server final : public SharedServer {
       auto client = std::make_shared<Client>(std::move(connection), io_);
       clients_.insert(client);
       open_.fetch_add(1, std::memory_order_relaxed);
+      watch_process(client);
       watch(client);
     } catch (const std::exception& failure) {
       std::fprintf(stderr, "neuron-emulatord: pid %d cannot be served: %s\n", peer.pid,
@@ -121,8 +129,24 @@ class Server final : public SharedServer {
     }
   }
 
+  // The end of the process ends its connection, although a child that it has forked may still have
+  // the socket.
+  void watch_process(const ClientPointer& client) {
+    if (!client->process.is_open()) return;
+    try {
+      client->process.async_wait(stream_descriptor::wait_read,
+                                 [this, client](const error_code& failure) {
+                                   if (!failure && clients_.contains(client)) end(client);
+                                 });
+    } catch (const std::bad_alloc&) {
+      // Then its socket tells, when all who have it have closed it.
+    }
+  }
+
   void forget(const ClientPointer& client) {
     client->watch.release();
+    error_code ignored;
+    client->process.close(ignored);
     clients_.erase(client);
   }
 
