@@ -94,8 +94,11 @@ static void unpin(struct dma_buf_attachment *attachment)
 	end_use(attachment->dmabuf->priv);
 }
 
-/* Calls `use` for each physically contiguous piece; returns the number of pieces or an error. */
-static int walk_pieces(struct nd_export *export,
+/*
+ * Calls `use` for each physically contiguous piece of at most `longest` bytes; returns the number
+ * of pieces or an error.
+ */
+static int walk_pieces(struct nd_export *export, u32 longest,
 		       int (*use)(struct scatterlist *entry, unsigned long pfn, u32 length),
 		       struct scatterlist *entry)
 {
@@ -113,7 +116,7 @@ static int walk_pieces(struct nd_export *export,
 		if (error)
 			return error;
 		if (length && at < export->size && pfn == first + (length >> PAGE_SHIFT) &&
-		    length < LONGEST_PIECE) {
+		    length < longest) {
 			length += PAGE_SIZE;
 			continue;
 		}
@@ -183,7 +186,9 @@ static int map_bar(struct device *importer, struct sg_table *table,
 static int fill_table(struct nd_export *export, struct device *importer, struct sg_table *table,
 		      enum dma_data_direction direction)
 {
-	int pieces = walk_pieces(export, NULL, NULL);
+	u32 longest = clamp_t(u32, ALIGN_DOWN(dma_get_max_seg_size(importer), PAGE_SIZE), PAGE_SIZE,
+			      LONGEST_PIECE);
+	int pieces = walk_pieces(export, longest, NULL, NULL);
 	int error;
 
 	if (pieces < 0)
@@ -191,7 +196,8 @@ static int fill_table(struct nd_export *export, struct device *importer, struct 
 	error = sg_alloc_table(table, pieces, GFP_KERNEL);
 	if (error)
 		return error;
-	error = walk_pieces(export, export->host ? put_page_piece : put_bar_piece, table->sgl);
+	error = walk_pieces(export, longest, export->host ? put_page_piece : put_bar_piece,
+			    table->sgl);
 	if (error >= 0)
 		error = export->host ? dma_map_sgtable(importer, table, direction,
 						       DMA_ATTR_SKIP_CPU_SYNC)

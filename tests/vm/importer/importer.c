@@ -181,6 +181,8 @@ static int __init importer_init(void)
 	if (!card)
 		return -ENODEV;
 	error = dma_set_mask_and_coherent(&card->dev, DMA_BIT_MASK(64));
+	/* As network cards that take such memory: one piece is as long as it likes. */
+	dma_set_max_seg_size(&card->dev, UINT_MAX);
 	if (!error)
 		error = misc_register(&device);
 	if (error)
