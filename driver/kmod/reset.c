@@ -63,7 +63,9 @@ static int carry_out(struct neuron_device *nd, u32 core_map)
 	if (!nd_param_no_reset)
 		error = nd_firmware_reset(nd, core_map);
 	if (!error) {
-		nd_dma_forget_queues(nd, cores);
+		/* Engines that were not reset still look at the rings. */
+		if (!nd_param_no_reset)
+			nd_dma_forget_queues(nd, cores);
 		nd_dma_start_engines(nd, cores);
 		/* A read returns when all writes before it have arrived. */
 		nd_firmware_word(nd, NEURON_FW_STATUS);
