@@ -207,7 +207,7 @@ TEST_F(Threads, ResetsOfOneCoreLeaveLaunchesOfTheOtherAlone) {
 
 // A launch that arrives while a visitor holds the core is left to the visitor, who has to say so.
 TEST_F(Threads, NoLaunchIsLostAmongVisitorsOfAQuietCore) {
-  constexpr unsigned kRounds = 300;
+  constexpr unsigned kRounds = 100;
   start(0, launched());
   std::atomic<bool> end = false;
   const auto visit = [&] {
