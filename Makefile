@@ -6,7 +6,7 @@ T ?= 60
 BUILD := build
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure
+.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure deb rpm test-packages package-dependencies
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -15,13 +15,13 @@ dependencies:
 	@packaging/install-build-dependencies
 
 test-dependencies:
-	@packaging/install-build-dependencies test
+	@packaging/install-build-dependencies test browser
 
 bench-dependencies:
 	@packaging/install-build-dependencies bench vm
 
 vm-dependencies:
-	@packaging/install-build-dependencies test vm
+	@packaging/install-build-dependencies test vm browser
 
 configure: dependencies
 	@cmake --preset default >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }; rm -f $(BUILD).log
@@ -61,17 +61,39 @@ vm-kernel: vm-dependencies ## release and headers of the guest's kernel, to buil
 kmod: ## neuron.ko for Linux 6.1 and 6.12 (build/kmod, build/kmod-6.12); KERNEL=HEADERS for one of your own, into build/kmod
 	@packaging/build-kmod "$(KERNEL)" $(BUILD)
 
+package-dependencies:
+	@packaging/install-build-dependencies packages
+
+deb: package-dependencies all ## Debian packages of what is built, with the source package, into build/deb
+	@packaging/build-deb $(BUILD)
+
+rpm: package-dependencies all ## RPM packages of what is built into build/rpm
+	@packaging/build-rpm $(BUILD)
+
+test-packages: all ## install the Debian packages in a fresh root, follow packaging/README.md there, purge them; boot a host with them
+	@packaging/install-build-dependencies packages root vm
+	@tests/packaging/fresh-root $(BUILD)
+	@tests/packaging/booted-host $(BUILD)
+
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) >/dev/null
-	@$(BUILD)/bench/neuron-ratios $(if $(ONLY),--only $(ONLY))
+	@if [ -z "$(ONLY)" ]; then $(BUILD)/bench/neuron-ratios; first=$$?; $(BUILD)/bench/ccom-ratios && exit $$first; \
+	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
+	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: thread sanitizer, long fuzzing, kills, virtual machines, retraining
+nightly: test ## the long lanes: thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, retraining
+	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
 	$(MAKE) fuzz T=1800
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
+	$(BUILD)/tests/serve --gtest_filter='Life.ADaemon*' --gtest_repeat=50 --gtest_brief=1
+	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
+	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
+	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
+	$(MAKE) test-packages
 	/usr/bin/python3 tools/kernels/digits/train.py --check
 
 install: all ## make install DESTDIR=...

@@ -1,6 +1,11 @@
-# Run as a script: writes OUTPUT, a source with the text of every file in FILES (separated by |).
+# Run as a script: writes OUTPUT, a source with the text of every file in FILES (separated by |),
+# as HEADER declares it in NAMESPACE.
 string(REPLACE "|" ";" FILES "${FILES}")
-set(source "#include \"driver/emulator/profiles/profile_texts.h\"\nnamespace neuron::profiles {\n")
+if(NOT HEADER)
+  set(HEADER driver/emulator/profiles/profile_texts.h)
+  set(NAMESPACE neuron::profiles)
+endif()
+set(source "#include \"${HEADER}\"\nnamespace ${NAMESPACE} {\n")
 string(APPEND source "const ProfileText kProfileTexts[] = {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME)

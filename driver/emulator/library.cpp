@@ -10,6 +10,7 @@
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/service/error.h"
+#include "driver/emulator/service/observer.h"
 #include "driver/emulator/service/session.h"
 #include "ndl/emulator.h"
 
@@ -128,6 +129,20 @@ size_t describe(neuron_emulator_device_t* device, unsigned core, char* buffer, s
   return length;
 }
 
+int observe(neuron_emulator_instance_t* instance, const neuron_emulator_question* question,
+            void* answer, size_t capacity, size_t* bytes, uint64_t* next) {
+  if (!instance || !question || !answer || !bytes || !next) return null_handle();
+  return guarded([&] {
+    std::string text;
+    const int error =
+        neuron::service::observe(*instance_of(instance), *question, capacity, text, *next);
+    if (error) return error;
+    std::memcpy(answer, text.data(), text.size());
+    *bytes = text.size();
+    return 0;
+  });
+}
+
 constexpr struct neuron_emulator_interface kInterface = {
     NEURON_EMULATOR_INTERFACE_VERSION,
     sizeof(struct neuron_emulator_interface),
@@ -144,6 +159,7 @@ constexpr struct neuron_emulator_interface kInterface = {
     wait,
     describe,
     neuron::service::last_error,
+    observe,
 };
 
 }  // namespace

@@ -10,16 +10,20 @@
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iostream>
 #include <memory>
 #include <string>
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
+#include "driver/emulator/transport/attribute_mount.h"
 #include "driver/emulator/transport/control_server.h"
 #include "driver/emulator/transport/daemon.h"
 #include "driver/emulator/transport/listener.h"
@@ -28,6 +32,7 @@
 
 namespace {
 
+using neuron::transport::AttributeMount;
 using neuron::transport::ControlServer;
 using neuron::transport::Daemon;
 using neuron::transport::Listener;
@@ -38,6 +43,7 @@ constexpr int kWrongUsage = 2;
 struct Options {
   std::string profile = "trn1.2xlarge";
   std::string socket_path;
+  std::string attribute_folder;
   uint64_t memory_limit = 0;
   neuron::transport::VfioUserArguments machine;
 };
@@ -47,6 +53,14 @@ int complain(const std::string& sentence) {
   return 1;
 }
 
+// "8GiB" becomes a number. Without a sign -5 would be read as a very large one, and 0 as no limit.
+std::string read_bytes(std::string& text) {
+  const std::string given = text;
+  const bool digits = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  if (digits && CLI::AsSizeValue(false)(text).empty() && text != "0") return {};
+  return "found '" + given + "', expected a number of bytes above 0 (8589934592, 8GiB)";
+}
+
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--profile", options.profile,
                  "instance type to emulate, for example trn1.2xlarge or inf2.xlarge")
@@ -54,8 +68,13 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--socket", options.socket_path,
                  "where clients find the device: they set NEURON_EMULATOR=unix:PATH. Not needed "
                  "when systemd passes the socket");
+  app.add_option("--sysfs", options.attribute_folder,
+                 "an empty folder to show the devices' attributes in, as the kernel's driver shows "
+                 "them in /sys/class/neuron_device");
   app.add_option("--memory-limit", options.memory_limit,
-                 "bytes that all devices together may use; without it, what the host has");
+                 "bytes that all devices together may use (8589934592, 8GiB); without it, what the "
+                 "host has")
+      ->transform(CLI::Validator(read_bytes, "BYTES"));
   app.add_option("--vfio-user", options.machine.folder,
                  "serve the chips to virtual machines instead, as PCI functions behind the sockets "
                  "nd0.sock, nd1.sock, ... in this folder");
@@ -75,6 +94,24 @@ void add_options(CLI::App& app, Options& options) {
       "without it, the chip's");
   app.add_flag("--statistics", options.machine.statistics,
                "with --vfio-user: print counts of register accesses at the end");
+}
+
+// Options that would be left without effect by another, or by its absence; empty: there are none.
+std::string contradiction(const CLI::App& app) {
+  const bool machine = app.count("--vfio-user") != 0;
+  if (machine) {
+    for (const char* option : {"--socket", "--sysfs", "--memory-limit"})
+      if (app.count(option) != 0)
+        return std::string(option) +
+               " and --vfio-user exclude each other: chips are served to processes or to virtual "
+               "machines; start a daemon for each";
+    return {};
+  }
+  for (const char* option :
+       {"--functions", "--revision", "--map-level", "--hbm-bytes", "--statistics"})
+    if (app.count(option) != 0)
+      return std::string(option) + " needs --vfio-user: it is about functions of virtual machines";
+  return {};
 }
 
 // Sockets that systemd has passed, -1: none. The one whose unit names it "control" is that; without
@@ -105,6 +142,7 @@ struct Servers {
   std::unique_ptr<SharedServer> shared;
   std::unique_ptr<Listener> control_listener;
   std::unique_ptr<ControlServer> control;
+  std::unique_ptr<AttributeMount> attributes;
 
   // The control channel is beside the device unless systemd has made it.
   bool start_control(const Daemon& daemon, int passed, std::string& error) {
@@ -125,7 +163,10 @@ struct Servers {
     if (!listener) return false;
     daemon.socket_path = listener->path();
     shared = SharedServer::start(daemon, listener->fd(), error);
-    return shared != nullptr && start_control(daemon, passed.control, error);
+    if (shared == nullptr || !start_control(daemon, passed.control, error)) return false;
+    if (options.attribute_folder.empty()) return true;
+    attributes = AttributeMount::mount(daemon.instance, options.attribute_folder, error);
+    return attributes != nullptr;
   }
 };
 
@@ -157,10 +198,22 @@ int main(int argc, char** argv) {
   CLI::App app{"Emulated Neuron devices that many processes share.", "neuron-emulatord"};
   Options options;
   add_options(app, options);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("neuron-emulatord: ") + error.what() +
+           "\nneuron-emulatord --help says what there is.\n";
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUsage;
+    if (app.exit(error) != 0) return kWrongUsage;
+    if (std::cout.flush()) return 0;
+    std::fprintf(stderr, "neuron-emulatord: cannot write to standard output: %s\n",
+                 std::strerror(errno));
+    return 1;
+  }
+  if (const std::string wrong = contradiction(app); !wrong.empty()) {
+    std::fprintf(stderr, "neuron-emulatord: %s\n", wrong.c_str());
+    return kWrongUsage;
   }
   if (options.machine.folder.empty() && options.socket_path.empty() && sd_listen_fds(0) <= 0) {
     std::fprintf(stderr,

@@ -11,7 +11,6 @@ constexpr unsigned kEngine = NEURON_ENGINE_POOL;
 constexpr unsigned kCorePartitions = 16;  // of one GpSimd core
 constexpr unsigned kMaxIndices = 4096;    // of one core in local_gather
 constexpr uint32_t kMinSnake = 8, kMaxSnake = 65535;
-constexpr unsigned kMaxK = 32767;
 
 Violation check_parts(const Instruction& i) {
   if (i.dst.parts % kCorePartitions == 0) return {};

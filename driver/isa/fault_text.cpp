@@ -88,8 +88,10 @@ constexpr std::array kFaults = {
         "another chip cannot be reached; check that the link is up and the routing id exists"},
     FaultText{NEURON_FAULT_NC_UE, "NC_UE",
               "an uncorrectable parity error in SBUF or PSUM; reset the core"},
-    FaultText{NEURON_FAULT_HBM_UE, "HBM_UE",
-              "an uncorrectable memory error in HBM; reset the device"},
+    FaultText{
+        NEURON_FAULT_HBM_UE, "HBM_UE",
+        "an uncorrectable memory error in HBM that a reset does not repair; use another device, "
+        "and have the instance replaced"},
     FaultText{NEURON_FAULT_HBM_UE_REPAIRABLE, "HBM_UE_REPAIRABLE",
               "an uncorrectable but repairable memory error in HBM; reset the device to repair it"},
     FaultText{NEURON_FAULT_DMA_DESC, "DMA_DESC",

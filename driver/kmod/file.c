@@ -58,6 +58,7 @@ bool nd_file_is_idle(struct neuron_device *nd)
 static int attach(struct nd_file *file)
 {
 	struct neuron_device *nd = file->nd;
+	struct nd_process *process;
 	int error = 0;
 
 	/* A process that goes may hold it for as long as a reset takes. */
@@ -66,6 +67,10 @@ static int attach(struct nd_file *file)
 	if (!file->restricted) {
 		mutex_lock(&nd->processes_lock);
 		error = nd_process_attach(&nd->processes, file->pid);
+		process = error ? NULL : nd_process_find(&nd->processes, file->pid);
+		if (process && process->references == 1)
+			nd_holder_set(&process->who, current->group_leader->comm,
+				      ktime_get_real_seconds());
 		mutex_unlock(&nd->processes_lock);
 	}
 	if (!error) {
@@ -214,7 +219,7 @@ static int file_release(struct inode *inode, struct file *filp)
 static const struct nd_handler *const handler_tables[] = {
 	nd_memory_handlers, nd_copy_handlers,	      nd_dma_handlers,	     nd_reset_handlers,
 	nd_core_handlers,   nd_notification_handlers, nd_datastore_handlers, nd_device_handlers,
-	nd_dmabuf_handlers, nd_copy_queue_handlers,
+	nd_dmabuf_handlers, nd_copy_queue_handlers,   nd_observe_handlers,
 };
 
 static const struct nd_handler *find_handler(u32 request)
@@ -291,7 +296,9 @@ static long file_ioctl(struct file *filp, unsigned int request, unsigned long ar
 	int token;
 	int result;
 
-	if (nd_ioctl_find(request, &call)) {
+	if (request == nd_observe_call.request) {
+		call = &nd_observe_call;
+	} else if (nd_ioctl_find(request, &call)) {
 		if (call)
 			dev_warn_ratelimited(
 				nd->dev,

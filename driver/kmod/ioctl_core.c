@@ -230,6 +230,7 @@ static int mark(struct nd_file *file, u32 count, u32 start, u32 end, u64 *bitmap
 
 	if (start >= cores)
 		return -EINVAL;
+	nd_holder_set(&request.who, current->group_leader->comm, ktime_get_real_seconds());
 	mutex_lock(&claims_lock);
 	result = nd_claims_mark(&claims, &request, bitmap, available);
 	mutex_unlock(&claims_lock);
@@ -289,6 +290,18 @@ void nd_core_file_exit(struct nd_file *file)
 	for (i = 0; i < ND_CLAIM_CORES; i++)
 		if (claims.core[i].holder == holder)
 			nd_claims_release(&claims, claims.core[i].owner, holder);
+	mutex_unlock(&claims_lock);
+}
+
+void nd_core_claim(struct neuron_device *nd, u32 core, struct nd_claim *out)
+{
+	const struct nd_claim *claim;
+
+	memset(out, 0, sizeof(*out));
+	mutex_lock(&claims_lock);
+	claim = nd_claims_at(&claims, nd->index * nd->cores + core);
+	if (claim)
+		*out = *claim;
 	mutex_unlock(&claims_lock);
 }
 

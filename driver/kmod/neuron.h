@@ -219,6 +219,8 @@ void nd_core_reset(struct neuron_device *nd, u32 core_map); /* called when a res
 void nd_core_process_exit(struct neuron_device *nd, pid_t pid); /* core locks */
 /* A descriptor was closed: marks of the file, or of the whole process for a restricted one. */
 void nd_core_file_exit(struct nd_file *file);
+/* The mark of a core that processes count; owner 0: free. */
+void nd_core_claim(struct neuron_device *nd, u32 core, struct nd_claim *out);
 bool nd_core_any_marked(struct neuron_device *nd);
 
 /* -------- oplog (ioctl_core.c) -------- */
@@ -338,7 +340,9 @@ extern const struct nd_handler nd_core_handlers[];	   /* ioctl_core.c */
 extern const struct nd_handler nd_notification_handlers[]; /* notification.c */
 extern const struct nd_handler nd_datastore_handlers[];	   /* datastore.c */
 extern const struct nd_handler nd_device_handlers[];	   /* ioctl_device.c */
-extern const struct nd_handler nd_dmabuf_handlers[];	   /* dmabuf.c */
+extern const struct nd_handler nd_observe_handlers[];	   /* observe.c */
+extern const struct nd_ioctl nd_observe_call;
+extern const struct nd_handler nd_dmabuf_handlers[]; /* dmabuf.c */
 
 extern const struct file_operations nd_file_operations;
 /* Process of the caller, init namespace. */

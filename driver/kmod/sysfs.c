@@ -12,6 +12,7 @@
 #include <linux/srcu.h>
 #include <linux/sysfs.h>
 
+#include "driver/core/attribute_rows.h"
 #include "driver/kmod/neuron.h"
 #include "driver/kmod/sysfs.h"
 
@@ -276,18 +277,9 @@ static ssize_t show_serial_number(struct nd_sysfs_node *node,
 }
 TEXT(serial_number);
 
-/* inf2 has the chip generation of trn1 and is called by the next one here. */
-static const char *const identity[][3] = {
-	{ "NDv2", "Trn1", "Trainium1" },
-	{ "NDv3", "Inf2", "Inferentia2" },
-	{ "NDv3", "Trn2", "Trainium2" },
-};
-
-static const char *const *identity_of(const struct neuron_device *nd)
+static const struct nd_identity *identity_of(const struct neuron_device *nd)
 {
-	return identity[nd->pdev->device == NEURON_PCI_DEVICE_TRN1   ? 0
-			: nd->pdev->device == NEURON_PCI_DEVICE_INF2 ? 1
-								     : 2];
+	return nd_identity_of(nd->pdev->device);
 }
 
 static ssize_t show_arch_type(struct nd_sysfs_node *node,
@@ -295,21 +287,21 @@ static ssize_t show_arch_type(struct nd_sysfs_node *node,
 {
 	if (node->kind == ND_SYSFS_CORE_FOLDER)
 		return sysfs_emit(text, "NCv%u\n", node->nd->chip->generation);
-	return sysfs_emit(text, "%s\n", identity_of(node->nd)[0]);
+	return sysfs_emit(text, "%s\n", identity_of(node->nd)->arch_type);
 }
 TEXT(arch_type);
 
 static ssize_t show_instance_type(struct nd_sysfs_node *node,
 				  const struct nd_sysfs_attribute *attribute, char *text)
 {
-	return sysfs_emit(text, "%s\n", identity_of(node->nd)[1]);
+	return sysfs_emit(text, "%s\n", identity_of(node->nd)->instance_type);
 }
 TEXT(instance_type);
 
 static ssize_t show_device_name(struct nd_sysfs_node *node,
 				const struct nd_sysfs_attribute *attribute, char *text)
 {
-	return sysfs_emit(text, "%s\n", identity_of(node->nd)[2]);
+	return sysfs_emit(text, "%s\n", identity_of(node->nd)->device_name);
 }
 TEXT(device_name);
 
@@ -323,6 +315,33 @@ static ssize_t show_sram_ecc_uncorrected(struct nd_sysfs_node *node,
 	return sysfs_emit(text, "%u\n", word & 0xFFFF);
 }
 TEXT(sram_ecc_uncorrected);
+
+/* Errors that were corrected are counted in the upper half of the same words. */
+static ssize_t show_sram_ecc_corrected(struct nd_sysfs_node *node,
+				       const struct nd_sysfs_attribute *attribute, char *text)
+{
+	u32 word = 0;
+
+	if (!firmware_word(node->nd, NEURON_FW_ECC_SRAM, &word))
+		return -ENODEV;
+	return sysfs_emit(text, "%u\n", word >> 16);
+}
+TEXT(sram_ecc_corrected);
+
+static ssize_t show_mem_ecc_corrected(struct nd_sysfs_node *node,
+				      const struct nd_sysfs_attribute *attribute, char *text)
+{
+	u32 count = 0;
+	u32 hbm, word;
+
+	for (hbm = 0; hbm < node->nd->chip->hbms; hbm++) {
+		if (!firmware_word(node->nd, NEURON_FW_ECC_HBM0 + 4 * hbm, &word))
+			return -ENODEV;
+		count += word >> 16;
+	}
+	return sysfs_emit(text, "%u\n", count);
+}
+TEXT(mem_ecc_corrected);
 
 /* Generation 3 tells errors that a repair of the memory will cure from those that it did not. */
 enum { REPAIR_NONE, REPAIR_PENDING, REPAIR_FAILED };

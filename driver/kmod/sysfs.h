@@ -72,6 +72,8 @@ extern struct nd_sysfs_attribute nd_sysfs_serial_number;
 extern struct nd_sysfs_attribute nd_sysfs_arch_type;
 extern struct nd_sysfs_attribute nd_sysfs_instance_type;
 extern struct nd_sysfs_attribute nd_sysfs_device_name;
+extern struct nd_sysfs_attribute nd_sysfs_sram_ecc_corrected;
+extern struct nd_sysfs_attribute nd_sysfs_mem_ecc_corrected;
 extern struct nd_sysfs_attribute nd_sysfs_sram_ecc_uncorrected;
 extern struct nd_sysfs_attribute nd_sysfs_mem_ecc_uncorrected;
 extern struct nd_sysfs_attribute nd_sysfs_mem_ecc_repairable_uncorrected;

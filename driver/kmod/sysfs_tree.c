@@ -5,6 +5,7 @@
  */
 #include <linux/slab.h>
 
+#include "driver/core/attribute_rows.h"
 #include "driver/kmod/sysfs.h"
 
 static struct nd_sysfs_node *node_of(struct kobject *kobj)
@@ -51,76 +52,12 @@ FOLDER_TYPE(measured, &nd_sysfs_total.attr, &nd_sysfs_present.attr, &nd_sysfs_pe
 FOLDER_TYPE(device_info, &nd_sysfs_notify_delay.attr, &nd_sysfs_serial_number.attr, NULL);
 FOLDER_TYPE(device_architecture, &nd_sysfs_arch_type.attr, &nd_sysfs_instance_type.attr,
 	    &nd_sysfs_device_name.attr, NULL);
-FOLDER_TYPE(hardware, &nd_sysfs_sram_ecc_uncorrected.attr, &nd_sysfs_mem_ecc_uncorrected.attr,
+FOLDER_TYPE(hardware, &nd_sysfs_sram_ecc_corrected.attr, &nd_sysfs_sram_ecc_uncorrected.attr,
+	    &nd_sysfs_mem_ecc_corrected.attr, &nd_sysfs_mem_ecc_uncorrected.attr,
 	    &nd_sysfs_mem_ecc_repairable_uncorrected.attr, NULL);
 FOLDER_TYPE(power, &nd_sysfs_utilization.attr, NULL);
 FOLDER_TYPE(core_architecture, &nd_sysfs_arch_type.attr, NULL);
 FOLDER_TYPE(tensor_engine, &nd_sysfs_pe_cntrs.attr, NULL);
-
-struct row {
-	const char *name;
-	u32 id;
-};
-
-static const struct row results[] = {
-	{ "success", NDS_NC_COUNTER_INFER_COMPLETED },
-	{ "failure", NDS_NC_COUNTER_GENERIC_FAIL },
-	{ "timeout", NDS_NC_COUNTER_INFER_TIMED_OUT },
-	{ "exec_bad_input", NDS_NC_COUNTER_INFER_INCORRECT_INPUT },
-	{ "hw_error", NDS_NC_COUNTER_ERR_HW },
-	{ "execute_completed_with_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_ERR },
-	{ "execute_completed_with_num_error", NDS_NC_COUNTER_INFER_COMPLETED_WITH_NUM_ERR },
-	{ "generic_error", NDS_NC_COUNTER_ERR_GENERIC },
-	{ "resource_error", NDS_NC_COUNTER_ERR_RESOURCE },
-	{ "resource_nc_error", NDS_NC_COUNTER_ERR_RESOURCE_NC },
-	{ "execute_failed_to_queue", NDS_NC_COUNTER_INFER_FAILED_TO_QUEUE },
-	{ "invalid_error", NDS_NC_COUNTER_ERR_INVALID },
-	{ "unsupported_neff_version", NDS_NC_COUNTER_ERR_UNSUPPORTED_NEFF_VERSION },
-	{ "oob_error", NDS_NC_COUNTER_OOB },
-	{ "hw_collectives_error", NDS_EXT_NC_COUNTER_HW_ERR_COLLECTIVES },
-	{ "hw_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_HBM_UE },
-	{ "hw_nc_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_NC_UE },
-	{ "hw_dma_abort_error", NDS_EXT_NC_COUNTER_HW_ERR_DMA_ABORT },
-	{ "execute_sw_nq_overflow", NDS_EXT_NC_COUNTER_ERR_SW_NQ_OVERFLOW },
-	{ "execute_sw_semaphore_error", NDS_EXT_NC_COUNTER_ERR_SW_SEMAPHORE_ERROR },
-	{ "execute_sw_event_error", NDS_EXT_NC_COUNTER_ERR_SW_EVENT_ERROR },
-	{ "execute_sw_psum_collision", NDS_EXT_NC_COUNTER_ERR_SW_PSUM_COLLISION },
-	{ "execute_sw_sequencer_fatal", NDS_EXT_NC_COUNTER_ERR_SW_SEQUENCER_FATAL },
-	{ "hw_repairable_hbm_ue_error", NDS_EXT_NC_COUNTER_HW_ERR_REPAIRABLE_HBM_UE },
-};
-
-static const struct row others[] = {
-	{ "model_load_count", NDS_NC_COUNTER_MODEL_LOAD_COUNT },
-	{ "inference_count", NDS_NC_COUNTER_INFERENCE_COUNT },
-	{ "flop_count", NDS_NC_COUNTER_MAC_COUNT },
-	{ "nc_time_in_use", NDS_NC_COUNTER_TIME_IN_USE },
-};
-
-static const struct row host_memory[] = {
-	{ "dma_buffers", NEURON_MEMALLOC_TYPE_CODE_HOST },
-	{ "tensors", NEURON_MEMALLOC_TYPE_TENSORS_HOST },
-	{ "constants", NEURON_MEMALLOC_TYPE_CONSTANTS_HOST },
-	{ "application_memory", NEURON_MEMALLOC_TYPE_MISC_HOST },
-	{ "driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_HOST },
-	{ "notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST },
-	{ "dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST },
-	{ "uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_HOST },
-};
-
-/* The contiguous scratchpad has no folder of its own: it is shown with the shared scratchpad. */
-static const struct row device_memory[] = {
-	{ "model_code", NEURON_MEMALLOC_TYPE_CODE_DEVICE },
-	{ "tensors", NEURON_MEMALLOC_TYPE_TENSORS_DEVICE },
-	{ "constants", NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE },
-	{ "model_shared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE },
-	{ "runtime_memory", NEURON_MEMALLOC_TYPE_MISC_DEVICE },
-	{ "driver_memory", NEURON_MEMALLOC_TYPE_NCDEV_DEVICE },
-	{ "collectives", NEURON_MEMALLOC_TYPE_COLLECTIVES_DEVICE },
-	{ "nonshared_scratchpad", NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE },
-	{ "notifications", NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE },
-	{ "dma_rings", NEURON_MEMALLOC_TYPE_DMA_RINGS_DEVICE },
-	{ "uncategorized", NEURON_MEMALLOC_TYPE_UNKNOWN_DEVICE },
-};
 
 /* What is being built; after an error nothing more is added. */
 struct builder {
@@ -184,10 +121,10 @@ static void add_device(struct builder *builder)
 	folder(builder, stats, "power", &power);
 	memory = folder(builder, stats, "memory_usage", &empty);
 	memory = folder(builder, memory, "host_mem", &empty);
-	for (i = 0; i < ARRAY_SIZE(host_memory); i++)
-		builder->sysfs->device_category_node[host_memory[i].id] =
-			add(builder, memory, host_memory[i].name, &measured,
-			    ND_SYSFS_DEVICE_CATEGORY, 0, host_memory[i].id);
+	for (i = 0; i < ND_HOST_MEMORY_ROWS; i++)
+		builder->sysfs->device_category_node[nd_host_memory_rows[i].id] =
+			add(builder, memory, nd_host_memory_rows[i].name, &measured,
+			    ND_SYSFS_DEVICE_CATEGORY, 0, nd_host_memory_rows[i].id);
 }
 
 static void add_results(struct builder *builder, struct kobject *stats, u32 core)
@@ -197,14 +134,14 @@ static void add_results(struct builder *builder, struct kobject *stats, u32 core
 	struct nd_sysfs *sysfs = builder->sysfs;
 	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(results); i++)
-		sysfs->result_node[core][results[i].id] =
-			add(builder, status, results[i].name, &counted, ND_SYSFS_RESULT, core,
-			    results[i].id);
-	for (i = 0; i < ARRAY_SIZE(others); i++)
-		sysfs->result_node[core][others[i].id] =
-			add(builder, other, others[i].name, &counted, ND_SYSFS_RESULT, core,
-			    others[i].id);
+	for (i = 0; i < ND_RESULT_ROWS; i++)
+		sysfs->result_node[core][nd_result_rows[i].id] =
+			add(builder, status, nd_result_rows[i].name, &counted, ND_SYSFS_RESULT,
+			    core, nd_result_rows[i].id);
+	for (i = 0; i < ND_OTHER_ROWS; i++)
+		sysfs->result_node[core][nd_other_rows[i].id] =
+			add(builder, other, nd_other_rows[i].name, &counted, ND_SYSFS_RESULT, core,
+			    nd_other_rows[i].id);
 	add(builder, other, "reset_req_count", &counted, ND_SYSFS_RESET_REQUESTS, core, 0);
 	add(builder, other, "reset_fail_count", &counted, ND_SYSFS_RESET_FAILURES, core, 0);
 }
@@ -222,10 +159,10 @@ static void add_core_memory(struct builder *builder, struct kobject *stats, u32 
 	sysfs->core_memory_node[core][0] = device;
 	if (!device)
 		return;
-	for (i = 0; i < ARRAY_SIZE(device_memory); i++)
-		sysfs->core_category_node[core][device_memory[i].id] =
-			add(builder, &device->kobj, device_memory[i].name, &measured,
-			    ND_SYSFS_CORE_CATEGORY, core, device_memory[i].id);
+	for (i = 0; i < ND_DEVICE_MEMORY_ROWS; i++)
+		sysfs->core_category_node[core][nd_device_memory_rows[i].id] =
+			add(builder, &device->kobj, nd_device_memory_rows[i].name, &measured,
+			    ND_SYSFS_CORE_CATEGORY, core, nd_device_memory_rows[i].id);
 }
 
 static void add_core(struct builder *builder, u32 core)

@@ -3,8 +3,8 @@
 //
 // Callers: nds_* functions. Thread-safe: counters (atomic words), the list of instances and the
 // lists of their objects; one object, or one instance's slots, are used by one thread at a time.
-// Owns: the mapping, and private copies of objects. The area between the counters is laid out by us
-// (ObjectSlot), as no public header says how.
+// Owns: the mapping, and private copies of objects. Where objects lie is laid out by us
+// (nrt/nds/datastore_layout.h), as no public header says how.
 #ifndef DRIVER_NDL_DATASTORE_H
 #define DRIVER_NDL_DATASTORE_H
 
@@ -41,13 +41,6 @@ struct nds_instance {
 };
 
 namespace neuron::ndl {
-
-// A slot of the object area: header, then the object's bytes.
-struct ObjectSlot {
-  uint32_t state;     // kSlotFree, kSlotTaken, kSlotPublished
-  uint32_t sequence;  // odd while the owner writes; readers repeat when it changed
-};
-inline constexpr uint32_t kSlotFree = 0, kSlotTaken = 1, kSlotPublished = 2;
 
 // An instance that is open and usable, with its device alive while this is; else null, with the
 // sentence recorded. `to_write`: also -EPERM for a datastore of another process.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects of a datastore: process information and loaded models.
 //
-// Area from the end of the core counters to NDS_EXT_OFFSET_OLD: one slot for the process
-// information, one for its long form, the rest for models. A slot is an ObjectSlot and the object's
-// bytes.
+// nrt/nds/datastore_layout.h says where they lie: one slot for the process information, one for its
+// long form, the rest for models.
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "driver/ndl/datastore.h"
 #include "driver/ndl/guard.h"
+#include "nrt/nds/datastore_layout.h"
 
 using neuron::ndl::drop_object;
 using neuron::ndl::fail;
@@ -18,41 +18,23 @@ using neuron::ndl::find_object;
 using neuron::ndl::guarded;
 using neuron::ndl::HeldInstance;
 using neuron::ndl::keep_object;
-using neuron::ndl::kSlotFree;
-using neuron::ndl::kSlotPublished;
-using neuron::ndl::kSlotTaken;
-using neuron::ndl::ObjectSlot;
 
 namespace {
 
-// Model information and memory use, one after the other.
-struct ModelBytes {
-  nds_model_node_info_t info;
-  uint8_t pad[4];
-  nds_model_node_mem_usage_info_t usage;
-};
-static_assert(sizeof(ModelBytes) == 672);
-
-constexpr size_t align(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
-constexpr size_t kStart = NDS_NEURONCORE_COUNTERS_START + NDS_NEURONCORE_COUNTERS_SIZE;
-constexpr size_t kProcess = align(kStart);
-constexpr size_t kProcessExt = kProcess + align(sizeof(ObjectSlot) + sizeof(nds_process_info_t));
-constexpr size_t kModels = kProcessExt + align(sizeof(ObjectSlot) + sizeof(nds_process_info_ext_t));
-constexpr size_t kModelStride = align(sizeof(ObjectSlot) + sizeof(ModelBytes));
-constexpr unsigned kModelSlots = (NDS_EXT_OFFSET_OLD - kModels) / kModelStride;
-static_assert(kModels + kModelSlots * kModelStride <= NDS_EXT_OFFSET_OLD);
-
-ObjectSlot* slot_of(const nds_instance& instance, int type, unsigned slot) {
-  const size_t offset = type == OBJECT_TYPE_PROCESS_INFO       ? kProcess
-                        : type == OBJECT_TYPE_PROCESS_INFO_EXT ? kProcessExt
-                                                               : kModels + slot * kModelStride;
-  return reinterpret_cast<ObjectSlot*>(instance.base + offset);
+nds_slot_t* slot_of(const nds_instance& instance, int type, unsigned slot) {
+  const size_t offset = type == OBJECT_TYPE_PROCESS_INFO ? NDS_SLOT_PROCESS
+                        : type == OBJECT_TYPE_PROCESS_INFO_EXT
+                            ? NDS_SLOT_PROCESS_EXT
+                            : NDS_SLOT_MODELS + slot * NDS_SLOT_MODEL_STRIDE;
+  return reinterpret_cast<nds_slot_t*>(instance.base + offset);
 }
 
-unsigned slots_of(int type) { return type == OBJECT_TYPE_MODEL_NODE_INFO ? kModelSlots : 1; }
+unsigned slots_of(int type) {
+  return type == OBJECT_TYPE_MODEL_NODE_INFO ? NDS_SLOT_MODEL_COUNT : 1;
+}
 
 // The bytes of an object as they lie in its slot.
-size_t bytes_of(const nds_object& object, ModelBytes* model, const void** bytes) {
+size_t bytes_of(const nds_object& object, nds_model_bytes_t* model, const void** bytes) {
   switch (object.type) {
     case OBJECT_TYPE_PROCESS_INFO:
       *bytes = &object.content.process;
@@ -70,19 +52,19 @@ size_t bytes_of(const nds_object& object, ModelBytes* model, const void** bytes)
 // Copies a published slot into an object; false if it is not published or the owner kept writing.
 bool read_slot(const nds_instance& instance, unsigned slot, nds_object* object) {
   constexpr int kTries = 100;
-  const ObjectSlot* from = slot_of(instance, object->type, slot);
-  ModelBytes model = {};
+  const nds_slot_t* from = slot_of(instance, object->type, slot);
+  nds_model_bytes_t model = {};
   const void* unused = nullptr;
   const size_t size = bytes_of(*object, &model, &unused);
   union {
-    ModelBytes model;
+    nds_model_bytes_t model;
     nds_process_info_t process;
     nds_process_info_ext_t process_ext;
   } copy;
   for (int i = 0; i < kTries; ++i) {
     // Acquire: pairs with the release of an even number in nds_obj_commit.
     const uint32_t before = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&from->state, __ATOMIC_RELAXED) != kSlotPublished) return false;
+    if (__atomic_load_n(&from->state, __ATOMIC_RELAXED) != NDS_SLOT_PUBLISHED) return false;
     if (before % 2 != 0) continue;
     std::memcpy(&copy, from + 1, size);
     // The copy must not be moved behind the second look at the number.
@@ -150,10 +132,10 @@ nds_obj_handle_t nds_obj_new(nds_instance_t* inst, int type) {
       return fail(EINVAL, "nds_obj_new: there is no kind %d of object", type);
     }
     for (unsigned slot = 0; slot < slots_of(type); ++slot) {
-      ObjectSlot* to = slot_of(*held.instance, type, slot);
-      if (to->state != kSlotFree) continue;
+      nds_slot_t* to = slot_of(*held.instance, type, slot);
+      if (to->state != NDS_SLOT_FREE) continue;
       handle = keep_object(held.instance, new_object(held.instance, type, slot));
-      to->state = kSlotTaken;
+      to->state = NDS_SLOT_TAKEN;
       return 0;
     }
     return fail(ENOSPC, "nds_obj_new: all %u objects of kind %d are in use", slots_of(type), type);
@@ -166,8 +148,8 @@ int nds_obj_commit(nds_obj_handle_t obj) {
     const HeldInstance held = find_object(obj, true, "nds_obj_commit");
     if (held.instance == nullptr) return held.error;
     const auto& object = *static_cast<const nds_object*>(obj);
-    ObjectSlot* to = slot_of(*held.instance, object.type, object.slot);
-    ModelBytes model = {};
+    nds_slot_t* to = slot_of(*held.instance, object.type, object.slot);
+    nds_model_bytes_t model = {};
     const void* bytes = nullptr;
     const size_t size = bytes_of(object, &model, &bytes);
     // Odd while the bytes change. The fence keeps them behind the number; the release of the even
@@ -175,7 +157,7 @@ int nds_obj_commit(nds_obj_handle_t obj) {
     __atomic_store_n(&to->sequence, to->sequence + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     std::memcpy(to + 1, bytes, size);
-    __atomic_store_n(&to->state, kSlotPublished, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->state, uint32_t{NDS_SLOT_PUBLISHED}, __ATOMIC_RELAXED);
     __atomic_store_n(&to->sequence, to->sequence + 1, __ATOMIC_RELEASE);
     return 0;
   });
@@ -187,9 +169,9 @@ int nds_obj_delete(nds_obj_handle_t obj) {
     if (held.instance == nullptr) return held.error;
     const auto* object = static_cast<const nds_object*>(obj);
     if (held.instance->pid == 0) {
-      ObjectSlot* slot = slot_of(*held.instance, object->type, object->slot);
+      nds_slot_t* slot = slot_of(*held.instance, object->type, object->slot);
       // Readers that are copying see the number change.
-      __atomic_store_n(&slot->state, kSlotFree, __ATOMIC_RELAXED);
+      __atomic_store_n(&slot->state, uint32_t{NDS_SLOT_FREE}, __ATOMIC_RELAXED);
       __atomic_store_n(&slot->sequence, slot->sequence + 2, __ATOMIC_RELEASE);
     }
     drop_object(held.instance, object);
@@ -228,11 +210,11 @@ int nds_read_all_model_nodes(nds_instance_t* inst, nds_obj_handle_t** models, si
     const HeldInstance held = find_instance(inst, false, "nds_read_all_model_nodes");
     if (held.instance == nullptr) return held.error;
     auto* handles =
-        static_cast<nds_obj_handle_t*>(std::calloc(kModelSlots, sizeof(nds_obj_handle_t)));
+        static_cast<nds_obj_handle_t*>(std::calloc(NDS_SLOT_MODEL_COUNT, sizeof(nds_obj_handle_t)));
     if (handles == nullptr) return fail(ENOMEM, "nds_read_all_model_nodes: out of memory");
     size_t found = 0;
     try {
-      for (unsigned slot = 0; slot < kModelSlots; ++slot) {
+      for (unsigned slot = 0; slot < NDS_SLOT_MODEL_COUNT; ++slot) {
         auto object = new_object(held.instance, OBJECT_TYPE_MODEL_NODE_INFO, slot);
         if (!read_slot(*held.instance, slot, object.get())) continue;
         handles[found] = keep_object(held.instance, std::move(object));

@@ -15,6 +15,7 @@
 #include <string>
 
 struct ndl_device;
+struct neuron_emulator_question;
 
 namespace neuron::ndl {
 
@@ -48,6 +49,10 @@ class Port {
   virtual int devices(int* indexes, int capacity) = 0;
   // flags: O_RDWR or O_WRONLY (restricted, takes no process slot).
   virtual int open(int index, int flags, std::unique_ptr<DevicePort>& device) = 0;
+  // Answers a question of ndl_observe.h in at most timeout_ms. `next`: 0, or the offset from which
+  // the rest of a longer answer is asked for.
+  virtual int observe(const neuron_emulator_question& question, uint32_t timeout_ms,
+                      std::string& answer, uint64_t& next);
   // "embedded trn1.2xlarge", "kernel", ...: for messages.
   virtual std::string name() const = 0;
   // Version of the driver behind the port, as text; empty if it cannot be found out.

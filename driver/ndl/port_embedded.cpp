@@ -109,6 +109,17 @@ class EmbeddedPort : public Port {
     }
     return 0;
   }
+  int observe(const neuron_emulator_question& question, uint32_t, std::string& answer,
+              uint64_t& next) override {
+    const Interface& emulator = instance_->emulator;
+    constexpr size_t kMostBytes = 512u << 10;
+    answer.resize(kMostBytes);
+    size_t bytes = 0;
+    const int result = report(emulator, emulator.observe(instance_->handle, &question,
+                                                         answer.data(), kMostBytes, &bytes, &next));
+    answer.resize(result == 0 ? bytes : 0);
+    return result;
+  }
   std::string name() const override { return "embedded " + profile_; }
   // The interface that the emulated driver implements, not the version of this project.
   std::string driver_version() const override { return "2.25.4.0-emulated"; }

@@ -17,6 +17,7 @@
 #include "driver/ndl/async_copies.h"
 #include "driver/ndl/descriptor.h"
 #include "driver/ndl/error.h"
+#include "driver/ndl/observe_kernel.h"
 #include "driver/ndl/port_backends.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -296,6 +297,11 @@ class KernelPort : public Port {
     }
     device = std::make_unique<KernelDevice>(fd, node);
     return 0;
+  }
+
+  int observe(const neuron_emulator_question& question, uint32_t, std::string& answer,
+              uint64_t&) override {
+    return observe_kernel(*this, folder_, question, answer);
   }
 
   std::string name() const override { return "kernel"; }

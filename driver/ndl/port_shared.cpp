@@ -164,12 +164,15 @@ class SharedDevice final : public DevicePort {
 
 class SharedPort final : public Port {
  public:
-  SharedPort(std::string path, const wire::Welcome& welcome, bool may_map)
+  // `observer`: null, or a connection for questions that was just made.
+  SharedPort(std::string path, const wire::Welcome& welcome, bool may_map,
+             std::shared_ptr<SharedChannel> observer)
       : path_(std::move(path)),
         devices_(static_cast<int>(std::min(welcome.devices, 1024u))),
         profile_(welcome.profile),
         driver_version_(welcome.driver_version),
-        may_map_(may_map) {}
+        may_map_(may_map),
+        observer_(std::move(observer)) {}
 
   int devices(int* indexes, int capacity) override {
     for (int i = 0; i < devices_ && i < capacity; ++i) indexes[i] = i;
@@ -179,6 +182,11 @@ class SharedPort final : public Port {
   int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
     auto channel = SharedChannel::open(path_, wire::kPurposeOpen, index, flags);
     if (channel == nullptr) return -errno;
+    {
+      // A process that works with a device seldom asks questions.
+      const std::lock_guard lock(mutex_);
+      observer_ = nullptr;
+    }
     std::unique_ptr<SharedDoorbell> doorbell;
     const uint64_t features = channel->welcome().features;
     if ((features & wire::kFeatureDoorbells) != 0 && channel->files()[0]) {
@@ -187,6 +195,28 @@ class SharedPort final : public Port {
     }
     device = std::make_unique<SharedDevice>(std::move(channel), std::move(doorbell),
                                             may_map_ && (features & wire::kFeatureMapping) != 0);
+    return 0;
+  }
+
+  int observe(const neuron_emulator_question& question, uint32_t timeout_ms, std::string& answer,
+              uint64_t& next) override {
+    std::shared_ptr<SharedChannel> channel;
+    {
+      const std::lock_guard lock(mutex_);
+      if (observer_ == nullptr || observer_->gone()) {
+        observer_ = SharedChannel::open(path_, wire::kPurposeObserve, 0, 0, timeout_ms);
+        if (observer_ == nullptr) return -errno;
+      }
+      channel = observer_;
+    }
+    auto message = wire::message<wire::ObserveRequest>(wire::Kind::kObserve, 0);
+    message.question = question;
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer brought;
+    const int result = channel->call({&part, 1}, {}, brought, timeout_ms);
+    if (result != 0) return result;
+    answer.assign(reinterpret_cast<const char*>(brought.data.data()), brought.data.size());
+    next = brought.reply.numbers[0];
     return 0;
   }
 
@@ -200,6 +230,8 @@ class SharedPort final : public Port {
   const std::string profile_;
   const std::string driver_version_;
   const bool may_map_;
+  std::mutex mutex_;  // observer_
+  std::shared_ptr<SharedChannel> observer_;
 };
 
 }  // namespace
@@ -216,12 +248,21 @@ std::unique_ptr<Port> shared_port(const std::string& path, const std::string& co
     fail(EINVAL, "NEURON_EMULATOR_COPY=%s is neither mapping nor descriptors", copies.c_str());
     return nullptr;
   }
-  auto channel = SharedChannel::open(path, wire::kPurposeList, 0, 0);
+  const bool may_map = copies != "descriptors";
+  // Who looks at devices asks questions next, through the same connection.
+  std::shared_ptr<SharedChannel> observer = SharedChannel::open(path, wire::kPurposeObserve, 0, 0);
+  if (observer != nullptr) {
+    const wire::Welcome welcome = observer->welcome();
+    return std::make_unique<SharedPort>(path, welcome, may_map, std::move(observer));
+  }
+  // A daemon that answers no questions still lists its devices.
+  const auto channel =
+      errno == EPROTO ? SharedChannel::open(path, wire::kPurposeList, 0, 0) : nullptr;
   if (channel == nullptr) {
     explain(-errno, "NEURON_EMULATOR=unix:%s", path.c_str());
     return nullptr;
   }
-  return std::make_unique<SharedPort>(path, channel->welcome(), copies != "descriptors");
+  return std::make_unique<SharedPort>(path, channel->welcome(), may_map, nullptr);
 }
 
 }  // namespace neuron::ndl

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/ndl/shared_channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
 
 #include "driver/ndl/error.h"
 
@@ -17,12 +20,51 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For a daemon that builds a device; connecting to one that is stopped takes this long, too.
-constexpr int kGreetingMs = 60'000;
+// For a daemon that builds a device, and for one that only has to say what it is.
+constexpr uint32_t kBuildingMs = 60'000, kGreetingMs = 10'000;
+// How long a daemon that somebody has stopped may take to go on.
+constexpr uint32_t kStoppedMs = 1'000;
 // The longest time between two looks at the deadline.
 constexpr std::chrono::milliseconds kLook{500};
 
+// Whether somebody has stopped the process (SIGSTOP); a debugger's breakpoint is no such thing.
+bool is_stopped(int pid) {
+  char text[512] = "";
+  const wire::FileDescriptor file(
+      ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return false;
+  const char* name_end = std::strrchr(text, ')');
+  return name_end != nullptr && std::strncmp(name_end, ") T", 3) == 0;
+}
+
 }  // namespace
+
+int SharedChannel::fail_silent(uint64_t waited_ms) const {
+  // Who listens; 0 in a PID namespace that does not see it.
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  const std::string pid = peer.pid > 1 ? " (pid " + std::to_string(peer.pid) + ")" : "";
+  if (peer.pid > 1 && is_stopped(peer.pid))
+    return fail(ETIMEDOUT,
+                "the daemon at %s%s does not answer: it is stopped; kill -CONT %d lets it go on",
+                path_.c_str(), pid.c_str(), peer.pid);
+  return fail(ETIMEDOUT,
+              "the daemon at %s%s has not answered for %llu ms; look at its journal, restart it if "
+              "it hangs",
+              path_.c_str(), pid.c_str(), static_cast<unsigned long long>(waited_ms));
+}
+
+int SharedChannel::await_welcome(uint32_t limit_ms) {
+  const uint32_t first = std::min(limit_ms, kStoppedMs);
+  if (wire::await(socket_.get(), POLLIN, static_cast<int>(first)) >= 0) return 0;
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  if (first == limit_ms || (peer.pid > 1 && is_stopped(peer.pid))) return fail_silent(first);
+  if (wire::await(socket_.get(), POLLIN, static_cast<int>(limit_ms - first)) >= 0) return 0;
+  return fail_silent(limit_ms);
+}
 
 int SharedChannel::fail_gone() const {
   return fail(ENODEV, "the daemon at %s is gone; restart it and call nrt_close and nrt_init",
@@ -30,12 +72,13 @@ int SharedChannel::fail_gone() const {
 }
 
 std::unique_ptr<SharedChannel> SharedChannel::open(const std::string& path, uint32_t purpose,
-                                                   int device, int flags) {
+                                                   int device, int flags, uint32_t limit_ms) {
   std::unique_ptr<SharedChannel> channel(new SharedChannel(path));
-  return channel->greet(purpose, device, flags) == 0 ? std::move(channel) : nullptr;
+  if (limit_ms == 0) limit_ms = purpose == wire::kPurposeOpen ? kBuildingMs : kGreetingMs;
+  return channel->greet(purpose, device, flags, limit_ms) == 0 ? std::move(channel) : nullptr;
 }
 
-int SharedChannel::greet(uint32_t purpose, int device, int flags) {
+int SharedChannel::greet(uint32_t purpose, int device, int flags, uint32_t limit_ms) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path_.empty() || path_.size() >= sizeof(address.sun_path))
@@ -44,7 +87,8 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags) {
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
   socket_ = wire::off_standard_streams(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_) return fail(errno, "no socket for %s: %s", path_.c_str(), std::strerror(errno));
-  const timeval patience = {kGreetingMs / 1000, 0};
+  const timeval patience = {static_cast<time_t>(limit_ms / 1000),
+                            static_cast<suseconds_t>(limit_ms % 1000 * 1000 + 1)};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return fail(ENODEV,
@@ -59,10 +103,9 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags) {
   hello.device = device;
   hello.open_flags = flags;
   const iovec part = {&hello, sizeof(hello)};
-  if (wire::send(socket_.get(), {&part, 1}, {}, kGreetingMs) != 0) return fail_gone();
-  if (wire::await(socket_.get(), POLLIN, kGreetingMs) < 0)
-    return fail(ETIMEDOUT, "the daemon at %s has not answered for %d s", path_.c_str(),
-                kGreetingMs / 1000);
+  if (wire::send(socket_.get(), {&part, 1}, {}, static_cast<int>(limit_ms)) != 0)
+    return fail_gone();
+  if (const int silent = await_welcome(limit_ms)) return silent;
   std::vector<std::byte>& packet = buffer_;
   packet.resize(wire::kMaxMessage);
   const ssize_t length = wire::receive(socket_.get(), packet, files_);
@@ -104,9 +147,7 @@ int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<
   while (!done()) {
     if (gone()) return fail_gone();
     const auto now = Clock::now();
-    if (now >= deadline)
-      return fail(ETIMEDOUT, "the daemon at %s has not answered for %llu s", path_.c_str(),
-                  static_cast<unsigned long long>(limit_ms / 1000));
+    if (now >= deadline) return fail_silent(limit_ms);
     const auto look = std::min<Clock::duration>(deadline - now, kLook);
     if (reading_) {
       changed_.wait_for(lock, look);

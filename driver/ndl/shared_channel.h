@@ -34,8 +34,10 @@ struct SharedAnswer {
 class SharedChannel {
  public:
   // Null with the sentence recorded. `hello`: purpose, device, access mode.
+  // `limit_ms`: 0 for the time that a daemon may take for such a purpose. One that somebody has
+  // stopped is given up after a second.
   static std::unique_ptr<SharedChannel> open(const std::string& path, uint32_t purpose, int device,
-                                             int flags);
+                                             int flags, uint32_t limit_ms = 0);
 
   // Sends a message that begins with a header of kind and id 0, which is replaced, and waits for
   // its answer. Returns the answer's result, whose sentence becomes this thread's.
@@ -63,7 +65,10 @@ class SharedChannel {
 
  private:
   explicit SharedChannel(std::string path) : path_(std::move(path)) {}
-  int greet(uint32_t purpose, int device, int flags);
+  int greet(uint32_t purpose, int device, int flags, uint32_t limit_ms);
+  int await_welcome(uint32_t limit_ms);
+  // Says who has been silent for so long, and what to do about it.
+  int fail_silent(uint64_t waited_ms) const;
   // Reads messages until `done` or the deadline; `mutex_` is held by `lock`.
   int pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
            uint64_t limit_ms);

@@ -25,6 +25,7 @@
 
 #define NEURON_V2_CORES 2
 #define NEURON_V2_TOPSPS 6
+#define NEURON_V2_TOPSPS_PER_CORE 3
 #define NEURON_V2_DMA_ENGINES 34      /* 16 per core, then D2H (core 0) and H2D (core 1) */
 #define NEURON_V2_DMA_ENGINES_PER_CORE 16
 #define NEURON_DMA_QUEUES 16          /* per engine */
@@ -133,6 +134,50 @@
 #define NEURON_SEM_BLOCK_INC 0x1800ull /* adds the value written */
 #define NEURON_SEM_BLOCK_DEC 0x1C00ull /* subtracts the value written */
 #define NEURON_SEM_BLOCK_SIZE 0x2000ull
+
+/*
+ * CC core (collective core): a sequencer without a datapath. A core has three of them on generation 2, two on 3;
+ * CC core k of core c is TOPSP c * NEURON_Vx_TOPSPS_PER_CORE + k. Its window T (NEURON_V2_TOPSP_WINDOW, of
+ * NEURON_V2_TOPSP_WINDOW_SIZE bytes on both generations; device address NEURON_V2_BAR0_DEVICE_BASE + window, or
+ * NEURON_V3_TOPSP_DEVICE) holds two blocks and nothing else:
+ *     T + 0        events and semaphores, laid out as a core's
+ *     T + 0x10000  one engine block (hw/control.h), started by one 64-byte write like any engine's
+ * Its notification queues are those of the TOPSP, slot 0 its trace. It executes opcode groups 0, 1, 6 and 7; waits
+ * and updates in its instructions, and `sem`, mean its own semaphores. All else it reaches by address.
+ * Of each of the core's DMA engines it uses queue NEURON_DMA_QUEUE_COLLECTIVES only; each CC core has DMA engines of
+ * its own, so that two never meet in a queue. A CC core that is the only one in use may take all 16.
+ */
+#define NEURON_CC_SEMAPHORES 0x0ull /* inside the window */
+#define NEURON_CC_ENGINE 0x10000ull
+#define NEURON_CC_ENGINE_SIZE 0x10000ull
+#define NEURON_V2_CC_ENGINES(k) ((k) == 0 ? 0x003Fu : (k) == 1 ? 0x07C0u : 0xF800u) /* of the core's 16 */
+#define NEURON_V3_CC_ENGINES(k) ((k) == 0 ? 0x00FFu : 0xFF00u)
+
+/*
+ * Routed addresses reach another chip of the instance from descriptors and instructions (not from the host, and not
+ * as a ring's base or a program). Add the address in that chip's own map:
+ *     generation 2: bit 48, 47:44 routing id
+ *     generation 3: bit 52, 51:50 link: the neighbour on link k, in the order in which the driver reports neighbours
+ *     generation 3: bit 53, 61:54 routing id: any chip, hop by hop
+ * A chip's own routing id is its own memory, without a link. What can be reached: HBM, SBUF, PSUM, and the event and
+ * semaphore blocks of cores and CC cores with all aliases. Host memory of another chip and its other registers
+ * (control blocks, doorbells, notifications, firmware) refuse: BUS, in a descriptor DMA_BUS. An id that is absent, and
+ * a way with a link that is down: LINK, whose info is the routing id (a link of generation 3: 256 + link).
+ * Writes of one DMA queue or one sequencer to one chip arrive in order, so that a semaphore follows its data.
+ */
+#define NEURON_V2_PEER_BIT (1ull << 48)
+#define NEURON_V2_PEER_SHIFT 44
+#define NEURON_V2_PEER_LOCAL ((1ull << 44) - 1)
+#define NEURON_V2_PEER(id) (NEURON_V2_PEER_BIT | (unsigned long long)(id) << NEURON_V2_PEER_SHIFT) /* id 0..15 */
+#define NEURON_V3_NEIGHBOUR_BIT (1ull << 52)
+#define NEURON_V3_NEIGHBOUR_SHIFT 50
+#define NEURON_V3_NEIGHBOUR_LOCAL ((1ull << 50) - 1)
+#define NEURON_V3_NEIGHBOUR(link)                                                                  \
+	(NEURON_V3_NEIGHBOUR_BIT | (unsigned long long)(link) << NEURON_V3_NEIGHBOUR_SHIFT)
+#define NEURON_V3_PEER_BIT (1ull << 53)
+#define NEURON_V3_PEER_SHIFT 54
+#define NEURON_V3_PEER_LOCAL ((1ull << 48) - 1)
+#define NEURON_V3_PEER(id) (NEURON_V3_PEER_BIT | (unsigned long long)(id) << NEURON_V3_PEER_SHIFT) /* id 0..255 */
 
 /* PCI identity. */
 #define NEURON_PCI_VENDOR 0x1D0F

@@ -12,6 +12,9 @@
  * A deadlock (an execution has begun, has not completed and no engine or DMA can advance) writes no completion
  * record: STATUS.quiescent is then set while engines are WAITING, and their WAITING registers say for what. A
  * driver whose device runs inside its own wait call reports -EDEADLK from it.
+ * CC cores (hw/address_map.h) run with the core, in its model time. While one of them waits for a semaphore of its
+ * program (16 and above), or an engine for one of 8-15 or 240-255, the core awaits another core or chip, and an execution in
+ * which nothing else can advance is no deadlock: STATUS.awaits. Only the host's own deadline ends it.
  */
 #ifndef HW_CONTROL_H
 #define HW_CONTROL_H
@@ -79,20 +82,22 @@ enum neuron_engine_command {
 /* Core block, offsets from NEURON_CORE_CONTROL. */
 #define NEURON_CORE_ID 0x000     /* RO 0x4E0C0000 | gen << 8 | core */
 #define NEURON_CORE_CAPS 0x004   /* RO 3:0 ISA, 7:4 gen, 31:16 SBUF KiB per partition */
-#define NEURON_CORE_STATUS 0x008 /* RO 4 bits per engine, 31 quiescent: nothing can advance without the host */
-#define NEURON_CORE_FAULTS 0x00C /* RO bit e engine e; 8 DMA; 9 notification overflow */
+#define NEURON_CORE_STATUS 0x008 /* RO 4 bits per engine, 3 from 20 + 4k CC core k, 27 awaits, 31 quiescent */
+#define NEURON_CORE_STATUS_AWAITS (1u << 27)    /* nothing can advance without another core or chip */
+#define NEURON_CORE_STATUS_QUIESCENT (1u << 31) /* nothing can advance without the host, a core or a chip */
+#define NEURON_CORE_FAULTS 0x00C /* RO bit e engine e; 5 + k CC core k; 8 DMA; 9 notification overflow */
 #define NEURON_CORE_MODE 0x010   /* 0 default rounding SR, 1 flush, 2 saturate, 3 strict PSUM, 4 stop all on fault (reset 1) */
 #define NEURON_CORE_SEED 0x014
 #define NEURON_CORE_TIME_LO 0x018
 #define NEURON_CORE_TIME_HI 0x01C
 #define NEURON_CORE_FILL 0x020 /* SBUF/PSUM pattern at reset, reset value 0xFFFFFFFF (NaN) */
 #define NEURON_CORE_ONE 0x024  /* RO 1: what a generated transfer copies to a semaphore when it is done */
-#define NEURON_CORE_COMMAND 0x03C /* WO 3:0 enum neuron_engine_command, 12:8 engine mask */
+#define NEURON_CORE_COMMAND 0x03C /* WO 3:0 enum neuron_engine_command, 12:8 engine mask, 13 + k CC core k */
 #define NEURON_CORE_MODE_STRICT_PSUM (1u << 3)
 #define NEURON_CORE_MODE_STOP_ALL (1u << 4)
 
 /* Launch record, 64 bytes in host or HBM memory: a convention of the SP prologue, not of hardware, but
- * time_limit, which the core reads when semaphore 7 is consumed. */
+ * time_limit and work_record, which the core reads when semaphore 7 is consumed. */
 struct neuron_launch_record {
 	unsigned int exec_id;
 	unsigned int binding;
@@ -100,9 +105,23 @@ struct neuron_launch_record {
 	unsigned int ring_entries; /* entries of the ring table */
 	unsigned long long ring_table; /* device address of {u64 register, u32 value, u32 zero} entries */
 	unsigned long long time_limit; /* model time in ps, 0 = none */
-	unsigned int zero[8];
+	unsigned long long work_record; /* device address, 64-byte aligned; 0 = none */
+	unsigned int zero[6];
 };
 #define NEURON_LAUNCH_REBIND 1u /* the prologue stores the ring table before it starts the engines */
+
+/* Work record, 128 bytes: what executions have cost. Each that completes adds to it, before its completion record is
+ * written; nobody else writes there, so that a host that subtracts what it saw before has the executions between. */
+struct neuron_work_record {
+	unsigned long long executions;
+	unsigned long long model_ps; /* from launch to completion */
+	unsigned long long collectives_ps; /* the busiest of the CC cores */
+	unsigned long long engine_busy_ps[5];
+	unsigned long long multiply_accumulates; /* of matmul instructions */
+	unsigned long long dma_bytes; /* moved by the core's DMA engines */
+	unsigned long long link_bytes; /* of these, from or to other chips */
+	unsigned long long zero[5];
+};
 
 /* Completion record, 64 bytes, 64-byte aligned: written by `complete` and by a fault that stops an engine, not
  * by a deadlock. `sequence` is written last, with release order: old value + 1. */

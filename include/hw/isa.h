@@ -111,6 +111,11 @@ enum neuron_update_operation {
 #define NEURON_SEM_LAUNCH 7
 #define NEURON_SEM_PROGRAM_FIRST 16 /* 16-239 belong to the program, by name in files */
 #define NEURON_SEM_PROGRAM_LAST 239
+#define NEURON_SEM_CC_FIRST 240      /* 240-255 belong to collectives */
+#define NEURON_SEM_CC_DONE(k) (240 + (k)) /* CC core k has done what it was asked; 243-255 free */
+/* Of a CC core's own 256: 0 is its go (cc_trigger increments it), 1-15 are reserved, 16-255 its program's. */
+#define NEURON_CC_SEM_GO 0
+#define NEURON_CC_SEM_PROGRAM_FIRST 16
 
 /* operand (192 bits): 19:0 base (byte offset in the partition) | 27:20 start partition | 35:28 partitions |
  * 41:36 dtype | 43:42 space | 46:44 free dimensions 1..4 | 47 saturate (destination) | 48 indirect (gen 4) |
@@ -402,6 +407,13 @@ enum neuron_dma_operation {
 	NEURON_DMA_MAX = 5,
 	NEURON_DMA_TRANSPOSE = 6, /* generate: from_dims columns, rows; to_dims rows, columns. gather: the row of index p
 	                             becomes element p of one partition per column. Not scatter. */
+	NEURON_DMA_REDUCE = 7,    /* of descriptors only (hw/udma.h): in the arithmetic of the elements' own type */
+};
+enum neuron_dma_reduction {
+	NEURON_DMA_REDUCE_SUM = 0,
+	NEURON_DMA_REDUCE_PRODUCT = 1,
+	NEURON_DMA_REDUCE_MIN = 2,
+	NEURON_DMA_REDUCE_MAX = 3,
 };
 
 /* Limits; those without a generation in their name hold for 2 and 3. */

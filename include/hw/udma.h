@@ -73,7 +73,7 @@
 #define NEURON_META_OP_COMPUTE 3
 
 /*
- * Compute (ours): op 3 with a type of enum neuron_dma_operation (1 cast .. 6 transpose) on every data descriptor of
+ * Compute (ours): op 3 with a type of enum neuron_dma_operation (1 cast .. 7 reduce) on every data descriptor of
  * the packet; parameters lie in a metadata descriptor that opens it (FIRST, never LAST), and for fma may lie before
  * each further source, whose scale then changes. Sources follow one after the other, each of the same number of
  * elements; S2M gets the result once. All is read before anything is written. Sources combine in order, then the
@@ -82,9 +82,14 @@
  * NEURON_UDMA_MAX_PACKET_BYTES; the metadata descriptors count among the 65.
  * 64-bit words of the metadata descriptor: low: 22:0 zero | 23 meta | 25:24 ring id | 26 first | 29:27 zero | 30 dmb |
  * 31 zero | 35:32 operation | 41:36 from_type | 47:42 to_type | 48 acc | 52:49 sources - 1 | 53 stochastic rounding |
- * 63:54 zero; high: 31:0 scale (fp32 for fma; the fp32 constant of min and max; else zero) | 47:32 rows | 63:48 columns
+ * 55:54 enum neuron_dma_reduction | 57:56 (sources - 1) / 16 (both of reduce; else zero) | 63:58 zero; high: 31:0 scale
+ * (fp32 for fma; the fp32 constant of min and max; the divisor of reduce; else zero) | 47:32 rows | 63:48 columns
  * (transpose: blocks of rows x columns elements become columns x rows; else zero). cast and transpose have one source
  * and no acc; transpose keeps the type and does not round.
+ * Reduce is what collectives do: up to 64 sources, from_type = to_type, no acc, no stochastic rounding. Integers of 8
+ * to 64 bits combine in their own width and wrap; f32, bf16, f16, f8e3, f8e4 and f8e5 combine in fp32 with one rounding
+ * at the end, a NaN is the positive quiet one, and -0 is less than +0. A sum may have a divisor, an unsigned number
+ * that is not zero: integers are divided towards zero, others in fp32 before the rounding. Zero: it stays the sum.
  */
 #define NEURON_DMA_META_OPERATION_SHIFT 32
 #define NEURON_DMA_META_FROM_SHIFT 36
@@ -92,6 +97,8 @@
 #define NEURON_DMA_META_ACC (1ull << 48)
 #define NEURON_DMA_META_SOURCES_SHIFT 49
 #define NEURON_DMA_META_STOCHASTIC (1ull << 53)
+#define NEURON_DMA_META_REDUCTION_SHIFT 54
+#define NEURON_DMA_META_MORE_SOURCES_SHIFT 56
 #define NEURON_DMA_META_ROWS_SHIFT 32    /* high word */
 #define NEURON_DMA_META_COLUMNS_SHIFT 48 /* high word */
 

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "uapi/neuron_observe.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -54,6 +56,10 @@ struct neuron_emulator_interface {
 	/* State of the engines of a core in words, NUL-terminated; returns the length without NUL. */
 	size_t (*describe)(neuron_emulator_device_t *device, unsigned core, char *buffer, size_t size);
 	const char *(*last_error)(void);
+	/* The answer to a question: at most `capacity` bytes, `*bytes` of them written; `*next` is 0, or the offset at
+	 * which the rest of a longer answer is asked for. Waits for nobody: a device that is being reset is told as such. */
+	int (*observe)(neuron_emulator_instance_t *instance, const struct neuron_emulator_question *question,
+		       void *answer, size_t capacity, size_t *bytes, uint64_t *next);
 };
 
 const struct neuron_emulator_interface *neuron_emulator_interface(uint32_t version);

@@ -20,6 +20,7 @@
 #include "ndl/ndl_device.h"
 #include "ndl/ndl_dma.h"
 #include "ndl/ndl_memory.h"
+#include "ndl/ndl_observe.h"
 #include "ndl/ndl_types.h"
 
 #endif  // NDL_H

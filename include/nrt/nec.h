@@ -70,7 +70,9 @@ typedef struct net_ops_info {
 void nec_inc_semaphore(volatile uint32_t *sem_inc_addr, uint32_t val);
 
 // Sizes and offsets of a variable-size all-to-all, as the device wrote them into dyn_input; and the
-// size received, for the device to read. data_type_sz: bytes of an element.
+// size received, for the device to read. data_type_sz: bytes of an element. Ours: dyn_input holds
+// four arrays of rank_n 32-bit words, in elements: sizes to send, their offsets, offsets of what is
+// received, sizes received. 0 for a rank or an array that it does not hold.
 size_t nec_get_dynamic_send_size_bytes(enc_host_mem_t *dyn_input, size_t data_type_sz, int dst_rank,
                                        int rank_n);
 size_t nec_get_dynamic_send_offset_bytes(enc_host_mem_t *dyn_input, size_t data_type_sz,

@@ -119,6 +119,7 @@ NRTA_BIND(nrta_tensor_write);
 NRTA_BIND(nrta_tensor_read);
 NRTA_BIND(nrta_tensor_copy);
 NRTA_BIND(nrta_execute_schedule);
+NRTA_BIND(nrta_cc_schedule);
 NRTA_BIND(nrta_is_completed);
 NRTA_BIND(nrta_get_sequence);
 #else

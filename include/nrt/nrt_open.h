@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this runtime offers beyond the interface of nrt.h: the cause of a failure, the cost of an
-// execution, the use of device memory.
+// What this runtime offers beyond the interface of nrt.h: the cause of a failure, loading from a
+// file, the cost of an execution, the use of device memory.
 //
 // Thread-safe: every function. Structs start with their size, which the caller sets before the call
 // (sizeof); a library that knows more fields fills only those, and sets it to what it filled.
@@ -23,6 +23,12 @@ const char *nrt_open_last_error(void);
 // size - 1 bytes and NUL-terminated; "" where nobody says. Works in any state, also before nrt_init.
 // NRT_INVALID: no room for it.
 NRT_STATUS nrt_open_get_instance_type(char *type, size_t size);
+
+// nrt_load of a file. Large arrays of a NEFF that is not compressed go from the file to the device
+// in pieces, by io_uring where the system has it; the host never holds them whole. NRT_FAILURE: the
+// file cannot be read.
+NRT_STATUS nrt_open_load_file(const char *path, int32_t vnc, int32_t vnc_count,
+                              nrt_model_t **model);
 
 #define NRT_OPEN_ENGINES 5  // PE, Activation, Pool, DVE, SP
 

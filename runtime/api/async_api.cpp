@@ -10,6 +10,7 @@
 #include "driver/ndl/descriptor.h"
 #include "nrt/nrt_async.h"
 #include "runtime/api/guard.h"
+#include "runtime/collectives/registry.h"
 #include "runtime/exec/executor.h"
 #include "runtime/observe/last_error.h"
 #include "runtime/queue/async_queues.h"
@@ -23,6 +24,7 @@ TWO_VERSIONS(nrta_tensor_write);
 TWO_VERSIONS(nrta_tensor_read);
 TWO_VERSIONS(nrta_tensor_copy);
 TWO_VERSIONS(nrta_execute_schedule);
+TWO_VERSIONS(nrta_cc_schedule);
 TWO_VERSIONS(nrta_is_completed);
 TWO_VERSIONS(nrta_get_sequence);
 #undef TWO_VERSIONS
@@ -146,9 +148,119 @@ NRT_STATUS schedule_execution(nrt_model_t* model, const nrt_tensor_set_t* input,
         request.tensors = std::move(tensors);
         NEURON_TRY(result, result_of(session, slot));
         request.result = std::move(result);
+        CoreCounters& counters = object->core().counters;
         request.model = std::move(object);
-        return queues.submit(*unit, std::move(request));
+        auto given = queues.submit(*unit, std::move(request));
+        if (!given) counters.refused(given.error().status);
+        return given;
       });
+}
+
+// What a context of the C interface stands for.
+struct CollectiveContext {
+  std::shared_ptr<HostCollective> collective;
+  std::shared_ptr<const HostCollectiveRequest> operands;
+};
+
+Result<ccom_reduction_t> reduction_of(nrt_op_type_t op) {
+  switch (op) {
+    case NRT_OP_ADD:
+      return CCOM_ADD;
+    case NRT_OP_MAX:
+      return CCOM_MAX;
+    case NRT_OP_MIN:
+      return CCOM_MIN;
+    default:
+      return fail(NRT_INVALID, "op is {}; collectives reduce by add (0), max (2) or min (3)",
+                  static_cast<int>(op));
+  }
+}
+
+Result<std::vector<TensorView>> views_of(Session& session, const nrt_tensor_list_t* list,
+                                         const char* what) {
+  if (list == nullptr) return null_argument(what);
+  if (list->num_tensors == 0 || list->tensors == nullptr) {
+    return fail(NRT_INVALID, "the list '{}' has no tensor", what);
+  }
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < list->num_tensors; ++i) {
+    NEURON_TRY(tensor, pin<Tensor>(session, list->tensors[i], HandleKind::kTensor, what));
+    views.push_back(tensor->view());
+  }
+  return views;
+}
+
+Result<HostCollectiveRequest> request_of(Session& session, const nrt_cc_comm_t& comm,
+                                         const nrt_tensor_list_t* input,
+                                         const nrt_tensor_list_t* output, nrt_dtype_t dtype,
+                                         nrt_op_type_t op, nrt_cc_op_type_t cc_op) {
+  HostCollectiveRequest request;
+  switch (cc_op) {
+    case NRT_CC_ALLGATHER:
+      request.operation = CCOM_ALL_GATHER;
+      break;
+    case NRT_CC_ALLREDUCE:
+      request.operation = CCOM_ALL_REDUCE;
+      break;
+    case NRT_CC_REDUCESCATTER:
+      request.operation = CCOM_REDUCE_SCATTER;
+      break;
+    default:
+      return fail(NRT_INVALID,
+                  "cc_op is {}; expected all-gather (0), all-reduce (1) or "
+                  "reduce-scatter (2)",
+                  static_cast<int>(cc_op));
+  }
+  request.type = collective_type_of(dtype);
+  if (request.type == CCOM_TYPE_COUNT) {
+    return fail(NRT_INVALID, "dtype is {}, which no collective moves", static_cast<int>(dtype));
+  }
+  if (request.operation != CCOM_ALL_GATHER) {
+    NEURON_TRY(reduction, reduction_of(op));
+    request.reduction = reduction;
+  }
+  if (comm.replica_group == nullptr || comm.rank >= comm.rank_n ||
+      comm.rank_n > comm.ctx_device_count) {
+    return fail(NRT_INVALID, "the communicator has rank {} of {} in a job of {}{}", comm.rank,
+                comm.rank_n, comm.ctx_device_count,
+                comm.replica_group == nullptr ? ", and no replica_group" : "");
+  }
+  request.group.assign(comm.replica_group, comm.replica_group + comm.rank_n);
+  if (request.group[comm.rank] != comm.ctx_device_id) {
+    return fail(NRT_INVALID,
+                "replica_group names rank {} at place {}, where this rank says it is, but it is "
+                "rank {} of the job (ctx_device_id)",
+                request.group[comm.rank], comm.rank, comm.ctx_device_id);
+  }
+  NEURON_TRY(inputs, views_of(session, input, "input"));
+  request.inputs = std::move(inputs);
+  NEURON_TRY(outputs, views_of(session, output, "output"));
+  request.outputs = std::move(outputs);
+  return request;
+}
+
+template <class Slot>
+NRT_STATUS schedule_collective(nrt_cc_context_t** cc_ctx, int queue, Slot slot,
+                               nrta_seq_t* sequence) {
+  return scheduled("nrta_cc_schedule", sequence,
+                   [&](Session& session, AsyncQueues& queues) -> Result<nrta_seq_t> {
+                     if (cc_ctx == nullptr) return null_argument("cc_ctx");
+                     NEURON_TRY(context, pin<CollectiveContext>(session, *cc_ctx,
+                                                                HandleKind::kCollective, "cc_ctx"));
+                     NEURON_TRY(unit, queues.unit(context->collective->model().core().index(),
+                                                  NRTA_XU_COLLECTIVES, queue));
+                     AsyncRequest request;
+                     request.kind = AsyncKind::kCollective;
+                     NEURON_TRY(result, result_of(session, slot));
+                     request.result = std::move(result);
+                     request.collective = context->collective;
+                     request.operands = context->operands;
+                     auto given = queues.submit(*unit, std::move(request));
+                     if (!given) return given;  // the caller may try again
+                     session.handles.remove(*cc_ctx, HandleKind::kCollective);
+                     *cc_ctx = nullptr;
+                     return given;
+                   });
 }
 
 Result<AsyncUnit*> unit_of(Session& session, nrta_seq_t sequence) {
@@ -202,6 +314,35 @@ NRT_EXPORT NRT_STATUS nrta_execute_schedule_2(nrt_model_t* model, const nrt_tens
                                               nrt_tensor_set_t* output, int queue,
                                               nrta_error_tracker_t* err, nrta_seq_t* req_sequence) {
   return schedule_execution(model, input, output, queue, Tracker{err}, req_sequence);
+}
+
+NRT_EXPORT NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t* comm, nrt_tensor_list_t* input,
+                                      nrt_tensor_list_t* output, nrt_dtype_t dtype,
+                                      nrt_op_type_t op, nrt_cc_op_type_t cc_op,
+                                      nrt_cc_context_t** cc_ctx) {
+  return guarded("nrta_cc_prepare", [&](Session& session) -> Result<void> {
+    if (comm == nullptr) return null_argument("comm");
+    if (cc_ctx == nullptr) return null_argument("cc_ctx");
+    NEURON_TRY(request, request_of(session, *comm, input, output, dtype, op, cc_op));
+    NEURON_TRY(core, session.core(comm->vnc));
+    NEURON_TRY(world, CollectivesRegistry::of(session).world(session, *core, comm->ctx_device_id,
+                                                             comm->ctx_device_count));
+    auto context = std::make_unique<CollectiveContext>();
+    context->operands = std::make_shared<const HostCollectiveRequest>(std::move(request));
+    NEURON_TRY(collective, HostCollective::prepare(*core, session, world, *context->operands));
+    context->collective = std::move(collective);
+    NEURON_TRY(handle, session.handles.insert(HandleKind::kCollective, std::move(context)));
+    *cc_ctx = static_cast<nrt_cc_context_t*>(handle);
+    return {};
+  });
+}
+NRT_EXPORT NRT_STATUS nrta_cc_schedule_3(nrt_cc_context_t** cc_ctx, int queue, NRT_STATUS* ret,
+                                         nrta_seq_t* req_sequence) {
+  return schedule_collective(cc_ctx, queue, StatusWord{ret}, req_sequence);
+}
+NRT_EXPORT NRT_STATUS nrta_cc_schedule_2(nrt_cc_context_t** cc_ctx, int queue,
+                                         nrta_error_tracker_t* err, nrta_seq_t* req_sequence) {
+  return schedule_collective(cc_ctx, queue, Tracker{err}, req_sequence);
 }
 
 NRT_EXPORT NRT_STATUS nrta_is_completed_3(nrta_seq_t seq, bool* is_completed) {

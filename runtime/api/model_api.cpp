@@ -7,8 +7,10 @@
 
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
+#include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
 #include "runtime/exec/executor.h"
+#include "runtime/model/file_image.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -71,35 +73,51 @@ NRT_STATUS core_count(const char* name, const nrt_model_t* model, std::uint32_t*
   });
 }
 
+Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* image,
+                  std::int32_t vnc, std::int32_t vnc_count, nrt_model_t** model) {
+  if (model == nullptr) return null_argument("model");
+  if (vnc_count != -1 && vnc_count != 1) {
+    return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
+                "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
+  }
+  Core* core = &session.least_loaded_core();
+  if (vnc != -1) {
+    NEURON_TRY(named, session.core(vnc));
+    core = named;
+  }
+  NEURON_TRY(source, LoadedModel::read(session, *core, file));
+  source.image = image;
+  if (!source.model.subgraphs[0].operations.empty()) {
+    return fail(NRT_INVALID,
+                "model '{}' has {} collectives: load it with nrt_load_collectives, which says "
+                "which of how many ranks this is",
+                source.model.name, source.model.subgraphs[0].operations.size());
+  }
+  // The turn keeps an unload or a reset of the core from happening meanwhile.
+  NEURON_TRY(turn, CoreTurn::take(session, *core));
+  NEURON_TRY(loaded, LoadedModel::load(*core, source));
+  NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
+  *model = static_cast<nrt_model_t*>(handle);
+  return {};
+}
+
 }  // namespace
 
 NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc, int32_t vnc_count,
                                nrt_model_t** model) {
   return guarded("nrt_load", [&](Session& session) -> Result<void> {
     if (neff_bytes == nullptr) return null_argument("neff_bytes");
-    if (model == nullptr) return null_argument("model");
-    if (vnc_count != -1 && vnc_count != 1) {
-      return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
-                  "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
-    }
-    Core* core = &session.least_loaded_core();
-    if (vnc != -1) {
-      NEURON_TRY(named, session.core(vnc));
-      core = named;
-    }
     const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
-    const Configuration& configuration = session.configuration();
-    NEURON_TRY(source, LoadedModel::read(file,
-                                         {.generation = core->device().generation(),
-                                          .lnc = session.logical_cores(),
-                                          .allow_older = configuration.allow_older_programs},
-                                         configuration.validate_hash));
-    // The turn keeps an unload or a reset of the core from happening meanwhile.
-    NEURON_TRY(turn, CoreTurn::take(session, *core));
-    NEURON_TRY(loaded, LoadedModel::load(*core, source));
-    NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
-    *model = static_cast<nrt_model_t*>(handle);
-    return {};
+    return load(session, file, nullptr, vnc, vnc_count, model);
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_open_load_file(const char* path, int32_t vnc, int32_t vnc_count,
+                                         nrt_model_t** model) {
+  return guarded("nrt_open_load_file", [&](Session& session) -> Result<void> {
+    if (path == nullptr) return null_argument("path");
+    NEURON_TRY(image, FileImage::open(path, session.configuration().validate_hash));
+    return load(session, image.bytes(), &image, vnc, vnc_count, model);
   });
 }
 

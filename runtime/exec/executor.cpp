@@ -65,11 +65,13 @@ void fill_launch_record(Core& core, const Binding& binding, const RingSet& rings
   record.ring_entries = rebind ? rings.table_entries() : 0;
   record.ring_table = rings.table_address();
   record.time_limit = time_limit;
+  record.work_record = core.work_address();
 }
 
 // After a failure: the core is reset, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
+  if (model.collectives() != nullptr) model.collectives()->give_up(error.detail);
   for (LoadedModel* part : {&model, model.second()}) {
     if (part == nullptr) continue;
     if (auto recovered = part->core().recover(); !recovered) {
@@ -80,13 +82,35 @@ Error give_up(LoadedModel& model, Error error) {
   return error;
 }
 
-// Waits until `count` more completion records were written, or one that tells of a failure.
-int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std::uint64_t until) {
-  neuron_completion_record& record = core.completion();
+// How long a wait for other ranks goes on without a look whether they are there, and how long after
+// one is gone: what it had sent may be all that is needed.
+constexpr std::uint64_t kLookAfterRanks = 100'000'000;
+
+// Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
+// process is gone.
+int await_word(Core& core, std::uint32_t* word, std::uint32_t before, std::uint64_t until,
+               const CollectivePrograms* collectives) {
   ndl::DevicePort& port = core.device().port();
+  bool gone = false;
+  // bounded: each turn but the last takes some of the time until `until`.
+  while (collectives != nullptr) {
+    const std::uint64_t look = nanoseconds(Clock::now()) + kLookAfterRanks;
+    if (look >= until) break;
+    const int result = port.wait(core.number(), word, before, look);
+    if (result != -ETIMEDOUT) return result;
+    if (gone) return -EOWNERDEAD;
+    gone = collectives->failure_of_rank() || !collectives->world().check_peers();
+  }
+  return port.wait(core.number(), word, before, until);
+}
+
+// Waits until `count` more completion records were written, or one that tells of a failure.
+int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std::uint64_t until,
+                      const CollectivePrograms* collectives) {
+  neuron_completion_record& record = core.completion();
   std::uint32_t done = 0;
   while (done < count) {
-    const int result = port.wait(core.number(), &record.sequence, before + done, until);
+    const int result = await_word(core, &record.sequence, before + done, until, collectives);
     if (result != 0) return result;
     done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
     if (record.status == NEURON_FAULT_NONE) continue;
@@ -101,6 +125,7 @@ int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std
 
 Result<void> make_ready(Session& session, LoadedModel& model, const Binding& binding) {
   const bool watch_nan = session.configuration().fail_on_nan;
+  NEURON_CHECK(model.check_collectives());
   if (model.core().current_model != &model) {
     auto activated = model.activate(*binding.rings, watch_nan);
     if (!activated) return give_up(model, activated.error());
@@ -111,6 +136,13 @@ Result<void> make_ready(Session& session, LoadedModel& model, const Binding& bin
     if (!activated) return give_up(model, activated.error());
   }
   return {};
+}
+
+// Of an execution that never reached its core: how it ended is counted all the same.
+template <typename Outcome>
+Outcome counted(LoadedModel& model, Outcome outcome) {
+  if (!outcome) model.core().counters.refused(outcome.error().status);
+  return outcome;
 }
 
 // One physical core of a launch.
@@ -143,7 +175,9 @@ void start(Launch& launch, const Binding& binding, const Configuration& configur
 void finish(Launch& launch, const Binding& binding, std::uint32_t count, std::uint64_t until) {
   Core& core = launch.part.core();
   const neuron_completion_record& record = core.completion();
-  if (launch.result == 0) launch.result = await_completions(core, launch.before, count, until);
+  if (launch.result == 0) {
+    launch.result = await_completions(core, launch.before, count, until, launch.part.collectives());
+  }
   launch.failed = launch.result != 0 || record.status != NEURON_FAULT_NONE;
   launch.done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - launch.before;
   if (launch.result == 0 && launch.failed) --launch.done;
@@ -155,6 +189,7 @@ Error describe_failure(const Launch& launch, const Configuration& configuration)
   LoadedModel& model = launch.part;
   if (launch.result == 0) return describe_fault(model, model.core().completion());
   if (launch.result == -EDEADLK) return describe_deadlock(model);
+  if (launch.result == -EOWNERDEAD) return describe_lost_rank(model);
   if (launch.result == -ETIMEDOUT) return describe_timeout(model, configuration.exec_timeout_s);
   return driver_error(NRT_HW_ERROR, launch.result, "launching model '{}' on device {} core {}",
                       model.name(), model.core().device().index(), model.core().number());
@@ -167,7 +202,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   Core& core = model.core();
   const Configuration& configuration = session.configuration();
   done = 0;
-  NEURON_CHECK(make_ready(session, model, binding));
+  NEURON_CHECK(counted(model, make_ready(session, model, binding)));
   Launch first{model, *binding.rings};
   std::optional<Launch> second;
   if (model.second() != nullptr) second.emplace(Launch{*model.second(), *binding.second_rings});
@@ -185,22 +220,22 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
     if (second) collect_report(model, second->part, 0);
     model.report.exec_id = core.executions;
   }
+  const neuron_work_record work = core.take_work();
+  if (second) second->part.core().counters.worked(second->part.core().take_work());
   if (!failed && configuration.fail_on_nan) {
     auto clean = find_numeric_errors(model);
     if (clean && second) clean = find_numeric_errors(second->part);
     if (!clean) {
-      core.counters.executed(clean.error().status, model.report.device_ps / 1'000'000,
-                             host_ns / 1000);
+      core.counters.executed(clean.error().status, work, host_ns);
       done = 0;
       return clean;
     }
   }
-  if (done != 0) {
-    core.counters.executed_well(done, done * (model.report.device_ps / 1'000'000), host_ns / 1000);
-  }
+  core.counters.executed_well(done, work, host_ns);
   if (!failed) return {};
   Error error = describe_failure(first.failed ? first : *second, configuration);
-  core.counters.executed(error.status, 0, done == 0 ? host_ns / 1000 : 0);
+  // The work is that of those that succeeded.
+  core.counters.executed(error.status, {}, done == 0 ? host_ns : 0);
   return give_up(model, std::move(error));
 }
 
@@ -226,8 +261,8 @@ Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution
                           std::uint32_t count, std::uint32_t& done) {
   done = 0;
   for (const StagedTensor& staged : resolution.before) {
-    NEURON_TRY(host, staged.storage->address());
-    NEURON_CHECK(staged.staging->write(host + staged.offset, 0, staged.size));
+    NEURON_TRY(host, counted(model, staged.storage->address()));
+    NEURON_CHECK(counted(model, staged.staging->write(host + staged.offset, 0, staged.size)));
   }
   auto launched = launch(session, model, *resolution.binding, count, done);
   if (launched) {
@@ -251,21 +286,15 @@ Result<Resolution*> find_resolution(LoadedModel& model, const MatchedTensors& te
 
 Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
                  const TensorSet& outputs) {
-  NEURON_CHECK(check_usable(model));
+  NEURON_CHECK(counted(model, check_usable(model)));
   // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
   // is old and the sets are resolved again by the next execution.
   const std::uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
   Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
   if (resolution == nullptr) {
-    auto resolved = [&]() -> Result<Resolution*> {
-      NEURON_TRY(tensors, match(session, model, inputs, outputs));
-      return resolve(model, *tensors);
-    }();
-    if (!resolved) {
-      model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
-      return resolved.error();
-    }
-    resolution = *resolved;
+    NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
+    NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
+    resolution = resolved;
   }
   std::uint32_t done = 0;
   return run_resolved(session, model, *resolution, 1, done);
@@ -383,11 +412,8 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
   if (auto known = model.bindings.memo.find(inputs.version(), outputs.version(), epoch)) {
     return known;
   }
-  auto matched = match(session, model, inputs, outputs);
-  if (!matched) {
-    model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
-    return matched.error();
-  }
+  auto matched = counted(model, match(session, model, inputs, outputs));
+  if (!matched) return matched.error();
   model.bindings.memo.keep(*matched);
   return matched;
 }
@@ -395,8 +421,8 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
                              std::uint32_t count, std::uint32_t& done) {
   done = 0;
-  NEURON_CHECK(check_usable(model));
-  NEURON_TRY(resolution, find_resolution(model, tensors));
+  NEURON_CHECK(counted(model, check_usable(model)));
+  NEURON_TRY(resolution, counted(model, find_resolution(model, tensors)));
   const bool staged = !resolution->before.empty() || !resolution->after.empty();
   // The first execution with other rings tells the device so, and must do it alone.
   const bool together = !staged && model.core().current_model == &model &&
@@ -414,7 +440,7 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
-  NEURON_TRY(turn, CoreTurn::take(session, model.core()));
+  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
   return run(session, model, inputs, outputs);
 }
 
@@ -426,14 +452,11 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
     NEURON_TRY(found, feedback_of(model));
     pairs = std::move(found);
   }
-  NEURON_TRY(turn, CoreTurn::take(session, model.core()));
+  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
   if (count == 1) return run(session, model, inputs, outputs);
-  NEURON_CHECK(check_usable(model));
-  auto matched = match(session, model, inputs, outputs);
-  if (!matched) {
-    model.core().counters.add(NDS_NC_COUNTER_INFER_INCORRECT_INPUT, 1);
-    return matched.error().with("repetition 1 of {}", count);
-  }
+  NEURON_CHECK(counted(model, check_usable(model)));
+  auto matched = counted(model, match(session, model, inputs, outputs));
+  if (!matched) return matched.error().with("repetition 1 of {}", count);
   const bool swap = may_swap(model, **matched, pairs);
   const std::shared_ptr<const MatchedTensors> there = *matched;
   const std::shared_ptr<const MatchedTensors> back = swap ? swapped(*there, pairs) : there;
@@ -441,7 +464,8 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
   bool turned = false;
   for (int i = 0; i < count; ++i) {
     const bool change = i > 0 && swap && !(i == 1 && count % 2 == 0);
-    auto prepared = i == 0 || change ? Result<void>() : bring_back(model, *there, pairs);
+    auto prepared =
+        i == 0 || change ? Result<void>() : counted(model, bring_back(model, *there, pairs));
     turned = change && !turned;
     std::uint32_t done = 0;
     auto result =

@@ -81,9 +81,12 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
   if (code == NEURON_FAULT_TIME_LIMIT) return describe_time_limit(model, core.launch().time_limit);
   neuron_notification entry{};
   const bool found = find_entry(core, code, entry);
-  return fail(status_of_fault(code), "model '{}' failed {} with {} at {}{}; {}", model.name(),
-              place(core), isa::fault_name(code),
-              model.describe_instruction(record.engine, record.pc),
+  // Without its link a program is wrong, a collective is stuck.
+  const NRT_STATUS status = code == NEURON_FAULT_LINK && model.collectives() != nullptr
+                                ? NRT_EXEC_HW_ERR_COLLECTIVES
+                                : status_of_fault(code);
+  return fail(status, "model '{}' failed {} with {} at {}{}; {}", model.name(), place(core),
+              isa::fault_name(code), model.describe_instruction(record.engine, record.pc),
               behind(describe_expectation(model, record.engine, record.pc, code,
                                           found ? &entry : nullptr, record.info)),
               isa::fault_text(code));
@@ -134,7 +137,36 @@ Error describe_deadlock(LoadedModel& model) {
       behind(states.rest), behind(states.queues));
 }
 
+Error describe_lost_rank(LoadedModel& model) {
+  const CollectivePrograms& collectives = *model.collectives();
+  bool busy = false;
+  const std::string waits = collectives.describe(busy);
+  if (const auto failure = collectives.failure_of_rank()) {
+    return fail(
+        NRT_EXEC_HW_ERR_COLLECTIVES,
+        "model '{}' cannot finish {}: {}{}; unload the model on all ranks and load it again",
+        model.name(), place(model.core()), *failure, behind(waits));
+  }
+  const auto peers = collectives.world().check_peers();
+  return fail(NRT_EXEC_HW_ERR_COLLECTIVES,
+              "model '{}' cannot finish {}: {}{}; start the job again, or load the model on the "
+              "ranks that are left",
+              model.name(), place(model.core()),
+              peers ? "a process of another rank is gone" : peers.error().detail, behind(waits));
+}
+
 Error describe_timeout(LoadedModel& model, std::uint64_t seconds) {
+  if (const CollectivePrograms* collectives = model.collectives()) {
+    bool busy = false;
+    const std::string waits = collectives->describe(busy);
+    if (busy) {
+      return fail(
+          NRT_EXEC_HW_ERR_COLLECTIVES,
+          "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}; see what "
+          "that rank does; then unload the model on all ranks and load it again",
+          model.name(), place(model.core()), seconds, waits);
+    }
+  }
   const EngineStates states = describe_engines(model, false);
   return fail(NRT_TIMEOUT,
               "model '{}' has not finished {} after {} s (NEURON_RT_EXEC_TIMEOUT): {}{}{}; raise "

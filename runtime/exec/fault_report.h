@@ -22,6 +22,8 @@ Result<void> find_numeric_errors(LoadedModel& model);
 // Nothing on the core can advance any more, or the deadline has passed.
 Error describe_deadlock(LoadedModel& model);
 Error describe_timeout(LoadedModel& model, std::uint64_t seconds);
+// A process whose rank this execution waits for is gone.
+Error describe_lost_rank(LoadedModel& model);
 
 }  // namespace neuron::runtime
 

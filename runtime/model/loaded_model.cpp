@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/loaded_model.h"
 
+#include <atomic>
 #include <cstring>
+#include <tuple>
 
 #include "runtime/model/program_check.h"
+#include "runtime/neff/collective_place.h"
 #include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
@@ -31,6 +34,15 @@ constexpr bool has_settled(std::uint32_t status) {
   return (status & kQuiescent) != 0 && (status & kEngineStates) == kAllWaiting;
 }
 
+// An engine that was started is never idle again, but for a reset.
+constexpr bool has_idle_engine(std::uint32_t status) {
+  static_assert(NEURON_STATE_IDLE == 0);
+  for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    if (((status >> (4 * engine)) & 0xF) == NEURON_STATE_IDLE) return true;
+  }
+  return false;
+}
+
 // Waits until the programs have reached their waits, so that every launch starts from the same
 // state.
 Result<void> settle(Core& core) {
@@ -41,6 +53,12 @@ Result<void> settle(Core& core) {
   while (true) {
     NEURON_TRY(value, core.device().read_register(status));
     if (has_settled(value)) return {};
+    if (has_idle_engine(value)) {
+      return fail(NRT_HW_ERROR,
+                  "the programs of device {} core {} did not start: the core was reset by an "
+                  "operator or another process; run it again",
+                  core.device().index(), core.number());
+    }
     if (deadline.expired()) break;
     const std::uint32_t* word = &core.completion().sequence;
     const auto soon = Deadline::after(std::chrono::milliseconds(1));
@@ -57,6 +75,34 @@ Result<void> settle(Core& core) {
 
 LoadedModel::~LoadedModel() { retire(); }
 
+void LoadedModel::publish(const neff::Model& model, std::uint32_t subgraph) {
+  // One number for all parts of a model; those of a process differ.
+  static std::atomic<std::uint32_t> loads{0};
+  model_id_ =
+      first_ == this ? loads.fetch_add(1, std::memory_order_relaxed) + 1 : first_->model_id_;
+  nds_model_bytes_t bytes{};
+  bytes.info.model_id = model_id_;
+  bytes.info.model_node_id = subgraph;
+  // The end of a long path says more than its beginning.
+  const std::size_t room = sizeof(bytes.info.name) - 1;
+  const std::size_t cut = name_.size() > room ? name_.size() - room : 0;
+  name_.copy(bytes.info.name, room, cut);
+  std::memcpy(bytes.info.uuid, model.uuid.data(), sizeof(bytes.info.uuid));
+  bytes.info.nc_index = static_cast<std::uint8_t>(core_.number());
+  bytes.info.sg_index = static_cast<std::uint8_t>(subgraph);
+  constexpr std::uint32_t kDevice = 1;
+  const auto add = [&](unsigned slot, const std::unique_ptr<DeviceMemory>& memory) {
+    if (memory == nullptr) return;
+    nds_mem_usage_info_t& use = bytes.usage.model_mem_usage[kDevice][slot];
+    use.total_size += memory->size();
+    ++use.chunk_count;
+  };
+  add(NDS_DMA_MEM_USAGE_SLOT_CODE, code_);
+  add(NDS_DMA_MEM_USAGE_SLOT_CONSTANTS, constants_);
+  add(NDS_DMA_MEM_USAGE_SLOT_SCRATCHPAD, temporaries_);
+  record_ = core_.device().record().add_model(bytes);
+}
+
 void LoadedModel::retire() {
   if (retired_) return;
   retired_ = true;
@@ -64,13 +110,62 @@ void LoadedModel::retire() {
   // A core that cannot be stopped is reset when it is used next.
   if (core_.current_model == this) (void)core_.halt();
   if (!in_scratchpad_.empty()) core_.scratchpad->leave(*this);
+  core_.device().record().remove_model(record_);
+  record_ = -1;
   --core_.models;
+}
+
+Result<void> LoadedModel::connect(Session& session, std::shared_ptr<World> world) {
+  std::vector<CollectiveBuffers> buffers;
+  for (const neff::Collective& c : operations_) {
+    const neff::CollectiveBytes bytes = neff::collective_bytes(
+        c, c.groups.empty() ? world->size() : static_cast<std::uint32_t>(c.groups[0].size()));
+    CollectiveBuffers& of = buffers.emplace_back();
+    if (c.operation == CCOM_BARRIER) continue;
+    const auto problem = [&](const std::optional<std::string>& sentence) -> Result<void> {
+      if (!sentence) return {};
+      return fail(NRT_INVALID,
+                  "{} of {} ranks: {}; load it with the number of ranks that it was built for",
+                  neff::collective_name(c.operation), world->size(), *sentence);
+    };
+    // Names of variables stay in the file.
+    neff::CollectivePlace input{"input", 0, c.input_offset, c.input_rows, bytes.input};
+    neff::CollectivePlace output{"output", 0, c.output_offset, c.output_rows, bytes.output};
+    for (const auto& [place, variable, address] :
+         {std::tuple{&input, c.input, &of.input}, std::tuple{&output, c.output, &of.output}}) {
+      place->variable_bytes = sizes_[variable];
+      *address = addresses_[variable] + place->offset;
+      NEURON_CHECK(problem(neff::check_place(*place, neff::collective_type_bytes(c.type),
+                                             core_.place().chip->generation)));
+    }
+    NEURON_CHECK(problem(neff::check_apart(input, output)));
+  }
+  return connect(session, std::move(world), buffers);
+}
+
+Result<void> LoadedModel::connect(Session& session, std::shared_ptr<World> world,
+                                  std::span<const CollectiveBuffers> buffers) {
+  auto connected =
+      CollectivePrograms::connect(session, core_, std::move(world), operations_, buffers);
+  if (!connected) return connected.error().with("collectives of model '{}'", name_);
+  collectives_ = std::move(*connected);
+  return {};
+}
+
+Result<void> LoadedModel::check_collectives() const {
+  if (operations_.empty() || (collectives_ != nullptr && !collectives_->broken())) return {};
+  return fail(
+      NRT_EXEC_HW_ERR_COLLECTIVES,
+      "the ranks of model '{}' do not agree any more, because an execution failed on device "
+      "{} core {} or on the core of another rank: unload it on all ranks and load it again",
+      name_, core_.device().index(), core_.number());
 }
 
 Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   NEURON_CHECK(core_.halt());
   if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));
+  if (collectives_ != nullptr) NEURON_CHECK(collectives_->start());
   for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const EngineImage& image = images_[engine];
     EngineBlock block;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/collectives/programs.h"
 #include "runtime/exec/binding.h"
 #include "runtime/model/scratchpad.h"
 #include "runtime/neff/model.h"
@@ -37,6 +38,9 @@ struct ModelPort {
   bool output = false;
 };
 
+class FileImage;
+class Session;
+
 class LoadedModel {
  public:
   // A file as it was read and checked: what needs no core. Constants point into `file`, or into
@@ -44,10 +48,15 @@ class LoadedModel {
   struct Source {
     neff::Container container;
     neff::Model model;
+    // Where `file` came from, if large constants are still there; outlives the loading.
+    const FileImage* image = nullptr;
   };
-  // Without the core's turn: unpacking takes long, and executions go on meanwhile.
-  static Result<Source> read(neff::Bytes file, const neff::Target& target, bool validate_hash);
+  // For a core's chip, with the session's settings. Without the core's turn: unpacking takes long,
+  // and executions go on meanwhile.
+  static Result<Source> read(const Session& session, const Core& core, neff::Bytes file);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
+  static Result<std::unique_ptr<LoadedModel>> load(Core& core, const neff::Model& model,
+                                                   const FileImage* image = nullptr);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
@@ -69,6 +78,17 @@ class LoadedModel {
 
   // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
   std::string describe_instruction(std::uint32_t engine, std::uint32_t pc) const;
+
+  // Collectives of its program; they need to be connected before the first execution.
+  const std::vector<neff::Collective>& operations() const { return operations_; }
+  CollectivePrograms* collectives() const { return collectives_.get(); }
+  // Meets the other ranks. Without the core's turn; before anybody else sees the model.
+  Result<void> connect(Session& session, std::shared_ptr<World> world);
+  // With buffers of its operations that are no variables.
+  Result<void> connect(Session& session, std::shared_ptr<World> world,
+                       std::span<const CollectiveBuffers> buffers);
+  // Fails if its collectives cannot be executed any more; nothing need be reset then.
+  Result<void> check_collectives() const;
 
   // Puts the programs onto the core and starts them; they wait for the first launch.
   Result<void> activate(const RingSet& rings, bool watch_nan);
@@ -98,6 +118,8 @@ class LoadedModel {
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
   Result<void> write_moved();
+  // Tells operator tools of it.
+  void publish(const neff::Model& model, std::uint32_t subgraph);
   friend class Loader;
 
   Core& core_;
@@ -107,7 +129,10 @@ class LoadedModel {
   std::vector<ModelPort> ports_;
   RingPlan rings_;
   std::vector<std::uint64_t> addresses_;
+  std::vector<std::uint64_t> sizes_;  // of the variables
   std::vector<neff::Semaphore> semaphores_;
+  std::vector<neff::Collective> operations_;
+  std::unique_ptr<CollectivePrograms> collectives_;
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
@@ -119,6 +144,8 @@ class LoadedModel {
   bool moved_ = false;  // the device has not been told
   neff::DebugInfo debug_;
   bool retired_ = false;
+  std::uint32_t model_id_ = 0;
+  int record_ = -1;  // its slot of the device's ProcessRecord
 };
 
 }  // namespace neuron::runtime

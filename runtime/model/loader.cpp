@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "runtime/base/log.h"
+#include "runtime/model/file_image.h"
 #include "runtime/model/loaded_model.h"
 #include "runtime/model/program_check.h"
 #include "runtime/model/relocation.h"
 #include "runtime/model/wrapper.h"
+#include "runtime/session/session.h"
 
 namespace neuron::runtime {
 namespace {
@@ -43,8 +45,9 @@ struct Block {
 
 class Loader {
  public:
-  Loader(Core& core, const neff::Model& model, std::uint32_t subgraph)
+  Loader(Core& core, const neff::Model& model, std::uint32_t subgraph, const FileImage* image)
       : core_(core),
+        image_(image),
         model_(model),
         subgraph_(subgraph),
         graph_(model.subgraphs[subgraph]),
@@ -53,6 +56,12 @@ class Loader {
   Result<std::unique_ptr<LoadedModel>> run() {
     result_->name_ = model_.name;
     result_->semaphores_ = graph_.semaphores;
+    result_->operations_ = graph_.operations;
+    for (const neff::Variable& variable : graph_.variables) {
+      result_->sizes_.push_back(variable.size);
+    }
+    NEURON_TRY(streams, streams_of(graph_.operations, core_.place()));
+    streams_ = std::move(streams);
     result_->debug_ = graph_.debug;
     if (subgraph_ == 0) list_ports();
     NEURON_CHECK(place_variables());
@@ -133,8 +142,16 @@ class Loader {
   }
 
   Result<void> upload_constants(const Block& block) {
-    for (const auto& [variable, offset] : block.members) {
+    for (const auto& [variable, place] : block.members) {
       const neff::Variable& v = graph_.variables[variable];
+      const std::uint64_t offset = place;
+      if (v.kind == neff::VariableKind::kFile && image_ != nullptr && image_->in_hole(v.contents)) {
+        NEURON_CHECK(image_->stream(
+            v.contents, [&](const std::byte* piece, std::uint64_t at, std::uint64_t length) {
+              return result_->constants_->write(piece, offset + at, length);
+            }));
+        continue;
+      }
       if (v.kind == neff::VariableKind::kFile) {
         NEURON_CHECK(result_->constants_->write(v.contents.data(), offset, v.contents.size()));
         continue;
@@ -205,6 +222,9 @@ class Loader {
     for (const neff::Semaphore& semaphore : graph_.semaphores) {
       used.semaphores.set(semaphore.number);
     }
+    for (const neff::Collective& collective : graph_.operations) {
+      if (collective.semaphore) used.semaphores.set(*collective.semaphore);
+    }
     std::array<std::vector<std::byte>, NEURON_CORE_ENGINES> codes;
     for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
       const neff::EngineProgram& program = graph_.engines[engine];
@@ -253,7 +273,8 @@ class Loader {
                            .launch_record = core_.launch_address(),
                            .semaphores = semaphores,
                            .events = events,
-                           .rings = &result_->rings_};
+                           .rings = &result_->rings_,
+                           .streams = streams_};
     if (!code.empty()) request.main = program.entries[program.main].pc;
     const std::vector<isa::Instruction> wrapper = make_wrapper(request);
     EngineImage& image = result_->images_[engine];
@@ -280,16 +301,22 @@ class Loader {
   }
 
   Core& core_;
+  const FileImage* const image_;
   const neff::Model& model_;
   const std::uint32_t subgraph_;
   const neff::Subgraph& graph_;
   std::unique_ptr<LoadedModel> result_;
+  std::vector<StreamUse> streams_;
 };
 
-Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, const neff::Target& target,
-                                              bool validate_hash) {
+Result<LoadedModel::Source> LoadedModel::read(const Session& session, const Core& core,
+                                              neff::Bytes file) {
+  const Configuration& configuration = session.configuration();
+  const neff::Target target = {.generation = core.device().generation(),
+                               .lnc = session.logical_cores(),
+                               .allow_older = configuration.allow_older_programs};
   neff::OpenOptions options;
-  options.validate_hash = validate_hash;
+  options.validate_hash = configuration.validate_hash;
   NEURON_TRY(container, neff::Container::open(file, options));
   NEURON_TRY(model, neff::load_model(container, target));
   for (const std::string& note : model.notes) {
@@ -302,26 +329,39 @@ Result<LoadedModel::Source> LoadedModel::read(neff::Bytes file, const neff::Targ
                 model.name, model.subgraphs.size(), std::max(1u, target.lnc));
   }
   for (const neff::Subgraph& subgraph : model.subgraphs) {
-    if (subgraph.collectives.empty()) continue;
-    return fail(NRT_UNSUPPORTED_NEFF_VERSION,
-                "NEFF '{}' has programs for collective cores, which this runtime does not load",
-                model.name);
+    if (!subgraph.collectives.empty()) {
+      return fail(NRT_UNSUPPORTED_NEFF_VERSION,
+                  "NEFF '{}' has programs of its own for collective cores (\"cc\" of {}/def.json); "
+                  "name its operations in \"collectives\", from which the runtime makes them",
+                  model.name, subgraph.name);
+    }
+    if (&subgraph != &model.subgraphs[0] && !subgraph.operations.empty()) {
+      return fail(NRT_UNSUPPORTED_NEFF_VERSION,
+                  "NEFF '{}' has collectives in {}; those of a virtual core of two belong into {}",
+                  model.name, subgraph.name, model.subgraphs[0].name);
+    }
   }
-  return Source{std::move(container), std::move(model)};
+  return Source{std::move(container), std::move(model), nullptr};
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const Source& source) {
-  const neff::Model& model = source.model;
-  auto loaded = Loader(core, model, 0).run();
+  return load(core, source.model, source.image);
+}
+
+Result<std::unique_ptr<LoadedModel>> LoadedModel::load(Core& core, const neff::Model& model,
+                                                       const FileImage* image) {
+  auto loaded = Loader(core, model, 0, image).run();
   if (!loaded) return loaded.error().with("NEFF '{}'", model.name);
   if (model.subgraphs.size() > 1) {
-    auto second = Loader(*core.peer, model, 1).run();
+    auto second = Loader(*core.peer, model, 1, image).run();
     if (!second) {
       return second.error().with("NEFF '{}', {}", model.name, model.subgraphs[1].name);
     }
     (*second)->first_ = loaded->get();
     (*loaded)->second_ = std::move(*second);
   }
+  (*loaded)->publish(model, 0);
+  if ((*loaded)->second_) (*loaded)->second_->publish(model, 1);
   core.counters.add(NDS_NC_COUNTER_MODEL_LOAD_COUNT, 1);
   return loaded;
 }

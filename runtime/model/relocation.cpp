@@ -2,6 +2,7 @@
 #include "runtime/model/relocation.h"
 
 #include <cstring>
+#include <optional>
 
 #include "hw/udma.h"
 #include "runtime/queue/ring_set.h"
@@ -46,6 +47,15 @@ void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::Engine
   }
 }
 
+// "cc:N": the CC core of stream N.
+std::optional<std::uint32_t> stream_named(const std::string& symbol,
+                                          const RelocationContext& context) {
+  for (const neff::Collective& collective : context.subgraph.operations) {
+    if (symbol == format("cc:{}", collective.stream)) return collective.stream;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<void> relocate(const neff::EngineProgram& program, const RelocationContext& context,
@@ -59,7 +69,9 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
       return fail(status, "engine {} pc {}: the address of '{}' {}",
                   neff::engine_name(program.engine), r.pc, r.symbol, why);
     };
-    if (r.target == neff::kNoTarget && (r.kind != NEURON_RELOC_CORE || r.symbol != "self")) {
+    const bool collective = r.kind == NEURON_RELOC_CORE && r.symbol.starts_with("cc:");
+    if (r.target == neff::kNoTarget && !collective &&
+        (r.kind != NEURON_RELOC_CORE || r.symbol != "self")) {
       return refuse(NRT_UNSUPPORTED_NEFF_VERSION,
                     "is on another core or rank; this runtime runs models of one core");
     }
@@ -109,9 +121,20 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
             static_cast<std::int32_t>(program.entries[r.target].pc) -
                 static_cast<std::int32_t>(r.pc));
         break;
-      case NEURON_RELOC_CORE:
-        put_width(code, field, r.width, window + addend);
+      case NEURON_RELOC_CORE: {
+        std::uint64_t base = window;
+        if (collective) {
+          const auto stream = stream_named(r.symbol, context);
+          if (!stream) {
+            return refuse(NRT_INVALID,
+                          "is that of a stream on which the program has no collective; the list "
+                          "\"collectives\" of def.json says which it has");
+          }
+          base = context.core.cc_window(*stream);
+        }
+        put_width(code, field, r.width, base + addend);
         break;
+      }
       default:
         return refuse(NRT_UNSUPPORTED_NEFF_VERSION, "has a relocation kind that is not known");
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/wrapper.h"
 
+#include <bit>
 #include <cstddef>
+#include <utility>
 
+#include "hw/address_map.h"
 #include "hw/control.h"
 #include "hw/udma.h"
 #include "runtime/queue/ring_set.h"
@@ -99,6 +102,17 @@ void rebind(Emitter& emit, std::uint64_t record) {
   emit.at(skip).flow.target = static_cast<std::int32_t>(emit.here() - skip);
 }
 
+// The rings of a stream's DMA engines, whose numbers follow each other.
+void rewind(Emitter& emit, const CorePlace& core, const StreamUse& stream) {
+  const auto first = static_cast<std::uint32_t>(std::countr_zero(stream.engines));
+  const auto count = static_cast<std::uint16_t>(std::popcount(stream.engines));
+  for (const auto& [side, offset] : {std::pair{NEURON_UDMA_M2S, NEURON_UDMAQ_M2S_SW_CONTROL},
+                                     std::pair{NEURON_UDMA_S2M, NEURON_UDMAQ_S2M_SW_CONTROL}}) {
+    emit.write(core.queue_register(first, side, NEURON_DMA_QUEUE_COLLECTIVES, offset),
+               static_cast<std::int32_t>(core.chip->dma_stride), count, NEURON_UDMAQ_SW_RESET);
+  }
+}
+
 void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   const bool queues = request.rings != nullptr && !request.rings->queues().empty();
   if (queues) rebind(emit, request.launch_record);
@@ -122,6 +136,7 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
     skip.scalar0 = immediate(0);
     emit.write(address, 4, 1, 0);
   }
+  for (const StreamUse& stream : request.streams) rewind(emit, request.core, stream);
   if (!queues) return;
   for (const QueuePlan& queue : request.rings->queues()) {
     emit.write(
@@ -160,6 +175,13 @@ std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
     Instruction& done = emit.add(NEURON_OP_EVENT);
     done.wait[0] = at_least(NEURON_SEM_DONE, NEURON_CORE_ENGINES - 1);
     done.update[0] = at_read(NEURON_SEM_DONE, NEURON_UPDATE_SUB, NEURON_CORE_ENGINES - 1);
+    for (const StreamUse& stream : request.streams) {
+      Instruction& collectives = emit.add(NEURON_OP_EVENT);
+      const auto count = static_cast<std::uint16_t>(stream.count);
+      const auto semaphore = static_cast<std::uint8_t>(NEURON_SEM_CC_DONE(stream.stream));
+      collectives.wait[0] = at_least(semaphore, count);
+      collectives.update[0] = at_read(semaphore, NEURON_UPDATE_SUB, count);
+    }
     emit.add(NEURON_OP_COMPLETE).scalar0 = immediate(0);
   } else {
     const std::uint8_t go = NEURON_SEM_GO(request.engine);

@@ -4,8 +4,8 @@
 // It stays resident, so that a launch is one record and one semaphore increment.
 //   PE, Activation, Pool, DVE:  wait go; call main; drain, done++; repeat.
 //   SP:  wait launch; point the queues to other rings if the record asks for it; clear the
-//        program's semaphores and events; rewind the rings; go to the others; call main; wait for
-//        four done; complete.
+//        program's semaphores and events; rewind the rings, those of collectives too; go to the
+//        others; call main; wait for four done and for all collectives; complete.
 // Callers: loader. Thread-safe: no state. Cannot fail: its instructions are valid by construction
 // (tests check them).
 #ifndef RUNTIME_MODEL_WRAPPER_H_
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
+#include "runtime/collectives/programs.h"
 #include "runtime/queue/ring_plan.h"
 #include "runtime/session/chip_table.h"
 
@@ -31,6 +32,7 @@ struct WrapperRequest {
   std::vector<std::uint8_t> semaphores;  // of the program, ascending, each once
   std::vector<std::uint8_t> events;      // likewise
   const RingPlan* rings = nullptr;
+  std::vector<StreamUse> streams;  // of collectives
 };
 
 std::vector<isa::Instruction> make_wrapper(const WrapperRequest& request);

@@ -6,21 +6,10 @@ namespace {
 
 using Wide = __int128;  // A size of 2^40 times a step of 2^63 must not wrap.
 
-std::uint64_t partition_bytes(std::uint32_t generation) {
-  switch (generation) {
-    case 2:
-      return NEURON_V2_SBUF_PARTITION_BYTES;
-    case 3:
-      return 0x38000;
-    default:
-      return NEURON_SBUF_PARTITION_STRIDE;
-  }
-}
-
 // SBUF partitions are 256 KiB apart and have fewer bytes: each run must lie in what one really has.
 std::optional<std::string> check_partitions(const DmaAccess& access, const Variable& variable,
                                             std::uint32_t generation) {
-  const std::uint64_t backed = partition_bytes(generation);
+  const std::uint64_t backed = sbuf_partition_bytes(generation);
   for (std::uint64_t i3 = 0; i3 < access.sizes[3]; ++i3) {
     for (std::uint64_t i2 = 0; i2 < access.sizes[2]; ++i2) {
       for (std::uint64_t i1 = 0; i1 < access.sizes[1]; ++i1) {
@@ -41,6 +30,17 @@ std::optional<std::string> check_partitions(const DmaAccess& access, const Varia
 }
 
 }  // namespace
+
+std::uint64_t sbuf_partition_bytes(std::uint32_t generation) {
+  switch (generation) {
+    case 2:
+      return NEURON_V2_SBUF_PARTITION_BYTES;
+    case 3:
+      return NEURON_V3_SBUF_PARTITION_BYTES;
+    default:
+      return NEURON_SBUF_PARTITION_STRIDE;
+  }
+}
 
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,
                                         std::uint32_t generation, const ModelLimits& limits,

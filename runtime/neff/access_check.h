@@ -13,6 +13,9 @@
 
 namespace neuron::neff {
 
+// Bytes that a partition of SBUF really has.
+std::uint64_t sbuf_partition_bytes(std::uint32_t generation);
+
 // Nothing if the access is good. Sizes are positive; `rows` is increased by the number of runs.
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,
                                         std::uint32_t generation, const ModelLimits& limits,

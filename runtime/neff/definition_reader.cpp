@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "hw/udma.h"
+#include "runtime/neff/collective_reader.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
 #include "runtime/neff/npy.h"
@@ -51,6 +52,7 @@ class Reader {
       read_queues(top);
       read_engines(top);
       read_collectives(top);
+      read_operations(top, limits_, definition_.generation, definition_.subgraph);
     }
     NEURON_CHECK(checker_.result());
     return std::move(definition_);

@@ -11,6 +11,8 @@
 #ifndef RUNTIME_NEFF_MODEL_H_
 #define RUNTIME_NEFF_MODEL_H_
 
+#include <ccom/ccom.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -217,6 +219,63 @@ struct CollectiveProgram {
   std::uint32_t stream = 0;
 };
 
+// Where a collective's buffer lies in SBUF. Byte b of it is in row b / row_bytes. The first rows
+// stand one in each of `partitions` partitions from that of the buffer's offset on; the rows after
+// them stand behind them in the same partitions. Several tiles one behind the other are so tiles
+// beside one another.
+struct RowsOfSbuf {
+  std::uint32_t row_bytes = 0;    // 0: the buffer is in HBM
+  std::uint32_t partitions = 0;   // 1..128
+  std::uint64_t core_offset = 0;  // of byte 0, in the core's window
+
+  bool present() const { return row_bytes != 0; }
+  std::uint32_t first_partition() const {
+    return static_cast<std::uint32_t>(core_offset / NEURON_SBUF_PARTITION_STRIDE);
+  }
+  // Of byte 0 in its partition.
+  std::uint64_t first_byte() const { return core_offset % NEURON_SBUF_PARTITION_STRIDE; }
+};
+
+// A collective operation among the ranks that run the same program, each on its own data. The
+// collective core of its stream executes it when an engine triggers it (cc_trigger): the n-th
+// trigger of a stream in an execution starts the n-th of its collectives, in the order of the list.
+// Buffers are temporaries or rows of SBUF: their addresses are known to the other ranks from
+// loading on.
+struct Collective {
+  ccom_operation_t operation = CCOM_BARRIER;
+  ccom_type_t type = CCOM_UINT8;
+  ccom_reduction_t reduction = CCOM_ADD;
+  ccom_algorithm_t algorithm = CCOM_ALGORITHM_AUTO;
+  std::uint32_t root = 0;    // in its group
+  std::uint64_t count = 0;   // elements, as in ccom_collective_t
+  std::uint32_t input = 0;   // index into variables; kNoTarget: none
+  std::uint32_t output = 0;  // likewise
+  std::uint64_t input_offset = 0;
+  std::uint64_t output_offset = 0;
+  RowsOfSbuf input_rows;
+  RowsOfSbuf output_rows;
+  // Ranks that work together; each rank of the job is in at most one. Empty: all, as one group.
+  std::vector<std::vector<std::uint32_t>> groups;
+  std::vector<ccom_pair_t> pairs;  // send_receive, permute; of ranks in the group
+  // Of operations whose lengths differ between ranks, as ccom_device_collective_t has them.
+  std::vector<std::uint64_t> counts, displacements, receive_displacements;
+  std::uint32_t stream = 0;               // below CCOM_MAX_STREAMS
+  std::optional<std::uint8_t> semaphore;  // of the core, which gets semaphore_add at the end
+  std::uint16_t semaphore_add = 1;
+};
+
+// Bytes of the input and output of a collective among so many ranks; both are 0 for a barrier.
+struct CollectiveBytes {
+  std::uint64_t input = 0;
+  std::uint64_t output = 0;
+};
+CollectiveBytes collective_bytes(const Collective& collective, std::uint64_t ranks);
+const char* collective_name(ccom_operation_t operation);
+const char* collective_type_name(ccom_type_t type);
+const char* collective_algorithm_name(ccom_algorithm_t algorithm);
+const char* collective_reduction_name(ccom_reduction_t reduction);
+std::uint64_t collective_type_bytes(ccom_type_t type);
+
 // What runs on one physical core.
 struct Subgraph {
   std::string name;  // "sg00"
@@ -225,6 +284,7 @@ struct Subgraph {
   std::vector<Semaphore> semaphores;
   std::array<EngineProgram, NEURON_CORE_ENGINES> engines;  // By enum neuron_engine
   std::vector<CollectiveProgram> collectives;
+  std::vector<Collective> operations;
   DebugInfo debug;
 };
 

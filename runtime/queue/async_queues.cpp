@@ -18,9 +18,11 @@ constexpr auto kTurn = std::chrono::microseconds(500);
 // Completions that a caller waits for at a time before it looks whether there was progress.
 constexpr std::uint64_t kPatience = 256;
 
-// Queues of each type of unit, as documented; collectives have none here.
-constexpr std::uint32_t kQueues[NRTA_XU_TYPE_NUM] = {2, 2, 2, 1, 0};
-constexpr std::uint32_t kUnitsPerCore = 7;
+// Queues of each type of unit, as documented; of collectives one, as schedule calls take no other.
+constexpr std::uint32_t kQueues[NRTA_XU_TYPE_NUM] = {2, 2, 2, 1, 1};
+constexpr std::uint32_t kUnitsPerCore = 8;
+constexpr const char* kNames[NRTA_XU_TYPE_NUM] = {"reads", "writes", "copies", "executions",
+                                                  "collectives"};
 
 constexpr std::uint32_t place_in_core(std::uint32_t type, std::uint32_t queue) {
   std::uint32_t place = queue;
@@ -94,12 +96,9 @@ Result<AsyncUnit*> AsyncQueues::unit(std::uint32_t core, nrta_xu_t type, int que
     return fail(NRT_INVALID, "execution unit type {} is none of 0 to {}", static_cast<int>(type),
                 NRTA_XU_TYPE_NUM - 1);
   }
-  if (kQueues[type] == 0) {
-    return fail(NRT_INVALID, "this runtime has no queues of collectives; use another type of unit");
-  }
   if (queue < 0 || static_cast<std::uint32_t>(queue) >= kQueues[type]) {
-    return fail(NRT_INVALID, "queue {} was asked for; units of type {} have queues 0 to {}", queue,
-                static_cast<int>(type), kQueues[type] - 1);
+    return fail(NRT_INVALID, "queue {} was asked for; {} of a core have {}", queue, kNames[type],
+                kQueues[type] == 1 ? "queue 0 only" : "queues 0 and 1");
   }
   return units_[core * kUnitsPerCore + place_in_core(type, static_cast<std::uint32_t>(queue))]
       .get();
@@ -129,6 +128,10 @@ std::uint32_t AsyncQueues::core_of(const Storage& storage) const {
 }
 
 Result<nrta_seq_t> AsyncQueues::submit(AsyncUnit& unit, AsyncRequest&& request) {
+  // Whoever executes a collective waits for other ranks, which need workers of their own meanwhile.
+  if (request.collective != nullptr || (request.model && request.model->collectives() != nullptr)) {
+    workers_.raise_limit(worker_limit(session_) + 2 * session_.core_count());
+  }
   request.earliest_ps = observed_ps_[unit.core().index()].load(std::memory_order_relaxed);
   bool idle = false;
   NEURON_TRY(number, unit.submit(std::move(request), idle));
@@ -186,6 +189,10 @@ void AsyncQueues::perform(AsyncUnit& unit, std::uint32_t available) {
     if (unit.dead() != NRT_SUCCESS) return unit.complete(available, unit.dead(), 0);
     const AsyncRequest& request = unit.at(0);
     if (request.kind == AsyncKind::kExecute) return execute_some(unit, available);
+    if (request.kind == AsyncKind::kCollective) {
+      if (auto run = request.collective->run(session_); !run) return end_with(unit, run.error());
+      return unit.complete(1, NRT_SUCCESS, request.collective->device_ps());
+    }
     if (auto moved = transfer(request); !moved) return end_with(unit, moved.error());
     unit.complete(1, NRT_SUCCESS, transfer_cost_ps(request.size));
   } catch (const std::bad_alloc&) {

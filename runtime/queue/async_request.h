@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/collectives/host_driven.h"
 #include "runtime/model/loaded_model.h"
 #include "runtime/queue/async_error_tracker.h"
 #include "runtime/session/handle_table.h"
@@ -17,7 +18,7 @@
 
 namespace neuron::runtime {
 
-enum class AsyncKind : std::uint8_t { kNothing, kRead, kWrite, kCopy, kExecute };
+enum class AsyncKind : std::uint8_t { kNothing, kRead, kWrite, kCopy, kExecute, kCollective };
 
 // Where the status of a request goes; nowhere if both are null.
 struct AsyncResult {
@@ -38,6 +39,9 @@ struct AsyncRequest {
   // Execute.
   Pin<LoadedModel> model;
   std::shared_ptr<const MatchedTensors> tensors;
+  // Collective of the host, and its tensors, whose memory lives as long.
+  std::shared_ptr<HostCollective> collective;
+  std::shared_ptr<const HostCollectiveRequest> operands;
   // Model time on the core before which it does not begin.
   std::uint64_t earliest_ps = 0;
 };

@@ -9,6 +9,7 @@
 #ifndef RUNTIME_QUEUE_ASYNC_WORKERS_H_
 #define RUNTIME_QUEUE_ASYNC_WORKERS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -28,7 +29,7 @@ class AsyncWorkers {
   // (true).
   using Work = std::function<bool(AsyncUnit&)>;
 
-  AsyncWorkers(unsigned limit, Work work) : limit_(limit), work_(std::move(work)) {}
+  AsyncWorkers(unsigned limit, Work work) : work_(std::move(work)), limit_(limit) {}
   ~AsyncWorkers() { stop(); }
   AsyncWorkers(const AsyncWorkers&) = delete;
   AsyncWorkers& operator=(const AsyncWorkers&) = delete;
@@ -36,6 +37,11 @@ class AsyncWorkers {
   // The first thread; without it nothing would be performed.
   Result<void> start();
   void ready(AsyncUnit& unit) noexcept;
+  // At most so many threads from now on; never fewer than before.
+  void raise_limit(unsigned limit) {
+    std::lock_guard lock(mutex_);
+    limit_ = std::max(limit_, limit);
+  }
   // Whether units wait for a worker: who works long should stop then.
   bool others_wait() const { return waiting_.load(std::memory_order_relaxed) != 0; }
   void stop() noexcept;
@@ -45,11 +51,11 @@ class AsyncWorkers {
   bool add_thread() noexcept;
   AsyncUnit* take();
 
-  const unsigned limit_;
   const Work work_;
   // Units in the list. Relaxed: a hint to those without the lock.
   std::atomic<unsigned> waiting_{0};
   std::mutex mutex_;  // all below
+  unsigned limit_;
   std::condition_variable changed_;
   AsyncUnit* first_ = nullptr;
   AsyncUnit** last_ = &first_;

@@ -80,6 +80,14 @@ constexpr ChipTable kV2 = {
     .dma = [](std::uint32_t engine) -> std::uint64_t {
       return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(engine);
     },
+    .cc_cores = NEURON_V2_TOPSPS_PER_CORE,
+    .cc_bar0 = [](std::uint32_t number) -> std::uint64_t {
+      return NEURON_V2_TOPSP_WINDOW(std::uint64_t{number});
+    },
+    .cc_window = [](std::uint32_t number) -> std::uint64_t {
+      return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW(std::uint64_t{number});
+    },
+    .cc_engines = [](std::uint32_t k) -> std::uint16_t { return NEURON_V2_CC_ENGINES(k); },
 };
 
 // Device address of engines of the cores: those of a SENG lie where BAR 0 shows its registers.
@@ -105,6 +113,14 @@ constexpr ChipTable kV3 = {
       return NEURON_V3_CORE_NOTIFICATION(core);
     },
     .dma = dma_v3,
+    .cc_cores = NEURON_V3_TOPSPS_PER_CORE,
+    .cc_bar0 = [](std::uint32_t number) -> std::uint64_t {
+      return NEURON_V3_TOPSP_WINDOW(std::uint64_t{number});
+    },
+    .cc_window = [](std::uint32_t number) -> std::uint64_t {
+      return NEURON_V3_TOPSP_DEVICE(std::uint64_t{number});
+    },
+    .cc_engines = [](std::uint32_t k) -> std::uint16_t { return NEURON_V3_CC_ENGINES(k); },
 };
 
 }  // namespace

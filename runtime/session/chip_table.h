@@ -31,6 +31,10 @@ struct ChipTable {
   std::uint64_t (*window)(std::uint32_t core);        // the same place as the device addresses it
   std::uint64_t (*notification)(std::uint32_t core);  // BAR 0 offset
   std::uint64_t (*dma)(std::uint32_t engine);         // device address of its registers
+  std::uint32_t cc_cores;                             // of each core
+  std::uint64_t (*cc_bar0)(std::uint32_t number);     // windows of the chip's CC cores
+  std::uint64_t (*cc_window)(std::uint32_t number);   // the same place as the device addresses it
+  std::uint16_t (*cc_engines)(std::uint32_t k);       // DMA engines of the core's CC core k
 };
 
 // The table of a generation, null for one that is not known.
@@ -47,6 +51,12 @@ struct CorePlace {
   std::uint32_t hbm() const { return number / chip->cores_per_hbm; }
   // Number of one of its DMA engines (0-15) on the device.
   std::uint32_t dma_engine(std::uint32_t engine) const { return number * 16 + engine; }
+  std::uint64_t cc_bar0(std::uint32_t k) const {
+    return chip->cc_bar0(number * chip->cc_cores + k);
+  }
+  std::uint64_t cc_window(std::uint32_t k) const {
+    return chip->cc_window(number * chip->cc_cores + k);
+  }
   // Device address of a register of a queue of such an engine.
   std::uint64_t queue_register(std::uint32_t engine, std::uint32_t half, std::uint32_t queue,
                                std::uint32_t offset) const;

@@ -86,6 +86,9 @@ Result<Configuration> read_configuration() {
                 implicit);
   }
   configuration.process_tag = environment_text("NEURON_PROCESS_TAG");
+  NEURON_TRY(collectives, environment_unsigned("NEURON_OPEN_COLLECTIVES_TIMEOUT", 60, 1, 86400));
+  configuration.collectives_timeout_s = collectives;
+  configuration.root = environment_text("NEURON_RT_ROOT_COMM_ID");
   return configuration;
 }
 

@@ -37,6 +37,9 @@ struct Configuration {
   bool fail_on_nan = false;                // NEURON_FAIL_ON_NAN
   std::uint32_t async_queue_depth = 1024;  // NEURON_OPEN_ASYNC_QUEUE_DEPTH; a power of two
   std::string process_tag;                 // NEURON_PROCESS_TAG
+  // Of everything that waits for other ranks but executions.
+  std::uint64_t collectives_timeout_s = 60;  // NEURON_OPEN_COLLECTIVES_TIMEOUT
+  std::string root;                          // NEURON_RT_ROOT_COMM_ID
 };
 
 // The selection alone, for counts that are asked before nrt_init.

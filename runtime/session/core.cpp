@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t kRingBytes = 64 * NEURON_NOTIFICATION_BYTES;
 constexpr std::uint32_t kAllEngines = (1u << NEURON_CORE_ENGINES) - 1;
+constexpr unsigned kFirstEngine = 8, kFirstCcCore = 13;  // bits of a core's command
 
 }  // namespace
 
@@ -49,6 +50,7 @@ Result<std::unique_ptr<Core>> Core::create(Device& device, std::uint32_t number,
   std::memset(mapping, 0, 4096);
   core->completion_ = reinterpret_cast<neuron_completion_record*>(mapping);
   core->launch_ = reinterpret_cast<neuron_launch_record*>(mapping + 64);
+  core->work_ = reinterpret_cast<const neuron_work_record*>(mapping + 128);
   MemoryRequest constant{.size = 4096,
                          .core = number,
                          .category = NEURON_MEMALLOC_TYPE_MISC_DEVICE,
@@ -76,17 +78,53 @@ Core::~Core() {
   }
 }
 
+neuron_work_record Core::take_work() {
+  neuron_work_record done = *work_;
+  const auto subtract = [](auto& value, auto& seen) {
+    const auto now = value;
+    value -= seen;
+    seen = now;
+  };
+  subtract(done.executions, work_seen_.executions);
+  subtract(done.model_ps, work_seen_.model_ps);
+  subtract(done.collectives_ps, work_seen_.collectives_ps);
+  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    subtract(done.engine_busy_ps[engine], work_seen_.engine_busy_ps[engine]);
+  }
+  subtract(done.multiply_accumulates, work_seen_.multiply_accumulates);
+  subtract(done.dma_bytes, work_seen_.dma_bytes);
+  subtract(done.link_bytes, work_seen_.link_bytes);
+  return done;
+}
+
 Result<void> Core::halt() {
   current_model = nullptr;
   current_binding = nullptr;
-  return device_.write_register(place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
-                                NEURON_CMD_RESET | kAllEngines << 8);
+  const std::uint64_t command = place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+  const std::uint32_t cc_cores = ((1u << place_.chip->cc_cores) - 1) << kFirstCcCore;
+  if (collectives.load(std::memory_order_relaxed) != CollectivesState::kClean) {
+    return device_.write_register(command,
+                                  NEURON_CMD_RESET | kAllEngines << kFirstEngine | cc_cores);
+  }
+  // A reset of all engines would be one of the core, and take credits with it that other ranks have
+  // given already.
+  constexpr std::uint32_t kSp = 1u << NEURON_ENGINE_SP;
+  NEURON_CHECK(device_.write_register(
+      command, NEURON_CMD_RESET | (kAllEngines & ~kSp) << kFirstEngine | cc_cores));
+  return device_.write_register(command, NEURON_CMD_RESET | kSp << kFirstEngine);
+}
+
+void Core::lose_collectives() {
+  if (collectives.load(std::memory_order_relaxed) == CollectivesState::kUnknown) return;
+  collectives.store(CollectivesState::kLost, std::memory_order_relaxed);
+  collectives_age.fetch_add(1, std::memory_order_relaxed);
 }
 
 Result<void> Core::recover() {
   auto reset = [&]() -> Result<void> {
     current_model = nullptr;
     current_binding = nullptr;
+    lose_collectives();
     std::uint32_t request = 0;
     int result = ndl_reset_ncs(device_.index(), 1 << number_, &request);
     if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");

@@ -2,8 +2,8 @@
 //
 // One NeuronCore that this process owns: its records, notification rings, and what is on it.
 // Callers: loader and executor, who hold `turn` while they touch anything but the constants.
-// Owns: launch and completion record (one page of host memory), notification rings, the constant
-// word that DMA adds to semaphores, the scratchpad that models share. Borrows: the device.
+// Owns: launch, completion and work record (one page of host memory), notification rings, the
+// constant word that DMA adds to semaphores, the scratchpad that models share. Borrows: the device.
 // Fails: NRT_EXEC_UNIT_UNRECOVERABLE for ever once a reset has failed.
 #ifndef RUNTIME_SESSION_CORE_H_
 #define RUNTIME_SESSION_CORE_H_
@@ -41,6 +41,10 @@ class NotificationReader {
   std::uint32_t phase_ = 1;
 };
 
+// Semaphores of the CC cores of a core: what an earlier process has left there, those of ranks that
+// agree, or lost by a reset, so that they and what the other ranks have do not fit together.
+enum class CollectivesState : std::uint8_t { kUnknown, kClean, kLost };
+
 class Core {
  public:
   // `number` counts the cores of the device, `index` those that this process sees.
@@ -62,12 +66,17 @@ class Core {
   neuron_completion_record& completion() const { return *completion_; }
   std::uint64_t launch_address() const { return records_->address() + 64; }
   std::uint64_t completion_address() const { return records_->address(); }
+  std::uint64_t work_address() const { return records_->address() + 128; }
+  // What the core has done since the last call.
+  neuron_work_record take_work();
   const DeviceMemory& one() const { return *one_; }
 
   // Stops every engine and forgets the programs.
   Result<void> halt();
   // Resets the core through the driver and prepares it again; used after a fault.
   Result<void> recover();
+  // No collective that is connected now can be executed any more.
+  void lose_collectives();
   // Tells the device that the entries read from `errors` may be overwritten.
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
@@ -81,6 +90,10 @@ class Core {
   LoadedModel* current_model = nullptr;
   const Binding* current_binding = nullptr;
   std::uint32_t executions = 0;
+  // Relaxed, both: changed by the holder of the turn, or where no collective is executed.
+  std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
+  // Goes up when collectives that were connected before cannot go on: their credits are lost.
+  std::atomic<std::uint32_t> collectives_age{0};
   std::array<NotificationReader, NEURON_CORE_ENGINES> completions;
   NotificationReader errors;
   CoreCounters counters;
@@ -100,6 +113,8 @@ class Core {
   std::unique_ptr<DeviceMemory> one_;
   neuron_launch_record* launch_ = nullptr;
   neuron_completion_record* completion_ = nullptr;
+  const neuron_work_record* work_ = nullptr;
+  neuron_work_record work_seen_{};
   std::atomic<bool> unusable_{false};
   std::array<std::uint64_t, 16> notification_contexts_{};
 };

@@ -16,6 +16,7 @@
 #include "hw/address_map.h"
 #include "ndl/ndl.h"
 #include "runtime/base/error.h"
+#include "runtime/observe/process_record.h"
 #include "runtime/session/chip_table.h"
 
 namespace neuron::runtime {
@@ -41,6 +42,9 @@ class Device {
   // Of a physical core.
   CorePlace place(std::uint32_t core) const { return {&chip_, core}; }
 
+  // What operator tools see of this process here.
+  ProcessRecord& record() const { return *record_; }
+
   Result<std::uint32_t> read_register(std::uint64_t bar0_offset) const;
   Result<void> write_register(std::uint64_t bar0_offset, std::uint32_t value) const;
 
@@ -54,6 +58,7 @@ class Device {
   ndl::DevicePort* port_;
   const ChipTable& chip_;
   std::array<std::uint8_t, MAX_NC_PER_DEVICE> physical_{};
+  const std::unique_ptr<ProcessRecord> record_ = std::make_unique<ProcessRecord>();
 };
 
 }  // namespace neuron::runtime

@@ -49,7 +49,22 @@ Result<std::unique_ptr<DeviceMemory>> DeviceMemory::allocate(Device& device,
   return std::unique_ptr<DeviceMemory>(new DeviceMemory(device, request, handle, address));
 }
 
-DeviceMemory::~DeviceMemory() { ndl_memory_free(handle_); }
+DeviceMemory::DeviceMemory(Device& device, const MemoryRequest& request, std::uint64_t handle,
+                           std::uint64_t address)
+    : device_(device),
+      handle_(handle),
+      address_(address),
+      size_(request.size),
+      core_(request.core),
+      category_(request.category),
+      host_(request.host) {
+  device_.record().memory_changed(host_, core_, category_, static_cast<std::int64_t>(size_));
+}
+
+DeviceMemory::~DeviceMemory() {
+  ndl_memory_free(handle_);
+  device_.record().memory_changed(host_, core_, category_, -static_cast<std::int64_t>(size_));
+}
 
 Result<std::byte*> DeviceMemory::map() {
   std::lock_guard lock(map_mutex_);

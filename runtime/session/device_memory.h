@@ -52,19 +52,14 @@ class DeviceMemory {
 
  private:
   DeviceMemory(Device& device, const MemoryRequest& request, std::uint64_t handle,
-               std::uint64_t address)
-      : device_(device),
-        handle_(handle),
-        address_(address),
-        size_(request.size),
-        core_(request.core),
-        host_(request.host) {}
+               std::uint64_t address);
 
   Device& device_;
   std::uint64_t handle_;
   std::uint64_t address_;
   std::uint64_t size_;
   std::uint32_t core_;
+  std::uint32_t category_;
   bool host_;
   std::mutex map_mutex_;  // mapping_
   std::byte* mapping_ = nullptr;

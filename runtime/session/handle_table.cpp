@@ -114,8 +114,8 @@ void HandleTable::finish(Slot& slot, std::uint32_t index) noexcept {
 }
 
 void HandleTable::clear() noexcept {
-  for (const HandleKind kind :
-       {HandleKind::kModel, HandleKind::kTensorSet, HandleKind::kTensor, HandleKind::kTracker}) {
+  for (const HandleKind kind : {HandleKind::kCollective, HandleKind::kModel, HandleKind::kTensorSet,
+                                HandleKind::kTensor, HandleKind::kTracker}) {
     for (std::uint32_t index = 0; index < used_; ++index) {
       Chunk* chunk = chunks_[index / kChunkSlots].load(std::memory_order_acquire);
       const std::uint64_t state =

@@ -21,7 +21,13 @@
 
 namespace neuron::runtime {
 
-enum class HandleKind : std::uint8_t { kTensor = 1, kTensorSet = 2, kModel = 3, kTracker = 4 };
+enum class HandleKind : std::uint8_t {
+  kTensor = 1,
+  kTensorSet = 2,
+  kModel = 3,
+  kTracker = 4,
+  kCollective = 5
+};
 
 class HandleTable {
  public:

@@ -108,12 +108,14 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
 Session::~Session() {
   delete async.load(std::memory_order_acquire);
   handles.clear();
+  collectives.reset();  // what is remembered there uses cores
   for (auto& core : cores_) {
     core->counters.detach();
     if (core->peer) core->peer->counters.detach();
   }
   cores_.clear();
   for (const Datastore& store : datastores_) {
+    store.device->record().detach();
     ndl_nds_close(store.device->ndl(), 0, store.data, store.size);
   }
   if (!claimed_.empty()) {
@@ -264,15 +266,20 @@ Result<void> Session::open_datastore(Device& device, const Caller& caller) {
   if (result != 0) {
     return driver_error(NRT_FAILURE, result, "opening the datastore of device {}", device.index());
   }
+  if (size < NDS_BLOCK_BYTES) {
+    ndl_nds_close(device.ndl(), 0, data, size);
+    return fail(NRT_FAILURE, "the datastore of device {} has {} bytes, expected {}", device.index(),
+                size, NDS_BLOCK_BYTES);
+  }
   datastores_.push_back({&device, data, size});
-  auto* header = static_cast<nds_header_t*>(data);
-  std::memcpy(header->signature, "nds", 4);
-  std::uint64_t* counters = NDS_ND_COUNTERS(static_cast<char*>(data));
-  counters[NDS_ND_COUNTER_RUNTIME_VERSION] = packed_version(kRuntimeVersion).all;
+  ProcessVersions versions;
+  versions.runtime = packed_version(kRuntimeVersion).all;
   nmetric_version_t framework = packed_version(caller.framework_version);
   framework.reserved = static_cast<std::uint16_t>(caller.framework);
-  counters[NDS_ND_COUNTER_FRAMEWORK_VERSION] = framework.all;
-  counters[NDS_ND_COUNTER_FAL_VERSION] = packed_version(caller.abstraction_version).all;
+  versions.framework = framework.all;
+  versions.framework_type = static_cast<std::int8_t>(caller.framework);
+  versions.abstraction = packed_version(caller.abstraction_version).all;
+  device.record().attach(data, versions, configuration_.process_tag);
   for (auto& core : cores_) {
     if (&core->device() != &device) continue;
     core->counters.attach(data, core->number());

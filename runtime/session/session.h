@@ -25,6 +25,7 @@
 namespace neuron::runtime {
 
 class AsyncQueues;
+class CollectivesRegistry;
 
 // Who called nrt_init, for operator tools.
 struct Caller {
@@ -88,6 +89,9 @@ class Session {
   // Goes up whenever a tensor that a set refers to is freed or changes its memory. Release by those
   // who change, acquire by the executor, which then looks at the sets again.
   std::atomic<std::uint64_t> tensor_epoch{0};
+  // Null until the first collective call; the mutex is for making it.
+  std::shared_ptr<CollectivesRegistry> collectives;
+  std::mutex collectives_mutex;
   HandleTable handles;
   // Null until the first asynchronous call; then destroyed before everything else.
   std::atomic<AsyncQueues*> async{nullptr};

@@ -17,7 +17,11 @@ namespace {
 
 const std::map<std::string, std::string> kTests = {
     {"nrt_add_tensor_to_tensor_set", "Tensor.SetsFindReplaceAndForget"},
+    {"nrt_all_gather", "Collectives.HostsGatherAndMeet"},
     {"nrt_allocate_tensor_set", "Tensor.SetsFindReplaceAndForget"},
+    {"nrt_barrier", "Collectives.HostsGatherAndMeet"},
+    {"nrt_build_global_comm", "Collectives.HostsGatherAndMeet"},
+    {"nrt_cc_global_comm_init", "Collectives.HostsGatherAndMeet"},
     {"nrt_close", "Session.CloseGivesBackWhatWasLeft"},
     {"nrt_destroy_tensor_set", "Tensor.SetsFindReplaceAndForget"},
     {"nrt_execute", "Execute.AddsTwoTensorsAgainAndAgain"},
@@ -46,6 +50,8 @@ const std::map<std::string, std::string> kTests = {
     {"nrt_host_device_id_rid_map_get", "Session.TellsHostNumbersOfItsDevices"},
     {"nrt_init", "Session.InitIsIdempotentAndWorksAgainAfterClose"},
     {"nrt_load", "Execute.AddsTwoTensorsAgainAndAgain"},
+    {"nrt_load_collectives",
+     "Collectives.AnAllReduceOfEightCoresOfFourChipsAddsInTheOrderOfTheRanks"},
     {"nrt_memcpy_to_device", "Tensor.HasAnAddressThatShowsDeviceMemory"},
     {"nrt_tensor_allocate", "Tensor.KeepsWhatWasWrittenAtAnyOffset"},
     {"nrt_tensor_allocate_empty", "Tensor.TakesABufferOfTheCaller"},
@@ -64,6 +70,8 @@ const std::map<std::string, std::string> kTests = {
     {"nrt_tensor_write", "Tensor.KeepsWhatWasWrittenAtAnyOffset"},
     {"nrt_tensor_write_batch", "Tensor.BatchesMoveAllOrNothing"},
     {"nrt_unload", "Execute.UnloadGivesMemoryBackAndKillsTheHandle"},
+    {"nrta_cc_prepare", "Collectives.TheHostStartsThemOnTensorsAndOnListsOfTensors"},
+    {"nrta_cc_schedule", "Collectives.TheHostStartsThemOnTensorsAndOnListsOfTensors"},
     {"nrta_error_tracker_create", "AsyncOld.TrackersCollectErrors"},
     {"nrta_error_tracker_destroy", "AsyncOld.TrackersCollectErrors"},
     {"nrta_error_tracker_get_list", "AsyncOld.TrackersCollectErrors"},
@@ -80,6 +88,7 @@ const std::map<std::string, std::string> kTests = {
     {"nrt_open_get_instance_type", "Session.TellsTheInstanceType"},
     {"nrt_open_get_memory_usage", "Session.AccountsDeviceMemory"},
     {"nrt_open_get_queue_report", "Async.QueuesOverlapInModelTime"},
+    {"nrt_open_load_file", "LoadFile.GivesTheConstantsOfTheFile"},
     {"nrt_open_last_error", "Tensor.RefusesRangesOutsideWithASentence"},
 };
 

@@ -95,7 +95,12 @@ int main(int argc, char** argv) {
              {"copy-shared", copy_shared},
              {"copy-shared-descriptors", copy_shared_descriptors},
              {"clients", clients},
-             {"clients-fairness", clients_fairness}};
+             {"clients-fairness", clients_fairness},
+             {"monitor", monitor},
+             {"ls", ls},
+             {"serve", serve},
+             {"serve-p99", serve_p99},
+             {"serve-overload", serve_overload}};
   bool found = false, good = true;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;

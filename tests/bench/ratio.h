@@ -49,6 +49,11 @@ Ratio copy_shared_descriptors();
 Ratio clients();
 Ratio clients_fairness();
 Ratio probe();
+Ratio serve();
+Ratio serve_p99();
+Ratio serve_overload();
+Ratio monitor();
+Ratio ls();
 // What `strict` starts twice: executes when told to on stdin.
 int strict_worker();
 

@@ -25,6 +25,7 @@ class Session {
   NRT_STATUS schedule(nrta_seq_t* seq) {
     return nrta_execute_schedule(model_, inputs_, outputs_, 0, nullptr, seq);
   }
+  nrt_model_t* model() const { return model_; }
   // Every input or output tensor, in the NEFF's order.
   const std::vector<nrt_tensor_t*>& inputs() const { return input_tensors_; }
   const std::vector<nrt_tensor_t*>& outputs() const { return output_tensors_; }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <future>
@@ -211,6 +212,39 @@ TEST_F(PlannedFault, AResetOfABusyCoreIsToldOnceAndTheNextExecutionWorks) {
   EXPECT_EQ(status, NRT_HW_ERROR) << sentence;
   EXPECT_THAT(sentence, HasSubstr("the core was reset by an operator or another process"));
   Loaded model(small_add());
+  expect_works(model);
+}
+
+TEST_F(PlannedFault, AResetAtAnyMomentOfTheFirstExecutionIsToldAtOnce) {
+  begin("# nothing is planned");
+  ndl_device_t* device = nullptr;
+  ASSERT_EQ(ndl_open_device(0, nullptr, &device), 0);
+  std::atomic<bool> over{false};
+  std::thread operator_of_resets([&] {
+    std::uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+    std::uint32_t reset = NEURON_CMD_RESET | 0x1F00;
+    // relaxed: it only ends the thread.
+    while (!over.load(std::memory_order_relaxed)) {
+      EXPECT_EQ(ndl_bar_write(device, 0, &command, 1, &reset), 0);
+    }
+  });
+  Loaded model(small_add());
+  unsigned told = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const NRT_STATUS status = model.run();
+    const auto took = std::chrono::steady_clock::now() - begin;
+    if (status == NRT_SUCCESS) continue;
+    const std::string sentence = nrt_open_last_error();
+    EXPECT_LT(took, std::chrono::seconds(5)) << sentence;
+    EXPECT_THAT(sentence, HasSubstr("the core was reset by an operator or another process"));
+    ++told;
+  }
+  over.store(true, std::memory_order_relaxed);
+  operator_of_resets.join();
+  ndl_close_device(device);
+  EXPECT_GT(told, 0u);
+  (void)model.run();  // the last reset may have come after the last execution
   expect_works(model);
 }
 

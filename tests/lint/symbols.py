@@ -14,6 +14,7 @@ LIBRARIES = {
         "driver/emulator/libneuron-emulator.map",
         C_LIBRARIES | {"libnuma.so.1", "libhwy.so.1", "libz.so.1"},
     ),
+    "libccom.so.1": ("ccom/libccom.map", C_LIBRARIES | {"libnrt.so.1", "libfabric.so.1", "libhwy.so.1", "libnuma.so.1"}),
 }
 
 

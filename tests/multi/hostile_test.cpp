@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <random>
 
 #include "driver/emulator/transport/wire.h"
@@ -210,6 +212,76 @@ TEST(HostileClient, ThatSaysGoodbyeInTheMiddleOfACallAndDiesIsFreeOfBothAtOnce) 
     ::usleep(1000);
   EXPECT_EQ(descriptors_of(daemon.process().pid()), before);
   expect_alive(daemon);
+}
+
+// More calls than the daemon has threads, each of which blocks for 5 s.
+TEST(HostileClient, ThatBlocksAsManyCallsAsItCanLeavesThreadsForOthers) {
+  constexpr int kConnections = 20, kCalls = 60;
+  static_assert(kCalls < wire::kMaxCalls && kConnections * kCalls > 1024);
+  const Folder folder;
+  const Daemon daemon(folder);
+  Raw first(daemon);
+  ASSERT_EQ(first.greet(), 0);
+  wire::Reply reply;
+  ASSERT_TRUE(first.send(InitialiseCall()));
+  ASSERT_GT(first.receive(reply), 0);
+  ASSERT_EQ(reply.result, 0) << first.behind;
+  std::vector<std::unique_ptr<Raw>> hostile;
+  for (int i = 0; i < kConnections; ++i) {
+    hostile.push_back(std::make_unique<Raw>(daemon));
+    ASSERT_EQ(hostile.back()->greet(), 0) << hostile.back()->behind;
+  }
+  for (int call = 0; call < kCalls; ++call)
+    for (const auto& raw : hostile) ASSERT_TRUE(raw->send(InitialiseCall()));
+  // Each of three others is served; in a busy host at least one of them before a call has ended.
+  auto fastest = Clock::duration::max();
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    const pid_t other = ::fork();
+    if (other == 0) {
+      Raw raw(daemon);
+      ::_exit(raw.greet() == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(other, &status, 0), other);
+    EXPECT_EQ(status, 0);
+    fastest = std::min(fastest, Clock::now() - start);
+  }
+  EXPECT_LT(fastest, std::chrono::seconds(4));
+}
+
+// Connections that say nothing, until no more are taken.
+TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
+  const Folder folder;
+  // The daemon may open 512 descriptors.
+  const Daemon daemon(folder, "trn1.2xlarge", "socket", {"/usr/bin/prlimit", "--nofile=512:512"});
+  std::vector<wire::FileDescriptor> silent;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  for (int i = 0; i < 200; ++i) {
+    silent.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_TRUE(silent.back());
+    ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&address),
+                        sizeof(address)),
+              0)
+        << i;
+  }
+  const pid_t other = ::fork();
+  if (other == 0) {
+    Raw raw(daemon);
+    ::_exit(raw.greet() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0) << daemon.log();
+  EXPECT_THAT(daemon.log(), HasSubstr("its next ones are closed"));
+  // What is closed makes room again.
+  silent.clear();
+  const auto end = Clock::now() + kPatience;
+  int result = 1;
+  while (result != 0 && Clock::now() < end) result = Raw(daemon).greet();
+  EXPECT_EQ(result, 0);
 }
 
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {

@@ -22,6 +22,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace neuron::multi {
@@ -110,6 +111,10 @@ class Process {
     ::close(in_);
     in_ = -1;
   }
+  void close_output() {
+    ::close(out_);
+    out_ = -1;
+  }
   // The next line of stdout; "(nothing)" after kPatience, "(end)" when there is no more.
   std::string line() {
     const auto end = Clock::now() + kPatience;
@@ -142,13 +147,12 @@ class Process {
 // A neuron-emulatord of its own at socket() in `folder`.
 class Daemon {
  public:
+  // `before`: a program that starts it in its own place.
   explicit Daemon(const Folder& folder, const std::string& profile = "trn1.2xlarge",
-                  const std::string& name = "socket")
+                  const std::string& name = "socket", std::vector<std::string> before = {})
       : socket_(folder.path() + "/" + name),
         log_(folder.path() + "/" + name + ".log"),
-        process_({std::string(NEURON_BUILD_DIR) + "/bin/neuron-emulatord", "--profile", profile,
-                  "--socket", socket_},
-                 {}, log_) {
+        process_(command(std::move(before), profile), {}, log_) {
     const auto end = Clock::now() + kPatience;
     while (!answers() && !process_.ended() && Clock::now() < end) ::usleep(1000);
   }
@@ -157,6 +161,11 @@ class Daemon {
   Process& process() { return process_; }
 
  private:
+  std::vector<std::string> command(std::vector<std::string> words, const std::string& profile) {
+    words.insert(words.end(), {std::string(NEURON_BUILD_DIR) + "/bin/neuron-emulatord", "--profile",
+                               profile, "--socket", socket_});
+    return words;
+  }
   bool answers() const {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;

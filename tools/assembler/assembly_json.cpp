@@ -7,6 +7,7 @@
 #include "tools/assembler/assembly.h"
 #include "tools/assembler/names.h"
 #include "tools/assembler/sections.h"
+#include "tools/common/collective_json.h"
 
 namespace neuron::assembler {
 
@@ -223,6 +224,16 @@ std::string definition_json(const neff::Model& model, const neff::Subgraph& subg
       programs.push_back(std::move(program));
     }
     definition["cc"] = std::move(programs);
+  }
+  if (!subgraph.operations.empty()) {
+    json::array operations;
+    const auto name = [&](std::uint32_t variable) {
+      return variable < subgraph.variables.size() ? subgraph.variables[variable].name : "";
+    };
+    for (const neff::Collective& c : subgraph.operations) {
+      operations.push_back(tools::collective_json(c, name(c.input), name(c.output)));
+    }
+    definition["collectives"] = std::move(operations);
   }
   return text(definition);
 }

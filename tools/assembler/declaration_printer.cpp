@@ -5,6 +5,7 @@
 #include "runtime/base/format.h"
 #include "tools/assembler/names.h"
 #include "tools/assembler/program_printer.h"
+#include "tools/common/collective_json.h"
 
 namespace neuron::assembler {
 
@@ -79,13 +80,15 @@ std::string variable_text(const neff::Subgraph& subgraph, std::uint32_t index,
   return text + "\n";
 }
 
+// At the end of a line: the number, and the name for people.
+std::string semaphore_text(const neff::Subgraph& subgraph, std::uint8_t number) {
+  for (const neff::Semaphore& s : subgraph.semaphores) {
+    if (s.number == number) return format("{}  # {}", number, runtime::escaped(s.name));
+  }
+  return std::to_string(number);
+}
+
 std::string queue_text(const neff::Subgraph& subgraph, const neff::QueueSet& queue) {
-  const auto semaphore = [&](std::uint8_t number) {
-    for (const neff::Semaphore& s : subgraph.semaphores) {
-      if (s.number == number) return format("{}  # {}", number, runtime::escaped(s.name));
-    }
-    return std::to_string(number);
-  };
   std::string text = format(".queue {} = {}, engines={}", spelled(queue.name),
                             kQueueKinds[static_cast<int>(queue.kind)], queue.num_queues);
   if (queue.owner) text += format(", owner={}", neff::engine_name(*queue.owner));
@@ -104,7 +107,56 @@ std::string queue_text(const neff::Subgraph& subgraph, const neff::QueueSet& que
   if (queue.kind == neff::QueueKind::kDynamic && queue.ring_descriptors != usual.ring_descriptors) {
     text += format(", ring={}", queue.ring_descriptors);
   }
-  if (queue.semaphore) text += ", semaphore=" + semaphore(*queue.semaphore);
+  if (queue.semaphore) text += ", semaphore=" + semaphore_text(subgraph, *queue.semaphore);
+  return text + "\n";
+}
+
+std::string list_text(const std::vector<std::uint64_t>& values) {
+  std::string text;
+  for (const std::uint64_t value : values) text += (text.empty() ? "" : ", ") + format("{}", value);
+  return "[" + text + "]";
+}
+
+std::string collective_text(const neff::Subgraph& subgraph, const neff::Collective& c) {
+  std::string text = format(".collective {}", neff::collective_name(c.operation));
+  const auto side = [&](std::uint32_t variable, std::uint64_t offset,
+                        const neff::RowsOfSbuf& rows) {
+    std::string place = spelled(subgraph.variables[variable].name);
+    if (offset != 0) place += format(" + {}", offset);
+    if (rows.present()) place += format(" [{}, {}]", rows.partitions, rows.row_bytes);
+    return place;
+  };
+  if (c.operation != CCOM_BARRIER) {
+    text += format(" {}", isa::dtype_name(dtype_of(neff::collective_type_name(c.type))));
+    if (c.operation < CCOM_BARRIER) text += format(" [{}]", c.count);
+    if (tools::reduces(c.operation)) {
+      text += format(" {}", neff::collective_reduction_name(c.reduction));
+    }
+    text += format(" : {} -> {}", side(c.input, c.input_offset, c.input_rows),
+                   side(c.output, c.output_offset, c.output_rows));
+  }
+  if (!c.counts.empty()) text += ", counts=" + list_text(c.counts);
+  if (!c.displacements.empty()) text += ", displacements=" + list_text(c.displacements);
+  if (!c.receive_displacements.empty()) {
+    text += ", receive_displacements=" + list_text(c.receive_displacements);
+  }
+  if (c.algorithm != CCOM_ALGORITHM_AUTO) {
+    text += format(", algorithm={}", neff::collective_algorithm_name(c.algorithm));
+  }
+  if (c.root != 0) text += format(", root={}", c.root);
+  std::string lists;
+  for (const auto& group : c.groups) {
+    lists += (lists.empty() ? "" : ", ") + list_text({group.begin(), group.end()});
+  }
+  if (!lists.empty()) text += ", groups=[" + lists + "]";
+  lists.clear();
+  for (const ccom_pair_t& pair : c.pairs) {
+    lists += (lists.empty() ? "" : ", ") + list_text({pair.source, pair.target});
+  }
+  if (!lists.empty()) text += ", pairs=[" + lists + "]";
+  if (c.stream != 0) text += format(", stream={}", c.stream);
+  if (c.semaphore_add != 1) text += format(", add={}", c.semaphore_add);
+  if (c.semaphore) text += ", semaphore=" + semaphore_text(subgraph, *c.semaphore);
   return text + "\n";
 }
 
@@ -172,6 +224,7 @@ std::string declarations_text(const neff::Model& model, std::uint32_t index,
     text.insert(text.size() - 1, "  # " + remark->second);
   }
   for (const neff::QueueSet& queue : subgraph.queues) text += queue_text(subgraph, queue);
+  for (const neff::Collective& c : subgraph.operations) text += collective_text(subgraph, c);
   return text;
 }
 

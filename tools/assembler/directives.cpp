@@ -68,6 +68,8 @@ bool Directives::parse(std::string_view directive, Cursor& cursor) {
     tensor(cursor, true);
   } else if (directive == ".queue") {
     queue(cursor);
+  } else if (directive == ".collective") {
+    collective(cursor);
   } else if (directive == ".equ") {
     number_constant(cursor);
   } else {

@@ -194,6 +194,11 @@ std::string InstructionPrinter::symbolic(const isa::Instruction& instruction,
 }
 
 std::string InstructionPrinter::address(const neff::Relocation& relocation) const {
+  if (relocation.kind == NEURON_RELOC_CORE && relocation.addend == kGoOfStream &&
+      relocation.symbol.size() == 4 && relocation.symbol.starts_with("cc:") &&
+      relocation.symbol[3] >= '0' && relocation.symbol[3] < '0' + CCOM_MAX_STREAMS) {
+    return "&" + relocation.symbol;
+  }
   const std::string kind = relocation.kind == NEURON_RELOC_VAR_ADDR
                                ? std::string()
                                : std::string(kRelocationKinds[relocation.kind - 1]) + ":";

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hw/address_map.h"
+#include "hw/isa.h"
 #include "runtime/neff/model.h"
 
 namespace neuron::assembler {
@@ -42,6 +44,10 @@ inline constexpr const char* kEntryKinds[] = {"main", "function", "label"};
 // By enum neuron_bin_reloc_kind - 1.
 inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "queue", "semaphore",
                                                    "sem_addr", "pc",        "core",  "peer"};
+
+// From the window of a collective core to the register that lets it begin its next collective.
+inline constexpr std::int64_t kGoOfStream =
+    NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4;
 
 template <std::size_t N>
 std::optional<unsigned> index_of(const char* const (&words)[N], std::string_view word) {

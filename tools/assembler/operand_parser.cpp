@@ -398,6 +398,15 @@ std::uint64_t parse_device_address(Cursor& cursor, std::uint16_t field, ParsedIn
   relocation.kind = NEURON_RELOC_VAR_ADDR;
   const Token at = cursor.peek();
   relocation.symbol = cursor.name("a variable, or a kind of relocation and a colon");
+  if (at.kind == Token::kName && relocation.symbol == "cc" && cursor.accept(":")) {
+    // What starts the collectives of a stream.
+    relocation.kind = NEURON_RELOC_CORE;
+    relocation.symbol =
+        runtime::format("cc:{}", cursor.integer("a stream", 0, CCOM_MAX_STREAMS - 1));
+    relocation.addend = kGoOfStream;
+    out.relocations.push_back(std::move(relocation));
+    return 0;
+  }
   if (at.kind == Token::kName && cursor.accept(":")) {
     const auto kind = index_of(kRelocationKinds, relocation.symbol);
     if (!kind) {

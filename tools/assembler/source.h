@@ -104,6 +104,7 @@ class Directives {
   void constant(Cursor& cursor);
   void tensor(Cursor& cursor, bool output);
   void queue(Cursor& cursor);
+  void collective(Cursor& cursor);  // collective_directive.cpp
   void number_constant(Cursor& cursor);
   Shape parse_shape(Cursor& cursor);
   bool tensor_key(Cursor& cursor, std::string_view key, neff::TensorInfo& info);

@@ -3,7 +3,7 @@
 // What a program prints as its result: whoever reads it must get all of it, or an exit status that
 // says otherwise (a closed standard output, a full disk).
 // Callers: main() of each program. Thread-safe: as stdio is. Fails: false, with a sentence on
-// stderr.
+// stderr. Only of a reader that has gone (a closed pipe) nothing is said: it knows.
 #ifndef TOOLS_COMMON_OUTPUT_H_
 #define TOOLS_COMMON_OUTPUT_H_
 
@@ -14,19 +14,22 @@
 
 namespace neuron::tools {
 
-// After the last print: did everything arrive?
-inline bool finish_output(const char* program) {
+// After the last print: did everything arrive? `why`: the errno of a print that failed before.
+inline bool finish_output(const char* program, int why = 0) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0) return true;
-  std::fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, errno ? ": " : "",
-               errno ? std::strerror(errno) : "");
+  if (errno != 0) why = errno;
+  if (why == EPIPE) return false;
+  std::fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, why ? ": " : "",
+               why ? std::strerror(why) : "");
   return false;
 }
 
 inline bool print_output(const char* program, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return finish_output(program);
+  errno = 0;
+  const bool whole = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  return finish_output(program, whole ? 0 : errno);
 }
 
 }  // namespace neuron::tools

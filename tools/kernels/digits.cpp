@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classifier of handwritten digits: 64 -> 128 relu -> 10 softmax, 120 digits at a time.
+// The classifier of handwritten digits: 64 -> 128 relu -> 10 softmax, a batch of digits at a time.
 //
 // Batch rows arrive on partitions; layer 1 needs pixels on partitions, so x is transposed on PE by
 // a product with the identity. Layer 1 leaves its units on partitions, which is what layer 2 needs
@@ -22,7 +22,7 @@ using runtime::Result;
 
 namespace {
 
-constexpr std::uint32_t kBatch = 120;
+constexpr std::uint32_t kMostRows = 128;  // They are partitions.
 constexpr std::uint32_t kPixels = 64;
 constexpr std::uint32_t kUnits = 128;
 constexpr std::uint32_t kLabels = 10;
@@ -73,7 +73,10 @@ Result<DigitsWeights> read_digits_weights(const std::string& directory) {
   return DigitsWeights{std::move(w1), std::move(b1), std::move(w2), std::move(b2)};
 }
 
-Neff digits(const DigitsWeights& weights) {
+Neff digits(const DigitsWeights& weights, std::uint32_t batch) {
+  if (batch == 0 || batch > kMostRows) {
+    return fail(NRT_INVALID, "a batch of {} digits; expected 1 to {}", batch, kMostRows);
+  }
   if (weights.w1.size() != kPixels * kUnits || weights.b1.size() != kUnits ||
       weights.w2.size() != kUnits * kLabels || weights.b2.size() != kLabels) {
     return fail(NRT_INVALID,
@@ -83,53 +86,53 @@ Neff digits(const DigitsWeights& weights) {
   }
   constexpr std::uint8_t f32 = NEURON_DTYPE_F32;
   constexpr std::uint8_t bf16 = NEURON_DTYPE_BF16;
-  Program program("digits");
-  const Buffer x = program.input("x", f32, {kBatch, kPixels});
-  const Buffer probabilities = program.output("probabilities", f32, {kBatch, kLabels});
-  const Buffer unit_matrix = program.constant("identity", f32, {kBatch, kBatch}, identity(kBatch));
+  Program program(batch == kDigitsBatch ? "digits" : "digits_serving");
+  const Buffer x = program.input("x", f32, {batch, kPixels});
+  const Buffer probabilities = program.output("probabilities", f32, {batch, kLabels});
+  const Buffer unit_matrix = program.constant("identity", f32, {batch, batch}, identity(batch));
   const Buffer w1 = program.constant("w1", bf16, {kPixels, kUnits}, as_bf16(weights.w1));
   const Buffer b1 = program.constant("b1", f32, {kUnits}, as_bytes(weights.b1));
   const Buffer w2 = program.constant("w2", bf16, {kUnits, kLabels}, as_bf16(weights.w2));
   const Buffer b2 = program.constant("b2", f32, {kLabels}, as_bytes(weights.b2));
 
   program.section("load");
-  const Tile x_rows = program.sbuf("x", kBatch, kPixels, f32);
-  const Tile unit = program.sbuf("identity", kBatch, kBatch, f32);
+  const Tile x_rows = program.sbuf("x", batch, kPixels, f32);
+  const Tile unit = program.sbuf("identity", batch, batch, f32);
   const Tile w1_tile = program.sbuf("w1", kPixels, kUnits, bf16);
   const Tile b1_tile = program.sbuf("b1", kUnits, 1, f32);
   const Tile w2_tile = program.sbuf("w2", kUnits, kLabels, bf16);
-  const Tile b2_tile = program.sbuf("b2", kBatch, kLabels, f32);
+  const Tile b2_tile = program.sbuf("b2", batch, kLabels, f32);
   program.dma(Engine::kSp, x_rows.all(), x.all());
   program.dma(Engine::kSp, unit.all(), unit_matrix.all());
   program.dma(Engine::kSp, w1_tile.all(), w1.all());
   program.dma(Engine::kSp, b1_tile.all(), b1.as_column());
   program.dma(Engine::kSp, w2_tile.all(), w2.all());
-  program.dma(Engine::kSp, b2_tile.all(), b2.broadcast(kBatch));
+  program.dma(Engine::kSp, b2_tile.all(), b2.broadcast(batch));
 
   program.section("transpose");
-  const Tile turned = program.psum("x transposed", kPixels, kBatch);
-  const Tile pixels = program.sbuf("pixels", kPixels, kBatch, bf16);
+  const Tile turned = program.psum("x transposed", kPixels, batch);
+  const Tile pixels = program.sbuf("pixels", kPixels, batch, bf16);
   program.matmul(turned.all(), x_rows.all(), unit.all());
   program.activate(pixels.all(), NEURON_ACT_COPY, turned.all(), {.scale = kScale, .bias = {}});
 
   program.section("layer1");
-  const Tile sums = program.psum("layer 1", kUnits, kBatch);
-  const Tile units = program.sbuf("units", kUnits, kBatch, bf16);
+  const Tile sums = program.psum("layer 1", kUnits, batch);
+  const Tile units = program.sbuf("units", kUnits, batch, bf16);
   program.matmul(sums.all(), w1_tile.all(), pixels.all());
   program.activate(units.all(), NEURON_ACT_RELU, sums.all(), {.scale = {}, .bias = b1_tile.all()});
 
   program.section("layer2");
-  const Tile scores = program.psum("layer 2", kBatch, kLabels);
-  const Tile logits = program.sbuf("logits", kBatch, kLabels, f32);
+  const Tile scores = program.psum("layer 2", batch, kLabels);
+  const Tile logits = program.sbuf("logits", batch, kLabels, f32);
   program.matmul(scores.all(), units.all(), w2_tile.all());
   program.tensor_tensor(Engine::kDve, logits.all(), scores.all(), NEURON_ALU_ADD, b2_tile.all());
 
   program.section("softmax");
-  const Tile lowered = program.sbuf("negated maximum", kBatch, 1, f32);
-  const Tile exponentials = program.sbuf("exponentials", kBatch, kLabels, f32);
-  const Tile sum = program.sbuf("sum", kBatch, 1, f32);
-  const Tile factor = program.sbuf("factor", kBatch, 1, f32);
-  const Tile out = program.sbuf("probabilities", kBatch, kLabels, f32);
+  const Tile lowered = program.sbuf("negated maximum", batch, 1, f32);
+  const Tile exponentials = program.sbuf("exponentials", batch, kLabels, f32);
+  const Tile sum = program.sbuf("sum", batch, 1, f32);
+  const Tile factor = program.sbuf("factor", batch, 1, f32);
+  const Tile out = program.sbuf("probabilities", batch, kLabels, f32);
   program.tensor_reduce(lowered.all(), NEURON_ALU_MAX, logits.all(), 1, true);
   program.activate(exponentials.all(), NEURON_ACT_EXP, logits.all(),
                    {.scale = {}, .bias = lowered.all(), .reduce = NEURON_REDUCE_RESET_ACCUMULATE});

@@ -22,8 +22,8 @@ using Neff = runtime::Result<std::vector<std::uint8_t>>;
 // All five engines return at once; no inputs, no outputs.
 Neff empty();
 
-// result [m, n] = transpose(lhs_t [k, m]) * rhs [k, n]; f32 or bf16, the sums in f32. m and k are
-// multiples of 128, n of 512. Loads, products and stores overlap.
+// result [m, n] = transpose(lhs_t [k, m]) * rhs [k, n]; f32, bf16, f16, f8e4 or f8e5, the sums in
+// f32. m and k are multiples of 128, n of 512. Loads, products and stores overlap.
 struct MatmulShape {
   std::uint64_t m = 0, k = 0, n = 0;
 };
@@ -108,7 +108,8 @@ struct MlpShape {
 };
 Neff gelu_mlp(const std::string& name, std::uint8_t dtype, const MlpShape& shape);
 
-// probabilities [120, 10] of the digits x [120, 64], f32.
+// probabilities [batch, 10] of the digits x [batch, 64], f32; up to 128 at a time.
+inline constexpr std::uint32_t kDigitsBatch = 120;
 struct DigitsWeights {
   std::vector<float> w1;  // [64, 128]
   std::vector<float> b1;  // [128]
@@ -116,7 +117,7 @@ struct DigitsWeights {
   std::vector<float> b2;  // [10]
 };
 runtime::Result<DigitsWeights> read_digits_weights(const std::string& directory);
-Neff digits(const DigitsWeights& weights);
+Neff digits(const DigitsWeights& weights, std::uint32_t batch = kDigitsBatch);
 
 // One step of training that classifier by gradient descent, on a batch of digits x with one-hot
 // labels `wanted`: outputs the loss and probabilities before the update, and w1_next, w2_next,
@@ -124,6 +125,15 @@ Neff digits(const DigitsWeights& weights);
 // [1, 10] themselves. Rate 0 leaves them as they are. `stochastic`: the update rounds so.
 inline constexpr std::uint32_t kDigitsTrainingBatch = 120;
 Neff digits_training(const std::string& name, std::uint8_t dtype, bool stochastic);
+// The parts of that step, in f32, for training on several cores. The gradients of `rows` digits of
+// a batch of kDigitsTrainingBatch, those of w1, w2 and b2 one behind the other: output "gradients",
+// or with `accumulate` input "sum" plus them, output "sum_next".
+Neff digits_gradients(const std::string& name, std::uint32_t rows, bool accumulate);
+// The whole step for ranks that have `rows` digits each of such a batch: their gradients are added
+// up among all ranks before the update. Loaded with nrt_load_collectives.
+Neff digits_parallel(const std::string& name, std::uint32_t rows);
+// The update alone: inputs "gradients", "rate", w1, w2 and b2, outputs w1_next, w2_next, b2_next.
+Neff digits_update(const std::string& name);
 
 // The kernels that build/neff holds, by name, and those that are large and written on request only;
 // `data` is the folder of the digits' weights.

@@ -167,13 +167,20 @@ void Matmul::block(const Block& block, bool loads_moving) {
   }
 }
 
+// Types of operands and results; the sums are f32 always.
+bool multiplies(std::uint8_t dtype) {
+  return dtype == NEURON_DTYPE_F32 || dtype == NEURON_DTYPE_BF16 || dtype == NEURON_DTYPE_F16 ||
+         dtype == NEURON_DTYPE_F8E4 || dtype == NEURON_DTYPE_F8E5;
+}
+
 Neff Matmul::build() {
   if (shape_.m == 0 || shape_.k == 0 || shape_.n == 0 || shape_.m % kHigh || shape_.k % kDeep ||
-      shape_.n % kWide || (dtype_ != NEURON_DTYPE_F32 && dtype_ != NEURON_DTYPE_BF16)) {
-    return fail(NRT_INVALID,
-                "matmul \"{}\" of [{}, {}] x [{}, {}], {}; expected f32 or bf16, M and K multiples "
-                "of 128, N a multiple of 512",
-                program_.name(), shape_.m, shape_.k, shape_.k, shape_.n, isa::dtype_name(dtype_));
+      shape_.n % kWide || !multiplies(dtype_)) {
+    return fail(
+        NRT_INVALID,
+        "matmul \"{}\" of [{}, {}] x [{}, {}], {}; expected f32, bf16, f16, f8e4 or f8e5, M and K "
+        "multiples of 128, N a multiple of 512",
+        program_.name(), shape_.m, shape_.k, shape_.k, shape_.n, isa::dtype_name(dtype_));
   }
   lhs_ = program_.input("lhs_t", dtype_, {shape_.k, shape_.m});
   rhs_ = program_.input("rhs", dtype_, {shape_.k, shape_.n});

@@ -22,8 +22,6 @@ using runtime::fail;
 using runtime::format;
 using runtime::Result;
 
-constexpr int kFailed = 1;
-
 // "PE:3"; nothing if `what` is no address.
 struct Address {
   unsigned engine = 0;

@@ -12,22 +12,13 @@
 #include "tools/common/output.h"
 #include "tools/neuron-as/explain_command.h"
 #include "tools/neuron-as/input.h"
+#include "tools/neuron-as/manual.h"
 
 namespace {
 
 using neuron::runtime::Result;
 namespace assembler = neuron::assembler;
 namespace tools = neuron::tools;
-
-constexpr int kFailed = 1;
-constexpr const char* kFooter =
-    "Without -d and --explain, INPUT is text and is assembled; - reads standard input.\n"
-    "  neuron-as matmul.s -o matmul.neff            assemble\n"
-    "  neuron-as -d matmul.neff -o matmul.s         text that assembles to the same bytes\n"
-    "  neuron-as -d matmul.neff --constants DIR     with constants as files in DIR\n"
-    "  neuron-as --explain 'event wait(s20 >= 1)'   rule, cost and availability\n"
-    "  neuron-as --explain PE:3 matmul.neff         likewise of instruction 3 of PE\n"
-    "The language is described in neuron-as(1).";
 
 struct Arguments {
   std::string input;
@@ -44,18 +35,18 @@ struct Arguments {
 int deliver(const Arguments& arguments, neuron::neff::Bytes bytes) {
   if (arguments.output.empty() || arguments.output == "-") {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return tools::print_output("neuron-as", text) ? 0 : kFailed;
+    return tools::print_output("neuron-as", text) ? 0 : tools::kFailed;
   }
   if (const auto done = tools::write_file(arguments.output, bytes); !done) {
     std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(done.error().detail).c_str());
-    return kFailed;
+    return tools::kFailed;
   }
   return 0;
 }
 
 int refuse(const neuron::runtime::Error& error) {
   std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(error.detail).c_str());
-  return kFailed;
+  return tools::kFailed;
 }
 
 std::string directory_of(const std::string& path) {
@@ -78,7 +69,7 @@ int assemble(const Arguments& arguments) {
   const assembler::Assembled assembled = assembler::assemble(text, options);
   if (!assembled.ok()) {
     std::fputs(assembler::render(assembled.errors, options.file_name, text).c_str(), stderr);
-    return kFailed;
+    return tools::kFailed;
   }
   const auto members = assembler::all_members(assembled.assembly);
   if (!members) return refuse(members.error());
@@ -110,21 +101,31 @@ int disassemble(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"Assembles programs for a NeuronCore, and shows those of a NEFF.", "neuron-as"};
-  app.footer(kFooter);
-  app.add_option("INPUT", arguments.input, "text, or with -d a NEFF; - is standard input");
+  CLI::App app;
+  app.add_option("INPUT", arguments.input,
+                 "text to assemble, or with -d a NEFF; - is standard input");
   app.add_option("-o,--output", arguments.output,
-                 "where to; default: INPUT with .neff, or standard output for text");
+                 "where to; default: INPUT with .neff, or standard output for text; an existing "
+                 "file is replaced as a whole")
+      ->type_name("FILE");
   app.add_flag("-d,--disassemble", arguments.disassemble, "show a NEFF as text");
   app.add_option("--constants", arguments.constants,
-                 "with -d: write constants into this directory instead of into the text");
-  app.add_flag("-g", arguments.debug_lines, "give every instruction its line of the text");
-  app.add_flag("--no-check", arguments.no_check, "assemble what breaks a rule, too");
+                 "with -d: write constants into this directory instead of into the text")
+      ->type_name("DIRECTORY");
+  app.add_flag("-g", arguments.debug_lines,
+               "give every instruction its line of the text, for messages and traces");
+  app.add_flag("--no-check", arguments.no_check,
+               "assemble instructions that break a rule, and what a loader would refuse");
   app.add_option("--explain", arguments.explain,
-                 "explain this instruction; or ENGINE:PC, the address of one in INPUT");
-  app.add_option("--engine", arguments.engine,
-                 "with --explain of a text: the engine that executes it");
-  if (const auto status = tools::parse_command_line(app, argc, argv)) return *status;
+                 "explain this instruction; or ENGINE:PC, the address of one in INPUT")
+      ->type_name("INSTRUCTION");
+  app.add_option(
+         "--engine", arguments.engine,
+         "with --explain of a text: PE, Activation, Pool, DVE, SP or CC; default: the first "
+         "that executes it")
+      ->type_name("ENGINE");
+  if (const auto status = tools::parse_command_line(app, neuron::as::manual(), argc, argv))
+    return *status;
   try {
     if (!arguments.explain.empty()) {
       return tools::explain_command(arguments.explain, arguments.engine, arguments.input);
@@ -149,5 +150,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "neuron-as: %s\n", error.what());
   }
-  return kFailed;
+  return tools::kFailed;
 }

@@ -18,6 +18,17 @@ using neuron::digits::Digit;
 
 constexpr size_t kTrainingRows =
     1437;  // the model has seen these; everything behind them is new to it
+const neuron::tools::Manual kManual{
+    .name = "neuron-digits",
+    .summary = "classify handwritten digits on a NeuronCore",
+    .description =
+        "Classifies digits that the model was not trained on, and prints what happened: the "
+        "device, the model, some digits, accuracy, model and host time, device memory.",
+    .exit_statuses = {neuron::tools::kDoneStatus,
+                      {1, "there is no device, a file cannot be read, or an execution failed"},
+                      neuron::tools::kUsageStatus},
+    .environment = {neuron::tools::kEmulatorVariable},
+    .see_also = {"neuron-ls(1)"}};
 const char* const kEngines[] = {"Tensor", "Scalar", "GpSimd", "Vector", "Sync"};
 
 int best(const std::array<float, 10>& probabilities) {
@@ -132,7 +143,7 @@ bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seco
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Classifies handwritten digits on a NeuronCore.", "neuron-digits"};
+  CLI::App app;
   std::string model = "build/neff/digits.neff", data = "tools/kernels/digits/digits.csv.gz";
   neuron::digits::TrainOptions options;
   app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
@@ -154,7 +165,8 @@ int main(int argc, char** argv) {
   train->add_option("--rate", options.rate, "Learning rate")
       ->check(CLI::Range(1e-6, 10.0))
       ->capture_default_str();
-  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
+  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
+    return *status;
 
   std::string error;
   const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);

@@ -12,6 +12,7 @@
 #include "tools/common/file.h"
 #include "tools/common/output.h"
 #include "tools/neuron-emulatorctl/client.h"
+#include "tools/neuron-emulatorctl/manual.h"
 #include "tools/neuron-emulatorctl/status_text.h"
 
 namespace {
@@ -54,7 +55,10 @@ bool read_plan(const std::string& what, std::string& plan, std::string& error) {
 
 void add_commands(CLI::App& app, Options& options, control::Request& request) {
   app.require_subcommand(1);
-  CLI::App* status = app.add_subcommand("status", "devices, cores and who holds them, faults");
+  CLI::App* status = app.add_subcommand("status",
+                                        "devices with state, memory and errors; cores and who "
+                                        "holds them since when; processes; links "
+                                        "that are down; faults that are armed");
   status->add_flag("-j,--json", options.json, "as JSON");
   status->callback([&] { request.mutable_status(); });
 
@@ -84,7 +88,8 @@ void add_commands(CLI::App& app, Options& options, control::Request& request) {
   CLI::App* link = app.add_subcommand("link", "take a link between two chips down, or up again");
   link->require_subcommand(1);
   for (const bool up : {true, false}) {
-    CLI::App* way = link->add_subcommand(up ? "up" : "down");
+    CLI::App* way = link->add_subcommand(
+        up ? "up" : "down", up ? "the link works again" : "the link between A and B fails");
     way->add_option("A", options.a, "device")->required();
     way->add_option("B", options.b, "device")->required();
     way->callback([&options, &request, up] {
@@ -98,7 +103,8 @@ void add_commands(CLI::App& app, Options& options, control::Request& request) {
   CLI::App* power = app.add_subcommand("power", "switch a chip off, as if it were pulled, or on");
   power->require_subcommand(1);
   for (const bool on : {true, false}) {
-    CLI::App* way = power->add_subcommand(on ? "on" : "off");
+    CLI::App* way = power->add_subcommand(
+        on ? "on" : "off", on ? "as after a cold start" : "nothing answers any more");
     way->add_option("DEVICE", options.chip, "device")->required();
     way->callback([&options, &request, on] {
       control::PowerCommand& command = *request.mutable_power();
@@ -116,13 +122,16 @@ int complain(Outcome outcome, const std::string& sentence) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Status and faults of the devices of a neuron-emulatord.", kProgram};
+  CLI::App app;
   Options options;
   control::Request request;
   app.add_option("--socket", options.socket,
-                 "socket of the daemon; without it, that of NEURON_EMULATOR=unix:PATH");
+                 "socket of the daemon; without it, that of NEURON_EMULATOR=unix:PATH")
+      ->type_name("PATH");
   add_commands(app, options, request);
-  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
+  if (const auto status =
+          neuron::tools::parse_command_line(app, neuron::emulatorctl::manual(), argc, argv))
+    return *status;
 
   const std::string path = options.socket.empty()
                                ? neuron::emulatorctl::path_of_environment()

@@ -11,6 +11,17 @@
 
 namespace {
 
+const neuron::tools::Manual kManual{
+    .name = "neuron-kernels",
+    .summary = "write the kernels of this project as NEFF files",
+    .description = "Programs for NeuronCores, built anew by the library that a compiler would use.",
+    .exit_statuses = {neuron::tools::kDoneStatus,
+                      {1, "a file cannot be written, or there is no such kernel"},
+                      neuron::tools::kUsageStatus},
+    .examples = {{"neuron-kernels --list", "what there is"},
+                 {"neuron-kernels --kernel softmax", "one of them"}},
+    .see_also = {"neuron-packager(1)", "neuron-as(1)"}};
+
 bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {
   const auto neff = neuron::kernels::build(name, data);
   if (!neff) {
@@ -30,7 +41,7 @@ bool write_kernel(const std::string& name, const std::string& data, const std::s
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Writes the kernels of this project as NEFF files."};
+  CLI::App app;
   bool all = false;
   bool list = false;
   std::vector<std::string> wanted;
@@ -41,7 +52,8 @@ int main(int argc, char** argv) {
   app.add_option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
   app.add_option("--data", data, "Folder with the digits' weights")->capture_default_str();
   app.add_option("--output", output, "Folder to write to, made if missing")->capture_default_str();
-  if (const auto status = neuron::tools::parse_command_line(app, argc, argv)) return *status;
+  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
+    return *status;
   if (list) {
     for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
     for (const std::string& name : neuron::kernels::large_names()) std::puts(name.c_str());

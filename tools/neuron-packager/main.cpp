@@ -14,13 +14,12 @@
 #include "tools/common/neff_info.h"
 #include "tools/common/neff_unpack.h"
 #include "tools/common/output.h"
+#include "tools/neuron-packager/manual.h"
 
 namespace {
 
 using neuron::runtime::Result;
 namespace tools = neuron::tools;
-
-constexpr int kFailed = 1;
 
 struct Arguments {
   std::string file;
@@ -110,7 +109,7 @@ void add_create_options(CLI::App& create, Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"Shows, unpacks, makes and optimizes NEFF files.", "neuron-packager"};
+  CLI::App app;
   app.require_subcommand(1);
   CLI::App* info =
       app.add_subcommand("info", "header, inputs and outputs, and whether it runs here");
@@ -126,23 +125,28 @@ int main(int argc, char** argv) {
   info->add_option("--format", arguments.format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  unpack->add_option("-C,--directory", arguments.directory,
-                     "where to; default: the file's name without .neff");
+  unpack
+      ->add_option("-C,--directory", arguments.directory,
+                   "where to; default: the file's name without .neff")
+      ->type_name("DIRECTORY");
   unpack->add_flag("-f,--force", arguments.force, "replace existing files");
   add_create_options(*create, arguments);
   optimize->add_flag("--keep-debug-info", arguments.keep_debug_info,
                      "keep source lines and debug members");
   for (CLI::App* command : {create, optimize}) {
-    command->add_option("-o,--output", arguments.output, "the NEFF to write")->required();
+    command->add_option("-o,--output", arguments.output, "the NEFF to write")
+        ->type_name("FILE")
+        ->required();
   }
-  if (const auto status = tools::parse_command_line(app, argc, argv)) return *status;
+  if (const auto status = tools::parse_command_line(app, neuron::packager::manual(), argc, argv))
+    return *status;
   try {
     const auto done = run(arguments, app.get_subcommands().front()->get_name());
-    if (done) return tools::print_output("neuron-packager", *done) ? 0 : kFailed;
+    if (done) return tools::print_output("neuron-packager", *done) ? 0 : tools::kFailed;
     std::fprintf(stderr, "neuron-packager: %s\n",
                  neuron::runtime::escaped(done.error().detail).c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "neuron-packager: %s\n", error.what());
   }
-  return kFailed;
+  return tools::kFailed;
 }

@@ -277,6 +277,14 @@ class NeffEmitter::Assembler {
       relocate(NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK,
                std::to_string(program.transfers_[static_cast<std::size_t>(step.transfer)].id));
     }
+    if (step.collective >= 0) {
+      const auto& collective = program.collectives_[static_cast<std::size_t>(step.collective)];
+      relocate(NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE,
+               runtime::format("cc:{}", collective.operation.stream));
+      out_.relocations.back().width = 8;
+      out_.relocations.back().addend =
+          NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4;
+    }
     if (step.slot >= 0) {
       relocate(NEURON_RELOC_QUEUE_CTL, NEURON_RELOC_QUEUE, kDynamicQueue);
       out_.relocations.back().width = 1;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "hw/address_map.h"
+#include "tools/common/collective_json.h"
 #include "tools/common/engine_binary_writer.h"
 #include "tools/common/npy.h"
 
@@ -20,6 +21,7 @@ namespace json = boost::json;
 
 constexpr std::uint32_t kQueuesOfASet = NEURON_V2_DMA_ENGINES_PER_CORE;
 constexpr const char* kDirectory = "sg00/";
+constexpr const char* kSecondDirectory = "sg01/";
 
 const char* kind_name(BufferKind kind) {
   switch (kind) {
@@ -112,13 +114,16 @@ std::string NeffEmitter::model_json() const {
     tensor["timeseries"] = false;
     (buffer.kind == BufferKind::kInput ? inputs : outputs).push_back(std::move(tensor));
   }
-  json::object node{{"name", "sg00"}, {"executor", "NeuronCore"}};
+  json::array nodes{json::object{{"name", "sg00"}, {"executor", "NeuronCore"}}};
+  if (program_.physical_cores_ == 2) {
+    nodes.push_back(json::object{{"name", "sg01"}, {"executor", "NeuronCore"}});
+  }
   json::object model;
   model["format"] = NEFF_FORMAT;
   model["version"] = 1;
   model["target"] = target();
-  model["lnc"] = 1;
-  model["nodes"] = json::array{std::move(node)};
+  model["lnc"] = program_.physical_cores_;
+  model["nodes"] = std::move(nodes);
   model["inputs"] = std::move(inputs);
   model["outputs"] = std::move(outputs);
   return text(model);
@@ -169,7 +174,20 @@ std::string NeffEmitter::definition_json() const {
   definition["semaphore"] = std::move(semaphores);
   definition["dma_queue"] = std::move(queue_sets);
   definition["var"] = std::move(variables);
+  if (!program_.collectives_.empty()) definition["collectives"] = collectives_json();
   return text(definition);
+}
+
+json::array NeffEmitter::collectives_json() const {
+  json::array list;
+  for (const CollectiveStep& step : program_.collectives_) {
+    neff::Collective operation = step.operation;
+    operation.semaphore = slot_semaphores_[step.slot].number;
+    const bool moves = step.output >= 0;
+    list.push_back(tools::collective_json(operation, moves ? variable_name(step.input) : "",
+                                          moves ? variable_name(step.output) : ""));
+  }
+  return list;
 }
 
 std::string NeffEmitter::variable_name(std::int32_t buffer) const {
@@ -294,7 +312,7 @@ void NeffEmitter::add_constants(tools::NeffMembers& members) const {
   }
 }
 
-Result<std::vector<std::uint8_t>> NeffEmitter::emit() {
+Result<tools::NeffMembers> NeffEmitter::core_members() {
   NEURON_CHECK(number_semaphores());
   tools::NeffMembers members;
   bool any = false;
@@ -310,13 +328,31 @@ Result<std::vector<std::uint8_t>> NeffEmitter::emit() {
   if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name_);
   add_constants(members);
   members[std::string(kDirectory) + "kernel_debug_info.json"] = tools::bytes_of(debug_json());
-  members["neff.json"] = tools::bytes_of(model_json());
   members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
+  return members;
+}
+
+Result<void> NeffEmitter::add_idle_core(tools::NeffMembers& members) const {
+  Program idle(program_.name_, static_cast<std::uint8_t>(program_.limits_.generation));
+  idle.use(Engine::kSp);
+  idle.finish();
+  NEURON_TRY(files, NeffEmitter(idle).core_members());
+  for (auto& [name, bytes] : files) {
+    members[kSecondDirectory + name.substr(std::string_view(kDirectory).size())] = std::move(bytes);
+  }
+  return {};
+}
+
+Result<std::vector<std::uint8_t>> NeffEmitter::emit() {
+  NEURON_TRY(members, core_members());
+  if (program_.physical_cores_ == 2) NEURON_CHECK(add_idle_core(members));
+  members["neff.json"] = tools::bytes_of(model_json());
   members["info.json"] = tools::bytes_of(
       text(json::object{{"tool_version", "program-builder 1"}, {"target", target()}}));
   tools::NeffOptions options;
   options.name = program_.name_;
   options.build_version = "program-builder 1";
+  options.lnc_size = program_.physical_cores_;
   return tools::write_neff(members, options);
 }
 

@@ -8,6 +8,7 @@
 #define TOOLS_PROGRAM_BUILDER_NEFF_EMITTER_H_
 
 #include <array>
+#include <boost/json/fwd.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -38,6 +39,10 @@ class NeffEmitter {
   runtime::Result<std::vector<std::uint8_t>> emit();
 
  private:
+  // The files of the program's own directory.
+  runtime::Result<tools::NeffMembers> core_members();
+  // Those of a physical core that has nothing to do.
+  runtime::Result<void> add_idle_core(tools::NeffMembers& members) const;
   struct Semaphore {
     std::string name;
     std::uint8_t number = 0;
@@ -73,6 +78,7 @@ class NeffEmitter {
   std::string definition_json() const;
   std::string engine_json(unsigned engine) const;
   std::string debug_json() const;
+  boost::json::array collectives_json() const;
   void add_constants(tools::NeffMembers& members) const;
   static std::string constant_file(const BufferInfo& buffer);
   std::string variable_name(std::int32_t buffer) const;

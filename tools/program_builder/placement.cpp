@@ -94,7 +94,10 @@ void Program::place_transfer(Item& item, Step& step, Round round) {
   ++slot.last.sequence;
   slot.last.issue = ++issue_;
   knowledge_.start(item.engine, slot.last);
-  if (step.transfer >= 0) {
+  if (step.collective >= 0) {
+    collectives_[static_cast<std::size_t>(step.collective)].slot =
+        static_cast<std::uint32_t>(item.slot);
+  } else if (step.transfer >= 0) {
     transfers_[static_cast<std::size_t>(step.transfer)].slot =
         static_cast<std::uint32_t>(item.slot);
   } else {

@@ -70,6 +70,22 @@ struct IndirectOptions {
   bool skip = false;        // Rows out of bounds are left; else a fault
 };
 
+struct CollectiveOptions {
+  ccom_reduction_t reduction = CCOM_ADD;
+  ccom_algorithm_t algorithm = CCOM_ALGORITHM_AUTO;
+  std::uint32_t root = 0;                          // in the group
+  std::vector<std::vector<std::uint32_t>> groups;  // of ranks; none: all are one
+  std::uint32_t group_size = 0;                    // needed without groups where sizes depend on it
+  std::vector<ccom_pair_t> pairs;
+  std::uint32_t stream = 0;
+  std::uint64_t count = 0;  // elements; 0: as the buffers say, which in place have room for both
+  // Columns of a row of tiles; 0: those of the narrower tile. A wider tile gets the rows that
+  // follow its partitions' beside them, as several tiles.
+  std::uint32_t row_columns = 0;
+  // Of operations whose lengths differ between ranks, as ccom_device_collective_t has them.
+  std::vector<std::uint64_t> counts, displacements, receive_displacements;
+};
+
 class Program {
  public:
   // `generation`: 2 (trn1, inf2) or 3 (trn2), for which limits hold and which the file names.
@@ -95,6 +111,9 @@ class Program {
   void rounding(Rounding mode) { rounding_ = mode; }
   // The engine takes part even if it has nothing to do.
   void use(Engine engine);
+  // Of a virtual core of this many physical ones (1 or 2) the first runs the program, the other
+  // nothing.
+  void physical_cores(std::uint32_t count) { physical_cores_ = count; }
 
   // Transfers, started by `owner`. Equal numbers of bytes on both sides.
   void dma(Engine owner, const TileAccess& to, const BufferAccess& from);
@@ -110,6 +129,16 @@ class Program {
                   const IndirectOptions& options = {});
   void dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
                    const IndirectOptions& options = {});
+
+  // Among the ranks that run this program, as a collective core does it: `owner` starts it, the
+  // others go on. `input` and `output` are temporaries, all of them; in place if they are one.
+  // Collectives of a stream have one owner and come one after the other. Not in loops.
+  void collective(Engine owner, ccom_operation_t operation, const Buffer& output,
+                  const Buffer& input, const CollectiveOptions& options = {});
+  // Of tiles in SBUF, or of a contiguous part of a temporary. Elements are in the order of the rows
+  // of a tile.
+  void collective(Engine owner, ccom_operation_t operation, const Side& output, const Side& input,
+                  const CollectiveOptions& options = {});
 
   // PE: psum (+)= transpose(stationary) * moving.
   void load_weights(const TileAccess& stationary);
@@ -236,6 +265,9 @@ class Program {
   std::optional<BufferAccess> memory_side(const Side& side, bool write);
   std::optional<BufferAccess> on_chip_side(const TileAccess& access);
   bool check_buffer_side(const BufferAccess& access, bool write);
+  std::optional<SharedSide> shared_side(const Side& side, bool write);
+  bool place_collective(CollectiveStep& entry, const SharedSide& output, const SharedSide& input,
+                        const CollectiveOptions& options, std::uint64_t ranks);
   void add(Item item);
   enum class Round : std::uint8_t { kOnly, kPrevious, kLast };  // Of a loop, the last two
   void place(Item& item, Round round);
@@ -256,7 +288,9 @@ class Program {
   std::array<std::vector<Step>, NEURON_CORE_ENGINES> steps_;
   std::array<std::vector<StepPoint>, NEURON_CORE_ENGINES> points_;
   std::array<bool, NEURON_CORE_ENGINES> used_{};
+  std::uint32_t physical_cores_ = 1;
   std::vector<Transfer> transfers_;
+  std::vector<CollectiveStep> collectives_;
   std::vector<Slot> slots_;
   std::array<std::uint32_t, NEURON_CORE_ENGINES> next_id_{};
   Accesses accesses_;

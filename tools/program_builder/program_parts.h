@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
+#include "runtime/neff/model.h"
 #include "tools/program_builder/access.h"
 #include "tools/program_builder/draft.h"
 #include "tools/program_builder/ordering.h"
@@ -57,6 +58,26 @@ struct Transfer {
   static constexpr const char* kOnChipName = "sbuf";  // Its variable in def.json
 };
 
+// A buffer of a collective: all of one in HBM, or rows of a tile in SBUF.
+struct SharedSide {
+  std::int32_t buffer = -1;  // Transfer::kOnChip: SBUF
+  std::uint64_t offset = 0;  // Bytes in the variable
+  std::uint64_t elements = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t partitions = 0;  // SBUF only
+  std::uint32_t columns = 0;
+  std::uint8_t dtype = NEURON_DTYPE_NONE;
+};
+
+// A collective operation, started by a cc_trigger.
+struct CollectiveStep {
+  neff::Collective operation;  // without its variables
+  std::int32_t input = -1;     // buffers
+  std::int32_t output = -1;
+  unsigned engine = 0;
+  std::uint32_t slot = 0;  // DMA agent - kFirstDmaAgent
+};
+
 // A field of an instruction that holds the device address of a variable.
 struct AddressField {
   std::uint16_t field = 0;
@@ -72,6 +93,7 @@ struct Step {
   bool signals = false;        // Another agent waits for this one
   std::int32_t transfer = -1;  // Of a prepared ring
   std::int32_t slot = -1;      // Whose semaphore generated descriptors increment
+  std::int32_t collective = -1;
   std::int32_t loop = -1;
   std::uint32_t label = 0;  // Index of the operation's line
 };

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "driver/emulator/chip/fabric.h"
+
 namespace neuron::chip {
 
 void Bus::attach(uint64_t base, uint64_t size, BusTarget* target, const char* name) {
@@ -92,12 +94,18 @@ const Bus::Range* Bus::find(uint64_t address, size_t length) const {
 
 bool Bus::read(uint64_t address, std::span<std::byte> out, const Access& access) const {
   const Range* range = find(address, out.size());
-  return range != nullptr && range->target->read(address - range->base, out, access);
+  if (range != nullptr) [[likely]] {
+    return range->target->read(address - range->base, out, access);
+  }
+  return is_routed(address) && fabric_->read(node_, address, out, access);
 }
 
 bool Bus::write(uint64_t address, std::span<const std::byte> in, const Access& access) const {
   const Range* range = find(address, in.size());
-  return range != nullptr && range->target->write(address - range->base, in, access);
+  if (range != nullptr) [[likely]] {
+    return range->target->write(address - range->base, in, access);
+  }
+  return is_routed(address) && fabric_->write(node_, address, in, access);
 }
 
 bool Bus::read32(uint64_t address, uint32_t& value, const Access& access) const {
@@ -116,6 +124,19 @@ bool Bus::write32(uint64_t address, uint32_t value, const Access& access) const 
 std::byte* Bus::direct(uint64_t address, size_t length) const {
   const Range* range = find(address, length);
   return range == nullptr ? nullptr : range->target->direct(address - range->base, length);
+}
+
+std::byte* Bus::memory(uint64_t address, size_t length) const {
+  if (!is_routed(address)) return direct(address, length);
+  return fabric_->direct(node_, address, length);
+}
+
+neuron_fault Bus::refusal(uint64_t address, uint32_t& id) const {
+  id = 0;
+  if (!is_routed(address)) return NEURON_FAULT_BUS;
+  const Fabric::Refusal why = fabric_->refusal(node_, address);
+  id = why.id;
+  return why.code;
 }
 
 const char* Bus::name_of(uint64_t address) const {

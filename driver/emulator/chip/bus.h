@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip_layout.h"
+#include "hw/fault.h"
 
 namespace neuron::chip {
 
@@ -27,10 +28,13 @@ enum class Origin : uint8_t { kHost, kDma, kEngine };
 
 // Who accesses and when. `time` is 0 for the host.
 struct Access {
+  static constexpr uint8_t kOtherChip = 0xFF;
+
   Origin origin = Origin::kHost;
-  uint8_t core = 0;    // core of the initiating engine or DMA group
+  uint8_t core = 0;    // core of the initiating engine or DMA group; kOtherChip: of another chip
   uint8_t engine = 8;  // NEURON_ENGINE_*
-  ModelTime time = 0;
+  ModelTime time = 0;  // of the initiator's execution group; when it arrives here
+  uint8_t unit = 0;    // engine CC: number of the CC core in its core
 };
 
 class BusTarget {
@@ -47,6 +51,8 @@ class BusTarget {
   }
 };
 
+class Fabric;
+
 class Bus {
  public:
   explicit Bus(const ChipLayout& layout = kLayoutV2) : layout_(layout) {}
@@ -56,6 +62,11 @@ class Bus {
   void attach(uint64_t base, uint64_t size, BusTarget* target, const char* name);
   // After the last attach: builds the tables that make routing quick. Without it all is searched.
   void seal();
+  // The chip's place among others, to which routed addresses lead. Before any access.
+  void set_fabric(const Fabric& fabric, unsigned node) {
+    fabric_ = &fabric;
+    node_ = node;
+  }
   const ChipLayout& layout() const { return layout_; }
 
   bool read(uint64_t address, std::span<std::byte> out, const Access& access) const;
@@ -63,6 +74,12 @@ class Bus {
   bool read32(uint64_t address, uint32_t& value, const Access& access) const;
   bool write32(uint64_t address, uint32_t value, const Access& access) const;
   std::byte* direct(uint64_t address, size_t length) const;
+  // The same, also for memory of other chips.
+  std::byte* memory(uint64_t address, size_t length) const;
+  // Why an access was refused: BUS, or LINK with the id in `id`.
+  neuron_fault refusal(uint64_t address, uint32_t& id) const;
+  const Fabric* fabric() const { return fabric_; }
+  unsigned node() const { return node_; }
   // Name of the range that holds the address ("HBM 0", "UDMA engine 3", ...); "unmapped" otherwise.
   const char* name_of(uint64_t address) const;
 
@@ -90,11 +107,16 @@ class Bus {
   static size_t region_of(uint64_t address) {
     return (address >> kRegionShift & 0xFF) | (address >> 39 & 0x100);
   }
+  bool is_routed(uint64_t address) const {
+    return fabric_ != nullptr && layout_.is_routed(address);
+  }
   const Range* find(uint64_t address, size_t length) const;
   const Range* search(uint64_t address) const;
   void seal_region(size_t number, const std::vector<const Range*>& ranges);
 
   const ChipLayout& layout_;
+  const Fabric* fabric_ = nullptr;
+  unsigned node_ = 0;
   std::vector<Range> ranges_;     // sorted by base
   const Range* first_ = nullptr;  // the range at address 0, where most traffic goes
   const Range* host_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/core_connections.h"
+#include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/chip/firmware_ram.h"
 #include "driver/emulator/chip/group_workers.h"
 #include "driver/emulator/chip/hbm.h"
@@ -54,6 +55,23 @@ class SimulationReset final : public RegisterTarget {
   const bool takes_map_;
 };
 
+// The window of a CC core on the bus; its core runs it.
+class CcWindow final : public BusTarget {
+ public:
+  CcWindow(core::NeuronCore& core, unsigned k)
+      : core_(core), base_(core::kCcWindows + k * core::kCcWindowBytes) {}
+  bool read(uint64_t offset, std::span<std::byte> out, const Access& access) override {
+    return core_.read(base_ + offset, out, access);
+  }
+  bool write(uint64_t offset, std::span<const std::byte> in, const Access& access) override {
+    return core_.write(base_ + offset, in, access);
+  }
+
+ private:
+  core::NeuronCore& core_;
+  const uint64_t base_;
+};
+
 // Bits of firmware's reset map that belong to a core beside its own, bit n.
 uint32_t engines_in_map(const ChipLayout& layout, unsigned core) {
   return layout.generation >= 3 ? 1u << (8 + core) : 1u << core;
@@ -72,13 +90,19 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
         simulation_reset_(*this, layout.generation >= 3),
         workers_(config.workers != 0 ? config.workers
                                      : std::max(1u, std::thread::hardware_concurrency()),
-                 [this](unsigned core, auto deadline) { return run_group(core, deadline); }) {}
+                 [this](unsigned core, auto deadline) {
+                   // A group that only a peer can wake gives its worker back.
+                   return run_slice(core, deadline);
+                 }) {}
+
+  ~EmulatedChip() override { fabric().detach(node()); }
 
   bool build(std::string& error);
 
   uint32_t read_register(uint64_t offset) override;
   void write_register(uint64_t offset, uint32_t value, bool inline_run) override;
   RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) override;
+  RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) override;
   Bus& bus() override { return bus_; }
   Hbm& hbm() override { return *hbm_; }
   const ChipConfig& config() const override { return config_; }
@@ -106,6 +130,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
     names_.push_back(std::move(name));
     bus_.attach(layout_.device_of(bar_offset), size, &target, names_.back().c_str());
   }
+  Fabric& fabric() { return config_.fabric != nullptr ? *config_.fabric : alone_; }
+  unsigned node() const { return config_.fabric != nullptr ? config_.index : 0; }
   void attach_engines();
   void attach_core(unsigned index);
   void build_translation();
@@ -117,6 +143,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
   uint64_t core_in_window(uint64_t offset) const {
     return (offset - layout_.core_windows) / NEURON_V2_CORE_WINDOW_SIZE;
   }
+  unsigned core_of_topsp(unsigned topsp) const { return topsp / layout_.topsps_per_core; }
   void reset_core(unsigned index);
   void reset_engines_of(unsigned core);
   void refused(uint64_t offset);
@@ -126,6 +153,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
 
   const ChipConfig config_;
   const ChipLayout& layout_;
+  Fabric alone_{{{config_.routing_id, {}}}, {}};  // where there is no other
   ChipFaults faults_;
   HostWindow host_;
   Bus bus_;
@@ -136,6 +164,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
   std::vector<std::unique_ptr<UdmaEngine>> engines_;
   std::vector<std::unique_ptr<Topsp>> topsps_;
   std::vector<std::unique_ptr<CoreBlock>> cores_;
+  std::deque<CcWindow> cc_windows_;
   std::vector<std::unique_ptr<StoredRegisters>> stored_;
   std::unique_ptr<FirmwareRam> firmware_;
   SimulationReset simulation_reset_;
@@ -174,11 +203,16 @@ bool EmulatedChip::build(std::string& error) {
     cores_.push_back(std::make_unique<CoreBlock>(bus_));
   }
   attach_engines();
+  for (unsigned i = 0; i < layout_.topsps; ++i) topsps_.push_back(std::make_unique<Topsp>(bus_));
   for (unsigned i = 0; i < layout_.cores; ++i) attach_core(i);
   for (unsigned i = 0; i < layout_.topsps; ++i) {
-    topsps_.push_back(std::make_unique<Topsp>(bus_));
     const std::string name = "TOPSP " + std::to_string(i);
-    attach(layout_.topsp_window(i), NEURON_SEM_BLOCK_SIZE, topsps_[i]->semaphores(), name);
+    if (core_of_topsp(i) < config_.cores) {
+      cc_windows_.emplace_back(*cores_[core_of_topsp(i)]->core, i % layout_.topsps_per_core);
+      attach(layout_.topsp_window(i), NEURON_V2_TOPSP_WINDOW_SIZE, cc_windows_.back(), name);
+    } else {
+      attach(layout_.topsp_window(i), NEURON_SEM_BLOCK_SIZE, topsps_[i]->semaphores(), name);
+    }
     attach(layout_.topsp_notification(i), NotificationBlock::kBytes, topsps_[i]->notifications(),
            name + " notifications");
   }
@@ -192,7 +226,9 @@ bool EmulatedChip::build(std::string& error) {
   if (config_.revision == kQemuRevision) {
     attach(layout_.simulation_reset, 4, simulation_reset_, "simulation reset");
   }
+  bus_.set_fabric(fabric(), node());
   bus_.seal();
+  fabric().attach(node(), bus_, faults_);
   return true;
 }
 
@@ -221,6 +257,11 @@ void EmulatedChip::attach_core(unsigned index) {
     connections.engines[i] = engines_[index * kEnginesPerCore + i].get();
   }
   connections.faults = &faults_;
+  connections.cc_count = layout_.topsps_per_core;
+  for (unsigned k = 0; k < connections.cc_count; ++k) {
+    Topsp& topsp = *topsps_[index * layout_.topsps_per_core + k];
+    connections.cc[k] = {&topsp.semaphores(), &topsp.notifications()};
+  }
   block.core = std::make_unique<core::NeuronCore>(connections, this);
   attach(layout_.core_windows + index * NEURON_V2_CORE_WINDOW_SIZE, NEURON_V2_CORE_WINDOW_SIZE,
          *block.core, name);
@@ -262,6 +303,11 @@ void EmulatedChip::write_register(uint64_t offset, uint32_t value, bool inline_r
 RunResult EmulatedChip::run_group(unsigned core, std::chrono::steady_clock::time_point deadline) {
   if (core >= cores_.size() || cores_[core]->core == nullptr) return RunResult::kQuiescent;
   return cores_[core]->core->run(deadline);
+}
+
+RunResult EmulatedChip::run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) {
+  if (core >= cores_.size() || cores_[core]->core == nullptr) return RunResult::kQuiescent;
+  return cores_[core]->core->run(deadline, false);
 }
 
 std::string EmulatedChip::describe_core(unsigned core) {
@@ -317,7 +363,14 @@ void EmulatedChip::reset_cores(uint32_t map) {
     if ((map & engines_in_map(layout_, i)) != 0) reset_engines_of(i);
   }
   for (unsigned i = 0; i < layout_.topsps; ++i) {
-    if ((map & topsp_in_map(layout_, i)) != 0) topsps_[i]->reset();
+    if ((map & topsp_in_map(layout_, i)) == 0) continue;
+    // Who runs the CC core is the only one who may write its semaphores.
+    if (core_of_topsp(i) < config_.cores) {
+      cores_[core_of_topsp(i)]->core->reset_cc(i % layout_.topsps_per_core);
+      topsps_[i]->notifications().reset();
+    } else {
+      topsps_[i]->reset();
+    }
   }
 }
 
@@ -332,7 +385,13 @@ void EmulatedChip::reset_device() {
 }
 
 void EmulatedChip::set_power(bool on) {
-  if (!on) return faults_.set_off(true);
+  if (!on) {
+    faults_.set_off(true);
+    for (const auto& block : cores_) {
+      if (block->core != nullptr) block->core->disturb();
+    }
+    return;
+  }
   if (!faults_.off()) return;
   reset_device();
   for (unsigned i = 0; i < hbm_->stacks(); ++i) {

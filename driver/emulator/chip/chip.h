@@ -24,6 +24,7 @@
 namespace neuron::chip {
 
 class ChipFaults;
+class Fabric;
 class Hbm;
 
 struct ChipConfig {
@@ -38,11 +39,13 @@ struct ChipConfig {
   unsigned hbm_count = 0;
   int numa_node = -1;    // where HBM pages go; -1 = no preference
   unsigned workers = 0;  // 0 = host cores
+  // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
+  Fabric* fabric = nullptr;
 };
 
 // Why run_group returned.
 enum class RunResult : uint8_t {
-  kQuiescent,  // every started engine waits or is stopped and no DMA is in flight
+  kQuiescent,  // every started engine waits or is stopped, no DMA is in flight, no peer is awaited
   kDeadline,   // host deadline passed; the group is still runnable
   kBusy,       // another thread runs the group and the deadline passed
 };
@@ -61,8 +64,13 @@ class Chip {
   virtual void write_register(uint64_t offset, uint32_t value, bool inline_run = false) = 0;
 
   // Runs the execution group of a core in this thread until it is quiescent or the deadline passes.
-  // If another thread is running it, waits for that thread.
+  // If another thread is running it, waits for that thread; if it can only go on by a write of
+  // another core or chip, sleeps until that.
   virtual RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) = 0;
+  // The same for a thread that others need too: does not sleep, kQuiescent then.
+  virtual RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) {
+    return run_group(core, deadline);
+  }
 
   virtual Bus& bus() = 0;
   virtual Hbm& hbm() = 0;

@@ -68,6 +68,7 @@ const ChipLayout kLayoutV2 = {
     .host_base = NEURON_V2_HOST_BASE,
     .host_mask = ~(NEURON_V2_HOST_SIZE - 1),
     .host_bytes = NEURON_V2_HOST_SIZE,
+    .routed_bits = NEURON_V2_PEER_BIT,
     .register_mask = ~uint64_t{0},
     .register_base = NEURON_V2_BAR0_DEVICE_BASE,
     .register_bytes = NEURON_V2_BAR0_SIZE,
@@ -109,6 +110,7 @@ const ChipLayout kLayoutV3 = {
     .host_base = NEURON_V3_HOST_BASE,
     .host_mask = ~(NEURON_V3_HOST_SIZE - 1),
     .host_bytes = NEURON_V3_HOST_SIZE,
+    .routed_bits = NEURON_V3_NEIGHBOUR_BIT | NEURON_V3_PEER_BIT,
     // With die and SENG folded: HBM below 64 GiB, then everything else up to 2^40.
     .register_mask = ~(kDieBit | kSengBit),
     .register_base = NEURON_V3_SENG_DEVICE(0ull),

@@ -19,6 +19,7 @@ namespace neuron::chip {
 
 inline constexpr unsigned kMaxCores = 8;
 inline constexpr unsigned kEnginesPerCore = 16;  // in every generation so far
+inline constexpr unsigned kMaxCcPerCore = 3;
 
 // A part of BAR0 that shows device addresses one to one.
 struct RegisterPiece {
@@ -48,6 +49,7 @@ struct ChipLayout {
   uint64_t misc_ram;
   uint64_t simulation_reset;
   uint64_t host_base, host_mask, host_bytes;
+  uint64_t routed_bits;  // any of them: the address is one of another chip's
   // Registers and cores: (address & mask) - base < bytes. HBM and host memory are no registers.
   uint64_t register_mask, register_base, register_bytes;
   uint64_t core_mask, core_base, core_bytes;
@@ -64,16 +66,30 @@ struct ChipLayout {
 
   // Whether a device address is a register, that is, has side effects or no memory behind it.
   bool is_register(uint64_t address) const {
+    address = local(address);
     if ((address & register_mask) - register_base >= register_bytes) return false;
     const uint64_t inside = (address & core_mask) - core_base;
     return inside >= core_bytes ||
            inside % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
   }
   // Whether it lies in a core's window: its SBUF and PSUM, and its registers.
-  bool is_core(uint64_t address) const { return (address & core_mask) - core_base < core_bytes; }
+  bool is_core(uint64_t address) const {
+    address = local(address);
+    return (address & core_mask) - core_base < core_bytes;
+  }
+  bool is_routed(uint64_t address) const { return (address & routed_bits) != 0; }
+  // The address on the chip that it names.
+  uint64_t local(uint64_t address) const {
+    if (!is_routed(address)) [[likely]] {
+      return address;
+    }
+    return address & (generation < 3                        ? NEURON_V2_PEER_LOCAL
+                      : (address & NEURON_V3_PEER_BIT) != 0 ? NEURON_V3_PEER_LOCAL
+                                                            : NEURON_V3_NEIGHBOUR_LOCAL);
+  }
   bool is_host(uint64_t address) const { return (address & host_mask) == host_base; }
   bool is_hbm(uint64_t address) const {
-    return !is_host(address) && (address & register_mask) < register_base;
+    return !is_host(address) && !is_routed(address) && (address & register_mask) < register_base;
   }
   // Device address of a BAR0 offset; ~0 where BAR0 shows nothing.
   uint64_t device_of(uint64_t bar0) const;

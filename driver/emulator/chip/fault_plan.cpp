@@ -251,6 +251,16 @@ std::string FaultSpec::text() const {
 
 const char* engine_label(unsigned engine) { return isa::engine_name(engine); }
 
+std::vector<std::pair<FaultPoint, FaultKind>> known_faults() {
+  static_assert(std::size(kAllowed) == kPoints.size());
+  std::vector<std::pair<FaultPoint, FaultKind>> known;
+  for (size_t point = 0; point < kPoints.size(); point++)
+    for (size_t kind = 0; kind < kKinds.size(); kind++)
+      if ((kAllowed[point] >> kind & 1) != 0)
+        known.emplace_back(static_cast<FaultPoint>(point), static_cast<FaultKind>(kind));
+  return known;
+}
+
 bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error) {
   if (text.size() > kMostText) {
     error = "the fault plan has " + std::to_string(text.size()) + " bytes, at most " +

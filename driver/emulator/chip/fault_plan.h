@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace neuron::chip {
@@ -58,6 +59,9 @@ struct FaultSpec {
 
 // "PE", "Activation", ...: engines as plans name them.
 const char* engine_label(unsigned engine);
+
+// Every point with every kind that may happen there, in the order of the enumerations.
+std::vector<std::pair<FaultPoint, FaultKind>> known_faults();
 
 // Appends nothing unless all lines are right.
 bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "driver/emulator/chip/udma_packet.h"
+#include "driver/emulator/chip/udma_reduce.h"
 #include "driver/emulator/neuroncore/numerics/alu.h"
 #include "driver/emulator/neuroncore/numerics/dtype.h"
 
@@ -13,7 +14,8 @@ namespace neuron::chip {
 namespace {
 
 constexpr uint64_t kMetadataZero =
-    0x007FFFFFull | 7ull << 27 | 1ull << 31 | ~((1ull << 54) - 1);  // low word
+    0x007FFFFFull | 7ull << 27 | 1ull << 31 | ~((1ull << 58) - 1);  // low word
+constexpr uint64_t kReduceOnly = 15ull << NEURON_DMA_META_REDUCTION_SHIFT;
 constexpr uint64_t kRingAndFirst = 3ull << NEURON_DESC_RING_ID_SHIFT | NEURON_DESC_FIRST;
 constexpr uint64_t kScaleMask = 0xFFFFFFFFull;
 
@@ -28,11 +30,13 @@ bool takes_part(unsigned dtype) {
 }
 
 bool combines(unsigned operation) {
-  return operation >= NEURON_DMA_FMA && operation <= NEURON_DMA_MAX;
+  return (operation >= NEURON_DMA_FMA && operation <= NEURON_DMA_MAX) ||
+         operation == NEURON_DMA_REDUCE;
 }
 
 bool has_scale(unsigned operation) {
-  return operation == NEURON_DMA_FMA || operation == NEURON_DMA_MIN || operation == NEURON_DMA_MAX;
+  return operation == NEURON_DMA_FMA || operation == NEURON_DMA_MIN ||
+         operation == NEURON_DMA_MAX || operation == NEURON_DMA_REDUCE;
 }
 
 // Nearest even from the integer's own bits, as for 32-bit integers.
@@ -155,9 +159,19 @@ void combine(const ComputeSpec& spec, const std::byte* sources, const std::byte*
   }
 }
 
+void reduce_pieces(const ComputeSpec& spec, const std::byte* const* from, std::byte* to,
+                   size_t elements) {
+  reduce({spec.from_type, spec.reduction, spec.scale[0]}, from, spec.sources, to, elements);
+}
+
 void compute(const ComputeSpec& spec, const std::byte* sources, std::byte* to,
              numerics::RandomStream& random) {
   const uint32_t elements = spec.elements();
+  if (spec.operation == NEURON_DMA_REDUCE) {
+    const std::byte* from[kMaxReduceSources];
+    for (uint32_t s = 0; s < spec.sources; ++s) from[s] = sources + size_t{s} * spec.source_bytes;
+    return reduce_pieces(spec, from, to, elements);
+  }
   if (spec.operation == NEURON_DMA_TRANSPOSE) return transpose_any(spec, sources, to);
   if (spec.operation == NEURON_DMA_CAST && spec.from_type == spec.to_type) {
     std::memcpy(to, sources, spec.result_bytes);
@@ -175,7 +189,166 @@ void compute(const ComputeSpec& spec, const std::byte* sources, std::byte* to,
   }
 }
 
-DmaFault refused(const RingView& ring, bool s2m, uint32_t ahead, uint64_t address,
+// A stream of bytes over descriptors whose memory can be addressed directly.
+class Cursor {
+ public:
+  struct Piece {
+    std::byte* memory;
+    size_t bytes;
+  };
+  void seek(const Piece* piece, size_t offset) {
+    while (offset != 0 && offset >= piece->bytes) offset -= piece++->bytes;
+    piece_ = piece;
+    offset_ = offset;
+  }
+  std::byte* at() const { return piece_->memory + offset_; }
+  size_t left() const { return piece_->bytes - offset_; }
+  void advance(size_t bytes) {
+    offset_ += bytes;
+    if (offset_ == piece_->bytes) ++piece_, offset_ = 0;
+  }
+
+ private:
+  const Piece* piece_ = nullptr;
+  size_t offset_ = 0;
+};
+
+bool overlap(const Cursor::Piece& a, const Cursor::Piece& b) {
+  const auto from = reinterpret_cast<uintptr_t>(a.memory);
+  const auto to = reinterpret_cast<uintptr_t>(b.memory);
+  return from < to + b.bytes && to < from + a.bytes;
+}
+
+// Packets whose elements can be taken one after the other, from memory to memory: what most
+// reductions are. Nothing is copied beforehand, so sources and destination must lie apart, or be
+// the same elements.
+class Streaming {
+ public:
+  // False: the packet needs the general way.
+  bool prepare(const Bus& bus, const Packet& packet);
+  void run(const ComputeSpec& spec, numerics::RandomStream& random);
+
+ private:
+  static constexpr size_t kElements = 2048;  // three buffers of them stay in a small cache
+
+  // Elements as fp32: where they lie, if they are that, else widened into `buffer`.
+  static const float* values(unsigned dtype, const std::byte* from, float* buffer, size_t n) {
+    const bool whole = reinterpret_cast<uintptr_t>(from) % alignof(float) == 0;
+    if (dtype == NEURON_DTYPE_F32 && whole) return reinterpret_cast<const float*>(from);
+    widen(dtype, from, buffer, n);
+    return buffer;
+  }
+  void run_piece(const ComputeSpec& spec, std::byte* to, size_t n, numerics::RandomStream& random);
+
+  std::array<Cursor::Piece, NEURON_UDMA_MAX_PACKET_DESCS> from_;
+  std::array<Cursor::Piece, NEURON_UDMA_MAX_PACKET_DESCS> to_;
+  std::array<Cursor, kMaxReduceSources> source_;
+  alignas(64) std::array<float, kElements> sum_;
+  alignas(64) std::array<float, kElements> next_;
+};
+
+bool Streaming::prepare(const Bus& bus, const Packet& packet) {
+  const ComputeSpec& spec = packet.compute;
+  if (spec.operation == NEURON_DMA_TRANSPOSE) return false;
+  size_t sources = 0;
+  const unsigned from_bytes = bytes_of(spec.from_type);
+  const unsigned to_bytes = bytes_of(spec.to_type);
+  for (uint32_t s = 0; s < packet.m2s_count; ++s) {
+    const Descriptor& d = packet.m2s[s];
+    if ((d.control & NEURON_DESC_META) != 0) continue;
+    const uint32_t bytes = d.bytes();
+    std::byte* memory = bus.memory(d.address, bytes);
+    if (memory == nullptr || bytes % from_bytes != 0) return false;
+    from_[sources++] = {memory, bytes};
+  }
+  // Each source is one descriptor, and element i of the result as large as that of a source.
+  const bool whole = sources == spec.sources && from_bytes == to_bytes;
+  size_t destinations = 0;
+  for (uint32_t left = spec.result_bytes; left != 0; ++destinations) {
+    const Descriptor& d = packet.s2m[destinations];
+    const uint32_t bytes = std::min(d.bytes(), left);
+    std::byte* memory = bus.memory(d.address, bytes);
+    if (memory == nullptr || bytes % to_bytes != 0) return false;
+    to_[destinations] = {memory, bytes};
+    left -= bytes;
+    for (size_t s = 0; s < sources; ++s) {
+      const bool same = whole && from_[s].memory == memory && bytes == spec.result_bytes;
+      if (!same && overlap(from_[s], to_[destinations])) return false;
+    }
+    for (size_t other = 0; other < destinations; ++other) {
+      if (overlap(to_[other], to_[destinations])) return false;
+    }
+  }
+  for (uint32_t s = 0; s < spec.sources; ++s) {
+    source_[s].seek(from_.data(), size_t{s} * spec.source_bytes);
+  }
+  return true;
+}
+
+void Streaming::run(const ComputeSpec& spec, numerics::RandomStream& random) {
+  const size_t from_bytes = bytes_of(spec.from_type);
+  const size_t to_bytes = bytes_of(spec.to_type);
+  const bool reduces = spec.operation == NEURON_DMA_REDUCE;
+  const size_t most = reduces ? spec.elements() : kElements;
+  Cursor to;
+  to.seek(to_.data(), 0);
+  for (size_t left = spec.elements(); left != 0;) {
+    size_t n = std::min({left, most, to.left() / to_bytes});
+    for (uint32_t s = 0; s < spec.sources; ++s) n = std::min(n, source_[s].left() / from_bytes);
+    if (reduces) {
+      const std::byte* from[kMaxReduceSources];
+      for (uint32_t s = 0; s < spec.sources; ++s) from[s] = source_[s].at();
+      reduce_pieces(spec, from, to.at(), n);
+    } else {
+      run_piece(spec, to.at(), n, random);
+    }
+    to.advance(n * to_bytes);
+    for (uint32_t s = 0; s < spec.sources; ++s) source_[s].advance(n * from_bytes);
+    left -= n;
+  }
+}
+
+void Streaming::run_piece(const ComputeSpec& spec, std::byte* to, size_t n,
+                          numerics::RandomStream& random) {
+  const unsigned op = spec.operation == NEURON_DMA_MIN   ? NEURON_ALU_MIN
+                      : spec.operation == NEURON_DMA_MAX ? NEURON_ALU_MAX
+                                                         : NEURON_ALU_ADD;
+  const bool constant = spec.operation == NEURON_DMA_MIN || spec.operation == NEURON_DMA_MAX;
+  const bool scaled = spec.operation == NEURON_DMA_FMA;
+  const bool in_place =
+      spec.to_type == NEURON_DTYPE_F32 && reinterpret_cast<uintptr_t>(to) % alignof(float) == 0;
+  // The last operation stores where the result belongs, if that takes fp32 as it is.
+  uint32_t operations = spec.sources - 1u + (spec.accumulate ? 1 : 0) + (constant ? 1 : 0);
+  const auto out = [&] {
+    return --operations == 0 && in_place ? reinterpret_cast<float*>(to) : sum_.data();
+  };
+  const auto operand = [&](uint32_t s, float* buffer) {
+    const float* v = values(spec.from_type, source_[s].at(), buffer, n);
+    if (!scaled) return v;
+    numerics::alu_scalar(NEURON_ALU_MUL, v, as_float(spec.scale[s]), false, buffer, n);
+    return static_cast<const float*>(buffer);
+  };
+  const float* result = operand(0, sum_.data());
+  const auto combine_with = [&](const float* other) {
+    float* const target = out();
+    numerics::alu(op, result, other, target, n);
+    result = target;
+  };
+  for (uint32_t s = 1; s < spec.sources; ++s) combine_with(operand(s, next_.data()));
+  if (spec.accumulate) combine_with(values(spec.to_type, to, next_.data(), n));
+  if (constant) {
+    float* const target = out();
+    numerics::alu_scalar(op, result, as_float(spec.scale[0]), false, target, n);
+    result = target;
+  }
+  if (reinterpret_cast<const std::byte*>(result) == to) return;
+  const numerics::NarrowMode mode{
+      spec.stochastic ? numerics::Rounding::kStochastic : numerics::Rounding::kNearestEven, false,
+      0};
+  narrow(spec.to_type, result, to, n, mode, random);
+}
+
+DmaFault refused(const Bus& bus, const RingView& ring, bool s2m, uint32_t ahead, uint64_t address,
                  const char* rule) {
   DmaFault fault;
   fault.code = NEURON_FAULT_DMA_BUS;
@@ -183,6 +356,7 @@ DmaFault refused(const RingView& ring, bool s2m, uint32_t ahead, uint64_t addres
   fault.index = ring.at(ahead);
   fault.address = address;
   fault.rule = rule;
+  name_broken_link(bus, fault);
   return fault;
 }
 
@@ -193,7 +367,7 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high) {
   high_ = high;
   changes_ = 0;
   if ((low & kMetadataZero) != 0) {
-    return "a reserved bit of the metadata descriptor is set (22:0, 29:27, 31 and 63:54 are zero)";
+    return "a reserved bit of the metadata descriptor is set (22:0, 29:27, 31 and 63:58 are zero)";
   }
   operation = low >> NEURON_DMA_META_OPERATION_SHIFT & 15;
   from_type = low >> NEURON_DMA_META_FROM_SHIFT & 63;
@@ -204,8 +378,13 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high) {
   rows = static_cast<uint16_t>(high >> NEURON_DMA_META_ROWS_SHIFT);
   columns = static_cast<uint16_t>(high >> NEURON_DMA_META_COLUMNS_SHIFT);
   scale.fill(static_cast<uint32_t>(high & kScaleMask));
-  if (operation < NEURON_DMA_CAST || operation > NEURON_DMA_TRANSPOSE) {
-    return "the operation in the metadata is not cast, fma, add, min, max or transpose (1 to 6)";
+  if (operation < NEURON_DMA_CAST || operation > NEURON_DMA_REDUCE) {
+    return "the operation in the metadata is not cast, fma, add, min, max, transpose or reduce (1 "
+           "to 7)";
+  }
+  if (operation == NEURON_DMA_REDUCE) return check_reduce(low, high);
+  if ((low & kReduceOnly) != 0) {
+    return "only a reduce has a reduction and more than 16 sources (57:54 of the metadata)";
   }
   if (!takes_part(from_type) || !takes_part(to_type)) {
     return "a type in the metadata cannot take part in a DMA (integers of 8 to 64 bits, f32, f32r, "
@@ -226,8 +405,24 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high) {
   return stochastic ? "a transpose does not round" : nullptr;
 }
 
+const char* ComputeSpec::check_reduce(uint64_t low, uint64_t high) {
+  reduction = low >> NEURON_DMA_META_REDUCTION_SHIFT & 3;
+  sources = static_cast<uint8_t>(sources + (low >> NEURON_DMA_META_MORE_SOURCES_SHIFT & 3) * 16);
+  if (!can_reduce(from_type)) {
+    return "a reduce has integers of 8 to 64 bits, f32, bf16, f16, f8e3, f8e4 or f8e5";
+  }
+  if (from_type != to_type) return "a reduce keeps the data type of its sources";
+  if (accumulate || stochastic) return "a reduce does not accumulate or round stochastically";
+  if (reduction != NEURON_DMA_REDUCE_SUM && (high & kScaleMask) != 0) {
+    return "only a sum has a divisor; it must be zero";
+  }
+  return rows != 0 || columns != 0 ? "only a transpose has rows and columns; they must be zero"
+                                   : nullptr;
+}
+
 const char* ComputeSpec::change(uint64_t low, uint64_t high, uint32_t bytes) {
   if ((low & NEURON_DESC_FIRST) != 0) return "FIRST inside a packet that has no LAST yet";
+  if (operation == NEURON_DMA_REDUCE) return "a reduce has one metadata descriptor, which opens it";
   constexpr uint64_t kFree = kRingAndFirst | NEURON_DESC_DMB;
   if (((low ^ low_) & ~kFree) != 0 || (high ^ high_) >> 32 != 0) {
     return "metadata inside a packet differs from the packet's first in more than the scale";
@@ -287,6 +482,14 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
                      const RingView& s2m, uint32_t s2m_ahead, const Access& access,
                      numerics::RandomStream& random) {
   const ComputeSpec& spec = packet.compute;
+  const bool moves_bits = spec.operation == NEURON_DMA_CAST && spec.from_type == spec.to_type;
+  if (!moves_bits) {
+    Streaming streaming;
+    if (streaming.prepare(bus, packet)) {
+      streaming.run(spec, random);
+      return {};
+    }
+  }
   const auto sources = std::make_unique_for_overwrite<std::byte[]>(packet.bytes);
   const auto result = std::make_unique_for_overwrite<std::byte[]>(spec.result_bytes);
   std::byte* to = sources.get();
@@ -294,7 +497,7 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
     const Descriptor& d = packet.m2s[s];
     if ((d.control & NEURON_DESC_META) != 0) continue;
     if (!bus.read(d.address, {to, d.bytes()}, access)) {
-      return refused(m2s, false, m2s_ahead + s, d.address,
+      return refused(bus, m2s, false, m2s_ahead + s, d.address,
                      "the source is not mapped or refuses the access");
     }
     to += d.bytes();
@@ -306,7 +509,7 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
       const uint32_t bytes = std::min(packet.s2m[d].bytes(), left);
       if (!access_one(packet.s2m[d].address, at, bytes)) {
-        return refused(s2m, true, s2m_ahead + d, packet.s2m[d].address,
+        return refused(bus, s2m, true, s2m_ahead + d, packet.s2m[d].address,
                        "the destination is not mapped or refuses the access");
       }
       at += bytes;

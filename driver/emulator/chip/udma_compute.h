@@ -6,7 +6,8 @@
 // anything is written. README.md says how a loader cuts transfers into such packets.
 // Callers: parse_packet (ComputeSpec), UdmaEngine (run_compute). Thread-safe: functions of their
 // arguments. Fails: a rule in words for what is malformed, DmaFault for an address that refuses.
-// Allocates twice per packet, never more than 8 MiB.
+// Reductions from memory to memory, apart from each other, allocate nothing; other packets allocate
+// twice, never more than 8 MiB.
 #ifndef DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 #define DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 
@@ -24,7 +25,8 @@ struct DmaFault;
 struct Packet;
 struct RingView;
 
-inline constexpr uint32_t kMaxComputeSources = 16;
+inline constexpr uint32_t kMaxComputeSources = 16;  // with a scale each
+inline constexpr uint32_t kMaxReduceSources = 64;
 
 // No initial values: part of every Packet, filled by begin().
 struct ComputeSpec {
@@ -32,13 +34,14 @@ struct ComputeSpec {
   uint8_t from_type;
   uint8_t to_type;
   uint8_t sources;
+  uint8_t reduction;  // enum neuron_dma_reduction
   bool accumulate;
   bool stochastic;
   uint16_t rows;
   uint16_t columns;
   uint32_t source_bytes;  // of each source; valid after finish()
   uint32_t result_bytes;
-  std::array<uint32_t, kMaxComputeSources> scale;  // fp32 bits, per source
+  std::array<uint32_t, kMaxComputeSources> scale;  // fp32 bits, per source; [0]: divisor of reduce
 
   // Each gives null or the rule that is broken. `low`, `high`: the descriptor's 64-bit words.
   // begin: the metadata that opens the packet. change: metadata behind `bytes` bytes of sources.
@@ -52,6 +55,8 @@ struct ComputeSpec {
   uint64_t time_bytes(bool inside_core) const;
 
  private:
+  const char* check_reduce(uint64_t low, uint64_t high);
+
   uint64_t low_;
   uint64_t high_;
   uint32_t changes_;

@@ -249,8 +249,13 @@ void UdmaEngine::serve(unsigned queue, const Access& access) {
 void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
   fault.engine = static_cast<uint8_t>(index_);
   fault.queue = static_cast<uint8_t>(queue);
-  errors_.post_error(fault.code, mover(queue, access),
-                     {index_ << 8 | queue, fault.index, static_cast<uint32_t>(fault.address)});
+  std::array<uint32_t, 3> info = {index_ << 8 | queue, fault.index,
+                                  static_cast<uint32_t>(fault.address)};
+  if (fault.code == NEURON_FAULT_LINK) {  // told as engines tell it
+    info = {static_cast<uint32_t>(fault.address), static_cast<uint32_t>(fault.address >> 32),
+            fault.link};
+  }
+  errors_.post_error(fault.code, mover(queue, access), info);
   if (listener_ != nullptr) listener_->dma_faulted(fault, access);
 }
 

@@ -30,14 +30,24 @@
 
 namespace neuron::chip {
 
+// Bytes that a run sends to another chip, or gets from it.
+struct DmaLeg {
+  uint64_t address = 0;  // one of them; all lead to the same chip
+  uint64_t bytes = 0;
+  bool write = false;
+};
+
 // A number of complete packets at the head of a queue.
 struct DmaRun {
+  static constexpr unsigned kMaxLegs = 4;
   uint32_t packets = 0;      // 0: nothing complete
   uint32_t descriptors = 0;  // M2S and S2M together
   uint64_t bytes = 0;        // read from sources
   uint64_t time_bytes = 0;   // bytes of plain copies that take as long
   bool registers = false;    // the last packet writes to registers (a semaphore, a doorbell)
   bool notify = false;       // the last packet posts a DMA notification
+  uint8_t legs = 0;          // of `leg`; a further one joins the last
+  std::array<DmaLeg, kMaxLegs> leg;
 };
 
 // What an engine of the core that writes descriptors itself must know of a ring.

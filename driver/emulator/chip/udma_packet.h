@@ -28,11 +28,21 @@ struct DmaFault {
   bool s2m = false;       // which ring
   uint32_t index = 0;     // descriptor in that ring
   uint64_t address = 0;   // the address that was refused, or the ring's
+  uint32_t link = 0;      // LINK: routing id
   const char* rule = "";  // what was broken, for an operator
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
   // "DMA engine 3 queue 2, M2S descriptor 17: the source is not mapped (address 0x...)"
   std::string describe() const;
 };
+
+// An address that was refused because nothing leads to its chip: LINK instead of DMA_BUS.
+inline void name_broken_link(const Bus& bus, DmaFault& fault) {
+  uint32_t id = 0;
+  if (bus.refusal(fault.address, id) != NEURON_FAULT_LINK) return;
+  fault.code = NEURON_FAULT_LINK;
+  fault.link = id;
+  fault.rule = "no link leads to the chip of this address";
+}
 
 // No initial values: a Packet has 130 of them and is used for every run.
 struct Descriptor {

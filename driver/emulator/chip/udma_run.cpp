@@ -47,8 +47,8 @@ struct Position {
 enum class Moved : uint8_t { kYes, kSourceRefused, kDestinationRefused };
 
 Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access) {
-  const std::byte* source = bus.direct(from, bytes);
-  std::byte* destination = bus.layout().is_register(to) ? nullptr : bus.direct(to, bytes);
+  const std::byte* source = bus.memory(from, bytes);
+  std::byte* destination = bus.layout().is_register(to) ? nullptr : bus.memory(to, bytes);
   if (source != nullptr && destination != nullptr) {
     const bool word = bytes == 4 && reinterpret_cast<uintptr_t>(destination) % 4 == 0;
     if (!word) {
@@ -105,6 +105,7 @@ DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, 
       fault.address = refused_source ? from : to;
       fault.rule = refused_source ? "the source is not mapped or refuses the access"
                                   : "the destination is not mapped or refuses the access";
+      name_broken_link(bus, fault);
       return fault;
     }
     left -= bytes;
@@ -112,6 +113,39 @@ DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, 
     if ((in_destination += bytes) == destination.bytes()) ++d, in_destination = 0;
   }
   return {};
+}
+
+// Adds the bytes between this chip and the one that the address names.
+void add_leg(DmaRun& run, const ChipLayout& layout, uint64_t address, uint32_t bytes, bool write) {
+  const uint64_t chip = address - layout.local(address);
+  for (unsigned i = 0; i < run.legs; ++i) {
+    DmaLeg& leg = run.leg[i];
+    if (leg.write != write || leg.address - layout.local(leg.address) != chip) continue;
+    leg.bytes += bytes;
+    return;
+  }
+  if (run.legs == DmaRun::kMaxLegs) {
+    run.leg[run.legs - 1].bytes += bytes;
+  } else {
+    run.leg[run.legs++] = {address, bytes, write};
+  }
+}
+
+void add_legs(DmaRun& run, const ChipLayout& layout, const Packet& packet) {
+  for (uint32_t n = 0; n < packet.m2s_count; ++n) {
+    const Descriptor& d = packet.m2s[n];
+    if (!layout.is_routed(d.address) || (d.control & NEURON_DESC_META) != 0) continue;
+    add_leg(run, layout, d.address, d.bytes(), false);
+  }
+  uint32_t left = packet.result_bytes();
+  for (uint32_t n = 0; n < packet.s2m_count; ++n) {
+    const Descriptor& d = packet.s2m[n];
+    const uint32_t bytes = std::min(d.bytes(), left);
+    left -= bytes;
+    if (!layout.is_routed(d.address)) continue;
+    if (packet.computes && packet.compute.accumulate) add_leg(run, layout, d.address, bytes, false);
+    add_leg(run, layout, d.address, bytes, true);
+  }
 }
 
 // Words (markers, counters) are not collected: they are stored whole and after all before them.
@@ -166,6 +200,7 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     run.bytes += packet.bytes;
     run.time_bytes += packet.time_bytes(bus_.layout());
     run.notify = packet.notify();
+    add_legs(run, bus_.layout(), packet);
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
       run.registers = run.registers || bus_.layout().is_register(packet.s2m[d].address);
     }
@@ -251,8 +286,8 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   // Copies the collected piece. False: its packets have to be executed one by one.
   const auto flush = [&]() {
     if (piece.packets == 0) return true;
-    std::byte* to = bus_.direct(piece.to, piece.bytes);
-    const std::byte* from = bus_.direct(piece.from, piece.bytes);
+    std::byte* to = bus_.memory(piece.to, piece.bytes);
+    const std::byte* from = bus_.memory(piece.from, piece.bytes);
     const bool whole = to != nullptr && from != nullptr;
     if (whole) {
       bulk_copy(to, from, piece.bytes);

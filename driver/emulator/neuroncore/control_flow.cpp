@@ -26,7 +26,11 @@ Fault divided_by_zero(bool immediate) {
   return make_fault(NEURON_FAULT_DIVIDE, 0, 0, immediate ? NEURON_INST_SCALAR0 : NEURON_INST_OP);
 }
 
-Fault bus_fault(uint64_t address) { return make_fault(NEURON_FAULT_BUS, address, 4); }
+Fault bus_fault(const chip::Bus& bus, uint64_t address) {
+  uint32_t id = 0;
+  const neuron_fault code = bus.refusal(address, id);
+  return make_fault(code, address, code == NEURON_FAULT_LINK ? id : 4);
+}
 
 bool compare(unsigned condition, bool is_unsigned, uint32_t a, uint32_t b) {
   const bool less = is_unsigned ? a < b : static_cast<int32_t>(a) < static_cast<int32_t>(b);
@@ -100,7 +104,7 @@ Fault ExecutionGroup::execute_control(Issue& issue) {
       entry.pc = issue.pc;
       entry.debug = issue.i.debug;
       entry.info = {value0, value1, 0};
-      notifications_.post(NEURON_NQ_SLOT_NOTIFY, entry);
+      s.place.notifications->post(NEURON_NQ_SLOT_NOTIFY, entry);
       return {};
     }
     case NEURON_OP_COMPLETE:
@@ -127,7 +131,7 @@ Fault ExecutionGroup::store_words(Issue& issue, uint32_t value) {
         semaphores_.semaphore(static_cast<unsigned>((address - set_alias) / 4)) == value) {
       continue;
     }
-    if (!bus_.write32(address, value, access)) return bus_fault(address);
+    if (!bus_.write32(address, value, access)) return bus_fault(bus_, address);
     if (!issue.s.active()) return {};  // it has stopped itself
   }
   return {};
@@ -151,8 +155,12 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
     case NEURON_OP_LOAD: {
       const chip::Access access = access_of(s, issue.now);
       uint32_t word;
-      if (!bus_.read32(issue.i.address.addr, word, access)) return bus_fault(issue.i.address.addr);
-      if (strict_) strict_->clocks().acquire_memory(s.engine);
+      if (!bus_.read32(issue.i.address.addr, word, access))
+        return bus_fault(bus_, issue.i.address.addr);
+      if (strict_ && !s.is_cc()) strict_->clocks().acquire_memory(s.engine);
+      if (bus_.layout().is_routed(issue.i.address.addr)) {
+        issue.cost.interval += 2 * bus_.fabric()->latency(bus_.node(), issue.i.address.addr);
+      }
       rd = word;
       return {};
     }
@@ -160,7 +168,7 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
       const chip::Access access = access_of(s, issue.now);
       release_memory(s, issue.now);
       return bus_.write32(issue.i.address.addr, ra, access) ? Fault{}
-                                                            : bus_fault(issue.i.address.addr);
+                                                            : bus_fault(bus_, issue.i.address.addr);
     }
     case NEURON_OP_BRANCH:
       return compare(flow.condition, flow.is_unsigned, ra, b) ? jump(issue, true) : Fault{};
@@ -184,8 +192,8 @@ Fault ExecutionGroup::execute_flow(Issue& issue) {
       if (scalar >= NEURON_SEMAPHORES) {
         return make_fault(NEURON_FAULT_OPERAND_RANGE, 0, scalar, NEURON_INST_SCALAR0);
       }
-      rd = semaphores_.semaphore(scalar);
-      if (strict_) strict_->clocks().acquire(s.engine, scalar);
+      rd = s.place.semaphores->semaphore(scalar);
+      if (strict_ && !s.is_cc()) strict_->clocks().acquire(s.engine, scalar);
       return {};
     case NEURON_OP_TIME:
       rd = static_cast<uint32_t>(issue.now);
@@ -288,7 +296,7 @@ Fault ExecutionGroup::trigger_dma(Issue& issue) {
     for (unsigned engine = 0; engine < counts.size(); ++engine) {
       if ((body.mask >> engine & 1) == 0 || counts[engine] == 0) continue;
       const uint64_t address = base + uint64_t{engine} * body.stride;
-      if (!bus_.write32(address, counts[engine], access)) return bus_fault(address);
+      if (!bus_.write32(address, counts[engine], access)) return bus_fault(bus_, address);
       if (!issue.s.active()) return {};  // the queue has refused and stopped the engine
     }
   }
@@ -366,7 +374,8 @@ Fault ExecutionGroup::complete(Issue& issue, uint32_t status) {
   Sequencer& s = issue.s;
   const ModelTime now = issue.now;
   for (Sequencer& engine : sequencers_) {
-    if (!notifications_.enabled(NEURON_NQ_SLOT_TRACE(engine.engine))) continue;
+    if (engine.is_cc() && engine.state == NEURON_STATE_IDLE) continue;
+    if (!engine.place.notifications->enabled(engine.place.trace_slot)) continue;
     chip::Notification entry;
     entry.kind = NEURON_NK_COMPLETE;
     entry.engine = static_cast<uint8_t>(engine.engine);
@@ -376,12 +385,13 @@ Fault ExecutionGroup::complete(Issue& issue, uint32_t status) {
     entry.debug = issue.i.debug;
     entry.info = {static_cast<uint32_t>(engine.busy), static_cast<uint32_t>(engine.busy >> 32),
                   static_cast<uint32_t>(engine.retired - engine.launch_retired)};
-    notifications_.post(NEURON_NQ_SLOT_TRACE(engine.engine), entry);
+    engine.place.notifications->post(engine.place.trace_slot, entry);
   }
   in_execution_ = false;
   time_limit_ = 0;
+  add_work(now);
   if (!write_record(s, status, issue.pc, issue.i.debug, 0, now, true)) {
-    return bus_fault(s.done_address());
+    return bus_fault(bus_, s.done_address());
   }
   return {};
 }

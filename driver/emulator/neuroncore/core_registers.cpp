@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control block of the core and engine blocks (hw/control.h): registers and commands.
+#include <algorithm>
 #include <cstring>
 
 #include "driver/emulator/neuroncore/execution_group.h"
@@ -14,10 +15,6 @@ constexpr uint32_t kReturnsEnd = kReturns + 4 * NEURON_CALL_LEVELS;
 constexpr uint32_t kAccEnd = NEURON_ENG_ACC + 4 * NEURON_PARTITIONS;
 constexpr uint32_t kBreaksEnd = NEURON_ENG_BREAK0 + 32;
 constexpr uint32_t kModeBits = 0xFF;
-
-bool is_engine_block(uint64_t offset) {
-  return offset >= NEURON_CORE_ENGINE(0) && offset < NEURON_CORE_ENGINE(kSequencers);
-}
 
 bool is_engine_register(uint32_t at) {
   if (at <= NEURON_ENG_STEPS) return true;
@@ -94,30 +91,50 @@ uint32_t wait_word(const CachedInstruction& entry, unsigned which) {
 
 }  // namespace
 
-bool ExecutionGroup::is_register(uint64_t offset) {
-  if (is_engine_block(offset)) {
-    return is_engine_register((offset - NEURON_CORE_ENGINE(0)) % NEURON_CORE_ENGINE_SIZE);
+// The sequencer whose block holds the offset, and where in it.
+bool ExecutionGroup::is_engine_block(uint64_t offset, unsigned& actor, uint32_t& at) const {
+  if (offset >= NEURON_CORE_ENGINE(0) && offset < NEURON_CORE_ENGINE(kEngines)) {
+    const uint64_t inside = offset - NEURON_CORE_ENGINE(0);
+    actor = static_cast<unsigned>(inside / NEURON_CORE_ENGINE_SIZE);
+    at = static_cast<uint32_t>(inside % NEURON_CORE_ENGINE_SIZE);
+    return true;
+  }
+  const uint64_t k = (offset - kCcWindows) / kCcWindowBytes;
+  const uint64_t inside = (offset - kCcWindows) % kCcWindowBytes - NEURON_CC_ENGINE;
+  if (offset < kCcWindows || k >= cc_count_ || inside >= NEURON_CC_ENGINE_SIZE) return false;
+  actor = static_cast<unsigned>(kEngines + k);
+  at = static_cast<uint32_t>(inside);
+  return true;
+}
+
+bool ExecutionGroup::is_register(uint64_t offset) const {
+  unsigned actor = 0;
+  uint32_t at = 0;
+  if (is_engine_block(offset, actor, at)) {
+    return is_engine_register(at) && (actor < kEngines || at < NEURON_ENG_ACC);
   }
   return offset >= NEURON_CORE_CONTROL && offset < NEURON_CORE_CONTROL + NEURON_CORE_CONTROL_SIZE &&
          is_core_register(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
 }
 
 uint32_t ExecutionGroup::read_register(uint64_t offset) {
-  if (!is_engine_block(offset))
-    return read_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
-  const uint64_t at = offset - NEURON_CORE_ENGINE(0);
-  return read_engine(sequencers_[at / NEURON_CORE_ENGINE_SIZE],
-                     static_cast<uint32_t>(at % NEURON_CORE_ENGINE_SIZE));
+  unsigned actor = 0;
+  uint32_t at = 0;
+  if (is_engine_block(offset, actor, at)) return read_engine(sequencers_[actor], at);
+  return read_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
 }
 
 void ExecutionGroup::write_register(uint64_t offset, uint32_t value, bool burst, ModelTime now) {
-  if (!is_engine_block(offset)) {
-    write_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL), value, now);
+  unsigned actor = 0;
+  uint32_t at = 0;
+  if (is_engine_block(offset, actor, at)) {
+    // In a burst, words that are none are ignored.
+    if (actor < kEngines || at < NEURON_ENG_ACC) {
+      write_engine(sequencers_[actor], at, value, burst, now);
+    }
     return;
   }
-  const uint64_t at = offset - NEURON_CORE_ENGINE(0);
-  write_engine(sequencers_[at / NEURON_CORE_ENGINE_SIZE],
-               static_cast<uint32_t>(at % NEURON_CORE_ENGINE_SIZE), value, burst, now);
+  write_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL), value, now);
 }
 
 uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
@@ -169,7 +186,7 @@ uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
     case NEURON_ENG_WAIT_VAL: {
       if (blocked == nullptr) return 0;
       const isa::Wait& wait = blocked->decoded.wait[unmet];
-      return semaphores_.value(wait.event, wait.index);
+      return s.place.semaphores->value(wait.event, wait.index);
     }
     case NEURON_ENG_EXC_CODE:
       return s.exception.code;
@@ -228,7 +245,7 @@ void ExecutionGroup::write_engine(Sequencer& s, uint32_t at, uint32_t value, boo
       s.exception_opcode = 0;
       s.fault_latched = false;
       if (s.state == NEURON_STATE_FAULT) s.state = NEURON_STATE_IDLE;
-      core_faults_ &= ~(1u << s.engine);
+      core_faults_ &= ~(1u << s.place.actor);
       return;
     default:
       if (!burst) refuse_write(s, at, now);
@@ -244,9 +261,11 @@ uint32_t ExecutionGroup::read_core(uint32_t at) {
       return NEURON_ISA_VERSION | static_cast<uint32_t>(limits_.generation) << 4 |
              limits_.sbuf_partition_bytes / 1024 << 16;
     case NEURON_CORE_STATUS: {
-      uint32_t status = runnable_.load(std::memory_order_relaxed) ? 0 : 1u << 31;
+      uint32_t status = runnable_.load(std::memory_order_relaxed) ? 0
+                        : awaits_peers() ? NEURON_CORE_STATUS_QUIESCENT | NEURON_CORE_STATUS_AWAITS
+                                         : NEURON_CORE_STATUS_QUIESCENT;
       for (const Sequencer& s : sequencers_)
-        status |= static_cast<uint32_t>(s.state) << 4 * s.engine;
+        status |= static_cast<uint32_t>(s.state) << 4 * s.place.actor;
       return status;
     }
     case NEURON_CORE_FAULTS:
@@ -283,11 +302,13 @@ void ExecutionGroup::write_core(uint32_t at, uint32_t value, ModelTime now) {
       return;
     case NEURON_CORE_COMMAND: {
       const unsigned code = value & 0xF;
-      const unsigned engines = value >> 8 & 0x1F;
-      // RESET of no or all engines is the reset of the core.
-      if (code == NEURON_CMD_RESET && (engines == 0 || engines == 0x1F)) return reset_locked();
-      for (Sequencer& s : sequencers_) {
-        if (engines >> s.engine & 1) command(s, code, now);
+      const unsigned engines = value >> 8 & 0xFF;
+      // RESET of no or all engines is the reset of the core, with its CC cores.
+      if (code == NEURON_CMD_RESET && (engines == 0 || (engines & 0x1F) == 0x1F)) {
+        return reset_locked(true);
+      }
+      for (unsigned n = 0; n < kEngines + cc_count_; ++n) {
+        if (engines >> n & 1) command(sequencers_[n], code, now);
       }
       return;
     }
@@ -316,10 +337,11 @@ void ExecutionGroup::start(Sequencer& s, ModelTime now) {
   s.busy = s.waited = s.traced_wait = 0;
   s.exception = {};
   s.fault_latched = false;
-  core_faults_ &= ~(1u << s.engine);
+  core_faults_ &= ~(1u << s.place.actor);
   s.steps_left = 0;
   s.start(bus_);
-  if (strict_) strict_->clocks().acquire_all(s.engine);
+  if (strict_ && !s.is_cc()) strict_->clocks().acquire_all(s.engine);
+  if (s.is_cc()) running_sequencers_ = std::max(running_sequencers_, s.place.actor + 1);
   for (chip::UdmaEngine* engine : dma_) engine->accept_engine_doorbells();
   resume(s, now);
 }
@@ -337,7 +359,7 @@ void ExecutionGroup::stop(Sequencer& s, uint8_t state) {
   s.state = state;
   s.issue_at = kNever;
   s.dma_wait = false;
-  dma_waiters_ &= static_cast<uint8_t>(~(1u << s.engine));
+  dma_waiters_ &= static_cast<uint8_t>(~(1u << s.place.actor));
   schedule(s);
 }
 
@@ -357,11 +379,9 @@ void ExecutionGroup::command(Sequencer& s, unsigned command, ModelTime now) {
       s.steps_left = command == NEURON_CMD_CONTINUE ? 0 : s.steps == 0 ? 1 : s.steps;
       return resume(s, now);
     case NEURON_CMD_RESET:
-      s.reset(s.engine);
-      units_[s.engine].accumulator.fill(0.0f);
+      reset_sequencer(s);
+      if (!s.is_cc()) reset_unit(units_[s.engine]);
       if (s.engine == NEURON_ENGINE_PE) tensor_engine_.reset();
-      core_faults_ &= ~(1u << s.engine);
-      schedule(s);
       return;
     case NEURON_CMD_ABORT:
       if (s.active() || paused) raise(s, make_fault(NEURON_FAULT_ABORTED), s.pc, 0, 0, now);

@@ -37,12 +37,15 @@ std::string ExecutionGroup::describe() {
          runnable_.load(std::memory_order_relaxed) ? "running"
          : deadlocked_.load(std::memory_order_relaxed)
              ? "deadlocked: an execution is in progress and nothing can advance"
-             : "quiescent");
-  for (const Sequencer& s : sequencers_) describe_engine(s, text);
+         : awaits_peers() ? "waiting for another core or chip"
+                          : "quiescent");
+  for (const Sequencer& s : sequencers_) {
+    if (!s.is_cc() || s.state != NEURON_STATE_IDLE) describe_engine(s, text);
+  }
   for (unsigned d = 0; d < kDmaEngines; ++d) {
-    if (actors_[d].active == 0) continue;
-    append(text, "  DMA engine %u: queues with work 0x%04x\n", core_ * kDmaEngines + d,
-           actors_[d].active);
+    const uint32_t active = actors_[d].active | actors_[kDmaEngines + d].active;
+    if (active == 0) continue;
+    append(text, "  DMA engine %u: queues with work 0x%04x\n", core_ * kDmaEngines + d, active);
   }
   if (!own) {
     run_lock_.unlock();
@@ -52,7 +55,11 @@ std::string ExecutionGroup::describe() {
 }
 
 void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) const {
-  append(text, "  %s: %s", isa::engine_name(s.engine), state_name(s.state));
+  if (s.is_cc()) {
+    append(text, "  CC core %u: %s", s.place.actor - kEngines, state_name(s.state));
+  } else {
+    append(text, "  %s: %s", isa::engine_name(s.engine), state_name(s.state));
+  }
   if (s.state == NEURON_STATE_IDLE) {
     text += "\n";
     return;
@@ -62,7 +69,7 @@ void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) cons
     text += ": " + isa::disassemble(s.current->decoded, static_cast<int>(s.engine));
     if (s.state == NEURON_STATE_WAITING && s.dma_wait) {
       append(text, "; waits until %u DMA queues that it rang are done",
-             static_cast<unsigned>(dma_in_flight_[s.engine]));
+             static_cast<unsigned>(dma_in_flight_[s.place.actor]));
     } else if (s.state == NEURON_STATE_WAITING && resumes(s)) {
       append(text, "; waits for room in the rings of DMA queue %u",
              static_cast<unsigned>(s.current->decoded.dma.queue));
@@ -73,7 +80,7 @@ void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) cons
             wait.is_register ? s.registers[wait.value % NEURON_REGISTERS] : wait.value;
         append(text, "; waits for %s %u %s %d, which is %u", wait.event ? "event" : "semaphore",
                static_cast<unsigned>(wait.index), condition_text(wait.condition),
-               static_cast<int>(wanted), semaphores_.value(wait.event, wait.index));
+               static_cast<int>(wanted), s.place.semaphores->value(wait.event, wait.index));
       }
     }
   }

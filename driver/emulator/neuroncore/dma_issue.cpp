@@ -14,7 +14,7 @@
 namespace neuron::core {
 
 bool ExecutionGroup::resumes(const Sequencer& s) const {
-  return generation_.active && generation_.engine == s.engine && generation_.pc == s.pc &&
+  return generation_.active && generation_.engine == s.place.actor && generation_.pc == s.pc &&
          generation_.starts == s.starts;
 }
 
@@ -41,7 +41,7 @@ Fault ExecutionGroup::generate_dma(Issue& issue) {
     s.state = NEURON_STATE_WAITING;
     s.wait_since = issue.now;
     s.issue_at = kNever;
-    ring_waiter_ = static_cast<uint8_t>(1u << s.engine);
+    ring_waiter_ = static_cast<uint8_t>(1u << s.place.actor);
     issue.again = true;
     return {};
   }
@@ -75,7 +75,7 @@ Fault ExecutionGroup::plan_dma(Issue& issue) {
                 window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
   }
   generation_.active = true;
-  generation_.engine = s.engine;
+  generation_.engine = s.place.actor;
   generation_.pc = s.pc;
   generation_.starts = s.starts;
   s.busy += issue.cost.interval;
@@ -152,7 +152,7 @@ Fault ExecutionGroup::write_ring(const Issue& issue, const chip::RingState& ring
 // A queue of a DMA engine has consumed descriptors.
 void ExecutionGroup::ring_has_room(ModelTime now) {
   for (Sequencer& s : sequencers_) {
-    if ((ring_waiter_ >> s.engine & 1) == 0) continue;
+    if ((ring_waiter_ >> s.place.actor & 1) == 0) continue;
     if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || !resumes(s)) continue;
     s.issue_at = std::max(now, s.wait_since);
     schedule(s);

@@ -2,10 +2,14 @@
 // The scheduler: which actor is next, DMA engines in model time, waking of waiters.
 #include "driver/emulator/neuroncore/execution_group.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <utility>
 
 namespace neuron::core {
@@ -42,17 +46,30 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, Runnabl
       semaphores_(connections.semaphores),
       notifications_(connections.notifications),
       dma_(connections.engines),
+      cc_(connections.cc),
+      cc_count_(connections.cc_count),
       listener_(listener),
       injected_(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
       limits_(isa::limits_of(bus_.layout().generation)),
       memory_(limits_.sbuf_partition_bytes),
       scratch_(std::make_unique<Scratch>()),
       strict_(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
-      units_(make_units(memory_, *scratch_, std::make_index_sequence<kSequencers>())) {
+      units_(make_units(memory_, *scratch_, std::make_index_sequence<kEngines>())) {
   mail_.reserve(64);
   mail_taken_.reserve(64);
   times_.fill(kNever);
-  for (unsigned e = 0; e < kSequencers; ++e) sequencers_[e].reset(e);
+  for (unsigned n = 0; n < kSequencers; ++n) {
+    Sequencer& s = sequencers_[n];
+    const bool is_cc = n >= kEngines;
+    const unsigned k = is_cc ? n - kEngines : 0;
+    s.engine = is_cc ? unsigned{NEURON_ENGINE_CC} : n;
+    s.place = {.actor = n,
+               .semaphores = is_cc ? cc_[k].semaphores : &semaphores_,
+               .arrivals = &arrivals_[is_cc ? 1 + k : 0],
+               .notifications = is_cc ? cc_[k].notifications : &notifications_,
+               .trace_slot = is_cc ? 0u : n};
+    s.reset();
+  }
   semaphores_.set_listener(this);
   for (chip::UdmaEngine* engine : dma_) engine->set_listener(this);
 }
@@ -70,7 +87,7 @@ void ExecutionGroup::set_runnable() {
   }
 }
 
-chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadline) {
+chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadline, bool patient) {
   for (;;) {  // bounded: by `deadline`
     if (!run_lock_.try_lock_until(deadline)) {
       settle();  // others have left their mail to who waits
@@ -81,10 +98,91 @@ chip::RunResult ExecutionGroup::run(std::chrono::steady_clock::time_point deadli
     const chip::RunResult result = loop(deadline);
     running_group() = outer;
     if (result == chip::RunResult::kBusy) return result;  // lost the lock to who was let in
+    const bool awaits =
+        patient && result == chip::RunResult::kQuiescent && awaits_peers() && !injected_.off();
+    // Before others may write here: who finds a sleeper leaves the group to it.
+    const uint32_t word = wake_word_.load();
+    if (awaits) sleepers_.fetch_add(1);
     run_lock_.unlock();
     settle();
-    if (result == chip::RunResult::kDeadline || !runnable()) return result;
+    if (awaits) {
+      const bool woken = wait_for_peers(word, deadline);
+      sleepers_.fetch_sub(1);
+      if (woken) continue;
+      if (runnable()) tell_runnable(false);  // what came meanwhile is a worker's
+      return chip::RunResult::kDeadline;
+    }
+    if (result == chip::RunResult::kDeadline) return result;
+    if (runnable()) continue;
+    if (sleepers_.load() != 0) wake_runner();  // others who wait for this group
+    return result;
   }
+}
+
+// CC cores that wait for their program's semaphores, and engines that wait for those of collectives
+// or of the other core of a pair (8-15): what they wait for comes from elsewhere, or is a fault
+// that only a deadline can find.
+bool ExecutionGroup::awaits_peers() const {
+  for (unsigned n = 0; n < running_sequencers_; ++n) {
+    const Sequencer& s = sequencers_[n];
+    if (s.state != NEURON_STATE_WAITING || s.dma_wait || s.current == nullptr) continue;
+    if (s.issue_at != kNever || resumes(s)) continue;
+    // A collective that its own program has not begun waits for that first.
+    const auto has_not_begun = [&](const isa::Wait& wait) {
+      return wait.condition != NEURON_WAIT_NONE && wait.index == NEURON_CC_SEM_GO &&
+             !wait_holds(s, wait);
+    };
+    const auto& waits = s.current->decoded.wait;
+    if (s.is_cc() && std::any_of(waits.begin(), waits.end(), has_not_begun)) continue;
+    for (const isa::Wait& wait : waits) {
+      const bool of_peers =
+          s.is_cc() ? wait.index >= NEURON_CC_SEM_PROGRAM_FIRST
+                    : wait.index >= NEURON_SEM_CC_FIRST ||
+                          (wait.index > NEURON_SEM_LAUNCH && wait.index < NEURON_SEM_PROGRAM_FIRST);
+      if (of_peers && wait.condition != NEURON_WAIT_NONE && !wait_holds(s, wait)) return true;
+    }
+  }
+  return false;
+}
+
+// Counted among sleepers_ since the group was quiet, when wake_word_ was `word`. False: the
+// deadline has passed.
+bool ExecutionGroup::wait_for_peers(uint32_t word, std::chrono::steady_clock::time_point deadline) {
+  // Messages of peers that run at this moment come within microseconds; giving the host's core away
+  // to them is quicker than sleeping.
+  constexpr unsigned kYields = 16;
+  const auto woken = [&] {
+    return wake_word_.load() != word || runnable() || mail_waiting_.load();
+  };
+  for (unsigned n = 0; n < kYields; ++n) {
+    if (woken()) return true;
+    sched_yield();
+  }
+  // Sequentially consistent: either wake_runner() sees that somebody is asleep, or this thread sees
+  // its word.
+  asleep_.fetch_add(1);
+  bool in_time = true;
+  while (in_time && !woken()) {  // bounded: by `deadline`
+    const auto left = deadline - std::chrono::steady_clock::now();
+    in_time = left > left.zero();
+    if (!in_time) break;
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    timespec timeout{};
+    timeout.tv_sec = static_cast<time_t>(std::min<int64_t>(ns / 1'000'000'000, 3600));
+    timeout.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&wake_word_), FUTEX_WAIT_PRIVATE, word, &timeout,
+            nullptr, 0);
+  }
+  asleep_.fetch_sub(1);
+  return in_time;
+}
+
+// Behind a write from outside that has made the group runnable, or has left mail for it.
+void ExecutionGroup::wake_runner() {
+  wake_word_.fetch_add(1);
+  if (asleep_.load() == 0) return;
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&wake_word_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr,
+          nullptr, 0);
 }
 
 chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadline) {
@@ -95,7 +193,7 @@ chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadl
     }
     unsigned actor = 0;
     ModelTime time = times_[0];
-    for (unsigned e = 1; e < kSequencers; ++e) {
+    for (unsigned e = 1; e < running_sequencers_; ++e) {
       if (times_[e] < time) {
         time = times_[e];
         actor = e;
@@ -115,7 +213,8 @@ chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadl
       }
       // Release: pairs with runnable() and deadlocked(), so that who sees the group quiet also sees
       // what it has written.
-      deadlocked_.store(in_execution_ && !halted_by_debugger(), std::memory_order_release);
+      deadlocked_.store(in_execution_ && !halted_by_debugger() && !awaits_peers(),
+                        std::memory_order_release);
       runnable_.store(false, std::memory_order_release);
       return chip::RunResult::kQuiescent;
     }
@@ -126,7 +225,7 @@ chip::RunResult ExecutionGroup::loop(std::chrono::steady_clock::time_point deadl
     now_ = time;
     time_runs_ = true;
     if (time_limit_ != 0 && in_execution_ && time > launch_start_ + time_limit_) [[unlikely]] {
-      Sequencer& s = sequencers_[std::min<unsigned>(actor, NEURON_ENGINE_SP)];
+      Sequencer& s = sequencers_[actor < kSequencers ? actor : unsigned{NEURON_ENGINE_SP}];
       raise(s, make_fault(NEURON_FAULT_TIME_LIMIT, time_limit_), s.pc, 0, 0, time);
       time_limit_ = 0;
       continue;
@@ -149,16 +248,35 @@ void ExecutionGroup::step_sequencer(Sequencer& s, ModelTime now) {
   schedule(s);
 }
 
-void ExecutionGroup::wake(bool event, unsigned index, ModelTime now) {
+void ExecutionGroup::wake(unsigned block, bool event, unsigned index, ModelTime now) {
+  if (block != 0) return wake_one(sequencers_[kEngines + block - 1], event, index, now);
   unsigned mask = event ? event_waiters_[index] : semaphore_waiters_[index];
   for (; mask != 0; mask &= mask - 1) {
-    Sequencer& s = sequencers_[static_cast<unsigned>(std::countr_zero(mask))];
-    if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || s.current == nullptr) continue;
-    if (!waits_hold(s, s.current->decoded)) continue;
-    s.issue_at = std::max(now + kSemaphoreLatency, s.wait_since);
-    schedule(s);
-    set_runnable();
+    wake_one(sequencers_[static_cast<unsigned>(std::countr_zero(mask))], event, index, now);
   }
+}
+
+// A cell has changed at `now`, which may lie before this group's own time: the change came from
+// another group, or follows from one that did. Who would not have had to wait does not.
+void ExecutionGroup::wake_one(Sequencer& s, bool event, unsigned index, ModelTime now) {
+  if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || s.current == nullptr) return;
+  if (s.dma_wait || resumes(s)) return;
+  const isa::Instruction& i = s.current->decoded;
+  bool all = true;
+  for (unsigned n = 0; n < i.wait.size(); ++n) {
+    const isa::Wait& wait = i.wait[n];
+    if (wait.condition == NEURON_WAIT_NONE) continue;
+    const bool holds = wait_holds(s, wait);
+    all = all && holds;
+    if (wait.index == index && wait.event == event && holds) {
+      s.held_from[n] = std::max(now, held_from(s, wait));
+    }
+  }
+  if (!all) return;
+  const ModelTime held = std::max(s.held_from[0], s.held_from[1]);
+  s.issue_at = held < s.wait_since ? s.wait_since : held + kSemaphoreLatency;
+  schedule(s);
+  set_runnable();
 }
 
 // At quiescence nothing is in flight, so that all times can start again from 0.
@@ -168,6 +286,10 @@ void ExecutionGroup::reset_time() {
   time_runs_ = false;
   now_ = 0;
   launch_start_ = 0;
+  if (links_used_) {
+    for (chip::LinkTimes& times : *links_) times.fill(0);
+    links_used_ = false;
+  }
   for (Sequencer& s : sequencers_) {
     s.last_complete = s.array_free = s.load_free = 0;
     s.wait_since = 0;
@@ -176,32 +298,53 @@ void ExecutionGroup::reset_time() {
 
 void ExecutionGroup::semaphore_changed(const chip::SemaphoreChange& change,
                                        const chip::Access& access) {
-  const ModelTime now = access.time;
-  if (notifications_.enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
-    chip::Notification entry;
-    entry.kind = NEURON_NK_SEMAPHORE;
-    entry.time = now;
-    entry.info = {change.index | (change.event ? 256u : 0u), change.after, change.before};
-    notifications_.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
-  }
-  if (strict_) note_semaphore(change, access);
-  wake(change.event, change.index, now);
+  changed(0, change, access);
 }
 
 void ExecutionGroup::semaphore_refused(neuron_fault fault, const chip::SemaphoreChange& change,
                                        const chip::Access& access) {
-  notifications_.post_error(
-      fault, access, {change.index | (change.event ? 256u : 0u), change.before, change.operand});
-  // A refused update of a running execution is as fatal as one by an instruction.
-  if (inside() && access.engine < kSequencers) {
-    Sequencer& s = sequencers_[access.engine];
-    if (s.active()) {
-      Fault f = make_fault(fault, change.index | (change.event ? 256u : 0u), change.before);
-      f.detail = change.operand;
-      raise(s, f, s.pc, 0, 0, access.time);
-      schedule(s);
-    }
+  refused(0, fault, change, access);
+}
+
+void ExecutionGroup::changed(unsigned block, const chip::SemaphoreChange& change,
+                             const chip::Access& access) {
+  const ModelTime now = access.time;
+  chip::NotificationBlock& notifications =
+      block == 0 ? notifications_ : *cc_[block - 1].notifications;
+  if (notifications.enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
+    chip::Notification entry;
+    entry.kind = NEURON_NK_SEMAPHORE;
+    entry.time = now;
+    entry.info = {change.index | (change.event ? 256u : 0u), change.after, change.before};
+    notifications.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
+  if (strict_ && block == 0) note_semaphore(change, access);
+  wake(block, change.event, change.index, now);
+}
+
+void ExecutionGroup::refused(unsigned block, neuron_fault fault,
+                             const chip::SemaphoreChange& change, const chip::Access& access) {
+  const uint32_t cell = change.index | (change.event ? 256u : 0u);
+  chip::NotificationBlock& notifications =
+      block == 0 ? notifications_ : *cc_[block - 1].notifications;
+  notifications.post_error(fault, access, {cell, change.before, change.operand});
+  // A refused update of a running execution is as fatal as one by an instruction.
+  if (!inside() || access.core != core_ || access.engine > NEURON_ENGINE_CC) return;
+  Sequencer& s = sequencers_[owner_of(access)];
+  if (!s.active()) return;
+  Fault f = make_fault(fault, cell, change.before);
+  f.detail = change.operand;
+  raise(s, f, s.pc, 0, 0, access.time);
+  schedule(s);
+}
+
+// The sequencer behind an access of this core; who is not one counts as SP.
+unsigned ExecutionGroup::owner_of(const chip::Access& access) const {
+  if (access.core == core_) {
+    if (access.engine < kEngines) return access.engine;
+    if (access.engine == NEURON_ENGINE_CC && access.unit < cc_count_) return kEngines + access.unit;
+  }
+  return NEURON_ENGINE_SP;
 }
 
 void ExecutionGroup::dma_rung(unsigned engine, unsigned queue, const chip::Access& access) {
@@ -217,10 +360,9 @@ void ExecutionGroup::dma_rung(unsigned engine, unsigned queue, const chip::Acces
 void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::Access& access) {
   if (ring_waiter_ != 0) ring_has_room(access.time);
   if (!dma_[engine]->has_work(queue)) return;
-  DmaActor& actor = actors_[engine];
-  const uint8_t owner = access.core == core_ && access.engine < kSequencers
-                            ? access.engine
-                            : static_cast<uint8_t>(NEURON_ENGINE_SP);
+  const unsigned index = dma_actor(engine, queue);
+  DmaActor& actor = actors_[index];
+  const auto owner = static_cast<uint8_t>(owner_of(access));
   const uint32_t bit = 1u << queue;
   if (strict_) note_doorbell(engine, queue, access, (actor.active & bit) == 0);
   if ((actor.active & bit) == 0) {
@@ -239,12 +381,12 @@ void ExecutionGroup::activate_dma(unsigned engine, unsigned queue, const chip::A
   }
   actor.owner_debug[queue] =
       sequencers_[owner].current != nullptr ? sequencers_[owner].current->decoded.debug : 0;
-  if (!actor.busy) schedule_dma(engine, access.time);
+  if (!actor.busy) schedule_dma(index, access.time);
   set_runnable();
 }
 
 void ExecutionGroup::deactivate_dma(unsigned engine, unsigned queue, ModelTime now) {
-  DmaActor& actor = actors_[engine];
+  DmaActor& actor = actor_of(engine, queue);
   actor.active &= ~(1u << queue);
   const unsigned owner = actor.owner[queue];
   if (--dma_in_flight_[owner] != 0 || (dma_waiters_ >> owner & 1) == 0) return;
@@ -255,9 +397,23 @@ void ExecutionGroup::deactivate_dma(unsigned engine, unsigned queue, ModelTime n
   schedule(s);
 }
 
+// When the links have taken a run's bytes.
+ModelTime ExecutionGroup::pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now) {
+  if (links_ == nullptr) links_ = std::make_unique<std::array<chip::LinkTimes, kSequencers>>();
+  links_used_ = true;
+  ModelTime end = now;
+  for (unsigned n = 0; n < run.legs; ++n) {
+    const chip::DmaLeg& leg = run.leg[n];
+    end = std::max(end, bus_.fabric()->transfer(bus_.node(), leg.address, leg.bytes, leg.write, now,
+                                                (*links_)[owner]));
+  }
+  return end;
+}
+
 // Takes the next run into service, or sets the time at which a queue becomes ready.
-void ExecutionGroup::schedule_dma(unsigned engine, ModelTime now) {
-  DmaActor& actor = actors_[engine];
+void ExecutionGroup::schedule_dma(unsigned index, ModelTime now) {
+  const unsigned engine = index % kDmaEngines;
+  DmaActor& actor = actors_[index];
   ModelTime next = kNever;
   // Round robin: queues behind the last one first.
   for (unsigned step = 1; step <= NEURON_DMA_QUEUES && actor.active != 0; ++step) {
@@ -281,19 +437,23 @@ void ExecutionGroup::schedule_dma(unsigned engine, ModelTime now) {
     actor.bytes = run.bytes;
     actor.start = now;
     actor.end = now + dma_time((run.descriptors + 1) / 2, run.time_bytes);
+    dma_bytes_ += run.bytes;
+    for (unsigned n = 0; n < run.legs; ++n) link_bytes_ += run.leg[n].bytes;
+    if (run.legs != 0) actor.end = std::max(actor.end, pass_links(run, actor.owner[queue], now));
     next = actor.end;
     break;
   }
-  times_[kSequencers + engine] = next;
+  times_[kSequencers + index] = next;
   if (next == kNever) {
-    dma_times_ &= ~(1u << engine);
+    dma_times_ &= ~(1u << index);
   } else {
-    dma_times_ |= 1u << engine;
+    dma_times_ |= 1u << index;
   }
 }
 
-void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
-  DmaActor& actor = actors_[engine];
+void ExecutionGroup::step_dma(unsigned index, ModelTime now) {
+  const unsigned engine = index % kDmaEngines;
+  DmaActor& actor = actors_[index];
   if (actor.busy) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(core_), NEURON_ENGINE_DMA,
                               now};
@@ -310,7 +470,7 @@ void ExecutionGroup::step_dma(unsigned engine, ModelTime now) {
       deactivate_dma(engine, actor.queue, now);
     }
   }
-  schedule_dma(engine, now);
+  schedule_dma(index, now);
 }
 
 void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access& access) {
@@ -318,7 +478,7 @@ void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access
   core_faults_ |= 1u << 8;
   const unsigned engine = fault.engine - core_ * kDmaEngines;
   if (engine >= kDmaEngines || fault.queue >= NEURON_DMA_QUEUES) return;
-  DmaActor& actor = actors_[engine];
+  DmaActor& actor = actor_of(engine, fault.queue);
   Sequencer& s = sequencers_[actor.owner[fault.queue]];
   if (s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;
   Fault f = make_fault(fault.code, fault.address, fault.engine << 8 | fault.queue);
@@ -329,22 +489,48 @@ void ExecutionGroup::dma_faulted(const chip::DmaFault& fault, const chip::Access
 }
 
 void ExecutionGroup::reset() {
-  if (inside()) return reset_locked();
+  if (inside()) return reset_locked(false);
   if (!lock_as_visitor()) return;
   drain_mail();
-  reset_locked();
+  reset_locked(false);
   run_lock_.unlock();
   settle();
+  if (sleepers_.load() != 0) wake_runner();
 }
 
-void ExecutionGroup::reset_locked() {
-  for (unsigned e = 0; e < kSequencers; ++e) {
-    sequencers_[e].reset(e);
-    units_[e].accumulator.fill(0.0f);
-    units_[e].random_position = 0;
-    units_[e].random_numbers = {};
-    units_[e].table.clear();
-  }
+void ExecutionGroup::reset_cc(unsigned k) {
+  if (k >= cc_count_) return;
+  const bool own = inside();
+  if (!own && !lock_as_visitor()) return;
+  if (!own) drain_mail();
+  reset_sequencer(sequencers_[kEngines + k]);
+  cc_[k].semaphores->reset();
+  arrivals_[1 + k].clear();
+  if (own) return;
+  run_lock_.unlock();
+  settle();
+  if (sleepers_.load() != 0) wake_runner();  // perhaps nobody awaits peers any more
+}
+
+// What a program leaves in an engine that the next one could see.
+void ExecutionGroup::reset_unit(UnitContext& unit) {
+  unit.accumulator.fill(0.0f);
+  unit.random_position = 0;
+  unit.random_numbers = {};
+  unit.table.clear();
+}
+
+void ExecutionGroup::reset_sequencer(Sequencer& s) {
+  s.reset();
+  core_faults_ &= ~(1u << s.place.actor);
+  schedule(s);
+}
+
+// CC cores are stopped with their core; their semaphores are reset with them, or on their own.
+void ExecutionGroup::reset_locked(bool with_cc) {
+  for (Sequencer& s : sequencers_) s.reset();
+  for (UnitContext& unit : units_) reset_unit(unit);
+  running_sequencers_ = kEngines;
   tensor_engine_.reset();
   actors_.fill({});
   times_.fill(kNever);
@@ -364,6 +550,11 @@ void ExecutionGroup::reset_locked() {
   for (chip::UdmaEngine* engine : dma_) engine->set_seed(0);
   // Mail stays: what was written before this reset has been applied, what waits came after it.
   semaphores_.reset();
+  arrivals_[0].clear();
+  for (unsigned k = 0; with_cc && k < cc_count_; ++k) {
+    cc_[k].semaphores->reset();
+    arrivals_[1 + k].clear();
+  }
   memory_.fill(fill_);  // FILL itself survives, or it could never take effect
   if (strict_) strict_->forget();
   deadlocked_.store(false, std::memory_order_relaxed);

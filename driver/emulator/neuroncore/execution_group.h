@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The execution group of one core: five sequencers and 16 DMA engines as actors of a discrete-event
-// simulation, ordered by (model time, actor number).
+// The execution group of one core: five sequencers, its CC cores and 16 DMA engines, each a second
+// time for the queue of collectives, as actors of a discrete-event simulation, ordered by (model
+// time, actor number).
 //
 // Each step takes the actor with the smallest time and lets it do one thing. The group is quiescent
 // when no actor has a time. A doorbell that finds it so, outside an execution, starts at time 0;
@@ -23,6 +24,7 @@
 
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/core_connections.h"
+#include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/semaphores.h"
 #include "driver/emulator/chip/udma_engine.h"
@@ -37,8 +39,15 @@
 
 namespace neuron::core {
 
-inline constexpr unsigned kSequencers = NEURON_CORE_ENGINES;
+inline constexpr unsigned kEngines = NEURON_CORE_ENGINES;  // with units
+inline constexpr unsigned kSequencers = kEngines + chip::kMaxCcPerCore;
 inline constexpr unsigned kDmaEngines = chip::kEnginesPerCore;
+// The queue of collectives has a time of its own, so that an engine that waits for another chip and
+// one that does not never compete for a DMA engine in an order that depends on the host.
+inline constexpr unsigned kDmaActors = 2 * kDmaEngines;
+constexpr unsigned dma_actor(unsigned engine, unsigned queue) {
+  return engine + (queue == NEURON_DMA_QUEUE_COLLECTIVES ? kDmaEngines : 0);
+}
 
 class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaListener {
  public:
@@ -51,8 +60,12 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // Acquire: pairs with the release in set_runnable and at the end of run().
   bool runnable() const { return runnable_.load(std::memory_order_acquire); }
   bool deadlocked() const { return deadlocked_.load(std::memory_order_acquire); }
-  chip::RunResult run(std::chrono::steady_clock::time_point deadline);
+  // `patient`: while only another group can make it go on, sleep until it does.
+  chip::RunResult run(std::chrono::steady_clock::time_point deadline, bool patient);
   void reset();
+  void reset_cc(unsigned k);  // one CC core
+  // Has whoever sleeps until peers write look again.
+  void disturb() { wake_runner(); }
   std::string describe();
 
   void semaphore_changed(const chip::SemaphoreChange& change, const chip::Access& access) override;
@@ -92,6 +105,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
     chip::Access access;
   };
   static constexpr std::chrono::seconds kVisitorPatience{30};
+  // Words from outside that may wait for the runner; a reset among them takes a millisecond.
+  static constexpr size_t kMailRoom = 256;
   // The instruction being issued, with registers substituted.
   struct Issue {
     Sequencer& s;
@@ -120,11 +135,14 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   // group_access.cpp
   bool inside() const { return running_group() == this; }
   bool read_words(uint64_t offset, std::span<std::byte> out);
+  bool read_and_unlock(uint64_t offset, std::span<std::byte> out);  // with run_lock_ held
   bool read_outside(uint64_t offset, std::span<std::byte> out);
   bool read_between_groups(ExecutionGroup& reader, uint64_t offset, std::span<std::byte> out);
   bool lock_as_visitor();
   void lend(bool lent);
   bool mapped(uint64_t offset) const;
+  // The semaphores at an offset of the window: 0 the core's, 1 + k those of CC core k, -1 none.
+  int semaphores_at(uint64_t offset, uint64_t& inside) const;
   void apply(const Mail& mail, bool foreign);
   template <class MailAt>
   void deliver(size_t count, const MailAt& mail_at);
@@ -132,8 +150,17 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void drain_mail();
   void settle();
   bool attend(std::chrono::steady_clock::time_point deadline);
-  void change_semaphore(uint64_t at, uint32_t value, const chip::Access& access);
-  void write_semaphore(uint64_t offset, uint32_t value, const chip::Access& access, bool foreign);
+  void change_semaphore(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
+                        bool remote);
+  void write_semaphore(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
+                       bool foreign, bool remote);
+  void changed(unsigned block, const chip::SemaphoreChange& change, const chip::Access& access);
+  void refused(unsigned block, neuron_fault fault, const chip::SemaphoreChange& change,
+               const chip::Access& access);
+  bool wait_for_peers(uint32_t word, std::chrono::steady_clock::time_point deadline);
+  void wake_runner();
+  void tell_runnable(bool quiet);
+  bool stays_quiet() const { return sleepers_.load() != 0 && !runnable() && awaits_peers(); }
   void release_held_launch();
   void begin_launch();
   void begin_external();
@@ -149,13 +176,14 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void end_transfers(unsigned engine, unsigned queue, ModelTime now);
   Fault strict_fault();
   void release_memory(const Sequencer& s, ModelTime now) {
-    if (strict_) {
+    if (strict_ && !s.is_cc()) {
       strict_->clocks().release_memory(s.engine, strict_->tick(s.engine, s.last_complete <= now));
     }
   }
 
   // core_registers.cpp
-  static bool is_register(uint64_t offset);
+  bool is_register(uint64_t offset) const;
+  bool is_engine_block(uint64_t offset, unsigned& actor, uint32_t& at) const;
   uint32_t read_register(uint64_t offset);
   void write_register(uint64_t offset, uint32_t value, bool burst, ModelTime now);
   uint32_t read_engine(Sequencer& s, uint32_t at);
@@ -173,13 +201,21 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   static ExecutionGroup*& running_group();  // of this thread, or null
   chip::RunResult loop(std::chrono::steady_clock::time_point deadline);
   void step_sequencer(Sequencer& s, ModelTime now);
-  void step_dma(unsigned engine, ModelTime now);
-  void schedule_dma(unsigned engine, ModelTime now);
-  void reset_locked();
+  void step_dma(unsigned index, ModelTime now);
+  void schedule_dma(unsigned index, ModelTime now);
+  ModelTime pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now);
+  void reset_locked(bool with_cc);
+  void reset_sequencer(Sequencer& s);
+  static void reset_unit(UnitContext& unit);
+  // Somebody waits for what only another group can do.
+  bool awaits_peers() const;
+  unsigned owner_of(const chip::Access& access) const;
+  DmaActor& actor_of(unsigned engine, unsigned queue) { return actors_[dma_actor(engine, queue)]; }
   void set_runnable();
-  void schedule(Sequencer& s) { times_[s.engine] = s.next_event(); }
+  void schedule(Sequencer& s) { times_[s.place.actor] = s.next_event(); }
   void reset_time();
-  void wake(bool event, unsigned index, ModelTime now);
+  void wake(unsigned block, bool event, unsigned index, ModelTime now);
+  void wake_one(Sequencer& s, bool event, unsigned index, ModelTime now);
   void activate_dma(unsigned engine, unsigned queue, const chip::Access& access);
   void deactivate_dma(unsigned engine, unsigned queue, ModelTime now);
 
@@ -194,6 +230,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void advance(Sequencer& s, uint32_t next_pc);
   bool apply_update(Sequencer& s, const PendingUpdate& update, ModelTime now);
   void trace(const Issue& issued);
+  ModelTime held_from(const Sequencer& s, const isa::Wait& wait) const;
+  bool must_wait_for_arrival(Sequencer& s, const CachedInstruction& entry, ModelTime now);
 
   // control_flow.cpp
   Fault execute(Issue& issue);
@@ -229,6 +267,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
             std::array<uint32_t, 3> info, ModelTime now);
   void stop_others(const Sequencer& except);
   void begin_execution(Sequencer& s);
+  // Adds what the execution has cost to the host's work record.
+  void add_work(ModelTime now);
   bool write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
                     ModelTime now, bool executing);
 
@@ -239,8 +279,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   void describe_engine(const Sequencer& s, std::string& text) const;
 
   chip::Access access_of(const Sequencer& s, ModelTime now) const {
-    return {chip::Origin::kEngine, static_cast<uint8_t>(core_), static_cast<uint8_t>(s.engine),
-            now};
+    return {chip::Origin::kEngine, static_cast<uint8_t>(core_), static_cast<uint8_t>(s.engine), now,
+            static_cast<uint8_t>(s.is_cc() ? s.place.actor - kEngines : 0)};
   }
 
   const unsigned core_;
@@ -251,6 +291,8 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   chip::SemaphoreBlock& semaphores_;
   chip::NotificationBlock& notifications_;
   std::array<chip::UdmaEngine*, kDmaEngines> dma_;
+  const std::array<chip::CcConnection, chip::kMaxCcPerCore> cc_;
+  const unsigned cc_count_;
   RunnableListener* listener_;
   chip::ChipFaults& injected_;
   const isa::Limits limits_;
@@ -266,6 +308,10 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   std::atomic<uint32_t> visits_ = 0;  // that have ended
   std::mutex mail_mutex_;
   std::vector<Mail> mail_, mail_taken_;
+  // Runners that wait until another group writes here, those of them that sleep, and on what.
+  std::atomic<uint32_t> sleepers_ = 0;
+  std::atomic<uint32_t> asleep_ = 0;
+  std::atomic<uint32_t> wake_word_ = 0;
   // While the runner waits inside an event for a register of another core, its own registers may be
   // read under lend_mutex_: so two cores that read each other both go on.
   std::mutex lend_mutex_;
@@ -278,11 +324,13 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   int serving_ = -1;                    // DMA engine << 4 | queue whose packets are transferred
   uint32_t transferred_ = 0;            // M2S descriptors of its run so far
   TensorEngine tensor_engine_;
-  std::array<UnitContext, kSequencers> units_;
+  std::array<UnitContext, kEngines> units_;
   std::array<Sequencer, kSequencers> sequencers_;
-  std::array<DmaActor, kDmaEngines> actors_;
-  std::array<ModelTime, kSequencers + kDmaEngines> times_;  // next event of each actor
-  uint32_t dma_times_ = 0;                                  // bit d: times_ of DMA engine d is set
+  unsigned running_sequencers_ = kEngines;                      // more once a CC core was started
+  std::array<ArrivalTimes, 1 + chip::kMaxCcPerCore> arrivals_;  // core, CC cores
+  std::array<DmaActor, kDmaActors> actors_;
+  std::array<ModelTime, kSequencers + kDmaActors> times_;  // next event of each actor
+  uint32_t dma_times_ = 0;                                 // bit d: times_ of DMA actor d is set
   std::array<uint8_t, NEURON_SEMAPHORES> semaphore_waiters_{};  // bit per engine
   std::array<uint8_t, NEURON_EVENTS> event_waiters_{};
   std::array<uint16_t, kSequencers> dma_in_flight_{};  // queues rung by the engine with work
@@ -290,9 +338,18 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   uint8_t ring_waiter_ = 0;                            // an engine that waits for room in a ring
   Generation generation_;
 
+  // When links to other chips are free, for each sequencer that rings; null until one is used.
+  // Groups do not queue behind each other, and neither do two CC cores: whose turn it is would
+  // depend on the host.
+  std::unique_ptr<std::array<chip::LinkTimes, kSequencers>> links_;
+  bool links_used_ = false;
+
   ModelTime now_ = 0;
   bool time_runs_ = false;    // an event has happened since reset_time()
   ModelTime time_limit_ = 0;  // 0 = none
+  // Of the execution: where its cost is added to (0: nowhere), and what its DMA engines moved.
+  uint64_t work_record_ = 0;
+  uint64_t dma_bytes_ = 0, link_bytes_ = 0;
   ModelTime launch_start_ = 0;
   bool in_execution_ = false;
   uint32_t held_launches_ = 0;

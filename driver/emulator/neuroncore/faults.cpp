@@ -60,11 +60,11 @@ void ExecutionGroup::raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32
     s.fault_latched = true;
   }
   stop(s, NEURON_STATE_FAULT);
-  core_faults_ |= 1u << s.engine;
+  core_faults_ |= 1u << s.place.actor;
   // The chip notifies a fault of one of its DMA queues itself.
   if (!fault.notified) {
-    notifications_.post_error(static_cast<neuron_fault>(fault.code), access_of(s, now),
-                              notification_info(fault, opcode), pc, debug, opcode);
+    s.place.notifications->post_error(static_cast<neuron_fault>(fault.code), access_of(s, now),
+                                      notification_info(fault, opcode), pc, debug, opcode);
   }
   if ((core_mode_ & NEURON_CORE_MODE_STOP_ALL) != 0) stop_others(s);
   const bool was_executing = in_execution_;
@@ -74,7 +74,7 @@ void ExecutionGroup::raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32
 
 void ExecutionGroup::warn(Sequencer& s, neuron_fault code, uint32_t pc, uint32_t debug,
                           uint16_t opcode, std::array<uint32_t, 3> info, ModelTime now) {
-  notifications_.post_error(code, access_of(s, now), info, pc, debug, opcode);
+  s.place.notifications->post_error(code, access_of(s, now), info, pc, debug, opcode);
 }
 
 void ExecutionGroup::stop_others(const Sequencer& except) {
@@ -87,6 +87,9 @@ void ExecutionGroup::stop_others(const Sequencer& except) {
 void ExecutionGroup::begin_execution(Sequencer& s) {
   in_execution_ = true;
   time_limit_ = 0;
+  work_record_ = 0;
+  dma_bytes_ = link_bytes_ = 0;
+  for (UnitContext& unit : units_) unit.multiply_accumulates = 0;
   const uint64_t address = s.launch_address();
   if (address == 0) return;
   neuron_launch_record record;
@@ -94,7 +97,29 @@ void ExecutionGroup::begin_execution(Sequencer& s) {
   if (memory == nullptr) return;
   std::memcpy(&record, memory, sizeof(record));
   time_limit_ = record.time_limit;
+  work_record_ = record.work_record;
   for (Sequencer& engine : sequencers_) engine.exec_id = record.exec_id;
+}
+
+void ExecutionGroup::add_work(ModelTime now) {
+  if (work_record_ == 0 || work_record_ % 64 != 0) return;
+  std::byte* memory = bus_.direct(work_record_, sizeof(neuron_work_record));
+  if (memory == nullptr) return;
+  auto& record = *reinterpret_cast<neuron_work_record*>(memory);
+  // Plain: the host reads them behind the completion record, whose sequence is released.
+  record.executions += 1;
+  record.model_ps += now - launch_start_;
+  ModelTime collectives = 0;
+  for (const Sequencer& engine : sequencers_) {
+    if (engine.is_cc())
+      collectives = std::max(collectives, engine.busy);
+    else
+      record.engine_busy_ps[engine.engine] += engine.busy;
+  }
+  record.collectives_ps += collectives;
+  for (const UnitContext& unit : units_) record.multiply_accumulates += unit.multiply_accumulates;
+  record.dma_bytes += dma_bytes_;
+  record.link_bytes += link_bytes_;
 }
 
 bool ExecutionGroup::write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug,
@@ -107,10 +132,11 @@ bool ExecutionGroup::write_record(const Sequencer& s, uint32_t status, uint32_t 
                           ? bus_.direct(address, sizeof(neuron_completion_record))
                           : nullptr;
   if (memory == nullptr) {
-    notifications_.post_error(NEURON_FAULT_BUS, access_of(s, now),
-                              {static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32),
-                               sizeof(neuron_completion_record)},
-                              pc, debug, NEURON_OP_COMPLETE);
+    s.place.notifications->post_error(
+        NEURON_FAULT_BUS, access_of(s, now),
+        {static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32),
+         sizeof(neuron_completion_record)},
+        pc, debug, NEURON_OP_COMPLETE);
     return false;
   }
   auto* record = reinterpret_cast<neuron_completion_record*>(memory);

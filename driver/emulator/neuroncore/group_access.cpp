@@ -16,18 +16,23 @@
 namespace neuron::core {
 namespace {
 
-constexpr uint64_t kSemaphoresEnd = NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SIZE;
 constexpr unsigned kHandOverSpins = 100'000;
 
-bool is_semaphore(uint64_t offset) {
-  return offset >= NEURON_CORE_SEMAPHORES && offset < kSemaphoresEnd;
-}
 bool is_sbuf(uint64_t offset) { return offset < NEURON_CORE_SBUF_SIZE; }
 bool is_psum(uint64_t offset) {
   return offset >= NEURON_CORE_PSUM && offset < NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
 }
 
 }  // namespace
+
+int ExecutionGroup::semaphores_at(uint64_t offset, uint64_t& inside) const {
+  inside = offset - NEURON_CORE_SEMAPHORES;
+  if (inside < NEURON_SEM_BLOCK_SIZE) return 0;
+  const uint64_t k = (offset - kCcWindows) / kCcWindowBytes;
+  inside = (offset - kCcWindows) % kCcWindowBytes - NEURON_CC_SEMAPHORES;
+  if (offset < kCcWindows || k >= cc_count_ || inside >= NEURON_SEM_BLOCK_SIZE) return -1;
+  return static_cast<int>(1 + k);
+}
 
 std::byte* ExecutionGroup::direct(uint64_t offset, size_t length) {
   // In strict mode accesses from outside have to go through read and write.
@@ -46,8 +51,10 @@ bool ExecutionGroup::read(uint64_t offset, std::span<std::byte> out, const chip:
     if (strict_) note_access(offset, out.size(), false, access);
     return true;
   }
-  if (is_semaphore(offset)) {
-    return semaphores_.read(offset - NEURON_CORE_SEMAPHORES, out, access);
+  uint64_t at = 0;
+  if (const int block = semaphores_at(offset, at); block >= 0) {
+    return (block == 0 ? semaphores_ : *cc_[static_cast<unsigned>(block) - 1].semaphores)
+        .read(at, out, access);
   }
   if (offset % 4 != 0 || out.size() % 4 != 0 || out.empty()) return false;
   ExecutionGroup* const running = running_group();
@@ -57,10 +64,18 @@ bool ExecutionGroup::read(uint64_t offset, std::span<std::byte> out, const chip:
 }
 
 bool ExecutionGroup::read_outside(uint64_t offset, std::span<std::byte> out) {
-  if (!lock_as_visitor()) return false;
+  return lock_as_visitor() && read_and_unlock(offset, out);
+}
+
+// A read does not overtake writes: who wrote to the core before sees what that did.
+bool ExecutionGroup::read_and_unlock(uint64_t offset, std::span<std::byte> out) {
+  const bool applied = mail_waiting_.load();
+  drain_mail();
   const bool ok = read_words(offset, out);
+  const bool quiet = stays_quiet();
   run_lock_.unlock();
   settle();
+  if (applied) tell_runnable(quiet);
   return ok;
 }
 
@@ -83,12 +98,7 @@ void ExecutionGroup::lend(bool lent) {
 // By the thread that runs `reader`, in the middle of one of its events.
 bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset,
                                          std::span<std::byte> out) {
-  if (run_lock_.try_lock_first()) {
-    const bool ok = read_words(offset, out);
-    run_lock_.unlock();
-    settle();
-    return ok;
-  }
+  if (run_lock_.try_lock_first()) return read_and_unlock(offset, out);
   reader.lend(true);
   visitors_.fetch_add(1, std::memory_order_relaxed);
   const auto deadline = std::chrono::steady_clock::now() + kVisitorPatience;
@@ -96,8 +106,7 @@ bool ExecutionGroup::read_between_groups(ExecutionGroup& reader, uint64_t offset
   bool ok = false;
   while (!done && std::chrono::steady_clock::now() < deadline) {
     if (run_lock_.try_lock_first()) {
-      ok = read_words(offset, out);
-      run_lock_.unlock();
+      ok = read_and_unlock(offset, out);
       done = true;
       break;
     }
@@ -131,12 +140,12 @@ bool ExecutionGroup::read_words(uint64_t offset, std::span<std::byte> out) {
 }
 
 bool ExecutionGroup::mapped(uint64_t offset) const {
-  if (!is_semaphore(offset)) return is_register(offset);
+  uint64_t at = 0;
+  if (semaphores_at(offset, at) < 0) return is_register(offset);
   neuron_update_operation operation;
   unsigned index;
   uint32_t operand;
-  return chip::SemaphoreBlock::decode_write(offset - NEURON_CORE_SEMAPHORES, 1, operation, index,
-                                            operand);
+  return chip::SemaphoreBlock::decode_write(at, 1, operation, index, operand);
 }
 
 bool ExecutionGroup::write(uint64_t offset, std::span<const std::byte> in,
@@ -196,22 +205,30 @@ void ExecutionGroup::ring_from_outside(const Mail& doorbell) {
 void ExecutionGroup::apply(const Mail& mail, bool foreign) {
   if (mail.kind >= MailKind::kMemoryRead) return note_mail(mail);
   chip::Access access = mail.access;
+  // Another group says when. The host's writes, and those of DMA that runs for it, have no time.
+  const bool remote = foreign && access.origin != chip::Origin::kHost && access.time != 0;
   if (foreign) {
     begin_external();
-    access.time = now_;
+    if (!remote) access.time = now_;
   }
   if (mail.kind == MailKind::kDoorbell) {
+    if (remote) access.time = now_;
     activate_dma(static_cast<unsigned>(mail.offset >> 8), mail.offset & 0xFF, access);
-  } else if (is_semaphore(mail.offset)) {
-    write_semaphore(mail.offset, mail.value, access, foreign);
+    return;
+  }
+  uint64_t at = 0;
+  if (const int block = semaphores_at(mail.offset, at); block >= 0) {
+    write_semaphore(static_cast<unsigned>(block), at, mail.value, access, foreign, remote);
   } else if (is_register(mail.offset)) {
+    if (remote) access.time = now_;
     write_register(mail.offset, mail.value, mail.kind == MailKind::kBurst, access.time);
   }
 }
 
 // A host or foreign access that finds the core quiet starts a new count of time.
 void ExecutionGroup::begin_external() {
-  if (!in_execution_ && !runnable_.load(std::memory_order_relaxed)) reset_time();
+  if (in_execution_ || runnable_.load(std::memory_order_relaxed) || awaits_peers()) return;
+  reset_time();
 }
 
 void ExecutionGroup::begin_launch() {
@@ -223,32 +240,35 @@ void ExecutionGroup::begin_launch() {
 }
 
 // Whoever holds the core is the only writer of its semaphores.
-void ExecutionGroup::change_semaphore(uint64_t at, uint32_t value, const chip::Access& access) {
+void ExecutionGroup::change_semaphore(unsigned block, uint64_t at, uint32_t value,
+                                      const chip::Access& access, bool remote) {
   neuron_update_operation operation = NEURON_UPDATE_NONE;
   unsigned index = 0;
   uint32_t operand = 0;
   if (!chip::SemaphoreBlock::decode_write(at, value, operation, index, operand)) return;
   chip::SemaphoreChange change;
-  const neuron_fault fault = semaphores_.change_exclusive(operation, index, operand, &change);
-  if (fault != NEURON_FAULT_NONE) {
-    semaphore_refused(fault, change, access);
-  } else {
-    semaphore_changed(change, access);
-  }
+  chip::SemaphoreBlock& semaphores = block == 0 ? semaphores_ : *cc_[block - 1].semaphores;
+  const neuron_fault fault = semaphores.change_exclusive(operation, index, operand, &change);
+  if (fault != NEURON_FAULT_NONE) return refused(block, fault, change, access);
+  arrivals_[block].note(operation, ArrivalTimes::cell_of(change.event, index), operand,
+                        change.before, remote, access.time);
+  changed(block, change, access);
 }
 
-void ExecutionGroup::write_semaphore(uint64_t offset, uint32_t value, const chip::Access& access,
-                                     bool foreign) {
-  const uint64_t at = offset - NEURON_CORE_SEMAPHORES;
-  const auto forward = [&](uint32_t word) { change_semaphore(at, word, access); };
-  const bool launch = at == NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH;
-  if (!launch || !foreign || value == 0) return forward(value);
+void ExecutionGroup::write_semaphore(unsigned block, uint64_t at, uint32_t value,
+                                     const chip::Access& access, bool foreign, bool remote) {
+  const bool launch = block == 0 && at == NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH;
+  if (!launch || !foreign || value == 0) {
+    return change_semaphore(block, at, value, access, remote);
+  }
   if (in_execution_ || runnable_.load(std::memory_order_relaxed)) {
     held_launches_ += std::min(value, NEURON_SEMAPHORE_MAX - held_launches_);
     return;
   }
   begin_launch();
-  forward(1);
+  chip::Access host = access;
+  host.time = now_;
+  change_semaphore(block, at, 1, host, false);
   held_launches_ += std::min(value - 1, NEURON_SEMAPHORE_MAX - held_launches_);
   if (held_launches_ != 0) set_runnable();
 }
@@ -258,26 +278,48 @@ void ExecutionGroup::release_held_launch() {
   --held_launches_;
   reset_time();
   begin_launch();
-  change_semaphore(NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH, 1,
-                   {chip::Origin::kHost, static_cast<uint8_t>(core_), NEURON_ENGINE_HOST, 0});
+  change_semaphore(0, NEURON_SEM_BLOCK_INC + 4 * NEURON_SEM_LAUNCH, 1,
+                   {chip::Origin::kHost, static_cast<uint8_t>(core_), NEURON_ENGINE_HOST, 0},
+                   false);
 }
 
 // Words and doorbells from outside: applied at once if nobody runs, else left to the runner.
 template <class MailAt>
 void ExecutionGroup::deliver(size_t count, const MailAt& mail_at) {
-  if (run_lock_.try_lock()) {
+  const bool mine = run_lock_.try_lock();
+  bool quiet = false;
+  if (mine) {
     drain_mail();
     for (size_t n = 0; n < count; ++n) apply(mail_at(n), true);
+    quiet = stays_quiet();
     run_lock_.unlock();
   } else {
-    const std::lock_guard guard(mail_mutex_);
-    for (size_t n = 0; n < count; ++n) mail_.push_back(mail_at(n));
-    // Sequentially consistent, like the load in settle(): either the holder of run_lock_ sees the
-    // mail after it has unlocked, or this thread gets the lock below.
-    mail_waiting_.store(true);
+    bool full = false;
+    {
+      const std::lock_guard guard(mail_mutex_);
+      for (size_t n = 0; n < count; ++n) mail_.push_back(mail_at(n));
+      // Sequentially consistent, like the load in settle(): either the holder of run_lock_ sees the
+      // mail after it has unlocked, or this thread gets the lock below.
+      mail_waiting_.store(true);
+      full = mail_.size() > kMailRoom;
+    }
+    // As posted writes press back when they come faster than they are taken. A group that runs
+    // waits for no other: two could wait for each other.
+    if (full && running_group() == nullptr && lock_as_visitor()) run_lock_.unlock();
   }
   settle();
-  if (listener_ != nullptr && runnable()) listener_->core_runnable(core_);
+  // Who holds the lock takes the mail, and the group on.
+  if (mine) tell_runnable(quiet);
+}
+
+// To a runner that sleeps until peers write, else to whoever has workers. `quiet`: what was written
+// leaves it nothing to do but to wait.
+void ExecutionGroup::tell_runnable(bool quiet) {
+  if (sleepers_.load() != 0) {
+    if (!quiet) wake_runner();
+  } else if (listener_ != nullptr && runnable()) {
+    listener_->core_runnable(core_);
+  }
 }
 
 void ExecutionGroup::drain_mail() {
@@ -296,12 +338,14 @@ void ExecutionGroup::drain_mail() {
 // told no worker: a launch that a visitor applies would never run otherwise.
 void ExecutionGroup::settle() {
   bool applied = false;
+  bool quiet = false;
   while (mail_waiting_.load() && run_lock_.try_lock()) {
     drain_mail();
+    quiet = stays_quiet();
     run_lock_.unlock();
     applied = true;
   }
-  if (applied && listener_ != nullptr && runnable()) listener_->core_runnable(core_);
+  if (applied) tell_runnable(quiet);
 }
 
 // The runner, between two events. False: it has let somebody in and not got the lock back in time.

@@ -103,7 +103,7 @@ Fault bind_dma(isa::Instruction& i, const isa::Binding& b, uint32_t value, uint3
 
 bool ExecutionGroup::wait_holds(const Sequencer& s, const isa::Wait& wait) const {
   if (wait.condition == NEURON_WAIT_NONE) return true;
-  const auto value = static_cast<int32_t>(semaphores_.value(wait.event, wait.index));
+  const auto value = static_cast<int32_t>(s.place.semaphores->value(wait.event, wait.index));
   const int32_t wanted = wait.is_register
                              ? static_cast<int32_t>(s.registers[wait.value % NEURON_REGISTERS])
                              : static_cast<int32_t>(wait.value);
@@ -127,14 +127,40 @@ bool ExecutionGroup::waits_hold(const Sequencer& s, const isa::Instruction& i) c
   return wait_holds(s, i.wait[0]) && wait_holds(s, i.wait[1]);
 }
 
+// From when a wait that holds has held, by the time of whoever made it hold.
+ModelTime ExecutionGroup::held_from(const Sequencer& s, const isa::Wait& wait) const {
+  if (wait.condition == NEURON_WAIT_NONE) return 0;
+  const int32_t wanted = wait.is_register
+                             ? static_cast<int32_t>(s.registers[wait.value % NEURON_REGISTERS])
+                             : static_cast<int32_t>(wait.value);
+  return s.place.arrivals->held_from(wait, s.place.semaphores->value(wait.event, wait.index),
+                                     wanted);
+}
+
+// The waits hold, but only because the host has brought a peer's update before its time.
+bool ExecutionGroup::must_wait_for_arrival(Sequencer& s, const CachedInstruction& entry,
+                                           ModelTime now) {
+  ModelTime held = 0;
+  for (const isa::Wait& wait : entry.decoded.wait) held = std::max(held, held_from(s, wait));
+  if (held == 0 || held < now) return false;
+  if (s.state != NEURON_STATE_WAITING) {
+    s.state = NEURON_STATE_WAITING;
+    s.wait_since = now;
+  }
+  s.issue_at = held + kSemaphoreLatency;
+  return true;
+}
+
 void ExecutionGroup::block(Sequencer& s, CachedInstruction& entry, ModelTime now) {
   if (s.state != NEURON_STATE_WAITING) {
     s.state = NEURON_STATE_WAITING;
     s.wait_since = now;
   }
   s.issue_at = kNever;
-  for (const isa::Wait& wait : entry.decoded.wait) {
-    if (wait.condition == NEURON_WAIT_NONE) continue;
+  for (unsigned n = 0; n < s.held_from.size(); ++n) {
+    const isa::Wait& wait = entry.decoded.wait[n];
+    s.held_from[n] = wait_holds(s, wait) ? held_from(s, wait) : 0;
+    if (wait.condition == NEURON_WAIT_NONE || s.is_cc()) continue;
     auto& waiters = wait.event ? event_waiters_[wait.index] : semaphore_waiters_[wait.index];
     waiters |= static_cast<uint8_t>(1u << s.engine);
   }
@@ -147,13 +173,13 @@ bool ExecutionGroup::must_drain(Sequencer& s, const isa::Instruction& i, ModelTi
     s.issue_at = std::max(s.last_complete, s.pending_count != 0 ? s.pending[0].time : 0);
     return true;
   }
-  if (dma_in_flight_[s.engine] == 0) return false;
+  if (dma_in_flight_[s.place.actor] == 0) return false;
   if (s.state != NEURON_STATE_WAITING) {
     s.state = NEURON_STATE_WAITING;
     s.wait_since = now;
   }
   s.dma_wait = true;
-  dma_waiters_ |= static_cast<uint8_t>(1u << s.engine);
+  dma_waiters_ |= static_cast<uint8_t>(1u << s.place.actor);
   s.issue_at = kNever;
   return true;
 }
@@ -238,7 +264,11 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     s.dma_wait = false;
     return block(s, *entry, now);
   }
-  if (strict_) acquire_waits(s, *i);
+  if (entry->waits && !resumed && must_wait_for_arrival(s, *entry, now)) {
+    s.dma_wait = false;
+    return;
+  }
+  if (strict_ && !s.is_cc()) acquire_waits(s, *i);
   if (entry->updates && s.pending_count + 2 > Sequencer::kMaxPending) {
     s.issue_at = s.pending[0].time;  // the queue of updates is full
     return;
@@ -248,6 +278,7 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
     s.state = NEURON_STATE_RUNNING;
     s.dma_wait = false;
     for (const isa::Wait& wait : i->wait) {
+      if (s.is_cc()) break;
       auto& waiters = wait.event ? event_waiters_[wait.index] : semaphore_waiters_[wait.index];
       waiters &= static_cast<uint8_t>(~(1u << s.engine));
     }
@@ -303,7 +334,7 @@ void ExecutionGroup::issue(Sequencer& s, ModelTime now) {
                           issued.pc,
                           i->debug,
                           i->opcode};
-    if (strict_) {
+    if (strict_ && !s.is_cc()) {
       pending.tick =
           strict_->tick(s.engine, update.at_complete || (!issued.cost.datapath && visible));
     }
@@ -379,18 +410,20 @@ bool ExecutionGroup::apply_update(Sequencer& s, const PendingUpdate& update, Mod
   const unsigned index = update.update.index;
   chip::SemaphoreChange change;
   const neuron_fault fault =
-      semaphores_.change_exclusive(operation, index, update.operand, &change);
+      s.place.semaphores->change_exclusive(operation, index, update.operand, &change);
   if (fault != NEURON_FAULT_NONE) [[unlikely]] {
     Fault refused = make_fault(fault, index | (change.event ? 256u : 0u), change.before);
     refused.detail = update.operand;
     raise(s, refused, update.pc, update.debug, update.opcode, now);
     return false;
   }
-  if (strict_) {
+  s.place.arrivals->note(operation, ArrivalTimes::cell_of(change.event, index), update.operand,
+                         change.before, false, now);
+  if (strict_ && !s.is_cc()) {
     strict_->clocks().release(s.engine, update.tick,
                               index + (change.event ? NEURON_SEMAPHORES : 0));
   }
-  if (notifications_.enabled(NEURON_NQ_SLOT_SEMAPHORE)) [[unlikely]] {
+  if (s.place.notifications->enabled(NEURON_NQ_SLOT_SEMAPHORE)) [[unlikely]] {
     chip::Notification entry;
     entry.kind = NEURON_NK_SEMAPHORE;
     entry.engine = static_cast<uint8_t>(s.engine);
@@ -400,18 +433,18 @@ bool ExecutionGroup::apply_update(Sequencer& s, const PendingUpdate& update, Mod
     entry.pc = update.pc;
     entry.debug = update.debug;
     entry.info = {index | (change.event ? 256u : 0u), change.after, change.before};
-    notifications_.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
+    s.place.notifications->post(NEURON_NQ_SLOT_SEMAPHORE, entry);
   }
-  if (!change.event && index == NEURON_SEM_LAUNCH && change.after < change.before) {
+  if (!change.event && !s.is_cc() && index == NEURON_SEM_LAUNCH && change.after < change.before) {
     begin_execution(s);
   }
-  wake(change.event, index, now);
+  wake(s.is_cc() ? s.place.actor - kEngines + 1 : 0, change.event, index, now);
   return true;
 }
 
 void ExecutionGroup::trace(const Issue& issued) {
   Sequencer& s = issued.s;
-  if (!notifications_.enabled(s.engine)) return;
+  if (!s.place.notifications->enabled(s.place.trace_slot)) return;
   chip::Notification entry;
   entry.kind = NEURON_NK_TRACE;
   entry.engine = static_cast<uint8_t>(s.engine);
@@ -426,7 +459,10 @@ void ExecutionGroup::trace(const Issue& issued) {
   s.traced_wait = s.waited;
   entry.info = {static_cast<uint32_t>(issued.complete - issued.now), static_cast<uint32_t>(waited),
                 static_cast<uint32_t>(elements) << 8};
-  if (!notifications_.post(s.engine, entry)) s.trace_dropped = true;
+  if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
+    entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);
+  }
+  if (!s.place.notifications->post(s.place.trace_slot, entry)) s.trace_dropped = true;
 }
 
 }  // namespace neuron::core

@@ -24,13 +24,17 @@ std::byte* NeuronCore::direct(uint64_t offset, size_t length) {
 
 bool NeuronCore::runnable() const { return group_->runnable(); }
 
-chip::RunResult NeuronCore::run(std::chrono::steady_clock::time_point deadline) {
-  return group_->run(deadline);
+chip::RunResult NeuronCore::run(std::chrono::steady_clock::time_point deadline, bool patient) {
+  return group_->run(deadline, patient);
 }
 
 bool NeuronCore::deadlocked() const { return group_->deadlocked(); }
 
 void NeuronCore::reset() { group_->reset(); }
+
+void NeuronCore::reset_cc(unsigned k) { group_->reset_cc(k); }
+
+void NeuronCore::disturb() { group_->disturb(); }
 
 std::string NeuronCore::describe() const { return group_->describe(); }
 

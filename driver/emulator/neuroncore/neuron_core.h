@@ -26,6 +26,10 @@ namespace neuron::core {
 
 class ExecutionGroup;
 
+// Offsets behind the core's window are those of its CC cores' windows.
+inline constexpr uint64_t kCcWindows = NEURON_V2_CORE_WINDOW_SIZE;
+inline constexpr uint64_t kCcWindowBytes = NEURON_V2_TOPSP_WINDOW_SIZE;
+
 // Told when an access from outside the group's own thread has made the group runnable. Called
 // without locks held, from the accessing thread; may call NeuronCore::run or wake a worker.
 class RunnableListener {
@@ -41,7 +45,8 @@ class NeuronCore final : public chip::BusTarget {
                       RunnableListener* listener = nullptr);
   ~NeuronCore() override;
 
-  // The core window, 64 MiB: offsets are those of hw/address_map.h behind a core's window.
+  // The core window, 64 MiB: offsets are those of hw/address_map.h behind a core's window. Behind
+  // it, the windows of its CC cores at kCcWindows + k * kCcWindowBytes.
   // Unmapped words fail, inside a longer write they are ignored.
   bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access) override;
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access) override;
@@ -50,13 +55,19 @@ class NeuronCore final : public chip::BusTarget {
   // Something can advance. Cheap, any thread.
   bool runnable() const;
   // Runs until quiescent or `deadline`; kBusy if another thread runs the group until the deadline.
-  chip::RunResult run(std::chrono::steady_clock::time_point deadline);
+  // `patient`: while it can only go on by a write of another group, sleeps until that or the
+  // deadline; else kQuiescent then too.
+  chip::RunResult run(std::chrono::steady_clock::time_point deadline, bool patient = true);
   // An execution has consumed semaphore 7, has not completed, and nothing can advance.
   bool deadlocked() const;
 
   // Registers, semaphores, SBUF and PSUM to reset values; DMA and notification rings are the
   // chip's. Waits for a running group to stop, which it does at its next event.
   void reset();
+  // One of its CC cores, and that one's semaphores.
+  void reset_cc(unsigned k);
+  // Whoever runs it and sleeps until another group writes looks again; any thread.
+  void disturb();
   // For an operator: every engine's state, pc, instruction and unmet wait. Any thread.
   std::string describe() const;
 

@@ -75,16 +75,19 @@ void Sequencer::start(chip::Bus& bus) {
   }
 }
 
-void Sequencer::reset(unsigned engine_number) {
+void Sequencer::reset() {
   // Code that was decoded stays in the cache: it is compared with memory before it is used again.
   auto cache = std::move(cache_);
   const uint32_t size = cache_size_;
   const uint32_t epoch = epoch_;
+  const Place kept = place;
+  const unsigned number = engine;
   *this = Sequencer();
   cache_ = std::move(cache);
   cache_size_ = size;
   epoch_ = epoch;
-  engine = engine_number;
+  place = kept;
+  engine = number;
 }
 
 const std::byte* Sequencer::code_at(chip::Bus& bus, uint32_t at) const {

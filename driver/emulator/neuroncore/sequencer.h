@@ -17,6 +17,9 @@
 #include <vector>
 
 #include "driver/emulator/chip/bus.h"
+#include "driver/emulator/chip/notification_queue.h"
+#include "driver/emulator/chip/semaphores.h"
+#include "driver/emulator/neuroncore/arrival_times.h"
 #include "driver/emulator/neuroncore/cost_model.h"
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
@@ -91,9 +94,18 @@ class Sequencer {
  public:
   static constexpr unsigned kMaxPending = 8;
 
+  // Which sequencer this is and what it waits for and tells; survives a reset.
+  struct Place {
+    unsigned actor = 0;  // in its group: engines 0-4, then CC cores
+    chip::SemaphoreBlock* semaphores = nullptr;
+    ArrivalTimes* arrivals = nullptr;
+    chip::NotificationBlock* notifications = nullptr;
+    unsigned trace_slot = 0;
+  };
+
   // Program registers were written or START: forgets pointers; code is compared afresh.
   void start(chip::Bus& bus);
-  void reset(unsigned engine_number);
+  void reset();
   // Null with `fault` set if the instruction cannot be fetched. The pointer stays valid until the
   // next start or reset, and the content until another instruction maps to the same place.
   CachedInstruction* fetch(chip::Bus& bus, const isa::Limits& limits, Fault& fault);
@@ -114,7 +126,9 @@ class Sequencer {
   uint64_t launch_address() const { return uint64_t{launch_hi} << 32 | launch_lo; }
   uint64_t done_address() const { return uint64_t{done_hi} << 32 | done_lo; }
 
-  unsigned engine = 0;
+  Place place;
+  unsigned engine = 0;  // enum neuron_engine
+  bool is_cc() const { return engine == NEURON_ENGINE_CC; }
   uint8_t state = NEURON_STATE_IDLE;
   bool refused_write = false, trace_dropped = false;
   bool ignore_break = false;  // one instruction after STEP or CONTINUE
@@ -145,6 +159,7 @@ class Sequencer {
   // Model time.
   ModelTime issue_at = kNever;
   ModelTime wait_since = 0;
+  std::array<ModelTime, 2> held_from{};     // while blocked: since when each wait has held
   ModelTime last_complete = 0;              // all issued work of the engine is visible
   ModelTime array_free = 0, load_free = 0;  // PE: multiplier array, weight load
   ModelTime busy = 0, waited = 0;           // since the launch

@@ -38,7 +38,7 @@ bool fits(const CoreMemory& memory, const Place& place, uint64_t bytes) {
 void ExecutionGroup::note_access(uint64_t offset, size_t bytes, bool write,
                                  const chip::Access& access) {
   if (inside()) {
-    if (access.origin != chip::Origin::kEngine || access.engine >= kSequencers) return;
+    if (access.origin != chip::Origin::kEngine || access.engine >= kEngines) return;
     const Place place = place_of(offset);
     strict_->access_word(access.engine, sequencers_[access.engine].pc, place.space, place.partition,
                          place.offset, bytes, write);
@@ -96,7 +96,7 @@ void ExecutionGroup::note_semaphore(const chip::SemaphoreChange& change,
   StrictClocks& clocks = strict_->clocks();
   const unsigned cell = change.index + (change.event ? NEURON_SEMAPHORES : 0);
   if (inside() && access.core == core_ && access.origin == chip::Origin::kEngine &&
-      access.engine < kSequencers) {
+      access.engine < kEngines) {
     const bool visible = sequencers_[access.engine].last_complete <= access.time;
     clocks.release(access.engine, strict_->tick(access.engine, visible), cell);
   } else if (inside() && access.core == core_ && access.origin == chip::Origin::kDma &&
@@ -113,7 +113,7 @@ void ExecutionGroup::note_doorbell(unsigned engine, unsigned queue, const chip::
   StrictClocks& clocks = strict_->clocks();
   const unsigned number = engine << 4 | queue;
   const uint32_t pending = pending_descriptors(engine, queue);
-  if (inside() && access.core == core_ && access.engine < kSequencers) {
+  if (inside() && access.core == core_ && access.engine < kEngines) {
     const Sequencer& s = sequencers_[access.engine];
     const uint64_t tick = strict_->tick(s.engine, s.last_complete <= access.time);
     clocks.ring(number, idle, pending, s.engine, tick, {s.pc, static_cast<uint8_t>(s.engine)});
@@ -131,7 +131,7 @@ void ExecutionGroup::note_doorbell(unsigned engine, unsigned queue, const chip::
 void ExecutionGroup::dma_armed(unsigned engine, unsigned queue, const chip::Access& access) {
   const unsigned index = engine - core_ * kDmaEngines;
   if (!strict_ || !inside() || index >= kDmaEngines || queue >= NEURON_DMA_QUEUES) return;
-  if (access.core != core_ || access.engine >= kSequencers) return;
+  if (access.core != core_ || access.engine >= kEngines) return;
   const uint64_t tick =
       strict_->tick(access.engine, sequencers_[access.engine].last_complete <= access.time);
   strict_->clocks().arm(index << 4 | queue, access.engine, tick);
@@ -147,7 +147,8 @@ void ExecutionGroup::acquire_waits(const Sequencer& s, const isa::Instruction& i
   }
   if (i.drain || i.opcode == NEURON_OP_DRAIN) {
     std::array<uint32_t, kDmaEngines> active;
-    for (unsigned d = 0; d < kDmaEngines; ++d) active[d] = actors_[d].active;
+    for (unsigned d = 0; d < kDmaEngines; ++d)
+      active[d] = actors_[d].active | actors_[kDmaEngines + d].active;
     clocks.drained(s.engine, active);
   }
 }
@@ -179,7 +180,7 @@ void ExecutionGroup::end_transfers(unsigned engine, unsigned queue, ModelTime no
   if (!strict_->trapped()) return;
   const StrictMode::Trap trap = strict_->take_trap();
   const unsigned owner =
-      trap.ringer.engine < kSequencers ? trap.ringer.engine : actors_[engine].owner[queue];
+      trap.ringer.engine < kEngines ? trap.ringer.engine : actor_of(engine, queue).owner[queue];
   Sequencer& s = sequencers_[owner];
   core_faults_ |= 1u << 8;
   if (s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace neuron::core {
 namespace {
@@ -42,11 +43,14 @@ bool StrictMode::wanted() {
   const char* text = std::getenv("NEURON_EMULATOR_STRICT");
   if (text == nullptr || *text == '\0' || std::strcmp(text, "1") == 0) return true;
   if (std::strcmp(text, "0") == 0) return false;
-  std::fprintf(
-      stderr,
-      "NEURON_EMULATOR_STRICT is \"%.32s\", expected 0 (strict mode off) or 1 (on); strict "
-      "mode stays on\n",
-      text);
+  static std::once_flag told;  // every core asks
+  std::call_once(told, [text] {
+    std::fprintf(
+        stderr,
+        "NEURON_EMULATOR_STRICT is \"%.32s\", expected 0 (strict mode off) or 1 (on); strict "
+        "mode stays on\n",
+        text);
+  });
   return true;
 }
 

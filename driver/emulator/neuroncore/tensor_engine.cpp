@@ -142,6 +142,7 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
     for (unsigned p = 0; p < moving.partitions(); ++p) moving.load(p, 0, n, packed + p * n);
     rows = {reinterpret_cast<const std::byte*>(packed), static_cast<ptrdiff_t>(n * sizeof(float))};
   }
+  context.multiply_accumulates += uint64_t{i.src0.parts} * i.dst.parts * n;
   if (dst.contiguous()) {
     numerics::multiply(*tile.active, rows, n, reinterpret_cast<float*>(dst.row(0)),
                        CoreMemory::kPsumStride / sizeof(float), i.pe.accumulate);

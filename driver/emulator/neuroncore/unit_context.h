@@ -57,6 +57,8 @@ struct UnitContext {
   std::array<float, NEURON_PARTITIONS> accumulator{};
   ActivationTable table;  // Activation only
 
+  uint64_t multiply_accumulates = 0;  // since the launch
+
   // Found while computing.
   bool saw_nan = false;
   uint64_t outside_domain = 0;

@@ -41,6 +41,8 @@ struct Profile {
   unsigned hbm_stacks;       // of each chip
   uint64_t hbm_stack_bytes;  // of each stack
   unsigned efa;              // network adapters of the host
+  uint64_t hop_ps;           // of a link between chips: latency, and rate of one direction
+  uint64_t link_bytes_per_second;
 };
 
 // One of the instance types that the library knows.

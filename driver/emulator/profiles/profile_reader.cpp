@@ -67,6 +67,7 @@ class Reader {
   bool address(const json::value& value, const std::string& path, ChipPlace& place);
   bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
   bool links(const std::vector<ChipPlace>& places);
+  bool timing(const json::object& root, Profile& profile);
 
   const std::string& where_;
   std::string& error_;
@@ -177,7 +178,27 @@ bool Reader::links(const std::vector<ChipPlace>& places) {
   return true;
 }
 
-bool Reader::read(const json::object& root, Loaded& out) {
+// Optional, as nothing else depends on it.
+bool Reader::timing(const json::object& root, Profile& profile) {
+  profile.hop_ps = 1'500'000;
+  profile.link_bytes_per_second = profile.architecture >= 3 ? 128'000'000'000 : 48'000'000'000;
+  if (!root.contains("link")) return true;
+  const json::object* link = root.at("link").if_object();
+  if (link == nullptr)
+    return refuse("field \"link\" is " + shown(root.at("link")) +
+                  R"(, expected for example {"hop_ns": 1500, "gb_per_second": 48})");
+  int64_t value = 0;
+  if (!fields(*link, "link.", {"hop_ns", "gb_per_second"})) return false;
+  if (!number(*link, "link.", "hop_ns", 0, 1'000'000'000, value)) return false;
+  profile.hop_ps = static_cast<uint64_t>(value) * 1000;
+  if (!number(*link, "link.", "gb_per_second", 1, 1'000'000, value)) return false;
+  profile.link_bytes_per_second = static_cast<uint64_t>(value) * 1'000'000'000;
+  return true;
+}
+
+bool Reader::read(const json::object& given, Loaded& out) {
+  json::object root = given;
+  root.erase("link");
   if (!fields(root, "",
               {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"}))
     return false;
@@ -237,6 +258,7 @@ bool Reader::read(const json::object& root, Loaded& out) {
     if (!chip(*entry, path + ".", place)) return false;
     out.places.push_back(place);
   }
+  if (!timing(given, profile)) return false;
   profile.chips = static_cast<unsigned>(chips_);
   return links(out.places);
 }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <cstring>
 
 #include "driver/core/queue.h"
 #include "driver/emulator/chip/chip_faults.h"
@@ -21,15 +22,16 @@ Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, Ho
 
 Device::~Device() = default;
 
-int Device::probe(const ChipFactory& factory) {
+int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
   chip::ChipConfig config;
   config.pci_device = profile_.pci_device;
   config.revision = profile_.revision;
   config.routing_id = place().routing_id;
-  config.serial = 0x4E450000ull + place().routing_id;
+  config.serial = serial_number(place());
   config.cores = profile_.cores;
   config.numa_node = place().numa_node;
   config.index = index_;
+  config.fabric = &fabric;
   config.hbm_count = profile_.hbm_stacks;
   config.hbm_bytes_each = profile_.hbm_stack_bytes;
   std::string error;
@@ -59,7 +61,9 @@ int Device::probe(const ChipFactory& factory) {
     rings_.push_back(std::make_unique<CopyRing>(index_, core, *chip_, io_));
     if (int code = rings_.back()->create(*memory_)) return code;
   }
-  return reset(Firmware::kWholeDevice);
+  if (int code = reset(Firmware::kWholeDevice)) return code;
+  statistics = {};  // the driver's own reset is nobody's request
+  return 0;
 }
 
 int Device::check_present() const {
@@ -136,9 +140,15 @@ int Device::reset(uint32_t core_map) {
       queues[rings_[core]->engine()].fill({});
   }
   const int error = firmware_->reset(core_map);
+  statistics.count_reset(cores, profile_.cores, error != 0);
   if (error) return error;
   start_engines(cores);
   return 0;
+}
+
+void Device::release_datastore(uint32_t slot) {
+  statistics.fold(datastore_memory[slot]->data, profile_.cores);
+  std::memset(datastore_memory[slot]->data, 0, ND_DATASTORE_BYTES);
 }
 
 void Device::release_queues(uint64_t session) {

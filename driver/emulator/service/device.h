@@ -21,10 +21,12 @@
 #include "driver/core/core_lock.h"
 #include "driver/core/notification.h"
 #include "driver/core/process_table.h"
+#include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/profiles/profile.h"
 #include "driver/emulator/service/copy_ring.h"
 #include "driver/emulator/service/device_memory.h"
 #include "driver/emulator/service/firmware.h"
+#include "driver/emulator/service/statistics.h"
 #include "hw/address_map.h"
 
 namespace neuron::service {
@@ -64,7 +66,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // Builds the chip and brings it up as a driver's probe does: identity, pools, reset, DMA engines.
-  int probe(const ChipFactory& factory);
+  // `fabric`: its links to the others.
+  int probe(const ChipFactory& factory, chip::Fabric& fabric);
 
   // Resets cores (bit n = core n, Firmware::kWholeDevice for all) and sets their engines up again.
   int reset(uint32_t core_map);
@@ -101,6 +104,9 @@ class Device {
   // taken before `mutex`.
   Firmware& firmware() { return *firmware_; }
   std::mutex& firmware_mutex() { return firmware_mutex_; }
+  static uint64_t serial_number(const profiles::ChipPlace& place) {
+    return 0x4E450000ull + place.routing_id;
+  }
   // Opaque base of register addresses, as DEVICE_INFO gives it.
   uint64_t bar_address() const { return 0xFFFF800000000000ull + (uint64_t{index_} << 32); }
 
@@ -114,6 +120,9 @@ class Device {
   std::map<int32_t, int> reset_results;  // by process, until NC_RESET_READY fetches it
   std::array<bool, ND_MAX_HBMS> scrubbed{};
   bool metrics_paused = false;
+  Statistics statistics;
+  // Keeps the counters of a datastore and clears it.
+  void release_datastore(uint32_t slot);
 
  private:
   void destroy_notification_queues(uint32_t core_map);

@@ -154,6 +154,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   }
   if (request.with_handle) error = insert_handle(*chunk);
   nd_account_allocate(&accounting_, chunk->category, chunk->host, chunk->size);
+  nd_account_allocate(&core_accounting_[chunk->core], chunk->category, chunk->host, chunk->size);
   Chunk* raw = chunk.get();
   chunks_.emplace(raw->address, std::move(chunk));
   if (error) {
@@ -209,6 +210,7 @@ void DeviceMemory::unpublish(Chunk* chunk) {
   chunk->handle = 0;
   chunk->freed = true;
   nd_account_free(&accounting_, chunk->category, chunk->host, chunk->size);
+  nd_account_free(&core_accounting_[chunk->core], chunk->category, chunk->host, chunk->size);
   const auto found = chunks_.find(chunk->address);
   found->second.release();
   chunks_.erase(found);
@@ -317,6 +319,11 @@ std::vector<neuron_ioctl_mem_chunk_info> DeviceMemory::list(uint32_t hbm) {
 nd_accounting DeviceMemory::accounting() {
   const std::lock_guard lock(mutex_);
   return accounting_;
+}
+
+nd_accounting DeviceMemory::accounting(uint32_t core) {
+  const std::lock_guard lock(mutex_);
+  return core_accounting_[core];
 }
 
 uint64_t DeviceMemory::free_bytes(uint32_t hbm) {

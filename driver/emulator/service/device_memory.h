@@ -9,6 +9,7 @@
 #ifndef DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
 #define DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -108,6 +109,14 @@ class DeviceMemory {
   // Live chunks of a stack in address order, the firmware's carve-out included.
   std::vector<neuron_ioctl_mem_chunk_info> list(uint32_t hbm);
   nd_accounting accounting();
+  // Of the chunks of one core.
+  nd_accounting accounting(uint32_t core);
+  // Lets `change` work on the accounting of the device, or of a core.
+  template <typename Change>
+  void clear(bool of_core, uint32_t core, Change change) {
+    const std::lock_guard lock(mutex_);
+    change(of_core ? core_accounting_[core] : accounting_);
+  }
   uint64_t free_bytes(uint32_t hbm);
   uint64_t largest_free(uint32_t hbm);
   // Bytes that are not given out any more because the chip has found them bad.
@@ -141,6 +150,7 @@ class DeviceMemory {
   std::vector<std::unique_ptr<nd_handle_entry[]>> levels_;
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // live, by address
   nd_accounting accounting_{};
+  std::array<nd_accounting, ND_MAX_CORES> core_accounting_{};
   uint32_t bad_epoch_ = 0;           // of the chip, when its bad pages were last asked for
   std::vector<uint64_t> bad_pages_;  // found bad, and still part of a live chunk
   std::set<uint64_t> retired_;       // pages by address

@@ -89,7 +89,7 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
                 armed, plan.size(), kMostArmed);
   for (const chip::FaultSpec& spec : plan) {
     if (spec.at == chip::FaultPoint::kLink) {
-      down_.insert(std::minmax(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer)));
+      switch_link(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer), false);
       continue;
     }
     for (unsigned i = 0; i < instance_.device_count(); i++) {
@@ -106,6 +106,7 @@ int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
 void FaultBoard::clear() {
   const std::lock_guard lock(mutex_);
   waiting_.clear();
+  for (const auto& [a, b] : down_) instance_.fabric().set_link(a, b, true);
   down_.clear();
   for (unsigned i = 0; i < instance_.device_count(); i++)
     if (Device* device = instance_.device_if_probed(i)) device->chip().faults().clear();
@@ -125,12 +126,18 @@ int FaultBoard::set_power(unsigned index, bool on) {
 int FaultBoard::set_link(unsigned a, unsigned b, bool up) {
   if (int error = check_link(a, b)) return error;
   const std::lock_guard lock(mutex_);
+  switch_link(a, b, up);
+  return 0;
+}
+
+// With the mutex held.
+void FaultBoard::switch_link(unsigned a, unsigned b, bool up) {
   const std::pair<unsigned, unsigned> link = std::minmax(a, b);
   if (up)
     down_.erase(link);
   else
     down_.insert(link);
-  return 0;
+  instance_.fabric().set_link(a, b, up);
 }
 
 int FaultBoard::reset(unsigned index, uint32_t core_map) {

@@ -4,7 +4,7 @@
 // Concepts: a plan (chip/fault_plan.h) comes from the file that NEURON_EMULATOR_FAULTS names, when
 // the instance is created, or from an operator at any time. Faults of a chip that nobody has opened
 // yet wait here and are armed when it is built, so that its events are counted from the first one
-// after its probe. Chips have no links yet: their state is kept for whoever asks. Callers:
+// after its probe. Links go down and up at once. Callers:
 // Instance, and the control channel; any thread. Fails: negative errno and a sentence in
 // last_error().
 #ifndef DRIVER_EMULATOR_SERVICE_FAULT_BOARD_H
@@ -49,6 +49,7 @@ class FaultBoard {
   int check(const chip::FaultSpec& spec);
   int check_link(unsigned a, unsigned b);
   int check_device(unsigned index);
+  void switch_link(unsigned a, unsigned b, bool up);
 
   Instance& instance_;
   std::mutex mutex_;

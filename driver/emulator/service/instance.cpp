@@ -25,6 +25,16 @@ void count_forks() {
   (void)registered;
 }
 
+std::vector<chip::FabricNode> nodes_of(const profiles::Profile& profile) {
+  std::vector<chip::FabricNode> nodes(profile.chips);
+  for (unsigned i = 0; i < profile.chips; i++) {
+    const profiles::ChipPlace& place = profile.places[i];
+    nodes[i].routing_id = place.routing_id;
+    nodes[i].neighbours.assign(place.neighbours, place.neighbours + place.neighbour_count);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memory_limit,
@@ -53,6 +63,7 @@ Instance::Instance(const profiles::Profile& profile, uint64_t memory_limit, Chip
       factory_(std::move(factory)),
       forks_(forks.load(std::memory_order_relaxed)),
       budget_(memory_limit, [this] { return resident_bytes(); }),
+      fabric_(nodes_of(profile), {profile.hop_ps, profile.link_bytes_per_second}),
       devices_(profile.chips),
       running_(new std::atomic<Device*>[profile.chips]()) {}
 
@@ -64,6 +75,10 @@ Instance::~Instance() {
     return;
   }
   while (!sessions_.empty()) close(sessions_.back().get());
+  // Programs that still run may reach other chips: all stop before the first chip goes.
+  for (unsigned i = 0; i < devices_.size(); i++) fabric_.detach(i);
+  for (auto& device : devices_)
+    if (device) device->chip().reset(0);
 }
 
 bool Instance::is_usable() const { return forks.load(std::memory_order_relaxed) == forks_; }
@@ -90,7 +105,7 @@ int Instance::device(unsigned index, Device** device) {
                 devices_.size() - 1, index);
   if (!devices_[index]) {
     auto built = std::make_unique<Device>(index, profile_, io_, arena_, budget_);
-    if (int error = built->probe(factory_)) return error;
+    if (int error = built->probe(factory_, fabric_)) return error;
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);
     faults_.built(index);

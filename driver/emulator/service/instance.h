@@ -49,6 +49,7 @@ class Instance {
   };
   std::vector<SessionInfo> sessions();
   FaultBoard& faults() { return faults_; }
+  chip::Fabric& fabric() { return fabric_; }
 
   // The device if it was opened before, else null.
   Device* device_if_probed(unsigned index);
@@ -74,7 +75,8 @@ class Instance {
   IoSpace io_;
   HostArena arena_;
   MemoryBudget budget_;
-  std::mutex mutex_;  // devices_ and sessions_
+  chip::Fabric fabric_;  // outlives the chips
+  std::mutex mutex_;     // devices_ and sessions_
   std::vector<std::unique_ptr<Device>> devices_;
   // The same once they are up, for readers without the mutex.
   std::unique_ptr<std::atomic<Device*>[]> running_;

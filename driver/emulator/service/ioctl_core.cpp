@@ -349,8 +349,7 @@ int Session::datastore_release(int32_t pid) {
   if (pid != 0 && pid != pid_) return 0;
   const std::lock_guard lock(device_.mutex);
   uint32_t slot = 0;
-  if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0)
-    std::memset(device_.datastore_memory[slot]->data, 0, ND_DATASTORE_BYTES);
+  if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0) device_.release_datastore(slot);
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/service/error.h"
+#include "hw/control.h"
 
 namespace neuron::service {
 
@@ -245,8 +246,13 @@ int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t de
     return fail(-EDEADLK,
                 "device %u core %u: nothing can advance any more and the awaited word is still %u",
                 device_.index(), core, old);
+  const uint64_t status =
+      nd_chip_core_window(&device_.layout(), core) + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+  const bool awaits = result == chip::RunResult::kDeadline &&
+                      (device_.chip().read_register(status) & NEURON_CORE_STATUS_AWAITS) != 0;
   return fail(-ETIMEDOUT, "device %u core %u: %s when the deadline passed", device_.index(), core,
               result == chip::RunResult::kBusy ? "another thread still ran the core"
+              : awaits                         ? "it waited for another core or device"
                                                : "the program still ran");
 }
 
@@ -287,7 +293,7 @@ void Session::release() {
       if (nd_process_detach(&device_.processes, pid_)) {
         for (CoreState& core : device_.core_state) nd_core_lock_drop(&core.lock, pid_);
         if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0)
-          std::memset(device_.datastore_memory[slot]->data, 0, ND_DATASTORE_BYTES);
+          device_.release_datastore(slot);
         device_.reset_results.erase(pid_);
       }
     }

@@ -114,7 +114,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
   if (!run || result != 0) return;
   try {
     service::Device& device = session_.device();
-    device.chip().run_group(device.core_of_register(offset), Clock::now() + kSlice);
+    device.chip().run_slice(device.core_of_register(offset), Clock::now() + kSlice);
   } catch (const std::bad_alloc&) {
     // The client's wait goes on with it, and meets the same again.
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "driver/emulator/service/error.h"
+#include "driver/emulator/service/observer.h"
 #include "driver/emulator/service/session.h"
 #include "driver/emulator/transport/wire_ioctl.h"
 
@@ -207,6 +208,24 @@ int carry_out_known(service::Session& session, int socket, Call& call,
 }
 
 }  // namespace
+
+int carry_out_question(service::Instance& instance, int socket, const Request& request) {
+  try {
+    std::string answer;
+    uint64_t next = 0;
+    const int result =
+        service::observe(instance, request.observe.question, wire::kMaxInlineData, answer, next);
+    if (result != 0) return send_reply(socket, request.id, result);
+    auto reply = wire::message<wire::Reply>(wire::Kind::kReply, request.id, 0, answer.size());
+    reply.numbers[0] = next;
+    reply.data_bytes = answer.size();
+    const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
+    return wire::send(socket, parts, {}, kPatienceMs);
+  } catch (const std::bad_alloc&) {
+    service::fail(-ENOMEM, "the daemon is out of memory");
+    return send_reply(socket, request.id, -ENOMEM);
+  }
+}
 
 int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t second) {
   const char* sentence = result < 0 ? service::last_error() : "";

@@ -16,8 +16,9 @@
 #include "driver/emulator/transport/wire_socket.h"
 
 namespace neuron::service {
+class Instance;
 class Session;
-}
+}  // namespace neuron::service
 
 namespace neuron::transport {
 
@@ -31,6 +32,8 @@ struct Call {
 
 // Negative errno if the answer could not be sent. `gone`: set when nobody waits for it any more.
 int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone);
+// The same for a question, on a connection that has no session.
+int carry_out_question(service::Instance& instance, int socket, const Request& request);
 
 // Sends an answer without data; `result` below 0 with this thread's sentence of the service.
 int send_reply(int socket, uint32_t id, int result, uint64_t first = 0, uint64_t second = 0);

@@ -99,12 +99,17 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, b
       return false;
     }
     greeted_ = true;
-    submit([this, hello = request->hello] { greet(hello); });
+    // Only opening a device takes time.
+    if (request->hello.purpose == wire::kPurposeOpen)
+      submit([this, hello = request->hello] { greet(hello); });
+    else
+      greet(request->hello);
     return true;
   }
   // Acquire: pairs with the release in open().
   service::Session* session = session_.load(std::memory_order_acquire);
-  if (session == nullptr) {
+  const bool observes = observes_.load(std::memory_order_acquire);
+  if (session == nullptr && !observes) {
     complain("a call before it had opened a device");
     return false;
   }
@@ -114,6 +119,10 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, b
     goodbye_ = true;
     drop();
     return true;
+  }
+  if ((request->kind == wire::Kind::kObserve) != observes) {
+    complain("a call that is not what its connection was opened for");
+    return false;
   }
   // The client's side lets no more calls than this be in flight.
   if (pending_.load(std::memory_order_relaxed) > wire::kMaxCalls + 1) {
@@ -128,7 +137,10 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, b
   call->file_lost = files_lost;
   submit([this, session, call] {
     if (gone_.load(std::memory_order_relaxed)) return;
-    (void)carry_out(*session, socket_.get(), *call, gone_);
+    if (session == nullptr)
+      (void)carry_out_question(shared_.instance, socket_.get(), call->request);
+    else
+      (void)carry_out(*session, socket_.get(), *call, gone_);
   });
   return true;
 }
@@ -137,7 +149,7 @@ void Connection::submit(std::function<void()> job) {
   pending_.fetch_add(1, std::memory_order_relaxed);
   auto self = shared_from_this();
   try {
-    shared_.workers.submit([self, job = std::move(job)] {
+    shared_.workers.submit(pid_, [self, job = std::move(job)] {
       job();
       self->drop();
     });
@@ -152,7 +164,7 @@ void Connection::drop() {
   // Not on the event loop: it may take a reset of the client's cores.
   auto self = shared_from_this();
   try {
-    shared_.workers.submit([self] { self->close(); });
+    shared_.workers.submit(pid_, [self] { self->close(); });
   } catch (const std::bad_alloc&) {
     close();  // better late for others than never
   }
@@ -247,6 +259,8 @@ void Connection::greet(const wire::Hello& hello) {
                              "daemon in the same one or in one above");
     else if (hello.purpose == wire::kPurposeOpen)
       result = open(hello, features);
+    else if (hello.purpose == wire::kPurposeObserve)
+      observes_.store(true, std::memory_order_release);
     else if (hello.purpose != wire::kPurposeList)
       result = service::fail(-EPROTO, "purpose %u of a connection is unknown", hello.purpose);
     // The session is visible only now to the event loop, which may have met the end before.

@@ -68,6 +68,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::function<void()> closed_;
   // Written by the worker that greets; release, acquire of others in handle().
   std::atomic<service::Session*> session_{nullptr};
+  // Greeted for observation, with no session; release and acquire as session_.
+  std::atomic<bool> observes_{false};
   std::mutex session_mutex_;  // between abandon() and close(), who takes it away
   std::unique_ptr<Doorbell> doorbell_;
   std::atomic<bool> gone_{false};

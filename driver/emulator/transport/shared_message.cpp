@@ -61,6 +61,9 @@ std::optional<Request> parse_request(std::span<const std::byte> packet, std::str
     case wire::Kind::kDescribe:
       complete = take(packet, request.describe);
       break;
+    case wire::Kind::kObserve:
+      complete = take(packet, request.observe);
+      break;
     case wire::Kind::kGoodbye:
       complete = true;
       break;

@@ -28,6 +28,7 @@ struct Request {
     wire::RegisterRequest access;
     wire::WaitRequest wait;
     wire::DescribeRequest describe;
+    wire::ObserveRequest observe;
   };
   std::span<const std::byte> argument;  // kIoctl
   std::span<const std::byte> data;      // kIoctl without kFlagDataInFile

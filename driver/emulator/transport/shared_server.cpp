@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/transport/shared_server.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -13,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -29,8 +32,22 @@ using boost::system::error_code;
 
 // Calls that may block at the same time, of all clients together.
 constexpr unsigned kMostThreads = 1024;
+// Descriptors: those that the daemon would like, has for itself, and needs for a connection (its
+// socket, its process, and two of its doorbell).
+constexpr rlim_t kFiles = 65536, kOwnFiles = 64, kFilesOfConnection = 4;
 // How long to leave a socket alone when the process has run out of descriptors.
 constexpr std::chrono::milliseconds kExhausted{100};
+
+// Raises the limit of descriptors as far as the host lets it; how many connections that is.
+size_t room_for_connections() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  const rlimit wanted = {std::max(limit.rlim_cur, std::min(limit.rlim_max, kFiles)),
+                         limit.rlim_max};
+  if (::setrlimit(RLIMIT_NOFILE, &wanted) == 0) limit = wanted;
+  const rlim_t files = std::min(limit.rlim_cur, kFiles);
+  return files > kOwnFiles ? static_cast<size_t>((files - kOwnFiles) / kFilesOfConnection) + 1 : 1;
+}
 
 class Server final : public SharedServer {
  public:
@@ -99,11 +116,13 @@ class Server final : public SharedServer {
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+    if (!has_share(peer.pid)) return;
     try {
       auto connection = std::make_shared<Connection>(shared_, std::move(socket), peer.pid, [this] {
         open_.fetch_sub(1, std::memory_order_relaxed);
       });
       auto client = std::make_shared<Client>(std::move(connection), io_);
+      ++connections_of_[peer.pid];
       clients_.insert(client);
       open_.fetch_add(1, std::memory_order_relaxed);
       watch_process(client);
@@ -112,6 +131,19 @@ class Server final : public SharedServer {
       std::fprintf(stderr, "neuron-emulatord: pid %d cannot be served: %s\n", peer.pid,
                    failure.what());
     }
+  }
+
+  // A process may have as many connections as are left for others.
+  bool has_share(int32_t pid) {
+    const auto own = connections_of_.find(pid);
+    if (own == connections_of_.end() || own->second + clients_.size() < room_) return true;
+    // Said once, not at each attempt.
+    if (std::exchange(refused_, pid) != pid)
+      std::fprintf(stderr,
+                   "neuron-emulatord: pid %d has %u connections, and %zu are left for all others; "
+                   "its next ones are closed; raise the limit of open files if it needs them\n",
+                   pid, own->second, room_ - std::min(room_, clients_.size()));
+    return false;
   }
 
   void watch(const ClientPointer& client) {
@@ -147,7 +179,9 @@ class Server final : public SharedServer {
     client->watch.release();
     error_code ignored;
     client->process.close(ignored);
-    clients_.erase(client);
+    if (clients_.erase(client) == 0) return;
+    const auto own = connections_of_.find(client->connection->pid());
+    if (own != connections_of_.end() && --own->second == 0) connections_of_.erase(own);
   }
 
   void end(const ClientPointer& client) {
@@ -162,6 +196,9 @@ class Server final : public SharedServer {
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;
+  std::unordered_map<int32_t, unsigned> connections_of_;  // by process
+  const size_t room_ = room_for_connections();
+  int32_t refused_ = -1;           // the process that was told last that it has too many
   bool exhausted_ = false;         // no descriptor was left for the last client
   Workers workers_{kMostThreads};  // last: its threads use everything above
 };

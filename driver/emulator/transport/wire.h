@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "uapi/neuron_observe.h"
+
 namespace neuron::wire {
 
 inline constexpr uint32_t kMagic = 0x45554E4E;
@@ -43,6 +45,7 @@ enum class Kind : uint16_t {
   kWait = 6,      // WaitRequest
   kDescribe = 7,  // DescribeRequest
   kGoodbye = 8,   // header only: the descriptor is closed on purpose; answered like a call
+  kObserve = 9,   // ObserveRequest; only on a connection for kPurposeObserve
   kWelcome = 64,
   kReply = 65,
   kWake = 66,  // header only: slot `id` of the RingPage has its answer
@@ -63,6 +66,7 @@ inline constexpr uint16_t kFlagInline = 8;      // RegisterRequest: a kWait foll
 
 inline constexpr uint32_t kPurposeList = 1;  // only asks; the connection closes after Welcome
 inline constexpr uint32_t kPurposeOpen = 2;
+inline constexpr uint32_t kPurposeObserve = 3;  // opens nothing: takes no slot, holds no marks
 
 struct Hello {
   Header header;
@@ -139,6 +143,12 @@ struct DescribeRequest {
   uint32_t unused;
 };
 
+// Answered with data; numbers[0] of the reply: where the rest of a longer answer begins, or 0.
+struct ObserveRequest {
+  Header header;
+  neuron_emulator_question question;
+};
+
 inline constexpr uint32_t kFileHost = 0;
 inline constexpr uint32_t kFileHbm = 1;
 
@@ -180,6 +190,7 @@ inline constexpr size_t kRingBytes = (sizeof(RingPage) + 4095) / 4096 * 4096;
 static_assert(sizeof(Header) == 16 && sizeof(Hello) == 40 && sizeof(Welcome) == 120);
 static_assert(sizeof(IoctlRequest) == 40 && sizeof(MapRequest) == 40 && sizeof(Reply) == 56);
 static_assert(sizeof(ResolveRequest) == 40 && sizeof(RegisterRequest) == 32);
+static_assert(sizeof(ObserveRequest) == 296);
 static_assert(sizeof(WaitRequest) == 40 && sizeof(DescribeRequest) == 24 && sizeof(Slot) == 128);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 

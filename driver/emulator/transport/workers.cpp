@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/transport/workers.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace neuron::transport {
 namespace {
@@ -29,12 +31,44 @@ Workers::~Workers() {
   for (std::thread& thread : all) thread.join();
 }
 
-void Workers::submit(std::function<void()> job) {
+bool Workers::has_share(const Client& client) const {
+  return client.admitted + admitted_ < std::max(limit_, 1u);
+}
+
+void Workers::admit(int32_t number, Client& client) {
+  jobs_.splice(jobs_.end(), client.waiting, client.waiting.begin());
+  ++client.admitted;
+  ++admitted_;
+  --waiting_;
+  turn_ = number;
+}
+
+void Workers::finish(int32_t number) {
+  const auto finished = clients_.find(number);
+  --admitted_;
+  --finished->second.admitted;
+  // One thread is free, and one job at most becomes admissible: of the client whose turn it is.
+  auto at = clients_.upper_bound(turn_);
+  for (size_t i = 0; waiting_ != 0 && i < clients_.size(); ++i, ++at) {
+    if (at == clients_.end()) at = clients_.begin();
+    if (at->second.waiting.empty() || !has_share(at->second)) continue;
+    admit(at->first, at->second);
+    break;
+  }
+  if (finished->second.admitted == 0 && finished->second.waiting.empty()) clients_.erase(finished);
+}
+
+void Workers::submit(int32_t client, std::function<void()> job) {
+  std::list<Job> made;
+  made.push_back({client, std::move(job)});
   std::list<std::thread> over;
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
+    Client& owner = clients_[client];
+    owner.waiting.splice(owner.waiting.end(), made);
+    ++waiting_;
     over.splice(over.end(), ended_);
+    if (has_share(owner)) admit(client, owner);
     // One that submits while all stop does the job itself.
     if (jobs_.size() > idle_ && threads_.size() < limit_ && !stopping_) {
       try {
@@ -73,12 +107,14 @@ void Workers::work(std::list<std::thread>::iterator self) {
       ended_.splice(ended_.end(), threads_, self);
       return;
     }
-    std::function<void()> job = std::move(jobs_.front());
-    jobs_.pop_front();
+    std::list<Job> job;
+    job.splice(job.end(), jobs_, jobs_.begin());
+    const int32_t client = job.front().client;
     lock.unlock();
-    job();
-    job = nullptr;  // what it holds goes before the lock is taken
+    job.front().run();
+    job.clear();  // what it holds goes before the lock is taken
     lock.lock();
+    finish(client);
   }
 }
 

@@ -307,6 +307,14 @@ TEST(Faults, HaveANameAndASentenceEach) {
   EXPECT_STREQ(fault_name(0xEE), "?");
 }
 
+TEST(Faults, OfMemoryAdviseAResetOnlyWhereItRepairs) {
+  EXPECT_NE(std::string(fault_text(NEURON_FAULT_HBM_UE_REPAIRABLE)).find("reset the device"),
+            std::string::npos);
+  const std::string lasting = fault_text(NEURON_FAULT_HBM_UE);
+  EXPECT_EQ(lasting.find("reset the device"), std::string::npos) << lasting;
+  EXPECT_NE(lasting.find("a reset does not repair"), std::string::npos) << lasting;
+}
+
 TEST(Names, CoverEveryListedValueAndOnlyThose) {
   EXPECT_STREQ(dtype_name(NEURON_DTYPE_F8E4FNX4), "f8e4fnx4");
   EXPECT_STREQ(dtype_name(22), "?");

@@ -208,6 +208,100 @@ TEST(Assembler, EveryMistakeHasItsPlace) {
   EXPECT_THAT(refusal(".engine SP\n.dma 0 : x [4] -> sbuf [8]\n ret\n"), HasSubstr("dma[0].desc"));
 }
 
+TEST(Assembler, CollectivesAreWhatTheLoaderReads) {
+  const auto result = assemble(R"(.sem done_here = 30
+.var h : tmp-buf, size=4096
+.var b : state-buffer, size=0x2000000
+.collective all_reduce bf16 [1024] max : h + 1024 -> b + 0x40 [16, 128], stream=1, semaphore=done_here, add=16, algorithm=ring
+.collective all_gather f32 [64] : h -> b [8, 64], groups=[[0, 2], [3, 1]]
+.collective permute u8 [8] : h -> h, pairs=[[0, 1], [1, 0]]
+.collective reduce i32 [8] : h -> h + 32, root=1, stream=1
+.collective all_to_all_v f32 : h -> h + 2048, counts=[1, 2, 3, 4]
+.collective barrier, stream=2, semaphore=30
+.engine SP
+  cc_trigger at=&cc:1 s0=1
+  ret
+)",
+                               {});
+  ASSERT_TRUE(result.ok()) << render(result.errors, "text", "");
+  const auto file = write(result.assembly);
+  ASSERT_TRUE(file.has_value()) << file.error().detail;
+  const auto container = neff::Container::open(*file);
+  const auto model = neff::load_model(*container, {});
+  ASSERT_TRUE(model.has_value()) << model.error().detail;
+  const neff::Subgraph& graph = model->subgraphs[0];
+  ASSERT_EQ(graph.operations.size(), 6U);
+  const neff::Collective& first = graph.operations[0];
+  EXPECT_EQ(first.type, CCOM_BF16);
+  EXPECT_EQ(first.reduction, CCOM_MAX);
+  EXPECT_EQ(first.count, 1024U);
+  EXPECT_EQ(first.input_offset, 1024U);
+  EXPECT_EQ(first.output_rows.partitions, 16U);
+  EXPECT_EQ(first.output_rows.row_bytes, 128U);
+  EXPECT_EQ(first.output_rows.first_byte(), 0x40U);
+  EXPECT_EQ(first.stream, 1U);
+  EXPECT_EQ(first.semaphore, 30);
+  EXPECT_EQ(first.semaphore_add, 16);
+  EXPECT_EQ(first.algorithm, CCOM_RING);
+  EXPECT_EQ(graph.operations[1].groups, (std::vector<std::vector<std::uint32_t>>{{0, 2}, {3, 1}}));
+  EXPECT_EQ(graph.operations[2].pairs.size(), 2U);
+  EXPECT_EQ(graph.operations[3].root, 1U);
+  EXPECT_EQ(graph.operations[4].displacements, (std::vector<std::uint64_t>{0, 1, 0, 3}));
+  EXPECT_EQ(graph.operations[5].operation, CCOM_BARRIER);
+  const auto& relocation = graph.engines[NEURON_ENGINE_SP].relocations.at(0);
+  EXPECT_EQ(relocation.symbol, "cc:1");
+  EXPECT_EQ(relocation.addend, static_cast<std::int64_t>(NEURON_SEM_BLOCK_INC));
+  const auto text = disassemble(*file);
+  ASSERT_TRUE(text.has_value());
+  EXPECT_TRUE(text->same_file) << text->text;
+}
+
+TEST(Assembler, EveryMistakeInACollectiveHasItsPlace) {
+  const auto of = [](const std::string& line) {
+    return refusal(".var h : tmp-buf, size=4096\n.var b : state-buffer, size=0x2000000\n" + line +
+                   "\n.engine SP\n  ret\n");
+  };
+  EXPECT_EQ(of(".collective all_reduce f32 [8] : h -> b [128, 4]"), "accepted");
+  EXPECT_THAT(of(".collective allreduce f32 [8] : h -> h"),
+              HasSubstr("3:13: found \"allreduce\", expected all_reduce, all_gather"));
+  EXPECT_THAT(of(".collective all_reduce tf32 [8] : h -> h"),
+              HasSubstr("3:24: found \"tf32\", expected uint8, int8"));
+  EXPECT_THAT(of(".collective all_reduce f32 : h -> h"), HasSubstr("3:28: found \":\""));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] mean : h -> h"),
+              HasSubstr("3:32: found \"mean\", expected add, min, max, product, average"));
+  EXPECT_THAT(of(".collective all_gather f32 [8] max : h -> h"),
+              HasSubstr("3:32: found \"max\", expected \":\"; all_gather reduces nothing"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : nowhere -> h"),
+              HasSubstr("3:34: found \"nowhere\", expected a variable of sg00"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> x"),
+              HasSubstr("3:39: found \"x\", expected a tmp-buf or a state-buffer"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> b"), HasSubstr("3:40"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> b [129, 4]"),
+              HasSubstr("3:41: found \"[\", expected up to 128 partitions"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> b [128, 6]"),
+              HasSubstr("3:39: rows of 6 bytes"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> b + 0x40000 [128, 4]"),
+              HasSubstr("3:39: 128 partitions from partition 1 on"));
+  EXPECT_THAT(of(".collective all_reduce f32 [1025] : h -> b [128, 4]"),
+              HasSubstr("3:37: 4100 bytes at 0 of \"h\", which has 4096"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : b [8, 4] -> b + 2 [8, 4]"),
+              HasSubstr("3:46: rows of 4 bytes from byte 2"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : b [8, 8] -> b + 4 [8, 8]"),
+              HasSubstr("3:46: the input (partitions 0 to 3"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> h, colour=1"),
+              HasSubstr("3:42: found \"colour\", expected one of the keys stream, semaphore"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> h, semaphore=nobody"),
+              HasSubstr("3:52: found \"nobody\", expected a semaphore; name it with .sem"));
+  EXPECT_THAT(of(".collective all_reduce f32 [8] : h -> h, groups=[[0, 1], [1, 2]]"),
+              HasSubstr("3:49: found \"[\", expected groups that are equally large"));
+  EXPECT_THAT(of(".collective permute f32 [8] : h -> h, pairs=[[0]]"),
+              HasSubstr("expected pairs of ranks"));
+  EXPECT_THAT(of(".collective all_gather_v f32 : h -> h"), HasSubstr("counts=[...]"));
+  EXPECT_THAT(of(".collective barrier, stream=9"),
+              HasSubstr("3:29: found 9, expected a stream from 0 to 3"));
+  EXPECT_THAT(refusal(".engine SP\n  cc_trigger at=&cc:7 s0=1\n  ret\n"), HasSubstr("2:21"));
+}
+
 TEST(Assembler, DebugLinesPointIntoTheText) {
   AssembleOptions options;
   options.file_name = "k.s";

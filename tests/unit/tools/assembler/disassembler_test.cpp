@@ -14,6 +14,7 @@
 #include "tools/common/file.h"
 #include "tools/kernels/fault_programs.h"
 #include "tools/kernels/kernels.h"
+#include "tools/program_builder/program.h"
 
 namespace neuron::assembler {
 namespace {
@@ -48,6 +49,35 @@ TEST(Disassembler, EveryKernelComesBackToTheSameBytes) {
     ASSERT_TRUE(file.has_value()) << name << ": " << file.error().detail;
     if (file->size() < (4u << 20)) expect_same_file(*file, name);
   }
+}
+
+TEST(Disassembler, CollectivesOfTheBuilderComeBackToTheSameBytes) {
+  using builder::CollectiveOptions;
+  using builder::Engine;
+  builder::Program program("collectives");
+  const auto x = program.temporary("x", NEURON_DTYPE_BF16, {64, 32});
+  const auto tile = program.sbuf("tile", 64, 8, NEURON_DTYPE_BF16);
+  const auto wide = program.sbuf("wide", 64, 32, NEURON_DTYPE_BF16);
+  program.memset(Engine::kDve, tile.all(), 0);
+  CollectiveOptions options;
+  options.groups = {{0, 1, 2, 3}, {5, 4, 6, 7}};
+  program.collective(Engine::kPool, CCOM_ALL_GATHER, wide.all(), tile.all(), options);
+  program.collective(Engine::kPool, CCOM_ALL_TO_ALL, x.all(), wide.all(), options);
+  options.stream = 1;
+  options.algorithm = CCOM_RING;
+  options.reduction = CCOM_MAX;
+  program.collective(Engine::kSp, CCOM_ALL_REDUCE, tile.all(), tile.all(), options);
+  options.algorithm = CCOM_ALGORITHM_AUTO;
+  options.root = 3;
+  program.collective(Engine::kSp, CCOM_REDUCE, x.all(), x.all(), options);
+  options.counts = {512, 0, 512, 100};
+  options.displacements = {0, 512, 512, 1024};
+  program.collective(Engine::kSp, CCOM_ALL_GATHER_V, x.all(), tile.all(), options);
+  options.counts = options.displacements = {};
+  program.collective(Engine::kSp, CCOM_BARRIER, {}, {}, options);
+  options.pairs = {{0, 1}, {2, 3}};
+  program.collective(Engine::kSp, CCOM_PERMUTE, x.block(0, 16, 0, 32), tile.all(), options);
+  expect_same_file(must(program.build()), "collectives");
 }
 
 TEST(Disassembler, ProgramsThatBreakRulesComeBackToo) {

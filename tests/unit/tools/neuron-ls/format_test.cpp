@@ -6,7 +6,7 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "tools/neuron-ls/inventory.h"
+#include "tools/neuron-ls/view/inventory.h"
 
 namespace neuron::ls {
 namespace {

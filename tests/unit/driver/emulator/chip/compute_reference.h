@@ -223,6 +223,61 @@ inline std::vector<std::byte> plain_compute(const PlainCompute& c,
   return out;
 }
 
+// A reduce in the arithmetic of its type, element after element; `nan` as above.
+inline std::vector<std::byte> plain_reduce(unsigned dtype, unsigned reduction, uint32_t divisor,
+                                           const std::vector<std::vector<std::byte>>& sources,
+                                           std::vector<bool>& nan) {
+  const PlainType type = plain_type(dtype);
+  const size_t n = sources[0].size() / type.bytes;
+  std::vector<std::byte> out(n * type.bytes);
+  nan.assign(n, false);
+  for (size_t i = 0; i < n; ++i) {
+    if (type.exponent_bits == 0) {
+      const unsigned shift = 64 - 8 * type.bytes;
+      const auto read = [&](const std::vector<std::byte>& from) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, &from[i * type.bytes], type.bytes);
+        return bits << shift;
+      };
+      // In the upper bits of a 64-bit word, where order and wrapping are the type's.
+      const auto before = [&](uint64_t a, uint64_t b) {
+        return type.is_signed ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
+      };
+      uint64_t value = read(sources[0]);
+      for (size_t s = 1; s < sources.size(); ++s) {
+        const uint64_t next = read(sources[s]);
+        if (reduction == NEURON_DMA_REDUCE_SUM) value += next;
+        if (reduction == NEURON_DMA_REDUCE_PRODUCT) value *= next >> shift;
+        if (reduction == NEURON_DMA_REDUCE_MIN && before(next, value)) value = next;
+        if (reduction == NEURON_DMA_REDUCE_MAX && before(value, next)) value = next;
+      }
+      if (type.is_signed) {
+        auto whole = static_cast<int64_t>(value) >> shift;
+        if (divisor != 0) whole /= static_cast<int64_t>(divisor);
+        std::memcpy(&out[i * type.bytes], &whole, type.bytes);
+      } else {
+        value >>= shift;
+        if (divisor != 0) value /= divisor;
+        std::memcpy(&out[i * type.bytes], &value, type.bytes);
+      }
+      continue;
+    }
+    auto sum = static_cast<float>(plain_read(dtype, &sources[0][i * type.bytes]));
+    for (size_t s = 1; s < sources.size(); ++s) {
+      const auto next = static_cast<float>(plain_read(dtype, &sources[s][i * type.bytes]));
+      if (reduction == NEURON_DMA_REDUCE_SUM) sum = sum + next;
+      if (reduction == NEURON_DMA_REDUCE_PRODUCT) sum = sum * next;
+      if (reduction == NEURON_DMA_REDUCE_MIN) sum = plain_pick(NEURON_DMA_MIN, sum, next);
+      if (reduction == NEURON_DMA_REDUCE_MAX) sum = plain_pick(NEURON_DMA_MAX, sum, next);
+    }
+    if (divisor != 0) sum = sum / static_cast<float>(divisor);
+    bool is_nan = false;
+    plain_write(dtype, sum, &out[i * type.bytes], is_nan);
+    nan[i] = is_nan;
+  }
+  return out;
+}
+
 }  // namespace neuron::chip
 
 #endif

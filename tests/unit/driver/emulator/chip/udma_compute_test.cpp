@@ -389,10 +389,10 @@ void set_operation(Ring& r, uint64_t operation) {
 
 const Broken kBroken[] = {
     {"ReservedLow", [](Ring& r) { r[0][0] |= 1; }, "reserved bit"},
-    {"ReservedHigh", [](Ring& r) { r[0][0] |= 1ull << 54; }, "reserved bit"},
+    {"ReservedHigh", [](Ring& r) { r[0][0] |= 1ull << 58; }, "reserved bit"},
     {"MetadataIsLast", [](Ring& r) { r[0][0] |= NEURON_DESC_LAST; }, "reserved bit"},
     {"OperationZero", [](Ring& r) { set_operation(r, 0); }, "the operation in the metadata"},
-    {"OperationSeven", [](Ring& r) { set_operation(r, 7); }, "the operation in the metadata"},
+    {"OperationEight", [](Ring& r) { set_operation(r, 8); }, "the operation in the metadata"},
     {"TypeNone", [](Ring& r) { r[0][0] &= ~kFromMask; }, "a type in the metadata"},
     {"TypeOfGeneration4",
      [](Ring& r) { r[0][0] = (r[0][0] & ~kToMask) | uint64_t{NEURON_DTYPE_F8E4FN} << 42; },

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches: doorbell, completion record, accounting, determinism, deadlock, limits, debugger.
+#include <bit>
 #include <thread>
 
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
@@ -239,6 +240,20 @@ TEST_F(Launch, AbortEndsAWaitAndResetMakesTheEngineUsableAgain) {
   EXPECT_EQ(fault(kSp), 0u);
   load_and_run(kSp, {mov(1, 8), inst(NEURON_OP_HALT)});
   EXPECT_EQ(register_of(kSp, 1), 8u);
+}
+
+TEST_F(Launch, ResetOfAnEngineForgetsHowFarItsRandomNumbersWere) {
+  Instruction random = inst(NEURON_OP_RNG);
+  random.dst = sbuf(1, 0, NEURON_DTYPE_U32, 4);
+  const auto draw = [&] {
+    load_and_run(NEURON_ENGINE_DVE, {random, inst(NEURON_OP_HALT)});
+    EXPECT_EQ(state(NEURON_ENGINE_DVE), NEURON_STATE_HALTED);
+    return std::bit_cast<uint32_t>(sbuf_float(0, 0));
+  };
+  const uint32_t first = draw();
+  EXPECT_NE(draw(), first);
+  set(NEURON_ENGINE_DVE, NEURON_ENG_CONTROL, NEURON_CMD_RESET);
+  EXPECT_EQ(draw(), first);
 }
 
 TEST_F(Launch, CoreResetClearsSemaphoresEnginesAndMemory) {

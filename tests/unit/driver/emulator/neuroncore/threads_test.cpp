@@ -11,6 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kSp = NEURON_ENGINE_SP;
+constexpr std::chrono::seconds kPatience{20};
 constexpr uint64_t kDevice = NEURON_V2_BAR0_DEVICE_BASE;
 constexpr chip::Access kHostDma{chip::Origin::kDma, 0, NEURON_ENGINE_DMA, 0};
 
@@ -65,6 +66,54 @@ class Threads : public CoreMachine {
     return true;
   }
 };
+
+// Posted writes press back: who floods a core with resets waits for them, and readers get in.
+TEST_F(Threads, AFloodOfResetsKeepsNobodyOut) {
+  std::atomic<bool> over{false};
+  std::atomic<unsigned> resets{0};
+  std::thread flood([&] {
+    const uint64_t command = NEURON_V2_CORE_WINDOW(0) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+    // Relaxed: it only ends the thread.
+    while (!over.load(std::memory_order_relaxed)) {
+      chip_->write_register(command, NEURON_CMD_RESET | 0x1F00, false);
+      resets.fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  std::thread runner([&] {
+    while (!over.load(std::memory_order_relaxed)) (void)chip_->run_group(0, soon(1));
+  });
+  const auto begin = Clock::now();
+  while (resets.load(std::memory_order_relaxed) < 500 && Clock::now() < begin + kPatience) {
+    std::this_thread::yield();
+  }
+  for (unsigned i = 0; i < 20; ++i)
+    (void)chip_->read_register(engine_register(0, kSp, NEURON_ENG_ID));
+  over.store(true, std::memory_order_relaxed);
+  flood.join();
+  runner.join();
+  EXPECT_LT(Clock::now() - begin, kPatience);
+}
+
+TEST_F(Threads, AReadDoesNotOvertakeAWriteOfTheSameThread) {
+  const uint64_t entry = engine_register(0, kSp, NEURON_ENG_ENTRY);
+  std::atomic<bool> over{false};
+  // Those that hold the core now and then, and leave what is written meanwhile to be applied.
+  std::thread visitors[2];
+  for (std::thread& visitor : visitors) {
+    visitor = std::thread([&] {
+      // Relaxed: it only ends the thread.
+      while (!over.load(std::memory_order_relaxed)) (void)chip_->read_register(entry);
+    });
+  }
+  unsigned overtaken = 0;
+  for (uint32_t i = 1; i <= 20000; ++i) {
+    chip_->write_register(entry, i, false);
+    overtaken += chip_->read_register(entry) != i ? 1 : 0;
+  }
+  over.store(true, std::memory_order_relaxed);
+  for (std::thread& visitor : visitors) visitor.join();
+  EXPECT_EQ(overtaken, 0u);
+}
 
 // A write that finds somebody waiting for the core leaves its word to that one, who may give up.
 TEST_F(Threads, NoWriteIsLostBetweenThreadsThatWaitForTheCoreInVain) {

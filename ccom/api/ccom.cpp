@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface: checks handles, calls the communicator, keeps the sentence of what failed.
+#include <ccom/ccom.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "ccom/api/handle.h"
+
+using neuron::ccom::bad_handle;
+using neuron::ccom::Bootstrap;
+using neuron::ccom::Communicator;
+using neuron::ccom::Error;
+using neuron::ccom::fail;
+using neuron::ccom::good_handle;
+using neuron::ccom::guarded;
+using neuron::ccom::JoinOptions;
+using neuron::ccom::make_handle;
+using neuron::ccom::read_settings;
+using neuron::ccom::Result;
+using neuron::ccom::set_last_error;
+using neuron::ccom::Settings;
+using neuron::ccom::Started;
+
+namespace {
+
+// The result's status, with its sentence kept.
+template <class T>
+ccom_status_t status_of(const Result<T>& result) {
+  return result ? CCOM_SUCCESS : set_last_error(result.error());
+}
+
+// Calls `work` with the body of a good handle.
+template <class Work>
+ccom_status_t with(const ccom_comm_t* comm, const char* function, Work&& work) {
+  return guarded([&] {
+    if (!good_handle(comm)) {
+      return set_last_error(bad_handle(comm, function));
+    }
+    return work(*comm->body);
+  });
+}
+
+ccom_status_t null_argument(const char* function, const char* name) {
+  return set_last_error(fail(CCOM_INVALID, "{}: {} is null", function, name));
+}
+
+// Takes a communicator that was made, or its error; null when there is none for this rank.
+ccom_status_t hand_over(Result<std::unique_ptr<Communicator>> made, ccom_comm_t** comm) {
+  if (!made) {
+    return set_last_error(made.error());
+  }
+  *comm = *made ? make_handle(std::move(*made)) : nullptr;
+  return CCOM_SUCCESS;
+}
+
+// Every rank is set up by a thread of its own, since each waits for the others.
+Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
+                                                            const Settings& settings) {
+  CCOM_TRY(bootstraps, Bootstrap::join_all(size));
+  std::vector<std::unique_ptr<Communicator>> made(size);
+  std::vector<Error> errors(size, Error{CCOM_SUCCESS, ""});
+  std::vector<std::thread> threads;
+  threads.reserve(size);
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto result = Communicator::make(std::move(bootstraps[rank]), settings);
+      if (result) {
+        made[rank] = std::move(*result);
+      } else {
+        errors[rank] = result.error();
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  // The first cause: ranks that were only told of it say that it was aborted.
+  const Error* worst = nullptr;
+  for (const Error& error : errors) {
+    if (error.status != CCOM_SUCCESS && (worst == nullptr || worst->status == CCOM_ABORTED)) {
+      worst = &error;
+    }
+  }
+  if (worst != nullptr) {
+    return *worst;
+  }
+  return made;
+}
+
+// A request that is over is freed.
+ccom_status_t end_request(ccom_request_t* request, const char* function,
+                          ccom_status_t (*look)(Started&, Error&)) {
+  return guarded([&] {
+    if (request == nullptr || request->magic != ccom_request::kMagic) {
+      return null_argument(function, "request, or what it points to,");
+    }
+    if (request->forks != neuron::ccom::forks()) {
+      return set_last_error(fail(CCOM_INVALID,
+                                 "{}: the request belongs to the process that forked process {}; "
+                                 "its parent ends it",
+                                 function, getpid()));
+    }
+    Error error;
+    const ccom_status_t status = look(*request->body, error);
+    if (status == CCOM_IN_PROGRESS) {
+      return status;
+    }
+    request->magic = 0;
+    delete request;
+    return status == CCOM_SUCCESS ? status : set_last_error(error);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t* options,
+                        ccom_comm_t** comm) {
+  return guarded([&] {
+    if (comm == nullptr) {
+      return null_argument("ccom_init", "comm");
+    }
+    *comm = nullptr;
+    const auto settings = read_settings(options);
+    if (!settings) {
+      return set_last_error(settings.error());
+    }
+    JoinOptions join;
+    join.rank = rank;
+    join.size = size;
+    join.root = settings->root;
+    join.secret = settings->secret;
+    join.deadline = neuron::ccom::deadline_in(settings->timeout);
+    join.shared_memory = settings->shared_memory;
+    join.device = settings->device;
+    join.heartbeat = settings->heartbeat;
+    const auto join_with = [&]() -> Result<std::unique_ptr<Communicator>> {
+      CCOM_TRY(bootstrap, Bootstrap::join(join));
+      return Communicator::make(std::move(bootstrap), *settings);
+    };
+    auto made = join_with();
+    if (!made) {
+      return set_last_error(made.error().with("rank {} of {} could not join", rank, size));
+    }
+    return hand_over(std::move(made), comm);
+  });
+}
+
+ccom_status_t ccom_init_all(uint32_t size, const ccom_options_t* options, ccom_comm_t** comms) {
+  return guarded([&] {
+    if (comms == nullptr) {
+      return null_argument("ccom_init_all", "comms");
+    }
+    std::fill_n(comms, size, nullptr);
+    const auto settings = read_settings(options);
+    if (!settings) {
+      return set_last_error(settings.error());
+    }
+    auto made = make_all(size, *settings);
+    if (!made) {
+      return set_last_error(made.error());
+    }
+    for (uint32_t i = 0; i < size; ++i) {
+      comms[i] = make_handle(std::move((*made)[i]));
+    }
+    return CCOM_SUCCESS;
+  });
+}
+
+ccom_status_t ccom_split(ccom_comm_t* comm, int32_t color, int32_t key, ccom_comm_t** result) {
+  return with(comm, "ccom_split", [&](Communicator& body) {
+    if (result == nullptr) {
+      return null_argument("ccom_split", "result");
+    }
+    *result = nullptr;
+    return hand_over(body.split(color, key), result);
+  });
+}
+
+ccom_status_t ccom_shrink(ccom_comm_t* comm, ccom_comm_t** result) {
+  return with(comm, "ccom_shrink", [&](Communicator& body) {
+    if (result == nullptr) {
+      return null_argument("ccom_shrink", "result");
+    }
+    *result = nullptr;
+    return hand_over(body.shrink(), result);
+  });
+}
+
+ccom_status_t ccom_abort(ccom_comm_t* comm) {
+  return with(comm, "ccom_abort", [&](Communicator& body) {
+    body.abort("ccom_abort was called");
+    return CCOM_SUCCESS;
+  });
+}
+
+ccom_status_t ccom_free(ccom_comm_t* comm) {
+  if (comm == nullptr) {
+    return CCOM_SUCCESS;
+  }
+  return guarded([&] {
+    const bool child = comm->magic == ccom_comm::kMagic && comm->body != nullptr &&
+                       comm->forks != neuron::ccom::forks();
+    if (child) {
+      comm->body->forget();
+    } else if (!good_handle(comm)) {
+      return set_last_error(bad_handle(comm, "ccom_free"));
+    }
+    comm->body.reset();
+    return CCOM_SUCCESS;
+  });
+}
+
+uint32_t ccom_rank(const ccom_comm_t* comm) { return good_handle(comm) ? comm->body->rank() : 0; }
+
+uint32_t ccom_size(const ccom_comm_t* comm) { return good_handle(comm) ? comm->body->size() : 0; }
+
+ccom_status_t ccom_status(const ccom_comm_t* comm) {
+  return with(comm, "ccom_status", [](Communicator& body) { return body.status(); });
+}
+
+ccom_status_t ccom_mem_alloc(ccom_comm_t* comm, size_t size, void** memory) {
+  return with(comm, "ccom_mem_alloc", [&](Communicator& body) {
+    if (memory == nullptr) {
+      return null_argument("ccom_mem_alloc", "memory");
+    }
+    *memory = nullptr;
+    const auto allocated = body.allocate(size);
+    if (allocated) {
+      *memory = *allocated;
+    }
+    return status_of(allocated);
+  });
+}
+
+ccom_status_t ccom_mem_free(ccom_comm_t* comm, void* memory) {
+  return with(comm, "ccom_mem_free", [&](Communicator& body) {
+    return memory == nullptr ? CCOM_SUCCESS : status_of(body.release(memory));
+  });
+}
+
+ccom_status_t ccom_run(ccom_comm_t* comm, const ccom_collective_t* collective) {
+  return with(comm, "ccom_run", [&](Communicator& body) {
+    if (collective == nullptr) {
+      return null_argument("ccom_run", "collective");
+    }
+    return status_of(body.run(*collective));
+  });
+}
+
+ccom_status_t ccom_start(ccom_comm_t* comm, const ccom_collective_t* collective,
+                         ccom_request_t** request) {
+  return with(comm, "ccom_start", [&](Communicator& body) {
+    if (collective == nullptr || request == nullptr) {
+      return null_argument("ccom_start", collective == nullptr ? "collective" : "request");
+    }
+    *request = nullptr;
+    auto handle = std::make_unique<ccom_request>();
+    handle->forks = neuron::ccom::forks();
+    auto started = body.start(*collective);
+    if (started) {
+      handle->body = std::move(*started);
+      *request = handle.release();
+    }
+    return status_of(started);
+  });
+}
+
+ccom_status_t ccom_test(ccom_request_t* request) {
+  return end_request(request, "ccom_test", &Communicator::test);
+}
+
+ccom_status_t ccom_wait(ccom_request_t* request) {
+  return end_request(request, "ccom_wait", &Communicator::wait);
+}
+
+size_t ccom_explain(ccom_comm_t* comm, const ccom_collective_t* collective, char* text,
+                    size_t size) {
+  size_t length = 0;
+  with(comm, "ccom_explain", [&](Communicator& body) {
+    if (collective == nullptr) {
+      return null_argument("ccom_explain", "collective");
+    }
+    const auto explanation = body.explain(*collective);
+    const std::string& all = explanation ? *explanation : explanation.error().sentence;
+    length = all.size();
+    if (text != nullptr && size != 0) {
+      const size_t fits = std::min(length, size - 1);
+      std::memcpy(text, all.data(), fits);
+      text[fits] = 0;
+    }
+    return status_of(explanation);
+  });
+  return length;
+}
+
+ccom_status_t ccom_dump(ccom_comm_t* comm, const char* path) {
+  return with(comm, "ccom_dump", [&](Communicator& body) {
+    if (path == nullptr) {
+      return null_argument("ccom_dump", "path");
+    }
+    return status_of(body.dump(path));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings the ranks of a job together, and tells when one is gone.
+//
+// Concepts: rank 0 listens at the root address; every rank connects, proves that it knows the job's
+// secret (HMAC of a nonce, both ways), and says version, world size, host and capabilities. Root
+// compares, and answers with the table of all members or with a sentence that names each rank that
+// does not fit. Afterwards ranks exchange small messages through a tree of connections, ranks of
+// one host also descriptors over a unix socket. A connection that closes without a farewell is a
+// dead rank. In one process (join_all) the same is done by threads without sockets. Threads: each
+// Bootstrap has one thread of its own for its sockets; calls come from the communicator's thread,
+// on_failure from the thread inside. Owns: sockets and descriptors; all closed at the end. Fails:
+// CCOM_TIMEOUT, CCOM_MISMATCH, CCOM_REFUSED, CCOM_RANK_DEAD, with ranks and addresses.
+#ifndef CCOM_BOOTSTRAP_BOOTSTRAP_H
+#define CCOM_BOOTSTRAP_BOOTSTRAP_H
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ccom/base/deadline.h"
+#include "ccom/base/error.h"
+#include "ccom/schedule/step.h"
+
+namespace neuron::ccom {
+
+using Bytes = std::vector<std::byte>;
+
+struct JoinOptions {
+  Rank rank = 0;
+  uint32_t size = 1;
+  std::string root;    // ADDRESS:PORT or [ADDRESS]:PORT
+  std::string secret;  // empty: derived from the root's address
+  Deadline deadline;
+  bool shared_memory = true;
+  uint64_t capabilities = 0;  // bits this rank has; what all have is agreed
+  uint32_t device = 0;        // chip of this rank
+  std::string context;        // of a communicator made from another: part of the secret's key
+  uint16_t version = 0;       // of the library that the rank says it has; 0: this one
+  // Without a sign of a neighbour on another host for so long, it is dead. 0: never.
+  std::chrono::milliseconds heartbeat{900};
+};
+
+struct Member {
+  Rank rank = 0;
+  std::string host;      // name for people
+  uint64_t host_id = 0;  // equal for ranks that can share memory: boot id and user
+  int32_t process = 0;
+  uint32_t device = 0;
+};
+
+class Bootstrap {
+ public:
+  static Result<std::unique_ptr<Bootstrap>> join(const JoinOptions& options);
+  // All ranks of a job in this process.
+  static Result<std::vector<std::unique_ptr<Bootstrap>>> join_all(uint32_t size);
+
+  virtual ~Bootstrap() = default;
+  virtual Rank rank() const = 0;
+  virtual const std::vector<Member>& members() const = 0;
+  virtual uint64_t capabilities() const = 0;  // that all have
+
+  // Every rank gives `mine` (at most 64 KiB) and gets all, by rank. Same order on every rank.
+  virtual Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine,
+                                                Deadline deadline) = 0;
+  Result<void> barrier(Deadline deadline);
+  // Ranks of this host give a descriptor each and get duplicates of all of theirs, by rank; -1 for
+  // ranks elsewhere. The caller owns what it gets, and keeps its own.
+  virtual Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) = 0;
+
+  // Called once, from the thread inside, when a rank died or another aborted. May be called before
+  // this returns.
+  virtual void on_failure(std::function<void(Rank, const Error&)> handler) = 0;
+  // Tells all ranks that the communicator is over: their on_failure gets CCOM_ABORTED.
+  virtual void abort(const Error& why) = 0;
+  // Of ranks known to be dead: for shrinking.
+  virtual std::vector<Rank> dead() const = 0;
+  // A new group of those of `survivors` that call this with the same list before the deadline.
+  virtual Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
+                                                     Deadline deadline) = 0;
+};
+
+}  // namespace neuron::ccom
+
+#endif

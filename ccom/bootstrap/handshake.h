@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both sides of a connection prove that they know the job's secret, by an HMAC of each other's
+// nonces.
+//
+// Concepts: the side that accepted proves first, so that a rank with another secret learns it at
+// once and says so. A Door accepts connections and lets in those that prove it; at most a fixed
+// number of strangers wait at a time, each for a limited time that is short while others wait
+// outside, and each can send only a few bytes.
+// Threads: the loop's. Owns: its listening socket and the strangers' connections. Fails: prove()
+// with CCOM_REFUSED or CCOM_TIMEOUT; a door counts whom it refused.
+#ifndef CCOM_BOOTSTRAP_HANDSHAKE_H
+#define CCOM_BOOTSTRAP_HANDSHAKE_H
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ccom/bootstrap/loop.h"
+
+namespace neuron::ccom {
+
+inline constexpr uint32_t kMostStrangers = 256;
+inline constexpr std::chrono::milliseconds kHandshakeTime{5000};
+// What a stranger has while the door is full: a backlog of 4,096 silent connections is through in
+// four seconds, before a rank behind them gives its own connection up (kHandshakeTime).
+inline constexpr std::chrono::milliseconds kCrowdedTime{250};
+
+// The side that connected. `done`: no error, or why not; a refused connection is closed.
+void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::milliseconds time,
+           std::function<void(const Error* error)> done);
+
+class Door {
+ public:
+  // Takes the listening socket.
+  Door(Loop& loop, int listener, Bytes key, std::function<void(LinkPointer)> admitted);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  uint64_t refused() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+Digest server_proof(const Bytes& key, const Digest& client, const Digest& server);
+Digest client_proof(const Bytes& key, const Digest& client, const Digest& server);
+
+}  // namespace neuron::ccom
+
+#endif

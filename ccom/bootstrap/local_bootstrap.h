@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of one process: rounds by a mutex and a condition, no sockets, no threads.
+//
+// Callers: Bootstrap::join_all, and tests. Threads: one calls a rank's Bootstrap; all ranks of a
+// group share its state, which the last of them frees. A rank that is destroyed has left: rounds
+// that need it fail and name it. Failures are told from the thread that caused them.
+#ifndef CCOM_BOOTSTRAP_LOCAL_BOOTSTRAP_H
+#define CCOM_BOOTSTRAP_LOCAL_BOOTSTRAP_H
+
+#include <memory>
+#include <vector>
+
+#include "ccom/bootstrap/bootstrap.h"
+
+namespace neuron::ccom {
+
+std::vector<std::unique_ptr<Bootstrap>> make_local_group(uint32_t size);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread inside a Bootstrap: connections with frames, timers, and descriptors to watch.
+//
+// Concepts: a Link is one connection; it hands out whole frames and says once that it is closed. A
+// link closes itself when a frame is malformed or longer than its limit, or when its peer does not
+// take what is sent. Threads: post(), start and stop from anywhere; everything else, and every
+// callback, on the loop's thread. Owns: sockets and watched descriptors. Fails: callbacks with the
+// reason; nothing throws.
+#ifndef CCOM_BOOTSTRAP_LOOP_H
+#define CCOM_BOOTSTRAP_LOOP_H
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ccom/bootstrap/address.h"
+#include "ccom/bootstrap/message.h"
+
+namespace neuron::ccom {
+
+class Link {
+ public:
+  using Received = std::function<void(MessageType type, Bytes body)>;
+  using Closed = std::function<void(const std::string& why)>;
+
+  virtual ~Link() = default;
+  // Begins to read. Called again, it replaces who is told.
+  virtual void listen(Received received, Closed closed) = 0;
+  virtual void send(MessageType type, const Bytes& body) = 0;
+  // Frames longer than this close the link.
+  virtual void limit(uint32_t bytes) = 0;
+  // Tells nobody. `flush`: after what was sent has left.
+  virtual void close(bool flush) = 0;
+  virtual Address local() const = 0;
+  virtual Address remote() const = 0;
+  virtual bool idle() const = 0;  // nothing waits to be sent
+};
+using LinkPointer = std::shared_ptr<Link>;
+
+class Loop {
+ public:
+  using Task = std::function<void()>;
+  using Milliseconds = std::chrono::milliseconds;
+
+  static Result<std::unique_ptr<Loop>> make();
+  virtual ~Loop() = default;  // stops
+
+  virtual void post(Task task) = 0;
+  // Ends the thread; callbacks that wait are dropped.
+  virtual void stop() = 0;
+
+  // Number of a timer, for cancel().
+  virtual uint64_t after(Milliseconds time, Task task) = 0;
+  virtual void cancel(uint64_t timer) = 0;
+  // Takes the listening socket. `accepted` gets each connection. Number for stop_accepting().
+  virtual uint64_t accept(int listener, std::function<void(LinkPointer)> accepted) = 0;
+  // For a while (the backlog holds those that come), or for good.
+  virtual void pause_accepting(uint64_t listener, bool paused) = 0;
+  virtual void stop_accepting(uint64_t listener) = 0;
+  // Null with the reason when there is no connection within `time`.
+  virtual void connect(
+      const Address& address, Milliseconds time,
+      std::function<void(LinkPointer, const std::string& why, bool refused)> connected) = 0;
+  // Takes the descriptor; `readable` is called once.
+  virtual void watch(int descriptor, Task readable) = 0;
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks say to one another while they join, gather, and when one is gone.
+//
+// Concepts: a frame is 8 bytes (length, type, mark) and a body; numbers are little-endian, texts
+// have their length in front. A reader never reads beyond the body, and takes nothing that is
+// longer than its limit. Until a connection has proven the secret, only hello, challenge and proof
+// are read, at most kStrangerBytes each. Thread-safe: values. Fails: decode() says false.
+#ifndef CCOM_BOOTSTRAP_MESSAGE_H
+#define CCOM_BOOTSTRAP_MESSAGE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ccom/bootstrap/address.h"
+#include "ccom/bootstrap/bootstrap.h"
+#include "ccom/bootstrap/sha256.h"
+
+namespace neuron::ccom {
+
+inline constexpr uint16_t kFrameMark = 0xb007;
+inline constexpr uint64_t kHelloMagic = 0x746f6f426d6f6363;  // "ccomBoot"
+inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint32_t kStrangerBytes = 256;
+inline constexpr uint32_t kJoinBytes = 4096;
+inline constexpr uint32_t kGatherBytes = 64 << 10;  // of one rank in an all-gather
+inline constexpr uint32_t kMaxRanks = 1u << 16;
+
+enum class MessageType : uint16_t {
+  kHello = 1,
+  kChallenge,
+  kProof,
+  kJoin,
+  kPlace,
+  kRefuse,
+  kAttach,
+  kTable,
+  kReady,
+  kGo,
+  kGatherUp,
+  kGatherDown,
+  kRoundFailed,
+  kFailure,
+  kFarewell,
+  kBeat,
+  kRegroup,
+  kRegroupHeard,
+  kRegroupDecided,
+};
+
+struct FrameHeader {
+  static constexpr size_t kBytes = 8;
+  uint32_t length = 0;
+  MessageType type = MessageType::kHello;
+};
+void encode(const FrameHeader& header, std::byte* into);
+bool decode(std::span<const std::byte> bytes, FrameHeader& header);
+
+struct Hello {
+  uint16_t version = kProtocolVersion;
+  Digest nonce{};
+};
+struct Challenge {
+  uint16_t version = kProtocolVersion;
+  Digest nonce{};
+  Digest proof{};
+};
+struct Proof {
+  Digest proof{};
+};
+struct Join {
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  uint16_t major = 0, minor = 0;
+  uint64_t host_id = 0;
+  int32_t process = 0;
+  uint32_t device = 0;
+  uint64_t capabilities = 0;
+  uint32_t remaining_ms = 0;
+  Address listener;
+  std::string host;
+};
+struct Place {
+  Digest session{};
+  uint32_t parent = 0;
+  Address address;
+};
+struct Refuse {
+  uint32_t status = 0;
+  std::string sentence;
+};
+struct Attach {
+  Digest session{};
+  uint32_t rank = 0;
+};
+struct Table {
+  uint64_t capabilities = 0;
+  std::vector<Member> members;
+  std::vector<Address> listeners;
+};
+struct GatherUp {
+  uint64_t round = 0;
+  uint32_t remaining_ms = 0;
+  uint32_t rank = 0;
+  Bytes data;
+};
+struct GatherDown {
+  uint64_t round = 0;
+  std::vector<Bytes> data;
+};
+struct RoundFailed {
+  uint64_t round = 0;
+  std::string sentence;
+};
+struct Failure {
+  uint32_t rank = 0;
+  uint32_t dead = 0;  // else it aborted
+  uint32_t status = 0;
+  std::string sentence;
+};
+struct Regroup {
+  uint64_t key = 0;
+  uint32_t rank = 0;
+  uint32_t remaining_ms = 0;
+  Address listener;
+  std::vector<uint32_t> ranks;
+};
+struct RegroupDecided {
+  uint64_t key = 0;
+  Address root;
+  Digest nonce{};
+  std::vector<uint32_t> ranks;
+};
+
+Bytes encode(const Hello& message);
+Bytes encode(const Challenge& message);
+Bytes encode(const Proof& message);
+Bytes encode(const Join& message);
+Bytes encode(const Place& message);
+Bytes encode(const Refuse& message);
+Bytes encode(const Attach& message);
+Bytes encode(const Table& message);
+Bytes encode(const GatherUp& message);
+Bytes encode(const GatherDown& message);
+Bytes encode(const RoundFailed& message);
+Bytes encode(const Failure& message);
+Bytes encode(const Regroup& message);
+Bytes encode(const RegroupDecided& message);
+
+bool decode(std::span<const std::byte> bytes, Hello& message);
+bool decode(std::span<const std::byte> bytes, Challenge& message);
+bool decode(std::span<const std::byte> bytes, Proof& message);
+bool decode(std::span<const std::byte> bytes, Join& message);
+bool decode(std::span<const std::byte> bytes, Place& message);
+bool decode(std::span<const std::byte> bytes, Refuse& message);
+bool decode(std::span<const std::byte> bytes, Attach& message);
+bool decode(std::span<const std::byte> bytes, Table& message);
+bool decode(std::span<const std::byte> bytes, GatherUp& message);
+bool decode(std::span<const std::byte> bytes, GatherDown& message);
+bool decode(std::span<const std::byte> bytes, RoundFailed& message);
+bool decode(std::span<const std::byte> bytes, Failure& message);
+bool decode(std::span<const std::byte> bytes, Regroup& message);
+bool decode(std::span<const std::byte> bytes, RegroupDecided& message);
+
+}  // namespace neuron::ccom
+
+#endif

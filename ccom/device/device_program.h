@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a collective core and its DMA queues are given: instructions, descriptors, and words for
+// people.
+//
+// The instructions hold no address of their own, so they may lie anywhere behind a prologue; rings
+// may too. Descriptors are those of hw/udma.h, ready to be copied to device memory; their ring ids
+// are those of the first lap. Whoever launches the core rewinds the rings before each execution.
+// Thread-safe: values.
+#ifndef CCOM_DEVICE_DEVICE_PROGRAM_H
+#define CCOM_DEVICE_DEVICE_PROGRAM_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace neuron::ccom {
+
+inline constexpr uint32_t kDmaEngines = 16;  // of one core
+
+struct Descriptor {
+  uint32_t control = 0;
+  uint32_t meta = 0;
+  uint64_t address = 0;
+
+  bool operator==(const Descriptor&) const = default;
+};
+static_assert(sizeof(Descriptor) == 16);
+
+struct DescriptorRing {
+  std::vector<Descriptor> m2s, s2m;
+};
+
+enum class WaitReason : uint8_t { kNone, kGo, kCredit, kArrival, kOwnTransfer };
+
+// Of one instruction: what it waits for if it waits.
+struct InstructionNote {
+  WaitReason reason = WaitReason::kNone;
+  uint16_t collective = 0;  // number in the stream, from 0
+  uint32_t peer = 0;        // rank of the world: credit, arrival
+};
+
+struct DeviceProgram {
+  std::vector<std::byte> code;
+  std::array<DescriptorRing, kDmaEngines> rings;
+  std::vector<InstructionNote> notes;  // one an instruction
+  std::vector<std::string> names;      // of the collectives: "all_reduce of 1024 float32 (add)"
+  uint64_t moved_bytes = 0;            // read by all descriptors, once through the program
+
+  // "waits in all_reduce ... (2 of 5) for rank 7 to take its data"; "" for an instruction that
+  // does not wait.
+  std::string describe(uint32_t pc) const;
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makers of schedules that are no rings. Each takes a valid request that its algorithm can do.
+//
+// Callers: planner. Thread-safe: functions of their arguments. Cannot fail.
+#ifndef CCOM_PLAN_ALGORITHMS_H
+#define CCOM_PLAN_ALGORITHMS_H
+
+#include <memory>
+
+#include "ccom/plan/layout.h"
+#include "ccom/plan/places.h"
+#include "ccom/plan/request.h"
+#include "ccom/schedule/recipe.h"
+
+namespace neuron::ccom {
+
+// Direct exchanges go in batches of this many peers: as many sends and receives as fit into the
+// lookahead of executors with credits.
+inline constexpr uint32_t kPeersAtOnce = 15;
+
+// What the recipes of plan/ share: the request, and where its blocks lie.
+class PlannedRecipe : public Recipe {
+ public:
+  PlannedRecipe(const Request& request, uint32_t ranks)
+      : request_(request), layout_(request_, ranks), ranks_(ranks) {
+    type = request.type;
+    reduction = request.reduction;
+  }
+
+  uint32_t ranks() const override { return ranks_; }
+  uint32_t channels() const override { return 1; }
+  uint64_t input_bytes(Rank rank) const override { return layout_.input_bytes(rank); }
+  uint64_t output_bytes(Rank rank) const override { return layout_.output_bytes(rank); }
+
+ protected:
+  Rank plus(Rank rank, uint64_t distance) const {
+    return static_cast<Rank>((rank + distance) % ranks_);
+  }
+  Rank minus(Rank rank, uint64_t distance) const {
+    return static_cast<Rank>((rank + ranks_ - distance % ranks_) % ranks_);
+  }
+
+  const Request request_;
+  const Layout layout_;
+  const uint32_t ranks_;
+};
+
+// Every rank with every other. `one_step`: all-reduce, broadcast and reduce without a second step.
+// `pairwise`: with one at a time.
+std::shared_ptr<const Schedule> make_mesh(const Request& request, uint32_t ranks, bool one_step,
+                                          bool pairwise = false);
+// `whole_vector`: all-reduce by doubling alone, for few bytes.
+std::shared_ptr<const Schedule> make_recursive(const Request& request, uint32_t ranks,
+                                               bool whole_vector);
+std::shared_ptr<const Schedule> make_bruck(const Request& request, uint32_t ranks);
+// All-to-all of nodes with equal numbers of ranks.
+std::shared_ptr<const Schedule> make_two_level(const Request& request, const Places& places);
+// Rings of chips with two ranks each.
+std::shared_ptr<const Schedule> make_kangaring(const Request& request, const Group& group,
+                                               const Places& places, uint32_t channels);
+
+// Trees, for everything but all-to-all and pairs. Several segments: two binary trees in a pipeline
+// where the operation allows it, else one binomial tree.
+std::shared_ptr<const Schedule> make_tree(const Request& request, uint32_t ranks,
+                                          uint64_t segments);
+// The ring of the same operations: a chain that begins at the root.
+std::shared_ptr<const Schedule> make_chain(const Request& request, uint32_t ranks,
+                                           uint64_t segments);
+// All-reduce, all-gather and reduce-scatter of nodes with equal numbers of ranks, in a pipeline.
+std::shared_ptr<const Schedule> make_hierarchical(const Request& request, const Places& places,
+                                                  uint64_t segments);
+// A leader for each node, any number of ranks in a node.
+std::shared_ptr<const Schedule> make_node_tree(const Request& request, const Places& places,
+                                               uint64_t segments);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "ccom/plan/algorithms.h"
+
+namespace neuron::ccom {
+namespace {
+
+// Blocks travel by powers of two: ceil(log2 n) messages a rank, for small blocks.
+class Bruck final : public PlannedRecipe {
+ public:
+  Bruck(const Request& request, uint32_t ranks)
+      : PlannedRecipe(request, ranks), block_(request_.count * layout_.width()) {
+    while ((uint64_t{1} << rounds_) < ranks_) ++rounds_;
+    empty_ = request_.operation != CCOM_BARRIER && block_ == 0;
+  }
+
+  uint64_t scratch_bytes(Rank) const override {
+    if (request_.operation == CCOM_ALL_GATHER) return ranks_ * block_;
+    if (request_.operation == CCOM_ALL_TO_ALL) return (ranks_ + 2 * most_moved()) * block_;
+    return 0;
+  }
+
+  bool emit(Rank rank, uint32_t, uint64_t index, Script& script) const override {
+    if (empty_ || index > rounds_ + 1) return false;
+    if (index == 0) {
+      turn_in(rank, script);
+    } else if (index <= rounds_) {
+      round(rank, index - 1, script);
+    } else {
+      turn_out(rank, script);
+    }
+    return true;
+  }
+
+ private:
+  Slice block(uint64_t number) const { return {Buffer::kScratch, number * block_}; }
+
+  // Blocks whose number has the bit.
+  uint64_t moved(uint64_t bit) const {
+    uint64_t count = 0;
+    for (uint64_t i = bit; i < ranks_; i += 2 * bit) count += std::min(bit, ranks_ - i);
+    return count;
+  }
+  uint64_t most_moved() const {
+    uint64_t most = 0;
+    for (uint64_t round = 0; round < rounds_; ++round) {
+      most = std::max(most, moved(uint64_t{1} << round));
+    }
+    return most;
+  }
+
+  // Block i is for the rank i further on; all-gather: of it.
+  void turn_in(Rank rank, Script& script) const {
+    if (request_.operation == CCOM_ALL_GATHER) {
+      script.copy(layout_.input(rank, 0), block(0), block_);
+    } else if (request_.operation == CCOM_ALL_TO_ALL) {
+      const uint64_t before = rank * block_, after = ranks_ * block_ - before;
+      script.copy(layout_.input(rank, before), block(0), after);
+      script.copy(layout_.input(rank, 0), {Buffer::kScratch, after}, before);
+    }
+  }
+
+  void round(Rank rank, uint64_t number, Script& script) const {
+    const uint64_t bit = uint64_t{1} << number;
+    if (request_.operation == CCOM_ALL_GATHER) {
+      const uint64_t bytes = std::min(bit, ranks_ - bit) * block_;
+      script.send(minus(rank, bit), block(0), bytes);
+      script.receive(plus(rank, bit), block(bit), bytes);
+      return;
+    }
+    if (request_.operation == CCOM_BARRIER) {
+      script.send(plus(rank, bit), {}, 0);
+      script.receive(minus(rank, bit), {}, 0);
+      return;
+    }
+    const Slice packed = block(ranks_), arrived = block(ranks_ + most_moved());
+    const auto each = [&](auto visit) {
+      uint64_t place = 0;
+      for (uint64_t i = bit; i < ranks_; i += 2 * bit) {
+        const uint64_t bytes = std::min(bit, ranks_ - i) * block_;
+        visit(block(i), place, bytes);
+        place += bytes;
+      }
+    };
+    each([&](const Slice& blocks, uint64_t place, uint64_t bytes) {
+      script.copy(blocks, packed + place, bytes);
+    });
+    script.send(plus(rank, bit), packed, moved(bit) * block_);
+    script.receive(minus(rank, bit), arrived, moved(bit) * block_);
+    each([&](const Slice& blocks, uint64_t place, uint64_t bytes) {
+      script.copy(arrived + place, blocks, bytes);
+    });
+  }
+
+  void turn_out(Rank rank, Script& script) const {
+    if (request_.operation == CCOM_ALL_GATHER) {
+      const uint64_t after = (ranks_ - rank) * block_;
+      script.copy(block(0), layout_.output(rank, rank * block_), after);
+      script.copy({Buffer::kScratch, after}, layout_.output(rank, 0), rank * block_);
+    } else if (request_.operation == CCOM_ALL_TO_ALL) {
+      for (uint64_t i = 0; i < ranks_; ++i) {
+        script.copy(block(i), layout_.output(rank, minus(rank, i) * block_), block_);
+      }
+    }
+  }
+
+  uint64_t block_;
+  uint64_t rounds_ = 0;
+  bool empty_ = false;
+};
+
+// All-to-all of even nodes: first to the rank of the own node that stands where the target stands
+// in its node, then between nodes.
+class TwoLevel final : public PlannedRecipe {
+ public:
+  TwoLevel(const Request& request, const Places& places)
+      : PlannedRecipe(request, places.ranks()),
+        places_(places),
+        columns_(static_cast<uint32_t>(places.nodes[0].size())),
+        rows_(static_cast<uint32_t>(places.nodes.size())),
+        block_(request_.count * layout_.width()),
+        column_of_(places.ranks()) {
+    for (const auto& node : places_.nodes) {
+      for (uint32_t i = 0; i < columns_; ++i) column_of_[node[i]] = i;
+    }
+  }
+
+  uint64_t scratch_bytes(Rank) const override { return 3 * ranks_ * block_; }
+
+  bool emit(Rank rank, uint32_t, uint64_t index, Script& script) const override {
+    if (block_ == 0 || index > uint64_t{columns_} + rows_) return false;
+    const uint32_t x = places_.node_of[rank], y = column_of_[rank];
+    const uint64_t whole = ranks_ * block_;
+    const Slice packed{Buffer::kScratch, 0};           // by column, then node of the target
+    const Slice middle{Buffer::kScratch, whole};       // by column of the source, then node
+    const Slice leaving{Buffer::kScratch, 2 * whole};  // by node of the target, then column
+    const uint64_t stride = rows_ * block_;            // of a column
+    if (index == 0) {
+      for (uint32_t column = 0; column < columns_; ++column) {
+        for (uint32_t node = 0; node < rows_; ++node) {
+          const Slice to = (column == y ? middle : packed) + column * stride + node * block_;
+          script.copy(layout_.input(rank, places_.nodes[node][column] * block_), to, block_);
+        }
+      }
+    } else if (index < columns_) {
+      const auto i = static_cast<uint32_t>(index);
+      const uint32_t to = (y + i) % columns_, from = (y + columns_ - i) % columns_;
+      script.send(places_.nodes[x][to], packed + to * stride, stride);
+      script.receive(places_.nodes[x][from], middle + from * stride, stride);
+    } else if (index == columns_) {
+      for (uint32_t node = 0; node < rows_; ++node) {
+        for (uint32_t column = 0; column < columns_; ++column) {
+          const Slice from = middle + column * stride + node * block_;
+          const Slice to = node == x ? layout_.output(rank, places_.nodes[x][column] * block_)
+                                     : leaving + (uint64_t{node} * columns_ + column) * block_;
+          script.copy(from, to, block_);
+        }
+      }
+    } else if (index < uint64_t{columns_} + rows_) {
+      const auto i = static_cast<uint32_t>(index) - columns_;
+      const uint32_t to = (x + i) % rows_, from = (x + rows_ - i) % rows_;
+      const uint64_t bytes = columns_ * block_;
+      script.send(places_.nodes[to][y], leaving + to * bytes, bytes);
+      // Over what was packed, which is gone by now.
+      script.receive(places_.nodes[from][y], packed + from * bytes, bytes);
+      for (uint32_t column = 0; column < columns_; ++column) {
+        script.copy(packed + from * bytes + column * block_,
+                    layout_.output(rank, places_.nodes[from][column] * block_), block_);
+      }
+    }
+    return true;
+  }
+
+ private:
+  const Places places_;
+  uint32_t columns_;
+  uint32_t rows_;
+  uint64_t block_;
+  std::vector<uint32_t> column_of_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Schedule> make_bruck(const Request& request, uint32_t ranks) {
+  return std::make_shared<Bruck>(request, ranks);
+}
+
+std::shared_ptr<const Schedule> make_two_level(const Request& request, const Places& places) {
+  return std::make_shared<TwoLevel>(request, places);
+}
+
+}  // namespace neuron::ccom

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prices of the cost model: from measurements, from a file of them, from the topology, or defaults.
+//
+// The file is JSON: {"version": 1, "host": {...}, "device": {...}} with the fields of
+// CostParameters as numbers; CCOM_CALIBRATION names it. Callers: communicators, nccom-test.
+// Thread-safe: functions of their arguments. Fails: a sentence with file and field.
+#ifndef CCOM_PLAN_CALIBRATION_H
+#define CCOM_PLAN_CALIBRATION_H
+
+#include <string>
+#include <vector>
+
+#include "ccom/base/error.h"
+#include "ccom/plan/planner.h"
+
+namespace neuron::ccom {
+
+// Fills every price that is 0, from the links of the topology or with a default.
+CostParameters complete_costs(const CostParameters& costs, const Topology& topology);
+
+// Prices of the medium; fields that the file leaves out stay 0.
+Result<CostParameters> load_calibration(const std::string& file, Medium medium);
+// Prices of the medium from CCOM_CALIBRATION; all 0 without it.
+Result<CostParameters> calibration_of_environment(Medium medium);
+// Writes the file anew, with the prices of the other medium kept.
+Result<void> save_calibration(const std::string& file, const CostParameters& costs);
+
+// "local_latency_ps=300000 step_ps=12"; "built-in" when all are 0.
+std::string describe(const CostParameters& costs);
+// Both media of CCOM_CALIBRATION, for ranks that must have the same.
+Result<std::string> describe_calibration_of_environment();
+
+// A message or a reduction of this size took this long.
+struct Sample {
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
+struct Fitted {
+  uint64_t latency_ps = 0;
+  double bytes_per_second = 0;
+};
+// The line latency + bytes / rate with the least relative error. Fails: fewer than two sizes.
+Result<Fitted> fit(const std::vector<Sample>& samples);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted time of an algorithm, in closed form, and the segments that make it least.
+//
+// README.md of this folder has the formulas. Callers: planner. Thread-safe. Cannot fail.
+#ifndef CCOM_PLAN_COST_H
+#define CCOM_PLAN_COST_H
+
+#include "ccom/plan/places.h"
+#include "ccom/plan/planner.h"
+
+namespace neuron::ccom {
+
+// Channels and window of `parameters` are set; so are the segments.
+uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group& group,
+                 const Places& places, const CostParameters& costs, const Parameters& parameters);
+
+// Segments for algorithms that work in a pipeline; 1 for the others, and where one is best.
+uint32_t best_segments(ccom_algorithm_t algorithm, const Request& request, const Group& group,
+                       const Places& places, const CostParameters& costs,
+                       const Parameters& parameters);
+
+}  // namespace neuron::ccom
+
+#endif

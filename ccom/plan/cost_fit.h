@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prices under which the cost model predicts what was measured.
+//
+// Callers: nccom-test --calibrate, tests. Thread-safe: functions of their arguments. Takes about a
+// second for a hundred observations. Fails: CCOM_INVALID when there is too little to fit.
+#ifndef CCOM_PLAN_COST_FIT_H
+#define CCOM_PLAN_COST_FIT_H
+
+#include <vector>
+
+#include "ccom/base/error.h"
+#include "ccom/plan/planner.h"
+
+namespace neuron::ccom {
+
+// A collective of the group that took so long.
+struct Observation {
+  ccom_algorithm_t algorithm = CCOM_RING;
+  Request request;
+  double seconds = 0;
+};
+
+struct CostFit {
+  CostParameters costs;  // 0: the observations say nothing about this price
+  double error = 0;      // median of predicted / measured or its inverse, the larger, less 1
+  double before = 0;     // the same with the prices that are built in
+};
+
+Result<CostFit> fit_costs(const Group& group, Medium medium,
+                          const std::vector<Observation>& observations);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a group by node and chip, and the ring orders that follow the links between them.
+//
+// Callers: planner and algorithms. Thread-safe: const after construction. Cannot fail.
+#ifndef CCOM_PLAN_PLACES_H
+#define CCOM_PLAN_PLACES_H
+
+#include <cstdint>
+#include <vector>
+
+#include "ccom/plan/planner.h"
+
+namespace neuron::ccom {
+
+struct Places {
+  explicit Places(const Group& group);
+
+  std::vector<std::vector<Rank>> nodes;  // ranks of each node that has any, by chip, core, rank
+  std::vector<uint32_t> node_of;         // index into `nodes`, by rank
+  bool even = true;                      // every node has as many ranks
+  bool node_major = true;    // rank = index of its node * ranks of a node + local number
+  bool whole_pairs = false;  // four ranks or more, an even number on every chip
+
+  uint32_t ranks() const { return static_cast<uint32_t>(node_of.size()); }
+};
+
+// Order of all ranks for each of `channels` rings: node after node, and within a node along the
+// profile's Hamiltonian cycles, each in both directions, entered where the channels use different
+// NICs. Without cycles: by rank, odd channels backwards. `both`: false keeps to one direction.
+std::vector<std::vector<Rank>> ring_orders(const Group& group, const Places& places,
+                                           uint32_t channels, bool both);
+// Directed cycles of the group's nodes; 1 where there are no links to follow.
+uint32_t directed_cycles(const Group& group);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request and a group to a schedule: chooses the algorithm by predicted time, or obeys.
+//
+// Callers: communicators (cached there), the simulator, nccom-test. Thread-safe: const calls.
+// Fails: CCOM_INVALID with the argument, CCOM_UNSUPPORTED with the algorithms that could do it.
+#ifndef CCOM_PLAN_PLANNER_H
+#define CCOM_PLAN_PLANNER_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ccom/base/error.h"
+#include "ccom/plan/request.h"
+#include "ccom/schedule/schedule.h"
+#include "ccom/topology/topology.h"
+
+namespace neuron::ccom {
+
+// Where the ranks of a group are. `ranks()` places; equal nodes are one host.
+struct Group {
+  std::vector<Place> places;
+  Topology topology;  // for links and rings; its node count may exceed that of the group
+
+  uint32_t ranks() const { return static_cast<uint32_t>(places.size()); }
+};
+
+// What moves bytes between two ranks of one node.
+enum class Medium : uint8_t { kHostMemory, kDevice };
+
+// Prices of the cost model. 0: what the topology says, else a default (plan/calibration.h, which
+// also loads measured ones).
+struct CostParameters {
+  Medium medium = Medium::kHostMemory;
+  uint64_t local_latency_ps = 0;       // message between two ranks of a node
+  double local_bytes_per_second = 0;   // device: of one port, one direction
+  uint64_t remote_latency_ps = 0;      // message between nodes
+  double remote_bytes_per_second = 0;  // of one network device
+  double reduce_bytes_per_second = 0;  // of operands
+  uint64_t step_ps = 0;                // of any step
+};
+
+struct Plan {
+  std::shared_ptr<const Schedule> schedule;
+  ccom_algorithm_t algorithm = CCOM_RING;
+  Request request;
+  uint32_t window = 4;  // messages admitted per peer and channel
+  uint64_t predicted_ps = 0;
+  std::string why;  // one sentence
+};
+
+// One algorithm with chosen parameters, for the simulator and for tests; 0 = the planner's choice.
+struct Parameters {
+  uint32_t channels = 0;
+  uint32_t segments = 0;
+  uint64_t chunk_bytes = 0;
+  uint32_t window = 0;
+};
+
+struct Places;
+
+class Planner {
+ public:
+  Planner(Group group, CostParameters costs);
+
+  // Algorithm of the request, of CCOM_ALGORITHM (environment: NAME, or OPERATION=NAME;...), or the
+  // cheapest. Up to kCheckedRanks ranks, the first schedule of its kind (algorithm, operation,
+  // shape, parameters, and for small requests the count) has passed the checker.
+  static constexpr uint32_t kCheckedRanks = 16;
+  Result<Plan> plan(const Request& request, const Parameters& parameters = {}) const;
+  // All candidates with their predicted times, and why the others cannot do it.
+  std::string explain(const Request& request) const;
+  // Algorithms that can do the operation for this group.
+  std::vector<ccom_algorithm_t> candidates(const Request& request) const;
+  // Predicted time of one of them, in picoseconds; costs less than 2 us.
+  uint64_t predict(ccom_algorithm_t algorithm, const Request& request,
+                   const Parameters& parameters = {}) const;
+
+  const Group& group() const { return group_; }
+
+ private:
+  Group group_;
+  std::shared_ptr<const Places> places_;
+  CostParameters costs_;
+  struct Checked;
+  std::shared_ptr<Checked> checked_;
+
+  Result<void> check(const Plan& plan, const Parameters& parameters) const;
+};
+
+}  // namespace neuron::ccom
+
+#endif

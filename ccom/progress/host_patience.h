@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank waits for others of its host: spin, then yield the processor, then sleep.
+//
+// Concepts: with more ranks than processors it yields soon, since who it waits for may need this
+// one. Sleep is on a futex in the arena of a rank that is waited for, a millisecond at most; that
+// rank wakes sleepers when it writes a word. Threads: one per object. Cannot fail.
+#ifndef CCOM_PROGRESS_HOST_PATIENCE_H
+#define CCOM_PROGRESS_HOST_PATIENCE_H
+
+#include <cstdint>
+
+#include "ccom/base/deadline.h"
+#include "ccom/progress/host_task.h"
+
+namespace neuron::ccom {
+
+class Patience {
+ public:
+  explicit Patience(bool crowded) : crowded_(crowded) {}
+
+  void reset() { turns_ = 0; }
+  // Once without success. True: it is time for a look at clocks and other ranks' calls.
+  bool turn(HostTask& task) {
+    ++turns_;
+    if (turns_ <= (crowded_ ? kSpinsCrowded : kSpins)) {
+      if (turns_ > kEager) __builtin_ia32_pause();
+      return false;
+    }
+    return long_turn(task);
+  }
+  Deadline since() const { return since_; }  // of the first long wait
+
+ private:
+  static constexpr uint32_t kEager = 4;
+  static constexpr uint32_t kSpinsCrowded = 6;
+  static constexpr uint32_t kSpins = 20000;
+
+  bool long_turn(HostTask& task);
+
+  const bool crowded_;
+  uint32_t turns_ = 0;
+  Deadline since_{};
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sentence for a collective in host memory that does not go on: who is missing, and what those
+// ranks did last. Callers: HostExecutor. Threads: that of the task. Cannot fail.
+#ifndef CCOM_PROGRESS_HOST_REPORT_H
+#define CCOM_PROGRESS_HOST_REPORT_H
+
+#include <chrono>
+
+#include "ccom/progress/host_task.h"
+
+namespace neuron::ccom {
+
+Error host_timeout(const HostTask& task, std::chrono::milliseconds silent);
+
+}  // namespace neuron::ccom
+
+#endif

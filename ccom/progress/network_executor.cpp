@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "ccom/progress/executor.h"
+#include "ccom/progress/network_engine.h"
+#include "ccom/transport/fabric_address.h"
+#include "ccom/transport/fabric_provider.h"
+#include "ccom/transport/shared_connection.h"
+
+namespace neuron::ccom {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr uint32_t kProxyRounds = 64;    // before the proxy lets others in
+constexpr microseconds kShortNap{50};    // of the proxy, when it waits for messages
+constexpr microseconds kLongNap{20000};  // when this rank has nothing under way
+// Idle rounds before the core is given away: each asks the kernel about all sockets and costs more
+// than a yield that nobody takes, while the rank that is waited for may need this very core.
+constexpr uint32_t kSpins = 4;
+
+class NetworkExecutor;
+
+class NetworkExecution final : public Execution {
+ public:
+  explicit NetworkExecution(NetworkExecutor& executor) : executor_(executor) {}
+  ~NetworkExecution() override;
+  Outcome advance() override;
+  const Error& failure() const override { return task.failure; }
+
+  NetworkTask task;
+
+ private:
+  NetworkExecutor& executor_;
+};
+
+class NetworkExecutor final : public Executor {
+ public:
+  NetworkExecutor(const ExecutorContext& context, std::vector<Member> members,
+                  std::unique_ptr<NetworkPort> port,
+                  std::vector<std::unique_ptr<Connection>> shared)
+      : timeout_(context.timeout),
+        engine_(context, std::move(members), std::move(port), std::move(shared)),
+        proxy_([this] { drive(); }) {}
+
+  ~NetworkExecutor() override {
+    {
+      const std::lock_guard lock(wake_mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_one();
+    proxy_.join();
+  }
+
+  Result<std::unique_ptr<Execution>> start(std::shared_ptr<const Plan> plan,
+                                           const Operands& operands, const Signature& signature,
+                                           milliseconds timeout) override {
+    auto execution = std::make_unique<NetworkExecution>(*this);
+    prepare(execution->task, std::move(plan), operands, signature,
+            timeout.count() != 0 ? timeout : timeout_);
+    {
+      const std::lock_guard lock(mutex_);
+      CCOM_CHECK(engine_.begin(execution->task));
+      engine_.round();
+    }
+    {
+      const std::lock_guard lock(wake_mutex_);
+      kicked_ = true;
+    }
+    wake_.notify_one();
+    return std::unique_ptr<Execution>(std::move(execution));
+  }
+
+  Result<void> run(const std::shared_ptr<const Plan>& plan, const Operands& operands,
+                   const Signature& signature, milliseconds timeout) override {
+    NetworkTask task;
+    prepare(task, plan, operands, signature, timeout);
+    // Progress is inline here: the proxy does not get the engine before this ends.
+    const std::lock_guard lock(mutex_);
+    CCOM_CHECK(engine_.begin(task));
+    uint32_t idle = 0;
+    // Ends: the engine fails every task that is silent for its timeout.
+    while (!ended(task)) {
+      if (engine_.round()) {
+        idle = 0;
+      } else if (++idle > kSpins) {
+        sched_yield();
+      }
+    }
+    if (task.state.load(std::memory_order_relaxed) == TaskState::kFailed) {
+      return task.failure;
+    }
+    return {};
+  }
+
+  Outcome advance(NetworkTask& task) {
+    if (!ended(task)) {
+      // Without the lock the proxy is at it.
+      if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+        engine_.round();
+      }
+    }
+    // Pairs with the release of the engine.
+    switch (task.state.load(std::memory_order_acquire)) {
+      case TaskState::kDone:
+        return Outcome::kDone;
+      case TaskState::kFailed:
+        return Outcome::kFailed;
+      default:
+        return Outcome::kNotYet;
+    }
+  }
+
+  void forget(NetworkTask& task) {
+    const std::lock_guard lock(mutex_);
+    engine_.forget(task);
+  }
+
+ private:
+  static void prepare(NetworkTask& task, std::shared_ptr<const Plan> plan, const Operands& operands,
+                      const Signature& signature, milliseconds timeout) {
+    task.plan = std::move(plan);
+    task.operands = operands;
+    task.signature = signature;
+    task.timeout = timeout;
+  }
+  static bool ended(const NetworkTask& task) {
+    // Pairs with the release of the engine.
+    const TaskState state = task.state.load(std::memory_order_acquire);
+    return state == TaskState::kDone || state == TaskState::kFailed;
+  }
+
+  // The proxy: goes on with what was started while the caller computes, answers questions of other
+  // ranks, and sends what is still on its way after a collective.
+  void drive() {
+    microseconds nap = kLongNap;
+    std::unique_lock wake(wake_mutex_);
+    while (!stopping_) {
+      wake_.wait_for(wake, nap, [this] { return stopping_ || kicked_; });
+      kicked_ = false;
+      wake.unlock();
+      nap = kLongNap;
+      // Without the lock somebody runs a collective inline, which does all of this.
+      if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
+        bool moved = false;
+        for (uint32_t i = 0; i < kProxyRounds; ++i) {
+          moved = engine_.round() || moved;
+        }
+        nap = moved ? microseconds(0) : engine_.idle() ? kLongNap : kShortNap;
+      }
+      wake.lock();
+    }
+  }
+
+  milliseconds timeout_;
+  std::mutex mutex_;  // of the engine
+  NetworkEngine engine_;
+  std::mutex wake_mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  bool kicked_ = false;
+  std::thread proxy_;
+};
+
+NetworkExecution::~NetworkExecution() { executor_.forget(task); }
+Outcome NetworkExecution::advance() { return executor_.advance(task); }
+
+// Ranks that exchange text or addresses before there is anything else. An error is told to all, so
+// that they fail with the same sentence instead of waiting for one another.
+struct Offer {
+  bool good = false;
+  std::string text;  // names with a line break between them; or an error
+};
+
+Bytes pack(bool good, const std::string& text) {
+  Bytes bytes(1 + text.size());
+  bytes[0] = static_cast<std::byte>(good);
+  std::memcpy(bytes.data() + 1, text.data(), text.size());
+  return bytes;
+}
+
+Result<std::vector<Offer>> exchange(Bootstrap& bootstrap, const Bytes& mine, Deadline deadline,
+                                    const char* what) {
+  CCOM_TRY(all, bootstrap.all_gather(mine, deadline));
+  std::vector<Offer> offers;
+  for (const Bytes& bytes : all) {
+    Offer offer;
+    if (!bytes.empty()) {
+      offer.good = bytes[0] != std::byte{0};
+      offer.text.assign(reinterpret_cast<const char*>(bytes.data() + 1), bytes.size() - 1);
+    }
+    offers.push_back(std::move(offer));
+  }
+  for (Rank rank = 0; rank < offers.size(); ++rank) {
+    if (!offers[rank].good) {
+      return fail(CCOM_UNSUPPORTED, "{} cannot {}: {}", rank_text(rank, bootstrap.members()), what,
+                  offers[rank].text);
+    }
+  }
+  return offers;
+}
+
+std::string choose_address(const ExecutorContext& context, const std::vector<Member>& members) {
+  if (!context.local_address.empty()) {
+    return context.local_address;
+  }
+  bool one_process = true;
+  for (const Member& member : members) {
+    one_process = one_process && member.process == getpid() &&
+                  member.host_id == members[context.rank].host_id;
+  }
+  if (one_process) {
+    return "127.0.0.1";
+  }
+  const char* root = std::getenv("NEURON_RT_ROOT_COMM_ID");
+  return root == nullptr ? "" : address_towards(root);
+}
+
+// Connections to the ranks whose memory is mapped here, by rank; null for the others.
+Result<std::vector<std::unique_ptr<Connection>>> connect_arenas(
+    const ExecutorContext& context, const std::vector<Member>& members) {
+  std::vector<std::unique_ptr<Connection>> connections(context.size);
+  for (Rank peer = 0; peer < context.arenas.size() && peer < context.size; ++peer) {
+    if (peer == context.rank || context.arenas[peer] == nullptr ||
+        context.arenas[context.rank] == nullptr) {
+      continue;
+    }
+    SharedEnd end;
+    end.rank = context.rank;
+    end.peer = peer;
+    end.size = context.size;
+    end.own = context.arenas[context.rank];
+    end.other = context.arenas[peer];
+    end.one_process = members[peer].process == members[context.rank].process &&
+                      members[peer].host_id == members[context.rank].host_id;
+    CCOM_TRY(connection, make_shared_connection(end));
+    connections[peer] = std::move(connection);
+  }
+  return connections;
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> result;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    result.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return result;
+}
+
+// The first provider of rank 0's preference that all ranks have.
+Result<std::string> agree(const std::vector<Offer>& offers, const std::vector<Member>& members) {
+  std::string missing;
+  for (const std::string& name : lines(offers[0].text)) {
+    Rank without = 0;
+    while (without < offers.size()) {
+      const auto names = lines(offers[without].text);
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        break;
+      }
+      ++without;
+    }
+    if (without == offers.size()) {
+      return name;
+    }
+    missing += ccom::format("{}{} is not on {}", missing.empty() ? "" : "; ", name,
+                            rank_text(without, members));
+  }
+  return fail(
+      CCOM_UNSUPPORTED,
+      "the ranks have no network provider in common: {}; set CCOM_PROVIDERS to one that all "
+      "hosts have",
+      missing);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context) {
+  Bootstrap& bootstrap = *context.bootstrap;
+  const std::vector<Member>& members = bootstrap.members();
+  const std::string address = choose_address(context, members);
+  auto offered = offered_providers(context.providers, address);
+  std::string names;
+  if (offered) {
+    for (const std::string& name : *offered) {
+      names += name + "\n";
+    }
+  }
+  CCOM_TRY(offers,
+           exchange(bootstrap, offered ? pack(true, names) : pack(false, offered.error().sentence),
+                    context.deadline, "use the network"));
+  CCOM_TRY(provider, agree(offers, members));
+
+  auto endpoint = open_provider(provider, address);
+  Bytes own;
+  if (endpoint) {
+    own = (*endpoint)->address();
+  }
+  CCOM_TRY(opened,
+           exchange(bootstrap,
+                    endpoint ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
+                                                      own.size()))
+                             : pack(false, endpoint.error().sentence),
+                    context.deadline, "open the network"));
+  std::vector<std::vector<std::byte>> addresses;
+  for (const Offer& offer : opened) {
+    const auto* begin = reinterpret_cast<const std::byte*>(offer.text.data());
+    addresses.emplace_back(begin, begin + offer.text.size());
+  }
+  CCOM_TRY(port, NetworkPort::open(context.rank, std::move(*endpoint), addresses));
+
+  CCOM_TRY(shared, connect_arenas(context, members));
+  return std::unique_ptr<Executor>(
+      std::make_unique<NetworkExecutor>(context, members, std::move(port), std::move(shared)));
+}
+
+}  // namespace neuron::ccom

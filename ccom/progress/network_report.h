@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sentences about collectives that do not go on, from what all ranks reported.
+//
+// Callers: NetworkExecutor. Thread-safe: functions of their arguments. Cannot fail.
+#ifndef CCOM_PROGRESS_NETWORK_REPORT_H
+#define CCOM_PROGRESS_NETWORK_REPORT_H
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ccom/bootstrap/bootstrap.h"
+#include "ccom/transport/network_control.h"
+
+namespace neuron::ccom {
+
+// What a rank said last, if it ever did.
+struct RankReport {
+  std::optional<ControlMessage> message;
+  Deadline at{};     // when it came
+  Deadline asked{};  // when it was asked last; zero: never
+};
+
+// "all_reduce 7 of stream 0 (1024 fp32 elements, add, ring)".
+std::string details(const Signature& signature);
+// "rank 3 (host b, pid 77)".
+std::string rank_text(Rank rank, const std::vector<Member>& members);
+
+// The call of `peer` that differs from ours with the same number, if its report has one.
+std::optional<Signature> different_call(const Signature& ours, const RankReport& peer);
+Error mismatch_error(Rank rank, const Signature& ours, Rank peer, const Signature& theirs,
+                     const std::vector<Member>& members, const std::string& connection);
+// It has not begun the collective that we are in, by a report that there is.
+bool behind(const Signature& ours, const RankReport& report);
+Error left_error(Rank rank, const Signature& ours, Rank peer, const RankReport& report,
+                 const std::vector<Member>& members);
+// `last`: "it is in ...", where that is known otherwise.
+Error left_error(Rank rank, const Signature& ours, Rank peer, const std::string& last,
+                 const std::vector<Member>& members);
+// `awaited`: ranks that this rank waits for, with their connections.
+Error timeout_error(Rank rank, const Signature& ours, std::chrono::milliseconds silent,
+                    const std::vector<std::pair<Rank, std::string>>& awaited,
+                    const std::vector<RankReport>& reports, const std::vector<Member>& members);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interprets the programs of one rank over its connections, whatever these are.
+//
+// Concepts: each channel has a Lookahead, which says what may be granted and what a step must wait
+// for; a round visits every channel and takes it as far as it goes. Steps that name bytes outside
+// their buffers do not come here: the planner checked the schedule. Callers: NetworkExecutor.
+// Thread: one at a time. Borrows: plan's schedule (shared), buffers, connections. Fails: with the
+// failure of the connection that failed.
+#ifndef CCOM_PROGRESS_STEP_RUNNER_H
+#define CCOM_PROGRESS_STEP_RUNNER_H
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "ccom/plan/planner.h"
+#include "ccom/progress/executor.h"
+#include "ccom/schedule/lookahead.h"
+#include "ccom/transport/connection.h"
+
+namespace neuron::ccom {
+
+class StepRunner {
+ public:
+  // `connections`: by rank, null for the own. `scratch`: what the schedule asks for.
+  StepRunner(Rank rank, const std::vector<Connection*>& connections,
+             std::shared_ptr<const Plan> plan, const Operands& operands, std::byte* scratch,
+             const Signature& signature);
+
+  // One round. kDone: all programs have ended, and the buffers are the caller's again.
+  Outcome advance();
+  // The last round did something.
+  bool moved() const { return moved_; }
+  // After kFailed; null when a connection was missing.
+  Connection* failed() const { return failed_; }
+  const Error& failure() const { return failure_; }
+
+  static constexpr Rank kNobody = ~Rank{0};
+  // Whom a channel waits for; kNobody when none does.
+  Rank waits_for() const { return waits_for_; }
+  uint64_t steps() const { return steps_; }
+  uint64_t bytes() const { return bytes_; }
+  // All peers that a channel waits for, in order.
+  std::vector<Rank> awaited() const;
+
+ private:
+  struct Sends {
+    Rank peer = 0;
+    uint64_t started = 0;
+    uint64_t done = 0;
+  };
+  struct Channel {
+    std::unique_ptr<Lookahead> ahead;
+    std::vector<Sends> sends;
+    Rank waits_for = kNobody;
+    uint16_t number = 0;
+    bool ended = false;
+    bool granting = true;  // a grant may be possible since the last round
+  };
+
+  Outcome advance(Channel& channel);
+  Outcome settle_sends(Channel& channel);
+  Outcome grant(Channel& channel);
+  Outcome execute(Channel& channel, const Step& step);
+  Outcome receive(Channel& channel, const Step& step);
+  void reduce(const Step& step);
+  std::byte* at(const Slice& slice) const {
+    return buffers_[static_cast<size_t>(slice.buffer)] + slice.offset;
+  }
+  MessageId id(const Channel& channel, uint64_t number) const {
+    return {signature_.stream, channel.number, signature_.operation, number};
+  }
+  Outcome fail_with(Connection* connection);
+  Sends& sends_to(Channel& channel, Rank peer);
+
+  const std::vector<Connection*>& connections_;
+  std::shared_ptr<const Plan> plan_;
+  std::array<std::byte*, 3> buffers_;
+  Signature signature_;
+  std::vector<Channel> channels_;
+  std::vector<const std::byte*> sources_;  // of a reduction
+  bool moved_ = false;
+  Rank waits_for_ = kNobody;
+  uint64_t steps_ = 0;
+  uint64_t bytes_ = 0;
+  Connection* failed_ = nullptr;
+  Error failure_;
+};
+
+}  // namespace neuron::ccom
+
+#endif

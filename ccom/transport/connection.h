@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What joins this rank with one other: ordered messages on channels, with credits.
+//
+// Concepts: messages of one direction and channel are numbered from 0 within a collective
+// (`operation` numbers the collectives of a stream and goes with each message). A receiver grants a
+// place for message n, a sender may then send it; shared memory needs no grants and hands data out
+// where it lies. Nothing here blocks: a call that cannot be done now says so, and progress() of the
+// executor's connections is called until it can. Threads: the one that drives the executor; a
+// connection that has a thread of its own (proxy) synchronises inside. Fails: Outcome::kFailed with
+// the sentence in failure().
+#ifndef CCOM_TRANSPORT_CONNECTION_H
+#define CCOM_TRANSPORT_CONNECTION_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ccom/base/deadline.h"
+#include "ccom/base/error.h"
+#include "ccom/schedule/step.h"
+
+namespace neuron::ccom {
+
+enum class Outcome : uint8_t { kDone, kNotYet, kFailed };
+
+// What every rank must agree about for one collective: the first message of a pair carries it.
+struct Signature {
+  uint64_t operation = 0;  // number of the collective on its stream
+  uint64_t count = 0;
+  uint64_t detail = 0;  // hash of counts, pairs and the algorithm's parameters
+  uint8_t kind = 0;     // ccom_operation_t
+  uint8_t type = 0;
+  uint8_t reduction = 0;
+  uint8_t algorithm = 0;
+  uint8_t stream = 0;
+  uint8_t reserved[3] = {};
+  uint32_t root = 0;
+  uint32_t unused = 0;  // no byte of a signature is undefined
+
+  bool operator==(const Signature&) const = default;
+};
+
+struct MessageId {
+  uint8_t stream = 0;
+  uint16_t channel = 0;
+  uint64_t operation = 0;
+  uint64_t number = 0;  // of this direction and channel, from 0 in each operation
+};
+
+struct Arrival {
+  const std::byte* data = nullptr;  // the granted place, or where it lies in the peer's memory
+  uint64_t bytes = 0;
+  const Signature* signature = nullptr;  // of the sender; valid until consumed()
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  virtual Rank peer() const = 0;
+  // Receiver: `place` may be written from now on. Null: the connection provides the place.
+  virtual Outcome grant(const MessageId& id, std::byte* place, uint64_t bytes) = 0;
+  // kNotYet without credit. The source stays as it is until sent() says kDone.
+  virtual Outcome send(const MessageId& id, const std::byte* source, uint64_t bytes,
+                       const Signature& signature) = 0;
+  virtual Outcome sent(const MessageId& id) = 0;
+  virtual Outcome arrived(const MessageId& id, Arrival& arrival) = 0;
+  // The receiver has used what arrived: its place, or the peer's memory, is free again.
+  virtual void consumed(const MessageId& id) = 0;
+  // What arrived is not what was expected: the receiver has not looked at it and never will.
+  virtual void declined(const MessageId&) {}
+  virtual Outcome progress() = 0;
+  // True: arrival.data points into the sender's memory, and grants are not needed.
+  virtual bool by_reference() const = 0;
+  // After a failure: the peer reads nothing of this rank's memory any more, at the deadline at the
+  // latest; what it has not taken by then fails on its side.
+  virtual void withdraw(Deadline) {}
+  virtual const Error& failure() const = 0;
+  // For sentences: "shared memory", "tcp;ofi_rxm 10.0.0.1 -> 10.0.0.2".
+  virtual const char* description() const = 0;
+};
+
+}  // namespace neuron::ccom
+
+#endif

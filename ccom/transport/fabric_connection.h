@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connection to a rank across the network. network_port.h says how messages travel.
+//
+// Callers: the executor; NetworkPort hands arrivals and completions in. Thread: that of the port.
+// Owns: the state of its channels. Fails: with the peer, the route, and what the provider said.
+#ifndef CCOM_TRANSPORT_FABRIC_CONNECTION_H
+#define CCOM_TRANSPORT_FABRIC_CONNECTION_H
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ccom/transport/fabric_tag.h"
+#include "ccom/transport/network_port.h"
+
+namespace neuron::ccom {
+
+// One stream and channel of a connection, both directions.
+struct FabricLane {
+  struct Incoming {
+    std::byte* place = nullptr;
+    uint64_t bytes = 0;  // granted
+    uint64_t got = 0;    // arrived
+    uint32_t word = 0;   // hash of the sender's signature
+    bool granted = false;
+    bool arrived = false;
+    bool truncated = false;                // the message was longer than its place
+    FabricOperation* operation = nullptr;  // of a long message under way
+    std::vector<std::byte> stash;          // a short one ahead of its grant
+  };
+
+  FabricConnection* connection = nullptr;
+  uint8_t stream = 0;
+  uint16_t channel = 0;
+  bool untold = false;  // is in NetworkPort::untold_
+
+  uint64_t out_operation = 0;
+  uint64_t out_base = 0;  // number of message 0 of the operation
+  uint64_t out_next = 0;
+  uint64_t out_granted = 0;  // by the peer, as far as we know
+  uint64_t out_first = 0;    // of out_done
+  std::deque<bool> out_done;
+
+  uint64_t in_operation = 0;
+  uint64_t in_base = 0;
+  uint64_t in_granted = 0;
+  uint64_t in_told = 0;
+  uint64_t in_first = 0;  // of in
+  std::deque<Incoming> in;
+};
+
+class FabricConnection final : public Connection {
+ public:
+  FabricConnection(NetworkPort& port, Rank peer) : port_(port), peer_(peer) {}
+
+  Rank peer() const override { return peer_; }
+  Outcome grant(const MessageId& id, std::byte* place, uint64_t bytes) override;
+  Outcome send(const MessageId& id, const std::byte* source, uint64_t bytes,
+               const Signature& signature) override;
+  Outcome sent(const MessageId& id) override;
+  Outcome arrived(const MessageId& id, Arrival& arrival) override;
+  void consumed(const MessageId& id) override;
+  Outcome progress() override { return port_.progress(); }
+  bool by_reference() const override { return false; }
+  const Error& failure() const override { return failure_; }
+  const char* description() const override;
+
+  // Of NetworkPort: a message of the pool, or one that went straight to its place, has arrived.
+  void accept_grants(const FabricTag& tag);
+  void accept_eager(const FabricTag& tag, uint32_t word, std::span<const std::byte> data);
+  void received(FabricLane& lane, uint64_t number, const FabricCompletion& completion);
+  void send_done(FabricLane& lane, uint64_t number);
+  void broken(const char* doing, int error);
+  void cancel_receives();
+  // Messages have gone, or were expected.
+  bool used() const;
+
+ private:
+  FabricLane* lane(uint32_t stream, uint32_t channel);
+  FabricLane::Incoming* slot(FabricLane& lane, uint64_t number);
+  uint64_t tag(FabricKind kind, const FabricLane& lane, uint64_t number) const;
+  Outcome refuse(const char* rule);
+  Outcome posted(int error, const char* doing);
+
+  NetworkPort& port_;
+  Rank peer_;
+  bool failed_ = false;
+  Error failure_;
+  mutable std::string description_;
+  std::array<std::vector<std::unique_ptr<FabricLane>>, CCOM_MAX_STREAMS> lanes_;
+};
+
+}  // namespace neuron::ccom
+
+#endif

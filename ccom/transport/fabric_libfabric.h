@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// FabricEndpoint over a provider of libfabric: one reliable datagram endpoint, one completion
+// queue.
+//
+// Callers: fabric_provider.cpp. Thread, ownership, failure: as FabricEndpoint says; the description
+// of a provider (fi_info) is taken over.
+#ifndef CCOM_TRANSPORT_FABRIC_LIBFABRIC_H
+#define CCOM_TRANSPORT_FABRIC_LIBFABRIC_H
+
+#include <memory>
+
+#include "ccom/transport/fabric_endpoint.h"
+
+struct fi_info;
+
+namespace neuron::ccom {
+
+// Memory registration that we can do, as a hint for fi_getinfo.
+uint64_t fabric_memory_modes();
+Result<std::unique_ptr<FabricEndpoint>> open_libfabric(fi_info* description);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's place in the network: its endpoint, a connection to each other rank, and the buffers
+// that small messages arrive in.
+//
+// Concepts. Messages of a pair, stream and channel are numbered for as long as the port lives.
+// Those of at most kEagerBytes are copied through buffers of the pool on both sides; longer ones go
+// from the source straight into the granted place. A sender may be kInitialWindow messages ahead of
+// the grants that it knows; grants travel in the tag of every message of the way back, and in a
+// message of their own when half the window is untold. The word beside each message is a hash of
+// its Signature. Memory that the provider must know is added before use. Callers: the executor.
+// Thread: one at a time. Owns: endpoint, pool, connections. Fails: the connection with the peer's
+// name and route, or the port when the endpoint is lost; what breaks the rules of the wire fails
+// its connection.
+#ifndef CCOM_TRANSPORT_NETWORK_PORT_H
+#define CCOM_TRANSPORT_NETWORK_PORT_H
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ccom/base/deadline.h"
+#include "ccom/transport/connection.h"
+#include "ccom/transport/fabric_endpoint.h"
+#include "ccom/transport/network_control.h"
+
+namespace neuron::ccom {
+
+class FabricConnection;
+struct FabricLane;
+
+class NetworkPort {
+ public:
+  static constexpr uint64_t kEagerBytes = 8192;
+  static constexpr uint64_t kInitialWindow = 16;
+
+  // `addresses`: of all ranks' endpoints. The endpoint has not been introduced to them yet.
+  static Result<std::unique_ptr<NetworkPort>> open(
+      Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
+      const std::vector<std::vector<std::byte>>& addresses);
+  ~NetworkPort();
+  NetworkPort(const NetworkPort&) = delete;
+  NetworkPort& operator=(const NetworkPort&) = delete;
+
+  FabricConnection& connection(Rank peer) { return *connections_[peer]; }
+  FabricEndpoint& endpoint() { return *endpoint_; }
+  Rank rank() const { return rank_; }
+  uint32_t ranks() const { return static_cast<uint32_t>(connections_.size()); }
+
+  // What messages of a stream must belong to from now on.
+  void expect(const Signature& signature);
+  const Signature& expected(uint8_t stream) const { return expected_[stream]; }
+  uint32_t expected_hash(uint8_t stream) const { return expected_hash_[stream]; }
+
+  // Long messages from and to this memory may follow; nothing to do for most providers.
+  Result<void> add_memory(const void* data, uint64_t bytes);
+  void remove_memory(const void* data);
+  FabricMemory memory_of(const std::byte* data, uint64_t bytes) const;
+
+  // kDone: something happened. kFailed: the endpoint is lost.
+  Outcome progress();
+  const Error& failure() const { return failure_; }
+  // Sends that have not completed.
+  bool busy() const {
+    return sending_ + bulk_sending_ != 0 || !controls_.empty() || !untold_.empty();
+  }
+
+  void send_control(Rank peer, const ControlMessage& message);
+  // To all that this rank has had to do with, as far as it can be said without waiting.
+  void say_farewell(const ControlMessage& message);
+  std::function<void(Rank, const ControlMessage&)> on_control;
+
+  // After a failure: nothing touches memory of the callers any more. Data that still comes is
+  // dropped, receives are taken back, and when that cannot be done before the deadline, the
+  // endpoint is closed. Reports go on where it stays open. Throws nothing.
+  void quiesce(Deadline deadline);
+
+ private:
+  friend class FabricConnection;
+  enum Purpose : uint8_t { kPoolReceive, kPoolSend, kBulkSend, kBulkReceive };
+  struct Memory {
+    const std::byte* data;
+    uint64_t bytes;
+    uint32_t users;
+    FabricMemory memory;
+  };
+
+  NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, size_t ranks);
+  Result<void> prepare();
+  void take_back(Deadline deadline);
+  void post_pool();
+  void flush();
+  void complete(const FabricCompletion& completion);
+  void accept(const FabricCompletion& completion);
+  FabricOperation* take_operation();
+  void give_operation(FabricOperation* operation) { operations_.push_back(operation); }
+  // A message of the pool: 0 or a negative errno value.
+  int send_pool(Rank peer, uint64_t tag, uint32_t word, const std::byte* data, uint64_t bytes,
+                FabricConnection* owner);
+
+  Rank rank_;
+  std::unique_ptr<FabricEndpoint> endpoint_;
+  std::vector<std::unique_ptr<FabricConnection>> connections_;
+  std::array<Signature, CCOM_MAX_STREAMS> expected_{};
+  std::array<uint32_t, CCOM_MAX_STREAMS> expected_hash_{};
+  std::vector<Memory> memories_;
+
+  std::vector<std::byte> pool_;  // receive buffers, then send buffers
+  FabricMemory pool_memory_ = nullptr;
+  std::vector<FabricOperation> pool_operations_;
+  std::vector<FabricOperation*> unposted_;  // receives of the pool
+  std::vector<FabricOperation*> senders_;   // free send buffers of the pool
+  std::deque<FabricOperation> operation_store_;
+  std::vector<FabricOperation*> operations_;     // free, for long messages
+  std::vector<std::vector<std::byte>> stashes_;  // free, for messages ahead of their grant
+  std::vector<FabricLane*> untold_;              // have grants to tell
+  std::deque<std::pair<Rank, std::vector<std::byte>>> controls_;
+  uint64_t sending_ = 0;  // from the pool
+  uint64_t bulk_sending_ = 0;
+  uint64_t receiving_ = 0;  // long ones
+  bool closed_ = false;
+  bool quiet_ = false;  // no data is taken any more
+  Error failure_;
+};
+
+uint32_t signature_hash(const Signature& signature);
+
+}  // namespace neuron::ccom
+
+#endif

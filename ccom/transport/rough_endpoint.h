@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// FabricEndpoint with the manners of EFA, for tests: what must not be relied upon, does not hold.
+//
+// Concepts: messages are cut into packets of 8 KiB, which leave and arrive in any order; nothing is
+// sent inline; posts are refused at times; completions come late and out of order, and a queue that
+// is not emptied overruns, which loses the endpoint; a receiver without room sends packets back,
+// which are sent again (receiver not ready); a receive cannot be cancelled. Nothing is lost, and
+// nothing comes twice. All of it follows from the seed and the order of calls. Callers: tests, and
+// jobs with CCOM_PROVIDERS=rough+NAME. Thread: one at a time. Owns: its link. Fails: as
+// FabricEndpoint says; a packet that breaks the format is dropped and counted.
+#ifndef CCOM_TRANSPORT_ROUGH_ENDPOINT_H
+#define CCOM_TRANSPORT_ROUGH_ENDPOINT_H
+
+#include <memory>
+
+#include "ccom/transport/rough_link.h"
+
+namespace neuron::ccom {
+
+struct RoughManners {
+  uint64_t seed = 1;
+  uint32_t packet_bytes = 8192;       // at most this
+  uint32_t depth = 256;               // operations of each direction
+  uint32_t completion_delay = 8;      // polls that a completion may be held back
+  uint32_t refuse_one_in = 16;        // posts that say -EAGAIN; 0: none
+  uint32_t unexpected_messages = 64;  // that a receiver keeps; packets of others go back
+  uint64_t unexpected_bytes = 65536;  // of one such message
+  uint32_t completion_queue = 4096;   // entries
+
+  // With the seed of CCOM_ROUGH_SEED.
+  static RoughManners from_environment();
+};
+
+Result<std::unique_ptr<FabricEndpoint>> make_rough_endpoint(std::unique_ptr<PacketLink> link,
+                                                            const RoughManners& manners);
+
+}  // namespace neuron::ccom
+
+#endif

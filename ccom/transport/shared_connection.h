@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection between two ranks of one host, for groups that span several.
+//
+// Concepts: each direction of a stream is a ring of descriptors in the sender's arena; they say
+// where a message lies, or that one was consumed. Data is read where it lies if the receiver can
+// see it there (arena, or same process), else from a copy in the sender's staging space. Grants are
+// not needed. Callers: the executor between hosts. Threads: one per pair and side. Owns: no memory
+// but its own lists; the arenas outlive it. Fails: CCOM_RESOURCE where a message that must be
+// copied is larger than the staging space, CCOM_MISMATCH where a descriptor makes no sense.
+#ifndef CCOM_TRANSPORT_SHARED_CONNECTION_H
+#define CCOM_TRANSPORT_SHARED_CONNECTION_H
+
+#include <memory>
+
+#include "ccom/base/error.h"
+#include "ccom/transport/arena.h"
+#include "ccom/transport/connection.h"
+
+namespace neuron::ccom {
+
+struct SharedEnd {
+  Rank rank = 0;
+  Rank peer = 0;
+  uint32_t size = 1;  // of the group: it gives the layout of arenas
+  Arena* own = nullptr;
+  Arena* other = nullptr;
+  bool one_process = false;  // addresses mean the same on both sides
+};
+
+Result<std::unique_ptr<Connection>> make_shared_connection(const SharedEnd& end);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The links between the chips of an instance: where a routed address (hw/address_map.h) goes, on
+// which way, and how long that takes.
+//
+// Concepts: nodes are chips, by their index; each has up to four ports with a link to a neighbour.
+// A link has two directions, numbered node * kPorts + port of the sender. Ways are fixed: in a
+// torus of four rows first along the row, then along the column, elsewhere the shortest one. An
+// access happens at once, in the initiator's thread, on the other chip's bus; its model time grows
+// by the latency of each hop. Occupation of links is kept by who sends (LinkTimes). Callers: buses,
+// in any thread. Thread-safe: yes; chips come and go while others run, but a chip that goes must
+// not be in use by a running group. Owns nothing of the chips. Fails: an access is refused,
+// refusal() says why.
+#ifndef DRIVER_EMULATOR_CHIP_FABRIC_H
+#define DRIVER_EMULATOR_CHIP_FABRIC_H
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "driver/emulator/chip/bus.h"
+#include "hw/fault.h"
+
+namespace neuron::chip {
+
+class ChipFaults;
+
+struct FabricNode {
+  uint32_t routing_id = 0;
+  std::vector<unsigned> neighbours;  // node numbers, by port
+};
+
+struct LinkTiming {
+  ModelTime hop = 1'500'000;                   // ps
+  uint64_t bytes_per_second = 48'000'000'000;  // of one direction
+};
+
+// When each direction of each link is free again, for one sender.
+using LinkTimes = std::array<ModelTime, 256>;
+
+class Fabric {
+ public:
+  static constexpr unsigned kMaxNodes = 64;
+  static constexpr unsigned kPorts = 4;
+  static_assert(kMaxNodes * kPorts == std::tuple_size_v<LinkTimes>);
+
+  // At most kMaxNodes nodes; neighbours are mutual and exist.
+  Fabric(std::vector<FabricNode> nodes, LinkTiming timing);
+
+  // A chip of the fabric can be reached from attach to detach. Both outlive that.
+  void attach(unsigned node, Bus& bus, const ChipFaults& faults);
+  void detach(unsigned node);
+  void set_link(unsigned a, unsigned b, bool up);
+
+  bool read(unsigned from, uint64_t address, std::span<std::byte> out, const Access& access) const;
+  bool write(unsigned from, uint64_t address, std::span<const std::byte> in,
+             const Access& access) const;
+  // Memory of the other chip; null for all else and for what read() and write() would refuse.
+  std::byte* direct(unsigned from, uint64_t address, size_t length) const;
+
+  // Why an access to the address is refused: LINK with the routing id, else BUS.
+  struct Refusal {
+    neuron_fault code = NEURON_FAULT_BUS;
+    uint32_t id = 0;
+  };
+  Refusal refusal(unsigned from, uint64_t address) const;
+
+  // Time of a way without load, one direction; 0 for an address that leads nowhere.
+  ModelTime latency(unsigned from, uint64_t address) const;
+  // A DMA engine begins to send (or to ask for) bytes at `start`: when it is done with them. The
+  // links' times move on. Writes arrive `latency` later.
+  ModelTime transfer(unsigned from, uint64_t address, uint64_t bytes, bool write, ModelTime start,
+                     LinkTimes& times) const;
+
+  unsigned nodes() const { return static_cast<unsigned>(nodes_.size()); }
+  // Directions of the links from one node to another, in order.
+  std::vector<unsigned> way(unsigned from, unsigned to) const;
+
+ private:
+  static constexpr unsigned kNoNode = kMaxNodes;
+  static constexpr uint8_t kNoPort = kPorts;
+
+  void find_ways();
+  bool is_torus_of_four_rows() const;
+  uint8_t port_to(unsigned from, unsigned to) const;
+  // The node that the address names, kNoNode if there is none; the address there.
+  unsigned node_of(unsigned from, uint64_t address, uint64_t& local, uint32_t& id) const;
+  bool is_open(unsigned from, unsigned to) const;
+  // The bus to use and the address there; null: refused.
+  Bus* reach(unsigned from, uint64_t address, uint64_t& local, unsigned& hops) const;
+  unsigned hops(unsigned from, unsigned to) const;
+  ModelTime duration(uint64_t bytes) const;
+
+  struct Chip {
+    std::atomic<Bus*> bus = nullptr;
+    std::atomic<const ChipFaults*> faults = nullptr;
+  };
+  const std::vector<FabricNode> nodes_;
+  const LinkTiming timing_;
+  std::array<uint8_t, 256> node_of_id_;
+  std::array<std::array<uint8_t, kMaxNodes>, kMaxNodes> next_port_;
+  std::array<Chip, kMaxNodes> chips_;
+  std::array<std::atomic<bool>, kMaxNodes * kPorts> down_{};
+};
+
+}  // namespace neuron::chip
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions of ndl_observe.h about a kernel's devices: sysfs, and what its driver tells processes.
+//
+// Callers: port_kernel, any thread. The module of this project is asked without attaching to it.
+// What another driver tells only attached processes (holders, links, datastores) is asked through
+// an opening of the length of the call, and only while the device is ready. Fails: negative errno
+// with the sentence in error.h.
+#ifndef DRIVER_NDL_OBSERVE_KERNEL_H
+#define DRIVER_NDL_OBSERVE_KERNEL_H
+
+#include <string>
+
+#include "driver/ndl/port.h"
+
+namespace neuron::ndl {
+
+// `nodes`: where the device nodes are.
+int observe_kernel(Port& port, const std::string& nodes, const neuron_emulator_question& question,
+                   std::string& answer);
+
+}  // namespace neuron::ndl
+
+#endif

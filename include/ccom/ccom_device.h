@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// C interface of libccom.so.1 for the runtime: collectives as programs for collective cores.
+//
+// The runtime finds out where the ranks of a collective are and where their buffers lie (they tell
+// each other through a communicator, ccom.h), asks for the program of its own rank, copies code and
+// descriptors to the device and starts the core. A *stream* is a sequence of collectives on one CC
+// core: each increment of semaphore 0 of that core lets it execute the next, after the last it
+// begins anew. Nothing here touches a device. Threads: any; a program is constant. Errors: the
+// status, and a sentence in `error` (at most `error_size` bytes with the final zero; may be null).
+#ifndef CCOM_CCOM_DEVICE_H
+#define CCOM_CCOM_DEVICE_H
+
+#include <ccom/ccom.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define CCOM_DEVICE_DMA_ENGINES 16
+
+// One member of a collective: where it computes, and device addresses as its own chip sees them.
+typedef struct ccom_device_member {
+  uint32_t world;    // its rank among all, for sentences
+  uint32_t chip;     // routing id
+  uint32_t core;     // physical core of the chip
+  uint64_t cc_core;  // window of the stream's CC core
+  uint64_t input;
+  uint64_t output;  // equal to input: in place, the smaller of the two at its place in the larger
+  uint64_t scratch;
+} ccom_device_member_t;
+
+// Where the bytes of a buffer lie on every rank. All 0: in one piece. Else in rows of `row_bytes`,
+// `stride` apart (one a partition of SBUF); after `rows` of them the next block of rows follows
+// behind the first, in the same places. Buffers in rows are apart, or in place.
+typedef struct ccom_device_layout {
+  uint64_t row_bytes;  // a multiple of the element
+  uint64_t rows;
+  uint64_t stride;
+} ccom_device_layout_t;
+
+typedef struct ccom_device_collective {
+  ccom_operation_t operation;
+  ccom_type_t type;
+  ccom_reduction_t reduction;
+  // Auto: in the order of the ranks for reductions, else the quickest; CCOM_ALGORITHM overrides.
+  ccom_algorithm_t algorithm;
+  uint32_t root;
+  uint32_t rank;  // of this rank in the group
+  uint32_t size;  // members
+  uint32_t pair_count;
+  uint64_t count;  // as in ccom_collective_t
+  const ccom_device_member_t *members;
+  const ccom_pair_t *pairs;
+  // all_gather_v and reduce_scatter_v: `size` of both. all_to_all_v: `size` * `size`, in rows of
+  // what a rank sends; receive_displacements in rows of the receivers. Else null.
+  const uint64_t *counts;
+  const uint64_t *displacements;
+  const uint64_t *receive_displacements;
+  ccom_device_layout_t input_layout;
+  ccom_device_layout_t output_layout;
+  const char *name;  // for sentences; null: of the operation
+  // Increment aliases on this chip that are written to when it is done here (0: none), and what.
+  uint64_t done[2];
+  uint32_t done_value[2];
+} ccom_device_collective_t;
+
+typedef struct ccom_device_stream {
+  size_t size_of;          // sizeof(ccom_device_stream_t)
+  size_t collective_size;  // sizeof(ccom_device_collective_t)
+  uint32_t generation;
+  uint32_t chip;
+  uint32_t core;
+  uint32_t stride;  // between DMA engines
+  uint64_t cc_core;
+  uint64_t m2s_doorbell;  // tail increment of queue 15 of the core's DMA engine 0
+  uint64_t s2m_doorbell;
+  uint64_t one;      // address of a word that is 1
+  uint16_t engines;  // those of the core's 16 that it may use; as many on every rank
+  uint32_t count;
+  const ccom_device_collective_t *collectives;
+} ccom_device_stream_t;
+
+typedef struct ccom_device_ring {
+  const void *m2s;  // 16 bytes each
+  const void *s2m;
+  uint32_t m2s_count;
+  uint32_t s2m_count;
+} ccom_device_ring_t;
+
+typedef struct ccom_device_program {
+  const void *code;  // 128 bytes each; may lie anywhere
+  uint32_t instructions;
+  ccom_device_ring_t rings[CCOM_DEVICE_DMA_ENGINES];
+  uint64_t moved_bytes;  // that the descriptors read
+} ccom_device_program_t;
+
+// Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are
+// not looked at.
+ccom_status_t ccom_device_scratch(const ccom_device_stream_t *stream, uint32_t number,
+                                  uint64_t *bytes, char *error, size_t error_size);
+ccom_status_t ccom_device_compile(const ccom_device_stream_t *stream,
+                                  const ccom_device_program_t **program, char *error,
+                                  size_t error_size);
+// "waits in all_reduce of 1024 fp32 (2 of 5) for data of rank 7"; "" for an instruction that does
+// not wait. Returns the length of the whole text.
+size_t ccom_device_describe(const ccom_device_program_t *program, uint32_t pc, char *text,
+                            size_t size);
+void ccom_device_free(const ccom_device_program_t *program);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Models with collectives, the communicator of all ranks, and what is done with it from the host.
+#include <cstring>
+
+#include "nrt/nrt.h"
+#include "nrt/nrt_experimental.h"
+#include "runtime/api/guard.h"
+#include "runtime/collectives/registry.h"
+#include "runtime/exec/executor.h"
+
+using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
+using namespace neuron::runtime::api;  // NOLINT
+
+namespace {
+
+Result<std::shared_ptr<World>> world_of(Session& session, std::int64_t vnc, std::uint32_t rank,
+                                        std::uint32_t size) {
+  NEURON_TRY(core, session.core(vnc));
+  return CollectivesRegistry::of(session).world(session, *core, rank, size);
+}
+
+}  // namespace
+
+NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, int32_t vnc,
+                                           int32_t vnc_count, uint32_t ctx_device_id,
+                                           uint32_t ctx_device_count, nrt_model_t** model) {
+  return guarded("nrt_load_collectives", [&](Session& session) -> Result<void> {
+    if (neff_bytes == nullptr) return null_argument("neff_bytes");
+    if (model == nullptr) return null_argument("model");
+    if (vnc_count != -1 && vnc_count != 1) {
+      return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
+                  "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
+    }
+    if (ctx_device_id >= ctx_device_count) {
+      return fail(NRT_INVALID, "ctx_device_id is {}, ctx_device_count {}; ranks count from 0",
+                  ctx_device_id, ctx_device_count);
+    }
+    // Ranks of one process that do not say where: each has the core of its number.
+    if (vnc == -1) {
+      vnc = static_cast<std::int32_t>(ctx_device_id % session.core_count());
+    }
+    NEURON_TRY(core, session.core(vnc));
+    const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
+    NEURON_TRY(source, LoadedModel::read(session, *core, file));
+    NEURON_TRY(world, world_of(session, vnc, ctx_device_id, ctx_device_count));
+    std::unique_ptr<LoadedModel> loaded;
+    {
+      // The turn keeps an unload or a reset of the core from happening meanwhile.
+      NEURON_TRY(turn, CoreTurn::take(session, *core));
+      NEURON_TRY(with_turn, LoadedModel::load(*core, source));
+      loaded = std::move(with_turn);
+    }
+    if (!loaded->operations().empty()) {
+      if (auto connected = loaded->connect(session, world); !connected) {
+        const auto turn = CoreTurn::take(session, *core);  // as an unload does
+        loaded.reset();
+        return connected;
+      }
+    }
+    NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
+    *model = static_cast<nrt_model_t*>(handle);
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id,
+                                            uint32_t g_device_count) {
+  return guarded("nrt_build_global_comm", [&](Session& session) -> Result<void> {
+    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    (void)world;
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id,
+                                              uint32_t g_device_count) {
+  return guarded("nrt_cc_global_comm_init", [&](Session& session) -> Result<void> {
+    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    (void)world;
+    return {};
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count) {
+  return guarded("nrt_barrier", [&](Session& session) -> Result<void> {
+    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    return world->barrier();
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count,
+                                     uint32_t rank_input_size, void* input, void* output) {
+  return guarded("nrt_all_gather", [&](Session& session) -> Result<void> {
+    if (input == nullptr) return null_argument("input");
+    if (output == nullptr) return null_argument("output");
+    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    NEURON_TRY(all, world->exchange(Occasion::kAllGather,
+                                    {static_cast<const std::byte*>(input), rank_input_size}));
+    for (std::uint32_t r = 0; r < g_device_count; ++r) {
+      if (all[r].size() != rank_input_size) {
+        return fail(NRT_INVALID,
+                    "rank {} gave {} bytes and rank {} {}; all give equally many "
+                    "(rank_input_size)",
+                    g_device_id, rank_input_size, r, all[r].size());
+      }
+    }
+    for (std::uint32_t r = 0; r < g_device_count; ++r) {
+      std::memcpy(static_cast<std::byte*>(output) + std::size_t{r} * rank_input_size, all[r].data(),
+                  rank_input_size);
+    }
+    return {};
+  });
+}

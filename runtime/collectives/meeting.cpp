@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/collectives/meeting.h"
+
+namespace neuron::runtime {
+
+std::string missing_ranks(const std::vector<bool>& there) {
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t first = 0; first < there.size(); ++first) {
+    if (there[first]) continue;
+    std::size_t last = first;
+    while (last + 1 < there.size() && !there[last + 1]) ++last;
+    text += text.empty() ? "" : ", ";
+    text += first == last ? format("{}", first) : format("{}-{}", first, last);
+    count += last - first + 1;
+    first = last;
+  }
+  return format("{} {} of {}", count == 1 ? "rank" : "ranks", text, there.size());
+}
+
+Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<const std::byte> mine,
+                                               Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t number = exchanges_[rank];
+  Round& round = rounds_[number];
+  round.given.resize(size_);
+  if (round.given[rank]) {
+    return fail(NRT_INVALID, "rank {} takes part in the same exchange from two threads", rank);
+  }
+  round.given[rank].emplace(mine.begin(), mine.end());
+  ++exchanges_[rank];
+  if (++round.arrived == size_) complete_.notify_all();
+  const bool met =
+      complete_.wait_until(lock, deadline.when(), [&] { return round.arrived == size_; });
+  if (!met) {
+    std::vector<bool> there(size_);
+    for (std::uint32_t r = 0; r < size_; ++r) there[r] = round.given[r].has_value();
+    round.given[rank].reset();
+    --round.arrived;
+    --exchanges_[rank];
+    return fail(NRT_TIMEOUT, "{} did not come", missing_ranks(there));
+  }
+  std::vector<Message> all;
+  for (const auto& message : round.given) all.push_back(*message);
+  if (++round.taken == size_) rounds_.erase(number);
+  return all;
+}
+
+std::uint32_t Meeting::failures() {
+  const std::lock_guard lock(mutex_);
+  return failures_;
+}
+
+void Meeting::note_failure(std::uint32_t known, std::uint32_t rank, const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  if (failures_ != known) return;
+  ++failures_;
+  failure_ = format("rank {} has failed ({})", rank, sentence);
+}
+
+std::optional<std::string> Meeting::failure_since(std::uint32_t known) {
+  const std::lock_guard lock(mutex_);
+  if (failures_ == known) return std::nullopt;
+  return failure_;
+}
+
+}  // namespace neuron::runtime

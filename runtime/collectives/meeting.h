@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the ranks of one process exchange small messages: each gives its own and gets those of all.
+// Callers: World, one thread a rank. Thread-safe: yes. Owns the messages of exchanges under way. A
+// rank may be an exchange ahead of the others. Fails: NRT_TIMEOUT with the ranks that did not come;
+// what this rank gave is taken back then, so that it may come again.
+#ifndef RUNTIME_COLLECTIVES_MEETING_H_
+#define RUNTIME_COLLECTIVES_MEETING_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/error.h"
+
+namespace neuron::runtime {
+
+using Message = std::vector<std::byte>;
+
+class Meeting {
+ public:
+  explicit Meeting(std::uint32_t size) : size_(size), exchanges_(size) {}
+
+  Result<std::vector<Message>> exchange(std::uint32_t rank, std::span<const std::byte> mine,
+                                        Deadline deadline);
+
+  // Executions that failed, for those on other ranks that wait for what they would have sent.
+  // `known`: failures() when both began to belong together; of the failures since, the first one
+  // is kept, as it is the cause of others.
+  std::uint32_t failures();
+  void note_failure(std::uint32_t known, std::uint32_t rank, const std::string& sentence);
+  std::optional<std::string> failure_since(std::uint32_t known);
+
+ private:
+  struct Round {
+    std::vector<std::optional<Message>> given;
+    std::uint32_t arrived = 0;
+    std::uint32_t taken = 0;
+  };
+
+  const std::uint32_t size_;
+  std::mutex mutex_;  // all below
+  std::condition_variable complete_;
+  std::map<std::uint64_t, Round> rounds_;
+  std::vector<std::uint64_t> exchanges_;  // of each rank so far
+  std::uint32_t failures_ = 0;
+  std::string failure_;  // the last that counted
+};
+
+// "ranks 3, 5-7 of 8": those without.
+std::string missing_ranks(const std::vector<bool>& there);
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_COLLECTIVES_MEETING_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/collectives/registry.h"
+
+#include <algorithm>
+
+#include "runtime/collectives/host_driven.h"
+#include "runtime/session/session.h"
+
+namespace neuron::runtime {
+
+std::shared_ptr<HostCollective> HostCollectiveCache::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return nullptr;
+  found->second.used = ++clock_;
+  return found->second.collective;
+}
+
+void HostCollectiveCache::keep(const Key& key, std::shared_ptr<HostCollective> collective) {
+  std::shared_ptr<HostCollective> gone;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() >= kMost && !entries_.contains(key)) {
+    const auto oldest = std::min_element(
+        entries_.begin(), entries_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    gone = std::move(oldest->second.collective);
+    entries_.erase(oldest);
+  }
+  Entry& entry = entries_[key];
+  std::swap(entry.collective, collective);
+  entry.used = ++clock_;
+}
+
+CollectivesRegistry& CollectivesRegistry::of(Session& session) {
+  const std::lock_guard lock(session.collectives_mutex);
+  if (!session.collectives) session.collectives = std::make_shared<CollectivesRegistry>();
+  return *session.collectives;
+}
+
+std::shared_ptr<Meeting> CollectivesRegistry::meeting(std::uint32_t size) {
+  const std::lock_guard lock(mutex_);
+  auto& meeting = meetings_[size];
+  if (!meeting) meeting = std::make_shared<Meeting>(size);
+  return meeting;
+}
+
+Result<std::shared_ptr<World>> CollectivesRegistry::world(Session& session, Core& core,
+                                                          std::uint32_t rank, std::uint32_t size) {
+  if (size == 0 || rank >= size) {
+    return fail(NRT_INVALID, "rank {} of {} ranks does not exist", rank, size);
+  }
+  const Configuration& configuration = session.configuration();
+  // Ranks of one process need no address; a job of more ranks than this process has cores does.
+  if (configuration.root.empty() && size > session.core_count()) {
+    return fail(NRT_INVALID,
+                "{} ranks do not fit the {} virtual cores of this process, and "
+                "NEURON_RT_ROOT_COMM_ID (ADDRESS:PORT of rank 0), where those of other processes "
+                "would meet, is not set",
+                size, session.core_count());
+  }
+  const Key key{core.index(), rank, size};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = worlds_.find(key); found != worlds_.end()) {
+      if (!found->second->failed()) return found->second;
+      // Its ranks may meet again; those that come anew know nothing of the credits of the old.
+      worlds_.erase(found);
+      core.lose_collectives();
+    }
+  }
+  const auto met = configuration.root.empty() ? meeting(size) : nullptr;
+  NEURON_TRY(world, World::join(core, rank, size, met, configuration.root,
+                                std::chrono::seconds(configuration.collectives_timeout_s)));
+  const std::lock_guard lock(mutex_);
+  return worlds_.try_emplace(key, world).first->second;
+}
+
+}  // namespace neuron::runtime

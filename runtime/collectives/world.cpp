@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/collectives/world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/base/environment.h"
+#include "runtime/session/driver_error.h"
+
+namespace neuron::runtime {
+namespace {
+
+const char* name_of(std::uint8_t occasion) {
+  constexpr const char* kNames[] = {"joins",
+                                    "is in nrt_barrier",
+                                    "is in nrt_all_gather",
+                                    "loads a model with collectives",
+                                    "has loaded a model with collectives",
+                                    "is in nrta_cc_prepare"};
+  return occasion < std::size(kNames) ? kNames[occasion] : "runs another version of libnrt.so.1";
+}
+
+// The library's sentence, with the variable that says how long this library waits.
+std::string in_our_words(std::string sentence) {
+  constexpr std::string_view kTheirs = "CCOM_TIMEOUT_MS";
+  const std::size_t at = sentence.find(kTheirs);
+  return at == std::string::npos
+             ? sentence
+             : sentence.replace(at, kTheirs.size(), "NEURON_OPEN_COLLECTIVES_TIMEOUT");
+}
+
+Result<MemberPlace> place_of(Core& core) {
+  MemberPlace place;
+  gethostname(place.host, sizeof(place.host) - 1);
+  place.process = getpid();
+  const std::string emulator = environment_text("NEURON_EMULATOR");
+  place.embedded = !emulator.empty() && !emulator.starts_with("unix:") ? 1 : 0;
+  place.device = static_cast<std::uint32_t>(core.device().index());
+  place.core = core.place().number;
+  place.generation = core.device().chip().generation;
+  std::uint32_t count = 0;
+  std::array<std::uint32_t, 256> ids{};
+  const int result = ndl_get_host_device_id_to_rid_map(&count, ids.data());
+  if (result != 0 || place.device >= count) {
+    return driver_error(NRT_FAILURE, result, "asking for the routing id of device {}",
+                        place.device);
+  }
+  place.chip = ids[place.device];
+  return place;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<World>> World::join(Core& core, std::uint32_t rank, std::uint32_t size,
+                                           std::shared_ptr<Meeting> meeting,
+                                           const std::string& root,
+                                           std::chrono::milliseconds timeout) {
+  std::shared_ptr<World> world(new World(rank, size, timeout));
+  NEURON_TRY(library, collectives_library());
+  world->library_ = library;
+  world->meeting_ = std::move(meeting);
+  if (world->meeting_ == nullptr) {
+    ccom_options_t options{};
+    options.size_of = sizeof(options);
+    options.root = root.c_str();
+    options.timeout_ms = static_cast<std::uint32_t>(timeout.count());
+    options.local_device = static_cast<std::uint32_t>(core.device().index());
+    const ccom_status_t status = library->init(rank, size, &options, &world->comm_);
+    if (status != CCOM_SUCCESS) {
+      return fail(status_of_collectives(status), "joining at {}: {}", root,
+                  in_our_words(library->last_error()));
+    }
+  }
+  NEURON_TRY(place, place_of(core));
+  NEURON_TRY(all, world->exchange(Occasion::kJoin, std::as_bytes(std::span(&place, 1))));
+  for (const Message& message : all) {
+    MemberPlace& member = world->members_.emplace_back();
+    if (message.size() != sizeof(member)) {
+      return fail(NRT_INVALID, "a rank runs another version of libnrt.so.1");
+    }
+    std::memcpy(&member, message.data(), sizeof(member));
+    member.host[sizeof(member.host) - 1] = 0;
+  }
+  return world;
+}
+
+World::~World() {
+  if (comm_ != nullptr) library_->free(comm_);
+}
+
+Result<void> World::check_reachable() const {
+  const MemberPlace& own = members_[rank_];
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    const MemberPlace& other = members_[r];
+    if (std::strncmp(other.host, own.host, sizeof(own.host)) != 0) {
+      return fail(
+          NRT_UNSUPPORTED_NEFF_VERSION,
+          "rank {} is on host {}, rank {} on {}; collectives inside programs join the chips "
+          "of one instance: use those of the host (libccom) between hosts",
+          r, other.host, rank_, own.host);
+    }
+    if (other.process != own.process && (other.embedded != 0 || own.embedded != 0)) {
+      return fail(
+          NRT_INVALID,
+          "ranks {} and {} are in processes {} and {}, whose emulated devices are private to "
+          "each: start neuron-emulatord and set NEURON_EMULATOR=unix:SOCKET for all, or run "
+          "all ranks in one process",
+          rank_, r, own.process, other.process);
+    }
+    if (other.generation != own.generation) {
+      return fail(NRT_INVALID, "rank {} has a chip of generation {}, rank {} one of generation {}",
+                  rank_, own.generation, r, other.generation);
+    }
+    for (std::uint32_t s = 0; s < r; ++s) {
+      if (members_[s].chip != other.chip || members_[s].core != other.core) continue;
+      return fail(NRT_INVALID,
+                  "ranks {} and {} are both on device {} core {}; each needs a core of its own", s,
+                  r, other.device, other.core);
+    }
+  }
+  return {};
+}
+
+Result<void> World::gather(const void* mine, void* all, std::uint64_t bytes) {
+  ccom_collective_t collective{};
+  collective.size_of = sizeof(collective);
+  collective.operation = CCOM_ALL_GATHER;
+  collective.type = CCOM_UINT8;
+  collective.input = mine;
+  collective.output = all;
+  collective.count = bytes;
+  collective.timeout_ms = static_cast<std::uint32_t>(timeout_.count());
+  const ccom_status_t status = library_->run(comm_, &collective);
+  if (status == CCOM_SUCCESS) return {};
+  failed_.store(true, std::memory_order_relaxed);
+  return fail(status_of_collectives(status), "{}", library_->last_error());
+}
+
+Result<std::vector<Message>> World::exchange_through_library(std::span<const std::byte> mine) {
+  const std::uint64_t size = mine.size();
+  std::vector<std::uint64_t> sizes(size_);
+  NEURON_CHECK(gather(&size, sizes.data(), sizeof(size)));
+  const std::uint64_t most =
+      std::max<std::uint64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
+  Message padded(most), together(most * size_);
+  std::copy(mine.begin(), mine.end(), padded.begin());
+  NEURON_CHECK(gather(padded.data(), together.data(), most));
+  std::vector<Message> all;
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * most);
+    all.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(most, sizes[r])));
+  }
+  return all;
+}
+
+Result<std::vector<Message>> World::exchange_somehow(std::span<const std::byte> mine) {
+  if (meeting_ == nullptr) return exchange_through_library(mine);
+  auto all = meeting_->exchange(rank_, mine, Deadline::after(timeout_));
+  if (!all) {
+    return all.error().with(
+        "rank {} waited {} s for the other ranks of this process (each calls from a thread of its "
+        "own; ranks of other processes need NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT)",
+        rank_, timeout_.count() / 1000);
+  }
+  return all;
+}
+
+Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const std::byte> mine) {
+  const std::unique_lock lock(mutex_, timeout_);
+  if (!lock) {
+    return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
+                timeout_.count() / 1000);
+  }
+  Message tagged(1 + mine.size());
+  tagged[0] = static_cast<std::byte>(occasion);
+  std::copy(mine.begin(), mine.end(), tagged.begin() + 1);
+  NEURON_TRY(all, exchange_somehow(tagged));
+  for (std::uint32_t r = 0; r < size_; ++r) {
+    Message& message = all[r];
+    const auto other = message.empty() ? 0xFF : static_cast<std::uint8_t>(message[0]);
+    if (other != static_cast<std::uint8_t>(occasion)) {
+      return fail(NRT_INVALID,
+                  "rank {} {} while rank {} {}; all ranks make the same calls in the same order",
+                  rank_, name_of(static_cast<std::uint8_t>(occasion)), r, name_of(other));
+    }
+  }
+  for (Message& message : all) message.erase(message.begin());
+  return all;
+}
+
+Result<std::unique_lock<TimedMutex>> World::hold() {
+  std::unique_lock lock(held_, timeout_);
+  if (!lock) {
+    return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
+                timeout_.count() / 1000);
+  }
+  return lock;
+}
+
+Result<void> World::check_peers() {
+  if (comm_ == nullptr) return {};
+  const ccom_status_t status = library_->status(comm_);
+  if (status == CCOM_SUCCESS) return {};
+  failed_.store(true, std::memory_order_relaxed);
+  // The library tells the cause with the next call, which fails at once; a thread that is in one
+  // will be told it.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  std::vector<std::byte> all(size_);
+  if (lock) {
+    const std::byte nothing{};
+    NEURON_CHECK(gather(&nothing, all.data(), 1));
+  }
+  return fail(status_of_collectives(status), "another rank is gone");
+}
+
+Result<void> World::barrier() {
+  NEURON_TRY(all, exchange(Occasion::kBarrier, {}));
+  (void)all;
+  return {};
+}
+
+}  // namespace neuron::runtime

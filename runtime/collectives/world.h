@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranks that take part in collectives, as one of them sees them, and where each computes.
+// Two kinds: all ranks in this process, one virtual core each, which meet in memory
+// (NEURON_RT_ROOT_COMM_ID unset); or ranks of several processes, which meet through libccom at that
+// address. Callers: loading of models with collectives, nrt_barrier, nrt_all_gather, host-driven
+// collectives. Thread-safe: exchanges of one rank take turns. Owns: the communicator.
+// Fails: NRT_TIMEOUT with the ranks that did not come; NRT_INVALID when ranks do not fit together,
+// with both sides. Nothing waits longer than NEURON_OPEN_COLLECTIVES_TIMEOUT.
+#ifndef RUNTIME_COLLECTIVES_WORLD_H_
+#define RUNTIME_COLLECTIVES_WORLD_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/timed_mutex.h"
+#include "runtime/collectives/library.h"
+#include "runtime/collectives/meeting.h"
+#include "runtime/session/core.h"
+
+namespace neuron::runtime {
+
+// Where a rank computes. Travels between processes of one version as it is.
+struct MemberPlace {
+  char host[64] = {};
+  std::int32_t process = 0;
+  std::uint32_t embedded = 0;  // its devices are its own process's
+  std::uint32_t device = 0;    // number on the host
+  std::uint32_t chip = 0;      // routing id
+  std::uint32_t core = 0;      // physical core of the chip
+  std::uint32_t generation = 0;
+};
+
+// What an exchange is for. All ranks make the same exchanges in the same order; that they do is
+// found out from this.
+enum class Occasion : std::uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPrepare };
+
+class World {
+ public:
+  // `meeting`: of ranks in this process; null: through libccom at `root`.
+  static Result<std::shared_ptr<World>> join(Core& core, std::uint32_t rank, std::uint32_t size,
+                                             std::shared_ptr<Meeting> meeting,
+                                             const std::string& root,
+                                             std::chrono::milliseconds timeout);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(size_); }
+  const std::vector<MemberPlace>& members() const { return members_; }
+  // Whether descriptors of this rank reach the memory of all others; else why not.
+  Result<void> check_reachable() const;
+
+  // Every rank gives `mine` and gets all, by rank.
+  Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine);
+  Result<void> barrier();
+  // For exchanges that belong together: no other thread of this rank has one between them.
+  Result<std::unique_lock<TimedMutex>> hold();
+  // Whether all processes of the world are there, as far as is known now; else which one is not.
+  // Any thread; waits for nothing.
+  Result<void> check_peers();
+  // Failures of executions, as Meeting has them; among ranks of several processes none is noted.
+  std::uint32_t failures() { return meeting_ ? meeting_->failures() : 0; }
+  void note_failure(std::uint32_t known, const std::string& sentence) {
+    if (meeting_) meeting_->note_failure(known, rank_, sentence);
+  }
+  std::optional<std::string> failure_since(std::uint32_t known) {
+    return meeting_ ? meeting_->failure_since(known) : std::nullopt;
+  }
+  // Ranks of other processes cannot be reached through it any more.
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+ private:
+  World(std::uint32_t rank, std::uint32_t size, std::chrono::milliseconds timeout)
+      : rank_(rank), size_(size), timeout_(timeout) {}
+  Result<std::vector<Message>> exchange_somehow(std::span<const std::byte> mine);
+  Result<std::vector<Message>> exchange_through_library(std::span<const std::byte> mine);
+  Result<void> gather(const void* mine, void* all, std::uint64_t bytes);
+
+  const std::uint32_t rank_;
+  const std::uint32_t size_;
+  const std::chrono::milliseconds timeout_;
+  std::shared_ptr<Meeting> meeting_;
+  const CollectivesLibrary* library_ = nullptr;
+  TimedMutex held_;   // taken before mutex_
+  TimedMutex mutex_;  // exchanges; comm_
+  ccom_comm_t* comm_ = nullptr;
+  std::atomic<bool> failed_{false};  // relaxed: a hint for who looks for a world
+  std::vector<MemberPlace> members_;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_COLLECTIVES_WORLD_H_

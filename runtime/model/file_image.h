@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A NEFF file as memory of its size in which large arrays are holes: what parses it finds headers,
+// definitions and programs, and the loader streams the arrays from the file to the device.
+// Concept: holes are the contents of large .npy members of an uncompressed archive, behind the part
+// that holds their own header. Any other file, or one whose archive is not plain, has none.
+// Callers: nrt_open_load_file, the loader; one thread. Owns: memory and file.
+// Fails: as FileReader does; NRT_RESOURCE without address space.
+#ifndef RUNTIME_MODEL_FILE_IMAGE_H_
+#define RUNTIME_MODEL_FILE_IMAGE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/model/file_reader.h"
+#include "runtime/neff/header.h"
+
+namespace neuron::runtime {
+
+class FileImage {
+ public:
+  // `whole`: without holes, for whoever looks at every byte.
+  static Result<FileImage> open(const std::string& path, bool whole, bool ring = true);
+
+  neff::Bytes bytes() const { return {memory_.get(), size_}; }
+  // Offset and length of each hole, in order.
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>>& holes() const { return holes_; }
+  // Whether a part of bytes() lies at least partly in a hole.
+  bool in_hole(neff::Bytes part) const;
+  // That part from the file, in pieces.
+  Result<void> stream(neff::Bytes part,
+                      const std::function<Result<void>(const std::byte* piece, std::uint64_t at,
+                                                       std::uint64_t length)>& take) const;
+
+ private:
+  struct Unmap {
+    std::uint64_t size = 0;
+    void operator()(std::uint8_t* memory) const;
+  };
+
+  std::uint64_t offset_of(neff::Bytes part) const {
+    return static_cast<std::uint64_t>(part.data() - memory_.get());
+  }
+  Result<void> fill(std::uint64_t from, std::uint64_t to);
+  Result<void> fill_archive();
+
+  std::unique_ptr<FileReader> reader_;
+  std::unique_ptr<std::uint8_t, Unmap> memory_{nullptr, Unmap{}};
+  std::uint64_t size_ = 0;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> holes_;
+};
+
+}  // namespace neuron::runtime
+
+#endif  // RUNTIME_MODEL_FILE_IMAGE_H_

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/file_reader.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/log.h"
+
+namespace neuron::runtime {
+
+struct FileReader::Ring {
+  io_uring ring = {};
+  bool open = false;
+  // Destroyed behind the ring, so that a read that is given up does not write into freed memory.
+  std::array<std::vector<std::byte>, kDepth> buffers;
+  ~Ring() {
+    if (open) io_uring_queue_exit(&ring);
+  }
+};
+
+Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path, bool ring) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status = {};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0) {
+    const int error = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    return fail(NRT_FAILURE, "{} cannot be opened: {}", path, std::strerror(error));
+  }
+  std::unique_ptr<FileReader> reader(
+      new FileReader(path, descriptor, static_cast<std::uint64_t>(status.st_size)));
+  if (!S_ISREG(status.st_mode)) {
+    return fail(NRT_INVALID, "{} is no regular file; expected a NEFF", path);
+  }
+  if (!ring) return reader;
+  auto made = std::make_unique<Ring>();
+  const int result = io_uring_queue_init(kDepth, &made->ring, 0);
+  if (result != 0) {
+    log_debug(LogComponent::kNmgr, "{} is read without io_uring: {}", path, std::strerror(-result));
+    return reader;
+  }
+  made->open = true;
+  io_uring_ring_dontfork(&made->ring);
+  reader->ring_ = std::move(made);
+  return reader;
+}
+
+FileReader::FileReader(std::string path, int descriptor, std::uint64_t size)
+    : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+FileReader::~FileReader() {
+  ring_.reset();
+  ::close(descriptor_);
+}
+
+Result<void> FileReader::read_plainly(std::uint64_t offset, std::byte* to,
+                                      std::uint64_t bytes) const {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const ssize_t got =
+        ::pread(descriptor_, to + done, bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return fail(NRT_FAILURE, "{} cannot be read at byte {}: {}", path_, offset + done,
+                  std::strerror(errno));
+    }
+    if (got == 0) {
+      return fail(NRT_INVALID, "{} ends at byte {} while it is read; it had {} bytes", path_,
+                  offset + done, size_);
+    }
+    done += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+Result<void> FileReader::read(std::uint64_t offset, void* to, std::uint64_t bytes) {
+  auto* target = static_cast<std::byte*>(to);
+  if (ring_ == nullptr || bytes <= kPiece) return read_plainly(offset, target, bytes);
+  return stream(offset, bytes, [&](const std::byte* piece, std::uint64_t at, std::uint64_t length) {
+    std::memcpy(target + at, piece, length);
+    return Result<void>();
+  });
+}
+
+Result<void> FileReader::stream(
+    std::uint64_t offset, std::uint64_t bytes,
+    const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take) {
+  if (ring_ != nullptr) return stream_in_ring(offset, bytes, take);
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(bytes, kPiece));
+  for (std::uint64_t at = 0; at < bytes; at += buffer.size()) {
+    const std::uint64_t length = std::min<std::uint64_t>(bytes - at, buffer.size());
+    NEURON_CHECK(read_plainly(offset + at, buffer.data(), length));
+    NEURON_CHECK(take(buffer.data(), at, length));
+  }
+  return {};
+}
+
+Result<void> FileReader::stream_in_ring(
+    std::uint64_t offset, std::uint64_t bytes,
+    const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take) {
+  io_uring* ring = &ring_->ring;
+  const std::uint64_t pieces = (bytes + kPiece - 1) / kPiece;
+  const auto length_of = [&](std::uint64_t piece) {
+    return std::min<std::uint64_t>(kPiece, bytes - piece * kPiece);
+  };
+  // What came of the piece in each buffer; empty while it is under way.
+  std::array<std::optional<int>, kDepth> results;
+  std::uint64_t started = 0, under_way = 0;
+  Result<void> result;
+  bool broken = false;
+  for (std::uint64_t piece = 0; piece < pieces && !broken; ++piece) {
+    while (started < pieces && started < piece + kDepth) {
+      io_uring_sqe* entry = io_uring_get_sqe(ring);
+      if (entry == nullptr) break;
+      std::vector<std::byte>& buffer = ring_->buffers[started % kDepth];
+      buffer.resize(kPiece);
+      io_uring_prep_read(entry, descriptor_, buffer.data(),
+                         static_cast<unsigned>(length_of(started)), offset + started * kPiece);
+      io_uring_sqe_set_data64(entry, started % kDepth);
+      results[started % kDepth].reset();
+      ++started;
+      ++under_way;
+    }
+    if (io_uring_submit(ring) < 0) broken = true;
+    while (!broken && !results[piece % kDepth]) {
+      io_uring_cqe* completion = nullptr;
+      __kernel_timespec limit = {kPatienceSeconds, 0};
+      if (io_uring_wait_cqe_timeout(ring, &completion, &limit) != 0) {
+        broken = true;
+        break;
+      }
+      results[io_uring_cqe_get_data64(completion)] = completion->res;
+      io_uring_cqe_seen(ring, completion);
+      --under_way;
+    }
+    if (broken) break;
+    std::byte* data = ring_->buffers[piece % kDepth].data();
+    const auto got = static_cast<std::uint64_t>(std::max(*results[piece % kDepth], 0));
+    // A short or refused read, which a file system may answer with, is completed plainly; if that
+    // fails, too, it says why.
+    result = got < length_of(piece)
+                 ? read_plainly(offset + piece * kPiece + got, data + got, length_of(piece) - got)
+                 : Result<void>();
+    if (result) result = take(data, piece * kPiece, length_of(piece));
+    if (!result) break;
+  }
+  // Reads that are under way end before their buffers are used again.
+  while (!broken && under_way != 0) {
+    io_uring_cqe* completion = nullptr;
+    __kernel_timespec limit = {kPatienceSeconds, 0};
+    if (io_uring_wait_cqe_timeout(ring, &completion, &limit) != 0) broken = true;
+    if (!broken) io_uring_cqe_seen(ring, completion);
+    --under_way;
+  }
+  if (!broken) return result;
+  // Closing the ring waits for what the kernel still does with the buffers.
+  ring_.reset();
+  return fail(NRT_TIMEOUT, "{} gave no answer to a read for {} s", path_, kPatienceSeconds);
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccom/bootstrap/local_bootstrap.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+namespace neuron::ccom {
+namespace {
+
+using std::chrono::milliseconds;
+
+void on_all(std::vector<std::unique_ptr<Bootstrap>>& ranks,
+            const std::function<void(Bootstrap&)>& work) {
+  std::vector<std::thread> threads;
+  for (auto& rank : ranks) {
+    threads.emplace_back([&work, &rank] { work(*rank); });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+Bytes bytes_of(Rank rank) { return Bytes(rank + 1, std::byte{static_cast<uint8_t>(rank)}); }
+
+TEST(LocalBootstrap, GathersWhatEveryRankGivesInTheOrderOfTheRanks) {
+  auto ranks = Bootstrap::join_all(5);
+  ASSERT_TRUE(ranks);
+  std::atomic<int> right{0};
+  on_all(*ranks, [&](Bootstrap& rank) {
+    for (int round = 0; round < 20; ++round) {
+      const auto all = rank.all_gather(bytes_of(rank.rank()), deadline_in(milliseconds(5000)));
+      ASSERT_TRUE(all) << all.error().sentence;
+      for (Rank i = 0; i < 5; ++i) {
+        right += (*all)[i] == bytes_of(i);
+      }
+    }
+  });
+  EXPECT_EQ(right, 5 * 5 * 20);
+}
+
+TEST(LocalBootstrap, GivesEveryRankDescriptorsOfItsOwn) {
+  auto ranks = Bootstrap::join_all(3);
+  std::atomic<int> counter{0};
+  on_all(*ranks, [&](Bootstrap& rank) {
+    const int mine = eventfd(rank.rank() + 1, EFD_CLOEXEC | EFD_NONBLOCK);
+    const auto all = rank.exchange_descriptors(mine, deadline_in(milliseconds(5000)));
+    ASSERT_TRUE(all);
+    close(mine);
+    for (const int descriptor : *all) {
+      eventfd_t value = 0;
+      counter += eventfd_read(descriptor, &value) == 0 ? static_cast<int>(value) : 0;
+      close(descriptor);
+    }
+  });
+  EXPECT_EQ(counter, 1 + 2 + 3);  // each event counter is read empty once
+}
+
+TEST(LocalBootstrap, NamesTheRankThatDoesNotCome) {
+  auto ranks = Bootstrap::join_all(3);
+  const auto first = (*ranks)[0]->all_gather({}, deadline_in(milliseconds(5)));
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().status, CCOM_TIMEOUT);
+  EXPECT_NE(first.error().sentence.find("1, 2"), std::string::npos) << first.error().sentence;
+  // Who comes late learns the same at once.
+  const auto late = (*ranks)[1]->all_gather({}, deadline_in(milliseconds(60000)));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().sentence, first.error().sentence);
+}
+
+TEST(LocalBootstrap, TellsEveryRankOfAnAbort) {
+  auto ranks = Bootstrap::join_all(4);
+  std::atomic<int> told{0};
+  for (auto& rank : *ranks) {
+    rank->on_failure(
+        [&](Rank who, const Error& why) { told += who == 2 && why.status == CCOM_ABORTED; });
+  }
+  (*ranks)[2]->abort(fail(CCOM_ABORTED, "rank 2 gave up"));
+  EXPECT_EQ(told, 4);
+  const auto after = (*ranks)[0]->all_gather({}, deadline_in(milliseconds(60000)));
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().status, CCOM_ABORTED);
+}
+
+TEST(LocalBootstrap, RegroupsTheSameRanksAgainAndAgain) {
+  auto ranks = Bootstrap::join_all(3);
+  std::atomic<int> groups{0};
+  on_all(*ranks, [&](Bootstrap& rank) {
+    for (int i = 0; i < 200; ++i) {
+      auto group = rank.regroup({2, 0, 1}, deadline_in(milliseconds(5000)));
+      ASSERT_TRUE(group) << group.error().sentence;
+      groups += (*group)->members().size() == 3;
+    }
+  });
+  EXPECT_EQ(groups, 600);
+}
+
+TEST(LocalBootstrap, RegroupsThoseWhoAreLeft) {
+  auto ranks = Bootstrap::join_all(4);
+  (*ranks)[1].reset();
+  ranks->erase(ranks->begin() + 1);
+  std::atomic<uint32_t> sum{0};
+  on_all(*ranks, [&](Bootstrap& rank) {
+    auto group = rank.regroup({0, 1, 2, 3}, deadline_in(milliseconds(5000)));
+    ASSERT_TRUE(group);
+    EXPECT_EQ((*group)->members().size(), 3u);
+    EXPECT_TRUE((*group)->barrier(deadline_in(milliseconds(5000))));
+    sum += 1u << (4 * (*group)->rank());
+  });
+  EXPECT_EQ(sum, 0x111u);
+}
+
+}  // namespace
+}  // namespace neuron::ccom

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccom/plan/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "tests/unit/ccom/plan/groups.h"
+
+namespace neuron::ccom {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// CCOM_ALGORITHM for the length of a test.
+class Wish {
+ public:
+  explicit Wish(const char* value) { ::setenv("CCOM_ALGORITHM", value, 1); }
+  ~Wish() { ::unsetenv("CCOM_ALGORITHM"); }
+};
+
+CostParameters device() {
+  CostParameters costs;
+  costs.medium = Medium::kDevice;
+  return costs;
+}
+
+TEST(Planner, ReadsAllInputsDirectlyInHostMemory) {
+  const Planner planner(make_group({8}), {});
+  for (const uint64_t count : {1024u, 65536u, 4u << 20}) {
+    const auto plan = planner.plan(make_request(CCOM_ALL_REDUCE, 8, count));
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->algorithm, CCOM_MESH) << count;
+  }
+  const auto small = planner.plan(make_request(CCOM_ALL_REDUCE, 8, 2));
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->algorithm, CCOM_ONE_STEP_MESH);
+}
+
+TEST(Planner, LeavesTheFlatRingForLargeGroupsOnDevices) {
+  const Planner planner(torus_group(32), device());
+  const auto plan = planner.plan(make_request(CCOM_ALL_REDUCE, 512, 16 << 20));
+  ASSERT_TRUE(plan);
+  EXPECT_THAT((std::set<int>{CCOM_PIPELINED_TWO_D_RING, CCOM_TWO_D_RING, CCOM_HIERARCHICAL}),
+              Contains(plan->algorithm))
+      << planner.explain(plan->request);
+}
+
+TEST(Planner, ObeysTheCallerAndSaysWhatItCannotDo) {
+  const Planner planner(make_group({4}), {});
+  Request request = make_request(CCOM_ALL_TO_ALL, 4, 8);
+  request.algorithm = CCOM_BRUCK;
+  const auto plan = planner.plan(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->algorithm, CCOM_BRUCK);
+  request.algorithm = CCOM_TWO_LEVEL;
+  const auto refused = planner.plan(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, CCOM_UNSUPPORTED);
+  EXPECT_THAT(refused.error().sentence, AllOf(HasSubstr("two_level cannot do all_to_all"),
+                                              HasSubstr("all ranks are on one node"),
+                                              HasSubstr("these can: mesh, pairwise, bruck")));
+}
+
+TEST(Planner, ObeysTheEnvironmentWhereItCan) {
+  const Planner planner(make_group({4}), {});
+  const Wish wish("Ring");
+  EXPECT_EQ(planner.plan(make_request(CCOM_ALL_REDUCE, 4, 8))->algorithm, CCOM_RING);
+  EXPECT_NE(planner.plan(make_request(CCOM_ALL_TO_ALL, 4, 8))->algorithm, CCOM_RING);
+}
+
+TEST(Planner, TakesWishesByOperation) {
+  const Planner planner(make_group({4}), {});
+  const Wish wish("ALL_REDUCE=tree;broadcast=ring");
+  EXPECT_EQ(planner.plan(make_request(CCOM_ALL_REDUCE, 4, 8))->algorithm, CCOM_TREE);
+  EXPECT_EQ(planner.plan(make_request(CCOM_BROADCAST, 4, 8))->algorithm, CCOM_RING);
+  Request request = make_request(CCOM_ALL_REDUCE, 4, 8);
+  request.algorithm = CCOM_MESH;  // the caller's word is the last
+  EXPECT_EQ(planner.plan(request)->algorithm, CCOM_MESH);
+}
+
+TEST(Planner, NamesAWishThatDoesNotExist) {
+  const Planner planner(make_group({4}), {});
+  {
+    const Wish wish("wring");
+    const auto plan = planner.plan(make_request(CCOM_ALL_REDUCE, 4, 8));
+    ASSERT_FALSE(plan);
+    EXPECT_THAT(plan.error().sentence, AllOf(HasSubstr("\"wring\""), HasSubstr("kangaring")));
+  }
+  const Wish wish("all_reduce=bruck");
+  EXPECT_EQ(planner.plan(make_request(CCOM_ALL_REDUCE, 4, 8)).error().status, CCOM_UNSUPPORTED);
+}
+
+TEST(Planner, ExplainsEveryAlgorithm) {
+  const Planner planner(make_group({3, 2}), {});
+  const std::string text = planner.explain(make_request(CCOM_ALL_REDUCE, 5, 1000));
+  for (int i = 1; i < CCOM_ALGORITHM_COUNT; ++i) {
+    EXPECT_THAT(text, HasSubstr(algorithm_name(static_cast<ccom_algorithm_t>(i))));
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("<- chosen"), HasSubstr("between 2 and 3"),
+                          HasSubstr("cannot: it does not do all_reduce")));
+}
+
+TEST(Planner, RefusesHostileRequestsWithTheArgument) {
+  const Planner planner(make_group({4}), {});
+  const auto sentence = [&](const Request& request) {
+    const auto plan = planner.plan(request);
+    EXPECT_FALSE(plan);
+    return plan ? "" : plan.error().sentence;
+  };
+  Request request = make_request(CCOM_BROADCAST, 4, 8);
+  request.root = 4;
+  EXPECT_THAT(sentence(request), HasSubstr("root is rank 4"));
+  request = make_request(CCOM_ALL_GATHER, 4, ~uint64_t{0} / 2);
+  EXPECT_THAT(sentence(request), HasSubstr("at most"));
+  request = make_request(CCOM_ALL_GATHER_V, 4, 8);
+  request.counts.pop_back();
+  EXPECT_THAT(sentence(request), HasSubstr("3 counts"));
+  request = make_request(CCOM_ALL_GATHER_V, 4, 8);
+  request.displacements[2] = request.displacements[1];
+  EXPECT_THAT(sentence(request), HasSubstr("overlaps"));
+  request = make_request(CCOM_ALL_TO_ALL_V, 4, 8);
+  request.send_counts[3] = ~uint64_t{0};
+  EXPECT_THAT(sentence(request), HasSubstr("all_to_all_v"));
+  request = make_request(CCOM_PERMUTE, 4, 8);
+  request.pairs = {{0, 1}, {2, 1}};
+  EXPECT_THAT(sentence(request), HasSubstr("2 -> 1"));
+  request.pairs = {{0, 4}};
+  EXPECT_THAT(sentence(request), HasSubstr("0 -> 4"));
+  request = make_request(CCOM_ALL_REDUCE, 4, 8);
+  request.type = static_cast<ccom_type_t>(CCOM_TYPE_COUNT + 1);
+  EXPECT_THAT(sentence(request), HasSubstr("type 15"));
+}
+
+// Every claim of symmetry, step by step.
+TEST(RingSchedule, ClaimsAPeriodThatHolds) {
+  const Group group = torus_group(4);
+  const Planner planner(group, device());
+  for (const auto operation : {CCOM_ALL_REDUCE, CCOM_ALL_GATHER, CCOM_REDUCE_SCATTER}) {
+    for (const auto algorithm : {CCOM_RING, CCOM_TWO_D_RING, CCOM_PIPELINED_TWO_D_RING}) {
+      Request request = make_request(operation, 64, 64 * 8 * 4);
+      request.algorithm = algorithm;
+      Parameters parameters;
+      parameters.segments = 4;
+      const auto plan = planner.plan(request, parameters);
+      ASSERT_TRUE(plan);
+      const Schedule& schedule = *plan->schedule;
+      ASSERT_EQ(schedule.period(), 16u);
+      for (Rank rank = 0; rank < 64; rank += 7) {
+        for (uint32_t channel = 0; channel < schedule.channels(); ++channel) {
+          const auto one = schedule.program(rank, channel);
+          const auto other = schedule.program((rank + 16) % 64, channel);
+          Step a, b;
+          while (one->next(a)) {
+            ASSERT_TRUE(other->next(b));
+            ASSERT_EQ(a.kind, b.kind);
+            ASSERT_EQ(a.bytes, b.bytes);
+            if (a.kind == StepKind::kSend || a.kind == StepKind::kReceive) {
+              ASSERT_EQ((a.peer + 16) % 64, b.peer);
+            }
+            if (a.kind == StepKind::kWait) {
+              ASSERT_EQ(a.position, b.position);
+            }
+          }
+          ASSERT_FALSE(other->next(b));
+        }
+      }
+    }
+  }
+  Request uneven = make_request(CCOM_ALL_REDUCE, 64, 1001);
+  uneven.algorithm = CCOM_RING;
+  EXPECT_EQ(planner.plan(uneven)->schedule->period(), 0u);
+}
+
+TEST(RingSchedule, UsesLinksWithinNodesAndEveryNicBetweenThem) {
+  const Group group = torus_group(4);
+  Request request = make_request(CCOM_ALL_REDUCE, 64, 64 * 8);
+  request.algorithm = CCOM_RING;
+  const auto plan = Planner(group, device()).plan(request);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->schedule->channels(), 8u);
+  std::set<uint32_t> leaving, entering;
+  for (uint32_t channel = 0; channel < 8; ++channel) {
+    for (Rank rank = 0; rank < 64; ++rank) {
+      Step step;
+      ASSERT_TRUE(plan->schedule->program(rank, channel)->next(step));
+      ASSERT_EQ(step.kind, StepKind::kSend);
+      const Place from = group.places[rank], to = group.places[step.peer];
+      if (from.node != to.node) {
+        leaving.insert(from.chip / 2);
+        entering.insert(to.chip / 2);
+        continue;
+      }
+      const uint32_t row = from.chip / 4, column = from.chip % 4;
+      const uint32_t rows = (to.chip / 4 + 4 - row) % 4, columns = (to.chip % 4 + 4 - column) % 4;
+      EXPECT_TRUE((rows % 2 == 1 && columns == 0) || (rows == 0 && columns % 2 == 1))
+          << from.chip << " to " << to.chip;
+    }
+  }
+  EXPECT_EQ(leaving.size(), 8u);
+  EXPECT_EQ(entering.size(), 8u);
+}
+
+TEST(RingSchedule, GoesFlatWhereAPipelineWouldNotPay) {
+  const Planner planner(torus_group(2), device());
+  Request request = make_request(CCOM_ALL_REDUCE, 32, 16);
+  request.algorithm = CCOM_PIPELINED_TWO_D_RING;
+  const uint64_t pipelined = planner.predict(CCOM_PIPELINED_TWO_D_RING, request);
+  EXPECT_LE(pipelined, planner.predict(CCOM_RING, request));
+  EXPECT_LE(pipelined, planner.predict(CCOM_TWO_D_RING, request));
+  const auto plan = planner.plan(request);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->schedule->channels(), 8u);  // no stages
+}
+
+}  // namespace
+}  // namespace neuron::ccom

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/chip/fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "driver/emulator/chip/chip.h"
+#include "driver/emulator/chip/chip_faults.h"
+#include "driver/emulator/chip/hbm.h"
+#include "hw/isa.h"
+#include "hw/udma.h"
+
+namespace neuron::chip {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class NoHost final : public HostMemory {
+ public:
+  std::byte* translate(uint64_t, size_t) override { return host.data(); }
+  std::array<std::byte, 4096> host{};
+};
+
+// The 4 x 4 torus of a trn1.32xlarge: ports up, left, down, right.
+std::vector<FabricNode> torus() {
+  std::vector<FabricNode> nodes;
+  for (unsigned n = 0; n < 16; ++n) {
+    const unsigned row = n / 4 * 4;
+    nodes.push_back({n, {(n + 12) % 16, row + (n + 3) % 4, (n + 4) % 16, row + (n + 1) % 4}});
+  }
+  return nodes;
+}
+
+std::vector<FabricNode> chain(unsigned length) {
+  std::vector<FabricNode> nodes;
+  for (unsigned n = 0; n < length; ++n) {
+    nodes.push_back({n + 3, {}});
+    if (n != 0) nodes[n].neighbours.push_back(n - 1);
+    if (n + 1 != length) nodes[n].neighbours.push_back(n + 1);
+  }
+  return nodes;
+}
+
+TEST(FabricWays, OfATorusGoAlongTheRowFirstAndTheShorterWayRound) {
+  const Fabric fabric(torus(), {});
+  EXPECT_THAT(fabric.way(0, 1), ElementsAre(0 * 4 + 3));
+  EXPECT_THAT(fabric.way(0, 3), ElementsAre(0 * 4 + 1));
+  EXPECT_THAT(fabric.way(0, 15), ElementsAre(0 * 4 + 1, 3 * 4 + 0));
+  EXPECT_THAT(fabric.way(5, 10), ElementsAre(5 * 4 + 3, 6 * 4 + 2));
+  EXPECT_THAT(fabric.way(9, 9), IsEmpty());
+  for (unsigned a = 0; a < 16; ++a) {
+    for (unsigned b = 0; b < 16; ++b) EXPECT_LE(fabric.way(a, b).size(), 4u);
+  }
+}
+
+TEST(FabricWays, OfAChainGoThroughAllBetween) {
+  const Fabric fabric(chain(6), {});
+  EXPECT_EQ(fabric.way(0, 5).size(), 5u);
+  EXPECT_EQ(fabric.way(5, 0).size(), 5u);
+}
+
+TEST(FabricTransfer, FollowsTheBytesThroughEveryLink) {
+  const Fabric fabric(torus(), {1'000'000, 50'000'000'000});
+  LinkTimes times{};
+  const uint64_t far = NEURON_V2_PEER(15ull);
+  EXPECT_EQ(fabric.latency(0, far), 2'000'000u);
+  // 100,000 bytes take 2 us. A write is posted: what it takes of the sender is the time of a link.
+  EXPECT_EQ(fabric.transfer(0, far, 100'000, true, 500, times), 2'000'500u);
+  // The next one waits for the link, not for the way.
+  EXPECT_EQ(fabric.transfer(0, far, 100'000, true, 500, times), 4'000'500u);
+  // Another direction is free. A read asks first and gets its bytes by the way back.
+  EXPECT_EQ(fabric.transfer(0, far, 100'000, false, 0, times), 6'000'000u);
+}
+
+TEST(FabricTransfer, QueuesWhereTwoWaysShareALink) {
+  const Fabric fabric(chain(4), {1'000'000, 50'000'000'000});
+  LinkTimes times{};
+  EXPECT_EQ(fabric.transfer(1, NEURON_V2_PEER(5ull), 100'000, true, 0, times), 2'000'000u);
+  // From node 0 to 3: the link from 1 to 2 is taken until 2 us; the bytes reach it at 1 us.
+  EXPECT_EQ(fabric.transfer(0, NEURON_V2_PEER(6ull), 100'000, true, 0, times), 3'000'000u);
+}
+
+class Chips : public ::testing::TestWithParam<uint16_t> {
+ protected:
+  static constexpr unsigned kChips = 3;
+  void SetUp() override {
+    for (unsigned n = 0; n < kChips; ++n) {
+      ChipConfig config;
+      config.pci_device = GetParam();
+      config.index = n;
+      config.routing_id = n + 3;
+      config.hbm_bytes_each = 16u << 20;
+      config.workers = 1;
+      config.fabric = &fabric_;
+      std::string error;
+      chips_[n] = Chip::create(config, host_, error);
+      ASSERT_NE(chips_[n], nullptr) << error;
+    }
+  }
+  bool v3() const { return GetParam() == NEURON_PCI_DEVICE_TRN2; }
+  uint64_t peer(unsigned id) const { return v3() ? NEURON_V3_PEER(id) : NEURON_V2_PEER(id); }
+  uint64_t core(unsigned chip) { return chips_[chip]->layout().core_address(0); }
+  uint64_t topsp(unsigned i) {
+    const ChipLayout& layout = chips_[0]->layout();
+    return layout.device_of(layout.topsp_window(i));
+  }
+  bool write(unsigned from, uint64_t address, uint32_t value) {
+    return chips_[from]->bus().write32(address, value,
+                                       {Origin::kEngine, 0, NEURON_ENGINE_SP, 1000});
+  }
+  neuron_fault why(unsigned from, uint64_t address, uint32_t& id) {
+    return chips_[from]->bus().refusal(address, id);
+  }
+
+  NoHost host_;
+  Fabric fabric_{chain(kChips), {}};
+  std::array<std::unique_ptr<Chip>, kChips> chips_;
+};
+INSTANTIATE_TEST_SUITE_P(Generations, Chips,
+                         ::testing::Values(NEURON_PCI_DEVICE_TRN1, NEURON_PCI_DEVICE_TRN2));
+
+TEST_P(Chips, ReachMemoryOfEachOtherByRoutingId) {
+  ASSERT_TRUE(write(0, peer(5) + 0x2000, 0x12345678));
+  uint32_t value = 0;
+  std::memcpy(&value, chips_[2]->hbm().direct(0x2000, 4), 4);
+  EXPECT_EQ(value, 0x12345678u);
+  value = 0;
+  ASSERT_TRUE(chips_[1]->bus().read32(peer(5) + 0x2000, value, {}));
+  EXPECT_EQ(value, 0x12345678u);
+  // Its own id is itself.
+  value = 0;
+  ASSERT_TRUE(chips_[2]->bus().read32(peer(5) + 0x2000, value, {}));
+  EXPECT_EQ(value, 0x12345678u);
+}
+
+TEST_P(Chips, ReachTheStateBufferAndTheSemaphoresOfCoresAndCcCores) {
+  ASSERT_TRUE(write(0, peer(4) + core(1) + 0x40, 7));
+  uint32_t value = 0;
+  ASSERT_TRUE(chips_[1]->bus().read32(core(1) + 0x40, value, {}));
+  EXPECT_EQ(value, 7u);
+  const uint64_t inc = NEURON_SEM_BLOCK_INC + 4 * 250;
+  const uint64_t read = NEURON_SEM_BLOCK_READ + 4 * 250;
+  for (int n = 0; n < 3; ++n) {
+    ASSERT_TRUE(write(0, peer(4) + core(1) + NEURON_CORE_SEMAPHORES + inc, 2));
+    ASSERT_TRUE(write(2, peer(4) + topsp(1) + inc, 1));
+  }
+  ASSERT_TRUE(chips_[1]->bus().read32(core(1) + NEURON_CORE_SEMAPHORES + read, value, {}));
+  EXPECT_EQ(value, 6u);
+  ASSERT_TRUE(chips_[2]->bus().read32(peer(4) + topsp(1) + read, value, {}));
+  EXPECT_EQ(value, 3u);
+}
+
+TEST_P(Chips, RefuseHostMemoryAndOtherRegistersOfEachOther) {
+  const ChipLayout& layout = chips_[0]->layout();
+  uint32_t id = 0;
+  // On generation 2 host memory has no routed address: its bit is one of the id.
+  const uint64_t host = v3() ? layout.host_base : layout.device_of(layout.misc_ram);
+  for (const uint64_t local : std::initializer_list<uint64_t>{
+           host, core(1) + NEURON_CORE_CONTROL, core(1) + NEURON_CORE_ENGINE(4),
+           topsp(0) + NEURON_CC_ENGINE, layout.device_of(layout.misc_ram),
+           layout.device_of(layout.udma(0)) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, 15) + 0x38}) {
+    EXPECT_FALSE(write(0, peer(4) + local, 1)) << std::hex << local;
+    EXPECT_EQ(why(0, peer(4) + local, id), NEURON_FAULT_BUS) << std::hex << local;
+  }
+}
+
+TEST_P(Chips, NameTheIdThatNoLinkLeadsTo) {
+  uint32_t id = 0;
+  EXPECT_FALSE(write(0, peer(9) + 0x2000, 1));
+  EXPECT_EQ(why(0, peer(9) + 0x2000, id), NEURON_FAULT_LINK);
+  EXPECT_EQ(id, 9u);
+
+  fabric_.set_link(2, 1, false);
+  EXPECT_TRUE(write(0, peer(4) + 0x2000, 1));
+  EXPECT_FALSE(write(0, peer(5) + 0x2000, 1));
+  EXPECT_EQ(why(0, peer(5) + 0x2000, id), NEURON_FAULT_LINK);
+  EXPECT_EQ(id, 5u);
+  EXPECT_FALSE(write(2, peer(4) + 0x2000, 1));
+  fabric_.set_link(1, 2, true);
+  EXPECT_TRUE(write(0, peer(5) + 0x2000, 1));
+
+  chips_[1]->set_power(false);
+  EXPECT_FALSE(write(0, peer(4) + 0x2000, 1));
+  EXPECT_EQ(why(0, peer(4) + 0x2000, id), NEURON_FAULT_LINK);
+  chips_[2].reset();
+  EXPECT_FALSE(write(0, peer(5) + 0x2000, 1));
+}
+
+TEST_P(Chips, ReachNeighboursByLinkOnGeneration3) {
+  uint32_t id = 0;
+  if (!v3()) {
+    EXPECT_FALSE(write(1, NEURON_V3_NEIGHBOUR(0) + 0x2000, 1));
+    return;
+  }
+  ASSERT_TRUE(write(1, NEURON_V3_NEIGHBOUR(1) + 0x2000, 11));
+  uint32_t value = 0;
+  ASSERT_TRUE(chips_[2]->bus().read32(0x2000, value, {}));
+  EXPECT_EQ(value, 11u);
+  EXPECT_FALSE(write(1, NEURON_V3_NEIGHBOUR(2) + 0x2000, 1));
+  EXPECT_EQ(why(1, NEURON_V3_NEIGHBOUR(2) + 0x2000, id), NEURON_FAULT_LINK);
+  EXPECT_EQ(id, 256u + 2);
+}
+
+TEST_P(Chips, TakeNoRingAndNoProgramFromEachOther) {
+  EXPECT_EQ(chips_[0]->bus().direct(peer(4) + 0x2000, 64), nullptr);
+  EXPECT_NE(chips_[0]->bus().memory(peer(4) + 0x2000, 64), nullptr);
+}
+
+}  // namespace
+}  // namespace neuron::chip

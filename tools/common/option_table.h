@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options and commands of a program as plain values, read from its CLI::App: what the writers
+// of manual pages and completions walk. Callers: command_line.cpp and those writers. Thread-safe:
+// values. Cannot fail.
+#ifndef TOOLS_COMMON_OPTION_TABLE_H_
+#define TOOLS_COMMON_OPTION_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/common/manual.h"
+
+namespace CLI {
+class App;
+}
+
+namespace neuron::tools {
+
+struct OptionEntry {
+  std::vector<std::string> names;    // "-w", "--wide"; of a positional argument: empty
+  std::string positional;            // "FILE"; else empty
+  std::string value;                 // name of its value, empty for a flag
+  std::vector<std::string> choices;  // all values there are, if that is known
+  std::string description;
+  std::string standard;  // default, empty if none is shown
+  bool required = false;
+  bool repeatable = false;
+  bool is_path = false;
+};
+
+struct CommandEntry {
+  std::string name;  // of the program, or of a command below it
+  std::string description;
+  std::vector<OptionEntry> options;
+  std::vector<CommandEntry> commands;
+};
+
+CommandEntry option_table(const CLI::App& app);
+
+std::string manual_page(const CommandEntry& program, const Manual& manual);
+std::string bash_completion(const CommandEntry& program);
+std::string zsh_completion(const CommandEntry& program);
+std::string fish_completion(const CommandEntry& program);
+
+}  // namespace neuron::tools
+
+#endif  // TOOLS_COMMON_OPTION_TABLE_H_

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The version of this project's programs. Callers: any. Thread-safe. Cannot fail.
+#ifndef TOOLS_COMMON_VERSION_H_
+#define TOOLS_COMMON_VERSION_H_
+
+namespace neuron::tools {
+
+const char* version();  // "0.1.0"
+
+}  // namespace neuron::tools
+
+#endif  // TOOLS_COMMON_VERSION_H_

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/input/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "ccom/topology/topology.h"
+#include "tools/common/command_line.h"
+#include "tools/nccom-test/input/manual.h"
+#include "tools/nccom-test/input/operation.h"
+
+namespace neuron::nccom {
+
+using ccom::fail;
+using ccom::Result;
+
+namespace {
+
+constexpr uint32_t kMostRanks = 1u << 20;
+
+// Options as text, before they mean anything.
+struct Raw {
+  std::vector<std::string> operations;
+  std::string minimum = "32M", maximum = "32M", step, datatype = "uint8", check, reduction = "add";
+  std::string algorithm = "auto", ratio, metadata, hosts_file, input_shape, output_shape;
+  std::string groups, pairs, streams, backend = "auto", expected, tolerance = "5%", heat_map;
+  std::string worker, setup_script, job, pin_mode;
+  double factor = 0;
+  uint32_t data_parallel = 0, vcpus = 0, collector_port = 0;
+  std::string collector_host;
+  std::vector<std::string> statistics;
+  bool slurm = false, slurm_same_path = false;
+  uint64_t seed = 0;
+  uint32_t program_iterations = 0, program_warmup = 0;
+};
+
+void declare_work(CLI::App& app, Options& o, Raw& raw) {
+  app.add_option("operation", raw.operations,
+                 "all_reduce|allr, all_gather|allg, reduce_scatter|redsct, alltoall, sendrecv, "
+                 "permute, broadcast, reduce, gather, scatter, barrier, all_gatherv|allgv, "
+                 "reduce_scatterv, alltoallv; several run one after another");
+  app.add_option("-r,--nworkers", o.ranks, "ranks in all");
+  app.add_option("-N,--nnodes", o.nodes, "nodes; the ranks are divided evenly among them")
+      ->take_last();
+  app.add_option("-b,--minbytes", raw.minimum, "first size of the sweep; suffixes K M G, of 1024");
+  app.add_option("-e,--maxbytes", raw.maximum, "last size of the sweep");
+  app.add_option("-i,--stepbytes", raw.step, "from size to size; default: a tenth of the range");
+  app.add_option("-f,--stepfactor", raw.factor, "factor from size to size, instead of a step");
+  app.add_option("-n,--iters", o.iterations, "measured operations of each size")
+      ->check(CLI::Range(1u, 1'000'000u));
+  app.add_option("-w,--warmup_iters", o.warmup, "operations before the measured ones")
+      ->check(CLI::Range(0u, 1'000'000u));
+  app.add_option("-I,--neff_iters", raw.program_iterations,
+                 "measured runs of a program of (warmup_iters + iters) operations")
+      ->check(CLI::Range(1u, 1'000'000u));
+  app.add_option("-W,--neff_warmup_iters", raw.program_warmup, "runs of the program before these")
+      ->check(CLI::Range(0u, 1'000'000u));
+  app.add_option("-d,--datatype", raw.datatype,
+                 "uint8 int8 fp8 uint16 int16 fp16 bf16 uint32 int32 fp32, and fp8e3 fp8e5 uint64 "
+                 "int64");
+  app.add_option("--reduction", raw.reduction, "add, min, max, product, average");
+  app.add_option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
+  app.add_option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
+  app.add_flag("--in-place", o.block.in_place, "input and output share memory");
+  app.add_option("-c,--check", raw.check,
+                 "compare results with those of the host: random, all_ones")
+      ->expected(0, 1)
+      ->default_str("random");
+  app.add_option("--seed", raw.seed, "of random data; default: the time, and it is printed")
+      ->take_last();
+  app.add_flag("--unique-buff", o.unique_buffers, "buffers of its own for each operation");
+  app.add_option("--coalesced-cc-size-ratio", raw.ratio,
+                 "several operations at once whose sizes have this ratio, as in [1,2,1]");
+  app.add_flag("--shared-output-buff", o.shared_output, "one output for coalesced operations");
+  app.add_option("--variable-size-op-metadata", raw.metadata,
+                 "JSON file with counts and displacements for alltoallv, all_gatherv");
+  app.add_option("--data-parallel-dimension", raw.data_parallel,
+                 "groups of consecutive ranks that work side by side");
+  app.add_option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
+  app.add_option("--custom-src-target-pairs", raw.pairs,
+                 "JSON file with pairs for permute, sendrecv");
+  app.add_option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
+}
+
+void declare_place(CLI::App& app, Options& o, Raw& raw) {
+  app.add_option("--backend", raw.backend, "device, host or network; default: what is there")
+      ->take_last();
+  app.add_flag("--processes", o.processes, "one process for each rank instead of threads of one");
+  app.add_option("-s,--hosts", o.hosts, "hosts of the nodes, in order");
+  app.add_option("--hosts-file", raw.hosts_file, "file with the hosts, one a line; also ~/hosts");
+  app.add_option("--launch-command", o.launch,
+                 "starts a process on {host}; default: \"ssh -o BatchMode=yes {host}\"");
+  app.add_option("--root-comm-id", o.root,
+                 "ADDRESS:PORT of rank 0; default: NEURON_RT_ROOT_COMM_ID")
+      ->take_last();
+  app.add_option("--mpi-log-dir,--log-dir", o.log_folder, "folder for the output of each process");
+  app.add_option("--timeout", o.timeout_ms, "milliseconds that one step may take")
+      ->check(CLI::Range(10u, 86'400'000u));
+  app.add_option("--providers", o.providers, "libfabric providers in order of preference");
+  app.add_flag("--no-shared-memory", o.no_shared_memory, "treat all ranks as ones on other hosts");
+  app.add_flag("--fast-order", o.fast_order,
+               "reduce in the order of the algorithm, not of the ranks");
+  app.add_option("--vcpu-pin-mode", raw.pin_mode, "none, or linear: rank i on processor i")
+      ->check(CLI::IsMember({"none", "linear"}));
+  app.add_flag("-S,--slurm-mode", raw.slurm, "start processes with srun");
+  app.add_option("-u,--slurm-vcpus-per-node", raw.vcpus, "processors of each node, for srun");
+  app.add_option("--slurm-setup-script", raw.setup_script,
+                 "read by a shell before the program starts");
+  app.add_option("--slurm-job-id", raw.job, "allocation to use");
+  app.add_flag("--slurm-use-head-node-neuron-bench", raw.slurm_same_path,
+               "the program of this path on every node");
+  app.add_option("--data-collector-port", raw.collector_port,
+                 "accepted; results come through the pipes of the processes");
+  app.add_option("--data-collector-host", raw.collector_host, "likewise");
+  app.add_flag("--sb2sb", o.on_chip, "from state buffer to state buffer");
+  app.add_option("--input-shape", raw.input_shape,
+                 "of --sb2sb: [step0,step1][n0,n1], 0 free, 1 partition");
+  app.add_option("--output-shape", raw.output_shape, "likewise");
+  app.add_option("--cc-dim", o.cc_dimension, "dimension along which --sb2sb gathers or scatters")
+      ->check(CLI::Range(0u, 1u));
+  app.add_option("--simulate", o.profile,
+                 "in model time on this system: profile (trn1.32xlarge, ...) or file");
+  app.add_option("--chips", o.chips, "chips of the simulated system; ranks follow")
+      ->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--window", o.window,
+                 "messages on their way to a peer, simulated; 0: the planner's");
+  app.add_option("--jitter", o.jitter, "relative spread of simulated latencies")
+      ->check(CLI::Range(0.0, 10.0));
+  app.add_option("--worker", raw.worker)->group("");
+}
+
+void declare_output(CLI::App& app, Options& o, Raw& raw) {
+  app.add_flag("--non-interactive", o.quiet, "no progress on standard error");
+  app.add_option("--report-to-json-file", o.json, "write results, settings and versions there");
+  app.add_option("--json", o.json, "the same; - is standard output, without the table");
+  app.add_option("--csv", o.csv, "results as comma-separated values; - is standard output");
+  app.add_option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
+  app.add_flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
+  app.add_flag("--show-input-output-size", o.show_totals,
+               "columns with the bytes of a rank's buffers");
+  app.add_flag("--gib", o.gibibytes, "bandwidths in GiB/s, 2^30, instead of GB/s, 10^9");
+  app.add_flag("--debug", o.debug, "say what is started, and keep logs");
+  app.add_option("--compare", o.compare, "an earlier JSON report; slower is a failure");
+  app.add_option("--tolerance", raw.tolerance, "of --compare, as in 5%");
+  app.add_option("--expected", raw.expected,
+                 "average bus bandwidth that must be reached: 12, 12GiB/s, 96Gbps");
+  app.add_option("--heat-map", raw.heat_map,
+                 "send between all pairs of ranks (simulated: load of links); FILE is JSON, - text")
+      ->expected(0, 1)
+      ->default_str("-");
+  app.add_option("--calibrate", o.calibration,
+                 "measure operations and algorithms, and write prices for CCOM_CALIBRATION there");
+  app.add_flag("--dry-run", o.dry_run, "what would run, and how many bytes; nothing is run");
+  app.add_option("--dump-dir", o.dump_folder, "folder for buffers of a failed check");
+}
+
+Result<Statistic> parse_statistic(const std::string& name) {
+  if (name == "avg" || name == "min" || name == "max") return Statistic{name, -1};
+  if (name.size() > 1 && name[0] == 'p') {
+    char* end = nullptr;
+    const double value = std::strtod(name.c_str() + 1, &end);
+    if (*end == '\0' && value >= 0 && value <= 100) return Statistic{name, value};
+  }
+  return fail(CCOM_INVALID, "--stats {}: give avg, min, max, or pN with N from 0 to 100", name);
+}
+
+Result<double> parse_fraction(const std::string& text) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  if (end == text.c_str() || !(value >= 0) || value > 1e6 || (unit != "%" && !unit.empty())) {
+    return fail(CCOM_INVALID, "--tolerance \"{}\": give a share as in 5% or 0.05", text);
+  }
+  return unit == "%" ? value / 100 : value;
+}
+
+Result<double> parse_rate(const std::string& text, bool gibibytes) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  if (end != text.c_str() && value >= 0 && value < 1e9) {
+    if (unit.empty()) return value * (gibibytes ? 1073741824.0 : 1e9);
+    if (unit == "GB/s" || unit == "GB") return value * 1e9;
+    if (unit == "GiB/s" || unit == "GiB") return value * 1073741824.0;
+    if (unit == "Gbps" || unit == "Gb/s") return value * 1e9 / 8;
+  }
+  return fail(CCOM_INVALID, "--expected \"{}\": give a rate as in 12.5, 12.5GB/s, 11GiB/s, 100Gbps",
+              text);
+}
+
+Result<OnChipShape> parse_shape(const std::string& name, const std::string& text) {
+  OnChipShape shape;
+  int used = 0;
+  if (std::sscanf(text.c_str(), "[%u,%u][%u,%u]%n", &shape.step[0], &shape.step[1], &shape.count[0],
+                  &shape.count[1], &used) != 4 ||
+      static_cast<size_t>(used) != text.size()) {
+    return fail(CCOM_INVALID, "{} \"{}\": expected [step0,step1][n0,n1], as in [1,2048][512,128]",
+                name, text);
+  }
+  return shape;
+}
+
+Result<void> read_work(Options& o, Raw& raw) {
+  // "-c allr" means "-c" and "allr".
+  if (is_operation(raw.check)) {
+    raw.operations.insert(raw.operations.begin(), raw.check);
+    raw.check = "random";
+  }
+  for (const std::string& name : raw.operations) {
+    CCOM_TRY(operation, find_operation(name));
+    o.operations.push_back(operation);
+  }
+  CCOM_TRY(type, find_type(raw.datatype));
+  o.block.type = type;
+  CCOM_TRY(reduction, find_reduction(raw.reduction));
+  o.block.reduction = reduction;
+  CCOM_TRY(algorithm, find_algorithm(raw.algorithm));
+  o.block.algorithm = algorithm;
+  CCOM_TRY(minimum, parse_byte_size(raw.minimum));
+  CCOM_TRY(maximum, parse_byte_size(raw.maximum));
+  o.block.sweep.minimum = minimum;
+  o.block.sweep.maximum = maximum;
+  if (!raw.step.empty()) {
+    CCOM_TRY(step, parse_byte_size(raw.step));
+    o.block.sweep.step = step;
+  }
+  if (raw.factor != 0) o.block.sweep.factor = raw.factor;
+  CCOM_CHECK([&]() -> Result<void> {
+    CCOM_TRY(sizes, sizes_of(o.block.sweep));
+    return {};
+  }());
+  if (raw.check == "random") {
+    o.check = Check::kRandom;
+  } else if (raw.check == "all_ones") {
+    o.check = Check::kAllOnes;
+  } else if (!raw.check.empty()) {
+    return fail(CCOM_INVALID, "--check {}: give random or all_ones", raw.check);
+  }
+  if (!raw.ratio.empty()) {
+    CCOM_TRY(ratio, parse_ratio(raw.ratio));
+    o.block.coalesced = ratio;
+  }
+  for (const std::string& name : raw.statistics) {
+    std::istringstream words(name);
+    for (std::string word; std::getline(words, word, ',');) {
+      CCOM_TRY(statistic, parse_statistic(word));
+      o.statistics.push_back(statistic);
+    }
+  }
+  if (o.statistics.empty()) o.statistics.push_back({"avg", -1});
+  return {};
+}
+
+Result<void> read_files(Options& o, const Raw& raw) {
+  if (!raw.groups.empty() && raw.data_parallel != 0) {
+    return fail(CCOM_INVALID,
+                "--custom-replica-groups and --data-parallel-dimension both divide the ranks; give "
+                "one of them");
+  }
+  if (!raw.groups.empty()) {
+    CCOM_TRY(text, read_text(raw.groups));
+    CCOM_TRY(configs, parse_replica_groups(text, raw.groups, o.ranks));
+    o.block.group_configs = configs;
+  }
+  if (raw.data_parallel != 0) {
+    if (o.ranks % raw.data_parallel != 0) {
+      return fail(CCOM_INVALID, "--data-parallel-dimension {} does not divide {} ranks",
+                  raw.data_parallel, o.ranks);
+    }
+    const uint32_t width = o.ranks / raw.data_parallel;
+    GroupConfig config(raw.data_parallel);
+    for (uint32_t rank = 0; rank < o.ranks; ++rank) config[rank / width].push_back(rank);
+    o.block.group_configs = {config};
+  }
+  if (!raw.pairs.empty()) {
+    CCOM_TRY(text, read_text(raw.pairs));
+    CCOM_TRY(configs, parse_pairs(text, raw.pairs, o.ranks));
+    o.block.pair_configs = configs;
+  }
+  if (!raw.metadata.empty()) {
+    CCOM_TRY(text, read_text(raw.metadata));
+    CCOM_TRY(entries, parse_metadata(text, raw.metadata, o.ranks));
+    o.block.metadata = entries;
+  }
+  if (!o.operations.empty()) o.block.operation = o.operations.front();
+  if (!raw.streams.empty()) {
+    CCOM_TRY(text, read_text(raw.streams));
+    CCOM_TRY(streams, parse_streams(text, raw.streams, o.block, o.ranks));
+    o.streams = streams;
+  }
+  return {};
+}
+
+Result<void> read_hosts(Options& o, const Raw& raw) {
+  std::string file = raw.hosts_file;
+  if (o.hosts.empty() && file.empty() && o.nodes > 1 && !o.worker) {
+    const char* home = std::getenv("HOME");
+    if (home != nullptr) {
+      file = std::string(home) + "/hosts";
+      if (!read_text(file)) file.clear();
+    }
+  }
+  if (o.hosts.empty() && !file.empty()) {
+    CCOM_TRY(text, read_text(file));
+    o.hosts = parse_hosts(text);
+  }
+  if (!o.hosts.empty() && o.nodes == 1) o.nodes = static_cast<uint32_t>(o.hosts.size());
+  if (!o.worker && o.nodes > 1 && o.hosts.size() < o.nodes && o.profile.empty()) {
+    return fail(CCOM_INVALID, "{} nodes need {} hosts, but {} {} given; name them with --hosts",
+                o.nodes, o.nodes, o.hosts.size(), o.hosts.size() == 1 ? "is" : "are");
+  }
+  if (o.ranks % o.nodes != 0) {
+    return fail(CCOM_INVALID, "{} ranks cannot be divided evenly among {} nodes", o.ranks, o.nodes);
+  }
+  if (raw.slurm && o.launch.empty()) {
+    o.launch = "srun --overlap --nodes 1 --ntasks 1 --nodelist {host}";
+    if (raw.vcpus != 0) o.launch += " --cpus-per-task " + std::to_string(raw.vcpus);
+    if (!raw.job.empty()) o.launch += " --jobid " + raw.job;
+  } else if (o.launch.empty()) {
+    o.launch = "ssh -o BatchMode=yes {host}";
+  }
+  if (!raw.setup_script.empty() && raw.setup_script != "default") {
+    o.launch += " sh -c '. " + raw.setup_script + "; exec \"$@\"' sh";
+  }
+  return {};
+}
+
+Result<void> read_place(Options& o, const Raw& raw) {
+  static constexpr const char* kNames[] = {"auto", "device", "host", "network", "simulated"};
+  bool known = false;
+  for (size_t i = 0; i < 4; ++i) {
+    if (raw.backend == kNames[i]) {
+      o.backend = static_cast<Backend>(i);
+      known = true;
+    }
+  }
+  if (!known) {
+    return fail(CCOM_INVALID, "--backend {}: give device, host or network", raw.backend);
+  }
+  if (!o.profile.empty()) o.backend = Backend::kSimulated;
+  if (o.profile.empty() && (o.chips != 0 || o.window != 0 || o.jitter != 0)) {
+    return fail(CCOM_INVALID, "--chips, --window and --jitter belong to --simulate PROFILE");
+  }
+  if (!raw.worker.empty()) {
+    WorkerPart part;
+    if (std::sscanf(raw.worker.c_str(), "%u,%u", &part.first, &part.count) != 2 ||
+        part.count == 0 || part.first >= o.ranks || part.count > o.ranks - part.first) {
+      return fail(CCOM_INVALID, "--worker {}: expected FIRST,COUNT among {} ranks", raw.worker,
+                  o.ranks);
+    }
+    o.worker = part;
+  }
+  if (o.root.empty()) {
+    if (const char* root = std::getenv("NEURON_RT_ROOT_COMM_ID")) o.root = root;
+  }
+  o.pin = raw.pin_mode == "linear";
+  if (!raw.input_shape.empty()) {
+    CCOM_TRY(shape, parse_shape("--input-shape", raw.input_shape));
+    o.input_shape = shape;
+  }
+  if (!raw.output_shape.empty()) {
+    CCOM_TRY(shape, parse_shape("--output-shape", raw.output_shape));
+    o.output_shape = shape;
+  }
+  if (!o.on_chip && (o.input_shape || o.output_shape)) {
+    return fail(CCOM_INVALID, "--input-shape and --output-shape belong to --sb2sb");
+  }
+  return read_hosts(o, raw);
+}
+
+Result<void> check_ranks(const Options& o, const Raw& raw) {
+  if (o.operations.empty() && raw.streams.empty() && !o.heat_map && o.calibration.empty()) {
+    return fail(CCOM_INVALID, "which operation? For example: nccom-test all_reduce -r 2");
+  }
+  if (o.ranks == 0) {
+    return fail(CCOM_INVALID, "{}",
+                o.profile.empty() ? "how many ranks? Give -r (--nworkers)"
+                                  : "how many chips? Give --chips, or ranks with -r");
+  }
+  if (o.nodes == 0) return fail(CCOM_INVALID, "--nnodes is 0");
+  if (o.ranks > kMostRanks) {
+    return fail(CCOM_INVALID, "{} ranks are more than {}", o.ranks, kMostRanks);
+  }
+  return {};
+}
+
+// What --calibrate measures follows from the model; sizes may be given.
+Result<void> read_calibration(const Options& o, Raw& raw, const CLI::App& app) {
+  if (o.calibration.empty()) return {};
+  if (!raw.operations.empty() || !raw.streams.empty() || app.count("--heat-map") != 0 ||
+      !raw.metadata.empty() || !raw.groups.empty() || raw.data_parallel != 0 ||
+      app.count("--algorithm") != 0 || app.count("--coalesced-cc-size-ratio") != 0 ||
+      o.block.in_place) {
+    return fail(CCOM_INVALID,
+                "--calibrate chooses operations, algorithms and groups itself; give only ranks, "
+                "sizes, iterations, the data type and where to run");
+  }
+  if (!o.profile.empty()) {
+    return fail(CCOM_INVALID,
+                "--calibrate measures; --simulate computes from prices that are known");
+  }
+  if (app.count("--minbytes") == 0) raw.minimum = "1K";
+  if (app.count("--maxbytes") == 0) raw.maximum = "4M";
+  if (raw.step.empty() && raw.factor == 0) raw.factor = 4;
+  if (app.count("--datatype") == 0) raw.datatype = "fp32";
+  return {};
+}
+
+Result<void> read(Options& o, Raw& raw, const CLI::App& app) {
+  CCOM_CHECK(read_calibration(o, raw, app));
+  CCOM_CHECK(read_work(o, raw));
+  o.heat_map = app.count("--heat-map") != 0;
+  if (is_operation(raw.heat_map)) {  // "--heat-map allr"
+    CCOM_TRY(operation, find_operation(raw.heat_map));
+    o.operations.insert(o.operations.begin(), operation);
+    raw.heat_map.clear();
+  }
+  o.heat_map_file = raw.heat_map;
+  if (app.count("--seed") != 0) o.seed = raw.seed;
+  if (app.count("--neff_iters") != 0) o.program_iterations = raw.program_iterations;
+  if (app.count("--neff_warmup_iters") != 0) o.program_warmup = raw.program_warmup;
+  // The number of ranks of a simulated system follows from its chips; a rank count stands for it.
+  if (!o.profile.empty() && o.ranks == 0 && o.chips != 0) {
+    CCOM_TRY(node, ccom::Topology::profile(o.profile));
+    o.ranks = o.chips * node.ranks_per_chip;
+  }
+  CCOM_CHECK(check_ranks(o, raw));
+  if (o.block.root >= o.ranks) {
+    return fail(CCOM_INVALID, "--root {} is no rank; there are {}", o.block.root, o.ranks);
+  }
+  CCOM_CHECK(read_files(o, raw));
+  CCOM_CHECK(read_place(o, raw));
+  CCOM_TRY(tolerance, parse_fraction(raw.tolerance));
+  o.tolerance = tolerance;
+  if (!raw.expected.empty()) {
+    CCOM_TRY(expected, parse_rate(raw.expected, o.gibibytes));
+    o.expected = expected;
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* backend_name(Backend backend) {
+  switch (backend) {
+    case Backend::kDevice:
+      return "device";
+    case Backend::kHost:
+      return "host";
+    case Backend::kNetwork:
+      return "network";
+    case Backend::kSimulated:
+      return "simulated";
+    default:
+      return "auto";
+  }
+}
+
+Result<Options> parse_options(const std::vector<std::string>& arguments, Usage& usage) {
+  CLI::App app;
+  Options options;
+  Raw raw;
+  declare_work(app, options, raw);
+  declare_place(app, options, raw);
+  declare_output(app, options, raw);
+  tools::describe(app, manual());
+  if (arguments.size() == 2 && arguments[0] == "--generate") {
+    usage.text = tools::generate(app, manual(), arguments[1]);
+    usage.status = usage.text.empty() ? tools::kWrongUsage : 0;
+    if (usage.text.empty()) usage.text = "nccom-test: --generate: give man, bash, zsh or fish\n";
+    return fail(CCOM_INVALID, "{}", usage.text);
+  }
+  options.arguments = arguments;
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, wrong;
+    usage.status = app.exit(error, out, wrong) == 0 ? 0 : 2;
+    usage.text = out.str() + wrong.str();
+    return fail(CCOM_INVALID, "{}", usage.text);
+  }
+  usage.status = 2;
+  CCOM_CHECK(read(options, raw, app));
+  usage.status = 0;
+  return options;
+}
+
+}  // namespace neuron::nccom

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// nccom-test: runs collectives, measures, checks and compares them. Options and columns are those
+// of the original; README.md of tools/ says what is added.
+#include <ccom/ccom.h>
+#include <glob.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "tools/common/command_line.h"
+#include "tools/common/output.h"
+#include "tools/nccom-test/input/operation.h"
+#include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/output/heat_map.h"
+#include "tools/nccom-test/output/report.h"
+#include "tools/nccom-test/output/table.h"
+#include "tools/nccom-test/run/calibration.h"
+#include "tools/nccom-test/run/job.h"
+#include "tools/nccom-test/run/launcher.h"
+#include "tools/nccom-test/run/simulated.h"
+
+namespace neuron::nccom {
+namespace {
+
+using ccom::fail;
+using ccom::format;
+using ccom::Result;
+using Clock = Collector::Clock;
+
+constexpr size_t kBusiest = 20;
+
+int complain(const ccom::Error& error, int status) {
+  std::fprintf(stderr, "nccom-test: %s\n", error.sentence.c_str());
+  return status;
+}
+
+// Any number: in a container the first device need not be 0.
+bool device_is_there() {
+  if (std::getenv("NEURON_EMULATOR") != nullptr) return true;
+  glob_t found{};
+  const bool any = glob("/dev/neuron[0-9]*", GLOB_NOSORT, nullptr, &found) == 0;
+  globfree(&found);
+  return any;
+}
+
+Result<Backend> choose_backend(const Options& options) {
+  if (options.backend == Backend::kSimulated) return Backend::kSimulated;
+  if (options.on_chip) {
+    return fail(CCOM_UNSUPPORTED,
+                "--sb2sb: collectives of this runtime work on device memory; leave it out");
+  }
+  if (options.backend == Backend::kDevice && !device_is_there()) {
+    return fail(CCOM_INVALID,
+                "there is no device: load the driver, or set NEURON_EMULATOR=trn1.32xlarge");
+  }
+  const bool device = options.backend == Backend::kDevice ||
+                      (options.backend == Backend::kAuto && device_is_there());
+  if (device && options.shared_output) {
+    return fail(
+        CCOM_UNSUPPORTED,
+        "--shared-output-buff: on the device each coalesced collective has an output of its "
+        "own; leave it out, or use --backend host");
+  }
+  if (options.backend != Backend::kAuto) return options.backend;
+  if (device) return Backend::kDevice;
+  return options.nodes > 1 ? Backend::kNetwork : Backend::kHost;
+}
+
+struct Outcome {
+  std::vector<Block> blocks;
+  std::vector<PairLink> pairs;
+  std::vector<LinkLoad> loads;
+  uint64_t pair_bytes = 0;
+  std::string system;
+  bool stuck = false;
+};
+
+void show_progress(const Options& options, const Collector& collector) {
+  if (options.quiet || isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r%zu of %zu sizes", collector.completed_steps(), collector.steps());
+}
+
+Result<Outcome> run_ranks(const RunContext& context) {
+  const Options& options = *context.options;
+  Collector collector(*context.job, options.ranks);
+  const bool processes = options.processes || !options.hosts.empty();
+  CCOM_TRY(team, processes ? start_processes(context) : start_threads(context, collector));
+  // The library has the same limit for each operation, and knows more about the cause: it speaks
+  // first.
+  const auto patience =
+      std::chrono::milliseconds(options.timeout_ms) +
+      std::max(std::chrono::milliseconds(2000), std::chrono::milliseconds(options.timeout_ms / 4));
+  while (collector.state() == Collector::State::kRunning) {
+    team->poll(collector, Clock::now() + std::chrono::milliseconds(100));
+    show_progress(options, collector);
+    if (Clock::now() - collector.last_progress() > patience) {
+      collector.give_up(format("no rank has got on for {} ms; missing: {}", patience.count(),
+                               collector.missing()));
+    }
+  }
+  if (collector.state() == Collector::State::kBroken) {
+    // What the others say a moment later belongs to the report.
+    const auto end = Clock::now() + std::chrono::milliseconds(300);
+    while (processes && Clock::now() < end) team->poll(collector, end);
+  }
+  if (!options.quiet && isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  Outcome outcome;
+  outcome.stuck = !team->stop(std::chrono::milliseconds(2000));
+  outcome.blocks = collector.blocks();
+  const auto times = collector.pair_times(outcome.pair_bytes);
+  if (!times.empty()) outcome.pairs = pair_links(times, outcome.pair_bytes);
+  // Of threads, the rest is what follows from the first failure; processes may tell more.
+  if (processes || options.debug) {
+    for (const std::string& note : collector.notes()) {
+      std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
+    }
+  }
+  return outcome;
+}
+
+Facts configuration(const Options& options, Backend backend, uint64_t seed,
+                    const std::string& system) {
+  Facts facts;
+  std::string command = "nccom-test";
+  for (const std::string& word : options.arguments) command += " " + word;
+  facts.emplace_back("command", command);
+  facts.emplace_back("backend", backend_name(backend));
+  facts.emplace_back("ranks", std::to_string(options.ranks));
+  facts.emplace_back("nodes", std::to_string(options.nodes));
+  std::string hosts;
+  for (const std::string& host : options.hosts) hosts += (hosts.empty() ? "" : ",") + host;
+  if (!hosts.empty()) facts.emplace_back("hosts", hosts);
+  facts.emplace_back("placement", options.processes ? "one process for each rank" : "threads");
+  facts.emplace_back("iterations", std::to_string(options.iterations));
+  facts.emplace_back("warmup", std::to_string(options.warmup));
+  facts.emplace_back("seed", std::to_string(seed));
+  if (!system.empty()) facts.emplace_back("system", system);
+  utsname name{};
+  if (uname(&name) == 0) {
+    facts.emplace_back("host", name.nodename);
+    facts.emplace_back("kernel", name.release);
+  }
+  facts.emplace_back("libccom", ccom_version());
+  char time_text[64] = "";
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::strftime(time_text, sizeof time_text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+  facts.emplace_back("time", time_text);
+  return facts;
+}
+
+Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
+  if (!options.heat_map) return {};
+  const bool simulated = outcome.pairs.empty();
+  if (!options.heat_map_file.empty() && options.heat_map_file != "-") {
+    return write_text(options.heat_map_file, simulated
+                                                 ? loads_json(outcome.loads)
+                                                 : pairs_json(outcome.pairs, outcome.pair_bytes));
+  }
+  return write_text("-", simulated ? format_loads(outcome.loads, kBusiest)
+                                   : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes,
+                                                  options.gibibytes));
+}
+
+// Everything that the results are held against; false: they do not pass.
+Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
+  bool good = true;
+  // Where standard output is for programs, people read the verdict elsewhere.
+  FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
+  if (!options.compare.empty()) {
+    CCOM_TRY(text, read_text(options.compare));
+    CCOM_TRY(baseline, parse_baseline(text, options.compare));
+    CCOM_TRY(comparison, compare(blocks, baseline, options.tolerance, options.gibibytes));
+    std::fputs(comparison.text.c_str(), out);
+    if (comparison.slower != 0) {
+      std::fprintf(stderr,
+                   "nccom-test: %llu of %llu rows are slower than %s by more than %.3g %%\n",
+                   static_cast<unsigned long long>(comparison.slower),
+                   static_cast<unsigned long long>(comparison.compared), options.compare.c_str(),
+                   options.tolerance * 100);
+      good = false;
+    }
+  }
+  for (const Block& block : blocks) {
+    const double rate = average_bus_rate(block);
+    if (options.expected && rate < *options.expected) {
+      std::fprintf(stderr, "nccom-test: %s reaches %.4f %s on average, expected are %.4f\n",
+                   operation_name(block.operation), in_unit(rate, options.gibibytes),
+                   unit(options.gibibytes), in_unit(*options.expected, options.gibibytes));
+      good = false;
+    }
+  }
+  if (const uint64_t errors = failures(blocks); errors != 0) {
+    std::fprintf(out, "%llu errors found - test failed\n", static_cast<unsigned long long>(errors));
+    good = false;
+  }
+  return good;
+}
+
+Result<bool> show(const Options& options, Backend backend, uint64_t seed, const Outcome& outcome) {
+  const TableOptions how = table_options(options);
+  if (options.json != "-" && options.csv != "-") {
+    if (!outcome.system.empty()) std::printf("%s\n", outcome.system.c_str());
+    for (const Block& block : outcome.blocks) {
+      std::fputs(format_table(block, how).c_str(), stdout);
+    }
+  }
+  if (!options.json.empty()) {
+    CCOM_CHECK(write_text(
+        options.json,
+        format_report(outcome.blocks, how, configuration(options, backend, seed, outcome.system))));
+  }
+  if (!options.csv.empty()) {
+    CCOM_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
+  }
+  CCOM_CHECK(show_heat_map(options, outcome));
+  if (!options.calibration.empty()) {
+    CCOM_TRY(text, calibrate(options, backend, outcome.blocks));
+    std::fputs(text.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
+  }
+  return judge(options, outcome.blocks);
+}
+
+Result<void> show_plan(const Options& options, const Job& job) {
+  for (const Phase& phase : job.phases) {
+    for (size_t s = 0; s < phase.steps(); ++s) {
+      for (size_t b = 0; b < phase.blocks.size(); ++b) {
+        const PhaseBlock& block = phase.blocks[b];
+        const auto ranks = static_cast<uint32_t>(block.groups.front().size());
+        CCOM_TRY(what, make_case(block.options, block.pairs, block.sizes[phase.step_of(b, s)],
+                                 ranks, block.options.root < ranks ? block.options.root : 0));
+        const uint64_t operations = uint64_t{job.runs + job.runs_before} *
+                                    (job.operations + job.operations_before) *
+                                    block.options.operations_per_iteration;
+        std::printf(
+            "%s %s: %zu groups of %u ranks, %llu B, %llu operations, %llu B in and %llu B "
+            "out of a rank\n",
+            operation_name(block.options.operation), type_name(block.options.type),
+            block.groups.size(), ranks, static_cast<unsigned long long>(what.size),
+            static_cast<unsigned long long>(operations),
+            static_cast<unsigned long long>(what.total_input),
+            static_cast<unsigned long long>(what.total_output));
+      }
+    }
+  }
+  std::printf("%u ranks on %u nodes\n", options.ranks, options.nodes);
+  return {};
+}
+
+uint64_t seed_of(const Options& options) {
+  if (options.seed) return *options.seed;
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+int run(int argc, char** argv) {
+  Usage usage;
+  const auto options = parse_options(std::vector<std::string>(argv + 1, argv + argc), usage);
+  if (!options) {
+    if (usage.text.empty()) return complain(options.error(), tools::kWrongUsage);
+    if (usage.status == 0) {
+      return tools::print_output("nccom-test", usage.text) ? tools::kDone : tools::kFailed;
+    }
+    std::fputs(usage.text.c_str(), stderr);
+    return usage.status;
+  }
+  const auto job = make_job(*options);
+  if (!job) return complain(job.error(), tools::kWrongUsage);
+  if (options->dry_run) {
+    if (const auto shown = show_plan(*options, *job); !shown) return complain(shown.error(), 2);
+    return tools::finish_output("nccom-test") ? 0 : 1;
+  }
+  const auto backend = choose_backend(*options);
+  if (!backend) return complain(backend.error(), 1);
+  const uint64_t seed = seed_of(*options);
+  const RunContext context{&*options, &*job, seed, *backend};
+  if (options->worker) return run_worker(context);
+  if (options->check == Check::kRandom && !options->seed) {
+    std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));
+  }
+  Outcome outcome;
+  if (*backend == Backend::kSimulated) {
+    auto simulated = run_simulated(*options, *job, seed);
+    if (!simulated) return complain(simulated.error(), 1);
+    outcome.blocks = std::move(simulated->blocks);
+    outcome.loads = std::move(simulated->loads);
+    outcome.system = std::move(simulated->system);
+  } else {
+    auto ran = run_ranks(context);
+    if (!ran) return complain(ran.error(), 1);
+    outcome = std::move(*ran);
+  }
+  const auto good = show(*options, *backend, seed, outcome);
+  const bool printed = tools::finish_output("nccom-test");
+  if (!good) complain(good.error(), 1);
+  const int status = good && *good && printed ? 0 : 1;
+  if (outcome.stuck) {
+    std::fprintf(stderr, "nccom-test: a rank does not end; the process does\n");
+    std::_Exit(status == 0 ? 1 : status);
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace neuron::nccom
+
+int main(int argc, char** argv) { return neuron::nccom::run(argc, argv); }

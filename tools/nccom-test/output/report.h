@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON report, reading an earlier one, and what became slower since.
+//
+// Concepts: "results" holds one object for each row, with the titles of the table's columns as
+// keys; "configuration" says how it came about. A baseline is such a report, of this program or of
+// the original one (whose rows have no operation). Callers: main, tests. Thread-safe: functions of
+// their arguments. Fails with the file and the field.
+#ifndef TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_
+#define TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/nccom-test/output/table.h"
+
+namespace neuron::nccom {
+
+// Text of all values is shown as JSON strings.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+std::string format_report(const std::vector<Block>& blocks, const TableOptions& options,
+                          const Facts& configuration);
+
+struct BaselineRow {
+  std::string operation;  // empty: any
+  uint64_t ranks = 0;     // 0: any
+  uint64_t size = 0;
+  std::string type;     // empty: any
+  double bus_rate = 0;  // bytes/s
+  double time_us = 0;
+};
+
+ccom::Result<std::vector<BaselineRow>> parse_baseline(const std::string& text,
+                                                      const std::string& file);
+
+struct Comparison {
+  uint64_t compared = 0;
+  uint64_t slower = 0;
+  std::string text;  // a line for each row
+};
+
+// Compared are bus bandwidths, and times where there is no bandwidth. A row without a partner is
+// shown and is no failure; without any partner the comparison itself fails.
+ccom::Result<Comparison> compare(const std::vector<Block>& blocks,
+                                 const std::vector<BaselineRow>& baseline, double tolerance,
+                                 bool gibibytes);
+
+std::string quoted_json(const std::string& text);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_

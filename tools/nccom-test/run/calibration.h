@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// --calibrate: what is measured for the library's cost model, and the file of prices that follows.
+//
+// Callers: make_job (in every process of a run, the same), main. Thread-safe: functions of their
+// arguments. Fails with a sentence when too little could be measured, or the file not be written.
+#ifndef TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_
+#define TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/output/row.h"
+
+namespace neuron::nccom {
+
+// Operations and algorithms between which the prices can be told apart, each with the sizes of the
+// command line.
+std::vector<BlockOptions> calibration_blocks(const Options& options);
+
+// Fits prices to the rows of `blocks`, which are in the order of calibration_blocks(), and writes
+// the file. Returns what people read about it.
+ccom::Result<std::string> calibrate(const Options& options, Backend backend,
+                                    const std::vector<Block>& blocks);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_

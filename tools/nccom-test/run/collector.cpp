@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/run/collector.h"
+
+#include <algorithm>
+
+#include "tools/nccom-test/input/operation.h"
+
+namespace neuron::nccom {
+
+using ccom::format;
+
+namespace {
+constexpr size_t kMostNamed = 16;
+}
+
+Collector::Collector(const Job& job, uint32_t ranks)
+    : job_(job), ranks_(ranks), rank_states_(ranks) {
+  size_t steps = 0;
+  for (const Phase& phase : job.phases) {
+    first_step_.push_back(steps);
+    steps += phase.steps();
+    Cell empty;
+    empty.told.resize(ranks);
+    empty.outstanding = ranks;
+    empty.row.rank_mean_us.resize(ranks);
+    cells_.emplace_back(phase.steps(), std::vector<Cell>(phase.blocks.size(), empty));
+    for (size_t s = 0; s < phase.steps(); ++s) {
+      for (size_t b = 0; b < phase.blocks.size(); ++b) {
+        cells_.back()[s][b].row.size = phase.blocks[b].sizes[phase.step_of(b, s)];
+      }
+    }
+  }
+}
+
+bool Collector::known(const Message& message) const {
+  return message.rank < ranks_ && message.phase < cells_.size() &&
+         message.step < cells_[message.phase].size() &&
+         message.block < cells_[message.phase][message.step].size();
+}
+
+Collector::Cell& Collector::cell(const Message& message) {
+  return cells_[message.phase][message.step][message.block];
+}
+
+void Collector::put(const Message& message) {
+  const std::lock_guard lock(mutex_);
+  if (message.rank >= ranks_) return;
+  RankState& rank = rank_states_[message.rank];
+  ++changes_;
+  changed_.notify_all();
+  if (message.kind == Message::Kind::kEnd) {
+    if (!rank.ended) ++ended_;
+    rank.ended = true;
+    rank.doing = "through";
+    if (ended_ == ranks_ && state_ == State::kRunning) state_ = State::kDone;
+    return;
+  }
+  if (message.kind == Message::Kind::kBroken) {
+    rank.ended = true;
+    rank.doing = "failed: " + message.text;
+    fail_locked(message.text.find("rank") == std::string::npos
+                    ? format("rank {}: {}", message.rank, message.text)
+                    : message.text);
+    return;
+  }
+  if (!known(message)) return;
+  progress_ = Clock::now();
+  rank.position = first_step_[message.phase] + message.step;
+  if (message.kind == Message::Kind::kAt) {
+    rank.doing = message.text;
+    return;
+  }
+  Cell& at = cell(message);
+  if (at.told[message.rank]) return;
+  at.told[message.rank] = true;
+  --at.outstanding;
+  Row& row = at.row;
+  if (message.kind == Message::Kind::kFailed) {
+    if (row.failure.empty()) row.failure = message.text;
+  } else if (message.kind == Message::Kind::kDone) {
+    // Ranks may have different sizes, as with counts of their own: the largest stands for all.
+    if (message.size >= row.size || row.count == 0) {
+      row.size = message.size;
+      row.count = message.count;
+    }
+    row.total_input = std::max(row.total_input, message.total_input);
+    row.total_output = std::max(row.total_output, message.total_output);
+    row.times_us.insert(row.times_us.end(), message.times_us.begin(), message.times_us.end());
+    row.rank_mean_us[message.rank] = average(message.times_us);
+    row.checked += message.checked ? 1 : 0;
+    if (!message.text.empty()) row.algorithm = message.text;
+  }
+  count_completed();
+}
+
+void Collector::count_completed() {
+  while (completed_ < steps()) {
+    size_t phase = first_step_.size() - 1;
+    while (first_step_[phase] > completed_) --phase;
+    for (const Cell& each : cells_[phase][completed_ - first_step_[phase]]) {
+      if (each.outstanding != 0) return;
+    }
+    ++completed_;
+  }
+}
+
+void Collector::lost(uint32_t rank, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (rank >= ranks_ || rank_states_[rank].ended) return;
+  const std::string doing = rank_states_[rank].doing;
+  rank_states_[rank].ended = true;
+  rank_states_[rank].doing = why;
+  ++changes_;
+  changed_.notify_all();
+  fail_locked(format("rank {}: {} while {}", rank, why, doing));
+}
+
+void Collector::fail_locked(const std::string& sentence) {
+  if (state_ == State::kBroken) {
+    if (notes_.size() < kMostNamed) notes_.push_back(sentence);
+    return;
+  }
+  state_ = State::kBroken;
+  for (auto& phase : cells_) {
+    for (auto& step : phase) {
+      bool open = false;
+      for (Cell& each : step) {
+        if (each.outstanding == 0) continue;
+        open = true;
+        if (each.row.failure.empty()) each.row.failure = sentence;
+      }
+      if (open) return;
+    }
+  }
+}
+
+void Collector::give_up(const std::string& sentence) {
+  const std::lock_guard lock(mutex_);
+  fail_locked(sentence);
+  changed_.notify_all();
+}
+
+Collector::State Collector::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+Collector::State Collector::wait_until(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  const uint64_t before = changes_;
+  changed_.wait_until(lock, until, [&] { return changes_ != before || state_ != State::kRunning; });
+  return state_;
+}
+
+Collector::Clock::time_point Collector::last_progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+std::string Collector::missing() const {
+  const std::lock_guard lock(mutex_);
+  return missing_locked();
+}
+
+std::string Collector::missing_locked() const {
+  // Those that are furthest behind are who the others wait for.
+  size_t least = steps();
+  for (const RankState& rank : rank_states_) {
+    if (!rank.ended) least = std::min(least, rank.position);
+  }
+  std::string text;
+  size_t named = 0, more = 0;
+  for (uint32_t r = 0; r < ranks_; ++r) {
+    const RankState& rank = rank_states_[r];
+    if (rank.ended || rank.position != least) continue;
+    if (named++ >= kMostNamed) {
+      ++more;
+    } else {
+      text += format("{}rank {}: {}", text.empty() ? "" : "; ", r, rank.doing);
+    }
+  }
+  return more == 0 ? text : text + format("; and {} more", more);
+}
+
+size_t Collector::completed_steps() const {
+  const std::lock_guard lock(mutex_);
+  return completed_;
+}
+
+size_t Collector::steps() const {
+  return cells_.empty() ? 0 : first_step_.back() + cells_.back().size();
+}
+
+std::vector<Block> Collector::blocks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Block> result;
+  for (size_t p = 0; p < cells_.size(); ++p) {
+    const Phase& phase = job_.phases[p];
+    if (phase.of_heat_map) continue;
+    for (size_t b = 0; b < phase.blocks.size(); ++b) {
+      const PhaseBlock& from = phase.blocks[b];
+      Block block;
+      block.title = from.title;
+      block.operation = from.options.operation;
+      block.type = from.options.type;
+      block.group_ranks = static_cast<uint32_t>(from.groups.front().size());
+      block.operations_per_iteration = from.options.operations_per_iteration;
+      for (const auto& step : cells_[p]) {
+        if (step[b].outstanding == 0 || !step[b].row.failure.empty()) {
+          block.rows.push_back(step[b].row);
+        }
+      }
+      if (!block.rows.empty()) result.push_back(std::move(block));
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> Collector::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+std::vector<std::vector<double>> Collector::pair_times(uint64_t& bytes) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::vector<double>> result;
+  for (size_t p = 0; p < cells_.size(); ++p) {
+    if (!job_.phases[p].of_heat_map) continue;
+    if (result.empty()) result.assign(ranks_, std::vector<double>(ranks_));
+    const Cell& at = cells_[p][0][0];
+    const ccom_pair_t pair = job_.phases[p].blocks[0].pairs[0];
+    bytes = at.row.size;
+    // The receiver knows when it has arrived; the sender may be done before.
+    if (at.row.failure.empty()) result[pair.source][pair.target] = at.row.rank_mean_us[pair.target];
+  }
+  return result;
+}
+
+}  // namespace neuron::nccom

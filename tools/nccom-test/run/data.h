@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents of buffers, made from a seed without being stored, and comparison with what they must
+// become.
+//
+// Concepts: element i of a rank's input is a function of seed, rank and i, so that every rank can
+// compute what every other one gave. Floating-point values are exact in every format, and small, so
+// that sums stay in range. Copies and integers are compared exactly; reductions of floating point
+// with a bound that holds for any order of summation with one rounding a step. Callers: ranks of a
+// run, the matrix of tests. Thread-safe: const calls. Fails: a Mismatch says where.
+#ifndef TOOLS_NCCOM_TEST_RUN_DATA_H_
+#define TOOLS_NCCOM_TEST_RUN_DATA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/run/case.h"
+
+namespace neuron::nccom {
+
+double decode(ccom_type_t type, const std::byte* element);
+// To nearest even; floating-point types only.
+void encode(ccom_type_t type, double value, std::byte* element);
+
+class Data {
+ public:
+  // `ones`: all inputs are 1.
+  Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction);
+
+  // `rank`: of the world, so that groups have contents of their own.
+  void fill(uint32_t rank, uint64_t first, std::span<std::byte> into) const;
+  void element(uint32_t rank, uint64_t index, std::byte* into) const;
+  // What the elements become by a reduction over `ranks`, in their order: the serial reference,
+  // accumulated in double (integers: wrapping) and rounded once; `bound`: how far off a result may
+  // be.
+  void reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* into,
+               double& bound) const;
+
+  ccom_type_t type() const { return type_; }
+  uint64_t width() const { return width_; }
+
+ private:
+  uint64_t hash(uint32_t rank, uint64_t index) const;
+  void reduced_integer(std::span<const uint32_t> ranks, uint64_t index, std::byte* into) const;
+
+  uint64_t seed_;
+  bool ones_;
+  ccom_type_t type_;
+  ccom_reduction_t reduction_;
+  uint64_t width_;
+  std::vector<std::byte> values_;  // of floating-point types: those to choose from
+  uint64_t choices_ = 0;
+};
+
+// Byte that elements hold which no result may touch.
+inline constexpr std::byte kUntouched{0xA5};
+
+struct Mismatch {
+  uint64_t element = 0;
+  std::string found, expected;
+};
+
+// `ranks`: world ranks of the group. `untouched`: with false, elements outside of the segments may
+// hold anything (in place).
+std::optional<Mismatch> verify(const Data& data, const Work& work, uint32_t place,
+                               std::span<const uint32_t> ranks, std::span<const std::byte> output,
+                               bool untouched);
+// The whole expected output, for dumps.
+std::vector<std::byte> golden(const Data& data, const Work& work, uint32_t place,
+                              std::span<const uint32_t> ranks);
+
+std::string shown(ccom_type_t type, const std::byte* element);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_DATA_H_

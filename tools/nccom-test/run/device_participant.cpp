@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/run/device_participant.h"
+
+#include <nrt/nec.h>
+#include <nrt/nrt.h>
+#include <nrt/nrt_experimental.h>
+#include <nrt/nrt_open.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "tools/nccom-test/input/operation.h"
+#include "tools/nccom-test/run/data.h"
+#include "tools/program_builder/program.h"
+
+namespace neuron::nccom {
+
+using ccom::fail;
+using ccom::Result;
+
+namespace {
+
+Result<void> checked(NRT_STATUS status) {
+  if (status == NRT_SUCCESS) return {};
+  const bool usable = status == NRT_INVALID || status == NRT_UNSUPPORTED_NEFF_VERSION;
+  return ccom::Error{usable                   ? CCOM_UNSUPPORTED
+                     : status == NRT_TIMEOUT  ? CCOM_TIMEOUT
+                     : status == NRT_RESOURCE ? CCOM_RESOURCE
+                                              : CCOM_SYSTEM,
+                     nrt_open_last_error()};
+}
+
+Result<uint8_t> chip_generation() {
+  char type[64] = "";
+  CCOM_CHECK(checked(nrt_open_get_instance_type(type, sizeof type)));
+  return static_cast<uint8_t>(std::string_view(type).starts_with("trn2") ? 3 : 2);
+}
+
+uint8_t element_type(ccom_type_t type) {
+  static constexpr uint8_t kTypes[CCOM_TYPE_COUNT] = {
+      NEURON_DTYPE_U8,  NEURON_DTYPE_I8,  NEURON_DTYPE_F8E3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5,
+      NEURON_DTYPE_U16, NEURON_DTYPE_I16, NEURON_DTYPE_F16,  NEURON_DTYPE_BF16, NEURON_DTYPE_U32,
+      NEURON_DTYPE_I32, NEURON_DTYPE_F32, NEURON_DTYPE_U64,  NEURON_DTYPE_I64};
+  return kTypes[type];
+}
+
+// Elements of the buffers of the program: as every rank that takes part has them, root or not.
+struct Extent {
+  uint64_t input = 0, output = 0;
+};
+
+// What every rank receives from whom, by receiver, where blocks lie one behind the other.
+std::vector<uint64_t> receive_places(const Work& work) {
+  std::vector<uint64_t> result(work.matrix.size());
+  for (uint64_t to = 0; !result.empty() && to < work.ranks; ++to) {
+    uint64_t end = 0;
+    for (uint64_t from = 0; from < work.ranks; ++from) {
+      result[to * work.ranks + from] = end;
+      end += work.matrix[from * work.ranks + to];
+    }
+  }
+  return result;
+}
+
+Extent extent_of(const Work& work) {
+  if (has_variable_counts(work.operation)) {
+    Extent most;
+    const std::vector<uint64_t> places = receive_places(work);
+    for (uint32_t rank = 0; rank < work.ranks; ++rank) {
+      if (work.operation != CCOM_ALL_TO_ALL_V) {
+        most.input = std::max(most.input, work.input_elements(rank));
+        most.output = std::max(most.output, work.output_elements(rank));
+        continue;
+      }
+      for (uint32_t other = 0; other < work.ranks; ++other) {
+        const uint64_t sent = uint64_t{rank} * work.ranks + other;
+        const uint64_t got = uint64_t{other} * work.ranks + rank;
+        most.input = std::max(most.input, work.matrix[sent] + work.matrix_displacements[sent]);
+        most.output = std::max(most.output, work.matrix[got] + places[sent]);
+      }
+    }
+    return most;
+  }
+  const uint64_t all = work.count * work.ranks;
+  switch (work.operation) {
+    case CCOM_ALL_GATHER:
+    case CCOM_GATHER:
+      return {work.count, all};
+    case CCOM_REDUCE_SCATTER:
+    case CCOM_SCATTER:
+      return {all, work.count};
+    case CCOM_ALL_TO_ALL:
+      return {all, all};
+    default:
+      return {work.count, work.count};
+  }
+}
+
+// Parts of the output may belong to nobody.
+bool keeps_what_was_there(const Work& work) {
+  return takes_pairs(work.operation) || has_variable_counts(work.operation);
+}
+
+// A rank knows its own displacements of what it receives, not those that others chose.
+bool places_of_others_are_unknown(const Work& work, uint32_t place) {
+  const std::vector<uint64_t> places = receive_places(work);
+  return !std::equal(work.receive_displacements.begin(), work.receive_displacements.end(),
+                     places.begin() + static_cast<std::ptrdiff_t>(uint64_t{place} * work.ranks));
+}
+
+struct Tensors {
+  nrt_tensor_t* before = nullptr;  // what the output has before
+  nrt_tensor_t* input = nullptr;
+  nrt_tensor_t* output = nullptr;
+};
+
+// A call and its tensors, for each set of buffers.
+struct Call {
+  const Work* work = nullptr;
+  uint64_t output_bytes = 0;
+  Extent extent;                         // in place: both are of the larger
+  uint64_t input_at = 0, output_at = 0;  // bytes, in place
+  std::vector<Tensors> sets;
+};
+
+// Rows of tiles: `columns` elements in each of `partitions`, then the next ones beside them.
+struct Rows {
+  uint32_t columns = 3, partitions = 5;
+
+  // Few for what fits into a glance, so that every buffer ends inside a row and has several blocks.
+  explicit Rows(uint64_t elements) {
+    if (elements >= 1000) {
+      columns = 100;
+      partitions = 120;
+    }
+  }
+  uint64_t of_block() const { return uint64_t{columns} * partitions; }
+  uint64_t blocks(uint64_t elements) const { return (elements + of_block() - 1) / of_block(); }
+  // As a tile has them, whole blocks.
+  uint64_t room(uint64_t elements) const { return blocks(elements) * of_block(); }
+  builder::BufferAccess access(const builder::Buffer& buffer) const {
+    const auto row = static_cast<int64_t>(columns);
+    return buffer.pattern(0, {columns, buffer.columns / of_block(), partitions},
+                          {1, static_cast<int64_t>(of_block()), row});
+  }
+};
+
+// Tensors that an execution is given.
+struct Set {
+  nrt_tensor_set_t* inputs = nullptr;
+  nrt_tensor_set_t* outputs = nullptr;
+};
+
+// Device memory is not as large as that of the host.
+constexpr uint32_t kMostSets = 64;
+
+class Device final : public Participant {
+ public:
+  Device(uint32_t rank, uint32_t ranks, uint32_t core, uint32_t sets, BufferPlace buffers)
+      : rank_(rank),
+        ranks_(ranks),
+        core_(static_cast<int>(core)),
+        buffers_(buffers),
+        sets_(std::clamp(sets, 1u, kMostSets)) {}
+  ~Device() override { release(); }
+
+  uint32_t rank() const override { return rank_; }
+
+  Result<void> join() override { return checked(nrt_build_global_comm(core_, rank_, ranks_)); }
+
+  Result<void> enter(const Phase& phase) override {
+    release();
+    phase_ = &phase;
+    return {};
+  }
+
+  Result<void> prepare(const std::vector<BlockCase>& blocks) override {
+    release();
+    blocks_ = &blocks;
+    calls_.resize(blocks.size());
+    CCOM_TRY(generation, chip_generation());
+    builder::Program program("nccom_test", generation);
+    // The collectives of a virtual core of two are those of its first physical one.
+    uint32_t physical_cores = 1;
+    CCOM_CHECK(checked(nec_get_virtual_core_size(&physical_cores)));
+    program.physical_cores(std::max(1u, physical_cores));
+    bool any = false;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      for (size_t w = 0; w < blocks[b].what.works.size(); ++w) {
+        CCOM_TRY(added, add(program, b, w));
+        any = any || added;
+      }
+    }
+    if (!any) return {};  // nothing moves
+    const auto neff = program.build();
+    if (!neff) return ccom::Error{CCOM_UNSUPPORTED, neff.error().detail};
+    CCOM_CHECK(checked(
+        nrt_load_collectives(neff->data(), neff->size(), core_, 1, rank_, ranks_, &model_)));
+    for (Set& set : sets_) {
+      CCOM_CHECK(checked(nrt_allocate_tensor_set(&set.inputs)));
+      CCOM_CHECK(checked(nrt_allocate_tensor_set(&set.outputs)));
+    }
+    for (size_t b = 0; b < calls_.size(); ++b) {
+      if (!blocks[b].takes_part) continue;
+      for (size_t w = 0; w < calls_[b].size(); ++w) CCOM_CHECK(allocate(b, w));
+    }
+    return {};
+  }
+
+  Result<void> write(size_t block, size_t work, std::span<const std::byte> input) override {
+    const Call& call = calls_[block][work];
+    for (const Tensors& tensors : call.sets) {
+      if (tensors.input == nullptr || input.empty()) continue;
+      CCOM_CHECK(
+          checked(nrt_tensor_write(tensors.input, input.data(), call.input_at, input.size())));
+    }
+    return {};
+  }
+
+  // Of the first set, which the first iteration has.
+  Result<std::vector<std::byte>> read(size_t block, size_t work) override {
+    const Call& call = calls_[block][work];
+    std::vector<std::byte> output(call.output_bytes);
+    if (!call.sets.empty() && !output.empty()) {
+      CCOM_CHECK(checked(
+          nrt_tensor_read(call.sets.front().output, output.data(), call.output_at, output.size())));
+    }
+    return output;
+  }
+
+  Result<void> barrier() override { return checked(nrt_barrier(core_, rank_, ranks_)); }
+
+  Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
+    std::fill(times_us.begin(), times_us.end(), 0.0);
+    if (model_ == nullptr) return {};
+    const Set& set = sets_[iteration % sets_.size()];
+    CCOM_CHECK(checked(nrt_execute(model_, set.inputs, set.outputs)));
+    nrt_open_execution_report_t report{};
+    report.size = sizeof report;
+    CCOM_CHECK(checked(nrt_open_get_execution_report(model_, &report)));
+    const double time = report.device_ps != 0 ? static_cast<double>(report.device_ps) * 1e-6
+                                              : static_cast<double>(report.host_ns) * 1e-3;
+    std::fill(times_us.begin(), times_us.end(), time);
+    return {};
+  }
+
+  std::string algorithm(size_t block) override {
+    const auto& works = (*blocks_)[block].what.works;
+    if (works.empty()) return "";
+    return algorithm_name(works.front().algorithm);
+  }
+
+  // Ranks that wait learn of it by their own time limits; the runtime has no way to tell them.
+  void abort() override {}
+
+ private:
+  // Adds a call to the program; false: it moves nothing.
+  Result<bool> add(builder::Program& program, size_t b, size_t w) {
+    const BlockCase& block = (*blocks_)[b];
+    const Work& work = block.what.works[w];
+    const uint64_t width = type_size(work.type);
+    Call& call = calls_[b].emplace_back();
+    call.work = &work;
+    call.output_bytes = work.output_elements(block.place) * width;
+    call.extent = work.operation == CCOM_BARRIER ? Extent{1, 1} : extent_of(work);
+    const Extent& extent = call.extent;
+    if (extent.input == 0 || extent.output == 0) return false;
+    if (!block.takes_part) {
+      // Its place in the list of collectives, which all ranks go through together.
+      builder::CollectiveOptions alone;
+      alone.groups = {{rank_}};
+      alone.stream = block.stream;
+      for (uint32_t r = 0; r < block.repetitions; ++r) {
+        program.collective(builder::Engine::kPool, CCOM_BARRIER, {}, {}, alone);
+      }
+      return true;
+    }
+    if (block.in_place) {
+      uint64_t offset = 0;
+      bool output_is_larger = true;
+      work.in_place_offset(block.place, offset, output_is_larger);
+      (output_is_larger ? call.input_at : call.output_at) = offset * width;
+      call.extent.input = call.extent.output = std::max(extent.input, extent.output);
+    }
+    builder::CollectiveOptions options;
+    options.count = work.count;
+    if (work.operation == CCOM_ALL_TO_ALL_V) {
+      if (places_of_others_are_unknown(work, block.place)) {
+        return fail(CCOM_UNSUPPORTED,
+                    "metadata has receive displacements of its own for each rank; on the device "
+                    "what a rank receives lies one behind the other");
+      }
+      options.counts = work.matrix;
+      options.displacements = work.matrix_displacements;
+      options.receive_displacements = receive_places(work);
+    } else if (has_variable_counts(work.operation)) {
+      options.counts = work.counts;
+      options.displacements = work.displacements;
+    }
+    options.reduction = work.reduction;
+    options.algorithm = work.algorithm;
+    options.root = work.root;
+    options.group_size = work.ranks;
+    options.pairs = work.pairs;
+    options.stream = block.stream;
+    const GroupConfig& groups = phase_->blocks[b].groups;
+    if (groups.size() > 1) options.groups = groups;
+    const std::string number = std::to_string(b) + "_" + std::to_string(w);
+    const uint8_t type = element_type(work.type);
+    if (buffers_ == BufferPlace::kSbuf) {
+      add_in_sbuf(program, block, call, options, number);
+      return true;
+    }
+    const auto x = program.input("x" + number, type, {extent.input});
+    const auto y = program.output("y" + number, type, {extent.output});
+    const auto from = program.temporary("from" + number, type, {extent.input});
+    const auto to = block.in_place ? from : program.temporary("to" + number, type, {extent.output});
+    program.dma(builder::Engine::kSp, from.all(), x.all());
+    // What a rank is not sent must not be what an earlier program left there.
+    if (keeps_what_was_there(work) && !block.in_place) {
+      const auto before = program.input("z" + number, type, {extent.output});
+      program.dma(builder::Engine::kSp, to.all(), before.all());
+    }
+    for (uint32_t r = 0; r < block.repetitions; ++r) {
+      program.collective(builder::Engine::kPool, work.operation, to, from, options);
+    }
+    program.dma(builder::Engine::kSp, y.all(), to.all());
+    return true;
+  }
+
+  // The same with tiles, which the next call uses again. What the operation leaves of them, as
+  // behind the last row, is written before: a core refuses to read what nobody wrote.
+  static void add_in_sbuf(builder::Program& program, const BlockCase& block, Call& call,
+                          builder::CollectiveOptions& options, const std::string& number) {
+    constexpr auto kOwner = builder::Engine::kSp;
+    const Work& work = *call.work;
+    const uint8_t type = element_type(work.type);
+    const Rows rows(std::max(call.extent.input, call.extent.output));
+    call.extent = {rows.room(call.extent.input), rows.room(call.extent.output)};
+    options.row_columns = rows.columns;
+    const auto x = program.input("x" + number, type, {call.extent.input});
+    const auto y = program.output("y" + number, type, {call.extent.output});
+    const auto tile = [&](const char* name, uint64_t elements) {
+      return program.sbuf(name + number, rows.partitions,
+                          static_cast<uint32_t>(elements / rows.partitions), type);
+    };
+    const auto from = tile("from", call.extent.input);
+    const auto to = block.in_place ? from : tile("to", call.extent.output);
+    program.dma(kOwner, from.all(), rows.access(x));
+    if (!block.in_place) {
+      const auto before = program.input("z" + number, type, {call.extent.output});
+      program.dma(kOwner, to.all(), rows.access(before));
+    }
+    for (uint32_t r = 0; r < block.repetitions; ++r) {
+      if (work.operation == CCOM_BARRIER) {
+        program.collective(builder::Engine::kPool, work.operation, builder::Buffer(),
+                           builder::Buffer(), options);
+      } else {
+        program.collective(builder::Engine::kPool, work.operation, builder::Side(to.all()),
+                           builder::Side(from.all()), options);
+      }
+    }
+    program.dma(kOwner, rows.access(y), to.all());
+    program.release(from);
+    if (!block.in_place) program.release(to);
+  }
+
+  Result<void> allocate(size_t b, size_t w) {
+    Call& call = calls_[b][w];
+    const Extent& extent = call.extent;
+    if (extent.input == 0 || extent.output == 0) return {};
+    const uint64_t width = type_size(call.work->type);
+    const std::string number = std::to_string(b) + "_" + std::to_string(w);
+    const bool keeps = (keeps_what_was_there(*call.work) || buffers_ == BufferPlace::kSbuf) &&
+                       !(*blocks_)[b].in_place;
+    for (const Set& set : sets_) {
+      Tensors& one = call.sets.emplace_back();
+      CCOM_CHECK(tensor("x" + number, extent.input * width, set.inputs, one.input));
+      CCOM_CHECK(tensor("y" + number, extent.output * width, set.outputs, one.output));
+      if (!keeps) continue;
+      CCOM_CHECK(tensor("z" + number, extent.output * width, set.inputs, one.before, kUntouched));
+    }
+    return {};
+  }
+
+  Result<void> tensor(const std::string& name, uint64_t bytes, nrt_tensor_set_t* set,
+                      nrt_tensor_t*& result, std::byte content = {}) {
+    CCOM_CHECK(checked(
+        nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core_, bytes, name.c_str(), &result)));
+    const std::vector<std::byte> contents(bytes, content);
+    CCOM_CHECK(checked(nrt_tensor_write(result, contents.data(), 0, bytes)));
+    return checked(nrt_add_tensor_to_tensor_set(set, name.c_str(), result));
+  }
+
+  void release() {
+    for (Set& set : sets_) {
+      if (set.inputs != nullptr) nrt_destroy_tensor_set(&set.inputs);
+      if (set.outputs != nullptr) nrt_destroy_tensor_set(&set.outputs);
+      set = {};
+    }
+    for (auto& block : calls_) {
+      for (Call& call : block) {
+        for (Tensors& tensors : call.sets) {
+          for (nrt_tensor_t** one : {&tensors.input, &tensors.output, &tensors.before}) {
+            if (*one != nullptr) nrt_tensor_free(one);
+          }
+        }
+      }
+    }
+    calls_.clear();
+    if (model_ != nullptr) nrt_unload(model_);
+    model_ = nullptr;
+  }
+
+  const uint32_t rank_, ranks_;
+  const int core_;
+  const BufferPlace buffers_;
+  const Phase* phase_ = nullptr;
+  const std::vector<BlockCase>* blocks_ = nullptr;
+  std::vector<std::vector<Call>> calls_;
+  nrt_model_t* model_ = nullptr;
+  std::vector<Set> sets_;
+};
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
+    uint32_t first, uint32_t count, uint32_t ranks, const std::string& root, uint32_t sets,
+    BufferPlace buffers) {
+  if (!root.empty()) {
+    setenv("NEURON_RT_ROOT_COMM_ID", root.c_str(), 1);
+    // Each process takes the cores of its ranks.
+    const std::string cores = std::to_string(first) + "-" + std::to_string(first + count - 1);
+    setenv("NEURON_RT_VISIBLE_CORES", cores.c_str(), 0);
+  } else {
+    unsetenv("NEURON_RT_ROOT_COMM_ID");
+  }
+  CCOM_CHECK(checked(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")));
+  uint32_t cores = 0;
+  CCOM_CHECK(checked(nrt_get_visible_vnc_count(&cores)));
+  if (cores < count) {
+    return fail(CCOM_INVALID, "{} ranks need a core each; {} are visible to this process", count,
+                cores);
+  }
+  std::vector<std::unique_ptr<Participant>> result;
+  for (uint32_t i = 0; i < count; ++i) {
+    result.push_back(std::make_unique<Device>(first + i, ranks, i, sets, buffers));
+  }
+  return result;
+}
+
+}  // namespace neuron::nccom

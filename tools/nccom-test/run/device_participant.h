@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are NeuronCores: each operation is a program whose collective runs on the collective
+// cores of the chips, loaded and executed through libnrt.so.1.
+//
+// Concepts: a program copies its input to a buffer that the other ranks know, in HBM or in rows of
+// SBUF, runs the collective, and copies the result out. Times are those of the device (model time
+// on an emulated one), with both copies. Rank i has the i-th of this process's visible cores.
+// Callers: threads of the ranks. Owns: the runtime of the process, models, tensors. Fails with the
+// runtime's sentence.
+#ifndef TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_
+#define TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/run/participant.h"
+
+namespace neuron::nccom {
+
+enum class BufferPlace : uint8_t { kMemory, kSbuf };
+
+// `root`: ADDRESS:PORT where ranks of several processes meet; empty: all ranks are in this process.
+// `sets`: of buffers, which iterations take in turn; at most 64 are made.
+ccom::Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
+    uint32_t first, uint32_t count, uint32_t ranks, const std::string& root, uint32_t sets = 1,
+    BufferPlace buffers = BufferPlace::kMemory);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_

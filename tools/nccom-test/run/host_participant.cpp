@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/run/host_participant.h"
+
+#include <ccom/ccom.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "ccom/plan/names.h"
+#include "tools/nccom-test/input/operation.h"
+#include "tools/nccom-test/run/data.h"
+#include "tools/nccom-test/run/rank_run.h"
+
+namespace neuron::nccom {
+
+using ccom::fail;
+using ccom::format;
+using ccom::Result;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr uint64_t kAlignment = 4096;
+constexpr uint64_t kSpare = 64ull << 20;  // for what the library itself keeps there
+constexpr size_t kMostUnique = 1024;
+
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+Result<void> checked(ccom_status_t status) {
+  if (status == CCOM_SUCCESS) return {};
+  return ccom::Error{status, ccom_last_error()};
+}
+
+ccom_options_t options_of(const HostSettings& settings) {
+  ccom_options_t options{};
+  options.size_of = sizeof options;
+  options.root = settings.root.empty() ? nullptr : settings.root.c_str();
+  options.secret = settings.secret.empty() ? nullptr : settings.secret.c_str();
+  options.providers = settings.providers.empty() ? nullptr : settings.providers.c_str();
+  options.timeout_ms = settings.timeout_ms;
+  options.memory_bytes = settings.memory_bytes;
+  options.flags = (settings.no_shared_memory ? CCOM_FLAG_NO_SHARED_MEMORY : 0u) |
+                  (settings.fast_order ? CCOM_FLAG_FAST_ORDER : 0u);
+  return options;
+}
+
+// Bytes of input and output; in place they are one buffer.
+struct Sizes {
+  uint64_t input = 0, output = 0;
+};
+
+Sizes sizes_of_work(const BlockCase& block, const Work& work) {
+  const uint64_t width = type_size(work.type);
+  return {work.input_elements(block.place) * width, work.output_elements(block.place) * width};
+}
+
+// One set of buffers for one call.
+struct Buffers {
+  std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+struct Call {
+  ccom_collective_t collective{};
+  std::vector<Buffers> sets;
+  Sizes sizes;
+};
+
+struct BlockState {
+  const BlockCase* what = nullptr;
+  ccom_comm_t* comm = nullptr;
+  std::vector<Call> calls;  // coalesced ones, in order
+  // Of an iteration:
+  ccom_request_t* request = nullptr;
+  uint32_t started = 0;
+};
+
+class Host final : public Participant {
+ public:
+  Host(uint32_t rank, uint32_t ranks, const HostSettings& settings, ccom_comm_t* world)
+      : rank_(rank), ranks_(ranks), settings_(settings), world_(world) {}
+  ~Host() override {
+    release();
+    for (auto& [groups, comm] : communicators_) {
+      if (comm != nullptr) ccom_free(comm);
+    }
+    if (ccom_comm_t* world = world_.load()) ccom_free(world);
+  }
+
+  uint32_t rank() const override { return rank_; }
+
+  Result<void> join() override {
+    if (world_.load() != nullptr) return {};
+    const ccom_options_t options = options_of(settings_);
+    ccom_comm_t* world = nullptr;
+    CCOM_CHECK(checked(ccom_init(rank_, ranks_, &options, &world)));
+    world_.store(world);
+    return {};
+  }
+
+  Result<void> enter(const Phase& phase) override {
+    release();
+    block_comms_.clear();
+    for (const PhaseBlock& block : phase.blocks) {
+      CCOM_TRY(comm, communicator(block.groups));
+      block_comms_.push_back(comm);
+    }
+    return {};
+  }
+
+  Result<void> prepare(const std::vector<BlockCase>& blocks) override {
+    release();
+    blocks_.resize(blocks.size());
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      BlockState& state = blocks_[b];
+      state.what = &blocks[b];
+      state.comm = block_comms_[b];
+      if (!blocks[b].takes_part) continue;
+      for (const Work& work : blocks[b].what.works) {
+        CCOM_TRY(call, make_call(state, work));
+        state.calls.push_back(std::move(call));
+      }
+      if (settings_.shared_output) share_output(state);
+    }
+    return {};
+  }
+
+  Result<void> write(size_t block, size_t work, std::span<const std::byte> input) override {
+    Call& call = blocks_[block].calls[work];
+    for (const Buffers& set : call.sets) {
+      // The untouched first: in place, the input lies within the output or holds it.
+      if (set.output != nullptr) {
+        std::memset(set.output, static_cast<int>(kUntouched), call.sizes.output);
+      }
+      if (!input.empty()) std::memcpy(set.input, input.data(), input.size());
+    }
+    return {};
+  }
+
+  Result<std::vector<std::byte>> read(size_t block, size_t work) override {
+    const Call& call = blocks_[block].calls[work];
+    const std::byte* output = call.sets.front().output;
+    return std::vector<std::byte>(output, output + call.sizes.output);
+  }
+
+  Result<void> barrier() override {
+    ccom_collective_t barrier{};
+    barrier.size_of = sizeof barrier;
+    barrier.operation = CCOM_BARRIER;
+    return checked(ccom_run(world_, &barrier));
+  }
+
+  Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
+    std::fill(times_us.begin(), times_us.end(), 0.0);
+    if (blocks_.size() == 1) {
+      BlockState& block = blocks_.front();
+      if (!block.what->takes_part) return {};
+      const auto begin = Clock::now();
+      for (uint32_t r = 0; r < block.what->repetitions; ++r) {
+        for (Call& call : block.calls) {
+          CCOM_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration + r))));
+        }
+      }
+      times_us[0] = since(begin) / block.what->repetitions;
+      return {};
+    }
+    return concurrently(iteration, times_us);
+  }
+
+  std::string algorithm(size_t block) override {
+    const BlockState& state = blocks_[block];
+    if (state.calls.empty()) return "";
+    char text[4096];
+    ccom_explain(state.comm, &state.calls.front().collective, text, sizeof text);
+    const char* mark = std::strstr(text, "<- chosen");
+    if (mark == nullptr) {
+      const ccom_algorithm_t asked = state.calls.front().collective.algorithm;
+      return asked == CCOM_ALGORITHM_AUTO ? "" : algorithm_name(asked);
+    }
+    const char* begin = mark;
+    while (begin != text && begin[-1] != '\n') --begin;
+    while (*begin == ' ') ++begin;
+    // The library's name becomes the one that the original prints.
+    const std::string name(begin, std::find(begin, mark, ' '));
+    const ccom_algorithm_t known = ccom::algorithm_named(name);
+    return known < CCOM_ALGORITHM_COUNT ? algorithm_name(known) : name;
+  }
+
+  void abort() override {
+    if (ccom_comm_t* world = world_.load()) ccom_abort(world);
+  }
+
+ private:
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  }
+
+  Result<ccom_comm_t*> communicator(const GroupConfig& groups) {
+    bool everybody = groups.size() == 1 && groups[0].size() == ranks_;
+    for (uint32_t i = 0; everybody && i < ranks_; ++i) everybody = groups[0][i] == i;
+    if (everybody) return world_.load();
+    const auto found = communicators_.find(groups);
+    if (found != communicators_.end()) return found->second;
+    uint32_t group = 0, place = 0;
+    const bool in = place_in(groups, rank_, group, place);
+    ccom_comm_t* comm = nullptr;
+    CCOM_CHECK(checked(ccom_split(world_, in ? static_cast<int32_t>(group) : -1,
+                                  static_cast<int32_t>(place), &comm)));
+    communicators_[groups] = comm;
+    return comm;
+  }
+
+  Result<std::byte*> allocate(ccom_comm_t* comm, uint64_t bytes) {
+    if (bytes == 0) return static_cast<std::byte*>(nullptr);
+    void* memory = nullptr;
+    CCOM_CHECK(checked(ccom_mem_alloc(comm, bytes, &memory)));
+    allocated_.emplace_back(comm, memory);
+    return static_cast<std::byte*>(memory);
+  }
+
+  void release() {
+    for (const auto& [comm, memory] : allocated_) ccom_mem_free(comm, memory);
+    allocated_.clear();
+    blocks_.clear();
+  }
+
+  Result<Call> make_call(const BlockState& state, const Work& work) {
+    const BlockCase& block = *state.what;
+    Call call;
+    call.sizes = sizes_of_work(block, work);
+    const size_t sets =
+        settings_.unique_buffers ? std::min<size_t>(settings_.operations, kMostUnique) : size_t{1};
+    for (size_t s = 0; s < sets; ++s) {
+      Buffers set;
+      uint64_t offset = 0;
+      bool output_is_larger = true;
+      if (block.in_place && work.in_place_offset(block.place, offset, output_is_larger)) {
+        offset *= type_size(work.type);
+        CCOM_TRY(memory, allocate(state.comm, std::max(call.sizes.input, call.sizes.output)));
+        set.input = call.sizes.input == 0 ? nullptr : memory + (output_is_larger ? offset : 0);
+        set.output = call.sizes.output == 0 ? nullptr : memory + (output_is_larger ? 0 : offset);
+        if (call.sizes.output == 0) set.input = memory;
+      } else {
+        CCOM_TRY(input, allocate(state.comm, call.sizes.input));
+        CCOM_TRY(output, allocate(state.comm, call.sizes.output));
+        set = {input, output};
+      }
+      call.sets.push_back(set);
+    }
+    call.collective = collective_of(work);
+    call.collective.stream = block.stream;
+    choose(call, 0);
+    return call;
+  }
+
+  static void share_output(BlockState& state) {
+    size_t largest = 0;
+    for (size_t i = 0; i < state.calls.size(); ++i) {
+      if (state.calls[i].sizes.output > state.calls[largest].sizes.output) largest = i;
+    }
+    for (Call& call : state.calls) {
+      for (size_t s = 0; s < call.sets.size(); ++s) {
+        call.sets[s].output = state.calls[largest].sets[s].output;
+      }
+      choose(call, 0);
+    }
+  }
+
+  static void choose(Call& call, size_t iteration) {
+    const Buffers& set = call.sets[iteration % call.sets.size()];
+    call.collective.input = set.input;
+    call.collective.output = set.output;
+  }
+
+  static const ccom_collective_t& chosen(Call& call, size_t iteration) {
+    if (call.sets.size() > 1) choose(call, iteration);
+    return call.collective;
+  }
+
+  // Starts the next operation of a block; false: it has done all of this iteration.
+  Result<bool> start_next(BlockState& block, size_t iteration) {
+    const size_t all = block.calls.size() * block.what->repetitions;
+    if (block.started == all) return false;
+    Call& call = block.calls[block.started % block.calls.size()];
+    CCOM_CHECK(checked(ccom_start(block.comm, &chosen(call, iteration), &block.request)));
+    ++block.started;
+    return true;
+  }
+
+  // One operation of each block under way at any time.
+  Result<void> concurrently(size_t iteration, std::vector<double>& times_us) {
+    const auto begin = Clock::now();
+    const auto end =
+        begin + std::chrono::milliseconds(settings_.timeout_ms) + std::chrono::seconds(1);
+    size_t open = 0;
+    for (BlockState& block : blocks_) {
+      block.started = 0;
+      if (!block.what->takes_part) continue;
+      CCOM_TRY(started, start_next(block, iteration));
+      open += started ? 1 : 0;
+    }
+    while (open != 0) {
+      for (size_t b = 0; b < blocks_.size(); ++b) {
+        BlockState& block = blocks_[b];
+        if (block.request == nullptr) continue;
+        const ccom_status_t status = ccom_test(block.request);
+        if (status == CCOM_IN_PROGRESS) {
+          if (Clock::now() > end) {
+            return fail(CCOM_TIMEOUT, "an operation of stream {} did not end within {} ms",
+                        block.what->stream, settings_.timeout_ms);
+          }
+          continue;
+        }
+        block.request = nullptr;
+        CCOM_CHECK(checked(status));
+        CCOM_TRY(started, start_next(block, iteration));
+        if (!started) {
+          times_us[b] = since(begin) / block.what->repetitions;
+          --open;
+        }
+      }
+    }
+    return {};
+  }
+
+  const uint32_t rank_, ranks_;
+  const HostSettings settings_;
+  std::atomic<ccom_comm_t*> world_;  // abort() may come from another thread than join()
+  std::map<GroupConfig, ccom_comm_t*> communicators_;
+  std::vector<ccom_comm_t*> block_comms_;
+  std::vector<BlockState> blocks_;
+  std::vector<std::pair<ccom_comm_t*, void*>> allocated_;
+};
+
+}  // namespace
+
+uint64_t memory_needed(const Job& job, uint32_t ranks, bool unique_buffers) {
+  uint64_t most = 0;
+  const uint64_t sets =
+      unique_buffers ? std::min<uint64_t>(job.operations + job.operations_before, kMostUnique) : 1;
+  for (const Phase& phase : job.phases) {
+    if (phase.steps() == 0) continue;
+    for (const uint32_t rank : {0u, ranks - 1}) {
+      const auto cases = cases_of(phase, phase.steps() - 1, rank);
+      if (!cases) continue;
+      uint64_t bytes = 0;
+      for (const BlockCase& block : *cases) {
+        for (const Work& work : block.what.works) {
+          const Sizes sizes = sizes_of_work(block, work);
+          bytes += (aligned(sizes.input) + aligned(sizes.output)) * sets;
+        }
+      }
+      // A root has more than others, and uneven counts differ: no rank has more than twice.
+      most = std::max(most, bytes * 2);
+    }
+  }
+  return most + kSpare;
+}
+
+Result<std::vector<std::unique_ptr<Participant>>> make_host_participants(
+    uint32_t ranks, const HostSettings& settings) {
+  const ccom_options_t options = options_of(settings);
+  std::vector<ccom_comm_t*> comms(ranks);
+  CCOM_CHECK(checked(ccom_init_all(ranks, &options, comms.data())));
+  std::vector<std::unique_ptr<Participant>> result;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    result.push_back(std::make_unique<Host>(rank, ranks, settings, comms[rank]));
+  }
+  return result;
+}
+
+std::unique_ptr<Participant> make_host_participant(uint32_t rank, uint32_t ranks,
+                                                   const HostSettings& settings) {
+  return std::make_unique<Host>(rank, ranks, settings, nullptr);
+}
+
+}  // namespace neuron::nccom

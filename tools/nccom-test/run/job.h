@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is run one after another (phases) and at the same time (the blocks of a phase).
+// Every rank makes the same job from the same options. Callers: ranks, the collector, tests.
+// Thread-safe: values. Fails with a sentence for options that do not fit together.
+#ifndef TOOLS_NCCOM_TEST_RUN_JOB_H_
+#define TOOLS_NCCOM_TEST_RUN_JOB_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/input/options.h"
+
+namespace neuron::nccom {
+
+struct PhaseBlock {
+  BlockOptions options;
+  GroupConfig groups;  // at least one; all of the same size
+  PairConfig pairs;    // in ranks of the group
+  std::vector<uint64_t> sizes;
+  std::string title;
+  uint32_t stream = 0;
+};
+
+struct Phase {
+  std::vector<PhaseBlock> blocks;
+  bool of_heat_map = false;
+
+  size_t steps() const;  // of the longest sweep; a shorter one repeats its last size
+  size_t step_of(size_t block, size_t step) const;  // index in sizes
+};
+
+struct Job {
+  std::vector<Phase> phases;
+  uint32_t runs_before = 0;  // whole runs that are not measured
+  uint32_t runs = 1;
+  uint32_t operations_before = 0;  // of each run
+  uint32_t operations = 1;
+};
+
+ccom::Result<Job> make_job(const Options& options);
+
+// Group and place of a rank in a block; false: it does not take part.
+bool place_in(const GroupConfig& groups, uint32_t rank, uint32_t& group, uint32_t& place);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_JOB_H_

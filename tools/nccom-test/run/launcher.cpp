@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/run/launcher.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+
+#include "tools/common/descriptor.h"
+#include "tools/nccom-test/run/emulator_daemon.h"
+#include "tools/nccom-test/run/rank_threads.h"
+
+namespace neuron::nccom {
+
+using ccom::fail;
+using ccom::format;
+using ccom::Result;
+using tools::Descriptor;
+using Clock = Collector::Clock;
+
+namespace {
+
+std::string new_secret() {
+  unsigned char bytes[16] = {};
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return "";
+  std::string text;
+  for (const unsigned char byte : bytes) text += format("{:02x}", byte);
+  return text;
+}
+
+// An address on the loopback that was free a moment ago.
+Result<std::string> free_root() {
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (!listener || bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return ccom::system_error(errno, "no free port on the loopback interface");
+  }
+  return format("127.0.0.1:{}", ntohs(address.sin_port));
+}
+
+class ThreadTeam final : public Team {
+ public:
+  explicit ThreadTeam(std::unique_ptr<RankThreads> threads) : threads_(std::move(threads)) {}
+  void poll(Collector& collector, Clock::time_point until) override { collector.wait_until(until); }
+  bool stop(std::chrono::milliseconds patience) override {
+    threads_->abort();
+    if (threads_->ended(patience)) return true;
+    threads_.release();  // A thread that does not end cannot be taken apart; the process ends.
+    return false;
+  }
+
+ private:
+  std::unique_ptr<RankThreads> threads_;
+};
+
+// One process: its pipes, its ranks, what of its output is no line yet.
+struct Child {
+  pid_t pid = -1;
+  WorkerPart part;
+  std::string name;
+  Descriptor input, output;
+  std::string text;
+};
+
+class ProcessTeam final : public Team {
+ public:
+  // `emulator`: what the processes share; ended behind them.
+  explicit ProcessTeam(std::unique_ptr<EmulatorDaemon> emulator) : emulator_(std::move(emulator)) {}
+  ~ProcessTeam() override { stop(std::chrono::milliseconds(0)); }
+
+  Result<void> start(const std::vector<std::string>& words, const WorkerPart& part,
+                     const std::string& name, const std::string& secret, const std::string& log) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe to a process");
+    Descriptor in_read(in[0]), in_write(in[1]);
+    if (pipe2(out, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe from a process");
+    Descriptor out_read(out[0]), out_write(out[1]);
+    Descriptor errors;
+    if (!log.empty()) {
+      errors = Descriptor(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      if (!errors) return ccom::system_error(errno, format("log {}", log));
+    }
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid < 0) return ccom::system_error(errno, format("no process for {}", name));
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(127);
+      dup2(in_read.get(), STDIN_FILENO);
+      dup2(out_write.get(), STDOUT_FILENO);
+      if (errors) dup2(errors.get(), STDERR_FILENO);
+      execvp(arguments[0], arguments.data());
+      const char text[] = "nccom-test: cannot start a process: no such program\n";
+      if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(126);
+      _exit(127);
+    }
+    Child child;
+    child.pid = pid;
+    child.part = part;
+    child.name = name;
+    child.input = std::move(in_write);
+    child.output = std::move(out_read);
+    const std::string line = secret + "\n";
+    // A process that is gone already shows when its output ends.
+    if (write(child.input.get(), line.data(), line.size()) < 0 && errno != EPIPE) {
+      return ccom::system_error(errno, format("cannot speak to {}", name));
+    }
+    children_.push_back(std::move(child));
+    return {};
+  }
+
+  void poll(Collector& collector, Clock::time_point until) override {
+    std::vector<pollfd> waiting;
+    std::vector<Child*> who;
+    for (Child& child : children_) {
+      if (!child.output) continue;
+      waiting.push_back({child.output.get(), POLLIN, 0});
+      who.push_back(&child);
+    }
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(waiting.data(), waiting.size(), static_cast<int>(std::max<int64_t>(left, 0))) <= 0) {
+      return;
+    }
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].revents != 0) receive(*who[i], collector);
+    }
+  }
+
+  bool stop(std::chrono::milliseconds patience) override {
+    for (Child& child : children_) child.input = Descriptor();
+    const auto end = Clock::now() + patience;
+    while (Clock::now() < end && !reap(WNOHANG)) usleep(1000);
+    for (const Child& child : children_) {
+      if (child.pid > 0) kill(child.pid, SIGKILL);
+    }
+    reap(0);
+    return true;
+  }
+
+ private:
+  // Reads what there is; at the end tells how the process ended.
+  void receive(Child& child, Collector& collector) {
+    char buffer[65536];
+    const ssize_t length = read(child.output.get(), buffer, sizeof buffer);
+    if (length < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (length <= 0) {
+      child.output = Descriptor();
+      tell_end(child, collector);
+      return;
+    }
+    child.text.append(buffer, static_cast<size_t>(length));
+    size_t begin = 0;
+    for (size_t end = child.text.find('\n'); end != std::string::npos;
+         end = child.text.find('\n', begin)) {
+      const std::string_view line(child.text.data() + begin, end - begin);
+      if (const auto message = from_line(line)) {
+        collector.put(*message);
+      } else {
+        std::fprintf(stderr, "%s: %.*s\n", child.name.c_str(), static_cast<int>(line.size()),
+                     line.data());
+      }
+      begin = end + 1;
+    }
+    child.text.erase(0, begin);
+  }
+
+  void tell_end(Child& child, Collector& collector) {
+    // The output is closed; the process itself ends at once or is stuck.
+    const auto end = Clock::now() + std::chrono::seconds(1);
+    int status = 0;
+    pid_t ended = 0;
+    while ((ended = waitpid(child.pid, &status, WNOHANG)) == 0 && Clock::now() < end) usleep(1000);
+    std::string how = "its process closed its output";
+    if (ended == child.pid) {
+      child.pid = -1;
+      if (WIFSIGNALED(status)) {
+        how = format("its process ({}) was ended by signal {}", child.name, WTERMSIG(status));
+      } else if (WEXITSTATUS(status) == 127) {
+        how = format("its process could not be started ({})", child.name);
+      } else {
+        how = format("its process ({}) ended with status {}", child.name, WEXITSTATUS(status));
+      }
+    }
+    for (uint32_t i = 0; i < child.part.count; ++i) collector.lost(child.part.first + i, how);
+  }
+
+  // True: nobody is left.
+  bool reap(int flags) {
+    bool all = true;
+    for (Child& child : children_) {
+      if (child.pid > 0 && waitpid(child.pid, nullptr, flags) == child.pid) child.pid = -1;
+      all = all && child.pid <= 0;
+    }
+    return all;
+  }
+
+  std::unique_ptr<EmulatorDaemon> emulator_;
+  std::vector<Child> children_;
+};
+
+std::string own_path() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "nccom-test";
+}
+
+std::string quoted_for_shell(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+std::vector<std::string> split_command(const std::string& command, const std::string& host) {
+  std::vector<std::string> words;
+  std::string word;
+  bool open = false;
+  char quote = 0;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    if (command.compare(i, 6, "{host}") == 0) {
+      word += host;
+      open = true;
+      i += 5;
+    } else if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      open = true;
+    } else if (c == ' ' || c == '\t') {
+      if (open) words.push_back(word);
+      word.clear();
+      open = false;
+    } else {
+      word += c;
+      open = true;
+    }
+  }
+  if (open) words.push_back(word);
+  return words;
+}
+
+Result<std::unique_ptr<Team>> start_threads(const RunContext& context, Collector& collector) {
+  std::string root, secret;
+  if (context.backend == Backend::kNetwork) {
+    CCOM_TRY(free, free_root());
+    root = free;
+    secret = new_secret();
+  }
+  CCOM_TRY(threads,
+           RankThreads::start(context, {0, context.options->ranks}, root, secret,
+                              [&collector](const Message& message) { collector.put(message); }));
+  return std::unique_ptr<Team>(std::make_unique<ThreadTeam>(std::move(threads)));
+}
+
+Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
+  const Options& options = *context.options;
+  std::string root = options.root;
+  if (root.empty() && options.nodes > 1) {
+    return fail(CCOM_INVALID,
+                "several nodes need NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT, an address of the first "
+                "host ({}) and a free port there",
+                options.hosts.front());
+  }
+  if (root.empty()) {
+    CCOM_TRY(free, free_root());
+    root = free;
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::string secret = new_secret();
+  const uint32_t of_node = options.ranks / options.nodes;
+  const uint32_t of_process = options.processes ? 1 : of_node;
+  std::unique_ptr<EmulatorDaemon> emulator;
+  if (context.backend == Backend::kDevice && options.hosts.empty()) {
+    CCOM_TRY(started, EmulatorDaemon::start_if_needed());
+    emulator = std::move(started);
+  }
+  auto team = std::make_unique<ProcessTeam>(std::move(emulator));
+  for (uint32_t first = 0; first < options.ranks; first += of_process) {
+    const uint32_t node = first / of_node;
+    std::vector<std::string> words;
+    const bool remote = !options.hosts.empty();
+    if (remote) words = split_command(options.launch, options.hosts[node]);
+    const bool shell = !words.empty() && words.front().find("ssh") != std::string::npos;
+    std::vector<std::string> own = {own_path()};
+    own.insert(own.end(), options.arguments.begin(), options.arguments.end());
+    own.insert(own.end(),
+               {"--worker", format("{},{}", first, of_process), "--root-comm-id", root, "--seed",
+                std::to_string(context.seed), "--backend", backend_name(context.backend),
+                "--nnodes", std::to_string(options.nodes)});
+    for (const std::string& word : own) words.push_back(shell ? quoted_for_shell(word) : word);
+    const std::string name =
+        remote ? format("ranks {}-{} on {}", first, first + of_process - 1, options.hosts[node])
+               : format("ranks {}-{}", first, first + of_process - 1);
+    const std::string log = options.log_folder.empty()
+                                ? ""
+                                : format("{}/nccom-test-rank{}.log", options.log_folder, first);
+    if (options.debug) {
+      std::string line;
+      for (const std::string& word : words) line += " " + word;
+      std::fprintf(stderr, "nccom-test: %s:%s\n", name.c_str(), line.c_str());
+    }
+    CCOM_CHECK(team->start(words, {first, of_process}, name, secret, log));
+  }
+  return std::unique_ptr<Team>(std::move(team));
+}
+
+int run_worker(const RunContext& context) {
+  // The secret, one line; nothing behind it until the input ends.
+  std::string secret;
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  for (char c = 0; c != '\n';) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0 || ::poll(&input, 1, static_cast<int>(left)) <= 0 ||
+        read(STDIN_FILENO, &c, 1) != 1) {
+      std::fprintf(stderr, "nccom-test: --worker is for processes that nccom-test starts\n");
+      return 2;
+    }
+    if (c != '\n') secret += c;
+  }
+  std::mutex mutex;
+  const Sink sink = [&mutex](const Message& message) {
+    const std::string line = to_line(message) + "\n";
+    const std::lock_guard lock(mutex);
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fflush(stdout);
+  };
+  auto threads =
+      RankThreads::start(context, *context.options->worker, context.options->root, secret, sink);
+  if (!threads) {
+    for (uint32_t i = 0; i < context.options->worker->count; ++i) {
+      Message message;
+      message.kind = Message::Kind::kBroken;
+      message.rank = context.options->worker->first + i;
+      message.text = threads.error().sentence;
+      sink(message);
+    }
+    return 1;
+  }
+  while (!(*threads)->ended(std::chrono::milliseconds(0))) {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    char c = 0;
+    if (::poll(&input, 1, 50) > 0 && read(STDIN_FILENO, &c, 1) <= 0) {
+      // Whoever started this process wants it to end, or is gone.
+      (*threads)->abort();
+      if (!(*threads)->ended(std::chrono::seconds(1))) _exit(1);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+}  // namespace neuron::nccom

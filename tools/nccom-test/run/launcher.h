@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings the ranks to life: threads of this process, or processes here and on other hosts, which
+// are this program again with --worker.
+//
+// Concepts: a worker process reads one line from its standard input, the secret of the job, and
+// ends when that input closes: so it does not outlive the one that started it, whatever lies
+// between them. It writes messages to its standard output. Callers: main. Owns: its threads and
+// children; only those are ever signalled. Fails with a sentence; what goes wrong later is told to
+// the collector, by rank.
+#ifndef TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_
+#define TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_
+
+#include <memory>
+
+#include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/run/collector.h"
+#include "tools/nccom-test/run/rank_run.h"
+
+namespace neuron::nccom {
+
+struct RunContext {
+  const Options* options = nullptr;
+  const Job* job = nullptr;
+  uint64_t seed = 0;
+  Backend backend = Backend::kHost;
+};
+
+// The ranks of a run while it is under way. The destructor ends what is left.
+class Team {
+ public:
+  virtual ~Team() = default;
+  // Moves messages to the collector until there is news, at most until `until`.
+  virtual void poll(Collector& collector, Collector::Clock::time_point until) = 0;
+  // Ends everything; true: nothing is left running.
+  virtual bool stop(std::chrono::milliseconds patience) = 0;
+};
+
+ccom::Result<std::unique_ptr<Team>> start_threads(const RunContext& context, Collector& collector);
+ccom::Result<std::unique_ptr<Team>> start_processes(const RunContext& context);
+
+// Main of a worker process: its ranks in threads, messages to standard output. The exit status.
+int run_worker(const RunContext& context);
+
+// Words of a command, as a shell would split them; {host} is replaced.
+std::vector<std::string> split_command(const std::string& command, const std::string& host);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_

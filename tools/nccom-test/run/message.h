@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank tells whoever collects: where it is, how long operations took, what failed.
+// One line of text each between processes. Callers: ranks write, the collector reads.
+// Thread-safe: values. Fails: lines of anything else are no messages (and are shown as output).
+#ifndef TOOLS_NCCOM_TEST_RUN_MESSAGE_H_
+#define TOOLS_NCCOM_TEST_RUN_MESSAGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neuron::nccom {
+
+struct Message {
+  enum class Kind : uint8_t {
+    kAt,       // rank begins something: text
+    kDone,     // a block's step: times, algorithm in text
+    kSkipped,  // the rank does not take part in the block
+    kFailed,   // a step cannot be done; the rank goes on with the next one: text
+    kBroken,   // the rank ends: text
+    kEnd,      // the rank is through
+  };
+  Kind kind = Kind::kAt;
+  uint32_t rank = 0;
+  uint32_t phase = 0;
+  uint32_t block = 0;
+  uint32_t step = 0;
+  bool checked = false;
+  uint64_t size = 0, count = 0, total_input = 0, total_output = 0;
+  std::vector<double> times_us;
+  std::string text;  // one line
+};
+
+std::string to_line(const Message& message);  // without the line's end
+std::optional<Message> from_line(std::string_view line);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_MESSAGE_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's access to whatever runs collectives: memory of the host, the network, a device.
+//
+// Concepts: enter() once for each phase (communicators of its groups), prepare() once for each step
+// (buffers), then execute() as often as wanted: every call of the step once, blocks at the same
+// time. Callers: rank_run, in the rank's thread; abort() from any. Owns: communicators, buffers.
+// Fails with the library's sentence; CCOM_INVALID and CCOM_UNSUPPORTED leave the rank usable,
+// everything else does not.
+#ifndef TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_
+#define TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/run/case.h"
+#include "tools/nccom-test/run/job.h"
+
+namespace neuron::nccom {
+
+// The part of a step that one rank has in one block.
+struct BlockCase {
+  bool takes_part = false;
+  uint32_t place = 0;           // in its group
+  std::vector<uint32_t> ranks;  // of the group, in the world
+  uint32_t stream = 0;
+  uint32_t repetitions = 1;  // operations one after another in an iteration
+  bool in_place = false;
+  Case what;  // of a rank that does not take part: as the first of a group has it
+};
+
+class Participant {
+ public:
+  virtual ~Participant() = default;
+
+  virtual uint32_t rank() const = 0;
+  // In the rank's thread: waits for the others, at most the time limit.
+  virtual ccom::Result<void> join() = 0;
+  virtual ccom::Result<void> enter(const Phase& phase) = 0;
+  // The blocks stay as they are until the next prepare().
+  virtual ccom::Result<void> prepare(const std::vector<BlockCase>& blocks) = 0;
+  // All buffers of a block's call; the output is filled with kUntouched where it is not input.
+  virtual ccom::Result<void> write(size_t block, size_t work, std::span<const std::byte> input) = 0;
+  virtual ccom::Result<std::vector<std::byte>> read(size_t block, size_t work) = 0;
+  virtual ccom::Result<void> barrier() = 0;
+  // `iteration`: chooses among unique buffers. `times_us`: by block.
+  virtual ccom::Result<void> execute(size_t iteration, std::vector<double>& times_us) = 0;
+  virtual std::string algorithm(size_t block) = 0;
+  virtual void abort() = 0;
+};
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/nccom-test/run/rank_threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "tools/nccom-test/run/device_participant.h"
+#include "tools/nccom-test/run/host_participant.h"
+
+namespace neuron::nccom {
+
+using ccom::Result;
+
+namespace {
+
+HostSettings settings_of(const RunContext& context, const std::string& root,
+                         const std::string& secret) {
+  const Options& options = *context.options;
+  HostSettings settings;
+  settings.root = root;
+  settings.secret = secret;
+  settings.providers = options.providers;
+  settings.timeout_ms = options.timeout_ms;
+  settings.memory_bytes = memory_needed(*context.job, options.ranks, options.unique_buffers);
+  settings.no_shared_memory =
+      options.no_shared_memory || (context.backend == Backend::kNetwork && options.nodes == 1);
+  settings.fast_order = options.fast_order;
+  settings.unique_buffers = options.unique_buffers;
+  settings.shared_output = options.shared_output;
+  settings.operations = context.job->operations + context.job->operations_before;
+  return settings;
+}
+
+void pin_to(uint32_t rank) {
+  cpu_set_t allowed, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  uint32_t left = rank % static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed) && left-- == 0) {
+      CPU_SET(cpu, &one);
+      pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+struct RankThreads::Rank {
+  std::unique_ptr<Participant> participant;
+  std::thread thread;
+};
+
+Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& context,
+                                                        const WorkerPart& part,
+                                                        const std::string& root,
+                                                        const std::string& secret, Sink sink) {
+  const Options& options = *context.options;
+  const HostSettings settings = settings_of(context, root, secret);
+  std::vector<std::unique_ptr<Participant>> participants;
+  if (context.backend == Backend::kDevice) {
+    CCOM_TRY(all, make_device_participants(part.first, part.count, options.ranks, root,
+                                           settings.unique_buffers ? settings.operations : 1));
+    participants = std::move(all);
+  } else if (root.empty()) {
+    CCOM_TRY(all, make_host_participants(options.ranks, settings));
+    participants = std::move(all);
+  } else {
+    for (uint32_t i = 0; i < part.count; ++i) {
+      participants.push_back(make_host_participant(part.first + i, options.ranks, settings));
+    }
+  }
+  std::unique_ptr<RankThreads> threads(new RankThreads);
+  const RankSettings rank_settings{options.check, context.seed, options.dump_folder};
+  threads->running_ = participants.size();
+  for (auto& participant : participants) {
+    threads->ranks_.push_back(std::make_unique<Rank>());
+    Rank* rank = threads->ranks_.back().get();
+    rank->participant = std::move(participant);
+    rank->thread = std::thread([rank, rank_settings, sink, job = context.job, pin = options.pin,
+                                running = &threads->running_] {
+      if (pin) pin_to(rank->participant->rank());
+      if (const auto joined = rank->participant->join(); !joined) {
+        Message message;
+        message.kind = Message::Kind::kBroken;
+        message.rank = rank->participant->rank();
+        message.text = joined.error().sentence;
+        sink(message);
+      } else {
+        run_rank(*rank->participant, *job, rank_settings, sink);
+      }
+      // Publishes what the thread did. Pairs with the acquire in ended().
+      running->fetch_sub(1, std::memory_order_release);
+    });
+  }
+  return threads;
+}
+
+RankThreads::~RankThreads() {
+  abort();
+  for (const auto& rank : ranks_) {
+    if (rank->thread.joinable()) rank->thread.join();
+  }
+}
+
+void RankThreads::abort() {
+  // Pairs with the release of the threads that end.
+  if (running_.load(std::memory_order_acquire) == 0) return;
+  for (const auto& rank : ranks_) rank->participant->abort();
+}
+
+bool RankThreads::ended(std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  // Pairs with the release of the threads that end.
+  while (running_.load(std::memory_order_acquire) != 0) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace neuron::nccom

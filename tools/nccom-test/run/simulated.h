@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a job in model time, on a system that need not exist, and the load of its links.
+// Callers: main. Threads: one; nothing is kept. Fails with the planner's or simulator's sentence
+// for the whole run; what one size cannot do is a failure of its row.
+#ifndef TOOLS_NCCOM_TEST_RUN_SIMULATED_H_
+#define TOOLS_NCCOM_TEST_RUN_SIMULATED_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/output/heat_map.h"
+#include "tools/nccom-test/output/row.h"
+#include "tools/nccom-test/run/job.h"
+
+namespace neuron::nccom {
+
+struct SimulatedRun {
+  std::vector<Block> blocks;
+  std::vector<LinkLoad> loads;  // of the last row, where a heat map is wanted
+  std::string system;           // "trn1.32xlarge x 4: 64 chips, 128 ranks"
+};
+
+ccom::Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint64_t seed);
+
+}  // namespace neuron::nccom
+
+#endif  // TOOLS_NCCOM_TEST_RUN_SIMULATED_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-bench: executions of a NEFF, memory and matrix products, on the device's clock and ours.
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/common/command_line.h"
+#include "tools/common/output.h"
+#include "tools/neuron-bench/commands.h"
+#include "tools/neuron-bench/manual.h"
+#include "tools/neuron-doctor/checks/access.h"
+
+namespace {
+
+using namespace neuron::bench;
+namespace tools = neuron::tools;
+
+struct Arguments {
+  ExecOptions exec;
+  std::string warmup = "10", fill;
+  MemoryOptions memory;
+  MatmulOptions matmul;
+  tools::Format format = tools::Format::kText;
+};
+
+void add_exec(CLI::App& app, Arguments& arguments) {
+  ExecOptions& exec = arguments.exec;
+  app.add_option("file", exec.file, "NEFF to execute")->required()->type_name("FILE");
+  app.add_option("-n,--work", exec.executions, "executions of each instance")
+      ->check(CLI::Range(1u, 100'000'000u))
+      ->capture_default_str();
+  app.add_option("-w,--warmup", arguments.warmup, "executions before those, or none")
+      ->capture_default_str();
+  app.add_option("-o,--output-directory", exec.directory, "write the samples there")
+      ->type_name("DIRECTORY");
+  app.add_option("--fixed-nc-count", exec.fixed_cores, "cores, instead of one and all")
+      ->check(CLI::Range(1u, 4096u));
+  app.add_option("--fixed-instance-count", exec.fixed_instances, "instances on each core")
+      ->check(CLI::Range(1u, 64u));
+  app.add_flag("--enable-only-latency", exec.only_latency, "one core only");
+  app.add_option("-f,--fill", arguments.fill, "contents of the inputs: zeros or random")
+      ->check(CLI::IsMember({"zeros", "random"}));
+  app.add_flag("--run-as-cc-neff", exec.collectives,
+               "a NEFF with collectives: a rank on each core");
+}
+
+neuron::bench::Result<neuron::tools::Records> run(const CLI::App& app, const Arguments& arguments) {
+  NEURON_TRY(session, Session::open());
+  if (app.got_subcommand("exec")) return run_exec(*session, arguments.exec);
+  if (app.got_subcommand("memory")) return run_memory(*session, arguments.memory);
+  return run_matmul(*session, arguments.matmul);
+}
+
+int status_of(const neuron::runtime::Error& error) {
+  namespace doctor = neuron::doctor;
+  // As the runtime says it, which knows when it asks the driver for cores.
+  if (error.detail.find(" held by pid ") != error.detail.npos) return tools::kBusy;
+  const doctor::Access access = doctor::look_for_devices(doctor::places_of_environment());
+  return access.obstacle == doctor::Obstacle::kNone ? tools::kFailed
+                                                    : doctor::exit_status(access.obstacle);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"", "neuron-bench"};
+  app.require_subcommand(1);
+  tools::add_format_option(app, arguments.format);
+  app.fallthrough();
+  add_exec(*app.add_subcommand("exec", "executions of a NEFF"), arguments);
+  CLI::App& memory = *app.add_subcommand("memory", "copies between host, device and devices");
+  arguments.memory.sizes = {4096, 1u << 20, 16u << 20};
+  memory.add_option("--sizes", arguments.memory.sizes, "bytes of a copy (4KB, 1MB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
+  memory.add_option("-n,--work", arguments.memory.repetitions, "copies of each size")
+      ->check(CLI::Range(1u, 1'000'000u));
+  CLI::App& matmul = *app.add_subcommand("matmul", "products of square matrices by type");
+  arguments.matmul.types = {"fp32", "bf16", "fp16", "fp8_e4"};
+  arguments.matmul.sizes = {512, 1024};
+  matmul.add_option("--types", arguments.matmul.types, "types of the elements")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8_e4", "fp8_e5"}));
+  matmul.add_option("--sizes", arguments.matmul.sizes, "rows, a multiple of 512")
+      ->check(CLI::Range(512u, 8192u))
+      ->check([](const std::string& text) {
+        return std::strtoul(text.c_str(), nullptr, 10) % 512 == 0
+                   ? std::string()
+                   : "Value " + text + " is no multiple of 512";
+      });
+  matmul.add_option("-n,--work", arguments.matmul.repetitions, "products of each size")
+      ->check(CLI::Range(1u, 10'000u));
+  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  if (arguments.warmup == "none") {
+    arguments.exec.warmup = 0;
+  } else {
+    char* end = nullptr;
+    const unsigned long count = std::strtoul(arguments.warmup.c_str(), &end, 10);
+    if (arguments.warmup.empty() || *end != 0 || count > 1'000'000) {
+      std::fprintf(stderr, "neuron-bench: --warmup: found '%s', expected a number or none\n",
+                   arguments.warmup.c_str());
+      return tools::kWrongUsage;
+    }
+    arguments.exec.warmup = static_cast<unsigned>(count);
+  }
+  arguments.exec.random = arguments.fill == "random";
+  // The kernels are of the first generation; newer chips run them when asked to.
+  ::setenv("NEURON_RT_ALLOW_LEGACY_NEFF", "1", 0);
+  // What libnrt would log is in the sentence that is printed.
+  ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
+  const auto records = run(app, arguments);
+  if (!records) {
+    std::fprintf(stderr, "neuron-bench: %s\n", records.error().detail.c_str());
+    return status_of(records.error());
+  }
+  const tools::Style style = tools::style_of(1, tools::ColorMode::kAuto);
+  return tools::print_output("neuron-bench", tools::render(*records, arguments.format, style))
+             ? tools::kDone
+             : tools::kFailed;
+}

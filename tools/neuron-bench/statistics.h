@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples and their percentiles. Callers: the commands. Values. Cannot fail; nothing gives 0.
+#ifndef TOOLS_NEURON_BENCH_STATISTICS_H_
+#define TOOLS_NEURON_BENCH_STATISTICS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace neuron::bench {
+
+// The smallest sample that `share` of all do not exceed (0 to 1).
+inline double percentile(std::vector<double> samples, double share) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  const double rank = std::ceil(share * static_cast<double>(samples.size()));
+  const std::size_t at = rank < 1 ? 0 : static_cast<std::size_t>(rank) - 1;
+  return samples[std::min(at, samples.size() - 1)];
+}
+
+}  // namespace neuron::bench
+
+#endif  // TOOLS_NEURON_BENCH_STATISTICS_H_

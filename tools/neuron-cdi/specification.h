@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A specification of the Container Device Interface (CDI): what a container engine puts into a
+// container that asks for a device. Callers: main() and tests. Thread-safe: values and pure
+// functions. Owns nothing. Fails with NRT_INVALID and a sentence that names the word at fault.
+#ifndef TOOLS_NEURON_CDI_SPECIFICATION_H_
+#define TOOLS_NEURON_CDI_SPECIFICATION_H_
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace neuron::cdi {
+
+struct HostDevice {
+  unsigned index = 0;       // of /dev/neuronN
+  unsigned first_core = 0;  // as NEURON_RT_VISIBLE_CORES counts on the host
+  unsigned cores = 0;
+};
+
+struct Mount {
+  std::string host_path, container_path;
+};
+
+struct Wishes {
+  std::string kind = "aws.amazon.com/neuron";
+  std::vector<HostDevice> devices;
+  // First and last index of devices that can be asked for by one name.
+  std::vector<std::pair<unsigned, unsigned>> groups;
+  std::string socket;         // of a neuron-emulatord, instead of device nodes; empty: device nodes
+  std::vector<Mount> mounts;  // for every container, read-only
+  std::vector<std::string> environment;  // "NAME=value", for every container
+  std::optional<std::uint32_t> group_id;
+};
+
+// Names: neuronN for a device, neuronNcoreK for one core of it, neuronA-B for a group, all.
+runtime::Result<boost::json::object> make_specification(const Wishes& wishes);
+
+// "A-B" of an option.
+runtime::Result<std::pair<unsigned, unsigned>> parse_group(const std::string& text);
+
+}  // namespace neuron::cdi
+
+#endif  // TOOLS_NEURON_CDI_SPECIFICATION_H_

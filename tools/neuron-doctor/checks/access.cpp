@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-doctor/checks/access.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "tools/common/descriptor.h"
+#include "tools/common/exit_status.h"
+
+namespace neuron::doctor {
+namespace {
+
+constexpr const char* kVendor = "0x1d0f";
+// Inferentia, Trainium and what emulates them, by PCI device id.
+constexpr const char* kDevices[] = {"0x7064", "0x7065", "0x7066", "0x7067",
+                                    "0x7164", "0x7264", "0x7364"};
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(opendir(folder.c_str()), &closedir);
+  if (!list) return names;
+  while (const dirent* entry = readdir(list.get())) {  // bounded: the folder ends
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+// Who may open it, and how to become one of those.
+Access refused(const std::string& path) {
+  struct stat status {};
+  std::string owner = "its owner";
+  std::string group = "neuron";
+  if (stat(path.c_str(), &status) == 0) {
+    group = group_name(status.st_gid);
+    char mode[8];
+    std::snprintf(mode, sizeof mode, "%04o", status.st_mode & 07777u);
+    owner = user_name(status.st_uid) + ":" + group + " (" + mode + ")";
+  }
+  const std::string user = user_name(geteuid());
+  Access access{Obstacle::kNoPermission,
+                path + " belongs to " + owner + "; " + user + " may not open it", ""};
+  const bool by_group = (status.st_mode & 0020u) != 0 && status.st_gid != 0;
+  access.action =
+      by_group
+          ? "usermod -aG " + group + " " + user + ", then log in again; or run it as root"
+          : "install the udev rules (group neuron, 0660) and join that group; or run it as root";
+  return access;
+}
+
+// What listens answers nobody while somebody has stopped it (SIGSTOP).
+Access look_for_stopped(int client, const std::string& path) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 1) return {};
+  const std::string pid = std::to_string(peer.pid);
+  const std::string status = first_line("/proc/" + pid + "/stat");
+  const std::size_t name_end = status.rfind(')');
+  if (name_end == status.npos || status.compare(name_end, 3, ") T") != 0) return {};
+  return {Obstacle::kNoDaemon,
+          "the daemon at " + path + " (pid " + pid + ") does not answer: it is stopped",
+          "kill -CONT " + pid + " lets it go on"};
+}
+
+Access look_for_daemon(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return {Obstacle::kNoDaemon, "NEURON_EMULATOR names no socket: \"unix:" + path + "\"",
+            "set NEURON_EMULATOR=unix:PATH, at most 107 characters"};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const tools::Descriptor client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!client) return {};
+  if (connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return look_for_stopped(client.get(), path);
+  }
+  const std::string start =
+      "start it: systemctl start neuron-emulatord@PROFILE.socket, or "
+      "neuron-emulatord --socket " +
+      path;
+  switch (errno) {
+    case EACCES:
+    case EPERM:
+      return refused(path);
+    case ENOENT:
+      return {Obstacle::kNoDaemon, "no daemon answers at " + path + ": there is no such socket",
+              start};
+    case ECONNREFUSED:
+      return {Obstacle::kNoDaemon,
+              "no daemon answers at " + path + ": the one that made the socket is gone", start};
+    case EAGAIN:
+      return {Obstacle::kNoDaemon, "the daemon at " + path + " does not accept connections in time",
+              "look at its journal; if it hangs, restart it"};
+    case EPROTOTYPE:
+      return {};  // A socket of another kind: the library knows which.
+    default:
+      return {Obstacle::kNoDaemon, "no daemon answers at " + path + ": " + std::strerror(errno),
+              start};
+  }
+}
+
+}  // namespace
+
+Places places_of_environment() {
+  const char* emulator = std::getenv("NEURON_EMULATOR");
+  Places places;
+  if (emulator != nullptr) places.emulator = emulator;
+  return places;
+}
+
+std::string user_name(unsigned uid) {
+  const passwd* entry = getpwuid(uid);
+  return entry != nullptr ? entry->pw_name : std::to_string(uid);
+}
+
+std::string group_name(unsigned gid) {
+  const group* entry = getgrgid(gid);
+  return entry != nullptr ? entry->gr_name : std::to_string(gid);
+}
+
+std::vector<std::string> device_files(const Places& places) {
+  std::vector<std::pair<int, std::string>> found;
+  for (const std::string& name : names_in(places.devices)) {
+    if (!name.starts_with("neuron") || name.size() < 7) continue;
+    const std::string number = name.substr(6);
+    if (number.size() > 4 || number.find_first_not_of("0123456789") != std::string::npos) continue;
+    found.emplace_back(std::atoi(number.c_str()), places.devices + "/" + name);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> files;
+  for (auto& entry : found) files.push_back(std::move(entry.second));
+  return files;
+}
+
+std::vector<std::string> pci_functions(const Places& places) {
+  const std::string folder = places.sys + "/bus/pci/devices";
+  std::vector<std::string> found;
+  for (const std::string& name : names_in(folder)) {
+    if (first_line(folder + "/" + name + "/vendor") != kVendor) continue;
+    const std::string device = first_line(folder + "/" + name + "/device");
+    if (std::find(std::begin(kDevices), std::end(kDevices), device) != std::end(kDevices)) {
+      found.push_back(name);
+    }
+  }
+  return found;
+}
+
+Access look_for_devices(const Places& places) {
+  if (places.emulator.starts_with("unix:")) return look_for_daemon(places.emulator.substr(5));
+  if (!places.emulator.empty()) return {};
+  const std::vector<std::string> files = device_files(places);
+  if (!files.empty()) {
+    // Write-only: the driver takes no process slot for it and waits for no reset.
+    for (const std::string& file : files) {
+      const tools::Descriptor device(open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+      if (device) return {};
+      if (errno == EACCES || errno == EPERM) return refused(file);
+      if (errno == EBUSY) {
+        return {Obstacle::kBusy, file + " is held by as many processes as the driver allows",
+                "neuron-ls -a shows who; end one of them"};
+      }
+    }
+    return {Obstacle::kNoNodes, files.front() + " cannot be opened: " + std::strerror(errno),
+            "reload the module: modprobe -r neuron; modprobe neuron"};
+  }
+  const bool module = exists(places.sys + "/module/neuron");
+  const std::vector<std::string> functions = pci_functions(places);
+  if (!module && functions.empty()) {
+    return {Obstacle::kNoHardware,
+            "there is no Neuron device: no " + places.devices +
+                "/neuron*, no such PCI function, no module",
+            "use an instance that has one, or set NEURON_EMULATOR to an instance type (for "
+            "example trn1.2xlarge) or to unix:PATH of a neuron-emulatord"};
+  }
+  if (!module) {
+    return {Obstacle::kNoModule,
+            "PCI function " + functions.front() +
+                " is there, but the kernel module neuron is not loaded, so there is no " +
+                places.devices + "/neuron0",
+            "modprobe neuron; if it is not found, install neuron-dkms and the kernel's headers"};
+  }
+  return {Obstacle::kNoNodes,
+          "the module neuron is loaded, but there is no " + places.devices + "/neuron*",
+          functions.empty() ? "the kernel sees no Neuron PCI function: look at dmesg"
+                            : "in a container, pass the devices to it (--device /dev/neuron0); "
+                              "else look at dmesg for why the probe failed"};
+}
+
+int exit_status(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::kNoPermission:
+      return tools::kNoPermission;
+    case Obstacle::kBusy:
+      return tools::kBusy;
+    default:
+      return tools::kFailed;
+  }
+}
+
+int explain_no_device(const char* program, const std::string& otherwise) {
+  const Access access = look_for_devices(places_of_environment());
+  const bool known = access.obstacle != Obstacle::kNone;
+  std::fprintf(stderr, "%s: no device: %s\n", program,
+               known ? (access.found + "; " + access.action).c_str() : otherwise.c_str());
+  return known ? exit_status(access.obstacle) : tools::kFailed;
+}
+
+}  // namespace neuron::doctor

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a device is in order, as far as its own counters and state say.
+// Callers: neuron-doctor, neuron-ls --check. Thread-safe: no state. Cannot fail.
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_
+#define TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::doctor {
+
+struct Ailment {
+  std::string what;    // "2 uncorrectable errors of HBM"
+  std::string action;  // "replace the instance"
+  bool fatal = true;   // false: it works, but somebody should know
+};
+
+// Empty: healthy.
+std::vector<Ailment> ailments(const telemetry::Device& device);
+
+}  // namespace neuron::doctor
+
+#endif  // TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_

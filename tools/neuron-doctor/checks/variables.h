@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of the environment variables that this project or the software around it reads.
+// Callers: neuron-doctor. Thread-safe: constants. Cannot fail.
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_
+#define TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_
+
+#include <string>
+#include <string_view>
+
+namespace neuron::doctor {
+
+// Its beginning says that it is meant for Neuron software.
+bool is_ours(std::string_view name);
+bool is_known_variable(std::string_view name);
+// The known one that differs least, if by at most three letters; else empty.
+std::string similar_variable(std::string_view name);
+
+}  // namespace neuron::doctor
+
+#endif  // TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot for programs: --format json, version 2 of the schema (tools/schemas/), and the fields
+// that --query selects. Callers: neuron-ls. Thread-safe: values. Cannot fail but for a field that
+// does not exist.
+#ifndef TOOLS_NEURON_LS_VIEW_DOCUMENT_H_
+#define TOOLS_NEURON_LS_VIEW_DOCUMENT_H_
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/common/format.h"
+#include "tools/neuron-ls/view/matrix.h"
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::ls {
+
+// The whole of it.
+bool is_healthy(const telemetry::Device& device);
+
+boost::json::object make_document(const telemetry::Snapshot& snapshot,
+                                  const std::vector<Measured>& measured);
+
+// One record a device; `fields` empty: the usual ones. False, with a sentence in `error`, if one
+// does not exist.
+bool query_devices(const telemetry::Snapshot& snapshot, const std::vector<std::string>& fields,
+                   tools::Records& records, std::string& error);
+
+// "neuron_device bdf ...": the names that --query knows.
+std::vector<std::string> query_fields();
+
+}  // namespace neuron::ls
+
+#endif  // TOOLS_NEURON_LS_VIEW_DOCUMENT_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the original's outputs show of a host: its devices, their place, neighbours and processes.
+//
+// Callers: neuron-ls, one thread. Plain values, taken out of a snapshot. Cannot fail: what a device
+// does not tell stays at its neutral value (-1, empty).
+#ifndef TOOLS_NEURON_LS_VIEW_INVENTORY_H_
+#define TOOLS_NEURON_LS_VIEW_INVENTORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::ls {
+
+struct Process {
+  int pid = 0;
+  std::string command;          // full command line, spaces between arguments
+  std::string runtime_version;  // "NA" if the process has not recorded one
+  std::string user, cores, since;
+  uint64_t memory_bytes = 0;  // of the device's
+};
+
+struct Device {
+  int index = 0;
+  unsigned cores = 0;         // as processes count them
+  unsigned logical_size = 0;  // physical cores of each; 0 where it is always one
+  unsigned first_core = 0;    // global id of core 0
+  uint64_t memory_bytes = 0;
+  std::vector<int> connected;
+  std::string bdf;           // 0000:00:1e.0
+  std::string cpu_affinity;  // Linux CPU list
+  int numa_node = -1;
+  std::vector<Process> processes;
+  uint64_t memory_used = 0;
+  std::string state;  // "ready"
+};
+
+struct Inventory {
+  std::string instance_type;  // empty if unknown
+  std::string instance_id;
+  std::vector<Device> devices;
+};
+
+Inventory make_inventory(const telemetry::Snapshot& snapshot);
+
+// "0-3", or "5" of one.
+std::string core_range(const Device& device);
+
+// The outputs; each ends with a newline. A wide table has more columns: memory used, state, and of
+// each process its user, cores, memory and since when it holds the device.
+std::string format_table(const Inventory& inventory, bool wide);
+std::string format_json(const Inventory& inventory);
+std::string format_topology(const Inventory& inventory, bool unicode);
+
+}  // namespace neuron::ls
+
+#endif  // TOOLS_NEURON_LS_VIEW_INVENTORY_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executions as the report counts them: how they ended, which errors they had, how long they took.
+// Callers: Observer and Board. Thread-safe: no state. Cannot fail.
+#ifndef TOOLS_NEURON_MONITOR_MODEL_TALLY_H_
+#define TOOLS_NEURON_MONITOR_MODEL_TALLY_H_
+
+#include <optional>
+
+#include "tools/neuron-monitor/model/observation.h"
+
+namespace neuron::monitor {
+
+Tally tally(const telemetry::CoreCounters& counters);
+Tally& operator+=(Tally& to, const Tally& more);
+
+// Between the bounds of a bucket its values are taken to be spread evenly.
+std::optional<Latencies> percentiles(const telemetry::LatencyHistogram& histogram);
+
+}  // namespace neuron::monitor
+
+#endif  // TOOLS_NEURON_MONITOR_MODEL_TALLY_H_

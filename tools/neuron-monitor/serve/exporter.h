@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread that speaks to the network: scrapes of Prometheus and pushes to an OTLP collector.
+//
+// Concepts: it reads the Board whenever it likes; the loop that measures never waits for it.
+// Callers: the monitor's loop. Owns: the thread, its sockets. Borrows: the Board and the clock of
+// the last report. Fails: start() with a sentence (an address in use, a malformed URL); later
+// troubles of a collector or a client are sentences on stderr, or nothing at all.
+#ifndef TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_
+#define TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "tools/neuron-monitor/output/board.h"
+
+namespace neuron::monitor {
+
+struct ExporterOptions {
+  std::string prometheus;  // ADDRESS:PORT; empty: none
+  std::string otlp;        // URL; empty: none
+  // Without an update for longer than this, /healthz says that something hangs.
+  std::chrono::milliseconds longest_silence{30'000};
+};
+
+class Exporter {
+ public:
+  // Null, and a sentence in `error`.
+  static std::unique_ptr<Exporter> start(const ExporterOptions& options, const Board& board,
+                                         std::string& error);
+  virtual ~Exporter() = default;
+
+  // The board has changed.
+  virtual void notify() = 0;
+  // The port that is listened on; for "0" as the port of the options.
+  virtual unsigned short port() const = 0;
+};
+
+}  // namespace neuron::monitor
+
+#endif  // TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_

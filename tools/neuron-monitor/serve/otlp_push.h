@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pushes metrics to an OTLP collector (HTTP, JSON): one request at a time, the newest values only.
+//
+// Concepts: counters are cumulative, so a push that did not arrive is made good by the next one.
+// After a failure it waits 1, 2, 4 ... 60 s; a body that the collector refuses for good is dropped.
+// Callers: Exporter, on its thread. Owns: a connection that is kept between pushes. Borrows: the
+// io_context, the body source. Fails: never to the caller; one sentence on stderr when pushes begin
+// to fail and one when they arrive again.
+#ifndef TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_
+#define TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tools/neuron-monitor/serve/endpoint.h"
+
+namespace neuron::monitor {
+
+class OtlpPush {
+ public:
+  virtual ~OtlpPush() = default;
+  // There are new values.
+  virtual void notify() = 0;
+
+  static std::unique_ptr<OtlpPush> create(boost::asio::io_context& context, Url url,
+                                          std::function<std::string()> body);
+};
+
+}  // namespace neuron::monitor
+
+#endif  // TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_

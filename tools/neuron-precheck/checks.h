@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All checks of a level, in order, over all devices or some.
+//
+// Concepts: the state is read first; then each device has its memory, its copies and its cores
+// checked by worker processes, one device after the other or several side by side; collectives of
+// all free cores come last. Error counters are read around each worker, so that what they count is
+// of a core. Callers: main(), one thread. Fails: never, what goes wrong is a finding.
+#ifndef TOOLS_NEURON_PRECHECK_CHECKS_H_
+#define TOOLS_NEURON_PRECHECK_CHECKS_H_
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tools/device_checks/finding.h"
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::precheck {
+
+using checks::Action;
+using checks::Finding;
+using checks::Findings;
+using checks::Verdict;
+
+struct Options {
+  int level = 1;
+  std::vector<int> devices;  // empty: all
+  // Of level 4: how long; of others: at most so long, what does not fit is left out. 0: as the
+  // level says.
+  std::chrono::seconds duration{0};
+  std::chrono::milliseconds step{0};  // 0: as the level says
+  std::uint64_t memory_bytes = 0;     // of each device; 0: as the level says
+  bool collectives = true;
+};
+
+struct Result {
+  telemetry::Snapshot snapshot;
+  std::chrono::system_clock::time_point begun;
+  double seconds = 0;
+  Findings findings;
+  std::vector<int> missing;  // devices that were asked for and are not there: nothing was checked
+};
+
+Result check_host(Options options);
+
+// From a snapshot alone: state, versions, links, counters, engines that hang, cores that are busy.
+void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& devices,
+                 Findings& findings);
+
+}  // namespace neuron::precheck
+
+#endif  // TOOLS_NEURON_PRECHECK_CHECKS_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests and answers of inferences as JSON: {"inputs": {"x": [[0, 0.5, ...], ...]}}.
+// Callers: the network thread. Thread-safe: no state. One pass over the text, straight into the
+// bytes of tensors, without a document in between. A list is flat, one row, or a list of rows.
+// Fails: with a sentence, the field and the byte at which it went wrong.
+#ifndef TOOLS_NEURON_SERVE_INFER_JSON_H_
+#define TOOLS_NEURON_SERVE_INFER_JSON_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/neuron-serve/job.h"
+#include "tools/neuron-serve/model_spec.h"
+
+namespace neuron::serve {
+
+struct JsonError {
+  std::string message;
+  std::string field;  // "inputs.x"; "" for the whole
+  std::size_t offset = 0;
+};
+
+// Fills rows and input of `job`.
+std::optional<JsonError> parse_inputs(std::string_view text, const ModelSpec& model, Job& job);
+
+// Appends {"model": ..., "outputs": {...}, "timing": {...}}.
+void append_outputs(const ModelSpec& model, const Job& job, std::string& text);
+
+// Appends `value` as a JSON string, control characters escaped, what is no UTF-8 replaced.
+void append_string(std::string_view value, std::string& text);
+
+}  // namespace neuron::serve
+
+#endif  // TOOLS_NEURON_SERVE_INFER_JSON_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// neuron-serve: an inference server. Exit status: 0 ended as asked, 1 it could not start (one
+// sentence on standard error), 2 wrong usage.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tools/neuron-serve/log.h"
+#include "tools/neuron-serve/sd_notify.h"
+#include "tools/neuron-serve/server.h"
+
+namespace {
+
+using namespace neuron::serve;  // NOLINT: this file is the program
+
+// A connection is a descriptor; the limit that processes start with is often below ours.
+void raise_descriptor_limit(std::size_t connections) {
+  rlimit limit = {};
+  const rlim_t wanted = connections + 256;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
+    log("only " + std::to_string(limit.rlim_cur) +
+        " descriptors are allowed, fewer than --max-connections needs (ulimit -n)");
+  }
+}
+
+std::string summary(const ReloadReport& report) {
+  if (!report.error.empty()) return "reload: " + report.error;
+  std::string text = "reload:";
+  for (const auto& [name, what] : report.models) text += " " + name + " " + what + ";";
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (const auto status = parse_options(argc, argv, options)) return *status;
+  raise_descriptor_limit(options.max_connections);
+  // Whoever started us may not read what we say.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::string error;
+  const int passed = passed_socket(error);
+  ModelHost* models = nullptr;
+  Server server(options,
+                [&](std::function<void(ReloadReport)> done) { models->reload(std::move(done)); });
+  if (!error.empty() || !server.listen(passed, error)) {
+    log(error);
+    return 1;
+  }
+  std::string failure;
+  ModelHost host(options, {.deliver = [&](Jobs jobs) { server.deliver(std::move(jobs)); },
+                           .publish = [&](auto catalog) { server.publish(std::move(catalog)); },
+                           .unready = [&](const std::string& why) { server.unready(why); },
+                           .retire = [&](auto retired) { server.retire(std::move(retired)); },
+                           .started =
+                               [&](const std::string& why) {
+                                 server.post([&, why] {
+                                   failure = why;
+                                   if (!why.empty()) return server.drain();
+                                   // Who started us on port 0 reads the address from the first
+                                   // line.
+                                   std::printf("%s\n", server.address().c_str());
+                                   std::fflush(stdout);
+                                   notify("READY=1");
+                                 });
+                               }});
+  models = &host;
+  host.start();
+  server.run([&] { host.reload([](const ReloadReport& report) { log(summary(report)); }); },
+             [&] { return host.alive(); });
+  host.stop();
+  if (!failure.empty()) {
+    log(failure);
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runtime and the models of the folder: loads them, loads them again on request, and attaches
+// to the device anew when it was lost.
+// One thread of its own does all this; the network thread is told by `publish` what is served.
+// Callers: the network thread and executors; stop() by main(). Thread-safe: all.
+// Owns: the process's runtime (nrt_init to nrt_close) and the models, which the network thread's
+// catalog keeps alive as well. Fails: start() through `started`; later failures are in the catalog.
+#ifndef TOOLS_NEURON_SERVE_MODEL_HOST_H_
+#define TOOLS_NEURON_SERVE_MODEL_HOST_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/neuron-serve/model.h"
+#include "tools/neuron-serve/options.h"
+
+namespace neuron::serve {
+
+enum class State : std::uint8_t { kStarting, kReady, kRecovering };
+
+// What the network thread knows; never changed once published.
+struct Catalog {
+  State state = State::kStarting;
+  std::string detail;  // why it is not ready
+  std::map<std::string, std::shared_ptr<Model>, std::less<>> models;
+  std::map<std::string, std::string> failed;  // name, sentence
+  std::uint64_t attached = 0;                 // how often the runtime was initialised
+};
+
+struct ReloadReport {
+  bool good = true;
+  std::string error;
+  std::map<std::string, std::string> models;  // name, what became of it
+};
+
+class ModelHost {
+ public:
+  struct Events {
+    std::function<void(Jobs)> deliver;
+    std::function<void(std::shared_ptr<const Catalog>)> publish;
+    // What was published is not ready any more; says why.
+    std::function<void(const std::string&)> unready;
+    // Closes the queues of models that were published no longer, on the network thread, after what
+    // that thread still has for them.
+    std::function<void(std::vector<std::shared_ptr<Model>>)> retire;
+    std::function<void(const std::string&)> started;  // "", or why not
+  };
+
+  ModelHost(const Options& options, Events events);
+  ~ModelHost();
+
+  void start();
+  void reload(std::function<void(ReloadReport)> done);
+  // Ends executors and closes the runtime; requests that wait are answered as unavailable.
+  void stop();
+  // False: an executor has not come by for so long that only a new start helps.
+  bool alive() const;
+
+ private:
+  using Models = std::map<std::string, std::shared_ptr<Model>, std::less<>>;
+  using Replicas = std::vector<std::unique_ptr<Replica>>;
+  struct Found {
+    ModelSpec spec;
+    FileIdentity identity;
+    std::string error;
+  };
+
+  void run();
+  void lost(const std::string& error);
+  bool wait(std::chrono::milliseconds time);  // false: stop() was called
+  std::string attach();
+  std::string scan(std::map<std::string, Found>& found) const;
+  Found look_at(const std::string& name) const;
+  Replicas load(ModelSpec& spec, const std::vector<std::uint32_t>& cores, std::string& error);
+  std::vector<std::uint32_t> next_cores();
+  bool device_answers() const;
+  void do_reload(ReloadReport& report);
+  void recover();
+  bool load_again();
+  void stop_models();
+  void publish(State state, const std::string& detail);
+  Model::Events model_events();
+
+  const Options options_;
+  const Events events_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;  // the next five, of which models_ where another thread looks
+  std::condition_variable changed_;
+  std::deque<std::function<void(ReloadReport)>> reloads_;
+  std::string lost_;  // why; "" if it is not
+  bool stop_ = false;
+  Models models_;
+  std::vector<std::shared_ptr<Model>> retired_;  // replaced or removed, executors still at work
+
+  // Of the host's own thread.
+  std::map<std::string, std::string> failed_;
+  std::vector<std::uint32_t> cores_;
+  std::size_t next_core_ = 0;
+  std::uint64_t attached_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace neuron::serve
+
+#endif  // TOOLS_NEURON_SERVE_MODEL_HOST_H_

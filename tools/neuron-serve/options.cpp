@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-serve/options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "tools/common/command_line.h"
+
+namespace neuron::serve {
+namespace {
+
+constexpr std::uint32_t kMostCores = 4096;
+
+const tools::Manual kManual{
+    .name = "neuron-serve",
+    .summary = "serve NEFF models over HTTP",
+    .description =
+        "Loads every NEFF of a folder onto NeuronCores and answers inferences in JSON or as binary "
+        "tensors. Requests for a model whose rows are independent are gathered into batches for as "
+        "long as the latency budget allows. What is too much gets 503 at once.\n\n"
+        "SIGTERM finishes what was asked and ends, SIGHUP reads the folder again. When the device "
+        "is lost, requests get 503 until it is back and the models are loaded anew.\n\n"
+        "Every option may also stand in the environment, NEURON_SERVE_LISTEN for `--listen` and so "
+        "on, and in the file of `--config`. An argument wins over the environment, and that over "
+        "the file. Times are numbers with us, ms or s.",
+    .sections = {{"PATHS",
+                  "POST /v1/models/NAME/infer :: an inference: {\"inputs\": {\"x\": [[...]]}} or "
+                  "application/octet-stream, the rows of all inputs one after the other\n\n"
+                  "GET /v1/models, /v1/models/NAME :: what is served, with types and shapes\n\n"
+                  "GET /healthz, /readyz :: whether the program lives; whether it serves\n\n"
+                  "GET /metrics, /v1/status :: counters, for Prometheus and as JSON\n\n"
+                  "POST /v1/reload :: reads the folder of models again\n\n"
+                  "GET / :: a page on which digits are drawn"},
+                 {"SERVICE MANAGER",
+                  "READY=1, STOPPING=1 and WATCHDOG=1 are sent to NOTIFY_SOCKET. A listening TCP "
+                  "socket that is passed (LISTEN_FDS) is used instead of `--listen`."}},
+    .exit_statuses = {{tools::kDone, "ended as asked"},
+                      {tools::kFailed,
+                       "it could not start: the sentence on standard error says why"},
+                      tools::kUsageStatus},
+    .environment = {tools::kEmulatorVariable,
+                    {"NEURON_RT_VISIBLE_CORES",
+                     "cores of this process; --cores counts among them"}},
+    .examples = {{"neuron-serve --models /usr/share/neuron/models",
+                  "serve them at http://127.0.0.1:8000/"},
+                 {"neuron-serve --models DIR --listen :80 --cores 0-3 --replicas 4",
+                  "on all addresses, each model on four cores"}},
+    .see_also = {"neuron-ls(1)", "neuron-packager(1)"}};
+
+template <class Number>
+bool whole(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+CLI::Option* add_duration(CLI::App& app, const char* name, const char* variable,
+                          std::chrono::microseconds& duration, const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [&duration, name](const std::string& text) {
+            if (!parse_duration(text, duration)) {
+              throw CLI::ValidationError(name, "'" + text +
+                                                   "' is no time: give a number with us, ms or s, "
+                                                   "at most an hour");
+            }
+          },
+          help)
+      ->type_name("TIME")
+      ->envname(variable);
+}
+
+}  // namespace
+
+bool parse_duration(const std::string& text, std::chrono::microseconds& duration) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  const std::string unit(end, text.data() + text.size());
+  double scale = 0;
+  if (unit.empty() || unit == "ms") scale = 1e3;
+  if (unit == "us") scale = 1;
+  if (unit == "s") scale = 1e6;
+  if (scale == 0 || !(number >= 0) || number * scale > 3600e6) return false;
+  duration = std::chrono::microseconds(static_cast<std::int64_t>(number * scale));
+  return true;
+}
+
+bool parse_cores(const std::string& text, std::vector<std::uint32_t>& cores) {
+  cores.clear();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view part = std::string_view(text).substr(at, comma - at);
+    const std::size_t dash = part.find('-');
+    std::uint32_t first = 0, last = 0;
+    if (!whole(part.substr(0, dash), first)) return false;
+    last = first;
+    if (dash != std::string_view::npos && !whole(part.substr(dash + 1), last)) return false;
+    if (last < first || last >= kMostCores) return false;
+    for (std::uint32_t core = first; core <= last; ++core) cores.push_back(core);
+    at = comma + 1;
+  }
+  std::sort(cores.begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  return true;
+}
+
+bool parse_listen(const std::string& text, std::string& address, std::uint16_t& port) {
+  const std::size_t colon = text.rfind(':');
+  const std::string number = colon == std::string::npos ? text : text.substr(colon + 1);
+  std::string host = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon);
+  if (host.empty()) host = "0.0.0.0";
+  if (host.front() == '[') {
+    if (host.back() != ']') return false;
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return false;
+  }
+  if (!whole(std::string_view(number), port)) return false;
+  address = host == "localhost" ? "127.0.0.1" : host;
+  return true;
+}
+
+std::optional<int> parse_options(int argc, char** argv, Options& options) {
+  CLI::App app;
+  app.set_config("--config", "", "read options from this file: lines of name = value")
+      ->envname("NEURON_SERVE_CONFIG");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.add_option_function<std::string>(
+         "--listen",
+         [&](const std::string& text) {
+           if (!parse_listen(text, options.address, options.port)) {
+             throw CLI::ValidationError("--listen", "'" + text + "' is no ADDRESS:PORT");
+           }
+         },
+         "where to listen, 127.0.0.1:8000 by default; port 0 takes a free one; a socket that the "
+         "service manager passes comes before it")
+      ->type_name("ADDRESS:PORT")
+      ->envname("NEURON_SERVE_LISTEN");
+  app.add_option("--models", options.models,
+                 "folder of the models: NAME.neff and, if its rows are independent, NAME.json with "
+                 "{\"batched\": true}")
+      ->required()
+      ->type_name("DIR")
+      ->envname("NEURON_SERVE_MODELS");
+  app.add_option_function<std::string>(
+         "--cores",
+         [&](const std::string& text) {
+           if (!parse_cores(text, options.cores)) {
+             throw CLI::ValidationError("--cores",
+                                        "'" + text + "' is no list of cores such as 0,2-3");
+           }
+         },
+         "virtual cores to use, counted from 0 among those of this process; all by default")
+      ->type_name("LIST")
+      ->envname("NEURON_SERVE_CORES");
+  app.add_option("--replicas", options.replicas, "cores that each model is loaded on")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->envname("NEURON_SERVE_REPLICAS");
+  app.add_option("--batched", options.batched,
+                 "a model whose rows are independent, as \"batched\" in NAME.json says; repeatable")
+      ->delimiter(',')
+      ->type_name("NAME")
+      ->envname("NEURON_SERVE_BATCHED");
+  add_duration(app, "--latency-budget", "NEURON_SERVE_LATENCY_BUDGET", options.latency_budget,
+               "longest time that a request may wait for its batch to fill, execution included; "
+               "5ms by default");
+  app.add_option("--queue-limit", options.queue_limit,
+                 "rows that may wait for a model, beyond which requests get 503; 0: eight batches")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str()
+      ->envname("NEURON_SERVE_QUEUE_LIMIT");
+  add_duration(app, "--request-timeout", "NEURON_SERVE_REQUEST_TIMEOUT", options.request_timeout,
+               "longest time that a request may wait for a core, then 504; 1s by default");
+  add_duration(app, "--client-timeout", "NEURON_SERVE_CLIENT_TIMEOUT", options.client_timeout,
+               "longest time that a client may take to send a request or to read an answer, then "
+               "408; 10s by default");
+  add_duration(app, "--idle-timeout", "NEURON_SERVE_IDLE_TIMEOUT", options.idle_timeout,
+               "how long a connection may stay without a request; 60s by default");
+  add_duration(app, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
+               "how long SIGTERM waits for requests that were accepted; 10s by default");
+  app.add_option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32))
+      ->capture_default_str()
+      ->envname("NEURON_SERVE_MAX_BODY");
+  app.add_option("--max-header", options.max_header,
+                 "bytes of a request's header, beyond which 431")
+      ->check(CLI::Range(std::size_t{256}, std::size_t{1} << 20))
+      ->capture_default_str()
+      ->envname("NEURON_SERVE_MAX_HEADER");
+  app.add_option("--max-connections", options.max_connections,
+                 "connections at a time, the next one gets 503")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
+      ->capture_default_str()
+      ->envname("NEURON_SERVE_MAX_CONNECTIONS");
+  return tools::parse_command_line(app, kManual, argc, argv);
+}
+
+}  // namespace neuron::serve

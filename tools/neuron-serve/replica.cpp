@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-serve/replica.h"
+
+#include <nrt/nrt_open.h>
+
+#include <cstring>
+
+namespace neuron::serve {
+namespace {
+
+// Failures that the request or the program causes; with any other the device is doubtful.
+bool of_the_model(NRT_STATUS status) {
+  switch (status) {
+    case NRT_INVALID:
+    case NRT_EXEC_BAD_INPUT:
+    case NRT_EXEC_COMPLETED_WITH_NUM_ERR:
+    case NRT_EXEC_COMPLETED_WITH_ERR:
+    case NRT_EXEC_OOB:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::string runtime_failure(const std::string& what, NRT_STATUS status) {
+  const char* cause = nrt_open_last_error();
+  return what + ": " + (cause != nullptr && *cause != '\0' ? cause : nrt_get_status_as_str(status));
+}
+
+Replica::~Replica() {
+  nrt_destroy_tensor_set(&input_set_);
+  nrt_destroy_tensor_set(&output_set_);
+  for (auto* ports : {&inputs_, &outputs_}) {
+    for (Port& port : *ports) nrt_tensor_free(&port.tensor);
+  }
+  if (model_ != nullptr) nrt_unload(model_);
+}
+
+std::unique_ptr<Replica> Replica::load(std::uint32_t core, ModelSpec& spec, std::string& error) {
+  std::unique_ptr<Replica> replica(new Replica(core));
+  // Weights go from the file to the device in pieces.
+  const NRT_STATUS loaded =
+      nrt_open_load_file(spec.file.c_str(), static_cast<std::int32_t>(core), -1, &replica->model_);
+  if (loaded != NRT_SUCCESS) {
+    replica->model_ = nullptr;
+    error = runtime_failure("loading " + spec.file, loaded);
+    return nullptr;
+  }
+  nrt_tensor_info_array_t* info = nullptr;
+  if (const NRT_STATUS s = nrt_get_model_tensor_info(replica->model_, &info)) {
+    error = runtime_failure("asking for the tensors of " + spec.file, s);
+    return nullptr;
+  }
+  const bool good = spec.set_tensors(*info, error);
+  nrt_free_model_tensor_info(info);
+  if (!good) return nullptr;
+  replica->batch_ = spec.batch;
+  for (const TensorSpec& input : spec.inputs) replica->inputs_.push_back({.spec = input});
+  for (const TensorSpec& output : spec.outputs) replica->outputs_.push_back({.spec = output});
+  return replica->bind(error) ? std::move(replica) : nullptr;
+}
+
+bool Replica::bind(std::string& error) {
+  const struct {
+    std::vector<Port>& ports;
+    nrt_tensor_set_t*& set;
+  } sides[] = {{inputs_, input_set_}, {outputs_, output_set_}};
+  for (const auto& side : sides) {
+    NRT_STATUS status = nrt_allocate_tensor_set(&side.set);
+    for (Port& port : side.ports) {
+      if (status == NRT_SUCCESS) {
+        status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(core_),
+                                     port.spec.bytes, port.spec.name.c_str(), &port.tensor);
+      }
+      if (status == NRT_SUCCESS) {
+        status = nrt_add_tensor_to_tensor_set(side.set, port.spec.name.c_str(), port.tensor);
+      }
+      port.rows.resize(port.spec.bytes);
+    }
+    if (status != NRT_SUCCESS) {
+      error = runtime_failure("making tensors on core " + std::to_string(core_), status);
+      return false;
+    }
+  }
+  return true;
+}
+
+Replica::Result Replica::run(const Jobs& jobs, std::uint32_t rows, std::string& error) {
+  const auto failed = [&](const char* what, NRT_STATUS status) {
+    error = runtime_failure(std::string(what) + " on core " + std::to_string(core_), status);
+    return of_the_model(status) ? Result::kModelFailed : Result::kDeviceFailed;
+  };
+  std::size_t before = 0;  // row bytes of the inputs before this one
+  for (Port& port : inputs_) {
+    char* to = port.rows.data();
+    for (const std::shared_ptr<Job>& job : jobs) {
+      const std::size_t bytes = port.spec.row_bytes * job->rows;
+      std::memcpy(to, job->input.data() + before * job->rows, bytes);
+      to += bytes;
+    }
+    // Rows that nobody asked for are zero, so that what they compute does not depend on others.
+    std::memset(to, 0, static_cast<std::size_t>(port.rows.data() + port.spec.bytes - to));
+    before += port.spec.row_bytes;
+    if (const NRT_STATUS s = nrt_tensor_write(port.tensor, port.rows.data(), 0, port.spec.bytes))
+      return failed("writing the inputs", s);
+  }
+  const auto start = Clock::now();
+  if (const NRT_STATUS s = nrt_execute(model_, input_set_, output_set_))
+    return failed("executing the model", s);
+  host_ns_ = static_cast<std::uint64_t>((Clock::now() - start).count());
+  for (Port& port : outputs_) {
+    if (const NRT_STATUS s =
+            nrt_tensor_read(port.tensor, port.rows.data(), 0, port.spec.row_bytes * rows))
+      return failed("reading the outputs", s);
+  }
+  nrt_open_execution_report_t report = {};
+  report.size = sizeof(report);
+  device_ps_ = nrt_open_get_execution_report(model_, &report) == NRT_SUCCESS ? report.device_ps : 0;
+  std::uint32_t row = 0;
+  for (const std::shared_ptr<Job>& job : jobs) {
+    job->output.clear();
+    for (const Port& port : outputs_) {
+      job->output.append(port.rows.data() + port.spec.row_bytes * row,
+                         port.spec.row_bytes * job->rows);
+    }
+    row += job->rows;
+    job->started = start;
+    job->batch_rows = rows;
+    job->host_ns = host_ns_;
+    job->device_ps = device_ps_;
+  }
+  return Result::kDone;
+}
+
+bool Replica::probe(std::string& error) const {
+  nrt_vnc_memory_stats_t stats = {};
+  const NRT_STATUS s = nrt_get_vnc_memory_stats(core_, &stats, sizeof(stats), nullptr);
+  if (s == NRT_SUCCESS) return true;
+  error = runtime_failure("asking core " + std::to_string(core_) + " for its memory", s);
+  return false;
+}
+
+}  // namespace neuron::serve

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a connection answers.
+#include <algorithm>
+#include <charconv>
+
+#include "tools/neuron-serve/connection.h"
+#include "tools/neuron-serve/infer_json.h"
+#include "tools/neuron-serve/model_json.h"
+#include "tools/neuron-serve/server.h"
+#include "tools/neuron-serve/web.h"
+
+namespace neuron::serve {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr std::string_view kBinary = "application/octet-stream";
+constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kRetry = "Retry-After: 1\r\n";
+
+const char* reason(int status) {
+  return http::obsolete_reason(static_cast<http::status>(status)).data();
+}
+
+// The type without its parameters.
+bool is_type(std::string_view value, std::string_view type) {
+  const std::string_view bare = value.substr(0, value.find(';'));
+  return boost::beast::iequals({bare.data(), bare.find_last_not_of(' ') + 1},
+                               {type.data(), type.size()});
+}
+
+std::string_view text_of(boost::beast::string_view value) { return {value.data(), value.size()}; }
+
+void append_number(std::uint64_t number, std::string& text) {
+  char digits[24];
+  text.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+}
+
+// The tensors of a binary message: "x:float32:2,64; y:..."
+std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched,
+                             std::uint32_t rows) {
+  std::string text;
+  for (const TensorSpec& tensor : tensors) {
+    if (!text.empty()) text += "; ";
+    text += tensor.name + ":" + dtype_name(tensor.dtype) + ":";
+    for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+      if (d != 0) text += ',';
+      append_number(d == 0 && batched ? rows : tensor.shape[d], text);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void Connection::handle() {
+  const auto& request = parser_->get();
+  std::string_view target = text_of(request.target());
+  const std::string_view path = target.substr(0, target.find('?'));
+  if (path.size() > kModels.size() + 1 && path.starts_with(kModels) &&
+      path[kModels.size()] == '/') {
+    const std::string_view rest = path.substr(kModels.size() + 1);
+    const std::size_t slash = rest.find('/');
+    const std::string_view name = rest.substr(0, slash);
+    if (slash != std::string_view::npos && rest.substr(slash) == "/infer") {
+      if (request.method() == http::verb::post) return handle_infer(name);
+      return fail(405, "an inference is asked for with POST", {}, -1, "Allow: POST\r\n");
+    }
+    if (slash != std::string_view::npos) return fail(404, "there is nothing at this path");
+  } else if (path == "/v1/reload") {
+    if (request.method() == http::verb::post) return handle_reload();
+    return fail(405, "a reload is asked for with POST", {}, -1, "Allow: POST\r\n");
+  }
+  if (request.method() != http::verb::get && !head_) {
+    return fail(405, "this path is read with GET", {}, -1, "Allow: GET, HEAD\r\n");
+  }
+  handle_get(path);
+}
+
+void Connection::handle_get(std::string_view path) {
+  const Catalog& catalog = server_.catalog();
+  if (path == "/") {
+    return answer({.type = "text/html; charset=utf-8",
+                   .headers = "Content-Security-Policy: default-src 'none'; style-src "
+                              "'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+                              "img-src data:\r\nX-Content-Type-Options: nosniff\r\n",
+                   .body = std::string(web_page())});
+  }
+  if (path == "/healthz") return answer({.type = "text/plain", .body = "alive\n"});
+  if (path == "/readyz") {
+    if (server_.draining()) return unavailable("this server is about to end");
+    if (catalog.state != State::kReady) {
+      return unavailable(catalog.state == State::kStarting ? "models are being loaded"
+                                                           : catalog.detail);
+    }
+    return answer({.type = "text/plain", .body = "ready\n"});
+  }
+  if (path == "/metrics") {
+    return answer({.type = "text/plain; version=0.0.4", .body = server_.metrics_text()});
+  }
+  if (path == "/v1/status") return answer({.body = server_.status_json()});
+  if (path == kModels) return answer({.body = models_json(catalog)});
+  if (path.starts_with(kModels)) return handle_model(path.substr(kModels.size() + 1));
+  fail(404, "there is nothing at this path; / has a page, /v1/models the models");
+}
+
+void Connection::handle_model(std::string_view name) {
+  const Catalog& catalog = server_.catalog();
+  const auto model = catalog.models.find(name);
+  if (model != catalog.models.end()) {
+    std::string text;
+    append_model(*model->second, catalog.state == State::kReady, text);
+    return answer({.body = text + "\n"});
+  }
+  const auto failed = catalog.failed.find(std::string(name));
+  if (failed != catalog.failed.end()) {
+    return fail(503, "this model cannot be loaded: " + failed->second);
+  }
+  fail(404, "there is no such model; /v1/models lists them");
+}
+
+void Connection::handle_infer(std::string_view name) {
+  accepted = Clock::now();
+  const Catalog& catalog = server_.catalog();
+  const auto found = catalog.models.find(name);
+  if (catalog.state != State::kReady) {
+    return unavailable(catalog.state == State::kStarting
+                           ? "models are being loaded"
+                           : "the device was lost: " + catalog.detail);
+  }
+  if (found == catalog.models.end()) return handle_model(name);
+  const std::shared_ptr<Model>& model = found->second;
+  const auto& request = parser_->get();
+  // Without a look at the body: refusing has to be cheap when there is too much of it.
+  if (model->queue.waiting_rows() >= model->queue.limit()) {
+    return refuse_inference();
+  }
+  const std::string_view type = text_of(request[http::field::content_type]);
+  if (is_type(type, kBinary)) {
+    if (!parse_binary(model->spec)) return;
+  } else if (type.empty() || is_type(type, "application/json") ||
+             is_type(type, "application/x-www-form-urlencoded")) {
+    if (const auto error = parse_inputs(request.body(), model->spec, *this)) {
+      return fail(400, error->message, error->field, static_cast<long>(error->offset));
+    }
+  } else {
+    return fail(415, "expected application/json or application/octet-stream");
+  }
+  const std::string_view accept = text_of(request[http::field::accept]);
+  binary_answer_ = accept.empty() || accept == "*/*" ? is_type(type, kBinary)
+                                                     : accept.find(kBinary) != accept.npos;
+  auto patience = server_.options().request_timeout;
+  const std::string_view asked = text_of(request["X-Request-Timeout-Ms"]);
+  if (!asked.empty()) {
+    std::uint32_t milliseconds = 0;
+    const auto [end, code] =
+        std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
+    if (code != std::errc() || end != asked.data() + asked.size() || milliseconds == 0) {
+      return fail(400, "expected a number of milliseconds, at least 1", "X-Request-Timeout-Ms");
+    }
+    patience =
+        std::min(patience, std::chrono::microseconds(std::chrono::milliseconds(milliseconds)));
+  }
+  deadline = accepted + patience;
+  if (!model->queue.admit(rows)) {
+    return refuse_inference();
+  }
+  refusals_ = 0;
+  model_ = model;
+  server_.submit(model, shared_from_this());
+}
+
+bool Connection::parse_binary(const ModelSpec& model) {
+  std::string& body = parser_->get().body();
+  const std::size_t row = model.input_row_bytes;
+  rows =
+      row == 0 ? 1 : static_cast<std::uint32_t>(std::min<std::size_t>(body.size() / row, 1u << 30));
+  if (row != 0 && (body.empty() || body.size() % row != 0 || rows > model.batch)) {
+    fail(400, "the body has " + std::to_string(body.size()) + " bytes; a row of all inputs has " +
+                  std::to_string(row) + ", and 1 to " + std::to_string(model.batch) +
+                  " of them are taken at once");
+    return false;
+  }
+  const std::string_view tensors = text_of(parser_->get()["X-Tensors"]);
+  if (!tensors.empty()) {
+    const std::string expected = describe_tensors(model.inputs, model.batched, rows);
+    if (tensors != expected) {
+      fail(400, "expected '" + expected + "' for this model and a body of this size", "X-Tensors");
+      return false;
+    }
+  }
+  input.swap(body);
+  return true;
+}
+
+// The job is back from its queue.
+void Connection::finished() {
+  if (phase_ == Phase::kClosed) return;
+  switch (outcome) {
+    case Outcome::kDone:
+      return answer_infer();
+    case Outcome::kLate:
+      return fail(504, detail);
+    case Outcome::kUnavailable:
+      return unavailable(detail);
+    case Outcome::kFailed:
+      return fail(500, detail);
+  }
+}
+
+void Connection::answer_infer() {
+  const double seconds = std::chrono::duration<double>(Clock::now() - accepted).count();
+  std::size_t bucket = 0;
+  while (bucket < Model::kLatencyBounds.size() && seconds > Model::kLatencyBounds[bucket]) ++bucket;
+  ++model_->latencies[bucket];
+  model_->latency_sum += seconds;
+  ++server_.counters().inferences;
+  if (binary_answer_) {
+    std::string headers = "X-Tensors: ";
+    headers += describe_tensors(model_->spec.outputs, model_->spec.batched, rows);
+    headers += "\r\nX-Batch-Rows: ";
+    append_number(batch_rows, headers);
+    headers += "\r\nX-Device-Picoseconds: ";
+    append_number(device_ps, headers);
+    headers += "\r\n";
+    Answer result{.type = kBinary, .headers = headers};
+    result.body.swap(output);
+    answer(result);
+    output.swap(result.body);
+  } else {
+    Answer result;
+    result.body.swap(body_);
+    result.body.clear();
+    append_outputs(model_->spec, *this, result.body);
+    answer(result);
+    body_.swap(result.body);
+  }
+  model_.reset();
+}
+
+void Connection::handle_reload() {
+  if (server_.catalog().state != State::kReady) {
+    return unavailable("the folder is read again when models are served; they are not");
+  }
+  server_.reload([&server = server_, self = shared_from_this()](ReloadReport report) {
+    // The answer is given on the network thread, as a finished job would be.
+    self->detail = reload_json(report);
+    self->outcome = report.good ? Outcome::kDone : Outcome::kFailed;
+    server.post([&server, self] {
+      const int failed = server.catalog().state == State::kReady ? 500 : 503;
+      self->answer({.status = self->outcome == Outcome::kDone ? 200 : failed,
+                    .headers = self->outcome != Outcome::kDone && failed == 503 ? kRetry : "",
+                    .body = self->detail});
+    });
+  });
+}
+
+void Connection::answer(const Answer& answer) {
+  if (phase_ == Phase::kClosed) return;
+  if (server_.draining()) keep_alive_ = false;
+  ++server_.counters().answers[answer.status];
+  out_.clear();
+  out_ += "HTTP/1.1 ";
+  append_number(static_cast<std::uint64_t>(answer.status), out_);
+  out_ += ' ';
+  out_ += reason(answer.status);
+  out_ += "\r\nContent-Type: ";
+  out_ += answer.type;
+  out_ += "\r\nContent-Length: ";
+  append_number(answer.body.size(), out_);
+  out_ += "\r\n";
+  out_ += answer.headers;
+  if (!keep_alive_) {
+    out_ += "Connection: close\r\n";
+  } else if (parser_->get().version() == 10) {
+    out_ += "Connection: keep-alive\r\n";
+  }
+  out_ += "\r\n";
+  if (!head_) out_ += answer.body;
+  write();
+}
+
+void Connection::fail(int status, std::string_view message, std::string_view field, long offset,
+                      std::string_view headers) {
+  Answer result{.status = status, .headers = headers};
+  result.body = "{\"error\":{\"status\":";
+  append_number(static_cast<std::uint64_t>(status), result.body);
+  result.body += ",\"message\":";
+  append_string(message, result.body);
+  if (!field.empty()) {
+    result.body += ",\"field\":";
+    append_string(field, result.body);
+  }
+  if (offset >= 0) {
+    result.body += ",\"offset\":";
+    append_number(static_cast<std::uint64_t>(offset), result.body);
+  }
+  result.body += "}}\n";
+  answer(result);
+}
+
+void Connection::refuse_inference() {
+  ++refusals_;
+  refused_ = true;
+  unavailable("as many requests wait for this model as may");
+}
+
+void Connection::unavailable(std::string_view message) { fail(503, message, {}, -1, kRetry); }
+
+}  // namespace neuron::serve

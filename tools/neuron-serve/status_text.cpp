@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What /metrics and /v1/status say of a server.
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "tools/neuron-serve/infer_json.h"
+#include "tools/neuron-serve/model_json.h"
+#include "tools/neuron-serve/server.h"
+
+namespace neuron::serve {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+class Metrics {
+ public:
+  void family(const char* name, const char* type, const char* help) {
+    name_ = name;
+    fmt::format_to(out(), "# HELP neuron_serve_{} {}\n# TYPE neuron_serve_{} {}\n", name, help,
+                   name, type);
+  }
+  template <class Value>
+  void sample(const std::string& labels, Value value, const char* suffix = "") {
+    fmt::format_to(out(), "neuron_serve_{}{}{} {}\n", name_, suffix,
+                   labels.empty() ? "" : "{" + labels + "}", value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::back_insert_iterator<std::string> out() { return std::back_inserter(text_); }
+
+  std::string text_;
+  const char* name_ = "";
+};
+
+std::string of(const Model& model) { return "model=\"" + model.spec.name + "\""; }
+std::string of(const Model& model, const ReplicaCounters& counter) {
+  return of(model) + ",core=\"" + std::to_string(counter.core) + "\"";
+}
+
+}  // namespace
+
+std::string Server::metrics_text() const {
+  Metrics text;
+  const auto& models = catalog_->models;
+  text.family("ready", "gauge", "1 if models are served.");
+  text.sample("", catalog_->state == State::kReady && !draining_ ? 1 : 0);
+  text.family("attachments_total", "counter", "How often the runtime was initialised.");
+  text.sample("", catalog_->attached);
+  text.family("connections", "gauge", "Open connections.");
+  text.sample("", open_connections());
+  text.family("connections_total", "counter", "Connections accepted.");
+  text.sample("", counters_.connections);
+  text.family("connections_refused_total", "counter", "Connections beyond the limit.");
+  text.sample("", counters_.refused);
+  text.family("http_responses_total", "counter", "Answers by HTTP status.");
+  for (const auto& [status, count] : counters_.answers) {
+    text.sample("code=\"" + std::to_string(status) + "\"", count);
+  }
+  text.family("queue_rows", "gauge", "Rows that wait for a model.");
+  for (const auto& [name, model] : models) text.sample(of(*model), model->queue.waiting_rows());
+  text.family("queue_limit_rows", "gauge", "Rows that may wait for a model.");
+  for (const auto& [name, model] : models) text.sample(of(*model), model->queue.limit());
+  const struct {
+    const char* name;
+    const char* help;
+    std::atomic<std::uint64_t> ReplicaCounters::*counter;
+    double scale;
+  } counted[] = {
+      {"batches_total", "Executions that succeeded.", &ReplicaCounters::batches, 0},
+      {"rows_total", "Rows that were computed.", &ReplicaCounters::rows, 0},
+      {"execution_failures_total", "Executions that failed.", &ReplicaCounters::failures, 0},
+      {"busy_seconds_total", "Host time of executions with their copies.",
+       &ReplicaCounters::busy_ns, 1e-9},
+      {"execution_seconds_total", "Host time of executions.", &ReplicaCounters::host_ns, 1e-9},
+      {"device_seconds_total", "Time that the device says it took.", &ReplicaCounters::device_ps,
+       1e-12},
+  };
+  for (const auto& row : counted) {
+    text.family(row.name, "counter", row.help);
+    for (const auto& [name, model] : models) {
+      for (const auto& counter : model->counters) {
+        const std::uint64_t value = ((*counter).*(row.counter)).load(kRelaxed);
+        if (row.scale == 0) {
+          text.sample(of(*model, *counter), value);
+        } else {
+          text.sample(of(*model, *counter), static_cast<double>(value) * row.scale);
+        }
+      }
+    }
+  }
+  text.family("latency_seconds", "histogram", "From a request to its answer, of those answered.");
+  for (const auto& [name, model] : models) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < model->latencies.size(); ++i) {
+      sum += model->latencies[i];
+      const std::string bound =
+          i < Model::kLatencyBounds.size() ? fmt::format("{}", Model::kLatencyBounds[i]) : "+Inf";
+      text.sample(of(*model) + ",le=\"" + bound + "\"", sum, "_bucket");
+    }
+    text.sample(of(*model), model->latency_sum, "_sum");
+    text.sample(of(*model), sum, "_count");
+  }
+  return text.take();
+}
+
+// Counters and the time at which they were read: whoever asks twice knows the rates.
+std::string Server::status_json() const {
+  const auto now = Clock::now().time_since_epoch();
+  std::string text = fmt::format(
+      "{{\"state\":\"{}\",\"time_us\":{},\"attached\":{},\"connections\":{},\"inferences\":{},"
+      "\"replicas\":[",
+      draining_ ? "draining" : state_name(catalog_->state),
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count(), catalog_->attached,
+      open_connections(), counters_.inferences);
+  bool first = true;
+  for (const auto& [name, model] : catalog_->models) {
+    for (const auto& counter : model->counters) {
+      text += first ? "{\"model\":" : ",{\"model\":";
+      first = false;
+      append_string(name, text);
+      text += fmt::format(
+          ",\"core\":{},\"batches\":{},\"rows\":{},\"busy_us\":{},\"host_us\":{},\"device_us\":{}}"
+          "}",
+          counter->core, counter->batches.load(kRelaxed), counter->rows.load(kRelaxed),
+          counter->busy_ns.load(kRelaxed) / 1000, counter->host_ns.load(kRelaxed) / 1000,
+          static_cast<double>(counter->device_ps.load(kRelaxed)) / 1e6);
+    }
+  }
+  return text + "]}\n";
+}
+
+}  // namespace neuron::serve

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of the lower pane: memory tree, processes, engines. Callers: build_view(). Values.
+#ifndef TOOLS_NEURON_TOP_MODEL_ROWS_H_
+#define TOOLS_NEURON_TOP_MODEL_ROWS_H_
+
+#include "tools/neuron-top/model/view.h"
+
+namespace neuron::top {
+
+// What the rows are made of: the snapshot, and the processes of it that the tab shows.
+struct Scope {
+  const telemetry::Snapshot& now;
+  const Interval& interval;
+  const State& state;
+  std::vector<const telemetry::Process*> processes;
+};
+
+std::vector<TreeRow> build_tree(const Scope& scope);
+std::vector<ProcessRow> build_processes(const Scope& scope);
+std::vector<EngineRow> build_engines(const Scope& scope, const std::vector<DeviceRow>& devices);
+
+// Whether a text has the filter in it, in capitals or not; every text has an empty one.
+bool passes(const std::string& filter, const std::string& text);
+
+std::string key_of_core(unsigned device, unsigned core);
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_MODEL_ROWS_H_

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the screen shows, as records for programs: one for each logical core.
+// Callers: main(). Values. Cannot fail.
+#ifndef TOOLS_NEURON_TOP_MODEL_TABLE_H_
+#define TOOLS_NEURON_TOP_MODEL_TABLE_H_
+
+#include "tools/common/format.h"
+#include "tools/neuron-top/model/view.h"
+
+namespace neuron::top {
+
+tools::Records build_records(const View& view, const telemetry::Snapshot& now,
+                             const Interval& interval);
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_MODEL_TABLE_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All that neuron-top shows, as values: which cores, bars, rows and words, but not where.
+//
+// Callers: made by build_view() from snapshots and the person's choices; read by the layout, by
+// keys, and by the machine formats. One thread. Cannot fail: what the snapshot lacks is not shown,
+// and its sentences are in `notes`.
+#ifndef TOOLS_NEURON_TOP_MODEL_VIEW_H_
+#define TOOLS_NEURON_TOP_MODEL_VIEW_H_
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/neuron-top/model/activity.h"
+#include "tools/neuron-top/model/state.h"
+
+namespace neuron::top {
+
+struct CoreCell {
+  unsigned logical_core = 0;  // among all of the host
+  bool used = false;          // by a process of the tab
+  Activity activity;
+  std::uint64_t memory_bytes = 0;
+  std::vector<int> pids;
+  std::vector<std::string> hung_engines;
+};
+
+struct DeviceRow {
+  unsigned device = 0;
+  std::vector<CoreCell> cores;
+  std::uint64_t memory_used = 0, memory_bytes = 0;
+  bool selected = false;  // the tree's selection is inside
+  std::string badge;      // "resetting", "hung", "ECC"; empty: all is well
+};
+
+// A row of the memory tree.
+struct TreeRow {
+  std::string key;
+  unsigned depth = 0;
+  bool branch = false, open = false, dimmed = false, selected = false;
+  std::string text, model_id;
+  std::uint64_t device_bytes = 0, host_bytes = 0;
+};
+
+struct ProcessRow {
+  std::string key;
+  bool selected = false;
+  int pid = 0;
+  std::string user, tag, cores, where, command, error;
+  Activity activity;
+  double processors = 0;  // 1 is one of them
+  std::uint64_t device_bytes = 0, host_bytes = 0;
+};
+
+// A core and what its engines do.
+struct EngineRow {
+  std::string key;
+  bool selected = false;
+  std::string text;  // "ND0 NC1"
+  Activity activity;
+};
+
+struct Tab {
+  int pid = 0;
+  std::string label;
+  bool active = false;
+};
+
+struct View {
+  std::string title;
+  std::string core_version;  // "v2", "v3d"
+  bool flops = false;
+  std::vector<DeviceRow> devices;
+  Activity total;  // of the tab; shares are averages over all cores
+  unsigned cores = 0, cores_used = 0;
+  double system_user = 0, system_system = 0, runtime_user = 0, runtime_system = 0;
+  telemetry::HostMemory host;
+  telemetry::CoreMemory device;
+  std::uint64_t memory_used = 0, memory_bytes = 0;
+  telemetry::HardwareCounters hardware;
+  std::vector<TreeRow> tree;
+  std::vector<ProcessRow> processes;
+  std::vector<EngineRow> engines;
+  std::vector<Tab> tabs;
+  std::deque<double> history;      // of the average utilisation, the oldest first
+  std::vector<std::string> notes;  // sentences: no device, one that does not answer ...
+  std::string status;              // "paused", "filter: x", "replay 12:00:01"
+  Pane pane = Pane::kMemory;
+  Sort sort = Sort::kPid;
+  bool help = false, show_history = true, typing = false;
+};
+
+// `history`: averages of earlier intervals; the view adds nothing to it.
+View build_view(const telemetry::Snapshot& now, const Interval& interval, const State& state,
+                const std::deque<double>& history);
+
+// Of all devices and processes: what the history keeps.
+double average_utilization(const telemetry::Snapshot& now, const Interval& interval);
+
+// "0.0B", "4.0KB", "441.8MB": one decimal, steps of 1024.
+std::string size_text(double bytes);
+
+// Keys of the rows of the pane that is shown, from the top.
+std::vector<std::string> row_keys(const View& view);
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_MODEL_VIEW_H_

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-top/options.h"
+
+#include "tools/common/command_line.h"
+
+namespace neuron::top {
+namespace {
+
+tools::Manual manual() {
+  return {
+      .name = "neuron-top",
+      .summary = "watch Neuron cores, memory and the processes that use them",
+      .description =
+          R"(Shows the cores of all devices with their utilization, the processors of the host, memory by what
+holds it, and, one pane at a time, a tree of the memory, the processes, and what each engine does. The
+keys of earlier tools hold; `?` lists all of them. Small terminals get a smaller picture.
+
+It takes no process slot of a device, and changes nothing. Without a device, or when a daemon ends, the
+screen says why, and looks again each interval.)",
+      .sections =
+          {{"FORMATS",
+            R"(`--format json`, `ndjson` and `csv` have a record for each logical core (schema neuron-top); json
+also has the processes. `--iterations` gives so many reports, without it there is one, and with
+ndjson no end. Of several, each json document is one line, and csv has its headings once.
+
+`--record FILE` keeps every snapshot as one line of JSON, which `--replay FILE` shows again: space
+stops it, comma and full stop go back and forward.)"}},
+      .exit_statuses = {tools::kDoneStatus,
+                        {1, "there is no terminal, or a file cannot be read or written"},
+                        tools::kUsageStatus},
+      .environment = {tools::kEmulatorVariable, tools::kNoColorVariable},
+      .examples = {{"neuron-top", "watch"},
+                   {"neuron-top --once --width 120 --height 40", "one picture, as text"},
+                   {"neuron-top --format ndjson --iterations 10 --interval 500ms",
+                    "ten records of each core, for a program"}},
+      .see_also = {"neuron-ls(1)", "neuron-monitor(1)"}};
+}
+
+// "500ms", "2s", "2": positive, at most a minute.
+std::string read_interval(const std::string& text, std::chrono::milliseconds& interval) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() || unit == "s" ? 1000 : unit == "ms" ? 1 : 0;
+  const double milliseconds = value * factor;
+  if (end == text.c_str() || !(milliseconds >= 50) || milliseconds > 60'000) {
+    return "found '" + text + "', expected 50ms to 60s (2, 2s, 500ms)";
+  }
+  interval = std::chrono::milliseconds(static_cast<long>(milliseconds));
+  return "";
+}
+
+}  // namespace
+
+std::optional<int> read_options(int argc, char** argv, Options& options) {
+  CLI::App app{"", "neuron-top"};
+  tools::add_format_option(app, options.format);
+  tools::add_color_option(app, options.color);
+  app.add_flag("--once", options.once, "print one picture as text, and end");
+  app.add_option("--iterations", options.iterations, "end after so many pictures or reports")
+      ->check(CLI::Range(1u, 1'000'000'000u));
+  app.add_option_function<std::string>(
+         "--interval",
+         [&](const std::string& text) {
+           const std::string wrong = read_interval(text, options.interval);
+           if (!wrong.empty()) throw CLI::ValidationError("--interval", wrong);
+         },
+         "time between looks: 2s, 500ms")
+      ->default_str("1s");
+  app.add_option("--width", options.width, "columns of --once")->check(CLI::Range(1, 1000));
+  app.add_option("--height", options.height, "lines of --once")->check(CLI::Range(1, 1000));
+  app.add_flag("--ascii", options.ascii, "no character beyond ASCII");
+  app.add_option("--palette", options.palette, "colours")
+      ->check(CLI::IsMember({"standard", "color-blind", "none"}))
+      ->default_str("standard");
+  app.add_flag("--no-mouse", options.no_mouse, "leave the mouse to the terminal");
+  CLI::Option* record =
+      app.add_option("--record", options.record, "keep every snapshot in FILE")->type_name("FILE");
+  app.add_option("--replay", options.replay, "show what was recorded in FILE")
+      ->type_name("FILE")
+      ->excludes(record);
+  return tools::parse_command_line(app, manual(), argc, argv);
+}
+
+}  // namespace neuron::top

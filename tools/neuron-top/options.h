@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arguments of neuron-top. Callers: main(). Values. Fails: read_options() gives the status to
+// end with, and has written the sentence.
+#ifndef TOOLS_NEURON_TOP_OPTIONS_H_
+#define TOOLS_NEURON_TOP_OPTIONS_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "tools/common/format.h"
+#include "tools/neuron-top/terminal.h"
+
+namespace neuron::top {
+
+struct Options {
+  tools::Format format = tools::Format::kText;
+  bool once = false, ascii = false, no_mouse = false;
+  unsigned iterations = 0;  // 0: until it is ended
+  std::chrono::milliseconds interval{1000};
+  int width = 0, height = 0;  // of --once; 0: those of the terminal
+  std::string palette = "standard";
+  tools::ColorMode color = tools::ColorMode::kAuto;
+  std::string record, replay;
+
+  // Reports for programs or one picture instead of a screen that stays.
+  bool batch() const { return once || format != tools::Format::kText || iterations != 0; }
+};
+
+std::optional<int> read_options(int argc, char** argv, Options& options);
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_OPTIONS_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots in a file, one a line: written while neuron-top looks, shown again by a replay.
+//
+// Callers: main loop, one thread. Recorder owns its file; a full disk ends the recording with a
+// sentence, not the program. Replay keeps where each line begins and reads one at a time.
+#ifndef TOOLS_NEURON_TOP_RECORDING_H_
+#define TOOLS_NEURON_TOP_RECORDING_H_
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::top {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+class Recorder {
+ public:
+  // "" and an open recorder, or the sentence.
+  std::string open(const std::string& path);
+  // "" unless the recording has just ended; then why.
+  std::string add(const telemetry::Snapshot& snapshot);
+
+ private:
+  std::string path_;
+  File file_;
+};
+
+class Replay {
+ public:
+  std::string open(const std::string& path);
+  std::size_t size() const { return starts_.size(); }
+  // The snapshot of a line, counted from 0.
+  bool read(std::size_t index, telemetry::Snapshot& snapshot, std::string& error);
+
+ private:
+  std::string path_;
+  File file_;
+  std::vector<long> starts_;
+};
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_RECORDING_H_

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-top/screen/layout.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/common/terminal.h"
+#include "tools/neuron-top/screen/parts.h"
+
+namespace neuron::top {
+namespace {
+
+constexpr int kHelpLines = 8;  // fewer are too few for the page of keys
+
+std::string count_text(std::uint64_t count, const char* what) {
+  return std::string(what) + ": " + std::to_string(count);
+}
+
+void draw_title(Canvas& canvas, const View& view) {
+  const int length = static_cast<int>(tools::columns_of(view.title));
+  canvas.put(std::max(0, (canvas.width() - length) / 2), 0, view.title);
+  canvas.paint_line(0, Ink::kTitle);
+}
+
+std::string grid_heading(const View& view) {
+  std::string text = "NeuronCore ";
+  if (!view.core_version.empty()) text += view.core_version + " ";
+  if (view.flops) return text + "Effective FLOPS (Total: " + flops_text(view.total.flops) + ")";
+  return text + "Utilization (Avg: " + percent_text(view.total.busy) + ")";
+}
+
+void draw_processor_bar(Canvas& canvas, int x, int y, int width, const char* label, double user,
+                        double system, bool unicode) {
+  const std::string numbers = "[" + percent_text(user) + ", " + percent_text(system) + "]";
+  const int start = canvas.put(x, y, label, Ink::kPlain);
+  const int bar = width - (start - x) - static_cast<int>(numbers.size()) - 1;
+  if (bar > 0) draw_bar(canvas, start, y, bar, user, system, unicode);
+  canvas.put(start + std::max(0, bar), y, numbers);
+}
+
+void draw_pairs(Canvas& canvas, int y, const std::string& label,
+                const std::vector<std::pair<const char*, std::uint64_t>>& pairs) {
+  int x = canvas.put(0, y, label, Ink::kPlain);
+  for (const auto& [text, bytes] : pairs) {
+    x = canvas.put(x + 1, y, std::string(text) + ": ", Ink::kFaint);
+    x = canvas.put(x, y, size_text(static_cast<double>(bytes)), Ink::kPlain);
+  }
+}
+
+void draw_memory(Canvas& canvas, const View& view, int y) {
+  const telemetry::HostMemory& host = view.host;
+  const telemetry::CoreMemory& device = view.device;
+  draw_pairs(canvas, y, "Host Used Memory  ",
+             {{"Total", host.total()},
+              {"Tensors", host.tensors},
+              {"Constants", host.constants},
+              {"DMA Buffers", host.dma_buffers},
+              {"App. Memory", host.application_memory}});
+  draw_pairs(canvas, y + 1, "Device Used Memory",
+             {{"Total", device.total()},
+              {"Tensors", device.tensors},
+              {"Constants", device.constants},
+              {"Model Code", device.model_code},
+              {"Runtime Memory", device.runtime_memory},
+              {"Model Scratchpad", device.model_shared_scratchpad}});
+}
+
+void draw_activity(Canvas& canvas, const View& view, int y) {
+  static constexpr const char* kEngines[] = {"PE", "ACT", "POOL", "DVE", "SP"};
+  int x = canvas.put(0, y, "Engines", Ink::kHeading) + 1;
+  for (std::size_t i = 0; i < std::size(kEngines); ++i) {
+    x = canvas.put(x, y, std::string(kEngines[i]) + " ", Ink::kFaint);
+    x = canvas.put(x, y, percent_text(view.total.engines[i]), Ink::kPlain) + 1;
+  }
+  x = canvas.put(x, y, "DMA ", Ink::kFaint);
+  x = canvas.put(x, y, size_text(view.total.dma_bytes) + "/s", Ink::kPlain) + 1;
+  x = canvas.put(x, y, "links ", Ink::kFaint);
+  x = canvas.put(x, y, size_text(view.total.link_bytes) + "/s", Ink::kPlain) + 1;
+  char executions[48];
+  std::snprintf(executions, sizeof executions, "%.1f/s", view.total.executions);
+  x = canvas.put(x, y, "executions ", Ink::kFaint);
+  canvas.put(x, y, executions, Ink::kPlain);
+}
+
+void draw_errors(Canvas& canvas, const View& view, int y) {
+  const telemetry::HardwareCounters& hardware = view.hardware;
+  const std::uint64_t uncorrected = hardware.mem_ecc_uncorrected +
+                                    hardware.mem_ecc_repairable_uncorrected +
+                                    hardware.sram_ecc_uncorrected;
+  int x = canvas.put(0, y, "Errors", Ink::kHeading) + 1;
+  x = canvas.put(x, y, count_text(view.total.errors, "executions"),
+                 view.total.errors > 0 ? Ink::kWarning : Ink::kPlain) +
+      2;
+  x = canvas.put(x, y, count_text(uncorrected, "ECC uncorrected"),
+                 uncorrected > 0 ? Ink::kBad : Ink::kPlain) +
+      2;
+  x = canvas.put(x, y,
+                 count_text(hardware.mem_ecc_corrected + hardware.sram_ecc_corrected, "corrected"),
+                 Ink::kPlain) +
+      2;
+  x = canvas.put(x, y, "HBM ", Ink::kFaint);
+  canvas.put(x, y,
+             size_text(static_cast<double>(view.memory_used)) + " of " +
+                 size_text(static_cast<double>(view.memory_bytes)),
+             Ink::kPlain);
+}
+
+void draw_history(Canvas& canvas, const View& view, int y, bool unicode) {
+  static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  int x = canvas.put(0, y, "History ", Ink::kHeading);
+  const std::size_t room = static_cast<std::size_t>(std::max(0, canvas.width() - x));
+  const std::size_t first = view.history.size() > room ? view.history.size() - room : 0;
+  for (std::size_t i = first; i < view.history.size(); ++i) {
+    const double share = view.history[i];
+    if (unicode) {
+      x = canvas.put(x, y, kBlocks[std::clamp(static_cast<int>(share * 8), 0, 7)], Ink::kFilled);
+    } else {
+      x = canvas.put(x, y, std::to_string(std::clamp(static_cast<int>(share * 10), 0, 9)),
+                     Ink::kFilled);
+    }
+  }
+}
+
+// Words that do not fit into one line go on in the next, at most `lines` of them.
+int draw_notes(Canvas& canvas, const View& view, int y, int lines) {
+  int used = 0;
+  for (const std::string& note : view.notes) {
+    std::size_t at = 0;
+    while (at < note.size() && used < lines) {
+      std::size_t end = note.size();
+      if (end - at > static_cast<std::size_t>(canvas.width())) {
+        end = note.rfind(' ', at + static_cast<std::size_t>(canvas.width()));
+        if (end == std::string::npos || end <= at) {
+          end = std::min(note.size(), at + static_cast<std::size_t>(canvas.width()));
+          // Not within a character.
+          while (end < note.size() && end > at + 1 && (note[end] & 0xc0) == 0x80) --end;
+        }
+      }
+      canvas.put(0, y + used, std::string_view(note).substr(at, end - at), Ink::kWarning);
+      ++used;
+      at = note.find_first_not_of(' ', end);
+      if (at == std::string::npos) break;
+    }
+  }
+  return used;
+}
+
+std::string tab_text(const View& view, std::size_t i) {
+  const Tab& tab = view.tabs[i];
+  return (tab.active ? ">[" : " [") + std::to_string(i + 1) + "]:" + tab.label +
+         (tab.active ? "< " : "  ");
+}
+
+// Where the tabs begin, so that the active one is seen.
+std::size_t first_tab(const View& view, int room) {
+  std::size_t active = 0;
+  while (active < view.tabs.size() && !view.tabs[active].active) ++active;
+  if (active == view.tabs.size()) return 0;
+  std::size_t first = active;
+  std::size_t columns = 1 + tools::columns_of(tab_text(view, active));  // 1: the sign for more
+  while (first > 0) {
+    columns += tools::columns_of(tab_text(view, first - 1));
+    if (columns > static_cast<std::size_t>(std::max(0, room))) break;
+    --first;
+  }
+  return first;
+}
+
+void draw_footer(Canvas& canvas, const View& view, int y, int lines) {
+  int x = canvas.put(0, y, canvas.width() >= 60 ? "Neuron Apps  " : "", Ink::kHeading);
+  const std::size_t first = first_tab(view, canvas.width() - x);
+  if (first > 0) x = canvas.put(x, y, "<", Ink::kFaint);
+  for (std::size_t i = first; i < view.tabs.size(); ++i) {
+    const Tab& tab = view.tabs[i];
+    const int start = x;
+    x = canvas.put(x, y, tab_text(view, i), tab.active ? Ink::kActive : Ink::kPlain);
+    Area area{start, y, x - start, {}};
+    area.target.kind = Target::Kind::kTab;
+    area.target.tab = tab.pid;
+    canvas.add_area(area);
+  }
+  if (lines < 2) return;
+  std::string hints =
+      view.typing ? "type the filter, Enter: keep, Escape: clear"
+                  : "q: quit  ?: help  arrows: move tree selection  enter: expand/collapse tree "
+                    "item  x: expand/collapse entire tree  a/d: previous/next tab  f: FLOPS "
+                    "on/off  1-9: select tab";
+  if (!view.status.empty()) hints = "[" + view.status + "] " + hints;
+  canvas.put(0, y + 1, hints, view.status.empty() ? Ink::kFaint : Ink::kActive);
+}
+
+// Where there is no room for sections: one line for each thing that matters most.
+void draw_small(Canvas& canvas, const View& view, const LayoutOptions& options) {
+  int y = 1;
+  const int notes = draw_notes(canvas, view, y, view.devices.empty() ? canvas.height() - 2 : 1);
+  y += notes;
+  const int room = canvas.height() - 1 - y;  // the last line: tabs
+  if (room > 0 && !view.devices.empty()) {
+    canvas.put(0, y++,
+               percent_text(view.total.busy) + " " +
+                   size_text(static_cast<double>(view.device.total())) + " " +
+                   std::to_string(view.cores_used) + "/" + std::to_string(view.cores) + " cores",
+               Ink::kHeading);
+  }
+  const int left = canvas.height() - 1 - y;
+  if (left > 0) draw_heat(canvas, view, y, left, options.unicode);
+  if (canvas.height() > 1) {
+    const int last = canvas.height() - 1;
+    for (const Tab& tab : view.tabs) {
+      if (!tab.active) continue;
+      const std::string hints = canvas.height() >= kHelpLines ? "< q:quit ?:help" : "< q:quit";
+      canvas.put(0, last, ">" + tab.label + hints, Ink::kActive);
+    }
+  }
+}
+
+void draw_large(Canvas& canvas, const View& view, const LayoutOptions& options) {
+  const int width = canvas.width(), height = canvas.height();
+  const int footer = 2;
+  int y = 1;
+  y += draw_notes(canvas, view, y, std::max(1, height / 4));
+  // What is left, after the least that the lower pane needs.
+  const int pane = 5;
+  int room = height - footer - pane - y;
+  const bool bars = grid_lines(view, width) <= std::max(room - 5, height / 2);
+  const int cores =
+      bars ? grid_lines(view, width) : std::min(heat_lines(view, width), std::max(1, room - 2));
+  canvas.put(0, y++, grid_heading(view), Ink::kHeading);
+  if (bars) {
+    draw_grid(canvas, view, y, options.unicode);
+  } else {
+    draw_heat(canvas, view, y, cores, options.unicode);
+  }
+  y += cores;
+  room -= cores + 1;
+  const auto take = [&](int lines) {
+    if (room < lines) return false;
+    room -= lines;
+    return true;
+  };
+  // The most needed first.
+  const bool memory = take(3), processors = take(3), errors = take(1), activity = take(1),
+             history = view.show_history && !view.history.empty() && take(1);
+  if (processors) {
+    canvas.put(0, y++, "vCPU Utilization", Ink::kHeading);
+    draw_processor_bar(canvas, 0, y++, width, "System vCPU Usage  ", view.system_user,
+                       view.system_system, options.unicode);
+    draw_processor_bar(canvas, 0, y++, width, "Runtime vCPU Usage ", view.runtime_user,
+                       view.runtime_system, options.unicode);
+  }
+  if (memory) {
+    canvas.put(0, y++, "Memory Usage Summary", Ink::kHeading);
+    draw_memory(canvas, view, y);
+    y += 2;
+  }
+  if (activity) draw_activity(canvas, view, y++);
+  if (errors) draw_errors(canvas, view, y++);
+  if (history) draw_history(canvas, view, y++, options.unicode);
+  draw_pane(canvas, view, y, height - footer - y);
+  draw_footer(canvas, view, height - footer, footer);
+}
+
+}  // namespace
+
+Canvas lay_out(const View& view, const LayoutOptions& options) {
+  Canvas canvas(options.width, options.height);
+  if (options.height <= 0 || options.width <= 0) return canvas;
+  draw_title(canvas, view);
+  if (view.help && options.height >= kHelpLines) {
+    draw_help(canvas);
+  } else if (options.height < 14 || options.width < 40) {
+    draw_small(canvas, view, options);
+  } else {
+    draw_large(canvas, view, options);
+  }
+  if (!options.unicode) canvas.make_ascii();
+  return canvas;
+}
+
+}  // namespace neuron::top

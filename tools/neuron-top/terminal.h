@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The terminal, through ncurses: shows canvases, gives keys and clicks.
+//
+// Callers: the main loop, one thread, one at a time in a process. Owns the screen from open() to
+// its end, and gives it back as it was. Fails: open() says what is wrong with the terminal.
+#ifndef TOOLS_NEURON_TOP_TERMINAL_H_
+#define TOOLS_NEURON_TOP_TERMINAL_H_
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tools/neuron-top/screen/canvas.h"
+
+namespace neuron::top {
+
+// Named after what they serve; none is for terminals without colours, and NO_COLOR.
+enum class Palette { kStandard, kColorBlind, kNone };
+
+struct Event {
+  Key key = Key::kNone;
+  char character = 0;
+  bool resized = false, gone = false;        // gone: the terminal is no more
+  std::optional<std::pair<int, int>> click;  // column, line
+};
+
+class Terminal {
+ public:
+  static std::unique_ptr<Terminal> open(Palette palette, bool mouse, std::string& error);
+  ~Terminal();
+
+  int width() const;
+  int height() const;
+  void show(const Canvas& canvas);
+  // Waits for the next event, at most so long, and less when a signal comes.
+  Event wait(std::chrono::milliseconds most);
+
+ private:
+  Terminal() = default;
+  struct Colors;
+  std::unique_ptr<Colors> colors_;
+};
+
+}  // namespace neuron::top
+
+#endif  // TOOLS_NEURON_TOP_TERMINAL_H_

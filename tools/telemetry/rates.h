@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What two readings of growing counters say about the time between them: differences, shares,
+// rates.
+//
+// Callers: programs that repeat snapshots; any thread, values only. A counter that went back was
+// reset, or belongs to another owner: it counts from zero. Cannot fail: in no time nothing happens.
+#ifndef TOOLS_TELEMETRY_RATES_H_
+#define TOOLS_TELEMETRY_RATES_H_
+
+#include "tools/telemetry/snapshot.h"
+
+namespace neuron::telemetry {
+
+inline std::uint64_t growth(std::uint64_t before, std::uint64_t now) {
+  return now >= before ? now - before : now;
+}
+CoreCounters growth(const CoreCounters& before, const CoreCounters& now);
+HardwareCounters growth(const HardwareCounters& before, const HardwareCounters& now);
+
+// Executions that did not end well.
+std::uint64_t failures(const CoreCounters& counters);
+
+// Of the monotonic clock; 0 if it did not go on.
+double seconds_between(const Snapshot& before, const Snapshot& now);
+
+// From 0 to 1; of nothing, 0.
+double share(double part, double whole);
+
+// Of one physical core, or of a sum of them. Shares are from 0 to 1, the rest is per second.
+struct CoreRates {
+  double busy = 0, collectives = 0;
+  std::array<double, 5> engines{};
+  double flops = 0, executions = 0, dma_bytes = 0, link_bytes = 0;
+};
+// `grown`: what a growth() says.
+CoreRates rates(const CoreCounters& grown, double seconds);
+
+// Of the time of all states, in the order of ProcessorTimes.
+using ProcessorShares = std::array<double, 7>;
+ProcessorShares processor_shares(const ProcessorTimes& before, const ProcessorTimes& now);
+
+}  // namespace neuron::telemetry
+
+#endif  // TOOLS_TELEMETRY_RATES_H_
