@@ -100,7 +100,7 @@ install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
 clean: ## remove everything that was built
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-asan build-tsan
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile

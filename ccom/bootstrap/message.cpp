@@ -172,7 +172,7 @@ void fields(Direction& each, T& m) {
   } else if constexpr (std::is_same_v<Message, Join>) {
     each(m.rank), each(m.size), each(m.major), each(m.minor), each(m.host_id), each(m.process);
     each(m.device), each(m.capabilities), each(m.remaining_ms), each(m.listener), each(m.host);
-  } else if constexpr (std::is_same_v<Message, Place>) {
+  } else if constexpr (std::is_same_v<Message, TreePlace>) {
     each(m.session), each(m.parent), each(m.address);
   } else if constexpr (std::is_same_v<Message, Refuse>) {
     each(m.status), each(m.sentence);
@@ -242,7 +242,7 @@ Bytes encode(const Hello& message) { return write(message); }
 Bytes encode(const Challenge& message) { return write(message); }
 Bytes encode(const Proof& message) { return write(message); }
 Bytes encode(const Join& message) { return write(message); }
-Bytes encode(const Place& message) { return write(message); }
+Bytes encode(const TreePlace& message) { return write(message); }
 Bytes encode(const Refuse& message) { return write(message); }
 Bytes encode(const Attach& message) { return write(message); }
 Bytes encode(const Table& message) { return write(message); }
@@ -257,7 +257,7 @@ bool decode(std::span<const std::byte> bytes, Hello& message) { return read(byte
 bool decode(std::span<const std::byte> bytes, Challenge& message) { return read(bytes, message); }
 bool decode(std::span<const std::byte> bytes, Proof& message) { return read(bytes, message); }
 bool decode(std::span<const std::byte> bytes, Join& message) { return read(bytes, message); }
-bool decode(std::span<const std::byte> bytes, Place& message) { return read(bytes, message); }
+bool decode(std::span<const std::byte> bytes, TreePlace& message) { return read(bytes, message); }
 bool decode(std::span<const std::byte> bytes, Refuse& message) {
   return read(bytes, message) && is_failure(message.status);
 }

@@ -82,7 +82,7 @@ struct Join {
   Address listener;
   std::string host;
 };
-struct Place {
+struct TreePlace {
   Digest session{};
   uint32_t parent = 0;
   Address address;
@@ -138,7 +138,7 @@ Bytes encode(const Hello& message);
 Bytes encode(const Challenge& message);
 Bytes encode(const Proof& message);
 Bytes encode(const Join& message);
-Bytes encode(const Place& message);
+Bytes encode(const TreePlace& message);
 Bytes encode(const Refuse& message);
 Bytes encode(const Attach& message);
 Bytes encode(const Table& message);
@@ -153,7 +153,7 @@ bool decode(std::span<const std::byte> bytes, Hello& message);
 bool decode(std::span<const std::byte> bytes, Challenge& message);
 bool decode(std::span<const std::byte> bytes, Proof& message);
 bool decode(std::span<const std::byte> bytes, Join& message);
-bool decode(std::span<const std::byte> bytes, Place& message);
+bool decode(std::span<const std::byte> bytes, TreePlace& message);
 bool decode(std::span<const std::byte> bytes, Refuse& message);
 bool decode(std::span<const std::byte> bytes, Attach& message);
 bool decode(std::span<const std::byte> bytes, Table& message);

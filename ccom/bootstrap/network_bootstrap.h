@@ -90,8 +90,8 @@ class NetworkBootstrap : public Bootstrap {
   void note_trouble(const std::string& why);
   void meet_root(LinkPointer link);
   void hear_root(MessageType type, const Bytes& body);
-  void attach(const Place& place);
-  void attach_to(LinkPointer link, const Place& place);
+  void attach(const TreePlace& place);
+  void attach_to(LinkPointer link, const TreePlace& place);
   bool open_door(Address at);
   void visit(LinkPointer link);  // somebody came through the door
   void take_child(const LinkPointer& link, const Bytes& body);

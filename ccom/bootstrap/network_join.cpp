@@ -254,7 +254,7 @@ void NetworkBootstrap::meet_root(LinkPointer link) {
 }
 
 void NetworkBootstrap::hear_root(MessageType type, const Bytes& body) {
-  Place place;
+  TreePlace place;
   Refuse refusal;
   if (type == MessageType::kRefuse && decode(body, refusal)) {
     fail_join({static_cast<ccom_status_t>(refusal.status), refusal.sentence});
@@ -272,7 +272,7 @@ void NetworkBootstrap::hear_root(MessageType type, const Bytes& body) {
   }
 }
 
-void NetworkBootstrap::attach(const Place& place) {
+void NetworkBootstrap::attach(const TreePlace& place) {
   loop_->connect(place.address, milliseconds(std::min<uint32_t>(remaining_ms(), 5000)),
                  [this, place](LinkPointer link, const std::string& why, bool) {
                    if (link != nullptr) {
@@ -284,7 +284,7 @@ void NetworkBootstrap::attach(const Place& place) {
                  });
 }
 
-void NetworkBootstrap::attach_to(LinkPointer link, const Place& place) {
+void NetworkBootstrap::attach_to(LinkPointer link, const TreePlace& place) {
   prove(*loop_, link, key_, handshake_time(), [this, link, place](const Error* error) {
     if (error != nullptr) {
       note_trouble(format("parent rank {}: {}", place.parent, error->sentence));

@@ -212,7 +212,8 @@ void Rendezvous::place() {
   }
   for (auto& [rank, guest] : guests_) {
     const Rank parent = tree_parent(rank);
-    guest.link->send(MessageType::kPlace, encode(Place{session, parent, table.listeners[parent]}));
+    guest.link->send(MessageType::kPlace,
+                     encode(TreePlace{session, parent, table.listeners[parent]}));
   }
   door_.reset();
   events_.complete(std::move(table), session);

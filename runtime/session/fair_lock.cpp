@@ -45,4 +45,9 @@ void FairLock::unlock() {
   next->wake.notify_one();
 }
 
+bool FairLock::has_waiters() {
+  std::lock_guard guard(mutex_);
+  return first_ != nullptr;
+}
+
 }  // namespace neuron::runtime

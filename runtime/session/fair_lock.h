@@ -20,6 +20,8 @@ class FairLock {
   // The deadline is only computed (a clock read) when somebody holds the lock.
   bool try_lock();
   void unlock();
+  // Whether somebody waits in lock() now.
+  bool has_waiters();
 
  private:
   struct Waiter {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "runtime/exec/executor.h"
@@ -32,6 +33,13 @@ class Gate {
     }
   }
   void open() { turns_.clear(); }
+
+  // Returns when a request stands before the gate of this core. Until then nrt_close may end all
+  // requests unbegun, and free the core whose turn the gate has.
+  static void wait_for_a_request(int core) {
+    runtime::SessionUse use;
+    while (!(*use->core(core))->turn.has_waiters()) std::this_thread::yield();
+  }
 
  private:
   std::vector<std::unique_ptr<runtime::CoreTurn>> turns_;

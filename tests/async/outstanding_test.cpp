@@ -124,6 +124,7 @@ TEST_F(Outstanding, CloseEndsWhatHasNotBegun) {
     Gate gate({0});
     for (Status& each : status) ASSERT_EQ(schedule(add, &each, &seq), NRT_SUCCESS);
     ASSERT_EQ(nrta_event_register_seq_id_completion(seq, event), NRT_SUCCESS);
+    Gate::wait_for_a_request(0);
     closing = std::thread([] { nrt_close(); });
     bool done = false;
     while (nrta_is_completed(seq, &done) == NRT_SUCCESS) std::this_thread::yield();

@@ -41,7 +41,7 @@ void read_message(MessageType type, std::span<const std::byte> body) {
     case MessageType::kJoin:
       return read_as<Join>(body);
     case MessageType::kPlace:
-      return read_as<Place>(body);
+      return read_as<TreePlace>(body);
     case MessageType::kRefuse:
       return read_as<Refuse>(body);
     case MessageType::kAttach:

@@ -56,7 +56,7 @@ class BrokenRank {
       return last_ == kJoined;
     }
     const auto placed = to_root_.hear();
-    Place place;
+    TreePlace place;
     if (!placed || !decode(placed->body, place) || last_ == kPlaced) return last_ == kPlaced;
     to_parent_ = Wire::to(place.address);
     if (last_ == kAtParent) return to_parent_.open();

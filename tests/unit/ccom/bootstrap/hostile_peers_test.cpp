@@ -188,9 +188,9 @@ std::vector<FalseRoot> false_roots() {
       wire.say({bytes.begin(), bytes.end()});
     };
   };
-  Place far;
+  TreePlace far;
   far.parent = 7;
-  Place nowhere;
+  TreePlace nowhere;
   nowhere.address.bytes = {127, 0, 0, 1};
   nowhere.address.port = 1;
   return {
