@@ -34,7 +34,7 @@ function(neuron_test name folder)
     NEURON_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
   # Half of the time that a tree takes to build is that of its tests; what they test keeps its own options.
   if(NEURON_SANITIZE)
-    target_compile_options(${name} PRIVATE $<$<BOOL:${NEURON_FUZZ}>:-fno-sanitize=fuzzer-no-link>)
+    target_compile_options(${name} PRIVATE -O0 $<$<BOOL:${NEURON_FUZZ}>:-fno-sanitize=fuzzer-no-link>)
   else()
     target_compile_options(${name} PRIVATE -O1 -g1)
   endif()
