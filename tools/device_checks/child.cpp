@@ -80,7 +80,7 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
   posix_spawn_file_actions_destroy(&actions);
   ::close(out[1]);
   ::close(err[1]);
-  bool late = false;
+  bool late = false, over = false;
   if (ending.code == 0) {
     std::string read;
     const auto next = [&] { return std::min(Clock::now() + limits.step, limits.end); };
@@ -88,9 +88,10 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
     pollfd ends[] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
     while (ends[0].fd >= 0 && !late) {
       const auto rest =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
       if (rest <= 0) {
         late = true;
+        over = deadline == limits.end;
         break;
       }
       if (::poll(ends, 2, static_cast<int>(rest)) < 0 && errno != EINTR) break;
@@ -116,19 +117,20 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
       if (read.size() > kMostLine) read.clear();
     }
     // It may also have closed its output and go on.
-    const auto patience = late ? Clock::now() : next();
+    const auto patience = late ? deadline : next();
     int status = 0;
     pid_t reaped = 0;
     while ((reaped = ::waitpid(pid, &status, WNOHANG)) == 0 && Clock::now() < patience)
       ::usleep(1000);
     if (reaped == 0) {
       late = true;
+      over = patience == limits.end;
       ::kill(pid, SIGKILL);
       // Bounded: a process that hangs in the kernel is left to init.
       const auto end = Clock::now() + std::chrono::seconds(5);
       while (::waitpid(pid, &status, WNOHANG) == 0 && Clock::now() < end) ::usleep(1000);
     }
-    ending.how = late ? Clock::now() >= limits.end ? Ending::How::kOver : Ending::How::kLate
+    ending.how = late ? over ? Ending::How::kOver : Ending::How::kLate
                  : WIFSIGNALED(status) ? Ending::How::kSignalled
                                        : Ending::How::kExited;
     ending.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);

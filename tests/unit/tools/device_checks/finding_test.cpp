@@ -183,6 +183,15 @@ TEST(Child, IsEndedWhenItsTimeIsOverWhateverItSays) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
 }
 
+TEST(Child, IsOverRatherThanLateAtWhateverMomentItsTimeEnds) {
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    const auto end = std::chrono::steady_clock::now() + 3ms + std::chrono::microseconds(attempt * 37);
+    EXPECT_EQ(shell("exec sleep 50", {30s, end}).how, Ending::How::kOver) << attempt;
+    // The same of one that has closed its output, and goes on.
+    EXPECT_EQ(shell("exec >/dev/null; exec sleep 50", {30s, end + 5ms}).how, Ending::How::kOver);
+  }
+}
+
 TEST(Child, ThatIsNoWorkerIsAFinding) {
   // The program that runs this test, with no test to run: it says nothing that a worker says.
   Job job;
