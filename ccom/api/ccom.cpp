@@ -223,6 +223,40 @@ ccom_status_t ccom_status(const ccom_comm_t* comm) {
   return with(comm, "ccom_status", [](Communicator& body) { return body.status(); });
 }
 
+ccom_status_t ccom_tell(ccom_comm_t* comm, uint64_t number, const char* sentence) {
+  return with(comm, "ccom_tell", [&](Communicator& body) {
+    if (sentence == nullptr) {
+      return null_argument("ccom_tell", "sentence");
+    }
+    body.tell(number, sentence);
+    return CCOM_SUCCESS;
+  });
+}
+
+ccom_status_t ccom_told(const ccom_comm_t* comm, uint64_t since, ccom_notice_t* notice) {
+  return with(comm, "ccom_told", [&](Communicator& body) {
+    if (notice == nullptr) {
+      return null_argument("ccom_told", "notice");
+    }
+    if (notice->size_of != sizeof(*notice)) {
+      return set_last_error(fail(
+          CCOM_INVALID,
+          "ccom_told: size_of is {}, sizeof(ccom_notice_t) is {}; set it, and compile with the "
+          "header of version {}",
+          notice->size_of, sizeof(*notice), ccom_version()));
+    }
+    const auto told = body.told(since);
+    if (!told) {
+      return CCOM_IN_PROGRESS;
+    }
+    notice->number = told->number;
+    notice->rank = told->rank;
+    // It is no longer than what fits: notice_text() and decode() see to that.
+    std::memcpy(notice->sentence, told->sentence.c_str(), told->sentence.size() + 1);
+    return CCOM_SUCCESS;
+  });
+}
+
 ccom_status_t ccom_mem_alloc(ccom_comm_t* comm, size_t size, void** memory) {
   return with(comm, "ccom_mem_alloc", [&](Communicator& body) {
     if (memory == nullptr) {

@@ -4,8 +4,8 @@
 // Concepts: a lane is a stream of this rank. It remembers its last call, so that a repeated one
 // goes straight to the executor. Operations of a lane run in order; those that were started wait
 // their turn. The first failure that ranks cannot continue from is kept, told to all ranks, and
-// returned by every later call. Threads: one at a time, except abort(), dump() and status(). Owns:
-// everything but buffers outside the arena. Fails: status and sentence.
+// returned by every later call. Threads: one at a time, except abort(), dump(), status(), tell()
+// and told(). Owns: everything but buffers outside the arena. Fails: status and sentence.
 #ifndef CCOM_API_COMMUNICATOR_H
 #define CCOM_API_COMMUNICATOR_H
 
@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,8 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);  // null: no color
   Result<std::unique_ptr<Communicator>> shrink();
   void abort(const std::string& why);
+  void tell(uint64_t number, const std::string& sentence) { bootstrap_->tell(number, sentence); }
+  std::optional<Notice> told(uint64_t since) const { return bootstrap_->told(since); }
   Result<std::string> explain(const ccom_collective_t& call);
   std::string json() const;
   Result<void> dump(const std::string& path) const;

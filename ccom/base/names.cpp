@@ -78,6 +78,6 @@ size_t ccom_type_size(ccom_type_t type) {
   return 0;
 }
 
-const char* ccom_version(void) { return "1.0"; }
+const char* ccom_version(void) { return "1.1"; }
 
 }  // extern "C"

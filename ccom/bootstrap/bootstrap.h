@@ -8,8 +8,9 @@
 // one host also descriptors over a unix socket. A connection that closes without a farewell is a
 // dead rank. In one process (join_all) the same is done by threads without sockets. Threads: each
 // Bootstrap has one thread of its own for its sockets; calls come from the communicator's thread,
-// on_failure from the thread inside. Owns: sockets and descriptors; all closed at the end. Fails:
-// CCOM_TIMEOUT, CCOM_MISMATCH, CCOM_REFUSED, CCOM_RANK_DEAD, with ranks and addresses.
+// tell() and told() from any, on_failure from the thread inside. Owns: sockets and descriptors; all
+// closed at the end. Fails: CCOM_TIMEOUT, CCOM_MISMATCH, CCOM_REFUSED, CCOM_RANK_DEAD, with ranks
+// and addresses.
 #ifndef CCOM_BOOTSTRAP_BOOTSTRAP_H
 #define CCOM_BOOTSTRAP_BOOTSTRAP_H
 
@@ -17,12 +18,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ccom/base/deadline.h"
 #include "ccom/base/error.h"
+#include "ccom/bootstrap/notices.h"
 #include "ccom/schedule/step.h"
 
 namespace neuron::ccom {
@@ -76,6 +79,10 @@ class Bootstrap {
   virtual void on_failure(std::function<void(Rank, const Error&)> handler) = 0;
   // Tells all ranks that the communicator is over: their on_failure gets CCOM_ABORTED.
   virtual void abort(const Error& why) = 0;
+  // News for all ranks that end nothing; told() has the first that was heard of each number, as
+  // Notices says. A sentence is cut behind CCOM_NOTICE_BYTES. Both wait for nobody.
+  virtual void tell(uint64_t number, const std::string& sentence) = 0;
+  virtual std::optional<Notice> told(uint64_t since) const = 0;
   // Of ranks known to be dead: for shrinking.
   virtual std::vector<Rank> dead() const = 0;
   // A new group of those of `survivors` that call this with the same list before the deadline.

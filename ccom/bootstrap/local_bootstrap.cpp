@@ -56,6 +56,7 @@ struct LocalGroup {
   std::vector<Handler> handlers;
   std::vector<bool> left;
   std::optional<std::pair<Rank, Error>> failure;
+  Notices notices;
 };
 
 std::vector<std::unique_ptr<Bootstrap>> make_group(std::vector<Member> members);
@@ -144,6 +145,16 @@ class LocalBootstrap : public Bootstrap {
         handler(rank_, why);
       }
     }
+  }
+
+  void tell(uint64_t number, const std::string& sentence) override {
+    const std::lock_guard lock(group_->mutex);
+    static_cast<void>(group_->notices.keep({rank_, number, notice_text(sentence)}));
+  }
+
+  std::optional<Notice> told(uint64_t since) const override {
+    const std::lock_guard lock(group_->mutex);
+    return group_->notices.since(since);
   }
 
   std::vector<Rank> dead() const override {

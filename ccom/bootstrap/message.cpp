@@ -190,9 +190,11 @@ void fields(Direction& each, T& m) {
     each(m.rank), each(m.dead), each(m.status), each(m.sentence);
   } else if constexpr (std::is_same_v<Message, Regroup>) {
     each(m.key), each(m.rank), each(m.remaining_ms), each(m.listener), each(m.ranks);
-  } else {
-    static_assert(std::is_same_v<Message, RegroupDecided>);
+  } else if constexpr (std::is_same_v<Message, RegroupDecided>) {
     each(m.key), each(m.root), each(m.nonce), each(m.ranks);
+  } else {
+    static_assert(std::is_same_v<Message, Notice>);
+    each(m.rank), each(m.number), each(m.sentence);
   }
 }
 
@@ -235,7 +237,7 @@ bool decode(std::span<const std::byte> bytes, FrameHeader& header) {
   reader.constant(kFrameMark);
   header.type = static_cast<MessageType>(type);
   return reader.complete() && type >= static_cast<uint16_t>(MessageType::kHello) &&
-         type <= static_cast<uint16_t>(MessageType::kRegroupDecided);
+         type <= static_cast<uint16_t>(MessageType::kNotice);
 }
 
 Bytes encode(const Hello& message) { return write(message); }
@@ -252,6 +254,7 @@ Bytes encode(const RoundFailed& message) { return write(message); }
 Bytes encode(const Failure& message) { return write(message); }
 Bytes encode(const Regroup& message) { return write(message); }
 Bytes encode(const RegroupDecided& message) { return write(message); }
+Bytes encode(const Notice& message) { return write(message); }
 
 bool decode(std::span<const std::byte> bytes, Hello& message) { return read(bytes, message); }
 bool decode(std::span<const std::byte> bytes, Challenge& message) { return read(bytes, message); }
@@ -272,6 +275,9 @@ bool decode(std::span<const std::byte> bytes, Failure& message) {
 bool decode(std::span<const std::byte> bytes, Regroup& message) { return read(bytes, message); }
 bool decode(std::span<const std::byte> bytes, RegroupDecided& message) {
   return read(bytes, message);
+}
+bool decode(std::span<const std::byte> bytes, Notice& message) {
+  return read(bytes, message) && message.sentence.size() <= CCOM_NOTICE_BYTES;
 }
 
 }  // namespace neuron::ccom

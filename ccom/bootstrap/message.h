@@ -48,6 +48,7 @@ enum class MessageType : uint16_t {
   kRegroup,
   kRegroupHeard,
   kRegroupDecided,
+  kNotice,
 };
 
 struct FrameHeader {
@@ -148,6 +149,7 @@ Bytes encode(const RoundFailed& message);
 Bytes encode(const Failure& message);
 Bytes encode(const Regroup& message);
 Bytes encode(const RegroupDecided& message);
+Bytes encode(const Notice& message);
 
 bool decode(std::span<const std::byte> bytes, Hello& message);
 bool decode(std::span<const std::byte> bytes, Challenge& message);
@@ -163,6 +165,7 @@ bool decode(std::span<const std::byte> bytes, RoundFailed& message);
 bool decode(std::span<const std::byte> bytes, Failure& message);
 bool decode(std::span<const std::byte> bytes, Regroup& message);
 bool decode(std::span<const std::byte> bytes, RegroupDecided& message);
+bool decode(std::span<const std::byte> bytes, Notice& message);
 
 }  // namespace neuron::ccom
 

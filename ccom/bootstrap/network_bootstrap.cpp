@@ -116,6 +116,7 @@ void NetworkBootstrap::hear(Rank from, MessageType type, Bytes body) {
   GatherDown down;
   RoundFailed failed;
   Failure failure;
+  Notice notice;
   bool known = true;
   if (type == MessageType::kBeat) {
     return;
@@ -149,6 +150,10 @@ void NetworkBootstrap::hear(Rank from, MessageType type, Bytes body) {
   } else if (type == MessageType::kFailure && decode(body, failure) &&
              failure.rank < options_.size) {
     spread(failure, from);
+  } else if (type == MessageType::kNotice && decode(body, notice) && notice.rank < options_.size) {
+    if (keep(notice)) {
+      send_all(type, body, from);
+    }
   } else if (type == MessageType::kFarewell) {
     neighbour.left = true;
   } else {
@@ -310,6 +315,24 @@ void NetworkBootstrap::abort(const Error& why) {
     spread(Failure{options_.rank, 0, static_cast<uint32_t>(why.status), why.sentence},
            options_.rank);
   });
+}
+
+void NetworkBootstrap::tell(uint64_t number, const std::string& sentence) {
+  const Notice notice{options_.rank, number, notice_text(sentence)};
+  if (keep(notice)) {
+    loop_->post(
+        [this, body = encode(notice)] { send_all(MessageType::kNotice, body, options_.rank); });
+  }
+}
+
+std::optional<Notice> NetworkBootstrap::told(uint64_t since) const {
+  const std::lock_guard lock(mutex_);
+  return notices_.since(since);
+}
+
+bool NetworkBootstrap::keep(const Notice& notice) {
+  const std::lock_guard lock(mutex_);
+  return notices_.keep(notice);
 }
 
 std::vector<Rank> NetworkBootstrap::dead() const {

@@ -3,11 +3,11 @@
 //
 // Concepts: a rank's neighbours are its parent and at most kTreeWidth children. All-gathers go up
 // as single contributions, so that rank 0 knows who is missing, and down as a whole. News (a rank
-// died, somebody aborted) are passed on once to every other neighbour, so that they reach all ranks
-// even where the tree is broken: each part has a neighbour of the dead. Every rank keeps a door of
-// its own, by which its children came and survivors regroup. Threads: everything with a comment
-// "loop" belongs to the thread inside; callers wait on `changed_`. Owns: loop, links, doors. Fails:
-// as Bootstrap says.
+// died, somebody aborted, a notice) are passed on once to every other neighbour, so that they reach
+// all ranks even where the tree is broken: each part has a neighbour of the dead. Every rank keeps
+// a door of its own, by which its children came and survivors regroup. Threads: everything with a
+// comment "loop" belongs to the thread inside; callers wait on `changed_`. Owns: loop, links,
+// doors. Fails: as Bootstrap says.
 #ifndef CCOM_BOOTSTRAP_NETWORK_BOOTSTRAP_H
 #define CCOM_BOOTSTRAP_NETWORK_BOOTSTRAP_H
 
@@ -41,6 +41,8 @@ class NetworkBootstrap : public Bootstrap {
   Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) override;
   void on_failure(std::function<void(Rank, const Error&)> handler) override;
   void abort(const Error& why) override;
+  void tell(uint64_t number, const std::string& sentence) override;
+  std::optional<Notice> told(uint64_t since) const override;
   std::vector<Rank> dead() const override;
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
                                              Deadline deadline) override;
@@ -117,6 +119,7 @@ class NetworkBootstrap : public Bootstrap {
   bool same_host(Rank rank) const;  // in another process
   const std::string& reason_of(Rank rank);
   void spread(const Failure& failure, Rank from);
+  bool keep(const Notice& notice);  // any thread
   void report(Rank rank, const Error& error);
   void beat();
   void watch_neighbours();
@@ -167,6 +170,7 @@ class NetworkBootstrap : public Bootstrap {
   std::optional<Error> join_error_;
   std::map<uint64_t, std::shared_ptr<Answer>> answers_;  // rounds that callers wait for
   std::set<Rank> dead_;
+  Notices notices_;
   std::optional<std::pair<Rank, Error>> failure_;
   std::function<void(Rank, const Error&)> handler_;
   uint64_t next_round_ = 0;

@@ -6,7 +6,7 @@
 // (CCOM_MISMATCH). Nothing here waits without a deadline, throws, or ends the process. A call that
 // fails leaves its sentence in ccom_last_error() of the calling thread. Counts are in elements,
 // sizes in bytes. Threads: a communicator belongs to one thread at a time, except for ccom_abort,
-// ccom_dump and ccom_status, which any thread may call.
+// ccom_dump, ccom_status, ccom_tell and ccom_told, which any thread may call.
 #ifndef CCOM_CCOM_H
 #define CCOM_CCOM_H
 
@@ -20,8 +20,10 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define CCOM_VERSION_MAJOR 1
-#define CCOM_VERSION_MINOR 0
+#define CCOM_VERSION_MINOR 1
 #define CCOM_MAX_STREAMS 4
+#define CCOM_NOTICE_BYTES 1000  // of a notice's sentence
+#define CCOM_NOTICES 64         // that a communicator keeps
 
 // Numbers are the contract and are never reused.
 typedef enum ccom_status {
@@ -34,7 +36,7 @@ typedef enum ccom_status {
   CCOM_RESOURCE = 6,   // memory, file descriptors or another limit
   CCOM_UNSUPPORTED = 7,  // this build or this group cannot do it
   CCOM_SYSTEM = 8,       // a system call failed in a way nobody expected
-  CCOM_IN_PROGRESS = 9,  // ccom_test: not done yet
+  CCOM_IN_PROGRESS = 9,  // ccom_test: not done yet; ccom_told: nothing was told
   CCOM_REFUSED = 10,     // a connection without the job's secret
 } ccom_status_t;
 
@@ -176,6 +178,22 @@ uint32_t ccom_rank(const ccom_comm_t *comm);
 uint32_t ccom_size(const ccom_comm_t *comm);
 // CCOM_SUCCESS while usable, else why not.
 ccom_status_t ccom_status(const ccom_comm_t *comm);
+
+// What a rank told the others. `size_of` must be sizeof(ccom_notice_t).
+typedef struct ccom_notice {
+  size_t size_of;
+  uint64_t number;
+  uint32_t rank;
+  char sentence[CCOM_NOTICE_BYTES + 1];
+} ccom_notice_t;
+// News for all ranks that end nothing, as of work that they share elsewhere. Of each number a rank
+// takes the first notice that it hears, its own included, so that what follows from a failure does
+// not hide it; the CCOM_NOTICES highest numbers are kept. A sentence is cut behind
+// CCOM_NOTICE_BYTES. Any thread; waits for nobody. Fails: CCOM_INVALID.
+ccom_status_t ccom_tell(ccom_comm_t *comm, uint64_t number, const char *sentence);
+// The notice of the lowest number from `since` on, or CCOM_IN_PROGRESS when there is none: no
+// failure, so it leaves no sentence. Any thread; waits for nobody. Fails: CCOM_INVALID.
+ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *notice);
 
 // Memory that peers of this host can read in place, aligned to 4096. Freed with the communicator.
 // Buffers from elsewhere work too, with one copy more.

@@ -88,6 +88,8 @@ Result<CollectivesLibrary> open() {
   find(handle, "ccom_free", library.free, missing);
   find(handle, "ccom_run", library.run, missing);
   find(handle, "ccom_status", library.status, missing);
+  find(handle, "ccom_tell", library.tell, missing);
+  find(handle, "ccom_told", library.told, missing);
   find(handle, "ccom_last_error", library.last_error, missing);
   find(handle, "ccom_device_scratch", library.device_scratch, missing);
   find(handle, "ccom_device_compile", library.device_compile, missing);

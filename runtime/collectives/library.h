@@ -19,6 +19,8 @@ struct CollectivesLibrary {
   decltype(&::ccom_free) free = nullptr;
   decltype(&::ccom_run) run = nullptr;
   decltype(&::ccom_status) status = nullptr;
+  decltype(&::ccom_tell) tell = nullptr;
+  decltype(&::ccom_told) told = nullptr;
   decltype(&::ccom_last_error) last_error = nullptr;
   decltype(&::ccom_device_scratch) device_scratch = nullptr;
   decltype(&::ccom_device_compile) device_compile = nullptr;

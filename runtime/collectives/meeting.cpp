@@ -37,7 +37,11 @@ Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<con
     for (std::uint32_t r = 0; r < size_; ++r) there[r] = round.given[r].has_value();
     round.given[rank].reset();
     --round.arrived;
-    --exchanges_[rank];
+    // It comes again with the same number: what failed while it waited is from before that.
+    if (auto failure = failures_.extract(exchanges_[rank]--)) {
+      --failure.key();
+      failures_.insert(std::move(failure));
+    }
     return fail(NRT_TIMEOUT, "{} did not come", missing_ranks(there));
   }
   std::vector<Message> all;
@@ -46,22 +50,26 @@ Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<con
   return all;
 }
 
-std::uint32_t Meeting::failures() {
+std::uint64_t Meeting::exchanges(std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
-  return failures_;
+  return exchanges_[rank];
 }
 
-void Meeting::note_failure(std::uint32_t known, std::uint32_t rank, const std::string& sentence) {
-  const std::lock_guard lock(mutex_);
-  if (failures_ != known) return;
-  ++failures_;
-  failure_ = format("rank {} has failed ({})", rank, sentence);
+std::string describe_failure_of(std::uint32_t rank, const std::string& sentence) {
+  return format("rank {} has failed ({})", rank, sentence);
 }
 
-std::optional<std::string> Meeting::failure_since(std::uint32_t known) {
+void Meeting::note_failure(std::uint32_t rank, const std::string& sentence) {
   const std::lock_guard lock(mutex_);
-  if (failures_ == known) return std::nullopt;
-  return failure_;
+  failures_.try_emplace(exchanges_[rank], describe_failure_of(rank, sentence));
+  if (failures_.size() > kFailures) failures_.erase(failures_.begin());
+}
+
+std::optional<std::string> Meeting::failure_since(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = failures_.lower_bound(number);
+  if (found == failures_.end()) return std::nullopt;
+  return found->second;
 }
 
 }  // namespace neuron::runtime

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -30,12 +31,16 @@ class Meeting {
   Result<std::vector<Message>> exchange(std::uint32_t rank, std::span<const std::byte> mine,
                                         Deadline deadline);
 
-  // Executions that failed, for those on other ranks that wait for what they would have sent.
-  // `known`: failures() when both began to belong together; of the failures since, the first one
-  // is kept, as it is the cause of others.
-  std::uint32_t failures();
-  void note_failure(std::uint32_t known, std::uint32_t rank, const std::string& sentence);
-  std::optional<std::string> failure_since(std::uint32_t known);
+  // How many exchanges the rank has had, one that it waits in included: behind an exchange all
+  // ranks have the same number.
+  std::uint64_t exchanges(std::uint32_t rank);
+  // Executions that failed, for those on other ranks that wait for what they would have sent. A
+  // failure belongs to exchanges() of its rank; of those of one number the first is kept, as it is
+  // the cause of others, and of the numbers the highest kFailures. What began to belong together
+  // behind exchange `number` fails with the first that has this number or a higher one.
+  void note_failure(std::uint32_t rank, const std::string& sentence);
+  std::optional<std::string> failure_since(std::uint64_t number);
+  static constexpr std::size_t kFailures = 64;
 
  private:
   struct Round {
@@ -49,9 +54,11 @@ class Meeting {
   std::condition_variable complete_;
   std::map<std::uint64_t, Round> rounds_;
   std::vector<std::uint64_t> exchanges_;  // of each rank so far
-  std::uint32_t failures_ = 0;
-  std::string failure_;  // the last that counted
+  std::map<std::uint64_t, std::string> failures_;
 };
+
+// "rank 1 has failed (...)": how other ranks are told.
+std::string describe_failure_of(std::uint32_t rank, const std::string& sentence);
 
 // "ranks 3, 5-7 of 8": those without.
 std::string missing_ranks(const std::vector<bool>& there);

@@ -315,8 +315,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
 
   NEURON_TRY(held, world_->hold());
   // Behind this exchange no rank executes an older model of theirs on these CC cores.
-  NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine))));
-  failures_ = world_->failures();
+  NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
   const Result<void> compiled = compile(session, mine, all);
   // A rank that cannot go on says so, else the others would wait for it.
   const std::string trouble = compiled ? std::string() : compiled.error().detail;

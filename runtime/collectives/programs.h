@@ -53,13 +53,13 @@ class CollectivePrograms {
   // that wait for nothing left out. `busy`: one of them is inside a collective.
   std::string describe(bool& busy) const;
   // After a failure on this core, of whatever program, the ranks do not agree about credits any
-  // more, and those of this process that wait for this one are told why.
+  // more, and those that wait for this one are told why.
   void give_up(const std::string& sentence) {
     core_.lose_collectives();
-    world_->note_failure(failures_, sentence);
+    world_->note_failure(sentence);
   }
   // Why this rank waits in vain: another one has failed since it was connected; absent: none has.
-  std::optional<std::string> failure_of_rank() const { return world_->failure_since(failures_); }
+  std::optional<std::string> failure_of_rank() const { return world_->failure_since(met_); }
   bool broken() const { return core_.collectives_age.load(std::memory_order_relaxed) != age_; }
   World& world() const { return *world_; }
 
@@ -79,7 +79,7 @@ class CollectivePrograms {
   std::shared_ptr<World> world_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::uint32_t age_ = 0;
-  std::uint32_t failures_ = 0;  // of the world, when the ranks met
+  std::uint64_t met_ = 0;  // number of the exchange in which the ranks met
 };
 
 }  // namespace neuron::runtime

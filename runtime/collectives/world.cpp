@@ -140,6 +140,7 @@ Result<void> World::gather(const void* mine, void* all, std::uint64_t bytes) {
 }
 
 Result<std::vector<Message>> World::exchange_through_library(std::span<const std::byte> mine) {
+  exchanges_.fetch_add(1, std::memory_order_relaxed);
   const std::uint64_t size = mine.size();
   std::vector<std::uint64_t> sizes(size_);
   NEURON_CHECK(gather(&size, sizes.data(), sizeof(size)));
@@ -168,7 +169,8 @@ Result<std::vector<Message>> World::exchange_somehow(std::span<const std::byte> 
   return all;
 }
 
-Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const std::byte> mine) {
+Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const std::byte> mine,
+                                             std::uint64_t* number) {
   const std::unique_lock lock(mutex_, timeout_);
   if (!lock) {
     return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
@@ -178,6 +180,9 @@ Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const 
   tagged[0] = static_cast<std::byte>(occasion);
   std::copy(mine.begin(), mine.end(), tagged.begin() + 1);
   NEURON_TRY(all, exchange_somehow(tagged));
+  if (number != nullptr) {
+    *number = meeting_ ? meeting_->exchanges(rank_) : exchanges_.load(std::memory_order_relaxed);
+  }
   for (std::uint32_t r = 0; r < size_; ++r) {
     Message& message = all[r];
     const auto other = message.empty() ? 0xFF : static_cast<std::uint8_t>(message[0]);
@@ -214,6 +219,19 @@ Result<void> World::check_peers() {
     NEURON_CHECK(gather(&nothing, all.data(), 1));
   }
   return fail(status_of_collectives(status), "another rank is gone");
+}
+
+void World::note_failure(const std::string& sentence) {
+  if (meeting_) return meeting_->note_failure(rank_, sentence);
+  library_->tell(comm_, exchanges_.load(std::memory_order_relaxed), sentence.c_str());
+}
+
+std::optional<std::string> World::failure_since(std::uint64_t number) {
+  if (meeting_) return meeting_->failure_since(number);
+  ccom_notice_t notice{};
+  notice.size_of = sizeof(notice);
+  if (library_->told(comm_, number, &notice) != CCOM_SUCCESS) return std::nullopt;
+  return describe_failure_of(notice.rank, notice.sentence);
 }
 
 Result<void> World::barrier() {

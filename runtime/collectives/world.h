@@ -57,22 +57,20 @@ class World {
   // Whether descriptors of this rank reach the memory of all others; else why not.
   Result<void> check_reachable() const;
 
-  // Every rank gives `mine` and gets all, by rank.
-  Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine);
+  // Every rank gives `mine` and gets all, by rank. `number`: gets that of the exchange, which is
+  // the same on all ranks, for failure_since().
+  Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine,
+                                        std::uint64_t* number = nullptr);
   Result<void> barrier();
   // For exchanges that belong together: no other thread of this rank has one between them.
   Result<std::unique_lock<TimedMutex>> hold();
   // Whether all processes of the world are there, as far as is known now; else which one is not.
   // Any thread; waits for nothing.
   Result<void> check_peers();
-  // Failures of executions, as Meeting has them; among ranks of several processes none is noted.
-  std::uint32_t failures() { return meeting_ ? meeting_->failures() : 0; }
-  void note_failure(std::uint32_t known, const std::string& sentence) {
-    if (meeting_) meeting_->note_failure(known, rank_, sentence);
-  }
-  std::optional<std::string> failure_since(std::uint32_t known) {
-    return meeting_ ? meeting_->failure_since(known) : std::nullopt;
-  }
+  // Tells all ranks that an execution of this one has failed, and why; what other ranks told, as
+  // Meeting has it. Any thread; waits for nothing.
+  void note_failure(const std::string& sentence);
+  std::optional<std::string> failure_since(std::uint64_t number);
   // Ranks of other processes cannot be reached through it any more.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
@@ -89,9 +87,12 @@ class World {
   std::shared_ptr<Meeting> meeting_;
   const CollectivesLibrary* library_ = nullptr;
   TimedMutex held_;   // taken before mutex_
-  TimedMutex mutex_;  // exchanges; comm_
+  TimedMutex mutex_;  // exchanges; comm_, but for telling and being told
   ccom_comm_t* comm_ = nullptr;
   std::atomic<bool> failed_{false};  // relaxed: a hint for who looks for a world
+  // Through the library, as Meeting counts them. Relaxed: a failure that comes while ranks meet may
+  // count as one before or after.
+  std::atomic<std::uint64_t> exchanges_{0};
   std::vector<MemberPlace> members_;
 };
 

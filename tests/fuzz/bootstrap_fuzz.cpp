@@ -60,6 +60,8 @@ void read_message(MessageType type, std::span<const std::byte> body) {
       return read_as<Regroup>(body);
     case MessageType::kRegroupDecided:
       return read_as<RegroupDecided>(body);
+    case MessageType::kNotice:
+      return read_as<Notice>(body);
     default:
       return;
   }

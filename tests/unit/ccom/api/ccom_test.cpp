@@ -464,6 +464,35 @@ TEST(Ccom, DumpsOfTwoCommunicatorsDoNotOverwriteEachOther) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Ccom, TellsNewsThatEndNothing) {
+  Ranks ranks(3);
+  ccom_notice_t notice = {};
+  EXPECT_EQ(ccom_told(ranks[0], 0, &notice), CCOM_INVALID);
+  EXPECT_NE(strstr(ccom_last_error(), "size_of"), nullptr) << ccom_last_error();
+  notice.size_of = sizeof(notice);
+  EXPECT_EQ(ccom_told(ranks[0], 0, nullptr), CCOM_INVALID);
+  EXPECT_EQ(ccom_tell(ranks[0], 0, nullptr), CCOM_INVALID);
+  EXPECT_EQ(ccom_tell(nullptr, 0, "news"), CCOM_INVALID);
+  EXPECT_EQ(ccom_told(ranks[0], 0, &notice), CCOM_IN_PROGRESS);
+  EXPECT_EQ(ccom_tell(ranks[1], 4, "a NaN"), CCOM_SUCCESS) << ccom_last_error();
+  EXPECT_EQ(ccom_tell(ranks[2], 4, "rank 1 found a NaN"), CCOM_SUCCESS);
+  EXPECT_EQ(ccom_tell(ranks[2], 9, std::string(5000, 'x').c_str()), CCOM_SUCCESS);
+  ranks.each([](ccom_comm_t* comm, uint32_t rank) {
+    ccom_notice_t told = {};
+    told.size_of = sizeof(told);
+    EXPECT_EQ(ccom_told(comm, 2, &told), CCOM_SUCCESS) << rank;
+    EXPECT_EQ(told.number, 4u);
+    EXPECT_EQ(told.rank, 1u);
+    EXPECT_STREQ(told.sentence, "a NaN");
+    EXPECT_EQ(ccom_told(comm, 5, &told), CCOM_SUCCESS) << rank;
+    EXPECT_EQ(told.number, 9u);
+    EXPECT_EQ(std::string(told.sentence), std::string(CCOM_NOTICE_BYTES, 'x'));
+    EXPECT_EQ(ccom_told(comm, 10, &told), CCOM_IN_PROGRESS);
+    const auto call = call_of(CCOM_BARRIER, CCOM_UINT8, 0, nullptr, nullptr);
+    EXPECT_EQ(ccom_run(comm, &call), CCOM_SUCCESS) << ccom_last_error();
+  });
+}
+
 TEST(Ccom, ExplainsItsChoice) {
   Ranks ranks(2);
   const auto call = call_of(CCOM_ALL_REDUCE, CCOM_FP32, 1 << 20, nullptr, nullptr);

@@ -77,6 +77,36 @@ TEST(Processes, WhatLiesBetweenThePartsOfAnOutputStaysAsItWas) {
   }
 }
 
+TEST(Processes, AreToldWhatAnotherSaysAndTheirCommunicatorGoesOn) {
+  constexpr uint32_t kSize = 3;
+  Job job(kSize, 20000, [](ccom_comm_t* comm, uint32_t rank, int report) {
+    if (rank == 1) ccom_tell(comm, 5, "its model has failed");
+    ccom_notice_t notice = {};
+    notice.size_of = sizeof(notice);
+    const auto end = Clock::now() + milliseconds(10000);
+    ccom_status_t status = CCOM_IN_PROGRESS;
+    while (status == CCOM_IN_PROGRESS && Clock::now() < end) {
+      status = ccom_told(comm, 5, &notice);
+      poll(nullptr, 0, 1);
+    }
+    if (status == CCOM_SUCCESS &&
+        (notice.rank != 1 || strcmp(notice.sentence, "its model has failed") != 0)) {
+      status = CCOM_MISMATCH;
+    }
+    std::vector<float> values(5, 1.0f);
+    const ccom_collective_t call = all_reduce(values);
+    if (status == CCOM_SUCCESS) status = ccom_run(comm, &call);
+    Job::tell(report, rank, status);
+    // Nobody goes before all have been told.
+    poll(nullptr, 0, 20000);
+  });
+  for (uint32_t i = 0; i < kSize; ++i) {
+    Report said;
+    ASSERT_TRUE(job.hear(said, milliseconds(20000)));
+    EXPECT_EQ(said.status, CCOM_SUCCESS) << "rank " << said.rank << ": " << said.sentence;
+  }
+}
+
 TEST(Processes, EverySurvivorNamesAKilledRankWithin100Milliseconds) {
   constexpr uint32_t kSize = 4;
   Job job(kSize, 20000, run_until_it_fails);

@@ -86,6 +86,24 @@ TEST(LocalBootstrap, TellsEveryRankOfAnAbort) {
   EXPECT_EQ(after.error().status, CCOM_ABORTED);
 }
 
+TEST(LocalBootstrap, ANoticeReachesAllRanksAndEndsNothing) {
+  auto ranks = Bootstrap::join_all(3);
+  EXPECT_FALSE((*ranks)[0]->told(0));
+  (*ranks)[2]->tell(7, "its model has failed");
+  (*ranks)[0]->tell(7, "rank 2 has failed");
+  for (const auto& rank : *ranks) {
+    const auto notice = rank->told(5);
+    ASSERT_TRUE(notice);
+    EXPECT_EQ(notice->rank, 2u);
+    EXPECT_EQ(notice->number, 7u);
+    EXPECT_EQ(notice->sentence, "its model has failed");
+    EXPECT_FALSE(rank->told(8));
+  }
+  on_all(*ranks, [](Bootstrap& rank) {
+    EXPECT_TRUE(rank.all_gather({}, deadline_in(milliseconds(5000))));
+  });
+}
+
 TEST(LocalBootstrap, RegroupsTheSameRanksAgainAndAgain) {
   auto ranks = Bootstrap::join_all(3);
   std::atomic<int> groups{0};

@@ -238,6 +238,78 @@ TEST(NetworkBootstrap, TellsAllRanksOfAnAbortAndRegroupsThem) {
   EXPECT_EQ(regrouped, static_cast<int>(kSize));
 }
 
+// What the rank is told of numbers from `since` on, within a time that only a lost notice takes.
+std::optional<Notice> await_notice(const Bootstrap& rank, uint64_t since) {
+  const Deadline until = deadline_in(milliseconds(10000));
+  auto notice = rank.told(since);
+  while (!notice && Clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(1));
+    notice = rank.told(since);
+  }
+  return notice;
+}
+
+TEST(NetworkBootstrap, ANoticeOfAnyRankReachesAllRanksAndEndsNothing) {
+  constexpr uint32_t kSize = 12;  // rank 9 is a leaf below rank 1
+  std::atomic<int> right{0};
+  join_as_threads(all_ranks(kSize), [&](auto joined) {
+    ASSERT_TRUE(joined) << joined.error().sentence;
+    Bootstrap& rank = **joined;
+    std::atomic<int> failures{0};
+    rank.on_failure([&](Rank, const Error&) { ++failures; });
+    uint64_t number = 100;
+    for (const Rank teller : {9u, 0u, 1u, 4u}) {
+      EXPECT_FALSE(rank.told(++number)) << "before it is told";
+      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+      const std::string sentence = format("rank {} found a NaN", teller);
+      if (rank.rank() == teller) {
+        rank.tell(number, sentence);
+        rank.tell(number, "what else has this number");
+      }
+      const auto notice = await_notice(rank, number);
+      ASSERT_TRUE(notice) << rank.rank();
+      right += notice->rank == teller && notice->number == number && notice->sentence == sentence;
+      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+    }
+    EXPECT_EQ(failures, 0);
+  });
+  EXPECT_EQ(right, 4 * static_cast<int>(kSize));
+}
+
+TEST(NetworkBootstrap, EveryRankIsToldSomethingWhenAllTellAtOnce) {
+  constexpr uint32_t kSize = 11;
+  std::atomic<int> told{0};
+  join_as_threads(all_ranks(kSize), [&](auto joined) {
+    ASSERT_TRUE(joined) << joined.error().sentence;
+    Bootstrap& rank = **joined;
+    for (uint64_t number = 1; number <= 20; ++number) {
+      if (rank.rank() % 2 == 0) {
+        rank.tell(number, format("rank {}", rank.rank()));
+      }
+      const auto notice = await_notice(rank, number);
+      told += notice && notice->number == number && notice->rank % 2 == 0 &&
+              notice->sentence == format("rank {}", notice->rank);
+      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+    }
+  });
+  EXPECT_EQ(told, 20 * static_cast<int>(kSize));
+}
+
+TEST(NetworkBootstrap, ANoticeOfARankThatLeavesBehindItIsHeard) {
+  std::atomic<int> told{0};
+  join_as_threads(all_ranks(3), [&](auto joined) {
+    ASSERT_TRUE(joined) << joined.error().sentence;
+    ASSERT_TRUE((*joined)->barrier(deadline_in(milliseconds(20000))));
+    if ((*joined)->rank() == 2) {
+      (*joined)->tell(3, "it has failed and goes");
+    } else {
+      const auto notice = await_notice(**joined, 0);
+      told += notice && notice->sentence == "it has failed and goes";
+    }
+  });
+  EXPECT_EQ(told, 2);
+}
+
 TEST(NetworkBootstrap, SplitsIntoGroupsWithLowestRanksThatListen) {
   std::atomic<int> right{0};
   join_as_threads(all_ranks(7), [&](auto joined) {

@@ -36,6 +36,8 @@ class ApartBootstrap final : public Bootstrap {
     real_.on_failure(std::move(handler));
   }
   void abort(const Error& why) override { real_.abort(why); }
+  void tell(uint64_t number, const std::string& sentence) override { real_.tell(number, sentence); }
+  std::optional<Notice> told(uint64_t since) const override { return real_.told(since); }
   std::vector<Rank> dead() const override { return real_.dead(); }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
                                              Deadline deadline) override {

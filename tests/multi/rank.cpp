@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// multi-rank RANK RANKS: a rank in a process of its own, told by lines on stdin what to do.
+//
+//   load good   loads an all-reduce of 64 numbers; answers ready
+//   load bad    the same with an instruction before it that fails
+//   run         executes on numbers of its rank; answers "sum" and the sum, if all are the same
+//   unload      answers ready
+// Each answer is a line; "ready" is said first. A failure is "failed" and the sentence.
+#include <nrt/nrt.h>
+#include <nrt/nrt_experimental.h>
+#include <nrt/nrt_open.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tools/program_builder/program.h"
+
+namespace {
+
+using neuron::builder::Engine;
+using neuron::builder::Program;
+
+constexpr size_t kNumbers = 64;
+constexpr size_t kBytes = kNumbers * sizeof(float);
+
+bool say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  return std::fflush(stdout) == 0;
+}
+
+bool say_result(NRT_STATUS status) {
+  return say(status == NRT_SUCCESS ? "ready" : std::string("failed ") + nrt_open_last_error());
+}
+
+std::vector<std::uint8_t> program(bool good) {
+  Program program(good ? "good" : "bad");
+  const auto x = program.input("x", NEURON_DTYPE_F32, {kNumbers});
+  const auto y = program.output("y", NEURON_DTYPE_F32, {kNumbers});
+  const auto from = program.temporary("from", NEURON_DTYPE_F32, {kNumbers});
+  const auto to = program.temporary("to", NEURON_DTYPE_F32, {kNumbers});
+  if (!good) {
+    const auto tile = program.sbuf("tile", 1, kNumbers, NEURON_DTYPE_F32);
+    program.dma(Engine::kSp, from.all(), tile.all());  // which nothing has written
+  }
+  program.dma(Engine::kSp, from.all(), x.all());
+  program.collective(Engine::kPool, CCOM_ALL_REDUCE, to, from, {});
+  program.dma(Engine::kSp, y.all(), to.all());
+  const auto neff = program.build();
+  return neff ? std::vector<std::uint8_t>(neff->begin(), neff->end()) : std::vector<std::uint8_t>{};
+}
+
+class Rank {
+ public:
+  Rank(std::uint32_t rank, std::uint32_t ranks) : rank_(rank), ranks_(ranks) {
+    nrt_allocate_tensor_set(&inputs_);
+    nrt_allocate_tensor_set(&outputs_);
+    nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes, "x", &x_);
+    nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes, "y", &y_);
+    nrt_add_tensor_to_tensor_set(inputs_, "x", x_);
+    nrt_add_tensor_to_tensor_set(outputs_, "y", y_);
+  }
+  ~Rank() {
+    unload();
+    nrt_destroy_tensor_set(&inputs_);
+    nrt_destroy_tensor_set(&outputs_);
+    nrt_tensor_free(&x_);
+    nrt_tensor_free(&y_);
+  }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  bool load(bool good) {
+    const auto neff = program(good);
+    return say_result(nrt_load_collectives(neff.data(), neff.size(), 0, 1, rank_, ranks_, &model_));
+  }
+  NRT_STATUS unload() {
+    nrt_model_t* model = model_;
+    model_ = nullptr;
+    return model == nullptr ? NRT_SUCCESS : nrt_unload(model);
+  }
+  bool run() {
+    std::vector<float> values(kNumbers, static_cast<float>(rank_ + 1));
+    NRT_STATUS status = nrt_tensor_write(x_, values.data(), 0, kBytes);
+    if (status == NRT_SUCCESS) status = nrt_execute(model_, inputs_, outputs_);
+    if (status == NRT_SUCCESS) status = nrt_tensor_read(y_, values.data(), 0, kBytes);
+    if (status != NRT_SUCCESS) return say_result(status);
+    const bool same = std::count(values.begin(), values.end(), values[0]) == kNumbers;
+    return say(same ? "sum " + std::to_string(static_cast<int>(values[0])) : "failed: they differ");
+  }
+
+ private:
+  const std::uint32_t rank_, ranks_;
+  nrt_model_t* model_ = nullptr;
+  nrt_tensor_set_t *inputs_ = nullptr, *outputs_ = nullptr;
+  nrt_tensor_t *x_ = nullptr, *y_ = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  if (const NRT_STATUS status = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")) {
+    say_result(status);
+    return 1;
+  }
+  {
+    Rank rank(static_cast<std::uint32_t>(std::atoi(argv[1])),
+              static_cast<std::uint32_t>(std::atoi(argv[2])));
+    say("ready");
+    char line[64];
+    while (std::fgets(line, sizeof(line), stdin) != nullptr) {
+      const std::string command = line;
+      if (command == "load good\n" || command == "load bad\n") {
+        rank.load(command == "load good\n");
+      } else if (command == "run\n") {
+        rank.run();
+      } else if (command == "unload\n") {
+        say_result(rank.unload());
+      } else {
+        say("failed: unknown command");
+      }
+    }
+  }
+  nrt_close();
+  return 0;
+}
