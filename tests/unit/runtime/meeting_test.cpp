@@ -47,8 +47,9 @@ TEST(Meeting, AFailureWhileARankWaitsInVainIsFromBeforeItComesAgain) {
   Meeting meeting(kRanks);
   meet(meeting);
   std::thread fails([&] {
-    const auto until = Clock::now() + std::chrono::seconds(20);
-    while (meeting.exchanges(0) == 1 && Clock::now() < until) std::this_thread::yield();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (meeting.exchanges(0) == 1 && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
     meeting.note_failure(0, "a NaN");
   });
   EXPECT_FALSE(meeting.exchange(0, {}, Deadline::after(std::chrono::seconds(1))));
