@@ -130,7 +130,7 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
       const auto end = Clock::now() + std::chrono::seconds(5);
       while (::waitpid(pid, &status, WNOHANG) == 0 && Clock::now() < end) ::usleep(1000);
     }
-    ending.how = late ? over ? Ending::How::kOver : Ending::How::kLate
+    ending.how = late                  ? over ? Ending::How::kOver : Ending::How::kLate
                  : WIFSIGNALED(status) ? Ending::How::kSignalled
                                        : Ending::How::kExited;
     ending.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);

@@ -185,7 +185,8 @@ TEST(Child, IsEndedWhenItsTimeIsOverWhateverItSays) {
 
 TEST(Child, IsOverRatherThanLateAtWhateverMomentItsTimeEnds) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto end = std::chrono::steady_clock::now() + 3ms + std::chrono::microseconds(attempt * 13);
+    const auto end =
+        std::chrono::steady_clock::now() + 3ms + std::chrono::microseconds(attempt * 13);
     EXPECT_EQ(shell("while true; do echo on; done", {30s, end}).how, Ending::How::kOver) << attempt;
   }
   // The same of one that has closed its output, and goes on.
