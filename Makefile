@@ -4,6 +4,8 @@ SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 T ?= 60
 BUILD := build
+# Of CMakePresets.json; `ci` builds what CI tests, a quarter faster.
+PRESET ?= default
 CTEST := ctest --output-on-failure --no-tests=error
 
 .PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure deb rpm test-packages package-dependencies
@@ -24,7 +26,7 @@ vm-dependencies:
 	@packaging/install-build-dependencies test vm browser
 
 configure: dependencies
-	@cmake --preset default >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }; rm -f $(BUILD).log
+	@cmake --preset $(PRESET) >$(BUILD).log 2>&1 || { cat $(BUILD).log; rm -f $(BUILD).log; exit 1; }; rm -f $(BUILD).log
 
 run: configure ## build, then classify handwritten digits on an emulated trn1 device
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
