@@ -33,6 +33,8 @@ class ForkedBootstrap final : public ccom::Bootstrap {
   }
   void on_failure(std::function<void(Rank, const ccom::Error&)>) override {}
   void abort(const ccom::Error&) override {}
+  void tell(uint64_t, const std::string&) override {}
+  std::optional<ccom::Notice> told(uint64_t) const override { return std::nullopt; }
   std::vector<Rank> dead() const override { return {}; }
   ccom::Result<std::unique_ptr<ccom::Bootstrap>> regroup(const std::vector<Rank>&,
                                                          ccom::Deadline) override {
