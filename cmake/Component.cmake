@@ -3,10 +3,10 @@ set(NEURON_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <condition_varia
   <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>
   <boost/system/result.hpp> <fmt/core.h>)
 
-# neuron_precompile(NAME HEADERS header...): lets a target use precompiled common headers, and the named ones beside them. Call it
-# behind everything that sets options of the target. Targets of one kind, with the same options of their folder, share one.
+# neuron_precompile(NAME HEADERS header... LINK target...): lets a target use precompiled common headers, and the named ones beside
+# them, which are those of the targets behind LINK. Call it behind everything that sets options of the target. Targets of one kind, with the same options of their folder, share one.
 function(neuron_precompile name)
-  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
   if(NOT NEURON_PRECOMPILE)
     return()
   endif()
@@ -26,8 +26,8 @@ function(neuron_precompile name)
     if(options)
       target_compile_options(${shared} PRIVATE ${options})
     endif()
-    # Programs that link threads are compiled with -pthread, which defines a macro.
-    target_link_libraries(${shared} PRIVATE Threads::Threads)
+    # Targets that are linked define macros.
+    target_link_libraries(${shared} PRIVATE Threads::Threads ${ARG_LINK})
     target_precompile_headers(${shared} PRIVATE ${NEURON_COMMON_HEADERS} ${ARG_HEADERS})
   endif()
   target_precompile_headers(${name} REUSE_FROM ${shared})
@@ -90,7 +90,7 @@ function(neuron_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   neuron_use_googletest(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+  neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> LINK GTest::gtest GTest::gmock)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
