@@ -32,7 +32,7 @@ function(neuron_precompile name)
   endif()
   target_precompile_headers(${name} REUSE_FROM ${shared})
   # GCC forgets of a precompiled header which parts are of the system, and says what it finds there, here falsely.
-  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow$<SEMICOLON>-Wno-stringop-overread>)
 endfunction()
 
 # neuron_component(NAME FOLDERS folder... LINK target... OPTIONS option...): a static library of every source in the folders
