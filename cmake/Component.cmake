@@ -60,7 +60,7 @@ function(neuron_component name)
 endfunction()
 
 # What all programs of tests are compiled and linked with.
-function(neuron_use_googletest name)
+function(neuron_test_options name)
   target_compile_definitions(${name} PRIVATE
     NEURON_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
   # Half of the time that a tree takes to build is that of its tests; what they test keeps its own options.
@@ -69,17 +69,23 @@ function(neuron_use_googletest name)
   else()
     target_compile_options(${name} PRIVATE -O1 -g1)
   endif()
+endfunction()
+function(neuron_use_googletest name)
+  neuron_test_options(${name})
   target_link_libraries(${name} PRIVATE neuron_include GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
 endfunction()
 
-# neuron_test(NAME FOLDER... LINK target...): one GoogleTest program of every *_test.cpp in the folders.
+# neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [TIMEOUT seconds] [PROPERTIES name value...]):
+# one GoogleTest program of every *_test.cpp in the folders, which are relative to the calling CMakeLists.txt.
+# SOURCES are compiled into it too. NEEDS are programs and libraries that the tests start or load: they are built first.
+# PROPERTIES are those of ctest.
 function(neuron_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINK" ${ARGN})
-  set(sources "")
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
+  set(sources ${ARG_SOURCES})
   foreach(folder IN LISTS ARG_UNPARSED_ARGUMENTS)
-    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*_test.cpp)
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
     if(NOT found)
-      message(FATAL_ERROR "${folder} holds no *_test.cpp, and the test program ${name} is made of them")
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/${folder} holds no *_test.cpp, and the test program ${name} is made of them")
     endif()
     list(APPEND sources ${found})
   endforeach()
@@ -91,8 +97,36 @@ function(neuron_test name)
   neuron_use_googletest(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> LINK GTest::gtest GTest::gmock)
+  if(ARG_NEEDS)
+    add_dependencies(${name} ${ARG_NEEDS})
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES})
+endfunction()
+
+# neuron_test_again(NAME TEST [ENVIRONMENT variable=value] [ARGUMENTS argument...]): the program TEST once more, otherwise.
+function(neuron_test_again name test)
+  cmake_parse_arguments(ARG "" "ENVIRONMENT" "ARGUMENTS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${test} ${ARG_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# neuron_test_script(NAME SCRIPT [TIMEOUT seconds]): a script of the calling folder, which is given the build folder.
+function(neuron_test_script name script)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "" ${ARGN})
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${CMAKE_BINARY_DIR})
+  if(ARG_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()
+
+# neuron_test_program(NAME SOURCE... LINK target...): a program that tests start, beside them in build/tests.
+function(neuron_test_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE neuron_include ${ARG_LINK})
 endfunction()
 
 # neuron_fuzzer(NAME SOURCE LINK target...): a libFuzzer program; in other builds the same source with
