@@ -23,16 +23,15 @@ def load(name):
 
 build_times = load("build-times")
 
-LOG = """# ninja log v5
-0\t9000\t1\truntime/CMakeFiles/nrt.dir/model/loader.cpp.o\taa
-100\t3100\t1\ttests/CMakeFiles/unit_top.dir/__/tools/neuron-top/recording.cpp.o\tbb
-3100\t4100\t1\tgenerated/control.pb.cc\tcc
-3100\t4100\t1\tgenerated/control.pb.h\tcc
-3100\t4100\t1\t/build/generated/control.pb.h\tcc
-5000\t6500\t1\tlib/libnrt.so.1.0.0\tdd
-0\t2000\t2\truntime/CMakeFiles/nrt.dir/model/loader.cpp.o\tee
-0\t500\t2\ttests/CMakeFiles/precompiled_googletest.dir/cmake_pch.hxx.gch\tff
-"""
+LOG = "# ninja log v5\n" + """0 9000 1 runtime/CMakeFiles/nrt.dir/model/loader.cpp.o aa
+100 3100 1 tests/CMakeFiles/unit_top.dir/__/tools/neuron-top/recording.cpp.o bb
+3100 4100 1 generated/control.pb.cc cc
+3100 4100 1 generated/control.pb.h cc
+3100 4100 1 /build/generated/control.pb.h cc
+5000 6500 1 lib/libnrt.so.1.0.0 dd
+0 2000 2 runtime/CMakeFiles/nrt.dir/model/loader.cpp.o ee
+0 500 2 tests/CMakeFiles/precompiled_googletest.dir/cmake_pch.hxx.gch ff
+""".replace(" ", "\t")
 
 
 class Logs(unittest.TestCase):
