@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of the sources with a build folder of its own, in which mutations are made and taken back."""
+import glob
 import json
 import os
 import re
@@ -106,20 +107,31 @@ class CopiedTree:
             return f"the build of {made[0]}"
         return "the time limit of the build" if ended.status is None else "does not compile"
 
+    def _commands(self):
+        """The command of each test. ctest tells it only of programs that are built; its own files tell it of all."""
+        commands = {}
+        for path in glob.glob(os.path.join(self.build_folder, "**", "CTestTestfile.cmake"), recursive=True):
+            with open(path, encoding="utf-8") as file:
+                for name, words in re.findall(r'^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$', file.read(), re.MULTILINE):
+                    commands[name] = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r'"((?:[^"\\]|\\.)*)"', words)]
+        return commands
+
     def tests(self, names, slow):
-        """The tests of ctest whose names match, but for those with the label slow. Reads ctest's own description."""
+        """The tests of ctest whose names match, but for those with the label slow."""
+        commands = self._commands()
         listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build_folder, check=True,
                                            capture_output=True, text=True).stdout)
         found = []
         for entry in listed["tests"]:
-            if names.fullmatch(entry["name"]) is None or "command" not in entry:
+            name = entry["name"]
+            if names.fullmatch(name) is None:
                 continue
             properties = {item["name"]: item["value"] for item in entry.get("properties", [])}
             if properties.get("DISABLED") or (not slow and "slow" in properties.get("LABELS", [])):
                 continue
             environment = dict(item.split("=", 1) for item in properties.get("ENVIRONMENT", []))
-            program = os.path.relpath(entry["command"][0], self.build_folder)
-            found.append(Test(entry["name"], entry["command"], environment,
+            program = os.path.relpath(commands[name][0], self.build_folder)
+            found.append(Test(name, commands[name], environment,
                               properties.get("WORKING_DIRECTORY", self.build_folder),
                               float(properties.get("TIMEOUT", 120)), "all" if program.startswith("..") else program))
         return found
