@@ -2,19 +2,21 @@
 //
 // Text out of files: is it text, and how to show it. Callers: readers of this folder, tools.
 // Thread-safe: no state. Cannot fail.
-#ifndef RUNTIME_NEFF_TEXT_H_
-#define RUNTIME_NEFF_TEXT_H_
+#ifndef RUNTIME_NEFF_TEXT_H
+#define RUNTIME_NEFF_TEXT_H
 
 #include <string>
 #include <string_view>
 
+#include "driver/base/utf8.h"
+
 namespace neuron::neff {
+
+using base::is_utf8;
 
 // For messages: control characters, quotes and bytes that are no UTF-8 as \xNN, at most 200 bytes.
 std::string printable(std::string_view text);
 
-bool is_utf8(std::string_view text);
-
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_TEXT_H_
+#endif

@@ -21,21 +21,21 @@ RULES = {
     "driver/emulator/chip/": (("driver/emulator/chip/", "driver/emulator/neuroncore/", "hw/", "driver/isa/"), None),
     "driver/emulator/neuroncore/": (("driver/emulator/chip/", "driver/emulator/neuroncore/", "hw/", "driver/isa/"), None),
     "driver/emulator/service/": (
-        ("driver/emulator/service/", "driver/emulator/profiles/", "driver/core/", "driver/emulator/chip/", "hw/", "uapi/"),
+        ("driver/emulator/service/", "driver/profiles/", "driver/core/", "driver/emulator/chip/", "hw/", "uapi/"),
         None,
     ),
-    "driver/emulator/profiles/": (("driver/emulator/profiles/", "hw/"), None),
+    "driver/profiles/": (("driver/profiles/", "hw/"), None),
     "driver/emulator/": (
         ("driver/emulator/", "driver/core/", "hw/", "uapi/", "ndl/emulator.h"),
         None,
     ),
-    "driver/ndl/": (("driver/ndl/", "ndl/", "nrt/", "uapi/", "hw/", "driver/emulator/transport/wire"), None),
+    "driver/ndl/": (("driver/ndl/", "ndl/", "nrt/", "uapi/", "hw/", "driver/wire/wire"), None),
     "runtime/": (
         ("runtime/", "nrt/", "ndl/", "hw/", "ccom/", "driver/isa/", "driver/core/", "driver/ndl/port.h", "driver/ndl/error.h", "driver/ndl/descriptor.h"),
         None,
     ),
     "ccom/": (("ccom/", "nrt/nec.h", "nrt/nrt_status.h", "ndl/", "hw/", "driver/isa/"), None),
-    "tools/": (("tools/", "nrt/", "ndl/", "hw/", "uapi/", "ccom/", "driver/isa/", "runtime/neff/", "runtime/base/", "driver/emulator/transport/control.pb.h"), None),
+    "tools/": (("tools/", "nrt/", "ndl/", "hw/", "uapi/", "ccom/", "driver/isa/", "runtime/neff/", "runtime/base/", "driver/emulator/transport/control/control.pb.h"), None),
 }
 PROJECT = ("driver/", "runtime/", "ccom/", "tools/", "hw/", "uapi/", "ndl/", "nrt/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -3,20 +3,17 @@
 // JSON as programs read it: members in the order given, numbers in their shortest form, strings
 // that are UTF-8 whatever went in. Callers: programs of tools/. Thread-safe: no state.
 // Cannot fail: a number that JSON has no word for (infinity) becomes null.
-#ifndef TOOLS_COMMON_JSON_TEXT_H_
-#define TOOLS_COMMON_JSON_TEXT_H_
+#ifndef TOOLS_COMMON_JSON_TEXT_H
+#define TOOLS_COMMON_JSON_TEXT_H
 
 #include <boost/json/value.hpp>
 #include <string>
-#include <string_view>
 
 namespace neuron::tools {
 
 // One line without an end if `indent` is 0; else members below each other.
 std::string json_text(const boost::json::value& value, unsigned indent = 0);
-// Between quotes.
-std::string json_string(std::string_view text);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_JSON_TEXT_H_
+#endif

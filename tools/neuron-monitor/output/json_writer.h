@@ -4,8 +4,8 @@
 // that have better things to do: no tree is built, numbers do not pass through a locale.
 // Callers: report.cpp, otlp.cpp. One thread for each writer. Borrows: the string.
 // Never fails: what is no number becomes 0, bytes that are no UTF-8 become U+FFFD.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 
 #include <charconv>
 #include <cmath>
@@ -14,10 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "driver/base/json_text.h"
+
 namespace neuron::monitor {
 
-// With its quotes.
-void append_json_string(std::string& out, std::string_view text);
+using base::append_json_string;
 
 // The shortest spelling that reads back as the same value.
 inline void append_number(std::string& out, double value) {
@@ -99,4 +100,4 @@ class JsonWriter {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
+#endif
