@@ -1,8 +1,45 @@
-# neuron_component(NAME FOLDER... LINK target...): a static library of every source in the folders
+# Headers that half of all sources include, and that change only with the system: read once for each set of options.
+set(NEURON_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <functional> <map>
+  <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>
+  <boost/system/result.hpp> <fmt/core.h>)
+
+# neuron_precompile(NAME HEADERS header...): lets a target use precompiled common headers, and the named ones beside them. Call it
+# behind everything that sets options of the target. Targets of one kind, with the same options of their folder, share one.
+function(neuron_precompile name)
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
+  if(NOT NEURON_PRECOMPILE)
+    return()
+  endif()
+  get_target_property(type ${name} TYPE)
+  get_directory_property(folder_options COMPILE_OPTIONS)
+  get_target_property(options ${name} COMPILE_OPTIONS)
+  string(MD5 key "${type} ${folder_options} ${options} ${ARG_HEADERS}")
+  string(SUBSTRING ${key} 0 8 key)
+  set(shared precompiled_${key})
+  if(NOT TARGET ${shared})
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/${shared}.cpp CONTENT "int main() {}\n")
+    if(type STREQUAL EXECUTABLE)
+      add_executable(${shared} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
+    else()
+      add_library(${shared} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
+    endif()
+    if(options)
+      target_compile_options(${shared} PRIVATE ${options})
+    endif()
+    # Programs that link threads are compiled with -pthread, which defines a macro.
+    target_link_libraries(${shared} PRIVATE Threads::Threads)
+    target_precompile_headers(${shared} PRIVATE ${NEURON_COMMON_HEADERS} ${ARG_HEADERS})
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${shared})
+  # GCC forgets of a precompiled header which parts are of the system, and says what it finds there, here falsely.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+endfunction()
+
+# neuron_component(NAME FOLDERS folder... LINK target... OPTIONS option...): a static library of every source in the folders
 # (not below them). A folder without sources yields an interface library, so that a new part can be
 # named before its first file exists.
 function(neuron_component name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK;OPTIONS" ${ARGN})
   set(sources "")
   foreach(folder IN LISTS ARG_FOLDERS)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
@@ -11,6 +48,11 @@ function(neuron_component name)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC neuron_include ${ARG_LINK})
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+    list(FILTER sources INCLUDE REGEX "\\.cpp$")
+    if(sources)
+      neuron_precompile(${name})
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE neuron_include ${ARG_LINK})
@@ -48,18 +90,7 @@ function(neuron_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   neuron_use_googletest(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  # A third of the time of a small test is that of GoogleTest's headers. ccache keeps no test that has them precompiled.
-  if(NOT CCACHE)
-    if(NOT TARGET precompiled_googletest)
-      file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/precompiled_googletest.cpp CONTENT "")
-      add_executable(precompiled_googletest EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/precompiled_googletest.cpp)
-      neuron_use_googletest(precompiled_googletest)
-      target_precompile_headers(precompiled_googletest PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-    endif()
-    target_precompile_headers(${name} REUSE_FROM precompiled_googletest)
-    # GCC forgets of a precompiled header which parts are of the system, and says what it finds there, here falsely.
-    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
-  endif()
+  neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h>)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
