@@ -116,7 +116,7 @@ class CopiedTree:
                     commands[name] = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r'"((?:[^"\\]|\\.)*)"', words)]
         return commands
 
-    def tests(self, names, slow):
+    def tests(self, names):
         """The tests of ctest whose names match, but for those with the label slow."""
         commands = self._commands()
         listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build_folder, check=True,
@@ -127,7 +127,7 @@ class CopiedTree:
             if names.fullmatch(name) is None:
                 continue
             properties = {item["name"]: item["value"] for item in entry.get("properties", [])}
-            if properties.get("DISABLED") or (not slow and "slow" in properties.get("LABELS", [])):
+            if properties.get("DISABLED") or "slow" in properties.get("LABELS", []):
                 continue
             environment = dict(item.split("=", 1) for item in properties.get("ENVIRONMENT", []))
             program = os.path.relpath(commands[name][0], self.build_folder)
