@@ -26,7 +26,7 @@ class Include(NamedTuple):
 
 def resolve(name, target):
     """The path of a project's header that `name` includes as `target`; None for one of the system."""
-    for path in (target, "include/" + target, os.path.join(os.path.dirname(name), target)):
+    for path in (target, "include/" + target, os.path.normpath(os.path.join(os.path.dirname(name), target))):
         if path.startswith(TOPS) and os.path.exists(path):
             return path
     # A generated header lies in the build folder, under the path of what it is generated from.
