@@ -30,11 +30,11 @@ configure: dependencies
 
 run: configure ## build, then classify handwritten digits on an emulated trn1 device
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
-	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits --model $(BUILD)/neff/digits.neff --data tools/kernels/digits/digits.csv.gz
+	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits --model $(BUILD)/neff/digits.neff --data tools/compiler/kernels/digits/digits.csv.gz
 
 train: configure ## train the digits model on the core in three precisions; loss.csv and loss.svg go to build/
 	cmake --build $(BUILD) -j $(JOBS) --target neuron-digits neuron-emulator neff
-	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits train --models $(BUILD)/neff --data tools/kernels/digits/digits.csv.gz --output $(BUILD)
+	NEURON_EMULATOR=$${NEURON_EMULATOR:-trn1.2xlarge} $(BUILD)/bin/neuron-digits train --models $(BUILD)/neff --data tools/compiler/kernels/digits/digits.csv.gz --output $(BUILD)
 
 test: vm-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzing, a virtual machine
 	@tests/run-all $(JOBS)
@@ -77,8 +77,8 @@ rpm: package-dependencies all ## RPM packages of what is built into build/rpm
 
 test-packages: all ## install the Debian packages in a fresh root, follow packaging/README.md there, purge them; boot a host with them
 	@packaging/install-build-dependencies packages root vm
-	@tests/packaging/fresh-root $(BUILD)
-	@tests/packaging/booted-host $(BUILD)
+	@tests/system/packaging/fresh-root $(BUILD)
+	@tests/system/packaging/booted-host $(BUILD)
 
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
@@ -100,7 +100,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
 	$(MAKE) test-packages
-	/usr/bin/python3 tools/kernels/digits/train.py --check
+	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
 
 install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)

@@ -2,7 +2,7 @@
 # as HEADER declares it in NAMESPACE.
 string(REPLACE "|" ";" FILES "${FILES}")
 if(NOT HEADER)
-  set(HEADER driver/emulator/profiles/profile_texts.h)
+  set(HEADER driver/profiles/profile_texts.h)
   set(NAMESPACE neuron::profiles)
 endif()
 set(source "#include \"${HEADER}\"\nnamespace ${NAMESPACE} {\n")

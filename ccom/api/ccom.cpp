@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "ccom/api/handle.h"
+#include "ccom/communicator/handle.h"
 
 using neuron::ccom::bad_handle;
 using neuron::ccom::Bootstrap;
@@ -59,7 +59,7 @@ ccom_status_t hand_over(Result<std::unique_ptr<Communicator>> made, ccom_comm_t*
 // Every rank is set up by a thread of its own, since each waits for the others.
 Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
                                                             const Settings& settings) {
-  CCOM_TRY(bootstraps, Bootstrap::join_all(size));
+  NEURON_TRY(bootstraps, Bootstrap::join_all(size));
   std::vector<std::unique_ptr<Communicator>> made(size);
   std::vector<Error> errors(size, Error{CCOM_SUCCESS, ""});
   std::vector<std::thread> threads;
@@ -139,7 +139,7 @@ ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t* opti
     join.device = settings->device;
     join.heartbeat = settings->heartbeat;
     const auto join_with = [&]() -> Result<std::unique_ptr<Communicator>> {
-      CCOM_TRY(bootstrap, Bootstrap::join(join));
+      NEURON_TRY(bootstrap, Bootstrap::join(join));
       return Communicator::make(std::move(bootstrap), *settings);
     };
     auto made = join_with();

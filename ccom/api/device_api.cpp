@@ -11,8 +11,8 @@
 #include "ccom/base/names.h"
 #include "ccom/device/compiler.h"
 #include "ccom/plan/calibration.h"
-#include "ccom/plan/names.h"
 #include "ccom/plan/planner.h"
+#include "ccom/request/names.h"
 
 namespace neuron::ccom {
 namespace {
@@ -22,9 +22,9 @@ struct OwnedProgram {
   DeviceProgram program;
 };
 
-std::size_t put_text(const std::string& from, char* text, std::size_t size) {
+size_t put_text(const std::string& from, char* text, size_t size) {
   if (text != nullptr && size != 0) {
-    const std::size_t length = std::min(from.size(), size - 1);
+    const size_t length = std::min(from.size(), size - 1);
     std::memcpy(text, from.data(), length);
     text[length] = 0;
   }
@@ -33,7 +33,7 @@ std::size_t put_text(const std::string& from, char* text, std::size_t size) {
 
 // Runs `work`; what it says becomes the caller's status and sentence.
 template <class Work>
-ccom_status_t guarded(char* error, std::size_t error_size, Work work) noexcept {
+ccom_status_t guarded(char* error, size_t error_size, Work work) noexcept {
   try {
     const Result<void> result = work();
     if (result) {
@@ -122,7 +122,7 @@ Result<void> check(const ccom_device_stream_t* stream) {
                   static_cast<unsigned>(collective.type),
                   static_cast<unsigned>(collective.reduction));
     }
-    CCOM_CHECK(check_layouts(collective, i));
+    NEURON_CHECK(check_layouts(collective, i));
   }
   return {};
 }
@@ -159,14 +159,15 @@ std::string name_of(const ccom_device_collective_t& collective) {
 }
 
 Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective) {
-  CCOM_TRY(profile, Topology::profile(stream.generation == 2 ? "trn1.32xlarge" : "trn2.48xlarge"));
+  NEURON_TRY(profile,
+             Topology::profile(stream.generation == 2 ? "trn1.32xlarge" : "trn2.48xlarge"));
   Group group{{}, Topology(profile, 1)};
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& member = collective.members[i];
     group.places.push_back(
         {0, member.chip % profile.chips, member.core % profile.ranks_per_chip, 0});
   }
-  CCOM_TRY(costs, calibration_of_environment(Medium::kDevice));
+  NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
   const Planner planner(std::move(group), costs);
   Request request;
   request.operation = collective.operation;
@@ -232,13 +233,13 @@ using namespace neuron::ccom;
 ccom_status_t ccom_device_scratch(const ccom_device_stream_t* stream, uint32_t number,
                                   uint64_t* bytes, char* error, size_t error_size) {
   return guarded(error, error_size, [&]() -> Result<void> {
-    CCOM_CHECK(check(stream));
+    NEURON_CHECK(check(stream));
     if (number >= stream->count || bytes == nullptr) {
       return fail(CCOM_INVALID, "collective {} of a stream of {} was asked for", number,
                   stream->count);
     }
     const ccom_device_collective_t& collective = stream->collectives[number];
-    CCOM_TRY(planned, plan(*stream, collective));
+    NEURON_TRY(planned, plan(*stream, collective));
     *bytes = planned.schedule->scratch_bytes(collective.rank);
     return {};
   });
@@ -248,12 +249,12 @@ ccom_status_t ccom_device_compile(const ccom_device_stream_t* stream,
                                   const ccom_device_program_t** program, char* error,
                                   size_t error_size) {
   return guarded(error, error_size, [&]() -> Result<void> {
-    CCOM_CHECK(check(stream));
+    NEURON_CHECK(check(stream));
     if (program == nullptr) return fail(CCOM_INVALID, "there is no place for the program");
     std::vector<Plan> plans;
     std::vector<DeviceCollective> collectives;
     for (uint32_t i = 0; i < stream->count; ++i) {
-      CCOM_TRY(planned, plan(*stream, stream->collectives[i]));
+      NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
       plans.push_back(std::move(planned));
       collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
     }
@@ -263,7 +264,7 @@ ccom_status_t ccom_device_compile(const ccom_device_stream_t* stream,
                             stream->stride,
                             stream->engines,
                             stream->one};
-    CCOM_TRY(compiled, compile_stream(place, collectives));
+    NEURON_TRY(compiled, compile_stream(place, collectives));
     auto owned = std::make_unique<OwnedProgram>();
     owned->program = std::move(compiled);
     show(*owned);

@@ -2,15 +2,14 @@
 #include "ccom/base/error.h"
 
 #include <cerrno>
-#include <cstring>
 
 namespace neuron::ccom {
 
-Error system_error(int error, std::string sentence) {
-  const bool resource = error == ENOMEM || error == EMFILE || error == ENFILE || error == ENOSPC;
-  char buffer[128];
+Error system_error(int errno_value, std::string sentence) {
+  const bool resource = errno_value == ENOMEM || errno_value == EMFILE || errno_value == ENFILE ||
+                        errno_value == ENOSPC;
   return {resource ? CCOM_RESOURCE : CCOM_SYSTEM,
-          std::move(sentence) + ": " + strerror_r(error, buffer, sizeof(buffer))};
+          base::with_errno_meaning(std::move(sentence), errno_value), errno_value};
 }
 
 }  // namespace neuron::ccom

@@ -390,7 +390,7 @@ class AsioLoop : public Loop {
 Result<std::unique_ptr<Loop>> Loop::make() {
   try {
     auto loop = std::make_unique<AsioLoop>();
-    CCOM_CHECK(loop->start());
+    NEURON_CHECK(loop->start());
     return std::unique_ptr<Loop>(std::move(loop));
   } catch (const boost::system::system_error& error) {
     return system_error(error.code().value(), "cannot set up the sockets of the bootstrap");

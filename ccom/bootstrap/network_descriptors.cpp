@@ -162,7 +162,7 @@ class DescriptorExchange {
     all_[rank_] = mine < 0 ? -1 : fcntl(mine, F_DUPFD_CLOEXEC, 0);
     std::vector<std::pair<Rank, File>> peers;
     while (peers.size() + 1 < ranks.size()) {
-      CCOM_CHECK(wait_for(socket.listener.get(), POLLIN, [&] {
+      NEURON_CHECK(wait_for(socket.listener.get(), POLLIN, [&] {
         std::vector<Rank> missing;
         for (const Rank rank : ranks) {
           if (rank != rank_ && std::none_of(peers.begin(), peers.end(),
@@ -182,7 +182,7 @@ class DescriptorExchange {
       }
       Header header;
       std::vector<int> brought;
-      CCOM_CHECK(wait_for(peer.get(), POLLIN, [&] {
+      NEURON_CHECK(wait_for(peer.get(), POLLIN, [&] {
         return format("process {} of this host connected and sends nothing", credentials(peer).pid);
       }));
       const bool good = receive_descriptors(peer.get(), header, brought) && known(peer, header) &&
@@ -205,7 +205,7 @@ class DescriptorExchange {
             batch[header.count++] = all_[ranks[i]];
           }
         }
-        CCOM_CHECK(wait_for(peer.get(), POLLOUT, [this, rank = rank] {
+        NEURON_CHECK(wait_for(peer.get(), POLLOUT, [this, rank = rank] {
           return format("{} does not take descriptors", describe(members_[rank]));
         }));
         if (!send_descriptors(peer.get(), header, batch)) {
@@ -331,7 +331,7 @@ Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, Deadli
       word = "-" + made.error().sentence;
     }
   }
-  CCOM_TRY(words, all_gather(bytes_of(word), deadline));
+  NEURON_TRY(words, all_gather(bytes_of(word), deadline));
   DescriptorExchange exchange(table_.members, options_.rank, session_, deadline,
                               [this]() -> std::optional<Error> {
                                 const std::lock_guard lock(mutex_);
@@ -348,10 +348,10 @@ Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, Deadli
                 leader_word.empty() ? "it is not ready" : leader_word.substr(1, 400));
   }
   if (leads) {
-    CCOM_CHECK(exchange.lead(socket, mine, local));
+    NEURON_CHECK(exchange.lead(socket, mine, local));
   } else {
     const auto number = static_cast<uint32_t>(strtoul(leader_word.c_str() + 1, nullptr, 10));
-    CCOM_CHECK(exchange.follow(local.front(), number, mine, local.size()));
+    NEURON_CHECK(exchange.follow(local.front(), number, mine, local.size()));
   }
   return exchange.take();
 }

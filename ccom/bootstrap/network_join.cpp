@@ -38,8 +38,8 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::join_at(const JoinOptions& 
     return std::move(make_local_group(1).front());
   }
   std::unique_ptr<NetworkBootstrap> made(new NetworkBootstrap(options));
-  CCOM_CHECK(made->start(listener));
-  CCOM_CHECK(made->await_join());
+  NEURON_CHECK(made->start(listener));
+  NEURON_CHECK(made->await_join());
   return std::unique_ptr<Bootstrap>(std::move(made));
 }
 

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<R
   }
   Address here = door_address_;
   here.port = 0;
-  CCOM_TRY(listener, open_listener(here, format("rank {} regroups", options_.rank)));
+  NEURON_TRY(listener, open_listener(here, format("rank {} regroups", options_.rank)));
 
   auto answer = std::make_shared<Answer>();
   Regroup request;

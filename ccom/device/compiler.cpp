@@ -12,7 +12,7 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr std::size_t kMostSources = 64;
+constexpr size_t kMostSources = 64;
 // Keeps the descriptors of one trigger on one engine below 2^16.
 constexpr uint64_t kMostBytesPerEngine = 64ull << 20;
 
@@ -80,13 +80,13 @@ class StreamCompiler {
 
   Result<DeviceProgram> compile(const std::vector<DeviceCollective>& collectives) {
     for (const DeviceCollective& collective : collectives) {
-      CCOM_CHECK(add(collective));
+      NEURON_CHECK(add(collective));
       ++number_;
     }
     isa::Instruction& back = emit(NEURON_OP_BRANCH);
     back.flow.target = -static_cast<int32_t>(code_.size() - 1);
     program_.code.resize(code_.size() * NEURON_INSTRUCTION_BYTES);
-    for (std::size_t i = 0; i < code_.size(); ++i) {
+    for (size_t i = 0; i < code_.size(); ++i) {
       isa::encode(code_[i], std::span(program_.code)
                                 .subspan(i * NEURON_INSTRUCTION_BYTES)
                                 .first<NEURON_INSTRUCTION_BYTES>());
@@ -99,7 +99,7 @@ class StreamCompiler {
   Result<void> add(const DeviceCollective& collective) {
     const Schedule& schedule = *collective.schedule;
     collective_ = &collective;
-    CCOM_CHECK(check_places(collective));
+    NEURON_CHECK(check_places(collective));
     buffers_ = collective.buffers[collective.rank];
     program_.names.push_back(collective.name);
     auto order = interleave(schedule, collective.buffers, collective.window, kArrivalSemaphores);
@@ -164,15 +164,15 @@ class StreamCompiler {
   void wait_for(const PendingWait& wait) { waits_.push_back(wait); }
 
   // Makes instructions of all pending waits but the last `kept`.
-  void flush(std::size_t kept) {
+  void flush(size_t kept) {
     while (waits_.size() > kept) {
       isa::Instruction& event = emit(NEURON_OP_EVENT);
-      attach(event, std::min<std::size_t>(2, waits_.size() - kept));
+      attach(event, std::min<size_t>(2, waits_.size() - kept));
     }
   }
 
-  void attach(isa::Instruction& instruction, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
+  void attach(isa::Instruction& instruction, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
       const PendingWait& wait = waits_[i];
       instruction.wait[i] = {
           .index = wait.semaphore, .condition = NEURON_WAIT_GE, .value = wait.least};
@@ -183,7 +183,7 @@ class StreamCompiler {
         program_.notes.back() = wait.note;
       }
     }
-    waits_.erase(waits_.begin(), waits_.begin() + static_cast<std::ptrdiff_t>(count));
+    waits_.erase(waits_.begin(), waits_.begin() + static_cast<ptrdiff_t>(count));
   }
 
   void write(uint64_t address, uint32_t value) {
@@ -209,16 +209,16 @@ class StreamCompiler {
     attach(instruction, waits_.size());
   }
 
-  void wait_for_transfer(std::size_t index) {
+  void wait_for_transfer(size_t index) {
     const Transfer& transfer = transfers_[index];
     wait_for({transfer.semaphore, transfer.parts, transfer.parts, note(WaitReason::kOwnTransfer)});
     free_.push_back(transfer.semaphore);
-    transfers_.erase(transfers_.begin() + static_cast<std::ptrdiff_t>(index));
+    transfers_.erase(transfers_.begin() + static_cast<ptrdiff_t>(index));
   }
 
   // Transfers that must be over before something with this footprint begins.
   void settle(const Footprint& footprint) {
-    for (std::size_t i = 0; i < transfers_.size();) {
+    for (size_t i = 0; i < transfers_.size();) {
       const Footprint& other = transfers_[i].footprint;
       if (any_overlap(footprint.writes, other.reads) ||
           any_overlap(footprint.writes, other.writes) ||
@@ -316,7 +316,7 @@ class StreamCompiler {
       sources.push_back({step.source.buffer, step.source.offset + i * step.stride});
     }
     if (step.has_own) {
-      sources.insert(sources.begin() + std::min<std::size_t>(step.own_index, sources.size()),
+      sources.insert(sources.begin() + std::min<size_t>(step.own_index, sources.size()),
                      step.second);
     }
     const Slice& to = step.destination;
@@ -338,12 +338,12 @@ class StreamCompiler {
     }
     // bounded: each turn takes at least 63 of the sources.
     while (true) {
-      const std::size_t count = std::min(kMostSources, sources.size());
+      const size_t count = std::min(kMostSources, sources.size());
       const bool last = count == sources.size();
       const Slice target = last ? to : partial;
       Footprint foot;
       std::vector<Region> operands;
-      for (std::size_t i = 0; i < count; ++i) {
+      for (size_t i = 0; i < count; ++i) {
         foot.reads.push_back({buffers_.number(sources[i]), step.bytes});
         operands.push_back(buffers_.region(sources[i]));
       }
@@ -353,7 +353,7 @@ class StreamCompiler {
       trigger(writer_.combine(combination(schedule, last && step.complete), operands,
                               buffers_.region(target), step.bytes, std::array{done}));
       if (last) return {};
-      sources.erase(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(count));
+      sources.erase(sources.begin(), sources.begin() + static_cast<ptrdiff_t>(count));
       sources.insert(sources.begin(), partial);
     }
   }

@@ -67,8 +67,8 @@ class Run {
   }
 
   Result<Interleaving> run() {
-    CCOM_CHECK(load());
-    CCOM_CHECK(share_arrivals());
+    NEURON_CHECK(load());
+    NEURON_CHECK(share_arrivals());
     for (RankState& state : ranks_) {
       for (Channel& channel : state.channels) plan_grants(state, channel);
     }
@@ -85,7 +85,7 @@ class Run {
         }
       }
     }
-    CCOM_CHECK(check_end());
+    NEURON_CHECK(check_end());
     return std::move(result_);
   }
 
@@ -128,7 +128,7 @@ class Run {
 
   // Every pair of ranks has the same number of semaphores, at least one for each channel.
   Result<void> share_arrivals() {
-    std::size_t peers = 1;
+    size_t peers = 1;
     for (const RankState& state : ranks_) peers = std::max(peers, state.pairs.size());
     const uint32_t channels = std::max(1u, schedule_.channels());
     const auto most = static_cast<uint32_t>(arrivals_ / peers);

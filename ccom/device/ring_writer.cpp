@@ -13,7 +13,7 @@ constexpr uint32_t kFirstRingId = 1;
 // Below this an engine's words cost more than its share of the bytes.
 constexpr uint64_t kPartBytes = 32 * 1024;
 constexpr uint64_t kPartAlignment = 64;
-constexpr std::size_t kMostOfTrigger = 0xFFFF;
+constexpr size_t kMostOfTrigger = 0xFFFF;
 
 Descriptor source(uint64_t address, uint32_t bytes, uint32_t flags, uint8_t operation) {
   uint32_t meta = NEURON_META_DEFAULT;
@@ -32,7 +32,7 @@ Descriptor target(uint64_t address, uint32_t bytes) {
           address};
 }
 
-Descriptor metadata(const Combination& how, std::size_t sources) {
+Descriptor metadata(const Combination& how, size_t sources) {
   const uint64_t others = sources - 1;
   const uint64_t low = uint64_t{NEURON_DMA_REDUCE} << NEURON_DMA_META_OPERATION_SHIFT |
                        uint64_t{how.type} << NEURON_DMA_META_FROM_SHIFT |
@@ -90,7 +90,7 @@ TriggerCounts RingWriter::write(uint64_t bytes, std::span<const uint64_t> semaph
   TriggerCounts counts;
   for (const Part& part : cut(bytes)) {
     DescriptorRing& ring = rings_[part.engine];
-    const std::size_t m2s = ring.m2s.size(), s2m = ring.s2m.size();
+    const size_t m2s = ring.m2s.size(), s2m = ring.s2m.size();
     uint64_t done = 0;
     // Rows of a few bytes make many descriptors: no more are written than can be triggered.
     while (done < part.bytes && ring.m2s.size() - m2s <= kMostOfTrigger) {

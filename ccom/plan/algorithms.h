@@ -7,9 +7,9 @@
 
 #include <memory>
 
-#include "ccom/plan/layout.h"
 #include "ccom/plan/places.h"
-#include "ccom/plan/request.h"
+#include "ccom/request/layout.h"
+#include "ccom/request/request.h"
 #include "ccom/schedule/recipe.h"
 
 namespace neuron::ccom {

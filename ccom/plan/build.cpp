@@ -5,9 +5,9 @@
 
 #include "ccom/plan/algorithms.h"
 #include "ccom/plan/cost.h"
-#include "ccom/plan/layout.h"
-#include "ccom/plan/names.h"
 #include "ccom/plan/ring_schedule.h"
+#include "ccom/request/layout.h"
+#include "ccom/request/names.h"
 
 namespace neuron::ccom {
 namespace {

@@ -106,7 +106,7 @@ CostParameters complete_costs(const CostParameters& costs, const Topology& topol
 Result<CostParameters> load_calibration(const std::string& file, Medium medium) {
   CostParameters costs;
   costs.medium = medium;
-  CCOM_TRY(root, read(file));
+  NEURON_TRY(root, read(file));
   const char* section = medium_name(medium);
   const json::value* values = root.if_contains(section);
   if (values == nullptr) return costs;
@@ -120,7 +120,7 @@ Result<CostParameters> load_calibration(const std::string& file, Medium medium) 
       return fail(CCOM_INVALID, "the calibration {}: field \"{}.{}\" is unknown; take it out", file,
                   section, std::string(entry.key()));
     }
-    CCOM_CHECK(take(file, section, *field, entry.value(), costs));
+    NEURON_CHECK(take(file, section, *field, entry.value(), costs));
   }
   return costs;
 }
@@ -148,8 +148,8 @@ std::string describe(const CostParameters& costs) {
 }
 
 Result<std::string> describe_calibration_of_environment() {
-  CCOM_TRY(host, calibration_of_environment(Medium::kHostMemory));
-  CCOM_TRY(device, calibration_of_environment(Medium::kDevice));
+  NEURON_TRY(host, calibration_of_environment(Medium::kHostMemory));
+  NEURON_TRY(device, calibration_of_environment(Medium::kDevice));
   const std::string of_host = describe(host), of_device = describe(device);
   if (of_host == of_device) return of_host;  // built in
   return format("host {}, device {}", of_host, of_device);
@@ -158,7 +158,7 @@ Result<std::string> describe_calibration_of_environment() {
 Result<void> save_calibration(const std::string& file, const CostParameters& costs) {
   json::object root;
   if (::access(file.c_str(), F_OK) == 0) {
-    CCOM_TRY(before, read(file));
+    NEURON_TRY(before, read(file));
     root = std::move(before);
   }
   root["version"] = kVersion;

@@ -2,7 +2,7 @@
 #include "ccom/plan/cost.h"
 
 #include "ccom/plan/cost_model.h"
-#include "ccom/plan/layout.h"
+#include "ccom/request/layout.h"
 
 namespace neuron::ccom {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ccom/plan/calibration.h"
-#include "ccom/plan/layout.h"
+#include "ccom/request/layout.h"
 
 namespace neuron::ccom {
 namespace {
@@ -66,7 +66,7 @@ class Fitter {
 
   double median_error(const Point& point) const {
     std::vector<double> all = errors(point);
-    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
     std::nth_element(all.begin(), middle, all.end());
     return std::expm1(*middle);
   }

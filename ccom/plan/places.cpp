@@ -113,7 +113,7 @@ std::vector<std::vector<Rank>> ring_orders(const Group& group, const Places& pla
         // Chips that the profile does not have keep their order, behind the others.
         return chip < node.chips ? position[chip] : node.chips;
       };
-      std::stable_sort(orders[channel].begin() + static_cast<std::ptrdiff_t>(begin),
+      std::stable_sort(orders[channel].begin() + static_cast<ptrdiff_t>(begin),
                        orders[channel].end(), [&](Rank a, Rank b) { return where(a) < where(b); });
     }
     if (node.rings.empty() && both && channel % 2 == 1) {

@@ -11,10 +11,10 @@
 #include "ccom/plan/build.h"
 #include "ccom/plan/calibration.h"
 #include "ccom/plan/cost.h"
-#include "ccom/plan/names.h"
 #include "ccom/plan/places.h"
-#include "ccom/plan/validate.h"
-#include "ccom/schedule/checker.h"
+#include "ccom/proof/checker.h"
+#include "ccom/request/names.h"
+#include "ccom/request/validate.h"
 
 namespace neuron::ccom {
 namespace {
@@ -140,11 +140,11 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
 }
 
 Result<Plan> Planner::plan(const Request& request, const Parameters& parameters) const {
-  CCOM_CHECK(validate(request, group_.ranks()));
+  NEURON_CHECK(validate(request, group_.ranks()));
   Wish wish{request.algorithm, true};
   const char* by = "the caller asked for it";
   if (wish.algorithm == CCOM_ALGORITHM_AUTO) {
-    CCOM_TRY(found, wish_of_environment(request.operation));
+    NEURON_TRY(found, wish_of_environment(request.operation));
     wish = found;
     by = "CCOM_ALGORITHM asks for it";
   }
@@ -178,7 +178,7 @@ Result<Plan> Planner::plan(const Request& request, const Parameters& parameters)
   plan.why = format("{} with {} channels, {} segments: {} ({:.3f} us)",
                     algorithm_name(plan.algorithm), plan.schedule->channels(), chosen.segments, by,
                     static_cast<double>(plan.predicted_ps) / 1e6);
-  CCOM_CHECK(check(plan, chosen));
+  NEURON_CHECK(check(plan, chosen));
   return plan;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ccom/base/error.h"
-#include "ccom/plan/request.h"
+#include "ccom/request/request.h"
 #include "ccom/schedule/schedule.h"
 #include "ccom/topology/topology.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ccom/plan/layout.h"
+#include "ccom/request/layout.h"
 #include "ccom/schedule/ring_program.h"
 
 namespace neuron::ccom {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "ccom/plan/places.h"
-#include "ccom/plan/request.h"
+#include "ccom/request/request.h"
 #include "ccom/schedule/schedule.h"
 
 namespace neuron::ccom {

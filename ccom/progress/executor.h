@@ -22,8 +22,8 @@
 #include "ccom/base/deadline.h"
 #include "ccom/base/error.h"
 #include "ccom/bootstrap/bootstrap.h"
+#include "ccom/flight/flight_recorder.h"
 #include "ccom/plan/planner.h"
-#include "ccom/progress/flight_recorder.h"
 #include "ccom/transport/arena.h"
 #include "ccom/transport/connection.h"
 

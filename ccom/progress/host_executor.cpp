@@ -121,9 +121,9 @@ class HostExecutor final : public Executor {
   Result<std::unique_ptr<Execution>> start(std::shared_ptr<const Plan> plan,
                                            const Operands& operands, const Signature& signature,
                                            std::chrono::milliseconds timeout) override {
-    CCOM_TRY(stream, usable(signature));
+    NEURON_TRY(stream, usable(signature));
     const bool in_place = is_in_place(*plan, context_.rank, operands);
-    CCOM_TRY(program, compiled(plan, in_place));
+    NEURON_TRY(program, compiled(plan, in_place));
     return std::unique_ptr<Execution>(
         new HostExecution(*this, *stream, program, operands, signature,
                           timeout.count() != 0 ? timeout : context_.timeout, crowded_));
@@ -134,10 +134,10 @@ class HostExecutor final : public Executor {
     if (signature.stream >= CCOM_MAX_STREAMS) return usable(signature).error();
     Stream& stream = *streams_[signature.stream];
     if (!stream.broken.sentence.empty()) return stream.broken;
-    if (!stream.queue.empty()) CCOM_CHECK(drain(stream));
+    if (!stream.queue.empty()) NEURON_CHECK(drain(stream));
     if (stream.plan != plan.get() || stream.operands.input != operands.input ||
         stream.operands.output != operands.output) {
-      CCOM_CHECK(choose(stream, plan, operands));
+      NEURON_CHECK(choose(stream, plan, operands));
     }
     HostTask& task = stream.task;
     task.begin(*stream.program, operands, signature);
@@ -233,7 +233,7 @@ class HostExecutor final : public Executor {
   Result<void> choose(Stream& stream, const std::shared_ptr<const Plan>& plan,
                       const Operands& operands) {
     const bool in_place = is_in_place(*plan, context_.rank, operands);
-    CCOM_TRY(program, compiled(plan, in_place));
+    NEURON_TRY(program, compiled(plan, in_place));
     stream.program = program.get();
     stream.plan = plan.get();
     stream.operands = operands;
@@ -250,7 +250,7 @@ class HostExecutor final : public Executor {
       return fail(CCOM_INVALID, "a plan for {} ranks was given to an executor of {}",
                   plan->schedule->ranks(), context_.size);
     }
-    CCOM_TRY(program, compile_host(plan, context_.rank, in_place, limits_));
+    NEURON_TRY(program, compile_host(plan, context_.rank, in_place, limits_));
     if (programs_.size() >= kPrograms) {
       programs_.clear();
       for (auto& stream : streams_) stream->plan = nullptr;

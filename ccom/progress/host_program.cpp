@@ -111,7 +111,7 @@ class Compiler {
       collect_sends(channel);
     }
     for (uint32_t channel = 0; channel < channels; ++channel) {
-      CCOM_CHECK(compile(channel));
+      NEURON_CHECK(compile(channel));
     }
     leave();
     return {};
@@ -361,7 +361,7 @@ Result<std::unique_ptr<HostProgram>> compile_host(const std::shared_ptr<const Pl
   program->direct = compile_direct(*plan, rank, in_place, limits, program->mesh);
   if (program->direct) return program;
   const Steps steps(schedule);
-  CCOM_CHECK(Compiler(steps, *plan, rank, limits.rank_order, *program).run());
+  NEURON_CHECK(Compiler(steps, *plan, rank, limits.rank_order, *program).run());
   program->snapshot = limits.rank_order && in_place && program->reads_vectors &&
                       needs_snapshot(schedule, steps, rank);
   return program;

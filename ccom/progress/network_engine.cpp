@@ -107,12 +107,12 @@ Result<void> NetworkEngine::admit(NetworkTask& task) {
     return fail(CCOM_UNSUPPORTED, "a schedule of {} channels; messages between hosts have {}",
                 schedule.channels(), FabricTag::kChannels);
   }
-  CCOM_CHECK(port_->add_memory(task.operands.input, schedule.input_bytes(context_.rank)));
+  NEURON_CHECK(port_->add_memory(task.operands.input, schedule.input_bytes(context_.rank)));
   task.known = 1;
-  CCOM_CHECK(port_->add_memory(task.operands.output, schedule.output_bytes(context_.rank)));
+  NEURON_CHECK(port_->add_memory(task.operands.output, schedule.output_bytes(context_.rank)));
   task.known = 2;
   task.scratch = take_scratch(schedule.scratch_bytes(context_.rank));
-  CCOM_CHECK(port_->add_memory(task.scratch, schedule.scratch_bytes(context_.rank)));
+  NEURON_CHECK(port_->add_memory(task.scratch, schedule.scratch_bytes(context_.rank)));
   task.known = 3;
   auto& queue = queues_[task.signature.stream];
   queue.push_back(&task);

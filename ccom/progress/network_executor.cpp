@@ -69,7 +69,7 @@ class NetworkExecutor final : public Executor {
             timeout.count() != 0 ? timeout : timeout_);
     {
       const std::lock_guard lock(mutex_);
-      CCOM_CHECK(engine_.begin(execution->task));
+      NEURON_CHECK(engine_.begin(execution->task));
       engine_.round();
     }
     {
@@ -86,7 +86,7 @@ class NetworkExecutor final : public Executor {
     prepare(task, plan, operands, signature, timeout);
     // Progress is inline here: the proxy does not get the engine before this ends.
     const std::lock_guard lock(mutex_);
-    CCOM_CHECK(engine_.begin(task));
+    NEURON_CHECK(engine_.begin(task));
     uint32_t idle = 0;
     // Ends: the engine fails every task that is silent for its timeout.
     while (!ended(task)) {
@@ -190,7 +190,7 @@ Bytes pack(bool good, const std::string& text) {
 
 Result<std::vector<Offer>> exchange(Bootstrap& bootstrap, const Bytes& mine, Deadline deadline,
                                     const char* what) {
-  CCOM_TRY(all, bootstrap.all_gather(mine, deadline));
+  NEURON_TRY(all, bootstrap.all_gather(mine, deadline));
   std::vector<Offer> offers;
   for (const Bytes& bytes : all) {
     Offer offer;
@@ -242,7 +242,7 @@ Result<std::vector<std::unique_ptr<Connection>>> connect_arenas(
     end.other = context.arenas[peer];
     end.one_process = members[peer].process == members[context.rank].process &&
                       members[peer].host_id == members[context.rank].host_id;
-    CCOM_TRY(connection, make_shared_connection(end));
+    NEURON_TRY(connection, make_shared_connection(end));
     connections[peer] = std::move(connection);
   }
   return connections;
@@ -297,30 +297,30 @@ Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& c
       names += name + "\n";
     }
   }
-  CCOM_TRY(offers,
-           exchange(bootstrap, offered ? pack(true, names) : pack(false, offered.error().sentence),
-                    context.deadline, "use the network"));
-  CCOM_TRY(provider, agree(offers, members));
+  NEURON_TRY(offers, exchange(bootstrap,
+                              offered ? pack(true, names) : pack(false, offered.error().sentence),
+                              context.deadline, "use the network"));
+  NEURON_TRY(provider, agree(offers, members));
 
   auto endpoint = open_provider(provider, address);
   Bytes own;
   if (endpoint) {
     own = (*endpoint)->address();
   }
-  CCOM_TRY(opened,
-           exchange(bootstrap,
-                    endpoint ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
-                                                      own.size()))
-                             : pack(false, endpoint.error().sentence),
-                    context.deadline, "open the network"));
+  NEURON_TRY(opened,
+             exchange(bootstrap,
+                      endpoint ? pack(true, std::string(reinterpret_cast<const char*>(own.data()),
+                                                        own.size()))
+                               : pack(false, endpoint.error().sentence),
+                      context.deadline, "open the network"));
   std::vector<std::vector<std::byte>> addresses;
   for (const Offer& offer : opened) {
     const auto* begin = reinterpret_cast<const std::byte*>(offer.text.data());
     addresses.emplace_back(begin, begin + offer.text.size());
   }
-  CCOM_TRY(port, NetworkPort::open(context.rank, std::move(*endpoint), addresses));
+  NEURON_TRY(port, NetworkPort::open(context.rank, std::move(*endpoint), addresses));
 
-  CCOM_TRY(shared, connect_arenas(context, members));
+  NEURON_TRY(shared, connect_arenas(context, members));
   return std::unique_ptr<Executor>(
       std::make_unique<NetworkExecutor>(context, members, std::move(port), std::move(shared)));
 }

@@ -2,9 +2,9 @@
 #include "ccom/progress/network_report.h"
 
 #include "ccom/base/names.h"
-#include "ccom/plan/layout.h"
-#include "ccom/plan/names.h"
-#include "ccom/progress/flight_recorder.h"
+#include "ccom/flight/flight_recorder.h"
+#include "ccom/request/layout.h"
+#include "ccom/request/names.h"
 
 namespace neuron::ccom {
 namespace {

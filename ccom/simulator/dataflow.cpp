@@ -392,7 +392,7 @@ Error Machine::stuck() const {
 
 Result<void> Machine::loads(Simulation& result) const {
   std::vector<uint64_t> bytes;
-  CCOM_CHECK(flows.add_up(bytes));
+  NEURON_CHECK(flows.add_up(bytes));
   add_loads(network, bytes, result);
   return {};
 }
@@ -429,7 +429,7 @@ Result<Simulation> Machine::run() {
     result.steps += worker.steps;
   }
   result.time_ps = *std::max_element(result.finished_ps.begin(), result.finished_ps.end());
-  if (options.loads) CCOM_CHECK(loads(result));
+  if (options.loads) NEURON_CHECK(loads(result));
   return result;
 }
 

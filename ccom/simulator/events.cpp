@@ -286,7 +286,7 @@ Result<Simulation> Simulator::run() {
     result_.time_ps = std::max(result_.time_ps, end);
   }
   if (!options_.loads) return std::move(result_);
-  if (options_.sharing == Sharing::kDivided) CCOM_CHECK(flows_.add_up(carried_));
+  if (options_.sharing == Sharing::kDivided) NEURON_CHECK(flows_.add_up(carried_));
   add_loads(network_, carried_, result_);
   return std::move(result_);
 }

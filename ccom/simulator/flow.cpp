@@ -33,7 +33,7 @@ Result<Flow*> Flows::between(Rank from, Rank to, uint32_t channel, uint32_t chan
   const std::lock_guard lock(mutex_);
   const Key key{uint64_t{receiver} << 32 | sender, channel};
   if (const auto found = flows_.find(key); found != flows_.end()) return found->second;
-  CCOM_TRY(hops, network_.path(sender, receiver));
+  NEURON_TRY(hops, network_.path(sender, receiver));
   Flow* flow = allocate();
   flow->sender = network_.stand_in(sender) * channels + channel;
   flow->receiver = receiver * channels + channel;
@@ -50,7 +50,7 @@ Result<Flow*> Flows::between(Rank from, Rank to, uint32_t channel, uint32_t chan
 Result<void> Flows::add_up(std::vector<uint64_t>& bytes) const {
   bytes.assign(network_.resources(), 0);
   for (const auto& [key, flow] : flows_) {
-    CCOM_TRY(hops, network_.path(static_cast<Rank>(key.ends), static_cast<Rank>(key.ends >> 32)));
+    NEURON_TRY(hops, network_.path(static_cast<Rank>(key.ends), static_cast<Rank>(key.ends >> 32)));
     for (const Hop& hop : hops) bytes[hop.resource] += flow->bytes;
   }
   return {};

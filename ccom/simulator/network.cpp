@@ -56,7 +56,7 @@ void Network::find_symmetry(uint32_t claimed, const SimulationOptions& options) 
 }
 
 Result<std::vector<Hop>> Network::path(Rank from, Rank to) const {
-  CCOM_TRY(hops, routes_.path(group_->places[from], group_->places[to]));
+  NEURON_TRY(hops, routes_.path(group_->places[from], group_->places[to]));
   Hop hbm, dma;
   if (memory_of(from, hbm, dma)) {
     hops.insert(hops.begin(), {hbm, dma});

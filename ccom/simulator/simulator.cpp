@@ -40,10 +40,10 @@ Result<Simulation> simulate(const Group& group, const Plan& plan,
                 "the dataflow engine needs divided resources; take the engine of events for "
                 "resources that messages queue for");
   const Schedule& schedule = *plan.schedule;
-  CCOM_TRY(network, Network::make(group, schedule, options));
+  NEURON_TRY(network, Network::make(group, schedule, options));
   Survey found;
   if (divided) {
-    CCOM_TRY(looked, survey(schedule, network));
+    NEURON_TRY(looked, survey(schedule, network));
     found = std::move(looked);
   }
   auto result = engine == Engine::kDataflow

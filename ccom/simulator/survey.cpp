@@ -32,7 +32,7 @@ Result<Survey> survey(const Schedule& schedule, const Network& network) {
           return fail(CCOM_INVALID, "rank {} channel {} sends to rank {} of {}", rank, channel,
                       last, network.ranks());
         if (!peers.insert(last).second) continue;
-        CCOM_TRY(hops, network.path(rank, last));
+        NEURON_TRY(hops, network.path(rank, last));
         for (const Hop& hop : hops) ++result.flows[network.typical(hop.resource)];
       }
     }

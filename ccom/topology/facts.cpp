@@ -51,7 +51,7 @@ Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32
   if (name == nullptr)
     return fail(CCOM_UNSUPPORTED, "chip {} is of generation {}, which no topology describes",
                 chips[0].number, chips[0].generation);
-  CCOM_TRY(known, Topology::profile(name));
+  NEURON_TRY(known, Topology::profile(name));
   std::map<uint32_t, uint32_t> index;
   for (const ChipFacts& chip : chips) {
     if (chip.generation != chips[0].generation)
@@ -78,7 +78,7 @@ Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32
   } else if (auto ring = plain_cycle(profile.neighbours); !ring.empty()) {
     profile.rings = {std::move(ring)};
   }
-  CCOM_CHECK(check_profile(profile, "of the driver"));
+  NEURON_CHECK(check_profile(profile, "of the driver"));
   return profile;
 }
 

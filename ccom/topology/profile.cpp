@@ -87,8 +87,8 @@ Result<LinkClass> Reader::link(const json::object& root, const char* field) cons
   const json::object* object = value->if_object();
   if (!object) return refuse(field, value, "an object with gigabytes_per_second and latency_ns");
   const std::string path = std::string(field) + ".";
-  CCOM_CHECK(known(*object, path, {"gigabytes_per_second", "latency_ns"}));
-  CCOM_TRY(bytes, rate(*object, path, "gigabytes_per_second"));
+  NEURON_CHECK(known(*object, path, {"gigabytes_per_second", "latency_ns"}));
+  NEURON_TRY(bytes, rate(*object, path, "gigabytes_per_second"));
   const json::value* latency = object->if_contains("latency_ns");
   const double nanoseconds = latency && latency->is_number() ? latency->to_number<double>() : -1;
   if (!(nanoseconds >= 0) || nanoseconds > 1e9)
@@ -118,7 +118,7 @@ Result<std::vector<std::vector<uint32_t>>> Reader::lists(const json::object& roo
 }
 
 Result<NodeProfile> Reader::read(const json::object& root) const {
-  CCOM_CHECK(
+  NEURON_CHECK(
       known(root, "",
             {"name", "chips", "ranks_per_chip", "dma_engines", "collective_cores", "neighbours",
              "rings", "link", "pod_link", "rack_link", "nic", "on_chip", "nics", "pod", "pod_nodes",
@@ -128,12 +128,12 @@ Result<NodeProfile> Reader::read(const json::object& root) const {
   if (!name || !name->is_string() || name->get_string().empty() || name->get_string().size() > 64)
     return refuse("name", name, "a text of 1 to 64 characters");
   profile.name = std::string(name->get_string());
-  CCOM_TRY(chips, whole(root, "chips", 1, kMaxChips));
-  CCOM_TRY(ranks, whole(root, "ranks_per_chip", 1, 1024));
-  CCOM_TRY(engines, whole(root, "dma_engines", 0, 4096));
-  CCOM_TRY(cores, whole(root, "collective_cores", 0, 1024));
-  CCOM_TRY(nics, whole(root, "nics", 0, kMaxChips));
-  CCOM_TRY(pod_nodes, whole(root, "pod_nodes", 1, 1024));
+  NEURON_TRY(chips, whole(root, "chips", 1, kMaxChips));
+  NEURON_TRY(ranks, whole(root, "ranks_per_chip", 1, 1024));
+  NEURON_TRY(engines, whole(root, "dma_engines", 0, 4096));
+  NEURON_TRY(cores, whole(root, "collective_cores", 0, 1024));
+  NEURON_TRY(nics, whole(root, "nics", 0, kMaxChips));
+  NEURON_TRY(pod_nodes, whole(root, "pod_nodes", 1, 1024));
   profile.chips = chips;
   profile.ranks_per_chip = ranks;
   profile.dma_engines = engines;
@@ -141,7 +141,7 @@ Result<NodeProfile> Reader::read(const json::object& root) const {
   profile.nics = nics;
   profile.pod_nodes = pod_nodes;
   if (root.contains("racks")) {
-    CCOM_TRY(racks, whole(root, "racks", 1, pod_nodes));
+    NEURON_TRY(racks, whole(root, "racks", 1, pod_nodes));
     profile.racks = racks;
   }
   const json::value* pod = root.if_contains("pod");
@@ -154,15 +154,15 @@ Result<NodeProfile> Reader::read(const json::object& root) const {
   } else {
     return refuse("pod", pod, "\"none\", \"peer_to_peer\" or \"switch\"");
   }
-  CCOM_TRY(link_class, link(root, "link"));
-  CCOM_TRY(pod_link, link(root, "pod_link"));
-  CCOM_TRY(rack_link, link(root, "rack_link"));
-  CCOM_TRY(nic, link(root, "nic"));
-  CCOM_TRY(on_chip, link(root, "on_chip"));
-  CCOM_TRY(hbm, rate(root, "", "hbm_gigabytes_per_second"));
-  CCOM_TRY(dma, rate(root, "", "dma_gigabytes_per_second"));
-  CCOM_TRY(neighbours, lists(root, "neighbours", chips));
-  CCOM_TRY(rings, lists(root, "rings", chips));
+  NEURON_TRY(link_class, link(root, "link"));
+  NEURON_TRY(pod_link, link(root, "pod_link"));
+  NEURON_TRY(rack_link, link(root, "rack_link"));
+  NEURON_TRY(nic, link(root, "nic"));
+  NEURON_TRY(on_chip, link(root, "on_chip"));
+  NEURON_TRY(hbm, rate(root, "", "hbm_gigabytes_per_second"));
+  NEURON_TRY(dma, rate(root, "", "dma_gigabytes_per_second"));
+  NEURON_TRY(neighbours, lists(root, "neighbours", chips));
+  NEURON_TRY(rings, lists(root, "rings", chips));
   profile.link = link_class;
   profile.pod_link = pod_link;
   profile.rack_link = rack_link;
@@ -172,7 +172,7 @@ Result<NodeProfile> Reader::read(const json::object& root) const {
   profile.dma_bytes_per_second = dma;
   profile.neighbours = std::move(neighbours);
   profile.rings = std::move(rings);
-  CCOM_CHECK(check_profile(profile, where_));
+  NEURON_CHECK(check_profile(profile, where_));
   return profile;
 }
 

@@ -145,7 +145,7 @@ Result<std::vector<uint32_t>> Routes::chips(uint32_t node, uint32_t from, uint32
 Result<void> Routes::within(uint32_t node, uint32_t from, uint32_t to,
                             std::vector<Hop>& hops) const {
   if (from == to) return {};
-  CCOM_TRY(way, chips(node, from, to));
+  NEURON_TRY(way, chips(node, from, to));
   const LinkClass& link = topology_.node().link;
   for (size_t i = 0; i + 1 < way.size(); ++i) {
     uint32_t port = first_port_[way[i]];
@@ -200,13 +200,13 @@ Result<std::vector<Hop>> Routes::path(const Place& from, const Place& to) const 
     hops.push_back({at(from.node, pods_ + 2 * from.chip), link.latency_ps, link.bytes_per_second});
     hops.push_back({at(to.node, pods_ + 2 * to.chip + 1), 0, link.bytes_per_second});
   } else if (from.node == to.node) {
-    CCOM_CHECK(within(from.node, from.chip, to.chip, hops));
+    NEURON_CHECK(within(from.node, from.chip, to.chip, hops));
   } else if (node.pod == PodType::kPeerToPeer && same_pod) {
-    CCOM_CHECK(within(from.node, from.chip, to.chip, hops));
+    NEURON_CHECK(within(from.node, from.chip, to.chip, hops));
     around_pod(from, to, hops);
   } else {
-    CCOM_TRY(out, nic(from.node, from.chip));
-    CCOM_TRY(in, nic(to.node, to.chip));
+    NEURON_TRY(out, nic(from.node, from.chip));
+    NEURON_TRY(in, nic(to.node, to.chip));
     hops.push_back(
         {at(from.node, nics_out_ + out), node.nic.latency_ps, node.nic.bytes_per_second});
     hops.push_back({at(to.node, nics_in_ + in), 0, node.nic.bytes_per_second});

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "ccom/progress/flight_recorder.h"
+#include "ccom/flight/flight_recorder.h"
 
 namespace neuron::ccom {
 

@@ -35,19 +35,22 @@ class LibfabricEndpoint final : public FabricEndpoint {
   }
 
   Result<void> open() {
-    CCOM_CHECK(check(fi_fabric(info_->fabric_attr, &fabric_, nullptr), "opening its fabric"));
-    CCOM_CHECK(check(fi_domain(fabric_, info_, &domain_, nullptr), "opening its domain"));
+    NEURON_CHECK(check(fi_fabric(info_->fabric_attr, &fabric_, nullptr), "opening its fabric"));
+    NEURON_CHECK(check(fi_domain(fabric_, info_, &domain_, nullptr), "opening its domain"));
     fi_av_attr vector{};
     vector.type = FI_AV_TABLE;
-    CCOM_CHECK(check(fi_av_open(domain_, &vector, &vector_, nullptr), "opening its address table"));
+    NEURON_CHECK(
+        check(fi_av_open(domain_, &vector, &vector_, nullptr), "opening its address table"));
     fi_cq_attr queue{};
     queue.format = FI_CQ_FORMAT_TAGGED;
     queue.size = info_->tx_attr->size + info_->rx_attr->size;
-    CCOM_CHECK(check(fi_cq_open(domain_, &queue, &queue_, nullptr), "opening a completion queue"));
-    CCOM_CHECK(check(fi_endpoint(domain_, info_, &endpoint_, nullptr), "opening an endpoint"));
-    CCOM_CHECK(check(fi_ep_bind(endpoint_, &vector_->fid, 0), "binding its address table"));
-    CCOM_CHECK(check(fi_ep_bind(endpoint_, &queue_->fid, FI_SEND | FI_RECV), "binding its queue"));
-    CCOM_CHECK(check(fi_enable(endpoint_), "enabling the endpoint"));
+    NEURON_CHECK(
+        check(fi_cq_open(domain_, &queue, &queue_, nullptr), "opening a completion queue"));
+    NEURON_CHECK(check(fi_endpoint(domain_, info_, &endpoint_, nullptr), "opening an endpoint"));
+    NEURON_CHECK(check(fi_ep_bind(endpoint_, &vector_->fid, 0), "binding its address table"));
+    NEURON_CHECK(
+        check(fi_ep_bind(endpoint_, &queue_->fid, FI_SEND | FI_RECV), "binding its queue"));
+    NEURON_CHECK(check(fi_enable(endpoint_), "enabling the endpoint"));
     own_address_.resize(256);
     size_t bytes = own_address_.size();
     int error = fi_getname(&endpoint_->fid, own_address_.data(), &bytes);
@@ -55,7 +58,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
       own_address_.resize(bytes);
       error = fi_getname(&endpoint_->fid, own_address_.data(), &bytes);
     }
-    CCOM_CHECK(check(error, "reading its address"));
+    NEURON_CHECK(check(error, "reading its address"));
     own_address_.resize(bytes);
     return {};
   }
@@ -299,7 +302,7 @@ uint64_t fabric_memory_modes() {
 
 Result<std::unique_ptr<FabricEndpoint>> open_libfabric(fi_info* description) {
   auto endpoint = std::make_unique<LibfabricEndpoint>(description);
-  CCOM_CHECK(endpoint->open());
+  NEURON_CHECK(endpoint->open());
   return std::unique_ptr<FabricEndpoint>(std::move(endpoint));
 }
 

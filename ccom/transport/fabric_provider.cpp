@@ -157,7 +157,7 @@ Result<std::unique_ptr<FabricEndpoint>> open_provider(const std::string& provide
     return fail(CCOM_UNSUPPORTED, "provider {} at address {} {}; this host has {}", provider,
                 local_address.empty() ? "any" : local_address, reason, everything_here());
   }
-  CCOM_TRY(endpoint, open_libfabric(description.release()));
+  NEURON_TRY(endpoint, open_libfabric(description.release()));
   if (is_rough(provider)) {
     return make_rough_endpoint(make_fabric_link(std::move(endpoint)),
                                RoughManners::from_environment());

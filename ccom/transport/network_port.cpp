@@ -37,9 +37,9 @@ uint32_t signature_hash(const Signature& signature) {
 Result<std::unique_ptr<NetworkPort>> NetworkPort::open(
     Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
     const std::vector<std::vector<std::byte>>& addresses) {
-  CCOM_CHECK(endpoint->introduce(addresses));
+  NEURON_CHECK(endpoint->introduce(addresses));
   std::unique_ptr<NetworkPort> port(new NetworkPort(rank, std::move(endpoint), addresses.size()));
-  CCOM_CHECK(port->prepare());
+  NEURON_CHECK(port->prepare());
   return port;
 }
 
@@ -70,7 +70,7 @@ NetworkPort::~NetworkPort() {
 Result<void> NetworkPort::prepare() {
   const uint32_t depth = pool_depth(ranks(), endpoint_->depth());
   pool_.resize(2 * depth * kEagerBytes);
-  CCOM_TRY(memory, endpoint_->register_memory(pool_.data(), pool_.size()));
+  NEURON_TRY(memory, endpoint_->register_memory(pool_.data(), pool_.size()));
   pool_memory_ = memory;
   pool_operations_.resize(2 * depth);
   for (uint32_t i = 0; i < 2 * depth; ++i) {
@@ -99,7 +99,7 @@ Result<void> NetworkPort::add_memory(const void* data, uint64_t bytes) {
       return {};
     }
   }
-  CCOM_TRY(registered, endpoint_->register_memory(data, bytes));
+  NEURON_TRY(registered, endpoint_->register_memory(data, bytes));
   memories_.push_back({begin, bytes, 1, registered});
   return {};
 }

@@ -62,8 +62,8 @@ class FabricLink final : public PacketLink {
   std::vector<std::byte> address() const override { return endpoint_->address(); }
 
   Result<void> introduce(const std::vector<std::vector<std::byte>>& addresses) override {
-    CCOM_CHECK(endpoint_->introduce(addresses));
-    CCOM_TRY(registration, endpoint_->register_memory(memory_.data(), memory_.size()));
+    NEURON_CHECK(endpoint_->introduce(addresses));
+    NEURON_TRY(registration, endpoint_->register_memory(memory_.data(), memory_.size()));
     registration_ = registration;
     return {};
   }

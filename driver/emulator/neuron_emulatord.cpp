@@ -23,12 +23,12 @@
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
-#include "driver/emulator/transport/attribute_mount.h"
-#include "driver/emulator/transport/control_server.h"
-#include "driver/emulator/transport/daemon.h"
-#include "driver/emulator/transport/listener.h"
-#include "driver/emulator/transport/shared_server.h"
-#include "driver/emulator/transport/vfio_user_daemon.h"
+#include "driver/emulator/transport/control/control_server.h"
+#include "driver/emulator/transport/control/daemon.h"
+#include "driver/emulator/transport/shared/attribute_mount.h"
+#include "driver/emulator/transport/shared/listener.h"
+#include "driver/emulator/transport/shared/shared_server.h"
+#include "driver/emulator/transport/vfio_user/vfio_user_daemon.h"
 
 namespace {
 

@@ -35,7 +35,7 @@ Violation check_stray_bits(const Words& words, const OpcodeInfo& info) {
     }
     return coverages;
   }();
-  const Words& mask = coverage[static_cast<std::size_t>(&info - all_opcodes().data())];
+  const Words& mask = coverage[static_cast<size_t>(&info - all_opcodes().data())];
   for (unsigned i = 0; i < words.size(); ++i) {
     const uint64_t stray = words[i] & ~mask[i];
     if (stray == 0) continue;

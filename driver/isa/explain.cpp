@@ -45,8 +45,8 @@ void common_rules(const OpcodeInfo& info, std::vector<std::string>& rules) {
 
 void split_rules(const char* text, std::vector<std::string>& rules) {
   const std::string all = text;
-  for (std::size_t from = 0; from < all.size();) {
-    std::size_t to = all.find("; ", from);
+  for (size_t from = 0; from < all.size();) {
+    size_t to = all.find("; ", from);
     if (to == std::string::npos) to = all.size();
     rules.push_back(all.substr(from, to - from));
     from = to + 2;

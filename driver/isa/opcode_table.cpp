@@ -157,7 +157,7 @@ constexpr std::array kTable = {
 };
 
 constexpr bool ascending() {
-  for (std::size_t i = 1; i < kTable.size(); ++i) {
+  for (size_t i = 1; i < kTable.size(); ++i) {
     if (kTable[i - 1].opcode >= kTable[i].opcode) return false;
   }
   return true;
@@ -167,7 +167,7 @@ static_assert(ascending());
 // Opcode to index in the table + 1, so that decoding needs no search.
 constexpr auto kIndex = [] {
   std::array<uint8_t, 0x800> index{};
-  for (std::size_t i = 0; i < kTable.size(); ++i) {
+  for (size_t i = 0; i < kTable.size(); ++i) {
     index[kTable[i].opcode] = static_cast<uint8_t>(i + 1);
   }
   return index;

@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver/emulator/transport/wire.h"
-#include "driver/emulator/transport/wire_socket.h"
+#include "driver/wire/wire.h"
+#include "driver/wire/wire_socket.h"
 
 namespace neuron::ndl {
 

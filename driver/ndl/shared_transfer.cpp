@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "driver/emulator/transport/wire_ioctl.h"
 #include "driver/ndl/error.h"
+#include "driver/wire/wire_ioctl.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::ndl {

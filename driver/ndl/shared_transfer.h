@@ -16,8 +16,8 @@
 #include <mutex>
 #include <vector>
 
-#include "driver/emulator/transport/wire_socket.h"
 #include "driver/ndl/shared_channel.h"
+#include "driver/wire/wire_socket.h"
 
 namespace neuron::ndl {
 

@@ -6,14 +6,14 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
 #include "runtime/api/guard.h"
-#include "runtime/session/driver_error.h"
+#include "runtime/device/driver_error.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-Result<MappingTable::Range> mapped_range(Session& session, std::uint64_t va, std::uint64_t size) {
+Result<MappingTable::Range> mapped_range(Session& session, uint64_t va, uint64_t size) {
   const auto range = session.mappings.find(va, size);
   if (!range) {
     return fail(NRT_INVALID,
@@ -25,13 +25,13 @@ Result<MappingTable::Range> mapped_range(Session& session, std::uint64_t va, std
 }
 
 // Callers take every status but NRT_RESOURCE as "do without a dma-buf".
-Result<void> export_range(std::uint64_t va, std::uint64_t size, int* fd) {
+Result<void> export_range(uint64_t va, uint64_t size, int* fd) {
   int descriptor = -1;
   if (const int result = ndl_get_dmabuf_fd(va, size, &descriptor); result != 0) {
-    return Error(
-        NRT_FAILURE, -result,
-        driver_error(NRT_FAILURE, result, "exporting {} bytes at {:#x} as dma-buf", size, va)
-            .detail);
+    Error error =
+        driver_error(NRT_FAILURE, result, "exporting {} bytes at {:#x} as dma-buf", size, va);
+    error.status = NRT_FAILURE;
+    return error;
   }
   *fd = descriptor;
   return {};
@@ -44,7 +44,7 @@ NRT_EXPORT NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t s
     if (size == 0) return {};
     if (dest == nullptr) return null_argument("dest");
     if (src == nullptr) return null_argument("src");
-    NEURON_TRY(range, mapped_range(session, reinterpret_cast<std::uint64_t>(dest), size));
+    NEURON_TRY(range, mapped_range(session, reinterpret_cast<uint64_t>(dest), size));
     std::memcpy(dest, src, size);
     return {};
   });

@@ -10,10 +10,10 @@
 #include "driver/ndl/descriptor.h"
 #include "nrt/nrt_async.h"
 #include "runtime/api/guard.h"
+#include "runtime/async/async_queues.h"
 #include "runtime/collectives/registry.h"
 #include "runtime/exec/executor.h"
 #include "runtime/observe/last_error.h"
-#include "runtime/queue/async_queues.h"
 
 // name_3 is what programs get that are linked today, name_2 what older ones ask for; the nodes are
 // in libnrt.map.
@@ -73,7 +73,7 @@ NRT_STATUS scheduled(const char* name, nrta_seq_t* sequence, Body&& body) noexce
     }
     if (given.error().status != NRT_QUEUE_FULL) return given.error();
     full = true;
-    set_last_error(std::string(name) + ": " + given.error().detail);
+    set_last_error(std::string(name) + ": " + given.error().sentence);
     return {};
   });
   return full ? NRT_QUEUE_FULL : status;
@@ -183,7 +183,7 @@ Result<std::vector<TensorView>> views_of(Session& session, const nrt_tensor_list
     return fail(NRT_INVALID, "the list '{}' has no tensor", what);
   }
   std::vector<TensorView> views;
-  for (std::size_t i = 0; i < list->num_tensors; ++i) {
+  for (size_t i = 0; i < list->num_tensors; ++i) {
     NEURON_TRY(tensor, pin<Tensor>(session, list->tensors[i], HandleKind::kTensor, what));
     views.push_back(tensor->view());
   }
@@ -349,7 +349,7 @@ NRT_EXPORT NRT_STATUS nrta_is_completed_3(nrta_seq_t seq, bool* is_completed) {
   return guarded("nrta_is_completed", [&](Session& session) -> Result<void> {
     if (is_completed == nullptr) return null_argument("is_completed");
     NEURON_TRY(unit, unit_of(session, seq));
-    const std::uint64_t number = NRTA_SEQ_GET_SEQ_NUM(seq);
+    const uint64_t number = NRTA_SEQ_GET_SEQ_NUM(seq);
     *is_completed = unit->completed() >= number;
     if (*is_completed) AsyncQueues::existing(session)->observed(*unit, number);
     return {};
@@ -364,7 +364,7 @@ NRT_EXPORT NRT_STATUS nrta_get_sequence_3(uint32_t lnc, nrta_xu_t xu, int queue,
     if (seq == nullptr) return null_argument("seq");
     NEURON_TRY(queues, AsyncQueues::of(session));
     NEURON_TRY(unit, queues->unit(lnc, xu, queue));
-    const std::uint64_t number = unit->completed();
+    const uint64_t number = unit->completed();
     *seq = unit->sequence(number);
     if (number != unit->first()) queues->observed(*unit, number);
     return {};
@@ -377,7 +377,7 @@ NRT_EXPORT NRT_STATUS nrta_get_sequence_2(uint32_t lnc, nrta_xu_t xu, int queue,
 NRT_EXPORT NRT_STATUS nrta_event_register_seq_id_completion(nrta_seq_t seq, int event_fd) {
   return guarded("nrta_event_register_seq_id_completion", [&](Session& session) -> Result<void> {
     NEURON_TRY(unit, unit_of(session, seq));
-    const std::uint64_t number = NRTA_SEQ_GET_SEQ_NUM(seq);
+    const uint64_t number = NRTA_SEQ_GET_SEQ_NUM(seq);
     if (event_fd >= 0) return unit->events().add(unit->progress(), number, event_fd);
     if (event_fd != -1) {
       return fail(NRT_INVALID, "event_fd is {}; give an eventfd, or -1 to take it back", event_fd);

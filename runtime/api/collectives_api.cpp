@@ -14,8 +14,8 @@ using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-Result<std::shared_ptr<World>> world_of(Session& session, std::int64_t vnc, std::uint32_t rank,
-                                        std::uint32_t size) {
+Result<std::shared_ptr<World>> world_of(Session& session, int64_t vnc, uint32_t rank,
+                                        uint32_t size) {
   NEURON_TRY(core, session.core(vnc));
   return CollectivesRegistry::of(session).world(session, *core, rank, size);
 }
@@ -38,10 +38,10 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
     }
     // Ranks of one process that do not say where: each has the core of its number.
     if (vnc == -1) {
-      vnc = static_cast<std::int32_t>(ctx_device_id % session.core_count());
+      vnc = static_cast<int32_t>(ctx_device_id % session.core_count());
     }
     NEURON_TRY(core, session.core(vnc));
-    const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
+    const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
     NEURON_TRY(source, LoadedModel::read(session, *core, file));
     NEURON_TRY(world, world_of(session, vnc, ctx_device_id, ctx_device_count));
     std::unique_ptr<LoadedModel> loaded;
@@ -97,7 +97,7 @@ NRT_EXPORT NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t
     NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
     NEURON_TRY(all, world->exchange(Occasion::kAllGather,
                                     {static_cast<const std::byte*>(input), rank_input_size}));
-    for (std::uint32_t r = 0; r < g_device_count; ++r) {
+    for (uint32_t r = 0; r < g_device_count; ++r) {
       if (all[r].size() != rank_input_size) {
         return fail(NRT_INVALID,
                     "rank {} gave {} bytes and rank {} {}; all give equally many "
@@ -105,8 +105,8 @@ NRT_EXPORT NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t
                     g_device_id, rank_input_size, r, all[r].size());
       }
     }
-    for (std::uint32_t r = 0; r < g_device_count; ++r) {
-      std::memcpy(static_cast<std::byte*>(output) + std::size_t{r} * rank_input_size, all[r].data(),
+    for (uint32_t r = 0; r < g_device_count; ++r) {
+      std::memcpy(static_cast<std::byte*>(output) + size_t{r} * rank_input_size, all[r].data(),
                   rank_input_size);
     }
     return {};

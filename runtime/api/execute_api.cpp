@@ -3,8 +3,8 @@
 // nrt_execute and nrt_execute_repeat.
 #include "nrt/nrt.h"
 #include "runtime/api/guard.h"
+#include "runtime/async/async_queues.h"
 #include "runtime/exec/executor.h"
-#include "runtime/queue/async_queues.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT

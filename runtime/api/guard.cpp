@@ -9,9 +9,9 @@ namespace neuron::runtime::api {
 NRT_STATUS report(const char* name, const Error& error) noexcept {
   // Names of files and callers are in it: escaped here, once for all of them.
   char text[4096];
-  const std::size_t head =
-      format_arguments_into(text, sizeof(text), "{}: ", fmt::make_format_args(name));
-  const std::size_t size = head + escape_into(text + head, sizeof(text) - head, error.detail);
+  const size_t head =
+      base::format_arguments_into(text, sizeof(text), "{}: ", fmt::make_format_args(name));
+  const size_t size = head + base::escape_into(text + head, sizeof(text) - head, error.sentence);
   const std::string_view sentence(text, size);
   set_last_error(sentence);
   log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(error.status));
@@ -21,8 +21,8 @@ NRT_STATUS report(const char* name, const Error& error) noexcept {
 NRT_STATUS report_exception(const char* name, const char* what, bool memory) noexcept {
   const NRT_STATUS status = memory ? NRT_RESOURCE : NRT_FAILURE;
   char text[512];
-  const std::size_t size =
-      format_arguments_into(text, sizeof(text), "{}: {}", fmt::make_format_args(name, what));
+  const size_t size =
+      base::format_arguments_into(text, sizeof(text), "{}: {}", fmt::make_format_args(name, what));
   const std::string_view sentence(text, size);
   set_last_error(sentence);
   log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(status));

@@ -4,8 +4,8 @@
 // Callers: every nrt_* function. Thread-safe: yes. No exception leaves a C function: memory that
 // runs out is NRT_RESOURCE, anything else is a bug and NRT_FAILURE. A failure is kept as the
 // thread's last sentence and logged.
-#ifndef RUNTIME_API_GUARD_H_
-#define RUNTIME_API_GUARD_H_
+#ifndef RUNTIME_API_GUARD_H
+#define RUNTIME_API_GUARD_H
 
 #include <exception>
 #include <new>
@@ -64,4 +64,4 @@ Result<Pin<T>> pin(Session& session, const void* handle, HandleKind kind, const 
 
 }  // namespace neuron::runtime::api
 
-#endif  // RUNTIME_API_GUARD_H_
+#endif

@@ -22,7 +22,7 @@ Result<Pin<LoadedModel>> pin_model(Session& session, const nrt_model_t* model) {
 }
 
 // Types that the interface has no number for are given as unsigned integers of their width.
-nrt_dtype_t public_dtype(std::uint8_t dtype) {
+nrt_dtype_t public_dtype(uint8_t dtype) {
   switch (dtype) {
     case NEURON_DTYPE_TF32:
       return NRT_DTYPE_FLOAT32;
@@ -41,30 +41,30 @@ nrt_dtype_t public_dtype(std::uint8_t dtype) {
 
 // One block: header, entries, shapes.
 nrt_tensor_info_array_t* make_info(const std::vector<ModelPort>& ports) {
-  std::size_t extents = 0;
+  size_t extents = 0;
   for (const ModelPort& port : ports) extents += port.info.shape.size();
-  const std::size_t entries =
+  const size_t entries =
       offsetof(nrt_tensor_info_array_t, tensor_array) + ports.size() * sizeof(nrt_tensor_info_t);
-  auto* block = static_cast<std::byte*>(std::calloc(1, entries + extents * sizeof(std::uint32_t)));
+  auto* block = static_cast<std::byte*>(std::calloc(1, entries + extents * sizeof(uint32_t)));
   if (block == nullptr) throw std::bad_alloc();
   auto* info = reinterpret_cast<nrt_tensor_info_array_t*>(block);
-  auto* shape = reinterpret_cast<std::uint32_t*>(block + entries);
+  auto* shape = reinterpret_cast<uint32_t*>(block + entries);
   info->tensor_count = ports.size();
-  for (std::size_t i = 0; i < ports.size(); ++i) {
+  for (size_t i = 0; i < ports.size(); ++i) {
     const neuron::neff::TensorInfo& from = ports[i].info;
     nrt_tensor_info_t& to = info->tensor_array[i];
     std::memcpy(to.name, from.name.data(), std::min(from.name.size(), sizeof(to.name) - 1));
     to.usage = ports[i].output ? NRT_TENSOR_USAGE_OUTPUT : NRT_TENSOR_USAGE_INPUT;
     to.size = from.size;
     to.dtype = public_dtype(from.dtype);
-    to.ndim = static_cast<std::uint32_t>(from.shape.size());
+    to.ndim = static_cast<uint32_t>(from.shape.size());
     to.shape = shape;
     shape = std::copy(from.shape.begin(), from.shape.end(), shape);
   }
   return info;
 }
 
-NRT_STATUS core_count(const char* name, const nrt_model_t* model, std::uint32_t* count) {
+NRT_STATUS core_count(const char* name, const nrt_model_t* model, uint32_t* count) {
   return guarded(name, [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_model(session, model));
     if (count == nullptr) return null_argument("vnc_count");
@@ -73,8 +73,8 @@ NRT_STATUS core_count(const char* name, const nrt_model_t* model, std::uint32_t*
   });
 }
 
-Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* image,
-                  std::int32_t vnc, std::int32_t vnc_count, nrt_model_t** model) {
+Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* image, int32_t vnc,
+                  int32_t vnc_count, nrt_model_t** model) {
   if (model == nullptr) return null_argument("model");
   if (vnc_count != -1 && vnc_count != 1) {
     return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
@@ -107,7 +107,7 @@ NRT_EXPORT NRT_STATUS nrt_load(const void* neff_bytes, size_t size, int32_t vnc,
                                nrt_model_t** model) {
   return guarded("nrt_load", [&](Session& session) -> Result<void> {
     if (neff_bytes == nullptr) return null_argument("neff_bytes");
-    const neuron::neff::Bytes file(static_cast<const std::uint8_t*>(neff_bytes), size);
+    const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
     return load(session, file, nullptr, vnc, vnc_count, model);
   });
 }
@@ -173,7 +173,7 @@ NRT_EXPORT NRT_STATUS nrt_get_model_info(const nrt_model_t* model, nrt_model_inf
     if (info == nullptr) return null_argument("info");
     if (info_size_in == 0) return fail(NRT_INVALID, "info_size_in is 0");
     const nrt_model_info_t filled{object->core().index()};
-    const std::size_t size = std::min(info_size_in, sizeof(filled));
+    const size_t size = std::min(info_size_in, sizeof(filled));
     std::memcpy(info, &filled, size);
     if (info_size_out != nullptr) *info_size_out = size;
     return {};

@@ -20,25 +20,24 @@ using namespace neuron::runtime::api;  // NOLINT
 namespace {
 
 // Changes when libccom.so.1 and libnrt.so.1 must be changed together.
-constexpr std::uint64_t kCompatibility = 1;
+constexpr uint64_t kCompatibility = 1;
 
 // The words of a variable-size all-to-all, in elements: what goes to each rank, where it begins,
 // where what comes from each rank begins, and how much of it came.
 enum class DynamicPart : unsigned { kSendSize, kSendOffset, kReceiveOffset, kReceiveSize };
 
-volatile std::uint32_t* dynamic_word(enc_host_mem_t* memory, DynamicPart part, int rank,
-                                     int ranks) {
+volatile uint32_t* dynamic_word(enc_host_mem_t* memory, DynamicPart part, int rank, int ranks) {
   if (memory == nullptr || memory->va == nullptr || rank < 0 || rank >= ranks) return nullptr;
-  const std::size_t index = static_cast<std::size_t>(part) * static_cast<std::size_t>(ranks) +
-                            static_cast<std::size_t>(rank);
-  if ((index + 1) * sizeof(std::uint32_t) > memory->size) return nullptr;
-  return static_cast<volatile std::uint32_t*>(memory->va) + index;
+  const size_t index =
+      static_cast<size_t>(part) * static_cast<size_t>(ranks) + static_cast<size_t>(rank);
+  if ((index + 1) * sizeof(uint32_t) > memory->size) return nullptr;
+  return static_cast<volatile uint32_t*>(memory->va) + index;
 }
 
-std::size_t dynamic_bytes(enc_host_mem_t* memory, DynamicPart part, std::size_t element, int rank,
-                          int ranks) {
-  const volatile std::uint32_t* word = dynamic_word(memory, part, rank, ranks);
-  return word == nullptr ? 0 : std::size_t{*word} * element;
+size_t dynamic_bytes(enc_host_mem_t* memory, DynamicPart part, size_t element, int rank,
+                     int ranks) {
+  const volatile uint32_t* word = dynamic_word(memory, part, rank, ranks);
+  return word == nullptr ? 0 : size_t{*word} * element;
 }
 
 // Devices by their place in an UltraServer node, as nec_build_port_and_rid_map was told.
@@ -50,14 +49,14 @@ class RoutingTable {
   }
 
   Result<void> build(const int* places, const int* devices, int count) {
-    std::array<std::uint32_t, 256> ids{};
-    std::uint32_t known = 0;
+    std::array<uint32_t, 256> ids{};
+    uint32_t known = 0;
     if (const int result = ndl_get_host_device_id_to_rid_map(&known, ids.data()); result != 0) {
       return fail(NRT_FAILURE, "the driver does not tell routing ids (error {})", -result);
     }
     std::vector<Entry> entries;
     for (int i = 0; i < count; ++i) {
-      if (devices[i] < 0 || static_cast<std::uint32_t>(devices[i]) >= known) {
+      if (devices[i] < 0 || static_cast<uint32_t>(devices[i]) >= known) {
         return fail(NRT_INVALID, "host_device_ids[{}] is {}; this host has devices 0 to {}", i,
                     devices[i], known - 1);
       }
@@ -106,10 +105,9 @@ NRT_EXPORT size_t nec_get_dynamic_recv_offset_bytes(enc_host_mem_t* dyn_input, s
 }
 NRT_EXPORT void nec_set_recv_size_bytes(enc_host_mem_t* dyn_input, size_t recv_size_bytes,
                                         size_t data_type_sz, int src_rank, int rank_n) {
-  volatile std::uint32_t* word =
-      dynamic_word(dyn_input, DynamicPart::kReceiveSize, src_rank, rank_n);
+  volatile uint32_t* word = dynamic_word(dyn_input, DynamicPart::kReceiveSize, src_rank, rank_n);
   if (word != nullptr && data_type_sz != 0) {
-    *word = static_cast<std::uint32_t>(recv_size_bytes / data_type_sz);
+    *word = static_cast<uint32_t>(recv_size_bytes / data_type_sz);
   }
 }
 
@@ -118,7 +116,7 @@ NRT_EXPORT int nec_get_device_count(int* available_devices_array, uint32_t array
   guarded("nec_get_device_count", [&](Session& session) -> Result<void> {
     count = 0;
     for (const Device* device : session.devices()) {
-      if (available_devices_array != nullptr && static_cast<std::uint32_t>(count) < array_size) {
+      if (available_devices_array != nullptr && static_cast<uint32_t>(count) < array_size) {
         available_devices_array[count] = device->index();
       }
       ++count;
@@ -203,14 +201,13 @@ NRT_EXPORT int nec_get_peer_mla_idx(int local_nec_dev_id, int mla_idx, int port)
 NRT_EXPORT int nec_get_p2p_pod_peer_node(uint32_t nec_dev_id, int node, uint32_t port_distance,
                                          int* peer_node) {
   (void)nec_dev_id;
-  std::uint32_t type = 0, size = 0;
+  uint32_t type = 0, size = 0;
   if (peer_node == nullptr || ndl_pod_info(&type, &size) != 0) return -1;
-  if (type != NEC_POD_TYPE_P2P || size == 0 || node < 0 ||
-      static_cast<std::uint32_t>(node) >= size) {
+  if (type != NEC_POD_TYPE_P2P || size == 0 || node < 0 || static_cast<uint32_t>(node) >= size) {
     return -1;
   }
   // Nodes of such an UltraServer are a ring.
-  *peer_node = static_cast<int>((static_cast<std::uint32_t>(node) + port_distance) % size);
+  *peer_node = static_cast<int>((static_cast<uint32_t>(node) + port_distance) % size);
   return 0;
 }
 

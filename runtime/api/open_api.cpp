@@ -7,11 +7,11 @@
 
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
+#include "runtime/async/async_queues.h"
 #include "runtime/exec/executor.h"
-#include "runtime/observe/instance.h"
 #include "runtime/observe/last_error.h"
-#include "runtime/observe/memory_usage.h"
-#include "runtime/queue/async_queues.h"
+#include "runtime/session/instance.h"
+#include "runtime/session/memory_usage.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -43,7 +43,7 @@ NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
                   object->name());
     }
     nrt_open_execution_report_t filled{};
-    filled.size = std::min<std::uint64_t>(report->size, sizeof(filled));
+    filled.size = std::min<uint64_t>(report->size, sizeof(filled));
     filled.exec_id = last.exec_id;
     filled.device_ps = last.device_ps;
     filled.host_ns = last.host_ns;
@@ -67,7 +67,7 @@ NRT_EXPORT NRT_STATUS nrt_open_get_queue_report(uint32_t vnc, uint32_t xu, int q
     NEURON_TRY(unit, queues->unit(vnc, static_cast<nrta_xu_t>(xu), queue));
     const AsyncUnit::Totals totals = unit->totals();
     nrt_open_queue_report_t filled{};
-    filled.size = std::min<std::uint64_t>(report->size, sizeof(filled));
+    filled.size = std::min<uint64_t>(report->size, sizeof(filled));
     filled.completed = totals.completed;
     filled.failed = totals.failed;
     filled.busy_ps = totals.busy_ps;
@@ -86,7 +86,7 @@ NRT_EXPORT NRT_STATUS nrt_open_get_memory_usage(uint32_t vnc, nrt_open_memory_us
     NEURON_TRY(core, session.core(vnc));
     NEURON_TRY(all, read_memory_usage(core->device(), core->hbm()));
     std::vector<nrt_open_memory_usage_t> filled;
-    for (std::uint32_t category = 0; category < NEURON_MEMALLOC_TYPE_MAX; ++category) {
+    for (uint32_t category = 0; category < NEURON_MEMALLOC_TYPE_MAX; ++category) {
       if (all.categories[category].allocations == 0) continue;
       nrt_open_memory_usage_t entry{};
       entry.size = sizeof(entry);
@@ -96,7 +96,7 @@ NRT_EXPORT NRT_STATUS nrt_open_get_memory_usage(uint32_t vnc, nrt_open_memory_us
       filled.push_back(entry);
     }
     if (*count < filled.size()) {
-      const std::size_t room = std::exchange(*count, filled.size());
+      const size_t room = std::exchange(*count, filled.size());
       return fail(NRT_RESOURCE, "room for {} categories; {} are needed", room, filled.size());
     }
     if (!filled.empty() && usage[0].size != sizeof(nrt_open_memory_usage_t)) {

@@ -7,17 +7,17 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_version.h"
 #include "runtime/api/guard.h"
-#include "runtime/observe/instance.h"
-#include "runtime/observe/memory_usage.h"
+#include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
-#include "runtime/session/driver_error.h"
+#include "runtime/session/instance.h"
+#include "runtime/session/memory_usage.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-NRT_STATUS total_count(const char* name, std::uint32_t* count) {
+NRT_STATUS total_count(const char* name, uint32_t* count) {
   return unguarded_state(name, [&]() -> Result<void> {
     if (count == nullptr) return null_argument("vnc_count");
     NEURON_TRY(host, host_cores());
@@ -26,7 +26,7 @@ NRT_STATUS total_count(const char* name, std::uint32_t* count) {
   });
 }
 
-NRT_STATUS visible_count(const char* name, std::uint32_t* count) {
+NRT_STATUS visible_count(const char* name, uint32_t* count) {
   return unguarded_state(name, [&]() -> Result<void> {
     if (count == nullptr) return null_argument("vnc_count");
     {
@@ -111,7 +111,7 @@ NRT_EXPORT NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stat
     nrt_vnc_memory_stats_t filled{};
     filled.bytes_used = usage.total;
     filled.bytes_limit = core->place().chip->hbm_bytes;
-    const std::size_t size = std::min(stats_size_in, sizeof(filled));
+    const size_t size = std::min(stats_size_in, sizeof(filled));
     std::memcpy(stats, &filled, size);
     if (stats_size_out != nullptr) *stats_size_out = size;
     return {};
@@ -125,7 +125,7 @@ NRT_EXPORT NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t* host_devi
     if (device == nullptr) {
       return fail(NRT_INVALID, "device {} has no core of this process", neuron_dev);
     }
-    std::uint32_t id = 0;
+    uint32_t id = 0;
     if (const int result = ndl_get_host_device_id(device->ndl(), &id); result != 0) {
       return driver_error(NRT_FAILURE, result, "asking for the host's number of device {}",
                           neuron_dev);
@@ -140,8 +140,8 @@ NRT_EXPORT NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t* count,
   return guarded("nrt_host_device_id_rid_map_get", [&](Session&) -> Result<void> {
     if (count == nullptr) return null_argument("count");
     if (host_did_to_rid_map == nullptr) return null_argument("host_did_to_rid_map");
-    std::uint32_t map[MAX_NEURON_DEVICE_COUNT] = {};
-    std::uint32_t devices = 0;
+    uint32_t map[MAX_NEURON_DEVICE_COUNT] = {};
+    uint32_t devices = 0;
     if (const int result = ndl_get_host_device_id_to_rid_map(&devices, map); result != 0) {
       return driver_error(NRT_FAILURE, result, "asking for the routing ids of the host's devices");
     }
@@ -159,12 +159,12 @@ NRT_EXPORT NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void** add
     if (device == nullptr) {
       return fail(NRT_INVALID, "device {} has no core of this process", device_id);
     }
-    if (hbm_idx < 0 || static_cast<std::uint32_t>(hbm_idx) >= device->chip().hbms) {
+    if (hbm_idx < 0 || static_cast<uint32_t>(hbm_idx) >= device->chip().hbms) {
       return fail(NRT_INVALID_HANDLE, "device {} has {} HBMs, there is none numbered {}", device_id,
                   device->chip().hbms, hbm_idx);
     }
     void* address = nullptr;
-    std::size_t bytes = 0;
+    size_t bytes = 0;
     if (const int result = ndl_get_hbm_va(device->ndl(), hbm_idx, &address, &bytes); result != 0) {
       return driver_error(NRT_INVALID, result, "HBM {} of device {} is not mapped whole", hbm_idx,
                           device_id);

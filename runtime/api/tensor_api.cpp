@@ -12,7 +12,7 @@ using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-constexpr std::size_t kPinnedLimit = 4u << 20;  // one page of a kernel with huge pages
+constexpr size_t kPinnedLimit = 4u << 20;  // one page of a kernel with huge pages
 constexpr auto kWarnAfter = std::chrono::seconds(30);
 
 // Names of tensors are for sentences only: made printable, and not too long, where they come in.
@@ -27,7 +27,7 @@ Result<Pin<Tensor>> pin_tensor(Session& session, const nrt_tensor_t* tensor,
 
 Result<std::shared_ptr<Storage>> allocate_storage(Session& session,
                                                   nrt_tensor_placement_t placement, int vnc,
-                                                  std::size_t size, const std::string& name) {
+                                                  size_t size, const std::string& name) {
   const std::string quoted = "tensor '" + name + "'";
   switch (placement) {
     case NRT_TENSOR_PLACEMENT_DEVICE: {
@@ -69,14 +69,14 @@ void tell_executor(Session& session, const Tensor& tensor) {
 
 // Checks all of a batch before anything moves.
 template <class Move>
-Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, std::uint64_t count,
+Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, uint64_t count,
                    const char* what, Move&& move) {
   if (batches == nullptr && count != 0) return null_argument("batches");
   std::vector<Pin<Tensor>> tensors;
-  for (std::uint64_t b = 0; b < count; ++b) {
+  for (uint64_t b = 0; b < count; ++b) {
     NEURON_TRY(tensor, pin_tensor(session, batches[b].tensor));
     if (batches[b].ops == nullptr && batches[b].num_ops != 0) return null_argument("ops");
-    for (std::uint32_t i = 0; i < batches[b].num_ops; ++i) {
+    for (uint32_t i = 0; i < batches[b].num_ops; ++i) {
       const nrt_tensor_batch_op_t& op = batches[b].ops[i];
       if (op.buffer == nullptr && op.size != 0) return null_argument("buffer");
       if (auto range = tensor->range(what, op.offset, op.size); !range) {
@@ -85,8 +85,8 @@ Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, std::uin
     }
     tensors.push_back(std::move(tensor));
   }
-  for (std::uint64_t b = 0; b < count; ++b) {
-    for (std::uint32_t i = 0; i < batches[b].num_ops; ++i) {
+  for (uint64_t b = 0; b < count; ++b) {
+    for (uint32_t i = 0; i < batches[b].num_ops; ++i) {
       if (auto moved = move(*tensors[b], batches[b].ops[i]); !moved) {
         return moved.error().with("batch {} operation {}", b, i);
       }
@@ -183,7 +183,7 @@ NRT_EXPORT NRT_STATUS nrt_tensor_copy(const nrt_tensor_t* src, size_t src_offset
 }
 
 NRT_EXPORT size_t nrt_tensor_get_size(const nrt_tensor_t* tensor) {
-  std::size_t size = 0;
+  size_t size = 0;
   guarded("nrt_tensor_get_size", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_tensor(session, tensor));
     size = object->size();
@@ -261,7 +261,8 @@ NRT_EXPORT NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t* out
     NEURON_TRY(object, pin_tensor(session, output_tensor, "output_tensor"));
     const CompletionCounter& counter = *object->completions();
     if (timeout >= 0) {
-      const Deadline deadline = Deadline::after(std::chrono::microseconds(timeout));
+      const neuron::base::Deadline deadline =
+          neuron::base::Deadline::after(std::chrono::microseconds(timeout));
       if (session.completion_hub.wait(counter, expected_completion_count, deadline)) return {};
       return fail(NRT_TIMEOUT,
                   "tensor '{}' was written by {} executions after {} us, {} are expected",
@@ -270,7 +271,7 @@ NRT_EXPORT NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t* out
     // bounded: by the caller, whose negative timeout asks to wait for as long as it takes
     for (bool warned = false;; warned = true) {
       if (session.completion_hub.wait(counter, expected_completion_count,
-                                      Deadline::after(kWarnAfter))) {
+                                      neuron::base::Deadline::after(kWarnAfter))) {
         return {};
       }
       if (!warned) {

@@ -11,13 +11,13 @@
 namespace neuron::runtime {
 namespace {
 
-std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
+std::optional<uint64_t> parse_unsigned(std::string_view text) {
   int base = 10;
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
     base = 16;
     text.remove_prefix(2);
   }
-  std::uint64_t value = 0;
+  uint64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value, base);
   if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
@@ -36,8 +36,8 @@ bool environment_is_set(const char* name) {
   return value && *value;
 }
 
-Result<std::uint64_t> environment_unsigned(const char* name, std::uint64_t fallback,
-                                           std::uint64_t minimum, std::uint64_t maximum) {
+Result<uint64_t> environment_unsigned(const char* name, uint64_t fallback, uint64_t minimum,
+                                      uint64_t maximum) {
   const std::string text = environment_text(name);
   if (text.empty()) return fallback;
   const auto value = parse_unsigned(text);
@@ -60,12 +60,12 @@ Result<bool> environment_boolean(const char* name, bool fallback) {
   return fail(NRT_INVALID, "{} is \"{}\"; give 1 or 0 (true or false), or unset it", name, text);
 }
 
-Result<std::size_t> environment_choice(const char* name, std::size_t fallback,
-                                       std::initializer_list<const char*> choices) {
+Result<size_t> environment_choice(const char* name, size_t fallback,
+                                  std::initializer_list<const char*> choices) {
   const std::string text = environment_text(name);
   if (text.empty()) return fallback;
   std::string allowed;
-  std::size_t index = 0;
+  size_t index = 0;
   for (const char* choice : choices) {
     if (strcasecmp(text.c_str(), choice) == 0) return index;
     allowed += (index++ ? ", " : "") + std::string(choice);
@@ -73,15 +73,15 @@ Result<std::size_t> environment_choice(const char* name, std::size_t fallback,
   return fail(NRT_INVALID, "{} is \"{}\"; give one of {}, or unset it", name, text, allowed);
 }
 
-Result<std::vector<std::uint32_t>> environment_ranges(const char* name, std::uint32_t limit) {
+Result<std::vector<uint32_t>> environment_ranges(const char* name, uint32_t limit) {
   const std::string text = environment_text(name);
-  std::vector<std::uint32_t> numbers;
+  std::vector<uint32_t> numbers;
   std::string_view rest = text;
   while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
+    const size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-    const std::size_t dash = item.find('-');
+    const size_t dash = item.find('-');
     const auto first = parse_unsigned(item.substr(0, dash));
     const auto last =
         dash == std::string_view::npos ? first : parse_unsigned(item.substr(dash + 1));
@@ -93,8 +93,8 @@ Result<std::vector<std::uint32_t>> environment_ranges(const char* name, std::uin
           "{} is \"{}\"; give ascending numbers below {}, such as 0-3 or 0,2,4-6, or unset it",
           name, text, limit);
     }
-    for (std::uint64_t number = *first; number <= *last; ++number) {
-      numbers.push_back(static_cast<std::uint32_t>(number));
+    for (uint64_t number = *first; number <= *last; ++number) {
+      numbers.push_back(static_cast<uint32_t>(number));
     }
   }
   return numbers;

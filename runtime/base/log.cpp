@@ -23,7 +23,7 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::size_t kLineBytes = 2048;
+constexpr size_t kLineBytes = 2048;
 constexpr int kConsole = STDERR_FILENO;
 constexpr int kSyslog = -2;
 constexpr const char* kLevelNames[] = {"QUIET", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -33,7 +33,7 @@ constexpr const char* kComponentNames[kLogComponents] = {"NRT", "NMGR", "TDRV"};
 // everyone; a reader that sees one new and one old value logs one line to the old place, no more.
 // Relaxed everywhere for that reason: no other memory is published through them.
 struct Route {
-  std::atomic<std::uint8_t> level{static_cast<std::uint8_t>(LogLevel::kError)};
+  std::atomic<uint8_t> level{static_cast<uint8_t>(LogLevel::kError)};
   std::atomic<int> place{kConsole};
 };
 Route routes[kLogComponents];
@@ -43,12 +43,12 @@ Route routes[kLogComponents];
 // sees the routes.
 std::atomic<bool> configured{false};
 
-Result<std::uint8_t> read_level(const std::string& name, std::uint8_t fallback) {
+Result<uint8_t> read_level(const std::string& name, uint8_t fallback) {
   NEURON_TRY(choice,
              environment_choice(name.c_str(), 99,
                                 {"QUIET", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "WARNING"}));
   if (choice == 99) return fallback;
-  return static_cast<std::uint8_t>(choice == 6 ? std::size_t(LogLevel::kWarn) : choice);
+  return static_cast<uint8_t>(choice == 6 ? size_t(LogLevel::kWarn) : choice);
 }
 
 // The file as it was opened before, if the name still means it. None is ever closed: a thread may
@@ -92,21 +92,21 @@ Result<int> read_place(const std::string& name, int fallback, bool file_allowed)
 
 // Days since 1970-01-01 to a civil date, without localtime and its lock, which a fork may leave
 // held.
-void civil_date(std::int64_t days, int& year, int& month, int& day) {
+void civil_date(int64_t days, int& year, int& month, int& day) {
   days += 719468;
-  const std::int64_t era = days / 146097;
-  const std::int64_t day_of_era = days - era * 146097;
-  const std::int64_t year_of_era =
+  const int64_t era = days / 146097;
+  const int64_t day_of_era = days - era * 146097;
+  const int64_t year_of_era =
       (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  const std::int64_t day_of_year =
+  const int64_t day_of_year =
       day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  const std::int64_t shifted_month = (5 * day_of_year + 2) / 153;
+  const int64_t shifted_month = (5 * day_of_year + 2) / 153;
   day = static_cast<int>(day_of_year - (153 * shifted_month + 2) / 5 + 1);
   month = static_cast<int>(shifted_month < 10 ? shifted_month + 3 : shifted_month - 9);
   year = static_cast<int>(year_of_era + era * 400 + (month <= 2 ? 1 : 0));
 }
 
-int line_head(char* out, std::size_t size, LogComponent component, LogLevel level) {
+int line_head(char* out, size_t size, LogComponent component, LogLevel level) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   int year = 0, month = 0, day = 0;
@@ -119,15 +119,15 @@ int line_head(char* out, std::size_t size, LogComponent component, LogLevel leve
 }
 
 // One datagram on a socket of its own: syslog(3) takes a lock and allocates.
-bool send_to_syslog(const char* text, std::size_t size, LogLevel level) {
+bool send_to_syslog(const char* text, size_t size, LogLevel level) {
   constexpr int kPriority[] = {3, 3, 4, 6, 7, 7};
   constexpr int kUserFacility = 1 << 3;
   char line[kLineBytes + 64];
   const int head =
       snprintf(line, sizeof(line),
                "<%d>neuron-rt[%d]: ", kUserFacility | kPriority[static_cast<int>(level)], getpid());
-  if (size > sizeof(line) - static_cast<std::size_t>(head)) {
-    size = sizeof(line) - static_cast<std::size_t>(head);
+  if (size > sizeof(line) - static_cast<size_t>(head)) {
+    size = sizeof(line) - static_cast<size_t>(head);
   }
   std::memcpy(line + head, text, size);
   const int connection =
@@ -136,7 +136,7 @@ bool send_to_syslog(const char* text, std::size_t size, LogLevel level) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, "/dev/log", sizeof("/dev/log"));
-  const ssize_t sent = sendto(connection, line, static_cast<std::size_t>(head) + size, MSG_NOSIGNAL,
+  const ssize_t sent = sendto(connection, line, static_cast<size_t>(head) + size, MSG_NOSIGNAL,
                               reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   close(connection);
   return sent >= 0;
@@ -149,8 +149,8 @@ void write_line(int place, LogComponent component, LogLevel level, fmt::string_v
 // once, although the environment is read at each nrt_init.
 void warn_of(const std::string& sentence) {
   // Relaxed: only the value counts; two threads at once may both say it.
-  static std::atomic<std::size_t> said{0};
-  const std::size_t hash = std::hash<std::string>{}(sentence) | 1;
+  static std::atomic<size_t> said{0};
+  const size_t hash = std::hash<std::string>{}(sentence) | 1;
   if (said.exchange(hash, std::memory_order_relaxed) == hash) return;
   write_line(kConsole, LogComponent::kNrt, LogLevel::kWarn, "{}; the default is used",
              fmt::make_format_args(sentence));
@@ -163,13 +163,13 @@ Result<void> configure_log() {
   bool failed = false;
   auto value_or = [&](auto result, auto fallback) {
     if (result) return *result;
-    if (failed) first.detail += "; " + result.error().detail;
+    if (failed) first.sentence += "; " + result.error().sentence;
     if (!failed) first = result.error();
     failed = true;
     return fallback;
   };
-  const auto error_level = static_cast<std::uint8_t>(LogLevel::kError);
-  const std::uint8_t level = value_or(read_level("NEURON_RT_LOG_LEVEL", error_level), error_level);
+  const auto error_level = static_cast<uint8_t>(LogLevel::kError);
+  const uint8_t level = value_or(read_level("NEURON_RT_LOG_LEVEL", error_level), error_level);
   const int place = value_or(read_place("NEURON_RT_LOG_LOCATION", kConsole, false), kConsole);
   for (int i = 0; i < kLogComponents; ++i) {
     const std::string suffix = std::string("_") + kComponentNames[i];
@@ -182,7 +182,7 @@ Result<void> configure_log() {
   }
   configured.store(true, std::memory_order_release);  // Pairs with the acquire in log_enabled().
   if (!failed) return {};
-  warn_of(first.detail);
+  warn_of(first.sentence);
   return first;
 }
 
@@ -195,7 +195,7 @@ bool log_enabled(LogComponent component, LogLevel level) noexcept {
     }
   }
   return level != LogLevel::kQuiet &&
-         static_cast<std::uint8_t>(level) <=
+         static_cast<uint8_t>(level) <=
              routes[static_cast<int>(component)].level.load(std::memory_order_relaxed);
 }
 
@@ -206,11 +206,11 @@ void write_line(int place, LogComponent component, LogLevel level, fmt::string_v
   const int saved_errno = errno;
   char line[kLineBytes];
   const int head = line_head(line, sizeof(line) - 1, component, level);
-  std::size_t size = static_cast<std::size_t>(head > 0 ? head : 0);
+  size_t size = static_cast<size_t>(head > 0 ? head : 0);
   char message[kLineBytes];
-  const std::size_t length = format_arguments_into(message, sizeof(message), text, arguments);
+  const size_t length = base::format_arguments_into(message, sizeof(message), text, arguments);
   // A message is one line of printable text, whatever a file or a caller put into it.
-  size += escape_into(line + size, sizeof(line) - 1 - size, {message, length});
+  size += base::escape_into(line + size, sizeof(line) - 1 - size, {message, length});
   line[size++] = '\n';
   if (place != kSyslog || !send_to_syslog(line, size - 1, level)) {
     const int file = place == kSyslog ? kConsole : place;

@@ -8,8 +8,8 @@
 // one write() from a buffer on the stack, longer lines are cut. A message allocates nothing (its
 // arguments may), never throws, and cannot fail visibly. Line: "2026-11-21 03:57:12.123456
 // 1234:1240 ERROR NRT text" in UTC, pid:tid.
-#ifndef RUNTIME_BASE_LOG_H_
-#define RUNTIME_BASE_LOG_H_
+#ifndef RUNTIME_BASE_LOG_H
+#define RUNTIME_BASE_LOG_H
 
 #include <cstdint>
 
@@ -17,10 +17,10 @@
 
 namespace neuron::runtime {
 
-enum class LogLevel : std::uint8_t { kQuiet, kError, kWarn, kInfo, kDebug, kTrace };
+enum class LogLevel : uint8_t { kQuiet, kError, kWarn, kInfo, kDebug, kTrace };
 
 // NRT: the C interface and sessions. NMGR: files, models, execution. TDRV: devices, memory, rings.
-enum class LogComponent : std::uint8_t { kNrt, kNmgr, kTdrv };
+enum class LogComponent : uint8_t { kNrt, kNmgr, kTdrv };
 inline constexpr int kLogComponents = 3;
 
 // Reads the environment again. A value that cannot be read is an error and the default is used; it
@@ -66,4 +66,4 @@ void log_debug(LogComponent component, fmt::format_string<A...> text, A&&... arg
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_BASE_LOG_H_
+#endif

@@ -32,12 +32,12 @@ std::string own_directory() {
 class SignalsOfTheProgram {
  public:
   SignalsOfTheProgram() {
-    for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+    for (size_t i = 0; i < kNumbers.size(); ++i) {
       known_[i] = sigaction(kNumbers[i], nullptr, &actions_[i]) == 0;
     }
   }
   ~SignalsOfTheProgram() {
-    for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+    for (size_t i = 0; i < kNumbers.size(); ++i) {
       if (known_[i]) sigaction(kNumbers[i], &actions_[i], nullptr);
     }
   }

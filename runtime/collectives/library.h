@@ -4,8 +4,8 @@
 // NEURON_CCOM_LIBRARY names the file; else it is looked for beside libnrt.so.1, then as the system
 // looks for libraries. Callers: everything in this folder. Thread-safe: yes. Owns: the handle, for
 // ever. Fails: NRT_FAILURE with what was tried.
-#ifndef RUNTIME_COLLECTIVES_LIBRARY_H_
-#define RUNTIME_COLLECTIVES_LIBRARY_H_
+#ifndef RUNTIME_COLLECTIVES_LIBRARY_H
+#define RUNTIME_COLLECTIVES_LIBRARY_H
 
 #include <ccom/ccom.h>
 #include <ccom/ccom_device.h>
@@ -35,4 +35,4 @@ NRT_STATUS status_of_collectives(ccom_status_t status);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_COLLECTIVES_LIBRARY_H_
+#endif

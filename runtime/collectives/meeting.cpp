@@ -5,10 +5,10 @@ namespace neuron::runtime {
 
 std::string missing_ranks(const std::vector<bool>& there) {
   std::string text;
-  std::size_t count = 0;
-  for (std::size_t first = 0; first < there.size(); ++first) {
+  size_t count = 0;
+  for (size_t first = 0; first < there.size(); ++first) {
     if (there[first]) continue;
-    std::size_t last = first;
+    size_t last = first;
     while (last + 1 < there.size() && !there[last + 1]) ++last;
     text += text.empty() ? "" : ", ";
     text += first == last ? format("{}", first) : format("{}-{}", first, last);
@@ -18,10 +18,10 @@ std::string missing_ranks(const std::vector<bool>& there) {
   return format("{} {} of {}", count == 1 ? "rank" : "ranks", text, there.size());
 }
 
-Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<const std::byte> mine,
-                                               Deadline deadline) {
+Result<std::vector<Message>> Meeting::exchange(uint32_t rank, std::span<const std::byte> mine,
+                                               base::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const std::uint64_t number = exchanges_[rank];
+  const uint64_t number = exchanges_[rank];
   Round& round = rounds_[number];
   round.given.resize(size_);
   if (round.given[rank]) {
@@ -34,7 +34,7 @@ Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<con
       complete_.wait_until(lock, deadline.when(), [&] { return round.arrived == size_; });
   if (!met) {
     std::vector<bool> there(size_);
-    for (std::uint32_t r = 0; r < size_; ++r) there[r] = round.given[r].has_value();
+    for (uint32_t r = 0; r < size_; ++r) there[r] = round.given[r].has_value();
     round.given[rank].reset();
     --round.arrived;
     // It comes again with the same number: what failed while it waited is from before that.
@@ -50,22 +50,22 @@ Result<std::vector<Message>> Meeting::exchange(std::uint32_t rank, std::span<con
   return all;
 }
 
-std::uint64_t Meeting::exchanges(std::uint32_t rank) {
+uint64_t Meeting::exchanges(uint32_t rank) {
   const std::lock_guard lock(mutex_);
   return exchanges_[rank];
 }
 
-std::string describe_failure_of(std::uint32_t rank, const std::string& sentence) {
+std::string describe_failure_of(uint32_t rank, const std::string& sentence) {
   return format("rank {} has failed ({})", rank, sentence);
 }
 
-void Meeting::note_failure(std::uint32_t rank, const std::string& sentence) {
+void Meeting::note_failure(uint32_t rank, const std::string& sentence) {
   const std::lock_guard lock(mutex_);
   failures_.try_emplace(exchanges_[rank], describe_failure_of(rank, sentence));
   if (failures_.size() > kFailures) failures_.erase(failures_.begin());
 }
 
-std::optional<std::string> Meeting::failure_since(std::uint64_t number) {
+std::optional<std::string> Meeting::failure_since(uint64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = failures_.lower_bound(number);
   if (found == failures_.end()) return std::nullopt;

@@ -4,8 +4,8 @@
 // Callers: World, one thread a rank. Thread-safe: yes. Owns the messages of exchanges under way. A
 // rank may be an exchange ahead of the others. Fails: NRT_TIMEOUT with the ranks that did not come;
 // what this rank gave is taken back then, so that it may come again.
-#ifndef RUNTIME_COLLECTIVES_MEETING_H_
-#define RUNTIME_COLLECTIVES_MEETING_H_
+#ifndef RUNTIME_COLLECTIVES_MEETING_H
+#define RUNTIME_COLLECTIVES_MEETING_H
 
 #include <condition_variable>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/deadline.h"
+#include "driver/base/deadline.h"
 #include "runtime/base/error.h"
 
 namespace neuron::runtime {
@@ -26,43 +26,43 @@ using Message = std::vector<std::byte>;
 
 class Meeting {
  public:
-  explicit Meeting(std::uint32_t size) : size_(size), exchanges_(size) {}
+  explicit Meeting(uint32_t size) : size_(size), exchanges_(size) {}
 
-  Result<std::vector<Message>> exchange(std::uint32_t rank, std::span<const std::byte> mine,
-                                        Deadline deadline);
+  Result<std::vector<Message>> exchange(uint32_t rank, std::span<const std::byte> mine,
+                                        base::Deadline deadline);
 
   // How many exchanges the rank has had, one that it waits in included: behind an exchange all
   // ranks have the same number.
-  std::uint64_t exchanges(std::uint32_t rank);
+  uint64_t exchanges(uint32_t rank);
   // Executions that failed, for those on other ranks that wait for what they would have sent. A
   // failure belongs to exchanges() of its rank; of those of one number the first is kept, as it is
   // the cause of others, and of the numbers the highest kFailures. What began to belong together
   // behind exchange `number` fails with the first that has this number or a higher one.
-  void note_failure(std::uint32_t rank, const std::string& sentence);
-  std::optional<std::string> failure_since(std::uint64_t number);
-  static constexpr std::size_t kFailures = 64;
+  void note_failure(uint32_t rank, const std::string& sentence);
+  std::optional<std::string> failure_since(uint64_t number);
+  static constexpr size_t kFailures = 64;
 
  private:
   struct Round {
     std::vector<std::optional<Message>> given;
-    std::uint32_t arrived = 0;
-    std::uint32_t taken = 0;
+    uint32_t arrived = 0;
+    uint32_t taken = 0;
   };
 
-  const std::uint32_t size_;
+  const uint32_t size_;
   std::mutex mutex_;  // all below
   std::condition_variable complete_;
-  std::map<std::uint64_t, Round> rounds_;
-  std::vector<std::uint64_t> exchanges_;  // of each rank so far
-  std::map<std::uint64_t, std::string> failures_;
+  std::map<uint64_t, Round> rounds_;
+  std::vector<uint64_t> exchanges_;  // of each rank so far
+  std::map<uint64_t, std::string> failures_;
 };
 
 // "rank 1 has failed (...)": how other ranks are told.
-std::string describe_failure_of(std::uint32_t rank, const std::string& sentence);
+std::string describe_failure_of(uint32_t rank, const std::string& sentence);
 
 // "ranks 3, 5-7 of 8": those without.
 std::string missing_ranks(const std::vector<bool>& there);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_COLLECTIVES_MEETING_H_
+#endif

@@ -10,28 +10,28 @@
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
 #include "hw/udma.h"
+#include "runtime/device/driver_error.h"
 #include "runtime/exec/executor.h"
-#include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint32_t kCoreDmaEngines = CCOM_DEVICE_DMA_ENGINES;
-constexpr std::uint16_t kAllEngines = 0xFFFF;
+constexpr uint32_t kCoreDmaEngines = CCOM_DEVICE_DMA_ENGINES;
+constexpr uint16_t kAllEngines = 0xFFFF;
 
 struct RingBytes {
-  std::uint64_t at = 0;
-  std::uint32_t slots = 0;
+  uint64_t at = 0;
+  uint32_t slots = 0;
 };
 
-std::uint32_t slots_of(std::uint32_t descriptors) {
-  const std::uint32_t least = std::max<std::uint32_t>(descriptors, NEURON_UDMA_RING_MIN);
+uint32_t slots_of(uint32_t descriptors) {
+  const uint32_t least = std::max<uint32_t>(descriptors, NEURON_UDMA_RING_MIN);
   return (least + NEURON_UDMA_RING_MULTIPLE - 1) / NEURON_UDMA_RING_MULTIPLE *
          NEURON_UDMA_RING_MULTIPLE;
 }
 
-std::uint64_t ring_bytes(std::uint32_t slots) {
-  return (std::uint64_t{slots} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
+uint64_t ring_bytes(uint32_t slots) {
+  return (uint64_t{slots} * NEURON_DESC_BYTES + NEURON_UDMA_RING_ALIGN - 1) /
          NEURON_UDMA_RING_ALIGN * NEURON_UDMA_RING_ALIGN;
 }
 
@@ -49,20 +49,19 @@ std::string describe_operation(const neff::Collective& c) {
 }
 
 // Of counts and displacements.
-std::uint64_t hash_of_lengths(const neff::Collective& c) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+uint64_t hash_of_lengths(const neff::Collective& c) {
+  uint64_t hash = 0xcbf29ce484222325u;
   for (const auto* list : {&c.counts, &c.displacements, &c.receive_displacements}) {
-    for (const std::uint64_t value : *list) hash = (hash ^ value) * 0x100000001b3u;
+    for (const uint64_t value : *list) hash = (hash ^ value) * 0x100000001b3u;
   }
   return hash;
 }
 
 // The ranks that take part with `rank`; empty: it does not.
-std::vector<std::uint32_t> group_of(const neff::Collective& c, std::uint32_t rank,
-                                    std::uint32_t size) {
+std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_t size) {
   if (c.groups.empty()) {
-    std::vector<std::uint32_t> all(size);
-    for (std::uint32_t r = 0; r < size; ++r) all[r] = r;
+    std::vector<uint32_t> all(size);
+    for (uint32_t r = 0; r < size; ++r) all[r] = r;
     return all;
   }
   for (const auto& group : c.groups) {
@@ -82,20 +81,20 @@ std::string call_error(const char* text) { return text[0] == 0 ? "libccom gave n
 
 // What a rank tells the others about one collective.
 struct CollectivePrograms::Announcement {
-  std::uint64_t input = 0;
-  std::uint64_t output = 0;
-  std::uint64_t scratch = 0;
-  std::uint64_t count = 0;  // of operations with lengths of their own: a hash of these
-  std::uint32_t operation = 0;
-  std::uint32_t type = 0;
-  std::uint32_t reduction = 0;
-  std::uint32_t root = 0;
-  std::uint32_t stream = 0;
-  std::uint32_t engines = 0;
-  std::uint32_t lost = 0;  // CollectivesState::kLost on its core
+  uint64_t input = 0;
+  uint64_t output = 0;
+  uint64_t scratch = 0;
+  uint64_t count = 0;  // of operations with lengths of their own: a hash of these
+  uint32_t operation = 0;
+  uint32_t type = 0;
+  uint32_t reduction = 0;
+  uint32_t root = 0;
+  uint32_t stream = 0;
+  uint32_t engines = 0;
+  uint32_t lost = 0;  // CollectivesState::kLost on its core
   // Of buffers in SBUF: bytes of a row, partitions.
-  std::array<std::uint32_t, 2> input_rows{}, output_rows{};
-  std::uint32_t reserved = 0;
+  std::array<uint32_t, 2> input_rows{}, output_rows{};
+  uint32_t reserved = 0;
 
   std::string describe() const {
     neff::Collective c;
@@ -116,13 +115,13 @@ struct CollectivePrograms::Announcement {
 // One CC core with its program.
 struct CollectivePrograms::Stream {
   StreamUse use;
-  std::vector<std::size_t> operations;                     // of the model, in order
+  std::vector<size_t> operations;                          // of the model, in order
   std::vector<std::vector<ccom_device_member_t>> members;  // of each
   std::vector<std::string> names;
   std::vector<ccom_device_collective_t> collectives;
   ccom_device_stream_t description{};
   const ccom_device_program_t* program = nullptr;
-  std::uint32_t prologue = 0;  // instructions before the program's
+  uint32_t prologue = 0;  // instructions before the program's
   std::unique_ptr<DeviceMemory> code;
   std::unique_ptr<DeviceMemory> rings;
   std::unique_ptr<DeviceMemory> scratch;
@@ -131,7 +130,7 @@ struct CollectivePrograms::Stream {
 
 Result<std::vector<StreamUse>> streams_of(const std::vector<neff::Collective>& operations,
                                           const CorePlace& core) {
-  std::map<std::uint32_t, std::uint32_t> counts;
+  std::map<uint32_t, uint32_t> counts;
   for (const neff::Collective& c : operations) ++counts[c.stream];
   std::vector<StreamUse> streams;
   for (const auto& [stream, count] : counts) {
@@ -166,7 +165,7 @@ Result<std::unique_ptr<CollectivePrograms>> CollectivePrograms::connect(
   for (const StreamUse& use : uses) {
     auto& stream = *programs->streams_.emplace_back(std::make_unique<Stream>());
     stream.use = use;
-    for (std::size_t i = 0; i < operations.size(); ++i) {
+    for (size_t i = 0; i < operations.size(); ++i) {
       if (operations[i].stream == use.stream) stream.operations.push_back(i);
     }
   }
@@ -179,20 +178,20 @@ Result<void> CollectivePrograms::prepare(Session& session,
                                          std::span<const CollectiveBuffers> buffers) {
   NEURON_TRY(library, collectives_library());
   const CorePlace& place = core_.place();
-  const std::uint32_t rank = world_->rank();
+  const uint32_t rank = world_->rank();
   std::vector<Announcement> mine(operations.size());
   char error[1024];
 
   for (const auto& stream_place : streams_) {
     Stream& stream = *stream_place;
-    const std::uint32_t k = stream.use.stream;
+    const uint32_t k = stream.use.stream;
     stream.description = {
         .size_of = sizeof(ccom_device_stream_t),
         .collective_size = sizeof(ccom_device_collective_t),
         .generation = place.chip->generation,
         .chip = world_->members()[rank].chip,
         .core = place.number,
-        .stride = static_cast<std::uint32_t>(place.chip->dma_stride),
+        .stride = static_cast<uint32_t>(place.chip->dma_stride),
         .cc_core = place.cc_window(k),
         .m2s_doorbell = place.queue_register(0, NEURON_UDMA_M2S, NEURON_DMA_QUEUE_COLLECTIVES,
                                              NEURON_UDMAQ_TAIL_INC),
@@ -200,13 +199,13 @@ Result<void> CollectivePrograms::prepare(Session& session,
                                              NEURON_UDMAQ_TAIL_INC),
         .one = core_.one().address(),
         .engines = stream.use.engines,
-        .count = static_cast<std::uint32_t>(stream.operations.size()),
+        .count = static_cast<uint32_t>(stream.operations.size()),
         .collectives = nullptr};
-    for (const std::size_t i : stream.operations) {
+    for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
       const auto group = group_of(c, rank, world_->size());
       std::vector<ccom_device_member_t> members;
-      for (const std::uint32_t r : group) {
+      for (const uint32_t r : group) {
         if (r >= world_->size()) {
           return fail(NRT_INVALID,
                       "{} names rank {} in its replica groups; the job has {} ranks "
@@ -221,7 +220,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
         return fail(NRT_INVALID, "{} has no replica group with rank {}", describe_operation(c),
                     rank);
       }
-      const std::size_t lengths =
+      const size_t lengths =
           c.operation == CCOM_ALL_TO_ALL_V ? members.size() * members.size() : members.size();
       if (c.operation > CCOM_BARRIER && c.counts.size() != lengths) {
         return fail(NRT_INVALID, "{} has {} counts; its group has {} ranks, which need {}",
@@ -230,7 +229,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
       stream.members.push_back(std::move(members));
       stream.names.push_back(describe_operation(c));
     }
-    for (std::size_t n = 0; n < stream.operations.size(); ++n) {
+    for (size_t n = 0; n < stream.operations.size(); ++n) {
       const neff::Collective& c = operations[stream.operations[n]];
       const auto& members = stream.members[n];
       const auto self =
@@ -242,12 +241,12 @@ Result<void> CollectivePrograms::prepare(Session& session,
       collective.reduction = c.reduction;
       collective.algorithm = c.algorithm;
       collective.root = c.root;
-      collective.rank = static_cast<std::uint32_t>(self - members.begin());
-      collective.size = static_cast<std::uint32_t>(members.size());
+      collective.rank = static_cast<uint32_t>(self - members.begin());
+      collective.size = static_cast<uint32_t>(members.size());
       collective.count = c.count;
       collective.members = members.data();
       collective.pairs = c.pairs.data();
-      collective.pair_count = static_cast<std::uint32_t>(c.pairs.size());
+      collective.pair_count = static_cast<uint32_t>(c.pairs.size());
       if (c.operation > CCOM_BARRIER) {
         collective.counts = c.counts.data();
         collective.displacements = c.displacements.data();
@@ -267,7 +266,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
     stream.description.collectives = stream.collectives.data();
 
     // One scratch for all collectives of a stream, which come one after the other.
-    const auto with_own = [&](std::size_t n, const CollectiveBuffers& b, std::uint64_t scratch) {
+    const auto with_own = [&](size_t n, const CollectiveBuffers& b, uint64_t scratch) {
       for (ccom_device_member_t& m : stream.members[n]) {
         if (m.world != rank) continue;
         m.input = b.input;
@@ -275,10 +274,10 @@ Result<void> CollectivePrograms::prepare(Session& session,
         m.scratch = scratch;
       }
     };
-    std::uint64_t most = 0;
-    for (std::uint32_t n = 0; n < stream.collectives.size(); ++n) {
+    uint64_t most = 0;
+    for (uint32_t n = 0; n < stream.collectives.size(); ++n) {
       with_own(n, buffers[stream.operations[n]], 0);
-      std::uint64_t bytes = 0;
+      uint64_t bytes = 0;
       const ccom_status_t status =
           library->device_scratch(&stream.description, n, &bytes, error, sizeof(error));
       if (status != CCOM_SUCCESS) {
@@ -294,19 +293,19 @@ Result<void> CollectivePrograms::prepare(Session& session,
                                                .purpose = "scratch memory of collectives"}));
       stream.scratch = std::move(scratch);
     }
-    for (const std::size_t i : stream.operations) {
+    for (const size_t i : stream.operations) {
       const neff::Collective& c = operations[i];
       mine[i] = {
           buffers[i].input,
           buffers[i].output,
           stream.scratch ? stream.scratch->address() : 0,
           c.operation > CCOM_BARRIER ? hash_of_lengths(c) : c.count,
-          static_cast<std::uint32_t>(c.operation),
-          static_cast<std::uint32_t>(c.type),
-          static_cast<std::uint32_t>(c.reduction),
+          static_cast<uint32_t>(c.operation),
+          static_cast<uint32_t>(c.type),
+          static_cast<uint32_t>(c.reduction),
           c.root,
           c.stream,
-          static_cast<std::uint32_t>(std::popcount(stream.use.engines)),
+          static_cast<uint32_t>(std::popcount(stream.use.engines)),
           core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kLost ? 1u : 0u,
           {c.input_rows.row_bytes, c.input_rows.partitions},
           {c.output_rows.row_bytes, c.output_rows.partitions}};
@@ -318,10 +317,10 @@ Result<void> CollectivePrograms::prepare(Session& session,
   NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
   const Result<void> compiled = compile(session, mine, all);
   // A rank that cannot go on says so, else the others would wait for it.
-  const std::string trouble = compiled ? std::string() : compiled.error().detail;
+  const std::string trouble = compiled ? std::string() : compiled.error().sentence;
   NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(trouble))));
   NEURON_CHECK(compiled);
-  for (std::uint32_t r = 0; r < outcomes.size(); ++r) {
+  for (uint32_t r = 0; r < outcomes.size(); ++r) {
     if (outcomes[r].empty()) continue;
     return fail(
         NRT_FAILURE, "rank {} could not make its collectives ready: {}", r,
@@ -334,7 +333,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
 Result<void> CollectivePrograms::compile(Session& session, std::span<const Announcement> mine,
                                          const std::vector<Message>& all) {
   NEURON_TRY(library, collectives_library());
-  const std::uint32_t rank = world_->rank();
+  const uint32_t rank = world_->rank();
   char error[1024];
   bool lost = false;
   for (const Message& message : all) {
@@ -346,8 +345,8 @@ Result<void> CollectivePrograms::compile(Session& session, std::span<const Annou
   NEURON_CHECK(clear_semaphores(session, lost));
   for (const auto& stream_place : streams_) {
     Stream& stream = *stream_place;
-    for (std::size_t n = 0; n < stream.operations.size(); ++n) {
-      const std::size_t i = stream.operations[n];
+    for (size_t n = 0; n < stream.operations.size(); ++n) {
+      const size_t i = stream.operations[n];
       for (ccom_device_member_t& member : stream.members[n]) {
         const Message& message = all[member.world];
         if (message.size() < (i + 1) * sizeof(Announcement)) {
@@ -392,10 +391,9 @@ Result<void> CollectivePrograms::clear_semaphores(Session& session, bool lost) {
   if (lost) core_.lose_collectives();
   age_ = core_.collectives_age.load(std::memory_order_relaxed);
   if (core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kClean) return {};
-  for (std::uint32_t k = 0; k < core_.place().chip->cc_cores; ++k) {
-    const std::uint64_t block =
-        core_.place().cc_bar0(k) + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_SET;
-    for (std::uint32_t s = 0; s < NEURON_SEMAPHORES; ++s) {
+  for (uint32_t k = 0; k < core_.place().chip->cc_cores; ++k) {
+    const uint64_t block = core_.place().cc_bar0(k) + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_SET;
+    for (uint32_t s = 0; s < NEURON_SEMAPHORES; ++s) {
       if (s > NEURON_CC_SEM_GO && s < NEURON_CC_SEM_PROGRAM_FIRST) continue;
       NEURON_CHECK(core_.device().write_register(block + s * 4ull, 0));
     }
@@ -408,8 +406,8 @@ Result<void> CollectivePrograms::clear_semaphores(Session& session, bool lost) {
 Result<void> CollectivePrograms::place(Stream& stream) {
   const CorePlace& core = core_.place();
   const ccom_device_program_t& program = *stream.program;
-  std::uint64_t half[2] = {0, 0};
-  for (std::uint32_t e = 0; e < kCoreDmaEngines; ++e) {
+  uint64_t half[2] = {0, 0};
+  for (uint32_t e = 0; e < kCoreDmaEngines; ++e) {
     if ((stream.use.engines >> e & 1) == 0) continue;
     stream.m2s[e] = {half[0], slots_of(program.rings[e].m2s_count)};
     stream.s2m[e] = {half[1], slots_of(program.rings[e].s2m_count)};
@@ -424,25 +422,25 @@ Result<void> CollectivePrograms::place(Stream& stream) {
   stream.rings = std::move(rings);
   std::vector<std::byte> sides[2] = {std::vector<std::byte>(half[0]),
                                      std::vector<std::byte>(half[1])};
-  for (std::uint32_t e = 0; e < kCoreDmaEngines; ++e) {
+  for (uint32_t e = 0; e < kCoreDmaEngines; ++e) {
     if ((stream.use.engines >> e & 1) == 0) continue;
     const ccom_device_ring_t& ring = program.rings[e];
     if (ring.m2s_count != 0) {
       std::memcpy(sides[0].data() + stream.m2s[e].at, ring.m2s,
-                  std::size_t{ring.m2s_count} * NEURON_DESC_BYTES);
+                  size_t{ring.m2s_count} * NEURON_DESC_BYTES);
     }
     if (ring.s2m_count != 0) {
       std::memcpy(sides[1].data() + stream.s2m[e].at, ring.s2m,
-                  std::size_t{ring.s2m_count} * NEURON_DESC_BYTES);
+                  size_t{ring.s2m_count} * NEURON_DESC_BYTES);
     }
     stream.s2m[e].at += half[0];
   }
   int result = ndl_dma_copy_descriptors(stream.rings->handle(), sides[0].data(), 0,
-                                        static_cast<std::uint32_t>(half[0] / NEURON_DESC_BYTES),
+                                        static_cast<uint32_t>(half[0] / NEURON_DESC_BYTES),
                                         NEURON_DMA_QUEUE_TYPE_TX);
   if (result == 0) {
     result = ndl_dma_copy_descriptors(stream.rings->handle(), sides[1].data(), half[0],
-                                      static_cast<std::uint32_t>(half[1] / NEURON_DESC_BYTES),
+                                      static_cast<uint32_t>(half[1] / NEURON_DESC_BYTES),
                                       NEURON_DMA_QUEUE_TYPE_RX);
   }
   if (result != 0) {
@@ -450,7 +448,7 @@ Result<void> CollectivePrograms::place(Stream& stream) {
   }
 
   std::vector<std::byte> code;
-  const auto write = [&](std::uint64_t address, std::uint32_t value) {
+  const auto write = [&](uint64_t address, uint32_t value) {
     isa::Instruction instruction;
     instruction.opcode = NEURON_OP_WRITE;
     instruction.engines = 1u << NEURON_ENGINE_CC;
@@ -460,21 +458,20 @@ Result<void> CollectivePrograms::place(Stream& stream) {
     code.resize(code.size() + NEURON_INSTRUCTION_BYTES);
     isa::encode(instruction, std::span(code).last<NEURON_INSTRUCTION_BYTES>());
   };
-  for (std::uint32_t e = 0; e < kCoreDmaEngines; ++e) {
+  for (uint32_t e = 0; e < kCoreDmaEngines; ++e) {
     if ((stream.use.engines >> e & 1) == 0) continue;
     for (const auto& [side, at] : {std::pair{NEURON_UDMA_M2S, stream.m2s[e].at},
                                    std::pair{NEURON_UDMA_S2M, stream.s2m[e].at}}) {
-      const std::uint64_t base = stream.rings->address() + at;
+      const uint64_t base = stream.rings->address() + at;
       write(core.queue_register(e, side, NEURON_DMA_QUEUE_COLLECTIVES, NEURON_UDMAQ_BASE_LO),
-            static_cast<std::uint32_t>(base));
+            static_cast<uint32_t>(base));
       write(core.queue_register(e, side, NEURON_DMA_QUEUE_COLLECTIVES, NEURON_UDMAQ_BASE_HI),
-            static_cast<std::uint32_t>(base >> 32));
+            static_cast<uint32_t>(base >> 32));
     }
   }
-  stream.prologue = static_cast<std::uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);
+  stream.prologue = static_cast<uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);
   const auto* first = static_cast<const std::byte*>(program.code);
-  code.insert(code.end(), first,
-              first + std::size_t{program.instructions} * NEURON_INSTRUCTION_BYTES);
+  code.insert(code.end(), first, first + size_t{program.instructions} * NEURON_INSTRUCTION_BYTES);
   NEURON_TRY(memory,
              DeviceMemory::allocate(core_.device(), {.size = code.size(),
                                                      .alignment = 4096,
@@ -491,7 +488,7 @@ Result<void> CollectivePrograms::start() {
     const Stream& stream = *stream_place;
     auto batch = std::make_unique<ndl_queue_init_batch>();
     batch->count = 0;
-    for (std::uint32_t e = 0; e < kCoreDmaEngines; ++e) {
+    for (uint32_t e = 0; e < kCoreDmaEngines; ++e) {
       if ((stream.use.engines >> e & 1) == 0) continue;
       ndl_queue_init& entry = batch->entries[batch->count++];
       entry = {};
@@ -508,15 +505,15 @@ Result<void> CollectivePrograms::start() {
                           "setting up the DMA queues of collectives of device {} core {}",
                           core_.device().index(), core_.number());
     }
-    std::uint32_t words[16] = {};
-    const auto put = [&](std::uint32_t offset, std::uint32_t value) { words[offset / 4] = value; };
-    const std::uint64_t base = stream.code->address();
-    put(NEURON_ENG_PROG_LO, static_cast<std::uint32_t>(base));
-    put(NEURON_ENG_PROG_HI, static_cast<std::uint32_t>(base >> 32));
+    uint32_t words[16] = {};
+    const auto put = [&](uint32_t offset, uint32_t value) { words[offset / 4] = value; };
+    const uint64_t base = stream.code->address();
+    put(NEURON_ENG_PROG_LO, static_cast<uint32_t>(base));
+    put(NEURON_ENG_PROG_HI, static_cast<uint32_t>(base >> 32));
     put(NEURON_ENG_PROG_COUNT, stream.prologue + stream.program->instructions);
     put(NEURON_ENG_PREFETCH, 32);
-    put(NEURON_ENG_DONE_LO, static_cast<std::uint32_t>(core_.completion_address()));
-    put(NEURON_ENG_DONE_HI, static_cast<std::uint32_t>(core_.completion_address() >> 32));
+    put(NEURON_ENG_DONE_LO, static_cast<uint32_t>(core_.completion_address()));
+    put(NEURON_ENG_DONE_HI, static_cast<uint32_t>(core_.completion_address() >> 32));
     put(NEURON_ENG_CONTROL, NEURON_CMD_START);
     result = ndl_program_engine(core_.device().ndl(), core_.number(),
                                 place.cc_window(stream.use.stream) + NEURON_CC_ENGINE, words, 0,
@@ -534,11 +531,11 @@ std::string CollectivePrograms::describe(bool& busy) const {
   auto library = collectives_library();
   if (!library) return text;
   for (const auto& stream : streams_) {
-    const std::uint64_t block = core_.place().cc_bar0(stream->use.stream) + NEURON_CC_ENGINE;
+    const uint64_t block = core_.place().cc_bar0(stream->use.stream) + NEURON_CC_ENGINE;
     const auto status = core_.device().read_register(block + NEURON_ENG_STATUS);
     const auto pc = core_.device().read_register(block + NEURON_ENG_PC);
     if (!status || !pc || (*status & 0xF) == NEURON_STATE_IDLE || *pc < stream->prologue) continue;
-    const std::uint32_t at = *pc - stream->prologue;
+    const uint32_t at = *pc - stream->prologue;
     const bool waits = (*status & 0xF) == NEURON_STATE_WAITING;
     char words[512];
     (*library)->device_describe(stream->program, at, words, sizeof(words));

@@ -6,8 +6,8 @@
 // reports. Thread-safe: connect() in one thread before the model is used; the rest belongs to the
 // holder of the core's turn. Owns: memory, compiled programs; shares the world.
 // Fails: connect() with what a rank lacks, or which ranks did not come.
-#ifndef RUNTIME_COLLECTIVES_PROGRAMS_H_
-#define RUNTIME_COLLECTIVES_PROGRAMS_H_
+#ifndef RUNTIME_COLLECTIVES_PROGRAMS_H
+#define RUNTIME_COLLECTIVES_PROGRAMS_H
 
 #include <memory>
 #include <span>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "runtime/collectives/world.h"
+#include "runtime/device/core.h"
 #include "runtime/neff/model.h"
-#include "runtime/session/core.h"
 
 namespace neuron::runtime {
 
@@ -24,9 +24,9 @@ class Session;
 
 // What a stream of a program has of its core.
 struct StreamUse {
-  std::uint32_t stream = 0;   // CC core of the core
-  std::uint16_t engines = 0;  // mask of the core's DMA engines
-  std::uint32_t count = 0;    // collectives of one execution
+  uint32_t stream = 0;   // CC core of the core
+  uint16_t engines = 0;  // mask of the core's DMA engines
+  uint32_t count = 0;    // collectives of one execution
 };
 
 // Fails: NRT_UNSUPPORTED_NEFF_VERSION for a stream that this generation does not have.
@@ -35,8 +35,8 @@ Result<std::vector<StreamUse>> streams_of(const std::vector<neff::Collective>& o
 
 // Device addresses of the buffers of a collective: of their first bytes, where they lie in rows.
 struct CollectiveBuffers {
-  std::uint64_t input = 0;
-  std::uint64_t output = 0;
+  uint64_t input = 0;
+  uint64_t output = 0;
 };
 
 class CollectivePrograms {
@@ -78,10 +78,10 @@ class CollectivePrograms {
   Core& core_;
   std::shared_ptr<World> world_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::uint32_t age_ = 0;
-  std::uint64_t met_ = 0;  // number of the exchange in which the ranks met
+  uint32_t age_ = 0;
+  uint64_t met_ = 0;  // number of the exchange in which the ranks met
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_COLLECTIVES_PROGRAMS_H_
+#endif

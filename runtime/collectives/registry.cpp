@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/collectives/host_driven.h"
+#include "runtime/exec/host_driven.h"
 #include "runtime/session/session.h"
 
 namespace neuron::runtime {
@@ -37,7 +37,7 @@ CollectivesRegistry& CollectivesRegistry::of(Session& session) {
   return *session.collectives;
 }
 
-std::shared_ptr<Meeting> CollectivesRegistry::meeting(std::uint32_t size) {
+std::shared_ptr<Meeting> CollectivesRegistry::meeting(uint32_t size) {
   const std::lock_guard lock(mutex_);
   auto& meeting = meetings_[size];
   if (!meeting) meeting = std::make_shared<Meeting>(size);
@@ -45,7 +45,7 @@ std::shared_ptr<Meeting> CollectivesRegistry::meeting(std::uint32_t size) {
 }
 
 Result<std::shared_ptr<World>> CollectivesRegistry::world(Session& session, Core& core,
-                                                          std::uint32_t rank, std::uint32_t size) {
+                                                          uint32_t rank, uint32_t size) {
   if (size == 0 || rank >= size) {
     return fail(NRT_INVALID, "rank {} of {} ranks does not exist", rank, size);
   }

@@ -3,8 +3,8 @@
 // The worlds that ranks of this session have joined, one for each (core, rank, number of ranks).
 // Callers: the C interface. Thread-safe: yes; joining waits for the other ranks and holds no lock
 // meanwhile. Owns: meetings of this process, a reference to each world. Fails: as World::join.
-#ifndef RUNTIME_COLLECTIVES_REGISTRY_H_
-#define RUNTIME_COLLECTIVES_REGISTRY_H_
+#ifndef RUNTIME_COLLECTIVES_REGISTRY_H
+#define RUNTIME_COLLECTIVES_REGISTRY_H
 
 #include <map>
 #include <memory>
@@ -22,21 +22,21 @@ class Session;
 // Prepared collectives of the host; the least recently used go. Thread-safe: yes. Cannot fail.
 class HostCollectiveCache {
  public:
-  using Key = std::vector<std::uint64_t>;
+  using Key = std::vector<uint64_t>;
 
   std::shared_ptr<HostCollective> find(const Key& key);
   void keep(const Key& key, std::shared_ptr<HostCollective> collective);
 
  private:
-  static constexpr std::size_t kMost = 64;
+  static constexpr size_t kMost = 64;
   struct Entry {
     std::shared_ptr<HostCollective> collective;
-    std::uint64_t used = 0;
+    uint64_t used = 0;
   };
 
   std::mutex mutex_;  // all below
   std::map<Key, Entry> entries_;
-  std::uint64_t clock_ = 0;
+  uint64_t clock_ = 0;
 };
 
 class CollectivesRegistry {
@@ -45,21 +45,20 @@ class CollectivesRegistry {
   static CollectivesRegistry& of(Session& session);
 
   // Joins on the first call.
-  Result<std::shared_ptr<World>> world(Session& session, Core& core, std::uint32_t rank,
-                                       std::uint32_t size);
+  Result<std::shared_ptr<World>> world(Session& session, Core& core, uint32_t rank, uint32_t size);
   HostCollectiveCache& cache() { return cache_; }
 
  private:
-  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // core, rank, size
+  using Key = std::tuple<uint32_t, uint32_t, uint32_t>;  // core, rank, size
 
-  std::shared_ptr<Meeting> meeting(std::uint32_t size);
+  std::shared_ptr<Meeting> meeting(uint32_t size);
 
-  std::mutex mutex_;                                            // all below
-  std::map<std::uint32_t, std::shared_ptr<Meeting>> meetings_;  // by size
+  std::mutex mutex_;                                       // all below
+  std::map<uint32_t, std::shared_ptr<Meeting>> meetings_;  // by size
   std::map<Key, std::shared_ptr<World>> worlds_;
   HostCollectiveCache cache_;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_COLLECTIVES_REGISTRY_H_
+#endif

@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "runtime/base/environment.h"
-#include "runtime/session/driver_error.h"
+#include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
 
-const char* name_of(std::uint8_t occasion) {
+const char* name_of(uint8_t occasion) {
   constexpr const char* kNames[] = {"joins",
                                     "is in nrt_barrier",
                                     "is in nrt_all_gather",
@@ -26,7 +26,7 @@ const char* name_of(std::uint8_t occasion) {
 // The library's sentence, with the variable that says how long this library waits.
 std::string in_our_words(std::string sentence) {
   constexpr std::string_view kTheirs = "CCOM_TIMEOUT_MS";
-  const std::size_t at = sentence.find(kTheirs);
+  const size_t at = sentence.find(kTheirs);
   return at == std::string::npos
              ? sentence
              : sentence.replace(at, kTheirs.size(), "NEURON_OPEN_COLLECTIVES_TIMEOUT");
@@ -38,11 +38,11 @@ Result<MemberPlace> place_of(Core& core) {
   place.process = getpid();
   const std::string emulator = environment_text("NEURON_EMULATOR");
   place.embedded = !emulator.empty() && !emulator.starts_with("unix:") ? 1 : 0;
-  place.device = static_cast<std::uint32_t>(core.device().index());
+  place.device = static_cast<uint32_t>(core.device().index());
   place.core = core.place().number;
   place.generation = core.device().chip().generation;
-  std::uint32_t count = 0;
-  std::array<std::uint32_t, 256> ids{};
+  uint32_t count = 0;
+  std::array<uint32_t, 256> ids{};
   const int result = ndl_get_host_device_id_to_rid_map(&count, ids.data());
   if (result != 0 || place.device >= count) {
     return driver_error(NRT_FAILURE, result, "asking for the routing id of device {}",
@@ -54,7 +54,7 @@ Result<MemberPlace> place_of(Core& core) {
 
 }  // namespace
 
-Result<std::shared_ptr<World>> World::join(Core& core, std::uint32_t rank, std::uint32_t size,
+Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t size,
                                            std::shared_ptr<Meeting> meeting,
                                            const std::string& root,
                                            std::chrono::milliseconds timeout) {
@@ -66,8 +66,8 @@ Result<std::shared_ptr<World>> World::join(Core& core, std::uint32_t rank, std::
     ccom_options_t options{};
     options.size_of = sizeof(options);
     options.root = root.c_str();
-    options.timeout_ms = static_cast<std::uint32_t>(timeout.count());
-    options.local_device = static_cast<std::uint32_t>(core.device().index());
+    options.timeout_ms = static_cast<uint32_t>(timeout.count());
+    options.local_device = static_cast<uint32_t>(core.device().index());
     const ccom_status_t status = library->init(rank, size, &options, &world->comm_);
     if (status != CCOM_SUCCESS) {
       return fail(status_of_collectives(status), "joining at {}: {}", root,
@@ -93,7 +93,7 @@ World::~World() {
 
 Result<void> World::check_reachable() const {
   const MemberPlace& own = members_[rank_];
-  for (std::uint32_t r = 0; r < size_; ++r) {
+  for (uint32_t r = 0; r < size_; ++r) {
     const MemberPlace& other = members_[r];
     if (std::strncmp(other.host, own.host, sizeof(own.host)) != 0) {
       return fail(
@@ -114,7 +114,7 @@ Result<void> World::check_reachable() const {
       return fail(NRT_INVALID, "rank {} has a chip of generation {}, rank {} one of generation {}",
                   rank_, own.generation, r, other.generation);
     }
-    for (std::uint32_t s = 0; s < r; ++s) {
+    for (uint32_t s = 0; s < r; ++s) {
       if (members_[s].chip != other.chip || members_[s].core != other.core) continue;
       return fail(NRT_INVALID,
                   "ranks {} and {} are both on device {} core {}; each needs a core of its own", s,
@@ -124,7 +124,7 @@ Result<void> World::check_reachable() const {
   return {};
 }
 
-Result<void> World::gather(const void* mine, void* all, std::uint64_t bytes) {
+Result<void> World::gather(const void* mine, void* all, uint64_t bytes) {
   ccom_collective_t collective{};
   collective.size_of = sizeof(collective);
   collective.operation = CCOM_ALL_GATHER;
@@ -132,7 +132,7 @@ Result<void> World::gather(const void* mine, void* all, std::uint64_t bytes) {
   collective.input = mine;
   collective.output = all;
   collective.count = bytes;
-  collective.timeout_ms = static_cast<std::uint32_t>(timeout_.count());
+  collective.timeout_ms = static_cast<uint32_t>(timeout_.count());
   const ccom_status_t status = library_->run(comm_, &collective);
   if (status == CCOM_SUCCESS) return {};
   failed_.store(true, std::memory_order_relaxed);
@@ -141,25 +141,24 @@ Result<void> World::gather(const void* mine, void* all, std::uint64_t bytes) {
 
 Result<std::vector<Message>> World::exchange_through_library(std::span<const std::byte> mine) {
   exchanges_.fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t size = mine.size();
-  std::vector<std::uint64_t> sizes(size_);
+  const uint64_t size = mine.size();
+  std::vector<uint64_t> sizes(size_);
   NEURON_CHECK(gather(&size, sizes.data(), sizeof(size)));
-  const std::uint64_t most =
-      std::max<std::uint64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
+  const uint64_t most = std::max<uint64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
   Message padded(most), together(most * size_);
   std::copy(mine.begin(), mine.end(), padded.begin());
   NEURON_CHECK(gather(padded.data(), together.data(), most));
   std::vector<Message> all;
-  for (std::uint32_t r = 0; r < size_; ++r) {
-    const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * most);
-    all.emplace_back(first, first + static_cast<std::ptrdiff_t>(std::min(most, sizes[r])));
+  for (uint32_t r = 0; r < size_; ++r) {
+    const auto first = together.begin() + static_cast<ptrdiff_t>(r * most);
+    all.emplace_back(first, first + static_cast<ptrdiff_t>(std::min(most, sizes[r])));
   }
   return all;
 }
 
 Result<std::vector<Message>> World::exchange_somehow(std::span<const std::byte> mine) {
   if (meeting_ == nullptr) return exchange_through_library(mine);
-  auto all = meeting_->exchange(rank_, mine, Deadline::after(timeout_));
+  auto all = meeting_->exchange(rank_, mine, base::Deadline::after(timeout_));
   if (!all) {
     return all.error().with(
         "rank {} waited {} s for the other ranks of this process (each calls from a thread of its "
@@ -170,7 +169,7 @@ Result<std::vector<Message>> World::exchange_somehow(std::span<const std::byte> 
 }
 
 Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const std::byte> mine,
-                                             std::uint64_t* number) {
+                                             uint64_t* number) {
   const std::unique_lock lock(mutex_, timeout_);
   if (!lock) {
     return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
@@ -183,20 +182,20 @@ Result<std::vector<Message>> World::exchange(Occasion occasion, std::span<const 
   if (number != nullptr) {
     *number = meeting_ ? meeting_->exchanges(rank_) : exchanges_.load(std::memory_order_relaxed);
   }
-  for (std::uint32_t r = 0; r < size_; ++r) {
+  for (uint32_t r = 0; r < size_; ++r) {
     Message& message = all[r];
-    const auto other = message.empty() ? 0xFF : static_cast<std::uint8_t>(message[0]);
-    if (other != static_cast<std::uint8_t>(occasion)) {
+    const auto other = message.empty() ? 0xFF : static_cast<uint8_t>(message[0]);
+    if (other != static_cast<uint8_t>(occasion)) {
       return fail(NRT_INVALID,
                   "rank {} {} while rank {} {}; all ranks make the same calls in the same order",
-                  rank_, name_of(static_cast<std::uint8_t>(occasion)), r, name_of(other));
+                  rank_, name_of(static_cast<uint8_t>(occasion)), r, name_of(other));
     }
   }
   for (Message& message : all) message.erase(message.begin());
   return all;
 }
 
-Result<std::unique_lock<TimedMutex>> World::hold() {
+Result<std::unique_lock<base::TimedMutex>> World::hold() {
   std::unique_lock lock(held_, timeout_);
   if (!lock) {
     return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
@@ -226,7 +225,7 @@ void World::note_failure(const std::string& sentence) {
   library_->tell(comm_, exchanges_.load(std::memory_order_relaxed), sentence.c_str());
 }
 
-std::optional<std::string> World::failure_since(std::uint64_t number) {
+std::optional<std::string> World::failure_since(uint64_t number) {
   if (meeting_) return meeting_->failure_since(number);
   ccom_notice_t notice{};
   notice.size_of = sizeof(notice);

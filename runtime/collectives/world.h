@@ -7,8 +7,8 @@
 // collectives. Thread-safe: exchanges of one rank take turns. Owns: the communicator.
 // Fails: NRT_TIMEOUT with the ranks that did not come; NRT_INVALID when ranks do not fit together,
 // with both sides. Nothing waits longer than NEURON_OPEN_COLLECTIVES_TIMEOUT.
-#ifndef RUNTIME_COLLECTIVES_WORLD_H_
-#define RUNTIME_COLLECTIVES_WORLD_H_
+#ifndef RUNTIME_COLLECTIVES_WORLD_H
+#define RUNTIME_COLLECTIVES_WORLD_H
 
 #include <atomic>
 #include <chrono>
@@ -18,32 +18,32 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/timed_mutex.h"
+#include "driver/base/timed_mutex.h"
 #include "runtime/collectives/library.h"
 #include "runtime/collectives/meeting.h"
-#include "runtime/session/core.h"
+#include "runtime/device/core.h"
 
 namespace neuron::runtime {
 
 // Where a rank computes. Travels between processes of one version as it is.
 struct MemberPlace {
   char host[64] = {};
-  std::int32_t process = 0;
-  std::uint32_t embedded = 0;  // its devices are its own process's
-  std::uint32_t device = 0;    // number on the host
-  std::uint32_t chip = 0;      // routing id
-  std::uint32_t core = 0;      // physical core of the chip
-  std::uint32_t generation = 0;
+  int32_t process = 0;
+  uint32_t embedded = 0;  // its devices are its own process's
+  uint32_t device = 0;    // number on the host
+  uint32_t chip = 0;      // routing id
+  uint32_t core = 0;      // physical core of the chip
+  uint32_t generation = 0;
 };
 
 // What an exchange is for. All ranks make the same exchanges in the same order; that they do is
 // found out from this.
-enum class Occasion : std::uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPrepare };
+enum class Occasion : uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPrepare };
 
 class World {
  public:
   // `meeting`: of ranks in this process; null: through libccom at `root`.
-  static Result<std::shared_ptr<World>> join(Core& core, std::uint32_t rank, std::uint32_t size,
+  static Result<std::shared_ptr<World>> join(Core& core, uint32_t rank, uint32_t size,
                                              std::shared_ptr<Meeting> meeting,
                                              const std::string& root,
                                              std::chrono::milliseconds timeout);
@@ -51,8 +51,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  std::uint32_t rank() const { return rank_; }
-  std::uint32_t size() const { return static_cast<std::uint32_t>(size_); }
+  uint32_t rank() const { return rank_; }
+  uint32_t size() const { return static_cast<uint32_t>(size_); }
   const std::vector<MemberPlace>& members() const { return members_; }
   // Whether descriptors of this rank reach the memory of all others; else why not.
   Result<void> check_reachable() const;
@@ -60,42 +60,42 @@ class World {
   // Every rank gives `mine` and gets all, by rank. `number`: gets that of the exchange, which is
   // the same on all ranks, for failure_since().
   Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine,
-                                        std::uint64_t* number = nullptr);
+                                        uint64_t* number = nullptr);
   Result<void> barrier();
   // For exchanges that belong together: no other thread of this rank has one between them.
-  Result<std::unique_lock<TimedMutex>> hold();
+  Result<std::unique_lock<base::TimedMutex>> hold();
   // Whether all processes of the world are there, as far as is known now; else which one is not.
   // Any thread; waits for nothing.
   Result<void> check_peers();
   // Tells all ranks that an execution of this one has failed, and why; what other ranks told, as
   // Meeting has it. Any thread; waits for nothing.
   void note_failure(const std::string& sentence);
-  std::optional<std::string> failure_since(std::uint64_t number);
+  std::optional<std::string> failure_since(uint64_t number);
   // Ranks of other processes cannot be reached through it any more.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:
-  World(std::uint32_t rank, std::uint32_t size, std::chrono::milliseconds timeout)
+  World(uint32_t rank, uint32_t size, std::chrono::milliseconds timeout)
       : rank_(rank), size_(size), timeout_(timeout) {}
   Result<std::vector<Message>> exchange_somehow(std::span<const std::byte> mine);
   Result<std::vector<Message>> exchange_through_library(std::span<const std::byte> mine);
-  Result<void> gather(const void* mine, void* all, std::uint64_t bytes);
+  Result<void> gather(const void* mine, void* all, uint64_t bytes);
 
-  const std::uint32_t rank_;
-  const std::uint32_t size_;
+  const uint32_t rank_;
+  const uint32_t size_;
   const std::chrono::milliseconds timeout_;
   std::shared_ptr<Meeting> meeting_;
   const CollectivesLibrary* library_ = nullptr;
-  TimedMutex held_;   // taken before mutex_
-  TimedMutex mutex_;  // exchanges; comm_, but for telling and being told
+  base::TimedMutex held_;   // taken before mutex_
+  base::TimedMutex mutex_;  // exchanges; comm_, but for telling and being told
   ccom_comm_t* comm_ = nullptr;
   std::atomic<bool> failed_{false};  // relaxed: a hint for who looks for a world
   // Through the library, as Meeting counts them. Relaxed: a failure that comes while ranks meet may
   // count as one before or after.
-  std::atomic<std::uint64_t> exchanges_{0};
+  std::atomic<uint64_t> exchanges_{0};
   std::vector<MemberPlace> members_;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_COLLECTIVES_WORLD_H_
+#endif

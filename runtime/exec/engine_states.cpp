@@ -14,16 +14,16 @@ void append(std::string& text, const char* separator, const std::string& more) {
 }
 
 // "semaphore 20 (a_full)"
-std::string name_semaphore(const LoadedModel& model, std::uint32_t number) {
+std::string name_semaphore(const LoadedModel& model, uint32_t number) {
   for (const neff::Semaphore& semaphore : model.semaphores()) {
     if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
   }
   return format("semaphore {}", number);
 }
 
-std::string describe_wait(const LoadedModel& model, std::uint32_t wait, std::uint32_t value) {
+std::string describe_wait(const LoadedModel& model, uint32_t wait, uint32_t value) {
   static constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
-  const std::uint32_t condition = (wait >> 8) & 7;
+  const uint32_t condition = (wait >> 8) & 7;
   if (condition == NEURON_WAIT_NONE || condition > NEURON_WAIT_NE) return "";
   const bool event = (wait & NEURON_SEM_SLOT_EVENT) != 0;
   return format(" for {} {} {}{}, which is {}",
@@ -32,29 +32,29 @@ std::string describe_wait(const LoadedModel& model, std::uint32_t wait, std::uin
                 value);
 }
 
-const char* state_words(std::uint32_t state) {
+const char* state_words(uint32_t state) {
   static constexpr const char* kStates[] = {
       "is idle", "runs", "waits", "has halted", "was stopped", "is at a break", "reports it"};
   return state <= NEURON_STATE_FAULT ? kStates[state] : "is in an unknown state";
 }
 
 // BAR0 offset of a register of one of the core's DMA engines, by its device address.
-std::uint64_t dma_bar0(const CorePlace& place, std::uint64_t address) {
+uint64_t dma_bar0(const CorePlace& place, uint64_t address) {
   if (place.chip->generation == 2) return address - NEURON_V2_BAR0_DEVICE_BASE;
-  const std::uint32_t seng = place.number / 2;  // two cores share one
+  const uint32_t seng = place.number / 2;  // two cores share one
   return address - NEURON_V3_SENG_DEVICE(seng) + NEURON_V3_SENG(seng);
 }
 
 // "DMA engine 3 queue 1 stands at descriptor 12 of 21", the first few.
 std::string describe_queues(const Core& core) {
   constexpr unsigned kMost = 4;
-  constexpr std::uint32_t kGone = 0xFFFFFFFFu;
+  constexpr uint32_t kGone = 0xFFFFFFFFu;
   std::string text;
   unsigned found = 0;
   const CorePlace& place = core.place();
-  for (std::uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES_PER_CORE; ++engine) {
-    for (std::uint32_t queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
-      const auto read = [&](std::uint32_t offset) {
+  for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES_PER_CORE; ++engine) {
+    for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
+      const auto read = [&](uint32_t offset) {
         return core.device().read_register(
             dma_bar0(place, place.queue_register(engine, NEURON_UDMA_M2S, queue, offset)));
       };
@@ -78,14 +78,14 @@ EngineStates describe_engines(const LoadedModel& model, bool stuck) {
   EngineStates states;
   std::string running, unoccupied, elsewhere;
   const Core& core = model.core();
-  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-    const std::uint64_t block = core.place().window_bar0() + NEURON_CORE_ENGINE(engine);
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    const uint64_t block = core.place().window_bar0() + NEURON_CORE_ENGINE(engine);
     const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
     const auto pc = core.device().read_register(block + NEURON_ENG_PC);
     const auto wait = core.device().read_register(block + NEURON_ENG_WAITING);
     const auto value = core.device().read_register(block + NEURON_ENG_WAIT_VAL);
     if (!status || !pc || !wait || !value) continue;
-    const std::uint32_t state = *status & 0xF;
+    const uint32_t state = *status & 0xF;
     const bool waits = state == NEURON_STATE_WAITING;
     states.idle += state == NEURON_STATE_IDLE ? 1 : 0;
     if (stuck && state == NEURON_STATE_RUNNING) {
@@ -102,7 +102,7 @@ EngineStates describe_engines(const LoadedModel& model, bool stuck) {
       states.waiting += waits ? 1 : 0;
       continue;
     }
-    const std::uint32_t number = *wait & 0xFF;
+    const uint32_t number = *wait & 0xFF;
     if (state == NEURON_STATE_IDLE || (waits && number < NEURON_CORE_ENGINES)) {
       append(unoccupied, ", ", isa::engine_name(engine));
     } else if (waits && number == NEURON_SEM_DONE) {

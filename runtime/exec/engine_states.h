@@ -3,8 +3,8 @@
 // What the engines of a core do, in words: for executions that do not end.
 // Callers: fault reports, before the core is reset; they hold the core's turn. Reads registers, so
 // that it works behind every kind of driver. Fails: never; what cannot be read is left out.
-#ifndef RUNTIME_EXEC_ENGINE_STATES_H_
-#define RUNTIME_EXEC_ENGINE_STATES_H_
+#ifndef RUNTIME_EXEC_ENGINE_STATES_H
+#define RUNTIME_EXEC_ENGINE_STATES_H
 
 #include <string>
 
@@ -27,4 +27,4 @@ EngineStates describe_engines(const LoadedModel& model, bool stuck);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_EXEC_ENGINE_STATES_H_
+#endif

@@ -11,9 +11,9 @@
 #include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/base/log.h"
+#include "runtime/device/driver_error.h"
 #include "runtime/exec/fault_report.h"
 #include "runtime/exec/resolve.h"
-#include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
@@ -21,33 +21,33 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Executions shorter than this on the host may be launched several at a time.
-constexpr std::uint64_t kQuick_ns = 50'000;
+constexpr uint64_t kQuick_ns = 50'000;
 
-std::uint64_t nanoseconds(Clock::time_point when) {
-  return static_cast<std::uint64_t>(when.time_since_epoch().count());
+uint64_t nanoseconds(Clock::time_point when) {
+  return static_cast<uint64_t>(when.time_since_epoch().count());
 }
 
 // Reads what the engines wrote about their part of this execution, which ends with the longer one
 // of two cores.
-void collect_report(LoadedModel& model, LoadedModel& part, std::uint64_t host_ns) {
+void collect_report(LoadedModel& model, LoadedModel& part, uint64_t host_ns) {
   Core& core = part.core();
   const neuron_completion_record& record = core.completion();
   const bool second = &part != &model;
   ExecutionReport& report = model.report;
-  const std::uint64_t device_ps = record.end - record.start;
+  const uint64_t device_ps = record.end - record.start;
   if (!second) {
     report.exec_id = record.exec_id;
     report.host_ns = host_ns;
   }
   report.device_ps = second ? std::max(report.device_ps, device_ps) : device_ps;
   report.valid = true;
-  std::array<std::uint64_t, NEURON_CORE_ENGINES> busy{};
-  std::array<std::uint32_t, NEURON_CORE_ENGINES> retired{};
-  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+  std::array<uint64_t, NEURON_CORE_ENGINES> busy{};
+  std::array<uint32_t, NEURON_CORE_ENGINES> retired{};
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     neuron_notification entry;
     while (core.completions[engine].next(entry)) {
       if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_COMPLETE) continue;
-      busy[engine] = std::uint64_t{entry.info[1]} << 32 | entry.info[0];
+      busy[engine] = uint64_t{entry.info[1]} << 32 | entry.info[0];
       retired[engine] = entry.info[2];
     }
     report.busy_ps[engine] = busy[engine] + (second ? report.busy_ps[engine] : 0);
@@ -56,7 +56,7 @@ void collect_report(LoadedModel& model, LoadedModel& part, std::uint64_t host_ns
 }
 
 void fill_launch_record(Core& core, const Binding& binding, const RingSet& rings,
-                        std::uint64_t time_limit) {
+                        uint64_t time_limit) {
   neuron_launch_record& record = core.launch();
   record.exec_id = ++core.executions;
   record.binding = binding.number;
@@ -71,12 +71,12 @@ void fill_launch_record(Core& core, const Binding& binding, const RingSet& rings
 // After a failure: the core is reset, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
-  if (model.collectives() != nullptr) model.collectives()->give_up(error.detail);
+  if (model.collectives() != nullptr) model.collectives()->give_up(error.sentence);
   for (LoadedModel* part : {&model, model.second()}) {
     if (part == nullptr) continue;
     if (auto recovered = part->core().recover(); !recovered) {
-      log_error(LogComponent::kTdrv, "{}", recovered.error().detail);
-      return Error(NRT_EXEC_UNIT_UNRECOVERABLE, 0, error.detail + "; " + recovered.error().detail);
+      log_error(LogComponent::kTdrv, "{}", recovered.error().sentence);
+      return Error(NRT_EXEC_UNIT_UNRECOVERABLE, error.sentence + "; " + recovered.error().sentence);
     }
   }
   return error;
@@ -84,17 +84,17 @@ Error give_up(LoadedModel& model, Error error) {
 
 // How long a wait for other ranks goes on without a look whether they are there, and how long after
 // one is gone: what it had sent may be all that is needed.
-constexpr std::uint64_t kLookAfterRanks = 100'000'000;
+constexpr uint64_t kLookAfterRanks = 100'000'000;
 
 // Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
 // process is gone.
-int await_word(Core& core, std::uint32_t* word, std::uint32_t before, std::uint64_t until,
+int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
                const CollectivePrograms* collectives) {
   ndl::DevicePort& port = core.device().port();
   bool gone = false;
   // bounded: each turn but the last takes some of the time until `until`.
   while (collectives != nullptr) {
-    const std::uint64_t look = nanoseconds(Clock::now()) + kLookAfterRanks;
+    const uint64_t look = nanoseconds(Clock::now()) + kLookAfterRanks;
     if (look >= until) break;
     const int result = port.wait(core.number(), word, before, look);
     if (result != -ETIMEDOUT) return result;
@@ -105,10 +105,10 @@ int await_word(Core& core, std::uint32_t* word, std::uint32_t before, std::uint6
 }
 
 // Waits until `count` more completion records were written, or one that tells of a failure.
-int await_completions(Core& core, std::uint32_t before, std::uint32_t count, std::uint64_t until,
+int await_completions(Core& core, uint32_t before, uint32_t count, uint64_t until,
                       const CollectivePrograms* collectives) {
   neuron_completion_record& record = core.completion();
-  std::uint32_t done = 0;
+  uint32_t done = 0;
   while (done < count) {
     const int result = await_word(core, &record.sequence, before + done, until, collectives);
     if (result != 0) return result;
@@ -149,16 +149,16 @@ Outcome counted(LoadedModel& model, Outcome outcome) {
 struct Launch {
   LoadedModel& part;
   const RingSet& rings;
-  std::uint32_t before = 0;    // completions, when it was launched
-  std::uint32_t first_id = 0;  // of the executions
-  std::uint32_t done = 0;
+  uint32_t before = 0;    // completions, when it was launched
+  uint32_t first_id = 0;  // of the executions
+  uint32_t done = 0;
   int result = 0;  // of the driver
   bool failed = false;
 };
 
 // `here`: this thread waits for the core at once, so nobody else need run it.
 void start(Launch& launch, const Binding& binding, const Configuration& configuration,
-           std::uint32_t count, bool here) {
+           uint32_t count, bool here) {
   Core& core = launch.part.core();
   fill_launch_record(core, binding, launch.rings, configuration.model_time_limit_ps);
   launch.before = __atomic_load_n(&core.completion().sequence, __ATOMIC_ACQUIRE);
@@ -172,7 +172,7 @@ void start(Launch& launch, const Binding& binding, const Configuration& configur
                                           count, here);
 }
 
-void finish(Launch& launch, const Binding& binding, std::uint32_t count, std::uint64_t until) {
+void finish(Launch& launch, const Binding& binding, uint32_t count, uint64_t until) {
   Core& core = launch.part.core();
   const neuron_completion_record& record = core.completion();
   if (launch.result == 0) {
@@ -197,8 +197,8 @@ Error describe_failure(const Launch& launch, const Configuration& configuration)
 
 // `count` launches, which the core takes one behind the other. `done`: how many succeeded; the one
 // behind them has failed if an error is returned.
-Result<void> launch(Session& session, LoadedModel& model, const Binding& binding,
-                    std::uint32_t count, std::uint32_t& done) {
+Result<void> launch(Session& session, LoadedModel& model, const Binding& binding, uint32_t count,
+                    uint32_t& done) {
   Core& core = model.core();
   const Configuration& configuration = session.configuration();
   done = 0;
@@ -209,10 +209,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   const Clock::time_point begin = Clock::now();
   if (second) start(*second, binding, configuration, count, false);
   start(first, binding, configuration, count, true);
-  const std::uint64_t until = nanoseconds(begin) + configuration.exec_timeout_s * 1'000'000'000ull;
+  const uint64_t until = nanoseconds(begin) + configuration.exec_timeout_s * 1'000'000'000ull;
   finish(first, binding, count, until);
   if (second) finish(*second, binding, count, until);
-  const std::uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(begin);
+  const uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(begin);
   done = second ? std::min(first.done, second->done) : first.done;
   const bool failed = first.failed || (second && second->failed);
   if (!failed) {
@@ -258,7 +258,7 @@ Result<void> check_usable(const LoadedModel& model) {
 
 // `count` above 1 only for executions that need no copies by the host.
 Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution& resolution,
-                          std::uint32_t count, std::uint32_t& done) {
+                          uint32_t count, uint32_t& done) {
   done = 0;
   for (const StagedTensor& staged : resolution.before) {
     NEURON_TRY(host, counted(model, staged.storage->address()));
@@ -289,36 +289,36 @@ Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
   NEURON_CHECK(counted(model, check_usable(model)));
   // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
   // is old and the sets are resolved again by the next execution.
-  const std::uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
+  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
   Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
   if (resolution == nullptr) {
     NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
     NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
     resolution = resolved;
   }
-  std::uint32_t done = 0;
+  uint32_t done = 0;
   return run_resolved(session, model, *resolution, 1, done);
 }
 
 // An output and the input that it feeds: places among the model's ports.
 struct Feedback {
-  std::size_t output;
-  std::size_t input;
+  size_t output;
+  size_t input;
 };
 
 Result<std::vector<Feedback>> feedback_of(const LoadedModel& model) {
-  std::vector<std::size_t> inputs, outputs;
+  std::vector<size_t> inputs, outputs;
   const auto& ports = model.ports();
-  for (std::size_t i = 0; i < ports.size(); ++i) (ports[i].output ? outputs : inputs).push_back(i);
+  for (size_t i = 0; i < ports.size(); ++i) (ports[i].output ? outputs : inputs).push_back(i);
   std::vector<Feedback> pairs;
-  for (const std::size_t output : outputs) {
-    for (const std::size_t input : inputs) {
+  for (const size_t output : outputs) {
+    for (const size_t input : inputs) {
       if (ports[input].info.name == ports[output].info.name) pairs.push_back({output, input});
     }
   }
   if (!pairs.empty()) return pairs;
   bool same = inputs.size() == outputs.size() && !inputs.empty();
-  for (std::size_t i = 0; same && i < inputs.size(); ++i) {
+  for (size_t i = 0; same && i < inputs.size(); ++i) {
     same = ports[inputs[i]].info.dtype == ports[outputs[i]].info.dtype &&
            ports[inputs[i]].info.shape == ports[outputs[i]].info.shape;
     pairs.push_back({outputs[i], inputs[i]});
@@ -352,8 +352,8 @@ bool may_swap(const LoadedModel& model, const MatchedTensors& tensors,
       return false;
     }
   }
-  for (std::size_t a = 0; a < tensors.ports.size(); ++a) {
-    for (std::size_t b = 0; b < a; ++b) {
+  for (size_t a = 0; a < tensors.ports.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
       if (overlap(tensors.ports[a], tensors.ports[b])) return false;
     }
   }
@@ -395,7 +395,7 @@ Result<CoreTurn> CoreTurn::take(Session& session, Core& core) {
   if (!core.turn.try_lock()) {
     // As long as two executions may take: one that runs, one that was before us.
     const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
-    if (!core.turn.lock(Deadline::after(limit))) {
+    if (!core.turn.lock(base::Deadline::after(limit))) {
       return fail(NRT_TIMEOUT,
                   "device {} core {} was busy with other executions for {} s "
                   "(2 x NEURON_RT_EXEC_TIMEOUT)",
@@ -408,7 +408,7 @@ Result<CoreTurn> CoreTurn::take(Session& session, Core& core) {
 Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs) {
-  const std::uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
+  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
   if (auto known = model.bindings.memo.find(inputs.version(), outputs.version(), epoch)) {
     return known;
   }
@@ -419,7 +419,7 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
 }
 
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
-                             std::uint32_t count, std::uint32_t& done) {
+                             uint32_t count, uint32_t& done) {
   done = 0;
   NEURON_CHECK(counted(model, check_usable(model)));
   NEURON_TRY(resolution, counted(model, find_resolution(model, tensors)));
@@ -429,7 +429,7 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
                         model.core().current_binding == resolution->binding && model.report.valid &&
                         model.report.host_ns < kQuick_ns && !session.configuration().fail_on_nan;
   while (done < count) {
-    std::uint32_t part = 0;
+    uint32_t part = 0;
     auto result = run_resolved(session, model, *resolution, together ? count - done : 1, part);
     done += part;
     if (!result) return result;
@@ -467,7 +467,7 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
     auto prepared =
         i == 0 || change ? Result<void>() : counted(model, bring_back(model, *there, pairs));
     turned = change && !turned;
-    std::uint32_t done = 0;
+    uint32_t done = 0;
     auto result =
         prepared ? execute_matched(session, model, turned ? *back : *there, 1, done) : prepared;
     if (!result) return result.error().with("repetition {} of {}", i + 1, count);

@@ -7,8 +7,8 @@
 // waiting needs. Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a freed
 // one in a set, NRT_TIMEOUT, or the status of the fault with a sentence that says where and why.
 // After a failure the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that fails.
-#ifndef RUNTIME_EXEC_EXECUTOR_H_
-#define RUNTIME_EXEC_EXECUTOR_H_
+#ifndef RUNTIME_EXEC_EXECUTOR_H
+#define RUNTIME_EXEC_EXECUTOR_H
 
 #include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
@@ -43,7 +43,7 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
 // At most `count` executions one behind the other; the caller holds the core's turn. `done`: how
 // many succeeded, at least one if there is no error; an error is that of the one behind them.
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
-                             std::uint32_t count, std::uint32_t& done);
+                             uint32_t count, uint32_t& done);
 
 // `count` executions, the outputs of each being inputs of the next. An output feeds the input of
 // its name; without a common name, output i feeds input i if type and shape are the same for all.
@@ -53,4 +53,4 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_EXEC_EXECUTOR_H_
+#endif

@@ -9,11 +9,11 @@ namespace neuron::runtime {
 namespace {
 
 struct Field {
-  std::uint32_t offset = 0;
-  std::uint32_t rule = 0;
-  std::uint32_t found = 0;
-  std::uint32_t operand = 3;  // 0 dst, 1 src0, 2 src1, 3 none
-  std::uint32_t loaded = 0;   // of weights
+  uint32_t offset = 0;
+  uint32_t rule = 0;
+  uint32_t found = 0;
+  uint32_t operand = 3;  // 0 dst, 1 src0, 2 src1, 3 none
+  uint32_t loaded = 0;   // of weights
 };
 
 // The value that a register has put into the field which the fault names: the instruction as the
@@ -27,18 +27,18 @@ void substitute(isa::Instruction& instruction, const Field& field) {
     if (bind.item == NEURON_BIND_BASE) {
       operand.base = field.found;
     } else if (bind.item == NEURON_BIND_START) {
-      operand.start = static_cast<std::uint8_t>(field.found);
+      operand.start = static_cast<uint8_t>(field.found);
     } else if (bind.item == NEURON_BIND_PARTS) {
-      operand.parts = static_cast<std::uint8_t>(field.found);
+      operand.parts = static_cast<uint8_t>(field.found);
     } else if (bind.item >= NEURON_BIND_SIZE0 && bind.item < NEURON_BIND_SIZE0 + 4) {
-      operand.size[bind.item - NEURON_BIND_SIZE0] = static_cast<std::uint16_t>(field.found);
+      operand.size[bind.item - NEURON_BIND_SIZE0] = static_cast<uint16_t>(field.found);
     }
   }
 }
 
 // The violated rule as the checker of the instruction set states it; empty if it finds none.
-std::string rule_words(isa::Bytes bytes, std::uint32_t engine, std::uint32_t code,
-                       const Field& field, const isa::Limits& limits) {
+std::string rule_words(isa::Bytes bytes, uint32_t engine, uint32_t code, const Field& field,
+                       const isa::Limits& limits) {
   isa::Violation violation = isa::check_encoding(bytes, engine, limits);
   isa::Instruction instruction = isa::decode(bytes);
   if (!violation) violation = isa::check_operands(instruction, engine, limits);
@@ -61,13 +61,13 @@ std::string weights_words(const isa::Instruction& instruction, const Field& fiel
                 field.operand == 0 ? "columns" : "partitions");
 }
 
-std::string instruction_words(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
-                              std::uint32_t code, const Field& field) {
+std::string instruction_words(const LoadedModel& model, uint32_t engine, uint32_t pc, uint32_t code,
+                              const Field& field) {
   if (engine >= NEURON_CORE_ENGINES) return "";
   const EngineImage& image = model.image(engine);
   if (pc >= image.instructions) return "";
   const auto bytes = std::span(image.code)
-                         .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                         .subspan(size_t{pc} * NEURON_INSTRUCTION_BYTES)
                          .first<NEURON_INSTRUCTION_BYTES>();
   if (code == NEURON_FAULT_WEIGHTS) return weights_words(isa::decode(bytes), field);
   static constexpr const char* kOperands[] = {"operand dst ", "operand src0 ", "operand src1 ", ""};
@@ -81,7 +81,7 @@ std::string instruction_words(const LoadedModel& model, std::uint32_t engine, st
 
 }  // namespace
 
-std::string describe_address(const ChipTable& chip, std::uint64_t address) {
+std::string describe_address(const ChipTable& chip, uint64_t address) {
   const AddressRegion* below = nullptr;
   for (const AddressRegion& region : chip.regions) {
     if (address >= region.first && address <= region.last) {
@@ -100,12 +100,11 @@ std::string describe_address(const ChipTable& chip, std::uint64_t address) {
                 below->name, below->last);
 }
 
-std::string describe_expectation(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
-                                 std::uint32_t code, const neuron_notification* entry,
-                                 std::uint64_t info) {
+std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint32_t pc,
+                                 uint32_t code, const neuron_notification* entry, uint64_t info) {
   const ChipTable& chip = *model.core().place().chip;
-  const std::uint32_t words[3] = {entry ? entry->info[0] : 0, entry ? entry->info[1] : 0,
-                                  entry ? entry->info[2] : 0};
+  const uint32_t words[3] = {entry ? entry->info[0] : 0, entry ? entry->info[1] : 0,
+                             entry ? entry->info[2] : 0};
   if (concerns_two_instructions(code)) {
     // The completion record holds the first two words as well.
     if (entry != nullptr) {
@@ -113,7 +112,7 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
     }
     return describe_pair(
         model, engine, pc, code,
-        {static_cast<std::uint32_t>(info), static_cast<std::uint32_t>(info >> 32), 0, false});
+        {static_cast<uint32_t>(info), static_cast<uint32_t>(info >> 32), 0, false});
   }
   if (code >= NEURON_FAULT_ISA_VERSION && code <= NEURON_FAULT_WEIGHTS) {
     if (entry == nullptr) return "";
@@ -121,7 +120,7 @@ std::string describe_expectation(const LoadedModel& model, std::uint32_t engine,
         model, engine, pc, code,
         {words[0] & 0xFF, (words[0] >> 8) & 0xFF, words[1], words[2], words[0] >> 16});
   }
-  const std::uint64_t address = entry ? std::uint64_t{words[1]} << 32 | words[0] : info;
+  const uint64_t address = entry ? uint64_t{words[1]} << 32 | words[0] : info;
   switch (code) {
     case NEURON_FAULT_BUS:
     case NEURON_FAULT_FETCH:

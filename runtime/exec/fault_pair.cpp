@@ -10,19 +10,19 @@
 namespace neuron::runtime {
 namespace {
 
-std::string place_text(std::uint32_t word) {
+std::string place_text(uint32_t word) {
   return format("partition {} byte {:#x} of {}", word >> NEURON_STRICT_PARTITION_SHIFT & 127,
                 word & NEURON_STRICT_PLACE_MASK, (word & NEURON_STRICT_PSUM) ? "PSUM" : "SBUF");
 }
 
 // "DMA engine 3 queue 1"
-std::string queue_text(std::uint32_t queue) {
+std::string queue_text(uint32_t queue) {
   return format("DMA engine {} queue {}", queue >> 4 & 15, queue & 15);
 }
 
 std::string other_text(const LoadedModel& model, const FaultWords& words, bool queue_known) {
-  const std::uint32_t engine = words.other >> NEURON_STRICT_ENGINE_SHIFT & 15;
-  const std::uint32_t pc = words.other & NEURON_STRICT_PC_MASK;
+  const uint32_t engine = words.other >> NEURON_STRICT_ENGINE_SHIFT & 15;
+  const uint32_t pc = words.other & NEURON_STRICT_PC_MASK;
   const bool transfer = (words.place & NEURON_STRICT_OTHER_DMA) != 0;
   const std::string who = engine < NEURON_CORE_ENGINES ? model.describe_instruction(engine, pc)
                                                        : "the host or another core";
@@ -51,13 +51,13 @@ const char* range_text(unsigned function) {
   }
 }
 
-std::string domain_text(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
+std::string domain_text(const LoadedModel& model, uint32_t engine, uint32_t pc,
                         const FaultWords& words) {
   std::string function = "the function";
   const char* range = "in its documented range";
   if (engine < NEURON_CORE_ENGINES && pc < model.image(engine).instructions) {
     const auto bytes = std::span(model.image(engine).code)
-                           .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                           .subspan(size_t{pc} * NEURON_INSTRUCTION_BYTES)
                            .first<NEURON_INSTRUCTION_BYTES>();
     const unsigned number = isa::decode(bytes).act.function;
     function = isa::activation_name(number);
@@ -92,13 +92,13 @@ std::string unwritten_text(const LoadedModel& model, const FaultWords& words,
 
 }  // namespace
 
-bool concerns_two_instructions(std::uint32_t code) {
+bool concerns_two_instructions(uint32_t code) {
   return code == NEURON_FAULT_PSUM_UNDEFINED || code == NEURON_FAULT_PSUM_COLLISION ||
          (code >= NEURON_FAULT_DOMAIN && code <= NEURON_FAULT_RACE);
 }
 
-std::string describe_pair(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
-                          std::uint32_t code, const FaultWords& words) {
+std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc, uint32_t code,
+                          const FaultWords& words) {
   const bool transfer = (words.place & NEURON_STRICT_DMA) != 0;
   const bool has_other = (words.other & NEURON_STRICT_OTHER) != 0;
   const bool races = code == NEURON_FAULT_RACE || code == NEURON_FAULT_PSUM_COLLISION;

@@ -4,8 +4,8 @@
 // second instruction is, and what was expected (the words of hw/fault.h).
 // Callers: fault reports, holding the core's turn. Thread-safe: no state. Fails: never; what the
 // words do not tell is left out.
-#ifndef RUNTIME_EXEC_FAULT_PAIR_H_
-#define RUNTIME_EXEC_FAULT_PAIR_H_
+#ifndef RUNTIME_EXEC_FAULT_PAIR_H
+#define RUNTIME_EXEC_FAULT_PAIR_H
 
 #include <string>
 
@@ -14,17 +14,17 @@
 namespace neuron::runtime {
 
 // Whether a fault of this code carries the words of two instructions.
-bool concerns_two_instructions(std::uint32_t code);
+bool concerns_two_instructions(uint32_t code);
 
 struct FaultWords {
-  std::uint32_t place = 0, other = 0, detail = 0;
+  uint32_t place = 0, other = 0, detail = 0;
   bool complete = false;  // `detail` is known: the error entry was found
 };
 
 // "found a write of partition 3 byte 0x40 of SBUF and an earlier read of it by PE pc 7: ..., ..."
-std::string describe_pair(const LoadedModel& model, std::uint32_t engine, std::uint32_t pc,
-                          std::uint32_t code, const FaultWords& words);
+std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc, uint32_t code,
+                          const FaultWords& words);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_EXEC_FAULT_PAIR_H_
+#endif

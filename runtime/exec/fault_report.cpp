@@ -10,7 +10,7 @@ namespace neuron::runtime {
 namespace {
 
 // The error entry of this fault; the queue may hold warnings before it.
-bool find_entry(Core& core, std::uint32_t code, neuron_notification& found) {
+bool find_entry(Core& core, uint32_t code, neuron_notification& found) {
   neuron_notification entry;
   while (core.errors.next(entry)) {
     if (((entry.word >> NEURON_NW_CODE_SHIFT) & 0xFF) == code) {
@@ -29,7 +29,7 @@ std::string place(const Core& core) {
 // "; SP waits ..., Pool with nothing left to do"
 std::string behind(const std::string& text) { return text.empty() ? "" : "; " + text; }
 
-Error describe_time_limit(LoadedModel& model, std::uint64_t limit_ps) {
+Error describe_time_limit(LoadedModel& model, uint64_t limit_ps) {
   const EngineStates states = describe_engines(model, false);
   return fail(
       NRT_TIMEOUT,
@@ -43,7 +43,7 @@ Error describe_time_limit(LoadedModel& model, std::uint64_t limit_ps) {
 
 }  // namespace
 
-NRT_STATUS status_of_fault(std::uint32_t code) {
+NRT_STATUS status_of_fault(uint32_t code) {
   switch (code) {
     case NEURON_FAULT_NUMERIC_NAN:
       return NRT_EXEC_COMPLETED_WITH_NUM_ERR;
@@ -77,7 +77,7 @@ NRT_STATUS status_of_fault(std::uint32_t code) {
 
 Error describe_fault(LoadedModel& model, const neuron_completion_record& record) {
   Core& core = model.core();
-  const std::uint32_t code = record.status;
+  const uint32_t code = record.status;
   if (code == NEURON_FAULT_TIME_LIMIT) return describe_time_limit(model, core.launch().time_limit);
   neuron_notification entry{};
   const bool found = find_entry(core, code, entry);
@@ -96,7 +96,7 @@ Result<void> find_numeric_errors(LoadedModel& model) {
   Core& core = model.core();
   neuron_notification entry;
   if (!find_entry(core, NEURON_FAULT_NUMERIC_NAN, entry)) return {};
-  const std::uint32_t engine = (entry.word >> NEURON_NW_ENGINE_SHIFT) & 0xF;
+  const uint32_t engine = (entry.word >> NEURON_NW_ENGINE_SHIFT) & 0xF;
   const auto error =
       fail(NRT_EXEC_COMPLETED_WITH_NUM_ERR, "model '{}' produced a NaN on device {} core {} at {}",
            model.name(), core.device().index(), core.number(),
@@ -152,10 +152,10 @@ Error describe_lost_rank(LoadedModel& model) {
               "model '{}' cannot finish {}: {}{}; start the job again, or load the model on the "
               "ranks that are left",
               model.name(), place(model.core()),
-              peers ? "a process of another rank is gone" : peers.error().detail, behind(waits));
+              peers ? "a process of another rank is gone" : peers.error().sentence, behind(waits));
 }
 
-Error describe_timeout(LoadedModel& model, std::uint64_t seconds) {
+Error describe_timeout(LoadedModel& model, uint64_t seconds) {
   if (const CollectivePrograms* collectives = model.collectives()) {
     bool busy = false;
     const std::string waits = collectives->describe(busy);

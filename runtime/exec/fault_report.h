@@ -3,15 +3,15 @@
 // What went wrong on a core, as a status and one sentence: fault, engine, pc, instruction, operand.
 // Callers: executor, before it resets the core. Thread-safe: the caller holds the core's turn.
 // Fails: never; what cannot be read is left out of the sentence.
-#ifndef RUNTIME_EXEC_FAULT_REPORT_H_
-#define RUNTIME_EXEC_FAULT_REPORT_H_
+#ifndef RUNTIME_EXEC_FAULT_REPORT_H
+#define RUNTIME_EXEC_FAULT_REPORT_H
 
 #include "runtime/model/loaded_model.h"
 
 namespace neuron::runtime {
 
 // Status of a fault code of hw/fault.h.
-NRT_STATUS status_of_fault(std::uint32_t code);
+NRT_STATUS status_of_fault(uint32_t code);
 
 // From the completion record, the engine's EXC registers and the error queue.
 Error describe_fault(LoadedModel& model, const neuron_completion_record& record);
@@ -21,10 +21,10 @@ Result<void> find_numeric_errors(LoadedModel& model);
 
 // Nothing on the core can advance any more, or the deadline has passed.
 Error describe_deadlock(LoadedModel& model);
-Error describe_timeout(LoadedModel& model, std::uint64_t seconds);
+Error describe_timeout(LoadedModel& model, uint64_t seconds);
 // A process whose rank this execution waits for is gone.
 Error describe_lost_rank(LoadedModel& model);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_EXEC_FAULT_REPORT_H_
+#endif

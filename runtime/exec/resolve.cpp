@@ -26,8 +26,8 @@ Result<void> check_place(const LoadedModel& model, const ModelPort& port, const 
 }
 
 // Where the device finds the tensor's bytes; through staging memory if it cannot reach them.
-Result<std::uint64_t> place(LoadedModel& model, std::size_t index, const TensorView& view,
-                            Resolution& resolution) {
+Result<uint64_t> place(LoadedModel& model, size_t index, const TensorView& view,
+                       Resolution& resolution) {
   if (view.storage->reachable()) return view.storage->memory()->address() + view.offset;
   const ModelPort& port = model.ports()[index];
   Core& core = model.core();
@@ -78,8 +78,8 @@ Result<void> match_port(Session& session, const LoadedModel& model, const ModelP
 
 }  // namespace
 
-std::uint64_t private_version() {
-  static std::atomic<std::uint64_t> next{UINT64_MAX};
+uint64_t private_version() {
+  static std::atomic<uint64_t> next{UINT64_MAX};
   return next.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -121,13 +121,13 @@ Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   resolution.outputs = tensors.outputs;
   resolution.epoch = tensors.epoch;
   resolution.written = tensors.written;
-  std::vector<std::uint64_t> ports;
-  std::vector<std::uint64_t> addresses[2] = {model.addresses(), {}};
+  std::vector<uint64_t> ports;
+  std::vector<uint64_t> addresses[2] = {model.addresses(), {}};
   if (model.second() != nullptr) addresses[1] = model.second()->addresses();
-  for (std::size_t i = 0; i < model.ports().size(); ++i) {
+  for (size_t i = 0; i < model.ports().size(); ++i) {
     const ModelPort& port = model.ports()[i];
     NEURON_TRY(address, place(model, i, tensors.ports[i], resolution));
-    std::uint64_t& known = addresses[port.info.subgraph][port.info.variable];
+    uint64_t& known = addresses[port.info.subgraph][port.info.variable];
     if (known != 0 && known != address) {
       return fail(NRT_INVALID,
                   "'{}' of model '{}' is input and output in one buffer, but the sets give two "

@@ -6,8 +6,8 @@
 // Callers: match(): anyone; resolve(): executor, holding the core's turn.
 // Fails: NRT_INVALID (a tensor is missing, has another size, or lies where the core cannot reach
 // it), NRT_INVALID_HANDLE (it was freed), NRT_RESOURCE.
-#ifndef RUNTIME_EXEC_RESOLVE_H_
-#define RUNTIME_EXEC_RESOLVE_H_
+#ifndef RUNTIME_EXEC_RESOLVE_H
+#define RUNTIME_EXEC_RESOLVE_H
 
 #include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
@@ -19,9 +19,9 @@ Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedMode
                                                     const TensorSet& inputs,
                                                     const TensorSet& outputs);
 // A version that no set has, for tensors that no two sets name.
-std::uint64_t private_version();
+uint64_t private_version();
 Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_EXEC_RESOLVE_H_
+#endif

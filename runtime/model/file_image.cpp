@@ -12,17 +12,17 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint64_t kBlock = 512;
-constexpr std::uint64_t kSmallest = 1u << 20;       // members below are read with the rest
-constexpr std::uint64_t kArrayHeader = 128u << 10;  // of a .npy, at most; a longer one is refused
-constexpr std::uint64_t kLargest = 64ull << 30;
+constexpr uint64_t kBlock = 512;
+constexpr uint64_t kSmallest = 1u << 20;       // members below are read with the rest
+constexpr uint64_t kArrayHeader = 128u << 10;  // of a .npy, at most; a longer one is refused
+constexpr uint64_t kLargest = 64ull << 30;
 
 // The size field of a plain ustar header; false: it is none that holes may rely on.
-bool plain_size(const std::uint8_t* header, std::uint64_t& size) {
+bool plain_size(const uint8_t* header, uint64_t& size) {
   size = 0;
   bool digit = false;
-  for (std::size_t i = 124; i < 136; ++i) {
-    const std::uint8_t c = header[i];
+  for (size_t i = 124; i < 136; ++i) {
+    const uint8_t c = header[i];
     if (c >= '0' && c <= '7') {
       size = size * 8 + (c - '0');
       digit = true;
@@ -35,14 +35,14 @@ bool plain_size(const std::uint8_t* header, std::uint64_t& size) {
   return digit;
 }
 
-bool is_array(const std::uint8_t* header) {
+bool is_array(const uint8_t* header) {
   const auto* name = reinterpret_cast<const char*>(header);
   return std::string_view(name, ::strnlen(name, 100)).ends_with(".npy");
 }
 
 }  // namespace
 
-void FileImage::Unmap::operator()(std::uint8_t* memory) const { ::munmap(memory, size); }
+void FileImage::Unmap::operator()(uint8_t* memory) const { ::munmap(memory, size); }
 
 Result<FileImage> FileImage::open(const std::string& path, bool whole, bool ring) {
   FileImage image;
@@ -58,7 +58,7 @@ Result<FileImage> FileImage::open(const std::string& path, bool whole, bool ring
   if (memory == MAP_FAILED) {
     return fail(NRT_RESOURCE, "no address space for the {} bytes of {}", image.size_, path);
   }
-  image.memory_ = {static_cast<std::uint8_t*>(memory), Unmap{image.size_}};
+  image.memory_ = {static_cast<uint8_t*>(memory), Unmap{image.size_}};
   if (whole) {
     NEURON_CHECK(image.fill(0, image.size_));
   } else {
@@ -67,19 +67,19 @@ Result<FileImage> FileImage::open(const std::string& path, bool whole, bool ring
   return image;
 }
 
-Result<void> FileImage::fill(std::uint64_t from, std::uint64_t to) {
+Result<void> FileImage::fill(uint64_t from, uint64_t to) {
   if (from >= to) return {};
   return reader_->read(from, memory_.get() + from, to - from);
 }
 
 // Reads on to the next hole; from the first thing that is not plain on, all of the rest.
 Result<void> FileImage::fill_archive() {
-  std::uint64_t at = std::min(size_, neff::Header{}.header_size);
+  uint64_t at = std::min(size_, neff::Header{}.header_size);
   NEURON_CHECK(fill(0, at));
   const auto header = neff::parse_header(bytes());
   if (!header || header->header_size != at || size_ < at + kBlock) return fill(at, size_);
-  std::uint64_t filled = at;
-  const auto fill_to = [&](std::uint64_t end) -> Result<void> {
+  uint64_t filled = at;
+  const auto fill_to = [&](uint64_t end) -> Result<void> {
     NEURON_CHECK(fill(filled, end));
     filled = end;
     return {};
@@ -88,15 +88,15 @@ Result<void> FileImage::fill_archive() {
   if (neff::is_gzip(bytes().subspan(at, kBlock))) return fill_to(size_);
   while (size_ - at >= kBlock) {
     NEURON_CHECK(fill_to(at + kBlock));
-    const std::uint8_t* block = memory_.get() + at;
-    const std::uint8_t type = block[156];
-    std::uint64_t length = 0;
+    const uint8_t* block = memory_.get() + at;
+    const uint8_t type = block[156];
+    uint64_t length = 0;
     const bool regular = type == '0' || type == 0;
     if ((!regular && type != '5') || block[0] == 0 || !plain_size(block, length) ||
         length > size_ - at - kBlock) {
       break;
     }
-    const std::uint64_t contents = at + kBlock;
+    const uint64_t contents = at + kBlock;
     if (regular && length >= kSmallest && is_array(block)) {
       NEURON_CHECK(fill_to(contents + kArrayHeader));
       holes_.emplace_back(filled, length - kArrayHeader);
@@ -110,7 +110,7 @@ Result<void> FileImage::fill_archive() {
 }
 
 bool FileImage::in_hole(neff::Bytes part) const {
-  const std::uint64_t first = offset_of(part), last = first + part.size();
+  const uint64_t first = offset_of(part), last = first + part.size();
   for (const auto& [offset, length] : holes_) {
     if (first < offset + length && offset < last) return true;
   }
@@ -119,7 +119,7 @@ bool FileImage::in_hole(neff::Bytes part) const {
 
 Result<void> FileImage::stream(
     neff::Bytes part,
-    const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take) const {
+    const std::function<Result<void>(const std::byte*, uint64_t, uint64_t)>& take) const {
   return reader_->stream(offset_of(part), part.size(), take);
 }
 

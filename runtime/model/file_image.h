@@ -6,8 +6,8 @@
 // that holds their own header. Any other file, or one whose archive is not plain, has none.
 // Callers: nrt_open_load_file, the loader; one thread. Owns: memory and file.
 // Fails: as FileReader does; NRT_RESOURCE without address space.
-#ifndef RUNTIME_MODEL_FILE_IMAGE_H_
-#define RUNTIME_MODEL_FILE_IMAGE_H_
+#ifndef RUNTIME_MODEL_FILE_IMAGE_H
+#define RUNTIME_MODEL_FILE_IMAGE_H
 
 #include <functional>
 #include <memory>
@@ -27,32 +27,32 @@ class FileImage {
 
   neff::Bytes bytes() const { return {memory_.get(), size_}; }
   // Offset and length of each hole, in order.
-  const std::vector<std::pair<std::uint64_t, std::uint64_t>>& holes() const { return holes_; }
+  const std::vector<std::pair<uint64_t, uint64_t>>& holes() const { return holes_; }
   // Whether a part of bytes() lies at least partly in a hole.
   bool in_hole(neff::Bytes part) const;
   // That part from the file, in pieces.
   Result<void> stream(neff::Bytes part,
-                      const std::function<Result<void>(const std::byte* piece, std::uint64_t at,
-                                                       std::uint64_t length)>& take) const;
+                      const std::function<Result<void>(const std::byte* piece, uint64_t at,
+                                                       uint64_t length)>& take) const;
 
  private:
   struct Unmap {
-    std::uint64_t size = 0;
-    void operator()(std::uint8_t* memory) const;
+    uint64_t size = 0;
+    void operator()(uint8_t* memory) const;
   };
 
-  std::uint64_t offset_of(neff::Bytes part) const {
-    return static_cast<std::uint64_t>(part.data() - memory_.get());
+  uint64_t offset_of(neff::Bytes part) const {
+    return static_cast<uint64_t>(part.data() - memory_.get());
   }
-  Result<void> fill(std::uint64_t from, std::uint64_t to);
+  Result<void> fill(uint64_t from, uint64_t to);
   Result<void> fill_archive();
 
   std::unique_ptr<FileReader> reader_;
-  std::unique_ptr<std::uint8_t, Unmap> memory_{nullptr, Unmap{}};
-  std::uint64_t size_ = 0;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> holes_;
+  std::unique_ptr<uint8_t, Unmap> memory_{nullptr, Unmap{}};
+  uint64_t size_ = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> holes_;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_FILE_IMAGE_H_
+#endif

@@ -36,7 +36,7 @@ Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path, bo
     return fail(NRT_FAILURE, "{} cannot be opened: {}", path, std::strerror(error));
   }
   std::unique_ptr<FileReader> reader(
-      new FileReader(path, descriptor, static_cast<std::uint64_t>(status.st_size)));
+      new FileReader(path, descriptor, static_cast<uint64_t>(status.st_size)));
   if (!S_ISREG(status.st_mode)) {
     return fail(NRT_INVALID, "{} is no regular file; expected a NEFF", path);
   }
@@ -53,7 +53,7 @@ Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path, bo
   return reader;
 }
 
-FileReader::FileReader(std::string path, int descriptor, std::uint64_t size)
+FileReader::FileReader(std::string path, int descriptor, uint64_t size)
     : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
 FileReader::~FileReader() {
@@ -61,9 +61,8 @@ FileReader::~FileReader() {
   ::close(descriptor_);
 }
 
-Result<void> FileReader::read_plainly(std::uint64_t offset, std::byte* to,
-                                      std::uint64_t bytes) const {
-  for (std::uint64_t done = 0; done < bytes;) {
+Result<void> FileReader::read_plainly(uint64_t offset, std::byte* to, uint64_t bytes) const {
+  for (uint64_t done = 0; done < bytes;) {
     const ssize_t got =
         ::pread(descriptor_, to + done, bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
@@ -75,27 +74,27 @@ Result<void> FileReader::read_plainly(std::uint64_t offset, std::byte* to,
       return fail(NRT_INVALID, "{} ends at byte {} while it is read; it had {} bytes", path_,
                   offset + done, size_);
     }
-    done += static_cast<std::uint64_t>(got);
+    done += static_cast<uint64_t>(got);
   }
   return {};
 }
 
-Result<void> FileReader::read(std::uint64_t offset, void* to, std::uint64_t bytes) {
+Result<void> FileReader::read(uint64_t offset, void* to, uint64_t bytes) {
   auto* target = static_cast<std::byte*>(to);
   if (ring_ == nullptr || bytes <= kPiece) return read_plainly(offset, target, bytes);
-  return stream(offset, bytes, [&](const std::byte* piece, std::uint64_t at, std::uint64_t length) {
+  return stream(offset, bytes, [&](const std::byte* piece, uint64_t at, uint64_t length) {
     std::memcpy(target + at, piece, length);
     return Result<void>();
   });
 }
 
 Result<void> FileReader::stream(
-    std::uint64_t offset, std::uint64_t bytes,
-    const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take) {
+    uint64_t offset, uint64_t bytes,
+    const std::function<Result<void>(const std::byte*, uint64_t, uint64_t)>& take) {
   if (ring_ != nullptr) return stream_in_ring(offset, bytes, take);
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(bytes, kPiece));
-  for (std::uint64_t at = 0; at < bytes; at += buffer.size()) {
-    const std::uint64_t length = std::min<std::uint64_t>(bytes - at, buffer.size());
+  std::vector<std::byte> buffer(std::min<uint64_t>(bytes, kPiece));
+  for (uint64_t at = 0; at < bytes; at += buffer.size()) {
+    const uint64_t length = std::min<uint64_t>(bytes - at, buffer.size());
     NEURON_CHECK(read_plainly(offset + at, buffer.data(), length));
     NEURON_CHECK(take(buffer.data(), at, length));
   }
@@ -103,19 +102,19 @@ Result<void> FileReader::stream(
 }
 
 Result<void> FileReader::stream_in_ring(
-    std::uint64_t offset, std::uint64_t bytes,
-    const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take) {
+    uint64_t offset, uint64_t bytes,
+    const std::function<Result<void>(const std::byte*, uint64_t, uint64_t)>& take) {
   io_uring* ring = &ring_->ring;
-  const std::uint64_t pieces = (bytes + kPiece - 1) / kPiece;
-  const auto length_of = [&](std::uint64_t piece) {
-    return std::min<std::uint64_t>(kPiece, bytes - piece * kPiece);
+  const uint64_t pieces = (bytes + kPiece - 1) / kPiece;
+  const auto length_of = [&](uint64_t piece) {
+    return std::min<uint64_t>(kPiece, bytes - piece * kPiece);
   };
   // What came of the piece in each buffer; empty while it is under way.
   std::array<std::optional<int>, kDepth> results;
-  std::uint64_t started = 0, under_way = 0;
+  uint64_t started = 0, under_way = 0;
   Result<void> result;
   bool broken = false;
-  for (std::uint64_t piece = 0; piece < pieces && !broken; ++piece) {
+  for (uint64_t piece = 0; piece < pieces && !broken; ++piece) {
     while (started < pieces && started < piece + kDepth) {
       io_uring_sqe* entry = io_uring_get_sqe(ring);
       if (entry == nullptr) break;
@@ -142,7 +141,7 @@ Result<void> FileReader::stream_in_ring(
     }
     if (broken) break;
     std::byte* data = ring_->buffers[piece % kDepth].data();
-    const auto got = static_cast<std::uint64_t>(std::max(*results[piece % kDepth], 0));
+    const auto got = static_cast<uint64_t>(std::max(*results[piece % kDepth], 0));
     // A short or refused read, which a file system may answer with, is completed plainly; if that
     // fails, too, it says why.
     result = got < length_of(piece)

@@ -5,8 +5,8 @@
 // bytes and errors. Callers: FileImage, one thread. Owns: the descriptor and the ring.
 // Fails: NRT_FAILURE for a file that cannot be opened or read, NRT_INVALID for one that is shorter
 // than it was; no read waits longer than kPatience.
-#ifndef RUNTIME_MODEL_FILE_READER_H_
-#define RUNTIME_MODEL_FILE_READER_H_
+#ifndef RUNTIME_MODEL_FILE_READER_H
+#define RUNTIME_MODEL_FILE_READER_H
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace neuron::runtime {
 
 class FileReader {
  public:
-  static constexpr std::size_t kPiece = 1u << 20;
+  static constexpr size_t kPiece = 1u << 20;
   static constexpr unsigned kDepth = 4;  // pieces under way
   static constexpr int kPatienceSeconds = 60;
 
@@ -30,30 +30,30 @@ class FileReader {
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
 
-  std::uint64_t size() const { return size_; }
+  uint64_t size() const { return size_; }
   bool has_ring() const { return ring_ != nullptr; }
 
-  Result<void> read(std::uint64_t offset, void* to, std::uint64_t bytes);
+  Result<void> read(uint64_t offset, void* to, uint64_t bytes);
   // Calls `take` with one piece after the other, in order, while the next are being read.
-  Result<void> stream(std::uint64_t offset, std::uint64_t bytes,
-                      const std::function<Result<void>(const std::byte* piece, std::uint64_t at,
-                                                       std::uint64_t length)>& take);
+  Result<void> stream(uint64_t offset, uint64_t bytes,
+                      const std::function<Result<void>(const std::byte* piece, uint64_t at,
+                                                       uint64_t length)>& take);
 
  private:
   struct Ring;
 
-  FileReader(std::string path, int descriptor, std::uint64_t size);
-  Result<void> read_plainly(std::uint64_t offset, std::byte* to, std::uint64_t bytes) const;
+  FileReader(std::string path, int descriptor, uint64_t size);
+  Result<void> read_plainly(uint64_t offset, std::byte* to, uint64_t bytes) const;
   Result<void> stream_in_ring(
-      std::uint64_t offset, std::uint64_t bytes,
-      const std::function<Result<void>(const std::byte*, std::uint64_t, std::uint64_t)>& take);
+      uint64_t offset, uint64_t bytes,
+      const std::function<Result<void>(const std::byte*, uint64_t, uint64_t)>& take);
 
   const std::string path_;
   const int descriptor_;
-  const std::uint64_t size_;
+  const uint64_t size_;
   std::unique_ptr<Ring> ring_;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_FILE_READER_H_
+#endif

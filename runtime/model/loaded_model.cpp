@@ -5,37 +5,37 @@
 #include <cstring>
 #include <tuple>
 
+#include "runtime/device/driver_error.h"
 #include "runtime/model/program_check.h"
 #include "runtime/neff/collective_place.h"
-#include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
 
 // Words 0 to 15 of an engine block.
 struct EngineBlock {
-  std::uint32_t words[16] = {};
+  uint32_t words[16] = {};
 
-  std::uint32_t& operator[](std::uint32_t offset) { return words[offset / 4]; }
-  void address(std::uint32_t offset, std::uint64_t value) {
-    words[offset / 4] = static_cast<std::uint32_t>(value);
-    words[offset / 4 + 1] = static_cast<std::uint32_t>(value >> 32);
+  uint32_t& operator[](uint32_t offset) { return words[offset / 4]; }
+  void address(uint32_t offset, uint64_t value) {
+    words[offset / 4] = static_cast<uint32_t>(value);
+    words[offset / 4 + 1] = static_cast<uint32_t>(value >> 32);
   }
 };
 
-constexpr std::uint32_t kDefaultPrefetch = 32;
-constexpr std::uint32_t kModeNanCheck = 1u << 6;
+constexpr uint32_t kDefaultPrefetch = 32;
+constexpr uint32_t kModeNanCheck = 1u << 6;
 constexpr auto kSettleTime = std::chrono::seconds(5);
 
 // STATUS of a core whose five engines all wait and that has no transfer in flight.
-constexpr bool has_settled(std::uint32_t status) {
-  constexpr std::uint32_t kEngineStates = 0xFFFFF, kAllWaiting = 0x22222, kQuiescent = 1u << 31;
+constexpr bool has_settled(uint32_t status) {
+  constexpr uint32_t kEngineStates = 0xFFFFF, kAllWaiting = 0x22222, kQuiescent = 1u << 31;
   static_assert(NEURON_STATE_WAITING == 2);
   return (status & kQuiescent) != 0 && (status & kEngineStates) == kAllWaiting;
 }
 
 // An engine that was started is never idle again, but for a reset.
-constexpr bool has_idle_engine(std::uint32_t status) {
+constexpr bool has_idle_engine(uint32_t status) {
   static_assert(NEURON_STATE_IDLE == 0);
   for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     if (((status >> (4 * engine)) & 0xF) == NEURON_STATE_IDLE) return true;
@@ -46,9 +46,8 @@ constexpr bool has_idle_engine(std::uint32_t status) {
 // Waits until the programs have reached their waits, so that every launch starts from the same
 // state.
 Result<void> settle(Core& core) {
-  const Deadline deadline = Deadline::after(kSettleTime);
-  const std::uint64_t status =
-      core.place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+  const base::Deadline deadline = base::Deadline::after(kSettleTime);
+  const uint64_t status = core.place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
   // bounded: by the deadline.
   while (true) {
     NEURON_TRY(value, core.device().read_register(status));
@@ -60,11 +59,11 @@ Result<void> settle(Core& core) {
                   core.device().index(), core.number());
     }
     if (deadline.expired()) break;
-    const std::uint32_t* word = &core.completion().sequence;
-    const auto soon = Deadline::after(std::chrono::milliseconds(1));
+    const uint32_t* word = &core.completion().sequence;
+    const auto soon = base::Deadline::after(std::chrono::milliseconds(1));
     // What it returns does not matter: STATUS says whether the programs have arrived.
     core.device().port().wait(core.number(), word, __atomic_load_n(word, __ATOMIC_ACQUIRE),
-                              static_cast<std::uint64_t>(soon.when().time_since_epoch().count()));
+                              static_cast<uint64_t>(soon.when().time_since_epoch().count()));
   }
   return fail(NRT_TIMEOUT, "the programs of device {} core {} did not start within {} s: {}",
               core.device().index(), core.number(), kSettleTime.count(),
@@ -75,22 +74,22 @@ Result<void> settle(Core& core) {
 
 LoadedModel::~LoadedModel() { retire(); }
 
-void LoadedModel::publish(const neff::Model& model, std::uint32_t subgraph) {
+void LoadedModel::publish(const neff::Model& model, uint32_t subgraph) {
   // One number for all parts of a model; those of a process differ.
-  static std::atomic<std::uint32_t> loads{0};
+  static std::atomic<uint32_t> loads{0};
   model_id_ =
       first_ == this ? loads.fetch_add(1, std::memory_order_relaxed) + 1 : first_->model_id_;
   nds_model_bytes_t bytes{};
   bytes.info.model_id = model_id_;
   bytes.info.model_node_id = subgraph;
   // The end of a long path says more than its beginning.
-  const std::size_t room = sizeof(bytes.info.name) - 1;
-  const std::size_t cut = name_.size() > room ? name_.size() - room : 0;
+  const size_t room = sizeof(bytes.info.name) - 1;
+  const size_t cut = name_.size() > room ? name_.size() - room : 0;
   name_.copy(bytes.info.name, room, cut);
   std::memcpy(bytes.info.uuid, model.uuid.data(), sizeof(bytes.info.uuid));
-  bytes.info.nc_index = static_cast<std::uint8_t>(core_.number());
-  bytes.info.sg_index = static_cast<std::uint8_t>(subgraph);
-  constexpr std::uint32_t kDevice = 1;
+  bytes.info.nc_index = static_cast<uint8_t>(core_.number());
+  bytes.info.sg_index = static_cast<uint8_t>(subgraph);
+  constexpr uint32_t kDevice = 1;
   const auto add = [&](unsigned slot, const std::unique_ptr<DeviceMemory>& memory) {
     if (memory == nullptr) return;
     nds_mem_usage_info_t& use = bytes.usage.model_mem_usage[kDevice][slot];
@@ -119,7 +118,7 @@ Result<void> LoadedModel::connect(Session& session, std::shared_ptr<World> world
   std::vector<CollectiveBuffers> buffers;
   for (const neff::Collective& c : operations_) {
     const neff::CollectiveBytes bytes = neff::collective_bytes(
-        c, c.groups.empty() ? world->size() : static_cast<std::uint32_t>(c.groups[0].size()));
+        c, c.groups.empty() ? world->size() : static_cast<uint32_t>(c.groups[0].size()));
     CollectiveBuffers& of = buffers.emplace_back();
     if (c.operation == CCOM_BARRIER) continue;
     const auto problem = [&](const std::optional<std::string>& sentence) -> Result<void> {
@@ -166,7 +165,7 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));
   if (collectives_ != nullptr) NEURON_CHECK(collectives_->start());
-  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const EngineImage& image = images_[engine];
     EngineBlock block;
     block.address(NEURON_ENG_PROG_LO, image.address);
@@ -177,13 +176,13 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
     block.address(NEURON_ENG_LAUNCH_LO, core_.launch_address());
     block.address(NEURON_ENG_DONE_LO, core_.completion_address());
     block[NEURON_ENG_CONTROL] = NEURON_CMD_START;
-    const std::uint64_t at = core_.window() + NEURON_CORE_ENGINE(engine);
+    const uint64_t at = core_.window() + NEURON_CORE_ENGINE(engine);
     const int result = ndl_program_engine(core_.device().ndl(), core_.number(), at, block.words, 0,
                                           sizeof(block.words));
     if (result != 0) {
       return driver_error(NRT_FAILURE, result, "starting engine {} of device {} core {}",
-                          neff::engine_name(static_cast<std::uint8_t>(engine)),
-                          core_.device().index(), core_.number());
+                          neff::engine_name(static_cast<uint8_t>(engine)), core_.device().index(),
+                          core_.number());
     }
   }
   NEURON_CHECK(settle(core_));
@@ -192,10 +191,10 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   return {};
 }
 
-void LoadedModel::move_scratchpad(std::uint64_t address) {
+void LoadedModel::move_scratchpad(uint64_t address) {
   for (const auto& [variable, offset] : in_scratchpad_) addresses_[variable] = address + offset;
   for (const AddressPlace& place : address_places_) {
-    const std::uint64_t value = addresses_[place.variable] + place.addend;
+    const uint64_t value = addresses_[place.variable] + place.addend;
     std::memcpy(images_[place.engine].code.data() + place.at, &value, sizeof(value));
   }
   // Rings hold addresses too. None exists before the model's first execution.
@@ -207,29 +206,29 @@ void LoadedModel::move_scratchpad(std::uint64_t address) {
 Result<void> LoadedModel::write_moved() {
   std::array<bool, NEURON_CORE_ENGINES> changed{};
   for (const AddressPlace& place : address_places_) changed[place.engine] = true;
-  for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     const EngineImage& image = images_[engine];
     if (!changed[engine]) continue;
     NEURON_CHECK(
         code_->write(image.code.data(), image.address - code_->address(), image.code.size()));
   }
   for (const PointerPlace& place : pointer_places_) {
-    NEURON_CHECK(constants_->write(&addresses_[place.variable], place.at, sizeof(std::uint64_t)));
+    NEURON_CHECK(constants_->write(&addresses_[place.variable], place.at, sizeof(uint64_t)));
   }
   moved_ = false;
   return {};
 }
 
-std::string LoadedModel::describe_instruction(std::uint32_t engine, std::uint32_t pc) const {
+std::string LoadedModel::describe_instruction(uint32_t engine, uint32_t pc) const {
   if (engine >= NEURON_CORE_ENGINES) return format("engine {} pc {}", engine, pc);
   const EngineImage& image = images_[engine];
   if (pc >= image.instructions) {
     return format("{} pc {} (outside its {} instructions)",
-                  neff::engine_name(static_cast<std::uint8_t>(engine)), pc, image.instructions);
+                  neff::engine_name(static_cast<uint8_t>(engine)), pc, image.instructions);
   }
   const std::span<const std::byte> bytes =
       std::span(image.code)
-          .subspan(std::size_t{pc} * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES);
+          .subspan(size_t{pc} * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES);
   if (pc < image.wrapper) {
     return "the runtime's own code, " + runtime::describe_instruction(engine, pc, bytes, {}, {});
   }

@@ -5,8 +5,8 @@
 // Thread-safe: what load() set is constant; the rest belongs to the holder of the core's turn.
 // Owns all device memory of the model; the destructor stops the core if it still runs this.
 // Fails: load() with the statuses of nrt_load, with member, engine, pc and rule.
-#ifndef RUNTIME_MODEL_LOADED_MODEL_H_
-#define RUNTIME_MODEL_LOADED_MODEL_H_
+#ifndef RUNTIME_MODEL_LOADED_MODEL_H
+#define RUNTIME_MODEL_LOADED_MODEL_H
 
 #include <array>
 #include <memory>
@@ -14,21 +14,21 @@
 #include <vector>
 
 #include "runtime/collectives/programs.h"
-#include "runtime/exec/binding.h"
+#include "runtime/device/core.h"
 #include "runtime/model/scratchpad.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
-#include "runtime/queue/ring_plan.h"
-#include "runtime/session/core.h"
+#include "runtime/rings/binding.h"
+#include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {
 
 // The program of one engine as it lies in HBM: wrapper, then the model's code.
 struct EngineImage {
-  std::uint64_t address = 0;
-  std::uint32_t wrapper = 0;       // instructions
-  std::uint32_t instructions = 0;  // wrapper included
-  std::vector<std::byte> code;     // for reports
+  uint64_t address = 0;
+  uint32_t wrapper = 0;         // instructions
+  uint32_t instructions = 0;    // wrapper included
+  std::vector<std::byte> code;  // for reports
   std::vector<neff::SourceLine> lines;
 };
 
@@ -66,18 +66,18 @@ class LoadedModel {
   // It has no ports and no bindings: those of both are here.
   LoadedModel* second() const { return second_.get(); }
   // The part that has the variables of a subgraph.
-  LoadedModel& part(std::uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
+  LoadedModel& part(uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
   const std::string& name() const { return name_; }
   // Inputs in file order, then outputs.
   const std::vector<ModelPort>& ports() const { return ports_; }
   const RingPlan& rings() const { return rings_; }
   // Addresses by the indices of the ring plan's packets; inputs and outputs are 0.
-  const std::vector<std::uint64_t>& addresses() const { return addresses_; }
+  const std::vector<uint64_t>& addresses() const { return addresses_; }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
-  const EngineImage& image(std::uint32_t engine) const { return images_[engine]; }
+  const EngineImage& image(uint32_t engine) const { return images_[engine]; }
 
   // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
-  std::string describe_instruction(std::uint32_t engine, std::uint32_t pc) const;
+  std::string describe_instruction(uint32_t engine, uint32_t pc) const;
 
   // Collectives of its program; they need to be connected before the first execution.
   const std::vector<neff::Collective>& operations() const { return operations_; }
@@ -94,7 +94,7 @@ class LoadedModel {
   Result<void> activate(const RingSet& rings, bool watch_nan);
   // The scratchpad lies at `address` from now on. No binding survives this; the next activate()
   // tells the device.
-  void move_scratchpad(std::uint64_t address);
+  void move_scratchpad(uint64_t address);
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
@@ -105,21 +105,21 @@ class LoadedModel {
  private:
   // 8 bytes at `at` of an engine's image are a variable's address + addend.
   struct AddressPlace {
-    std::uint32_t engine = 0;
-    std::uint64_t at = 0;
-    std::uint32_t variable = 0;
-    std::uint64_t addend = 0;
+    uint32_t engine = 0;
+    uint64_t at = 0;
+    uint32_t variable = 0;
+    uint64_t addend = 0;
   };
   // 8 bytes at `at` of the constants are a variable's address.
   struct PointerPlace {
-    std::uint64_t at = 0;
-    std::uint32_t variable = 0;
+    uint64_t at = 0;
+    uint32_t variable = 0;
   };
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
   Result<void> write_moved();
   // Tells operator tools of it.
-  void publish(const neff::Model& model, std::uint32_t subgraph);
+  void publish(const neff::Model& model, uint32_t subgraph);
   friend class Loader;
 
   Core& core_;
@@ -128,8 +128,8 @@ class LoadedModel {
   std::string name_;
   std::vector<ModelPort> ports_;
   RingPlan rings_;
-  std::vector<std::uint64_t> addresses_;
-  std::vector<std::uint64_t> sizes_;  // of the variables
+  std::vector<uint64_t> addresses_;
+  std::vector<uint64_t> sizes_;  // of the variables
   std::vector<neff::Semaphore> semaphores_;
   std::vector<neff::Collective> operations_;
   std::unique_ptr<CollectivePrograms> collectives_;
@@ -137,17 +137,17 @@ class LoadedModel {
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
   std::unique_ptr<DeviceMemory> temporaries_;
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> in_scratchpad_;  // variable, offset
+  std::vector<std::pair<uint32_t, uint64_t>> in_scratchpad_;  // variable, offset
   // Of variables in the scratchpad.
   std::vector<AddressPlace> address_places_;
   std::vector<PointerPlace> pointer_places_;
   bool moved_ = false;  // the device has not been told
   neff::DebugInfo debug_;
   bool retired_ = false;
-  std::uint32_t model_id_ = 0;
+  uint32_t model_id_ = 0;
   int record_ = -1;  // its slot of the device's ProcessRecord
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_LOADED_MODEL_H_
+#endif

@@ -15,10 +15,10 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint64_t kVariableAlignment = 64;
-constexpr std::uint64_t kLargestAlignment = 1ull << 30;
+constexpr uint64_t kVariableAlignment = 64;
+constexpr uint64_t kLargestAlignment = 1ull << 30;
 
-std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+uint64_t align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
@@ -28,12 +28,12 @@ bool is_port(neff::VariableKind kind) {
 
 // Variables that share one allocation.
 struct Block {
-  std::uint64_t size = 0;
-  std::uint64_t alignment = 4096;
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> members;  // variable, offset
+  uint64_t size = 0;
+  uint64_t alignment = 4096;
+  std::vector<std::pair<uint32_t, uint64_t>> members;  // variable, offset
 
-  void add(std::uint32_t variable, const neff::Variable& v) {
-    const std::uint64_t alignment_of = std::max(v.alignment, kVariableAlignment);
+  void add(uint32_t variable, const neff::Variable& v) {
+    const uint64_t alignment_of = std::max(v.alignment, kVariableAlignment);
     alignment = std::max(alignment, alignment_of);
     size = align_up(size, alignment_of);
     members.emplace_back(variable, size);
@@ -45,7 +45,7 @@ struct Block {
 
 class Loader {
  public:
-  Loader(Core& core, const neff::Model& model, std::uint32_t subgraph, const FileImage* image)
+  Loader(Core& core, const neff::Model& model, uint32_t subgraph, const FileImage* image)
       : core_(core),
         image_(image),
         model_(model),
@@ -88,10 +88,10 @@ class Loader {
 
   Result<void> place_variables() {
     Block constants, temporaries;
-    std::uint64_t scratch = 0;
+    uint64_t scratch = 0;
     const std::vector<neff::Variable>& variables = graph_.variables;
     result_->addresses_.assign(variables.size(), 0);
-    for (std::uint32_t i = 0; i < variables.size(); ++i) {
+    for (uint32_t i = 0; i < variables.size(); ++i) {
       const neff::Variable& v = variables[i];
       if (v.alignment > kLargestAlignment) {
         return fail(NRT_INVALID, "variable '{}' asks for an alignment of {} bytes; the most is {}",
@@ -128,12 +128,12 @@ class Loader {
   Result<void> allocate(const Block& block, mem_alloc_category_t category, const char* purpose,
                         std::unique_ptr<DeviceMemory>& memory) {
     if (block.members.empty()) return {};
-    NEURON_TRY(allocated, DeviceMemory::allocate(core_.device(),
-                                                 {.size = std::max<std::uint64_t>(block.size, 64),
-                                                  .alignment = block.alignment,
-                                                  .core = core_.number(),
-                                                  .category = category,
-                                                  .purpose = purpose}));
+    NEURON_TRY(allocated,
+               DeviceMemory::allocate(core_.device(), {.size = std::max<uint64_t>(block.size, 64),
+                                                       .alignment = block.alignment,
+                                                       .core = core_.number(),
+                                                       .category = category,
+                                                       .purpose = purpose}));
     memory = std::move(allocated);
     for (const auto& [variable, offset] : block.members) {
       result_->addresses_[variable] = memory->address() + offset;
@@ -144,10 +144,10 @@ class Loader {
   Result<void> upload_constants(const Block& block) {
     for (const auto& [variable, place] : block.members) {
       const neff::Variable& v = graph_.variables[variable];
-      const std::uint64_t offset = place;
+      const uint64_t offset = place;
       if (v.kind == neff::VariableKind::kFile && image_ != nullptr && image_->in_hole(v.contents)) {
-        NEURON_CHECK(image_->stream(
-            v.contents, [&](const std::byte* piece, std::uint64_t at, std::uint64_t length) {
+        NEURON_CHECK(
+            image_->stream(v.contents, [&](const std::byte* piece, uint64_t at, uint64_t length) {
               return result_->constants_->write(piece, offset + at, length);
             }));
         continue;
@@ -156,10 +156,10 @@ class Loader {
         NEURON_CHECK(result_->constants_->write(v.contents.data(), offset, v.contents.size()));
         continue;
       }
-      std::vector<std::uint64_t> table;
-      std::vector<std::uint32_t> targets = v.list;
+      std::vector<uint64_t> table;
+      std::vector<uint32_t> targets = v.list;
       if (v.kind == neff::VariableKind::kPointer) targets = {v.referenced};
-      for (const std::uint32_t target : targets) {
+      for (const uint32_t target : targets) {
         if (is_port(graph_.variables[target].kind)) {
           return fail(NRT_INVALID,
                       "variable '{}' holds the address of '{}', an input or output, whose place "
@@ -171,7 +171,7 @@ class Loader {
         }
         table.push_back(result_->addresses_[target]);
       }
-      const std::uint64_t bytes = table.size() * sizeof(table[0]);
+      const uint64_t bytes = table.size() * sizeof(table[0]);
       if (bytes > v.size) {
         return fail(NRT_INVALID, "variable '{}' has {} bytes; its {} addresses need {}", v.name,
                     v.size, table.size(), bytes);
@@ -217,7 +217,7 @@ class Loader {
     }
     for (const neff::QueueSet& queue : graph_.queues) {
       if (queue.semaphore) used.semaphores.set(*queue.semaphore);
-      for (const std::uint8_t number : queue.semaphore_set) used.semaphores.set(number);
+      for (const uint8_t number : queue.semaphore_set) used.semaphores.set(number);
     }
     for (const neff::Semaphore& semaphore : graph_.semaphores) {
       used.semaphores.set(semaphore.number);
@@ -226,7 +226,7 @@ class Loader {
       if (collective.semaphore) used.semaphores.set(*collective.semaphore);
     }
     std::array<std::vector<std::byte>, NEURON_CORE_ENGINES> codes;
-    for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
       const neff::EngineProgram& program = graph_.engines[engine];
       codes[engine].resize(program.code.size());
       if (program.code.empty()) continue;
@@ -236,15 +236,15 @@ class Loader {
       NEURON_CHECK(check_program(codes[engine], engine, core_.place().chip->generation,
                                  program.lines, graph_.debug, used));
     }
-    std::vector<std::uint8_t> semaphores, events;
-    for (std::uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
-      if (used.semaphores[s]) semaphores.push_back(static_cast<std::uint8_t>(s));
+    std::vector<uint8_t> semaphores, events;
+    for (uint32_t s = NEURON_SEM_PROGRAM_FIRST; s <= NEURON_SEM_PROGRAM_LAST; ++s) {
+      if (used.semaphores[s]) semaphores.push_back(static_cast<uint8_t>(s));
     }
-    for (std::uint32_t e = 0; e < NEURON_EVENTS; ++e) {
-      if (used.events[e]) events.push_back(static_cast<std::uint8_t>(e));
+    for (uint32_t e = 0; e < NEURON_EVENTS; ++e) {
+      if (used.events[e]) events.push_back(static_cast<uint8_t>(e));
     }
-    std::uint64_t total = 0;
-    for (std::uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    uint64_t total = 0;
+    for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
       assemble(engine, codes[engine], semaphores, events);
       result_->images_[engine].address = total;
       total += result_->images_[engine].code.size();
@@ -263,11 +263,10 @@ class Loader {
     return {};
   }
 
-  void assemble(std::uint32_t engine, const std::vector<std::byte>& code,
-                const std::vector<std::uint8_t>& semaphores,
-                const std::vector<std::uint8_t>& events) {
+  void assemble(uint32_t engine, const std::vector<std::byte>& code,
+                const std::vector<uint8_t>& semaphores, const std::vector<uint8_t>& events) {
     const neff::EngineProgram& program = graph_.engines[engine];
-    WrapperRequest request{.engine = static_cast<std::uint8_t>(engine),
+    WrapperRequest request{.engine = static_cast<uint8_t>(engine),
                            .main = std::nullopt,
                            .core = core_.place(),
                            .launch_record = core_.launch_address(),
@@ -278,10 +277,10 @@ class Loader {
     if (!code.empty()) request.main = program.entries[program.main].pc;
     const std::vector<isa::Instruction> wrapper = make_wrapper(request);
     EngineImage& image = result_->images_[engine];
-    image.wrapper = static_cast<std::uint32_t>(wrapper.size());
+    image.wrapper = static_cast<uint32_t>(wrapper.size());
     image.lines = program.lines;
     image.code.resize(wrapper.size() * NEURON_INSTRUCTION_BYTES);
-    for (std::size_t i = 0; i < wrapper.size(); ++i) {
+    for (size_t i = 0; i < wrapper.size(); ++i) {
       isa::encode(wrapper[i], std::span(image.code)
                                   .subspan(i * NEURON_INSTRUCTION_BYTES)
                                   .first<NEURON_INSTRUCTION_BYTES>());
@@ -291,19 +290,17 @@ class Loader {
           graph_.variables[r.target].kind != neff::VariableKind::kVirtual) {
         continue;
       }
-      const std::uint64_t at =
-          (std::uint64_t{image.wrapper} + r.pc) * NEURON_INSTRUCTION_BYTES + r.field;
-      result_->address_places_.push_back(
-          {engine, at, r.target, static_cast<std::uint64_t>(r.addend)});
+      const uint64_t at = (uint64_t{image.wrapper} + r.pc) * NEURON_INSTRUCTION_BYTES + r.field;
+      result_->address_places_.push_back({engine, at, r.target, static_cast<uint64_t>(r.addend)});
     }
     image.code.insert(image.code.end(), code.begin(), code.end());
-    image.instructions = static_cast<std::uint32_t>(image.code.size() / NEURON_INSTRUCTION_BYTES);
+    image.instructions = static_cast<uint32_t>(image.code.size() / NEURON_INSTRUCTION_BYTES);
   }
 
   Core& core_;
   const FileImage* const image_;
   const neff::Model& model_;
-  const std::uint32_t subgraph_;
+  const uint32_t subgraph_;
   const neff::Subgraph& graph_;
   std::unique_ptr<LoadedModel> result_;
   std::vector<StreamUse> streams_;

@@ -8,7 +8,7 @@
 namespace neuron::runtime {
 namespace {
 
-isa::Bytes bytes_at(std::span<const std::byte> code, std::size_t pc) {
+isa::Bytes bytes_at(std::span<const std::byte> code, size_t pc) {
   return code.subspan(pc * NEURON_INSTRUCTION_BYTES).first<NEURON_INSTRUCTION_BYTES>();
 }
 
@@ -20,13 +20,13 @@ bool has_bindings(const isa::Instruction& instruction) {
 // The last part of the fault's text says what to do.
 std::string advice(unsigned code) {
   const std::string text = isa::fault_text(code);
-  const std::size_t at = text.rfind("; ");
+  const size_t at = text.rfind("; ");
   return at == std::string::npos ? text : text.substr(at + 2);
 }
 
 }  // namespace
 
-std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
+std::string describe_instruction(uint32_t engine, uint32_t pc,
                                  std::span<const std::byte> instruction,
                                  const std::vector<neff::SourceLine>& lines,
                                  const neff::DebugInfo& debug) {
@@ -35,7 +35,7 @@ std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
   const isa::Instruction decoded = isa::decode(bytes_at(instruction, 0));
   const auto line =
       std::lower_bound(lines.begin(), lines.end(), decoded.debug,
-                       [](const neff::SourceLine& l, std::uint32_t id) { return l.debug < id; });
+                       [](const neff::SourceLine& l, uint32_t id) { return l.debug < id; });
   std::string place;
   if (decoded.debug != 0 && line != lines.end() && line->debug == decoded.debug) {
     place = line->line == 0 ? line->file : format("{}:{}", line->file, line->line);
@@ -47,12 +47,12 @@ std::string describe_instruction(std::uint32_t engine, std::uint32_t pc,
   return text + ": " + isa::disassemble(decoded, static_cast<int>(engine));
 }
 
-Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine,
-                           std::uint32_t generation, const std::vector<neff::SourceLine>& lines,
-                           const neff::DebugInfo& debug, SynchronizationUse& used) {
+Result<void> check_program(std::span<const std::byte> code, uint32_t engine, uint32_t generation,
+                           const std::vector<neff::SourceLine>& lines, const neff::DebugInfo& debug,
+                           SynchronizationUse& used) {
   const isa::Limits limits = isa::limits_of(generation);
-  const std::size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
-  for (std::size_t pc = 0; pc < count; ++pc) {
+  const size_t count = code.size() / NEURON_INSTRUCTION_BYTES;
+  for (size_t pc = 0; pc < count; ++pc) {
     const isa::Bytes bytes = bytes_at(code, pc);
     isa::Violation violation = isa::check_encoding(bytes, engine, limits);
     const isa::Instruction instruction = isa::decode(bytes);
@@ -63,7 +63,7 @@ Result<void> check_program(std::span<const std::byte> code, std::uint32_t engine
       return fail(
           violation.code == NEURON_FAULT_ISA_VERSION ? NRT_UNSUPPORTED_NEFF_VERSION : NRT_INVALID,
           "{}: {}{}: found {:#x} in byte {:#x} of the instruction, expected: {}; {}",
-          describe_instruction(engine, static_cast<std::uint32_t>(pc), bytes, lines, debug),
+          describe_instruction(engine, static_cast<uint32_t>(pc), bytes, lines, debug),
           isa::fault_name(violation.code),
           violation.rule == 0 ? "" : format(" (rule R{})", violation.rule), violation.value,
           violation.offset, violation.what, advice(violation.code));

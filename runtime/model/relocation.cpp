@@ -5,51 +5,48 @@
 #include <optional>
 
 #include "hw/udma.h"
-#include "runtime/queue/ring_set.h"
-#include "runtime/session/device.h"
+#include "runtime/device/device.h"
+#include "runtime/rings/ring_set.h"
 
 namespace neuron::runtime {
 namespace {
 
 template <class T>
-void put(std::span<std::byte> code, std::uint64_t offset, T value) {
+void put(std::span<std::byte> code, uint64_t offset, T value) {
   std::memcpy(code.data() + offset, &value, sizeof(value));
 }
 
-void put_width(std::span<std::byte> code, std::uint64_t offset, std::uint8_t width,
-               std::uint64_t value) {
+void put_width(std::span<std::byte> code, uint64_t offset, uint8_t width, uint64_t value) {
   std::memcpy(code.data() + offset, &value, width);
 }
 
-void put_trigger(std::span<std::byte> code, std::uint64_t at, const neff::EngineProgram& program,
+void put_trigger(std::span<std::byte> code, uint64_t at, const neff::EngineProgram& program,
                  const neff::DmaTransfer& transfer, const RelocationContext& context) {
   const TriggerCounts& counts = context.rings.counts(program.engine, transfer);
-  const std::uint32_t engines = context.subgraph.queues[transfer.queue].num_queues;
-  const std::uint8_t queue = context.rings.number(program.engine, transfer);
+  const uint32_t engines = context.subgraph.queues[transfer.queue].num_queues;
+  const uint8_t queue = context.rings.number(program.engine, transfer);
   std::memset(code.data() + at + NEURON_DMA_TRIGGER_M2S, 0,
               NEURON_INSTRUCTION_BYTES - NEURON_DMA_TRIGGER_M2S);
   put(code, at + NEURON_DMA_TRIGGER_M2S,
       context.core.queue_register(0, NEURON_UDMA_M2S, queue, NEURON_UDMAQ_TAIL_INC));
   put(code, at + NEURON_DMA_TRIGGER_S2M,
       context.core.queue_register(0, NEURON_UDMA_S2M, queue, NEURON_UDMAQ_TAIL_INC));
-  put(code, at + NEURON_DMA_TRIGGER_STRIDE,
-      static_cast<std::uint32_t>(context.core.chip->dma_stride));
-  std::uint16_t mask = 0;
-  for (std::uint32_t e = 0; e < engines; ++e) {
-    if (counts.m2s[e] != 0) mask = static_cast<std::uint16_t>(mask | 1u << e);
+  put(code, at + NEURON_DMA_TRIGGER_STRIDE, static_cast<uint32_t>(context.core.chip->dma_stride));
+  uint16_t mask = 0;
+  for (uint32_t e = 0; e < engines; ++e) {
+    if (counts.m2s[e] != 0) mask = static_cast<uint16_t>(mask | 1u << e);
   }
   put(code, at + NEURON_DMA_TRIGGER_MASK, mask);
   put(code, at + NEURON_DMA_TRIGGER_QUEUE, queue);
   put(code, at + NEURON_DMA_TRIGGER_BLOCK, transfer.id);
-  for (std::uint32_t e = 0; e < kDmaEngines; ++e) {
+  for (uint32_t e = 0; e < kDmaEngines; ++e) {
     put(code, at + NEURON_DMA_TRIGGER_M2S_COUNT + 2 * e, counts.m2s[e]);
     put(code, at + NEURON_DMA_TRIGGER_S2M_COUNT + 2 * e, counts.s2m[e]);
   }
 }
 
 // "cc:N": the CC core of stream N.
-std::optional<std::uint32_t> stream_named(const std::string& symbol,
-                                          const RelocationContext& context) {
+std::optional<uint32_t> stream_named(const std::string& symbol, const RelocationContext& context) {
   for (const neff::Collective& collective : context.subgraph.operations) {
     if (symbol == format("cc:{}", collective.stream)) return collective.stream;
   }
@@ -60,11 +57,11 @@ std::optional<std::uint32_t> stream_named(const std::string& symbol,
 
 Result<void> relocate(const neff::EngineProgram& program, const RelocationContext& context,
                       std::span<std::byte> code) {
-  const std::uint64_t window = context.core.window();
+  const uint64_t window = context.core.window();
   for (const neff::Relocation& r : program.relocations) {
-    const std::uint64_t at = std::uint64_t{r.pc} * NEURON_INSTRUCTION_BYTES;
-    const std::uint64_t field = at + r.field;
-    const auto addend = static_cast<std::uint64_t>(r.addend);
+    const uint64_t at = uint64_t{r.pc} * NEURON_INSTRUCTION_BYTES;
+    const uint64_t field = at + r.field;
+    const auto addend = static_cast<uint64_t>(r.addend);
     auto refuse = [&](NRT_STATUS status, const char* why) {
       return fail(status, "engine {} pc {}: the address of '{}' {}",
                   neff::engine_name(program.engine), r.pc, r.symbol, why);
@@ -109,7 +106,7 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
       }
       case NEURON_RELOC_SEMAPHORE:
         put_width(code, field, r.width,
-                  std::uint64_t{context.subgraph.semaphores[r.target].number} + addend);
+                  uint64_t{context.subgraph.semaphores[r.target].number} + addend);
         break;
       case NEURON_RELOC_SEM_ADDR:
         put_width(code, field, r.width,
@@ -118,11 +115,10 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
         break;
       case NEURON_RELOC_PC:
         put(code, field,
-            static_cast<std::int32_t>(program.entries[r.target].pc) -
-                static_cast<std::int32_t>(r.pc));
+            static_cast<int32_t>(program.entries[r.target].pc) - static_cast<int32_t>(r.pc));
         break;
       case NEURON_RELOC_CORE: {
-        std::uint64_t base = window;
+        uint64_t base = window;
         if (collective) {
           const auto stream = stream_named(r.symbol, context);
           if (!stream) {

@@ -3,22 +3,22 @@
 // Fills the places of a program that depend on where it was loaded.
 // Callers: loader. Thread-safe: no state. Fails: NRT_INVALID with engine, pc and symbol for an
 // address that only a binding knows; NRT_UNSUPPORTED_NEFF_VERSION for other cores and ranks.
-#ifndef RUNTIME_MODEL_RELOCATION_H_
-#define RUNTIME_MODEL_RELOCATION_H_
+#ifndef RUNTIME_MODEL_RELOCATION_H
+#define RUNTIME_MODEL_RELOCATION_H
 
 #include <cstdint>
 #include <span>
 
+#include "runtime/device/chip_table.h"
 #include "runtime/neff/model.h"
-#include "runtime/queue/ring_plan.h"
-#include "runtime/session/chip_table.h"
+#include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {
 
 struct RelocationContext {
   const neff::Subgraph& subgraph;
   const RingPlan& rings;
-  std::span<const std::uint64_t> addresses;  // of the variables
+  std::span<const uint64_t> addresses;  // of the variables
   CorePlace core;
 };
 
@@ -28,4 +28,4 @@ Result<void> relocate(const neff::EngineProgram& program, const RelocationContex
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_RELOCATION_H_
+#endif

@@ -7,8 +7,8 @@
 
 namespace neuron::runtime {
 
-Result<void> Scratchpad::join(Core& core, LoadedModel& model, std::uint64_t size) {
-  constexpr std::uint64_t kStep = 64ull << 20;
+Result<void> Scratchpad::join(Core& core, LoadedModel& model, uint64_t size) {
+  constexpr uint64_t kStep = 64ull << 20;
   const bool grows = this->size() < size;
   if (grows) {
     NEURON_TRY(memory, DeviceMemory::allocate(core.device(),

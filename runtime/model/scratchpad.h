@@ -7,13 +7,13 @@
 // Callers: loader, LoadedModel, holding the core's turn. Thread-safe: no. Owns the memory, borrows
 // the models, each of which leaves before it dies.
 // Fails: NRT_RESOURCE when HBM is short while old and new are both there; nothing has changed then.
-#ifndef RUNTIME_MODEL_SCRATCHPAD_H_
-#define RUNTIME_MODEL_SCRATCHPAD_H_
+#ifndef RUNTIME_MODEL_SCRATCHPAD_H
+#define RUNTIME_MODEL_SCRATCHPAD_H
 
 #include <memory>
 #include <vector>
 
-#include "runtime/session/device_memory.h"
+#include "runtime/device/device_memory.h"
 
 namespace neuron::runtime {
 
@@ -23,10 +23,10 @@ class LoadedModel;
 class Scratchpad {
  public:
   // Makes room for `size` bytes and tells the model, and whoever else is concerned, the address.
-  Result<void> join(Core& core, LoadedModel& model, std::uint64_t size);
+  Result<void> join(Core& core, LoadedModel& model, uint64_t size);
   void leave(LoadedModel& model);
 
-  std::uint64_t size() const { return memory_ == nullptr ? 0 : memory_->size(); }
+  uint64_t size() const { return memory_ == nullptr ? 0 : memory_->size(); }
 
  private:
   std::unique_ptr<DeviceMemory> memory_;
@@ -35,4 +35,4 @@ class Scratchpad {
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_SCRATCHPAD_H_
+#endif

@@ -8,59 +8,59 @@
 #include "hw/address_map.h"
 #include "hw/control.h"
 #include "hw/udma.h"
-#include "runtime/queue/ring_set.h"
-#include "runtime/session/device.h"
+#include "runtime/device/device.h"
+#include "runtime/rings/ring_set.h"
 
 namespace neuron::runtime {
 namespace {
 
 using isa::Instruction;
 
-constexpr std::uint8_t kFlags = 0, kMasked = 1, kEntries = 2, kTable = 4, kIndex = 6, kRegister = 8,
-                       kValue = 10;  // registers; kTable and kRegister are pairs
+constexpr uint8_t kFlags = 0, kMasked = 1, kEntries = 2, kTable = 4, kIndex = 6, kRegister = 8,
+                  kValue = 10;  // registers; kTable and kRegister are pairs
 
-isa::Wait at_least(std::uint8_t semaphore, std::uint16_t value) {
+isa::Wait at_least(uint8_t semaphore, uint16_t value) {
   return {.index = semaphore, .condition = NEURON_WAIT_GE, .value = value};
 }
-isa::Update at_read(std::uint8_t semaphore, std::uint8_t operation, std::uint16_t value = 0) {
+isa::Update at_read(uint8_t semaphore, uint8_t operation, uint16_t value = 0) {
   return {.index = semaphore, .operation = operation, .value = value};
 }
-isa::Update increment(std::uint8_t semaphore) {
+isa::Update increment(uint8_t semaphore) {
   return {.index = semaphore, .operation = NEURON_UPDATE_INC, .at_complete = true};
 }
-isa::Scalar immediate(std::uint32_t value) {
+isa::Scalar immediate(uint32_t value) {
   return {.value = value, .kind = NEURON_SCALAR_IMMEDIATE, .dtype = NEURON_DTYPE_U32};
 }
 
 class Emitter {
  public:
-  explicit Emitter(std::uint8_t engine) : engine_(engine) {}
+  explicit Emitter(uint8_t engine) : engine_(engine) {}
 
-  Instruction& add(std::uint16_t opcode) {
+  Instruction& add(uint16_t opcode) {
     Instruction instruction;
     instruction.opcode = opcode;
-    instruction.engines = static_cast<std::uint8_t>(1u << engine_);
+    instruction.engines = static_cast<uint8_t>(1u << engine_);
     code_.push_back(instruction);
     return code_.back();
   }
-  std::uint32_t here() const { return static_cast<std::uint32_t>(code_.size()); }
-  Instruction& at(std::uint32_t index) { return code_[index]; }
+  uint32_t here() const { return static_cast<uint32_t>(code_.size()); }
+  Instruction& at(uint32_t index) { return code_[index]; }
 
-  void branch_back(std::uint32_t target) {
-    const auto from = static_cast<std::int32_t>(here());
-    add(NEURON_OP_BRANCH).flow.target = static_cast<std::int32_t>(target) - from;
+  void branch_back(uint32_t target) {
+    const auto from = static_cast<int32_t>(here());
+    add(NEURON_OP_BRANCH).flow.target = static_cast<int32_t>(target) - from;
   }
-  void load(std::uint8_t rd, std::uint64_t address) {
+  void load(uint8_t rd, uint64_t address) {
     Instruction& i = add(NEURON_OP_LOAD);
     i.flow.rd = rd;
     i.address = {address, 0, 1};
   }
   // rd = word at pair + offset
-  void load_through(std::uint8_t rd, std::uint8_t pair, std::uint32_t offset) {
+  void load_through(uint8_t rd, uint8_t pair, uint32_t offset) {
     load(rd, offset);
     code_.back().bind[0] = {pair, NEURON_BIND_BASE, 0, NEURON_BIND_ADD_PAIR};
   }
-  void write(std::uint64_t address, std::int32_t stride, std::uint16_t count, std::uint32_t value) {
+  void write(uint64_t address, int32_t stride, uint16_t count, uint32_t value) {
     Instruction& i = add(NEURON_OP_WRITE);
     i.address = {address, stride, count};
     i.scalar0 = immediate(value);
@@ -68,16 +68,16 @@ class Emitter {
   std::vector<Instruction> take() { return std::move(code_); }
 
  private:
-  std::uint8_t engine_;
+  uint8_t engine_;
   std::vector<Instruction> code_;
 };
 
-void rebind(Emitter& emit, std::uint64_t record) {
+void rebind(Emitter& emit, uint64_t record) {
   emit.load(kFlags, record + offsetof(neuron_launch_record, flags));
   Instruction& mask = emit.add(NEURON_OP_ALU);
   mask.flow = {.rd = kMasked, .ra = kFlags, .imm = true, .alu = NEURON_ALU_AND};
   mask.scalar0 = immediate(NEURON_LAUNCH_REBIND);
-  const std::uint32_t skip = emit.here();
+  const uint32_t skip = emit.here();
   Instruction& branch = emit.add(NEURON_OP_BRANCH);
   branch.flow = {.ra = kMasked, .imm = true, .condition = NEURON_BRANCH_EQ};
   branch.scalar0 = immediate(0);
@@ -99,36 +99,36 @@ void rebind(Emitter& emit, std::uint64_t record) {
   Instruction& next = emit.add(NEURON_OP_ALU);
   next.flow = {.rd = kTable, .ra = kTable, .imm = true, .alu = NEURON_ALU_ADD};
   next.scalar0 = immediate(16);
-  emit.at(skip).flow.target = static_cast<std::int32_t>(emit.here() - skip);
+  emit.at(skip).flow.target = static_cast<int32_t>(emit.here() - skip);
 }
 
 // The rings of a stream's DMA engines, whose numbers follow each other.
 void rewind(Emitter& emit, const CorePlace& core, const StreamUse& stream) {
-  const auto first = static_cast<std::uint32_t>(std::countr_zero(stream.engines));
-  const auto count = static_cast<std::uint16_t>(std::popcount(stream.engines));
+  const auto first = static_cast<uint32_t>(std::countr_zero(stream.engines));
+  const auto count = static_cast<uint16_t>(std::popcount(stream.engines));
   for (const auto& [side, offset] : {std::pair{NEURON_UDMA_M2S, NEURON_UDMAQ_M2S_SW_CONTROL},
                                      std::pair{NEURON_UDMA_S2M, NEURON_UDMAQ_S2M_SW_CONTROL}}) {
     emit.write(core.queue_register(first, side, NEURON_DMA_QUEUE_COLLECTIVES, offset),
-               static_cast<std::int32_t>(core.chip->dma_stride), count, NEURON_UDMAQ_SW_RESET);
+               static_cast<int32_t>(core.chip->dma_stride), count, NEURON_UDMAQ_SW_RESET);
   }
 }
 
 void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   const bool queues = request.rings != nullptr && !request.rings->queues().empty();
   if (queues) rebind(emit, request.launch_record);
-  const std::uint64_t set = request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
-  for (std::size_t i = 0; i < request.semaphores.size();) {
-    std::size_t end = i + 1;
+  const uint64_t set = request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_SET;
+  for (size_t i = 0; i < request.semaphores.size();) {
+    size_t end = i + 1;
     while (end < request.semaphores.size() &&
            request.semaphores[end] == request.semaphores[end - 1] + 1) {
       ++end;
     }
-    emit.write(set + request.semaphores[i] * 4ull, 4, static_cast<std::uint16_t>(end - i), 0);
+    emit.write(set + request.semaphores[i] * 4ull, 4, static_cast<uint16_t>(end - i), 0);
     i = end;
   }
   // Clearing an event that is not set is an error.
-  for (const std::uint8_t event : request.events) {
-    const std::uint64_t address =
+  for (const uint8_t event : request.events) {
+    const uint64_t address =
         request.core.window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_EVENT + event * 4ull;
     emit.load(kValue, address);
     Instruction& skip = emit.add(NEURON_OP_BRANCH);
@@ -141,12 +141,10 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
   for (const QueuePlan& queue : request.rings->queues()) {
     emit.write(
         request.core.queue_register(0, NEURON_UDMA_M2S, queue.number, NEURON_UDMAQ_M2S_SW_CONTROL),
-        static_cast<std::int32_t>(request.core.chip->dma_stride), queue.engines,
-        NEURON_UDMAQ_SW_RESET);
+        static_cast<int32_t>(request.core.chip->dma_stride), queue.engines, NEURON_UDMAQ_SW_RESET);
     emit.write(
         request.core.queue_register(0, NEURON_UDMA_S2M, queue.number, NEURON_UDMAQ_S2M_SW_CONTROL),
-        static_cast<std::int32_t>(request.core.chip->dma_stride), queue.engines,
-        NEURON_UDMAQ_SW_RESET);
+        static_cast<int32_t>(request.core.chip->dma_stride), queue.engines, NEURON_UDMAQ_SW_RESET);
   }
 }
 
@@ -154,7 +152,7 @@ void prepare_launch(Emitter& emit, const WrapperRequest& request) {
 
 std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
   Emitter emit(request.engine);
-  std::optional<std::uint32_t> call;
+  std::optional<uint32_t> call;
   auto call_main = [&] {
     if (!request.main) return;
     call = emit.here();
@@ -177,14 +175,14 @@ std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
     done.update[0] = at_read(NEURON_SEM_DONE, NEURON_UPDATE_SUB, NEURON_CORE_ENGINES - 1);
     for (const StreamUse& stream : request.streams) {
       Instruction& collectives = emit.add(NEURON_OP_EVENT);
-      const auto count = static_cast<std::uint16_t>(stream.count);
-      const auto semaphore = static_cast<std::uint8_t>(NEURON_SEM_CC_DONE(stream.stream));
+      const auto count = static_cast<uint16_t>(stream.count);
+      const auto semaphore = static_cast<uint8_t>(NEURON_SEM_CC_DONE(stream.stream));
       collectives.wait[0] = at_least(semaphore, count);
       collectives.update[0] = at_read(semaphore, NEURON_UPDATE_SUB, count);
     }
     emit.add(NEURON_OP_COMPLETE).scalar0 = immediate(0);
   } else {
-    const std::uint8_t go = NEURON_SEM_GO(request.engine);
+    const uint8_t go = NEURON_SEM_GO(request.engine);
     Instruction& wait = emit.add(NEURON_OP_EVENT);
     wait.wait[0] = at_least(go, 1);
     wait.update[0] = at_read(go, NEURON_UPDATE_DEC);
@@ -196,7 +194,7 @@ std::vector<Instruction> make_wrapper(const WrapperRequest& request) {
   emit.branch_back(0);
   if (call) {
     emit.at(*call).flow.target =
-        static_cast<std::int32_t>(emit.here() + *request.main) - static_cast<std::int32_t>(*call);
+        static_cast<int32_t>(emit.here() + *request.main) - static_cast<int32_t>(*call);
   }
   return emit.take();
 }

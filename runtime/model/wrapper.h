@@ -8,8 +8,8 @@
 //        others; call main; wait for four done and for all collectives; complete.
 // Callers: loader. Thread-safe: no state. Cannot fail: its instructions are valid by construction
 // (tests check them).
-#ifndef RUNTIME_MODEL_WRAPPER_H_
-#define RUNTIME_MODEL_WRAPPER_H_
+#ifndef RUNTIME_MODEL_WRAPPER_H
+#define RUNTIME_MODEL_WRAPPER_H
 
 #include <cstdint>
 #include <optional>
@@ -17,20 +17,20 @@
 
 #include "driver/isa/instruction.h"
 #include "runtime/collectives/programs.h"
-#include "runtime/queue/ring_plan.h"
-#include "runtime/session/chip_table.h"
+#include "runtime/device/chip_table.h"
+#include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {
 
 struct WrapperRequest {
-  std::uint8_t engine = 0;
+  uint8_t engine = 0;
   // Index of `main` in the model's code of this engine, which follows the wrapper; none: no code.
-  std::optional<std::uint32_t> main;
+  std::optional<uint32_t> main;
   // SP only:
   CorePlace core;
-  std::uint64_t launch_record = 0;
-  std::vector<std::uint8_t> semaphores;  // of the program, ascending, each once
-  std::vector<std::uint8_t> events;      // likewise
+  uint64_t launch_record = 0;
+  std::vector<uint8_t> semaphores;  // of the program, ascending, each once
+  std::vector<uint8_t> events;      // likewise
   const RingPlan* rings = nullptr;
   std::vector<StreamUse> streams;  // of collectives
 };
@@ -39,4 +39,4 @@ std::vector<isa::Instruction> make_wrapper(const WrapperRequest& request);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_MODEL_WRAPPER_H_
+#endif

@@ -8,18 +8,18 @@ using Wide = __int128;  // A size of 2^40 times a step of 2^63 must not wrap.
 
 // SBUF partitions are 256 KiB apart and have fewer bytes: each run must lie in what one really has.
 std::optional<std::string> check_partitions(const DmaAccess& access, const Variable& variable,
-                                            std::uint32_t generation) {
-  const std::uint64_t backed = sbuf_partition_bytes(generation);
-  for (std::uint64_t i3 = 0; i3 < access.sizes[3]; ++i3) {
-    for (std::uint64_t i2 = 0; i2 < access.sizes[2]; ++i2) {
-      for (std::uint64_t i1 = 0; i1 < access.sizes[1]; ++i1) {
-        const std::uint64_t at = variable.core_offset + access.offset +
-                                 i1 * static_cast<std::uint64_t>(access.steps[1]) +
-                                 i2 * static_cast<std::uint64_t>(access.steps[2]) +
-                                 i3 * static_cast<std::uint64_t>(access.steps[3]);
-        const std::uint64_t inside = at % NEURON_SBUF_PARTITION_STRIDE;
+                                            uint32_t generation) {
+  const uint64_t backed = sbuf_partition_bytes(generation);
+  for (uint64_t i3 = 0; i3 < access.sizes[3]; ++i3) {
+    for (uint64_t i2 = 0; i2 < access.sizes[2]; ++i2) {
+      for (uint64_t i1 = 0; i1 < access.sizes[1]; ++i1) {
+        const uint64_t at = variable.core_offset + access.offset +
+                            i1 * static_cast<uint64_t>(access.steps[1]) +
+                            i2 * static_cast<uint64_t>(access.steps[2]) +
+                            i3 * static_cast<uint64_t>(access.steps[3]);
+        const uint64_t inside = at % NEURON_SBUF_PARTITION_STRIDE;
         if (inside > backed || access.run_bytes() > backed - inside) {
-          return runtime::format(
+          return base::format(
               "a run of {} bytes at byte {:#x} of SBUF partition {} leaves its {:#x} bytes",
               access.run_bytes(), inside, at / NEURON_SBUF_PARTITION_STRIDE, backed);
         }
@@ -31,7 +31,7 @@ std::optional<std::string> check_partitions(const DmaAccess& access, const Varia
 
 }  // namespace
 
-std::uint64_t sbuf_partition_bytes(std::uint32_t generation) {
+uint64_t sbuf_partition_bytes(uint32_t generation) {
   switch (generation) {
     case 2:
       return NEURON_V2_SBUF_PARTITION_BYTES;
@@ -43,8 +43,8 @@ std::uint64_t sbuf_partition_bytes(std::uint32_t generation) {
 }
 
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,
-                                        std::uint32_t generation, const ModelLimits& limits,
-                                        std::uint64_t& rows) {
+                                        uint32_t generation, const ModelLimits& limits,
+                                        uint64_t& rows) {
   Wide runs = 1;
   Wide lowest = access.offset;
   Wide highest = access.offset;
@@ -53,25 +53,25 @@ std::optional<std::string> check_access(const DmaAccess& access, const Variable&
     (reach < 0 ? lowest : highest) += reach;
     runs *= access.sizes[d];
     if (runs > limits.transfer_rows) {
-      return runtime::format("more than {} contiguous runs in one transfer", limits.transfer_rows);
+      return base::format("more than {} contiguous runs in one transfer", limits.transfer_rows);
     }
   }
   if (runs * Wide{access.run_bytes()} > limits.transfer_bytes) {
-    return runtime::format("more than {} bytes in one transfer", limits.transfer_bytes);
+    return base::format("more than {} bytes in one transfer", limits.transfer_bytes);
   }
   if (lowest < 0) {
-    return runtime::format("reaches {} bytes before the variable \"{}\"",
-                           static_cast<std::uint64_t>(-lowest), variable.name);
+    return base::format("reaches {} bytes before the variable \"{}\"",
+                        static_cast<uint64_t>(-lowest), variable.name);
   }
   if (highest + Wide{access.run_bytes()} > Wide{variable.size}) {
-    return runtime::format("reaches byte {} of the variable \"{}\", which has {}",
-                           static_cast<std::uint64_t>(highest + access.run_bytes()), variable.name,
-                           variable.size);
+    return base::format("reaches byte {} of the variable \"{}\", which has {}",
+                        static_cast<uint64_t>(highest + access.run_bytes()), variable.name,
+                        variable.size);
   }
-  rows += static_cast<std::uint64_t>(runs);
+  rows += static_cast<uint64_t>(runs);
   if (rows > limits.engine_rows) {
-    return runtime::format("more than {} contiguous runs in the transfers of one engine",
-                           limits.engine_rows);
+    return base::format("more than {} contiguous runs in the transfers of one engine",
+                        limits.engine_rows);
   }
   if (variable.kind == VariableKind::kStateBuffer && variable.core_offset < NEURON_CORE_PSUM) {
     return check_partitions(access, variable, generation);

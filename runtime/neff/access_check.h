@@ -2,8 +2,8 @@
 //
 // Does a DmaAccess stay inside its variable? Callers: transfer_reader.cpp. Thread-safe: no state.
 // Fails with the rest of a sentence ("reaches byte ..."), which the caller puts behind the place.
-#ifndef RUNTIME_NEFF_ACCESS_CHECK_H_
-#define RUNTIME_NEFF_ACCESS_CHECK_H_
+#ifndef RUNTIME_NEFF_ACCESS_CHECK_H
+#define RUNTIME_NEFF_ACCESS_CHECK_H
 
 #include <cstdint>
 #include <optional>
@@ -14,13 +14,13 @@
 namespace neuron::neff {
 
 // Bytes that a partition of SBUF really has.
-std::uint64_t sbuf_partition_bytes(std::uint32_t generation);
+uint64_t sbuf_partition_bytes(uint32_t generation);
 
 // Nothing if the access is good. Sizes are positive; `rows` is increased by the number of runs.
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,
-                                        std::uint32_t generation, const ModelLimits& limits,
-                                        std::uint64_t& rows);
+                                        uint32_t generation, const ModelLimits& limits,
+                                        uint64_t& rows);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_ACCESS_CHECK_H_
+#endif

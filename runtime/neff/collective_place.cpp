@@ -3,31 +3,31 @@
 
 #include <algorithm>
 
-#include "runtime/base/format.h"
+#include "driver/base/format.h"
 #include "runtime/neff/access_check.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {
 namespace {
 
-using runtime::format;
+using base::format;
 
-constexpr std::uint32_t kPartitions = 128;
+constexpr uint32_t kPartitions = 128;
 
 // The partitions and the bytes of each that rows take.
 struct Box {
-  std::uint64_t first_partition = 0, partitions = 0, first_byte = 0, bytes = 0;
+  uint64_t first_partition = 0, partitions = 0, first_byte = 0, bytes = 0;
 };
 
-Box box_of(const RowsOfSbuf& rows, std::uint64_t bytes) {
-  const std::uint64_t count = bytes / rows.row_bytes + (bytes % rows.row_bytes != 0 ? 1 : 0);
-  const std::uint64_t blocks = (count + rows.partitions - 1) / rows.partitions;
-  return {rows.first_partition(), std::min<std::uint64_t>(count, rows.partitions),
-          rows.first_byte(), blocks * rows.row_bytes};
+Box box_of(const RowsOfSbuf& rows, uint64_t bytes) {
+  const uint64_t count = bytes / rows.row_bytes + (bytes % rows.row_bytes != 0 ? 1 : 0);
+  const uint64_t blocks = (count + rows.partitions - 1) / rows.partitions;
+  return {rows.first_partition(), std::min<uint64_t>(count, rows.partitions), rows.first_byte(),
+          blocks * rows.row_bytes};
 }
 
-std::optional<std::string> check_rows(const CollectivePlace& place, std::uint64_t element_bytes,
-                                      std::uint32_t generation) {
+std::optional<std::string> check_rows(const CollectivePlace& place, uint64_t element_bytes,
+                                      uint32_t generation) {
   const RowsOfSbuf& rows = place.rows;
   const std::string name = printable(place.name);
   if (rows.core_offset >= NEURON_CORE_PSUM) {
@@ -43,18 +43,18 @@ std::optional<std::string> check_rows(const CollectivePlace& place, std::uint64_
         rows.row_bytes, rows.first_byte(), name, element_bytes);
   }
   const Box box = box_of(rows, place.bytes);
-  if (rows.first_partition() + std::uint64_t{rows.partitions} > kPartitions) {
+  if (rows.first_partition() + uint64_t{rows.partitions} > kPartitions) {
     return format("{} partitions from partition {} on of \"{}\"; SBUF has {}", rows.partitions,
                   rows.first_partition(), name, kPartitions);
   }
-  const std::uint64_t backed = sbuf_partition_bytes(generation);
+  const uint64_t backed = sbuf_partition_bytes(generation);
   if (box.first_byte > backed || box.bytes > backed - box.first_byte) {
     return format(
         "{} bytes as rows of {} in {} partitions take {} bytes of each from byte {} on of "
         "\"{}\"; a partition has {}",
         place.bytes, rows.row_bytes, rows.partitions, box.bytes, box.first_byte, name, backed);
   }
-  const std::uint64_t reach =
+  const uint64_t reach =
       box.partitions == 0 ? 0 : (box.partitions - 1) * NEURON_SBUF_PARTITION_STRIDE + box.bytes;
   if (place.offset > place.variable_bytes || reach > place.variable_bytes - place.offset) {
     return format(
@@ -68,8 +68,8 @@ std::optional<std::string> check_rows(const CollectivePlace& place, std::uint64_
 
 }  // namespace
 
-std::optional<std::string> check_place(const CollectivePlace& place, std::uint64_t element_bytes,
-                                       std::uint32_t generation) {
+std::optional<std::string> check_place(const CollectivePlace& place, uint64_t element_bytes,
+                                       uint32_t generation) {
   if (place.rows.present()) return check_rows(place, element_bytes, generation);
   if (place.bytes <= place.variable_bytes && place.offset <= place.variable_bytes - place.bytes) {
     return std::nullopt;

@@ -3,8 +3,8 @@
 // Do the buffers of a collective lie where they may? Callers: collective_reader.cpp when a file is
 // read; LoadedModel when the number of ranks, and with it the sizes, are known. Thread-safe: no
 // state. Fails with a sentence that the caller puts behind the place; it names the buffer.
-#ifndef RUNTIME_NEFF_COLLECTIVE_PLACE_H_
-#define RUNTIME_NEFF_COLLECTIVE_PLACE_H_
+#ifndef RUNTIME_NEFF_COLLECTIVE_PLACE_H
+#define RUNTIME_NEFF_COLLECTIVE_PLACE_H
 
 #include <cstdint>
 #include <optional>
@@ -17,17 +17,17 @@ namespace neuron::neff {
 // A buffer of a collective with what is known of its variable.
 struct CollectivePlace {
   std::string name;  // of the variable
-  std::uint64_t variable_bytes = 0;
-  std::uint64_t offset = 0;
+  uint64_t variable_bytes = 0;
+  uint64_t offset = 0;
   RowsOfSbuf rows;
-  std::uint64_t bytes = 0;  // that the operation reads or writes
+  uint64_t bytes = 0;  // that the operation reads or writes
 };
 
-std::optional<std::string> check_place(const CollectivePlace& place, std::uint64_t element_bytes,
-                                       std::uint32_t generation);
+std::optional<std::string> check_place(const CollectivePlace& place, uint64_t element_bytes,
+                                       uint32_t generation);
 // In SBUF: in place (the same rows), or apart.
 std::optional<std::string> check_apart(const CollectivePlace& input, const CollectivePlace& output);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_COLLECTIVE_PLACE_H_
+#endif

@@ -26,7 +26,7 @@ constexpr const char* kTypes[] = {"uint8",  "int8",    "float8e3", "float8e4", "
                                   "uint16", "int16",   "float16",  "bfloat16", "uint32",
                                   "int32",  "float32", "uint64",   "int64"};
 static_assert(std::size(kTypes) == CCOM_TYPE_COUNT);
-constexpr std::uint8_t kBytes[] = {1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8};
+constexpr uint8_t kBytes[] = {1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8};
 static_assert(std::size(kBytes) == CCOM_TYPE_COUNT);
 constexpr const char* kAlgorithms[] = {"auto",
                                        "ring",
@@ -45,10 +45,9 @@ constexpr const char* kAlgorithms[] = {"auto",
 static_assert(std::size(kAlgorithms) == CCOM_ALGORITHM_COUNT);
 
 // End of the furthest block of the lists.
-std::uint64_t extent(const std::uint64_t* counts, const std::uint64_t* places, std::size_t size,
-                     std::size_t stride) {
-  std::uint64_t end = 0;
-  for (std::size_t i = 0; i < size; ++i) {
+uint64_t extent(const uint64_t* counts, const uint64_t* places, size_t size, size_t stride) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < size; ++i) {
     if (counts[i * stride] != 0) end = std::max(end, places[i] + counts[i * stride]);
   }
   return end;
@@ -56,17 +55,16 @@ std::uint64_t extent(const std::uint64_t* counts, const std::uint64_t* places, s
 
 // The most that any rank has of each.
 CollectiveBytes variable_elements(const Collective& c) {
-  const std::uint64_t most =
-      c.counts.empty() ? 0 : *std::max_element(c.counts.begin(), c.counts.end());
+  const uint64_t most = c.counts.empty() ? 0 : *std::max_element(c.counts.begin(), c.counts.end());
   if (c.operation != CCOM_ALL_TO_ALL_V) {
-    const std::uint64_t all = extent(c.counts.data(), c.displacements.data(), c.counts.size(), 1);
+    const uint64_t all = extent(c.counts.data(), c.displacements.data(), c.counts.size(), 1);
     return c.operation == CCOM_ALL_GATHER_V ? CollectiveBytes{most, all}
                                             : CollectiveBytes{all, most};
   }
   CollectiveBytes result;
-  std::size_t ranks = 0;
+  size_t ranks = 0;
   while (ranks * ranks < c.counts.size()) ++ranks;
-  for (std::size_t r = 0; r < ranks; ++r) {
+  for (size_t r = 0; r < ranks; ++r) {
     result.input =
         std::max(result.input, extent(&c.counts[r * ranks], &c.displacements[r * ranks], ranks, 1));
     result.output = std::max(
@@ -77,9 +75,9 @@ CollectiveBytes variable_elements(const Collective& c) {
 
 class Reader {
  public:
-  Reader(const ModelLimits& limits, std::uint32_t generation, Subgraph& subgraph)
+  Reader(const ModelLimits& limits, uint32_t generation, Subgraph& subgraph)
       : limits_(limits), generation_(generation), subgraph_(subgraph) {
-    for (std::uint32_t i = 0; i < subgraph.variables.size(); ++i) {
+    for (uint32_t i = 0; i < subgraph.variables.size(); ++i) {
       variables_.emplace(subgraph.variables[i].name, i);
     }
   }
@@ -91,14 +89,13 @@ class Reader {
     c.type = static_cast<ccom_type_t>(field.choice_or("type", kTypes, CCOM_UINT8));
     c.reduction = static_cast<ccom_reduction_t>(field.choice_or("reduction", kReductions, 0));
     c.algorithm = static_cast<ccom_algorithm_t>(field.choice_or("algorithm", kAlgorithms, 0));
-    c.root = static_cast<std::uint32_t>(field.number_or("root", 0, 0, kMostRanks - 1));
-    c.stream = static_cast<std::uint32_t>(field.number_or("stream", 0, 0, CCOM_MAX_STREAMS - 1));
+    c.root = static_cast<uint32_t>(field.number_or("root", 0, 0, kMostRanks - 1));
+    c.stream = static_cast<uint32_t>(field.number_or("stream", 0, 0, CCOM_MAX_STREAMS - 1));
     if (const auto number =
             field.optional_number("semaphore", NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
-      c.semaphore = static_cast<std::uint8_t>(*number);
+      c.semaphore = static_cast<uint8_t>(*number);
     }
-    c.semaphore_add =
-        static_cast<std::uint16_t>(field.number_or("semaphore_add", 1, 1, UINT16_MAX));
+    c.semaphore_add = static_cast<uint16_t>(field.number_or("semaphore_add", 1, 1, UINT16_MAX));
     read_groups(field, c);
     read_pairs(field, c);
     c.input = c.output = kNoTarget;
@@ -116,8 +113,8 @@ class Reader {
   }
 
  private:
-  std::uint32_t read_variable(JsonObject& field, const std::string& key, std::uint64_t& offset,
-                              RowsOfSbuf& rows) {
+  uint32_t read_variable(JsonObject& field, const std::string& key, uint64_t& offset,
+                         RowsOfSbuf& rows) {
     Checker& checker = field.checker();
     const std::string name = field.text(key);
     offset = field.number_or(key + "_offset", 0, 0, limits_.variable_bytes);
@@ -138,11 +135,11 @@ class Reader {
                      printable(name), row_key);
         return kNoTarget;
       }
-      rows.row_bytes = static_cast<std::uint32_t>(*row);
+      rows.row_bytes = static_cast<uint32_t>(*row);
       rows.core_offset = variable.core_offset + offset;
       // To the last one, unless it is said.
-      const std::uint64_t left = NEURON_PARTITIONS - rows.first_partition() % NEURON_PARTITIONS;
-      rows.partitions = static_cast<std::uint32_t>(partitions.value_or(left));
+      const uint64_t left = NEURON_PARTITIONS - rows.first_partition() % NEURON_PARTITIONS;
+      rows.partitions = static_cast<uint32_t>(partitions.value_or(left));
     } else if (variable.kind != VariableKind::kTmpBuf) {
       checker.fail(field.at(key),
                    "\"{}\" is no tmp-buf or state-buffer; other ranks write to a collective's "
@@ -163,8 +160,8 @@ class Reader {
     const json::array* groups = field.list("replica_groups", kMostRanks);
     if (groups == nullptr) return;
     const JsonPath where = field.at("replica_groups");
-    std::set<std::uint32_t> seen;
-    for (std::size_t g = 0; g < groups->size() && checker.ok(); ++g) {
+    std::set<uint32_t> seen;
+    for (size_t g = 0; g < groups->size() && checker.ok(); ++g) {
       const JsonPath place{&where, {}, g};
       const json::array* members = (*groups)[g].if_array();
       if (members == nullptr || members->empty() || members->size() > kMostRanks) {
@@ -172,8 +169,8 @@ class Reader {
         return;
       }
       auto& group = c.groups.emplace_back();
-      for (std::size_t i = 0; i < members->size() && checker.ok(); ++i) {
-        const auto rank = static_cast<std::uint32_t>(
+      for (size_t i = 0; i < members->size() && checker.ok(); ++i) {
+        const auto rank = static_cast<uint32_t>(
             json_number(checker, {&place, {}, i}, (*members)[i], 0, UINT32_MAX));
         if (checker.ok() && !seen.insert(rank).second) {
           checker.fail(place, "rank {} is in the groups twice", rank);
@@ -197,7 +194,7 @@ class Reader {
     const json::array* pairs = field.list("pairs", kMostRanks);
     if (pairs == nullptr) return;
     const JsonPath where = field.at("pairs");
-    for (std::size_t i = 0; i < pairs->size() && checker.ok(); ++i) {
+    for (size_t i = 0; i < pairs->size() && checker.ok(); ++i) {
       const JsonPath place{&where, {}, i};
       const json::array* pair = (*pairs)[i].if_array();
       if (pair == nullptr || pair->size() != 2) {
@@ -205,19 +202,19 @@ class Reader {
         return;
       }
       c.pairs.push_back(
-          {static_cast<std::uint32_t>(json_number(checker, place, (*pair)[0], 0, kMostRanks - 1)),
-           static_cast<std::uint32_t>(json_number(checker, place, (*pair)[1], 0, kMostRanks - 1))});
+          {static_cast<uint32_t>(json_number(checker, place, (*pair)[0], 0, kMostRanks - 1)),
+           static_cast<uint32_t>(json_number(checker, place, (*pair)[1], 0, kMostRanks - 1))});
     }
   }
 
-  std::vector<std::uint64_t> read_numbers(JsonObject& field, std::string_view key) {
+  std::vector<uint64_t> read_numbers(JsonObject& field, std::string_view key) {
     Checker& checker = field.checker();
-    std::vector<std::uint64_t> values;
+    std::vector<uint64_t> values;
     const json::array* list = field.list(key, kMostCounts);
     if (list == nullptr) return values;
     const JsonPath where = field.at(key);
     values.reserve(list->size());
-    for (std::size_t i = 0; i < list->size() && checker.ok(); ++i) {
+    for (size_t i = 0; i < list->size() && checker.ok(); ++i) {
       values.push_back(
           json_number(checker, {&where, {}, i}, (*list)[i], 0, limits_.variable_bytes));
     }
@@ -232,23 +229,23 @@ class Reader {
     c.receive_displacements = read_numbers(field, "receive_displacements");
     if (!checker.ok()) return;
     const bool pairs = c.operation == CCOM_ALL_TO_ALL_V;
-    std::size_t ranks = c.counts.size();
+    size_t ranks = c.counts.size();
     if (pairs) {
       for (ranks = 0; ranks * ranks < c.counts.size();) ++ranks;
     }
-    const std::size_t wanted = pairs ? ranks * ranks : ranks;
+    const size_t wanted = pairs ? ranks * ranks : ranks;
     if (c.counts.empty() || c.counts.size() != wanted || ranks > kMostRanks ||
         (!c.groups.empty() && c.groups[0].size() != ranks)) {
       checker.fail(field.at("counts"), "has {} entries; expected is one for each {}",
                    c.counts.size(), pairs ? "pair of ranks of the group" : "rank of the group");
       return;
     }
-    const auto complete = [&](std::string_view key, std::vector<std::uint64_t>& places,
+    const auto complete = [&](std::string_view key, std::vector<uint64_t>& places,
                               bool by_receiver) {
       if (places.empty()) {
-        const std::size_t row = pairs ? ranks : wanted;
-        for (std::size_t i = 0; i < wanted; ++i) {
-          const std::size_t before = by_receiver ? (i % row - 1) * ranks + i / row : i - 1;
+        const size_t row = pairs ? ranks : wanted;
+        for (size_t i = 0; i < wanted; ++i) {
+          const size_t before = by_receiver ? (i % row - 1) * ranks + i / row : i - 1;
           places.push_back(i % row == 0 ? 0 : places.back() + c.counts[before]);
         }
       } else if (places.size() != wanted) {
@@ -262,8 +259,8 @@ class Reader {
   // With groups the size is known now; else when the number of ranks is.
   void check_sizes(JsonObject& field, const Collective& c) const {
     const CollectiveBytes bytes = collective_bytes(c, c.groups.empty() ? 1 : c.groups[0].size());
-    const auto place = [&](std::uint32_t variable, std::uint64_t offset, const RowsOfSbuf& rows,
-                           std::uint64_t wanted) {
+    const auto place = [&](uint32_t variable, uint64_t offset, const RowsOfSbuf& rows,
+                           uint64_t wanted) {
       const Variable& v = subgraph_.variables[variable];
       return CollectivePlace{v.name, v.size, offset, rows, wanted};
     };
@@ -273,7 +270,7 @@ class Reader {
       if (problem) field.checker().fail(field.at(key), "{}", *problem);
       return !problem;
     };
-    const std::uint64_t element = collective_type_bytes(c.type);
+    const uint64_t element = collective_type_bytes(c.type);
     if (report("input", check_place(input, element, generation_)) &&
         report("output", check_place(output, element, generation_))) {
       report("output", check_apart(input, output));
@@ -281,28 +278,28 @@ class Reader {
   }
 
   const ModelLimits& limits_;
-  const std::uint32_t generation_;
+  const uint32_t generation_;
   Subgraph& subgraph_;
-  std::unordered_map<std::string, std::uint32_t> variables_;
-  std::set<std::vector<std::vector<std::uint32_t>>> group_lists_;
+  std::unordered_map<std::string, uint32_t> variables_;
+  std::set<std::vector<std::vector<uint32_t>>> group_lists_;
 };
 
 }  // namespace
 
-void read_operations(JsonObject& top, const ModelLimits& limits, std::uint32_t generation,
+void read_operations(JsonObject& top, const ModelLimits& limits, uint32_t generation,
                      Subgraph& subgraph) {
   const json::array* list = top.list("collectives", kMostCollectives);
   if (list == nullptr) return;
   const JsonPath where = top.at("collectives");
   Reader reader(limits, generation, subgraph);
-  for (std::size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
+  for (size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
     JsonObject field(top.checker(), (*list)[i], &where, i);
     reader.read(field);
   }
 }
 
-CollectiveBytes collective_bytes(const Collective& c, std::uint64_t ranks) {
-  const std::uint64_t one = c.count * collective_type_bytes(c.type);
+CollectiveBytes collective_bytes(const Collective& c, uint64_t ranks) {
+  const uint64_t one = c.count * collective_type_bytes(c.type);
   switch (c.operation) {
     case CCOM_ALL_GATHER:
     case CCOM_GATHER:
@@ -318,7 +315,7 @@ CollectiveBytes collective_bytes(const Collective& c, std::uint64_t ranks) {
     case CCOM_REDUCE_SCATTER_V:
     case CCOM_ALL_TO_ALL_V: {
       const CollectiveBytes elements = variable_elements(c);
-      const std::uint64_t width = collective_type_bytes(c.type);
+      const uint64_t width = collective_type_bytes(c.type);
       return {elements.input * width, elements.output * width};
     }
     default:
@@ -338,7 +335,7 @@ const char* collective_algorithm_name(ccom_algorithm_t algorithm) {
 const char* collective_reduction_name(ccom_reduction_t reduction) {
   return reduction < CCOM_REDUCTION_COUNT ? kReductions[reduction] : "unknown";
 }
-std::uint64_t collective_type_bytes(ccom_type_t type) {
+uint64_t collective_type_bytes(ccom_type_t type) {
   return type < CCOM_TYPE_COUNT ? kBytes[type] : 1;
 }
 

@@ -31,8 +31,8 @@ std::string info_text(const Container& container, json::string_view key) {
   return value && value->is_string() ? printable(value->get_string().c_str()) : std::string();
 }
 
-std::size_t binaries(const Container& container, bool with_magic) {
-  return static_cast<std::size_t>(std::count_if(
+size_t binaries(const Container& container, bool with_magic) {
+  return static_cast<size_t>(std::count_if(
       container.members().begin(), container.members().end(), [with_magic](const Member& member) {
         return member.name.ends_with(".bin") && has_engine_magic(member.bytes) == with_magic;
       }));
@@ -47,13 +47,13 @@ Result<void> check_versions(const Header& header) {
         NEFF_OFF_VERSION_MAJOR, kVersionMajor, kVersionMinor, header.version_major,
         header.version_minor);
   }
-  const std::uint64_t unknown = header.feature_bits & ~NEFF_FEATURE_OPEN_PROGRAM;
+  const uint64_t unknown = header.feature_bits & ~NEFF_FEATURE_OPEN_PROGRAM;
   if (unknown != 0) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "header offset {}: feature bits are {:#x}, of which {:#x} are unknown here; "
                 "supported: {:#x}",
                 NEFF_OFF_FEATURE_BITS, header.feature_bits, unknown,
-                std::uint64_t{NEFF_FEATURE_OPEN_PROGRAM});
+                uint64_t{NEFF_FEATURE_OPEN_PROGRAM});
   }
   if (header.stray_offset != 0) {
     return fail(
@@ -66,14 +66,14 @@ Result<void> check_versions(const Header& header) {
 
 }  // namespace
 
-std::uint32_t generation_of(std::string_view target) {
+uint32_t generation_of(std::string_view target) {
   if (target == "trn1" || target == "trn1n" || target == "inf2") return 2;
   if (target == "trn2" || target == "trn2u" || target == "trn2n") return 3;
   if (target == "trn3" || target == "trn3u") return 4;
   return 0;
 }
 
-const char* generation_words(std::uint32_t generation) {
+const char* generation_words(uint32_t generation) {
   switch (generation) {
     case 2:
       return "trn1 or inf2";
@@ -102,7 +102,7 @@ Result<void> check_compatible(const Container& container, const Target& target) 
   const auto named = graph_format(container);
   if (marked && !named) return named.error();
   const std::string format = named ? *named : std::string();
-  const std::size_t foreign = binaries(container, false);
+  const size_t foreign = binaries(container, false);
   if (!marked) {
     if (format == NEFF_FORMAT) {
       return fail(

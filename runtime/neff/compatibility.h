@@ -5,8 +5,8 @@
 // A program of another compiler is recognised by what it lacks (feature bit, format name, magic)
 // and refused with NRT_UNSUPPORTED_NEFF_VERSION and a sentence that says what it was built for and
 // what runs it.
-#ifndef RUNTIME_NEFF_COMPATIBILITY_H_
-#define RUNTIME_NEFF_COMPATIBILITY_H_
+#ifndef RUNTIME_NEFF_COMPATIBILITY_H
+#define RUNTIME_NEFF_COMPATIBILITY_H
 
 #include "runtime/neff/container.h"
 
@@ -14,23 +14,23 @@ namespace neuron::neff {
 
 // What the file must fit. Zero means: any.
 struct Target {
-  std::uint32_t generation = 0;  // 2 = trn1 and inf2, 3 = trn2.
-  std::uint32_t lnc = 0;         // Physical cores per logical core of this process.
+  uint32_t generation = 0;   // 2 = trn1 and inf2, 3 = trn2.
+  uint32_t lnc = 0;          // Physical cores per logical core of this process.
   bool allow_older = false;  // NEURON_RT_ALLOW_LEGACY_NEFF: an older generation's program will do.
 };
 
-inline constexpr std::uint64_t kVersionMajor = 2;
-inline constexpr std::uint64_t kVersionMinor = 1;
+inline constexpr uint64_t kVersionMajor = 2;
+inline constexpr uint64_t kVersionMinor = 1;
 
 runtime::Result<void> check_compatible(const Container& container, const Target& target);
 
 // 2 for "trn1", "trn1n", "inf2"; 0 for an unknown name.
-std::uint32_t generation_of(std::string_view target);
-const char* generation_words(std::uint32_t generation);
+uint32_t generation_of(std::string_view target);
+const char* generation_words(uint32_t generation);
 
 // "trn1 by neuronx-cc 2.14", as far as the file says so; for people.
 std::string describe_origin(const Container& container);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_COMPATIBILITY_H_
+#endif

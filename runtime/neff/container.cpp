@@ -27,7 +27,7 @@ Result<Container> Container::open(Bytes file, const OpenOptions& options) {
   std::set<std::string> directories;
   for (TarEntry& entry : entries) {
     const std::string& name = entry.name;
-    for (std::size_t slash = name.find('/'); slash != std::string::npos;
+    for (size_t slash = name.find('/'); slash != std::string::npos;
          slash = name.find('/', slash + 1)) {
       directories.insert(name.substr(0, slash));
     }

@@ -7,8 +7,8 @@
 // span given out. Fails: NRT_INVALID for what is malformed, hostile or beyond a limit;
 // NRT_FAIL_HOST_MEM_ALLOC if the host has no memory to unpack into. Each error is one sentence with
 // member, offset, found, expected.
-#ifndef RUNTIME_NEFF_CONTAINER_H_
-#define RUNTIME_NEFF_CONTAINER_H_
+#ifndef RUNTIME_NEFF_CONTAINER_H
+#define RUNTIME_NEFF_CONTAINER_H
 
 #include <cstdint>
 #include <map>
@@ -40,7 +40,7 @@ class Container {
 
   const Header& header() const { return header_; }
   bool compressed() const { return compressed_; }
-  std::uint64_t unpacked_bytes() const { return unpacked_bytes_; }
+  uint64_t unpacked_bytes() const { return unpacked_bytes_; }
 
   // Regular files in the order of the archive.
   const std::vector<Member>& members() const { return members_; }
@@ -52,13 +52,13 @@ class Container {
  private:
   Header header_;
   bool compressed_ = false;
-  std::uint64_t unpacked_bytes_ = 0;
-  std::unique_ptr<std::uint8_t, FreeBytes> unpacked_;
+  uint64_t unpacked_bytes_ = 0;
+  std::unique_ptr<uint8_t, FreeBytes> unpacked_;
   std::vector<Member> members_;
   std::vector<std::string> directories_;
-  std::map<std::string, std::size_t, std::less<>> index_;
+  std::map<std::string, size_t, std::less<>> index_;
 };
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_CONTAINER_H_
+#endif

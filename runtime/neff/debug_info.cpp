@@ -12,8 +12,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kMember = "kernel_debug_info.json";
-constexpr std::size_t kMostNames = 1u << 20;
-constexpr std::size_t kMostShown = 4;
+constexpr size_t kMostNames = 1u << 20;
+constexpr size_t kMostShown = 4;
 
 DebugRange read_range(JsonObject& field) {
   DebugRange range;
@@ -25,8 +25,8 @@ DebugRange read_range(JsonObject& field) {
     return range;
   }
   if (!field.checker().ok()) return range;
-  range.first = static_cast<std::uint32_t>(ids[0]);
-  range.last = static_cast<std::uint32_t>(ids[1]);
+  range.first = static_cast<uint32_t>(ids[0]);
+  range.last = static_cast<uint32_t>(ids[1]);
   return range;
 }
 
@@ -34,7 +34,7 @@ void read_functions(JsonObject& top, DebugInfo& info) {
   const json::array* list = top.list("functions", kMostNames);
   if (!list) return;
   const JsonPath where = top.at("functions");
-  for (std::size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
+  for (size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
     if ((*list)[i].is_string()) {
       info.function_names.push_back(json_text(top.checker(), {&where, {}, i}, (*list)[i], 255));
       continue;
@@ -49,13 +49,13 @@ void read_tensors(JsonObject& top, DebugInfo& info) {
   const json::array* list = top.list("tensors", kMostNames);
   if (!list) return;
   const JsonPath where = top.at("tensors");
-  for (std::size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
+  for (size_t i = 0; i < list->size() && top.checker().ok(); ++i) {
     JsonObject field(top.checker(), (*list)[i], &where, i);
     info.tensors.push_back(read_range(field));
   }
 }
 
-bool covers(const DebugRange& range, std::uint32_t debug) {
+bool covers(const DebugRange& range, uint32_t debug) {
   return range.first <= debug && debug <= range.last;
 }
 
@@ -69,7 +69,7 @@ DebugInfo read_debug_info(const Container& container, const std::string& directo
   const auto document = read_json_object(
       container, member, {limits.json_bytes, limits.json_depth, limits.json_values});
   if (!document) {
-    notes.push_back(document.error().detail + "; reports will not name tensors");
+    notes.push_back(document.error().sentence + "; reports will not name tensors");
     return {};
   }
   DebugInfo info;
@@ -81,13 +81,13 @@ DebugInfo read_debug_info(const Container& container, const std::string& directo
     read_tensors(top, info);
   }
   if (const auto result = checker.result(); !result) {
-    notes.push_back(result.error().detail + "; reports will not name tensors");
+    notes.push_back(result.error().sentence + "; reports will not name tensors");
     return {};
   }
   return info;
 }
 
-std::string DebugInfo::describe(std::uint32_t debug) const {
+std::string DebugInfo::describe(uint32_t debug) const {
   std::string text;
   if (debug == 0) return text;
   for (const DebugRange& function : functions) {
@@ -95,12 +95,12 @@ std::string DebugInfo::describe(std::uint32_t debug) const {
     text = "in " + printable(function.name);
     break;
   }
-  std::size_t shown = 0;
+  size_t shown = 0;
   for (const DebugRange& tensor : tensors) {
     if (!covers(tensor, debug) || shown == kMostShown) continue;
     text += (shown++ ? " and " : text.empty() ? "on " : ", on ") + printable(tensor.name);
     std::string shape;
-    for (const std::uint64_t size : tensor.shape) {
+    for (const uint64_t size : tensor.shape) {
       shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     }
     if (!shape.empty()) text += " [" + shape + "]";

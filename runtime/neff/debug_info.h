@@ -6,8 +6,8 @@
 // Thread-safe: values. Format: {"files": ["a.py"], "functions": ["main" or {"name": "tile",
 // "debug": [first, last]}], "tensors": [{"debug": [first, last], "name": "w", "shape": [128,
 // 64]}]}.
-#ifndef RUNTIME_NEFF_DEBUG_INFO_H_
-#define RUNTIME_NEFF_DEBUG_INFO_H_
+#ifndef RUNTIME_NEFF_DEBUG_INFO_H
+#define RUNTIME_NEFF_DEBUG_INFO_H
 
 #include <cstdint>
 #include <string>
@@ -20,10 +20,10 @@ struct ModelLimits;
 
 // Debug ids first..last, both included.
 struct DebugRange {
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
+  uint32_t first = 0;
+  uint32_t last = 0;
   std::string name;
-  std::vector<std::uint64_t> shape;  // Tensors; may be empty.
+  std::vector<uint64_t> shape;  // Tensors; may be empty.
 };
 
 struct DebugInfo {
@@ -33,7 +33,7 @@ struct DebugInfo {
   std::vector<DebugRange> tensors;
 
   // "in tile, on w [128, 64] and x [64]"; empty if nothing is known of this id.
-  std::string describe(std::uint32_t debug) const;
+  std::string describe(uint32_t debug) const;
 };
 
 DebugInfo read_debug_info(const Container& container, const std::string& directory,
@@ -41,4 +41,4 @@ DebugInfo read_debug_info(const Container& container, const std::string& directo
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_DEBUG_INFO_H_
+#endif

@@ -24,10 +24,10 @@ constexpr const char* kVariableTypes[] = {"input",   "output",  "file",         
                                           "virtual", "pointer", "state-buffer", "dge-table"};
 constexpr const char* kQueueTypes[] = {"in", "out", "data", "embedding_update", "dynamic"};
 constexpr const char* kFabricPaths[] = {"main", "alt"};
-constexpr std::size_t kMostQueues = 4096;
-constexpr std::size_t kMostInstances = 4096;
-constexpr std::uint64_t kMostRingDescriptors = 1u << 20;
-constexpr std::uint64_t kMostAlignment = 1ull << 30;
+constexpr size_t kMostQueues = 4096;
+constexpr size_t kMostInstances = 4096;
+constexpr uint64_t kMostRingDescriptors = 1u << 20;
+constexpr uint64_t kMostAlignment = 1ull << 30;
 
 std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
@@ -78,16 +78,16 @@ class Reader {
   Checker checker_;
   Definition definition_;
   // By index of the variable; resolved when all are known.
-  std::unordered_map<std::size_t, std::uint32_t> pointer_ids_;
-  std::unordered_map<std::size_t, std::vector<std::uint64_t>> list_ids_;
+  std::unordered_map<size_t, uint32_t> pointer_ids_;
+  std::unordered_map<size_t, std::vector<uint64_t>> list_ids_;
 };
 
 void Reader::read_program(JsonObject& top) {
   const json::value& value = top.require("program");
   if (!checker_.ok()) return;
   JsonObject program(checker_, value, &top.path(), "program");
-  const std::uint64_t isa = program.number("isa", 0, UINT32_MAX);
-  definition_.generation = static_cast<std::uint32_t>(program.number("generation", 0, UINT32_MAX));
+  const uint64_t isa = program.number("isa", 0, UINT32_MAX);
+  definition_.generation = static_cast<uint32_t>(program.number("generation", 0, UINT32_MAX));
   if (isa != NEURON_ISA_VERSION) {
     checker_.unsupported(program.at("isa"),
                          "found {}, supported is version {} of the instruction set", isa,
@@ -103,21 +103,21 @@ void Reader::read_semaphores(JsonObject& top) {
   const json::object* names = top.object("semaphore");
   if (!names) return;
   const JsonPath where = top.at("semaphore");
-  std::unordered_set<std::uint64_t> used;
+  std::unordered_set<uint64_t> used;
   for (const auto& entry : *names) {
     const JsonPath place{&where, view(entry.key()), {}};
     if (entry.key().empty() || entry.key().find(':') != json::string_view::npos) {
       checker_.fail(place, "a semaphore's name is empty or holds a colon");
     }
-    const std::uint64_t number = json_number(checker_, place, entry.value(),
-                                             NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST);
+    const uint64_t number = json_number(checker_, place, entry.value(), NEURON_SEM_PROGRAM_FIRST,
+                                        NEURON_SEM_PROGRAM_LAST);
     if (!checker_.ok()) return;
     if (!used.insert(number).second) {
       checker_.fail(place, "semaphore {} has another name already", number);
       return;
     }
     definition_.subgraph.semaphores.push_back(
-        {std::string(view(entry.key())), static_cast<std::uint8_t>(number)});
+        {std::string(view(entry.key())), static_cast<uint8_t>(number)});
   }
 }
 
@@ -130,7 +130,7 @@ void Reader::read_variables(JsonObject& top) {
                   limits_.variables);
     return;
   }
-  std::unordered_set<std::uint32_t> ids;
+  std::unordered_set<uint32_t> ids;
   for (const auto& entry : *variables) {
     JsonObject field(checker_, entry.value(), &where, view(entry.key()));
     Variable variable;
@@ -152,7 +152,7 @@ void Reader::read_variables(JsonObject& top) {
 
 void Reader::read_variable(JsonObject& field, Variable& variable) {
   variable.kind = static_cast<VariableKind>(field.choice("type", kVariableTypes));
-  variable.id = static_cast<std::uint32_t>(field.number("var_id", 0, UINT32_MAX));
+  variable.id = static_cast<uint32_t>(field.number("var_id", 0, UINT32_MAX));
   variable.size = field.number("size", 1, limits_.variable_bytes);
   variable.alignment = field.number_or("alignment", 0, 0, kMostAlignment);
   if (variable.alignment & (variable.alignment - 1)) {
@@ -161,7 +161,7 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
   }
   variable.alternate_fabric = field.choice_or("fabric_path", kFabricPaths, 0) == 1;
   field.find("ops");  // Documented as an empty list; nothing depends on it.
-  const std::size_t index = definition_.subgraph.variables.size();
+  const size_t index = definition_.subgraph.variables.size();
   switch (variable.kind) {
     case VariableKind::kFile:
       read_constant(field, variable);
@@ -171,8 +171,7 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
           field.number_or("backing_variable_off", 0, 0, limits_.variable_bytes);
       break;
     case VariableKind::kPointer:
-      pointer_ids_[index] =
-          static_cast<std::uint32_t>(field.number("referenced_var_id", 0, UINT32_MAX));
+      pointer_ids_[index] = static_cast<uint32_t>(field.number("referenced_var_id", 0, UINT32_MAX));
       if (checker_.ok() && variable.size != 8) {
         checker_.fail(field.at("size"), "found {}, a pointer has 8 bytes", variable.size);
       }
@@ -185,9 +184,9 @@ void Reader::read_variable(JsonObject& field, Variable& variable) {
       }
       break;
     case VariableKind::kStateBuffer: {
-      constexpr std::uint64_t kEnd = NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
+      constexpr uint64_t kEnd = NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
       variable.core_offset = field.number_or("core_offset", 0, 0, kEnd - 1);
-      const std::uint64_t end = variable.core_offset < NEURON_CORE_PSUM ? NEURON_CORE_PSUM : kEnd;
+      const uint64_t end = variable.core_offset < NEURON_CORE_PSUM ? NEURON_CORE_PSUM : kEnd;
       if (checker_.ok() && variable.size > end - variable.core_offset) {
         checker_.fail(field.path(),
                       "{} bytes at {:#x} of the core window end behind {:#x}, the end of {}",
@@ -221,14 +220,14 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
     const auto array = parse_npy(variable.contents);
     if (!array) {
       checker_.fail(field.at("file_name"), "{}: {}", printable(variable.file_name),
-                    array.error().detail);
+                    array.error().sentence);
       return;
     }
     variable.contents = array->data;
   }
   // Ours: several constants in one file.
   if (const auto offset = field.optional_number("file_offset", 0, limits_.variable_bytes)) {
-    const std::uint64_t available = variable.contents.size();
+    const uint64_t available = variable.contents.size();
     if (*offset > available || variable.size > available - *offset) {
       checker_.fail(field.at("file_offset"), "{} bytes at {}, but {} holds {} bytes of data",
                     variable.size, *offset, printable(variable.file_name), available);
@@ -244,13 +243,13 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
 
 void Reader::resolve_references() {
   std::vector<Variable>& variables = definition_.subgraph.variables;
-  std::unordered_map<std::uint64_t, std::uint32_t> by_id;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    by_id.emplace(variables[i].id, static_cast<std::uint32_t>(i));
+  std::unordered_map<uint64_t, uint32_t> by_id;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    by_id.emplace(variables[i].id, static_cast<uint32_t>(i));
   }
   const JsonPath top;
   const JsonPath all{&top, "var", {}};
-  auto resolve = [&](const Variable& from, std::uint64_t id) -> std::uint32_t {
+  auto resolve = [&](const Variable& from, uint64_t id) -> uint32_t {
     const JsonPath where{&all, from.name, {}};
     const auto found = by_id.find(id);
     if (found == by_id.end()) {
@@ -272,7 +271,7 @@ void Reader::resolve_references() {
   for (const auto& [index, id] : pointer_ids_)
     variables[index].referenced = resolve(variables[index], id);
   for (const auto& [index, ids] : list_ids_) {
-    for (std::uint64_t id : ids) {
+    for (uint64_t id : ids) {
       variables[index].list.push_back(resolve(variables[index], id));
       if (!checker_.ok()) return;
     }
@@ -286,7 +285,7 @@ void Reader::read_queues(JsonObject& top) {
   if (queues->size() > kMostQueues) {
     checker_.fail(where, "{} queue sets, at most {} are allowed", queues->size(), kMostQueues);
   }
-  auto semaphore = [](std::uint64_t number) { return static_cast<std::uint8_t>(number); };
+  auto semaphore = [](uint64_t number) { return static_cast<uint8_t>(number); };
   for (const auto& entry : *queues) {
     if (!checker_.ok()) return;
     JsonObject field(checker_, entry.value(), &where, view(entry.key()));
@@ -297,7 +296,7 @@ void Reader::read_queues(JsonObject& top) {
                     queue.name.size());
     }
     queue.kind = static_cast<QueueKind>(field.choice("type", kQueueTypes));
-    queue.num_queues = static_cast<std::uint32_t>(field.number_or("num_queues", 1, 1, 16));
+    queue.num_queues = static_cast<uint32_t>(field.number_or("num_queues", 1, 1, 16));
     const std::string owner = field.text_or("owner", "");
     if (!owner.empty()) {
       queue.owner = engine_from_name(owner);
@@ -310,7 +309,7 @@ void Reader::read_queues(JsonObject& top) {
       checker_.fail(field.at("pinned"), "pinned queues exist on inf1 only");
     }
     queue.instances = field.texts("queue_instances", kMostInstances);
-    for (std::uint64_t number :
+    for (uint64_t number :
          field.numbers("semaphore_set", 16, NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST)) {
       queue.semaphore_set.push_back(semaphore(number));
     }
@@ -334,7 +333,7 @@ void Reader::read_queues(JsonObject& top) {
 }
 
 void Reader::read_dynamic(JsonObject& field, QueueSet& queue) {
-  queue.ring_descriptors = static_cast<std::uint32_t>(field.number_or(
+  queue.ring_descriptors = static_cast<uint32_t>(field.number_or(
       "ring_descriptors", queue.ring_descriptors, NEURON_UDMA_RING_MIN, kMostRingDescriptors));
   if (checker_.ok() && queue.ring_descriptors % NEURON_UDMA_RING_MULTIPLE != 0) {
     checker_.fail(field.at("ring_descriptors"), "found {}, expected a multiple of {}",
@@ -363,7 +362,7 @@ void Reader::read_engines(JsonObject& top) {
   }
   for (const auto& entry : *engines) {
     JsonObject field(checker_, entry.value(), &where, view(entry.key()));
-    const std::uint8_t engine = engine_from_name(view(entry.key()));
+    const uint8_t engine = engine_from_name(view(entry.key()));
     if (engine >= NEURON_CORE_ENGINES) {
       checker_.fail(field.path(), "no such engine, expected PE, Activation, Pool, DVE or SP");
       return;
@@ -377,10 +376,10 @@ void Reader::read_collectives(JsonObject& top) {
   const json::array* programs = top.list("cc", 64);
   if (!programs) return;
   const JsonPath where = top.at("cc");
-  for (std::size_t i = 0; i < programs->size() && checker_.ok(); ++i) {
+  for (size_t i = 0; i < programs->size() && checker_.ok(); ++i) {
     JsonObject field(checker_, (*programs)[i], &where, i);
     EngineFiles files = read_files(field);
-    files.stream = static_cast<std::uint32_t>(field.number_or("stream", 0, 0, UINT32_MAX));
+    files.stream = static_cast<uint32_t>(field.number_or("stream", 0, 0, UINT32_MAX));
     definition_.collectives.push_back(std::move(files));
   }
 }

@@ -3,8 +3,8 @@
 // Reads sgNN/def.json: variables with their constants, queue sets, semaphores, and which files hold
 // the engines' programs. Callers: model.cpp. Thread-safe: no state. Constants borrow the container.
 // Fails as model.h says.
-#ifndef RUNTIME_NEFF_DEFINITION_READER_H_
-#define RUNTIME_NEFF_DEFINITION_READER_H_
+#ifndef RUNTIME_NEFF_DEFINITION_READER_H
+#define RUNTIME_NEFF_DEFINITION_READER_H
 
 #include <array>
 #include <string>
@@ -18,12 +18,12 @@ namespace neuron::neff {
 struct EngineFiles {
   std::string bin;
   std::string json;
-  std::uint32_t stream = 0;  // Collective cores only.
+  uint32_t stream = 0;  // Collective cores only.
 };
 
 struct Definition {
   Subgraph subgraph;
-  std::uint32_t generation = 0;
+  uint32_t generation = 0;
   std::array<EngineFiles, NEURON_CORE_ENGINES> engines;
   std::vector<EngineFiles> collectives;
 };
@@ -34,4 +34,4 @@ runtime::Result<Definition> read_definition(const Container& container,
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_DEFINITION_READER_H_
+#endif

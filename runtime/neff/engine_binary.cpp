@@ -5,33 +5,33 @@
 #include <cstring>
 #include <optional>
 
-#include "runtime/base/crc32c.h"
-#include "runtime/base/little_endian.h"
+#include "driver/base/crc32c.h"
+#include "driver/base/little_endian.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {
 
+using base::load_little;
 using runtime::fail;
-using runtime::load_little;
 using runtime::Result;
 
 namespace {
 
-constexpr std::size_t kStringBytes = 4096;
+constexpr size_t kStringBytes = 4096;
 
 struct Section {
   const char* name;
-  std::uint32_t field;         // Offset of its offset in the header; its count follows.
-  std::uint32_t record_bytes;  // Of one counted record.
-  std::uint64_t offset = 0;
-  std::uint64_t count = 0;
+  uint32_t field;         // Offset of its offset in the header; its count follows.
+  uint32_t record_bytes;  // Of one counted record.
+  uint64_t offset = 0;
+  uint64_t count = 0;
 
-  std::uint64_t bytes() const { return count * record_bytes; }
+  uint64_t bytes() const { return count * record_bytes; }
 };
 
 class Reader {
  public:
-  Reader(Bytes file, std::string_view member, std::uint32_t most_instructions)
+  Reader(Bytes file, std::string_view member, uint32_t most_instructions)
       : file_(file), member_(member), most_instructions_(most_instructions) {}
 
   Result<EngineProgram> read() {
@@ -51,18 +51,14 @@ class Reader {
   Result<void> read_entries();
   Result<void> read_relocations();
   Result<void> read_lines();
-  Result<void> check_relocation(const Relocation& relocation, std::uint64_t at) const;
+  Result<void> check_relocation(const Relocation& relocation, uint64_t at) const;
 
-  std::uint32_t u32(std::uint64_t at) const {
-    return load_little<std::uint32_t>(file_.data() + at);
-  }
-  std::uint16_t u16(std::uint64_t at) const {
-    return load_little<std::uint16_t>(file_.data() + at);
-  }
+  uint32_t u32(uint64_t at) const { return base::load_little<uint32_t>(file_.data() + at); }
+  uint16_t u16(uint64_t at) const { return base::load_little<uint16_t>(file_.data() + at); }
 
   // The string that field `at` names.
-  Result<std::string> string_at(std::uint64_t at) const {
-    const std::uint32_t offset = u32(at);
+  Result<std::string> string_at(uint64_t at) const {
+    const uint32_t offset = u32(at);
     if (offset >= strings_.count) {
       return fail(NRT_INVALID,
                   "{}: offset {:#x}: string offset is {:#x}, the string table has {:#x} bytes",
@@ -71,8 +67,8 @@ class Reader {
     const char* begin = reinterpret_cast<const char*>(file_.data() + strings_.offset + offset);
     // The table ends with a NUL, read_sections() checked. The limit keeps many records that name
     // one long string from becoming many long strings.
-    std::string text(
-        begin, strnlen(begin, std::min<std::uint64_t>(strings_.count - offset, kStringBytes + 1)));
+    std::string text(begin,
+                     strnlen(begin, std::min<uint64_t>(strings_.count - offset, kStringBytes + 1)));
     if (text.size() > kStringBytes) {
       return fail(NRT_INVALID, "{}: offset {:#x}: a string has more than {} bytes", member_, at,
                   kStringBytes);
@@ -86,7 +82,7 @@ class Reader {
 
   Bytes file_;
   std::string_view member_;
-  std::uint32_t most_instructions_;
+  uint32_t most_instructions_;
   EngineProgram program_;
   Section code_{"code", NEURON_BIN_OFF_CODE_OFF, NEURON_INSTRUCTION_BYTES};
   Section entries_{"entry", NEURON_BIN_OFF_ENTRY_OFF, NEURON_BIN_ENTRY_BYTES};
@@ -107,7 +103,7 @@ Result<void> Reader::read_header() {
                 "{}: {} bytes, the header of an engine binary has {}; the file is truncated",
                 member_, file_.size(), NEURON_BIN_HEADER_BYTES);
   }
-  const std::uint32_t header_crc = runtime::crc32c(file_.first(NEURON_BIN_OFF_HEADER_CRC));
+  const uint32_t header_crc = base::crc32c(file_.first(NEURON_BIN_OFF_HEADER_CRC));
   if (header_crc != u32(NEURON_BIN_OFF_HEADER_CRC)) {
     return fail(
         NRT_INVALID,
@@ -122,7 +118,7 @@ Result<void> Reader::read_header() {
         member_, u16(NEURON_BIN_OFF_VERSION), u16(NEURON_BIN_OFF_HEADER_SIZE),
         NEURON_BIN_HEADER_BYTES);
   }
-  const std::uint32_t crc = runtime::crc32c(file_.subspan(NEURON_BIN_HEADER_BYTES));
+  const uint32_t crc = base::crc32c(file_.subspan(NEURON_BIN_HEADER_BYTES));
   if (crc != u32(NEURON_BIN_OFF_CRC)) {
     return fail(
         NRT_INVALID,
@@ -143,7 +139,7 @@ Result<void> Reader::read_header() {
 }
 
 Result<void> Reader::read_sections() {
-  std::uint64_t end = NEURON_BIN_HEADER_BYTES;
+  uint64_t end = NEURON_BIN_HEADER_BYTES;
   for (Section* section : {&code_, &entries_, &relocations_, &strings_, &lines_}) {
     section->offset = u32(section->field);
     section->count = u32(section->field + 4);
@@ -180,9 +176,9 @@ Result<void> Reader::read_sections() {
 }
 
 Result<void> Reader::read_entries() {
-  std::optional<std::uint32_t> main;
-  for (std::uint64_t i = 0; i < entries_.count; ++i) {
-    const std::uint64_t at = entries_.offset + i * NEURON_BIN_ENTRY_BYTES;
+  std::optional<uint32_t> main;
+  for (uint64_t i = 0; i < entries_.count; ++i) {
+    const uint64_t at = entries_.offset + i * NEURON_BIN_ENTRY_BYTES;
     ProgramEntry entry;
     NEURON_TRY(name, string_at(at));
     entry.name = std::move(name);
@@ -204,7 +200,7 @@ Result<void> Reader::read_entries() {
         return fail(NRT_INVALID, "{}: offset {:#x}: entry \"{}\" is a second main entry", member_,
                     at, printable(entry.name));
       }
-      main = static_cast<std::uint32_t>(i);
+      main = static_cast<uint32_t>(i);
     }
     program_.entries.push_back(std::move(entry));
   }
@@ -213,7 +209,7 @@ Result<void> Reader::read_entries() {
   return {};
 }
 
-Result<void> Reader::check_relocation(const Relocation& relocation, std::uint64_t at) const {
+Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at) const {
   auto refuse = [&](const char* what, auto found, const char* expected) {
     return fail(NRT_INVALID, "{}: offset {:#x}: relocation of \"{}\": {} is {}, expected {}",
                 member_, at, printable(relocation.symbol), what, found, expected);
@@ -246,7 +242,7 @@ Result<void> Reader::check_relocation(const Relocation& relocation, std::uint64_
       return refuse("kind", kind, "1 to 8");
   }
   if (widths) return refuse("width", width, widths);
-  const std::uint32_t end = relocation.field + (width == 0 ? 0u : width);
+  const uint32_t end = relocation.field + (width == 0 ? 0u : width);
   if (width == 0 && relocation.field != NEURON_DMA_TRIGGER_M2S) {
     return refuse("field", relocation.field, "32, the begin of the body");
   }
@@ -259,12 +255,12 @@ Result<void> Reader::check_relocation(const Relocation& relocation, std::uint64_
   if ((kind == NEURON_RELOC_SEMAPHORE || width == 0) && relocation.addend != 0) {
     return refuse("addend", relocation.addend, "0");
   }
-  const std::uint64_t first = std::uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
+  const uint64_t first = uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
   const auto code = Bytes(program_.code).subspan(first, NEURON_INSTRUCTION_BYTES);
-  const std::uint32_t body_end = width == 0 ? NEURON_INSTRUCTION_BYTES : end;
+  const uint32_t body_end = width == 0 ? NEURON_INSTRUCTION_BYTES : end;
   const unsigned bits =
       is_dma_control(relocation, program_.code) ? 0xFu << NEURON_RELOC_QUEUE_CTL_SHIFT : 0xFFu;
-  for (std::uint32_t byte = relocation.field; byte < body_end; ++byte) {
+  for (uint32_t byte = relocation.field; byte < body_end; ++byte) {
     if ((code[byte] & bits) != 0)
       return refuse("the code at its place", static_cast<unsigned>(code[byte]), "0");
   }
@@ -273,10 +269,10 @@ Result<void> Reader::check_relocation(const Relocation& relocation, std::uint64_
 
 Result<void> Reader::read_relocations() {
   // A byte that two relocations write would depend on their order.
-  std::vector<std::array<std::uint64_t, 2>> written;
+  std::vector<std::array<uint64_t, 2>> written;
   if (relocations_.count) written.resize(code_.count);
-  for (std::uint64_t i = 0; i < relocations_.count; ++i) {
-    const std::uint64_t at = relocations_.offset + i * NEURON_BIN_RELOC_BYTES;
+  for (uint64_t i = 0; i < relocations_.count; ++i) {
+    const uint64_t at = relocations_.offset + i * NEURON_BIN_RELOC_BYTES;
     Relocation relocation;
     relocation.pc = u32(at);
     relocation.field = u16(at + 4);
@@ -289,13 +285,13 @@ Result<void> Reader::read_relocations() {
                   "{}: offset {:#x}: reserved bytes of a relocation are {:#x}, expected 0", member_,
                   at + 12, u32(at + 12));
     }
-    relocation.addend = load_little<std::int64_t>(file_.data() + at + 16);
+    relocation.addend = base::load_little<int64_t>(file_.data() + at + 16);
     NEURON_CHECK(check_relocation(relocation, at));
-    const std::uint32_t end =
+    const uint32_t end =
         relocation.width == 0 ? NEURON_INSTRUCTION_BYTES : relocation.field + relocation.width;
-    for (std::uint32_t byte = relocation.field; byte < end; ++byte) {
-      std::uint64_t& word = written[relocation.pc][byte / 64];
-      const std::uint64_t bit = 1ull << (byte % 64);
+    for (uint32_t byte = relocation.field; byte < end; ++byte) {
+      uint64_t& word = written[relocation.pc][byte / 64];
+      const uint64_t bit = 1ull << (byte % 64);
       if (word & bit) {
         return fail(NRT_INVALID,
                     "{}: offset {:#x}: relocation of \"{}\" writes byte {} of instruction {}, "
@@ -311,9 +307,9 @@ Result<void> Reader::read_relocations() {
 }
 
 Result<void> Reader::read_lines() {
-  std::uint32_t last = 0;
-  for (std::uint64_t i = 0; i < lines_.count; ++i) {
-    const std::uint64_t at = lines_.offset + i * NEURON_BIN_LINE_BYTES;
+  uint32_t last = 0;
+  for (uint64_t i = 0; i < lines_.count; ++i) {
+    const uint64_t at = lines_.offset + i * NEURON_BIN_LINE_BYTES;
     SourceLine line;
     line.debug = u32(at);
     if (line.debug <= last) {
@@ -342,7 +338,7 @@ bool is_dma_control(const Relocation& relocation, Bytes code) {
       relocation.field != NEURON_RELOC_QUEUE_CTL) {
     return false;
   }
-  const std::uint8_t* head = code.data() + std::uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
+  const uint8_t* head = code.data() + uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
   const unsigned opcode = (head[0] | head[1] << 8) & NEURON_HEAD_OPCODE_MASK;
   return opcode == NEURON_OP_DMA_GENERATE || opcode == NEURON_OP_DMA_GATHER ||
          opcode == NEURON_OP_DMA_SCATTER;
@@ -353,7 +349,7 @@ bool has_engine_magic(Bytes file) {
 }
 
 Result<EngineProgram> read_engine_binary(Bytes file, std::string_view member,
-                                         std::uint32_t most_instructions) {
+                                         uint32_t most_instructions) {
   return Reader(file, member, most_instructions).read();
 }
 

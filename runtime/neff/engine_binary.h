@@ -6,8 +6,8 @@
 // string, reserved bytes zero, exactly one main entry. Symbols are resolved by the model, which
 // knows the names. Fails: NRT_INVALID, or NRT_UNSUPPORTED_NEFF_VERSION for a foreign magic or
 // version, with member and offset.
-#ifndef RUNTIME_NEFF_ENGINE_BINARY_H_
-#define RUNTIME_NEFF_ENGINE_BINARY_H_
+#ifndef RUNTIME_NEFF_ENGINE_BINARY_H
+#define RUNTIME_NEFF_ENGINE_BINARY_H
 
 #include <string_view>
 
@@ -19,9 +19,9 @@ namespace neuron::neff {
 bool has_engine_magic(Bytes file);
 
 // `member` is only for messages.
-runtime::Result<EngineProgram> read_engine_binary(
-    Bytes file, std::string_view member, std::uint32_t most_instructions = NEURON_PROGRAM_MAX);
+runtime::Result<EngineProgram> read_engine_binary(Bytes file, std::string_view member,
+                                                  uint32_t most_instructions = NEURON_PROGRAM_MAX);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_ENGINE_BINARY_H_
+#endif

@@ -16,8 +16,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::uint64_t kFormatVersion = 1;
-constexpr std::size_t kMostDimensions = 16;
+constexpr uint64_t kFormatVersion = 1;
+constexpr size_t kMostDimensions = 16;
 
 class Reader {
  public:
@@ -43,7 +43,7 @@ Result<Graph> Reader::read() {
   {
     JsonObject top(checker_, document, nullptr, "");
     const std::string format = top.text("format");
-    const std::uint64_t version = top.number("version", 0, UINT32_MAX);
+    const uint64_t version = top.number("version", 0, UINT32_MAX);
     if (checker_.ok() && (format != NEFF_FORMAT || version != kFormatVersion)) {
       checker_.unsupported(top.path(),
                            "format \"{}\" of version {}, supported: \"{}\" of version {}",
@@ -55,7 +55,7 @@ Result<Graph> Reader::read() {
       checker_.unsupported(top.at("target"), "found \"{}\", known are trn1, inf2, trn2 and trn3",
                            printable(graph_.target));
     }
-    graph_.lnc = static_cast<std::uint32_t>(top.number_or("lnc", 1, 1, 2));
+    graph_.lnc = static_cast<uint32_t>(top.number_or("lnc", 1, 1, 2));
     read_nodes(top);
     read_tensors(top, "inputs", graph_.inputs);
     read_tensors(top, "outputs", graph_.outputs);
@@ -69,7 +69,7 @@ void Reader::read_nodes(JsonObject& top) {
   const json::array* nodes = top.list("nodes", limits_.subgraphs);
   if (!nodes) return;
   const JsonPath where = top.at("nodes");
-  for (std::size_t i = 0; i < nodes->size() && checker_.ok(); ++i) {
+  for (size_t i = 0; i < nodes->size() && checker_.ok(); ++i) {
     JsonObject node(checker_, (*nodes)[i], &where, i);
     const std::string name = node.text("name");
     const std::string executor = node.text("executor");
@@ -101,7 +101,7 @@ void Reader::read_tensors(JsonObject& top, const char* key, std::vector<GraphTen
   if (!list) return;
   const JsonPath where = top.at(key);
   std::unordered_set<std::string> names;
-  for (std::size_t i = 0; i < list->size() && checker_.ok(); ++i) {
+  for (size_t i = 0; i < list->size() && checker_.ok(); ++i) {
     JsonObject field(checker_, (*list)[i], &where, i);
     GraphTensor tensor = read_tensor(field);
     if (!checker_.ok()) return;
@@ -131,14 +131,14 @@ GraphTensor Reader::read_tensor(JsonObject& field) {
   if (place == graph_.subgraphs.end()) {
     checker_.fail(field.at("subgraph"), "\"{}\" is not among the nodes", printable(subgraph));
   }
-  info.subgraph = static_cast<std::uint32_t>(place - graph_.subgraphs.begin());
+  info.subgraph = static_cast<uint32_t>(place - graph_.subgraphs.begin());
   info.dtype = dtype_from_name(dtype);
   if (info.dtype == NEURON_DTYPE_NONE) {
     checker_.fail(field.at("dtype"), "found \"{}\", which is no data type", printable(dtype));
   }
-  std::uint64_t bytes = dtype_bytes(info.dtype);
-  for (std::uint64_t size : shape) {
-    info.shape.push_back(static_cast<std::uint32_t>(size));
+  uint64_t bytes = dtype_bytes(info.dtype);
+  for (uint64_t size : shape) {
+    info.shape.push_back(static_cast<uint32_t>(size));
     if (__builtin_mul_overflow(bytes, size, &bytes)) bytes = 0;
     if (bytes == 0) break;
   }

@@ -3,8 +3,8 @@
 // Reads neff.json, the graph of the whole file: target, subgraphs, inputs and outputs.
 // Callers: model.cpp, compatibility.cpp, neuron-packager. Thread-safe: no state.
 // Variables are named, not resolved: they are in the subgraphs' def.json. Fails as model.h says.
-#ifndef RUNTIME_NEFF_GRAPH_READER_H_
-#define RUNTIME_NEFF_GRAPH_READER_H_
+#ifndef RUNTIME_NEFF_GRAPH_READER_H
+#define RUNTIME_NEFF_GRAPH_READER_H
 
 #include <string>
 #include <vector>
@@ -20,8 +20,8 @@ struct GraphTensor {
 
 struct Graph {
   std::string target;
-  std::uint32_t generation = 0;
-  std::uint32_t lnc = 1;
+  uint32_t generation = 0;
+  uint32_t lnc = 1;
   std::vector<std::string> subgraphs;  // Directories, in order.
   std::vector<GraphTensor> inputs;
   std::vector<GraphTensor> outputs;
@@ -37,4 +37,4 @@ runtime::Result<Graph> read_graph(const Container& container, const ModelLimits&
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_GRAPH_READER_H_
+#endif

@@ -32,8 +32,8 @@ class Inflater {
 };
 
 // The most that `stored` bytes may have become, and the first byte too many.
-std::uint64_t allowance(std::uint64_t stored, const Limits& limits) {
-  const std::uint64_t by_ratio =
+uint64_t allowance(uint64_t stored, const Limits& limits) {
+  const uint64_t by_ratio =
       stored > UINT64_MAX / limits.expansion_ratio ? UINT64_MAX : stored * limits.expansion_ratio;
   return std::min(limits.unpacked_bytes, std::max(limits.ratio_floor_bytes, by_ratio));
 }
@@ -45,14 +45,14 @@ bool is_gzip(Bytes bytes) { return bytes.size() >= 2 && bytes[0] == 0x1F && byte
 Result<UnpackedBytes> read_gzip(Bytes bytes, const Limits& limits) {
   Inflater inflater;
   if (!inflater.ready()) return fail(NRT_FAIL_HOST_MEM_ALLOC, "no memory to unpack the payload");
-  const std::uint64_t allowed = allowance(bytes.size(), limits);
+  const uint64_t allowed = allowance(bytes.size(), limits);
   UnpackedBytes unpacked;
-  std::uint64_t capacity = 0;
-  std::uint64_t consumed = 0;
+  uint64_t capacity = 0;
+  uint64_t consumed = 0;
   z_stream& stream = inflater.stream();
   for (;;) {  // bounded: grows to `allowed`, each turn consumes or produces
     if (unpacked.size == capacity) {
-      const std::uint64_t first = std::max<std::uint64_t>(bytes.size() * 4, 64 << 10);
+      const uint64_t first = std::max<uint64_t>(bytes.size() * 4, 64 << 10);
       // One byte beyond the allowance is enough to know that it is exceeded.
       capacity = std::min(capacity == 0 ? first : capacity * 2, allowed + 1);
       void* grown = std::realloc(unpacked.data.get(), capacity);
@@ -62,18 +62,18 @@ Result<UnpackedBytes> read_gzip(Bytes bytes, const Limits& limits) {
                     capacity - unpacked.size);
       }
       (void)unpacked.data.release();
-      unpacked.data.reset(static_cast<std::uint8_t*>(grown));
+      unpacked.data.reset(static_cast<uint8_t*>(grown));
     }
-    constexpr std::uint64_t kPiece = 1u << 30;  // zlib counts with 32 bits.
-    const auto in = std::min<std::uint64_t>(bytes.size() - consumed, kPiece);
-    const auto out = std::min<std::uint64_t>(capacity - unpacked.size, kPiece);
+    constexpr uint64_t kPiece = 1u << 30;  // zlib counts with 32 bits.
+    const auto in = std::min<uint64_t>(bytes.size() - consumed, kPiece);
+    const auto out = std::min<uint64_t>(capacity - unpacked.size, kPiece);
     stream.next_in = const_cast<Bytef*>(bytes.data() + consumed);
     stream.avail_in = static_cast<uInt>(in);
     stream.next_out = unpacked.data.get() + unpacked.size;
     stream.avail_out = static_cast<uInt>(out);
     const int status = inflate(&stream, Z_NO_FLUSH);
-    const std::uint64_t taken = in - stream.avail_in;
-    const std::uint64_t made = out - stream.avail_out;
+    const uint64_t taken = in - stream.avail_in;
+    const uint64_t made = out - stream.avail_out;
     consumed += taken;
     unpacked.size += made;
     if (unpacked.size > allowed) {

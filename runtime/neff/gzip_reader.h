@@ -4,8 +4,8 @@
 // The result is owned by the caller. Fails with NRT_INVALID (damaged, truncated, beyond a limit) or
 // NRT_FAIL_HOST_MEM_ALLOC. Memory grows with what was really unpacked, never with what a file
 // claims.
-#ifndef RUNTIME_NEFF_GZIP_READER_H_
-#define RUNTIME_NEFF_GZIP_READER_H_
+#ifndef RUNTIME_NEFF_GZIP_READER_H
+#define RUNTIME_NEFF_GZIP_READER_H
 
 #include <cstdlib>
 #include <memory>
@@ -17,12 +17,12 @@
 namespace neuron::neff {
 
 struct FreeBytes {
-  void operator()(std::uint8_t* p) const { std::free(p); }
+  void operator()(uint8_t* p) const { std::free(p); }
 };
 
 struct UnpackedBytes {
-  std::unique_ptr<std::uint8_t, FreeBytes> data;
-  std::uint64_t size = 0;
+  std::unique_ptr<uint8_t, FreeBytes> data;
+  uint64_t size = 0;
 };
 
 bool is_gzip(Bytes bytes);
@@ -31,4 +31,4 @@ runtime::Result<UnpackedBytes> read_gzip(Bytes bytes, const Limits& limits);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_GZIP_READER_H_
+#endif

@@ -5,52 +5,53 @@
 // values. parse_header() checks every field that has a rule, and says offset, found and expected;
 // it accepts any vendor's header, what can be run is decided in compatibility.h. Fails with
 // NRT_INVALID.
-#ifndef RUNTIME_NEFF_HEADER_H_
-#define RUNTIME_NEFF_HEADER_H_
+#ifndef RUNTIME_NEFF_HEADER_H
+#define RUNTIME_NEFF_HEADER_H
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include "driver/base/hexadecimal.h"
 #include "runtime/base/error.h"
 
 namespace neuron::neff {
 
-using Bytes = std::span<const std::uint8_t>;
+using base::hexadecimal;
+
+using Bytes = std::span<const uint8_t>;
 
 struct Header {
-  std::uint64_t pkg_version = 1;  // 1: SHA-256 in hash; 2: MD5 in its first 16 bytes.
-  std::uint64_t header_size = 1024;
-  std::uint64_t data_size = 0;
-  std::uint64_t version_major = 2;
-  std::uint64_t version_minor = 1;
+  uint64_t pkg_version = 1;  // 1: SHA-256 in hash; 2: MD5 in its first 16 bytes.
+  uint64_t header_size = 1024;
+  uint64_t data_size = 0;
+  uint64_t version_major = 2;
+  uint64_t version_minor = 1;
   std::string build_version;  // At most 127 bytes.
-  std::uint32_t num_tpb = 1;
-  std::array<std::uint8_t, 32> hash{};
-  std::array<std::uint8_t, 16> uuid{};
+  uint32_t num_tpb = 1;
+  std::array<uint8_t, 32> hash{};
+  std::array<uint8_t, 16> uuid{};
   std::string name;  // At most 255 bytes.
-  std::uint32_t requested_tpb_count = 1;
-  std::array<std::uint8_t, 64> tpb_per_node{};
-  std::uint64_t feature_bits = 0;
-  std::uint32_t lnc_size = 1;  // As stored; 0 is read as 1.
+  uint32_t requested_tpb_count = 1;
+  std::array<uint8_t, 64> tpb_per_node{};
+  uint64_t feature_bits = 0;
+  uint32_t lnc_size = 1;  // As stored; 0 is read as 1.
 
   // First byte behind the documented fields that is not zero; 0: all are.
-  std::uint32_t stray_offset = 0;
+  uint32_t stray_offset = 0;
 
-  std::uint32_t effective_lnc() const { return lnc_size == 0 ? 1 : lnc_size; }
+  uint32_t effective_lnc() const { return lnc_size == 0 ? 1 : lnc_size; }
 };
 
 runtime::Result<Header> parse_header(Bytes file);
 
 // The inverse of parse_header().
-std::array<std::uint8_t, 1024> encode_header(const Header& header);
+std::array<uint8_t, 1024> encode_header(const Header& header);
 
 // NRT_INVALID with both digests in the sentence if the payload's hash is not the header's.
 runtime::Result<void> check_hash(const Header& header, Bytes payload);
 
-std::string hexadecimal(Bytes bytes);
-
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_HEADER_H_
+#endif

@@ -10,7 +10,6 @@
 #include "runtime/neff/text.h"
 
 // The library's only translation unit in the program.
-#include <boost/json/src.hpp>
 
 namespace neuron::neff {
 
@@ -27,12 +26,12 @@ using boost::json::string_view;
 // that each take another one would see two programs.
 class Builder {
  public:
-  static constexpr std::size_t max_object_size = 1u << 20;
-  static constexpr std::size_t max_array_size = 1u << 24;
-  static constexpr std::size_t max_key_size = 4096;
-  static constexpr std::size_t max_string_size = 1u << 20;
+  static constexpr size_t max_object_size = 1u << 20;
+  static constexpr size_t max_array_size = 1u << 24;
+  static constexpr size_t max_key_size = 4096;
+  static constexpr size_t max_string_size = 1u << 20;
 
-  explicit Builder(std::uint32_t most_values) : most_values_(most_values) { stack_.reset(); }
+  explicit Builder(uint32_t most_values) : most_values_(most_values) { stack_.reset(); }
 
   json::value release() { return stack_.release(); }
   const std::string& refusal() const { return refusal_; }
@@ -40,7 +39,7 @@ class Builder {
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
   bool on_array_begin(error_code&) { return true; }
-  bool on_array_end(std::size_t n, error_code& ec) {
+  bool on_array_end(size_t n, error_code& ec) {
     stack_.push_array(n);
     return count(ec);
   }
@@ -49,25 +48,25 @@ class Builder {
     keys_[open_++].clear();
     return true;
   }
-  bool on_object_end(std::size_t n, error_code& ec) {
+  bool on_object_end(size_t n, error_code& ec) {
     --open_;
     stack_.push_object(n);
     return count(ec);
   }
-  bool on_string_part(string_view text, std::size_t, error_code&) {
+  bool on_string_part(string_view text, size_t, error_code&) {
     stack_.push_chars(text);
     return true;
   }
-  bool on_string(string_view text, std::size_t, error_code& ec) {
+  bool on_string(string_view text, size_t, error_code& ec) {
     stack_.push_string(text);
     return count(ec);
   }
-  bool on_key_part(string_view text, std::size_t, error_code&) {
+  bool on_key_part(string_view text, size_t, error_code&) {
     key_.append(text.data(), text.size());
     stack_.push_chars(text);
     return true;
   }
-  bool on_key(string_view text, std::size_t, error_code& ec) {
+  bool on_key(string_view text, size_t, error_code& ec) {
     key_.append(text.data(), text.size());
     const bool added = keys_[open_ - 1].insert(key_).second;
     if (!added) return refuse("the key \"" + printable(key_) + "\" stands twice in one object", ec);
@@ -76,11 +75,11 @@ class Builder {
     return true;
   }
   bool on_number_part(string_view, error_code&) { return true; }
-  bool on_int64(std::int64_t value, string_view, error_code& ec) {
+  bool on_int64(int64_t value, string_view, error_code& ec) {
     stack_.push_int64(value);
     return count(ec);
   }
-  bool on_uint64(std::uint64_t value, string_view, error_code& ec) {
+  bool on_uint64(uint64_t value, string_view, error_code& ec) {
     stack_.push_uint64(value);
     return count(ec);
   }
@@ -112,15 +111,15 @@ class Builder {
 
   json::value_stack stack_;
   std::vector<std::unordered_set<std::string>> keys_;  // Of the open objects; kept to reuse memory.
-  std::size_t open_ = 0;
+  size_t open_ = 0;
   std::string key_;
-  std::uint64_t values_ = 0;
-  std::uint64_t most_values_;
+  uint64_t values_ = 0;
+  uint64_t most_values_;
   std::string refusal_;
 };
 
-std::string position(Bytes text, std::size_t offset) {
-  const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size()));
+std::string position(Bytes text, size_t offset) {
+  const auto end = text.begin() + static_cast<ptrdiff_t>(std::min(offset, text.size()));
   const auto line = 1 + std::count(text.begin(), end, '\n');
   auto begin = end;
   while (begin != text.begin() && *(begin - 1) != '\n') --begin;
@@ -139,7 +138,7 @@ Result<json::value> parse_json(Bytes text, std::string_view member, const JsonLi
   json::basic_parser<Builder> parser(options, limits.values);
   error_code ec;
   const char* begin = reinterpret_cast<const char*>(text.data());
-  const std::size_t taken = parser.write_some(false, begin, text.size(), ec);
+  const size_t taken = parser.write_some(false, begin, text.size(), ec);
   const std::string& refusal = parser.handler().refusal();
   if (!refusal.empty())
     return fail(NRT_INVALID, "{}: {}: {}", member, position(text, taken), refusal);

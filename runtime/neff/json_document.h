@@ -3,8 +3,8 @@
 // A JSON member of a NEFF, parsed: strict JSON, UTF-8, bounded depth and size, no key twice.
 // Callers: the readers of this folder only (the header is heavy). Thread-safe: const calls.
 // Owns its values. Fails with NRT_INVALID and "member: line, column: what".
-#ifndef RUNTIME_NEFF_JSON_DOCUMENT_H_
-#define RUNTIME_NEFF_JSON_DOCUMENT_H_
+#ifndef RUNTIME_NEFF_JSON_DOCUMENT_H
+#define RUNTIME_NEFF_JSON_DOCUMENT_H
 
 #include <boost/json/value.hpp>
 #include <string>
@@ -16,9 +16,9 @@
 namespace neuron::neff {
 
 struct JsonLimits {
-  std::uint32_t bytes = 256u << 20;
-  std::uint32_t depth = 32;
-  std::uint32_t values = 32u << 20;  // Each costs memory, however short its text is.
+  uint32_t bytes = 256u << 20;
+  uint32_t depth = 32;
+  uint32_t values = 32u << 20;  // Each costs memory, however short its text is.
 };
 
 runtime::Result<boost::json::value> parse_json(Bytes text, std::string_view member,
@@ -31,4 +31,4 @@ runtime::Result<boost::json::value> read_json_object(const Container& container,
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_JSON_DOCUMENT_H_
+#endif

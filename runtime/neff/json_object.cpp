@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t kMostNotes = 100;
+constexpr size_t kMostNotes = 100;
 const json::value kNull;
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
@@ -47,7 +47,7 @@ std::string JsonPath::text() const {
 
 void Checker::set(NRT_STATUS status, const JsonPath& where, const std::string& text) {
   const std::string place = where.text();
-  error_ = runtime::Error(status, 0, member_ + (place.empty() ? "" : ": " + place) + ": " + text);
+  error_ = runtime::Error(status, member_ + (place.empty() ? "" : ": " + place) + ": " + text);
 }
 
 void Checker::note(const JsonPath& where, std::string_view text) {
@@ -57,12 +57,12 @@ void Checker::note(const JsonPath& where, std::string_view text) {
   }
 }
 
-std::uint64_t json_number(Checker& checker, const JsonPath& where, const json::value& value,
-                          std::uint64_t minimum, std::uint64_t maximum) {
-  std::optional<std::uint64_t> number;
+uint64_t json_number(Checker& checker, const JsonPath& where, const json::value& value,
+                     uint64_t minimum, uint64_t maximum) {
+  std::optional<uint64_t> number;
   if (value.is_uint64()) number = value.get_uint64();
   if (value.is_int64() && value.get_int64() >= 0) {
-    number = static_cast<std::uint64_t>(value.get_int64());
+    number = static_cast<uint64_t>(value.get_int64());
   }
   if (!number || *number < minimum || *number > maximum) {
     checker.fail(where, "found {}, expected a whole number from {} to {}", shown(value), minimum,
@@ -73,7 +73,7 @@ std::uint64_t json_number(Checker& checker, const JsonPath& where, const json::v
 }
 
 std::string json_text(Checker& checker, const JsonPath& where, const json::value& value,
-                      std::size_t most_bytes) {
+                      size_t most_bytes) {
   if (!value.is_string() || value.get_string().empty() || value.get_string().size() > most_bytes ||
       has_control(view(value.get_string()))) {
     checker.fail(where, "found {}, expected text of 1 to {} bytes without control characters",
@@ -89,8 +89,7 @@ JsonObject::JsonObject(Checker& checker, const Value& value, const JsonPath* par
   start(value);
 }
 
-JsonObject::JsonObject(Checker& checker, const Value& value, const JsonPath* parent,
-                       std::size_t index)
+JsonObject::JsonObject(Checker& checker, const Value& value, const JsonPath* parent, size_t index)
     : checker_(checker), path_{parent, {}, index} {
   start(value);
 }
@@ -133,33 +132,31 @@ const json::value& JsonObject::require(std::string_view key) {
   return kNull;
 }
 
-std::uint64_t JsonObject::number(std::string_view key, std::uint64_t minimum,
-                                 std::uint64_t maximum) {
+uint64_t JsonObject::number(std::string_view key, uint64_t minimum, uint64_t maximum) {
   const Value& value = require(key);
   return checker_.ok() ? json_number(checker_, at(key), value, minimum, maximum) : minimum;
 }
 
-std::uint64_t JsonObject::number_or(std::string_view key, std::uint64_t fallback,
-                                    std::uint64_t minimum, std::uint64_t maximum) {
+uint64_t JsonObject::number_or(std::string_view key, uint64_t fallback, uint64_t minimum,
+                               uint64_t maximum) {
   const Value* value = find(key);
   return value ? json_number(checker_, at(key), *value, minimum, maximum) : fallback;
 }
 
-std::optional<std::uint64_t> JsonObject::optional_number(std::string_view key,
-                                                         std::uint64_t minimum,
-                                                         std::uint64_t maximum) {
+std::optional<uint64_t> JsonObject::optional_number(std::string_view key, uint64_t minimum,
+                                                    uint64_t maximum) {
   const Value* value = find(key);
   if (!value) return std::nullopt;
   return json_number(checker_, at(key), *value, minimum, maximum);
 }
 
-std::string JsonObject::text(std::string_view key, std::size_t most_bytes) {
+std::string JsonObject::text(std::string_view key, size_t most_bytes) {
   const Value& value = require(key);
   return checker_.ok() ? json_text(checker_, at(key), value, most_bytes) : std::string();
 }
 
 std::string JsonObject::text_or(std::string_view key, std::string_view fallback,
-                                std::size_t most_bytes) {
+                                size_t most_bytes) {
   const Value* value = find(key);
   return value ? json_text(checker_, at(key), *value, most_bytes) : std::string(fallback);
 }
@@ -174,7 +171,7 @@ bool JsonObject::boolean_or(std::string_view key, bool fallback) {
   return value->get_bool();
 }
 
-const json::array* JsonObject::list(std::string_view key, std::size_t most) {
+const json::array* JsonObject::list(std::string_view key, size_t most) {
   const Value* value = find(key);
   if (!value) return nullptr;
   const json::array* items = value->if_array();
@@ -197,23 +194,23 @@ const json::object* JsonObject::object(std::string_view key) {
   return found;
 }
 
-std::vector<std::uint64_t> JsonObject::numbers(std::string_view key, std::size_t most,
-                                               std::uint64_t minimum, std::uint64_t maximum) {
-  std::vector<std::uint64_t> out;
+std::vector<uint64_t> JsonObject::numbers(std::string_view key, size_t most, uint64_t minimum,
+                                          uint64_t maximum) {
+  std::vector<uint64_t> out;
   const JsonPath where = at(key);
   if (const json::array* items = list(key, most)) {
-    for (std::size_t i = 0; i < items->size() && checker_.ok(); ++i) {
+    for (size_t i = 0; i < items->size() && checker_.ok(); ++i) {
       out.push_back(json_number(checker_, {&where, {}, i}, (*items)[i], minimum, maximum));
     }
   }
   return out;
 }
 
-std::vector<std::int64_t> JsonObject::signed_numbers(std::string_view key, std::size_t most) {
-  std::vector<std::int64_t> out;
+std::vector<int64_t> JsonObject::signed_numbers(std::string_view key, size_t most) {
+  std::vector<int64_t> out;
   const JsonPath where = at(key);
   if (const json::array* items = list(key, most)) {
-    for (std::size_t i = 0; i < items->size() && checker_.ok(); ++i) {
+    for (size_t i = 0; i < items->size() && checker_.ok(); ++i) {
       const Value& value = (*items)[i];
       if (!value.is_int64()) {
         checker_.fail({&where, {}, i}, "found {}, expected a whole number of 64 bits",
@@ -226,24 +223,24 @@ std::vector<std::int64_t> JsonObject::signed_numbers(std::string_view key, std::
   return out;
 }
 
-std::vector<std::string> JsonObject::texts(std::string_view key, std::size_t most) {
+std::vector<std::string> JsonObject::texts(std::string_view key, size_t most) {
   std::vector<std::string> out;
   const JsonPath where = at(key);
   if (const json::array* items = list(key, most)) {
-    for (std::size_t i = 0; i < items->size() && checker_.ok(); ++i) {
+    for (size_t i = 0; i < items->size() && checker_.ok(); ++i) {
       out.push_back(json_text(checker_, {&where, {}, i}, (*items)[i], 255));
     }
   }
   return out;
 }
 
-std::size_t JsonObject::choose(std::string_view key, const char* const* choices, std::size_t count,
-                               std::size_t fallback) {
+size_t JsonObject::choose(std::string_view key, const char* const* choices, size_t count,
+                          size_t fallback) {
   const Value* value = fallback == count ? &require(key) : find(key);
   if (!value) return fallback;
   if (!checker_.ok()) return 0;
   std::string allowed;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (value->is_string() && view(value->get_string()) == choices[i]) return i;
     allowed += (i ? ", " : "") + std::string(choices[i]);
   }

@@ -5,8 +5,8 @@
 // harmless default, so that the code which reads twenty fields has no twenty branches: it asks ok()
 // before it uses what it read. An object reports keys that nobody asked for as a note when it is
 // closed. Callers: readers of this folder. Thread-safe: no. Borrows the document.
-#ifndef RUNTIME_NEFF_JSON_OBJECT_H_
-#define RUNTIME_NEFF_JSON_OBJECT_H_
+#ifndef RUNTIME_NEFF_JSON_OBJECT_H
+#define RUNTIME_NEFF_JSON_OBJECT_H
 
 #include <boost/json/value.hpp>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace neuron::neff {
 struct JsonPath {
   const JsonPath* parent = nullptr;
   std::string_view key;
-  std::optional<std::size_t> index;
+  std::optional<size_t> index;
 
   std::string text() const;
 };
@@ -43,13 +43,13 @@ class Checker {
   template <class... A>
   void fail(const JsonPath& where, fmt::format_string<A...> text, A&&... arguments) {
     if (!error_)
-      set(NRT_INVALID, where, runtime::format_arguments(text, fmt::make_format_args(arguments...)));
+      set(NRT_INVALID, where, base::format_arguments(text, fmt::make_format_args(arguments...)));
   }
   template <class... A>
   void unsupported(const JsonPath& where, fmt::format_string<A...> text, A&&... arguments) {
     if (!error_)
       set(NRT_UNSUPPORTED_NEFF_VERSION, where,
-          runtime::format_arguments(text, fmt::make_format_args(arguments...)));
+          base::format_arguments(text, fmt::make_format_args(arguments...)));
   }
   void note(const JsonPath& where, std::string_view text);
 
@@ -67,7 +67,7 @@ class JsonObject {
 
   // A value that is no object is an error, and the object is empty.
   JsonObject(Checker& checker, const Value& value, const JsonPath* parent, std::string_view key);
-  JsonObject(Checker& checker, const Value& value, const JsonPath* parent, std::size_t index);
+  JsonObject(Checker& checker, const Value& value, const JsonPath* parent, size_t index);
   ~JsonObject();  // Notes the keys that were not asked for.
   JsonObject(const JsonObject&) = delete;
   JsonObject& operator=(const JsonObject&) = delete;
@@ -80,38 +80,33 @@ class JsonObject {
   const Value* find(std::string_view key);
   const Value& require(std::string_view key);  // Null, after an error, if it is absent.
 
-  std::uint64_t number(std::string_view key, std::uint64_t minimum, std::uint64_t maximum);
-  std::uint64_t number_or(std::string_view key, std::uint64_t fallback, std::uint64_t minimum,
-                          std::uint64_t maximum);
-  std::optional<std::uint64_t> optional_number(std::string_view key, std::uint64_t minimum,
-                                               std::uint64_t maximum);
-  std::string text(std::string_view key, std::size_t most_bytes = 255);
-  std::string text_or(std::string_view key, std::string_view fallback,
-                      std::size_t most_bytes = 255);
+  uint64_t number(std::string_view key, uint64_t minimum, uint64_t maximum);
+  uint64_t number_or(std::string_view key, uint64_t fallback, uint64_t minimum, uint64_t maximum);
+  std::optional<uint64_t> optional_number(std::string_view key, uint64_t minimum, uint64_t maximum);
+  std::string text(std::string_view key, size_t most_bytes = 255);
+  std::string text_or(std::string_view key, std::string_view fallback, size_t most_bytes = 255);
   bool boolean_or(std::string_view key, bool fallback);
   // Empty if absent.
-  std::vector<std::uint64_t> numbers(std::string_view key, std::size_t most, std::uint64_t minimum,
-                                     std::uint64_t maximum);
-  std::vector<std::int64_t> signed_numbers(std::string_view key, std::size_t most);
-  std::vector<std::string> texts(std::string_view key, std::size_t most);
+  std::vector<uint64_t> numbers(std::string_view key, size_t most, uint64_t minimum,
+                                uint64_t maximum);
+  std::vector<int64_t> signed_numbers(std::string_view key, size_t most);
+  std::vector<std::string> texts(std::string_view key, size_t most);
   // Index of the text in `choices`.
-  template <std::size_t N>
-  std::size_t choice(std::string_view key, const char* const (&choices)[N]) {
+  template <size_t N>
+  size_t choice(std::string_view key, const char* const (&choices)[N]) {
     return choose(key, choices, N, N);
   }
-  template <std::size_t N>
-  std::size_t choice_or(std::string_view key, const char* const (&choices)[N],
-                        std::size_t fallback) {
+  template <size_t N>
+  size_t choice_or(std::string_view key, const char* const (&choices)[N], size_t fallback) {
     return choose(key, choices, N, fallback);
   }
   // Null if absent; an error, and null, if it is no list or too long.
-  const boost::json::array* list(std::string_view key, std::size_t most);
+  const boost::json::array* list(std::string_view key, size_t most);
   const boost::json::object* object(std::string_view key);
 
  private:
   void start(const Value& value);
-  std::size_t choose(std::string_view key, const char* const* choices, std::size_t count,
-                     std::size_t fallback);
+  size_t choose(std::string_view key, const char* const* choices, size_t count, size_t fallback);
 
   Checker& checker_;
   JsonPath path_;
@@ -120,12 +115,12 @@ class JsonObject {
 };
 
 // The number if it is one in the range; else an error at `where` and `minimum`.
-std::uint64_t json_number(Checker& checker, const JsonPath& where, const boost::json::value& value,
-                          std::uint64_t minimum, std::uint64_t maximum);
+uint64_t json_number(Checker& checker, const JsonPath& where, const boost::json::value& value,
+                     uint64_t minimum, uint64_t maximum);
 // Likewise for text of 1 to `most_bytes` bytes without control characters; else empty.
 std::string json_text(Checker& checker, const JsonPath& where, const boost::json::value& value,
-                      std::size_t most_bytes);
+                      size_t most_bytes);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_JSON_OBJECT_H_
+#endif

@@ -30,9 +30,8 @@ class Loader {
  private:
   Result<void> check_target() const;
   Result<void> load_subgraph(const std::string& directory);
-  Result<EngineProgram> load_program(const EngineFiles& files, std::uint8_t engine,
-                                     std::uint32_t generation, const Subgraph& subgraph,
-                                     const SubgraphIndex& index);
+  Result<EngineProgram> load_program(const EngineFiles& files, uint8_t engine, uint32_t generation,
+                                     const Subgraph& subgraph, const SubgraphIndex& index);
   Result<void> bind_tensors(const std::vector<GraphTensor>& from, bool inputs);
   Result<void> check_all_bound() const;
 
@@ -50,12 +49,12 @@ class Resolver {
   Resolver(const Subgraph& subgraph, const SubgraphIndex& index, EngineProgram& program,
            const std::string& member)
       : subgraph_(subgraph), index_(index), program_(program), member_(member) {
-    for (std::size_t i = 0; i < program.dma.size(); ++i) {
+    for (size_t i = 0; i < program.dma.size(); ++i) {
       const DmaTransfer& transfer = program.dma[i];
       blocks_.try_emplace({transfer.function ? *transfer.function : kNoTarget, transfer.id},
-                          static_cast<std::uint32_t>(i));
+                          static_cast<uint32_t>(i));
     }
-    for (std::uint32_t i = 0; i < program.entries.size(); ++i) {
+    for (uint32_t i = 0; i < program.entries.size(); ++i) {
       entries_.try_emplace(program.entries[i].name, i);
       if (program.entries[i].kind == NEURON_ENTRY_FUNCTION) functions_[program.entries[i].pc] = i;
     }
@@ -77,16 +76,16 @@ class Resolver {
                         A&&... arguments) {
     return fail(NRT_INVALID, "{}: relocation of \"{}\" at instruction {}, byte {}: {}", member_,
                 printable(relocation.symbol), relocation.pc, relocation.field,
-                runtime::format_arguments(text, fmt::make_format_args(arguments...)));
+                base::format_arguments(text, fmt::make_format_args(arguments...)));
   }
 
   const Subgraph& subgraph_;
   const SubgraphIndex& index_;
   EngineProgram& program_;
   const std::string& member_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> blocks_;  // By function and id
-  std::unordered_map<std::string_view, std::uint32_t> entries_;
-  std::map<std::uint32_t, std::uint32_t> functions_;  // First instruction to entry
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> blocks_;  // By function and id
+  std::unordered_map<std::string_view, uint32_t> entries_;
+  std::map<uint32_t, uint32_t> functions_;  // First instruction to entry
 };
 
 Result<void> Resolver::resolve(Relocation& relocation) {
@@ -132,7 +131,7 @@ Result<void> Resolver::resolve_variable(Relocation& relocation) {
         "it is an input or output, whose address changes with every binding; only transfers may "
         "name it");
   }
-  if (relocation.addend < 0 || static_cast<std::uint64_t>(relocation.addend) >= variable.size) {
+  if (relocation.addend < 0 || static_cast<uint64_t>(relocation.addend) >= variable.size) {
     return refuse(relocation, "the addend {} lies outside its {} bytes", relocation.addend,
                   variable.size);
   }
@@ -141,8 +140,8 @@ Result<void> Resolver::resolve_variable(Relocation& relocation) {
 
 Result<void> Resolver::resolve_semaphore(Relocation& relocation) {
   if (relocation.kind == NEURON_RELOC_SEM_ADDR) {
-    constexpr std::int64_t kAlias = NEURON_SEM_BLOCK_INC - NEURON_SEM_BLOCK_SET;
-    const std::int64_t addend = relocation.addend;
+    constexpr int64_t kAlias = NEURON_SEM_BLOCK_INC - NEURON_SEM_BLOCK_SET;
+    const int64_t addend = relocation.addend;
     if (addend != -2 * kAlias && addend != -kAlias && addend != 0 && addend != kAlias) {
       return refuse(relocation,
                     "the addend is {:#x}, expected that of the read, set, inc or dec alias",
@@ -156,17 +155,17 @@ Result<void> Resolver::resolve_semaphore(Relocation& relocation) {
 }
 
 Result<void> Resolver::resolve_block(Relocation& relocation) {
-  std::uint32_t id = 0;
+  uint32_t id = 0;
   const char* end = relocation.symbol.data() + relocation.symbol.size();
   const auto [stop, error] = std::from_chars(relocation.symbol.data(), end, id);
   if (error != std::errc() || stop != end || relocation.symbol.empty()) {
     return refuse(relocation, "expected the decimal id of a transfer");
   }
   // Ids are per function: the one whose instructions hold the trigger, else the main program.
-  std::uint32_t function = kNoTarget;
+  uint32_t function = kNoTarget;
   auto next = functions_.upper_bound(relocation.pc);
   if (next != functions_.begin()) {
-    const std::uint32_t candidate = std::prev(next)->second;
+    const uint32_t candidate = std::prev(next)->second;
     const ProgramEntry& entry = program_.entries[candidate];
     if (relocation.pc - entry.pc < entry.length) function = candidate;
   }
@@ -177,8 +176,8 @@ Result<void> Resolver::resolve_block(Relocation& relocation) {
         function == kNoTarget ? "the main program" : program_.entries[function].name.c_str());
   }
   relocation.target = found->second;
-  const std::uint8_t* instruction =
-      program_.code.data() + std::uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
+  const uint8_t* instruction =
+      program_.code.data() + uint64_t{relocation.pc} * NEURON_INSTRUCTION_BYTES;
   const unsigned opcode = (instruction[0] | instruction[1] << 8) & NEURON_HEAD_OPCODE_MASK;
   if (opcode != NEURON_OP_DMA_TRIGGER) {
     return refuse(relocation, "the instruction is {:#05x}, expected dma_trigger", opcode);
@@ -187,8 +186,8 @@ Result<void> Resolver::resolve_block(Relocation& relocation) {
 }
 
 Result<void> Loader::check_target() const {
-  const std::uint32_t wanted = target_.generation;
-  const std::uint32_t found = graph_.generation;
+  const uint32_t wanted = target_.generation;
+  const uint32_t found = graph_.generation;
   if (wanted != 0 && (found > wanted || (found < wanted && !target_.allow_older))) {
     return fail(NRT_UNSUPPORTED_NEFF_VERSION,
                 "{}: target: the program was built for {} ({}), this device is {}; build it for "
@@ -235,9 +234,9 @@ Result<void> Loader::load_subgraph(const std::string& directory) {
   }
   Subgraph& subgraph = definition.subgraph;
   const SubgraphIndex index(subgraph);
-  for (std::uint8_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+  for (uint8_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     subgraph.engines[engine].engine = engine;
-    subgraph.engines[engine].generation = static_cast<std::uint8_t>(definition.generation);
+    subgraph.engines[engine].generation = static_cast<uint8_t>(definition.generation);
     if (definition.engines[engine].bin.empty()) continue;
     NEURON_TRY(program, load_program(definition.engines[engine], engine, definition.generation,
                                      subgraph, index));
@@ -253,8 +252,8 @@ Result<void> Loader::load_subgraph(const std::string& directory) {
   return {};
 }
 
-Result<EngineProgram> Loader::load_program(const EngineFiles& files, std::uint8_t engine,
-                                           std::uint32_t generation, const Subgraph& subgraph,
+Result<EngineProgram> Loader::load_program(const EngineFiles& files, uint8_t engine,
+                                           uint32_t generation, const Subgraph& subgraph,
                                            const SubgraphIndex& index) {
   NEURON_TRY(program, read_engine_binary(container_.find(files.bin)->bytes, files.bin,
                                          limits_.instructions));
@@ -285,7 +284,7 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
   for (const GraphTensor& tensor : from) {
     TensorInfo info = tensor.info;
     const std::vector<Variable>& variables = model_.subgraphs[info.subgraph].variables;
-    const std::uint32_t index = indices[info.subgraph].variable(tensor.variable);
+    const uint32_t index = indices[info.subgraph].variable(tensor.variable);
     auto refuse = [&](const std::string& why) {
       return fail(NRT_INVALID, "{}: {} \"{}\": variable \"{}\" of {} {}", kGraphMember,
                   inputs ? "input" : "output", printable(info.name), printable(tensor.variable),
@@ -305,7 +304,7 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
       return refuse(inputs ? "is not of type input" : "is not of type output");
     }
     if (found.size != info.size) {
-      return refuse(runtime::format("has {} bytes, the tensor {}", found.size, info.size));
+      return refuse(base::format("has {} bytes, the tensor {}", found.size, info.size));
     }
     info.variable = index;
     out.push_back(std::move(info));
@@ -315,7 +314,7 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
 
 // A transfer that names an input variable no tensor stands for would have no address.
 Result<void> Loader::check_all_bound() const {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, const TensorInfo*> bound;
+  std::map<std::pair<uint32_t, uint32_t>, const TensorInfo*> bound;
   std::unordered_set<std::string_view> names;
   for (const auto* list : {&model_.inputs, &model_.outputs}) {
     for (const TensorInfo& info : *list) {
@@ -329,9 +328,9 @@ Result<void> Loader::check_all_bound() const {
       }
     }
   }
-  for (std::uint32_t s = 0; s < model_.subgraphs.size(); ++s) {
+  for (uint32_t s = 0; s < model_.subgraphs.size(); ++s) {
     const std::vector<Variable>& variables = model_.subgraphs[s].variables;
-    for (std::uint32_t v = 0; v < variables.size(); ++v) {
+    for (uint32_t v = 0; v < variables.size(); ++v) {
       const bool io =
           variables[v].kind == VariableKind::kInput || variables[v].kind == VariableKind::kOutput;
       // The cores of one logical core share a variable by its name.

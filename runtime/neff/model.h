@@ -8,8 +8,8 @@
 // Fails: NRT_INVALID (malformed), NRT_UNSUPPORTED_NEFF_VERSION (not for this runtime or device);
 // the sentence names member, field, found, expected. Unknown JSON keys are ignored and listed in
 // `notes`.
-#ifndef RUNTIME_NEFF_MODEL_H_
-#define RUNTIME_NEFF_MODEL_H_
+#ifndef RUNTIME_NEFF_MODEL_H
+#define RUNTIME_NEFF_MODEL_H
 
 #include <ccom/ccom.h>
 
@@ -29,33 +29,33 @@
 namespace neuron::neff {
 
 struct ModelLimits {
-  std::uint32_t json_bytes = 256u << 20;
-  std::uint32_t json_depth = 32;
-  std::uint32_t subgraphs = 64;
-  std::uint32_t tensors = 4096;        // Inputs plus outputs.
-  std::uint32_t variables = 65536;     // Per subgraph.
-  std::uint32_t transfers = 1u << 20;  // `dma` entries per engine.
-  std::uint32_t instructions = NEURON_PROGRAM_MAX;
-  std::uint64_t variable_bytes = 1ull << 40;
-  std::uint64_t transfer_bytes = 1ull << 32;  // Moved by one `dma` entry.
-  std::uint64_t transfer_rows = 1ull << 20;   // Contiguous runs of one side of it.
-  std::uint64_t engine_rows = 1ull << 24;     // Of all entries of one engine.
-  std::uint32_t json_values = 32u << 20;
+  uint32_t json_bytes = 256u << 20;
+  uint32_t json_depth = 32;
+  uint32_t subgraphs = 64;
+  uint32_t tensors = 4096;        // Inputs plus outputs.
+  uint32_t variables = 65536;     // Per subgraph.
+  uint32_t transfers = 1u << 20;  // `dma` entries per engine.
+  uint32_t instructions = NEURON_PROGRAM_MAX;
+  uint64_t variable_bytes = 1ull << 40;
+  uint64_t transfer_bytes = 1ull << 32;  // Moved by one `dma` entry.
+  uint64_t transfer_rows = 1ull << 20;   // Contiguous runs of one side of it.
+  uint64_t engine_rows = 1ull << 24;     // Of all entries of one engine.
+  uint32_t json_values = 32u << 20;
 };
 
 // An input or output of the whole model.
 struct TensorInfo {
   std::string name;
-  std::uint32_t subgraph = 0;        // Index into Model::subgraphs
-  std::uint32_t variable = 0;        // Index into Subgraph::variables
-  std::uint8_t dtype = 0;            // enum neuron_dtype, the same numbers as nrt_dtype_t.
-  std::vector<std::uint32_t> shape;  // Empty: a scalar.
-  std::uint64_t size = 0;            // Bytes; product of the shape times the element.
-  std::string format;                // "NC", "NHWC" ...; for people.
+  uint32_t subgraph = 0;        // Index into Model::subgraphs
+  uint32_t variable = 0;        // Index into Subgraph::variables
+  uint8_t dtype = 0;            // enum neuron_dtype, the same numbers as nrt_dtype_t.
+  std::vector<uint32_t> shape;  // Empty: a scalar.
+  uint64_t size = 0;            // Bytes; product of the shape times the element.
+  std::string format;           // "NC", "NHWC" ...; for people.
   bool timeseries = false;
 };
 
-enum class VariableKind : std::uint8_t {
+enum class VariableKind : uint8_t {
   kInput,
   kOutput,
   kFile,         // Constant: `contents`.
@@ -70,57 +70,57 @@ enum class VariableKind : std::uint8_t {
 struct Variable {
   std::string name;
   VariableKind kind = VariableKind::kTmpBuf;
-  std::uint32_t id = 0;  // var_id, unique in the subgraph.
-  std::uint64_t size = 0;
-  std::uint64_t alignment = 0;  // 0 or a power of two.
+  uint32_t id = 0;  // var_id, unique in the subgraph.
+  uint64_t size = 0;
+  uint64_t alignment = 0;  // 0 or a power of two.
   bool alternate_fabric = false;
-  std::string file_name;             // kFile: the member, with its directory.
-  Bytes contents;                    // kFile: exactly `size` bytes.
-  std::uint64_t backing_offset = 0;  // kVirtual
-  std::uint64_t core_offset = 0;     // kStateBuffer
-  std::uint32_t referenced = 0;      // kPointer: index into variables
-  std::vector<std::uint32_t> list;   // kDgeTable: indices into variables
+  std::string file_name;        // kFile: the member, with its directory.
+  Bytes contents;               // kFile: exactly `size` bytes.
+  uint64_t backing_offset = 0;  // kVirtual
+  uint64_t core_offset = 0;     // kStateBuffer
+  uint32_t referenced = 0;      // kPointer: index into variables
+  std::vector<uint32_t> list;   // kDgeTable: indices into variables
 };
 
-enum class QueueKind : std::uint8_t { kIn, kOut, kData, kEmbeddingUpdate, kDynamic };
+enum class QueueKind : uint8_t { kIn, kOut, kData, kEmbeddingUpdate, kDynamic };
 
 // A queue set: one hardware queue number on `num_queues` DMA engines.
 struct QueueSet {
   std::string name;
   QueueKind kind = QueueKind::kData;
-  std::uint32_t num_queues = 1;        // 1..16
-  std::optional<std::uint8_t> owner;   // enum neuron_engine
+  uint32_t num_queues = 1;             // 1..16
+  std::optional<uint8_t> owner;        // enum neuron_engine
   std::vector<std::string> instances;  // Further ring sets, each with transfers of its own.
   // What a transfer that names no semaphore increments: `semaphore` by every queue, or
   // semaphore_set[q] by queue q (then it has num_queues numbers).
-  std::vector<std::uint8_t> semaphore_set;
-  std::optional<std::uint8_t> semaphore;
-  std::uint32_t ring_descriptors = 1024;  // kDynamic: slots of each ring (key ours).
+  std::vector<uint8_t> semaphore_set;
+  std::optional<uint8_t> semaphore;
+  uint32_t ring_descriptors = 1024;  // kDynamic: slots of each ring (key ours).
   bool alternate_fabric = false;
 };
 
 struct Semaphore {
   std::string name;
-  std::uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, each once.
+  uint8_t number = 0;  // NEURON_SEM_PROGRAM_FIRST.._LAST, each once.
 };
 
-enum class DmaOperation : std::uint8_t { kCopy, kCast, kFma, kAdd, kMin, kMax, kTranspose };
+enum class DmaOperation : uint8_t { kCopy, kCast, kFma, kAdd, kMin, kMax, kTranspose };
 
 // One side of a transfer: bytes of a variable. Dimension 0 is innermost and contiguous: sizes[0] is
 // in bytes, steps[0] is 1; the other sizes count, the other steps are in bytes. All of it lies in
 // the variable; for a state buffer each run lies in the backed bytes of one partition.
 struct DmaAccess {
-  std::uint32_t variable = 0;  // Index into Subgraph::variables
-  std::uint64_t offset = 0;
-  std::uint8_t dimensions = 1;  // 1..4
-  std::array<std::uint64_t, 4> sizes{0, 1, 1, 1};
-  std::array<std::int64_t, 4> steps{1, 0, 0, 0};
-  std::uint8_t dtype = NEURON_DTYPE_U8;
+  uint32_t variable = 0;  // Index into Subgraph::variables
+  uint64_t offset = 0;
+  uint8_t dimensions = 1;  // 1..4
+  std::array<uint64_t, 4> sizes{0, 1, 1, 1};
+  std::array<int64_t, 4> steps{1, 0, 0, 0};
+  uint8_t dtype = NEURON_DTYPE_U8;
   float scale = 1.0f;  // Of a source of kFma: its own, or the transfer's.
 
-  std::uint64_t run_bytes() const { return sizes[0]; }
-  std::uint64_t runs() const { return sizes[1] * sizes[2] * sizes[3]; }
-  std::uint64_t bytes() const { return run_bytes() * runs(); }
+  uint64_t run_bytes() const { return sizes[0]; }
+  uint64_t runs() const { return sizes[1] * sizes[2] * sizes[3]; }
+  uint64_t bytes() const { return run_bytes() * runs(); }
 };
 
 // One entry of the `dma` list of <ENGINE>.json: what one execution of one dma_trigger moves. The
@@ -128,36 +128,34 @@ struct DmaAccess {
 // stands for the next of them, and all transfers with that id (in the same function) have equally
 // many descriptors.
 struct DmaTransfer {
-  std::uint32_t id = 0;
-  std::uint32_t queue = 0;  // Index into Subgraph::queues
-  std::string instance;     // Empty: the default ring set of the queue set.
-  std::optional<std::uint32_t>
-      function;                 // Index into EngineProgram::entries; absent: the main program.
-  bool starts_section = false;  // All descriptors go to the first queue of the set.
-  std::optional<std::uint8_t> event;  // Set after the transfer, which uses the first queue only.
-  std::optional<std::uint8_t>
-      semaphore;  // Incremented by every queue of the set after the transfer.
-  std::vector<std::uint8_t> remote_semaphores;  // Likewise on the LNC peer.
+  uint32_t id = 0;
+  uint32_t queue = 0;                // Index into Subgraph::queues
+  std::string instance;              // Empty: the default ring set of the queue set.
+  std::optional<uint32_t> function;  // Index into EngineProgram::entries; absent: the main program.
+  bool starts_section = false;       // All descriptors go to the first queue of the set.
+  std::optional<uint8_t> event;      // Set after the transfer, which uses the first queue only.
+  std::optional<uint8_t> semaphore;  // Incremented by every queue of the set after the transfer.
+  std::vector<uint8_t> remote_semaphores;  // Likewise on the LNC peer.
 
   DmaOperation operation = DmaOperation::kCopy;  // For kCopy: one source, as many bytes as `to`.
   std::vector<DmaAccess> from;                   // 1..16
   DmaAccess to;
-  float scale = 1.0f;          // kFma
-  std::uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype; absent: the infinity that
-                               // changes nothing
-  std::uint8_t constant_dtype = NEURON_DTYPE_NONE;
+  float scale = 1.0f;     // kFma
+  uint32_t constant = 0;  // kMin, kMax: bits of constant_dtype; absent: the infinity that
+                          // changes nothing
+  uint8_t constant_dtype = NEURON_DTYPE_NONE;
   // kTranspose: [outer, rows, columns, inner]. Both sides are streams of elements: `from` is an
   // array of this shape, `to` one of [outer, columns, rows, inner].
-  std::array<std::uint32_t, 4> transpose_shape{};
-  std::uint32_t transpose_element_bytes = 0;  // 1, 2, 4 or 8
+  std::array<uint32_t, 4> transpose_shape{};
+  uint32_t transpose_element_bytes = 0;  // 1, 2, 4 or 8
 };
 
 // Names a place in the code; `length` counts instructions.
 struct ProgramEntry {
   std::string name;
-  std::uint32_t pc = 0;
-  std::uint32_t length = 0;
-  std::uint32_t kind = NEURON_ENTRY_MAIN;  // enum neuron_bin_entry_kind
+  uint32_t pc = 0;
+  uint32_t length = 0;
+  uint32_t kind = NEURON_ENTRY_MAIN;  // enum neuron_bin_entry_kind
 };
 
 // Bytes of the code that depend on where things are loaded. pc, field and width lie in the code,
@@ -165,26 +163,26 @@ struct ProgramEntry {
 // queue set, a semaphore, an entry, "self"), except those of another core or rank, which only the
 // loader can know.
 struct Relocation {
-  std::uint32_t pc = 0;
-  std::uint16_t field = 0;  // Byte offset in the instruction.
-  std::uint8_t kind = 0;    // enum neuron_bin_reloc_kind
-  std::uint8_t width = 0;   // 1, 4, 8; 0: the whole body.
+  uint32_t pc = 0;
+  uint16_t field = 0;  // Byte offset in the instruction.
+  uint8_t kind = 0;    // enum neuron_bin_reloc_kind
+  uint8_t width = 0;   // 1, 4, 8; 0: the whole body.
   std::string symbol;
-  std::int64_t addend = 0;
+  int64_t addend = 0;
   // Index of the symbol: variables, queues, semaphores, entries; for NEURON_RELOC_DMA_BLOCK the
   // first transfer with that id in `dma`. kNoTarget for NEURON_RELOC_CORE, _PEER and names with
   // "peer:" or "cc:".
-  std::uint32_t target = 0;
+  uint32_t target = 0;
 };
-inline constexpr std::uint32_t kNoTarget = UINT32_MAX;
+inline constexpr uint32_t kNoTarget = UINT32_MAX;
 
 // Whether a relocation of kind NEURON_RELOC_QUEUE and width 1 goes into the middle of dma.ctl.
 bool is_dma_control(const Relocation& relocation, Bytes code);
 
 struct SourceLine {
-  std::uint32_t debug = 0;  // Ascending
-  std::uint32_t line = 0;
-  std::uint16_t column = 0;
+  uint32_t debug = 0;  // Ascending
+  uint32_t line = 0;
+  uint16_t column = 0;
   std::string file;
 };
 
@@ -196,27 +194,26 @@ struct DveTableFiles {
 };
 
 struct EngineProgram {
-  std::uint8_t engine = 0;  // enum neuron_engine
-  std::uint8_t generation = 2;
-  std::vector<std::uint8_t>
-      code;  // Whole instructions; empty: the subgraph does not use this engine.
+  uint8_t engine = 0;  // enum neuron_engine
+  uint8_t generation = 2;
+  std::vector<uint8_t> code;  // Whole instructions; empty: the subgraph does not use this engine.
   std::vector<ProgramEntry> entries;  // entries[main] is the only one of kind NEURON_ENTRY_MAIN.
-  std::uint32_t main = 0;
+  uint32_t main = 0;
   std::vector<Relocation> relocations;
   std::vector<SourceLine> lines;
   std::vector<DmaTransfer> dma;
   std::vector<std::string> activation_function_sets;  // Activation only; carried.
   std::vector<DveTableFiles> dve_tables;              // DVE only; carried.
 
-  std::uint32_t instructions() const {
-    return static_cast<std::uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);
+  uint32_t instructions() const {
+    return static_cast<uint32_t>(code.size() / NEURON_INSTRUCTION_BYTES);
   }
 };
 
 // Program of a collective core.
 struct CollectiveProgram {
   EngineProgram program;
-  std::uint32_t stream = 0;
+  uint32_t stream = 0;
 };
 
 // Where a collective's buffer lies in SBUF. Byte b of it is in row b / row_bytes. The first rows
@@ -224,16 +221,16 @@ struct CollectiveProgram {
 // them stand behind them in the same partitions. Several tiles one behind the other are so tiles
 // beside one another.
 struct RowsOfSbuf {
-  std::uint32_t row_bytes = 0;    // 0: the buffer is in HBM
-  std::uint32_t partitions = 0;   // 1..128
-  std::uint64_t core_offset = 0;  // of byte 0, in the core's window
+  uint32_t row_bytes = 0;    // 0: the buffer is in HBM
+  uint32_t partitions = 0;   // 1..128
+  uint64_t core_offset = 0;  // of byte 0, in the core's window
 
   bool present() const { return row_bytes != 0; }
-  std::uint32_t first_partition() const {
-    return static_cast<std::uint32_t>(core_offset / NEURON_SBUF_PARTITION_STRIDE);
+  uint32_t first_partition() const {
+    return static_cast<uint32_t>(core_offset / NEURON_SBUF_PARTITION_STRIDE);
   }
   // Of byte 0 in its partition.
-  std::uint64_t first_byte() const { return core_offset % NEURON_SBUF_PARTITION_STRIDE; }
+  uint64_t first_byte() const { return core_offset % NEURON_SBUF_PARTITION_STRIDE; }
 };
 
 // A collective operation among the ranks that run the same program, each on its own data. The
@@ -246,35 +243,35 @@ struct Collective {
   ccom_type_t type = CCOM_UINT8;
   ccom_reduction_t reduction = CCOM_ADD;
   ccom_algorithm_t algorithm = CCOM_ALGORITHM_AUTO;
-  std::uint32_t root = 0;    // in its group
-  std::uint64_t count = 0;   // elements, as in ccom_collective_t
-  std::uint32_t input = 0;   // index into variables; kNoTarget: none
-  std::uint32_t output = 0;  // likewise
-  std::uint64_t input_offset = 0;
-  std::uint64_t output_offset = 0;
+  uint32_t root = 0;    // in its group
+  uint64_t count = 0;   // elements, as in ccom_collective_t
+  uint32_t input = 0;   // index into variables; kNoTarget: none
+  uint32_t output = 0;  // likewise
+  uint64_t input_offset = 0;
+  uint64_t output_offset = 0;
   RowsOfSbuf input_rows;
   RowsOfSbuf output_rows;
   // Ranks that work together; each rank of the job is in at most one. Empty: all, as one group.
-  std::vector<std::vector<std::uint32_t>> groups;
+  std::vector<std::vector<uint32_t>> groups;
   std::vector<ccom_pair_t> pairs;  // send_receive, permute; of ranks in the group
   // Of operations whose lengths differ between ranks, as ccom_device_collective_t has them.
-  std::vector<std::uint64_t> counts, displacements, receive_displacements;
-  std::uint32_t stream = 0;               // below CCOM_MAX_STREAMS
-  std::optional<std::uint8_t> semaphore;  // of the core, which gets semaphore_add at the end
-  std::uint16_t semaphore_add = 1;
+  std::vector<uint64_t> counts, displacements, receive_displacements;
+  uint32_t stream = 0;               // below CCOM_MAX_STREAMS
+  std::optional<uint8_t> semaphore;  // of the core, which gets semaphore_add at the end
+  uint16_t semaphore_add = 1;
 };
 
 // Bytes of the input and output of a collective among so many ranks; both are 0 for a barrier.
 struct CollectiveBytes {
-  std::uint64_t input = 0;
-  std::uint64_t output = 0;
+  uint64_t input = 0;
+  uint64_t output = 0;
 };
-CollectiveBytes collective_bytes(const Collective& collective, std::uint64_t ranks);
+CollectiveBytes collective_bytes(const Collective& collective, uint64_t ranks);
 const char* collective_name(ccom_operation_t operation);
 const char* collective_type_name(ccom_type_t type);
 const char* collective_algorithm_name(ccom_algorithm_t algorithm);
 const char* collective_reduction_name(ccom_reduction_t reduction);
-std::uint64_t collective_type_bytes(ccom_type_t type);
+uint64_t collective_type_bytes(ccom_type_t type);
 
 // What runs on one physical core.
 struct Subgraph {
@@ -290,10 +287,10 @@ struct Subgraph {
 
 struct Model {
   std::string name;
-  std::array<std::uint8_t, 16> uuid{};
+  std::array<uint8_t, 16> uuid{};
   std::string target;  // "trn1"
-  std::uint32_t generation = 2;
-  std::uint32_t lnc = 1;
+  uint32_t generation = 2;
+  uint32_t lnc = 1;
   std::vector<TensorInfo> inputs;   // In the order of the file.
   std::vector<TensorInfo> outputs;  // A name in both lists is one buffer.
   std::vector<Subgraph> subgraphs;  // At least one
@@ -305,14 +302,14 @@ runtime::Result<Model> load_model(const Container& container, const Target& targ
                                   const ModelLimits& limits = {});
 
 // "float32" -> NEURON_DTYPE_F32; NEURON_DTYPE_NONE for an unknown name.
-std::uint8_t dtype_from_name(std::string_view name);
-const char* dtype_name(std::uint8_t dtype);
-std::uint32_t dtype_bytes(std::uint8_t dtype);
+uint8_t dtype_from_name(std::string_view name);
+const char* dtype_name(uint8_t dtype);
+uint32_t dtype_bytes(uint8_t dtype);
 
 // "PE", "Activation", "Pool", "DVE", "SP", "CC"; NEURON_ENGINE_HOST for an unknown name.
-std::uint8_t engine_from_name(std::string_view name);
-const char* engine_name(std::uint8_t engine);
+uint8_t engine_from_name(std::string_view name);
+const char* engine_name(uint8_t engine);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_MODEL_H_
+#endif

@@ -6,7 +6,7 @@ namespace {
 
 struct Dtype {
   const char* name;
-  std::uint32_t bytes;
+  uint32_t bytes;
 };
 
 // By enum neuron_dtype. The names are those of engine JSON; the last six, which it does not name,
@@ -23,29 +23,29 @@ constexpr const char* kEngines[] = {"PE", "Activation", "Pool", "DVE", "SP", "CC
 
 }  // namespace
 
-std::uint8_t dtype_from_name(std::string_view name) {
-  for (std::uint8_t i = 1; i <= NEURON_DTYPE_F8E4FNX4; ++i) {
+uint8_t dtype_from_name(std::string_view name) {
+  for (uint8_t i = 1; i <= NEURON_DTYPE_F8E4FNX4; ++i) {
     if (name == kDtypes[i].name) return i;
   }
   return NEURON_DTYPE_NONE;
 }
 
-const char* dtype_name(std::uint8_t dtype) {
+const char* dtype_name(uint8_t dtype) {
   return dtype <= NEURON_DTYPE_F8E4FNX4 ? kDtypes[dtype].name : "unknown";
 }
 
-std::uint32_t dtype_bytes(std::uint8_t dtype) {
+uint32_t dtype_bytes(uint8_t dtype) {
   return dtype <= NEURON_DTYPE_F8E4FNX4 ? kDtypes[dtype].bytes : 0;
 }
 
-std::uint8_t engine_from_name(std::string_view name) {
-  for (std::uint8_t i = 0; i <= NEURON_ENGINE_CC; ++i) {
+uint8_t engine_from_name(std::string_view name) {
+  for (uint8_t i = 0; i <= NEURON_ENGINE_CC; ++i) {
     if (name == kEngines[i]) return i;
   }
   return NEURON_ENGINE_HOST;
 }
 
-const char* engine_name(std::uint8_t engine) {
+const char* engine_name(uint8_t engine) {
   return engine <= NEURON_ENGINE_CC ? kEngines[engine] : "unknown";
 }
 

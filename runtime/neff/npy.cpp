@@ -6,18 +6,18 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/base/little_endian.h"
+#include "driver/base/little_endian.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {
 
+using base::load_little;
 using runtime::fail;
-using runtime::load_little;
 using runtime::Result;
 
 namespace {
 
-constexpr std::uint32_t kDimensions = 32;  // NumPy's own limit.
+constexpr uint32_t kDimensions = 32;  // NumPy's own limit.
 
 // The header is a Python dictionary of three known keys; this reads that much Python.
 class Dictionary {
@@ -26,7 +26,7 @@ class Dictionary {
 
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;
-  std::optional<std::vector<std::uint64_t>> shape;
+  std::optional<std::vector<uint64_t>> shape;
 
   bool parse() {
     if (!take('{')) return false;
@@ -64,7 +64,7 @@ class Dictionary {
   bool quoted(std::string& out) {
     skip();
     if (text_.empty() || (text_[0] != '\'' && text_[0] != '"')) return false;
-    const std::size_t end = text_.find(text_[0], 1);
+    const size_t end = text_.find(text_[0], 1);
     if (end == std::string_view::npos) return false;
     out = std::string(text_.substr(1, end - 1));
     text_.remove_prefix(end + 1);
@@ -89,13 +89,13 @@ class Dictionary {
 
   bool tuple() {
     if (!take('(')) return false;
-    std::vector<std::uint64_t> sizes;
+    std::vector<uint64_t> sizes;
     while (!take(')')) {
       skip();
-      std::uint64_t size = 0;
+      uint64_t size = 0;
       const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
       if (error != std::errc() || sizes.size() == kDimensions) return false;
-      text_.remove_prefix(static_cast<std::size_t>(stop - text_.data()));
+      text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
       sizes.push_back(size);
       if (!take(',')) {
         if (!take(')')) return false;
@@ -110,9 +110,9 @@ class Dictionary {
 };
 
 // Bytes of one element, 0 if the type is not a little-endian number.
-std::uint32_t item_size(std::string_view type) {
+uint32_t item_size(std::string_view type) {
   if (type.size() < 3 || type.size() > 4) return 0;
-  std::uint32_t size = 0;
+  uint32_t size = 0;
   const auto [stop, error] = std::from_chars(type.data() + 2, type.data() + type.size(), size);
   if (error != std::errc() || stop != type.data() + type.size()) return 0;
   const char order = type[0];
@@ -145,10 +145,10 @@ Result<NpyView> parse_npy(Bytes file) {
     return fail(NRT_INVALID, ".npy offset 6: format version is {}.{}, expected 1.0, 2.0 or 3.0",
                 version, file[7]);
   }
-  const std::size_t begin = version == 1 ? 10 : 12;
+  const size_t begin = version == 1 ? 10 : 12;
   if (file.size() < begin) return fail(NRT_INVALID, ".npy header is truncated");
-  const std::size_t length = version == 1 ? load_little<std::uint16_t>(file.data() + 8)
-                                          : load_little<std::uint32_t>(file.data() + 8);
+  const size_t length = version == 1 ? base::load_little<uint16_t>(file.data() + 8)
+                                     : base::load_little<uint32_t>(file.data() + 8);
   if (length > file.size() - begin) {
     return fail(NRT_INVALID,
                 ".npy offset 8: the header has {} bytes, {} are left; the file is truncated",
@@ -173,8 +173,8 @@ Result<NpyView> parse_npy(Bytes file) {
   if (*header.fortran_order && view.shape.size() > 1) {
     return fail(NRT_INVALID, ".npy array is in Fortran order; save it in C order");
   }
-  std::uint64_t bytes = view.item_bytes;
-  for (std::uint64_t size : view.shape) {
+  uint64_t bytes = view.item_bytes;
+  for (uint64_t size : view.shape) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) {
       return fail(NRT_INVALID, ".npy shape has more than 2^64 bytes");
     }

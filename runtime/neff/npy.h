@@ -4,8 +4,8 @@
 // Callers: constants of a model, tools. Thread-safe: no state. `data` borrows the file's bytes.
 // Fails with NRT_INVALID: the sentence says which part of the header was found and what is
 // expected.
-#ifndef RUNTIME_NEFF_NPY_H_
-#define RUNTIME_NEFF_NPY_H_
+#ifndef RUNTIME_NEFF_NPY_H
+#define RUNTIME_NEFF_NPY_H
 
 #include <cstdint>
 #include <string>
@@ -19,13 +19,13 @@ namespace neuron::neff {
 struct NpyView {
   std::string
       type;  // NumPy's name, "<f4". "V" types are kept as they are (bfloat16 is saved as "<V2").
-  std::uint32_t item_bytes = 0;
-  std::vector<std::uint64_t> shape;  // Empty: one number.
-  Bytes data;                        // Exactly the product of the shape times item_bytes.
+  uint32_t item_bytes = 0;
+  std::vector<uint64_t> shape;  // Empty: one number.
+  Bytes data;                   // Exactly the product of the shape times item_bytes.
 };
 
 runtime::Result<NpyView> parse_npy(Bytes file);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_NPY_H_
+#endif

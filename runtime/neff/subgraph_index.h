@@ -2,8 +2,8 @@
 //
 // Names of one subgraph to indices into its lists. Callers: readers of this folder.
 // Thread-safe: const calls. Borrows the subgraph's strings, whose lists must not change meanwhile.
-#ifndef RUNTIME_NEFF_SUBGRAPH_INDEX_H_
-#define RUNTIME_NEFF_SUBGRAPH_INDEX_H_
+#ifndef RUNTIME_NEFF_SUBGRAPH_INDEX_H
+#define RUNTIME_NEFF_SUBGRAPH_INDEX_H
 
 #include <cstdint>
 #include <string>
@@ -20,27 +20,26 @@ class SubgraphIndex {
     fill(variables_, subgraph.variables);
     fill(queues_, subgraph.queues);
     fill(semaphores_, subgraph.semaphores);
-    for (std::uint32_t i = 0; i < subgraph.queues.size(); ++i) {
+    for (uint32_t i = 0; i < subgraph.queues.size(); ++i) {
       for (const std::string& name : subgraph.queues[i].instances) instances_.emplace(name, i);
     }
   }
 
   // kNoTarget if there is none.
-  std::uint32_t variable(std::string_view name) const { return find(variables_, name); }
-  std::uint32_t queue(std::string_view name) const { return find(queues_, name); }
+  uint32_t variable(std::string_view name) const { return find(variables_, name); }
+  uint32_t queue(std::string_view name) const { return find(queues_, name); }
   // The queue set that has an instance of this name.
-  std::uint32_t instance(std::string_view name) const { return find(instances_, name); }
-  std::uint32_t semaphore(std::string_view name) const { return find(semaphores_, name); }
+  uint32_t instance(std::string_view name) const { return find(instances_, name); }
+  uint32_t semaphore(std::string_view name) const { return find(semaphores_, name); }
 
  private:
-  using Names = std::unordered_map<std::string_view, std::uint32_t>;
+  using Names = std::unordered_map<std::string_view, uint32_t>;
 
   template <class List>
   static void fill(Names& names, const List& list) {
-    for (const auto& item : list)
-      names.emplace(item.name, static_cast<std::uint32_t>(names.size()));
+    for (const auto& item : list) names.emplace(item.name, static_cast<uint32_t>(names.size()));
   }
-  static std::uint32_t find(const Names& names, std::string_view name) {
+  static uint32_t find(const Names& names, std::string_view name) {
     const auto found = names.find(name);
     return found == names.end() ? kNoTarget : found->second;
   }
@@ -53,4 +52,4 @@ class SubgraphIndex {
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_SUBGRAPH_INDEX_H_
+#endif

@@ -15,20 +15,20 @@ using runtime::Result;
 
 namespace {
 
-constexpr std::size_t kBlock = 512;
+constexpr size_t kBlock = 512;
 struct Field {
-  std::size_t offset;
-  std::size_t size;
+  size_t offset;
+  size_t size;
 };
 constexpr Field kName{0, 100};
 constexpr Field kSize{124, 12};
 constexpr Field kChecksum{148, 8};
-constexpr std::size_t kType = 156;
+constexpr size_t kType = 156;
 constexpr Field kMagic{257, 6};
 constexpr Field kPrefix{345, 155};
 constexpr Field kGnuSparse{386, 109};  // Map, extension flag and real size of GNU's sparse files.
 
-std::string_view text_field(const std::uint8_t* block, Field field) {
+std::string_view text_field(const uint8_t* block, Field field) {
   const char* begin = reinterpret_cast<const char*>(block + field.offset);
   const std::string_view whole(begin, field.size);
   return whole.substr(0, whole.find('\0'));
@@ -36,12 +36,12 @@ std::string_view text_field(const std::uint8_t* block, Field field) {
 
 // Octal digits between optional spaces, ended by a space, a NUL or the field's end; or, with the
 // first bit set, a big-endian binary number.
-std::optional<std::uint64_t> number_field(const std::uint8_t* block, Field field) {
-  const std::uint8_t* p = block + field.offset;
-  const std::uint8_t* end = p + field.size;
+std::optional<uint64_t> number_field(const uint8_t* block, Field field) {
+  const uint8_t* p = block + field.offset;
+  const uint8_t* end = p + field.size;
   if (*p & 0x80) {
     if (*p & 0x40) return std::nullopt;  // Negative
-    std::uint64_t value = *p & 0x3F;
+    uint64_t value = *p & 0x3F;
     for (++p; p < end; ++p) {
       if (value >> 56) return std::nullopt;
       value = value << 8 | *p;
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> number_field(const std::uint8_t* block, Field field
     return value;
   }
   while (p < end && *p == ' ') ++p;
-  std::uint64_t value = 0;
+  uint64_t value = 0;
   for (; p < end && *p >= '0' && *p <= '7'; ++p) value = value << 3 | (*p - '0');  // <= 36 bits
   for (; p < end; ++p) {
     if (*p == 0) break;
@@ -59,21 +59,21 @@ std::optional<std::uint64_t> number_field(const std::uint8_t* block, Field field
 }
 
 // Old archivers summed signed characters.
-bool checksum_holds(const std::uint8_t* block, std::uint64_t stated) {
-  std::int64_t plain = 0;
-  std::int64_t with_sign = 0;
-  for (std::size_t i = 0; i < kBlock; ++i) {
+bool checksum_holds(const uint8_t* block, uint64_t stated) {
+  int64_t plain = 0;
+  int64_t with_sign = 0;
+  for (size_t i = 0; i < kBlock; ++i) {
     const bool own = i >= kChecksum.offset && i < kChecksum.offset + kChecksum.size;
-    const std::uint8_t byte = own ? ' ' : block[i];
+    const uint8_t byte = own ? ' ' : block[i];
     plain += byte;
-    with_sign += static_cast<std::int8_t>(byte);
+    with_sign += static_cast<int8_t>(byte);
   }
-  const auto value = static_cast<std::int64_t>(stated);
+  const auto value = static_cast<int64_t>(stated);
   return value == plain || value == with_sign;
 }
 
 bool all_zero(Bytes bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
 
 const char* type_words(char type) {
@@ -105,7 +105,7 @@ class Reader {
   // Values of extension records that apply to the next member.
   struct Pending {
     std::optional<std::string> path;
-    std::optional<std::uint64_t> size;
+    std::optional<uint64_t> size;
     bool any = false;
   };
 
@@ -118,8 +118,8 @@ class Reader {
 
   Bytes archive_;
   const Limits& limits_;
-  std::uint64_t at_ = 0;      // Next byte to read
-  std::uint64_t header_ = 0;  // Offset of the member's header, for messages
+  uint64_t at_ = 0;      // Next byte to read
+  uint64_t header_ = 0;  // Offset of the member's header, for messages
   Pending pending_;
   std::vector<TarEntry> entries_;
   std::unordered_set<std::string> files_;
@@ -155,7 +155,7 @@ Result<void> Reader::finish() {
 }
 
 Result<void> Reader::read_member() {
-  const std::uint8_t* block = archive_.data() + at_;
+  const uint8_t* block = archive_.data() + at_;
   header_ = at_;
   const auto checksum = number_field(block, kChecksum);
   if (!checksum || !checksum_holds(block, *checksum)) {
@@ -174,8 +174,8 @@ Result<void> Reader::read_member() {
   const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
   if (!extension && pending_.size) size = pending_.size;
   at_ += kBlock;
-  const std::uint64_t left = archive_.size() - at_;
-  const std::uint64_t padded = *size > left ? 0 : (*size + kBlock - 1) / kBlock * kBlock;
+  const uint64_t left = archive_.size() - at_;
+  const uint64_t padded = *size > left ? 0 : (*size + kBlock - 1) / kBlock * kBlock;
   if (*size > left || padded > left) {
     return fail(
         NRT_INVALID,
@@ -237,10 +237,10 @@ Result<void> Reader::read_pax(Bytes data, bool global) {
   std::string_view rest(reinterpret_cast<const char*>(data.data()), data.size());
   if (!global) pending_.any = true;
   while (!rest.empty()) {
-    std::size_t length = 0;
+    size_t length = 0;
     const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
-    const auto digits = static_cast<std::size_t>(stop - rest.data());
-    const std::size_t equals = rest.substr(0, std::min(length, rest.size())).find('=');
+    const auto digits = static_cast<size_t>(stop - rest.data());
+    const size_t equals = rest.substr(0, std::min(length, rest.size())).find('=');
     if (error != std::errc() || length > rest.size() || length < digits + 3 || *stop != ' ' ||
         rest[length - 1] != '\n' || equals == std::string_view::npos) {
       return fail(NRT_INVALID, "archive offset {}: a pax extension record is malformed", header_);
@@ -260,7 +260,7 @@ Result<void> Reader::read_pax(Bytes data, bool global) {
     if (key == "path") {
       pending_.path = std::string(value);
     } else {
-      std::uint64_t size = 0;
+      uint64_t size = 0;
       const auto parsed = std::from_chars(value.data(), value.data() + value.size(), size);
       if (parsed.ec != std::errc() || parsed.ptr != value.data() + value.size()) {
         return fail(NRT_INVALID, "archive offset {}: the pax size \"{}\" is not a number", header_,
@@ -290,9 +290,9 @@ Result<std::string> Reader::normalise(std::string_view raw) const {
   if (!is_utf8(raw)) return refuse("is not UTF-8");
   if (raw.starts_with('/')) return refuse("is absolute");
   std::string name;
-  std::uint32_t depth = 0;
+  uint32_t depth = 0;
   while (!raw.empty()) {
-    const std::size_t slash = raw.find('/');
+    const size_t slash = raw.find('/');
     const std::string_view part = raw.substr(0, slash);
     raw.remove_prefix(slash == std::string_view::npos ? raw.size() : slash + 1);
     if (part.empty() || part == ".") continue;
@@ -331,7 +331,7 @@ Result<void> Reader::add(std::string_view raw_name, bool directory, Bytes data) 
     return fail(NRT_INVALID, "archive offset {}: member \"{}\" exists twice", header_,
                 printable(name));
   }
-  for (std::size_t slash = name.find('/'); slash != std::string::npos;
+  for (size_t slash = name.find('/'); slash != std::string::npos;
        slash = name.find('/', slash + 1)) {
     const std::string parent = name.substr(0, slash);
     if (files_.contains(parent)) {

@@ -5,8 +5,8 @@
 // NEFF: links, devices, sparse files and names that leave the archive are refused, as is a name
 // twice. Fails with NRT_INVALID: the sentence names the archive's offset, the member, found and
 // expected.
-#ifndef RUNTIME_NEFF_TAR_READER_H_
-#define RUNTIME_NEFF_TAR_READER_H_
+#ifndef RUNTIME_NEFF_TAR_READER_H
+#define RUNTIME_NEFF_TAR_READER_H
 
 #include <string>
 #include <vector>
@@ -27,4 +27,4 @@ runtime::Result<std::vector<TarEntry>> read_tar(Bytes archive, const Limits& lim
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_TAR_READER_H_
+#endif

@@ -6,7 +6,7 @@
 namespace neuron::neff {
 
 bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
+  for (size_t i = 0; i < text.size();) {
     const auto first = static_cast<unsigned char>(text[i]);
     if (first < 0x80) {
       ++i;
@@ -16,22 +16,22 @@ bool is_utf8(std::string_view text) {
                      : first >= 0xE0 && first <= 0xEF ? 2
                      : first >= 0xF0 && first <= 0xF4 ? 3
                                                       : 0;
-    if (more == 0 || text.size() - i <= static_cast<std::size_t>(more)) return false;
-    std::uint32_t code = first & (0x3F >> more);
+    if (more == 0 || text.size() - i <= static_cast<size_t>(more)) return false;
+    uint32_t code = first & (0x3F >> more);
     for (int k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);
+      const auto next = static_cast<unsigned char>(text[i + static_cast<size_t>(k)]);
       if ((next & 0xC0) != 0x80) return false;
       code = code << 6 | (next & 0x3F);
     }
-    static constexpr std::uint32_t kLeast[4] = {0, 0x80, 0x800, 0x10000};
+    static constexpr uint32_t kLeast[4] = {0, 0x80, 0x800, 0x10000};
     if (code < kLeast[more] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return false;
-    i += static_cast<std::size_t>(more) + 1;
+    i += static_cast<size_t>(more) + 1;
   }
   return true;
 }
 
 std::string printable(std::string_view text) {
-  constexpr std::size_t kMost = 200;
+  constexpr size_t kMost = 200;
   const bool cut = text.size() > kMost;
   if (cut) text = text.substr(0, kMost);
   const bool utf8 = is_utf8(text);

@@ -2,8 +2,8 @@
 //
 // Text out of files: is it text, and how to show it. Callers: readers of this folder, tools.
 // Thread-safe: no state. Cannot fail.
-#ifndef RUNTIME_NEFF_TEXT_H_
-#define RUNTIME_NEFF_TEXT_H_
+#ifndef RUNTIME_NEFF_TEXT_H
+#define RUNTIME_NEFF_TEXT_H
 
 #include <string>
 #include <string_view>
@@ -17,4 +17,4 @@ bool is_utf8(std::string_view text);
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_TEXT_H_
+#endif

@@ -22,8 +22,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
-constexpr std::size_t kMostSources = 16;
-constexpr std::size_t kMostTables = 4096;
+constexpr size_t kMostSources = 16;
+constexpr size_t kMostTables = 4096;
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
@@ -57,10 +57,10 @@ class Reader {
   bool has_shape(JsonObject& field, const char* side) {
     return field.has(std::string(side) + "_sizes");
   }
-  void complete(JsonObject& field, const char* side, DmaAccess& access, std::uint64_t bytes);
+  void complete(JsonObject& field, const char* side, DmaAccess& access, uint64_t bytes);
   void check_bytes(JsonObject& desc, const DmaTransfer& transfer);
-  std::uint8_t read_dtype(JsonObject& field, std::string_view key, std::uint8_t fallback);
-  std::uint8_t semaphore_of(const JsonPath& where, const json::value& value);
+  uint8_t read_dtype(JsonObject& field, std::string_view key, uint8_t fallback);
+  uint8_t semaphore_of(const JsonPath& where, const json::value& value);
   void read_tables(JsonObject& top);
   void check_tables(JsonObject& top, const std::string& directory, const std::string& set);
 
@@ -70,25 +70,25 @@ class Reader {
   const ModelLimits& limits_;
   EngineProgram& program_;
   Checker checker_;
-  std::unordered_map<std::uint32_t, std::optional<std::uint32_t>> open_function_;  // By queue set
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> first_;  // By function and id
-  std::unordered_map<std::string_view, std::uint32_t> functions_;
-  std::uint64_t rows_ = 0;
+  std::unordered_map<uint32_t, std::optional<uint32_t>> open_function_;  // By queue set
+  std::map<std::pair<uint64_t, uint32_t>, size_t> first_;                // By function and id
+  std::unordered_map<std::string_view, uint32_t> functions_;
+  uint64_t rows_ = 0;
 };
 
 Result<void> Reader::read() {
   const JsonLimits json_limits{limits_.json_bytes, limits_.json_depth, limits_.json_values};
   NEURON_TRY(document, read_json_object(container_, checker_.member(), json_limits));
-  for (std::size_t i = 0; i < program_.entries.size(); ++i) {
+  for (size_t i = 0; i < program_.entries.size(); ++i) {
     if (program_.entries[i].kind == NEURON_ENTRY_FUNCTION) {
-      functions_.emplace(program_.entries[i].name, static_cast<std::uint32_t>(i));
+      functions_.emplace(program_.entries[i].name, static_cast<uint32_t>(i));
     }
   }
   JsonObject top(checker_, document, nullptr, "");
   if (const json::array* list = top.list("dma", limits_.transfers)) {
     program_.dma.reserve(list->size());
     const JsonPath where = top.at("dma");
-    for (std::size_t i = 0; i < list->size() && checker_.ok(); ++i) {
+    for (size_t i = 0; i < list->size() && checker_.ok(); ++i) {
       JsonObject field(checker_, (*list)[i], &where, i);
       read_transfer(field);
     }
@@ -99,20 +99,20 @@ Result<void> Reader::read() {
 
 void Reader::read_transfer(JsonObject& field) {
   DmaTransfer transfer;
-  transfer.id = static_cast<std::uint32_t>(field.number("id", 0, UINT32_MAX));
+  transfer.id = static_cast<uint32_t>(field.number("id", 0, UINT32_MAX));
   read_queue(field, transfer);
   if (!checker_.ok()) return;
   check_owner(field, transfer);
   read_function(field, transfer);
   transfer.starts_section = field.boolean_or("section_start_desc", false);
   if (const auto event = field.optional_number("event", 0, NEURON_EVENTS - 1)) {
-    transfer.event = static_cast<std::uint8_t>(*event);
+    transfer.event = static_cast<uint8_t>(*event);
   }
   if (const json::value* value = field.find("semaphore")) {
     transfer.semaphore = semaphore_of(field.at("semaphore"), *value);
   }
-  for (std::uint64_t number : field.numbers("remote_semaphores", 16, 0, NEURON_SEMAPHORES - 1)) {
-    transfer.remote_semaphores.push_back(static_cast<std::uint8_t>(number));
+  for (uint64_t number : field.numbers("remote_semaphores", 16, 0, NEURON_SEMAPHORES - 1)) {
+    transfer.remote_semaphores.push_back(static_cast<uint8_t>(number));
   }
   check_same_trigger(field, transfer);
   read_description(field, transfer);
@@ -168,7 +168,7 @@ void Reader::read_function(JsonObject& field, DmaTransfer& transfer) {
 
 // One trigger instruction serves all transfers with its id, so they must use the same rings.
 void Reader::check_same_trigger(JsonObject& field, const DmaTransfer& transfer) {
-  const std::uint64_t function = transfer.function ? *transfer.function + 1ull : 0;
+  const uint64_t function = transfer.function ? *transfer.function + 1ull : 0;
   const auto [place, added] = first_.try_emplace({function, transfer.id}, program_.dma.size());
   if (added || !checker_.ok()) return;
   const DmaTransfer& first = program_.dma[place->second];
@@ -183,21 +183,21 @@ void Reader::check_same_trigger(JsonObject& field, const DmaTransfer& transfer) 
 }
 
 // By number, or by its name in def.json.
-std::uint8_t Reader::semaphore_of(const JsonPath& where, const json::value& value) {
+uint8_t Reader::semaphore_of(const JsonPath& where, const json::value& value) {
   if (value.is_string()) {
-    const std::uint32_t found = index_.semaphore(view(value.get_string()));
+    const uint32_t found = index_.semaphore(view(value.get_string()));
     if (found != kNoTarget) return subgraph_.semaphores[found].number;
     checker_.fail(where, "def.json has no semaphore \"{}\"", printable(view(value.get_string())));
     return 0;
   }
-  return static_cast<std::uint8_t>(
+  return static_cast<uint8_t>(
       json_number(checker_, where, value, NEURON_SEM_PROGRAM_FIRST, NEURON_SEM_PROGRAM_LAST));
 }
 
-std::uint8_t Reader::read_dtype(JsonObject& field, std::string_view key, std::uint8_t fallback) {
+uint8_t Reader::read_dtype(JsonObject& field, std::string_view key, uint8_t fallback) {
   const std::string name = field.text_or(key, "");
   if (name.empty()) return fallback;
-  const std::uint8_t dtype = dtype_from_name(name);
+  const uint8_t dtype = dtype_from_name(name);
   if (dtype == NEURON_DTYPE_NONE) {
     checker_.fail(field.at(key), "found \"{}\", which is no data type", printable(name));
   }
@@ -236,8 +236,8 @@ DmaAccess Reader::read_access(JsonObject& field, const char* side) {
                   steps[0]);
     return access;
   }
-  access.dimensions = static_cast<std::uint8_t>(sizes.size());
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  access.dimensions = static_cast<uint8_t>(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
     access.sizes[i] = sizes[i];
     access.steps[i] = steps[i];
   }
@@ -245,7 +245,7 @@ DmaAccess Reader::read_access(JsonObject& field, const char* side) {
 }
 
 // Without sizes, a side is as many contiguous bytes as the other one.
-void Reader::complete(JsonObject& field, const char* side, DmaAccess& access, std::uint64_t bytes) {
+void Reader::complete(JsonObject& field, const char* side, DmaAccess& access, uint64_t bytes) {
   if (!has_shape(field, side)) access.sizes[0] = bytes;
 }
 
@@ -267,7 +267,7 @@ void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
   const json::array* sources = desc.list("from_arr", kMostSources);
   if (sources && !sources->empty()) {
     const JsonPath where = desc.at("from_arr");
-    for (std::size_t i = 0; i < sources->size() && checker_.ok(); ++i) {
+    for (size_t i = 0; i < sources->size() && checker_.ok(); ++i) {
       JsonObject source(checker_, (*sources)[i], &where, i);
       DmaAccess access = read_access(source, "from");
       access.scale = read_real(source, "scale", NAN);
@@ -297,7 +297,7 @@ void Reader::read_description(JsonObject& field, DmaTransfer& transfer) {
 }
 
 void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
-  const char* name = kOperations[static_cast<std::size_t>(transfer.operation)];
+  const char* name = kOperations[static_cast<size_t>(transfer.operation)];
   const bool moves =
       transfer.operation == DmaOperation::kCopy || transfer.operation == DmaOperation::kTranspose;
   if ((moves || transfer.operation == DmaOperation::kCast) && transfer.from.size() != 1) {
@@ -319,28 +319,28 @@ void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
 // Both sides hold equally many elements; for a copy, bytes.
 void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
   const bool copy = transfer.operation == DmaOperation::kCopy;
-  const std::uint64_t transposed =
+  const uint64_t transposed =
       transfer.operation == DmaOperation::kTranspose ? transfer.transpose_element_bytes : 0;
   auto elements = [&](const DmaAccess& access) {
-    const std::uint64_t bytes = copy ? 1 : transposed ? transposed : dtype_bytes(access.dtype);
+    const uint64_t bytes = copy ? 1 : transposed ? transposed : dtype_bytes(access.dtype);
     if (access.run_bytes() % bytes != 0) {
       checker_.fail(desc.path(), "runs of {} bytes hold no whole number of elements of {} bytes",
                     access.run_bytes(), bytes);
     }
     return access.bytes() / bytes;
   };
-  const std::uint64_t wanted = elements(transfer.to);
+  const uint64_t wanted = elements(transfer.to);
   for (const DmaAccess& from : transfer.from) {
-    const std::uint64_t given = elements(from);
+    const uint64_t given = elements(from);
     if (checker_.ok() && given != wanted) {
       checker_.fail(desc.path(), "from has {} {}, to has {}; expected equally many", given,
                     copy ? "bytes" : "elements", wanted);
     }
   }
   if (!transposed || !checker_.ok()) return;
-  std::uint64_t elements_of_shape = 1;
-  for (const std::uint32_t size : transfer.transpose_shape) {
-    if (__builtin_mul_overflow(elements_of_shape, std::uint64_t{size}, &elements_of_shape)) {
+  uint64_t elements_of_shape = 1;
+  for (const uint32_t size : transfer.transpose_shape) {
+    if (__builtin_mul_overflow(elements_of_shape, uint64_t{size}, &elements_of_shape)) {
       elements_of_shape = 0;
       break;
     }
@@ -366,21 +366,21 @@ void Reader::read_constant(JsonObject& desc, DmaTransfer& transfer) {
   if (!value) {
     const float infinity = std::numeric_limits<float>::infinity();
     transfer.constant_dtype = NEURON_DTYPE_F32;
-    transfer.constant = std::bit_cast<std::uint32_t>(
-        transfer.operation == DmaOperation::kMin ? infinity : -infinity);
+    transfer.constant =
+        std::bit_cast<uint32_t>(transfer.operation == DmaOperation::kMin ? infinity : -infinity);
     return;
   }
   const double constant = value->is_number() ? value->to_number<double>() : 0;
   const bool whole = std::trunc(constant) == constant;
-  const std::uint8_t dtype = transfer.constant_dtype;
+  const uint8_t dtype = transfer.constant_dtype;
   if (!value->is_number()) {
     checker_.fail(desc.at("constant"), "expected a number");
   } else if (dtype == NEURON_DTYPE_F32) {
-    transfer.constant = std::bit_cast<std::uint32_t>(static_cast<float>(constant));
+    transfer.constant = std::bit_cast<uint32_t>(static_cast<float>(constant));
   } else if (dtype == NEURON_DTYPE_I32 && whole && constant >= INT32_MIN && constant <= INT32_MAX) {
-    transfer.constant = static_cast<std::uint32_t>(static_cast<std::int32_t>(constant));
+    transfer.constant = static_cast<uint32_t>(static_cast<int32_t>(constant));
   } else if (dtype == NEURON_DTYPE_U32 && whole && constant >= 0 && constant <= UINT32_MAX) {
-    transfer.constant = static_cast<std::uint32_t>(constant);
+    transfer.constant = static_cast<uint32_t>(constant);
   } else {
     checker_.fail(desc.at("constant"), "found {} as {}, expected a float32, int32 or uint32",
                   constant, dtype_name(dtype));
@@ -406,11 +406,11 @@ void Reader::read_parameters(JsonObject& desc, DmaTransfer& transfer) {
         checker_.fail(desc.at("transpose_shape"), "{} numbers, expected 4", shape.size());
         return;
       }
-      for (std::size_t i = 0; i < shape.size(); ++i) {
-        transfer.transpose_shape[i] = static_cast<std::uint32_t>(shape[i]);
+      for (size_t i = 0; i < shape.size(); ++i) {
+        transfer.transpose_shape[i] = static_cast<uint32_t>(shape[i]);
       }
       transfer.transpose_element_bytes =
-          static_cast<std::uint32_t>(desc.number("transpose_element_size", 1, 8));
+          static_cast<uint32_t>(desc.number("transpose_element_size", 1, 8));
       if (checker_.ok() && !std::has_single_bit(transfer.transpose_element_bytes)) {
         checker_.fail(desc.at("transpose_element_size"), "found {}, expected 1, 2, 4 or 8",
                       transfer.transpose_element_bytes);
@@ -449,7 +449,7 @@ void Reader::read_tables(JsonObject& top) {
   const json::array* tables = top.list("dve_tables", kMostTables);
   if (!tables) return;
   const JsonPath where = top.at("dve_tables");
-  for (std::size_t i = 0; i < tables->size() && checker_.ok(); ++i) {
+  for (size_t i = 0; i < tables->size() && checker_.ok(); ++i) {
     JsonObject field(checker_, (*tables)[i], &where, i);
     DveTableFiles files{directory + field.text("control_table"),
                         directory + field.text("datapath_table"),

@@ -4,8 +4,8 @@
 // and DVE. Callers: model.cpp, after the engine binary (function_start names its entries).
 // Thread-safe: no state. Every access is checked against its variable, for SBUF against the bytes
 // that a partition really has. Fails as model.h says.
-#ifndef RUNTIME_NEFF_TRANSFER_READER_H_
-#define RUNTIME_NEFF_TRANSFER_READER_H_
+#ifndef RUNTIME_NEFF_TRANSFER_READER_H
+#define RUNTIME_NEFF_TRANSFER_READER_H
 
 #include <string>
 #include <vector>
@@ -23,4 +23,4 @@ runtime::Result<void> read_engine_json(const Container& container, const std::st
 
 }  // namespace neuron::neff
 
-#endif  // RUNTIME_NEFF_TRANSFER_READER_H_
+#endif

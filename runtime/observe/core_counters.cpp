@@ -7,20 +7,20 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint64_t kPicosecondsPerUs = 1'000'000;
+constexpr uint64_t kPicosecondsPerUs = 1'000'000;
 
 // Microseconds that `amount` completes, on top of `before`; so that the sum of all is exact.
-std::uint64_t whole_us(std::uint64_t before, std::uint64_t amount) {
+uint64_t whole_us(uint64_t before, uint64_t amount) {
   return (before % kPicosecondsPerUs + amount) / kPicosecondsPerUs;
 }
 
-std::uint64_t value_of(std::uint64_t& word) {
-  return std::atomic_ref<std::uint64_t>(word).load(std::memory_order_relaxed);
+uint64_t value_of(uint64_t& word) {
+  return std::atomic_ref<uint64_t>(word).load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
-unsigned latency_bucket(std::uint64_t picoseconds) {
+unsigned latency_bucket(uint64_t picoseconds) {
   int exponent = 0;
   // The time in microseconds is mantissa * 2^exponent, and the mantissa at least a half.
   const double mantissa = std::frexp(static_cast<double>(picoseconds) * 1e-6, &exponent);
@@ -33,7 +33,7 @@ unsigned latency_bucket(std::uint64_t picoseconds) {
       std::clamp(4 * exponent - below, 0, static_cast<int>(NDS_OPEN_LATENCY_BUCKETS) - 1));
 }
 
-void CoreCounters::attach(void* datastore, std::uint32_t core) {
+void CoreCounters::attach(void* datastore, uint32_t core) {
   auto* base = static_cast<char*>(datastore);
   if (core < NDS_MAX_NEURONCORE_COUNT) {
     words_ = NDS_NEURONCORE_COUNTERS(base, core);
@@ -47,7 +47,7 @@ void CoreCounters::attach(void* datastore, std::uint32_t core) {
 
 void CoreCounters::worked(const neuron_work_record& work) {
   if (words_ == nullptr) return;
-  const std::uint64_t before = value_of(open_->in_use_ps);
+  const uint64_t before = value_of(open_->in_use_ps);
   grow(words_[NDS_NC_COUNTER_TIME_IN_USE], whole_us(before, work.model_ps));
   grow(open_->in_use_ps, work.model_ps);
   if (work.multiply_accumulates != 0) {
@@ -65,8 +65,7 @@ void CoreCounters::worked(const neuron_work_record& work) {
   if (work.link_bytes != 0) grow(open_->link_bytes, work.link_bytes);
 }
 
-void CoreCounters::executed_well(std::uint64_t count, const neuron_work_record& work,
-                                 std::uint64_t host_ns) {
+void CoreCounters::executed_well(uint64_t count, const neuron_work_record& work, uint64_t host_ns) {
   if (words_ == nullptr || count == 0) return;
   grow(words_[NDS_NC_COUNTER_INFERENCE_COUNT], count);
   grow(words_[NDS_NC_COUNTER_INFER_COMPLETED], count);
@@ -79,8 +78,7 @@ void CoreCounters::executed_well(std::uint64_t count, const neuron_work_record& 
   worked(work);
 }
 
-void CoreCounters::executed(NRT_STATUS status, const neuron_work_record& work,
-                            std::uint64_t host_ns) {
+void CoreCounters::executed(NRT_STATUS status, const neuron_work_record& work, uint64_t host_ns) {
   if (words_ == nullptr) return;
   if (status == NRT_SUCCESS) return executed_well(1, work, host_ns);
   grow(words_[NDS_NC_COUNTER_INFERENCE_COUNT], 1);

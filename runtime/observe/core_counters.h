@@ -6,8 +6,8 @@
 // Callers: executor, loader, queues. add() in any thread; executed*() by the holder of the core's
 // turn, who alone writes what they write. Each counter is one atomic word; readers need no order
 // between counters. Borrows: the mapped datastore; without one every call does nothing.
-#ifndef RUNTIME_OBSERVE_CORE_COUNTERS_H_
-#define RUNTIME_OBSERVE_CORE_COUNTERS_H_
+#ifndef RUNTIME_OBSERVE_CORE_COUNTERS_H
+#define RUNTIME_OBSERVE_CORE_COUNTERS_H
 
 #include <nrt/nrt_status.h>
 
@@ -22,47 +22,47 @@ namespace neuron::runtime {
 class CoreCounters {
  public:
   // `datastore`: NDS_... layout, 8-byte aligned. `core`: physical number.
-  void attach(void* datastore, std::uint32_t core);
+  void attach(void* datastore, uint32_t core);
   void detach() { words_ = extended_ = nullptr; }
 
-  void add(std::uint32_t counter, std::uint64_t amount) {
-    if (std::uint64_t* found = word(counter)) {
-      std::atomic_ref<std::uint64_t>(*found).fetch_add(amount, std::memory_order_relaxed);
+  void add(uint32_t counter, uint64_t amount) {
+    if (uint64_t* found = word(counter)) {
+      std::atomic_ref<uint64_t>(*found).fetch_add(amount, std::memory_order_relaxed);
     }
   }
 
   // One execution that ended with `status` after `host_ns`; `work`: what the core did for it.
-  void executed(NRT_STATUS status, const neuron_work_record& work, std::uint64_t host_ns);
+  void executed(NRT_STATUS status, const neuron_work_record& work, uint64_t host_ns);
   // `count` of them that succeeded, with the times and the work of all.
-  void executed_well(std::uint64_t count, const neuron_work_record& work, std::uint64_t host_ns);
+  void executed_well(uint64_t count, const neuron_work_record& work, uint64_t host_ns);
   // One that was refused before the core had it, in any thread.
   void refused(NRT_STATUS status);
   // What a second physical core has done for executions that the first one counts.
   void worked(const neuron_work_record& work);
 
  private:
-  std::uint64_t* word(std::uint32_t counter) const {
+  uint64_t* word(uint32_t counter) const {
     if (words_ == nullptr) return nullptr;
     return counter < NDS_NC_COUNTER_COUNT ? words_ + counter
                                           : extended_ + (counter - NDS_NC_COUNTER_COUNT);
   }
   // Of a word that nobody else writes: no locked operation.
-  static void grow(std::uint64_t& word, std::uint64_t amount) {
-    std::atomic_ref<std::uint64_t> atomic(word);
+  static void grow(uint64_t& word, uint64_t amount) {
+    std::atomic_ref<uint64_t> atomic(word);
     atomic.store(atomic.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   void count_error(NRT_STATUS status);
 
-  std::uint64_t* words_ = nullptr;
-  std::uint64_t* extended_ = nullptr;
+  uint64_t* words_ = nullptr;
+  uint64_t* extended_ = nullptr;
   nds_open_core_t* open_ = nullptr;
   // Host time that is less than a microsecond yet.
-  std::uint64_t host_rest_ns_ = 0;
+  uint64_t host_rest_ns_ = 0;
 };
 
 // The bucket of a histogram (datastore_layout.h) for a time.
-unsigned latency_bucket(std::uint64_t picoseconds);
+unsigned latency_bucket(uint64_t picoseconds);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_OBSERVE_CORE_COUNTERS_H_
+#endif

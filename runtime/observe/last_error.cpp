@@ -13,7 +13,7 @@ thread_local char last_sentence[4096] = "";
 }  // namespace
 
 void set_last_error(std::string_view sentence) noexcept {
-  const std::size_t size = std::min(sentence.size(), sizeof(last_sentence) - 1);
+  const size_t size = std::min(sentence.size(), sizeof(last_sentence) - 1);
   std::memcpy(last_sentence, sentence.data(), size);
   last_sentence[size] = '\0';
 }

@@ -3,8 +3,8 @@
 // The last sentence of each thread: why the thread's most recent failing call failed.
 // Callers: the C interface (writes), nrt_open_last_error (reads). Thread-safe: the text is the
 // thread's own and stays until its next failure. Cannot fail; a longer sentence is cut.
-#ifndef RUNTIME_OBSERVE_LAST_ERROR_H_
-#define RUNTIME_OBSERVE_LAST_ERROR_H_
+#ifndef RUNTIME_OBSERVE_LAST_ERROR_H
+#define RUNTIME_OBSERVE_LAST_ERROR_H
 
 #include <string_view>
 
@@ -17,4 +17,4 @@ const char* last_error() noexcept;
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_OBSERVE_LAST_ERROR_H_
+#endif

@@ -8,12 +8,12 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+constexpr uint64_t kPage = 4096;
 
 // Uses in the order of the datastore's counters.
 enum Use : unsigned { kCode, kTensors, kConstants, kScratchpad, kOthers };
 
-unsigned use_of(std::uint32_t category) {
+unsigned use_of(uint32_t category) {
   switch (category) {
     case NEURON_MEMALLOC_TYPE_CODE_HOST:
     case NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST:  // both are what tools call DMA buffers
@@ -34,12 +34,10 @@ unsigned use_of(std::uint32_t category) {
   }
 }
 
-void store(std::uint64_t* word, std::uint64_t value) {
-  __atomic_store_n(word, value, __ATOMIC_RELAXED);
-}
+void store(uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 
-std::size_t model_offset(int slot) {
-  return NDS_SLOT_MODELS + static_cast<std::size_t>(slot) * NDS_SLOT_MODEL_STRIDE;
+size_t model_offset(int slot) {
+  return NDS_SLOT_MODELS + static_cast<size_t>(slot) * NDS_SLOT_MODEL_STRIDE;
 }
 
 }  // namespace
@@ -50,25 +48,25 @@ char* ProcessRecord::data() const {
   return base != nullptr && ::getpid() == pid_ ? base : nullptr;
 }
 
-std::uint64_t* ProcessRecord::host_words(char* base) const {
+uint64_t* ProcessRecord::host_words(char* base) const {
   return NDS_ND_COUNTERS(base) + NDS_ND_COUNTER_MEM_USAGE_CODE_HOST;
 }
 
-std::uint64_t* ProcessRecord::core_words(char* base, unsigned core) const {
-  std::uint64_t* words = core < NDS_MAX_NEURONCORE_COUNT
-                             ? NDS_NEURONCORE_COUNTERS(base, core)
-                             : NDS_EXT_NEURONCORE_NC_DATA(base, core - NDS_MAX_NEURONCORE_COUNT);
+uint64_t* ProcessRecord::core_words(char* base, unsigned core) const {
+  uint64_t* words = core < NDS_MAX_NEURONCORE_COUNT
+                        ? NDS_NEURONCORE_COUNTERS(base, core)
+                        : NDS_EXT_NEURONCORE_NC_DATA(base, core - NDS_MAX_NEURONCORE_COUNT);
   return words + NDS_NC_COUNTER_MEM_USAGE_CODE_DEVICE;
 }
 
 // Odd while the bytes change. The fence keeps them behind the number, the release of the even
 // number before it. Pairs with readers, who look at the number before and after.
-void ProcessRecord::publish(char* base, std::size_t offset, const void* bytes, std::size_t size) {
+void ProcessRecord::publish(char* base, size_t offset, const void* bytes, size_t size) {
   auto* slot = reinterpret_cast<nds_slot_t*>(base + offset);
   __atomic_store_n(&slot->sequence, slot->sequence + 1, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   std::memcpy(slot + 1, bytes, size);
-  __atomic_store_n(&slot->state, std::uint32_t{NDS_SLOT_PUBLISHED}, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->state, uint32_t{NDS_SLOT_PUBLISHED}, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->sequence, slot->sequence + 1, __ATOMIC_RELEASE);
 }
 
@@ -83,17 +81,17 @@ void ProcessRecord::attach(void* data, const ProcessVersions& versions, const st
   open->latency_step = 4;
   open->version = NDS_OPEN_VERSION;
   std::memcpy(open->signature, NDS_OPEN_SIGNATURE, sizeof(open->signature));
-  std::uint64_t* counters = NDS_ND_COUNTERS(base);
+  uint64_t* counters = NDS_ND_COUNTERS(base);
   store(counters + NDS_ND_COUNTER_RUNTIME_VERSION, versions.runtime);
   store(counters + NDS_ND_COUNTER_FRAMEWORK_VERSION, versions.framework);
   store(counters + NDS_ND_COUNTER_FAL_VERSION, versions.abstraction);
 
-  const auto version_of = [](std::uint64_t packed) {
+  const auto version_of = [](uint64_t packed) {
     nmetric_version_t version;
     version.all = packed;
-    return nds_version_info_t{static_cast<std::uint8_t>(version.major_ver),
-                              static_cast<std::uint8_t>(version.minor_ver),
-                              static_cast<std::uint32_t>(version.build_num)};
+    return nds_version_info_t{static_cast<uint8_t>(version.major_ver),
+                              static_cast<uint8_t>(version.minor_ver),
+                              static_cast<uint32_t>(version.build_num)};
   };
   nds_process_info_t process{};
   process.framework_type = versions.framework_type;
@@ -122,23 +120,22 @@ void ProcessRecord::detach() {
   data_.store(nullptr, std::memory_order_release);
 }
 
-void ProcessRecord::memory_changed(bool host, std::uint32_t core, std::uint32_t category,
-                                   std::int64_t bytes) {
+void ProcessRecord::memory_changed(bool host, uint32_t core, uint32_t category, int64_t bytes) {
   if (core >= cores_.size()) return;
   // Whole pages, as the driver counts them.
-  const auto size = static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes);
-  const std::uint64_t pages = (size + kPage - 1) / kPage * kPage;
+  const auto size = static_cast<uint64_t>(bytes < 0 ? -bytes : bytes);
+  const uint64_t pages = (size + kPage - 1) / kPage * kPage;
   const unsigned use = use_of(category);
-  std::atomic<std::uint64_t>& known = host ? host_[use] : cores_[core][use];
+  std::atomic<uint64_t>& known = host ? host_[use] : cores_[core][use];
   // Relaxed: sums order nothing. Going down is adding the complement.
-  const std::uint64_t change = bytes < 0 ? 0 - pages : pages;
-  const std::uint64_t now = known.fetch_add(change, std::memory_order_relaxed) + change;
+  const uint64_t change = bytes < 0 ? 0 - pages : pages;
+  const uint64_t now = known.fetch_add(change, std::memory_order_relaxed) + change;
   char* base = data();
   if (base == nullptr) return;
-  std::uint64_t* word = (host ? host_words(base) : core_words(base, core)) + use;
+  uint64_t* word = (host ? host_words(base) : core_words(base, core)) + use;
   store(word, now);
   // Of two changes at a time the older sum may have been stored last.
-  const std::uint64_t latest = known.load(std::memory_order_relaxed);
+  const uint64_t latest = known.load(std::memory_order_relaxed);
   if (latest != now) store(word, latest);
 }
 
@@ -146,7 +143,7 @@ int ProcessRecord::add_model(const nds_model_bytes_t& model) {
   const std::lock_guard lock(mutex_);
   char* base = data();
   if (base == nullptr) return -1;
-  for (std::size_t slot = 0; slot < in_use_.size(); ++slot) {
+  for (size_t slot = 0; slot < in_use_.size(); ++slot) {
     const auto number = static_cast<int>(slot);
     const auto* header = reinterpret_cast<const nds_slot_t*>(base + model_offset(number));
     // The process may have published objects of its own, through nds_obj_new().
@@ -161,12 +158,12 @@ int ProcessRecord::add_model(const nds_model_bytes_t& model) {
 void ProcessRecord::remove_model(int slot) {
   const std::lock_guard lock(mutex_);
   char* base = data();
-  if (base == nullptr || slot < 0 || static_cast<std::size_t>(slot) >= in_use_.size()) return;
+  if (base == nullptr || slot < 0 || static_cast<size_t>(slot) >= in_use_.size()) return;
   auto* header = reinterpret_cast<nds_slot_t*>(base + model_offset(slot));
   // Readers that are copying see the number change.
-  __atomic_store_n(&header->state, std::uint32_t{NDS_SLOT_FREE}, __ATOMIC_RELAXED);
+  __atomic_store_n(&header->state, uint32_t{NDS_SLOT_FREE}, __ATOMIC_RELAXED);
   __atomic_store_n(&header->sequence, header->sequence + 2, __ATOMIC_RELEASE);
-  in_use_[static_cast<std::size_t>(slot)] = false;
+  in_use_[static_cast<size_t>(slot)] = false;
 }
 
 }  // namespace neuron::runtime

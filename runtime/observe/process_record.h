@@ -7,8 +7,8 @@
 // Callers: session (attach), every allocation, loader. Thread-safe: memory by atomic words, models
 // by a mutex. Borrows: the mapped datastore between attach() and detach(); what happened before is
 // made up for. Without one, and in a child of fork(), which has no mapping, nothing is written.
-#ifndef RUNTIME_OBSERVE_PROCESS_RECORD_H_
-#define RUNTIME_OBSERVE_PROCESS_RECORD_H_
+#ifndef RUNTIME_OBSERVE_PROCESS_RECORD_H
+#define RUNTIME_OBSERVE_PROCESS_RECORD_H
 
 #include <array>
 #include <atomic>
@@ -22,8 +22,8 @@
 namespace neuron::runtime {
 
 struct ProcessVersions {
-  std::uint64_t runtime = 0, framework = 0, abstraction = 0;  // nmetric_version_t
-  std::int8_t framework_type = 0;
+  uint64_t runtime = 0, framework = 0, abstraction = 0;  // nmetric_version_t
+  int8_t framework_type = 0;
 };
 
 class ProcessRecord {
@@ -33,7 +33,7 @@ class ProcessRecord {
   void detach();
 
   // An allocation came (bytes > 0) or went. `core`: physical number.
-  void memory_changed(bool host, std::uint32_t core, std::uint32_t category, std::int64_t bytes);
+  void memory_changed(bool host, uint32_t core, uint32_t category, int64_t bytes);
 
   // The slot that remove_model() takes; -1 if all are in use.
   int add_model(const nds_model_bytes_t& model);
@@ -41,12 +41,12 @@ class ProcessRecord {
 
  private:
   static constexpr unsigned kUses = 5;  // code, tensors, constants, scratchpad, others
-  using Uses = std::array<std::atomic<std::uint64_t>, kUses>;
+  using Uses = std::array<std::atomic<uint64_t>, kUses>;
 
   char* data() const;
-  std::uint64_t* host_words(char* base) const;
-  std::uint64_t* core_words(char* base, unsigned core) const;
-  static void publish(char* base, std::size_t offset, const void* bytes, std::size_t size);
+  uint64_t* host_words(char* base) const;
+  uint64_t* core_words(char* base, unsigned core) const;
+  static void publish(char* base, size_t offset, const void* bytes, size_t size);
 
   std::atomic<char*> data_{nullptr};  // release in attach(), acquire in data(): what lies there
   int pid_ = 0;
@@ -58,4 +58,4 @@ class ProcessRecord {
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_OBSERVE_PROCESS_RECORD_H_
+#endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Version of this runtime, as nrt_get_version and the datastore give it. Constants.
-#ifndef RUNTIME_OBSERVE_VERSION_H_
-#define RUNTIME_OBSERVE_VERSION_H_
+#ifndef RUNTIME_OBSERVE_VERSION_H
+#define RUNTIME_OBSERVE_VERSION_H
 
 namespace neuron::runtime {
 
@@ -15,4 +15,4 @@ inline constexpr const char* kRuntimeVersion = "2.0.1";
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_OBSERVE_VERSION_H_
+#endif

@@ -11,11 +11,11 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr std::uint32_t kHostCores = 512;  // 64 devices of 8 cores
+constexpr uint32_t kHostCores = 512;  // 64 devices of 8 cores
 
 std::string cores_of_host() {
   const auto host = host_cores();
-  if (!host) return "how many cores this host has cannot be found out: " + host.error().detail;
+  if (!host) return "how many cores this host has cannot be found out: " + host.error().sentence;
   return format("this host has cores 0-{}", host->total() - 1);
 }
 
@@ -32,7 +32,7 @@ Result<CoreSelection> read_core_selection() {
         environment_text("NEURON_RT_VISIBLE_CORES"), cores_of_host());
   }
   selection.visible = *visible;
-  for (std::size_t i = 1; i < selection.visible.size(); ++i) {
+  for (size_t i = 1; i < selection.visible.size(); ++i) {
     if (selection.visible[i] != selection.visible[i - 1] + 1) {
       return fail(NRT_INVALID,
                   "NEURON_RT_VISIBLE_CORES={}: core {} follows core {}, but the cores must be "
@@ -42,7 +42,7 @@ Result<CoreSelection> read_core_selection() {
     }
   }
   NEURON_TRY(count, environment_unsigned("NEURON_RT_NUM_CORES", 0, 0, kHostCores));
-  selection.count = static_cast<std::uint32_t>(count);
+  selection.count = static_cast<uint32_t>(count);
   return selection;
 }
 
@@ -51,7 +51,7 @@ Result<LogicalCores> read_logical_cores() {
   if (!environment_is_set(cores.variable)) cores.variable = "NEURON_RT_VIRTUAL_CORE_SIZE";
   if (!environment_is_set(cores.variable)) return LogicalCores();
   NEURON_TRY(size, environment_unsigned(cores.variable, 1, 1, 2));
-  cores.size = static_cast<std::uint32_t>(size);
+  cores.size = static_cast<uint32_t>(size);
   return cores;
 }
 
@@ -76,7 +76,7 @@ Result<Configuration> read_configuration() {
   NEURON_TRY(nan, environment_boolean("NEURON_FAIL_ON_NAN", false));
   configuration.fail_on_nan = nan;
   NEURON_TRY(depth, environment_unsigned("NEURON_OPEN_ASYNC_QUEUE_DEPTH", 1024, 1, 65536));
-  configuration.async_queue_depth = std::bit_ceil(static_cast<std::uint32_t>(depth));
+  configuration.async_queue_depth = std::bit_ceil(static_cast<uint32_t>(depth));
   const std::string implicit = environment_text("NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS");
   if (!implicit.empty() && implicit != "0") {
     log_warning(LogComponent::kNrt,

@@ -6,8 +6,8 @@
 // Callers: every C function. Thread-safe: all functions but clear(); pin and unpin take no lock.
 // Owns the objects: one that is removed is destroyed when its last pin goes, in that thread.
 // Fails: insert() with NRT_RESOURCE when 2^20 handles are in use.
-#ifndef RUNTIME_SESSION_HANDLE_TABLE_H_
-#define RUNTIME_SESSION_HANDLE_TABLE_H_
+#ifndef RUNTIME_SESSION_HANDLE_TABLE_H
+#define RUNTIME_SESSION_HANDLE_TABLE_H
 
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@
 
 namespace neuron::runtime {
 
-enum class HandleKind : std::uint8_t {
+enum class HandleKind : uint8_t {
   kTensor = 1,
   kTensorSet = 2,
   kModel = 3,
@@ -31,8 +31,8 @@ enum class HandleKind : std::uint8_t {
 
 class HandleTable {
  public:
-  static constexpr std::uint32_t kChunkSlots = 1024;
-  static constexpr std::uint32_t kChunks = 1024;
+  static constexpr uint32_t kChunkSlots = 1024;
+  static constexpr uint32_t kChunks = 1024;
 
   HandleTable() = default;
   ~HandleTable() { clear(); }
@@ -60,13 +60,13 @@ class HandleTable {
   // Whether the bits are those of a handle of any kind, dead or alive.
   static bool is_handle(const void* handle) noexcept;
 
-  std::uint32_t live() const { return live_.load(std::memory_order_relaxed); }
+  uint32_t live() const { return live_.load(std::memory_order_relaxed); }
 
  private:
   // state: 63:32 generation, 31 live, 30:28 kind, 27:0 pins. The object is written before the state
   // that makes it live (release); pin() reads the state first (acquire).
   struct Slot {
-    std::atomic<std::uint64_t> state{0};
+    std::atomic<uint64_t> state{0};
     void* object = nullptr;
     void (*destroy)(void*) = nullptr;
   };
@@ -74,14 +74,14 @@ class HandleTable {
 
   Result<void*> insert_object(HandleKind kind, void* object, void (*destroy)(void*));
   Slot* find(const void* handle) const noexcept;
-  void finish(Slot& slot, std::uint32_t index) noexcept;
+  void finish(Slot& slot, uint32_t index) noexcept;
 
   // A chunk is published once (release) and lives as long as the table; find() loads it (acquire).
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
   std::mutex mutex_;  // used_, free_
-  std::uint32_t used_ = 0;
-  std::vector<std::uint32_t> free_;
-  std::atomic<std::uint32_t> live_{0};
+  uint32_t used_ = 0;
+  std::vector<uint32_t> free_;
+  std::atomic<uint32_t> live_{0};
 };
 
 // A pinned object; empty if the handle names none.
@@ -117,4 +117,4 @@ class Pin {
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_SESSION_HANDLE_TABLE_H_
+#endif

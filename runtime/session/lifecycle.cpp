@@ -11,11 +11,11 @@
 namespace neuron::runtime {
 namespace {
 
-enum State : std::uint32_t { kNever, kOpen, kClosing, kClosed, kForked };
+enum State : uint32_t { kNever, kOpen, kClosing, kClosed, kForked };
 
 // 63:32 state, 31:0 calls that are running. One word, so that a call is either counted before the
 // state changes or sees the change.
-std::atomic<std::uint64_t> state_word{0};
+std::atomic<uint64_t> state_word{0};
 // Written while no call can run, read by calls that were let in: ordered by state_word.
 Session* the_session = nullptr;
 
@@ -33,11 +33,11 @@ std::condition_variable& idle() {
   return *condition;
 }
 
-constexpr std::uint64_t word(State state) { return static_cast<std::uint64_t>(state) << 32; }
-State state_of(std::uint64_t value) { return static_cast<State>(value >> 32); }
+constexpr uint64_t word(State state) { return static_cast<uint64_t>(state) << 32; }
+State state_of(uint64_t value) { return static_cast<State>(value >> 32); }
 
 void set_state(State state) {
-  std::uint64_t value = state_word.load(std::memory_order_relaxed);
+  uint64_t value = state_word.load(std::memory_order_relaxed);
   // Release: publishes the_session to the acquire in SessionUse.
   while (!state_word.compare_exchange_weak(value, word(state) | (value & 0xFFFFFFFF),
                                            std::memory_order_release)) {
@@ -48,7 +48,7 @@ void set_state(State state) {
 // last of either.
 void end_call() {
   // Acquire-release: what the call did happens before the session is destroyed by close_session().
-  const std::uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
+  const uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
   if (state_of(before) == kClosing && (before & 0xFFFFFFFF) == 1) {
     std::lock_guard guard(idle_mutex());
     idle().notify_all();
@@ -88,8 +88,8 @@ Result<void> close_session() {
   set_state(kClosing);
   {
     // Calls end by their own deadlines; the longest is an execution behind another one.
-    const Deadline deadline =
-        Deadline::after(std::chrono::seconds(2 * the_session->configuration().exec_timeout_s + 10));
+    const base::Deadline deadline = base::Deadline::after(
+        std::chrono::seconds(2 * the_session->configuration().exec_timeout_s + 10));
     std::unique_lock guard(idle_mutex());
     while ((state_word.load(std::memory_order_acquire) & 0xFFFFFFFF) != 0) {
       if (idle().wait_until(guard, deadline.when()) == std::cv_status::timeout &&
@@ -110,7 +110,7 @@ Result<void> close_session() {
 
 SessionUse::SessionUse() noexcept {
   // Acquire: pairs with the release of set_state(); the session it published is complete.
-  const std::uint64_t before = state_word.fetch_add(1, std::memory_order_acquire);
+  const uint64_t before = state_word.fetch_add(1, std::memory_order_acquire);
   state_ = state_of(before);
   if (state_ == kOpen) {
     session_ = the_session;

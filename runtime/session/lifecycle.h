@@ -5,8 +5,8 @@
 // forked child of a process that had it open. close_session() waits for calls that are running,
 // with a deadline, before it destroys the session. Fails: SessionUse is empty outside the open
 // state; its error says why and what to do.
-#ifndef RUNTIME_SESSION_LIFECYCLE_H_
-#define RUNTIME_SESSION_LIFECYCLE_H_
+#ifndef RUNTIME_SESSION_LIFECYCLE_H
+#define RUNTIME_SESSION_LIFECYCLE_H
 
 #include "runtime/session/session.h"
 
@@ -31,9 +31,9 @@ class SessionUse {
 
  private:
   Session* session_ = nullptr;
-  std::uint32_t state_ = 0;
+  uint32_t state_ = 0;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_SESSION_LIFECYCLE_H_
+#endif

@@ -9,10 +9,10 @@
 
 #include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
+#include "runtime/async/async_queues.h"
 #include "runtime/base/log.h"
+#include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
-#include "runtime/queue/async_queues.h"
-#include "runtime/session/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
@@ -28,7 +28,7 @@ Result<std::vector<int>> available_devices() {
                 "no Neuron device: load the driver so that /dev/neuron0 exists, or set "
                 "NEURON_EMULATOR=trn1.2xlarge for an emulated one");
   }
-  indexes.resize(std::min<std::size_t>(count, indexes.size()));
+  indexes.resize(std::min<size_t>(count, indexes.size()));
   return indexes;
 }
 
@@ -48,7 +48,7 @@ nmetric_version_t packed_version(const std::string& text) {
 Result<HostCores> host_cores() {
   NEURON_TRY(indexes, available_devices());
   HostCores host;
-  host.devices = static_cast<std::uint32_t>(indexes.size());
+  host.devices = static_cast<uint32_t>(indexes.size());
   if (const int result = ndl_get_board_info(&host.architecture, &host.revision); result != 0) {
     return driver_error(NRT_FAILURE, result, "asking which chip this host has");
   }
@@ -66,14 +66,14 @@ Result<HostCores> host_cores() {
   return host;
 }
 
-Result<std::uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection) {
-  const std::uint32_t total = host.total();
+Result<uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection) {
+  const uint32_t total = host.total();
   if (!selection.visible.empty()) {
     if (selection.visible.back() >= total) {
       return fail(NRT_INVALID, "NEURON_RT_VISIBLE_CORES asks for core {}; this host has cores 0-{}",
                   selection.visible.back(), total - 1);
     }
-    return static_cast<std::uint32_t>(selection.visible.size());
+    return static_cast<uint32_t>(selection.visible.size());
   }
   if (selection.count > total) {
     return fail(NRT_INVALID, "NEURON_RT_NUM_CORES={}: this host has {} cores", selection.count,
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
   for (const auto& device : session->devices_) {
     if (auto opened = session->open_datastore(*device, caller); !opened) {
       log_warning(LogComponent::kTdrv, "{}; operator tools will not see this process",
-                  opened.error().detail);
+                  opened.error().sentence);
     }
   }
   return session;
@@ -130,14 +130,14 @@ Result<Device*> Session::open_device(int index) {
   return devices_.back().get();
 }
 
-Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_device) {
-  const std::uint32_t total = static_cast<std::uint32_t>(indexes.size()) * per_device;
+Result<void> Session::claim(const std::vector<int>& indexes, uint32_t per_device) {
+  const uint32_t total = static_cast<uint32_t>(indexes.size()) * per_device;
   const CoreSelection& wanted = configuration_.cores;
-  std::uint32_t count = wanted.count == 0 ? total : wanted.count * logical_cores_;
-  std::uint32_t first = 0;
-  std::uint32_t last = total - 1;
+  uint32_t count = wanted.count == 0 ? total : wanted.count * logical_cores_;
+  uint32_t first = 0;
+  uint32_t last = total - 1;
   if (!wanted.visible.empty()) {
-    count = static_cast<std::uint32_t>(wanted.visible.size()) * logical_cores_;
+    count = static_cast<uint32_t>(wanted.visible.size()) * logical_cores_;
     first = wanted.visible.front() * logical_cores_;
     last = (wanted.visible.back() + 1) * logical_cores_ - 1;
   }
@@ -149,7 +149,7 @@ Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_d
   } else {
     NEURON_CHECK(claim_range(count, first, last, total));
   }
-  for (std::uint32_t core = 0; core < total; ++core) {
+  for (uint32_t core = 0; core < total; ++core) {
     if (nbitmap_test_bit(core, claimed_.data())) {
       NEURON_CHECK(open_device(first_device_ + static_cast<int>(core / per_device)));
     }
@@ -158,18 +158,16 @@ Result<void> Session::claim(const std::vector<int>& indexes, std::uint32_t per_d
 }
 
 // The driver looks for cores in a row, wherever they begin; virtual cores begin at multiples.
-Result<void> Session::claim_pairs(std::uint32_t count, std::uint32_t total) {
-  for (std::uint32_t first = 0; first + count < total; first += logical_cores_) {
+Result<void> Session::claim_pairs(uint32_t count, uint32_t total) {
+  for (uint32_t first = 0; first + count < total; first += logical_cores_) {
     if (claim_range(count, first, first + count - 1, total)) return {};
   }
   return claim_range(count, total - count, total - 1, total);
 }
 
-Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
-                                  std::uint32_t total) {
-  std::vector<std::uint64_t> bitmap(
-      NBM_NR_ENT(MAX_NEURON_DEVICE_COUNT * MAX_NC_PER_DEVICE, std::uint64_t));
-  std::uint32_t longest = 0;
+Result<void> Session::claim_range(uint32_t count, uint32_t first, uint32_t last, uint32_t total) {
+  std::vector<uint64_t> bitmap(NBM_NR_ENT(MAX_NEURON_DEVICE_COUNT * MAX_NC_PER_DEVICE, uint64_t));
+  uint32_t longest = 0;
   const int result = ndl_crwl_nc_range_mark(count, first, last, &longest, bitmap.data(),
                                             bitmap.size() * sizeof(bitmap[0]));
   if (result == -EBUSY) {
@@ -178,7 +176,7 @@ Result<void> Session::claim_range(std::uint32_t count, std::uint32_t first, std:
     const bool tells = sentence.find(" is held by pid ") != std::string::npos;
     if (tells) {
       // Its own words about the holder, behind what was asked for.
-      const std::size_t holder = sentence.find("; core ");
+      const size_t holder = sentence.find("; core ");
       const std::string who = holder == std::string::npos ? sentence : sentence.substr(holder + 2);
       if (first == last) return fail(NRT_FAILURE, "core {} is not free: {}", first, who);
       return fail(NRT_FAILURE, "no {} cores in a row are free among cores {} to {}: {}", count,
@@ -202,9 +200,9 @@ std::string Session::holders() const {
   std::string text;
   for (const auto& device : devices_) {
     neuron_app_info* info = nullptr;
-    std::size_t count = 0;
+    size_t count = 0;
     if (ndl_get_all_apps_info(device->ndl(), &info, &count, APP_INFO_ALL) != 0) continue;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       char command[64] = "";
       if (std::FILE* file = std::fopen(format("/proc/{}/comm", info[i].pid).c_str(), "re")) {
         if (std::fgets(command, sizeof(command), file) != nullptr) {
@@ -221,21 +219,21 @@ std::string Session::holders() const {
   return text.empty() ? "the driver does not say by whom the others are held" : text;
 }
 
-bool Session::is_claimed(const Device& device, std::uint32_t core, std::uint32_t per_device) {
-  const auto place = static_cast<std::uint32_t>(device.index() - first_device_);
+bool Session::is_claimed(const Device& device, uint32_t core, uint32_t per_device) {
+  const auto place = static_cast<uint32_t>(device.index() - first_device_);
   return nbitmap_test_bit(place * per_device + core, claimed_.data());
 }
 
-Result<void> Session::prepare(std::uint32_t per_device) {
+Result<void> Session::prepare(uint32_t per_device) {
   if (configuration_.reset_cores) {
     for (const auto& device : devices_) {
       int map = 0;
-      for (std::uint32_t core = 0; core < per_device; ++core) {
+      for (uint32_t core = 0; core < per_device; ++core) {
         if (is_claimed(*device, core, per_device)) map |= 1 << device->physical_core(core);
       }
       if (map == 0) continue;
-      std::uint32_t request = 0;
-      std::uint8_t done = 0;
+      uint32_t request = 0;
+      uint8_t done = 0;
       int result = ndl_reset_ncs(device->index(), map, &request);
       if (result == 0) result = ndl_ready_ncs(device->index(), request, &done);
       if (result != 0 || done != 1) {
@@ -246,7 +244,7 @@ Result<void> Session::prepare(std::uint32_t per_device) {
   }
   std::vector<Device*> ordered = devices();
   for (Device* device : ordered) {
-    for (std::uint32_t core = 0; core < per_device; ++core) {
+    for (uint32_t core = 0; core < per_device; ++core) {
       if (!is_claimed(*device, core, per_device)) continue;
       NEURON_TRY(made, Core::create(*device, device->physical_core(core), core_count()));
       if (logical_cores_ > 1 && core % logical_cores_ != 0) {
@@ -261,7 +259,7 @@ Result<void> Session::prepare(std::uint32_t per_device) {
 
 Result<void> Session::open_datastore(Device& device, const Caller& caller) {
   void* data = nullptr;
-  std::size_t size = 0;
+  size_t size = 0;
   const int result = ndl_nds_open(device.ndl(), 0, &data, &size);
   if (result != 0) {
     return driver_error(NRT_FAILURE, result, "opening the datastore of device {}", device.index());
@@ -275,9 +273,9 @@ Result<void> Session::open_datastore(Device& device, const Caller& caller) {
   ProcessVersions versions;
   versions.runtime = packed_version(kRuntimeVersion).all;
   nmetric_version_t framework = packed_version(caller.framework_version);
-  framework.reserved = static_cast<std::uint16_t>(caller.framework);
+  framework.reserved = static_cast<uint16_t>(caller.framework);
   versions.framework = framework.all;
-  versions.framework_type = static_cast<std::int8_t>(caller.framework);
+  versions.framework_type = static_cast<int8_t>(caller.framework);
   versions.abstraction = packed_version(caller.abstraction_version).all;
   device.record().attach(data, versions, configuration_.process_tag);
   for (auto& core : cores_) {
@@ -288,7 +286,7 @@ Result<void> Session::open_datastore(Device& device, const Caller& caller) {
   return {};
 }
 
-Result<Core*> Session::core(std::int64_t vnc) const {
+Result<Core*> Session::core(int64_t vnc) const {
   if (vnc < 0 || vnc >= core_count()) {
     return fail(NRT_INVALID, "core {} was asked for; this process has cores 0-{}", vnc,
                 core_count() - 1);

@@ -5,8 +5,8 @@
 // meanwhile. Thread-safe: const functions; handles and maps by themselves. Owns everything of the
 // process on its devices; closing gives all of it back. Fails: open() with NRT_FAILURE when there
 // is no device or a core is held, and names the holder.
-#ifndef RUNTIME_SESSION_SESSION_H_
-#define RUNTIME_SESSION_SESSION_H_
+#ifndef RUNTIME_SESSION_SESSION_H
+#define RUNTIME_SESSION_SESSION_H
 
 #include <atomic>
 #include <memory>
@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "driver/base/deadline.h"
 #include "nrt/nrt_types.h"
-#include "runtime/base/deadline.h"
+#include "runtime/device/core.h"
 #include "runtime/session/configuration.h"
-#include "runtime/session/core.h"
 #include "runtime/session/handle_table.h"
 #include "runtime/tensor/completion.h"
 #include "runtime/tensor/mapping_table.h"
@@ -44,10 +44,10 @@ class Session {
 
   const Configuration& configuration() const { return configuration_; }
   // Physical cores of each virtual one.
-  std::uint32_t logical_cores() const { return logical_cores_; }
-  std::uint32_t core_count() const { return static_cast<std::uint32_t>(cores_.size()); }
+  uint32_t logical_cores() const { return logical_cores_; }
+  uint32_t core_count() const { return static_cast<uint32_t>(cores_.size()); }
   // `vnc` as callers number cores. NRT_INVALID if this process has no such core.
-  Result<Core*> core(std::int64_t vnc) const;
+  Result<Core*> core(int64_t vnc) const;
   // The core with the fewest models.
   Core& least_loaded_core() const;
   // An open device by its number on the host; null if this process has no core of it.
@@ -56,29 +56,28 @@ class Session {
 
   // Destroyed in reverse: handles (with their memory) before cores before devices.
  private:
-  Session(const Configuration& configuration, std::uint32_t logical_cores)
+  Session(const Configuration& configuration, uint32_t logical_cores)
       : configuration_(configuration), logical_cores_(logical_cores) {}
-  Result<void> claim(const std::vector<int>& indexes, std::uint32_t per_device);
-  Result<void> claim_pairs(std::uint32_t count, std::uint32_t total);
-  Result<void> claim_range(std::uint32_t count, std::uint32_t first, std::uint32_t last,
-                           std::uint32_t total);
+  Result<void> claim(const std::vector<int>& indexes, uint32_t per_device);
+  Result<void> claim_pairs(uint32_t count, uint32_t total);
+  Result<void> claim_range(uint32_t count, uint32_t first, uint32_t last, uint32_t total);
   Result<Device*> open_device(int index);
-  Result<void> prepare(std::uint32_t per_device);
+  Result<void> prepare(uint32_t per_device);
   Result<void> open_datastore(Device& device, const Caller& caller);
-  bool is_claimed(const Device& device, std::uint32_t core, std::uint32_t per_device);
+  bool is_claimed(const Device& device, uint32_t core, uint32_t per_device);
   std::string holders() const;
 
   Configuration configuration_;
-  const std::uint32_t logical_cores_;
+  const uint32_t logical_cores_;
   std::vector<std::unique_ptr<Device>> devices_;
   // Bit n: core n of those that the driver counts from the first device that this process sees (a
   // container may see /dev/neuron4 and later only).
-  std::vector<std::uint64_t> claimed_;
+  std::vector<uint64_t> claimed_;
   int first_device_ = 0;
   struct Datastore {
     Device* device;
     void* data;
-    std::size_t size;
+    size_t size;
   };
   std::vector<Datastore> datastores_;
   std::vector<std::unique_ptr<Core>> cores_;
@@ -88,7 +87,7 @@ class Session {
   MappingTable mappings;
   // Goes up whenever a tensor that a set refers to is freed or changes its memory. Release by those
   // who change, acquire by the executor, which then looks at the sets again.
-  std::atomic<std::uint64_t> tensor_epoch{0};
+  std::atomic<uint64_t> tensor_epoch{0};
   // Null until the first collective call; the mutex is for making it.
   std::shared_ptr<CollectivesRegistry> collectives;
   std::mutex collectives_mutex;
@@ -100,18 +99,18 @@ class Session {
 
 // What can be known of the host before nrt_init.
 struct HostCores {
-  std::uint32_t devices = 0;
-  std::uint32_t per_device = 0;
-  std::uint32_t architecture = 0;
-  std::uint32_t revision = 0;
-  std::uint32_t logical = 1;  // physical cores of a virtual one
+  uint32_t devices = 0;
+  uint32_t per_device = 0;
+  uint32_t architecture = 0;
+  uint32_t revision = 0;
+  uint32_t logical = 1;  // physical cores of a virtual one
   // Virtual cores.
-  std::uint32_t total() const { return devices * per_device / logical; }
+  uint32_t total() const { return devices * per_device / logical; }
 };
 Result<HostCores> host_cores();
 // Cores that a session of this environment has, or would have.
-Result<std::uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection);
+Result<uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection);
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_SESSION_SESSION_H_
+#endif

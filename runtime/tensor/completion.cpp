@@ -8,8 +8,8 @@ void CompletionHub::wake() {
   changed_.notify_all();
 }
 
-bool CompletionHub::wait(const CompletionCounter& counter, std::uint64_t expected,
-                         Deadline deadline) {
+bool CompletionHub::wait(const CompletionCounter& counter, uint64_t expected,
+                         base::Deadline deadline) {
   if (counter.value() >= expected) return true;
   std::unique_lock lock(mutex_);
   waiters_.fetch_add(1);

@@ -3,8 +3,8 @@
 // Which of this process's addresses are tensors: for calls that get an address instead of a handle.
 // Callers: Storage (adds when it maps, removes when it goes), nrt_memcpy_to_device,
 // nrt_get_dmabuf_fd. Thread-safe: yes. Owns nothing.
-#ifndef RUNTIME_TENSOR_MAPPING_TABLE_H_
-#define RUNTIME_TENSOR_MAPPING_TABLE_H_
+#ifndef RUNTIME_TENSOR_MAPPING_TABLE_H
+#define RUNTIME_TENSOR_MAPPING_TABLE_H
 
 #include <cstdint>
 #include <map>
@@ -16,20 +16,20 @@ namespace neuron::runtime {
 class MappingTable {
  public:
   struct Range {
-    std::uint64_t start = 0;
-    std::uint64_t size = 0;
+    uint64_t start = 0;
+    uint64_t size = 0;
   };
 
-  void add(const void* start, std::uint64_t size);
+  void add(const void* start, uint64_t size);
   void remove(const void* start);
   // The range that holds all of [address, address + size).
-  std::optional<Range> find(std::uint64_t address, std::uint64_t size) const;
+  std::optional<Range> find(uint64_t address, uint64_t size) const;
 
  private:
   mutable std::shared_mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> ranges_;  // start -> size
+  std::map<uint64_t, uint64_t> ranges_;  // start -> size
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_TENSOR_MAPPING_TABLE_H_
+#endif

@@ -17,9 +17,8 @@ Result<std::shared_ptr<Storage>> Storage::allocate(StorageKind kind, Device& dev
   return storage;
 }
 
-Result<std::shared_ptr<Storage>> Storage::device(Device& device, std::uint32_t core,
-                                                 std::uint64_t size, MappingTable& mappings,
-                                                 const char* name) {
+Result<std::shared_ptr<Storage>> Storage::device(Device& device, uint32_t core, uint64_t size,
+                                                 MappingTable& mappings, const char* name) {
   return allocate(StorageKind::kDevice, device,
                   {.size = size,
                    .core = core,
@@ -28,9 +27,8 @@ Result<std::shared_ptr<Storage>> Storage::device(Device& device, std::uint32_t c
                   mappings);
 }
 
-Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, std::uint32_t core,
-                                                 std::uint64_t size, MappingTable& mappings,
-                                                 const char* name) {
+Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, uint32_t core, uint64_t size,
+                                                 MappingTable& mappings, const char* name) {
   return allocate(StorageKind::kPinned, device,
                   {.size = size,
                    .host = true,
@@ -40,7 +38,7 @@ Result<std::shared_ptr<Storage>> Storage::pinned(Device& device, std::uint32_t c
                   mappings);
 }
 
-Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size, const char* name) {
+Result<std::shared_ptr<Storage>> Storage::plain(uint64_t size, const char* name) {
   if (size > PTRDIFF_MAX - 63) {
     return fail(
         NRT_RESOURCE,
@@ -59,7 +57,7 @@ Result<std::shared_ptr<Storage>> Storage::plain(std::uint64_t size, const char* 
   return storage;
 }
 
-std::shared_ptr<Storage> Storage::attached(void* buffer, std::uint64_t size) {
+std::shared_ptr<Storage> Storage::attached(void* buffer, uint64_t size) {
   std::shared_ptr<Storage> storage(new Storage(StorageKind::kAttached, size));
   storage->host_.store(static_cast<std::byte*>(buffer), std::memory_order_release);
   return storage;
@@ -80,29 +78,29 @@ Result<std::byte*> Storage::address() {
   return mapping;
 }
 
-Result<void> Storage::write(const void* from, std::uint64_t offset, std::uint64_t size) {
+Result<void> Storage::write(const void* from, uint64_t offset, uint64_t size) {
   if (kind_ == StorageKind::kDevice) return memory_->write(from, offset, size);
   NEURON_TRY(host, address());
   std::memmove(host + offset, from, size);
   return {};
 }
 
-Result<void> Storage::read(void* to, std::uint64_t offset, std::uint64_t size) {
+Result<void> Storage::read(void* to, uint64_t offset, uint64_t size) {
   if (kind_ == StorageKind::kDevice) return memory_->read(to, offset, size);
   NEURON_TRY(host, address());
   std::memmove(to, host + offset, size);
   return {};
 }
 
-Result<void> Storage::fill(std::uint64_t offset, std::uint64_t size, int value) {
+Result<void> Storage::fill(uint64_t offset, uint64_t size, int value) {
   if (kind_ == StorageKind::kDevice) return memory_->fill(offset, size, value & 0xFF);
   NEURON_TRY(host, address());
   std::memset(host + offset, value, size);
   return {};
 }
 
-Result<void> Storage::copy(Storage& source, std::uint64_t source_offset, Storage& target,
-                           std::uint64_t target_offset, std::uint64_t size) {
+Result<void> Storage::copy(Storage& source, uint64_t source_offset, Storage& target,
+                           uint64_t target_offset, uint64_t size) {
   if (source.kind_ == StorageKind::kDevice && target.kind_ == StorageKind::kDevice) {
     return target.memory_->copy(*source.memory_, source_offset, target_offset, size);
   }

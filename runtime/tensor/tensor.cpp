@@ -8,18 +8,18 @@ TensorView Tensor::view() const {
   return view_;
 }
 
-std::uint64_t Tensor::size() const {
+uint64_t Tensor::size() const {
   std::lock_guard lock(mutex_);
   return view_.size;
 }
 
-void Tensor::attach(void* buffer, std::uint64_t size) {
+void Tensor::attach(void* buffer, uint64_t size) {
   TensorView fresh{Storage::attached(buffer, size), 0, size};
   std::lock_guard lock(mutex_);
   std::swap(view_, fresh);
 }
 
-Result<TensorView> Tensor::range(const char* what, std::uint64_t offset, std::uint64_t size) const {
+Result<TensorView> Tensor::range(const char* what, uint64_t offset, uint64_t size) const {
   TensorView view = this->view();
   if (view.storage == nullptr) {
     return fail(NRT_INVALID, "{} of tensor '{}': it is empty; attach a buffer first", what, name_);
@@ -32,34 +32,33 @@ Result<TensorView> Tensor::range(const char* what, std::uint64_t offset, std::ui
   return view;
 }
 
-Result<void> Tensor::write(const void* from, std::uint64_t offset, std::uint64_t size) {
+Result<void> Tensor::write(const void* from, uint64_t offset, uint64_t size) {
   NEURON_TRY(view, range("a write", offset, size));
   if (size == 0) return {};
   return view.storage->write(from, view.offset + offset, size);
 }
 
-Result<void> Tensor::read(void* to, std::uint64_t offset, std::uint64_t size) const {
+Result<void> Tensor::read(void* to, uint64_t offset, uint64_t size) const {
   NEURON_TRY(view, range("a read", offset, size));
   if (size == 0) return {};
   return view.storage->read(to, view.offset + offset, size);
 }
 
-Result<void> Tensor::fill(std::uint64_t offset, std::uint64_t size, int value) {
+Result<void> Tensor::fill(uint64_t offset, uint64_t size, int value) {
   NEURON_TRY(view, range("a fill", offset, size));
   if (size == 0) return {};
   return view.storage->fill(view.offset + offset, size, value);
 }
 
 Result<std::pair<TensorView, TensorView>> Tensor::plan_copy(const Tensor& source,
-                                                            std::uint64_t source_offset,
+                                                            uint64_t source_offset,
                                                             const Tensor& target,
-                                                            std::uint64_t target_offset,
-                                                            std::uint64_t size) {
+                                                            uint64_t target_offset, uint64_t size) {
   NEURON_TRY(from, source.range("a copy", source_offset, size));
   NEURON_TRY(to, target.range("a copy", target_offset, size));
   if (size != 0 && from.storage == to.storage) {
-    const std::uint64_t first = from.offset + source_offset;
-    const std::uint64_t second = to.offset + target_offset;
+    const uint64_t first = from.offset + source_offset;
+    const uint64_t second = to.offset + target_offset;
     // Onto itself nothing changes.
     if (first != second && first < second + size && second < first + size) {
       return fail(
@@ -90,15 +89,15 @@ Result<std::pair<TensorView, TensorView>> Tensor::plan_copy(const Tensor& source
   return std::pair{std::move(from), std::move(to)};
 }
 
-Result<void> Tensor::copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
-                          std::uint64_t target_offset, std::uint64_t size) {
+Result<void> Tensor::copy(const Tensor& source, uint64_t source_offset, Tensor& target,
+                          uint64_t target_offset, uint64_t size) {
   NEURON_TRY(plan, plan_copy(source, source_offset, target, target_offset, size));
   const auto& [from, to] = plan;
   if (size == 0 || (from.storage == to.storage && from.offset == to.offset)) return {};
   return Storage::copy(*from.storage, from.offset, *to.storage, to.offset, size);
 }
 
-Result<std::unique_ptr<Tensor>> Tensor::slice(std::uint64_t offset, std::uint64_t size,
+Result<std::unique_ptr<Tensor>> Tensor::slice(uint64_t offset, uint64_t size,
                                               std::string name) const {
   if (size == 0)
     return fail(NRT_INVALID,

@@ -4,8 +4,8 @@
 // Callers: the C interface, executor. Thread-safe: yes; two calls that touch the same bytes order
 // themselves. Owns a share of its storage; an empty tensor has none until a buffer is attached.
 // Fails: NRT_INVALID for a range outside the tensor or an empty one, with tensor, range and size.
-#ifndef RUNTIME_TENSOR_TENSOR_H_
-#define RUNTIME_TENSOR_TENSOR_H_
+#ifndef RUNTIME_TENSOR_TENSOR_H
+#define RUNTIME_TENSOR_TENSOR_H
 
 #include <atomic>
 #include <memory>
@@ -21,8 +21,8 @@ namespace neuron::runtime {
 // What a tensor refers to at one moment.
 struct TensorView {
   std::shared_ptr<Storage> storage;  // null: empty tensor
-  std::uint64_t offset = 0;
-  std::uint64_t size = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
 };
 
 class Tensor {
@@ -34,25 +34,23 @@ class Tensor {
 
   const std::string& name() const { return name_; }
   TensorView view() const;
-  std::uint64_t size() const;
+  uint64_t size() const;
   // Replaces the storage; slices keep the old one.
-  void attach(void* buffer, std::uint64_t size);
+  void attach(void* buffer, uint64_t size);
 
-  Result<void> write(const void* from, std::uint64_t offset, std::uint64_t size);
-  Result<void> read(void* to, std::uint64_t offset, std::uint64_t size) const;
-  Result<void> fill(std::uint64_t offset, std::uint64_t size, int value);
-  static Result<void> copy(const Tensor& source, std::uint64_t source_offset, Tensor& target,
-                           std::uint64_t target_offset, std::uint64_t size);
+  Result<void> write(const void* from, uint64_t offset, uint64_t size);
+  Result<void> read(void* to, uint64_t offset, uint64_t size) const;
+  Result<void> fill(uint64_t offset, uint64_t size, int value);
+  static Result<void> copy(const Tensor& source, uint64_t source_offset, Tensor& target,
+                           uint64_t target_offset, uint64_t size);
   // What a copy would touch, checked: source and target from the places that were asked for on.
   static Result<std::pair<TensorView, TensorView>> plan_copy(const Tensor& source,
-                                                             std::uint64_t source_offset,
+                                                             uint64_t source_offset,
                                                              const Tensor& target,
-                                                             std::uint64_t target_offset,
-                                                             std::uint64_t size);
-  Result<std::unique_ptr<Tensor>> slice(std::uint64_t offset, std::uint64_t size,
-                                        std::string name) const;
+                                                             uint64_t target_offset, uint64_t size);
+  Result<std::unique_ptr<Tensor>> slice(uint64_t offset, uint64_t size, std::string name) const;
   // NRT_INVALID unless [offset, offset + size) lies in the tensor and it has memory.
-  Result<TensorView> range(const char* what, std::uint64_t offset, std::uint64_t size) const;
+  Result<TensorView> range(const char* what, uint64_t offset, uint64_t size) const;
 
   const std::shared_ptr<CompletionCounter>& completions() const { return completions_; }
 
@@ -68,4 +66,4 @@ class Tensor {
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_TENSOR_TENSOR_H_
+#endif

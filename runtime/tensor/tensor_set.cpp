@@ -3,8 +3,8 @@
 
 namespace neuron::runtime {
 
-std::uint64_t TensorSet::next_version() {
-  static std::atomic<std::uint64_t> next{1};
+uint64_t TensorSet::next_version() {
+  static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 

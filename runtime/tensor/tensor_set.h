@@ -4,8 +4,8 @@
 // freed is found out when the set is used.
 // Callers: the C interface, executor. Thread-safe: yes. `version` identifies the contents among all
 // sets of the process: it changes with every change and is never used twice.
-#ifndef RUNTIME_TENSOR_TENSOR_SET_H_
-#define RUNTIME_TENSOR_TENSOR_SET_H_
+#ifndef RUNTIME_TENSOR_TENSOR_SET_H
+#define RUNTIME_TENSOR_TENSOR_SET_H
 
 #include <atomic>
 #include <cstdint>
@@ -25,18 +25,18 @@ class TensorSet {
   // Handle, or null.
   void* find(const std::string& name) const;
 
-  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
-  static std::uint64_t next_version();
+  static uint64_t next_version();
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, void*> tensors_;
   // Release after the map has changed, acquire by the executor: a version that is still the known
   // one means contents that are still the known ones.
-  std::atomic<std::uint64_t> version_;
+  std::atomic<uint64_t> version_;
 };
 
 }  // namespace neuron::runtime
 
-#endif  // RUNTIME_TENSOR_TENSOR_SET_H_
+#endif

@@ -19,19 +19,19 @@
 namespace neuron::bench {
 namespace {
 
-constexpr std::size_t kRoom = 64 << 10;
+constexpr size_t kRoom = 64 << 10;
 
 struct Connection {
   int fd = -1;
   double sent = 0;
-  std::size_t have = 0;
+  size_t have = 0;
   std::vector<char> buffer = std::vector<char>(kRoom);
   ~Connection() {
     if (fd >= 0) ::close(fd);
   }
 };
 
-bool connect_to(std::uint16_t port, Connection& connection) {
+bool connect_to(uint16_t port, Connection& connection) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -44,14 +44,14 @@ bool connect_to(std::uint16_t port, Connection& connection) {
 }
 
 // Bytes of the first whole answer in `text`; 0: it is not whole yet.
-std::size_t parse(std::string_view text, int& status, std::string_view& body) {
-  const std::size_t end = text.find("\r\n\r\n");
+size_t parse(std::string_view text, int& status, std::string_view& body) {
+  const size_t end = text.find("\r\n\r\n");
   if (end == text.npos) return 0;
   status = 0;
   std::from_chars(text.data() + 9, text.data() + 12, status);
   constexpr std::string_view kLength = "\r\nContent-Length: ";
-  const std::size_t at = text.find(kLength);
-  std::size_t length = 0;
+  const size_t at = text.find(kLength);
+  size_t length = 0;
   if (at < end) std::from_chars(text.data() + at + kLength.size(), text.data() + end, length);
   if (text.size() < end + 4 + length) return 0;
   body = text.substr(end + 4, length);
@@ -62,7 +62,7 @@ std::size_t parse(std::string_view text, int& status, std::string_view& body) {
 
 LoadResult run_load(const LoadRequest& request) {
   LoadResult result;
-  std::vector<Connection> connections(static_cast<std::size_t>(request.connections));
+  std::vector<Connection> connections(static_cast<size_t>(request.connections));
   const int poller = ::epoll_create1(EPOLL_CLOEXEC);
   for (Connection& connection : connections) {
     if (!connect_to(request.port, connection)) {
@@ -80,7 +80,7 @@ LoadResult run_load(const LoadRequest& request) {
   };
   std::vector<double> latencies;
   latencies.reserve(1 << 20);
-  std::uint64_t refused = 0;
+  uint64_t refused = 0;
   const double start = now_seconds() + request.warm_up, end = start + request.seconds;
   for (Connection& connection : connections) ask(connection);
   std::vector<epoll_event> events(connections.size());
@@ -89,14 +89,14 @@ LoadResult run_load(const LoadRequest& request) {
     const int ready = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()), 1000);
     if (ready <= 0) result.error = "no answer for a second";
     for (int i = 0; i < ready; ++i) {
-      auto& connection = *static_cast<Connection*>(events[static_cast<std::size_t>(i)].data.ptr);
+      auto& connection = *static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
       const ssize_t length = ::recv(connection.fd, connection.buffer.data() + connection.have,
                                     kRoom - connection.have, 0);
       if (length <= 0) {
         result.error = "the server closed a connection";
         break;
       }
-      connection.have += static_cast<std::size_t>(length);
+      connection.have += static_cast<size_t>(length);
       int status = 0;
       std::string_view body;
       if (parse({connection.buffer.data(), connection.have}, status, body) == 0) continue;

@@ -2,8 +2,8 @@
 // A crowd of HTTP clients in one thread: each connection asks, reads its answer and asks again.
 // The same for every server that is measured. Callers: serve_bench.cpp. Owns its sockets.
 // Fails: `error` holds a sentence.
-#ifndef TESTS_BENCH_HTTP_LOAD_H_
-#define TESTS_BENCH_HTTP_LOAD_H_
+#ifndef TESTS_BENCH_HTTP_LOAD_H
+#define TESTS_BENCH_HTTP_LOAD_H
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 namespace neuron::bench {
 
 struct LoadRequest {
-  std::uint16_t port = 0;
+  uint16_t port = 0;
   int connections = 64;
   double seconds = 1;
   double warm_up = 0.2;  // not counted
@@ -24,7 +24,7 @@ struct LoadResult {
   double good_per_second = 0;     // status 200, the right body, in time
   double refused_per_second = 0;  // status 503
   double p50 = 0, p99 = 0;        // seconds, of the good ones
-  std::uint64_t wrong = 0;        // status 200 with another body, or another status
+  uint64_t wrong = 0;             // status 200 with another body, or another status
   std::string error;
 };
 
@@ -32,4 +32,4 @@ LoadResult run_load(const LoadRequest& request);
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_HTTP_LOAD_H_
+#endif

@@ -12,29 +12,29 @@
 #include <random>
 
 #include "runtime/neff/container.h"
+#include "runtime/neff/neff_writer.h"
 #include "tests/bench/ratio.h"
 #include "tests/bench/session.h"
-#include "tools/common/neff_writer.h"
 
 extern char** environ;
 
 namespace neuron::bench {
 namespace {
 
-constexpr std::size_t kWeights = 64u << 20;
+constexpr size_t kWeights = 64u << 20;
 
 // The empty program of the build with a constant that nothing reads.
-runtime::Result<std::vector<std::uint8_t>> heavy_program() {
+runtime::Result<std::vector<uint8_t>> heavy_program() {
   std::ifstream file(std::string(NEURON_BUILD_DIR) + "/neff/empty.neff", std::ios::binary);
-  const std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
   NEURON_TRY(container, neff::Container::open(bytes));
   tools::NeffMembers members;
   for (const neff::Member& member : container.members()) {
     members[member.name].assign(member.bytes.begin(), member.bytes.end());
   }
-  std::vector<std::uint8_t>& definition = members["sg00/def.json"];
+  std::vector<uint8_t>& definition = members["sg00/def.json"];
   std::string text(definition.begin(), definition.end());
-  const std::size_t at = text.find("\"var\":{");
+  const size_t at = text.find("\"var\":{");
   if (at == std::string::npos) {
     return runtime::fail(NRT_FAILURE, "empty.neff has no \"var\" in its def.json");
   }
@@ -42,12 +42,12 @@ runtime::Result<std::vector<std::uint8_t>> heavy_program() {
               R"("weights":{"type":"file","var_id":4000000,"file_name":"weights.dat","size":)" +
                   std::to_string(kWeights) + "},");
   definition = tools::bytes_of(text);
-  std::vector<std::uint8_t>& weights = members["sg00/weights.dat"];
+  std::vector<uint8_t>& weights = members["sg00/weights.dat"];
   weights.resize(kWeights);
   std::mt19937_64 random(1);
-  for (std::size_t i = 0; i < kWeights; i += 8) {
-    const std::uint64_t word = random();
-    std::copy_n(reinterpret_cast<const std::uint8_t*>(&word), 8, weights.data() + i);
+  for (size_t i = 0; i < kWeights; i += 8) {
+    const uint64_t word = random();
+    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8, weights.data() + i);
   }
   return tools::write_neff(members, {.name = "heavy", .build_version = "bench"});
 }
@@ -55,7 +55,7 @@ runtime::Result<std::vector<std::uint8_t>> heavy_program() {
 // A folder with the payload, removed with everything in it.
 class Archive {
  public:
-  explicit Archive(const std::vector<std::uint8_t>& neff) {
+  explicit Archive(const std::vector<uint8_t>& neff) {
     char name[] = "/tmp/neuron-ratios-XXXXXX";
     if (mkdtemp(name) == nullptr) return;
     folder_ = name;
@@ -100,10 +100,10 @@ Ratio neff_load() {
   if (!ratio.error.empty()) return ratio;
   auto made = heavy_program();
   if (!made) {
-    ratio.error = made.error().detail;
+    ratio.error = made.error().sentence;
     return ratio;
   }
-  auto neff = std::make_shared<std::vector<std::uint8_t>>(std::move(*made));
+  auto neff = std::make_shared<std::vector<uint8_t>>(std::move(*made));
   auto archive = std::make_shared<Archive>(*neff);
   ratio.ours = [neff] {
     nrt_model_t* model = nullptr;

@@ -5,8 +5,8 @@
 // Callers: main.cpp. One thread. `ours` and `peer` run one round each and return what `unit` says
 // (seconds per operation, bytes per second, ...); rounds alternate and the medians are compared. A
 // benchmark that cannot run says why in `error` and fails the program.
-#ifndef TESTS_BENCH_RATIO_H_
-#define TESTS_BENCH_RATIO_H_
+#ifndef TESTS_BENCH_RATIO_H
+#define TESTS_BENCH_RATIO_H
 
 #include <functional>
 #include <string>
@@ -59,4 +59,4 @@ int strict_worker();
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_RATIO_H_
+#endif

@@ -4,8 +4,8 @@
 //
 // One thread, no allocation. columns is a multiple of 32, at most 8192. Only on processors with
 // AVX-512; row_peers_available() says whether.
-#ifndef TESTS_BENCH_ROW_PEERS_H_
-#define TESTS_BENCH_ROW_PEERS_H_
+#ifndef TESTS_BENCH_ROW_PEERS_H
+#define TESTS_BENCH_ROW_PEERS_H
 
 #include <cstddef>
 #include <cstdint>
@@ -20,4 +20,4 @@ void gelu_rows(const uint16_t* in, uint16_t* out, size_t rows, size_t columns);
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_ROW_PEERS_H_
+#endif

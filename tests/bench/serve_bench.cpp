@@ -29,7 +29,7 @@ void write_file(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-std::uint16_t free_port() {
+uint16_t free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -68,12 +68,12 @@ class Ours {
         command, std::map<std::string, std::string>{{"NEURON_EMULATOR", "trn1.2xlarge"}},
         folder_.path() + "/log");
     const std::string line = process_->line();
-    const std::size_t colon = line.rfind(':');
+    const size_t colon = line.rfind(':');
     if (!line.starts_with("http://") || colon == std::string::npos) {
       error_ = "neuron-serve did not start: " + contents(folder_.path() + "/log");
       return;
     }
-    load_.port = static_cast<std::uint16_t>(std::stoi(line.substr(colon + 1)));
+    load_.port = static_cast<uint16_t>(std::stoi(line.substr(colon + 1)));
     load_.bytes = digits_request();
     load_.seconds = kSeconds;
     load_.patience = kPatience;
@@ -98,7 +98,7 @@ class Ours {
 // Debian's nginx with a configuration of its own, serving one file of `bytes` bytes.
 class Nginx {
  public:
-  explicit Nginx(std::size_t bytes) : port_(free_port()) {
+  explicit Nginx(size_t bytes) : port_(free_port()) {
     const std::string& folder = folder_.path();
     write_file(folder + "/answer", std::string(bytes, 'x'));
     write_file(folder + "/nginx.conf",
@@ -141,7 +141,7 @@ class Nginx {
 
  private:
   Folder folder_;
-  const std::uint16_t port_;
+  const uint16_t port_;
   std::unique_ptr<Process> process_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loaded NEFF with its tensors on a core of the embedded device, as the benchmarks use it.
 // One thread. Owns the model, tensors and sets until destroyed. Fails: `error` holds a sentence.
-#ifndef TESTS_BENCH_SESSION_H_
-#define TESTS_BENCH_SESSION_H_
+#ifndef TESTS_BENCH_SESSION_H
+#define TESTS_BENCH_SESSION_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_async.h>
@@ -47,4 +47,4 @@ std::string initialise();
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_SESSION_H_
+#endif

@@ -2,7 +2,7 @@
 // What the program builder writes for the parts that no kernel uses, on the emulated device:
 // generated and indirect transfers, transfers that compute, advancing tiles in a loop.
 #include "tests/differential/compare.h"
-#include "tools/program_builder/program.h"
+#include "tools/compiler/program_builder/program.h"
 
 namespace neuron::differential {
 namespace {
@@ -12,14 +12,14 @@ using builder::Engine;
 using builder::Program;
 using builder::Tile;
 
-Bytes bytes_of(const std::vector<std::uint32_t>& words) {
+Bytes bytes_of(const std::vector<uint32_t>& words) {
   Bytes bytes(words.size() * 4);
   std::memcpy(bytes.data(), words.data(), bytes.size());
   return bytes;
 }
 
 TEST(Builder, GathersRowsByIndexAndScattersThemBack) {
-  constexpr std::uint32_t kRows = 200, kTaken = 128, kColumns = 48;
+  constexpr uint32_t kRows = 200, kTaken = 128, kColumns = 48;
   Program program("gather");
   const Buffer x = program.input("x", kF32, {kRows, kColumns});
   const Buffer chosen = program.input("chosen", NEURON_DTYPE_U32, {kTaken});
@@ -38,20 +38,20 @@ TEST(Builder, GathersRowsByIndexAndScattersThemBack) {
   DeviceModel model(program.build());
   ASSERT_TRUE(model.usable());
   std::vector<float> values = Numbers(5).take(kRows * kColumns);
-  std::vector<std::uint32_t> taken(kTaken);
-  for (std::uint32_t i = 0; i < kTaken; ++i) taken[i] = (i * 7 + 3) % kRows;  // 7 and 200: coprime
+  std::vector<uint32_t> taken(kTaken);
+  for (uint32_t i = 0; i < kTaken; ++i) taken[i] = (i * 7 + 3) % kRows;  // 7 and 200: coprime
   const Bytes words = bytes_of(taken);
   model.write("x", values);
   model.write("chosen", words.data(), words.size());
   ASSERT_TRUE(model.execute());
-  for (std::uint32_t row : taken) {
-    for (std::uint32_t c = 0; c < kColumns; ++c) values[row * kColumns + c] *= 2;
+  for (uint32_t row : taken) {
+    for (uint32_t c = 0; c < kColumns; ++c) values[row * kColumns + c] *= 2;
   }
   EXPECT_EQ(floats(model.read("y")), values);
 }
 
 TEST(Builder, GeneratesTransfersThatAdvanceInALoop) {
-  constexpr std::uint32_t kRounds = 5;
+  constexpr uint32_t kRounds = 5;
   Program program("generate");
   const Buffer x = program.input("x", kF32, {32 * kRounds, 16});
   const Buffer y = program.output("y", kF32, {32 * kRounds, 16});
@@ -68,12 +68,12 @@ TEST(Builder, GeneratesTransfersThatAdvanceInALoop) {
   DeviceModel model(program.build());
   ASSERT_TRUE(model.usable());
   std::vector<float> values(32 * kRounds * 16);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   model.write("x", values);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = floats(model.read("y"));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t block = i / 512, mirrored = (kRounds - 1 - block) * 512 + i % 512;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t block = i / 512, mirrored = (kRounds - 1 - block) * 512 + i % 512;
     ASSERT_EQ(got[i], values[mirrored] * 3) << i;
   }
 }
@@ -91,14 +91,14 @@ TEST(Builder, AddsSourcesOfATransferAndCastsTheSum) {
   model.write("b", right);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = floats_of_bf16(model.read("y"));
-  for (std::size_t i = 0; i < got.size(); ++i) {
+  for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i], to_bf16(double{left[i]} + right[i])) << i;
   }
 }
 
 // One instruction in a loop that walks over the columns of its tiles, and views with steps.
 TEST(Builder, MovesOperandsOverATileWithEachRound) {
-  constexpr std::uint32_t kRounds = 7, kPiece = 8, kColumns = kRounds * kPiece;
+  constexpr uint32_t kRounds = 7, kPiece = 8, kColumns = kRounds * kPiece;
   Program program("advance");
   const Buffer x = program.input("x", kF32, {32, kColumns});
   const Buffer y = program.output("y", kF32, {32, kColumns});
@@ -118,15 +118,15 @@ TEST(Builder, MovesOperandsOverATileWithEachRound) {
   model.write("x", values);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = floats(model.read("y"));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t mirrored = i / kPiece * kPiece + kPiece - 1 - i % kPiece;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t mirrored = i / kPiece * kPiece + kPiece - 1 - i % kPiece;
     ASSERT_EQ(got[i], values[i] + values[mirrored]) << i;
   }
 }
 
 // After a loop of more rounds than a wait's 16 bits can count, waits go through registers.
 TEST(Builder, WaitsForALoopOfManyRounds) {
-  constexpr std::uint32_t kRounds = 70000;
+  constexpr uint32_t kRounds = 70000;
   Program program("rounds");
   const Buffer y = program.output("y", kF32, {1, 1});
   const Tile a = program.sbuf("a", 1, 1, kF32);

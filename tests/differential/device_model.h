@@ -2,8 +2,8 @@
 // A model on the embedded device, through the public C interface: inputs in, outputs out.
 // Callers: tests of this folder, on one thread. Owns the loaded model and its tensors. A status
 // other than success fails the test with the runtime's sentence.
-#ifndef TESTS_DIFFERENTIAL_DEVICE_MODEL_H_
-#define TESTS_DIFFERENTIAL_DEVICE_MODEL_H_
+#ifndef TESTS_DIFFERENTIAL_DEVICE_MODEL_H
+#define TESTS_DIFFERENTIAL_DEVICE_MODEL_H
 
 #include <gtest/gtest.h>
 #include <nrt/nrt.h>
@@ -22,7 +22,7 @@
 
 namespace neuron::differential {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 inline bool succeeded(NRT_STATUS status, const char* what) {
   EXPECT_EQ(status, NRT_SUCCESS) << what << ": " << nrt_open_last_error();
@@ -53,7 +53,7 @@ class DeviceModel {
  public:
   explicit DeviceModel(const runtime::Result<Bytes>& neff) {
     if (!neff) {
-      ADD_FAILURE() << neff.error().detail;
+      ADD_FAILURE() << neff.error().sentence;
       return;
     }
     if (!runtime_ready() ||
@@ -64,7 +64,7 @@ class DeviceModel {
     if (!succeeded(nrt_get_model_tensor_info(model_, &info), "nrt_get_model_tensor_info")) return;
     nrt_allocate_tensor_set(&inputs_);
     nrt_allocate_tensor_set(&outputs_);
-    for (std::uint64_t i = 0; i < info->tensor_count; ++i) {
+    for (uint64_t i = 0; i < info->tensor_count; ++i) {
       const nrt_tensor_info_t& entry = info->tensor_array[i];
       nrt_tensor_t* tensor = nullptr;
       succeeded(
@@ -89,7 +89,7 @@ class DeviceModel {
 
   bool usable() const { return usable_; }
 
-  void write(const std::string& name, const void* bytes, std::size_t size) {
+  void write(const std::string& name, const void* bytes, size_t size) {
     ASSERT_TRUE(usable_);
     ASSERT_EQ(tensors_.at(name).size, size) << name;
     succeeded(nrt_tensor_write(tensors_.at(name).handle, bytes, 0, size), name.c_str());
@@ -116,12 +116,12 @@ class DeviceModel {
     succeeded(nrt_open_get_execution_report(model_, &report), "report");
     return report;
   }
-  std::uint64_t device_ps() { return report().device_ps; }
+  uint64_t device_ps() { return report().device_ps; }
 
  private:
   struct Tensor {
     nrt_tensor_t* handle = nullptr;
-    std::size_t size = 0;
+    size_t size = 0;
     bool output = false;
   };
   nrt_model_t* model_ = nullptr;
@@ -139,8 +139,8 @@ inline std::vector<float> floats(const Bytes& bytes) {
 
 inline std::vector<float> floats_of_bf16(const Bytes& bytes) {
   std::vector<float> values;
-  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(bytes[i] | bytes[i + 1] << 8) << 16;
+  for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
+    const uint32_t bits = static_cast<uint32_t>(bytes[i] | bytes[i + 1] << 8) << 16;
     values.push_back(std::bit_cast<float>(bits));
   }
   return values;
@@ -150,42 +150,42 @@ inline std::vector<float> floats_of_bf16(const Bytes& bytes) {
 inline Bytes as_bf16(const std::vector<float>& values) {
   Bytes bytes;
   for (float value : values) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    bytes.push_back(static_cast<std::uint8_t>(bits >> 16));
-    bytes.push_back(static_cast<std::uint8_t>(bits >> 24));
+    const auto bits = std::bit_cast<uint32_t>(value);
+    bytes.push_back(static_cast<uint8_t>(bits >> 16));
+    bytes.push_back(static_cast<uint8_t>(bits >> 24));
   }
   return bytes;
 }
 
 // FNV-1a, to compare all bits of a result with those that were checked in.
-inline std::uint64_t hash_of(const Bytes& bytes) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (std::uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001B3u;
+inline uint64_t hash_of(const Bytes& bytes) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001B3u;
   return hash;
 }
 
 // The same numbers everywhere: SplitMix64 to [-scale, scale).
 class Numbers {
  public:
-  explicit Numbers(std::uint64_t seed) : state_(seed) {}
+  explicit Numbers(uint64_t seed) : state_(seed) {}
   float next(float scale) {
     state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
+    uint64_t z = state_;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     z ^= z >> 31;
-    return static_cast<float>(static_cast<std::int32_t>(z >> 40) - (1 << 23)) * 0x1p-23F * scale;
+    return static_cast<float>(static_cast<int32_t>(z >> 40) - (1 << 23)) * 0x1p-23F * scale;
   }
-  std::vector<float> take(std::size_t count, float scale = 1) {
+  std::vector<float> take(size_t count, float scale = 1) {
     std::vector<float> values(count);
     for (float& value : values) value = next(scale);
     return values;
   }
 
  private:
-  std::uint64_t state_;
+  uint64_t state_;
 };
 
 }  // namespace neuron::differential
 
-#endif  // TESTS_DIFFERENTIAL_DEVICE_MODEL_H_
+#endif

@@ -2,16 +2,16 @@
 // Bits and model times that the kernels must give with the inputs of kernels_test.cpp, on every
 // host, SIMD path and back end. A change of numerics or of the cost model changes them on purpose:
 // then the failing test prints the new ones. Callers: kernels_test.cpp. Constants.
-#ifndef TESTS_DIFFERENTIAL_GOLDENS_H_
-#define TESTS_DIFFERENTIAL_GOLDENS_H_
+#ifndef TESTS_DIFFERENTIAL_GOLDENS_H
+#define TESTS_DIFFERENTIAL_GOLDENS_H
 
 #include <cstdint>
 
 namespace neuron::differential {
 
 struct Golden {
-  std::uint64_t hash;       // FNV-1a of the output
-  std::uint64_t device_ps;  // Of an execution whose rings are set up
+  uint64_t hash;       // FNV-1a of the output
+  uint64_t device_ps;  // Of an execution whose rings are set up
 };
 
 inline constexpr Golden kMatmulF32{0x37e62c1c06855fe3u, 10554050};
@@ -59,4 +59,4 @@ inline constexpr Golden kMambaV3{0x94c541c217223254u, 119892132};
 
 }  // namespace neuron::differential
 
-#endif  // TESTS_DIFFERENTIAL_GOLDENS_H_
+#endif

@@ -6,7 +6,7 @@ namespace {
 
 struct Time {
   const Golden& golden;
-  std::uint64_t device_ps;
+  uint64_t device_ps;
 };
 
 constexpr Time kTimes[] = {
@@ -21,7 +21,7 @@ constexpr Time kTimes[] = {
 
 }  // namespace
 
-std::uint64_t device_ps_on_generation_3(const Golden& golden) {
+uint64_t device_ps_on_generation_3(const Golden& golden) {
   for (const Time& time : kTimes) {
     if (time.golden.hash == golden.hash) return time.device_ps;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels on the emulated device against the double-precision reference, and against the bits
 // and model times that were checked in: those are the same on every host and SIMD path.
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 #include <zlib.h>
 
@@ -13,7 +13,7 @@ namespace neuron::differential {
 namespace {
 
 // Compares every `stride`-th row with the reference, and all of them with the golden bits.
-void check_matmul(std::uint8_t dtype, const kernels::MatmulShape& shape, std::size_t stride,
+void check_matmul(uint8_t dtype, const kernels::MatmulShape& shape, size_t stride,
                   const Golden& golden) {
   DeviceModel model(kernels::matmul("matmul", dtype, shape));
   ASSERT_TRUE(model.usable());
@@ -33,13 +33,13 @@ void check_matmul(std::uint8_t dtype, const kernels::MatmulShape& shape, std::si
   ASSERT_TRUE(model.execute());
   const Bytes bytes = model.read("result");
   const std::vector<float> got = dtype == kBf16 ? floats_of_bf16(bytes) : floats(bytes);
-  for (std::size_t row = 0; row < shape.m; row += stride) {
+  for (size_t row = 0; row < shape.m; row += stride) {
     std::vector<Bounded> wanted = matmul_row(lhs, rhs, shape.m, shape.k, shape.n, row);
     if (dtype == kBf16) {
       for (Bounded& value : wanted) value = stored_as_bf16(value);
     }
-    const auto first = got.begin() + static_cast<std::ptrdiff_t>(row * shape.n);
-    expect_within({first, first + static_cast<std::ptrdiff_t>(shape.n)}, wanted);
+    const auto first = got.begin() + static_cast<ptrdiff_t>(row * shape.n);
+    expect_within({first, first + static_cast<ptrdiff_t>(shape.n)}, wanted);
   }
   expect_golden(model, "result", golden);
 }
@@ -57,7 +57,7 @@ TEST(Matmul, ThatSbufCannotHoldIsComputedInBlocks) {
   check_matmul(kF32, {256, 5120, 1024}, 37, kMatmulBlocked);
 }
 
-void check_softmax(std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns, float scale,
+void check_softmax(uint8_t dtype, uint64_t rows, uint64_t columns, float scale,
                    const Golden& golden) {
   DeviceModel model(kernels::softmax("softmax", dtype, rows, columns));
   ASSERT_TRUE(model.usable());
@@ -71,9 +71,9 @@ void check_softmax(std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns
   }
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::uint64_t row = 0; row < rows; ++row) {
+  for (uint64_t row = 0; row < rows; ++row) {
     std::vector<Bounded> values;
-    for (std::uint64_t c = 0; c < columns; ++c) values.push_back({x[row * columns + c], 0});
+    for (uint64_t c = 0; c < columns; ++c) values.push_back({x[row * columns + c], 0});
     for (const Bounded& value : softmax(values)) {
       wanted.push_back(dtype == kBf16 ? stored_as_bf16(value) : value);
     }
@@ -102,7 +102,7 @@ TEST(TensorAdd, RoundsOnce) {
   model.write("b", b);
   ASSERT_TRUE(model.execute());
   const std::vector<float> sum = floats(model.read("sum"));
-  for (std::size_t i = 0; i < sum.size(); ++i) {
+  for (size_t i = 0; i < sum.size(); ++i) {
     ASSERT_EQ(sum[i], static_cast<float>(double{a[i]} + double{b[i]})) << i;
   }
   expect_golden(model, "sum", kTensorAdd);
@@ -112,7 +112,7 @@ TEST(Empty, TakesModelTimeAndRepeatsIt) {
   DeviceModel model(kernels::empty());
   ASSERT_TRUE(model.execute());
   ASSERT_TRUE(model.execute());
-  const std::uint64_t time = model.device_ps();
+  const uint64_t time = model.device_ps();
   EXPECT_GT(time, 0U);
   ASSERT_TRUE(model.execute());
   EXPECT_EQ(model.device_ps(), time);
@@ -125,7 +125,8 @@ struct Digits {
 
 Digits read_digits() {
   Digits digits;
-  const std::string path = std::string(NEURON_SOURCE_DIR) + "/tools/kernels/digits/digits.csv.gz";
+  const std::string path =
+      std::string(NEURON_SOURCE_DIR) + "/tools/compiler/kernels/digits/digits.csv.gz";
   gzFile file = gzopen(path.c_str(), "rb");
   EXPECT_NE(file, nullptr) << path;
   char line[1024];
@@ -140,25 +141,25 @@ Digits read_digits() {
 }
 
 TEST(DigitsModel, ClassifiesUnseenDigitsAsTheReferenceDoes) {
-  constexpr std::size_t kUnseen = 360, kBatch = 120;
-  const auto weights =
-      kernels::read_digits_weights(std::string(NEURON_SOURCE_DIR) + "/tools/kernels/digits");
-  ASSERT_TRUE(weights) << weights.error().detail;
+  constexpr size_t kUnseen = 360, kBatch = 120;
+  const auto weights = kernels::read_digits_weights(std::string(NEURON_SOURCE_DIR) +
+                                                    "/tools/compiler/kernels/digits");
+  ASSERT_TRUE(weights) << weights.error().sentence;
   const Digits digits = read_digits();
   ASSERT_EQ(digits.labels.size(), 1797U);
-  const std::size_t first = digits.labels.size() - kUnseen;
+  const size_t first = digits.labels.size() - kUnseen;
   const DigitsReference reference{weights->w1, weights->b1, weights->w2, weights->b2};
   DeviceModel model(kernels::digits(*weights));
   ASSERT_TRUE(model.usable());
-  std::size_t correct = 0;
-  for (std::size_t batch = 0; batch < kUnseen; batch += kBatch) {
+  size_t correct = 0;
+  for (size_t batch = 0; batch < kUnseen; batch += kBatch) {
     const float* pixels = digits.pixels.data() + (first + batch) * 64;
     model.write("x", pixels, kBatch * 64 * sizeof(float));
     ASSERT_TRUE(model.execute());
     const std::vector<float> got = floats(model.read("probabilities"));
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      const std::vector<float> row(got.begin() + static_cast<std::ptrdiff_t>(i * 10),
-                                   got.begin() + static_cast<std::ptrdiff_t>(i * 10 + 10));
+    for (size_t i = 0; i < kBatch; ++i) {
+      const std::vector<float> row(got.begin() + static_cast<ptrdiff_t>(i * 10),
+                                   got.begin() + static_cast<ptrdiff_t>(i * 10 + 10));
       expect_within(row, reference.probabilities(pixels + i * 64));
       const auto label = std::max_element(row.begin(), row.end()) - row.begin();
       correct += label == digits.labels[first + batch + i];

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes, pooling and the simpler forms of the matrix product on the emulated device.
 #include "tests/differential/compare.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace neuron::differential {
 namespace {
 
 // Bits are moved, NaN and all: every element is another number of the type's width.
-void check_transpose(std::uint8_t dtype, std::size_t element, std::size_t rows, std::size_t columns,
+void check_transpose(uint8_t dtype, size_t element, size_t rows, size_t columns,
                      kernels::TransposeBy by, const Golden& golden) {
   DeviceModel model(kernels::transpose("transpose", dtype, rows, columns, by));
   ASSERT_TRUE(model.usable());
   Bytes x(rows * columns * element);
-  std::uint32_t state = 7;
-  for (std::uint8_t& byte : x)
-    byte = static_cast<std::uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+  uint32_t state = 7;
+  for (uint8_t& byte : x) byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
   model.write("x", x.data(), x.size());
   ASSERT_TRUE(model.execute());
   const Bytes y = model.read("y");
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t column = 0; column < columns; ++column) {
-      const std::uint8_t* from = x.data() + (row * columns + column) * element;
-      const std::uint8_t* to = y.data() + (column * rows + row) * element;
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      const uint8_t* from = x.data() + (row * columns + column) * element;
+      const uint8_t* to = y.data() + (column * rows + row) * element;
       ASSERT_EQ(std::memcmp(from, to, element), 0) << row << ", " << column;
     }
   }
@@ -41,21 +40,21 @@ TEST(Transpose, ByDmaMovesLongElementsOfOddShapes) {
   check_transpose(kF32, 4, 33, 70, kernels::TransposeBy::kDma, kTransposeDmaOdd);
 }
 
-void check_pool(std::uint8_t dtype, const kernels::PoolShape& shape, const Golden& golden) {
+void check_pool(uint8_t dtype, const kernels::PoolShape& shape, const Golden& golden) {
   DeviceModel model(kernels::average_pool("average_pool", dtype, shape));
   ASSERT_TRUE(model.usable());
   const auto [channels, height, width, window] = shape;
-  const std::size_t high = height / window, wide = width / window;
-  const std::vector<float> x = random_values(dtype, 61, std::size_t{channels} * height * width, 50);
+  const size_t high = height / window, wide = width / window;
+  const std::vector<float> x = random_values(dtype, 61, size_t{channels} * height * width, 50);
   write_as(model, "x", dtype, x);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t at = 0; at < high * wide; ++at) {
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t at = 0; at < high * wide; ++at) {
       double sum = 0, magnitude = 0;
-      for (std::size_t k = 0; k < window * window; ++k) {
-        const std::size_t row = at / wide * window + k / window;
-        const std::size_t column = at % wide * window + k % window;
+      for (size_t k = 0; k < window * window; ++k) {
+        const size_t row = at / wide * window + k / window;
+        const size_t column = at % wide * window + k % window;
         const double value = x[(c * height + row) * width + column];
         sum += value;
         magnitude += std::fabs(value);
@@ -85,9 +84,9 @@ void check_form(const kernels::MatmulShape& shape, kernels::MatmulForm form, con
   write_as(model, "rhs", kBf16, rhs);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = read_as(model, "result", kBf16);
-  for (std::size_t row = 0; row < shape.m; row += 29) {
-    const auto first = got.begin() + static_cast<std::ptrdiff_t>(row * shape.n);
-    expect_within({first, first + static_cast<std::ptrdiff_t>(shape.n)},
+  for (size_t row = 0; row < shape.m; row += 29) {
+    const auto first = got.begin() + static_cast<ptrdiff_t>(row * shape.n);
+    expect_within({first, first + static_cast<ptrdiff_t>(shape.n)},
                   stored_as(kBf16, matmul_row(lhs, rhs, shape.m, shape.k, shape.n, row)));
   }
   expect_golden(model, "result", golden);

@@ -5,7 +5,7 @@
 
 #include "tests/differential/compare.h"
 #include "tests/differential/reference_sequences.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace neuron::differential {
 namespace {
@@ -41,11 +41,11 @@ void check(unsigned version, const MambaShape& shape, const Golden& golden) {
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = floats(model.read("y"));
   const auto [channels, sequence, states] = shape;
-  for (std::size_t channel = 0; channel < channels; channel += 13) {
-    const std::size_t at = channel * sequence;
-    const auto first = got.begin() + static_cast<std::ptrdiff_t>(at);
+  for (size_t channel = 0; channel < channels; channel += 13) {
+    const size_t at = channel * sequence;
+    const auto first = got.begin() + static_cast<ptrdiff_t>(at);
     expect_within(
-        {first, first + static_cast<std::ptrdiff_t>(sequence)},
+        {first, first + static_cast<ptrdiff_t>(sequence)},
         mamba_channel(inputs.delta.data() + at, inputs.u.data() + at,
                       inputs.a.data() + channel * states, inputs.b, inputs.c, sequence, states));
   }
@@ -74,7 +74,7 @@ TEST(Mamba, GivesTheSameBitsInEveryOrder) {
 TEST(Mamba, SaysWhatItTakes) {
   const auto neff = kernels::mamba("odd", {128, 2048, 16}, 2);
   ASSERT_FALSE(neff);
-  EXPECT_THAT(neff.error().detail, ::testing::HasSubstr("up to 1024 positions"));
+  EXPECT_THAT(neff.error().sentence, ::testing::HasSubstr("up to 1024 positions"));
 }
 
 double microseconds(unsigned version, const MambaShape& shape) {
@@ -85,10 +85,10 @@ double microseconds(unsigned version, const MambaShape& shape) {
   return static_cast<double>(model.device_ps()) / 1e6;
 }
 
-constexpr std::uint64_t kStates = 8;
+constexpr uint64_t kStates = 8;
 
 // Cycles of DVE for one state of one tile of channels: what 4 more tiles cost.
-double cycles_of_state(unsigned version, std::uint64_t sequence) {
+double cycles_of_state(unsigned version, uint64_t sequence) {
   constexpr double kTiles = 4, kGigahertz = 1.12;
   const double more = microseconds(version, {1024, sequence, kStates});
   const double fewer = microseconds(version, {512, sequence, kStates});

@@ -13,8 +13,8 @@
 #include <random>
 #include <vector>
 
-#include "driver/emulator/neuroncore/numerics/dtype.h"
-#include "driver/emulator/neuroncore/numerics/simd_path.h"
+#include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/simd_path.h"
 #include "driver/isa/instruction.h"
 #include "hw/isa.h"
 

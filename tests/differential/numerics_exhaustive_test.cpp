@@ -12,9 +12,9 @@
 #include <limits>
 #include <vector>
 
-#include "driver/emulator/neuroncore/numerics/activation.h"
-#include "driver/emulator/neuroncore/numerics/alu.h"
-#include "driver/emulator/neuroncore/numerics/dtype.h"
+#include "driver/emulator/numerics/activation.h"
+#include "driver/emulator/numerics/alu.h"
+#include "driver/emulator/numerics/dtype.h"
 #include "driver/isa/instruction.h"
 
 namespace neuron::numerics {

@@ -5,8 +5,8 @@
 // Written from the definition of each kernel, with nothing of the emulator. Every bound is derived:
 // u is the unit roundoff of fp32, 2^-24; of bf16, 2^-8. A chain of n roundings is off by at most
 // n u / (1 - n u) of the sum of magnitudes. Callers: tests. Thread-safe: no state.
-#ifndef TESTS_DIFFERENTIAL_REFERENCE_H_
-#define TESTS_DIFFERENTIAL_REFERENCE_H_
+#ifndef TESTS_DIFFERENTIAL_REFERENCE_H
+#define TESTS_DIFFERENTIAL_REFERENCE_H
 
 #include <algorithm>
 #include <bit>
@@ -30,8 +30,8 @@ inline double gamma(double roundings) { return roundings * kUnit32 / (1 - roundi
 
 // Nearest even, for finite values.
 inline double to_bf16(double value) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000U;
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  const uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000U;
   return std::bit_cast<float>(rounded);
 }
 
@@ -39,12 +39,11 @@ inline double to_bf16(double value) {
 // of 32 of k: 16 fused products in one chain, one sum of the two chains, and one addition to the
 // total for each step.
 inline std::vector<Bounded> matmul_row(const std::vector<float>& a, const std::vector<float>& b,
-                                       std::size_t m, std::size_t k, std::size_t n,
-                                       std::size_t row) {
+                                       size_t m, size_t k, size_t n, size_t row) {
   std::vector<double> sums(n), magnitudes(n);
-  for (std::size_t i = 0; i < k; ++i) {
+  for (size_t i = 0; i < k; ++i) {
     const double left = a[i * m + row];
-    for (std::size_t c = 0; c < n; ++c) {
+    for (size_t c = 0; c < n; ++c) {
       const double product = left * b[i * n + c];
       sums[c] += product;
       magnitudes[c] += std::fabs(product);
@@ -52,7 +51,7 @@ inline std::vector<Bounded> matmul_row(const std::vector<float>& a, const std::v
   }
   const double roundings = 17.0 + static_cast<double>((k + 31) / 32);
   std::vector<Bounded> result(n);
-  for (std::size_t c = 0; c < n; ++c) {
+  for (size_t c = 0; c < n; ++c) {
     const double flushed = static_cast<double>(k) * kSmallest32;
     result[c] = {sums[c], gamma(roundings) * magnitudes[c] + flushed};
   }
@@ -95,11 +94,11 @@ struct DigitsReference {
   std::vector<float> w1, b1, w2, b2;
 
   std::vector<Bounded> probabilities(const float* pixels) const {
-    constexpr std::size_t kPixels = 64, kUnits = 128, kLabels = 10;
+    constexpr size_t kPixels = 64, kUnits = 128, kLabels = 10;
     std::vector<Bounded> hidden;
-    for (std::size_t u = 0; u < kUnits; ++u) {
+    for (size_t u = 0; u < kUnits; ++u) {
       double sum = 0, magnitude = 0;
-      for (std::size_t p = 0; p < kPixels; ++p) {
+      for (size_t p = 0; p < kPixels; ++p) {
         const double product = to_bf16(w1[p * kUnits + u]) * (pixels[p] / 16.0);
         sum += product;
         magnitude += std::fabs(product);
@@ -112,9 +111,9 @@ struct DigitsReference {
       hidden.push_back({(low + high) / 2, (high - low) / 2});
     }
     std::vector<Bounded> logits;
-    for (std::size_t l = 0; l < kLabels; ++l) {
+    for (size_t l = 0; l < kLabels; ++l) {
       double sum = 0, magnitude = 0, error = 0;
-      for (std::size_t u = 0; u < kUnits; ++u) {
+      for (size_t u = 0; u < kUnits; ++u) {
         const double weight = to_bf16(w2[u * kLabels + l]);
         sum += weight * hidden[u].value;
         magnitude += std::fabs(weight) * (hidden[u].value + hidden[u].error);
@@ -130,4 +129,4 @@ struct DigitsReference {
 
 }  // namespace neuron::differential
 
-#endif  // TESTS_DIFFERENTIAL_REFERENCE_H_
+#endif

@@ -2,8 +2,8 @@
 // What the kernels on rows and the MLP should compute, in double precision, and how far from it a
 // correct device can be; as reference.h, whose units and rules hold here.
 // Callers: tests. Thread-safe: no state.
-#ifndef TESTS_DIFFERENTIAL_REFERENCE_ROWS_H_
-#define TESTS_DIFFERENTIAL_REFERENCE_ROWS_H_
+#ifndef TESTS_DIFFERENTIAL_REFERENCE_ROWS_H
+#define TESTS_DIFFERENTIAL_REFERENCE_ROWS_H
 
 #include "tests/differential/reference.h"
 
@@ -52,7 +52,7 @@ inline std::vector<Bounded> layer_norm(const std::vector<float>& x,
   const double factor = 1 / std::sqrt(variance + epsilon);
   const double factor_error = variance_error / (variance + epsilon) / 2 + kUnit32 + kRsqrtError;
   std::vector<Bounded> y;
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  for (size_t i = 0; i < x.size(); ++i) {
     const double centred = x[i] - mean;
     const double product = centred * weight[i] * factor;
     const double value = product + bias[i];
@@ -74,7 +74,7 @@ inline std::vector<Bounded> rms_norm(const std::vector<float>& x, const std::vec
   const double factor = 1 / std::sqrt(square + epsilon);
   const double relative = gamma(n + 4) / 2 + kRsqrtError + 2 * kUnit32;
   std::vector<Bounded> y;
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  for (size_t i = 0; i < x.size(); ++i) {
     const double value = x[i] * factor * weight[i];
     y.push_back({value, std::fabs(value) * relative * kSecondOrder + kSmallest32});
   }
@@ -86,14 +86,14 @@ inline std::vector<Bounded> rms_norm(const std::vector<float>& x, const std::vec
 inline std::vector<Bounded> gelu_mlp_row(const float* x, const std::vector<float>& w1,
                                          const std::vector<float>& b1, const std::vector<float>& w2,
                                          const std::vector<float>& b2, bool narrow) {
-  const std::size_t hidden = b1.size(), outputs = b2.size(), inputs = w1.size() / hidden;
-  const auto product = [](std::size_t terms) {
+  const size_t hidden = b1.size(), outputs = b2.size(), inputs = w1.size() / hidden;
+  const auto product = [](size_t terms) {
     return gamma(17.0 + static_cast<double>((terms + 31) / 32));
   };
   std::vector<Bounded> units;
-  for (std::size_t u = 0; u < hidden; ++u) {
+  for (size_t u = 0; u < hidden; ++u) {
     double sum = 0, magnitude = 0;
-    for (std::size_t c = 0; c < inputs; ++c) {
+    for (size_t c = 0; c < inputs; ++c) {
       const double term = double{x[c]} * w1[c * hidden + u];
       sum += term;
       magnitude += std::fabs(term);
@@ -108,9 +108,9 @@ inline std::vector<Bounded> gelu_mlp_row(const float* x, const std::vector<float
     units.push_back(unit);
   }
   std::vector<Bounded> y;
-  for (std::size_t o = 0; o < outputs; ++o) {
+  for (size_t o = 0; o < outputs; ++o) {
     double sum = 0, magnitude = 0, error = 0;
-    for (std::size_t u = 0; u < hidden; ++u) {
+    for (size_t u = 0; u < hidden; ++u) {
       const double weight = w2[u * outputs + o];
       sum += weight * units[u].value;
       magnitude += std::fabs(weight) * (std::fabs(units[u].value) + units[u].error);
@@ -126,4 +126,4 @@ inline std::vector<Bounded> gelu_mlp_row(const float* x, const std::vector<float
 
 }  // namespace neuron::differential
 
-#endif  // TESTS_DIFFERENTIAL_REFERENCE_ROWS_H_
+#endif

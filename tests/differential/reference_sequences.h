@@ -2,8 +2,8 @@
 // What the kernels on sequences and images should compute, in double precision, and how far from it
 // a correct device can be; as reference.h, whose units and rules hold here.
 // Callers: tests. Thread-safe: no state.
-#ifndef TESTS_DIFFERENTIAL_REFERENCE_SEQUENCES_H_
-#define TESTS_DIFFERENTIAL_REFERENCE_SEQUENCES_H_
+#ifndef TESTS_DIFFERENTIAL_REFERENCE_SEQUENCES_H
+#define TESTS_DIFFERENTIAL_REFERENCE_SEQUENCES_H
 
 #include "tests/differential/reference_rows.h"
 
@@ -12,15 +12,15 @@ namespace neuron::differential {
 constexpr double kExpError = 2 * kUnit32;  // One unit in the last place
 
 // The longest path of a product of the PE to its sum over `terms`, as in matmul_row.
-inline double product_roundings(std::size_t terms) {
+inline double product_roundings(size_t terms) {
   return 17.0 + static_cast<double>((terms + 31) / 32);
 }
 
 // One addition for each element.
-inline std::vector<Bounded> cumulative_sum(const float* x, std::size_t count) {
+inline std::vector<Bounded> cumulative_sum(const float* x, size_t count) {
   std::vector<Bounded> y;
   double sum = 0, magnitude = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     sum += x[i];
     magnitude += std::fabs(x[i]);
     y.push_back({sum, gamma(static_cast<double>(i + 1)) * magnitude + kSmallest32});
@@ -40,17 +40,17 @@ inline Bounded turned(double a, double c, double b, double s) {
 // may be multiplied by one more exponential and added once; the total adds all weights in any
 // order. Weights are bf16 for the product if `narrow`.
 struct AttentionReference {
-  std::size_t size = 0, positions = 0, block = 0;
+  size_t size = 0, positions = 0, block = 0;
   bool narrow = false;
 
-  std::vector<Bounded> row(const float* q, std::size_t q_step, const float* k, const float* v,
-                           std::size_t keys) const {
+  std::vector<Bounded> row(const float* q, size_t q_step, const float* k, const float* v,
+                           size_t keys) const {
     const double scale = 1 / std::sqrt(static_cast<double>(size));
     std::vector<double> scores(keys);
     double input = 0, largest = 0, greatest = -INFINITY, least = INFINITY;
-    for (std::size_t j = 0; j < keys; ++j) {
+    for (size_t j = 0; j < keys; ++j) {
       double sum = 0, magnitude = 0;
-      for (std::size_t c = 0; c < size; ++c) {
+      for (size_t c = 0; c < size; ++c) {
         const double product = double{q[c * q_step]} * k[c * positions + j];
         sum += product;
         magnitude += std::fabs(product);
@@ -69,10 +69,10 @@ struct AttentionReference {
     const double below = exponential + gamma(static_cast<double>(keys) + 3 * blocks);
     std::vector<double> sums(size), magnitudes(size);
     double total = 0, most = 0;
-    for (std::size_t j = 0; j < keys; ++j) {
+    for (size_t j = 0; j < keys; ++j) {
       const double weight = std::exp(scores[j] - greatest);
       total += weight;
-      for (std::size_t c = 0; c < size; ++c) {
+      for (size_t c = 0; c < size; ++c) {
         const double value = v[j * size + c];
         sums[c] += weight * value;
         magnitudes[c] += weight * std::fabs(value);
@@ -80,7 +80,7 @@ struct AttentionReference {
       }
     }
     std::vector<Bounded> y;
-    for (std::size_t c = 0; c < size; ++c) {
+    for (size_t c = 0; c < size; ++c) {
       const double value = sums[c] / total;
       const double error = magnitudes[c] / total * above + std::fabs(value) * (below + gamma(3));
       y.push_back(
@@ -96,11 +96,11 @@ struct AttentionReference {
 // once for each product and once for each sum.
 inline std::vector<Bounded> mamba_channel(const float* delta, const float* u, const float* a,
                                           const std::vector<float>& b, const std::vector<float>& c,
-                                          std::size_t positions, std::size_t states) {
+                                          size_t positions, size_t states) {
   std::vector<double> values(positions), errors(positions), magnitudes(positions);
-  for (std::size_t n = 0; n < states; ++n) {
+  for (size_t n = 0; n < states; ++n) {
     double state = 0, error = 0;
-    for (std::size_t t = 0; t < positions; ++t) {
+    for (size_t t = 0; t < positions; ++t) {
       const double argument = double{delta[t]} * a[n], decay = std::exp(argument);
       const double relative = std::expm1(kUnit32 * std::fabs(argument)) + kExpError;
       const double increment = double{delta[t]} * u[t] * b[n * positions + t];
@@ -116,7 +116,7 @@ inline std::vector<Bounded> mamba_channel(const float* delta, const float* u, co
     }
   }
   std::vector<Bounded> y;
-  for (std::size_t t = 0; t < positions; ++t) {
+  for (size_t t = 0; t < positions; ++t) {
     const double roundings = gamma(static_cast<double>(states) + 1) * magnitudes[t];
     y.push_back({values[t], (errors[t] + roundings) * kSecondOrder +
                                 static_cast<double>(states) * kSmallest32});
@@ -128,13 +128,13 @@ inline std::vector<Bounded> mamba_channel(const float* delta, const float* u, co
 // inputs, outputs] for one output channel, plus its bias, for all windows. A greatest value is no
 // further off than the worst of its window.
 struct ConvolutionReference {
-  std::size_t inputs = 0, outputs = 0, height = 0, width = 0, filter = 0, window = 0;
+  size_t inputs = 0, outputs = 0, height = 0, width = 0, filter = 0, window = 0;
 
-  Bounded sum(const float* x, const std::vector<float>& weights, std::size_t output,
-              std::size_t row, std::size_t column) const {
+  Bounded sum(const float* x, const std::vector<float>& weights, size_t output, size_t row,
+              size_t column) const {
     double total = 0, magnitude = 0;
-    for (std::size_t place = 0; place < filter * filter; ++place) {
-      for (std::size_t i = 0; i < inputs; ++i) {
+    for (size_t place = 0; place < filter * filter; ++place) {
+      for (size_t i = 0; i < inputs; ++i) {
         const double product =
             double{x[(i * height + row + place / filter) * width + column + place % filter]} *
             weights[(place * inputs + i) * outputs + output];
@@ -142,16 +142,16 @@ struct ConvolutionReference {
         magnitude += std::fabs(product);
       }
     }
-    const std::size_t terms = filter * filter * ((inputs + 31) / 32 * 32);
+    const size_t terms = filter * filter * ((inputs + 31) / 32 * 32);
     return {total, gamma(product_roundings(terms)) * magnitude + 1e3 * kSmallest32};
   }
   std::vector<Bounded> channel(const float* x, const std::vector<float>& weights, double bias,
-                               std::size_t output) const {
-    const std::size_t high = (height - filter + 1) / window, wide = (width - filter + 1) / window;
+                               size_t output) const {
+    const size_t high = (height - filter + 1) / window, wide = (width - filter + 1) / window;
     std::vector<Bounded> y;
-    for (std::size_t at = 0; at < high * wide; ++at) {
+    for (size_t at = 0; at < high * wide; ++at) {
       Bounded greatest{-INFINITY, 0};
-      for (std::size_t k = 0; k < window * window; ++k) {
+      for (size_t k = 0; k < window * window; ++k) {
         const Bounded one = sum(x, weights, output, at / wide * window + k / window,
                                 at % wide * window + k % window);
         greatest = {std::max(greatest.value, one.value), std::max(greatest.error, one.error)};
@@ -166,4 +166,4 @@ struct ConvolutionReference {
 
 }  // namespace neuron::differential
 
-#endif  // TESTS_DIFFERENTIAL_REFERENCE_SEQUENCES_H_
+#endif

@@ -2,23 +2,21 @@
 // The kernels that treat rows or elements alone, and the MLP, on the emulated device.
 #include "tests/differential/compare.h"
 #include "tests/differential/reference_rows.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace neuron::differential {
 namespace {
 
-std::vector<float> row_of(const std::vector<float>& matrix, std::uint64_t row,
-                          std::uint64_t columns) {
-  const auto first = matrix.begin() + static_cast<std::ptrdiff_t>(row * columns);
-  return {first, first + static_cast<std::ptrdiff_t>(columns)};
+std::vector<float> row_of(const std::vector<float>& matrix, uint64_t row, uint64_t columns) {
+  const auto first = matrix.begin() + static_cast<ptrdiff_t>(row * columns);
+  return {first, first + static_cast<ptrdiff_t>(columns)};
 }
 
 void append(std::vector<Bounded>& all, const std::vector<Bounded>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-void check_layer_norm(std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns,
-                      const Golden& golden) {
+void check_layer_norm(uint8_t dtype, uint64_t rows, uint64_t columns, const Golden& golden) {
   DeviceModel model(kernels::layer_norm("layer_norm", dtype, rows, columns));
   ASSERT_TRUE(model.usable());
   std::vector<float> x = random_values(dtype, 11, rows * columns, 3);
@@ -31,7 +29,7 @@ void check_layer_norm(std::uint8_t dtype, std::uint64_t rows, std::uint64_t colu
   write_as(model, "bias", dtype, bias);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::uint64_t row = 0; row < rows; ++row) {
+  for (uint64_t row = 0; row < rows; ++row) {
     append(wanted, stored_as(dtype, layer_norm(row_of(x, row, columns), weight, bias,
                                                kernels::kNormEpsilon)));
   }
@@ -47,8 +45,7 @@ TEST(LayerNorm, OfBf16InAHardwareLoopIsWithinTheBoundOfItsRoundings) {
   check_layer_norm(kBf16, 640, 1024, kLayerNormBf16);
 }
 
-void check_rms_norm(std::uint8_t dtype, std::uint64_t rows, std::uint64_t columns,
-                    const Golden& golden) {
+void check_rms_norm(uint8_t dtype, uint64_t rows, uint64_t columns, const Golden& golden) {
   DeviceModel model(kernels::rms_norm("rms_norm", dtype, rows, columns));
   ASSERT_TRUE(model.usable());
   const std::vector<float> x = random_values(dtype, 21, rows * columns, 3);
@@ -57,7 +54,7 @@ void check_rms_norm(std::uint8_t dtype, std::uint64_t rows, std::uint64_t column
   write_as(model, "weight", dtype, weight);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::uint64_t row = 0; row < rows; ++row) {
+  for (uint64_t row = 0; row < rows; ++row) {
     append(wanted,
            stored_as(dtype, rms_norm(row_of(x, row, columns), weight, kernels::kNormEpsilon)));
   }
@@ -74,14 +71,14 @@ TEST(RmsNorm, OfBf16InAHardwareLoopIsWithinTheBoundOfItsRoundings) {
 }
 
 TEST(Softmax, InAHardwareLoopIsWithinTheBoundOfItsRoundings) {
-  constexpr std::uint64_t kRows = 900, kColumns = 200;
+  constexpr uint64_t kRows = 900, kColumns = 200;
   DeviceModel model(kernels::softmax("softmax", kBf16, kRows, kColumns));
   ASSERT_TRUE(model.usable());
   const std::vector<float> x = random_values(kBf16, 31, kRows * kColumns, 8);
   write_as(model, "x", kBf16, x);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::uint64_t row = 0; row < kRows; ++row) {
+  for (uint64_t row = 0; row < kRows; ++row) {
     std::vector<Bounded> values;
     for (float value : row_of(x, row, kColumns)) values.push_back({value, 0});
     append(wanted, stored_as(kBf16, softmax(values)));
@@ -90,8 +87,8 @@ TEST(Softmax, InAHardwareLoopIsWithinTheBoundOfItsRoundings) {
   expect_golden(model, "y", kSoftmaxLoop);
 }
 
-void check_gelu(std::uint8_t dtype, const Golden& golden) {
-  constexpr std::uint64_t kRows = 700, kColumns = 320;
+void check_gelu(uint8_t dtype, const Golden& golden) {
+  constexpr uint64_t kRows = 700, kColumns = 320;
   DeviceModel model(kernels::gelu("gelu", dtype, kRows, kColumns));
   ASSERT_TRUE(model.usable());
   const std::vector<float> x = random_values(dtype, 41, kRows * kColumns, 9);
@@ -104,7 +101,7 @@ void check_gelu(std::uint8_t dtype, const Golden& golden) {
 TEST(Gelu, OfF32IsWithinTheDocumentedErrorOfTheFunction) { check_gelu(kF32, kGeluF32); }
 TEST(Gelu, OfBf16IsWithinOneRoundingMore) { check_gelu(kBf16, kGeluBf16); }
 
-void check_mlp(std::uint8_t dtype, const kernels::MlpShape& shape, const Golden& golden) {
+void check_mlp(uint8_t dtype, const kernels::MlpShape& shape, const Golden& golden) {
   DeviceModel model(kernels::gelu_mlp("gelu_mlp", dtype, shape));
   ASSERT_TRUE(model.usable());
   const std::vector<float> x = random_values(dtype, 51, shape.rows * shape.inputs);
@@ -119,7 +116,7 @@ void check_mlp(std::uint8_t dtype, const kernels::MlpShape& shape, const Golden&
   model.write("b2", b2);
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = read_as(model, "y", dtype);
-  for (std::uint64_t row = 0; row < shape.rows; row += 13) {
+  for (uint64_t row = 0; row < shape.rows; row += 13) {
     expect_within(row_of(got, row, shape.outputs),
                   stored_as(dtype, gelu_mlp_row(x.data() + row * shape.inputs, w1, b1, w2, b2,
                                                 dtype == kBf16)));

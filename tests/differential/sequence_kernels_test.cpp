@@ -4,7 +4,7 @@
 
 #include "tests/differential/compare.h"
 #include "tests/differential/reference_sequences.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace neuron::differential {
 namespace {
@@ -17,18 +17,17 @@ void append(std::vector<Bounded>& all, const std::vector<Bounded>& more) {
 
 void expect_refused(const kernels::Neff& neff, const char* sentence) {
   ASSERT_FALSE(neff);
-  EXPECT_THAT(neff.error().detail, HasSubstr(sentence));
+  EXPECT_THAT(neff.error().sentence, HasSubstr(sentence));
 }
 
-void check_cumulative_sum(std::uint8_t dtype, std::size_t rows, std::size_t columns,
-                          const Golden& golden) {
+void check_cumulative_sum(uint8_t dtype, size_t rows, size_t columns, const Golden& golden) {
   DeviceModel model(kernels::cumulative_sum("cumulative_sum", dtype, rows, columns));
   ASSERT_TRUE(model.usable());
   const std::vector<float> x = random_values(dtype, 81, rows * columns, 5);
   write_as(model, "x", dtype, x);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted;
-  for (std::size_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < rows; ++row) {
     append(wanted, stored_as(dtype, cumulative_sum(x.data() + row * columns, columns)));
   }
   expect_within(read_as(model, "y", dtype), wanted);
@@ -45,11 +44,11 @@ TEST(CumulativeSum, SaysWhatItTakes) {
   expect_refused(kernels::cumulative_sum("odd", NEURON_DTYPE_I32, 4, 4), "expected f32 or bf16");
 }
 
-void check_rope(std::uint8_t dtype, const kernels::RopeShape& shape, const Golden& golden) {
+void check_rope(uint8_t dtype, const kernels::RopeShape& shape, const Golden& golden) {
   const auto [size, batch, heads, sequence, interleaved] = shape;
   DeviceModel model(kernels::rope("rope", dtype, shape));
   ASSERT_TRUE(model.usable());
-  const std::size_t pairs = size / 2;
+  const size_t pairs = size / 2;
   const std::vector<float> x = random_values(dtype, 82, size * batch * heads * sequence, 3);
   const std::vector<float> cosines = random_values(dtype, 83, pairs * batch * sequence);
   const std::vector<float> sines = random_values(dtype, 84, pairs * batch * sequence);
@@ -58,12 +57,12 @@ void check_rope(std::uint8_t dtype, const kernels::RopeShape& shape, const Golde
   write_as(model, "sin", dtype, sines);
   ASSERT_TRUE(model.execute());
   std::vector<Bounded> wanted(x.size());
-  for (std::size_t pair = 0; pair < pairs; ++pair) {
-    const std::size_t first = interleaved ? 2 * pair : pair;
-    const std::size_t second = interleaved ? first + 1 : pairs + pair;
-    for (std::size_t at = 0; at < batch * heads * sequence; ++at) {
-      const std::size_t angle = (pair * batch + at / (heads * sequence)) * sequence + at % sequence;
-      const std::size_t row = batch * heads * sequence;
+  for (size_t pair = 0; pair < pairs; ++pair) {
+    const size_t first = interleaved ? 2 * pair : pair;
+    const size_t second = interleaved ? first + 1 : pairs + pair;
+    for (size_t at = 0; at < batch * heads * sequence; ++at) {
+      const size_t angle = (pair * batch + at / (heads * sequence)) * sequence + at % sequence;
+      const size_t row = batch * heads * sequence;
       const double a = x[first * row + at], b = x[second * row + at];
       wanted[first * row + at] = turned(a, cosines[angle], b, sines[angle]);
       wanted[second * row + at] = turned(b, cosines[angle], -a, sines[angle]);
@@ -83,8 +82,7 @@ TEST(Rope, SaysWhatItTakes) {
   expect_refused(kernels::rope("odd", kF32, {65, 1, 1, 16, false}), "an even size up to 256");
 }
 
-void check_attention(std::uint8_t dtype, const kernels::AttentionShape& shape,
-                     const Golden& golden) {
+void check_attention(uint8_t dtype, const kernels::AttentionShape& shape, const Golden& golden) {
   const auto [heads, sequence, size, causal, block] = shape;
   DeviceModel model(kernels::attention("attention", dtype, shape));
   ASSERT_TRUE(model.usable());
@@ -97,12 +95,12 @@ void check_attention(std::uint8_t dtype, const kernels::AttentionShape& shape,
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = read_as(model, "y", dtype);
   const AttentionReference reference{size, sequence, std::min(block, sequence), dtype == kBf16};
-  for (std::size_t head = 0; head < heads; ++head) {
-    const std::size_t first = head * sequence * size;
-    for (std::size_t row = 0; row < sequence; row += 7) {
-      const auto of_row = got.begin() + static_cast<std::ptrdiff_t>(first + row * size);
+  for (size_t head = 0; head < heads; ++head) {
+    const size_t first = head * sequence * size;
+    for (size_t row = 0; row < sequence; row += 7) {
+      const auto of_row = got.begin() + static_cast<ptrdiff_t>(first + row * size);
       expect_within(
-          {of_row, of_row + static_cast<std::ptrdiff_t>(size)},
+          {of_row, of_row + static_cast<ptrdiff_t>(size)},
           stored_as(dtype, reference.row(q.data() + first + row, sequence, k.data() + first,
                                          v.data() + first, causal ? row + 1 : sequence)));
     }
@@ -127,15 +125,15 @@ TEST(Attention, SaysWhatItTakes) {
   expect_refused(kernels::attention("odd", kF32, {1, 100, 64}), "multiples of 128");
 }
 
-void check_convolution(std::uint8_t dtype, const kernels::ConvolutionShape& shape,
+void check_convolution(uint8_t dtype, const kernels::ConvolutionShape& shape,
                        const Golden& golden) {
   const auto [images, inputs, outputs, height, width, filter, window] = shape;
   DeviceModel model(kernels::convolution("convolution", dtype, shape));
   ASSERT_TRUE(model.usable());
-  const std::size_t pixels = std::size_t{inputs} * height * width;
+  const size_t pixels = size_t{inputs} * height * width;
   const std::vector<float> x = random_values(dtype, 88, images * pixels, 3);
   const std::vector<float> weights =
-      random_values(dtype, 89, std::size_t{filter} * filter * inputs * outputs);
+      random_values(dtype, 89, size_t{filter} * filter * inputs * outputs);
   const std::vector<float> bias = random_values(kF32, 90, outputs, 9);
   write_as(model, "x", dtype, x);
   write_as(model, "filter", dtype, weights);
@@ -143,12 +141,11 @@ void check_convolution(std::uint8_t dtype, const kernels::ConvolutionShape& shap
   ASSERT_TRUE(model.execute());
   const std::vector<float> got = read_as(model, "y", dtype);
   const ConvolutionReference reference{inputs, outputs, height, width, filter, window};
-  const std::size_t results = got.size() / images / outputs;
-  for (std::size_t image = 0; image < images; ++image) {
-    for (std::size_t output = 0; output < outputs; output += 37) {
-      const auto first =
-          got.begin() + static_cast<std::ptrdiff_t>((image * outputs + output) * results);
-      expect_within({first, first + static_cast<std::ptrdiff_t>(results)},
+  const size_t results = got.size() / images / outputs;
+  for (size_t image = 0; image < images; ++image) {
+    for (size_t output = 0; output < outputs; output += 37) {
+      const auto first = got.begin() + static_cast<ptrdiff_t>((image * outputs + output) * results);
+      expect_within({first, first + static_cast<ptrdiff_t>(results)},
                     stored_as(dtype, reference.channel(x.data() + image * pixels, weights,
                                                        bias[output], output)));
     }

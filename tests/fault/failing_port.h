@@ -5,8 +5,8 @@
 // Callers: tests of this folder, which install it with set_port before nrt_init. Counts calls of
 // every device of the port; thread-safe. The failing call is not passed on, except unmap and the
 // release of memory, whose loss would be the driver's leak and not the runtime's.
-#ifndef TESTS_FAULT_FAILING_PORT_H_
-#define TESTS_FAULT_FAILING_PORT_H_
+#ifndef TESTS_FAULT_FAILING_PORT_H
+#define TESTS_FAULT_FAILING_PORT_H
 
 #include <atomic>
 #include <cerrno>
@@ -90,4 +90,4 @@ class FailingPort : public ndl::Port {
 
 }  // namespace neuron::test
 
-#endif  // TESTS_FAULT_FAILING_PORT_H_
+#endif

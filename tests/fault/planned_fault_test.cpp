@@ -17,7 +17,7 @@
 #include "driver/ndl/port.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
-#include "tests/api/support.h"
+#include "tests/system/api/support.h"
 
 namespace neuron::test {
 namespace {
@@ -201,8 +201,8 @@ TEST_F(PlannedFault, AResetOfABusyCoreIsToldOnceAndTheNextExecutionWorks) {
   // Again and again, as the first may come before the program runs.
   bool done = false;
   for (int i = 0; i < 2000 && !done; ++i) {
-    std::uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
-    std::uint32_t reset = NEURON_CMD_RESET | 0x1F00;
+    uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+    uint32_t reset = NEURON_CMD_RESET | 0x1F00;
     EXPECT_EQ(ndl_bar_write(device, 0, &command, 1, &reset), 0);
     done = end.wait_for(std::chrono::milliseconds(5)) == std::future_status::ready;
   }
@@ -221,9 +221,9 @@ TEST_F(PlannedFault, AResetAtAnyMomentOfTheFirstExecutionIsToldAtOnce) {
   ASSERT_EQ(ndl_open_device(0, nullptr, &device), 0);
   std::atomic<bool> over{false};
   std::thread operator_of_resets([&] {
-    std::uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
-    std::uint64_t status = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
-    std::uint32_t reset = NEURON_CMD_RESET | 0x1F00, word = 0;
+    uint64_t command = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+    uint64_t status = device->csr_base[0] + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
+    uint32_t reset = NEURON_CMD_RESET | 0x1F00, word = 0;
     // relaxed: it only ends the thread.
     while (!over.load(std::memory_order_relaxed)) {
       EXPECT_EQ(ndl_bar_write(device, 0, &command, 1, &reset), 0);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/fault/failing_port.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace neuron::test {
 namespace {

@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tools/assembler/assembler.h"
-#include "tools/assembler/disassembler.h"
-#include "tools/assembler/instruction_parser.h"
+#include "tools/compiler/assembler/assembler.h"
+#include "tools/compiler/assembler/disassembler.h"
+#include "tools/compiler/assembler/instruction_parser.h"
 
 namespace {
 
@@ -40,7 +40,7 @@ void assemble_text(std::string_view text) {
   // The text may name members that no archive can hold.
   if (!file) return;
   const auto shown = disassemble(*file);
-  if (!shown) complain("an assembled file cannot be shown", shown.error().detail);
+  if (!shown) complain("an assembled file cannot be shown", shown.error().sentence);
   if (!shown->same_file && shown->verbatim.empty())
     complain("an assembled file does not come back", shown->text);
 }
@@ -55,8 +55,8 @@ void parse_one(std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr std::size_t kMost = 1 << 16;
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kMost = 1 << 16;
   if (size == 0 || size > kMost) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (size > 1024 && data[0] <= 2 && data[1] == 0) {

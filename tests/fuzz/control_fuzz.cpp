@@ -12,11 +12,11 @@
 #include <string_view>
 
 #include "driver/emulator/chip/fault_plan.h"
-#include "driver/emulator/profiles/profile.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/service/session.h"
-#include "driver/emulator/transport/control.pb.h"
-#include "driver/emulator/transport/control_handler.h"
+#include "driver/emulator/transport/control/control.pb.h"
+#include "driver/emulator/transport/control/control_handler.h"
+#include "driver/profiles/profile.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/service/session.h"
-#include "driver/emulator/transport/wire_ioctl.h"
+#include "driver/wire/wire_ioctl.h"
 
 namespace {
 

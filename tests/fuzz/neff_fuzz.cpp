@@ -9,19 +9,17 @@
 #include <cstring>
 #include <random>
 
-#include "runtime/base/little_endian.h"
+#include "driver/base/little_endian.h"
 #include "runtime/neff/model.h"
-#include "runtime/queue/ring_plan.h"
+#include "runtime/neff/neff_writer.h"
+#include "runtime/rings/ring_plan.h"
 #include "tests/fuzz/neff_mutator.h"
-#include "tools/common/neff_writer.h"
 
 extern "C" {
 // Weak: the program that replays files has no mutator.
-std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size)
-    __attribute__((weak));
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                                    unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size) __attribute__((weak));
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed);
 }
 
 namespace {
@@ -42,13 +40,12 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-std::uint64_t highest_byte(const neff::DmaAccess& access) {
-  std::int64_t at = static_cast<std::int64_t>(access.offset);
+uint64_t highest_byte(const neff::DmaAccess& access) {
+  int64_t at = static_cast<int64_t>(access.offset);
   for (int d = 1; d < access.dimensions; ++d) {
-    at +=
-        std::max<std::int64_t>(0, access.steps[d] * static_cast<std::int64_t>(access.sizes[d] - 1));
+    at += std::max<int64_t>(0, access.steps[d] * static_cast<int64_t>(access.sizes[d] - 1));
   }
-  return static_cast<std::uint64_t>(at) + access.run_bytes();
+  return static_cast<uint64_t>(at) + access.run_bytes();
 }
 
 // What the loader relies on without checking again.
@@ -58,14 +55,14 @@ void walk(const neff::Subgraph& subgraph, const neff::EngineProgram& program) {
   if (!program.code.empty())
     require(program.main < program.entries.size(), "there is no main entry");
   for (const neff::ProgramEntry& entry : program.entries) {
-    require(entry.pc + std::uint64_t{entry.length} <= program.instructions(),
+    require(entry.pc + uint64_t{entry.length} <= program.instructions(),
             "an entry leaves the code");
   }
   for (const neff::Relocation& relocation : program.relocations) {
     require(relocation.pc < program.instructions(), "a relocation leaves the code");
     require(relocation.field + relocation.width <= NEURON_INSTRUCTION_BYTES,
             "a field leaves its instruction");
-    std::size_t count = SIZE_MAX;
+    size_t count = SIZE_MAX;
     if (relocation.kind == NEURON_RELOC_VAR_ADDR) count = subgraph.variables.size();
     if (relocation.kind == NEURON_RELOC_QUEUE) count = subgraph.queues.size();
     if (relocation.kind == NEURON_RELOC_DMA_BLOCK) count = program.dma.size();
@@ -101,8 +98,7 @@ void walk(const neff::Model& model) {
   for (const neff::Subgraph& subgraph : model.subgraphs) {
     unsigned sum = 0;
     for (const neff::Variable& variable : subgraph.variables) {
-      for (std::uint8_t byte : variable.contents)
-        sum += byte;  // The sanitizer sees a dangling one.
+      for (uint8_t byte : variable.contents) sum += byte;  // The sanitizer sees a dangling one.
       if (variable.kind == neff::VariableKind::kFile) {
         require(variable.contents.size() == variable.size,
                 "a constant has another size than its variable");
@@ -119,12 +115,12 @@ void walk(const neff::Model& model) {
 void walk_rings(const neff::Subgraph& subgraph) {
   const auto plan = runtime::RingPlan::build(subgraph);
   if (!plan) {
-    require(!plan.error().detail.empty(), "rings are refused silently");
+    require(!plan.error().sentence.empty(), "rings are refused silently");
     return;
   }
   require(plan->queues().size() <= runtime::kMaxQueues, "there are more rings than queues");
   for (const runtime::QueuePlan& queue : plan->queues()) {
-    for (std::uint32_t e = 0; e < queue.engines; ++e) {
+    for (uint32_t e = 0; e < queue.engines; ++e) {
       const runtime::RingPair& ring = queue.rings[e];
       require(ring.m2s.size() * ring.m2s_copies <= ring.m2s_length &&
                   ring.s2m.size() * ring.s2m_copies <= ring.s2m_length,
@@ -141,22 +137,21 @@ void walk_rings(const neff::Subgraph& subgraph) {
 }
 
 // The file with one member changed; empty if it cannot be opened or packed.
-std::vector<std::uint8_t> change_member(neff::Bytes file, std::size_t max_size,
-                                        std::minstd_rand& random) {
+std::vector<uint8_t> change_member(neff::Bytes file, size_t max_size, std::minstd_rand& random) {
   const auto container = neff::Container::open(file, {.limits = kLimits});
   if (!container || container->members().empty()) return {};
   tools::NeffMembers members;
   for (const neff::Member& member : container->members()) {
     members[member.name].assign(member.bytes.begin(), member.bytes.end());
   }
-  auto chosen = std::next(members.begin(), static_cast<std::ptrdiff_t>(random() % members.size()));
-  std::vector<std::uint8_t>& bytes = chosen->second;
+  auto chosen = std::next(members.begin(), static_cast<ptrdiff_t>(random() % members.size()));
+  std::vector<uint8_t>& bytes = chosen->second;
   const bool json = chosen->first.ends_with(".json"), binary = chosen->first.ends_with(".bin");
   // Three of four times a change that knows the structure, else one of bytes.
   const bool changed = random() % 4 != 0 && ((json && fuzz::JsonMutator(random).change(bytes)) ||
                                              (binary && fuzz::change_binary(bytes, random)));
   if (!changed) {
-    const std::size_t size = bytes.size();
+    const size_t size = bytes.size();
     bytes.resize(size + 64);
     bytes.resize(LLVMFuzzerMutate(bytes.data(), size, bytes.size()));
     if (binary && random() % 16) fuzz::fix_checksums(bytes);
@@ -178,11 +173,11 @@ std::vector<std::uint8_t> change_member(neff::Bytes file, std::size_t max_size,
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const neff::Bytes file(data, size);
   const auto container = neff::Container::open(file, {.limits = kLimits});
   if (!container) {
-    require(container.error().status != NRT_SUCCESS && !container.error().detail.empty(),
+    require(container.error().status != NRT_SUCCESS && !container.error().sentence.empty(),
             "refused silently");
     return 0;
   }
@@ -196,15 +191,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     walk(*model);
     for (const neff::Subgraph& subgraph : model->subgraphs) walk_rings(subgraph);
   } else {
-    require(!model.error().detail.empty(), "refused silently");
-    require(model.error().detail.find('\n') == std::string::npos,
+    require(!model.error().sentence.empty(), "refused silently");
+    require(model.error().sentence.find('\n') == std::string::npos,
             "the sentence has more than one line");
   }
   return 0;
 }
 
-std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                                    unsigned seed) {
+size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   std::minstd_rand random(seed + 1);
   if (random() % 8) {
     const auto changed = change_member({data, size}, max_size, random);
@@ -215,7 +209,7 @@ std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::s
   }
   size = LLVMFuzzerMutate(data, size, max_size);
   if (size >= NEFF_HEADER_BYTES && random() % 4) {
-    runtime::store_little<std::uint64_t>(data + NEFF_OFF_DATA_SIZE, size - NEFF_HEADER_BYTES);
+    base::store_little<uint64_t>(data + NEFF_OFF_DATA_SIZE, size - NEFF_HEADER_BYTES);
   }
   return size;
 }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/emulator/transport/pci_function.h"
-#include "driver/emulator/transport/vfio_user_session.h"
+#include "driver/emulator/transport/vfio_user/pci_function.h"
+#include "driver/emulator/transport/vfio_user/vfio_user_session.h"
 #include "hw/address_map.h"
 #include "hw/udma.h"
 

@@ -20,9 +20,9 @@
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/service/session.h"
-#include "driver/emulator/transport/shared_calls.h"
-#include "driver/emulator/transport/shared_message.h"
-#include "driver/emulator/transport/wire_ioctl.h"
+#include "driver/emulator/transport/shared/shared_calls.h"
+#include "driver/emulator/transport/shared/shared_message.h"
+#include "driver/wire/wire_ioctl.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace {

@@ -11,11 +11,11 @@
 #include <memory>
 #include <random>
 
-#include "driver/emulator/transport/wire.h"
-#include "driver/emulator/transport/wire_socket.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
+#include "driver/wire/wire.h"
+#include "driver/wire/wire_socket.h"
 #include "tests/multi/processes.h"
 #include "uapi/neuron_ioctl.h"
 

@@ -4,8 +4,8 @@
 // Concepts: a Worker is a multi-worker process asked by lines, answered by lines; nothing waits
 // longer than kPatience. Callers: one thread. Owns: the processes, which are killed and reaped by
 // the destructors, and a scratch folder.
-#ifndef TESTS_MULTI_PROCESSES_H_
-#define TESTS_MULTI_PROCESSES_H_
+#ifndef TESTS_MULTI_PROCESSES_H
+#define TESTS_MULTI_PROCESSES_H
 
 #include <fcntl.h>
 #include <poll.h>
@@ -207,4 +207,4 @@ class Worker {
 
 }  // namespace neuron::multi
 
-#endif  // TESTS_MULTI_PROCESSES_H_
+#endif

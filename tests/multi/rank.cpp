@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/program_builder/program.h"
+#include "tools/compiler/program_builder/program.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ bool say_result(NRT_STATUS status) {
   return say(status == NRT_SUCCESS ? "ready" : std::string("failed ") + nrt_open_last_error());
 }
 
-std::vector<std::uint8_t> program(bool good) {
+std::vector<uint8_t> program(bool good) {
   Program program(good ? "good" : "bad");
   const auto x = program.input("x", NEURON_DTYPE_F32, {kNumbers});
   const auto y = program.output("y", NEURON_DTYPE_F32, {kNumbers});
@@ -50,12 +50,12 @@ std::vector<std::uint8_t> program(bool good) {
   program.collective(Engine::kPool, CCOM_ALL_REDUCE, to, from, {});
   program.dma(Engine::kSp, y.all(), to.all());
   const auto neff = program.build();
-  return neff ? std::vector<std::uint8_t>(neff->begin(), neff->end()) : std::vector<std::uint8_t>{};
+  return neff ? std::vector<uint8_t>(neff->begin(), neff->end()) : std::vector<uint8_t>{};
 }
 
 class Rank {
  public:
-  Rank(std::uint32_t rank, std::uint32_t ranks) : rank_(rank), ranks_(ranks) {
+  Rank(uint32_t rank, uint32_t ranks) : rank_(rank), ranks_(ranks) {
     nrt_allocate_tensor_set(&inputs_);
     nrt_allocate_tensor_set(&outputs_);
     nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes, "x", &x_);
@@ -93,7 +93,7 @@ class Rank {
   }
 
  private:
-  const std::uint32_t rank_, ranks_;
+  const uint32_t rank_, ranks_;
   nrt_model_t* model_ = nullptr;
   nrt_tensor_set_t *inputs_ = nullptr, *outputs_ = nullptr;
   nrt_tensor_t *x_ = nullptr, *y_ = nullptr;
@@ -108,8 +108,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   {
-    Rank rank(static_cast<std::uint32_t>(std::atoi(argv[1])),
-              static_cast<std::uint32_t>(std::atoi(argv[2])));
+    Rank rank(static_cast<uint32_t>(std::atoi(argv[1])), static_cast<uint32_t>(std::atoi(argv[2])));
     say("ready");
     char line[64];
     while (std::fgets(line, sizeof(line), stdin) != nullptr) {

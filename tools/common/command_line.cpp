@@ -13,7 +13,7 @@
 namespace neuron::tools {
 namespace {
 
-constexpr std::size_t kColumn = 24;
+constexpr size_t kColumn = 24;
 
 std::string entry(std::string_view name, std::string_view meaning) {
   std::string line = "  " + std::string(name);
@@ -41,13 +41,13 @@ std::string footer(const Manual& manual) {
 }
 
 // How many letters have to be put in, taken out or changed.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] != b[j]);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] != b[j]);
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, changed});
     }
@@ -59,7 +59,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 // with `word`; or nothing.
 std::string meant(const CLI::App& app, std::string_view word) {
   std::string best;
-  std::size_t least = 3;
+  size_t least = 3;
   const std::string_view name = word.substr(0, word.find('='));
   std::vector<const CLI::App*> given{&app};
   for (const CLI::App* command : app.get_subcommands()) given.push_back(command);
@@ -67,7 +67,7 @@ std::string meant(const CLI::App& app, std::string_view word) {
     for (const CLI::Option* option : level->get_options()) {
       if (option->get_group().empty()) continue;  // those that no help mentions
       for (const std::string& known : option->get_lnames()) {
-        const std::size_t far = distance(name, "--" + known);
+        const size_t far = distance(name, "--" + known);
         if (far < least && far * 3 <= known.size()) {
           least = far;
           best = "--" + known;
@@ -99,7 +99,7 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   if (what == "A subcommand is required") what = about_commands(*app);
   std::string text = app->get_name() + ": " + what;
-  const std::size_t option = what.rfind(" --");
+  const size_t option = what.rfind(" --");
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && option != std::string::npos) {
     const std::string other = meant(*app, std::string_view(what).substr(option + 1));
     if (!other.empty()) text += "; did you mean " + other + "?";

@@ -4,8 +4,8 @@
 // Help goes to stdout with exit status 0, wrong usage to stderr with exit status 2. Every program
 // has --help and --version, and writes its own manual page and completions of shells from the same
 // tables: --generate man|bash|zsh|fish, which no help mentions, is called by the build.
-#ifndef TOOLS_COMMON_COMMAND_LINE_H_
-#define TOOLS_COMMON_COMMAND_LINE_H_
+#ifndef TOOLS_COMMON_COMMAND_LINE_H
+#define TOOLS_COMMON_COMMAND_LINE_H
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -26,4 +26,4 @@ std::string generate(const CLI::App& app, const Manual& manual, const std::strin
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_COMMAND_LINE_H_
+#endif

@@ -136,9 +136,9 @@ void zsh_function(const CommandEntry& command, const std::string& path, std::str
 // When a line of a fish completion holds.
 std::string fish_condition(const Place& place) {
   std::string test;
-  std::size_t begin = 0;
+  size_t begin = 0;
   while (begin < place.path.size()) {
-    std::size_t end = place.path.find(' ', begin + 1);
+    size_t end = place.path.find(' ', begin + 1);
     if (end == std::string::npos) end = place.path.size();
     test += std::string(test.empty() ? "" : "; and ") + "__fish_seen_subcommand_from " +
             place.path.substr(begin + 1, end - begin - 1);

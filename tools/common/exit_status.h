@@ -4,8 +4,8 @@
 // Callers: main() of each program, and the table of exit statuses in its manual. Values.
 // Programs that judge (nccom-postmortem) or ask a daemon (neuron-emulatorctl) give 3 and above
 // meanings of their own, which their manuals name.
-#ifndef TOOLS_COMMON_EXIT_STATUS_H_
-#define TOOLS_COMMON_EXIT_STATUS_H_
+#ifndef TOOLS_COMMON_EXIT_STATUS_H
+#define TOOLS_COMMON_EXIT_STATUS_H
 
 namespace neuron::tools {
 
@@ -18,4 +18,4 @@ inline constexpr int kUnhealthy = 5;     // with --check: what was looked at is 
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_EXIT_STATUS_H_
+#endif

@@ -59,23 +59,23 @@ std::string plain(const json::value& value, const char* between) {
 }
 
 std::string text_of(const Records& records, const Style& style) {
-  const std::size_t count = records.columns.size();
-  std::vector<std::size_t> widths(count);
+  const size_t count = records.columns.size();
+  std::vector<size_t> widths(count);
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& column : records.columns) lines[0].push_back(column.heading);
   for (const auto& row : records.rows) {
     lines.emplace_back();
-    for (std::size_t c = 0; c < count; ++c) {
+    for (size_t c = 0; c < count; ++c) {
       lines.back().push_back(text_cell(row[c], records.columns[c].unit));
     }
   }
   for (const auto& line : lines) {
-    for (std::size_t c = 0; c < count; ++c) widths[c] = std::max(widths[c], columns_of(line[c]));
+    for (size_t c = 0; c < count; ++c) widths[c] = std::max(widths[c], columns_of(line[c]));
   }
   std::string out;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  for (size_t i = 0; i < lines.size(); ++i) {
     std::string text;
-    for (std::size_t c = 0; c < count; ++c) {
+    for (size_t c = 0; c < count; ++c) {
       // Numbers stand at the right, where their units are below each other.
       const bool number = i > 0 && records.rows[i - 1][c].is_number();
       const std::string pad(widths[c] - columns_of(lines[i][c]), ' ');
@@ -89,7 +89,7 @@ std::string text_of(const Records& records, const Style& style) {
 
 json::object object_of(const Records& records, const std::vector<json::value>& row) {
   json::object object;
-  for (std::size_t c = 0; c < records.columns.size(); ++c) {
+  for (size_t c = 0; c < records.columns.size(); ++c) {
     object[records.columns[c].name] = row[c];
   }
   return object;
@@ -97,12 +97,12 @@ json::object object_of(const Records& records, const std::vector<json::value>& r
 
 std::string csv_of(const Records& records, bool with_headings) {
   std::string out;
-  for (std::size_t c = 0; with_headings && c < records.columns.size(); ++c) {
+  for (size_t c = 0; with_headings && c < records.columns.size(); ++c) {
     out += (c ? "," : "") + csv_cell(json::value(records.columns[c].name));
   }
   if (with_headings) out += "\n";
   for (const auto& row : records.rows) {
-    for (std::size_t c = 0; c < records.columns.size(); ++c) {
+    for (size_t c = 0; c < records.columns.size(); ++c) {
       out += (c ? "," : "") + csv_cell(row[c]);
     }
     out += "\n";

@@ -8,8 +8,8 @@
 // names its schema and the schema's version; versions grow when a field changes its meaning or
 // goes, not when one comes. Only the records are on standard output: banners and notes belong to
 // standard error.
-#ifndef TOOLS_COMMON_FORMAT_H_
-#define TOOLS_COMMON_FORMAT_H_
+#ifndef TOOLS_COMMON_FORMAT_H
+#define TOOLS_COMMON_FORMAT_H
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -64,4 +64,4 @@ std::string csv_cell(const boost::json::value& value);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_FORMAT_H_
+#endif

@@ -25,7 +25,7 @@ std::string real(double value) {
   constexpr double kExact = 9007199254740992.0;
   if (!std::isfinite(value)) return "null";
   if (value == std::trunc(value) && std::abs(value) < kExact) {
-    return number(static_cast<std::int64_t>(value));
+    return number(static_cast<int64_t>(value));
   }
   return number(value);
 }
@@ -96,7 +96,7 @@ class Writer {
   void new_line(unsigned depth) {
     if (indent_ == 0) return;
     text += '\n';
-    text.append(std::size_t{depth} * indent_, ' ');
+    text.append(size_t{depth} * indent_, ' ');
   }
 
   unsigned indent_;

@@ -3,8 +3,8 @@
 // JSON as programs read it: members in the order given, numbers in their shortest form, strings
 // that are UTF-8 whatever went in. Callers: programs of tools/. Thread-safe: no state.
 // Cannot fail: a number that JSON has no word for (infinity) becomes null.
-#ifndef TOOLS_COMMON_JSON_TEXT_H_
-#define TOOLS_COMMON_JSON_TEXT_H_
+#ifndef TOOLS_COMMON_JSON_TEXT_H
+#define TOOLS_COMMON_JSON_TEXT_H
 
 #include <boost/json/value.hpp>
 #include <string>
@@ -19,4 +19,4 @@ std::string json_string(std::string_view text);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_JSON_TEXT_H_
+#endif

@@ -6,8 +6,8 @@
 //
 // Prose is plain text: an empty line ends a paragraph, a line that begins with two spaces stays as
 // it is, `backquotes` are bold, and a paragraph "term :: meaning" is an entry of a list.
-#ifndef TOOLS_COMMON_MANUAL_H_
-#define TOOLS_COMMON_MANUAL_H_
+#ifndef TOOLS_COMMON_MANUAL_H
+#define TOOLS_COMMON_MANUAL_H
 
 #include <string_view>
 #include <vector>
@@ -52,4 +52,4 @@ inline constexpr ManualTerm kForceColorVariable{
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_MANUAL_H_
+#endif

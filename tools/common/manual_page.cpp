@@ -29,8 +29,8 @@ std::string escaped(std::string_view text) {
 std::string line_of(std::string_view text) {
   std::string out;
   bool bold = false;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
     if (i < text.size() && text[i] != '`') continue;
     out += escaped(text.substr(begin, i - begin));
     if (i < text.size()) {
@@ -44,7 +44,7 @@ std::string line_of(std::string_view text) {
 }
 
 std::string_view next_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
+  const size_t end = text.find('\n');
   const std::string_view line = text.substr(0, end);
   text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   return line;
@@ -74,7 +74,7 @@ std::string prose(std::string_view text) {
     }
     if (!begun) {
       begun = true;
-      const std::size_t term = line.find(" :: ");
+      const size_t term = line.find(" :: ");
       if (term != std::string_view::npos) {
         out += ".TP\n\\fB" + line_of(line.substr(0, term)) + "\\fR\n" +
                line_of(line.substr(term + 4)) + "\n";
@@ -198,7 +198,7 @@ std::string manual_page(const CommandEntry& program, const Manual& manual) {
   }
   if (!manual.see_also.empty()) {
     page += ".SH \"SEE ALSO\"\n";
-    for (std::size_t i = 0; i < manual.see_also.size(); ++i) {
+    for (size_t i = 0; i < manual.see_also.size(); ++i) {
       page += escaped(manual.see_also[i]) + (i + 1 < manual.see_also.size() ? ",\n" : "\n");
     }
   }

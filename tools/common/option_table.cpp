@@ -8,11 +8,11 @@ namespace {
 
 // CLI11 puts what a check allows behind the type: "TEXT:{text,json}".
 std::vector<std::string> choices_of(const std::string& type) {
-  const std::size_t open = type.find('{');
-  const std::size_t close = type.find('}', open == std::string::npos ? 0 : open);
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open == std::string::npos ? 0 : open);
   if (open == std::string::npos || close == std::string::npos) return {};
   std::vector<std::string> choices(1);
-  for (std::size_t i = open + 1; i < close; ++i) {
+  for (size_t i = open + 1; i < close; ++i) {
     if (type[i] == ',') {
       choices.emplace_back();
     } else {

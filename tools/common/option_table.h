@@ -3,8 +3,8 @@
 // The options and commands of a program as plain values, read from its CLI::App: what the writers
 // of manual pages and completions walk. Callers: command_line.cpp and those writers. Thread-safe:
 // values. Cannot fail.
-#ifndef TOOLS_COMMON_OPTION_TABLE_H_
-#define TOOLS_COMMON_OPTION_TABLE_H_
+#ifndef TOOLS_COMMON_OPTION_TABLE_H
+#define TOOLS_COMMON_OPTION_TABLE_H
 
 #include <string>
 #include <vector>
@@ -45,4 +45,4 @@ std::string fish_completion(const CommandEntry& program);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_OPTION_TABLE_H_
+#endif

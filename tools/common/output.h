@@ -4,8 +4,8 @@
 // says otherwise (a closed standard output, a full disk).
 // Callers: main() of each program. Thread-safe: as stdio is. Fails: false, with a sentence on
 // stderr. Only of a reader that has gone (a closed pipe) nothing is said: it knows.
-#ifndef TOOLS_COMMON_OUTPUT_H_
-#define TOOLS_COMMON_OUTPUT_H_
+#ifndef TOOLS_COMMON_OUTPUT_H
+#define TOOLS_COMMON_OUTPUT_H
 
 #include <cerrno>
 #include <cstdio>
@@ -34,4 +34,4 @@ inline bool print_output(const char* program, const std::string& text) {
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_OUTPUT_H_
+#endif

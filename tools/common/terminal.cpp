@@ -67,8 +67,8 @@ std::string painted(const Style& style, Paint paint, std::string_view text) {
   return kCodes[static_cast<unsigned>(paint)] + std::string(text) + "\033[0m";
 }
 
-std::size_t columns_of(std::string_view text) {
-  std::size_t columns = 0;
+size_t columns_of(std::string_view text) {
+  size_t columns = 0;
   for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   return columns;
 }

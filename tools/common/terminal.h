@@ -4,8 +4,8 @@
 // once at the start, for the descriptor they print to. Thread-safe: style_of() reads the
 // environment and sets the locale of characters, so before threads; the rest are values.
 // Cannot fail: what is not known is the plainest.
-#ifndef TOOLS_COMMON_TERMINAL_H_
-#define TOOLS_COMMON_TERMINAL_H_
+#ifndef TOOLS_COMMON_TERMINAL_H
+#define TOOLS_COMMON_TERMINAL_H
 
 #include <string>
 #include <string_view>
@@ -36,11 +36,11 @@ enum class Paint { kGood, kWarning, kBad, kFaint, kStrong };
 std::string painted(const Style& style, Paint paint, std::string_view text);
 
 // Columns that UTF-8 text takes: one for each character.
-std::size_t columns_of(std::string_view text);
+size_t columns_of(std::string_view text);
 // Control characters would reach the terminal, and bytes that are no UTF-8 a JSON reader: what a
 // process, a file or a person wrote is cleaned before it is shown.
 std::string printable(std::string_view text);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_TERMINAL_H_
+#endif

@@ -2,8 +2,8 @@
 //
 // Moments as text. Callers: operator tools. Thread-safe: local time reads the zone of the process.
 // Cannot fail.
-#ifndef TOOLS_COMMON_TIME_TEXT_H_
-#define TOOLS_COMMON_TIME_TEXT_H_
+#ifndef TOOLS_COMMON_TIME_TEXT_H
+#define TOOLS_COMMON_TIME_TEXT_H
 
 #include <chrono>
 #include <string>
@@ -15,4 +15,4 @@ std::string local_text(std::chrono::system_clock::time_point when);  // 2026-11-
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_COMMON_TIME_TEXT_H_
+#endif

@@ -17,7 +17,7 @@ namespace neuron::checks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMostErrors = 2048, kMostLine = 1u << 20;
+constexpr size_t kMostErrors = 2048, kMostLine = 1u << 20;
 
 std::vector<std::string> merged(const Environment& environment) {
   std::vector<std::string> all;
@@ -104,11 +104,11 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
           continue;
         }
         std::string& text = &end == &ends[0] ? read : ending.errors;
-        text.append(buffer, static_cast<std::size_t>(length));
+        text.append(buffer, static_cast<size_t>(length));
       }
       if (ending.errors.size() > kMostErrors)
         ending.errors.erase(0, ending.errors.size() - kMostErrors);
-      std::size_t newline;
+      size_t newline;
       while ((newline = read.find('\n')) != std::string::npos) {
         on_line(std::string_view(read).substr(0, newline));
         read.erase(0, newline + 1);
@@ -143,7 +143,7 @@ Ending run_child(const std::vector<std::string>& command, const Environment& env
 std::string own_program() {
   char path[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-  std::string own(path, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  std::string own(path, static_cast<size_t>(std::max<ssize_t>(length, 0)));
   // It may have been replaced since it was started.
   constexpr std::string_view kDeleted = " (deleted)";
   if (own.ends_with(kDeleted)) own.resize(own.size() - kDeleted.size());

@@ -6,8 +6,8 @@
 // left. A step that takes longer than its deadline ends the process, which is this program's own.
 // kLate is a step that was too long, kOver the end of its time. Callers: the checks, several
 // threads, a process each. Owns the process until the call ends. Fails: Ending says how.
-#ifndef TOOLS_DEVICE_CHECKS_CHILD_H_
-#define TOOLS_DEVICE_CHECKS_CHILD_H_
+#ifndef TOOLS_DEVICE_CHECKS_CHILD_H
+#define TOOLS_DEVICE_CHECKS_CHILD_H
 
 #include <chrono>
 #include <functional>
@@ -40,4 +40,4 @@ std::string program_beside(const std::string& name);
 
 }  // namespace neuron::checks
 
-#endif  // TOOLS_DEVICE_CHECKS_CHILD_H_
+#endif

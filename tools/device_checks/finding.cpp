@@ -22,7 +22,7 @@ constexpr const char* kKinds[] = {"step", "finding", "timing", "end"};
 
 std::string_view word_after(std::string_view text, std::string_view key,
                             std::string_view characters) {
-  const std::size_t at = text.find(key);
+  const size_t at = text.find(key);
   if (at == std::string_view::npos) return {};
   text.remove_prefix(at + key.size());
   return text.substr(0, text.find_first_not_of(characters));
@@ -32,14 +32,14 @@ std::string text_of(const json::object& object, const char* field) {
   const json::value* value = object.if_contains(field);
   return value != nullptr && value->is_string() ? std::string(value->get_string().c_str()) : "";
 }
-std::int64_t number_of(const json::object& object, const char* field) {
+int64_t number_of(const json::object& object, const char* field) {
   const json::value* value = object.if_contains(field);
   return value != nullptr && value->is_int64() ? value->get_int64() : -1;
 }
-template <typename Enum, std::size_t N>
+template <typename Enum, size_t N>
 Enum choice_of(const json::object& object, const char* field, const char* const (&names)[N]) {
   const std::string text = text_of(object, field);
-  for (std::size_t i = 0; i < N; ++i)
+  for (size_t i = 0; i < N; ++i)
     if (text == names[i]) return static_cast<Enum>(i);
   return static_cast<Enum>(0);
 }
@@ -54,7 +54,7 @@ std::string to_line(const Line& line) {
   const Finding& f = line.finding;
   if (line.kind == Line::Kind::kTiming) {
     object["program"] = line.timing.program;
-    object["device_ps"] = static_cast<std::int64_t>(line.timing.device_ps);
+    object["device_ps"] = static_cast<int64_t>(line.timing.device_ps);
   } else if (line.kind != Line::Kind::kEnd) {
     object["check"] = f.check;
     object["verdict"] = name(f.verdict);
@@ -78,7 +78,7 @@ bool from_line(std::string_view text, Line& line) {
   const json::object& object = value.get_object();
   line.kind = choice_of<Line::Kind>(object, "line", kKinds);
   line.timing.program = text_of(object, "program");
-  line.timing.device_ps = static_cast<std::uint64_t>(number_of(object, "device_ps"));
+  line.timing.device_ps = static_cast<uint64_t>(number_of(object, "device_ps"));
   Finding& f = line.finding;
   f.check = text_of(object, "check");
   f.verdict = choice_of<Verdict>(object, "verdict", kVerdicts);

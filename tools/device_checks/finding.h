@@ -4,8 +4,8 @@
 //
 // Callers: the checks, the workers (processes of this program, one for each part of a device), the
 // reports. Values, any thread. Fails: from_line() is false for a line that is none of a worker.
-#ifndef TOOLS_DEVICE_CHECKS_FINDING_H_
-#define TOOLS_DEVICE_CHECKS_FINDING_H_
+#ifndef TOOLS_DEVICE_CHECKS_FINDING_H
+#define TOOLS_DEVICE_CHECKS_FINDING_H
 
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ using Findings = std::vector<Finding>;
 // The program's time on the device's clock.
 struct Timing {
   std::string program;
-  std::uint64_t device_ps = 0;
+  uint64_t device_ps = 0;
 };
 
 // One line of a worker: what it begins, what it found, how long a program took, or its end.
@@ -66,4 +66,4 @@ void judge_past_errors(Findings& findings);
 
 }  // namespace neuron::checks
 
-#endif  // TOOLS_DEVICE_CHECKS_FINDING_H_
+#endif

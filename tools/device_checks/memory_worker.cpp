@@ -20,15 +20,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBlock = 64 << 10, kEccLine = 64, kChunk = 64 << 20;
+constexpr size_t kBlock = 64 << 10, kEccLine = 64, kChunk = 64 << 20;
 // Whatever the time: a MiB, so that a stack is tried although another has taken longer.
-constexpr std::size_t kLeastBlocks = 16;
+constexpr size_t kLeastBlocks = 16;
 
 enum class Pattern { kAddress, kComplement, kRandom, kZero, kOne };
 constexpr const char* kPatternNames[] = {"address in data", "complement of the address", "random",
                                          "zeros", "ones"};
 
-std::uint64_t mixed(std::uint64_t x) {
+uint64_t mixed(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9u;
   x ^= x >> 27;
@@ -36,7 +36,7 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
-std::uint64_t word_of(Pattern pattern, std::uint64_t address) {
+uint64_t word_of(Pattern pattern, uint64_t address) {
   switch (pattern) {
     case Pattern::kAddress:
       return address;
@@ -49,25 +49,25 @@ std::uint64_t word_of(Pattern pattern, std::uint64_t address) {
     case Pattern::kOne:
       break;
   }
-  return ~std::uint64_t{0};
+  return ~uint64_t{0};
 }
 
-std::string hex(std::uint64_t value) {
+std::string hex(uint64_t value) {
   char text[24];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
   return text;
 }
 
 struct Chunk {
-  std::uint64_t handle = 0, address = 0;
-  std::size_t bytes = 0;
+  uint64_t handle = 0, address = 0;
+  size_t bytes = 0;
 };
 
 // Memory of the device that is copied to: whoever reads it there has moved it by DMA.
 class Scratch {
  public:
-  Scratch(ndl_device_t* device, int hbm, std::uint32_t core) {
-    if (ndl_memory_alloc(device, kBlock, 0, 0, static_cast<std::uint32_t>(hbm), 0, core,
+  Scratch(ndl_device_t* device, int hbm, uint32_t core) {
+    if (ndl_memory_alloc(device, kBlock, 0, 0, static_cast<uint32_t>(hbm), 0, core,
                          NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle_) != 0)
       handle_ = 0;
   }
@@ -79,17 +79,16 @@ class Scratch {
 
   bool good() const { return handle_ != 0; }
   // At most kBlock.
-  bool copy(std::uint64_t source, std::size_t at, std::size_t bytes) const {
+  bool copy(uint64_t source, size_t at, size_t bytes) const {
     return ndl_memory_copy(source, handle_, at, 0, bytes) == 0;
   }
-  bool read(std::vector<std::uint64_t>& words) const {
+  bool read(std::vector<uint64_t>& words) const {
     return ndl_memory_buf_copyout(handle_, words.data(), 0, words.size() * 8) == 0;
   }
   // The first line of 64 bytes that cannot be read, of those at `at`; nothing if all can be, now.
-  std::optional<std::size_t> find_bad_line(std::uint64_t source, std::size_t at,
-                                           std::size_t length) const {
-    for (std::size_t begin = at; begin < at + length; begin += kBlock) {
-      std::size_t bytes = std::min(kBlock, at + length - begin), line = begin;
+  std::optional<size_t> find_bad_line(uint64_t source, size_t at, size_t length) const {
+    for (size_t begin = at; begin < at + length; begin += kBlock) {
+      size_t bytes = std::min(kBlock, at + length - begin), line = begin;
       if (copy(source, begin, bytes)) continue;
       while (bytes > kEccLine) {
         bytes /= 2;
@@ -101,11 +100,11 @@ class Scratch {
   }
 
  private:
-  std::uint64_t handle_ = 0;
+  uint64_t handle_ = 0;
 };
 
 // `sentence`: of the copy that met it, which names who copied.
-void blame_memory(Finding& finding, int hbm, std::uint64_t address, const std::string& sentence) {
+void blame_memory(Finding& finding, int hbm, uint64_t address, const std::string& sentence) {
   Finding copier;
   place_from_sentence(sentence, copier);
   finding.engine = "HBM " + std::to_string(hbm);
@@ -119,12 +118,12 @@ void blame_memory(Finding& finding, int hbm, std::uint64_t address, const std::s
 
 struct Block {
   const Chunk* chunk;
-  std::size_t at;
+  size_t at;
 };
 
 class MemoryCheck {
  public:
-  MemoryCheck(const Part& part, ndl_device_t* device, int hbm, std::uint32_t core)
+  MemoryCheck(const Part& part, ndl_device_t* device, int hbm, uint32_t core)
       : part_(part),
         device_(device),
         hbm_(hbm),
@@ -136,14 +135,14 @@ class MemoryCheck {
     for (const Chunk& chunk : chunks_) ndl_memory_free(chunk.handle);
   }
 
-  void run(std::uint64_t bytes) {
+  void run(uint64_t bytes) {
     tell_step(where("allocating"));
-    std::uint64_t taken = 0;
+    uint64_t taken = 0;
     while (taken < bytes) {
       Chunk chunk;
-      chunk.bytes = std::min<std::uint64_t>(kChunk, bytes - taken) / kBlock * kBlock;
+      chunk.bytes = std::min<uint64_t>(kChunk, bytes - taken) / kBlock * kBlock;
       if (chunk.bytes == 0 ||
-          ndl_memory_alloc(device_, chunk.bytes, 0, 0, static_cast<std::uint32_t>(hbm_), 0, core_,
+          ndl_memory_alloc(device_, chunk.bytes, 0, 0, static_cast<uint32_t>(hbm_), 0, core_,
                            NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &chunk.handle) != 0 ||
           ndl_memory_get_pa(chunk.handle, &chunk.address) != 0) {
         break;
@@ -158,27 +157,27 @@ class MemoryCheck {
       return;
     }
     // 1 MiB of the 64, 64 of the 1024, or all of it.
-    const std::size_t stride = part_.level == 1 ? 64 : part_.level == 2 ? 16 : 1;
+    const size_t stride = part_.level == 1 ? 64 : part_.level == 2 ? 16 : 1;
     for (const Chunk& chunk : chunks_)
-      for (std::size_t at = 0; at + kBlock <= chunk.bytes; at += kBlock * stride)
+      for (size_t at = 0; at + kBlock <= chunk.bytes; at += kBlock * stride)
         blocks_.push_back({&chunk, at});
     std::vector<Pattern> patterns = {Pattern::kAddress, Pattern::kComplement};
     if (part_.level != 1) patterns.push_back(Pattern::kRandom);
     // Each reads and writes once; the march three times.
     unsigned turns = static_cast<unsigned>(patterns.size()) + (part_.level >= 3 ? 3 : 0);
-    std::size_t least = blocks_.size();
+    size_t least = blocks_.size();
     for (const Pattern pattern : patterns) {
       least = std::min(least, pass(pattern, share_end(1, turns)));
       turns -= 1;
     }
     std::string marched;
     if (part_.level >= 3) {
-      const std::size_t blocks = march(share_end(3, turns));
+      const size_t blocks = march(share_end(3, turns));
       if (blocks < blocks_.size())
         marched = " (march test: " + std::to_string(blocks >> 4) + " MiB)";
     }
     if (failures_ != 0) return;
-    const std::size_t all = blocks_.size();
+    const size_t all = blocks_.size();
     Finding finding = where(std::to_string(least >> 4) + " MiB of " + std::to_string(taken >> 20) +
                             " MiB hold what was written");
     if (least < all || !marched.empty()) finding.found += ", there was no time for more" + marched;
@@ -214,10 +213,10 @@ class MemoryCheck {
 
   // The first `count` blocks, upwards or downwards, until `end`: how many there were.
   template <typename Use>
-  std::size_t each_block(std::size_t count, bool upwards, Clock::time_point end,
-                         const std::string& doing, Use use) {
+  size_t each_block(size_t count, bool upwards, Clock::time_point end, const std::string& doing,
+                    Use use) {
     const Chunk* told = nullptr;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       const Block& block = blocks_[upwards ? i : count - 1 - i];
       if (failures_ > 8 || (i >= kLeastBlocks && Clock::now() >= end)) return i;
       if (block.chunk != told) {
@@ -229,8 +228,8 @@ class MemoryCheck {
     return count;
   }
 
-  void write(Pattern pattern, const Chunk& chunk, std::size_t at) {
-    for (std::size_t i = 0; i < data_.size(); ++i)
+  void write(Pattern pattern, const Chunk& chunk, size_t at) {
+    for (size_t i = 0; i < data_.size(); ++i)
       data_[i] = word_of(pattern, chunk.address + at + 8 * i);
     if (ndl_memory_buf_copyin(chunk.handle, data_.data(), at, kBlock) == 0) return;
     Finding finding =
@@ -243,13 +242,13 @@ class MemoryCheck {
     fail(finding);
   }
 
-  void read(Pattern pattern, const Chunk& chunk, std::size_t at) {
+  void read(Pattern pattern, const Chunk& chunk, size_t at) {
     if (!scratch_.copy(chunk.handle, at, kBlock) || !scratch_.read(back_)) {
       read_failed(chunk, at, ndl_last_error());
       return;
     }
-    for (std::size_t i = 0; i < back_.size(); ++i) {
-      const std::uint64_t address = chunk.address + at + 8 * i;
+    for (size_t i = 0; i < back_.size(); ++i) {
+      const uint64_t address = chunk.address + at + 8 * i;
       if (back_[i] == word_of(pattern, address)) continue;
       Finding finding =
           where("found " + hex(back_[i]) + " (" + kPatternNames[static_cast<int>(pattern)] + ")");
@@ -261,7 +260,7 @@ class MemoryCheck {
     }
   }
 
-  void read_failed(const Chunk& chunk, std::size_t at, const std::string& sentence) {
+  void read_failed(const Chunk& chunk, size_t at, const std::string& sentence) {
     Finding finding = where(sentence);
     finding.expected = "a read that succeeds";
     finding.action = Action::kReplaceInstance;
@@ -281,32 +280,31 @@ class MemoryCheck {
   }
 
   // All is written before the first is read: a line that answers for two addresses is found.
-  std::size_t pass(Pattern pattern, Clock::time_point end) {
+  size_t pass(Pattern pattern, Clock::time_point end) {
     const auto now = Clock::now();
     const auto half = end == Clock::time_point::max() ? end : now + (end - now) / 2;
     const std::string name = kPatternNames[static_cast<int>(pattern)];
-    const std::size_t written =
+    const size_t written =
         each_block(blocks_.size(), true, half, "writing " + name,
-                   [&](const Chunk& chunk, std::size_t at) { write(pattern, chunk, at); });
+                   [&](const Chunk& chunk, size_t at) { write(pattern, chunk, at); });
     return each_block(written, true, Clock::time_point::max(), "reading " + name,
-                      [&](const Chunk& chunk, std::size_t at) { read(pattern, chunk, at); });
+                      [&](const Chunk& chunk, size_t at) { read(pattern, chunk, at); });
   }
 
   // Zeros everywhere; then upwards each block is read and becomes ones; then downwards zeros again.
-  std::size_t march(Clock::time_point end) {
+  size_t march(Clock::time_point end) {
     const auto now = Clock::now();
     const auto sixth = end == Clock::time_point::max() ? end : now + (end - now) / 6;
     const auto never = Clock::time_point::max();
-    const std::size_t reached =
+    const size_t reached =
         each_block(blocks_.size(), true, sixth, "marching, zeros",
-                   [&](const Chunk& chunk, std::size_t at) { write(Pattern::kZero, chunk, at); });
-    each_block(reached, true, never, "marching upwards, ones",
-               [&](const Chunk& chunk, std::size_t at) {
-                 read(Pattern::kZero, chunk, at);
-                 write(Pattern::kOne, chunk, at);
-               });
+                   [&](const Chunk& chunk, size_t at) { write(Pattern::kZero, chunk, at); });
+    each_block(reached, true, never, "marching upwards, ones", [&](const Chunk& chunk, size_t at) {
+      read(Pattern::kZero, chunk, at);
+      write(Pattern::kOne, chunk, at);
+    });
     each_block(reached, false, never, "marching downwards, zeros",
-               [&](const Chunk& chunk, std::size_t at) {
+               [&](const Chunk& chunk, size_t at) {
                  read(Pattern::kOne, chunk, at);
                  write(Pattern::kZero, chunk, at);
                  read(Pattern::kZero, chunk, at);
@@ -317,29 +315,29 @@ class MemoryCheck {
   const Part& part_;
   ndl_device_t* device_;
   const int hbm_;
-  const std::uint32_t core_;
+  const uint32_t core_;
   const Scratch scratch_;
   const Clock::time_point end_ = Clock::now() + part_.budget;
   std::vector<Chunk> chunks_;
   std::vector<Block> blocks_;
-  std::vector<std::uint64_t> data_, back_;
+  std::vector<uint64_t> data_, back_;
   unsigned failures_ = 0;
 };
 
 // Copies in and out, of the driver's buffer and of ours, and within the device.
-void check_copies(const Part& part, ndl_device_t* device, int hbm, std::uint32_t core) {
+void check_copies(const Part& part, ndl_device_t* device, int hbm, uint32_t core) {
   Finding finding;
   finding.check = "dma.copy";
   finding.device = part.device;
   finding.core = static_cast<int>(core);
   finding.found = "copies of host and device";
   tell_step(finding);
-  const std::size_t bytes = part.level == 1 ? 1 << 20 : 8 << 20;
-  std::vector<std::uint64_t> data(bytes / 8), back(bytes / 8);
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = mixed(i + core);
-  std::uint64_t handles[2] = {};
+  const size_t bytes = part.level == 1 ? 1 << 20 : 8 << 20;
+  std::vector<uint64_t> data(bytes / 8), back(bytes / 8);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = mixed(i + core);
+  uint64_t handles[2] = {};
   // `source`: what was read, if it was memory of the device.
-  const auto fail = [&](const std::string& doing, std::uint64_t source) {
+  const auto fail = [&](const std::string& doing, uint64_t source) {
     const std::string sentence = ndl_last_error();
     const bool gone = sentence.find("does not answer") != std::string::npos;
     finding.verdict = Verdict::kFail;
@@ -348,7 +346,7 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, std::uint32_t
                           ? std::nullopt
                           : scratch.find_bad_line(source, 0, data.size() * 8);
     if (line) {
-      std::uint64_t address = 0;
+      uint64_t address = 0;
       ndl_memory_get_pa(source, &address);
       blame_memory(finding, hbm, address + *line, sentence);
       return tell_finding(finding);
@@ -360,8 +358,8 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, std::uint32_t
     tell_finding(finding);
   };
   const auto run = [&] {
-    for (std::uint64_t& handle : handles) {
-      if (ndl_memory_alloc(device, bytes, 0, 0, static_cast<std::uint32_t>(hbm), 0, core,
+    for (uint64_t& handle : handles) {
+      if (ndl_memory_alloc(device, bytes, 0, 0, static_cast<uint32_t>(hbm), 0, core,
                            NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle) == 0)
         continue;
       finding.verdict = Verdict::kSkip;
@@ -379,9 +377,9 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, std::uint32_t
     if (ndl_memory_buf_copyout(handles[1], back.data(), 0, bytes) != 0)
       return fail("from device to host", handles[1]);
     const auto end = Clock::now();
-    for (std::size_t i = 0; i < data.size(); ++i) {
+    for (size_t i = 0; i < data.size(); ++i) {
       if (data[i] == back[i]) continue;
-      std::uint64_t address = 0;
+      uint64_t address = 0;
       ndl_memory_get_pa(handles[1], &address);
       finding.verdict = Verdict::kFail;
       finding.address = hex(address + 8 * i);
@@ -401,7 +399,7 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, std::uint32_t
     tell_finding(finding);
   };
   run();
-  for (const std::uint64_t handle : handles)
+  for (const uint64_t handle : handles)
     if (handle != 0) ndl_memory_free(handle);
 }
 
@@ -431,7 +429,7 @@ void check_memory(const Part& part) {
   const auto cores = std::max(seen.cores, 1u);
   const auto begun = Clock::now();
   for (int hbm = 0; hbm < stacks; ++hbm) {
-    const std::uint32_t core = static_cast<std::uint32_t>(hbm) * cores / stacks;
+    const uint32_t core = static_cast<uint32_t>(hbm) * cores / stacks;
     Part stack = part;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(begun + part.budget - Clock::now());
@@ -440,7 +438,7 @@ void check_memory(const Part& part) {
       stack.budget = std::max(left / (stacks - hbm), std::chrono::milliseconds(1));
     MemoryCheck(stack, device, hbm, core).run(part.bytes / static_cast<unsigned>(stacks));
   }
-  for (std::uint32_t core = 0; core < cores; ++core)
+  for (uint32_t core = 0; core < cores; ++core)
     check_copies(part, device, static_cast<int>(core) * stacks / static_cast<int>(cores), core);
   ndl_close_device(device);
 }

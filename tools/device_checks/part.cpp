@@ -14,7 +14,7 @@ namespace {
 
 using telemetry::HardwareCounters;
 
-constexpr std::uint32_t kCountersMs = 2000;
+constexpr uint32_t kCountersMs = 2000;
 constexpr const char* kKinds[] = {"memory", "programs", "reset"};
 
 HardwareCounters read_counters(int device) {
@@ -23,9 +23,9 @@ HardwareCounters read_counters(int device) {
   const ssize_t length =
       ndl_read_attribute(device, "stats/hardware/", kCountersMs, text.data(), text.size());
   if (length <= 0) return counters;
-  text.resize(static_cast<std::size_t>(length));
-  const auto read = [&](const char* key, std::uint64_t& value) {
-    const std::size_t at = text.find(std::string("/") + key + " ");
+  text.resize(static_cast<size_t>(length));
+  const auto read = [&](const char* key, uint64_t& value) {
+    const size_t at = text.find(std::string("/") + key + " ");
     if (at != std::string::npos)
       value =
           std::strtoull(text.c_str() + at + std::char_traits<char>::length(key) + 2, nullptr, 10);
@@ -46,7 +46,7 @@ bool third_generation(int device) {
 
 void tell_errors(const Part& part, const HardwareCounters& before, const HardwareCounters& after,
                  const UseLine& use) {
-  const auto count = [&](std::uint64_t old, std::uint64_t now, const char* what, const char* engine,
+  const auto count = [&](uint64_t old, uint64_t now, const char* what, const char* engine,
                          Verdict verdict, Action action, Repair repair = Repair::kNone) {
     if (now <= old) return;
     Line line;

@@ -6,8 +6,8 @@
 // all that such a process does. How a part ended is judged here, and so are the error counters of
 // the device around it: a worker that hangs, crashes or leaves errors behind is a finding.
 // Callers: neuron-precheck, neuron-reset; several threads, a part each. Fails: never, as findings.
-#ifndef TOOLS_DEVICE_CHECKS_PART_H_
-#define TOOLS_DEVICE_CHECKS_PART_H_
+#ifndef TOOLS_DEVICE_CHECKS_PART_H
+#define TOOLS_DEVICE_CHECKS_PART_H
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -48,7 +48,7 @@ Environment environment_of(const ProgramCore& core);
 struct WorkerOptions {
   std::string kind;  // empty: this process is no worker
   Part part;
-  std::int64_t budget_ms = 0;
+  int64_t budget_ms = 0;
 };
 void add_worker_options(CLI::App& app, WorkerOptions& options);
 // All that a worker does; its exit status.
@@ -56,4 +56,4 @@ int work(const WorkerOptions& options);
 
 }  // namespace neuron::checks
 
-#endif  // TOOLS_DEVICE_CHECKS_PART_H_
+#endif

@@ -14,9 +14,9 @@
 #include <memory>
 
 #include "driver/isa/instruction.h"
+#include "tools/compiler/kernels/fault_programs.h"
+#include "tools/compiler/kernels/kernels.h"
 #include "tools/device_checks/workers.h"
-#include "tools/kernels/fault_programs.h"
-#include "tools/kernels/kernels.h"
 
 namespace neuron::checks {
 namespace {
@@ -26,9 +26,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<const char*, 5> kEngines = {"PE", "Activation", "Pool", "DVE", "SP"};
 
 // Small whole numbers: their sums and products are exact.
-Floats numbers(std::size_t count, unsigned salt) {
+Floats numbers(size_t count, unsigned salt) {
   Floats values(count);
-  for (std::size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i)
     values[i] = static_cast<float>(static_cast<int>((i * 7 + i / 13 + salt) % 5) - 2);
   return values;
 }
@@ -43,33 +43,33 @@ struct Golden {
   float tolerance = 0;
 };
 
-Golden product(std::size_t m, std::size_t k, std::size_t n) {
+Golden product(size_t m, size_t k, size_t n) {
   Golden golden{"product", "PE",     kernels::matmul("product", NEURON_DTYPE_F32, {m, k, n}),
                 {},        "result", Floats(m * n)};
   const Floats left = numbers(k * m, 1), right = numbers(k * n, 3);
-  for (std::size_t j = 0; j < k; ++j)
-    for (std::size_t i = 0; i < m; ++i)
-      for (std::size_t l = 0; l < n; ++l)
+  for (size_t j = 0; j < k; ++j)
+    for (size_t i = 0; i < m; ++i)
+      for (size_t l = 0; l < n; ++l)
         golden.expected[i * n + l] += left[j * m + i] * right[j * n + l];
   golden.inputs = {{"lhs_t", left}, {"rhs", right}};
   return golden;
 }
 
-Golden sum(std::size_t rows, std::size_t columns) {
+Golden sum(size_t rows, size_t columns) {
   Golden golden{"sum", "DVE", kernels::tensor_add("sum", NEURON_DTYPE_F32, rows, columns),
                 {},    "sum", Floats(rows * columns)};
   const Floats a = numbers(rows * columns, 0), b = numbers(rows * columns, 2);
-  for (std::size_t i = 0; i < a.size(); ++i) golden.expected[i] = a[i] + b[i];
+  for (size_t i = 0; i < a.size(); ++i) golden.expected[i] = a[i] + b[i];
   golden.inputs = {{"a", a}, {"b", b}};
   return golden;
 }
 
-Golden gelu(std::size_t rows, std::size_t columns) {
+Golden gelu(size_t rows, size_t columns) {
   Golden golden{"gelu", "Activation", kernels::gelu("gelu", NEURON_DTYPE_F32, rows, columns),
                 {},     "y",          Floats(rows * columns),
                 5e-3F};
   const Floats x = numbers(rows * columns, 4);
-  for (std::size_t i = 0; i < x.size(); ++i)
+  for (size_t i = 0; i < x.size(); ++i)
     golden.expected[i] = 0.5F * x[i] * (1 + std::erf(x[i] / std::sqrt(2.0F)));
   golden.inputs = {{"x", x}};
   return golden;
@@ -95,19 +95,19 @@ Golden means() {
 }
 
 Golden transposed(kernels::TransposeBy by, const char* name, const char* engine) {
-  constexpr std::size_t kRows = 256, kColumns = 256;
+  constexpr size_t kRows = 256, kColumns = 256;
   Golden golden{name, engine, kernels::transpose(name, NEURON_DTYPE_F32, kRows, kColumns, by),
                 {},   "y",    Floats(kRows * kColumns)};
   const Floats x = numbers(kRows * kColumns, 2);
-  for (std::size_t i = 0; i < kRows; ++i)
-    for (std::size_t j = 0; j < kColumns; ++j) golden.expected[j * kRows + i] = x[i * kColumns + j];
+  for (size_t i = 0; i < kRows; ++i)
+    for (size_t j = 0; j < kColumns; ++j) golden.expected[j * kRows + i] = x[i * kColumns + j];
   golden.inputs = {{"x", x}};
   return golden;
 }
 
 std::vector<Golden> goldens(int level) {
   std::vector<Golden> list;
-  const std::size_t large = level == 1 ? 128 : 512;
+  const size_t large = level == 1 ? 128 : 512;
   list.push_back(product(large, 128, 512));
   list.push_back(sum(512, 512));
   list.push_back(gelu(large, 256));
@@ -130,12 +130,12 @@ class Execution {
     if (model_ != nullptr) nrt_unload(model_);
   }
 
-  NRT_STATUS load(const std::vector<std::uint8_t>& neff) {
+  NRT_STATUS load(const std::vector<uint8_t>& neff) {
     if (const NRT_STATUS s = nrt_load(neff.data(), neff.size(), 0, 1, &model_)) return s;
     if (const NRT_STATUS s = nrt_allocate_tensor_set(&inputs_)) return s;
     return nrt_allocate_tensor_set(&outputs_);
   }
-  NRT_STATUS add(bool input, const char* name, const Floats* values, std::size_t bytes) {
+  NRT_STATUS add(bool input, const char* name, const Floats* values, size_t bytes) {
     nrt_tensor_t* tensor = nullptr;
     if (const NRT_STATUS s =
             nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, bytes, name, &tensor))
@@ -168,14 +168,14 @@ class ProgramCheck {
 
   void run() {
     const std::vector<Golden> list = goldens(part_.level);
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (size_t i = 0; i < list.size(); ++i) {
       if (!gone_) run(list[i], share_end(list.size() - i));
     }
     if (!gone_ && part_.level >= 2) notifications();
     if (gone_ || failed_) return;
     Finding finding = where("engine.program", "");
     std::string idle;
-    for (std::size_t i = 0; i < kEngines.size(); ++i)
+    for (size_t i = 0; i < kEngines.size(); ++i)
       if (instructions_[i] == 0) idle += std::string(idle.empty() ? "" : ", ") + kEngines[i];
     finding.found = "right results of " + std::to_string(executions_) + " executions";
     if (!idle.empty()) {
@@ -220,7 +220,7 @@ class ProgramCheck {
   }
 
  private:
-  Clock::time_point share_end(std::size_t programs) const {
+  Clock::time_point share_end(size_t programs) const {
     if (part_.budget.count() == 0) return Clock::time_point::max();
     const auto now = Clock::now();
     return now + std::max(end_ - now, Clock::duration::zero()) / static_cast<long>(programs);
@@ -233,7 +233,7 @@ class ProgramCheck {
     tell_step(step);
     if (!golden.neff) {
       step.verdict = Verdict::kSkip;
-      step.found += ": " + golden.neff.error().detail;
+      step.found += ": " + golden.neff.error().sentence;
       return tell_finding(step);
     }
     Execution execution;
@@ -260,7 +260,7 @@ class ProgramCheck {
     }
     nrt_open_execution_report_t report;
     if (!execution.report(report)) return;
-    for (std::size_t i = 0; i < instructions_.size(); ++i)
+    for (size_t i = 0; i < instructions_.size(); ++i)
       instructions_[i] += report.engines[i].instructions;
     Line line;
     line.kind = Line::Kind::kTiming;
@@ -269,8 +269,8 @@ class ProgramCheck {
   }
 
   bool compare(const Golden& golden, const Floats& found) {
-    std::size_t wrong = 0, first = 0;
-    for (std::size_t i = 0; i < found.size(); ++i) {
+    size_t wrong = 0, first = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
       if (std::fabs(found[i] - golden.expected[i]) <= golden.tolerance) continue;
       if (wrong++ == 0) first = i;
     }
@@ -316,7 +316,7 @@ class ProgramCheck {
   const Clock::time_point end_ = Clock::now() + part_.budget;
   bool gone_ = false, failed_ = false;
   unsigned executions_ = 0;
-  std::array<std::uint64_t, kEngines.size()> instructions_{};
+  std::array<uint64_t, kEngines.size()> instructions_{};
 };
 
 }  // namespace

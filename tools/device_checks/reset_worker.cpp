@@ -11,32 +11,32 @@
 namespace neuron::checks {
 namespace {
 
-constexpr std::uint32_t kObserveMs = 2000, kAttributeMs = 120000;
+constexpr uint32_t kObserveMs = 2000, kAttributeMs = 120000;
 
 // Claims end with the process, however it ends.
 class Claim {
  public:
   // Of all cores of a device, numbered as the host does: 0, or the error.
-  int take(int device, std::uint32_t cores) {
+  int take(int device, uint32_t cores) {
     int indexes[MAX_NEURON_DEVICE_COUNT];
     const int count = ndl_available_devices(indexes, MAX_NEURON_DEVICE_COUNT);
     if (count <= 0) return -ENODEV;
-    const auto first = static_cast<std::uint32_t>(device - indexes[0]) * cores;
+    const auto first = static_cast<uint32_t>(device - indexes[0]) * cores;
     return ndl_crwl_nc_range_mark(cores, first, first + cores - 1, nullptr, bitmap_.data(),
                                   bitmap_.size() * sizeof bitmap_[0]);
   }
   ~Claim() { ndl_crwl_nc_range_unmark(bitmap_.data(), bitmap_.size() * sizeof bitmap_[0]); }
 
  private:
-  std::vector<std::uint64_t> bitmap_ = std::vector<std::uint64_t>(
-      NBM_NR_ENT(MAX_NEURON_DEVICE_COUNT * MAX_NC_PER_DEVICE, std::uint64_t));
+  std::vector<uint64_t> bitmap_ =
+      std::vector<uint64_t>(NBM_NR_ENT(MAX_NEURON_DEVICE_COUNT * MAX_NC_PER_DEVICE, uint64_t));
 };
 
 int reset_cores(int device) {
-  std::uint32_t request = 0;
+  uint32_t request = 0;
   if (const int error = ndl_reset_ncs(device, static_cast<int>(NEURON_NC_MAP_DEVICE), &request))
     return error;
-  std::uint8_t done = 0;
+  uint8_t done = 0;
   if (const int error = ndl_ready_ncs(device, request, &done)) return error;
   return done == 1 ? 0 : 1;
 }

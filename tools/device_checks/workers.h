@@ -4,8 +4,8 @@
 //
 // Callers: work() of a worker process, one thread. Each is an ordinary client of libnrt or of the
 // driver library. Fails: what goes wrong is a finding; the process ends with 0 unless it crashed.
-#ifndef TOOLS_DEVICE_CHECKS_WORKERS_H_
-#define TOOLS_DEVICE_CHECKS_WORKERS_H_
+#ifndef TOOLS_DEVICE_CHECKS_WORKERS_H
+#define TOOLS_DEVICE_CHECKS_WORKERS_H
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Part {
   int device = 0;
   int core = 0;  // within the device
   int level = 1;
-  std::uint64_t bytes = 0;              // of HBM that may be taken
+  uint64_t bytes = 0;                   // of HBM that may be taken
   std::chrono::milliseconds budget{0};  // what does not fit is left out, and told; 0: no limit
   bool force = false;                   // a reset whoever holds the device
 };
@@ -38,4 +38,4 @@ void tell_finding(const Finding& finding);
 
 }  // namespace neuron::checks
 
-#endif  // TOOLS_DEVICE_CHECKS_WORKERS_H_
+#endif

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
 #include "tools/common/output.h"
 #include "tools/nccom-postmortem/analysis/verdict.h"
 #include "tools/nccom-postmortem/manual.h"
@@ -36,13 +36,13 @@ int run(const std::vector<std::string>& files, bool json) {
   for (const std::string& file : files) {
     const auto bytes = tools::read_file(file);
     if (!bytes) {
-      std::fprintf(stderr, "nccom-postmortem: %s\n", bytes.error().detail.c_str());
+      std::fprintf(stderr, "nccom-postmortem: %s\n", bytes.error().sentence.c_str());
       return kBadFile;
     }
     const std::string text(bytes->begin(), bytes->end());
-    const auto added = tools::add_dump(evidence, text, neuron::runtime::escaped(file));
+    const auto added = tools::add_dump(evidence, text, neuron::base::escaped(file));
     if (!added) {
-      std::fprintf(stderr, "nccom-postmortem: %s\n", added.error().detail.c_str());
+      std::fprintf(stderr, "nccom-postmortem: %s\n", added.error().sentence.c_str());
       return kBadFile;
     }
   }

@@ -2,8 +2,8 @@
 //
 // What nccom-postmortem says about itself in --help and in its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NCCOM_POSTMORTEM_MANUAL_H_
-#define TOOLS_NCCOM_POSTMORTEM_MANUAL_H_
+#ifndef TOOLS_NCCOM_POSTMORTEM_MANUAL_H
+#define TOOLS_NCCOM_POSTMORTEM_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -38,4 +38,4 @@ rank, host and process) and operation (name, number and stream).)",
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_NCCOM_POSTMORTEM_MANUAL_H_
+#endif

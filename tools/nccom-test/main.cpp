@@ -88,7 +88,7 @@ Result<Outcome> run_ranks(const RunContext& context) {
   const Options& options = *context.options;
   Collector collector(*context.job, options.ranks);
   const bool processes = options.processes || !options.hosts.empty();
-  CCOM_TRY(team, processes ? start_processes(context) : start_threads(context, collector));
+  NEURON_TRY(team, processes ? start_processes(context) : start_threads(context, collector));
   // The library has the same limit for each operation, and knows more about the cause: it speaks
   // first.
   const auto patience =
@@ -172,9 +172,9 @@ Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   // Where standard output is for programs, people read the verdict elsewhere.
   FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
   if (!options.compare.empty()) {
-    CCOM_TRY(text, read_text(options.compare));
-    CCOM_TRY(baseline, parse_baseline(text, options.compare));
-    CCOM_TRY(comparison, compare(blocks, baseline, options.tolerance, options.gibibytes));
+    NEURON_TRY(text, read_text(options.compare));
+    NEURON_TRY(baseline, parse_baseline(text, options.compare));
+    NEURON_TRY(comparison, compare(blocks, baseline, options.tolerance, options.gibibytes));
     std::fputs(comparison.text.c_str(), out);
     if (comparison.slower != 0) {
       std::fprintf(stderr,
@@ -210,16 +210,16 @@ Result<bool> show(const Options& options, Backend backend, uint64_t seed, const 
     }
   }
   if (!options.json.empty()) {
-    CCOM_CHECK(write_text(
+    NEURON_CHECK(write_text(
         options.json,
         format_report(outcome.blocks, how, configuration(options, backend, seed, outcome.system))));
   }
   if (!options.csv.empty()) {
-    CCOM_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
+    NEURON_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
   }
-  CCOM_CHECK(show_heat_map(options, outcome));
+  NEURON_CHECK(show_heat_map(options, outcome));
   if (!options.calibration.empty()) {
-    CCOM_TRY(text, calibrate(options, backend, outcome.blocks));
+    NEURON_TRY(text, calibrate(options, backend, outcome.blocks));
     std::fputs(text.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
   }
   return judge(options, outcome.blocks);
@@ -231,8 +231,8 @@ Result<void> show_plan(const Options& options, const Job& job) {
       for (size_t b = 0; b < phase.blocks.size(); ++b) {
         const PhaseBlock& block = phase.blocks[b];
         const auto ranks = static_cast<uint32_t>(block.groups.front().size());
-        CCOM_TRY(what, make_case(block.options, block.pairs, block.sizes[phase.step_of(b, s)],
-                                 ranks, block.options.root < ranks ? block.options.root : 0));
+        NEURON_TRY(what, make_case(block.options, block.pairs, block.sizes[phase.step_of(b, s)],
+                                   ranks, block.options.root < ranks ? block.options.root : 0));
         const uint64_t operations = uint64_t{job.runs + job.runs_before} *
                                     (job.operations + job.operations_before) *
                                     block.options.operations_per_iteration;

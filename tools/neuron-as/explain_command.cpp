@@ -9,40 +9,40 @@
 #include "driver/isa/opcode_table.h"
 #include "runtime/neff/container.h"
 #include "runtime/neff/model.h"
-#include "tools/assembler/instruction_parser.h"
-#include "tools/assembler/instruction_printer.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
+#include "tools/compiler/assembler/instruction_parser.h"
+#include "tools/compiler/assembler/instruction_printer.h"
 #include "tools/neuron-as/input.h"
 
 namespace neuron::tools {
 namespace {
 
+using base::format;
 using runtime::fail;
-using runtime::format;
 using runtime::Result;
 
 // "PE:3"; nothing if `what` is no address.
 struct Address {
   unsigned engine = 0;
-  std::uint32_t pc = 0;
+  uint32_t pc = 0;
 };
 std::optional<Address> address_of(const std::string& what) {
-  const std::size_t colon = what.find(':');
+  const size_t colon = what.find(':');
   if (colon == std::string::npos) return std::nullopt;
-  const std::uint8_t engine = neff::engine_from_name(what.substr(0, colon));
-  std::uint64_t pc = 0;
+  const uint8_t engine = neff::engine_from_name(what.substr(0, colon));
+  uint64_t pc = 0;
   if (engine >= NEURON_CORE_ENGINES || !assembler::parse_unsigned(what.substr(colon + 1), pc) ||
       pc >= NEURON_PROGRAM_MAX) {
     return std::nullopt;
   }
-  return Address{engine, static_cast<std::uint32_t>(pc)};
+  return Address{engine, static_cast<uint32_t>(pc)};
 }
 
-std::string where_from(const neff::EngineProgram& program, std::uint32_t debug) {
+std::string where_from(const neff::EngineProgram& program, uint32_t debug) {
   for (const neff::SourceLine& line : program.lines) {
     if (debug != 0 && line.debug == debug) {
-      return format("source:       {}:{}\n", runtime::escaped(line.file), line.line);
+      return format("source:       {}:{}\n", base::escaped(line.file), line.line);
     }
   }
   return {};
@@ -58,8 +58,8 @@ Result<std::string> explain_address(const Address& address, const std::string& i
   const neff::EngineProgram& program = subgraph.engines[address.engine];
   if (address.pc >= program.instructions()) {
     return fail(NRT_INVALID, "{}: {} has {} instructions; there is no {}", input,
-                neff::engine_name(static_cast<std::uint8_t>(address.engine)),
-                program.instructions(), address.pc);
+                neff::engine_name(static_cast<uint8_t>(address.engine)), program.instructions(),
+                address.pc);
   }
   const assembler::InstructionPrinter printer(subgraph, program);
   const isa::Instruction instruction = isa::decode(printer.bytes(address.pc));
@@ -93,7 +93,7 @@ int explain_command(const std::string& what, const std::string& engine, const st
   if (address) {
     const auto text = explain_address(*address, input);
     if (text) return print_output("neuron-as", *text) ? 0 : kFailed;
-    std::fprintf(stderr, "neuron-as: %s\n", runtime::escaped(text.error().detail).c_str());
+    std::fprintf(stderr, "neuron-as: %s\n", base::escaped(text.error().sentence).c_str());
     return kFailed;
   }
   unsigned executing = usual_engine(what);
@@ -101,7 +101,7 @@ int explain_command(const std::string& what, const std::string& engine, const st
     executing = neff::engine_from_name(engine);
     if (executing > NEURON_ENGINE_CC) {
       std::fprintf(stderr, "neuron-as: no engine %s; there are PE, Activation, Pool, DVE, SP, CC\n",
-                   runtime::escaped(engine).c_str());
+                   base::escaped(engine).c_str());
       return kWrongUsage;
     }
   }

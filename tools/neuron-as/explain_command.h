@@ -3,8 +3,8 @@
 // neuron-as --explain: what an instruction is, who executes it, which rules it keeps or breaks and
 // what it costs. Callers: main(). Thread-safe: no state. Returns the exit status; what is wrong is
 // told on stderr.
-#ifndef TOOLS_NEURON_AS_EXPLAIN_COMMAND_H_
-#define TOOLS_NEURON_AS_EXPLAIN_COMMAND_H_
+#ifndef TOOLS_NEURON_AS_EXPLAIN_COMMAND_H
+#define TOOLS_NEURON_AS_EXPLAIN_COMMAND_H
 
 #include <string>
 
@@ -16,4 +16,4 @@ int explain_command(const std::string& what, const std::string& engine, const st
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_NEURON_AS_EXPLAIN_COMMAND_H_
+#endif

@@ -8,16 +8,16 @@
 namespace neuron::tools {
 namespace {
 
-constexpr std::size_t kPiece = 1 << 16;
-constexpr std::size_t kMost = std::size_t{4} << 30;
+constexpr size_t kPiece = 1 << 16;
+constexpr size_t kMost = size_t{4} << 30;
 
 }  // namespace
 
-runtime::Result<std::vector<std::uint8_t>> read_input(const std::string& path) {
+runtime::Result<std::vector<uint8_t>> read_input(const std::string& path) {
   if (path != "-") return read_file(path);
-  std::vector<std::uint8_t> contents;
+  std::vector<uint8_t> contents;
   for (;;) {  // bounded: the input ends, or kMost
-    const std::size_t size = contents.size();
+    const size_t size = contents.size();
     contents.resize(size + kPiece);
     const ssize_t got = read(STDIN_FILENO, contents.data() + size, kPiece);
     if (got < 0 && errno == EINTR) {
@@ -25,7 +25,7 @@ runtime::Result<std::vector<std::uint8_t>> read_input(const std::string& path) {
       continue;
     }
     if (got < 0) return runtime::fail_with_errno(NRT_INVALID, errno, "cannot read standard input");
-    contents.resize(size + static_cast<std::size_t>(got));
+    contents.resize(size + static_cast<size_t>(got));
     if (got == 0) return contents;
     if (contents.size() > kMost) {
       return runtime::fail(NRT_INVALID, "standard input has more than {} bytes", kMost);

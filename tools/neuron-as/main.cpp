@@ -5,11 +5,11 @@
 #include <exception>
 #include <string>
 
-#include "tools/assembler/assembler.h"
-#include "tools/assembler/disassembler.h"
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
 #include "tools/common/output.h"
+#include "tools/compiler/assembler/assembler.h"
+#include "tools/compiler/assembler/disassembler.h"
 #include "tools/neuron-as/explain_command.h"
 #include "tools/neuron-as/input.h"
 #include "tools/neuron-as/manual.h"
@@ -38,19 +38,19 @@ int deliver(const Arguments& arguments, neuron::neff::Bytes bytes) {
     return tools::print_output("neuron-as", text) ? 0 : tools::kFailed;
   }
   if (const auto done = tools::write_file(arguments.output, bytes); !done) {
-    std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(done.error().detail).c_str());
+    std::fprintf(stderr, "neuron-as: %s\n", neuron::base::escaped(done.error().sentence).c_str());
     return tools::kFailed;
   }
   return 0;
 }
 
 int refuse(const neuron::runtime::Error& error) {
-  std::fprintf(stderr, "neuron-as: %s\n", neuron::runtime::escaped(error.detail).c_str());
+  std::fprintf(stderr, "neuron-as: %s\n", neuron::base::escaped(error.sentence).c_str());
   return tools::kFailed;
 }
 
 std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
+  const size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
     if (arguments.disassemble) return disassemble(arguments);
     if (arguments.output.empty() && arguments.input != "-") {
       std::string stem = arguments.input;
-      const std::size_t dot = stem.rfind('.');
+      const size_t dot = stem.rfind('.');
       if (dot != std::string::npos && dot > stem.rfind('/') + 1) stem.resize(dot);
       arguments.output = stem + ".neff";
       if (arguments.output == arguments.input) {

@@ -2,8 +2,8 @@
 //
 // What neuron-as says about itself in --help and in its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_AS_MANUAL_H_
-#define TOOLS_NEURON_AS_MANUAL_H_
+#ifndef TOOLS_NEURON_AS_MANUAL_H
+#define TOOLS_NEURON_AS_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -54,4 +54,4 @@ README.md of driver/isa.)"}},
 
 }  // namespace neuron::as
 
-#endif  // TOOLS_NEURON_AS_MANUAL_H_
+#endif

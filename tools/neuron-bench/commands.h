@@ -3,8 +3,8 @@
 // What neuron-bench measures: executions of a NEFF, memory, matrix products. Each gives records
 // with the device's model time beside the host's time.
 // Callers: main(), one thread; exec starts one for each instance. Fails: with a sentence.
-#ifndef TOOLS_NEURON_BENCH_COMMANDS_H_
-#define TOOLS_NEURON_BENCH_COMMANDS_H_
+#ifndef TOOLS_NEURON_BENCH_COMMANDS_H
+#define TOOLS_NEURON_BENCH_COMMANDS_H
 
 #include "tools/common/format.h"
 #include "tools/neuron-bench/session.h"
@@ -24,7 +24,7 @@ struct ExecOptions {
 Result<tools::Records> run_exec(const Session& session, const ExecOptions& options);
 
 struct MemoryOptions {
-  std::vector<std::size_t> sizes;
+  std::vector<size_t> sizes;
   unsigned repetitions = 20;
 };
 Result<tools::Records> run_memory(const Session& session, const MemoryOptions& options);
@@ -38,4 +38,4 @@ Result<tools::Records> run_matmul(const Session& session, const MatmulOptions& o
 
 }  // namespace neuron::bench
 
-#endif  // TOOLS_NEURON_BENCH_COMMANDS_H_
+#endif

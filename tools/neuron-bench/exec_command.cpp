@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "tools/common/file.h"
+#include "runtime/base/file.h"
 #include "tools/neuron-bench/commands.h"
 #include "tools/neuron-bench/statistics.h"
 
@@ -86,7 +86,7 @@ class Runner {
 
   const std::vector<std::unique_ptr<Model>>& models_;
   const ExecOptions& options_;
-  std::atomic<std::size_t> waiting_{0};
+  std::atomic<size_t> waiting_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   Samples samples_;
@@ -94,7 +94,7 @@ class Runner {
   Clock::time_point first_ = Clock::time_point::max(), last_ = Clock::time_point::min();
 };
 
-Result<Samples> measure(const std::vector<std::uint8_t>& neff, unsigned cores,
+Result<Samples> measure(const std::vector<uint8_t>& neff, unsigned cores,
                         const ExecOptions& options) {
   std::vector<std::unique_ptr<Model>> models;
   const unsigned instances = std::max(1u, options.fixed_instances);
@@ -123,7 +123,7 @@ Result<Samples> measure(const std::vector<std::uint8_t>& neff, unsigned cores,
 
 Result<void> write_numbers(const std::string& path, const boost::json::value& value) {
   const std::string text = boost::json::serialize(value) + "\n";
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   return tools::write_file(path, neff::Bytes(bytes, text.size()));
 }
 

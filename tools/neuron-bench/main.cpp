@@ -53,7 +53,7 @@ neuron::bench::Result<neuron::tools::Records> run(const CLI::App& app, const Arg
 int status_of(const neuron::runtime::Error& error) {
   namespace doctor = neuron::doctor;
   // As the runtime says it, which knows when it asks the driver for cores.
-  if (error.detail.find(" held by pid ") != error.detail.npos) return tools::kBusy;
+  if (error.sentence.find(" held by pid ") != error.sentence.npos) return tools::kBusy;
   const doctor::Access access = doctor::look_for_devices(doctor::places_of_environment());
   return access.obstacle == doctor::Obstacle::kNone ? tools::kFailed
                                                     : doctor::exit_status(access.obstacle);
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   arguments.memory.sizes = {4096, 1u << 20, 16u << 20};
   memory.add_option("--sizes", arguments.memory.sizes, "bytes of a copy (4KB, 1MB)")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32));
   memory.add_option("-n,--work", arguments.memory.repetitions, "copies of each size")
       ->check(CLI::Range(1u, 1'000'000u));
   CLI::App& matmul = *app.add_subcommand("matmul", "products of square matrices by type");
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   const auto records = run(app, arguments);
   if (!records) {
-    std::fprintf(stderr, "neuron-bench: %s\n", records.error().detail.c_str());
+    std::fprintf(stderr, "neuron-bench: %s\n", records.error().sentence.c_str());
     return status_of(records.error());
   }
   const tools::Style style = tools::style_of(1, tools::ColorMode::kAuto);

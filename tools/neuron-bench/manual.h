@@ -2,8 +2,8 @@
 //
 // What neuron-bench says about itself in --help and in its manual page.
 // Callers: its main(), tests. Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_BENCH_MANUAL_H_
-#define TOOLS_NEURON_BENCH_MANUAL_H_
+#ifndef TOOLS_NEURON_BENCH_MANUAL_H
+#define TOOLS_NEURON_BENCH_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -40,4 +40,4 @@ microseconds, throughput in executions per second), latency_data.json and nc_lat
 
 }  // namespace neuron::bench
 
-#endif  // TOOLS_NEURON_BENCH_MANUAL_H_
+#endif

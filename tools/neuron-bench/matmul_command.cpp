@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "driver/isa/instruction.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 #include "tools/neuron-bench/commands.h"
 #include "tools/neuron-bench/statistics.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 struct Type {
   const char* name;
-  std::uint8_t dtype;
+  uint8_t dtype;
 };
 constexpr Type kTypes[] = {{"fp32", NEURON_DTYPE_F32},
                            {"bf16", NEURON_DTYPE_BF16},
@@ -21,7 +21,7 @@ constexpr Type kTypes[] = {{"fp32", NEURON_DTYPE_F32},
                            {"fp8_e4", NEURON_DTYPE_F8E4},
                            {"fp8_e5", NEURON_DTYPE_F8E5}};
 
-Result<std::uint8_t> dtype_of(const std::string& name) {
+Result<uint8_t> dtype_of(const std::string& name) {
   std::string known;
   for (const Type& type : kTypes) {
     if (name == type.name) return type.dtype;

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Path {
   const char* name;
-  std::uint32_t from, to;  // cores
+  uint32_t from, to;  // cores
   std::function<NRT_STATUS()> copy;
 };
 
@@ -42,12 +42,12 @@ Result<tools::Records> run_memory(const Session& session, const MemoryOptions& o
       {"host_time_p50_us", "HOST TIME", tools::Unit::kMicroseconds},
       {"host_bandwidth_bytes_per_second", "HOST BANDWIDTH", tools::Unit::kBytesPerSecond}};
   records.about = {{"instance_type", session.instance_type()}};
-  const std::uint32_t last = session.cores() - 1;
-  for (const std::size_t size : options.sizes) {
+  const uint32_t last = session.cores() - 1;
+  for (const size_t size : options.sizes) {
     NEURON_TRY(near, Tensor::allocate(0, size));
     NEURON_TRY(beside, Tensor::allocate(0, size));
     NEURON_TRY(far, Tensor::allocate(last, size));
-    std::vector<std::uint8_t> host(size, 0x5a);
+    std::vector<uint8_t> host(size, 0x5a);
     std::vector<Path> paths = {
         {"host to device", 0, 0,
          [&] { return nrt_tensor_write(near.get(), host.data(), 0, size); }},

@@ -7,13 +7,13 @@ namespace neuron::bench {
 namespace {
 
 // Bytes that are small finite numbers in every type, and zeros of no type that compress away.
-std::vector<std::uint8_t> contents(const nrt_tensor_info_t& info, Fill fill) {
-  std::vector<std::uint8_t> bytes(info.size);
+std::vector<uint8_t> contents(const nrt_tensor_info_t& info, Fill fill) {
+  std::vector<uint8_t> bytes(info.size);
   if (fill == Fill::kZero) return bytes;
   std::mt19937 random(static_cast<unsigned>(info.size));
   std::uniform_int_distribution<int> small(0, 0x1f);
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::uint8_t>(small(random));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(small(random));
   }
   return bytes;
 }
@@ -42,7 +42,7 @@ Result<std::unique_ptr<Session>> Session::open() {
 
 Session::~Session() { nrt_close(); }
 
-Result<Tensor> Tensor::allocate(std::uint32_t core, std::size_t size, bool host) {
+Result<Tensor> Tensor::allocate(uint32_t core, size_t size, bool host) {
   Tensor tensor;
   const NRT_STATUS status =
       nrt_tensor_allocate(host ? NRT_TENSOR_PLACEMENT_HOST : NRT_TENSOR_PLACEMENT_DEVICE,
@@ -55,9 +55,8 @@ Tensor::~Tensor() {
   if (handle_ != nullptr) nrt_tensor_free(&handle_);
 }
 
-Result<std::unique_ptr<Model>> Model::load(const std::vector<std::uint8_t>& neff,
-                                           std::uint32_t core, std::uint32_t collective_ranks,
-                                           Fill fill) {
+Result<std::unique_ptr<Model>> Model::load(const std::vector<uint8_t>& neff, uint32_t core,
+                                           uint32_t collective_ranks, Fill fill) {
   std::unique_ptr<Model> model(new Model());
   const NRT_STATUS loaded =
       collective_ranks == 0
@@ -74,12 +73,12 @@ Result<std::unique_ptr<Model>> Model::load(const std::vector<std::uint8_t>& neff
   }
   const std::unique_ptr<nrt_tensor_info_array_t, NRT_STATUS (*)(nrt_tensor_info_array_t*)> owner(
       info, nrt_free_model_tensor_info);
-  for (std::uint64_t i = 0; i < info->tensor_count; ++i) {
+  for (uint64_t i = 0; i < info->tensor_count; ++i) {
     const nrt_tensor_info_t& entry = info->tensor_array[i];
     NEURON_TRY(tensor, Tensor::allocate(core, entry.size));
     const bool input = entry.usage == NRT_TENSOR_USAGE_INPUT;
     if (input) {
-      const std::vector<std::uint8_t> bytes = contents(entry, fill);
+      const std::vector<uint8_t> bytes = contents(entry, fill);
       if (const NRT_STATUS s = nrt_tensor_write(tensor.get(), bytes.data(), 0, bytes.size())) {
         return failure(std::string("writing input ") + entry.name, s);
       }

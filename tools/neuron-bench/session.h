@@ -4,8 +4,8 @@
 // and outputs, freed in the right order.
 //
 // Callers: the commands, one thread. Owns what it made. Fails: with libnrt's own sentence.
-#ifndef TOOLS_NEURON_BENCH_SESSION_H_
-#define TOOLS_NEURON_BENCH_SESSION_H_
+#ifndef TOOLS_NEURON_BENCH_SESSION_H
+#define TOOLS_NEURON_BENCH_SESSION_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
@@ -30,18 +30,18 @@ class Session {
   static Result<std::unique_ptr<Session>> open();
   ~Session();
 
-  std::uint32_t cores() const { return cores_; }
+  uint32_t cores() const { return cores_; }
   const std::string& instance_type() const { return instance_type_; }
 
  private:
-  std::uint32_t cores_ = 0;
+  uint32_t cores_ = 0;
   std::string instance_type_;
 };
 
 class Tensor {
  public:
   // On the core's HBM, or in host memory.
-  static Result<Tensor> allocate(std::uint32_t core, std::size_t size, bool host = false);
+  static Result<Tensor> allocate(uint32_t core, size_t size, bool host = false);
   Tensor(Tensor&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Tensor& operator=(Tensor&& other) noexcept {
     std::swap(handle_, other.handle_);
@@ -60,9 +60,8 @@ enum class Fill { kZero, kRandom };
 class Model {
  public:
   // `collectives`: with nrt_load_collectives, as rank `core` of all cores.
-  static Result<std::unique_ptr<Model>> load(const std::vector<std::uint8_t>& neff,
-                                             std::uint32_t core, std::uint32_t collective_ranks,
-                                             Fill fill);
+  static Result<std::unique_ptr<Model>> load(const std::vector<uint8_t>& neff, uint32_t core,
+                                             uint32_t collective_ranks, Fill fill);
   ~Model();
 
   // One execution; the report is of the device.
@@ -81,4 +80,4 @@ runtime::Error failure(const std::string& what, NRT_STATUS status);
 
 }  // namespace neuron::bench
 
-#endif  // TOOLS_NEURON_BENCH_SESSION_H_
+#endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples and their percentiles. Callers: the commands. Values. Cannot fail; nothing gives 0.
-#ifndef TOOLS_NEURON_BENCH_STATISTICS_H_
-#define TOOLS_NEURON_BENCH_STATISTICS_H_
+#ifndef TOOLS_NEURON_BENCH_STATISTICS_H
+#define TOOLS_NEURON_BENCH_STATISTICS_H
 
 #include <algorithm>
 #include <cmath>
@@ -15,10 +15,10 @@ inline double percentile(std::vector<double> samples, double share) {
   if (samples.empty()) return 0;
   std::sort(samples.begin(), samples.end());
   const double rank = std::ceil(share * static_cast<double>(samples.size()));
-  const std::size_t at = rank < 1 ? 0 : static_cast<std::size_t>(rank) - 1;
+  const size_t at = rank < 1 ? 0 : static_cast<size_t>(rank) - 1;
   return samples[std::min(at, samples.size() - 1)];
 }
 
 }  // namespace neuron::bench
 
-#endif  // TOOLS_NEURON_BENCH_STATISTICS_H_
+#endif

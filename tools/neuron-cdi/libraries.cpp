@@ -23,7 +23,7 @@ runtime::Result<std::vector<Mount>> find_libraries(const std::string& folder) {
     return runtime::fail(NRT_FAILURE, "the file of libnrt.so.1 is not known to the loader");
   }
   const std::string runtime = info.dli_fname;
-  const std::size_t slash = runtime.rfind('/');
+  const size_t slash = runtime.rfind('/');
   const std::string beside = slash == std::string::npos ? "" : runtime.substr(0, slash + 1);
   std::vector<Mount> mounts;
   for (const char* name : {"libnrt.so.1", "libccom.so.1", "libneuron-emulator.so.1"}) {

@@ -2,8 +2,8 @@
 //
 // The libraries of this host that a container without them can use. Callers: main(). Thread-safe:
 // no state. Fails with NRT_FAILURE and a sentence if the runtime cannot be found.
-#ifndef TOOLS_NEURON_CDI_LIBRARIES_H_
-#define TOOLS_NEURON_CDI_LIBRARIES_H_
+#ifndef TOOLS_NEURON_CDI_LIBRARIES_H
+#define TOOLS_NEURON_CDI_LIBRARIES_H
 
 #include <string>
 #include <vector>
@@ -19,4 +19,4 @@ runtime::Result<std::vector<Mount>> find_libraries(const std::string& folder);
 
 }  // namespace neuron::cdi
 
-#endif  // TOOLS_NEURON_CDI_LIBRARIES_H_
+#endif

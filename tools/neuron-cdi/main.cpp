@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
 #include "tools/common/json_text.h"
 #include "tools/common/output.h"
 #include "tools/neuron-cdi/libraries.h"
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   std::string output;
   std::vector<std::string> groups;
   bool libraries = false;
-  std::uint32_t group_id = 0;
+  uint32_t group_id = 0;
   app.add_option("-o,--output", output,
                  "file to write, replaced as a whole; without it, standard output")
       ->type_name("FILE");
@@ -133,22 +133,22 @@ int main(int argc, char** argv) {
   std::string error;
   for (const std::string& text : groups) {
     const auto group = neuron::cdi::parse_group(text);
-    if (!group) return complain(group.error().detail, neuron::tools::kWrongUsage);
+    if (!group) return complain(group.error().sentence, neuron::tools::kWrongUsage);
     wishes.groups.push_back(*group);
   }
   if (*gid) wishes.group_id = group_id;
   if (!find_socket(wishes.socket, error) || !find_devices(wishes, error)) return complain(error);
   if (libraries) {
     auto mounts = neuron::cdi::find_libraries(kLibraries);
-    if (!mounts) return complain(mounts.error().detail);
+    if (!mounts) return complain(mounts.error().sentence);
     wishes.mounts = std::move(*mounts);
     wishes.environment.push_back("LD_LIBRARY_PATH=" + std::string(kLibraries));
   }
   const auto specification = neuron::cdi::make_specification(wishes);
-  if (!specification) return complain(specification.error().detail, neuron::tools::kWrongUsage);
+  if (!specification) return complain(specification.error().sentence, neuron::tools::kWrongUsage);
   const std::string text = neuron::tools::json_text(*specification, 2) + "\n";
   if (output.empty()) return neuron::tools::print_output(kProgram, text) ? 0 : 1;
   const auto written = neuron::tools::write_file(
-      output, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  return written ? 0 : complain(written.error().detail);
+      output, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  return written ? 0 : complain(written.error().sentence);
 }

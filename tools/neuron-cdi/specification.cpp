@@ -26,7 +26,7 @@ bool well_formed(std::string_view word, std::string_view inside) {
 }
 
 Result<void> check_kind(std::string_view kind) {
-  const std::size_t slash = kind.find('/');
+  const size_t slash = kind.find('/');
   if (slash == std::string_view::npos || !well_formed(kind.substr(0, slash), "_-.") ||
       !well_formed(kind.substr(slash + 1), "_-")) {
     return fail(NRT_INVALID,

@@ -3,8 +3,8 @@
 // A specification of the Container Device Interface (CDI): what a container engine puts into a
 // container that asks for a device. Callers: main() and tests. Thread-safe: values and pure
 // functions. Owns nothing. Fails with NRT_INVALID and a sentence that names the word at fault.
-#ifndef TOOLS_NEURON_CDI_SPECIFICATION_H_
-#define TOOLS_NEURON_CDI_SPECIFICATION_H_
+#ifndef TOOLS_NEURON_CDI_SPECIFICATION_H
+#define TOOLS_NEURON_CDI_SPECIFICATION_H
 
 #include <boost/json/object.hpp>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Wishes {
   std::string socket;         // of a neuron-emulatord, instead of device nodes; empty: device nodes
   std::vector<Mount> mounts;  // for every container, read-only
   std::vector<std::string> environment;  // "NAME=value", for every container
-  std::optional<std::uint32_t> group_id;
+  std::optional<uint32_t> group_id;
 };
 
 // Names: neuronN for a device, neuronNcoreK for one core of it, neuronA-B for a group, all.
@@ -46,4 +46,4 @@ runtime::Result<std::pair<unsigned, unsigned>> parse_group(const std::string& te
 
 }  // namespace neuron::cdi
 
-#endif  // TOOLS_NEURON_CDI_SPECIFICATION_H_
+#endif

@@ -2,8 +2,8 @@
 // The digits model on a NeuronCore: load, bind, run batch after batch, through the public C API
 // only. Callers: neuron-digits, one thread. Owns model, tensors and sets. Fails: false and a
 // sentence in error().
-#ifndef TOOLS_NEURON_DIGITS_CLASSIFIER_H_
-#define TOOLS_NEURON_DIGITS_CLASSIFIER_H_
+#ifndef TOOLS_NEURON_DIGITS_CLASSIFIER_H
+#define TOOLS_NEURON_DIGITS_CLASSIFIER_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
@@ -51,4 +51,4 @@ class Classifier {
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_CLASSIFIER_H_
+#endif

@@ -2,8 +2,8 @@
 // The handwritten digits of digits.csv.gz: 64 pixels of 0..16 and a label a row.
 // Callers: neuron-digits. Values. Fails: an empty result and a sentence that names the file and the
 // line.
-#ifndef TOOLS_NEURON_DIGITS_DATASET_H_
-#define TOOLS_NEURON_DIGITS_DATASET_H_
+#ifndef TOOLS_NEURON_DIGITS_DATASET_H
+#define TOOLS_NEURON_DIGITS_DATASET_H
 
 #include <array>
 #include <string>
@@ -24,4 +24,4 @@ std::array<std::string, 8> draw(const Digit& digit);
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_DATASET_H_
+#endif

@@ -2,8 +2,8 @@
 // A failed call of the runtime as one sentence: what was done, the status, and what the runtime
 // says of it. Callers: classifier, trainer, in the thread that made the call, before its next call.
 // Returns a value; cannot fail.
-#ifndef TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
-#define TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
+#ifndef TOOLS_NEURON_DIGITS_FAILURE_TEXT_H
+#define TOOLS_NEURON_DIGITS_FAILURE_TEXT_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_open.h>
@@ -20,4 +20,4 @@ inline std::string failure_text(const std::string& what, NRT_STATUS status) {
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_FAILURE_TEXT_H_
+#endif

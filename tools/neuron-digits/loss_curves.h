@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss by epoch of several trainings, as text for a terminal, CSV and SVG. The scale of the loss is
 // logarithmic. Callers: neuron-digits train. Values; nothing here fails or does input or output.
-#ifndef TOOLS_NEURON_DIGITS_LOSS_CURVES_H_
-#define TOOLS_NEURON_DIGITS_LOSS_CURVES_H_
+#ifndef TOOLS_NEURON_DIGITS_LOSS_CURVES_H
+#define TOOLS_NEURON_DIGITS_LOSS_CURVES_H
 
 #include <string>
 #include <vector>
@@ -22,4 +22,4 @@ std::string draw_svg(const std::vector<LossCurve>& curves, const std::string& ti
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_LOSS_CURVES_H_
+#endif

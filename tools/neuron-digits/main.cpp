@@ -144,7 +144,8 @@ bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seco
 
 int main(int argc, char** argv) {
   CLI::App app;
-  std::string model = "build/neff/digits.neff", data = "tools/kernels/digits/digits.csv.gz";
+  std::string model = "build/neff/digits.neff",
+              data = "tools/compiler/kernels/digits/digits.csv.gz";
   neuron::digits::TrainOptions options;
   app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
   app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")

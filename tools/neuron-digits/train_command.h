@@ -2,8 +2,8 @@
 // `neuron-digits train`: trains the digits model on a NeuronCore in three precisions and shows the
 // losses. Callers: main.cpp, one thread, between nrt_init and nrt_close. Fails: false, with a
 // sentence on stderr.
-#ifndef TOOLS_NEURON_DIGITS_TRAIN_COMMAND_H_
-#define TOOLS_NEURON_DIGITS_TRAIN_COMMAND_H_
+#ifndef TOOLS_NEURON_DIGITS_TRAIN_COMMAND_H
+#define TOOLS_NEURON_DIGITS_TRAIN_COMMAND_H
 
 #include <span>
 #include <string>
@@ -24,4 +24,4 @@ bool train(const TrainOptions& options, std::span<const Digit> training,
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_TRAIN_COMMAND_H_
+#endif

@@ -5,8 +5,8 @@
 // Through the public C API only. Callers: neuron-digits train, tests; one thread. Owns model,
 // tensors and sets. The same data, epochs and NEFF give the same weights, bit for bit. Fails: false
 // and a sentence in error().
-#ifndef TOOLS_NEURON_DIGITS_TRAINER_H_
-#define TOOLS_NEURON_DIGITS_TRAINER_H_
+#ifndef TOOLS_NEURON_DIGITS_TRAINER_H
+#define TOOLS_NEURON_DIGITS_TRAINER_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
@@ -70,4 +70,4 @@ class Trainer {
 
 }  // namespace neuron::digits
 
-#endif  // TOOLS_NEURON_DIGITS_TRAINER_H_
+#endif

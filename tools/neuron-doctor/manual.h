@@ -2,8 +2,8 @@
 //
 // What neuron-doctor says about itself in --help and in its manual page.
 // Callers: its main(), tests. Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_DOCTOR_MANUAL_H_
-#define TOOLS_NEURON_DOCTOR_MANUAL_H_
+#ifndef TOOLS_NEURON_DOCTOR_MANUAL_H
+#define TOOLS_NEURON_DOCTOR_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -55,4 +55,4 @@ installations in front of this one; variables that nothing reads, and what was p
 
 }  // namespace neuron::doctor
 
-#endif  // TOOLS_NEURON_DOCTOR_MANUAL_H_
+#endif

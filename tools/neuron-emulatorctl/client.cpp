@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 
 namespace neuron::emulatorctl {
 namespace {
@@ -37,7 +37,7 @@ Outcome ask(const std::string& path, const control::Request& request, control::R
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return nobody("has a path of over 107 characters");
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const tools::Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const base::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const timeval patience = {kPatience_s, 0};
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   (void)::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));

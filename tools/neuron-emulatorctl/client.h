@@ -3,12 +3,12 @@
 //
 // Callers: main(), one thread. Owns nothing beyond a call. Fails: kNoDaemon with a sentence if
 // nobody can be asked, kRefused with the daemon's sentence.
-#ifndef TOOLS_NEURON_EMULATORCTL_CLIENT_H_
-#define TOOLS_NEURON_EMULATORCTL_CLIENT_H_
+#ifndef TOOLS_NEURON_EMULATORCTL_CLIENT_H
+#define TOOLS_NEURON_EMULATORCTL_CLIENT_H
 
 #include <string>
 
-#include "driver/emulator/transport/control.pb.h"
+#include "driver/emulator/transport/control/control.pb.h"
 
 namespace neuron::emulatorctl {
 
@@ -25,4 +25,4 @@ Outcome ask(const std::string& path, const control::Request& request, control::R
 
 }  // namespace neuron::emulatorctl
 
-#endif  // TOOLS_NEURON_EMULATORCTL_CLIENT_H_
+#endif

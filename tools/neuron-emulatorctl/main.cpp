@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
 #include "tools/common/output.h"
 #include "tools/neuron-emulatorctl/client.h"
 #include "tools/neuron-emulatorctl/manual.h"
@@ -46,7 +46,7 @@ bool read_plan(const std::string& what, std::string& plan, std::string& error) {
   }
   auto bytes = neuron::tools::read_file(what);
   if (!bytes) {
-    error = bytes.error().detail;
+    error = bytes.error().sentence;
     return false;
   }
   plan.assign(bytes->begin(), bytes->end());

@@ -2,8 +2,8 @@
 //
 // What neuron-emulatorctl says about itself in --help and in its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_EMULATORCTL_MANUAL_H_
-#define TOOLS_NEURON_EMULATORCTL_MANUAL_H_
+#ifndef TOOLS_NEURON_EMULATORCTL_MANUAL_H
+#define TOOLS_NEURON_EMULATORCTL_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -61,4 +61,4 @@ events in a row (correctable errors); `chip` the device, without it each one for
 
 }  // namespace neuron::emulatorctl
 
-#endif  // TOOLS_NEURON_EMULATORCTL_MANUAL_H_
+#endif

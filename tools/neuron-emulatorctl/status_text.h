@@ -2,12 +2,12 @@
 // The status of a daemon as text for people, and as JSON.
 //
 // Callers: main(). Pure functions. Fail: never.
-#ifndef TOOLS_NEURON_EMULATORCTL_STATUS_TEXT_H_
-#define TOOLS_NEURON_EMULATORCTL_STATUS_TEXT_H_
+#ifndef TOOLS_NEURON_EMULATORCTL_STATUS_TEXT_H
+#define TOOLS_NEURON_EMULATORCTL_STATUS_TEXT_H
 
 #include <string>
 
-#include "driver/emulator/transport/control.pb.h"
+#include "driver/emulator/transport/control/control.pb.h"
 
 namespace neuron::emulatorctl {
 
@@ -17,4 +17,4 @@ std::string status_json(const control::Status& status);
 
 }  // namespace neuron::emulatorctl
 
-#endif  // TOOLS_NEURON_EMULATORCTL_STATUS_TEXT_H_
+#endif

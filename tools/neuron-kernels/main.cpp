@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-kernels: writes the NEFF files of tools/kernels.
+// neuron-kernels: writes the NEFF files of tools/compiler/kernels.
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
-#include "tools/kernels/kernels.h"
+#include "tools/compiler/kernels/kernels.h"
 
 namespace {
 
@@ -25,13 +25,13 @@ const neuron::tools::Manual kManual{
 bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {
   const auto neff = neuron::kernels::build(name, data);
   if (!neff) {
-    std::fprintf(stderr, "neuron-kernels: %s\n", neff.error().detail.c_str());
+    std::fprintf(stderr, "neuron-kernels: %s\n", neff.error().sentence.c_str());
     return false;
   }
   const std::string path = output + "/" + name + ".neff";
   const auto written = neuron::tools::write_file(path, *neff);
   if (!written) {
-    std::fprintf(stderr, "neuron-kernels: %s\n", written.error().detail.c_str());
+    std::fprintf(stderr, "neuron-kernels: %s\n", written.error().sentence.c_str());
     return false;
   }
   std::printf("%s: %zu bytes\n", path.c_str(), neff->size());
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   bool all = false;
   bool list = false;
   std::vector<std::string> wanted;
-  std::string data = "tools/kernels/digits";
+  std::string data = "tools/compiler/kernels/digits";
   std::string output = ".";
   app.add_flag("--all", all, "Write every kernel but the large ones");
   app.add_flag("--list", list, "Print the names of the kernels");

@@ -16,7 +16,7 @@
 #include <climits>
 #include <cstring>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 
 namespace neuron::ls {
 namespace {
@@ -29,7 +29,7 @@ std::string program_path() {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length <= 0) return "nccom-test";
-  const std::string self(path, static_cast<std::size_t>(length));
+  const std::string self(path, static_cast<size_t>(length));
   return self.substr(0, self.rfind('/') + 1) + "nccom-test";
 }
 
@@ -68,10 +68,10 @@ std::string pairs_json(const std::vector<Ends>& links) {
 }
 
 // A file that only the child finds: no name, no trace.
-tools::Descriptor memory_file(const std::string& text) {
-  tools::Descriptor file(memfd_create("pairs", MFD_CLOEXEC));
+base::FileDescriptor memory_file(const std::string& text) {
+  base::FileDescriptor file(memfd_create("pairs", MFD_CLOEXEC));
   if (file && write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    return tools::Descriptor();
+    return base::FileDescriptor();
   }
   return file;
 }
@@ -89,7 +89,7 @@ bool collect(int from, Clock::time_point end, std::string& text) {
     const ssize_t got = read(from, piece, sizeof piece);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    text.append(piece, static_cast<std::size_t>(got));
+    text.append(piece, static_cast<size_t>(got));
   }
 }
 
@@ -102,7 +102,7 @@ bool read_rows(const std::string& text, const std::vector<Ends>& links,
   const json::value* rows = whole.get_object().if_contains("results");
   if (rows == nullptr || !rows->is_array() || rows->get_array().size() != links.size())
     return false;
-  for (std::size_t i = 0; i < links.size(); ++i) {
+  for (size_t i = 0; i < links.size(); ++i) {
     const json::object* row = rows->get_array()[i].if_object();
     const json::value* bytes = row ? row->if_contains("size(B)") : nullptr;
     const json::value* slowest = row ? row->if_contains("slowest_rank") : nullptr;
@@ -128,7 +128,7 @@ bool measure_links(const telemetry::Snapshot& snapshot, unsigned seconds,
   for (const Ends& link : links) last = std::max({last, link.core_a, link.core_b});
   const std::string program = program_path();
   const std::string ranks = std::to_string(last + 1);
-  const tools::Descriptor pairs = memory_file(pairs_json(links));
+  const base::FileDescriptor pairs = memory_file(pairs_json(links));
   if (!pairs) {
     error = std::string("no memory for the list of links: ") + std::strerror(errno);
     return false;
@@ -140,7 +140,7 @@ bool measure_links(const telemetry::Snapshot& snapshot, unsigned seconds,
     error = std::string("no pipe to nccom-test: ") + std::strerror(errno);
     return false;
   }
-  tools::Descriptor from(ends[0]), to(ends[1]);
+  base::FileDescriptor from(ends[0]), to(ends[1]);
   // Everything that allocates comes before the fork.
   const char* const arguments[] = {program.c_str(),
                                    "permute",
@@ -173,7 +173,7 @@ bool measure_links(const telemetry::Snapshot& snapshot, unsigned seconds,
     execv(arguments[0], const_cast<char* const*>(arguments));
     _exit(127);
   }
-  to = tools::Descriptor();
+  to = base::FileDescriptor();
   std::string text;
   const bool in_time = collect(from.get(), Clock::now() + std::chrono::seconds(seconds), text);
   if (!in_time) kill(child, SIGKILL);

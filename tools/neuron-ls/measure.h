@@ -4,8 +4,8 @@
 // directions at once, one link after the other, on the first core of each device.
 // Callers: main() with --measure. One thread; starts a process and waits for it, at most
 // `seconds`. Fails with a sentence: cores that are held, a program that is not there.
-#ifndef TOOLS_NEURON_LS_MEASURE_H_
-#define TOOLS_NEURON_LS_MEASURE_H_
+#ifndef TOOLS_NEURON_LS_MEASURE_H
+#define TOOLS_NEURON_LS_MEASURE_H
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ bool measure_links(const telemetry::Snapshot& snapshot, unsigned seconds,
 
 }  // namespace neuron::ls
 
-#endif  // TOOLS_NEURON_LS_MEASURE_H_
+#endif

@@ -2,8 +2,8 @@
 //
 // What neuron-monitor says about itself in --help and in its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_MONITOR_MANUAL_H_
-#define TOOLS_NEURON_MONITOR_MANUAL_H_
+#ifndef TOOLS_NEURON_MONITOR_MANUAL_H
+#define TOOLS_NEURON_MONITOR_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -67,4 +67,4 @@ With OTLP the names are neuron.SCOPE.NAME; https is the task of a collector on t
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_MANUAL_H_
+#endif

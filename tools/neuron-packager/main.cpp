@@ -6,14 +6,14 @@
 #include <exception>
 #include <string>
 
+#include "runtime/base/file.h"
 #include "runtime/neff/container.h"
-#include "tools/assembler/optimizer.h"
+#include "runtime/neff/neff_create.h"
+#include "runtime/neff/neff_info.h"
+#include "runtime/neff/neff_unpack.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
-#include "tools/common/neff_create.h"
-#include "tools/common/neff_info.h"
-#include "tools/common/neff_unpack.h"
 #include "tools/common/output.h"
+#include "tools/compiler/assembler/optimizer.h"
 #include "tools/neuron-packager/manual.h"
 
 namespace {
@@ -51,7 +51,7 @@ Result<std::string> unpack(const Arguments& arguments, const neuron::neff::Conta
   NEURON_CHECK(tools::unpack_neff(container, {directory, arguments.force}));
   std::string listing;
   for (const neuron::neff::Member& member : container.members()) {
-    listing += neuron::runtime::escaped(directory + "/" + member.name) + "\n";
+    listing += neuron::base::escaped(directory + "/" + member.name) + "\n";
   }
   return listing;
 }
@@ -59,7 +59,7 @@ Result<std::string> unpack(const Arguments& arguments, const neuron::neff::Conta
 // What to print about a file that was written.
 Result<std::string> store(const std::string& path, neuron::neff::Bytes contents) {
   NEURON_CHECK(tools::write_file(path, contents));
-  return neuron::runtime::format("{}: {} bytes\n", neuron::runtime::escaped(path), contents.size());
+  return neuron::base::format("{}: {} bytes\n", neuron::base::escaped(path), contents.size());
 }
 
 Result<std::string> create(Arguments arguments) {
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     const auto done = run(arguments, app.get_subcommands().front()->get_name());
     if (done) return tools::print_output("neuron-packager", *done) ? 0 : tools::kFailed;
     std::fprintf(stderr, "neuron-packager: %s\n",
-                 neuron::runtime::escaped(done.error().detail).c_str());
+                 neuron::base::escaped(done.error().sentence).c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "neuron-packager: %s\n", error.what());
   }

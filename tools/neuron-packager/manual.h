@@ -2,8 +2,8 @@
 //
 // What neuron-packager says about itself in --help and in its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_PACKAGER_MANUAL_H_
-#define TOOLS_NEURON_PACKAGER_MANUAL_H_
+#ifndef TOOLS_NEURON_PACKAGER_MANUAL_H
+#define TOOLS_NEURON_PACKAGER_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -38,4 +38,4 @@ program computes the same and loads faster.)",
 
 }  // namespace neuron::packager
 
-#endif  // TOOLS_NEURON_PACKAGER_MANUAL_H_
+#endif

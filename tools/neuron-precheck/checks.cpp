@@ -19,12 +19,12 @@ using checks::Line;
 using telemetry::Device;
 using telemetry::DeviceState;
 
-constexpr std::uint32_t kObserveMs = 2000;
+constexpr uint32_t kObserveMs = 2000;
 // Cores of a process that has ended, also of a check, are reset; more than that is a finding.
 constexpr std::chrono::milliseconds kResetEnds{10000};
 // None for the first two: they are as long as the host is large.
 constexpr int kSecondsOfLevel[] = {0, 0, 900, 3600};
-constexpr std::uint64_t kMemoryOfLevel[] = {0, 128u << 20, 2048ull << 20};
+constexpr uint64_t kMemoryOfLevel[] = {0, 128u << 20, 2048ull << 20};
 
 class Run {
  public:
@@ -41,19 +41,19 @@ class Run {
     std::vector<const Device*> devices;
     for (const Device& device : snapshot_.devices)
       if (wanted(device) && device.state != DeviceState::kOff) devices.push_back(&device);
-    const std::size_t side_by_side = std::max<std::size_t>(
-        1, std::min<std::size_t>({devices.size(), 8, std::thread::hardware_concurrency()}));
+    const size_t side_by_side = std::max<size_t>(
+        1, std::min<size_t>({devices.size(), 8, std::thread::hardware_concurrency()}));
     // A third is for what all devices do together.
     const auto now = Clock::now();
     const auto parts_end = end == Clock::time_point::max()
                                ? end
                                : now + (end - now) * (options_.collectives ? 2 : 3) / 3;
-    std::atomic<std::size_t> next{0};
+    std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < side_by_side; ++i) {
+    for (size_t i = 0; i < side_by_side; ++i) {
       threads.emplace_back([&] {
         // Relaxed: the threads share nothing else that it orders; join() follows.
-        for (std::size_t at = next.fetch_add(1, std::memory_order_relaxed); at < devices.size();
+        for (size_t at = next.fetch_add(1, std::memory_order_relaxed); at < devices.size();
              at = next.fetch_add(1, std::memory_order_relaxed)) {
           const auto rounds = (devices.size() - at + side_by_side - 1) / side_by_side;
           const auto begin = Clock::now();
@@ -85,16 +85,16 @@ class Run {
 
   // Half of what is free, so that whoever comes meanwhile finds some; at most what the level takes,
   // and of an emulated device what the host can spare.
-  std::uint64_t memory_of(const Device& device) const {
-    const std::uint64_t free =
+  uint64_t memory_of(const Device& device) const {
+    const uint64_t free =
         device.memory_bytes > device.memory_used ? device.memory_bytes - device.memory_used : 0;
     if (options_.memory_bytes != 0) return std::min(options_.memory_bytes, free);
     if (level_ < 3) return std::min(kMemoryOfLevel[level_], free / 2);
     if (snapshot_.versions.backend == "kernel") return free - free / 64;
     const telemetry::HostState& host = snapshot_.host;
-    const std::uint64_t spare =
+    const uint64_t spare =
         host.memory_total > host.memory_used ? (host.memory_total - host.memory_used) / 16 : 0;
-    return std::min(free, std::max<std::uint64_t>(spare, kMemoryOfLevel[1]));
+    return std::min(free, std::max<uint64_t>(spare, kMemoryOfLevel[1]));
   }
 
   // `end`: when its share of the time is over.
@@ -104,7 +104,7 @@ class Run {
       if (core.free) cores.push_back(core);
     // Half of it is for the memory.
     run_job("memory", device, -1, {}, share(end, 2));
-    for (std::size_t i = 0; i < cores.size(); ++i)
+    for (size_t i = 0; i < cores.size(); ++i)
       run_job("programs", device, cores[i].core, checks::environment_of(cores[i]),
               share(end, static_cast<long>(cores.size() - i)));
   }
@@ -161,18 +161,17 @@ class Run {
 
   void compare_times() {
     bool good = true;
-    std::size_t compared = 0;
+    size_t compared = 0;
     for (auto& [program, samples] : times_) {
-      std::vector<std::uint64_t> sorted;
+      std::vector<uint64_t> sorted;
       for (const Sample& sample : samples) sorted.push_back(sample.device_ps);
       std::sort(sorted.begin(), sorted.end());
       const auto model = model_.find(program);
-      const std::uint64_t expected =
-          model != model_.end() ? model->second : sorted[sorted.size() / 2];
+      const uint64_t expected = model != model_.end() ? model->second : sorted[sorted.size() / 2];
       for (const Sample& sample : samples) {
         ++compared;
         const double ratio = static_cast<double>(sample.device_ps) /
-                             static_cast<double>(std::max<std::uint64_t>(expected, 1));
+                             static_cast<double>(std::max<uint64_t>(expected, 1));
         if (ratio < 1.1) continue;
         good = false;
         Finding finding;
@@ -200,7 +199,7 @@ class Run {
 
   struct Sample {
     int device, core;
-    std::uint64_t device_ps;
+    uint64_t device_ps;
   };
   const Options& options_;
   const telemetry::Snapshot& snapshot_;
@@ -209,7 +208,7 @@ class Run {
   int level_ = 1;
   std::mutex mutex_;
   std::map<std::string, std::vector<Sample>> times_;
-  std::map<std::string, std::uint64_t> model_;
+  std::map<std::string, uint64_t> model_;
 };
 
 // Of a round that the end has cut short; those before it had time for everything.
@@ -223,13 +222,13 @@ bool cut_short(const Finding& finding) {
 void soak(const Options& options, Run& run, Findings& findings) {
   const auto end = Clock::now() + options.duration;
   // A round that has no time left is cut short; a fresh one would be nothing but that.
-  std::size_t rounds = 0, passed = 0;
-  const std::size_t first = findings.size();
+  size_t rounds = 0, passed = 0;
+  const size_t first = findings.size();
   do {
     run.all(2, end);
     ++rounds;
-    const auto begin = findings.begin() + static_cast<std::ptrdiff_t>(first);
-    passed += static_cast<std::size_t>(std::count_if(
+    const auto begin = findings.begin() + static_cast<ptrdiff_t>(first);
+    passed += static_cast<size_t>(std::count_if(
         begin, findings.end(), [](const Finding& f) { return f.verdict == Verdict::kPass; }));
     findings.erase(std::remove_if(begin, findings.end(),
                                   [&](const Finding& finding) {

@@ -6,8 +6,8 @@
 // checked by worker processes, one device after the other or several side by side; collectives of
 // all free cores come last. Error counters are read around each worker, so that what they count is
 // of a core. Callers: main(), one thread. Fails: never, what goes wrong is a finding.
-#ifndef TOOLS_NEURON_PRECHECK_CHECKS_H_
-#define TOOLS_NEURON_PRECHECK_CHECKS_H_
+#ifndef TOOLS_NEURON_PRECHECK_CHECKS_H
+#define TOOLS_NEURON_PRECHECK_CHECKS_H
 
 #include <chrono>
 #include <string>
@@ -30,7 +30,7 @@ struct Options {
   // level says.
   std::chrono::seconds duration{0};
   std::chrono::milliseconds step{0};  // 0: as the level says
-  std::uint64_t memory_bytes = 0;     // of each device; 0: as the level says
+  uint64_t memory_bytes = 0;          // of each device; 0: as the level says
   bool collectives = true;
 };
 
@@ -50,4 +50,4 @@ void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& de
 
 }  // namespace neuron::precheck
 
-#endif  // TOOLS_NEURON_PRECHECK_CHECKS_H_
+#endif

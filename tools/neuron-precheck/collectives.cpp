@@ -47,12 +47,12 @@ std::string sentence_of(const std::string& text) {
   const auto append = [](std::string& to, const std::string& part, const char* between) {
     if (to.find(part) == to.npos) to += (to.empty() ? "" : between) + part;
   };
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     if (line.empty() || line.find(": --seed ") != line.npos) continue;
-    const std::size_t failure = line.find(kFailure);
+    const size_t failure = line.find(kFailure);
     if (failure != line.npos) append(failures, line.substr(failure + kFailure.size()), "; ");
     if (line.rfind(kProgram, 0) == 0) append(said, line.substr(kProgram.size()), "; ");
     append(all, line, " ");
@@ -62,8 +62,7 @@ std::string sentence_of(const std::string& text) {
 
 // The number behind a word of the sentence; -1 if there is none.
 int number_after(const std::string& sentence, std::string_view word) {
-  for (std::size_t at = sentence.find(word); at != sentence.npos;
-       at = sentence.find(word, at + 1)) {
+  for (size_t at = sentence.find(word); at != sentence.npos; at = sentence.find(word, at + 1)) {
     const char first = sentence.c_str()[at + word.size()];
     if (first >= '0' && first <= '9')
       return static_cast<int>(std::strtoul(sentence.c_str() + at + word.size(), nullptr, 10));
@@ -153,8 +152,8 @@ class Collectives {
     if (finding.device >= 0) {
       finding.core = number_after(sentence, " core ");
     } else if (rank >= 0 && rank < static_cast<int>(ranks_.size())) {
-      finding.device = ranks_[static_cast<std::size_t>(rank)].device;
-      finding.core = ranks_[static_cast<std::size_t>(rank)].core;
+      finding.device = ranks_[static_cast<size_t>(rank)].device;
+      finding.core = ranks_[static_cast<size_t>(rank)].core;
     }
     advise_from_sentence(sentence, finding);
     finding.found += ending.how == Ending::How::kLate ? " has not ended; " : ": ";

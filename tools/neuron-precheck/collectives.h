@@ -4,8 +4,8 @@
 //
 // Callers: the checks, one thread. Starts processes, and waits for each at most as long as it is
 // told. Fails: never, what goes wrong is a finding, and so is what there was no time for.
-#ifndef TOOLS_NEURON_PRECHECK_COLLECTIVES_H_
-#define TOOLS_NEURON_PRECHECK_COLLECTIVES_H_
+#ifndef TOOLS_NEURON_PRECHECK_COLLECTIVES_H
+#define TOOLS_NEURON_PRECHECK_COLLECTIVES_H
 
 #include <chrono>
 #include <vector>
@@ -27,4 +27,4 @@ checks::Findings check_collectives(const telemetry::Snapshot& snapshot,
 
 }  // namespace neuron::precheck
 
-#endif  // TOOLS_NEURON_PRECHECK_COLLECTIVES_H_
+#endif

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/base/file.h"
 #include "tools/common/command_line.h"
-#include "tools/common/file.h"
 #include "tools/common/output.h"
 #include "tools/device_checks/part.h"
 #include "tools/neuron-doctor/checks/access.h"
@@ -19,9 +19,9 @@ namespace {
 constexpr const char* kProgram = "neuron-precheck";
 
 bool write_report(const std::string& path, const std::string& text) {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   const auto written = tools::write_file(path, {bytes, text.size()});
-  if (!written) std::fprintf(stderr, "%s: %s\n", kProgram, written.error().detail.c_str());
+  if (!written) std::fprintf(stderr, "%s: %s\n", kProgram, written.error().sentence.c_str());
   return bool(written);
 }
 

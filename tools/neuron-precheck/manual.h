@@ -2,8 +2,8 @@
 //
 // What neuron-precheck says about itself in --help and in its manual page.
 // Callers: its main(), tests. Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_PRECHECK_MANUAL_H_
-#define TOOLS_NEURON_PRECHECK_MANUAL_H_
+#ifndef TOOLS_NEURON_PRECHECK_MANUAL_H
+#define TOOLS_NEURON_PRECHECK_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -70,4 +70,4 @@ Uncorrectable errors of SRAM, DMA engines that give up :: replace_instance.)"}},
 
 }  // namespace neuron::precheck
 
-#endif  // TOOLS_NEURON_PRECHECK_MANUAL_H_
+#endif

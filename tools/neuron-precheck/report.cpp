@@ -110,7 +110,7 @@ std::string text_of(const Result& result, const Options& options, const tools::S
                                       tools::Paint::kBad, tools::Paint::kFaint};
   for (const Finding& f : result.findings) {
     std::string check = f.check;
-    check.resize(std::max<std::size_t>(check.size(), 24), ' ');
+    check.resize(std::max<size_t>(check.size(), 24), ' ');
     text += painted(style, kPaints[static_cast<int>(f.verdict)], name(f.verdict)) + "  " + check +
             place(f) + ": " + tools::printable(f.found) + "\n";
     if (f.verdict != Verdict::kFail && f.verdict != Verdict::kWarn) continue;

@@ -2,8 +2,8 @@
 //
 // Findings as people, scripts and build servers read them.
 // Callers: main(). Thread-safe: no state. Cannot fail.
-#ifndef TOOLS_NEURON_PRECHECK_REPORT_H_
-#define TOOLS_NEURON_PRECHECK_REPORT_H_
+#ifndef TOOLS_NEURON_PRECHECK_REPORT_H
+#define TOOLS_NEURON_PRECHECK_REPORT_H
 
 #include <string>
 
@@ -20,4 +20,4 @@ std::string junit_of(const Result& result);
 
 }  // namespace neuron::precheck
 
-#endif  // TOOLS_NEURON_PRECHECK_REPORT_H_
+#endif

@@ -49,8 +49,8 @@ class StateCheck {
     const telemetry::HardwareCounters& c = device_.hardware;
     // Before generation 3 this counter has also errors that a reset has repaired since.
     const bool tells = device_.core_architecture == "NCv3";
-    const auto count = [&](std::uint64_t number, const char* what, const char* engine,
-                           Verdict verdict, Action action, Repair repair = Repair::kNone) {
+    const auto count = [&](uint64_t number, const char* what, const char* engine, Verdict verdict,
+                           Action action, Repair repair = Repair::kNone) {
       if (number == 0) return;
       Finding& finding =
           add("device.errors", verdict,
@@ -70,8 +70,8 @@ class StateCheck {
   }
 
   // `expected`: the neighbours that the instance type has; null if it is not known.
-  void links(const std::vector<std::uint32_t>* expected) {
-    std::vector<std::uint32_t> found;
+  void links(const std::vector<uint32_t>* expected) {
+    std::vector<uint32_t> found;
     bool whole = true;
     for (const telemetry::Link& link : device_.links) {
       found.push_back(link.device);
@@ -83,7 +83,7 @@ class StateCheck {
           .engine = "link to " + std::to_string(link.device);
     }
     if (expected != nullptr) {
-      std::vector<std::uint32_t> wanted = *expected;
+      std::vector<uint32_t> wanted = *expected;
       std::sort(wanted.begin(), wanted.end());
       std::sort(found.begin(), found.end());
       if (found != wanted) {
@@ -109,9 +109,9 @@ class StateCheck {
   }
 
  private:
-  static std::string list(const std::vector<std::uint32_t>& numbers) {
+  static std::string list(const std::vector<uint32_t>& numbers) {
     std::string text;
-    for (const std::uint32_t number : numbers)
+    for (const uint32_t number : numbers)
       text += (text.empty() ? "" : ", ") + std::to_string(number);
     return text.empty() ? "none" : text;
   }

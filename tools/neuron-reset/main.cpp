@@ -105,14 +105,14 @@ struct Options {
 
 std::vector<State> reset_all(const Options& options, Reporter& reporter) {
   std::vector<State> ends(options.devices.size(), State::kFailed);
-  std::atomic<std::size_t> next{0};
+  std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
-  const std::size_t side_by_side = std::max<std::size_t>(
-      1, std::min<std::size_t>({ends.size(), 16, std::thread::hardware_concurrency()}));
-  for (std::size_t i = 0; i < side_by_side; ++i) {
+  const size_t side_by_side =
+      std::max<size_t>(1, std::min<size_t>({ends.size(), 16, std::thread::hardware_concurrency()}));
+  for (size_t i = 0; i < side_by_side; ++i) {
     threads.emplace_back([&] {
       // Relaxed: the threads share nothing else that it orders; join() follows.
-      for (std::size_t at = next.fetch_add(1, std::memory_order_relaxed); at < ends.size();
+      for (size_t at = next.fetch_add(1, std::memory_order_relaxed); at < ends.size();
            at = next.fetch_add(1, std::memory_order_relaxed)) {
         DeviceSubject subject(options.devices[at]);
         const Plan plan{options.devices[at], options.force,

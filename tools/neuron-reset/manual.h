@@ -2,8 +2,8 @@
 //
 // What neuron-reset says about itself in --help and in its manual page.
 // Callers: its main(), tests. Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NEURON_RESET_MANUAL_H_
-#define TOOLS_NEURON_RESET_MANUAL_H_
+#ifndef TOOLS_NEURON_RESET_MANUAL_H
+#define TOOLS_NEURON_RESET_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -59,4 +59,4 @@ stop a reset.)"}},
 
 }  // namespace neuron::reset
 
-#endif  // TOOLS_NEURON_RESET_MANUAL_H_
+#endif

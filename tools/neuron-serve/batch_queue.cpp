@@ -10,11 +10,11 @@ constexpr std::chrono::seconds kIdle{1};
 
 }  // namespace
 
-BatchQueue::BatchQueue(std::uint32_t batch, std::size_t limit, std::chrono::microseconds budget)
-    : batch_(batch), limit_(std::max<std::size_t>(limit, batch)), budget_(budget) {}
+BatchQueue::BatchQueue(uint32_t batch, size_t limit, std::chrono::microseconds budget)
+    : batch_(batch), limit_(std::max<size_t>(limit, batch)), budget_(budget) {}
 
-bool BatchQueue::admit(std::uint32_t rows) {
-  const std::size_t before = admitted_.fetch_add(rows, std::memory_order_relaxed);
+bool BatchQueue::admit(uint32_t rows) {
+  const size_t before = admitted_.fetch_add(rows, std::memory_order_relaxed);
   if (before + rows <= limit_) return true;
   admitted_.fetch_sub(rows, std::memory_order_relaxed);
   return false;
@@ -32,7 +32,7 @@ bool BatchQueue::push(Jobs& jobs) {
   jobs.clear();
   last_push_ = Clock::now();
   // Whoever gathers wakes by itself for what is between the first and the last of a batch.
-  if (sleeping || rows_ >= std::min<std::size_t>(batch_, crowd_)) changed_.notify_one();
+  if (sleeping || rows_ >= std::min<size_t>(batch_, crowd_)) changed_.notify_one();
   return true;
 }
 
@@ -54,7 +54,7 @@ BatchQueue::Batch BatchQueue::take() {
   Batch batch;
   std::unique_lock lock(mutex_);
   const auto idle = Clock::now() + kIdle;
-  const std::size_t wanted = std::min<std::size_t>(batch_, crowd_);
+  const size_t wanted = std::min<size_t>(batch_, crowd_);
   while (!closed_ && (jobs_.empty() || rows_ < wanted)) {
     const auto now = Clock::now();
     const auto until = jobs_.empty() ? idle : start_by();
@@ -70,7 +70,7 @@ BatchQueue::Batch BatchQueue::take() {
     (late ? batch.late : batch.jobs).push_back(job);
     remove_front();
   }
-  if (batch.rows != 0) crowd_ = std::max<std::size_t>(1, batch.rows + rows_);
+  if (batch.rows != 0) crowd_ = std::max<size_t>(1, batch.rows + rows_);
   // Another executor of this model takes the rest.
   if (!jobs_.empty()) changed_.notify_one();
   return batch;

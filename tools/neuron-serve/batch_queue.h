@@ -6,8 +6,8 @@
 // or when the oldest has to start to be answered within the budget.
 // Callers: the network thread admits and pushes; executors take. Thread-safe: all.
 // Owns: jobs that wait. Fails: admit() says false when there is no room: the caller answers 503.
-#ifndef TOOLS_NEURON_SERVE_BATCH_QUEUE_H_
-#define TOOLS_NEURON_SERVE_BATCH_QUEUE_H_
+#ifndef TOOLS_NEURON_SERVE_BATCH_QUEUE_H
+#define TOOLS_NEURON_SERVE_BATCH_QUEUE_H
 
 #include <atomic>
 #include <condition_variable>
@@ -21,12 +21,12 @@ namespace neuron::serve {
 
 class BatchQueue {
  public:
-  BatchQueue(std::uint32_t batch, std::size_t limit, std::chrono::microseconds budget);
+  BatchQueue(uint32_t batch, size_t limit, std::chrono::microseconds budget);
 
   // Takes room for rows that are going to be pushed.
-  bool admit(std::uint32_t rows);
+  bool admit(uint32_t rows);
   // Gives it back: they could not be pushed.
-  void withdraw(std::uint32_t rows) { admitted_.fetch_sub(rows, std::memory_order_relaxed); }
+  void withdraw(uint32_t rows) { admitted_.fetch_sub(rows, std::memory_order_relaxed); }
   // Jobs that were admitted; empties the list. False: the queue is closed, and they are still in
   // the list.
   bool push(Jobs& jobs);
@@ -35,7 +35,7 @@ class BatchQueue {
   // the queue is closed and empty, which closed() tells apart.
   struct Batch {
     Jobs jobs, late;
-    std::uint32_t rows = 0;
+    uint32_t rows = 0;
   };
   Batch take();
   // What an execution takes, for the decision.
@@ -48,24 +48,24 @@ class BatchQueue {
   // Everything that waits, for a caller that answers it otherwise.
   Jobs clear();
 
-  std::size_t waiting_rows() const { return admitted_.load(std::memory_order_relaxed); }
-  std::uint32_t batch() const { return batch_; }
-  std::size_t limit() const { return limit_; }
+  size_t waiting_rows() const { return admitted_.load(std::memory_order_relaxed); }
+  uint32_t batch() const { return batch_; }
+  size_t limit() const { return limit_; }
 
  private:
   Clock::time_point start_by() const;  // holds mutex_
   void remove_front();                 // holds mutex_
 
-  const std::uint32_t batch_;
-  const std::size_t limit_;
+  const uint32_t batch_;
+  const size_t limit_;
   const std::chrono::nanoseconds budget_;
-  std::atomic<std::size_t> admitted_{0};  // a count that orders nothing
+  std::atomic<size_t> admitted_{0};  // a count that orders nothing
 
   mutable std::mutex mutex_;  // everything below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Job>> jobs_;
-  std::size_t rows_ = 0;   // of jobs_
-  std::size_t crowd_ = 1;  // rows of the last batch
+  size_t rows_ = 0;   // of jobs_
+  size_t crowd_ = 1;  // rows of the last batch
   Clock::time_point last_push_;
   std::chrono::nanoseconds execution_{0};  // smoothed
   bool closed_ = false;
@@ -73,4 +73,4 @@ class BatchQueue {
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_BATCH_QUEUE_H_
+#endif

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kLinger{1};
 // Of the time that a client which does not wait after a refusal is left alone.
 constexpr unsigned kDoublings = 2;
 // Memory that a connection keeps between requests.
-constexpr std::size_t kKept = 256 << 10;
+constexpr size_t kKept = 256 << 10;
 
 }  // namespace
 
@@ -45,11 +45,11 @@ void Connection::read_header() {
   head_ = false;
   deadline_ = Clock::now() + server_.options().idle_timeout;
   parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(server_.options().max_header));
+  parser_->header_limit(static_cast<uint32_t>(server_.options().max_header));
   parser_->body_limit(server_.options().max_body);
   http::async_read_header(
       socket_, buffer_, *parser_,
-      [self = shared_from_this()](Error error, std::size_t) { self->on_header(error); });
+      [self = shared_from_this()](Error error, size_t) { self->on_header(error); });
 }
 
 void Connection::on_header(Error error) {
@@ -66,7 +66,7 @@ void Connection::on_header(Error error) {
   }
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this()](Error written, std::size_t) {
+                    [self = shared_from_this()](Error written, size_t) {
                       if (written) return self->on_read_error(written);
                       if (self->phase_ == Phase::kClosed) return;
                       self->read_body();
@@ -75,7 +75,7 @@ void Connection::on_header(Error error) {
 
 void Connection::read_body() {
   http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](Error error, std::size_t) { self->on_body(error); });
+                   [self = shared_from_this()](Error error, size_t) { self->on_body(error); });
 }
 
 void Connection::on_body(Error error) {
@@ -142,9 +142,8 @@ void Connection::close() {
 void Connection::write() {
   phase_ = Phase::kWriting;
   deadline_ = Clock::now() + server_.options().client_timeout;
-  asio::async_write(
-      socket_, asio::buffer(out_),
-      [self = shared_from_this()](Error error, std::size_t) { self->on_written(error); });
+  asio::async_write(socket_, asio::buffer(out_),
+                    [self = shared_from_this()](Error error, size_t) { self->on_written(error); });
 }
 
 void Connection::on_written(Error error) {
@@ -183,14 +182,13 @@ void Connection::linger() {
   on_lingered({}, 0);
 }
 
-void Connection::on_lingered(Error error, std::size_t) {
+void Connection::on_lingered(Error error, size_t) {
   if (phase_ == Phase::kClosed) return;
   if (error) return close();
   buffer_.clear();
-  socket_.async_read_some(buffer_.prepare(16 << 10),
-                          [self = shared_from_this()](Error read, std::size_t bytes) {
-                            self->on_lingered(read, bytes);
-                          });
+  socket_.async_read_some(
+      buffer_.prepare(16 << 10),
+      [self = shared_from_this()](Error read, size_t bytes) { self->on_lingered(read, bytes); });
 }
 
 }  // namespace neuron::serve

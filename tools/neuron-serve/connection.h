@@ -5,8 +5,8 @@
 // is being written; it is itself the job of the inference that it asked for. Lives as long as an
 // operation or a queue refers to it. Fails: a request that is malformed, too large or too slow is
 // answered with its status, and the connection ends.
-#ifndef TOOLS_NEURON_SERVE_CONNECTION_H_
-#define TOOLS_NEURON_SERVE_CONNECTION_H_
+#ifndef TOOLS_NEURON_SERVE_CONNECTION_H
+#define TOOLS_NEURON_SERVE_CONNECTION_H
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -42,18 +42,10 @@ class Connection : public Job, public std::enable_shared_from_this<Connection> {
 
   void finished() override;
 
-  std::size_t index = 0;  // in the server's list
+  size_t index = 0;  // in the server's list
 
  private:
-  enum class Phase : std::uint8_t {
-    kIdle,
-    kReading,
-    kWaiting,
-    kWriting,
-    kPausing,
-    kLingering,
-    kClosed
-  };
+  enum class Phase : uint8_t { kIdle, kReading, kWaiting, kWriting, kPausing, kLingering, kClosed };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Error = boost::system::error_code;
 
@@ -85,7 +77,7 @@ class Connection : public Job, public std::enable_shared_from_this<Connection> {
   void on_written(Error error);
   void pause();
   void linger();
-  void on_lingered(Error error, std::size_t bytes);
+  void on_lingered(Error error, size_t bytes);
 
   Server& server_;
   Socket socket_;
@@ -107,4 +99,4 @@ class Connection : public Job, public std::enable_shared_from_this<Connection> {
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_CONNECTION_H_
+#endif

@@ -4,8 +4,8 @@
 // Callers: infer_json. Thread-safe: no state. Little endian, as devices have them. Floating-point
 // text is rounded to the type (to the nearest, ties to even; to 16 bits through a double); numbers
 // that a type cannot hold are refused. Fails: false, nothing was appended.
-#ifndef TOOLS_NEURON_SERVE_ELEMENTS_H_
-#define TOOLS_NEURON_SERVE_ELEMENTS_H_
+#ifndef TOOLS_NEURON_SERVE_ELEMENTS_H
+#define TOOLS_NEURON_SERVE_ELEMENTS_H
 
 #include <nrt/nrt.h>
 
@@ -20,11 +20,11 @@ bool has_numbers(nrt_dtype_t dtype);
 
 // Reads a number at the start of `text` and appends its bytes; the characters it took, 0 if there
 // is none that the type can hold.
-std::size_t append_element(std::string_view text, nrt_dtype_t dtype, std::string& bytes);
+size_t append_element(std::string_view text, nrt_dtype_t dtype, std::string& bytes);
 
 // Appends the shortest text that reads back as the same element, "null" for NaN and infinities.
 void append_text(const char* element, nrt_dtype_t dtype, std::string& text);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_ELEMENTS_H_
+#endif

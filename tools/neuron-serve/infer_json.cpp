@@ -11,7 +11,7 @@
 namespace neuron::serve {
 namespace {
 
-constexpr std::size_t kDeepest = 8;
+constexpr size_t kDeepest = 8;
 
 class Reader {
  public:
@@ -26,7 +26,7 @@ class Reader {
  private:
   struct Value {
     std::string bytes;
-    std::size_t rows = 0;  // 0: not given yet
+    size_t rows = 0;  // 0: not given yet
   };
 
   bool fail(std::string message) {
@@ -60,7 +60,7 @@ class Reader {
   // Names of tensors have no escapes; a string that has some is no name.
   bool take_name(std::string_view& name) {
     if (!take('"', "before a name")) return false;
-    const std::size_t end = text_.find_first_of("\"\\", at_);
+    const size_t end = text_.find_first_of("\"\\", at_);
     if (end == std::string_view::npos || text_[end] != '"') {
       return fail("expected a name that ends with '\"' and has no escapes");
     }
@@ -96,7 +96,7 @@ class Reader {
 
   bool read_input(std::string_view name) {
     field_ = "inputs." + std::string(name);
-    std::size_t index = 0;
+    size_t index = 0;
     while (index < model_.inputs.size() && model_.inputs[index].name != name) ++index;
     if (index == model_.inputs.size()) {
       std::string names;
@@ -113,23 +113,22 @@ class Reader {
                   " have no form in JSON; send application/octet-stream");
     }
     value.bytes.reserve(spec.row_bytes);
-    const std::size_t start = at_;
-    std::size_t extents[kDeepest];
-    for (std::size_t& extent : extents) extent = SIZE_MAX;
+    const size_t start = at_;
+    size_t extents[kDeepest];
+    for (size_t& extent : extents) extent = SIZE_MAX;
     if (!read_list(spec, 0, extents, value.bytes)) return false;
-    const std::size_t end = std::exchange(at_, start);  // a wrong shape is that of the whole list
+    const size_t end = std::exchange(at_, start);  // a wrong shape is that of the whole list
     if (!set_rows(spec, extents, value)) return false;
     at_ = end;
     return true;
   }
 
-  bool read_list(const TensorSpec& spec, std::size_t depth, std::size_t* extents,
-                 std::string& bytes) {
+  bool read_list(const TensorSpec& spec, size_t depth, size_t* extents, std::string& bytes) {
     if (depth == kDeepest) return fail("lists are nested more than 8 deep");
     if (!take('[', "before a list of numbers")) return false;
     // Room for every row of a batch, and no more.
-    const std::size_t most = spec.row_bytes * model_.batch;
-    std::size_t count = 0;
+    const size_t most = spec.row_bytes * model_.batch;
+    size_t count = 0;
     if (!next_is(']')) {
       do {
         skip_space();
@@ -139,7 +138,7 @@ class Reader {
           }
           if (!read_list(spec, depth + 1, extents, bytes)) return false;
         } else {
-          const std::size_t length = append_element(text_.substr(at_), spec.dtype, bytes);
+          const size_t length = append_element(text_.substr(at_), spec.dtype, bytes);
           if (length == 0) {
             return fail("expected a number that " + std::string(dtype_name(spec.dtype)) +
                         " can hold, found " + found());
@@ -165,14 +164,13 @@ class Reader {
   }
 
   // The list's shape is [n * items], [row's shape] or [n, row's shape].
-  bool set_rows(const TensorSpec& spec, const std::size_t* extents, Value& value) {
-    std::vector<std::size_t> given;
-    for (std::size_t depth = 0; depth < kDeepest && extents[depth] != SIZE_MAX; ++depth) {
+  bool set_rows(const TensorSpec& spec, const size_t* extents, Value& value) {
+    std::vector<size_t> given;
+    for (size_t depth = 0; depth < kDeepest && extents[depth] != SIZE_MAX; ++depth) {
       given.push_back(extents[depth]);
     }
-    const std::vector<std::size_t> row(spec.shape.begin() + (model_.batched ? 1 : 0),
-                                       spec.shape.end());
-    const std::size_t items = value.bytes.size() / spec.item_bytes;
+    const std::vector<size_t> row(spec.shape.begin() + (model_.batched ? 1 : 0), spec.shape.end());
+    const size_t items = value.bytes.size() / spec.item_bytes;
     const bool flat = given.size() == 1 && items % spec.row_items == 0;
     const bool one = given == row;
     const bool several = given.size() == row.size() + 1 &&
@@ -186,9 +184,9 @@ class Reader {
     return fail(text + join(row) + "]");
   }
 
-  static std::string join(const std::vector<std::size_t>& extents) {
+  static std::string join(const std::vector<size_t>& extents) {
     std::string text;
-    for (const std::size_t extent : extents) {
+    for (const size_t extent : extents) {
       text += (text.empty() ? "" : ", ") + std::to_string(extent);
     }
     return text;
@@ -197,10 +195,10 @@ class Reader {
   bool assemble() {
     job_.rows = 0;
     job_.input.clear();
-    for (std::size_t i = 0; i < values_.size(); ++i) {
+    for (size_t i = 0; i < values_.size(); ++i) {
       field_ = "inputs." + model_.inputs[i].name;
       if (values_[i].rows == 0) return fail("this input is missing");
-      if (i == 0) job_.rows = static_cast<std::uint32_t>(values_[i].rows);
+      if (i == 0) job_.rows = static_cast<uint32_t>(values_[i].rows);
       if (values_[i].rows != job_.rows) {
         return fail("this input has " + std::to_string(values_[i].rows) + " rows and " +
                     model_.inputs[0].name + " has " + std::to_string(job_.rows));
@@ -220,7 +218,7 @@ class Reader {
   Job& job_;
   std::vector<Value> values_;
   std::string field_;
-  std::size_t at_ = 0;
+  size_t at_ = 0;
   std::optional<JsonError> error_;
 };
 
@@ -231,14 +229,14 @@ void append_number(double value, std::string& text) {
   text.append(buffer, end.ptr);
 }
 
-const char* append_list(const char* data, const TensorSpec& spec, std::size_t dimension,
-                        std::size_t end, std::string& text) {
+const char* append_list(const char* data, const TensorSpec& spec, size_t dimension, size_t end,
+                        std::string& text) {
   if (dimension == end) {
     append_text(data, spec.dtype, text);
     return data + spec.item_bytes;
   }
   text += '[';
-  for (std::uint32_t i = 0; i < spec.shape[dimension]; ++i) {
+  for (uint32_t i = 0; i < spec.shape[dimension]; ++i) {
     if (i != 0) text += ',';
     data = append_list(data, spec, dimension + 1, end, text);
   }
@@ -267,7 +265,7 @@ void append_outputs(const ModelSpec& model, const Job& job, std::string& text) {
       continue;
     }
     if (model.batched) text += '[';
-    for (std::uint32_t row = 0; row < job.rows; ++row) {
+    for (uint32_t row = 0; row < job.rows; ++row) {
       if (row != 0) text += ',';
       data = append_list(data, output, model.batched ? 1 : 0, output.shape.size(), text);
     }
@@ -286,7 +284,7 @@ void append_outputs(const ModelSpec& model, const Job& job, std::string& text) {
 void append_string(std::string_view value, std::string& text) {
   static const char kHex[] = "0123456789abcdef";
   text += '"';
-  for (std::size_t i = 0; i < value.size(); ++i) {
+  for (size_t i = 0; i < value.size(); ++i) {
     const auto c = static_cast<unsigned char>(value[i]);
     if (c == '"' || c == '\\') {
       text += '\\';
@@ -298,9 +296,9 @@ void append_string(std::string_view value, std::string& text) {
     } else if (c < 0x80) {
       text += static_cast<char>(c);
     } else {
-      const std::size_t more = c >= 0xF0 && c < 0xF5 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
+      const size_t more = c >= 0xF0 && c < 0xF5 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
       bool good = more != 0 && c < 0xF5 && i + more < value.size();
-      for (std::size_t k = 1; good && k <= more; ++k) {
+      for (size_t k = 1; good && k <= more; ++k) {
         good = (static_cast<unsigned char>(value[i + k]) & 0xC0) == 0x80;
       }
       if (good) {

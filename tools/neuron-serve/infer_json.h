@@ -4,8 +4,8 @@
 // Callers: the network thread. Thread-safe: no state. One pass over the text, straight into the
 // bytes of tensors, without a document in between. A list is flat, one row, or a list of rows.
 // Fails: with a sentence, the field and the byte at which it went wrong.
-#ifndef TOOLS_NEURON_SERVE_INFER_JSON_H_
-#define TOOLS_NEURON_SERVE_INFER_JSON_H_
+#ifndef TOOLS_NEURON_SERVE_INFER_JSON_H
+#define TOOLS_NEURON_SERVE_INFER_JSON_H
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ namespace neuron::serve {
 struct JsonError {
   std::string message;
   std::string field;  // "inputs.x"; "" for the whole
-  std::size_t offset = 0;
+  size_t offset = 0;
 };
 
 // Fills rows and input of `job`.
@@ -33,4 +33,4 @@ void append_string(std::string_view value, std::string& text);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_INFER_JSON_H_
+#endif

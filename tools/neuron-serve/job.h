@@ -5,8 +5,8 @@
 // a BatchQueue and leaves it alone; an executor fills the lower part and gives it back through
 // finished(), which runs on the network thread. The queue's mutex and the network loop's queue
 // order these accesses. Fails: `outcome` says so, `detail` why.
-#ifndef TOOLS_NEURON_SERVE_JOB_H_
-#define TOOLS_NEURON_SERVE_JOB_H_
+#ifndef TOOLS_NEURON_SERVE_JOB_H
+#define TOOLS_NEURON_SERVE_JOB_H
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace neuron::serve {
 
 using Clock = std::chrono::steady_clock;
 
-enum class Outcome : std::uint8_t {
+enum class Outcome : uint8_t {
   kDone,
   kFailed,       // the model's execution failed
   kUnavailable,  // the device is gone, or the program ends
@@ -30,7 +30,7 @@ class Job {
   virtual ~Job() = default;
   virtual void finished() = 0;
 
-  std::uint32_t rows = 0;
+  uint32_t rows = 0;
   std::string input;  // all rows of the first input, all of the second ...
   Clock::time_point accepted, deadline;
 
@@ -38,13 +38,13 @@ class Job {
   std::string detail;
   std::string output;  // as input
   Clock::time_point started;
-  std::uint32_t batch_rows = 0;  // of all requests that were executed together
-  std::uint64_t host_ns = 0;     // nrt_execute
-  std::uint64_t device_ps = 0;   // model time
+  uint32_t batch_rows = 0;  // of all requests that were executed together
+  uint64_t host_ns = 0;     // nrt_execute
+  uint64_t device_ps = 0;   // model time
 };
 
 using Jobs = std::vector<std::shared_ptr<Job>>;
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_JOB_H_
+#endif

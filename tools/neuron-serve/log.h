@@ -2,8 +2,8 @@
 //
 // One line a message on standard error, where the journal reads it.
 // Callers: any thread. Thread-safe: a line is one write. Fails: silently; there is nowhere to say.
-#ifndef TOOLS_NEURON_SERVE_LOG_H_
-#define TOOLS_NEURON_SERVE_LOG_H_
+#ifndef TOOLS_NEURON_SERVE_LOG_H
+#define TOOLS_NEURON_SERVE_LOG_H
 
 #include <string>
 
@@ -13,4 +13,4 @@ void log(const std::string& message);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_LOG_H_
+#endif

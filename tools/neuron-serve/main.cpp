@@ -15,7 +15,7 @@ namespace {
 using namespace neuron::serve;  // NOLINT: this file is the program
 
 // A connection is a descriptor; the limit that processes start with is often below ours.
-void raise_descriptor_limit(std::size_t connections) {
+void raise_descriptor_limit(size_t connections) {
   rlimit limit = {};
   const rlim_t wanted = connections + 256;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;

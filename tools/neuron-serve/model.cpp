@@ -6,10 +6,10 @@
 namespace neuron::serve {
 namespace {
 
-constexpr std::size_t kBatchesInQueue = 8;
+constexpr size_t kBatchesInQueue = 8;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-std::int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
+int64_t now_ns() { return Clock::now().time_since_epoch().count(); }
 
 void set_outcome(Jobs& jobs, Outcome outcome, const std::string& detail) {
   for (const std::shared_ptr<Job>& job : jobs) {
@@ -21,7 +21,7 @@ void set_outcome(Jobs& jobs, Outcome outcome, const std::string& detail) {
 }  // namespace
 
 Model::Model(ModelSpec model, FileIdentity files, std::vector<std::unique_ptr<Replica>> replicas,
-             std::size_t queue_limit, std::chrono::microseconds budget)
+             size_t queue_limit, std::chrono::microseconds budget)
     : spec(std::move(model)),
       identity(files),
       queue(spec.batch, queue_limit != 0 ? queue_limit : kBatchesInQueue * spec.batch, budget),
@@ -38,7 +38,7 @@ Model::~Model() {
 }
 
 void Model::start(const Events& events) {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+  for (size_t i = 0; i < replicas_.size(); ++i) {
     counters[i]->beat_ns.store(now_ns(), kRelaxed);
     threads_.emplace_back([this, i, events] { work(*replicas_[i], *counters[i], events); });
   }
@@ -75,7 +75,7 @@ void Model::work(Replica& replica, ReplicaCounters& counter, const Events& event
       const auto start = Clock::now();
       const Replica::Result result = replica.run(batch.jobs, batch.rows, error);
       const auto time = Clock::now() - start;
-      counter.busy_ns.fetch_add(static_cast<std::uint64_t>(time.count()), kRelaxed);
+      counter.busy_ns.fetch_add(static_cast<uint64_t>(time.count()), kRelaxed);
       if (result == Replica::Result::kDone) {
         queue.executed(time);
         counter.batches.fetch_add(1, kRelaxed);

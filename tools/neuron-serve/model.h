@@ -4,8 +4,8 @@
 // Callers: ModelHost starts and stops it; the network thread reads spec and counters and uses the
 // queue. Thread-safe: as said for each member. Owns: replicas and threads; stop() ends them.
 // Fails: an executor that finds the device gone answers its jobs, tells the host once and ends.
-#ifndef TOOLS_NEURON_SERVE_MODEL_H_
-#define TOOLS_NEURON_SERVE_MODEL_H_
+#ifndef TOOLS_NEURON_SERVE_MODEL_H
+#define TOOLS_NEURON_SERVE_MODEL_H
 
 #include <array>
 #include <atomic>
@@ -22,17 +22,17 @@ namespace neuron::serve {
 
 // Counters of one replica: written by its executor, read by anybody; none of them orders anything.
 struct ReplicaCounters {
-  std::uint32_t core = 0;
-  std::atomic<std::uint64_t> batches{0}, rows{0}, failures{0};
-  std::atomic<std::uint64_t> busy_ns{0};    // with writing and reading
-  std::atomic<std::uint64_t> host_ns{0};    // nrt_execute
-  std::atomic<std::uint64_t> device_ps{0};  // model time
-  std::atomic<std::int64_t> beat_ns{0};     // steady clock: when the executor last came by
+  uint32_t core = 0;
+  std::atomic<uint64_t> batches{0}, rows{0}, failures{0};
+  std::atomic<uint64_t> busy_ns{0};    // with writing and reading
+  std::atomic<uint64_t> host_ns{0};    // nrt_execute
+  std::atomic<uint64_t> device_ps{0};  // model time
+  std::atomic<int64_t> beat_ns{0};     // steady clock: when the executor last came by
 };
 
 // By which files a model was made, to see whether they changed.
 struct FileIdentity {
-  std::array<std::uint64_t, 8> words{};
+  std::array<uint64_t, 8> words{};
   bool operator==(const FileIdentity&) const = default;
 };
 
@@ -44,7 +44,7 @@ class Model {
   };
 
   Model(ModelSpec spec, FileIdentity identity, std::vector<std::unique_ptr<Replica>> replicas,
-        std::size_t queue_limit, std::chrono::microseconds budget);
+        size_t queue_limit, std::chrono::microseconds budget);
   ~Model();
 
   void start(const Events& events);
@@ -63,7 +63,7 @@ class Model {
   // Latency from the request to its answer; the network thread's.
   static constexpr std::array<double, 12> kLatencyBounds = {
       0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1};
-  std::array<std::uint64_t, kLatencyBounds.size() + 1> latencies{};
+  std::array<uint64_t, kLatencyBounds.size() + 1> latencies{};
   double latency_sum = 0;
 
  private:
@@ -75,4 +75,4 @@ class Model {
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_MODEL_H_
+#endif

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tools/common/file.h"
+#include "runtime/base/file.h"
 #include "tools/neuron-serve/log.h"
 
 namespace neuron::serve {
@@ -31,7 +31,7 @@ bool good_name(const std::string& name) {
 bool read_sidecar(const std::string& path, bool& batched, std::string& error) {
   auto bytes = tools::read_file(path);
   if (!bytes) {
-    error = bytes.error().detail;
+    error = bytes.error().sentence;
     return false;
   }
   boost::system::error_code code;
@@ -93,10 +93,10 @@ void ModelHost::stop() {
 
 bool ModelHost::alive() const {
   std::lock_guard lock(mutex_);
-  const std::int64_t now = Clock::now().time_since_epoch().count();
+  const int64_t now = Clock::now().time_since_epoch().count();
   for (const auto& [name, model] : models_) {
     for (const auto& counter : model->counters) {
-      const std::int64_t beat = counter->beat_ns.load(std::memory_order_relaxed);
+      const int64_t beat = counter->beat_ns.load(std::memory_order_relaxed);
       if (beat != 0 && now - beat > std::chrono::nanoseconds(kStuck).count()) return false;
     }
   }
@@ -187,12 +187,12 @@ std::string ModelHost::attach() {
   if (status != NRT_SUCCESS) return runtime_failure("initialising the runtime", status);
   open_ = true;
   ++attached_;
-  std::uint32_t count = 0;
+  uint32_t count = 0;
   if (const NRT_STATUS s = nrt_get_visible_vnc_count(&count))
     return runtime_failure("asking for the number of cores", s);
   cores_ = options_.cores;
   if (cores_.empty()) {
-    for (std::uint32_t core = 0; core < count; ++core) cores_.push_back(core);
+    for (uint32_t core = 0; core < count; ++core) cores_.push_back(core);
   }
   if (cores_.empty() || cores_.back() >= count) {
     return fmt::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
@@ -215,14 +215,14 @@ ModelHost::Found ModelHost::look_at(const std::string& name) const {
     return found;
   }
   const std::string sidecar = options_.models + "/" + name + ".json";
-  std::size_t word = 0;
+  size_t word = 0;
   for (const std::string& file : {found.spec.file, sidecar}) {
     struct stat status = {};
     if (::stat(file.c_str(), &status) == 0) {
       found.identity.words[word] = status.st_ino;
-      found.identity.words[word + 1] = static_cast<std::uint64_t>(status.st_size);
-      found.identity.words[word + 2] = static_cast<std::uint64_t>(status.st_mtim.tv_sec);
-      found.identity.words[word + 3] = static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+      found.identity.words[word + 1] = static_cast<uint64_t>(status.st_size);
+      found.identity.words[word + 2] = static_cast<uint64_t>(status.st_mtim.tv_sec);
+      found.identity.words[word + 3] = static_cast<uint64_t>(status.st_mtim.tv_nsec);
       if (&file != &found.spec.file && word != 0)
         read_sidecar(sidecar, found.spec.batched, found.error);
     }
@@ -248,19 +248,19 @@ std::string ModelHost::scan(std::map<std::string, Found>& found) const {
   return "";
 }
 
-std::vector<std::uint32_t> ModelHost::next_cores() {
-  std::vector<std::uint32_t> cores;
-  for (std::uint32_t i = 0; i < options_.replicas; ++i) {
+std::vector<uint32_t> ModelHost::next_cores() {
+  std::vector<uint32_t> cores;
+  for (uint32_t i = 0; i < options_.replicas; ++i) {
     cores.push_back(cores_[next_core_++ % cores_.size()]);
   }
   return cores;
 }
 
-ModelHost::Replicas ModelHost::load(ModelSpec& spec, const std::vector<std::uint32_t>& cores,
+ModelHost::Replicas ModelHost::load(ModelSpec& spec, const std::vector<uint32_t>& cores,
                                     std::string& error) {
   Replicas replicas;
   ModelSpec first;
-  for (const std::uint32_t core : cores) {
+  for (const uint32_t core : cores) {
     std::unique_ptr<Replica> replica = Replica::load(core, spec, error);
     if (replica == nullptr) return {};
     if (!replicas.empty() && !spec.same_tensors(first)) {
@@ -295,7 +295,7 @@ void ModelHost::do_reload(ReloadReport& report) {
     Replicas replicas;
     std::string error = file.error;
     if (error.empty()) {
-      std::vector<std::uint32_t> cores;
+      std::vector<uint32_t> cores;
       if (old == models_.end()) {
         cores = next_cores();
       } else {
@@ -354,7 +354,7 @@ bool ModelHost::device_answers() const {
 bool ModelHost::load_again() {
   for (auto& [name, model] : models_) {
     Found file = look_at(name);
-    std::vector<std::uint32_t> cores;
+    std::vector<uint32_t> cores;
     for (const auto& counter : model->counters) cores.push_back(counter->core);
     std::string error = file.error;
     Replicas replicas;

@@ -6,8 +6,8 @@
 // Callers: the network thread and executors; stop() by main(). Thread-safe: all.
 // Owns: the process's runtime (nrt_init to nrt_close) and the models, which the network thread's
 // catalog keeps alive as well. Fails: start() through `started`; later failures are in the catalog.
-#ifndef TOOLS_NEURON_SERVE_MODEL_HOST_H_
-#define TOOLS_NEURON_SERVE_MODEL_HOST_H_
+#ifndef TOOLS_NEURON_SERVE_MODEL_HOST_H
+#define TOOLS_NEURON_SERVE_MODEL_HOST_H
 
 #include <condition_variable>
 #include <deque>
@@ -24,7 +24,7 @@
 
 namespace neuron::serve {
 
-enum class State : std::uint8_t { kStarting, kReady, kRecovering };
+enum class State : uint8_t { kStarting, kReady, kRecovering };
 
 // What the network thread knows; never changed once published.
 struct Catalog {
@@ -32,7 +32,7 @@ struct Catalog {
   std::string detail;  // why it is not ready
   std::map<std::string, std::shared_ptr<Model>, std::less<>> models;
   std::map<std::string, std::string> failed;  // name, sentence
-  std::uint64_t attached = 0;                 // how often the runtime was initialised
+  uint64_t attached = 0;                      // how often the runtime was initialised
 };
 
 struct ReloadReport {
@@ -79,8 +79,8 @@ class ModelHost {
   std::string attach();
   std::string scan(std::map<std::string, Found>& found) const;
   Found look_at(const std::string& name) const;
-  Replicas load(ModelSpec& spec, const std::vector<std::uint32_t>& cores, std::string& error);
-  std::vector<std::uint32_t> next_cores();
+  Replicas load(ModelSpec& spec, const std::vector<uint32_t>& cores, std::string& error);
+  std::vector<uint32_t> next_cores();
   bool device_answers() const;
   void do_reload(ReloadReport& report);
   void recover();
@@ -103,12 +103,12 @@ class ModelHost {
 
   // Of the host's own thread.
   std::map<std::string, std::string> failed_;
-  std::vector<std::uint32_t> cores_;
-  std::size_t next_core_ = 0;
-  std::uint64_t attached_ = 0;
+  std::vector<uint32_t> cores_;
+  size_t next_core_ = 0;
+  uint64_t attached_ = 0;
   bool open_ = false;
 };
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_MODEL_HOST_H_
+#endif

@@ -13,7 +13,7 @@ void append_tensors(const std::vector<TensorSpec>& tensors, std::string& text) {
     text += "{\"name\":";
     append_string(tensor.name, text);
     text += ",\"dtype\":\"" + std::string(dtype_name(tensor.dtype)) + "\",\"shape\":[";
-    for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
       text += (d != 0 ? "," : "") + std::to_string(tensor.shape[d]);
     }
     text += "]}";
@@ -41,7 +41,7 @@ void append_model(const Model& model, bool ready, std::string& text) {
   text += ",\"state\":\"" + std::string(ready ? "ready" : "unavailable") + "\",\"batched\":";
   text += model.spec.batched ? "true" : "false";
   text += ",\"batch\":" + std::to_string(model.spec.batch) + ",\"cores\":[";
-  for (std::size_t i = 0; i < model.counters.size(); ++i) {
+  for (size_t i = 0; i < model.counters.size(); ++i) {
     text += (i != 0 ? "," : "") + std::to_string(model.counters[i]->core);
   }
   text += "],\"queue\":{\"rows\":" + std::to_string(model.queue.waiting_rows()) +

@@ -2,8 +2,8 @@
 //
 // Models and what became of them, as JSON.
 // Callers: the network thread; reload_json any. Thread-safe: no state. Does not fail.
-#ifndef TOOLS_NEURON_SERVE_MODEL_JSON_H_
-#define TOOLS_NEURON_SERVE_MODEL_JSON_H_
+#ifndef TOOLS_NEURON_SERVE_MODEL_JSON_H
+#define TOOLS_NEURON_SERVE_MODEL_JSON_H
 
 #include <string>
 
@@ -18,4 +18,4 @@ const char* state_name(State state);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_MODEL_JSON_H_
+#endif

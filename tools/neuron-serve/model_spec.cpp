@@ -7,7 +7,7 @@ namespace {
 struct DtypeRow {
   nrt_dtype_t dtype;
   const char* name;
-  std::size_t bytes;
+  size_t bytes;
 };
 constexpr DtypeRow kDtypes[] = {
     {NRT_DTYPE_FLOAT32, "float32", 4},   {NRT_DTYPE_FP32R, "float32r", 4},
@@ -34,7 +34,7 @@ const char* dtype_name(nrt_dtype_t dtype) {
   return row != nullptr ? row->name : "bytes";
 }
 
-std::size_t dtype_bytes(nrt_dtype_t dtype) {
+size_t dtype_bytes(nrt_dtype_t dtype) {
   const DtypeRow* row = row_of(dtype);
   return row != nullptr ? row->bytes : 1;
 }
@@ -44,15 +44,15 @@ bool ModelSpec::set_tensors(const nrt_tensor_info_array_t& info, std::string& er
   outputs.clear();
   input_row_bytes = output_row_bytes = 0;
   batch = 1;
-  for (std::uint64_t i = 0; i < info.tensor_count; ++i) {
+  for (uint64_t i = 0; i < info.tensor_count; ++i) {
     const nrt_tensor_info_t& from = info.tensor_array[i];
     TensorSpec to{.name = from.name,
                   .dtype = from.dtype,
-                  .shape = std::vector<std::uint32_t>(from.shape, from.shape + from.ndim),
+                  .shape = std::vector<uint32_t>(from.shape, from.shape + from.ndim),
                   .bytes = from.size,
                   .item_bytes = dtype_bytes(from.dtype)};
     if (batched) {
-      const std::uint32_t rows = to.shape.empty() ? 0 : to.shape[0];
+      const uint32_t rows = to.shape.empty() ? 0 : to.shape[0];
       if (i == 0) batch = rows;
       if (rows == 0 || rows != batch || to.bytes % rows != 0) {
         error = "model '" + name + "' is said to be batched, but tensor '" + to.name + "' has " +

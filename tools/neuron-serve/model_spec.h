@@ -5,8 +5,8 @@
 // index of the first dimension holds, and up to `batch` rows of several requests run at once; in
 // any other model it is the whole tensor, and batch is 1.
 // Callers: all of this program. Thread-safe: values. Fails: from() with a sentence.
-#ifndef TOOLS_NEURON_SERVE_MODEL_SPEC_H_
-#define TOOLS_NEURON_SERVE_MODEL_SPEC_H_
+#ifndef TOOLS_NEURON_SERVE_MODEL_SPEC_H
+#define TOOLS_NEURON_SERVE_MODEL_SPEC_H
 
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
@@ -21,11 +21,11 @@ namespace neuron::serve {
 struct TensorSpec {
   std::string name;
   nrt_dtype_t dtype = NRT_DTYPE_UNKNOWN;
-  std::vector<std::uint32_t> shape;  // as the NEFF has it
-  std::size_t bytes = 0;
-  std::size_t item_bytes = 0;
-  std::size_t row_bytes = 0;
-  std::size_t row_items = 0;
+  std::vector<uint32_t> shape;  // as the NEFF has it
+  size_t bytes = 0;
+  size_t item_bytes = 0;
+  size_t row_bytes = 0;
+  size_t row_items = 0;
   bool operator==(const TensorSpec&) const = default;
 };
 
@@ -33,9 +33,9 @@ struct ModelSpec {
   std::string name;
   std::string file;
   bool batched = false;
-  std::uint32_t batch = 1;
+  uint32_t batch = 1;
   std::vector<TensorSpec> inputs, outputs;
-  std::size_t input_row_bytes = 0, output_row_bytes = 0;
+  size_t input_row_bytes = 0, output_row_bytes = 0;
 
   bool same_tensors(const ModelSpec& other) const {
     return batched == other.batched && inputs == other.inputs && outputs == other.outputs;
@@ -46,8 +46,8 @@ struct ModelSpec {
 
 // "float32"; "uint8" for numbers that have no name here, with the bytes of one in *bytes.
 const char* dtype_name(nrt_dtype_t dtype);
-std::size_t dtype_bytes(nrt_dtype_t dtype);
+size_t dtype_bytes(nrt_dtype_t dtype);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_MODEL_SPEC_H_
+#endif

@@ -9,7 +9,7 @@
 namespace neuron::serve {
 namespace {
 
-constexpr std::uint32_t kMostCores = 4096;
+constexpr uint32_t kMostCores = 4096;
 
 const tools::Manual kManual{
     .name = "neuron-serve",
@@ -82,22 +82,22 @@ bool parse_duration(const std::string& text, std::chrono::microseconds& duration
   if (unit == "us") scale = 1;
   if (unit == "s") scale = 1e6;
   if (scale == 0 || !(number >= 0) || number * scale > 3600e6) return false;
-  duration = std::chrono::microseconds(static_cast<std::int64_t>(number * scale));
+  duration = std::chrono::microseconds(static_cast<int64_t>(number * scale));
   return true;
 }
 
-bool parse_cores(const std::string& text, std::vector<std::uint32_t>& cores) {
+bool parse_cores(const std::string& text, std::vector<uint32_t>& cores) {
   cores.clear();
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
     const std::string_view part = std::string_view(text).substr(at, comma - at);
-    const std::size_t dash = part.find('-');
-    std::uint32_t first = 0, last = 0;
+    const size_t dash = part.find('-');
+    uint32_t first = 0, last = 0;
     if (!whole(part.substr(0, dash), first)) return false;
     last = first;
     if (dash != std::string_view::npos && !whole(part.substr(dash + 1), last)) return false;
     if (last < first || last >= kMostCores) return false;
-    for (std::uint32_t core = first; core <= last; ++core) cores.push_back(core);
+    for (uint32_t core = first; core <= last; ++core) cores.push_back(core);
     at = comma + 1;
   }
   std::sort(cores.begin(), cores.end());
@@ -105,8 +105,8 @@ bool parse_cores(const std::string& text, std::vector<std::uint32_t>& cores) {
   return true;
 }
 
-bool parse_listen(const std::string& text, std::string& address, std::uint16_t& port) {
-  const std::size_t colon = text.rfind(':');
+bool parse_listen(const std::string& text, std::string& address, uint16_t& port) {
+  const size_t colon = text.rfind(':');
   const std::string number = colon == std::string::npos ? text : text.substr(colon + 1);
   std::string host = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon);
   if (host.empty()) host = "0.0.0.0";
@@ -181,17 +181,17 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
   add_duration(app, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
                "how long SIGTERM waits for requests that were accepted; 10s by default");
   app.add_option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32))
+      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
       ->capture_default_str()
       ->envname("NEURON_SERVE_MAX_BODY");
   app.add_option("--max-header", options.max_header,
                  "bytes of a request's header, beyond which 431")
-      ->check(CLI::Range(std::size_t{256}, std::size_t{1} << 20))
+      ->check(CLI::Range(size_t{256}, size_t{1} << 20))
       ->capture_default_str()
       ->envname("NEURON_SERVE_MAX_HEADER");
   app.add_option("--max-connections", options.max_connections,
                  "connections at a time, the next one gets 503")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20))
+      ->check(CLI::Range(size_t{1}, size_t{1} << 20))
       ->capture_default_str()
       ->envname("NEURON_SERVE_MAX_CONNECTIONS");
   return tools::parse_command_line(app, kManual, argc, argv);

@@ -3,8 +3,8 @@
 // What the command line, the environment (NEURON_SERVE_*) and a configuration file say.
 // Callers: main(), once. Thread-safe: values, read-only after parsing. Fails: prints a sentence and
 // gives the status to exit with. An argument wins over the environment, and that over the file.
-#ifndef TOOLS_NEURON_SERVE_OPTIONS_H_
-#define TOOLS_NEURON_SERVE_OPTIONS_H_
+#ifndef TOOLS_NEURON_SERVE_OPTIONS_H
+#define TOOLS_NEURON_SERVE_OPTIONS_H
 
 #include <chrono>
 #include <cstddef>
@@ -17,20 +17,20 @@ namespace neuron::serve {
 
 struct Options {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8000;         // 0: any, which is printed
+  uint16_t port = 8000;              // 0: any, which is printed
   std::string models;                // folder with NAME.neff, and NAME.json beside it
-  std::vector<std::uint32_t> cores;  // virtual cores of this process; empty: all
-  std::uint32_t replicas = 1;        // of each model, on different cores
+  std::vector<uint32_t> cores;       // virtual cores of this process; empty: all
+  uint32_t replicas = 1;             // of each model, on different cores
   std::vector<std::string> batched;  // models whose rows are independent of each other
   std::chrono::microseconds latency_budget{5'000};
-  std::size_t queue_limit = 0;  // rows that may wait for a model; 0: eight batches
+  size_t queue_limit = 0;  // rows that may wait for a model; 0: eight batches
   std::chrono::microseconds request_timeout{1'000'000};
   std::chrono::microseconds client_timeout{10'000'000};
   std::chrono::microseconds idle_timeout{60'000'000};
   std::chrono::microseconds drain_timeout{10'000'000};
-  std::size_t max_body = std::size_t{8} << 20;
-  std::size_t max_header = std::size_t{8} << 10;
-  std::size_t max_connections = 1024;
+  size_t max_body = size_t{8} << 20;
+  size_t max_header = size_t{8} << 10;
+  size_t max_connections = 1024;
 };
 
 // Fills `options`; the status to exit with at once, or nothing if the program is to go on.
@@ -40,11 +40,11 @@ std::optional<int> parse_options(int argc, char** argv, Options& options);
 bool parse_duration(const std::string& text, std::chrono::microseconds& duration);
 
 // "0,2-3" in ascending order; false: it is no such list.
-bool parse_cores(const std::string& text, std::vector<std::uint32_t>& cores);
+bool parse_cores(const std::string& text, std::vector<uint32_t>& cores);
 
 // "127.0.0.1:8000", "[::1]:8000", ":8000" (all addresses), "8000" (loopback).
-bool parse_listen(const std::string& text, std::string& address, std::uint16_t& port);
+bool parse_listen(const std::string& text, std::string& address, uint16_t& port);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_OPTIONS_H_
+#endif

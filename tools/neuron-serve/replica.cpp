@@ -38,11 +38,11 @@ Replica::~Replica() {
   if (model_ != nullptr) nrt_unload(model_);
 }
 
-std::unique_ptr<Replica> Replica::load(std::uint32_t core, ModelSpec& spec, std::string& error) {
+std::unique_ptr<Replica> Replica::load(uint32_t core, ModelSpec& spec, std::string& error) {
   std::unique_ptr<Replica> replica(new Replica(core));
   // Weights go from the file to the device in pieces.
   const NRT_STATUS loaded =
-      nrt_open_load_file(spec.file.c_str(), static_cast<std::int32_t>(core), -1, &replica->model_);
+      nrt_open_load_file(spec.file.c_str(), static_cast<int32_t>(core), -1, &replica->model_);
   if (loaded != NRT_SUCCESS) {
     replica->model_ = nullptr;
     error = runtime_failure("loading " + spec.file, loaded);
@@ -87,21 +87,21 @@ bool Replica::bind(std::string& error) {
   return true;
 }
 
-Replica::Result Replica::run(const Jobs& jobs, std::uint32_t rows, std::string& error) {
+Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error) {
   const auto failed = [&](const char* what, NRT_STATUS status) {
     error = runtime_failure(std::string(what) + " on core " + std::to_string(core_), status);
     return of_the_model(status) ? Result::kModelFailed : Result::kDeviceFailed;
   };
-  std::size_t before = 0;  // row bytes of the inputs before this one
+  size_t before = 0;  // row bytes of the inputs before this one
   for (Port& port : inputs_) {
     char* to = port.rows.data();
     for (const std::shared_ptr<Job>& job : jobs) {
-      const std::size_t bytes = port.spec.row_bytes * job->rows;
+      const size_t bytes = port.spec.row_bytes * job->rows;
       std::memcpy(to, job->input.data() + before * job->rows, bytes);
       to += bytes;
     }
     // Rows that nobody asked for are zero, so that what they compute does not depend on others.
-    std::memset(to, 0, static_cast<std::size_t>(port.rows.data() + port.spec.bytes - to));
+    std::memset(to, 0, static_cast<size_t>(port.rows.data() + port.spec.bytes - to));
     before += port.spec.row_bytes;
     if (const NRT_STATUS s = nrt_tensor_write(port.tensor, port.rows.data(), 0, port.spec.bytes))
       return failed("writing the inputs", s);
@@ -109,7 +109,7 @@ Replica::Result Replica::run(const Jobs& jobs, std::uint32_t rows, std::string& 
   const auto start = Clock::now();
   if (const NRT_STATUS s = nrt_execute(model_, input_set_, output_set_))
     return failed("executing the model", s);
-  host_ns_ = static_cast<std::uint64_t>((Clock::now() - start).count());
+  host_ns_ = static_cast<uint64_t>((Clock::now() - start).count());
   for (Port& port : outputs_) {
     if (const NRT_STATUS s =
             nrt_tensor_read(port.tensor, port.rows.data(), 0, port.spec.row_bytes * rows))
@@ -118,7 +118,7 @@ Replica::Result Replica::run(const Jobs& jobs, std::uint32_t rows, std::string& 
   nrt_open_execution_report_t report = {};
   report.size = sizeof(report);
   device_ps_ = nrt_open_get_execution_report(model_, &report) == NRT_SUCCESS ? report.device_ps : 0;
-  std::uint32_t row = 0;
+  uint32_t row = 0;
   for (const std::shared_ptr<Job>& job : jobs) {
     job->output.clear();
     for (const Port& port : outputs_) {

@@ -32,19 +32,18 @@ bool is_type(std::string_view value, std::string_view type) {
 
 std::string_view text_of(boost::beast::string_view value) { return {value.data(), value.size()}; }
 
-void append_number(std::uint64_t number, std::string& text) {
+void append_number(uint64_t number, std::string& text) {
   char digits[24];
   text.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
 }
 
 // The tensors of a binary message: "x:float32:2,64; y:..."
-std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched,
-                             std::uint32_t rows) {
+std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched, uint32_t rows) {
   std::string text;
   for (const TensorSpec& tensor : tensors) {
     if (!text.empty()) text += "; ";
     text += tensor.name + ":" + dtype_name(tensor.dtype) + ":";
-    for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (d != 0) text += ',';
       append_number(d == 0 && batched ? rows : tensor.shape[d], text);
     }
@@ -61,7 +60,7 @@ void Connection::handle() {
   if (path.size() > kModels.size() + 1 && path.starts_with(kModels) &&
       path[kModels.size()] == '/') {
     const std::string_view rest = path.substr(kModels.size() + 1);
-    const std::size_t slash = rest.find('/');
+    const size_t slash = rest.find('/');
     const std::string_view name = rest.substr(0, slash);
     if (slash != std::string_view::npos && rest.substr(slash) == "/infer") {
       if (request.method() == http::verb::post) return handle_infer(name);
@@ -153,7 +152,7 @@ void Connection::handle_infer(std::string_view name) {
   auto patience = server_.options().request_timeout;
   const std::string_view asked = text_of(request["X-Request-Timeout-Ms"]);
   if (!asked.empty()) {
-    std::uint32_t milliseconds = 0;
+    uint32_t milliseconds = 0;
     const auto [end, code] =
         std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
     if (code != std::errc() || end != asked.data() + asked.size() || milliseconds == 0) {
@@ -173,9 +172,8 @@ void Connection::handle_infer(std::string_view name) {
 
 bool Connection::parse_binary(const ModelSpec& model) {
   std::string& body = parser_->get().body();
-  const std::size_t row = model.input_row_bytes;
-  rows =
-      row == 0 ? 1 : static_cast<std::uint32_t>(std::min<std::size_t>(body.size() / row, 1u << 30));
+  const size_t row = model.input_row_bytes;
+  rows = row == 0 ? 1 : static_cast<uint32_t>(std::min<size_t>(body.size() / row, 1u << 30));
   if (row != 0 && (body.empty() || body.size() % row != 0 || rows > model.batch)) {
     fail(400, "the body has " + std::to_string(body.size()) + " bytes; a row of all inputs has " +
                   std::to_string(row) + ", and 1 to " + std::to_string(model.batch) +
@@ -211,7 +209,7 @@ void Connection::finished() {
 
 void Connection::answer_infer() {
   const double seconds = std::chrono::duration<double>(Clock::now() - accepted).count();
-  std::size_t bucket = 0;
+  size_t bucket = 0;
   while (bucket < Model::kLatencyBounds.size() && seconds > Model::kLatencyBounds[bucket]) ++bucket;
   ++model_->latencies[bucket];
   model_->latency_sum += seconds;
@@ -262,7 +260,7 @@ void Connection::answer(const Answer& answer) {
   ++server_.counters().answers[answer.status];
   out_.clear();
   out_ += "HTTP/1.1 ";
-  append_number(static_cast<std::uint64_t>(answer.status), out_);
+  append_number(static_cast<uint64_t>(answer.status), out_);
   out_ += ' ';
   out_ += reason(answer.status);
   out_ += "\r\nContent-Type: ";
@@ -285,7 +283,7 @@ void Connection::fail(int status, std::string_view message, std::string_view fie
                       std::string_view headers) {
   Answer result{.status = status, .headers = headers};
   result.body = "{\"error\":{\"status\":";
-  append_number(static_cast<std::uint64_t>(status), result.body);
+  append_number(static_cast<uint64_t>(status), result.body);
   result.body += ",\"message\":";
   append_string(message, result.body);
   if (!field.empty()) {
@@ -294,7 +292,7 @@ void Connection::fail(int status, std::string_view message, std::string_view fie
   }
   if (offset >= 0) {
     result.body += ",\"offset\":";
-    append_number(static_cast<std::uint64_t>(offset), result.body);
+    append_number(static_cast<uint64_t>(offset), result.body);
   }
   result.body += "}}\n";
   answer(result);

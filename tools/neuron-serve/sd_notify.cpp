@@ -28,7 +28,7 @@ bool notify(const std::string& message) {
   if (path == nullptr || (*path != '/' && *path != '@')) return false;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  const std::size_t length = std::strlen(path);
+  const size_t length = std::strlen(path);
   if (length >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path, length);
   if (*path == '@') address.sun_path[0] = '\0';

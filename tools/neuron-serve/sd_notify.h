@@ -3,8 +3,8 @@
 // The service manager's protocol: messages to NOTIFY_SOCKET, and a socket that it listens on for
 // us. Callers: main() and the network thread. Thread-safe: no state but the environment, which is
 // read once. Fails: silently; without a manager nothing is sent.
-#ifndef TOOLS_NEURON_SERVE_SD_NOTIFY_H_
-#define TOOLS_NEURON_SERVE_SD_NOTIFY_H_
+#ifndef TOOLS_NEURON_SERVE_SD_NOTIFY_H
+#define TOOLS_NEURON_SERVE_SD_NOTIFY_H
 
 #include <chrono>
 #include <string>
@@ -23,4 +23,4 @@ int passed_socket(std::string& error);
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_SD_NOTIFY_H_
+#endif

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr int kTurns = 128;
 constexpr int kBacklog = 1024;
 // Connections beyond the limit that are told so; those beyond these are closed without a word.
-constexpr std::size_t kRefusals = 64;
+constexpr size_t kRefusals = 64;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ std::string Server::address() const {
          std::to_string(endpoint.port()) + "/";
 }
 
-std::size_t Server::open_connections() const { return network_->connections.size(); }
+size_t Server::open_connections() const { return network_->connections.size(); }
 
 void Server::accept() {
   network_->acceptor.async_accept([this](Error error, tcp::socket socket) {
@@ -122,7 +122,7 @@ void Server::accept() {
 
 void Server::forget(Connection& connection) {
   auto& connections = network_->connections;
-  const std::size_t index = connection.index;
+  const size_t index = connection.index;
   if (index >= connections.size() || connections[index].get() != &connection) return;
   // The caller still runs in it.
   asio::post(network_->loop, [keep = std::move(connections[index])] {});

@@ -6,8 +6,8 @@
 // pushed together: run() gives its connections a turn each before it touches a queue.
 // Owns: the listening socket and the list of connections. Borrows: the host, which outlives it.
 // Fails: listen() with a sentence; later failures end single connections.
-#ifndef TOOLS_NEURON_SERVE_SERVER_H_
-#define TOOLS_NEURON_SERVE_SERVER_H_
+#ifndef TOOLS_NEURON_SERVE_SERVER_H
+#define TOOLS_NEURON_SERVE_SERVER_H
 
 #include <cstdint>
 #include <functional>
@@ -26,10 +26,10 @@ class Connection;
 
 // Requests by what became of them, for /metrics; of the network thread.
 struct ServerCounters {
-  std::map<int, std::uint64_t> answers;  // by HTTP status
-  std::uint64_t connections = 0;         // accepted, ever
-  std::uint64_t refused = 0;             // beyond --max-connections
-  std::uint64_t inferences = 0;          // answered with 200
+  std::map<int, uint64_t> answers;  // by HTTP status
+  uint64_t connections = 0;         // accepted, ever
+  uint64_t refused = 0;             // beyond --max-connections
+  uint64_t inferences = 0;          // answered with 200
 };
 
 class Server {
@@ -58,7 +58,7 @@ class Server {
   const Catalog& catalog() const { return *catalog_; }
   bool draining() const { return draining_; }
   ServerCounters& counters() { return counters_; }
-  std::size_t open_connections() const;
+  size_t open_connections() const;
   void submit(const std::shared_ptr<Model>& model, std::shared_ptr<Job> job);
   // The connection's own strand of thought ends; it is forgotten.
   void forget(Connection& connection);
@@ -90,4 +90,4 @@ class Server {
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_SERVER_H_
+#endif

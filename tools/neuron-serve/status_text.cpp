@@ -66,7 +66,7 @@ std::string Server::metrics_text() const {
   const struct {
     const char* name;
     const char* help;
-    std::atomic<std::uint64_t> ReplicaCounters::*counter;
+    std::atomic<uint64_t> ReplicaCounters::*counter;
     double scale;
   } counted[] = {
       {"batches_total", "Executions that succeeded.", &ReplicaCounters::batches, 0},
@@ -82,7 +82,7 @@ std::string Server::metrics_text() const {
     text.family(row.name, "counter", row.help);
     for (const auto& [name, model] : models) {
       for (const auto& counter : model->counters) {
-        const std::uint64_t value = ((*counter).*(row.counter)).load(kRelaxed);
+        const uint64_t value = ((*counter).*(row.counter)).load(kRelaxed);
         if (row.scale == 0) {
           text.sample(of(*model, *counter), value);
         } else {
@@ -93,8 +93,8 @@ std::string Server::metrics_text() const {
   }
   text.family("latency_seconds", "histogram", "From a request to its answer, of those answered.");
   for (const auto& [name, model] : models) {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < model->latencies.size(); ++i) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < model->latencies.size(); ++i) {
       sum += model->latencies[i];
       const std::string bound =
           i < Model::kLatencyBounds.size() ? fmt::format("{}", Model::kLatencyBounds[i]) : "+Inf";

@@ -16,7 +16,7 @@ namespace neuron::serve {
 
 std::string_view web_page() {
   return {neuron_serve_page_begin,
-          static_cast<std::size_t>(neuron_serve_page_end - neuron_serve_page_begin)};
+          static_cast<size_t>(neuron_serve_page_end - neuron_serve_page_begin)};
 }
 
 }  // namespace neuron::serve

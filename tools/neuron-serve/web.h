@@ -2,8 +2,8 @@
 //
 // The page at /: web/index.html, which the build puts into the program.
 // Callers: the network thread. Thread-safe: constant. Does not fail.
-#ifndef TOOLS_NEURON_SERVE_WEB_H_
-#define TOOLS_NEURON_SERVE_WEB_H_
+#ifndef TOOLS_NEURON_SERVE_WEB_H
+#define TOOLS_NEURON_SERVE_WEB_H
 
 #include <string_view>
 
@@ -13,4 +13,4 @@ std::string_view web_page();
 
 }  // namespace neuron::serve
 
-#endif  // TOOLS_NEURON_SERVE_WEB_H_
+#endif

@@ -2,8 +2,8 @@
 //
 // The arguments of neuron-top. Callers: main(). Values. Fails: read_options() gives the status to
 // end with, and has written the sentence.
-#ifndef TOOLS_NEURON_TOP_OPTIONS_H_
-#define TOOLS_NEURON_TOP_OPTIONS_H_
+#ifndef TOOLS_NEURON_TOP_OPTIONS_H
+#define TOOLS_NEURON_TOP_OPTIONS_H
 
 #include <chrono>
 #include <optional>
@@ -32,4 +32,4 @@ std::optional<int> read_options(int argc, char** argv, Options& options);
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_OPTIONS_H_
+#endif

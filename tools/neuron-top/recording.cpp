@@ -11,7 +11,7 @@
 namespace neuron::top {
 namespace {
 
-constexpr std::size_t kLongestLine = 64u << 20;
+constexpr size_t kLongestLine = 64u << 20;
 
 // A line without its newline; false at the end of the file.
 bool read_line(std::FILE* file, std::string& line) {
@@ -73,7 +73,7 @@ std::string Replay::open(const std::string& path) {
   return read(0, first, error) ? "" : error;
 }
 
-bool Replay::read(std::size_t index, telemetry::Snapshot& snapshot, std::string& error) {
+bool Replay::read(size_t index, telemetry::Snapshot& snapshot, std::string& error) {
   std::string line;
   if (index >= starts_.size() || std::fseek(file_.get(), starts_[index], SEEK_SET) != 0 ||
       !read_line(file_.get(), line)) {

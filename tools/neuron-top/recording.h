@@ -4,8 +4,8 @@
 //
 // Callers: main loop, one thread. Recorder owns its file; a full disk ends the recording with a
 // sentence, not the program. Replay keeps where each line begins and reads one at a time.
-#ifndef TOOLS_NEURON_TOP_RECORDING_H_
-#define TOOLS_NEURON_TOP_RECORDING_H_
+#ifndef TOOLS_NEURON_TOP_RECORDING_H
+#define TOOLS_NEURON_TOP_RECORDING_H
 
 #include <cstdio>
 #include <memory>
@@ -36,9 +36,9 @@ class Recorder {
 class Replay {
  public:
   std::string open(const std::string& path);
-  std::size_t size() const { return starts_.size(); }
+  size_t size() const { return starts_.size(); }
   // The snapshot of a line, counted from 0.
-  bool read(std::size_t index, telemetry::Snapshot& snapshot, std::string& error);
+  bool read(size_t index, telemetry::Snapshot& snapshot, std::string& error);
 
  private:
   std::string path_;
@@ -48,4 +48,4 @@ class Replay {
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_RECORDING_H_
+#endif

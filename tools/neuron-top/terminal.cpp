@@ -18,8 +18,8 @@
 namespace neuron::top {
 
 struct Terminal::Colors {
-  std::array<attr_t, static_cast<std::size_t>(Ink::kCount)> attributes{};
-  std::array<short, static_cast<std::size_t>(Ink::kCount)> pairs{};
+  std::array<attr_t, static_cast<size_t>(Ink::kCount)> attributes{};
+  std::array<short, static_cast<size_t>(Ink::kCount)> pairs{};
   SCREEN* screen = nullptr;
 };
 
@@ -156,7 +156,7 @@ std::unique_ptr<Terminal> Terminal::open(Palette palette, bool mouse, std::strin
   const auto use = [&](const auto& table) {
     short next = 1;
     for (const Pair& pair : table) {
-      const std::size_t ink = static_cast<std::size_t>(pair.ink);
+      const size_t ink = static_cast<size_t>(pair.ink);
       colors->attributes[ink] = pair.attribute;
       if (colored && (pair.text >= 0 || pair.ground >= 0)) {
         ::init_pair(next, pair.text, pair.ground);
@@ -190,7 +190,7 @@ void Terminal::show(const Canvas& canvas) {
     for (int x = 0; x < canvas.width() && x < COLS; ++x) {
       const Cell& cell = canvas.at(x, y);
       if (cell.character == Canvas::kSecondHalf) continue;
-      const std::size_t ink = static_cast<std::size_t>(cell.ink);
+      const size_t ink = static_cast<size_t>(cell.ink);
       const wchar_t text[2] = {static_cast<wchar_t>(cell.character), 0};
       cchar_t character;
       ::setcchar(&character, text, colors_->attributes[ink], colors_->pairs[ink], nullptr);

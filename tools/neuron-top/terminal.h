@@ -4,8 +4,8 @@
 //
 // Callers: the main loop, one thread, one at a time in a process. Owns the screen from open() to
 // its end, and gives it back as it was. Fails: open() says what is wrong with the terminal.
-#ifndef TOOLS_NEURON_TOP_TERMINAL_H_
-#define TOOLS_NEURON_TOP_TERMINAL_H_
+#ifndef TOOLS_NEURON_TOP_TERMINAL_H
+#define TOOLS_NEURON_TOP_TERMINAL_H
 
 #include <chrono>
 #include <memory>
@@ -45,4 +45,4 @@ class Terminal {
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_TERMINAL_H_
+#endif

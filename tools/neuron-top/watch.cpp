@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kHistory = 600;
+constexpr size_t kHistory = 600;
 constexpr milliseconds kPerDevice{200};  // a screen goes on without who is slow
 constexpr milliseconds kPerDeviceOfReport{2000};
 constexpr milliseconds kFirstInterval{250};
@@ -88,7 +88,7 @@ bool Watch::look() {
   return true;
 }
 
-bool Watch::look_at(std::size_t index) {
+bool Watch::look_at(size_t index) {
   // Differences are to the record before, whichever way the person came.
   telemetry::Snapshot snapshot;
   std::string error;

@@ -3,8 +3,8 @@
 // The loop of neuron-top: looks at the host or a recording, keeps what is needed for differences
 // and the history, and shows it. Callers: main(), one thread. Fails: the exit status; sentences are
 // on standard error.
-#ifndef TOOLS_NEURON_TOP_WATCH_H_
-#define TOOLS_NEURON_TOP_WATCH_H_
+#ifndef TOOLS_NEURON_TOP_WATCH_H
+#define TOOLS_NEURON_TOP_WATCH_H
 
 #include <deque>
 #include <optional>
@@ -23,7 +23,7 @@ class Watch {
 
  private:
   bool look();  // the next snapshot; false: the recording is at its end
-  bool look_at(std::size_t index);
+  bool look_at(size_t index);
   void take(telemetry::Snapshot next);
   void remember();
   View view() const;
@@ -36,7 +36,7 @@ class Watch {
   std::unique_ptr<telemetry::Source> source_;
   std::optional<Replay> replay_;
   Recorder recorder_;
-  std::size_t index_ = 0;  // of the replay's next record
+  size_t index_ = 0;  // of the replay's next record
   std::optional<telemetry::Snapshot> before_, now_;
   Interval interval_;
   State state_;
@@ -46,4 +46,4 @@ class Watch {
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_WATCH_H_
+#endif

@@ -21,11 +21,11 @@ constexpr Cause kCauses[] = {NEURON_CAUSE_COUNTERS(NEURON_CAUSE)};
 #undef NEURON_CAUSE
 
 constexpr unsigned kMostCores = NDS_MAX_NEURONCORE_COUNT + NDS_EXT_MAX_NEURONCORE_COUNT;
-constexpr std::uint64_t kPicosecondsPerUs = 1'000'000;
+constexpr uint64_t kPicosecondsPerUs = 1'000'000;
 
 // Zeros where the block ends.
 template <class T>
-T read(std::span<const std::byte> block, std::size_t offset) {
+T read(std::span<const std::byte> block, size_t offset) {
   T value{};
   if (offset < block.size()) {
     std::memcpy(&value, block.data() + offset, std::min(sizeof(T), block.size() - offset));
@@ -33,13 +33,13 @@ T read(std::span<const std::byte> block, std::size_t offset) {
   return value;
 }
 
-std::uint64_t word(std::span<const std::byte> block, std::size_t start, std::size_t index) {
-  return read<std::uint64_t>(block, start + index * sizeof(std::uint64_t));
+uint64_t word(std::span<const std::byte> block, size_t start, size_t index) {
+  return read<uint64_t>(block, start + index * sizeof(uint64_t));
 }
 
-std::uint64_t core_word(std::span<const std::byte> block, unsigned core, unsigned counter) {
+uint64_t core_word(std::span<const std::byte> block, unsigned core, unsigned counter) {
   if (core >= NDS_MAX_NEURONCORE_COUNT) {
-    const std::size_t row = (core - NDS_MAX_NEURONCORE_COUNT) * NDS_EXT_NEURONCORE_NC_DATA_COUNT;
+    const size_t row = (core - NDS_MAX_NEURONCORE_COUNT) * NDS_EXT_NEURONCORE_NC_DATA_COUNT;
     return word(block, NDS_EXT_NEURONCORE_NC_DATA_START, row + counter);
   }
   if (counter < NDS_NC_COUNTER_COUNT) {
@@ -49,12 +49,12 @@ std::uint64_t core_word(std::span<const std::byte> block, unsigned core, unsigne
               core * NDS_EXT_NC_COUNTER_COUNT + counter - NDS_NC_COUNTER_COUNT);
 }
 
-template <std::size_t kSize>
+template <size_t kSize>
 std::string text(const char (&field)[kSize]) {
   return presentable(std::string(field, ::strnlen(field, kSize)));
 }
 
-std::string version_of(std::uint64_t packed) {
+std::string version_of(uint64_t packed) {
   if (packed == 0) return "";
   nmetric_version_t version;
   version.all = packed;
@@ -64,7 +64,7 @@ std::string version_of(std::uint64_t packed) {
 
 // The object in a slot; false if it is not published, or was being written.
 template <class T>
-bool read_slot(std::span<const std::byte> block, std::size_t offset, T& object) {
+bool read_slot(std::span<const std::byte> block, size_t offset, T& object) {
   const auto slot = read<nds_slot_t>(block, offset);
   if (slot.state != NDS_SLOT_PUBLISHED || slot.sequence % 2 != 0) return false;
   object = read<T>(block, offset + sizeof(nds_slot_t));
@@ -87,7 +87,7 @@ CoreCounters counters_of(std::span<const std::byte> block, unsigned core) {
   out.runtime = at(NDS_NC_COUNTER_ERR_RT);
   out.hardware = at(NDS_NC_COUNTER_ERR_HW);
   for (const Cause& cause : kCauses) {
-    if (const std::uint64_t count = at(cause.counter)) out.causes[cause.name] = count;
+    if (const uint64_t count = at(cause.counter)) out.causes[cause.name] = count;
   }
   out.busy_us = at(NDS_NC_COUNTER_TIME_IN_USE);
   out.collectives_us = at(NDS_NC_COUNTER_CC_TIME);
@@ -99,11 +99,10 @@ CoreCounters counters_of(std::span<const std::byte> block, unsigned core) {
   return out;
 }
 
-void add_measurements(std::span<const std::byte> block, unsigned core, std::size_t core_bytes,
+void add_measurements(std::span<const std::byte> block, unsigned core, size_t core_bytes,
                       CoreCounters& out) {
   static_assert(kLatencyBuckets == NDS_OPEN_LATENCY_BUCKETS);
-  const auto part =
-      read<nds_open_core_t>(block, NDS_OPEN_OFFSET + 64 + std::size_t{core} * core_bytes);
+  const auto part = read<nds_open_core_t>(block, NDS_OPEN_OFFSET + 64 + size_t{core} * core_bytes);
   for (unsigned i = 0; i < NDS_OPEN_ENGINES; ++i) {
     out.engine_busy_us[i] = part.engine_busy_ps[i] / kPicosecondsPerUs;
   }
@@ -118,7 +117,7 @@ constexpr unsigned kHost = 0, kDevice = 1;
 
 LoadedModel model_of(const nds_model_bytes_t& bytes) {
   const auto used = [&](unsigned location, unsigned slot) {
-    return std::uint64_t{bytes.usage.model_mem_usage[location][slot].total_size};
+    return uint64_t{bytes.usage.model_mem_usage[location][slot].total_size};
   };
   LoadedModel model;
   model.name = text(bytes.info.name);
@@ -188,7 +187,7 @@ DatastoreRecord read_datastore(std::span<const std::byte> block, unsigned cores)
   if (record.tag.empty() && read_slot(block, NDS_SLOT_PROCESS, process)) {
     record.tag = text(process.tag);
   }
-  for (std::size_t slot = 0; slot < NDS_SLOT_MODEL_COUNT; ++slot) {
+  for (size_t slot = 0; slot < NDS_SLOT_MODEL_COUNT; ++slot) {
     nds_model_bytes_t bytes{};
     if (!read_slot(block, NDS_SLOT_MODELS + slot * NDS_SLOT_MODEL_STRIDE, bytes)) continue;
     if (bytes.info.nc_index >= cores) {

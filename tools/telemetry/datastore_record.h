@@ -4,8 +4,8 @@
 //
 // Callers: the host's Source, any thread; no state. The block is hostile: any process of the host
 // may have written it. Fails: never; what makes no sense is left out and told in `error`.
-#ifndef TOOLS_TELEMETRY_DATASTORE_RECORD_H_
-#define TOOLS_TELEMETRY_DATASTORE_RECORD_H_
+#ifndef TOOLS_TELEMETRY_DATASTORE_RECORD_H
+#define TOOLS_TELEMETRY_DATASTORE_RECORD_H
 
 #include <cstddef>
 #include <span>
@@ -29,4 +29,4 @@ DatastoreRecord read_datastore(std::span<const std::byte> block, unsigned cores)
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_DATASTORE_RECORD_H_
+#endif

@@ -14,7 +14,7 @@
 namespace neuron::telemetry {
 namespace {
 
-constexpr std::size_t kMostText = 64u << 10;
+constexpr size_t kMostText = 64u << 10;
 constexpr char kHardware[] = "stats/hardware/ stats/power/";
 
 using Clock = std::chrono::steady_clock;
@@ -23,24 +23,24 @@ using Clock = std::chrono::steady_clock;
 template <class Use>
 void each_line(std::string_view text, Use&& use) {
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
+    const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const std::size_t space = std::min(line.find(' '), line.size());
+    const size_t space = std::min(line.find(' '), line.size());
     use(line.substr(0, space), line.substr(std::min(space + 1, line.size())));
   }
 }
 
 // "path value", a line for each attribute below a folder; empty where there is none.
-std::string attributes_below(int device, const char* folder, std::uint32_t timeout_ms) {
+std::string attributes_below(int device, const char* folder, uint32_t timeout_ms) {
   std::string text(kMostText, '\0');
   const ssize_t length = ndl_read_attribute(device, folder, timeout_ms, text.data(), text.size());
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
   return text;
 }
 
-std::uint64_t number(std::string_view text) {
-  std::uint64_t value = 0;
+uint64_t number(std::string_view text) {
+  uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
@@ -48,7 +48,7 @@ std::uint64_t number(std::string_view text) {
 // "POWER_STATUS_VALID,<seconds>,<min>,<max>,<average>"
 std::optional<double> average_power(std::string_view text) {
   if (!text.starts_with("POWER_STATUS_VALID,")) return std::nullopt;
-  const std::size_t comma = text.rfind(',');
+  const size_t comma = text.rfind(',');
   const std::string average(text.substr(comma + 1));
   return std::strtod(average.c_str(), nullptr);
 }
@@ -85,15 +85,15 @@ void read_hardware(std::string_view lines, DeviceReading& reading) {
   });
 }
 
-std::vector<std::string> read_faults(int device, std::uint32_t timeout_ms) {
+std::vector<std::string> read_faults(int device, uint32_t timeout_ms) {
   std::vector<std::string> lines;
   std::vector<char> buffer(kMostText);
   const ssize_t length =
       ndl_read_attribute(device, "emulator/faults", timeout_ms, buffer.data(), buffer.size());
   std::string line;
   for (ssize_t i = 0; i < length; ++i) {
-    if (buffer[static_cast<std::size_t>(i)] != '\n') {
-      line += buffer[static_cast<std::size_t>(i)];
+    if (buffer[static_cast<size_t>(i)] != '\n') {
+      line += buffer[static_cast<size_t>(i)];
       continue;
     }
     lines.push_back(presentable(line));
@@ -103,7 +103,7 @@ std::vector<std::string> read_faults(int device, std::uint32_t timeout_ms) {
 }
 
 DatastoreRecord read_record(int device, const ndl_observation_t& seen, const ndl_holder_t& holder,
-                            std::uint32_t timeout_ms) {
+                            uint32_t timeout_ms) {
   DatastoreRecord record;
   if ((holder.flags & NDL_HOLDER_RECORD) == 0) return record;
   std::vector<std::byte> block(NDS_BLOCK_BYTES);
@@ -115,14 +115,14 @@ DatastoreRecord read_record(int device, const ndl_observation_t& seen, const ndl
     record.error = std::string("its counters cannot be read: ") + ndl_last_error();
     return record;
   }
-  return read_datastore({block.data(), static_cast<std::size_t>(bytes)}, seen.cores);
+  return read_datastore({block.data(), static_cast<size_t>(bytes)}, seen.cores);
 }
 
 // What comes from outside must not lead past an array.
 void bound(ndl_observation_t& seen) {
-  seen.cores = std::min<std::uint32_t>(seen.cores, NDL_OBSERVED_CORES);
-  seen.connected_count = std::min<std::uint32_t>(seen.connected_count, NDL_OBSERVED_LINKS);
-  seen.holder_count = std::min<std::uint32_t>(seen.holder_count, NDL_OBSERVED_HOLDERS);
+  seen.cores = std::min<uint32_t>(seen.cores, NDL_OBSERVED_CORES);
+  seen.connected_count = std::min<uint32_t>(seen.connected_count, NDL_OBSERVED_LINKS);
+  seen.holder_count = std::min<uint32_t>(seen.holder_count, NDL_OBSERVED_HOLDERS);
 }
 
 // What is asked for after the observation; `left`: how many milliseconds there are.
@@ -131,7 +131,7 @@ void read_rest(int index, const Wanted& wanted, Left&& left, DeviceReading& read
   const ndl_observation_t& seen = reading.observation;
   if (wanted.hardware && seen.fault_count != 0) reading.faults = read_faults(index, left());
   if (!wanted.processes) return;
-  for (std::uint32_t i = 0; i < seen.holder_count; ++i) {
+  for (uint32_t i = 0; i < seen.holder_count; ++i) {
     reading.holders.push_back({seen.holders[i], read_record(index, seen, seen.holders[i], left())});
   }
 }
@@ -164,7 +164,7 @@ bool read_devices(const Wanted& wanted, Clock::time_point deadline, const Device
   const auto left = [deadline] {
     const auto rest =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    return static_cast<std::uint32_t>(std::max<std::int64_t>(rest.count(), 1));
+    return static_cast<uint32_t>(std::max<int64_t>(rest.count(), 1));
   };
   std::string folders;
   if (known.empty()) folders += "info/";
@@ -175,7 +175,7 @@ bool read_devices(const Wanted& wanted, Clock::time_point deadline, const Device
   return true;
 }
 
-DeviceReading read_device(int index, const Wanted& wanted, std::uint32_t timeout_ms,
+DeviceReading read_device(int index, const Wanted& wanted, uint32_t timeout_ms,
                           const DeviceIdentity& identity) {
   DeviceReading reading;
   ndl_observation_t& seen = reading.observation;

@@ -6,8 +6,8 @@
 // read together by one thread; a kernel's each by a thread of its own, as each call may take its
 // whole deadline. Values. Fails: `error` says what is missing; read_devices is false where the
 // driver library cannot ask so.
-#ifndef TOOLS_TELEMETRY_DEVICE_READING_H_
-#define TOOLS_TELEMETRY_DEVICE_READING_H_
+#ifndef TOOLS_TELEMETRY_DEVICE_READING_H
+#define TOOLS_TELEMETRY_DEVICE_READING_H
 
 #include <ndl/ndl_observe.h>
 
@@ -48,9 +48,9 @@ bool read_devices(const Wanted& wanted, std::chrono::steady_clock::time_point de
                   const DeviceIdentities& known, DeviceReadings& readings);
 
 // `identity`: of an earlier reading, if there was one.
-DeviceReading read_device(int index, const Wanted& wanted, std::uint32_t timeout_ms,
+DeviceReading read_device(int index, const Wanted& wanted, uint32_t timeout_ms,
                           const DeviceIdentity& identity);
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_DEVICE_READING_H_
+#endif

@@ -6,8 +6,8 @@
 // until it ends no other one is begun. Owns: the thread, which is left behind if it hangs when the
 // owner goes. Fails: run() is false when the job was not done in time, or the thread could not be
 // had.
-#ifndef TOOLS_TELEMETRY_PATIENCE_H_
-#define TOOLS_TELEMETRY_PATIENCE_H_
+#ifndef TOOLS_TELEMETRY_PATIENCE_H
+#define TOOLS_TELEMETRY_PATIENCE_H
 
 #include <chrono>
 #include <functional>
@@ -39,4 +39,4 @@ class Patience {
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_PATIENCE_H_
+#endif

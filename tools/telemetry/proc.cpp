@@ -17,8 +17,8 @@
 namespace neuron::telemetry {
 namespace {
 
-std::uint64_t number(std::string_view text) {
-  std::uint64_t value = 0;
+uint64_t number(std::string_view text) {
+  uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
@@ -27,10 +27,10 @@ std::uint64_t number(std::string_view text) {
 std::vector<std::string_view> words(std::string_view line) {
   std::vector<std::string_view> found;
   while (!line.empty()) {
-    const std::size_t begin = line.find_first_not_of(" \t");
+    const size_t begin = line.find_first_not_of(" \t");
     if (begin == line.npos) break;
     line.remove_prefix(begin);
-    const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
     found.push_back(line.substr(0, end));
     line.remove_prefix(end);
   }
@@ -40,20 +40,20 @@ std::vector<std::string_view> words(std::string_view line) {
 template <class Use>
 void each_line(std::string_view text, Use&& use) {
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
+    const size_t end = std::min(text.find('\n'), text.size());
     use(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 
-std::uint64_t ticks_to_us(std::uint64_t ticks) {
-  static const auto per_second = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+uint64_t ticks_to_us(uint64_t ticks) {
+  static const auto per_second = static_cast<uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
   return ticks * 1'000'000 / per_second;
 }
 
-std::uint64_t boot_time() {
-  static const std::uint64_t seconds = [] {
-    std::uint64_t found = 0;
+uint64_t boot_time() {
+  static const uint64_t seconds = [] {
+    uint64_t found = 0;
     each_line(read_file("/proc/stat"), [&](std::string_view line) {
       if (line.starts_with("btime ")) found = number(line.substr(6));
     });
@@ -78,8 +78,8 @@ bool is_hexadecimal(std::string_view text) {
 
 // A value of the environment block of a process; "" where it is not ours to read.
 std::string value_of(const std::string& environment, std::string_view name) {
-  for (std::size_t at = 0; at < environment.size();) {
-    const std::size_t end = std::min(environment.find('\0', at), environment.size());
+  for (size_t at = 0; at < environment.size();) {
+    const size_t end = std::min(environment.find('\0', at), environment.size());
     const std::string_view entry(environment.data() + at, end - at);
     if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name)) {
       return presentable(std::string(entry.substr(name.size() + 1)));
@@ -92,10 +92,10 @@ std::string value_of(const std::string& environment, std::string_view name) {
 void read_statistics(const std::string& folder, Process& process) {
   const std::string text = read_file(folder + "/stat");
   // The command in parentheses may hold anything, also spaces and parentheses.
-  const std::size_t behind = text.rfind(')');
+  const size_t behind = text.rfind(')');
   if (behind == text.npos) return;
   const std::vector<std::string_view> fields = words(std::string_view(text).substr(behind + 1));
-  constexpr std::size_t kUser = 11, kSystem = 12, kStart = 19;  // counted from the state
+  constexpr size_t kUser = 11, kSystem = 12, kStart = 19;  // counted from the state
   if (fields.size() <= kStart) return;
   process.user_us = ticks_to_us(number(fields[kUser]));
   process.system_us = ticks_to_us(number(fields[kSystem]));
@@ -105,15 +105,13 @@ void read_statistics(const std::string& folder, Process& process) {
 
 ProcessorTimes times_of(std::string_view line) {
   const std::vector<std::string_view> fields = words(line);
-  const auto at = [&](std::size_t i) {
-    return i < fields.size() ? ticks_to_us(number(fields[i])) : 0;
-  };
+  const auto at = [&](size_t i) { return i < fields.size() ? ticks_to_us(number(fields[i])) : 0; };
   return {at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
 }
 
 }  // namespace
 
-std::string read_file(const std::string& path, std::size_t limit) {
+std::string read_file(const std::string& path, size_t limit) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return "";
   std::string text;
@@ -121,7 +119,7 @@ std::string read_file(const std::string& path, std::size_t limit) {
   while (text.size() < limit) {  // bounded: by the limit
     const ssize_t length = ::read(file, buffer, std::min(sizeof(buffer), limit - text.size()));
     if (length <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(length));
+    text.append(buffer, static_cast<size_t>(length));
   }
   ::close(file);
   return text;
@@ -143,16 +141,16 @@ std::string presentable(std::string text) {
 }
 
 void find_container(std::string_view cgroup, Process& process) {
-  constexpr std::size_t kIdentifier = 64, kPod = 36;
+  constexpr size_t kIdentifier = 64, kPod = 36;
   each_line(cgroup, [&](std::string_view line) {
     while (!line.empty()) {
-      const std::size_t end = std::min(line.find('/'), line.size());
+      const size_t end = std::min(line.find('/'), line.size());
       std::string_view part = line.substr(0, end);
       line.remove_prefix(std::min(end + 1, line.size()));
       if (part.ends_with(".scope") || part.ends_with(".slice")) {
         part.remove_suffix(std::strlen(".slice"));
       }
-      const std::size_t pod = part.rfind("pod");
+      const size_t pod = part.rfind("pod");
       if (pod != part.npos && part.size() - pod == 3 + kPod) {
         std::string uid(part.substr(pod + 3));
         std::replace(uid.begin(), uid.end(), '_', '-');
@@ -199,11 +197,11 @@ HostState read_host_state() {
       host.context_switches = number(line.substr(5));
     }
   });
-  std::uint64_t available = 0, swap_free = 0;
+  uint64_t available = 0, swap_free = 0;
   each_line(read_file("/proc/meminfo"), [&](std::string_view line) {
     const std::vector<std::string_view> fields = words(line);
     if (fields.size() < 2) return;
-    const std::uint64_t bytes = number(fields[1]) * 1024;
+    const uint64_t bytes = number(fields[1]) * 1024;
     if (fields[0] == "MemTotal:") host.memory_total = bytes;
     if (fields[0] == "MemAvailable:") available = bytes;
     if (fields[0] == "SwapTotal:") host.swap_total = bytes;

@@ -4,8 +4,8 @@
 //
 // Callers: the host's Source, any thread; no state. Fails: never; what cannot be read, because it
 // is not there or not ours to read, stays at its neutral value.
-#ifndef TOOLS_TELEMETRY_PROC_H_
-#define TOOLS_TELEMETRY_PROC_H_
+#ifndef TOOLS_TELEMETRY_PROC_H
+#define TOOLS_TELEMETRY_PROC_H
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@
 namespace neuron::telemetry {
 
 // At most `limit` bytes of a file; "" if it cannot be read.
-std::string read_file(const std::string& path, std::size_t limit = 1u << 20);
+std::string read_file(const std::string& path, size_t limit = 1u << 20);
 std::string first_line(const std::string& path);
 
 // One that may be printed: control characters are spaces, and what is no UTF-8 becomes '?'.
@@ -41,4 +41,4 @@ void read_place(const std::string& bdf, int& numa_node, std::string& cpu_affinit
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_PROC_H_
+#endif

@@ -9,7 +9,7 @@ namespace {
 template <class Array>
 Array growth_of_each(const Array& before, const Array& now) {
   Array out;
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = growth(before[i], now[i]);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = growth(before[i], now[i]);
   return out;
 }
 
@@ -17,7 +17,7 @@ Array growth_of_each(const Array& before, const Array& now) {
 
 CoreCounters growth(const CoreCounters& before, const CoreCounters& now) {
   CoreCounters out;
-  const auto grow = [&](std::uint64_t CoreCounters::*counter) {
+  const auto grow = [&](uint64_t CoreCounters::*counter) {
     out.*counter = growth(before.*counter, now.*counter);
   };
   for (const auto counter : {&CoreCounters::completed,
@@ -45,7 +45,7 @@ CoreCounters growth(const CoreCounters& before, const CoreCounters& now) {
   }
   for (const auto& [cause, count] : now.causes) {
     const auto old = before.causes.find(cause);
-    const std::uint64_t more = growth(old == before.causes.end() ? 0 : old->second, count);
+    const uint64_t more = growth(old == before.causes.end() ? 0 : old->second, count);
     if (more != 0) out.causes[cause] = more;
   }
   out.engine_busy_us = growth_of_each(before.engine_busy_us, now.engine_busy_us);
@@ -62,7 +62,7 @@ HardwareCounters growth(const HardwareCounters& before, const HardwareCounters& 
           growth(before.sram_ecc_uncorrected, now.sram_ecc_uncorrected)};
 }
 
-std::uint64_t failures(const CoreCounters& counters) {
+uint64_t failures(const CoreCounters& counters) {
   return counters.completed_with_err + counters.completed_with_num_err + counters.timed_out +
          counters.incorrect_input + counters.failed_to_queue;
 }
@@ -85,7 +85,7 @@ CoreRates rates(const CoreCounters& grown, double seconds) {
   const double microseconds = seconds * 1e6;
   out.busy = share(static_cast<double>(grown.busy_us), microseconds);
   out.collectives = share(static_cast<double>(grown.collectives_us), microseconds);
-  for (std::size_t i = 0; i < out.engines.size(); ++i) {
+  for (size_t i = 0; i < out.engines.size(); ++i) {
     out.engines[i] = share(static_cast<double>(grown.engine_busy_us[i]), microseconds);
   }
   // A multiplication and an addition.
@@ -103,7 +103,7 @@ ProcessorShares processor_shares(const ProcessorTimes& before, const ProcessorTi
   const auto then = values(before), later = values(now);
   ProcessorShares out{};
   double whole = 0;
-  for (std::size_t i = 0; i < out.size(); ++i) {
+  for (size_t i = 0; i < out.size(); ++i) {
     // Idle and waiting time of Linux can step back a little: no time has passed then.
     out[i] = later[i] >= then[i] ? static_cast<double>(later[i] - then[i]) : 0;
     whole += out[i];

@@ -5,21 +5,19 @@
 //
 // Callers: programs that repeat snapshots; any thread, values only. A counter that went back was
 // reset, or belongs to another owner: it counts from zero. Cannot fail: in no time nothing happens.
-#ifndef TOOLS_TELEMETRY_RATES_H_
-#define TOOLS_TELEMETRY_RATES_H_
+#ifndef TOOLS_TELEMETRY_RATES_H
+#define TOOLS_TELEMETRY_RATES_H
 
 #include "tools/telemetry/snapshot.h"
 
 namespace neuron::telemetry {
 
-inline std::uint64_t growth(std::uint64_t before, std::uint64_t now) {
-  return now >= before ? now - before : now;
-}
+inline uint64_t growth(uint64_t before, uint64_t now) { return now >= before ? now - before : now; }
 CoreCounters growth(const CoreCounters& before, const CoreCounters& now);
 HardwareCounters growth(const HardwareCounters& before, const HardwareCounters& now);
 
 // Executions that did not end well.
-std::uint64_t failures(const CoreCounters& counters);
+uint64_t failures(const CoreCounters& counters);
 
 // Of the monotonic clock; 0 if it did not go on.
 double seconds_between(const Snapshot& before, const Snapshot& now);
@@ -42,4 +40,4 @@ ProcessorShares processor_shares(const ProcessorTimes& before, const ProcessorTi
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_RATES_H_
+#endif

@@ -232,9 +232,9 @@ struct Writer {
 };
 
 template <typename T>
-json::value write_list(T& list, std::size_t size) {
+json::value write_list(T& list, size_t size) {
   json::array array;
-  for (std::size_t i = 0; i < size; ++i) array.push_back(write(list[i]));
+  for (size_t i = 0; i < size; ++i) array.push_back(write(list[i]));
   return array;
 }
 
@@ -251,12 +251,12 @@ json::value write(T& value) {
   } else if constexpr (std::is_same_v<T, std::optional<double>> ||
                        std::is_same_v<T, std::optional<SystemTime>>) {
     return value ? write(*value) : json::value(nullptr);
-  } else if constexpr (std::is_same_v<T, std::map<std::string, std::uint64_t>>) {
+  } else if constexpr (std::is_same_v<T, std::map<std::string, uint64_t>>) {
     json::object object;
     for (auto& [name, count] : value) object[name] = count;
     return object;
   } else if constexpr (requires { value.size(); }) {
-    std::size_t size = value.size();
+    size_t size = value.size();
     if constexpr (std::is_same_v<T, LatencyHistogram>) {
       // Most buckets behind the last one in use are empty: they are left out.
       while (size > 0 && value[size - 1] == 0) --size;
@@ -316,7 +316,7 @@ bool Reader::read(const json::value& from, T& value, const std::string& where) {
     }
     value = static_cast<DeviceState>(number);
   } else if constexpr (std::is_same_v<T, SystemTime> || std::is_same_v<T, SteadyTime>) {
-    std::int64_t count = 0;
+    int64_t count = 0;
     if (!read_number(from, count)) return wrong(where, "a time in nanoseconds");
     value = T(std::chrono::duration_cast<typename T::duration>(std::chrono::nanoseconds(count)));
   } else if constexpr (std::is_same_v<T, std::optional<double>> ||
@@ -324,7 +324,7 @@ bool Reader::read(const json::value& from, T& value, const std::string& where) {
     value.reset();
     if (from.is_null()) return true;
     return read(from, value.emplace(), where);
-  } else if constexpr (std::is_same_v<T, std::map<std::string, std::uint64_t>>) {
+  } else if constexpr (std::is_same_v<T, std::map<std::string, uint64_t>>) {
     if (!from.is_object()) return wrong(where, "an object");
     for (const auto& member : from.get_object()) {
       const std::string name(member.key());
@@ -338,7 +338,7 @@ bool Reader::read(const json::value& from, T& value, const std::string& where) {
     } else if (list.size() > value.size()) {
       return wrong(where, "a list as short as it has to be");
     }
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (size_t i = 0; i < list.size(); ++i) {
       if (!read(list[i], value[i], where + "[" + std::to_string(i) + "]")) return false;
     }
   } else {

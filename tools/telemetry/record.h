@@ -5,8 +5,8 @@
 // Callers: operator tools, any thread; no state. The line names the schema "neuron-snapshot" and
 // its version; a reader takes lines that lack fields or have more of them. Fails: from_record()
 // says which field of which record is not what it should be.
-#ifndef TOOLS_TELEMETRY_RECORD_H_
-#define TOOLS_TELEMETRY_RECORD_H_
+#ifndef TOOLS_TELEMETRY_RECORD_H
+#define TOOLS_TELEMETRY_RECORD_H
 
 #include <string_view>
 
@@ -22,4 +22,4 @@ bool from_record(std::string_view line, Snapshot& snapshot, std::string& error);
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_RECORD_H_
+#endif

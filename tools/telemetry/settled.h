@@ -3,8 +3,8 @@
 // A snapshot for whoever judges devices: the cores of a process that has just ended are reset, and
 // a device in that is neither well nor ill. It is looked at until it is over. Callers: one thread.
 // Owns nothing. Fails: never; what is still being reset at the deadline is in the snapshot as that.
-#ifndef TOOLS_TELEMETRY_SETTLED_H_
-#define TOOLS_TELEMETRY_SETTLED_H_
+#ifndef TOOLS_TELEMETRY_SETTLED_H
+#define TOOLS_TELEMETRY_SETTLED_H
 
 #include <vector>
 
@@ -19,4 +19,4 @@ Snapshot take_settled(Source& source, const Wanted& wanted, std::chrono::millise
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_SETTLED_H_
+#endif

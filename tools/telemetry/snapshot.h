@@ -7,8 +7,8 @@
 // subtract (rates.h). Gauges hold for the moment `at`.
 // What could not be read is empty or std::nullopt, and the reason is a sentence in the `error` of
 // the device or process concerned: one device that is hung never hides the others.
-#ifndef TOOLS_TELEMETRY_SNAPSHOT_H_
-#define TOOLS_TELEMETRY_SNAPSHOT_H_
+#ifndef TOOLS_TELEMETRY_SNAPSHOT_H
+#define TOOLS_TELEMETRY_SNAPSHOT_H
 
 #include <array>
 #include <chrono>
@@ -22,13 +22,13 @@ namespace neuron::telemetry {
 
 // Bytes in use, by what they hold. The names are the originals' categories.
 struct HostMemory {
-  std::uint64_t application_memory = 0, constants = 0, dma_buffers = 0, tensors = 0;
-  std::uint64_t total() const { return application_memory + constants + dma_buffers + tensors; }
+  uint64_t application_memory = 0, constants = 0, dma_buffers = 0, tensors = 0;
+  uint64_t total() const { return application_memory + constants + dma_buffers + tensors; }
 };
 struct CoreMemory {
-  std::uint64_t constants = 0, model_code = 0, model_shared_scratchpad = 0, runtime_memory = 0,
-                tensors = 0;
-  std::uint64_t total() const {
+  uint64_t constants = 0, model_code = 0, model_shared_scratchpad = 0, runtime_memory = 0,
+           tensors = 0;
+  uint64_t total() const {
     return constants + model_code + model_shared_scratchpad + runtime_memory + tensors;
   }
 };
@@ -36,32 +36,32 @@ struct CoreMemory {
 // Latencies in a histogram: bucket i counts those below 2^(i/4) microseconds that no smaller bucket
 // has (about 19 % wide); the last has the rest.
 inline constexpr unsigned kLatencyBuckets = 128;
-using LatencyHistogram = std::array<std::uint64_t, kLatencyBuckets>;
+using LatencyHistogram = std::array<uint64_t, kLatencyBuckets>;
 
 // One process's counters on one physical core, since the process opened the device.
 struct CoreCounters {
   // Ends of executions.
-  std::uint64_t completed = 0, completed_with_err = 0, completed_with_num_err = 0, timed_out = 0,
-                incorrect_input = 0, failed_to_queue = 0;
+  uint64_t completed = 0, completed_with_err = 0, completed_with_num_err = 0, timed_out = 0,
+           incorrect_input = 0, failed_to_queue = 0;
   // Errors by kind.
-  std::uint64_t generic = 0, numerical = 0, transient = 0, model = 0, runtime = 0, hardware = 0;
+  uint64_t generic = 0, numerical = 0, transient = 0, model = 0, runtime = 0, hardware = 0;
   // By cause; names of the driver's attributes ("oob_error", "hw_dma_abort_error" ...).
-  std::map<std::string, std::uint64_t> causes;
-  std::uint64_t busy_us = 0;         // model time in which the core executed
-  std::uint64_t collectives_us = 0;  // model time of its collective cores
-  std::uint64_t multiply_accumulates = 0;
-  std::uint64_t executions = 0, model_loads = 0;
+  std::map<std::string, uint64_t> causes;
+  uint64_t busy_us = 0;         // model time in which the core executed
+  uint64_t collectives_us = 0;  // model time of its collective cores
+  uint64_t multiply_accumulates = 0;
+  uint64_t executions = 0, model_loads = 0;
   // Model time by engine (pe, act, pool, dve, sp) and bytes that its DMA engines moved.
-  std::array<std::uint64_t, 5> engine_busy_us{};
-  std::uint64_t dma_bytes = 0, link_bytes = 0;
-  std::uint64_t device_latency_us = 0, total_latency_us = 0;  // sums
+  std::array<uint64_t, 5> engine_busy_us{};
+  uint64_t dma_bytes = 0, link_bytes = 0;
+  uint64_t device_latency_us = 0, total_latency_us = 0;  // sums
   LatencyHistogram device_latency{}, total_latency{};
 };
 
 struct LoadedModel {
   std::string name;
   std::string uuid;  // 32 hexadecimal digits
-  std::uint32_t model_id = 0;
+  uint32_t model_id = 0;
   bool running = false;
   unsigned device = 0, physical_core = 0, subgraph = 0;
   HostMemory host;
@@ -88,8 +88,8 @@ struct Process {
   std::vector<ProcessOnCore> cores;  // those that it holds
   std::vector<LoadedModel> models;
   HostMemory host_memory;
-  std::uint64_t device_bytes = 0;
-  std::uint64_t user_us = 0, system_us = 0;  // processor time
+  uint64_t device_bytes = 0;
+  uint64_t user_us = 0, system_us = 0;  // processor time
   std::string error;
 };
 
@@ -97,15 +97,15 @@ enum class DeviceState { kReady, kResetting, kInvalid, kOff, kUnknown };
 const char* name(DeviceState state);
 
 struct HardwareCounters {
-  std::uint64_t mem_ecc_corrected = 0, mem_ecc_uncorrected = 0, mem_ecc_repairable_uncorrected = 0,
-                sram_ecc_corrected = 0, sram_ecc_uncorrected = 0;
+  uint64_t mem_ecc_corrected = 0, mem_ecc_uncorrected = 0, mem_ecc_repairable_uncorrected = 0,
+           sram_ecc_corrected = 0, sram_ecc_uncorrected = 0;
 };
 
 struct Core {
   unsigned physical_core = 0, logical_core = 0;  // as in ProcessOnCore
   int holder = 0;                                // pid; 0: free
   std::vector<std::string> hung_engines;
-  std::uint64_t resets = 0, failed_resets = 0;
+  uint64_t resets = 0, failed_resets = 0;
 };
 
 struct Link {
@@ -124,7 +124,7 @@ struct Device {
   unsigned logical_size = 1;  // physical cores of a logical one
   std::vector<Core> cores;    // physical
   std::vector<Link> links;    // north, west, south, east, as the driver lists them
-  std::uint64_t memory_bytes = 0, memory_used = 0;
+  uint64_t memory_bytes = 0, memory_used = 0;
   HardwareCounters hardware;
   std::optional<double> power_percent;  // average, of the maximum
   std::vector<std::string> faults;      // planted ones, of an emulated device
@@ -132,14 +132,14 @@ struct Device {
 };
 
 struct ProcessorTimes {  // microseconds since boot
-  std::uint64_t user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0;
+  uint64_t user = 0, nice = 0, system = 0, idle = 0, io_wait = 0, irq = 0, soft_irq = 0;
 };
 
 struct HostState {
   ProcessorTimes all;
   std::vector<ProcessorTimes> processors;
-  std::uint64_t context_switches = 0;
-  std::uint64_t memory_total = 0, memory_used = 0, swap_total = 0, swap_used = 0;
+  uint64_t context_switches = 0;
+  uint64_t memory_total = 0, memory_used = 0, swap_total = 0, swap_used = 0;
 };
 
 struct Instance {
@@ -171,4 +171,4 @@ struct Snapshot {
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_SNAPSHOT_H_
+#endif

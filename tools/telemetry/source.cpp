@@ -62,7 +62,7 @@ DeviceState state_of(const ndl_observation_t& seen) {
   }
 }
 
-std::vector<std::string> engine_names(std::uint32_t map) {
+std::vector<std::string> engine_names(uint32_t map) {
   constexpr const char* kNames[] = {"pe", "act", "pool", "dve", "sp"};
   std::vector<std::string> names;
   for (unsigned engine = 0; engine < std::size(kNames); ++engine) {
@@ -94,7 +94,7 @@ Device device_of(int index, const DeviceReading& reading, const std::string& onl
   device.power_percent = reading.power_percent;
   device.faults = reading.faults;
   const bool second = seen.architecture == 2;
-  for (std::uint32_t i = 0; i < seen.connected_count; ++i) {
+  for (uint32_t i = 0; i < seen.connected_count; ++i) {
     Link link;
     link.device = seen.connected[i];
     link.up = (seen.links_down >> i & 1) == 0;
@@ -105,13 +105,13 @@ Device device_of(int index, const DeviceReading& reading, const std::string& onl
                                                  : kLinkBytesPerSecondV3;
     device.links.push_back(std::move(link));
   }
-  for (std::uint32_t i = 0; i < seen.cores; ++i) {
+  for (uint32_t i = 0; i < seen.cores; ++i) {
     Core core;
     core.physical_core = i;
     core.hung_engines = engine_names(seen.hung_engines[i]);
     core.resets = seen.resets[i];
     core.failed_resets = seen.failed_resets[i];
-    for (std::uint32_t h = 0; h < seen.holder_count; ++h) {
+    for (uint32_t h = 0; h < seen.holder_count; ++h) {
       if ((seen.holders[h].cores >> i & 1) != 0) core.holder = seen.holders[h].pid;
     }
     device.cores.push_back(std::move(core));
@@ -143,20 +143,19 @@ class HostSource final : public Source {
 
   std::vector<int> find_devices(const Wanted& wanted, std::chrono::milliseconds per_device,
                                 Snapshot& snapshot);
-  void begin_readings(const Wanted& wanted, const std::vector<int>& devices,
-                      std::uint32_t timeout_ms);
+  void begin_readings(const Wanted& wanted, const std::vector<int>& devices, uint32_t timeout_ms);
   Asked& asked(int index);
   void add_processes(const Wanted& wanted, const Device& device, const DeviceReading& reading,
                      Snapshot& snapshot);
   void add_holder(const Device& device, const HolderReading& held, Process& process);
-  bool ran_since(int pid, const Device& device, unsigned core, std::uint64_t executions);
+  bool ran_since(int pid, const Device& device, unsigned core, uint64_t executions);
 
   Patience list_patience_;  // for questions that are not about one device
   // What they brought in the last take(); null: each device is to be asked.
   std::shared_ptr<const DeviceReadings> together_;
   std::vector<std::unique_ptr<Asked>> asked_;
-  std::map<std::tuple<int, unsigned, unsigned>, std::uint64_t> executions_;  // of the last take
-  std::map<std::tuple<int, unsigned, unsigned>, std::uint64_t> seen_;        // of this one
+  std::map<std::tuple<int, unsigned, unsigned>, uint64_t> executions_;  // of the last take
+  std::map<std::tuple<int, unsigned, unsigned>, uint64_t> seen_;        // of this one
 };
 
 // What one thread learns of the host: which devices there are, and what they answer together.
@@ -232,7 +231,7 @@ HostSource::Asked& HostSource::asked(int index) {
 
 // Each in a thread of its own.
 void HostSource::begin_readings(const Wanted& wanted, const std::vector<int>& devices,
-                                std::uint32_t timeout_ms) {
+                                uint32_t timeout_ms) {
   for (const int index : devices) {
     Asked& device = asked(index);
     auto reading = std::make_shared<DeviceReading>();
@@ -244,7 +243,7 @@ void HostSource::begin_readings(const Wanted& wanted, const std::vector<int>& de
   }
 }
 
-bool HostSource::ran_since(int pid, const Device& device, unsigned core, std::uint64_t executions) {
+bool HostSource::ran_since(int pid, const Device& device, unsigned core, uint64_t executions) {
   const std::tuple key(pid, device.index, core);
   seen_[key] = executions;
   const auto before = executions_.find(key);
@@ -343,7 +342,7 @@ Snapshot HostSource::take(const Wanted& wanted, std::chrono::milliseconds per_de
   const std::vector<int> devices = find_devices(wanted, per_device, snapshot);
 
   const auto deadline = Clock::now() + per_device;
-  const auto timeout = static_cast<std::uint32_t>(std::max<std::int64_t>(1, per_device.count()));
+  const auto timeout = static_cast<uint32_t>(std::max<int64_t>(1, per_device.count()));
   const bool alone = together_ == nullptr;
   if (alone) begin_readings(wanted, devices, timeout);
   const std::string online = first_line("/sys/devices/system/cpu/online");
@@ -365,9 +364,9 @@ Snapshot HostSource::take(const Wanted& wanted, std::chrono::milliseconds per_de
       core.logical_core = first_core + place / device.logical_size;
     }
     // One that does not answer is taken for as large as the others.
-    const std::size_t cores = device.cores.empty() && !snapshot.devices.empty()
-                                  ? snapshot.devices.front().cores.size()
-                                  : device.cores.size();
+    const size_t cores = device.cores.empty() && !snapshot.devices.empty()
+                             ? snapshot.devices.front().cores.size()
+                             : device.cores.size();
     first_core += static_cast<unsigned>(cores) / std::max(device.logical_size, 1u);
     if (wanted.processes) add_processes(wanted, device, reading, snapshot);
     snapshot.devices.push_back(std::move(device));

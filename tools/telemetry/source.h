@@ -6,8 +6,8 @@
 // of a device's process slots, and writes nothing. Each device is asked on its own deadline: one
 // that does not answer costs the call at most that, and is told in its `error`.
 // Fails: never; what is missing is said inside the snapshot.
-#ifndef TOOLS_TELEMETRY_SOURCE_H_
-#define TOOLS_TELEMETRY_SOURCE_H_
+#ifndef TOOLS_TELEMETRY_SOURCE_H
+#define TOOLS_TELEMETRY_SOURCE_H
 
 #include <chrono>
 #include <memory>
@@ -37,4 +37,4 @@ std::unique_ptr<Source> open_host_source();
 
 }  // namespace neuron::telemetry
 
-#endif  // TOOLS_TELEMETRY_SOURCE_H_
+#endif

@@ -7,8 +7,8 @@
 
 #include "driver/emulator/chip/udma_packet.h"
 #include "driver/emulator/chip/udma_reduce.h"
-#include "driver/emulator/neuroncore/numerics/alu.h"
-#include "driver/emulator/neuroncore/numerics/dtype.h"
+#include "driver/emulator/numerics/alu.h"
+#include "driver/emulator/numerics/dtype.h"
 
 namespace neuron::chip {
 namespace {

@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "driver/emulator/chip/bus.h"
-#include "driver/emulator/neuroncore/numerics/random.h"
+#include "driver/emulator/numerics/random.h"
 #include "hw/isa.h"
 #include "hw/udma.h"
 

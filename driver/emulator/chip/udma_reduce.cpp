@@ -5,13 +5,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include "driver/emulator/neuroncore/numerics/alu.h"
-#include "driver/emulator/neuroncore/numerics/dtype.h"
-#include "driver/emulator/neuroncore/numerics/float_environment.h"
+#include "driver/emulator/numerics/alu.h"
+#include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/float_environment.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "driver/emulator/chip/udma_reduce.cpp"
-#include "driver/emulator/neuroncore/numerics/simd_targets.h"
+#include "driver/emulator/numerics/simd_targets.h"
 //
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>

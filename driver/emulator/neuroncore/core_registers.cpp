@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "driver/emulator/neuroncore/execution_group.h"
+#include "driver/emulator/neuroncore/group/execution_group.h"
 
 namespace neuron::core {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/neuroncore/neuron_core.h"
 
-#include "driver/emulator/neuroncore/execution_group.h"
+#include "driver/emulator/neuroncore/group/execution_group.h"
 
 namespace neuron::core {
 

@@ -22,11 +22,11 @@
 #include "driver/core/notification.h"
 #include "driver/core/process_table.h"
 #include "driver/emulator/chip/fabric.h"
-#include "driver/emulator/profiles/profile.h"
 #include "driver/emulator/service/copy_ring.h"
 #include "driver/emulator/service/device_memory.h"
 #include "driver/emulator/service/firmware.h"
 #include "driver/emulator/service/statistics.h"
+#include "driver/profiles/profile.h"
 #include "hw/address_map.h"
 
 namespace neuron::service {

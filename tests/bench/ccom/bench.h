@@ -37,4 +37,4 @@ double now_seconds();
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_CCOM_BENCH_H
+#endif

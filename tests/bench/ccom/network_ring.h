@@ -46,4 +46,4 @@ class NetworkRing {
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_CCOM_NETWORK_RING_H
+#endif

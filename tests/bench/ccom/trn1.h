@@ -76,4 +76,4 @@ inline std::optional<Pipelined> best_pipeline(const ccom::Group& group, Reductio
 
 }  // namespace neuron::bench
 
-#endif  // TESTS_BENCH_CCOM_TRN1_H
+#endif

@@ -43,8 +43,7 @@ class Fields {
       complain(name, "is no text");
       return "";
     }
-    return runtime::escaped(
-        fmt::string_view(value->get_string().data(), value->get_string().size()));
+    return base::escaped(fmt::string_view(value->get_string().data(), value->get_string().size()));
   }
   const json::array& array(const char* name) {
     static const json::array kNone;
@@ -63,8 +62,8 @@ class Fields {
  private:
   void complain(const char* name, const char* what) {
     if (complaint_.empty()) {
-      complaint_ = runtime::format("{}: \"{}\" is missing or {}; it is no dump of ccom_dump()",
-                                   where_, name, what);
+      complaint_ = base::format("{}: \"{}\" is missing or {}; it is no dump of ccom_dump()", where_,
+                                name, what);
     }
   }
 
@@ -76,7 +75,7 @@ class Fields {
 Result<std::vector<Operation>> read_operations(const json::array& list, const std::string& where) {
   std::vector<Operation> operations;
   for (size_t i = 0; i < list.size(); ++i) {
-    const std::string place = runtime::format("{}: operation {} of the list", where, i);
+    const std::string place = base::format("{}: operation {} of the list", where, i);
     if (!list[i].is_object()) return fail(NRT_INVALID, "{} is no object", place);
     Fields fields(list[i].get_object(), place);
     Operation operation;
@@ -211,18 +210,18 @@ runtime::Result<void> add_dump(Evidence& evidence, const std::string& text,
 
 std::string describe(const RankEvidence& rank) {
   return rank.host.empty()
-             ? runtime::format("rank {}", rank.rank)
-             : runtime::format("rank {} (host {}, pid {})", rank.rank, rank.host, rank.process);
+             ? base::format("rank {}", rank.rank)
+             : base::format("rank {} (host {}, pid {})", rank.rank, rank.host, rank.process);
 }
 
 std::string describe(const Operation& operation) {
-  return runtime::format("{} {} of stream {}", operation.name, operation.number, operation.stream);
+  return base::format("{} {} of stream {}", operation.name, operation.number, operation.stream);
 }
 
 std::string call_of(const Operation& operation) {
-  return runtime::format("{}({} x {}, {}, root {}, {}, {})", operation.name, operation.count,
-                         operation.type, operation.reduction, operation.root, operation.algorithm,
-                         operation.detail);
+  return base::format("{}({} x {}, {}, root {}, {}, {})", operation.name, operation.count,
+                      operation.type, operation.reduction, operation.root, operation.algorithm,
+                      operation.detail);
 }
 
 std::string time_text(uint64_t time_ns) {
@@ -231,7 +230,7 @@ std::string time_text(uint64_t time_ns) {
   if (gmtime_r(&seconds, &parts) == nullptr) return "?";
   char text[64];
   const size_t length = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
-  return runtime::format("{}.{:06}Z", fmt::string_view(text, length), time_ns / 1000 % 1'000'000);
+  return base::format("{}.{:06}Z", fmt::string_view(text, length), time_ns / 1000 % 1'000'000);
 }
 
 }  // namespace neuron::tools

@@ -5,8 +5,8 @@
 //
 // Callers: verdict, main(). Thread-safe: values. Fails: CCOM_INVALID with the file, the field, and
 // what is wrong with it; files are read as hostile.
-#ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H_
-#define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H_
+#ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H
+#define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H
 
 #include <cstdint>
 #include <map>
@@ -64,4 +64,4 @@ std::string time_text(uint64_t time_ns);           // UTC, to the microsecond
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H_
+#endif

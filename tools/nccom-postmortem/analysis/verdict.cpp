@@ -17,11 +17,11 @@ std::string list_of(const Ranks& ranks) {
   for (size_t i = 0; i < ranks.size() && i < 16; ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   }
-  return ranks.size() > 16 ? runtime::format("{} and {} more", text, ranks.size() - 16) : text;
+  return ranks.size() > 16 ? base::format("{} and {} more", text, ranks.size() - 16) : text;
 }
 
 std::string count_of(size_t ranks) {
-  return ranks == 1 ? "1 rank waits" : runtime::format("{} ranks wait", ranks);
+  return ranks == 1 ? "1 rank waits" : base::format("{} ranks wait", ranks);
 }
 
 // The operation that a rank was in when it stopped; null: none.
@@ -51,7 +51,7 @@ std::string last_of(const RankEvidence& rank) {
   if (!rank.known) return "nothing is known of its operations";
   if (rank.operations.empty()) return "it has begun no operation";
   const Operation& last = rank.operations.back();
-  return runtime::format(
+  return base::format(
       "its last operation was {}, {}", describe(last),
       last.under_way() ? "begun " + time_text(last.begin_ns) : "ended " + time_text(last.end_ns));
 }
@@ -91,9 +91,9 @@ bool find_mismatch(const Evidence& evidence, Verdict& verdict) {
   verdict.cause = Cause::kMismatch;
   verdict.culprits = {one->rank, other->rank};
   verdict.operation = *first;
-  verdict.sentence = runtime::format(
-      "operation {} of stream {} differs: {} called {}, {} called {}", first->number, first->stream,
-      describe(*one), call_of(*first), describe(*other), call_of(*second));
+  verdict.sentence = base::format("operation {} of stream {} differs: {} called {}, {} called {}",
+                                  first->number, first->stream, describe(*one), call_of(*first),
+                                  describe(*other), call_of(*second));
   verdict.waiting = waiting_in(evidence, *first, {});
   return true;
 }
@@ -124,7 +124,7 @@ bool find_dead(const Evidence& evidence, Verdict& verdict) {
   verdict.cause = Cause::kDeadRank;
   const Operation* operation = stopped_in(evidence, first->rank);
   std::string how = "died";
-  const std::string name = runtime::format("rank {} ", first->rank);
+  const std::string name = base::format("rank {} ", first->rank);
   for (const auto& [number, rank] : evidence.ranks) {
     const size_t at = rank.sentence.find(name);
     const size_t said = at == std::string::npos ? at : rank.sentence.find(" died: ", at);
@@ -134,21 +134,21 @@ bool find_dead(const Evidence& evidence, Verdict& verdict) {
     }
   }
   if (operation == nullptr) {
-    verdict.sentence = runtime::format("{} {}; no operation was under way on the other ranks",
-                                       describe(*first), how);
+    verdict.sentence =
+        base::format("{} {}; no operation was under way on the other ranks", describe(*first), how);
     return true;
   }
   verdict.operation = *operation;
   verdict.waiting = waiting_in(evidence, *operation, verdict.culprits);
   const Operation* own = find(*first, *operation);
-  verdict.sentence = runtime::format("{} {}; {} {}; {}; {} for it", describe(*first), how,
-                                     !first->known    ? "whether it began"
-                                     : own == nullptr ? "it never began"
-                                                      : "it had begun",
-                                     describe(*operation) + (first->known ? "" : " is not known"),
-                                     last_of(*first), count_of(verdict.waiting.size()));
+  verdict.sentence = base::format("{} {}; {} {}; {}; {} for it", describe(*first), how,
+                                  !first->known    ? "whether it began"
+                                  : own == nullptr ? "it never began"
+                                                   : "it had begun",
+                                  describe(*operation) + (first->known ? "" : " is not known"),
+                                  last_of(*first), count_of(verdict.waiting.size()));
   if (verdict.culprits.size() > 1) {
-    verdict.sentence += runtime::format(" (dead in all: ranks {})", list_of(verdict.culprits));
+    verdict.sentence += base::format(" (dead in all: ranks {})", list_of(verdict.culprits));
   }
   return true;
 }
@@ -187,10 +187,9 @@ bool find_waits(const Evidence& evidence, Verdict& verdict) {
     verdict.waiting = waiting_in(evidence, *operation, verdict.culprits);
     const RankEvidence& rank = evidence.ranks.at(verdict.culprits.front());
     verdict.sentence =
-        circle
-            ? runtime::format("all ranks began {}, and ranks {} wait for one another in a circle",
+        circle ? base::format("all ranks began {}, and ranks {} wait for one another in a circle",
                               describe(*operation), list_of(verdict.culprits))
-            : runtime::format("all ranks began {}, but {} stopped in it; {}; {} for it",
+               : base::format("all ranks began {}, but {} stopped in it; {}; {} for it",
                               describe(*operation), describe(rank), last_of(rank),
                               count_of(verdict.waiting.size()));
     return true;
@@ -200,10 +199,10 @@ bool find_waits(const Evidence& evidence, Verdict& verdict) {
   verdict.waiting = waiting_in(evidence, *operation, missing);
   const RankEvidence& first = evidence.ranks.at(missing.front());
   verdict.sentence =
-      runtime::format("{} never began {}; {}; {} for it", describe(first), describe(*operation),
-                      last_of(first), count_of(verdict.waiting.size()));
+      base::format("{} never began {}; {}; {} for it", describe(first), describe(*operation),
+                   last_of(first), count_of(verdict.waiting.size()));
   if (missing.size() > 1) {
-    verdict.sentence += runtime::format(" (never began it in all: ranks {})", list_of(missing));
+    verdict.sentence += base::format(" (never began it in all: ranks {})", list_of(missing));
   }
   return true;
 }
@@ -217,8 +216,8 @@ bool find_sentence(const Evidence& evidence, Verdict& verdict) {
   if (first == nullptr) return false;
   const bool aborted = first->status == "CCOM_ABORTED";
   verdict.cause = aborted ? Cause::kAborted : Cause::kUnknown;
-  verdict.sentence = runtime::format("{} was the first to fail, with {}: {}", describe(*first),
-                                     first->status, first->sentence);
+  verdict.sentence = base::format("{} was the first to fail, with {}: {}", describe(*first),
+                                  first->status, first->sentence);
   verdict.culprits = {first->rank};
   return true;
 }
@@ -238,8 +237,8 @@ Verdict judge(const Evidence& evidence) {
       find_sentence(evidence, verdict)) {
     return verdict;
   }
-  verdict.sentence = runtime::format("nothing failed on the {} ranks that are known",
-                                     evidence.size - verdict.silent.size());
+  verdict.sentence = base::format("nothing failed on the {} ranks that are known",
+                                  evidence.size - verdict.silent.size());
   return verdict;
 }
 
@@ -268,11 +267,11 @@ const char* name_of(Cause cause) {
 std::string text_of(const Verdict& verdict, const Evidence& evidence) {
   std::string text = verdict.sentence + "\n";
   for (const auto& [number, rank] : evidence.ranks) {
-    text += runtime::format("  {}: {}{}{}\n", describe(rank), last_of(rank),
-                            rank.dead ? "; dead" : "", rank.dumped ? "" : "; it wrote no dump");
+    text += base::format("  {}: {}{}{}\n", describe(rank), last_of(rank), rank.dead ? "; dead" : "",
+                         rank.dumped ? "" : "; it wrote no dump");
   }
   if (!verdict.silent.empty()) {
-    text += runtime::format("  no dump shows ranks {}\n", list_of(verdict.silent));
+    text += base::format("  no dump shows ranks {}\n", list_of(verdict.silent));
   }
   return text;
 }

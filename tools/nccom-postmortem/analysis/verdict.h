@@ -7,8 +7,8 @@
 // to the rank that waits for nobody, or to a circle. Somebody aborted: who, and why. Otherwise
 // nothing is wrong, or the dumps do not show it. Callers: main(), tests. Thread-safe: values.
 // Cannot fail.
-#ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H_
-#define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H_
+#ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H
+#define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H
 
 #include <optional>
 #include <string>
@@ -45,4 +45,4 @@ std::string json_of(const Verdict& verdict, const Evidence& evidence);
 
 }  // namespace neuron::tools
 
-#endif  // TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H_
+#endif

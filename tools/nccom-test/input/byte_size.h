@@ -2,8 +2,8 @@
 // Sizes in bytes as people write them ("32M", "1gb", "64KiB"; powers of 1024), and the sizes of a
 // sweep. Callers: reading of options, tests. Thread-safe: functions of their arguments. Fails with
 // a sentence that shows what was given.
-#ifndef TOOLS_NCCOM_TEST_INPUT_BYTE_SIZE_H_
-#define TOOLS_NCCOM_TEST_INPUT_BYTE_SIZE_H_
+#ifndef TOOLS_NCCOM_TEST_INPUT_BYTE_SIZE_H
+#define TOOLS_NCCOM_TEST_INPUT_BYTE_SIZE_H
 
 #include <cstdint>
 #include <optional>
@@ -31,4 +31,4 @@ ccom::Result<std::vector<uint64_t>> sizes_of(const Sweep& sweep);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_INPUT_BYTE_SIZE_H_
+#endif

@@ -9,9 +9,9 @@
 #include <set>
 #include <sstream>
 
+#include "runtime/base/file.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
-#include "tools/common/file.h"
 #include "tools/nccom-test/input/operation.h"
 
 namespace neuron::nccom {
@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMostConfigs = 64;
 constexpr neff::JsonLimits kLimits{64u << 20, 16, 16u << 20};
 
-ccom::Error from(const runtime::Error& error) { return {CCOM_INVALID, error.detail}; }
+ccom::Error from(const runtime::Error& error) { return {CCOM_INVALID, error.sentence}; }
 
 // A file of one object with one key; keys that mean nothing are errors, since a misspelt one would
 // otherwise change the run in silence.
@@ -230,7 +230,7 @@ void read_stream(JsonObject& stream, BlockOptions& block, uint32_t ranks) {
   const auto file_of = [&](const char* key, auto& into, auto&& parse) {
     take(checker, stream, key, into,
          [&](const std::string& path) -> std::decay_t<decltype(parse(path, path, ranks))> {
-           CCOM_TRY(text, read_text(path));
+           NEURON_TRY(text, read_text(path));
            return parse(text, path, ranks);
          });
   };

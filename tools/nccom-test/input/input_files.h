@@ -3,8 +3,8 @@
 // variable-length operations, streams; and lists of hosts.
 // Callers: nccom-test before it starts anything. Thread-safe: functions of their arguments. Fails
 // with the file, the field and what was found and expected there; nothing is taken on trust.
-#ifndef TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H_
-#define TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H_
+#ifndef TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H
+#define TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H
 
 #include <ccom/ccom.h>
 
@@ -65,4 +65,4 @@ ccom::Result<std::vector<uint32_t>> parse_ratio(const std::string& text);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H_
+#endif

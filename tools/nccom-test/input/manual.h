@@ -2,8 +2,8 @@
 //
 // What nccom-test says about itself in --help and in its manual page.
 // Callers: options.cpp, main(). Thread-safe: constant. Cannot fail.
-#ifndef TOOLS_NCCOM_TEST_INPUT_MANUAL_H_
-#define TOOLS_NCCOM_TEST_INPUT_MANUAL_H_
+#ifndef TOOLS_NCCOM_TEST_INPUT_MANUAL_H
+#define TOOLS_NCCOM_TEST_INPUT_MANUAL_H
 
 #include "tools/common/manual.h"
 
@@ -86,4 +86,4 @@ join.)"}},
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_INPUT_MANUAL_H_
+#endif

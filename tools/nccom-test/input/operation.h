@@ -2,8 +2,8 @@
 // Names of operations, element types, reductions and algorithms, as they stand on command lines, in
 // JSON and in tables. Callers: all of nccom-test, its tests. Thread-safe: constants. Fails: null,
 // or a sentence that lists what there is.
-#ifndef TOOLS_NCCOM_TEST_INPUT_OPERATION_H_
-#define TOOLS_NCCOM_TEST_INPUT_OPERATION_H_
+#ifndef TOOLS_NCCOM_TEST_INPUT_OPERATION_H
+#define TOOLS_NCCOM_TEST_INPUT_OPERATION_H
 
 #include <ccom/ccom.h>
 
@@ -41,4 +41,4 @@ bool has_variable_counts(ccom_operation_t operation);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_INPUT_OPERATION_H_
+#endif

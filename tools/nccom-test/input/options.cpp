@@ -209,26 +209,26 @@ Result<void> read_work(Options& o, Raw& raw) {
     raw.check = "random";
   }
   for (const std::string& name : raw.operations) {
-    CCOM_TRY(operation, find_operation(name));
+    NEURON_TRY(operation, find_operation(name));
     o.operations.push_back(operation);
   }
-  CCOM_TRY(type, find_type(raw.datatype));
+  NEURON_TRY(type, find_type(raw.datatype));
   o.block.type = type;
-  CCOM_TRY(reduction, find_reduction(raw.reduction));
+  NEURON_TRY(reduction, find_reduction(raw.reduction));
   o.block.reduction = reduction;
-  CCOM_TRY(algorithm, find_algorithm(raw.algorithm));
+  NEURON_TRY(algorithm, find_algorithm(raw.algorithm));
   o.block.algorithm = algorithm;
-  CCOM_TRY(minimum, parse_byte_size(raw.minimum));
-  CCOM_TRY(maximum, parse_byte_size(raw.maximum));
+  NEURON_TRY(minimum, parse_byte_size(raw.minimum));
+  NEURON_TRY(maximum, parse_byte_size(raw.maximum));
   o.block.sweep.minimum = minimum;
   o.block.sweep.maximum = maximum;
   if (!raw.step.empty()) {
-    CCOM_TRY(step, parse_byte_size(raw.step));
+    NEURON_TRY(step, parse_byte_size(raw.step));
     o.block.sweep.step = step;
   }
   if (raw.factor != 0) o.block.sweep.factor = raw.factor;
-  CCOM_CHECK([&]() -> Result<void> {
-    CCOM_TRY(sizes, sizes_of(o.block.sweep));
+  NEURON_CHECK([&]() -> Result<void> {
+    NEURON_TRY(sizes, sizes_of(o.block.sweep));
     return {};
   }());
   if (raw.check == "random") {
@@ -239,13 +239,13 @@ Result<void> read_work(Options& o, Raw& raw) {
     return fail(CCOM_INVALID, "--check {}: give random or all_ones", raw.check);
   }
   if (!raw.ratio.empty()) {
-    CCOM_TRY(ratio, parse_ratio(raw.ratio));
+    NEURON_TRY(ratio, parse_ratio(raw.ratio));
     o.block.coalesced = ratio;
   }
   for (const std::string& name : raw.statistics) {
     std::istringstream words(name);
     for (std::string word; std::getline(words, word, ',');) {
-      CCOM_TRY(statistic, parse_statistic(word));
+      NEURON_TRY(statistic, parse_statistic(word));
       o.statistics.push_back(statistic);
     }
   }
@@ -260,8 +260,8 @@ Result<void> read_files(Options& o, const Raw& raw) {
                 "one of them");
   }
   if (!raw.groups.empty()) {
-    CCOM_TRY(text, read_text(raw.groups));
-    CCOM_TRY(configs, parse_replica_groups(text, raw.groups, o.ranks));
+    NEURON_TRY(text, read_text(raw.groups));
+    NEURON_TRY(configs, parse_replica_groups(text, raw.groups, o.ranks));
     o.block.group_configs = configs;
   }
   if (raw.data_parallel != 0) {
@@ -275,19 +275,19 @@ Result<void> read_files(Options& o, const Raw& raw) {
     o.block.group_configs = {config};
   }
   if (!raw.pairs.empty()) {
-    CCOM_TRY(text, read_text(raw.pairs));
-    CCOM_TRY(configs, parse_pairs(text, raw.pairs, o.ranks));
+    NEURON_TRY(text, read_text(raw.pairs));
+    NEURON_TRY(configs, parse_pairs(text, raw.pairs, o.ranks));
     o.block.pair_configs = configs;
   }
   if (!raw.metadata.empty()) {
-    CCOM_TRY(text, read_text(raw.metadata));
-    CCOM_TRY(entries, parse_metadata(text, raw.metadata, o.ranks));
+    NEURON_TRY(text, read_text(raw.metadata));
+    NEURON_TRY(entries, parse_metadata(text, raw.metadata, o.ranks));
     o.block.metadata = entries;
   }
   if (!o.operations.empty()) o.block.operation = o.operations.front();
   if (!raw.streams.empty()) {
-    CCOM_TRY(text, read_text(raw.streams));
-    CCOM_TRY(streams, parse_streams(text, raw.streams, o.block, o.ranks));
+    NEURON_TRY(text, read_text(raw.streams));
+    NEURON_TRY(streams, parse_streams(text, raw.streams, o.block, o.ranks));
     o.streams = streams;
   }
   return {};
@@ -303,7 +303,7 @@ Result<void> read_hosts(Options& o, const Raw& raw) {
     }
   }
   if (o.hosts.empty() && !file.empty()) {
-    CCOM_TRY(text, read_text(file));
+    NEURON_TRY(text, read_text(file));
     o.hosts = parse_hosts(text);
   }
   if (!o.hosts.empty() && o.nodes == 1) o.nodes = static_cast<uint32_t>(o.hosts.size());
@@ -357,11 +357,11 @@ Result<void> read_place(Options& o, const Raw& raw) {
   }
   o.pin = raw.pin_mode == "linear";
   if (!raw.input_shape.empty()) {
-    CCOM_TRY(shape, parse_shape("--input-shape", raw.input_shape));
+    NEURON_TRY(shape, parse_shape("--input-shape", raw.input_shape));
     o.input_shape = shape;
   }
   if (!raw.output_shape.empty()) {
-    CCOM_TRY(shape, parse_shape("--output-shape", raw.output_shape));
+    NEURON_TRY(shape, parse_shape("--output-shape", raw.output_shape));
     o.output_shape = shape;
   }
   if (!o.on_chip && (o.input_shape || o.output_shape)) {
@@ -409,11 +409,11 @@ Result<void> read_calibration(const Options& o, Raw& raw, const CLI::App& app) {
 }
 
 Result<void> read(Options& o, Raw& raw, const CLI::App& app) {
-  CCOM_CHECK(read_calibration(o, raw, app));
-  CCOM_CHECK(read_work(o, raw));
+  NEURON_CHECK(read_calibration(o, raw, app));
+  NEURON_CHECK(read_work(o, raw));
   o.heat_map = app.count("--heat-map") != 0;
   if (is_operation(raw.heat_map)) {  // "--heat-map allr"
-    CCOM_TRY(operation, find_operation(raw.heat_map));
+    NEURON_TRY(operation, find_operation(raw.heat_map));
     o.operations.insert(o.operations.begin(), operation);
     raw.heat_map.clear();
   }
@@ -423,19 +423,19 @@ Result<void> read(Options& o, Raw& raw, const CLI::App& app) {
   if (app.count("--neff_warmup_iters") != 0) o.program_warmup = raw.program_warmup;
   // The number of ranks of a simulated system follows from its chips; a rank count stands for it.
   if (!o.profile.empty() && o.ranks == 0 && o.chips != 0) {
-    CCOM_TRY(node, ccom::Topology::profile(o.profile));
+    NEURON_TRY(node, ccom::Topology::profile(o.profile));
     o.ranks = o.chips * node.ranks_per_chip;
   }
-  CCOM_CHECK(check_ranks(o, raw));
+  NEURON_CHECK(check_ranks(o, raw));
   if (o.block.root >= o.ranks) {
     return fail(CCOM_INVALID, "--root {} is no rank; there are {}", o.block.root, o.ranks);
   }
-  CCOM_CHECK(read_files(o, raw));
-  CCOM_CHECK(read_place(o, raw));
-  CCOM_TRY(tolerance, parse_fraction(raw.tolerance));
+  NEURON_CHECK(read_files(o, raw));
+  NEURON_CHECK(read_place(o, raw));
+  NEURON_TRY(tolerance, parse_fraction(raw.tolerance));
   o.tolerance = tolerance;
   if (!raw.expected.empty()) {
-    CCOM_TRY(expected, parse_rate(raw.expected, o.gibibytes));
+    NEURON_TRY(expected, parse_rate(raw.expected, o.gibibytes));
     o.expected = expected;
   }
   return {};
@@ -482,7 +482,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, Usage& 
     return fail(CCOM_INVALID, "{}", usage.text);
   }
   usage.status = 2;
-  CCOM_CHECK(read(options, raw, app));
+  NEURON_CHECK(read(options, raw, app));
   usage.status = 0;
   return options;
 }

@@ -2,8 +2,8 @@
 // What a run of nccom-test is asked for: the command line, with all files it names read and
 // checked. Callers: main, tests. Thread-safe: values. Fails with one sentence, before anything is
 // started.
-#ifndef TOOLS_NCCOM_TEST_INPUT_OPTIONS_H_
-#define TOOLS_NCCOM_TEST_INPUT_OPTIONS_H_
+#ifndef TOOLS_NCCOM_TEST_INPUT_OPTIONS_H
+#define TOOLS_NCCOM_TEST_INPUT_OPTIONS_H
 
 #include <cstdint>
 #include <optional>
@@ -104,4 +104,4 @@ ccom::Result<Options> parse_options(const std::vector<std::string>& arguments, U
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_INPUT_OPTIONS_H_
+#endif

@@ -2,8 +2,8 @@
 // Which links are slow or busy: bandwidth between every two ranks of a real run, or load of every
 // link of a simulated one. Callers: main, tests. Thread-safe: functions of their arguments. Cannot
 // fail.
-#ifndef TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H_
-#define TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H_
+#ifndef TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H
+#define TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H
 
 #include <cstdint>
 #include <string>
@@ -40,4 +40,4 @@ std::string loads_json(std::vector<LinkLoad> loads);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H_
+#endif

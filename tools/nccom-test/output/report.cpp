@@ -124,7 +124,7 @@ std::string format_report(const std::vector<Block>& blocks, const TableOptions& 
 Result<std::vector<BaselineRow>> parse_baseline(const std::string& text, const std::string& file) {
   const auto value = neff::parse_json({reinterpret_cast<const uint8_t*>(text.data()), text.size()},
                                       file, {64u << 20, 16, 4u << 20});
-  if (!value) return ccom::Error{CCOM_INVALID, value.error().detail};
+  if (!value) return ccom::Error{CCOM_INVALID, value.error().sentence};
   const auto* top = value->if_object();
   const auto* results = top == nullptr ? nullptr : top->if_contains("results");
   const auto* list = results == nullptr ? nullptr : results->if_array();

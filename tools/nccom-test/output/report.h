@@ -5,8 +5,8 @@
 // keys; "configuration" says how it came about. A baseline is such a report, of this program or of
 // the original one (whose rows have no operation). Callers: main, tests. Thread-safe: functions of
 // their arguments. Fails with the file and the field.
-#ifndef TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_
-#define TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_
+#ifndef TOOLS_NCCOM_TEST_OUTPUT_REPORT_H
+#define TOOLS_NCCOM_TEST_OUTPUT_REPORT_H
 
 #include <cstdint>
 #include <string>
@@ -51,4 +51,4 @@ std::string quoted_json(const std::string& text);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_OUTPUT_REPORT_H_
+#endif

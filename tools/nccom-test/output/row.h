@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One measured size of one operation, and a block of them: what tables, JSON and comparisons show.
 // Callers: runs fill them, output shows them. Thread-safe: values.
-#ifndef TOOLS_NCCOM_TEST_OUTPUT_ROW_H_
-#define TOOLS_NCCOM_TEST_OUTPUT_ROW_H_
+#ifndef TOOLS_NCCOM_TEST_OUTPUT_ROW_H
+#define TOOLS_NCCOM_TEST_OUTPUT_ROW_H
 
 #include <ccom/ccom.h>
 
@@ -47,4 +47,4 @@ uint64_t failures(const std::vector<Block>& blocks);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_OUTPUT_ROW_H_
+#endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table that people read: columns by title, right-aligned, four spaces between them.
 // Callers: main, tests. Thread-safe: functions of their arguments. Cannot fail.
-#ifndef TOOLS_NCCOM_TEST_OUTPUT_TABLE_H_
-#define TOOLS_NCCOM_TEST_OUTPUT_TABLE_H_
+#ifndef TOOLS_NCCOM_TEST_OUTPUT_TABLE_H
+#define TOOLS_NCCOM_TEST_OUTPUT_TABLE_H
 
 #include <string>
 #include <vector>
@@ -34,4 +34,4 @@ std::string format_csv(const std::vector<Block>& blocks, const TableOptions& opt
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_OUTPUT_TABLE_H_
+#endif

@@ -38,7 +38,7 @@ Result<ccom::Group> group_of(const Options& options, Backend backend) {
   if (backend == Backend::kDevice) {
     const char* emulated = std::getenv("NEURON_EMULATOR");
     const bool third = emulated != nullptr && std::string(emulated).starts_with("trn2");
-    CCOM_TRY(profile, ccom::Topology::profile(third ? "trn2.48xlarge" : "trn1.32xlarge"));
+    NEURON_TRY(profile, ccom::Topology::profile(third ? "trn2.48xlarge" : "trn1.32xlarge"));
     const uint32_t of_node = profile.chips * profile.ranks_per_chip;
     if (options.ranks > of_node) {
       return fail(CCOM_UNSUPPORTED,
@@ -51,7 +51,7 @@ Result<ccom::Group> group_of(const Options& options, Backend backend) {
     }
     return group;
   }
-  CCOM_TRY(profile, ccom::Topology::profile("host"));
+  NEURON_TRY(profile, ccom::Topology::profile("host"));
   const uint32_t of_node = std::max(1u, options.ranks / std::max(1u, options.nodes));
   profile.ranks_per_chip = std::max(profile.ranks_per_chip, of_node);
   ccom::Group group{{}, ccom::Topology(profile, std::max(1u, options.nodes))};
@@ -96,14 +96,14 @@ Result<std::string> calibrate(const Options& options, Backend backend,
       observations.push_back(o);
     }
   }
-  CCOM_TRY(group, group_of(options, backend));
+  NEURON_TRY(group, group_of(options, backend));
   const auto medium =
       backend == Backend::kDevice ? ccom::Medium::kDevice : ccom::Medium::kHostMemory;
   auto fitted = ccom::fit_costs(group, medium, observations);
   if (!fitted) {
     return refused.empty() ? fitted.error() : fitted.error().with("after \"{}\"", refused);
   }
-  CCOM_CHECK(ccom::save_calibration(options.calibration, fitted->costs));
+  NEURON_CHECK(ccom::save_calibration(options.calibration, fitted->costs));
   return format(
       "calibration of the {} in {}: {}\n"
       "{} measurements; the model is off by {:.0f} % in the median (built-in prices: {:.0f} %)\n"

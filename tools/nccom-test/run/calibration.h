@@ -3,8 +3,8 @@
 //
 // Callers: make_job (in every process of a run, the same), main. Thread-safe: functions of their
 // arguments. Fails with a sentence when too little could be measured, or the file not be written.
-#ifndef TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_
-#define TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_CALIBRATION_H
+#define TOOLS_NCCOM_TEST_RUN_CALIBRATION_H
 
 #include <string>
 #include <vector>
@@ -25,4 +25,4 @@ ccom::Result<std::string> calibrate(const Options& options, Backend backend,
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_CALIBRATION_H_
+#endif

@@ -145,10 +145,10 @@ Result<Work> make_work(const BlockOptions& options, const PairConfig& pairs, uin
       break;
     case CCOM_ALL_GATHER_V:
     case CCOM_REDUCE_SCATTER_V:
-      CCOM_CHECK(by_rank(work, options, elements));
+      NEURON_CHECK(by_rank(work, options, elements));
       break;
     case CCOM_ALL_TO_ALL_V:
-      CCOM_CHECK(by_pair(work, options, elements, place));
+      NEURON_CHECK(by_pair(work, options, elements, place));
       break;
     case CCOM_SEND_RECEIVE:
     case CCOM_PERMUTE:
@@ -367,7 +367,7 @@ Result<Case> make_case(const BlockOptions& options, const PairConfig& pairs, uin
   if (parts.empty()) parts.push_back(1);
   const uint64_t all = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
   for (const uint32_t part : parts) {
-    CCOM_TRY(work, make_work(options, pairs, divided_up(elements * part, all), ranks, place));
+    NEURON_TRY(work, make_work(options, pairs, divided_up(elements * part, all), ranks, place));
     result.count += whole(work);
     result.total_input += work.input_elements(place) * width;
     result.total_output += work.output_elements(place) * width;

@@ -4,8 +4,8 @@
 // The meaning of each operation is written down here a second time, from include/ccom/ccom.h and
 // not from the planner, so that both can be compared. Callers: ranks of a run, the matrix of tests.
 // Thread-safe: values. Fails with CCOM_INVALID when counts do not fit the group.
-#ifndef TOOLS_NCCOM_TEST_RUN_CASE_H_
-#define TOOLS_NCCOM_TEST_RUN_CASE_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_CASE_H
+#define TOOLS_NCCOM_TEST_RUN_CASE_H
 
 #include <ccom/ccom.h>
 
@@ -67,4 +67,4 @@ ccom::Result<Case> make_case(const BlockOptions& options, const PairConfig& pair
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_CASE_H_
+#endif

@@ -5,8 +5,8 @@
 // come out in the order of the job. Callers: put() by anybody (it locks), the rest by one thread.
 // Fails: a step that does not become complete in time is a failure row that names the ranks and
 // what each was doing.
-#ifndef TOOLS_NCCOM_TEST_RUN_COLLECTOR_H_
-#define TOOLS_NCCOM_TEST_RUN_COLLECTOR_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_COLLECTOR_H
+#define TOOLS_NCCOM_TEST_RUN_COLLECTOR_H
 
 #include <chrono>
 #include <condition_variable>
@@ -84,4 +84,4 @@ class Collector {
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_COLLECTOR_H_
+#endif

@@ -7,8 +7,8 @@
 // that sums stay in range. Copies and integers are compared exactly; reductions of floating point
 // with a bound that holds for any order of summation with one rounding a step. Callers: ranks of a
 // run, the matrix of tests. Thread-safe: const calls. Fails: a Mismatch says where.
-#ifndef TOOLS_NCCOM_TEST_RUN_DATA_H_
-#define TOOLS_NCCOM_TEST_RUN_DATA_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_DATA_H
+#define TOOLS_NCCOM_TEST_RUN_DATA_H
 
 #include <cstddef>
 #include <cstdint>
@@ -76,4 +76,4 @@ std::string shown(ccom_type_t type, const std::byte* element);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_DATA_H_
+#endif

@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tools/compiler/program_builder/program.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/data.h"
-#include "tools/program_builder/program.h"
 
 namespace neuron::nccom {
 
@@ -33,7 +33,7 @@ Result<void> checked(NRT_STATUS status) {
 
 Result<uint8_t> chip_generation() {
   char type[64] = "";
-  CCOM_CHECK(checked(nrt_open_get_instance_type(type, sizeof type)));
+  NEURON_CHECK(checked(nrt_open_get_instance_type(type, sizeof type)));
   return static_cast<uint8_t>(std::string_view(type).starts_with("trn2") ? 3 : 2);
 }
 
@@ -106,7 +106,7 @@ bool keeps_what_was_there(const Work& work) {
 bool places_of_others_are_unknown(const Work& work, uint32_t place) {
   const std::vector<uint64_t> places = receive_places(work);
   return !std::equal(work.receive_displacements.begin(), work.receive_displacements.end(),
-                     places.begin() + static_cast<std::ptrdiff_t>(uint64_t{place} * work.ranks));
+                     places.begin() + static_cast<ptrdiff_t>(uint64_t{place} * work.ranks));
 }
 
 struct Tensors {
@@ -179,31 +179,31 @@ class Device final : public Participant {
     release();
     blocks_ = &blocks;
     calls_.resize(blocks.size());
-    CCOM_TRY(generation, chip_generation());
+    NEURON_TRY(generation, chip_generation());
     builder::Program program("nccom_test", generation);
     // The collectives of a virtual core of two are those of its first physical one.
     uint32_t physical_cores = 1;
-    CCOM_CHECK(checked(nec_get_virtual_core_size(&physical_cores)));
+    NEURON_CHECK(checked(nec_get_virtual_core_size(&physical_cores)));
     program.physical_cores(std::max(1u, physical_cores));
     bool any = false;
     for (size_t b = 0; b < blocks.size(); ++b) {
       for (size_t w = 0; w < blocks[b].what.works.size(); ++w) {
-        CCOM_TRY(added, add(program, b, w));
+        NEURON_TRY(added, add(program, b, w));
         any = any || added;
       }
     }
     if (!any) return {};  // nothing moves
     const auto neff = program.build();
-    if (!neff) return ccom::Error{CCOM_UNSUPPORTED, neff.error().detail};
-    CCOM_CHECK(checked(
+    if (!neff) return ccom::Error{CCOM_UNSUPPORTED, neff.error().sentence};
+    NEURON_CHECK(checked(
         nrt_load_collectives(neff->data(), neff->size(), core_, 1, rank_, ranks_, &model_)));
     for (Set& set : sets_) {
-      CCOM_CHECK(checked(nrt_allocate_tensor_set(&set.inputs)));
-      CCOM_CHECK(checked(nrt_allocate_tensor_set(&set.outputs)));
+      NEURON_CHECK(checked(nrt_allocate_tensor_set(&set.inputs)));
+      NEURON_CHECK(checked(nrt_allocate_tensor_set(&set.outputs)));
     }
     for (size_t b = 0; b < calls_.size(); ++b) {
       if (!blocks[b].takes_part) continue;
-      for (size_t w = 0; w < calls_[b].size(); ++w) CCOM_CHECK(allocate(b, w));
+      for (size_t w = 0; w < calls_[b].size(); ++w) NEURON_CHECK(allocate(b, w));
     }
     return {};
   }
@@ -212,7 +212,7 @@ class Device final : public Participant {
     const Call& call = calls_[block][work];
     for (const Tensors& tensors : call.sets) {
       if (tensors.input == nullptr || input.empty()) continue;
-      CCOM_CHECK(
+      NEURON_CHECK(
           checked(nrt_tensor_write(tensors.input, input.data(), call.input_at, input.size())));
     }
     return {};
@@ -223,7 +223,7 @@ class Device final : public Participant {
     const Call& call = calls_[block][work];
     std::vector<std::byte> output(call.output_bytes);
     if (!call.sets.empty() && !output.empty()) {
-      CCOM_CHECK(checked(
+      NEURON_CHECK(checked(
           nrt_tensor_read(call.sets.front().output, output.data(), call.output_at, output.size())));
     }
     return output;
@@ -235,10 +235,10 @@ class Device final : public Participant {
     std::fill(times_us.begin(), times_us.end(), 0.0);
     if (model_ == nullptr) return {};
     const Set& set = sets_[iteration % sets_.size()];
-    CCOM_CHECK(checked(nrt_execute(model_, set.inputs, set.outputs)));
+    NEURON_CHECK(checked(nrt_execute(model_, set.inputs, set.outputs)));
     nrt_open_execution_report_t report{};
     report.size = sizeof report;
-    CCOM_CHECK(checked(nrt_open_get_execution_report(model_, &report)));
+    NEURON_CHECK(checked(nrt_open_get_execution_report(model_, &report)));
     const double time = report.device_ps != 0 ? static_cast<double>(report.device_ps) * 1e-6
                                               : static_cast<double>(report.host_ns) * 1e-3;
     std::fill(times_us.begin(), times_us.end(), time);
@@ -376,20 +376,20 @@ class Device final : public Participant {
                        !(*blocks_)[b].in_place;
     for (const Set& set : sets_) {
       Tensors& one = call.sets.emplace_back();
-      CCOM_CHECK(tensor("x" + number, extent.input * width, set.inputs, one.input));
-      CCOM_CHECK(tensor("y" + number, extent.output * width, set.outputs, one.output));
+      NEURON_CHECK(tensor("x" + number, extent.input * width, set.inputs, one.input));
+      NEURON_CHECK(tensor("y" + number, extent.output * width, set.outputs, one.output));
       if (!keeps) continue;
-      CCOM_CHECK(tensor("z" + number, extent.output * width, set.inputs, one.before, kUntouched));
+      NEURON_CHECK(tensor("z" + number, extent.output * width, set.inputs, one.before, kUntouched));
     }
     return {};
   }
 
   Result<void> tensor(const std::string& name, uint64_t bytes, nrt_tensor_set_t* set,
                       nrt_tensor_t*& result, std::byte content = {}) {
-    CCOM_CHECK(checked(
+    NEURON_CHECK(checked(
         nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core_, bytes, name.c_str(), &result)));
     const std::vector<std::byte> contents(bytes, content);
-    CCOM_CHECK(checked(nrt_tensor_write(result, contents.data(), 0, bytes)));
+    NEURON_CHECK(checked(nrt_tensor_write(result, contents.data(), 0, bytes)));
     return checked(nrt_add_tensor_to_tensor_set(set, name.c_str(), result));
   }
 
@@ -436,9 +436,9 @@ Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
   } else {
     unsetenv("NEURON_RT_ROOT_COMM_ID");
   }
-  CCOM_CHECK(checked(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")));
+  NEURON_CHECK(checked(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "")));
   uint32_t cores = 0;
-  CCOM_CHECK(checked(nrt_get_visible_vnc_count(&cores)));
+  NEURON_CHECK(checked(nrt_get_visible_vnc_count(&cores)));
   if (cores < count) {
     return fail(CCOM_INVALID, "{} ranks need a core each; {} are visible to this process", count,
                 cores);

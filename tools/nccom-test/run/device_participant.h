@@ -7,8 +7,8 @@
 // on an emulated one), with both copies. Rank i has the i-th of this process's visible cores.
 // Callers: threads of the ranks. Owns: the runtime of the process, models, tensors. Fails with the
 // runtime's sentence.
-#ifndef TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_
-#define TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H
+#define TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H
 
 #include <memory>
 #include <string>
@@ -28,4 +28,4 @@ ccom::Result<std::vector<std::unique_ptr<Participant>>> make_device_participants
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_DEVICE_PARTICIPANT_H_
+#endif

@@ -16,13 +16,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 
 namespace neuron::nccom {
 
+using base::FileDescriptor;
 using ccom::fail;
 using ccom::Result;
-using tools::Descriptor;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<EmulatorDaemon>> EmulatorDaemon::start_if_needed() {
   }
   std::unique_ptr<EmulatorDaemon> daemon(new EmulatorDaemon);
   daemon->profile_ = emulator;
-  CCOM_CHECK(daemon->start());
+  NEURON_CHECK(daemon->start());
   return daemon;
 }
 
@@ -64,8 +64,8 @@ Result<void> EmulatorDaemon::start() {
   socket_ = folder_ + "/neuron";
   log_ = folder_ + "/log";
   const std::string program = daemon_program();
-  const Descriptor log(open(log_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor log(open(log_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const base::FileDescriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!log || !nothing) return ccom::system_error(errno, "the log of the emulator");
   const char* arguments[] = {program.c_str(), "--profile",     profile_.c_str(),
                              "--socket",      socket_.c_str(), nullptr};
@@ -108,7 +108,7 @@ bool EmulatorDaemon::answers() const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket_.copy(address.sun_path, sizeof address.sun_path - 1);
-  const Descriptor client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const base::FileDescriptor client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   return client &&
          connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }

@@ -4,8 +4,8 @@
 //
 // Callers: start_processes(), before it starts any. Owns: the daemon, its folder in /tmp; while it
 // lives NEURON_EMULATOR is the daemon's socket. Fails with what the daemon said.
-#ifndef TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H_
-#define TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
+#define TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
 
 #include <sys/types.h>
 
@@ -35,4 +35,4 @@ class EmulatorDaemon {
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H_
+#endif

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 
-#include "ccom/plan/names.h"
+#include "ccom/request/names.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/data.h"
 #include "tools/nccom-test/run/rank_run.h"
@@ -96,7 +96,7 @@ class Host final : public Participant {
     if (world_.load() != nullptr) return {};
     const ccom_options_t options = options_of(settings_);
     ccom_comm_t* world = nullptr;
-    CCOM_CHECK(checked(ccom_init(rank_, ranks_, &options, &world)));
+    NEURON_CHECK(checked(ccom_init(rank_, ranks_, &options, &world)));
     world_.store(world);
     return {};
   }
@@ -105,7 +105,7 @@ class Host final : public Participant {
     release();
     block_comms_.clear();
     for (const PhaseBlock& block : phase.blocks) {
-      CCOM_TRY(comm, communicator(block.groups));
+      NEURON_TRY(comm, communicator(block.groups));
       block_comms_.push_back(comm);
     }
     return {};
@@ -120,7 +120,7 @@ class Host final : public Participant {
       state.comm = block_comms_[b];
       if (!blocks[b].takes_part) continue;
       for (const Work& work : blocks[b].what.works) {
-        CCOM_TRY(call, make_call(state, work));
+        NEURON_TRY(call, make_call(state, work));
         state.calls.push_back(std::move(call));
       }
       if (settings_.shared_output) share_output(state);
@@ -161,7 +161,7 @@ class Host final : public Participant {
       const auto begin = Clock::now();
       for (uint32_t r = 0; r < block.what->repetitions; ++r) {
         for (Call& call : block.calls) {
-          CCOM_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration + r))));
+          NEURON_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration + r))));
         }
       }
       times_us[0] = since(begin) / block.what->repetitions;
@@ -207,8 +207,8 @@ class Host final : public Participant {
     uint32_t group = 0, place = 0;
     const bool in = place_in(groups, rank_, group, place);
     ccom_comm_t* comm = nullptr;
-    CCOM_CHECK(checked(ccom_split(world_, in ? static_cast<int32_t>(group) : -1,
-                                  static_cast<int32_t>(place), &comm)));
+    NEURON_CHECK(checked(ccom_split(world_, in ? static_cast<int32_t>(group) : -1,
+                                    static_cast<int32_t>(place), &comm)));
     communicators_[groups] = comm;
     return comm;
   }
@@ -216,7 +216,7 @@ class Host final : public Participant {
   Result<std::byte*> allocate(ccom_comm_t* comm, uint64_t bytes) {
     if (bytes == 0) return static_cast<std::byte*>(nullptr);
     void* memory = nullptr;
-    CCOM_CHECK(checked(ccom_mem_alloc(comm, bytes, &memory)));
+    NEURON_CHECK(checked(ccom_mem_alloc(comm, bytes, &memory)));
     allocated_.emplace_back(comm, memory);
     return static_cast<std::byte*>(memory);
   }
@@ -239,13 +239,13 @@ class Host final : public Participant {
       bool output_is_larger = true;
       if (block.in_place && work.in_place_offset(block.place, offset, output_is_larger)) {
         offset *= type_size(work.type);
-        CCOM_TRY(memory, allocate(state.comm, std::max(call.sizes.input, call.sizes.output)));
+        NEURON_TRY(memory, allocate(state.comm, std::max(call.sizes.input, call.sizes.output)));
         set.input = call.sizes.input == 0 ? nullptr : memory + (output_is_larger ? offset : 0);
         set.output = call.sizes.output == 0 ? nullptr : memory + (output_is_larger ? 0 : offset);
         if (call.sizes.output == 0) set.input = memory;
       } else {
-        CCOM_TRY(input, allocate(state.comm, call.sizes.input));
-        CCOM_TRY(output, allocate(state.comm, call.sizes.output));
+        NEURON_TRY(input, allocate(state.comm, call.sizes.input));
+        NEURON_TRY(output, allocate(state.comm, call.sizes.output));
         set = {input, output};
       }
       call.sets.push_back(set);
@@ -285,7 +285,7 @@ class Host final : public Participant {
     const size_t all = block.calls.size() * block.what->repetitions;
     if (block.started == all) return false;
     Call& call = block.calls[block.started % block.calls.size()];
-    CCOM_CHECK(checked(ccom_start(block.comm, &chosen(call, iteration), &block.request)));
+    NEURON_CHECK(checked(ccom_start(block.comm, &chosen(call, iteration), &block.request)));
     ++block.started;
     return true;
   }
@@ -299,7 +299,7 @@ class Host final : public Participant {
     for (BlockState& block : blocks_) {
       block.started = 0;
       if (!block.what->takes_part) continue;
-      CCOM_TRY(started, start_next(block, iteration));
+      NEURON_TRY(started, start_next(block, iteration));
       open += started ? 1 : 0;
     }
     while (open != 0) {
@@ -315,8 +315,8 @@ class Host final : public Participant {
           continue;
         }
         block.request = nullptr;
-        CCOM_CHECK(checked(status));
-        CCOM_TRY(started, start_next(block, iteration));
+        NEURON_CHECK(checked(status));
+        NEURON_TRY(started, start_next(block, iteration));
         if (!started) {
           times_us[b] = since(begin) / block.what->repetitions;
           --open;
@@ -364,7 +364,7 @@ Result<std::vector<std::unique_ptr<Participant>>> make_host_participants(
     uint32_t ranks, const HostSettings& settings) {
   const ccom_options_t options = options_of(settings);
   std::vector<ccom_comm_t*> comms(ranks);
-  CCOM_CHECK(checked(ccom_init_all(ranks, &options, comms.data())));
+  NEURON_CHECK(checked(ccom_init_all(ranks, &options, comms.data())));
   std::vector<std::unique_ptr<Participant>> result;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     result.push_back(std::make_unique<Host>(rank, ranks, settings, comms[rank]));

@@ -3,8 +3,8 @@
 //
 // Callers: the threads of the ranks, one participant each. Owns: its communicators and what was
 // allocated from them. Fails with the sentences of the library.
-#ifndef TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H_
-#define TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H
+#define TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H
 
 #include <memory>
 #include <vector>
@@ -38,4 +38,4 @@ std::unique_ptr<Participant> make_host_participant(uint32_t rank, uint32_t ranks
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H_
+#endif

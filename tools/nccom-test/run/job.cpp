@@ -100,16 +100,16 @@ Result<PhaseBlock> make_block(const BlockOptions& block, const GroupConfig& grou
     if (pairs.empty()) {
       result.pairs = default_pairs(block.operation, ranks);
     } else {
-      CCOM_TRY(own, within_groups(pairs, groups));
+      NEURON_TRY(own, within_groups(pairs, groups));
       result.pairs = own;
     }
   }
-  CCOM_TRY(sizes, sizes_of(block.sweep));
+  NEURON_TRY(sizes, sizes_of(block.sweep));
   result.sizes = sizes;
   // One size: a barrier has no data, metadata say what there is.
   if (block.operation == CCOM_BARRIER) result.sizes = {0};
   if (!block.metadata.empty()) result.sizes.resize(1);
-  CCOM_CHECK(check_block(result, options));
+  NEURON_CHECK(check_block(result, options));
   return result;
 }
 
@@ -126,7 +126,7 @@ Result<void> add_phases(Job& job, const BlockOptions& block, const Options& opti
   if (pairs.empty() || !takes_pairs(block.operation)) pairs.assign(1, {});
   for (size_t g = 0; g < groups.size(); ++g) {
     for (size_t p = 0; p < pairs.size(); ++p) {
-      CCOM_TRY(made, make_block(block, groups[g], pairs[p], options));
+      NEURON_TRY(made, make_block(block, groups[g], pairs[p], options));
       if (options.operations.size() > 1) made.title = operation_name(block.operation);
       if (groups.size() > 1) {
         made.title += format("{}replica groups {}", made.title.empty() ? "" : ", ", g);
@@ -154,7 +154,7 @@ Result<void> add_heat_map(Job& job, const Options& options) {
   for (uint32_t from = 0; from < options.ranks; ++from) {
     for (uint32_t to = 0; to < options.ranks; ++to) {
       if (from == to) continue;
-      CCOM_TRY(made, make_block(block, all_ranks(options.ranks), {{from, to}}, options));
+      NEURON_TRY(made, make_block(block, all_ranks(options.ranks), {{from, to}}, options));
       job.phases.push_back({{made}, true});
     }
   }
@@ -199,7 +199,7 @@ Result<Job> make_job(const Options& options) {
           block.group_configs.empty() ? all_ranks(options.ranks) : block.group_configs.front();
       const PairConfig pairs =
           block.pair_configs.empty() ? PairConfig{} : block.pair_configs.front();
-      CCOM_TRY(made, make_block(block, groups, pairs, options));
+      NEURON_TRY(made, make_block(block, groups, pairs, options));
       made.stream = static_cast<uint32_t>(s);
       made.title = format("stream {}: {}", s, operation_name(block.operation));
       phase.blocks.push_back(made);
@@ -207,7 +207,7 @@ Result<Job> make_job(const Options& options) {
     job.phases.push_back(phase);
   } else if (!options.calibration.empty()) {
     for (const BlockOptions& block : calibration_blocks(options)) {
-      CCOM_CHECK(add_phases(job, block, options));
+      NEURON_CHECK(add_phases(job, block, options));
       job.phases.back().blocks.front().title =
           format("{}, {}", operation_name(block.operation), algorithm_name(block.algorithm));
     }
@@ -215,11 +215,11 @@ Result<Job> make_job(const Options& options) {
     for (const ccom_operation_t operation : options.operations) {
       BlockOptions block = options.block;
       block.operation = operation;
-      CCOM_CHECK(add_phases(job, block, options));
+      NEURON_CHECK(add_phases(job, block, options));
     }
   }
   if (options.heat_map && options.backend != Backend::kSimulated) {
-    CCOM_CHECK(add_heat_map(job, options));
+    NEURON_CHECK(add_heat_map(job, options));
   }
   return job;
 }

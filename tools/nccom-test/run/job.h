@@ -2,8 +2,8 @@
 // What is run one after another (phases) and at the same time (the blocks of a phase).
 // Every rank makes the same job from the same options. Callers: ranks, the collector, tests.
 // Thread-safe: values. Fails with a sentence for options that do not fit together.
-#ifndef TOOLS_NCCOM_TEST_RUN_JOB_H_
-#define TOOLS_NCCOM_TEST_RUN_JOB_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_JOB_H
+#define TOOLS_NCCOM_TEST_RUN_JOB_H
 
 #include <string>
 #include <vector>
@@ -44,4 +44,4 @@ bool place_in(const GroupConfig& groups, uint32_t rank, uint32_t& group, uint32_
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_JOB_H_
+#endif

@@ -16,16 +16,16 @@
 #include <cstring>
 #include <mutex>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "tools/nccom-test/run/emulator_daemon.h"
 #include "tools/nccom-test/run/rank_threads.h"
 
 namespace neuron::nccom {
 
+using base::FileDescriptor;
 using ccom::fail;
 using ccom::format;
 using ccom::Result;
-using tools::Descriptor;
 using Clock = Collector::Clock;
 
 namespace {
@@ -40,7 +40,7 @@ std::string new_secret() {
 
 // An address on the loopback that was free a moment ago.
 Result<std::string> free_root() {
-  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -72,7 +72,7 @@ struct Child {
   pid_t pid = -1;
   WorkerPart part;
   std::string name;
-  Descriptor input, output;
+  base::FileDescriptor input, output;
   std::string text;
 };
 
@@ -86,12 +86,13 @@ class ProcessTeam final : public Team {
                      const std::string& name, const std::string& secret, const std::string& log) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe to a process");
-    Descriptor in_read(in[0]), in_write(in[1]);
+    base::FileDescriptor in_read(in[0]), in_write(in[1]);
     if (pipe2(out, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe from a process");
-    Descriptor out_read(out[0]), out_write(out[1]);
-    Descriptor errors;
+    base::FileDescriptor out_read(out[0]), out_write(out[1]);
+    base::FileDescriptor errors;
     if (!log.empty()) {
-      errors = Descriptor(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+      errors =
+          base::FileDescriptor(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
       if (!errors) return ccom::system_error(errno, format("log {}", log));
     }
     std::vector<char*> arguments;
@@ -145,7 +146,7 @@ class ProcessTeam final : public Team {
   }
 
   bool stop(std::chrono::milliseconds patience) override {
-    for (Child& child : children_) child.input = Descriptor();
+    for (Child& child : children_) child.input = base::FileDescriptor();
     const auto end = Clock::now() + patience;
     while (Clock::now() < end && !reap(WNOHANG)) usleep(1000);
     for (const Child& child : children_) {
@@ -162,7 +163,7 @@ class ProcessTeam final : public Team {
     const ssize_t length = read(child.output.get(), buffer, sizeof buffer);
     if (length < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (length <= 0) {
-      child.output = Descriptor();
+      child.output = base::FileDescriptor();
       tell_end(child, collector);
       return;
     }
@@ -266,13 +267,13 @@ std::vector<std::string> split_command(const std::string& command, const std::st
 Result<std::unique_ptr<Team>> start_threads(const RunContext& context, Collector& collector) {
   std::string root, secret;
   if (context.backend == Backend::kNetwork) {
-    CCOM_TRY(free, free_root());
+    NEURON_TRY(free, free_root());
     root = free;
     secret = new_secret();
   }
-  CCOM_TRY(threads,
-           RankThreads::start(context, {0, context.options->ranks}, root, secret,
-                              [&collector](const Message& message) { collector.put(message); }));
+  NEURON_TRY(threads,
+             RankThreads::start(context, {0, context.options->ranks}, root, secret,
+                                [&collector](const Message& message) { collector.put(message); }));
   return std::unique_ptr<Team>(std::make_unique<ThreadTeam>(std::move(threads)));
 }
 
@@ -286,7 +287,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
                 options.hosts.front());
   }
   if (root.empty()) {
-    CCOM_TRY(free, free_root());
+    NEURON_TRY(free, free_root());
     root = free;
   }
   std::signal(SIGPIPE, SIG_IGN);
@@ -295,7 +296,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
   const uint32_t of_process = options.processes ? 1 : of_node;
   std::unique_ptr<EmulatorDaemon> emulator;
   if (context.backend == Backend::kDevice && options.hosts.empty()) {
-    CCOM_TRY(started, EmulatorDaemon::start_if_needed());
+    NEURON_TRY(started, EmulatorDaemon::start_if_needed());
     emulator = std::move(started);
   }
   auto team = std::make_unique<ProcessTeam>(std::move(emulator));
@@ -323,7 +324,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
       for (const std::string& word : words) line += " " + word;
       std::fprintf(stderr, "nccom-test: %s:%s\n", name.c_str(), line.c_str());
     }
-    CCOM_CHECK(team->start(words, {first, of_process}, name, secret, log));
+    NEURON_CHECK(team->start(words, {first, of_process}, name, secret, log));
   }
   return std::unique_ptr<Team>(std::move(team));
 }

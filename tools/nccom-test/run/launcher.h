@@ -7,8 +7,8 @@
 // between them. It writes messages to its standard output. Callers: main. Owns: its threads and
 // children; only those are ever signalled. Fails with a sentence; what goes wrong later is told to
 // the collector, by rank.
-#ifndef TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_
-#define TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_LAUNCHER_H
+#define TOOLS_NCCOM_TEST_RUN_LAUNCHER_H
 
 #include <memory>
 
@@ -46,4 +46,4 @@ std::vector<std::string> split_command(const std::string& command, const std::st
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_LAUNCHER_H_
+#endif

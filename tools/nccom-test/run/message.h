@@ -2,8 +2,8 @@
 // What a rank tells whoever collects: where it is, how long operations took, what failed.
 // One line of text each between processes. Callers: ranks write, the collector reads.
 // Thread-safe: values. Fails: lines of anything else are no messages (and are shown as output).
-#ifndef TOOLS_NCCOM_TEST_RUN_MESSAGE_H_
-#define TOOLS_NCCOM_TEST_RUN_MESSAGE_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_MESSAGE_H
+#define TOOLS_NCCOM_TEST_RUN_MESSAGE_H
 
 #include <cstdint>
 #include <optional>
@@ -38,4 +38,4 @@ std::optional<Message> from_line(std::string_view line);
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_MESSAGE_H_
+#endif

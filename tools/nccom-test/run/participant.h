@@ -6,8 +6,8 @@
 // time. Callers: rank_run, in the rank's thread; abort() from any. Owns: communicators, buffers.
 // Fails with the library's sentence; CCOM_INVALID and CCOM_UNSUPPORTED leave the rank usable,
 // everything else does not.
-#ifndef TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_
-#define TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H
+#define TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H
 
 #include <cstddef>
 #include <memory>
@@ -53,4 +53,4 @@ class Participant {
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H_
+#endif

@@ -28,7 +28,7 @@ class Run {
     for (phase_ = 0; phase_ < job_.phases.size(); ++phase_) {
       const Phase& phase = job_.phases[phase_];
       tell(Message::Kind::kAt, 0, "forming groups");
-      CCOM_CHECK(participant_.enter(phase));
+      NEURON_CHECK(participant_.enter(phase));
       for (step_ = 0; step_ < phase.steps(); ++step_) {
         const auto done = step(phase);
         if (!done && !goes_on(done.error())) return done.error();
@@ -72,17 +72,17 @@ class Run {
   Result<void> step(const Phase& phase) {
     const std::string name = what(phase);
     tell(Message::Kind::kAt, 0, "preparing " + name);
-    CCOM_TRY(cases, cases_of(phase, step_, participant_.rank()));
-    CCOM_CHECK(participant_.prepare(cases));
-    CCOM_CHECK(fill(cases));
-    CCOM_CHECK(participant_.barrier());
+    NEURON_TRY(cases, cases_of(phase, step_, participant_.rank()));
+    NEURON_CHECK(participant_.prepare(cases));
+    NEURON_CHECK(fill(cases));
+    NEURON_CHECK(participant_.barrier());
     tell(Message::Kind::kAt, 0, "measuring " + name);
     std::vector<std::vector<double>> times(cases.size());
-    CCOM_CHECK(measure(times));
+    NEURON_CHECK(measure(times));
     std::vector<bool> checked(cases.size());
     if (settings_.check != Check::kNone) {
       tell(Message::Kind::kAt, 0, "checking " + name);
-      CCOM_CHECK(check(cases, checked));
+      NEURON_CHECK(check(cases, checked));
     }
     for (size_t b = 0; b < cases.size(); ++b) {
       if (!cases[b].takes_part) {
@@ -120,7 +120,7 @@ class Run {
         const Work& work = cases[b].what.works[w];
         std::vector<std::byte> input(work.input_elements(cases[b].place) * type_size(work.type));
         if (settings_.check != Check::kNone) data_of(work).fill(participant_.rank(), 0, input);
-        CCOM_CHECK(participant_.write(b, w, input));
+        NEURON_CHECK(participant_.write(b, w, input));
       }
     }
     return {};
@@ -131,7 +131,7 @@ class Run {
     const uint32_t operations = job_.operations_before + job_.operations;
     for (uint32_t run = 0; run < job_.runs_before + job_.runs; ++run) {
       for (uint32_t i = 0; i < operations; ++i) {
-        CCOM_CHECK(participant_.execute(i, once));
+        NEURON_CHECK(participant_.execute(i, once));
         if (run < job_.runs_before || i < job_.operations_before) continue;
         for (size_t b = 0; b < times.size(); ++b) times[b].push_back(once[b]);
       }
@@ -140,15 +140,15 @@ class Run {
   }
 
   Result<void> check(const std::vector<BlockCase>& cases, std::vector<bool>& checked) {
-    CCOM_CHECK(participant_.barrier());  // nobody reads inputs any more
-    CCOM_CHECK(fill(cases));
-    CCOM_CHECK(participant_.barrier());
+    NEURON_CHECK(participant_.barrier());  // nobody reads inputs any more
+    NEURON_CHECK(fill(cases));
+    NEURON_CHECK(participant_.barrier());
     std::vector<double> times(cases.size());
-    CCOM_CHECK(participant_.execute(0, times));
+    NEURON_CHECK(participant_.execute(0, times));
     for (size_t b = 0; b < cases.size(); ++b) {
       if (!cases[b].takes_part) continue;
       for (size_t w = 0; w < cases[b].what.works.size(); ++w)
-        CCOM_CHECK(check_work(cases[b], b, w));
+        NEURON_CHECK(check_work(cases[b], b, w));
       checked[b] = true;
     }
     return {};
@@ -157,7 +157,7 @@ class Run {
   Result<void> check_work(const BlockCase& block, size_t b, size_t w) {
     const Work& work = block.what.works[w];
     const Data data = data_of(work);
-    CCOM_TRY(output, participant_.read(b, w));
+    NEURON_TRY(output, participant_.read(b, w));
     const auto wrong = verify(data, work, block.place, block.ranks, output, !block.in_place);
     if (!wrong) return {};
     mismatch_ =
@@ -206,8 +206,8 @@ Result<std::vector<BlockCase>> cases_of(const Phase& phase, size_t step, uint32_
     one.stream = block.stream;
     one.repetitions = block.options.operations_per_iteration;
     one.ranks = block.groups[group];
-    CCOM_TRY(made, make_case(block.options, block.pairs, block.sizes[phase.step_of(b, step)],
-                             static_cast<uint32_t>(one.ranks.size()), one.place));
+    NEURON_TRY(made, make_case(block.options, block.pairs, block.sizes[phase.step_of(b, step)],
+                               static_cast<uint32_t>(one.ranks.size()), one.place));
     one.what = made;
     if (!one.takes_part) continue;
     one.in_place = block.options.in_place;

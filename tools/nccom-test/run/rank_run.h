@@ -2,8 +2,8 @@
 // Takes one rank through a job: every step is prepared, measured, and checked where wanted.
 // Callers: a thread for each rank. Tells a sink everything; never throws. Thread-safe: ranks share
 // nothing but the sink.
-#ifndef TOOLS_NCCOM_TEST_RUN_RANK_RUN_H_
-#define TOOLS_NCCOM_TEST_RUN_RANK_RUN_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_RANK_RUN_H
+#define TOOLS_NCCOM_TEST_RUN_RANK_RUN_H
 
 #include <functional>
 
@@ -29,4 +29,4 @@ ccom::Result<std::vector<BlockCase>> cases_of(const Phase& phase, size_t step, u
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_RANK_RUN_H_
+#endif

@@ -60,11 +60,11 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
   const HostSettings settings = settings_of(context, root, secret);
   std::vector<std::unique_ptr<Participant>> participants;
   if (context.backend == Backend::kDevice) {
-    CCOM_TRY(all, make_device_participants(part.first, part.count, options.ranks, root,
-                                           settings.unique_buffers ? settings.operations : 1));
+    NEURON_TRY(all, make_device_participants(part.first, part.count, options.ranks, root,
+                                             settings.unique_buffers ? settings.operations : 1));
     participants = std::move(all);
   } else if (root.empty()) {
-    CCOM_TRY(all, make_host_participants(options.ranks, settings));
+    NEURON_TRY(all, make_host_participants(options.ranks, settings));
     participants = std::move(all);
   } else {
     for (uint32_t i = 0; i < part.count; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Some or all ranks of a job as threads of this process. Callers: launcher. Owns: threads and
 // participants. Fails to be made with the library's sentence; later failures go to the sink.
-#ifndef TOOLS_NCCOM_TEST_RUN_RANK_THREADS_H_
-#define TOOLS_NCCOM_TEST_RUN_RANK_THREADS_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_RANK_THREADS_H
+#define TOOLS_NCCOM_TEST_RUN_RANK_THREADS_H
 
 #include <atomic>
 #include <chrono>
@@ -37,4 +37,4 @@ class RankThreads {
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_RANK_THREADS_H_
+#endif

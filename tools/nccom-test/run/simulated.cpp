@@ -23,7 +23,7 @@ struct System {
 };
 
 Result<System> make_system(const Options& options) {
-  CCOM_TRY(node, ccom::Topology::profile(options.profile));
+  NEURON_TRY(node, ccom::Topology::profile(options.profile));
   const uint32_t of_node = node.chips * node.ranks_per_chip;
   if (options.chips != 0 && options.ranks != options.chips * node.ranks_per_chip) {
     return fail(CCOM_INVALID, "{} chips of {} have {} ranks, but -r says {}; leave one of them out",
@@ -112,8 +112,8 @@ Result<Sum> simulate_case(const ccom::Planner& planner, const Case& what, bool i
                           const ccom::SimulationOptions& how, std::vector<LinkLoad>& loads) {
   Sum sum;
   for (const Work& work : what.works) {
-    CCOM_TRY(plan, planner.plan(request_of(work, in_place)));
-    CCOM_TRY(simulated, ccom::simulate(planner.group(), plan, how));
+    NEURON_TRY(plan, planner.plan(request_of(work, in_place)));
+    NEURON_TRY(simulated, ccom::simulate(planner.group(), plan, how));
     sum.time_ps += simulated.time_ps;
     sum.algorithm = algorithm_name(plan.algorithm);
     if (how.loads) {
@@ -136,8 +136,8 @@ Result<void> run_block(const Options& options, const System& system, const Phase
   const ccom::Planner planner(part_of(system, from.groups.front()), system.costs);
   const auto how = simulation_options(options, system, seed);
   for (const uint64_t size : from.sizes) {
-    CCOM_TRY(what, make_case(from.options, from.pairs, size, block.group_ranks,
-                             from.options.root < block.group_ranks ? from.options.root : 0));
+    NEURON_TRY(what, make_case(from.options, from.pairs, size, block.group_ranks,
+                               from.options.root < block.group_ranks ? from.options.root : 0));
     Row row;
     row.size = what.size;
     row.count = what.count;
@@ -165,12 +165,12 @@ Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint6
   if (!options.streams.empty()) {
     return fail(CCOM_INVALID, "--simulate runs one operation at a time; leave --streams-json out");
   }
-  CCOM_TRY(system, make_system(options));
+  NEURON_TRY(system, make_system(options));
   SimulatedRun run;
   run.system = system.name;
   for (const Phase& phase : job.phases) {
     for (const PhaseBlock& block : phase.blocks) {
-      CCOM_CHECK(run_block(options, system, block, seed, run));
+      NEURON_CHECK(run_block(options, system, block, seed, run));
     }
   }
   return run;

@@ -2,8 +2,8 @@
 // The rows of a job in model time, on a system that need not exist, and the load of its links.
 // Callers: main. Threads: one; nothing is kept. Fails with the planner's or simulator's sentence
 // for the whole run; what one size cannot do is a failure of its row.
-#ifndef TOOLS_NCCOM_TEST_RUN_SIMULATED_H_
-#define TOOLS_NCCOM_TEST_RUN_SIMULATED_H_
+#ifndef TOOLS_NCCOM_TEST_RUN_SIMULATED_H
+#define TOOLS_NCCOM_TEST_RUN_SIMULATED_H
 
 #include <string>
 #include <vector>
@@ -25,4 +25,4 @@ ccom::Result<SimulatedRun> run_simulated(const Options& options, const Job& job,
 
 }  // namespace neuron::nccom
 
-#endif  // TOOLS_NCCOM_TEST_RUN_SIMULATED_H_
+#endif

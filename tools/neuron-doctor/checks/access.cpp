@@ -18,7 +18,7 @@
 #include <fstream>
 #include <memory>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "tools/common/exit_status.h"
 
 namespace neuron::doctor {
@@ -81,7 +81,7 @@ Access look_for_stopped(int client, const std::string& path) {
   if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 1) return {};
   const std::string pid = std::to_string(peer.pid);
   const std::string status = first_line("/proc/" + pid + "/stat");
-  const std::size_t name_end = status.rfind(')');
+  const size_t name_end = status.rfind(')');
   if (name_end == status.npos || status.compare(name_end, 3, ") T") != 0) return {};
   return {Obstacle::kNoDaemon,
           "the daemon at " + path + " (pid " + pid + ") does not answer: it is stopped",
@@ -96,7 +96,8 @@ Access look_for_daemon(const std::string& path) {
             "set NEURON_EMULATOR=unix:PATH, at most 107 characters"};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const tools::Descriptor client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const base::FileDescriptor client(
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!client) return {};
   if (connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     return look_for_stopped(client.get(), path);
@@ -179,7 +180,7 @@ Access look_for_devices(const Places& places) {
   if (!files.empty()) {
     // Write-only: the driver takes no process slot for it and waits for no reset.
     for (const std::string& file : files) {
-      const tools::Descriptor device(open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+      const base::FileDescriptor device(open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
       if (device) return {};
       if (errno == EACCES || errno == EPERM) return refused(file);
       if (errno == EBUSY) {

@@ -4,8 +4,8 @@
 // Callers: neuron-ls when there is no device, neuron-doctor. One thread. Never blocks: the socket
 // of a daemon is connected to without waiting, and closed at once. Cannot fail: what cannot be
 // looked at is what is reported.
-#ifndef TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H_
-#define TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H_
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H
+#define TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H
 
 #include <string>
 #include <vector>
@@ -54,4 +54,4 @@ int explain_no_device(const char* program, const std::string& otherwise);
 
 }  // namespace neuron::doctor
 
-#endif  // TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H_
+#endif

@@ -37,7 +37,7 @@ Host this_host() {
   host.places = places_of_environment();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
-    const std::size_t equals = text.find('=');
+    const size_t equals = text.find('=');
     if (equals != std::string::npos) {
       host.environment[text.substr(0, equals)] = text.substr(equals + 1);
     }
@@ -90,7 +90,7 @@ tools::Records records_of(const Checks& checks, const Host& host) {
 }
 
 std::string text_of(const Checks& checks, bool problems_only, const tools::Style& style) {
-  std::size_t width = 0;
+  size_t width = 0;
   for (const Check& check : checks) width = std::max(width, check.id.size());
   std::string text;
   for (const Check& check : checks) {

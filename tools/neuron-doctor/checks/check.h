@@ -6,8 +6,8 @@
 //
 // Ids are stable: scripts select by them. A check without a device to look at is skipped, not
 // failed, so that one cause gives one failure.
-#ifndef TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H_
-#define TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H_
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H
+#define TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H
 
 #include <map>
 #include <string>
@@ -60,4 +60,4 @@ std::string text_of(const Checks& checks, bool problems_only, const tools::Style
 
 }  // namespace neuron::doctor
 
-#endif  // TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H_
+#endif

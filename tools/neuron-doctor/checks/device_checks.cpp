@@ -36,8 +36,8 @@ void check_health(const Host& host, Checks& checks) {
                     {}});
 }
 
-std::string holder_text(const telemetry::Process& process, std::size_t cores) {
-  constexpr std::size_t kMost = 40;
+std::string holder_text(const telemetry::Process& process, size_t cores) {
+  constexpr size_t kMost = 40;
   std::string command = process.command.substr(0, kMost);
   if (process.command.size() > kMost) command += "...";
   std::string text = "pid " + std::to_string(process.pid) + " (" + command;

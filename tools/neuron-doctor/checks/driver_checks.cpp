@@ -17,9 +17,9 @@ bool exists(const std::string& path) {
 }
 
 bool in_group(unsigned gid) {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, getgroups(0, nullptr))));
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
   const int got = getgroups(static_cast<int>(groups.size()), groups.data());
-  groups.resize(static_cast<std::size_t>(std::max(0, got)));
+  groups.resize(static_cast<size_t>(std::max(0, got)));
   return getegid() == gid || std::find(groups.begin(), groups.end(), gid) != groups.end();
 }
 
@@ -143,7 +143,7 @@ void check_driver(const Host& host, Checks& checks) {
     emulated_devices(host, access, checks);
   }
   Check present{"devices.present", "devices that answer", Verdict::kPass, {}, {}, {}};
-  const std::size_t found = host.snapshot.devices.size();
+  const size_t found = host.snapshot.devices.size();
   present.found = std::to_string(found) + (found == 1 ? " device" : " devices");
   if (found == 0) {
     // The cause has failed above; only what is behind an open door is a failure of its own.

@@ -15,9 +15,9 @@ namespace {
 
 std::vector<std::string> folders_of(const std::string& list) {
   std::vector<std::string> folders;
-  std::size_t begin = 0;
+  size_t begin = 0;
   while (begin <= list.size()) {
-    std::size_t end = list.find(':', begin);
+    size_t end = list.find(':', begin);
     if (end == std::string::npos) end = list.size();
     if (end > begin) folders.push_back(list.substr(begin, end - begin));
     begin = end + 1;
@@ -34,7 +34,7 @@ std::string own_folder() {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length <= 0) return {};
-  const std::string self(path, static_cast<std::size_t>(length));
+  const std::string self(path, static_cast<size_t>(length));
   return self.substr(0, self.rfind('/'));
 }
 

@@ -10,7 +10,7 @@ constexpr const char* kReplace =
     "stop using the device; if it comes back after a reset, replace the instance";
 constexpr const char* kReset = "reset it: neuron-reset, or neuron-emulatorctl reset of a daemon";
 
-std::string counted(std::uint64_t count, const char* what) {
+std::string counted(uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 

@@ -2,8 +2,8 @@
 //
 // Whether a device is in order, as far as its own counters and state say.
 // Callers: neuron-doctor, neuron-ls --check. Thread-safe: no state. Cannot fail.
-#ifndef TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_
-#define TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
+#define TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
 
 #include <string>
 #include <vector>
@@ -23,4 +23,4 @@ std::vector<Ailment> ailments(const telemetry::Device& device);
 
 }  // namespace neuron::doctor
 
-#endif  // TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H_
+#endif

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "tools/neuron-doctor/checks/check.h"
 
 namespace neuron::doctor {
@@ -21,9 +21,9 @@ namespace {
 
 constexpr rlim_t kLeastLocked = rlim_t{64} << 20;
 constexpr rlim_t kLeastFiles = 1024;
-constexpr std::uint64_t kLeastMemory = std::uint64_t{512} << 20;
+constexpr uint64_t kLeastMemory = uint64_t{512} << 20;
 
-std::string bytes_text(std::uint64_t bytes) {
+std::string bytes_text(uint64_t bytes) {
   return tools::text_cell(boost::json::value(bytes), tools::Unit::kBytes);
 }
 
@@ -47,12 +47,12 @@ void check_limit(const char* id, const char* what, int resource, rlim_t least, c
 }
 
 // "MemAvailable" of meminfo, in bytes; of the numbers without kB, the number.
-std::uint64_t memory_field(const Host& host, const std::string& field) {
+uint64_t memory_field(const Host& host, const std::string& field) {
   std::ifstream file(host.proc + "/meminfo");
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(field + ":")) continue;
     std::istringstream words(line.substr(field.size() + 1));
-    std::uint64_t value = 0;
+    uint64_t value = 0;
     std::string unit;
     words >> value >> unit;
     return unit == "kB" ? value * 1024 : value;
@@ -62,7 +62,7 @@ std::uint64_t memory_field(const Host& host, const std::string& field) {
 
 void check_memory(const Host& host, Checks& checks) {
   Check available{"memory.available", "memory of the host", Verdict::kPass, {}, {}, {}};
-  const std::uint64_t bytes = memory_field(host, "MemAvailable");
+  const uint64_t bytes = memory_field(host, "MemAvailable");
   available.found = bytes_text(bytes) + " available";
   if (bytes == 0) {
     available.verdict = Verdict::kSkip;
@@ -100,9 +100,9 @@ void check_memory(const Host& host, Checks& checks) {
     shared.expected = "a file system in memory";
     shared.action = "mount -t tmpfs tmpfs /dev/shm";
   } else {
-    const std::uint64_t free = std::uint64_t{state.f_bavail} * state.f_frsize;
+    const uint64_t free = uint64_t{state.f_bavail} * state.f_frsize;
     shared.found = "/dev/shm: " + bytes_text(free) + " free";
-    if (free < (std::uint64_t{64} << 20)) {
+    if (free < (uint64_t{64} << 20)) {
       shared.verdict = Verdict::kWarn;
       shared.expected = "at least 64 MiB; a container has that much by default";
       shared.action = "give the container more (--shm-size), or delete what fills it";
@@ -114,7 +114,7 @@ void check_memory(const Host& host, Checks& checks) {
 void check_uring(const Host& host, Checks& checks) {
   Check check{"kernel.io_uring", "io_uring", Verdict::kPass, "io_uring is allowed", {}, {}};
   io_uring_params parameters{};
-  const tools::Descriptor ring(static_cast<int>(syscall(__NR_io_uring_setup, 1, &parameters)));
+  const base::FileDescriptor ring(static_cast<int>(syscall(__NR_io_uring_setup, 1, &parameters)));
   if (!ring) {
     const int reason = errno;
     check.verdict = Verdict::kWarn;

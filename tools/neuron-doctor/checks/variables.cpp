@@ -116,14 +116,14 @@ constexpr std::string_view kFamilies[] = {"NEURON_SERVE_",     "NEURON_RT_LOG_LE
                                           "NEURON_CC_",        "NEURON_COMPILE_"};
 
 // Letters to change, add or take away until one is the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
     row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
       row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = above;
     }
@@ -145,11 +145,11 @@ bool is_known_variable(std::string_view name) {
 }
 
 std::string similar_variable(std::string_view name) {
-  constexpr std::size_t kMost = 3;
-  std::size_t least = kMost + 1;
+  constexpr size_t kMost = 3;
+  size_t least = kMost + 1;
   std::string_view found;
   for (const std::string_view known : kNames) {
-    const std::size_t now = distance(name, known);
+    const size_t now = distance(name, known);
     if (now < least) {
       least = now;
       found = known;

@@ -2,8 +2,8 @@
 //
 // Names of the environment variables that this project or the software around it reads.
 // Callers: neuron-doctor. Thread-safe: constants. Cannot fail.
-#ifndef TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_
-#define TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_
+#ifndef TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H
+#define TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H
 
 #include <string>
 #include <string_view>
@@ -18,4 +18,4 @@ std::string similar_variable(std::string_view name);
 
 }  // namespace neuron::doctor
 
-#endif  // TOOLS_NEURON_DOCTOR_CHECKS_VARIABLES_H_
+#endif

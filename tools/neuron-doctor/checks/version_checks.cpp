@@ -14,7 +14,7 @@
 #include <cstdio>
 #include <set>
 
-#include "tools/common/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "tools/common/version.h"
 #include "tools/neuron-doctor/checks/check.h"
 
@@ -35,7 +35,7 @@ std::string library_path(void* symbol) {
 bool ask_child(void (*question)(int), std::string& answer) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  tools::Descriptor from(ends[0]), to(ends[1]);
+  base::FileDescriptor from(ends[0]), to(ends[1]);
   const pid_t child = fork();
   if (child < 0) return false;
   if (child == 0) {
@@ -45,7 +45,7 @@ bool ask_child(void (*question)(int), std::string& answer) {
     question(to.get());
     _exit(0);
   }
-  to = tools::Descriptor();
+  to = base::FileDescriptor();
   const auto end = Clock::now() + kPatience;
   bool complete = false;
   while (Clock::now() < end) {
@@ -56,7 +56,7 @@ bool ask_child(void (*question)(int), std::string& answer) {
     if (got < 0 && errno == EINTR) continue;
     complete = got == 0;
     if (got <= 0) break;
-    answer.append(piece, static_cast<std::size_t>(got));
+    answer.append(piece, static_cast<size_t>(got));
   }
   if (!complete) kill(child, SIGKILL);
   int status = 0;

@@ -43,7 +43,7 @@ json::array cores_of(const telemetry::Device& device) {
     for (const std::string& engine : core.hung_engines) {
       logical["hung_engines"].as_array().emplace_back(engine);
     }
-    logical["resets"] = logical["resets"].to_number<std::uint64_t>() + core.resets;
+    logical["resets"] = logical["resets"].to_number<uint64_t>() + core.resets;
   }
   json::array list;
   for (auto& entry : cores) list.push_back(std::move(entry.second));

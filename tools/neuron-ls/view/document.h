@@ -3,8 +3,8 @@
 // A snapshot for programs: --format json, version 2 of the schema (tools/schemas/), and the fields
 // that --query selects. Callers: neuron-ls. Thread-safe: values. Cannot fail but for a field that
 // does not exist.
-#ifndef TOOLS_NEURON_LS_VIEW_DOCUMENT_H_
-#define TOOLS_NEURON_LS_VIEW_DOCUMENT_H_
+#ifndef TOOLS_NEURON_LS_VIEW_DOCUMENT_H
+#define TOOLS_NEURON_LS_VIEW_DOCUMENT_H
 
 #include <boost/json/object.hpp>
 #include <string>
@@ -32,4 +32,4 @@ std::vector<std::string> query_fields();
 
 }  // namespace neuron::ls
 
-#endif  // TOOLS_NEURON_LS_VIEW_DOCUMENT_H_
+#endif

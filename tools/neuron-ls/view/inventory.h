@@ -3,8 +3,8 @@
 //
 // Callers: neuron-ls, one thread. Plain values, taken out of a snapshot. Cannot fail: what a device
 // does not tell stays at its neutral value (-1, empty).
-#ifndef TOOLS_NEURON_LS_VIEW_INVENTORY_H_
-#define TOOLS_NEURON_LS_VIEW_INVENTORY_H_
+#ifndef TOOLS_NEURON_LS_VIEW_INVENTORY_H
+#define TOOLS_NEURON_LS_VIEW_INVENTORY_H
 
 #include <cstdint>
 #include <string>
@@ -56,4 +56,4 @@ std::string format_topology(const Inventory& inventory, bool unicode);
 
 }  // namespace neuron::ls
 
-#endif  // TOOLS_NEURON_LS_VIEW_INVENTORY_H_
+#endif

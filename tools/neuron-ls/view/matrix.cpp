@@ -65,17 +65,17 @@ class Grid {
  public:
   void put(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   std::string text() const {
-    std::vector<std::size_t> widths;
+    std::vector<size_t> widths;
     for (const auto& row : rows_) {
       widths.resize(std::max(widths.size(), row.size()));
-      for (std::size_t c = 0; c < row.size(); ++c) {
+      for (size_t c = 0; c < row.size(); ++c) {
         widths[c] = std::max(widths[c], tools::columns_of(row[c]));
       }
     }
     std::string out;
     for (const auto& row : rows_) {
       std::string line;
-      for (std::size_t c = 0; c < row.size(); ++c) {
+      for (size_t c = 0; c < row.size(); ++c) {
         line += row[c] + std::string(widths[c] - tools::columns_of(row[c]) + 2, ' ');
       }
       while (!line.empty() && line.back() == ' ') line.pop_back();
@@ -115,7 +115,7 @@ std::vector<Path> paths(const telemetry::Snapshot& snapshot) {
 std::string format_matrix(const telemetry::Snapshot& snapshot,
                           const std::vector<Measured>& measured, const tools::Style& style) {
   const std::vector<Path> all = paths(snapshot);
-  const std::size_t count = snapshot.devices.size();
+  const size_t count = snapshot.devices.size();
   Grid grid;
   std::vector<std::string> head{""};
   for (const telemetry::Device& device : snapshot.devices) {
@@ -125,10 +125,10 @@ std::string format_matrix(const telemetry::Snapshot& snapshot,
   for (const telemetry::NetworkDevice& device : snapshot.network) whole.push_back(device.name);
   whole.insert(whole.end(), {"NUMA", "CPU AFFINITY"});
   grid.put(whole);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const telemetry::Device& device = snapshot.devices[i];
     std::vector<std::string> row{head[i + 1]};
-    for (std::size_t j = 0; j < count; ++j) row.push_back(cell_of(all[i * count + j]));
+    for (size_t j = 0; j < count; ++j) row.push_back(cell_of(all[i * count + j]));
     for (const telemetry::NetworkDevice& network : snapshot.network) {
       const bool known = network.numa_node >= 0 && device.numa_node >= 0;
       row.push_back(!known ? "-" : network.numa_node == device.numa_node ? "NODE" : "SYS");
@@ -142,9 +142,9 @@ std::string format_matrix(const telemetry::Snapshot& snapshot,
   if (!measured.empty()) {
     Grid rates;
     rates.put(head);
-    for (std::size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       std::vector<std::string> row{head[i + 1]};
-      for (std::size_t j = 0; j < count; ++j) {
+      for (size_t j = 0; j < count; ++j) {
         const double rate =
             measured_between(measured, snapshot.devices[i].index, snapshot.devices[j].index);
         row.push_back(i == j ? "X" : rate > 0 ? gigabytes(rate) : "-");

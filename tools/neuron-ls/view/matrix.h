@@ -2,8 +2,8 @@
 //
 // How every device reaches every other: over which link, over how many, how fast. Callers:
 // neuron-ls --matrix. Thread-safe: values. Cannot fail.
-#ifndef TOOLS_NEURON_LS_VIEW_MATRIX_H_
-#define TOOLS_NEURON_LS_VIEW_MATRIX_H_
+#ifndef TOOLS_NEURON_LS_VIEW_MATRIX_H
+#define TOOLS_NEURON_LS_VIEW_MATRIX_H
 
 #include <string>
 #include <vector>
@@ -37,4 +37,4 @@ tools::Records matrix_records(const telemetry::Snapshot& snapshot,
 
 }  // namespace neuron::ls
 
-#endif  // TOOLS_NEURON_LS_VIEW_MATRIX_H_
+#endif

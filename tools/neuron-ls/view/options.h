@@ -2,8 +2,8 @@
 //
 // What neuron-ls is asked for. Callers: its main(), tests. Thread-safe: values. Fails in CLI11's
 // words; conflicts that it does not know are told by conflict().
-#ifndef TOOLS_NEURON_LS_VIEW_OPTIONS_H_
-#define TOOLS_NEURON_LS_VIEW_OPTIONS_H_
+#ifndef TOOLS_NEURON_LS_VIEW_OPTIONS_H
+#define TOOLS_NEURON_LS_VIEW_OPTIONS_H
 
 #include <optional>
 #include <string>
@@ -35,4 +35,4 @@ telemetry::Wanted wanted_of(const Options& options);
 
 }  // namespace neuron::ls
 
-#endif  // TOOLS_NEURON_LS_VIEW_OPTIONS_H_
+#endif

@@ -4,7 +4,7 @@
 #include <array>
 #include <boost/regex.hpp>
 
-#include "tools/common/file.h"
+#include "runtime/base/file.h"
 #include "tools/neuron-monitor/configuration/json_tree.h"
 
 namespace neuron::monitor {
@@ -254,7 +254,7 @@ std::optional<Configuration> parse_configuration(std::string_view text, const st
 std::optional<Configuration> read_configuration(const std::string& file, std::string& error) {
   const auto bytes = tools::read_file(file);
   if (!bytes) {
-    error = bytes.error().detail;
+    error = bytes.error().sentence;
     return std::nullopt;
   }
   return parse_configuration(

@@ -11,8 +11,8 @@
 // The period of a metric is its own, else its runtime's, else the root's, else 5 s.
 // Callers: main(). Thread-safe: values. Fails: nothing returned and "file:line:column: sentence".
 // What is merely strange (unknown keys, old names) is a warning: the original reads over it.
-#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H_
-#define TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H_
+#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H
+#define TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H
 
 #include <optional>
 #include <string>
@@ -67,4 +67,4 @@ std::optional<Configuration> read_configuration(const std::string& file, std::st
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H_
+#endif

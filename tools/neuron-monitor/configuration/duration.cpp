@@ -10,7 +10,7 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  std::int64_t nanoseconds;
+  int64_t nanoseconds;
 };
 // Longer names first: "ms" must not be read as "m". The two spellings of micro are two code points.
 constexpr std::array<Unit, 8> kUnits = {{{"ns", 1},
@@ -37,9 +37,8 @@ bool take_term(std::string_view& rest, __int128& nanoseconds, std::string& what)
   size_t digits = 0;
   bool too_long = false;
   for (; !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1), ++digits) {
-    if (whole <= std::numeric_limits<std::int64_t>::max())
-      whole = whole * 10 + (rest.front() - '0');
-    too_long = too_long || whole > std::numeric_limits<std::int64_t>::max();
+    if (whole <= std::numeric_limits<int64_t>::max()) whole = whole * 10 + (rest.front() - '0');
+    too_long = too_long || whole > std::numeric_limits<int64_t>::max();
   }
   // Eighteen places decide about less than a nanosecond of an hour; the rest is read and dropped.
   __int128 fraction = 0, scale = 1;
@@ -81,10 +80,10 @@ std::optional<Duration> parse_duration(std::string_view text, std::string& error
   std::string what;
   while (!rest.empty()) {
     if (!take_term(rest, nanoseconds, what)) return refuse(what);
-    if (nanoseconds > std::numeric_limits<std::int64_t>::max())
+    if (nanoseconds > std::numeric_limits<int64_t>::max())
       return refuse("it is longer than 292 years");
   }
-  return Duration(static_cast<std::int64_t>(negative ? -nanoseconds : nanoseconds));
+  return Duration(static_cast<int64_t>(negative ? -nanoseconds : nanoseconds));
 }
 
 std::optional<Duration> parse_period(std::string_view text, std::string& error) {

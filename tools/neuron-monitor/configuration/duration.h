@@ -3,8 +3,8 @@
 // Durations as configuration files of the original spell them: "5s", "1.5h", "2h45m", "500ms".
 // Callers: the configuration reader and main(). Thread-safe: no state.
 // Fails: nothing returned and a sentence that says what is wrong and what would be right.
-#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_DURATION_H_
-#define TOOLS_NEURON_MONITOR_CONFIGURATION_DURATION_H_
+#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_DURATION_H
+#define TOOLS_NEURON_MONITOR_CONFIGURATION_DURATION_H
 
 #include <chrono>
 #include <optional>
@@ -28,4 +28,4 @@ std::optional<Duration> parse_period(std::string_view text, std::string& error);
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_CONFIGURATION_DURATION_H_
+#endif

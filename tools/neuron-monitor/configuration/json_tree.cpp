@@ -115,7 +115,7 @@ class Parser {
     return true;
   }
 
-  bool hex(std::uint32_t& code) {
+  bool hex(uint32_t& code) {
     code = 0;
     for (int i = 0; i < 4; ++i) {
       const char c = peek();
@@ -124,13 +124,13 @@ class Parser {
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                : -1;
       if (digit < 0) return complain("expected four hexadecimal digits, found " + found());
-      code = code * 16 + static_cast<std::uint32_t>(digit);
+      code = code * 16 + static_cast<uint32_t>(digit);
       advance();
     }
     return true;
   }
 
-  static void append(std::string& out, std::uint32_t code) {
+  static void append(std::string& out, uint32_t code) {
     if (code < 0x80) {
       out += static_cast<char>(code);
       return;
@@ -151,7 +151,7 @@ class Parser {
     }
     if (c != 'u') return complain("unknown escape: a backslash, then " + found());
     advance();
-    std::uint32_t code = 0, low = 0;
+    uint32_t code = 0, low = 0;
     if (!hex(code)) return false;
     if (code >= 0xd800 && code < 0xdc00 && text_.substr(at_, 2) == "\\u") {
       advance();

@@ -5,8 +5,8 @@
 // Callers: the configuration reader. Thread-safe: values. Owns: its texts.
 // Fails: nothing returned and "line:column: sentence" for text that is no JSON, for more than 64
 // levels, and for a key that an object has twice.
-#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_JSON_TREE_H_
-#define TOOLS_NEURON_MONITOR_CONFIGURATION_JSON_TREE_H_
+#ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_JSON_TREE_H
+#define TOOLS_NEURON_MONITOR_CONFIGURATION_JSON_TREE_H
 
 #include <optional>
 #include <string>
@@ -42,4 +42,4 @@ std::optional<JsonNode> parse_json(std::string_view text, std::string& error);
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_CONFIGURATION_JSON_TREE_H_
+#endif

@@ -6,8 +6,8 @@
 // Callers: main(), tests with a source and a sleep of their own. One thread. Borrows: everything in
 // Outlets; null ones are left out. Fails: the end says how: when the stream cannot be written and
 // nobody else listens. Processes, devices and daemons that go are lines in reports, never an end.
-#ifndef TOOLS_NEURON_MONITOR_LOOP_MONITOR_H_
-#define TOOLS_NEURON_MONITOR_LOOP_MONITOR_H_
+#ifndef TOOLS_NEURON_MONITOR_LOOP_MONITOR_H
+#define TOOLS_NEURON_MONITOR_LOOP_MONITOR_H
 
 #include <functional>
 #include <set>
@@ -63,9 +63,9 @@ class Monitor {
   const Duration idle_period_;  // if the configuration asks for no group
   std::string last_error_;
   std::set<ProcessKey> last_processes_;
-  std::uint64_t left_out_ = 0;  // reports for which the stream had no room
+  uint64_t left_out_ = 0;  // reports for which the stream had no room
 };
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_LOOP_MONITOR_H_
+#endif

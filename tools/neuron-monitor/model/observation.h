@@ -5,8 +5,8 @@
 //
 // A group that is not due is absent. Rates and tallies are of the group's own period; totals are
 // since the process opened its devices. Callers: Observer makes it, output/ reads it. Values.
-#ifndef TOOLS_NEURON_MONITOR_MODEL_OBSERVATION_H_
-#define TOOLS_NEURON_MONITOR_MODEL_OBSERVATION_H_
+#ifndef TOOLS_NEURON_MONITOR_MODEL_OBSERVATION_H
+#define TOOLS_NEURON_MONITOR_MODEL_OBSERVATION_H
 
 #include <array>
 #include <chrono>
@@ -33,7 +33,7 @@ struct CoreUse {
   double flops = 0;        // per second
   double collectives = 0;  // percent of the time in which collective cores worked
   // Moved by the core's DMA engines in the period, and of these from or to other devices.
-  std::uint64_t dma_bytes = 0, link_bytes = 0;
+  uint64_t dma_bytes = 0, link_bytes = 0;
   std::map<unsigned, double> physical;  // utilisation of each, if more than one; index in the host
 };
 struct CoreUseGroup : GroupState {
@@ -42,7 +42,7 @@ struct CoreUseGroup : GroupState {
 
 struct MemoryGroup : GroupState {
   telemetry::HostMemory host;
-  std::uint64_t device_bytes = 0;
+  uint64_t device_bytes = 0;
   std::map<unsigned, telemetry::CoreMemory> cores;
   std::vector<telemetry::LoadedModel> models;
   unsigned logical_size = 1;  // physical cores of a logical one, for the models' cores
@@ -59,8 +59,8 @@ inline constexpr std::array kStatusKinds = {
     "completed", "completed_with_err", "completed_with_num_err",
     "timed_out", "incorrect_input",    "failed_to_queue"};
 struct Tally {
-  std::array<std::uint64_t, kErrorKinds.size()> errors{};
-  std::array<std::uint64_t, kStatusKinds.size()> ends{};
+  std::array<uint64_t, kErrorKinds.size()> errors{};
+  std::array<uint64_t, kStatusKinds.size()> ends{};
 };
 
 inline constexpr std::array<unsigned, 7> kPercentiles = {0, 1, 25, 50, 75, 99, 100};
@@ -76,7 +76,7 @@ struct Orchestration {
 };
 
 // Which process this is: pids are used again, a start is not.
-using ProcessKey = std::pair<int, std::int64_t>;  // pid, start in nanoseconds
+using ProcessKey = std::pair<int, int64_t>;  // pid, start in nanoseconds
 
 struct RuntimeObservation {
   ProcessKey key{};
@@ -95,17 +95,17 @@ using ProcessorUse = std::array<double, kProcessorStates.size()>;
 struct HostVcpuGroup : GroupState {
   ProcessorUse average{};
   std::vector<ProcessorUse> processors;
-  std::uint64_t context_switches = 0;  // in the period
+  uint64_t context_switches = 0;  // in the period
 };
 struct HostMemoryGroup : GroupState {
-  std::uint64_t memory_total = 0, memory_used = 0, swap_total = 0, swap_used = 0;
+  uint64_t memory_total = 0, memory_used = 0, swap_total = 0, swap_used = 0;
 };
 
 struct DeviceHardware {
   unsigned index = 0;
   telemetry::HardwareCounters in_period, total;
   telemetry::DeviceState state = telemetry::DeviceState::kUnknown;
-  std::uint64_t memory_bytes = 0, memory_used = 0;
+  uint64_t memory_bytes = 0, memory_used = 0;
   std::optional<double> power_percent;
   std::string error;
 };
@@ -124,7 +124,7 @@ struct K8sGroup : GroupState {
 struct HardwareInfo {
   std::string device_type, device_version, core_version;
   unsigned device_count = 0, cores_per_device = 0, logical_size = 0;
-  std::uint64_t device_memory = 0;
+  uint64_t device_memory = 0;
   std::string driver_version, backend, error;
 };
 
@@ -143,4 +143,4 @@ struct Observation {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_MODEL_OBSERVATION_H_
+#endif

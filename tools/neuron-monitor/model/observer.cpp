@@ -306,10 +306,10 @@ std::vector<Duration> Observer::periods() const {
   return out;
 }
 
-telemetry::Wanted Observer::wanted(const std::vector<std::size_t>& due) const {
+telemetry::Wanted Observer::wanted(const std::vector<size_t>& due) const {
   telemetry::Wanted out;
   out.processes = out.hardware = out.host = false;
-  for (const std::size_t index : due) {
+  for (const size_t index : due) {
     const Item& item = items_[index];
     out.processes |= item.of_processes();
     out.hardware |= !item.of_processes() && item.group == Group::kHardwareCounters;
@@ -392,14 +392,14 @@ void Observer::observe_process(const Snapshot& now, const Process& process,
   out.runtimes.push_back(std::move(entry));
 }
 
-Observation Observer::observe(SnapshotPointer snapshot, const std::vector<std::size_t>& due) {
+Observation Observer::observe(SnapshotPointer snapshot, const std::vector<size_t>& due) {
   const Snapshot& now = *snapshot;
   Observation out;
   out.at = now.at;
   out.instance = now.instance;
   out.info = hardware_info(now);
   std::vector<const Item*> runtime_items;
-  for (const std::size_t index : due) {
+  for (const size_t index : due) {
     const Item& item = items_[index];
     const double seconds =
         std::chrono::duration<double>(now.monotonic - item.last->monotonic).count();
@@ -431,7 +431,7 @@ Observation Observer::observe(SnapshotPointer snapshot, const std::vector<std::s
       observe_process(now, process, runtime_items, out);
     }
   }
-  for (const std::size_t index : due) remember(items_[index], snapshot);
+  for (const size_t index : due) remember(items_[index], snapshot);
   return out;
 }
 

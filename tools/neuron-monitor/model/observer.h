@@ -7,8 +7,8 @@
 // not answer) goes on from where it was: its work is reported later, never twice, never lost.
 // Callers: the monitor's loop, one thread. Owns: the snapshots that differences start from.
 // Fails: never; the errors of a snapshot become those of groups and processes.
-#ifndef TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H_
-#define TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H_
+#ifndef TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H
+#define TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H
 
 #include <map>
 #include <memory>
@@ -36,11 +36,11 @@ class Observer {
   std::vector<Duration> periods() const;
 
   // What a snapshot for these must hold.
-  telemetry::Wanted wanted(const std::vector<std::size_t>& due) const;
+  telemetry::Wanted wanted(const std::vector<size_t>& due) const;
 
   // The first snapshot: what the first differences start from.
   void start(SnapshotPointer snapshot);
-  Observation observe(SnapshotPointer snapshot, const std::vector<std::size_t>& due);
+  Observation observe(SnapshotPointer snapshot, const std::vector<size_t>& due);
 
  private:
   struct Item;
@@ -58,4 +58,4 @@ class Observer {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H_
+#endif

@@ -23,9 +23,9 @@ SteadyTime Schedule::next() const {
   return next;
 }
 
-std::vector<std::size_t> Schedule::take_due(SteadyTime now) {
-  std::vector<std::size_t> due;
-  for (std::size_t i = 0; i < beats_.size(); ++i) {
+std::vector<size_t> Schedule::take_due(SteadyTime now) {
+  std::vector<size_t> due;
+  for (size_t i = 0; i < beats_.size(); ++i) {
     Beat& beat = beats_[i];
     if (beat.next > now + kTogether) continue;
     due.push_back(i);

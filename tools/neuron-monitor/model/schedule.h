@@ -3,8 +3,8 @@
 // When each group of the configuration is due. A group keeps its own beat, counted from the start,
 // so that periods do not drift; beats that were missed (a suspended host) are left out.
 // Callers: the monitor's loop, one thread. Never fails, never waits.
-#ifndef TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H_
-#define TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H_
+#ifndef TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H
+#define TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H
 
 #include <chrono>
 #include <cstddef>
@@ -26,7 +26,7 @@ class Schedule {
 
   SteadyTime next() const;
   // The indices that are due at `now`; their next beat is set.
-  std::vector<std::size_t> take_due(SteadyTime now);
+  std::vector<size_t> take_due(SteadyTime now);
 
  private:
   struct Beat {
@@ -39,4 +39,4 @@ class Schedule {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H_
+#endif

@@ -19,13 +19,13 @@ Tally& operator+=(Tally& to, const Tally& more) {
 }
 
 std::optional<Latencies> percentiles(const telemetry::LatencyHistogram& histogram) {
-  std::uint64_t count = 0;
-  for (const std::uint64_t bucket : histogram) count += bucket;
+  uint64_t count = 0;
+  for (const uint64_t bucket : histogram) count += bucket;
   if (count == 0) return std::nullopt;
   // Bucket i ends at 2^(i/4) microseconds; the first begins at 0.
   const auto bound = [](size_t i) { return std::exp2(static_cast<double>(i) / 4) * 1e-6; };
   Latencies out{};
-  std::uint64_t below = 0;
+  uint64_t below = 0;
   size_t wanted = 0;
   for (size_t i = 0; i < histogram.size(); ++i) {
     if (histogram[i] == 0) continue;

@@ -2,8 +2,8 @@
 //
 // Executions as the report counts them: how they ended, which errors they had, how long they took.
 // Callers: Observer and Board. Thread-safe: no state. Cannot fail.
-#ifndef TOOLS_NEURON_MONITOR_MODEL_TALLY_H_
-#define TOOLS_NEURON_MONITOR_MODEL_TALLY_H_
+#ifndef TOOLS_NEURON_MONITOR_MODEL_TALLY_H
+#define TOOLS_NEURON_MONITOR_MODEL_TALLY_H
 
 #include <optional>
 
@@ -19,4 +19,4 @@ std::optional<Latencies> percentiles(const telemetry::LatencyHistogram& histogra
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_MODEL_TALLY_H_
+#endif

@@ -96,7 +96,7 @@ void add_memory(std::vector<Family>& out, const std::vector<Owned>& all) {
   using telemetry::CoreMemory;
   struct Category {
     Family family;
-    std::uint64_t CoreMemory::*member;
+    uint64_t CoreMemory::*member;
   };
   const Category categories[] = {
       {{"neuroncore_memory_usage_constants", "neuron.core.memory.constants", "By", false,
@@ -174,7 +174,7 @@ void add_hardware(std::vector<Family>& out, const HardwareGroup& group, double s
                               "1 if the device is ready and answers, else 0; state says more."});
   for (const DeviceHardware& device : group.devices) {
     const Labels of = {{"neuron_device_index", text(device.index)}};
-    const std::pair<const char*, std::uint64_t> kinds[] = {
+    const std::pair<const char*, uint64_t> kinds[] = {
         {"mem_ecc_corrected", device.total.mem_ecc_corrected},
         {"mem_ecc_uncorrected", device.total.mem_ecc_uncorrected},
         {"mem_ecc_repairable_uncorrected", device.total.mem_ecc_repairable_uncorrected},
@@ -209,7 +209,7 @@ void add_host(std::vector<Family>& out, const Observation& of) {
       usage.add({{"usage_type", kProcessorStates[i]}}, of.vcpu->average[i] / 100);
   }
   if (!of.memory) return;
-  const auto bytes = [](std::uint64_t count) { return static_cast<double>(count); };
+  const auto bytes = [](uint64_t count) { return static_cast<double>(count); };
   gauge("system_memory_total_bytes", "neuron.system.memory.total", "By", "Memory of the host.",
         bytes(of.memory->memory_total));
   gauge("system_memory_used_bytes", "neuron.system.memory.used", "By", "Memory of the host in use.",
@@ -287,7 +287,7 @@ void Board::update(const Observation& observation) {
   if (observation.alive) forget(*observation.alive);
 }
 
-std::uint64_t Board::version() const {
+uint64_t Board::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
 }

@@ -4,8 +4,8 @@
 // their memory adds up, their counters go on when one of them ends, and are gone with the last.
 // Callers: the monitor's loop updates, exporters read; thread-safe by a mutex, held for the time
 // of making an exposition. Owns: copies. Cannot fail.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H
 
 #include <map>
 #include <mutex>
@@ -26,7 +26,7 @@ class Board {
   void update(const Observation& observation);
   Exposition exposition() const;
   // Grows with each update.
-  std::uint64_t version() const;
+  uint64_t version() const;
 
  private:
   // runtime_tag, pod, namespace, container: in the order of labels.
@@ -43,7 +43,7 @@ class Board {
 
   const bool instance_info_;
   mutable std::mutex mutex_;
-  std::uint64_t version_ = 0;
+  uint64_t version_ = 0;
   double started_ = 0;
   Observation latest_;  // of the host
   std::map<ProcessKey, RuntimeObservation> runtimes_;
@@ -52,4 +52,4 @@ class Board {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H_
+#endif

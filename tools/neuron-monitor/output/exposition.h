@@ -2,8 +2,8 @@
 //
 // Metrics as families of samples with labels: what Prometheus and OTLP have in common.
 // Callers: Board makes it, prometheus.cpp and otlp.cpp spell it. Values. Cannot fail.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H
 
 #include <chrono>
 #include <string>
@@ -43,4 +43,4 @@ std::string format_otlp(const Exposition& exposition);
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H_
+#endif

@@ -4,8 +4,8 @@
 // that have better things to do: no tree is built, numbers do not pass through a locale.
 // Callers: report.cpp, otlp.cpp. One thread for each writer. Borrows: the string.
 // Never fails: what is no number becomes 0, bytes that are no UTF-8 become U+FFFD.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 
 #include <charconv>
 #include <cmath>
@@ -99,4 +99,4 @@ class JsonWriter {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H_
+#endif

@@ -46,8 +46,7 @@ void write_points(JsonWriter& json, const Family& family, const std::string& now
     for (const auto& [label, text] : sample.labels) write_attribute(json, label, text);
     json.close_array();
     if (family.counter) {
-      json.member("startTimeUnixNano",
-                  std::to_string(static_cast<std::int64_t>(sample.created * 1e9)));
+      json.member("startTimeUnixNano", std::to_string(static_cast<int64_t>(sample.created * 1e9)));
     }
     json.member("timeUnixNano", now);
     json.member("asDouble", sample.value);

@@ -23,8 +23,8 @@ void write_cores(JsonWriter& json, const CoreUseGroup& group, const std::string&
   for (const auto& [index, use] : group.cores) {
     json.open_object(std::to_string(index));
     json.member("neuroncore_utilization", use.utilization);
-    json.member("flops", static_cast<std::uint64_t>(use.flops));
-    json.member("effective_flops", static_cast<std::uint64_t>(use.flops));
+    json.member("flops", static_cast<uint64_t>(use.flops));
+    json.member("effective_flops", static_cast<uint64_t>(use.flops));
     json.member("collectives_utilization", use.collectives);
     json.member("dma_bytes", use.dma_bytes);
     json.member("link_bytes", use.link_bytes);
@@ -84,7 +84,7 @@ void write_host_memory(JsonWriter& json, const telemetry::HostMemory& memory) {
 
 void write_models(JsonWriter& json, const MemoryGroup& group) {
   // The subgraphs of one model stand together.
-  std::map<std::tuple<std::uint32_t, std::string, std::string>,
+  std::map<std::tuple<uint32_t, std::string, std::string>,
            std::vector<const telemetry::LoadedModel*>>
       models;
   for (const telemetry::LoadedModel& model : group.models)

@@ -3,8 +3,8 @@
 // The report of an observation, with the names of the original's
 // (tools/schemas/neuron-monitor.json). Callers: the monitor's loop. Thread-safe: no state. Never
 // fails.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_REPORT_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_REPORT_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_REPORT_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_REPORT_H
 
 #include <string>
 
@@ -22,4 +22,4 @@ std::string format_report(const Observation& observation, const ReportStyle& sty
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_REPORT_H_
+#endif

@@ -5,8 +5,8 @@
 // Callers: the monitor's loop; thread-safe. Owns: a thread and at most kMostBytes of text. Borrows:
 // the file descriptor, whose SIGPIPE the caller has switched off.
 // Fails: failure() is the errno of the write after which nothing more is written.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_STREAM_H_
-#define TOOLS_NEURON_MONITOR_OUTPUT_STREAM_H_
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_STREAM_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_STREAM_H
 
 #include <chrono>
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace neuron::monitor {
 
 class Stream {
  public:
-  static constexpr std::size_t kMostBytes = 1 << 20;
+  static constexpr size_t kMostBytes = 1 << 20;
 
   explicit Stream(int descriptor);
   // Leaves what is not written yet; a write that a reader holds up is interrupted.
@@ -43,7 +43,7 @@ class Stream {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> queue_;
-  std::size_t bytes_ = 0;  // of the queue and of what is being written
+  size_t bytes_ = 0;  // of the queue and of what is being written
   int failure_ = 0;
   bool ending_ = false, ended_ = false;
   std::thread thread_;
@@ -51,4 +51,4 @@ class Stream {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_OUTPUT_STREAM_H_
+#endif

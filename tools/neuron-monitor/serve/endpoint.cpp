@@ -6,9 +6,9 @@
 namespace neuron::monitor {
 namespace {
 
-constexpr std::uint16_t kCollectorPort = 4318;
+constexpr uint16_t kCollectorPort = 4318;
 
-bool parse_port(std::string_view text, std::uint16_t& port) {
+bool parse_port(std::string_view text, uint16_t& port) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), port);
   return problem == std::errc() && end == text.data() + text.size() && !text.empty();
 }

@@ -2,8 +2,8 @@
 //
 // Addresses and URLs of the command line. Callers: Exporter. Thread-safe: no state.
 // Fails: nothing returned and a sentence that says what was expected.
-#ifndef TOOLS_NEURON_MONITOR_SERVE_ENDPOINT_H_
-#define TOOLS_NEURON_MONITOR_SERVE_ENDPOINT_H_
+#ifndef TOOLS_NEURON_MONITOR_SERVE_ENDPOINT_H
+#define TOOLS_NEURON_MONITOR_SERVE_ENDPOINT_H
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ namespace neuron::monitor {
 
 struct Endpoint {
   std::string host;  // empty: all addresses of this host
-  std::uint16_t port = 0;
+  uint16_t port = 0;
 };
 
 struct Url {
@@ -31,4 +31,4 @@ std::optional<Url> parse_url(std::string_view text, std::string& error);
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_SERVE_ENDPOINT_H_
+#endif

@@ -64,7 +64,7 @@ class NetworkExporter : public Exporter {
   // Many scrapes between two reports get the same text.
   std::shared_ptr<const std::string> page(bool openmetrics) {
     Page& kept = pages_[openmetrics];
-    const std::uint64_t version = board_.version();
+    const uint64_t version = board_.version();
     if (version == 0) return nullptr;
     if (!kept.text || kept.version != version) {
       kept.version = version;
@@ -83,7 +83,7 @@ class NetworkExporter : public Exporter {
   }
 
   struct Page {
-    std::uint64_t version = 0;
+    uint64_t version = 0;
     std::shared_ptr<const std::string> text;
   };
 

@@ -6,8 +6,8 @@
 // Callers: the monitor's loop. Owns: the thread, its sockets. Borrows: the Board and the clock of
 // the last report. Fails: start() with a sentence (an address in use, a malformed URL); later
 // troubles of a collector or a client are sentences on stderr, or nothing at all.
-#ifndef TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_
-#define TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_
+#ifndef TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H
+#define TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H
 
 #include <chrono>
 #include <memory>
@@ -39,4 +39,4 @@ class Exporter {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H_
+#endif

@@ -7,8 +7,8 @@
 // Callers: Exporter, on its thread. Owns: a connection that is kept between pushes. Borrows: the
 // io_context, the body source. Fails: never to the caller; one sentence on stderr when pushes begin
 // to fail and one when they arrive again.
-#ifndef TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_
-#define TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_
+#ifndef TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H
+#define TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
@@ -31,4 +31,4 @@ class OtlpPush {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_SERVE_OTLP_PUSH_H_
+#endif

@@ -6,8 +6,8 @@
 // its client and its deadlines let it. Borrows: the io_context and the page source.
 // Fails: listen() with a sentence. A client that is slow, silent, too large or too many costs its
 // own connection.
-#ifndef TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H_
-#define TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H_
+#ifndef TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H
+#define TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
@@ -37,4 +37,4 @@ class ScrapeServer {
 
 }  // namespace neuron::monitor
 
-#endif  // TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H_
+#endif

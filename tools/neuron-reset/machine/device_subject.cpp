@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kLook{2000}, kPause{100}, kLeast{1};
 // Longest time between two signs of life of a part that verifies.
 constexpr std::chrono::milliseconds kStep{30000};
-constexpr std::uint64_t kBytes = 128u << 20;
+constexpr uint64_t kBytes = 128u << 20;
 
 std::chrono::milliseconds until(Subject::Clock::time_point end) {
   return std::max(

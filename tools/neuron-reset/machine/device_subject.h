@@ -3,8 +3,8 @@
 // A device of this host as the machine sees it: looked at through telemetry, reset and verified by
 // workers, which are processes that can be left when they hang.
 // Callers: a thread for each device. Fails: as its calls say; a worker that hangs or dies fails.
-#ifndef TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H_
-#define TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H_
+#ifndef TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H
+#define TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H
 
 #include <memory>
 
@@ -33,4 +33,4 @@ class DeviceSubject final : public Subject {
 
 }  // namespace neuron::reset
 
-#endif  // TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H_
+#endif

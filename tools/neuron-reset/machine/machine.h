@@ -6,8 +6,8 @@
 // faulty or unverified. Everything has to be over by one deadline. The machine decides; what it
 // knows and does comes from a Subject, the device or a test's script.
 // Callers: main(), a thread for each device. Owns nothing. Fails: never, a failure is an end.
-#ifndef TOOLS_NEURON_RESET_MACHINE_MACHINE_H_
-#define TOOLS_NEURON_RESET_MACHINE_MACHINE_H_
+#ifndef TOOLS_NEURON_RESET_MACHINE_MACHINE_H
+#define TOOLS_NEURON_RESET_MACHINE_MACHINE_H
 
 #include <chrono>
 #include <functional>
@@ -52,7 +52,7 @@ struct Sight {
   std::vector<std::string> holders;  // "pid 4711 (python3)"
   std::vector<checks::ProgramCore> cores;
   std::vector<std::string> hung_engines;  // "core 1 DVE"
-  std::uint64_t failed_resets = 0;
+  uint64_t failed_resets = 0;
 };
 
 struct Attempt {
@@ -85,4 +85,4 @@ State run(Subject& subject, const Plan& plan, const std::function<void(const Eve
 
 }  // namespace neuron::reset
 
-#endif  // TOOLS_NEURON_RESET_MACHINE_MACHINE_H_
+#endif

@@ -32,7 +32,7 @@ bool answered(const Snapshot& snapshot, unsigned device) {
 Activity& Activity::operator+=(const Activity& other) {
   busy += other.busy;
   collectives += other.collectives;
-  for (std::size_t i = 0; i < engines.size(); ++i) engines[i] += other.engines[i];
+  for (size_t i = 0; i < engines.size(); ++i) engines[i] += other.engines[i];
   flops += other.flops;
   executions += other.executions;
   dma_bytes += other.dma_bytes;

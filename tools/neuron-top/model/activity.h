@@ -4,8 +4,8 @@
 //
 // Callers: the view, one thread. Values. Cannot fail: a process that is new counts from
 // its start; the very first snapshot, and a device that did not answer before, have no activity.
-#ifndef TOOLS_NEURON_TOP_MODEL_ACTIVITY_H_
-#define TOOLS_NEURON_TOP_MODEL_ACTIVITY_H_
+#ifndef TOOLS_NEURON_TOP_MODEL_ACTIVITY_H
+#define TOOLS_NEURON_TOP_MODEL_ACTIVITY_H
 
 #include <map>
 #include <tuple>
@@ -16,7 +16,7 @@ namespace neuron::top {
 
 // Of one process on one physical core, or of a sum of them.
 struct Activity : telemetry::CoreRates {
-  std::uint64_t errors = 0;  // executions that did not end well, since the process began
+  uint64_t errors = 0;  // executions that did not end well, since the process began
 
   Activity& operator+=(const Activity& other);
   Activity& operator/=(double divisor);  // of the shares only: rates add up
@@ -38,4 +38,4 @@ Interval compare(const telemetry::Snapshot* before, const telemetry::Snapshot& n
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_MODEL_ACTIVITY_H_
+#endif

@@ -13,7 +13,7 @@ using telemetry::HostMemory;
 
 struct Leaf {
   const char* text;
-  std::uint64_t device_bytes, host_bytes;
+  uint64_t device_bytes, host_bytes;
 };
 
 std::vector<Leaf> leaves(const CoreMemory& core, const HostMemory& host) {
@@ -34,7 +34,7 @@ void add(CoreMemory& sum, const CoreMemory& more) {
   sum.tensors += more.tensors;
 }
 
-std::uint64_t less(std::uint64_t from, std::uint64_t take) { return from > take ? from - take : 0; }
+uint64_t less(uint64_t from, uint64_t take) { return from > take ? from - take : 0; }
 
 // What is left of a core beside its models: so a parent is the sum of its children.
 CoreMemory rest(const CoreMemory& all, const CoreMemory& models) {
@@ -49,13 +49,13 @@ class Tree {
 
   std::vector<TreeRow> build() {
     for (const telemetry::Device& device : scope_.now.devices) {
-      const std::size_t start = rows_.size();
+      const size_t start = rows_.size();
       const std::string key = "d" + std::to_string(device.index);
       const bool open = branch(key, 0, "ND " + std::to_string(device.index), true);
-      std::uint64_t device_bytes = 0, host_bytes = 0;
+      uint64_t device_bytes = 0, host_bytes = 0;
       const unsigned size = std::max(1u, device.logical_size);
       for (unsigned core = 0; core * size < device.cores.size(); ++core) {
-        const std::size_t at = rows_.size();
+        const size_t at = rows_.size();
         add_core(device, core, size);
         device_bytes += rows_[at].device_bytes;
         host_bytes += rows_[at].host_bytes;
@@ -100,10 +100,10 @@ class Tree {
 
   void add_core(const telemetry::Device& device, unsigned core, unsigned size) {
     const std::string key = key_of_core(device.index, core);
-    const std::size_t start = rows_.size();
+    const size_t start = rows_.size();
     const bool open = branch(key, 1, "NC " + std::to_string(core), true);
     CoreMemory all, models;
-    std::uint64_t models_host = 0;
+    uint64_t models_host = 0;
     const auto here = [&](unsigned other, unsigned physical) {
       return other == device.index && physical / size == core;
     };
@@ -129,7 +129,7 @@ class Tree {
                  const std::string& parent) {
     const std::string key = parent + "/" + std::to_string(process.pid) + ":" +
                             std::to_string(model.model_id) + ":" + std::to_string(model.subgraph);
-    const std::size_t start = rows_.size();
+    const size_t start = rows_.size();
     const bool open = branch(key, 2, tools::printable(model.name), scope_.state.models_open);
     rows_[start].model_id = std::to_string(model.model_id);
     rows_[start].dimmed = !model.running;

@@ -45,7 +45,7 @@ ProcessRow row_of(const telemetry::Process& process, const Scope& scope) {
   row.device_bytes = process.device_bytes;
   row.host_bytes = process.host_memory.total();
   std::set<unsigned> cores;
-  std::uint64_t on_cores = 0;
+  uint64_t on_cores = 0;
   for (const telemetry::ProcessOnCore& core : process.cores) {
     cores.insert(core.logical_core);
     on_cores += core.memory.total();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rows of the lower pane: memory tree, processes, engines. Callers: build_view(). Values.
-#ifndef TOOLS_NEURON_TOP_MODEL_ROWS_H_
-#define TOOLS_NEURON_TOP_MODEL_ROWS_H_
+#ifndef TOOLS_NEURON_TOP_MODEL_ROWS_H
+#define TOOLS_NEURON_TOP_MODEL_ROWS_H
 
 #include "tools/neuron-top/model/view.h"
 
@@ -27,4 +27,4 @@ std::string key_of_core(unsigned device, unsigned core);
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_MODEL_ROWS_H_
+#endif

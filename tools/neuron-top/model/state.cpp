@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortest{100}, kLongest{60'000};
 constexpr long kPage = 10;
-constexpr std::size_t kLongestFilter = 64;
+constexpr size_t kLongestFilter = 64;
 
 void move(State& state, const View& view, long by) {
   const std::vector<std::string> keys = row_keys(view);
@@ -21,7 +21,7 @@ void move(State& state, const View& view, long by) {
   const long last = static_cast<long>(keys.size()) - 1;
   // Without a selection the first step goes to the first row.
   const long at = found == keys.end() ? (by > 0 ? -1 : 1) : found - keys.begin();
-  state.selected = keys[static_cast<std::size_t>(std::clamp(at + by, 0L, last))];
+  state.selected = keys[static_cast<size_t>(std::clamp(at + by, 0L, last))];
 }
 
 void fold(State& state, const TreeRow& row) {
@@ -61,11 +61,11 @@ void fold_all(State& state, const View& view) {
 void step_tab(State& state, const View& view, long by) {
   if (view.tabs.empty()) return;
   long at = 0;
-  for (std::size_t i = 0; i < view.tabs.size(); ++i) {
+  for (size_t i = 0; i < view.tabs.size(); ++i) {
     if (view.tabs[i].pid == state.tab) at = static_cast<long>(i);
   }
   const long count = static_cast<long>(view.tabs.size());
-  state.tab = view.tabs[static_cast<std::size_t>((at + by + count) % count)].pid;
+  state.tab = view.tabs[static_cast<size_t>((at + by + count) % count)].pid;
 }
 
 Command type(State& state, Key key, char character) {
@@ -141,7 +141,7 @@ Command press_character(State& state, char character, const View& view) {
       return Command::kStepForward;
     default:
       if (character >= '1' && character <= '9') {
-        const std::size_t index = static_cast<std::size_t>(character - '1');
+        const size_t index = static_cast<size_t>(character - '1');
         if (index < view.tabs.size()) state.tab = view.tabs[index].pid;
       }
   }
@@ -224,9 +224,9 @@ void keep_selection(State& state, const View& before, const View& now) {
   if (found == old_keys.end() || keys.empty() || has(state.selected)) return;
   std::string parent = state.selected;
   while (!has(parent)) {
-    const std::size_t end = parent.rfind('/');
+    const size_t end = parent.rfind('/');
     if (end == std::string::npos) {
-      parent = keys[std::min(keys.size() - 1, static_cast<std::size_t>(found - old_keys.begin()))];
+      parent = keys[std::min(keys.size() - 1, static_cast<size_t>(found - old_keys.begin()))];
       break;
     }
     parent.resize(end);

@@ -4,8 +4,8 @@
 //
 // Callers: the main loop, one thread. Values; no terminal is needed. Cannot fail: a key without a
 // meaning does nothing.
-#ifndef TOOLS_NEURON_TOP_MODEL_STATE_H_
-#define TOOLS_NEURON_TOP_MODEL_STATE_H_
+#ifndef TOOLS_NEURON_TOP_MODEL_STATE_H
+#define TOOLS_NEURON_TOP_MODEL_STATE_H
 
 #include <chrono>
 #include <set>
@@ -71,4 +71,4 @@ void keep_selection(State& state, const View& before, const View& now);
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_MODEL_STATE_H_
+#endif

@@ -2,8 +2,8 @@
 //
 // What the screen shows, as records for programs: one for each logical core.
 // Callers: main(). Values. Cannot fail.
-#ifndef TOOLS_NEURON_TOP_MODEL_TABLE_H_
-#define TOOLS_NEURON_TOP_MODEL_TABLE_H_
+#ifndef TOOLS_NEURON_TOP_MODEL_TABLE_H
+#define TOOLS_NEURON_TOP_MODEL_TABLE_H
 
 #include "tools/common/format.h"
 #include "tools/neuron-top/model/view.h"
@@ -15,4 +15,4 @@ tools::Records build_records(const View& view, const telemetry::Snapshot& now,
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_MODEL_TABLE_H_
+#endif

@@ -40,7 +40,7 @@ std::string badge_of(const Device& device) {
 std::string core_version(const Snapshot& now) {
   for (const Device& device : now.devices) {
     const std::string& name = device.core_architecture;
-    const std::size_t at = name.find('v');
+    const size_t at = name.find('v');
     if (at == std::string::npos) continue;
     return name.substr(at) + (device.logical_size > 1 ? "d" : "");
   }
@@ -154,7 +154,7 @@ std::string title_of(const Snapshot& now) {
 
 std::string size_text(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-  std::size_t unit = 0;
+  size_t unit = 0;
   while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
     bytes /= 1024;
     ++unit;
@@ -165,7 +165,7 @@ std::string size_text(double bytes) {
 }
 
 double average_utilization(const Snapshot& now, const Interval& interval) {
-  std::size_t cores = 0;
+  size_t cores = 0;
   for (const Device& device : now.devices) cores += device.cores.size();
   double busy = 0;
   for (const auto& [place, activity] : interval.activities) busy += activity.busy;

@@ -5,8 +5,8 @@
 // Callers: made by build_view() from snapshots and the person's choices; read by the layout, by
 // keys, and by the machine formats. One thread. Cannot fail: what the snapshot lacks is not shown,
 // and its sentences are in `notes`.
-#ifndef TOOLS_NEURON_TOP_MODEL_VIEW_H_
-#define TOOLS_NEURON_TOP_MODEL_VIEW_H_
+#ifndef TOOLS_NEURON_TOP_MODEL_VIEW_H
+#define TOOLS_NEURON_TOP_MODEL_VIEW_H
 
 #include <deque>
 #include <optional>
@@ -22,7 +22,7 @@ struct CoreCell {
   unsigned logical_core = 0;  // among all of the host
   bool used = false;          // by a process of the tab
   Activity activity;
-  std::uint64_t memory_bytes = 0;
+  uint64_t memory_bytes = 0;
   std::vector<int> pids;
   std::vector<std::string> hung_engines;
 };
@@ -30,7 +30,7 @@ struct CoreCell {
 struct DeviceRow {
   unsigned device = 0;
   std::vector<CoreCell> cores;
-  std::uint64_t memory_used = 0, memory_bytes = 0;
+  uint64_t memory_used = 0, memory_bytes = 0;
   bool selected = false;  // the tree's selection is inside
   std::string badge;      // "resetting", "hung", "ECC"; empty: all is well
 };
@@ -41,7 +41,7 @@ struct TreeRow {
   unsigned depth = 0;
   bool branch = false, open = false, dimmed = false, selected = false;
   std::string text, model_id;
-  std::uint64_t device_bytes = 0, host_bytes = 0;
+  uint64_t device_bytes = 0, host_bytes = 0;
 };
 
 struct ProcessRow {
@@ -51,7 +51,7 @@ struct ProcessRow {
   std::string user, tag, cores, where, command, error;
   Activity activity;
   double processors = 0;  // 1 is one of them
-  std::uint64_t device_bytes = 0, host_bytes = 0;
+  uint64_t device_bytes = 0, host_bytes = 0;
 };
 
 // A core and what its engines do.
@@ -78,7 +78,7 @@ struct View {
   double system_user = 0, system_system = 0, runtime_user = 0, runtime_system = 0;
   telemetry::HostMemory host;
   telemetry::CoreMemory device;
-  std::uint64_t memory_used = 0, memory_bytes = 0;
+  uint64_t memory_used = 0, memory_bytes = 0;
   telemetry::HardwareCounters hardware;
   std::vector<TreeRow> tree;
   std::vector<ProcessRow> processes;
@@ -107,4 +107,4 @@ std::vector<std::string> row_keys(const View& view);
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_MODEL_VIEW_H_
+#endif

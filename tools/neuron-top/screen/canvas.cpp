@@ -9,20 +9,20 @@ namespace {
 
 // The next character of UTF-8; bytes that are none become '?'.
 char32_t next(std::string_view& text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xc2 ? 0
-                             : first < 0xe0 ? 2
-                             : first < 0xf0 ? 3
-                             : first < 0xf5 ? 4
-                                            : 0;
+  const size_t length = first < 0x80   ? 1
+                        : first < 0xc2 ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
   if (length == 0 || length > text.size()) {
     text.remove_prefix(1);
     return U'?';
   }
   char32_t character = length == 1 ? first : first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
+  for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) {
       text.remove_prefix(1);
       return U'?';
@@ -138,7 +138,7 @@ std::string Canvas::text() const {
   std::string all;
   for (int y = 0; y < height_; ++y) {
     std::string line;
-    std::size_t end = 0;
+    size_t end = 0;
     for (int x = 0; x < width_; ++x) {
       if (at(x, y).character == kSecondHalf) continue;
       append(line, at(x, y).character);

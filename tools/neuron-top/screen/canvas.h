@@ -3,8 +3,8 @@
 // A rectangle of characters with styles: what the layout draws on, and a painter shows.
 //
 // Callers: layout, painter, tests. A value. Cannot fail: what lies outside the rectangle is cut.
-#ifndef TOOLS_NEURON_TOP_SCREEN_CANVAS_H_
-#define TOOLS_NEURON_TOP_SCREEN_CANVAS_H_
+#ifndef TOOLS_NEURON_TOP_SCREEN_CANVAS_H
+#define TOOLS_NEURON_TOP_SCREEN_CANVAS_H
 
 #include <string>
 #include <string_view>
@@ -48,7 +48,7 @@ class Canvas {
   Canvas(int width, int height)
       : width_(width < 0 ? 0 : width),
         height_(height < 0 ? 0 : height),
-        cells_(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_)) {}
+        cells_(static_cast<size_t>(width_) * static_cast<size_t>(height_)) {}
 
   int width() const { return width_; }
   int height() const { return height_; }
@@ -74,9 +74,8 @@ class Canvas {
 
  private:
   void clear_halves(int x, int y);
-  std::size_t index(int x, int y) const {
-    return static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) +
-           static_cast<std::size_t>(x);
+  size_t index(int x, int y) const {
+    return static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x);
   }
 
   int width_, height_;
@@ -86,4 +85,4 @@ class Canvas {
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_SCREEN_CANVAS_H_
+#endif

@@ -12,14 +12,14 @@ namespace {
 constexpr int kLabel = 6;       // "ND15  "
 constexpr int kNarrowest = 16;  // a bar with its brackets, number and a gap
 
-std::size_t most_cores(const View& view) {
-  std::size_t most = 0;
+size_t most_cores(const View& view) {
+  size_t most = 0;
   for (const DeviceRow& row : view.devices) most = std::max(most, row.cores.size());
   return most;
 }
 
 int cell_width(const View& view, int width) {
-  const int cores = static_cast<int>(std::max<std::size_t>(1, most_cores(view)));
+  const int cores = static_cast<int>(std::max<size_t>(1, most_cores(view)));
   return std::min(48, (width - kLabel) / cores);
 }
 
@@ -85,7 +85,7 @@ void draw_bar(Canvas& canvas, int x, int y, int width, double filled, double mor
 
 void draw_grid(Canvas& canvas, const View& view, int y, bool unicode) {
   const int width = cell_width(view, canvas.width());
-  for (std::size_t core = 0; core < most_cores(view); ++core) {
+  for (size_t core = 0; core < most_cores(view); ++core) {
     canvas.put(kLabel + static_cast<int>(core) * width, y, "NC" + std::to_string(core), Ink::kFaint,
                width - 1);
   }
@@ -114,7 +114,7 @@ void draw_grid(Canvas& canvas, const View& view, int y, bool unicode) {
 void draw_heat(Canvas& canvas, const View& view, int y, int lines, bool unicode) {
   const int each = heat_width(view);
   const int each_line = std::max(1, canvas.width() / each);
-  for (std::size_t i = 0; i < view.devices.size(); ++i) {
+  for (size_t i = 0; i < view.devices.size(); ++i) {
     const int line = static_cast<int>(i) / each_line;
     if (line >= lines) return;
     const DeviceRow& device = view.devices[i];

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kHelpLines = 8;  // fewer are too few for the page of keys
 
-std::string count_text(std::uint64_t count, const char* what) {
+std::string count_text(uint64_t count, const char* what) {
   return std::string(what) + ": " + std::to_string(count);
 }
 
@@ -39,7 +39,7 @@ void draw_processor_bar(Canvas& canvas, int x, int y, int width, const char* lab
 }
 
 void draw_pairs(Canvas& canvas, int y, const std::string& label,
-                const std::vector<std::pair<const char*, std::uint64_t>>& pairs) {
+                const std::vector<std::pair<const char*, uint64_t>>& pairs) {
   int x = canvas.put(0, y, label, Ink::kPlain);
   for (const auto& [text, bytes] : pairs) {
     x = canvas.put(x + 1, y, std::string(text) + ": ", Ink::kFaint);
@@ -68,7 +68,7 @@ void draw_memory(Canvas& canvas, const View& view, int y) {
 void draw_activity(Canvas& canvas, const View& view, int y) {
   static constexpr const char* kEngines[] = {"PE", "ACT", "POOL", "DVE", "SP"};
   int x = canvas.put(0, y, "Engines", Ink::kHeading) + 1;
-  for (std::size_t i = 0; i < std::size(kEngines); ++i) {
+  for (size_t i = 0; i < std::size(kEngines); ++i) {
     x = canvas.put(x, y, std::string(kEngines[i]) + " ", Ink::kFaint);
     x = canvas.put(x, y, percent_text(view.total.engines[i]), Ink::kPlain) + 1;
   }
@@ -84,9 +84,9 @@ void draw_activity(Canvas& canvas, const View& view, int y) {
 
 void draw_errors(Canvas& canvas, const View& view, int y) {
   const telemetry::HardwareCounters& hardware = view.hardware;
-  const std::uint64_t uncorrected = hardware.mem_ecc_uncorrected +
-                                    hardware.mem_ecc_repairable_uncorrected +
-                                    hardware.sram_ecc_uncorrected;
+  const uint64_t uncorrected = hardware.mem_ecc_uncorrected +
+                               hardware.mem_ecc_repairable_uncorrected +
+                               hardware.sram_ecc_uncorrected;
   int x = canvas.put(0, y, "Errors", Ink::kHeading) + 1;
   x = canvas.put(x, y, count_text(view.total.errors, "executions"),
                  view.total.errors > 0 ? Ink::kWarning : Ink::kPlain) +
@@ -108,9 +108,9 @@ void draw_errors(Canvas& canvas, const View& view, int y) {
 void draw_history(Canvas& canvas, const View& view, int y, bool unicode) {
   static constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   int x = canvas.put(0, y, "History ", Ink::kHeading);
-  const std::size_t room = static_cast<std::size_t>(std::max(0, canvas.width() - x));
-  const std::size_t first = view.history.size() > room ? view.history.size() - room : 0;
-  for (std::size_t i = first; i < view.history.size(); ++i) {
+  const size_t room = static_cast<size_t>(std::max(0, canvas.width() - x));
+  const size_t first = view.history.size() > room ? view.history.size() - room : 0;
+  for (size_t i = first; i < view.history.size(); ++i) {
     const double share = view.history[i];
     if (unicode) {
       x = canvas.put(x, y, kBlocks[std::clamp(static_cast<int>(share * 8), 0, 7)], Ink::kFilled);
@@ -125,13 +125,13 @@ void draw_history(Canvas& canvas, const View& view, int y, bool unicode) {
 int draw_notes(Canvas& canvas, const View& view, int y, int lines) {
   int used = 0;
   for (const std::string& note : view.notes) {
-    std::size_t at = 0;
+    size_t at = 0;
     while (at < note.size() && used < lines) {
-      std::size_t end = note.size();
-      if (end - at > static_cast<std::size_t>(canvas.width())) {
-        end = note.rfind(' ', at + static_cast<std::size_t>(canvas.width()));
+      size_t end = note.size();
+      if (end - at > static_cast<size_t>(canvas.width())) {
+        end = note.rfind(' ', at + static_cast<size_t>(canvas.width()));
         if (end == std::string::npos || end <= at) {
-          end = std::min(note.size(), at + static_cast<std::size_t>(canvas.width()));
+          end = std::min(note.size(), at + static_cast<size_t>(canvas.width()));
           // Not within a character.
           while (end < note.size() && end > at + 1 && (note[end] & 0xc0) == 0x80) --end;
         }
@@ -145,22 +145,22 @@ int draw_notes(Canvas& canvas, const View& view, int y, int lines) {
   return used;
 }
 
-std::string tab_text(const View& view, std::size_t i) {
+std::string tab_text(const View& view, size_t i) {
   const Tab& tab = view.tabs[i];
   return (tab.active ? ">[" : " [") + std::to_string(i + 1) + "]:" + tab.label +
          (tab.active ? "< " : "  ");
 }
 
 // Where the tabs begin, so that the active one is seen.
-std::size_t first_tab(const View& view, int room) {
-  std::size_t active = 0;
+size_t first_tab(const View& view, int room) {
+  size_t active = 0;
   while (active < view.tabs.size() && !view.tabs[active].active) ++active;
   if (active == view.tabs.size()) return 0;
-  std::size_t first = active;
-  std::size_t columns = 1 + tools::columns_of(tab_text(view, active));  // 1: the sign for more
+  size_t first = active;
+  size_t columns = 1 + tools::columns_of(tab_text(view, active));  // 1: the sign for more
   while (first > 0) {
     columns += tools::columns_of(tab_text(view, first - 1));
-    if (columns > static_cast<std::size_t>(std::max(0, room))) break;
+    if (columns > static_cast<size_t>(std::max(0, room))) break;
     --first;
   }
   return first;
@@ -168,9 +168,9 @@ std::size_t first_tab(const View& view, int room) {
 
 void draw_footer(Canvas& canvas, const View& view, int y, int lines) {
   int x = canvas.put(0, y, canvas.width() >= 60 ? "Neuron Apps  " : "", Ink::kHeading);
-  const std::size_t first = first_tab(view, canvas.width() - x);
+  const size_t first = first_tab(view, canvas.width() - x);
   if (first > 0) x = canvas.put(x, y, "<", Ink::kFaint);
-  for (std::size_t i = first; i < view.tabs.size(); ++i) {
+  for (size_t i = first; i < view.tabs.size(); ++i) {
     const Tab& tab = view.tabs[i];
     const int start = x;
     x = canvas.put(x, y, tab_text(view, i), tab.active ? Ink::kActive : Ink::kPlain);

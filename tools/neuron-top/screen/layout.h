@@ -4,8 +4,8 @@
 //
 // Callers: main loop, --once, tests. One thread; no terminal. Cannot fail: what has no room is left
 // out, the least needed first; from 20 columns by 5 lines on there is something to read.
-#ifndef TOOLS_NEURON_TOP_SCREEN_LAYOUT_H_
-#define TOOLS_NEURON_TOP_SCREEN_LAYOUT_H_
+#ifndef TOOLS_NEURON_TOP_SCREEN_LAYOUT_H
+#define TOOLS_NEURON_TOP_SCREEN_LAYOUT_H
 
 #include "tools/neuron-top/model/view.h"
 #include "tools/neuron-top/screen/canvas.h"
@@ -21,4 +21,4 @@ Canvas lay_out(const View& view, const LayoutOptions& options);
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_SCREEN_LAYOUT_H_
+#endif

@@ -61,7 +61,7 @@ void draw_process(Canvas& canvas, const ProcessRow& row, int y, int width) {
                                size_text(static_cast<double>(row.host_bytes)),
                                fixed("%.0f%%", row.processors * 100)};
   int x = 0;
-  for (std::size_t i = 0; i < std::size(kProcess); ++i) {
+  for (size_t i = 0; i < std::size(kProcess); ++i) {
     const int room = std::abs(kProcess[i].width);
     if (kProcess[i].width < 0) {
       canvas.put(x + 1, y, texts[i], ink, room - 1);
@@ -159,7 +159,7 @@ void draw_pane(Canvas& canvas, const View& view, int y, int lines) {
   const std::vector<std::string> keys = row_keys(view);
   const int first = first_row(keys, selected, room);
   for (int i = 0; i < room && first + i < static_cast<int>(keys.size()); ++i) {
-    const std::size_t at = static_cast<std::size_t>(first + i);
+    const size_t at = static_cast<size_t>(first + i);
     if (view.pane == Pane::kMemory) {
       draw_tree_row(canvas, view.tree[at], y + i, canvas.width());
     } else if (view.pane == Pane::kProcesses) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of the screen, each drawn from a line on. Callers: lay_out(). No state.
-#ifndef TOOLS_NEURON_TOP_SCREEN_PARTS_H_
-#define TOOLS_NEURON_TOP_SCREEN_PARTS_H_
+#ifndef TOOLS_NEURON_TOP_SCREEN_PARTS_H
+#define TOOLS_NEURON_TOP_SCREEN_PARTS_H
 
 #include "tools/neuron-top/screen/layout.h"
 
@@ -26,4 +26,4 @@ std::string flops_text(double flops);    // in teraflops: "12.34T"
 
 }  // namespace neuron::top
 
-#endif  // TOOLS_NEURON_TOP_SCREEN_PARTS_H_
+#endif

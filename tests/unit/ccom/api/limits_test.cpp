@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "ccom/base/format.h"
+#include "driver/base/format.h"
 #include "tests/unit/ccom/api/job.h"
 
 namespace neuron::ccom {

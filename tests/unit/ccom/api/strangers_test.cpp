@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "ccom/base/format.h"
 #include "ccom/bootstrap/host.h"
+#include "driver/base/format.h"
 #include "tests/unit/ccom/api/job.h"
 
 namespace neuron::ccom {

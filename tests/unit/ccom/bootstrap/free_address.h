@@ -2,8 +2,8 @@
 //
 // An address of this host at which nobody listens, for a job's rank 0. Callers: tests. Another
 // process may take it before it is used.
-#ifndef TESTS_UNIT_CCOM_BOOTSTRAP_FREE_ADDRESS_H_
-#define TESTS_UNIT_CCOM_BOOTSTRAP_FREE_ADDRESS_H_
+#ifndef TESTS_UNIT_CCOM_BOOTSTRAP_FREE_ADDRESS_H
+#define TESTS_UNIT_CCOM_BOOTSTRAP_FREE_ADDRESS_H
 
 #include <unistd.h>
 

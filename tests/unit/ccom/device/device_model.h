@@ -102,14 +102,14 @@ class DeviceModel {
     std::vector<std::byte> memory;
     std::map<uint32_t, int64_t> semaphores;
     uint32_t pc = 0;
-    std::size_t m2s[kDmaEngines] = {}, s2m[kDmaEngines] = {};
-    std::size_t pending[kDmaEngines] = {};  // descriptors of M2S that were rung
-    std::size_t s2m_pushed[kDmaEngines] = {};
+    size_t m2s[kDmaEngines] = {}, s2m[kDmaEngines] = {};
+    size_t pending[kDmaEngines] = {};  // descriptors of M2S that were rung
+    size_t s2m_pushed[kDmaEngines] = {};
   };
 
   isa::Instruction at(Rank r) const {
     return isa::decode(std::span(programs_[r].code)
-                           .subspan(ranks_[r].pc * std::size_t{NEURON_INSTRUCTION_BYTES})
+                           .subspan(ranks_[r].pc * size_t{NEURON_INSTRUCTION_BYTES})
                            .first<NEURON_INSTRUCTION_BYTES>());
   }
 
@@ -125,7 +125,7 @@ class DeviceModel {
   void issue(Rank r) {
     RankState& state = ranks_[r];
     const auto bytes = std::span(programs_[r].code)
-                           .subspan(state.pc * std::size_t{NEURON_INSTRUCTION_BYTES})
+                           .subspan(state.pc * size_t{NEURON_INSTRUCTION_BYTES})
                            .first<NEURON_INSTRUCTION_BYTES>();
     if (const auto wrong = isa::check_encoding(bytes, NEURON_ENGINE_CC, isa::limits_of(2))) {
       problem_ = isa::describe(wrong, at(r));
@@ -164,7 +164,7 @@ class DeviceModel {
     return {address >> NEURON_V2_PEER_SHIFT & 0xF, address & NEURON_V2_PEER_LOCAL};
   }
 
-  std::byte* bytes_at(Rank from, uint64_t address, std::size_t size) {
+  std::byte* bytes_at(Rank from, uint64_t address, size_t size) {
     const auto [chip, local] = resolve(from, address);
     const Rank rank = chip * 2 + static_cast<Rank>(local / kMemoryBytes);
     if (local >= 2 * kMemoryBytes || rank >= ranks_.size() ||
@@ -225,17 +225,17 @@ class DeviceModel {
     uint32_t length = to.control & NEURON_DESC_LENGTH_MASK;
     if (length == 0) length = 65536;
     if (compute) {
-      const std::size_t sources = (low >> NEURON_DMA_META_SOURCES_SHIFT & 15) + 1 +
-                                  (low >> NEURON_DMA_META_MORE_SOURCES_SHIFT & 3) * 16;
+      const size_t sources = (low >> NEURON_DMA_META_SOURCES_SHIFT & 15) + 1 +
+                             (low >> NEURON_DMA_META_MORE_SOURCES_SHIFT & 3) * 16;
       if ((low >> NEURON_DMA_META_OPERATION_SHIFT & 15) != NEURON_DMA_REDUCE) {
         problem_ = "a packet that is no reduce";
       }
       if (data.size() != sources * length) problem_ = "sources that do not fit their result";
       std::vector<float> sum(length / 4), one(length / 4);
       std::memcpy(sum.data(), data.data(), length);
-      for (std::size_t s = 1; s < sources; ++s) {
+      for (size_t s = 1; s < sources; ++s) {
         std::memcpy(one.data(), data.data() + s * length, length);
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i];
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += one[i];
       }
       data.resize(length);
       std::memcpy(data.data(), sum.data(), length);

@@ -9,7 +9,7 @@
 #include "ccom/device/ring_writer.h"
 #include "ccom/plan/planner.h"
 #include "tests/unit/ccom/device/device_model.h"
-#include "tests/unit/ccom/schedule/written_schedule.h"
+#include "tests/unit/ccom/proof/written_schedule.h"
 
 namespace neuron::ccom {
 namespace {
@@ -68,7 +68,7 @@ std::vector<Byte> copied(const std::array<DescriptorRing, kDmaEngines>& rings, u
   std::vector<Byte> bytes;
   for (const DescriptorRing& ring : rings) {
     EXPECT_EQ(ring.m2s.size(), ring.s2m.size());
-    for (std::size_t i = 0; i < ring.m2s.size(); ++i) {
+    for (size_t i = 0; i < ring.m2s.size(); ++i) {
       EXPECT_EQ(length_of(ring.m2s[i]), length_of(ring.s2m[i]));
       if (ring.m2s[i].address == kOne) {
         ++words;
@@ -101,7 +101,7 @@ TEST(RingWriter, MovesEachByteOnceFromItsPlaceToItsPlaceWhateverTheRows) {
     }
     uint32_t counted = 0;
     for (const uint16_t n : counts.m2s) counted += n;
-    std::size_t written = 0;
+    size_t written = 0;
     for (const DescriptorRing& ring : rings) written += ring.m2s.size();
     EXPECT_EQ(counted, written);
   }
@@ -130,8 +130,8 @@ TEST(RingWriter, GivesEachPacketOfAReductionTheSameElementsOfAllOperands) {
                    std::array{kSemaphore});
     uint64_t at = 0;
     const DescriptorRing& ring = rings[0];  // fewer bytes than a second engine would take
-    std::size_t target = 0;
-    for (std::size_t i = 0; ring.m2s[i].address != kOne; i += sources_count + 1) {
+    size_t target = 0;
+    for (size_t i = 0; ring.m2s[i].address != kOne; i += sources_count + 1) {
       ASSERT_NE(ring.m2s[i].control & NEURON_DESC_META, 0u);
       const uint64_t length = length_of(ring.s2m[target]);
       EXPECT_EQ(length % element, 0u);

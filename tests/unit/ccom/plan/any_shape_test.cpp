@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "tests/unit/ccom/plan/groups.h"
-#include "tests/unit/ccom/schedule/written_schedule.h"
+#include "tests/unit/ccom/proof/written_schedule.h"
 
 namespace neuron::ccom {
 namespace {
@@ -73,7 +73,7 @@ RC_GTEST_PROP(AnyShape, IsNotServedWhenAnyOneStepIsMissing, ()) {
   RC_PRE(!places.empty());
   RC_ASSERT(check_schedule(spoiled, request, 2).has_value());
   const auto& [steps, at] = places[*rc::gen::inRange<size_t>(0, places.size())];
-  steps->erase(steps->begin() + static_cast<std::ptrdiff_t>(at));
+  steps->erase(steps->begin() + static_cast<ptrdiff_t>(at));
   RC_ASSERT(!check_schedule(spoiled, request, 2).has_value());
 }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "ccom/plan/names.h"
 #include "ccom/plan/planner.h"
-#include "ccom/schedule/checker.h"
+#include "ccom/proof/checker.h"
+#include "ccom/request/names.h"
 
 namespace neuron::ccom {
 

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <random>
 
-#include "ccom/plan/names.h"
 #include "ccom/progress/host_control.h"
+#include "ccom/request/names.h"
 #include "tests/unit/ccom/progress/host_job.h"
-#include "tests/unit/ccom/schedule/written_schedule.h"
+#include "tests/unit/ccom/proof/written_schedule.h"
 
 namespace neuron::ccom {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <new>
 
-#include "ccom/plan/names.h"
+#include "ccom/request/names.h"
 #include "tests/unit/ccom/progress/network_job.h"
-#include "tests/unit/ccom/schedule/written_schedule.h"
+#include "tests/unit/ccom/proof/written_schedule.h"
 
 // The thread sanitizer of clang 14 has operators new and delete of its own, which no program that
 // is linked with it can replace.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every instruction with the types that the checks accept and the test that executes it. The page
-// coverage.md in the build folder is written from the opcode table, the checks and tests/coverage.
+// coverage.md in the build folder is written from the opcode table, the checks and
+// tests/system/coverage.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 namespace neuron::isa {
 namespace {
 
-const std::string kFolder = std::string(NEURON_SOURCE_DIR) + "/tests/coverage/";
+const std::string kFolder = std::string(NEURON_SOURCE_DIR) + "/tests/system/coverage/";
 
 std::vector<std::vector<std::string>> read_table(const std::string& name) {
   std::ifstream file(kFolder + name);
@@ -35,9 +36,9 @@ std::vector<std::vector<std::string>> read_table(const std::string& name) {
   return rows;
 }
 
-std::string word(const std::string& text, std::size_t& at) {
+std::string word(const std::string& text, size_t& at) {
   while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at]))) ++at;
-  const std::size_t from = at;
+  const size_t from = at;
   while (at < text.size() &&
          (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_'))
     ++at;
@@ -53,8 +54,7 @@ const std::map<std::string, std::filesystem::path>& tests_in_sources() {
       if (!entry.path().string().ends_with("_test.cpp")) continue;
       std::ifstream file(entry.path());
       const std::string text{std::istreambuf_iterator<char>(file), {}};
-      for (std::size_t at = text.find("\nTEST"); at != std::string::npos;
-           at = text.find("\nTEST", at)) {
+      for (size_t at = text.find("\nTEST"); at != std::string::npos; at = text.find("\nTEST", at)) {
         ++at;
         (void)word(text, at);
         if (at >= text.size() || text[at] != '(') continue;
@@ -165,7 +165,7 @@ TEST(Coverage, WritesThePage) {
           "DMA; a dot: illegal everywhere.\n\n| instruction | engines |";
   for (const uint8_t type : testing::kTypes) page << ' ' << dtype_name(type) << " |";
   page << " test |\n|---|---|";
-  for (std::size_t n = 0; n < std::size(testing::kTypes); ++n) page << "---|";
+  for (size_t n = 0; n < std::size(testing::kTypes); ++n) page << "---|";
   page << "---|\n";
   unsigned legal = 0;
   for (const OpcodeInfo& info : all_opcodes()) {

@@ -37,8 +37,8 @@ TEST_F(Environment, ReadsNumbersInTheirRange) {
     const auto value = environment_unsigned(kName, 0, 0, 12);
     ASSERT_FALSE(value) << bad;
     EXPECT_EQ(value.error().status, NRT_INVALID);
-    EXPECT_EQ(value.error().detail, std::string("NEURON_TEST_VARIABLE is \"") + bad +
-                                        "\"; give a whole number from 0 to 12, or unset it");
+    EXPECT_EQ(value.error().sentence, std::string("NEURON_TEST_VARIABLE is \"") + bad +
+                                          "\"; give a whole number from 0 to 12, or unset it");
   }
 }
 
@@ -52,20 +52,20 @@ TEST_F(Environment, ReadsYesAndNoInTheirUsualSpellings) {
     EXPECT_FALSE(*environment_boolean(kName, true)) << no;
   }
   set("maybe");
-  EXPECT_THAT(environment_boolean(kName, true).error().detail, testing::HasSubstr("give 1 or 0"));
+  EXPECT_THAT(environment_boolean(kName, true).error().sentence, testing::HasSubstr("give 1 or 0"));
 }
 
 TEST_F(Environment, ReadsChoicesWithoutCase) {
   set("Console");
   EXPECT_EQ(*environment_choice(kName, 9, {"syslog", "console"}), 1u);
   set("file");
-  EXPECT_THAT(environment_choice(kName, 9, {"syslog", "console"}).error().detail,
+  EXPECT_THAT(environment_choice(kName, 9, {"syslog", "console"}).error().sentence,
               testing::HasSubstr("give one of syslog, console, or unset it"));
 }
 
 TEST_F(Environment, ReadsAscendingRanges) {
   set("0-2,4,6-7");
-  EXPECT_EQ(*environment_ranges(kName, 8), (std::vector<std::uint32_t>{0, 1, 2, 4, 6, 7}));
+  EXPECT_EQ(*environment_ranges(kName, 8), (std::vector<uint32_t>{0, 1, 2, 4, 6, 7}));
   for (const char* bad : {"8", "2-1", "1,1", "3,2", "1,", ",1", "1--2", "a", "0-4294967296"}) {
     set(bad);
     EXPECT_FALSE(environment_ranges(kName, 8)) << bad;

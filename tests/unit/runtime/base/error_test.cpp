@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "runtime/base/deadline.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::runtime {
 namespace {
@@ -32,8 +32,8 @@ TEST(Error, CarriesStatusAndSentenceThroughCallers) {
   const auto odd = quarter(6);
   ASSERT_FALSE(odd);
   EXPECT_EQ(odd.error().status, NRT_INVALID);
-  EXPECT_EQ(odd.error().detail, "3 is odd");
-  EXPECT_EQ(odd.error().with("file {}", "a.neff").detail, "file a.neff: 3 is odd");
+  EXPECT_EQ(odd.error().sentence, "3 is odd");
+  EXPECT_EQ(odd.error().with("file {}", "a.neff").sentence, "file a.neff: 3 is odd");
   EXPECT_EQ(odd.error().with("file {}", "a.neff").status, NRT_INVALID);
   EXPECT_TRUE(check(2));
   EXPECT_FALSE(check(3));
@@ -42,7 +42,7 @@ TEST(Error, CarriesStatusAndSentenceThroughCallers) {
 TEST(Error, AppendsTheSystemsReason) {
   const Error error = fail_with_errno(NRT_RESOURCE, ENOMEM, "cannot map {} bytes", 4096);
   EXPECT_EQ(error.errno_, ENOMEM);
-  EXPECT_EQ(error.detail, "cannot map 4096 bytes: Cannot allocate memory (errno 12)");
+  EXPECT_EQ(error.sentence, "cannot map 4096 bytes: Cannot allocate memory (errno 12)");
 }
 
 TEST(Error, IsThrownOnlyWhenAValueIsTakenFromIt) {
@@ -51,14 +51,14 @@ TEST(Error, IsThrownOnlyWhenAValueIsTakenFromIt) {
 
 TEST(Deadline, ExpiresAtItsMomentAndNeverOverflows) {
   using namespace std::chrono_literals;
-  EXPECT_TRUE(Deadline::after(0ns).expired());
-  EXPECT_EQ(Deadline::after(-1s).remaining(), 0ns);
-  const Deadline later = Deadline::after(1h);
+  EXPECT_TRUE(base::Deadline::after(0ns).expired());
+  EXPECT_EQ(base::Deadline::after(-1s).remaining(), 0ns);
+  const base::Deadline later = base::Deadline::after(1h);
   EXPECT_FALSE(later.expired());
   EXPECT_GT(later.remaining_ms(), 3'599'000);
   EXPECT_LE(later.remaining_ms(), 3'600'000);
-  EXPECT_FALSE(Deadline::after(std::chrono::nanoseconds::max()).expired());
-  EXPECT_EQ(Deadline::after(std::chrono::nanoseconds::max()).remaining_ms(), INT32_MAX);
+  EXPECT_FALSE(base::Deadline::after(std::chrono::nanoseconds::max()).expired());
+  EXPECT_EQ(base::Deadline::after(std::chrono::nanoseconds::max()).remaining_ms(), INT32_MAX);
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   EXPECT_NEAR(static_cast<double>(later.absolute().tv_sec - now.tv_sec), 3600, 1);

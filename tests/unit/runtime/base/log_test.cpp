@@ -88,7 +88,7 @@ TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {
   setenv("NEURON_RT_LOG_LEVEL", "LOUD", 1);
   auto configured = configure_log();
   ASSERT_FALSE(configured);
-  EXPECT_THAT(configured.error().detail,
+  EXPECT_THAT(configured.error().sentence,
               HasSubstr("NEURON_RT_LOG_LEVEL is \"LOUD\"; give one of QUIET, ERROR"));
   EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kError));
   EXPECT_FALSE(log_enabled(LogComponent::kNrt, LogLevel::kWarn));
@@ -96,7 +96,7 @@ TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {
   setenv("NEURON_RT_LOG_LOCATION", "printer", 1);
   configured = configure_log();
   ASSERT_FALSE(configured);
-  EXPECT_THAT(configured.error().detail, HasSubstr("give console or syslog"));
+  EXPECT_THAT(configured.error().sentence, HasSubstr("give console or syslog"));
   EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kWarn));
 }
 

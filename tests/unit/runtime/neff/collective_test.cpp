@@ -29,7 +29,7 @@ TEST(CollectiveList, SaysWhoDoesWhatWithWhichBuffers) {
           {"operation": "barrier"},
           {"operation": "permute", "count": 8, "input": "scratch", "output": "scratch",
            "pairs": [[0, 1], [1, 0]]}])");
-  ASSERT_TRUE(model) << model.error().detail;
+  ASSERT_TRUE(model) << model.error().sentence;
   EXPECT_EQ(model->notes, std::vector<std::string>());
   const auto& list = model->subgraphs[0].operations;
   ASSERT_EQ(list.size(), 3U);
@@ -40,7 +40,7 @@ TEST(CollectiveList, SaysWhoDoesWhatWithWhichBuffers) {
   EXPECT_EQ(list[0].count, 64U);
   EXPECT_EQ(list[0].output_offset, 128U);
   EXPECT_EQ(list[0].stream, 2U);
-  EXPECT_EQ(list[0].groups, (std::vector<std::vector<std::uint32_t>>{{0, 2}, {3, 1}}));
+  EXPECT_EQ(list[0].groups, (std::vector<std::vector<uint32_t>>{{0, 2}, {3, 1}}));
   EXPECT_EQ(list[0].semaphore, 22);
   EXPECT_EQ(list[0].semaphore_add, 16);
   EXPECT_EQ(model->subgraphs[0].variables[list[0].input].name, "scratch");
@@ -50,7 +50,7 @@ TEST(CollectiveList, SaysWhoDoesWhatWithWhichBuffers) {
   EXPECT_EQ(list[2].pairs[1].source, 1U);
 }
 
-using Numbers = std::vector<std::uint64_t>;
+using Numbers = std::vector<uint64_t>;
 
 TEST(CollectiveList, PutsBlocksOfDifferentLengthsOneBehindTheOther) {
   const auto model = load(
@@ -58,7 +58,7 @@ TEST(CollectiveList, PutsBlocksOfDifferentLengthsOneBehindTheOther) {
            "input": "scratch", "output": "scratch", "output_offset": 1024},
           {"operation": "all_to_all_v", "counts": [1, 2, 3, 4], "input": "scratch",
            "output": "scratch", "output_offset": 1024}])");
-  ASSERT_TRUE(model) << model.error().detail;
+  ASSERT_TRUE(model) << model.error().sentence;
   const auto& list = model->subgraphs[0].operations;
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[0].counts, (Numbers{3, 0, 5}));
@@ -81,7 +81,7 @@ TEST(CollectiveList, PutsBlocksOfDifferentLengthsWhereItIsTold) {
           {"operation": "all_to_all_v", "counts": [1, 2, 3, 4], "displacements": [9, 0, 0, 3],
            "receive_displacements": [0, 20, 6, 0], "input": "scratch", "output": "scratch",
            "output_offset": 1024}])");
-  ASSERT_TRUE(model) << model.error().detail;
+  ASSERT_TRUE(model) << model.error().sentence;
   const auto& list = model->subgraphs[0].operations;
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[0].displacements, (Numbers{8, 0}));
@@ -101,7 +101,7 @@ TEST(CollectiveList, PutsBuffersIntoRowsOfSbuf) {
            "output_offset": 525312, "replica_groups": [[0, 1, 2]]},
           {"operation": "all_reduce", "type": "int8", "count": 999, "input": "sbuf",
            "input_row_bytes": 8, "input_offset": 262144, "output": "scratch"}])");
-  ASSERT_TRUE(model) << model.error().detail;
+  ASSERT_TRUE(model) << model.error().sentence;
   EXPECT_EQ(model->notes, std::vector<std::string>());
   const auto& list = model->subgraphs[0].operations;
   ASSERT_EQ(list.size(), 2U);
@@ -124,8 +124,8 @@ TEST_P(CollectiveListRefuses, WhatNoDeviceCouldExecute) {
   const auto model = load(GetParam().list);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().status, NRT_INVALID);
-  EXPECT_THAT(model.error().detail, HasSubstr("collectives"));
-  EXPECT_THAT(model.error().detail, HasSubstr(GetParam().sentence));
+  EXPECT_THAT(model.error().sentence, HasSubstr("collectives"));
+  EXPECT_THAT(model.error().sentence, HasSubstr(GetParam().sentence));
 }
 
 #define VARIABLE(operation, rest) \

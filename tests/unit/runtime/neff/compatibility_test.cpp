@@ -23,8 +23,8 @@ runtime::Result<void> check(const SampleProgram& sample, const Target& target = 
 void expect_status(const runtime::Result<void>& result, NRT_STATUS status,
                    const testing::Matcher<const std::string&>& sentence) {
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().status, status) << result.error().detail;
-  EXPECT_THAT(result.error().detail, sentence);
+  EXPECT_EQ(result.error().status, status) << result.error().sentence;
+  EXPECT_THAT(result.error().sentence, sentence);
 }
 
 // What public material shows of a compiler's file.
@@ -146,7 +146,7 @@ TEST(Compatibility, RefusesAByteThatNoFieldHas) {
   ASSERT_TRUE(container);
   const auto result = check_compatible(*container, {});
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().detail,
+  EXPECT_THAT(result.error().sentence,
               HasSubstr("header offset 1000: a byte behind the known fields"));
 }
 

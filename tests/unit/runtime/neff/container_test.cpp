@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "runtime/base/md5.h"
+#include "driver/base/md5.h"
 #include "tests/unit/runtime/neff/sample_program.h"
 
 namespace neuron::neff {
 namespace {
 
-using runtime::store_little;
+using base::store_little;
 using test::Buffer;
 using test::must;
 using test::SampleProgram;
@@ -22,13 +22,13 @@ void expect_refused(const Buffer& file, const std::string& sentence,
   const auto container = Container::open(file, options);
   ASSERT_FALSE(container) << "accepted, expected: " << sentence;
   EXPECT_EQ(container.error().status, NRT_INVALID);
-  EXPECT_THAT(container.error().detail, HasSubstr(sentence));
+  EXPECT_THAT(container.error().sentence, HasSubstr(sentence));
 }
 
 template <class T>
-Buffer with_field(std::size_t offset, T value) {
+Buffer with_field(size_t offset, T value) {
   Buffer file = SampleProgram().pack();
-  store_little(file.data() + offset, value);
+  base::store_little(file.data() + offset, value);
   return file;
 }
 
@@ -38,7 +38,7 @@ TEST(Container, GivesHeaderAndMembersBack) {
     sample.options.compress = compress;
     const Buffer file = sample.pack();
     const auto container = Container::open(file, {.validate_hash = true});
-    ASSERT_TRUE(container) << container.error().detail;
+    ASSERT_TRUE(container) << container.error().sentence;
     EXPECT_EQ(container->compressed(), compress);
     EXPECT_EQ(container->header().name, "sample");
     EXPECT_EQ(container->header().build_version, "test 1");
@@ -60,19 +60,18 @@ TEST(Container, GivesHeaderAndMembersBack) {
 
 TEST(Container, RefusesHeadersThatAreNone) {
   expect_refused({}, "the file has 0 bytes, a NEFF begins with a header of 1024");
-  expect_refused(with_field<std::uint64_t>(NEFF_OFF_PKG_VERSION, 3),
+  expect_refused(with_field<uint64_t>(NEFF_OFF_PKG_VERSION, 3),
                  "header offset 0: packaging version is 3, expected 1 or 2");
-  expect_refused(with_field<std::uint64_t>(NEFF_OFF_HEADER_SIZE, 1 << 20),
+  expect_refused(with_field<uint64_t>(NEFF_OFF_HEADER_SIZE, 1 << 20),
                  "header offset 8: header size is 1048576, expected 1024");
-  expect_refused(with_field<std::uint64_t>(NEFF_OFF_DATA_SIZE, UINT64_MAX),
+  expect_refused(with_field<uint64_t>(NEFF_OFF_DATA_SIZE, UINT64_MAX),
                  "header offset 16: payload size is 18446744073709551615");
-  expect_refused(with_field<std::uint64_t>(NEFF_OFF_DATA_SIZE, 10),
-                 "the file is longer than it says");
-  expect_refused(with_field<std::uint32_t>(NEFF_OFF_NUM_TPB, 65),
+  expect_refused(with_field<uint64_t>(NEFF_OFF_DATA_SIZE, 10), "the file is longer than it says");
+  expect_refused(with_field<uint32_t>(NEFF_OFF_NUM_TPB, 65),
                  "header offset 168: number of cores is 65, expected at most 64");
-  expect_refused(with_field<std::uint8_t>(NEFF_OFF_TPB_PER_NODE + 3, 65),
+  expect_refused(with_field<uint8_t>(NEFF_OFF_TPB_PER_NODE + 3, 65),
                  "header offset 483: cores of node 3 is 65");
-  expect_refused(with_field<std::uint32_t>(NEFF_OFF_LNC_SIZE, 3),
+  expect_refused(with_field<uint32_t>(NEFF_OFF_LNC_SIZE, 3),
                  "header offset 552: logical core size is 3, expected 0, 1 or 2");
 }
 
@@ -87,8 +86,8 @@ TEST(Container, ChecksTheHashOnlyWhenAsked) {
 
 TEST(Container, ChecksTheMd5OfPackagingVersion2) {
   Buffer file = SampleProgram().pack();
-  store_little<std::uint64_t>(file.data(), 2);
-  const auto digest = runtime::md5(Bytes(file).subspan(1024));
+  base::store_little<uint64_t>(file.data(), 2);
+  const auto digest = base::md5(Bytes(file).subspan(1024));
   std::fill_n(file.begin() + NEFF_OFF_HASH, 32, 0);
   std::copy(digest.begin(), digest.end(), file.begin() + NEFF_OFF_HASH);
   EXPECT_TRUE(Container::open(file, {.validate_hash = true}));
@@ -118,7 +117,7 @@ TEST(Container, ReadsGzipDataOfSeveralMembers) {
   const Buffer second = must(tools::gzip(Bytes(archive).subspan(1000)));
   payload.insert(payload.end(), second.begin(), second.end());
   const auto container = Container::open(tools::wrap_payload(payload, {}));
-  ASSERT_TRUE(container) << container.error().detail;
+  ASSERT_TRUE(container) << container.error().sentence;
   EXPECT_EQ(container->unpacked_bytes(), archive.size());
 }
 
@@ -164,7 +163,7 @@ TEST(Container, RoundTripsEveryHeaderField) {
   header.lnc_size = 2;
   const auto raw = encode_header(header);
   const auto parsed = parse_header(raw);
-  ASSERT_TRUE(parsed) << parsed.error().detail;
+  ASSERT_TRUE(parsed) << parsed.error().sentence;
   EXPECT_EQ(encode_header(*parsed), raw);
   EXPECT_EQ(parsed->name, header.name);
   EXPECT_EQ(parsed->feature_bits, header.feature_bits);

@@ -38,13 +38,13 @@ Result<Loaded> load(const SampleProgram& sample, const Target& target = {},
 void expect_refused(const SampleProgram& sample, NRT_STATUS status, const std::string& sentence) {
   const auto loaded = load(sample);
   ASSERT_FALSE(loaded) << "accepted, expected: " << sentence;
-  EXPECT_EQ(loaded.error().status, status) << loaded.error().detail;
-  EXPECT_THAT(loaded.error().detail, HasSubstr(sentence));
+  EXPECT_EQ(loaded.error().status, status) << loaded.error().sentence;
+  EXPECT_THAT(loaded.error().sentence, HasSubstr(sentence));
 }
 
 TEST(Model, HasTheTensorsOfTheGraph) {
   const auto loaded = load(SampleProgram());
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   const Model& model = loaded->model;
   EXPECT_EQ(model.name, "sample");
   EXPECT_EQ(model.target, "trn1");
@@ -53,7 +53,7 @@ TEST(Model, HasTheTensorsOfTheGraph) {
   ASSERT_EQ(model.inputs.size(), 1u);
   EXPECT_EQ(model.inputs[0].name, "x:0");
   EXPECT_EQ(model.inputs[0].dtype, NEURON_DTYPE_F32);
-  EXPECT_EQ(model.inputs[0].shape, (std::vector<std::uint32_t>{4, 16}));
+  EXPECT_EQ(model.inputs[0].shape, (std::vector<uint32_t>{4, 16}));
   EXPECT_EQ(model.inputs[0].size, 256u);
   EXPECT_EQ(model.inputs[0].format, "NC");
   ASSERT_EQ(model.outputs.size(), 1u);
@@ -63,7 +63,7 @@ TEST(Model, HasTheTensorsOfTheGraph) {
 
 TEST(Model, HasTheVariablesWithTheirContents) {
   const auto loaded = load(SampleProgram());
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   const std::vector<Variable>& variables = loaded->model.subgraphs[0].variables;
   ASSERT_EQ(variables.size(), 9u);
   EXPECT_EQ(variables[1].alignment, 64u);
@@ -73,19 +73,19 @@ TEST(Model, HasTheVariablesWithTheirContents) {
   EXPECT_EQ(std::string(variables[3].contents.begin(), variables[3].contents.end()), "bytes");
   EXPECT_EQ(variables[5].backing_offset, 512u);
   EXPECT_EQ(variables[6].referenced, 4u);
-  EXPECT_EQ(variables[7].list, (std::vector<std::uint32_t>{4, 2}));
+  EXPECT_EQ(variables[7].list, (std::vector<uint32_t>{4, 2}));
   EXPECT_EQ(variables[8].kind, VariableKind::kStateBuffer);
 }
 
 TEST(Model, HasQueuesSemaphoresAndTransfers) {
   const auto loaded = load(SampleProgram());
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   const Subgraph& subgraph = loaded->model.subgraphs[0];
   ASSERT_EQ(subgraph.queues.size(), 2u);
   EXPECT_EQ(subgraph.queues[0].num_queues, 16u);
   EXPECT_EQ(subgraph.queues[0].owner, NEURON_ENGINE_SP);
   EXPECT_EQ(subgraph.queues[0].semaphore, 20);
-  EXPECT_EQ(subgraph.queues[1].semaphore_set, (std::vector<std::uint8_t>{21, 22}));
+  EXPECT_EQ(subgraph.queues[1].semaphore_set, (std::vector<uint8_t>{21, 22}));
   ASSERT_EQ(subgraph.semaphores.size(), 2u);
   const std::vector<DmaTransfer>& dma = subgraph.engines[NEURON_ENGINE_SP].dma;
   ASSERT_EQ(dma.size(), 3u);
@@ -105,7 +105,7 @@ TEST(Model, HasQueuesSemaphoresAndTransfers) {
 
 TEST(Model, ResolvesRelocationsToWhatTheyName) {
   const auto loaded = load(SampleProgram());
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   const EngineProgram& program = loaded->model.subgraphs[0].engines[NEURON_ENGINE_SP];
   ASSERT_EQ(program.relocations.size(), 4u);
   EXPECT_EQ(program.relocations[0].target, 0u);  // Semaphore "loaded"
@@ -121,7 +121,7 @@ TEST(Model, NotesUnknownKeysAndGoesOn) {
   sample.edit("neff.json", "\"version\": 1", "\"version\": 1, \"colour\": \"red\"");
   sample.edit("sg00/SP.json", "\"event\": 3", "\"event\": 3, \"later\": {}");
   const auto loaded = load(sample);
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   EXPECT_THAT(loaded->model.notes,
               testing::ElementsAre("neff.json: colour: unknown key, ignored",
                                    "sg00/SP.json: dma[1].later: unknown key, ignored"));
@@ -134,7 +134,7 @@ TEST(Model, TreatsANameInBothListsAsOneBuffer) {
               "\"name\": \"x:0\", \"variable\": \"x\", \"dtype\": \"float32\", \"shape\": [64]");
   sample.edit("sg00/def.json", "\"type\": \"output\"", "\"type\": \"tmp-buf\"");
   const auto loaded = load(sample);
-  ASSERT_TRUE(loaded) << loaded.error().detail;
+  ASSERT_TRUE(loaded) << loaded.error().sentence;
   EXPECT_EQ(loaded->model.inputs[0].variable, loaded->model.outputs[0].variable);
 }
 
@@ -362,28 +362,28 @@ TEST(Model, KeepsWithinItsLimits) {
   limits.transfers = 2;
   auto loaded = load(SampleProgram(), {}, limits);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().detail,
+  EXPECT_THAT(loaded.error().sentence,
               HasSubstr("sg00/SP.json: dma: found 3 elements, expected at most 2"));
   limits = {};
   limits.instructions = 3;
   loaded = load(SampleProgram(), {}, limits);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().detail, HasSubstr("sg00/PE.bin: offset 0x10: 4 instructions"));
+  EXPECT_THAT(loaded.error().sentence, HasSubstr("sg00/PE.bin: offset 0x10: 4 instructions"));
   limits = {};
   limits.json_depth = 2;
   loaded = load(SampleProgram(), {}, limits);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().detail, HasSubstr("neff.json: line 2, column"));
+  EXPECT_THAT(loaded.error().sentence, HasSubstr("neff.json: line 2, column"));
   limits = {};
   limits.json_values = 10;
   loaded = load(SampleProgram(), {}, limits);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().detail, HasSubstr("more than 10 values"));
+  EXPECT_THAT(loaded.error().sentence, HasSubstr("more than 10 values"));
   limits = {};
   limits.variables = 8;
   loaded = load(SampleProgram(), {}, limits);
   ASSERT_FALSE(loaded);
-  EXPECT_THAT(loaded.error().detail, HasSubstr("9 variables, at most 8"));
+  EXPECT_THAT(loaded.error().sentence, HasSubstr("9 variables, at most 8"));
 }
 
 }  // namespace

@@ -43,13 +43,13 @@ std::string outcome(Bytes file, bool validate_hash) {
   const auto container = Container::open(file, {.validate_hash = validate_hash});
   if (!container) {
     EXPECT_NE(container.error().status, NRT_SUCCESS);
-    EXPECT_FALSE(container.error().detail.empty());
+    EXPECT_FALSE(container.error().sentence.empty());
     return {};
   }
   const auto model = load_model(*container, {.generation = 2, .lnc = 1});
   if (!model) {
     EXPECT_NE(model.error().status, NRT_SUCCESS);
-    EXPECT_FALSE(model.error().detail.empty());
+    EXPECT_FALSE(model.error().sentence.empty());
     return {};
   }
   return summary(*model);
@@ -61,13 +61,12 @@ TEST(DamagedFile, IsRefusedAtEveryLength) {
     sample.options.compress = compress;
     const Buffer file = sample.pack();
     ASSERT_FALSE(outcome(file, false).empty());
-    for (std::size_t size = 0; size < file.size(); ++size) {
+    for (size_t size = 0; size < file.size(); ++size) {
       ASSERT_TRUE(outcome(Bytes(file).first(size), false).empty()) << size << " bytes";
       // With the length corrected, so that the readers behind the header see the cut.
-      Buffer cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
+      Buffer cut(file.begin(), file.begin() + static_cast<ptrdiff_t>(size));
       if (size < NEFF_HEADER_BYTES) continue;
-      runtime::store_little<std::uint64_t>(cut.data() + NEFF_OFF_DATA_SIZE,
-                                           size - NEFF_HEADER_BYTES);
+      base::store_little<uint64_t>(cut.data() + NEFF_OFF_DATA_SIZE, size - NEFF_HEADER_BYTES);
       const bool has_end_mark =
           !compress && size + 512 >= file.size();  // Of two zero blocks one will do.
       ASSERT_EQ(outcome(cut, false).empty(), !has_end_mark) << size << " bytes";
@@ -85,8 +84,8 @@ TEST(DamagedFile, NeverYieldsAnotherModelWhenTheHashIsChecked) {
     ASSERT_FALSE(good.empty());
     for (int round = 0; round < 1500; ++round) {
       Buffer damaged = file;
-      for (std::size_t flips = 1 + random() % 3; flips; --flips) {
-        damaged[random() % damaged.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+      for (size_t flips = 1 + random() % 3; flips; --flips) {
+        damaged[random() % damaged.size()] ^= static_cast<uint8_t>(1u << random() % 8);
       }
       const std::string found = outcome(damaged, true);
       ASSERT_TRUE(found.empty() || found == good) << "round " << round;
@@ -103,17 +102,16 @@ TEST(DamagedFile, WithDamagedTextIsReadOrRefused) {
       SampleProgram damaged = sample;
       damaged.options.compress = false;
       Buffer& bytes = damaged.members[member];
-      const std::size_t at = random() % bytes.size();
+      const size_t at = random() % bytes.size();
       switch (random() % 3) {
         case 0:
-          bytes[at] ^= static_cast<std::uint8_t>(1u << random() % 8);
+          bytes[at] ^= static_cast<uint8_t>(1u << random() % 8);
           break;
         case 1:
-          bytes.erase(bytes.begin() + static_cast<std::ptrdiff_t>(at));
+          bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at));
           break;
         default:
-          bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                       "{}[]\":,0-9e."[random() % 12]);
+          bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(at), "{}[]\":,0-9e."[random() % 12]);
       }
       (void)outcome(damaged.pack(), true);
     }

@@ -12,10 +12,10 @@ namespace {
 using test::Buffer;
 using testing::HasSubstr;
 
-Buffer npy(const std::string& header, std::size_t data_bytes, std::uint8_t version = 1) {
+Buffer npy(const std::string& header, size_t data_bytes, uint8_t version = 1) {
   Buffer file = {0x93, 'N', 'U', 'M', 'P', 'Y', version, 0};
   file.resize(version == 1 ? 10 : 12);
-  runtime::store_little(file.data() + 8, static_cast<std::uint16_t>(header.size()));
+  base::store_little(file.data() + 8, static_cast<uint16_t>(header.size()));
   file.insert(file.end(), header.begin(), header.end());
   file.resize(file.size() + data_bytes, 0x55);
   return file;
@@ -25,15 +25,15 @@ void expect_refused(const Buffer& file, const std::string& sentence) {
   const auto array = parse_npy(file);
   ASSERT_FALSE(array) << "accepted, expected: " << sentence;
   EXPECT_EQ(array.error().status, NRT_INVALID);
-  EXPECT_THAT(array.error().detail, HasSubstr(sentence));
+  EXPECT_THAT(array.error().sentence, HasSubstr(sentence));
 }
 
 TEST(Npy, ReadsWhatNumPyWrites) {
   const auto array =
       parse_npy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }      \n", 24));
-  ASSERT_TRUE(array) << array.error().detail;
+  ASSERT_TRUE(array) << array.error().sentence;
   EXPECT_EQ(array->type, "<f4");
-  EXPECT_EQ(array->shape, (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_EQ(array->shape, (std::vector<uint64_t>{2, 3}));
   EXPECT_EQ(array->data.size(), 24u);
   EXPECT_TRUE(parse_npy(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (5,), }\n", 5, 2)));
   EXPECT_TRUE(parse_npy(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (), }\n", 8, 3)));
@@ -73,7 +73,7 @@ TEST(Npy, WritesWhatItReads) {
   const tools::NpyArray written{"<f8", {3, 1, 2}, Buffer(48, 7)};
   const Buffer file = tools::write_npy(written);
   const auto read = tools::read_npy(file);
-  ASSERT_TRUE(read) << read.error().detail;
+  ASSERT_TRUE(read) << read.error().sentence;
   EXPECT_EQ(read->type, written.type);
   EXPECT_EQ(read->shape, written.shape);
   EXPECT_EQ(read->data, written.data);

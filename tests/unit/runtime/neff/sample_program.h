@@ -2,51 +2,50 @@
 //
 // A small complete program in NEFF form, whose parts a test changes before it is packed.
 // Callers: tests and the fuzzer. Thread-safe: values.
-#ifndef TESTS_UNIT_RUNTIME_NEFF_SAMPLE_PROGRAM_H_
-#define TESTS_UNIT_RUNTIME_NEFF_SAMPLE_PROGRAM_H_
+#ifndef TESTS_UNIT_RUNTIME_NEFF_SAMPLE_PROGRAM_H
+#define TESTS_UNIT_RUNTIME_NEFF_SAMPLE_PROGRAM_H
 
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "runtime/base/little_endian.h"
+#include "driver/base/little_endian.h"
+#include "runtime/neff/engine_binary_writer.h"
 #include "runtime/neff/model.h"
-#include "tools/common/engine_binary_writer.h"
-#include "tools/common/neff_writer.h"
-#include "tools/common/npy.h"
+#include "runtime/neff/neff_writer.h"
+#include "runtime/neff/npy_file.h"
 
 namespace neuron::test {
 
-using Buffer = std::vector<std::uint8_t>;
+using Buffer = std::vector<uint8_t>;
 
 template <class T>
 T must(runtime::Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().detail);
+  if (!result) throw std::runtime_error(result.error().sentence);
   return std::move(*result);
 }
 
 // `count` events of engine `engine`.
-inline Buffer event_code(std::uint8_t engine, std::size_t count) {
+inline Buffer event_code(uint8_t engine, size_t count) {
   Buffer code(count * NEURON_INSTRUCTION_BYTES, 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    runtime::store_little<std::uint32_t>(code.data() + i * NEURON_INSTRUCTION_BYTES,
-                                         NEURON_OP_EVENT |
-                                             NEURON_ISA_VERSION << NEURON_HEAD_ISA_SHIFT |
-                                             1u << engine << NEURON_HEAD_ENGINES_SHIFT);
+  for (size_t i = 0; i < count; ++i) {
+    base::store_little<uint32_t>(code.data() + i * NEURON_INSTRUCTION_BYTES,
+                                 NEURON_OP_EVENT | NEURON_ISA_VERSION << NEURON_HEAD_ISA_SHIFT |
+                                     1u << engine << NEURON_HEAD_ENGINES_SHIFT);
   }
   return code;
 }
 
-inline void set_opcode(neff::EngineProgram& program, std::uint32_t pc, std::uint32_t opcode) {
-  std::uint8_t* head = program.code.data() + pc * NEURON_INSTRUCTION_BYTES;
-  const auto old = runtime::load_little<std::uint32_t>(head);
-  runtime::store_little<std::uint32_t>(head, (old & ~NEURON_HEAD_OPCODE_MASK) | opcode);
+inline void set_opcode(neff::EngineProgram& program, uint32_t pc, uint32_t opcode) {
+  uint8_t* head = program.code.data() + pc * NEURON_INSTRUCTION_BYTES;
+  const auto old = base::load_little<uint32_t>(head);
+  base::store_little<uint32_t>(head, (old & ~NEURON_HEAD_OPCODE_MASK) | opcode);
 }
 
 // Four instructions; instruction 0 triggers transfer 7, 1 stores to `scratch`, 3 is the function
 // "late".
-inline neff::EngineProgram sample_engine(std::uint8_t engine) {
+inline neff::EngineProgram sample_engine(uint8_t engine) {
   neff::EngineProgram program;
   program.engine = engine;
   program.code = event_code(engine, 4);
@@ -102,8 +101,7 @@ struct SampleProgram {
  {"id": 9, "queue": "in", "function_start": "late", "desc": {"op": "cast", "from": "scratch",
    "from_dtype": "float32", "to_dtype": "bfloat16", "from_sizes": [512], "from_steps": [1], "to": "y"}}]})");
     tools::NpyArray weights{"<f4", {3, 4}, Buffer(48)};
-    for (std::size_t i = 0; i < weights.data.size(); ++i)
-      weights.data[i] = static_cast<std::uint8_t>(i);
+    for (size_t i = 0; i < weights.data.size(); ++i) weights.data[i] = static_cast<uint8_t>(i);
     members["sg00/w.npy"] = tools::write_npy(weights);
     set("sg00/raw.dat", "bytes");
     set_engine("sg00/PE.bin", sample_engine(NEURON_ENGINE_PE));
@@ -120,7 +118,7 @@ struct SampleProgram {
   void edit(const std::string& member, std::string_view from, std::string_view to) {
     Buffer& bytes = members.at(member);
     std::string text(bytes.begin(), bytes.end());
-    const std::size_t at = text.find(from);
+    const size_t at = text.find(from);
     if (at == std::string::npos || text.find(from, at + 1) != std::string::npos) {
       throw std::runtime_error("the sample has not exactly one " + std::string(from));
     }
@@ -132,4 +130,4 @@ struct SampleProgram {
 
 }  // namespace neuron::test
 
-#endif  // TESTS_UNIT_RUNTIME_NEFF_SAMPLE_PROGRAM_H_
+#endif

@@ -22,14 +22,14 @@ using testing::HasSubstr;
 Buffer raw_member(const std::string& name, char type, std::string_view data,
                   const std::string& magic = std::string("ustar\00000", 8)) {
   Buffer block(512, 0);
-  std::copy_n(name.begin(), std::min<std::size_t>(name.size(), 100), block.begin());
+  std::copy_n(name.begin(), std::min<size_t>(name.size(), 100), block.begin());
   std::snprintf(reinterpret_cast<char*>(block.data()) + 100, 8, "%07o", 0644);
   std::snprintf(reinterpret_cast<char*>(block.data()) + 124, 12, "%011zo", data.size());
-  block[156] = static_cast<std::uint8_t>(type);
+  block[156] = static_cast<uint8_t>(type);
   std::copy(magic.begin(), magic.end(), block.begin() + 257);
   std::fill_n(block.begin() + 148, 8, ' ');
   unsigned sum = 0;
-  for (std::uint8_t byte : block) sum += byte;
+  for (uint8_t byte : block) sum += byte;
   std::snprintf(reinterpret_cast<char*>(block.data()) + 148, 8, "%06o", sum);
   block.insert(block.end(), data.begin(), data.end());
   block.resize((block.size() + 511) / 512 * 512, 0);
@@ -43,16 +43,16 @@ Buffer archive_of(std::initializer_list<Buffer> members) {
   return all;
 }
 
-void fix_checksum(Buffer& archive, std::size_t at) {
+void fix_checksum(Buffer& archive, size_t at) {
   std::fill_n(archive.begin() + at + 148, 8, ' ');
   unsigned sum = 0;
-  for (std::size_t i = 0; i < 512; ++i) sum += archive[at + i];
+  for (size_t i = 0; i < 512; ++i) sum += archive[at + i];
   std::snprintf(reinterpret_cast<char*>(archive.data()) + at + 148, 8, "%06o", sum);
 }
 
 std::string pax_record(const std::string& key, const std::string& value) {
   const std::string body = " " + key + "=" + value + "\n";
-  std::size_t length = body.size() + 1;
+  size_t length = body.size() + 1;
   while (std::to_string(length).size() + body.size() != length) ++length;
   return std::to_string(length) + body;
 }
@@ -61,14 +61,14 @@ void expect_refused(const Buffer& archive, const std::string& sentence, const Li
   const auto entries = read_tar(archive, limits);
   ASSERT_FALSE(entries) << "accepted, expected: " << sentence;
   EXPECT_EQ(entries.error().status, NRT_INVALID);
-  EXPECT_THAT(entries.error().detail, HasSubstr(sentence));
+  EXPECT_THAT(entries.error().sentence, HasSubstr(sentence));
 }
 
 using Listing = std::vector<std::pair<std::string, std::string>>;
 
 Listing listing_of(const Buffer& archive) {
   const auto entries = read_tar(archive, Limits());
-  if (!entries) return {{"refused", entries.error().detail}};
+  if (!entries) return {{"refused", entries.error().sentence}};
   Listing listing;
   for (const TarEntry& entry : *entries) {
     listing.emplace_back(entry.name + (entry.directory ? "/" : ""),
@@ -218,7 +218,7 @@ Listing libarchive_listing(const Buffer& bytes) {
   archive_entry* entry = nullptr;
   while (status == ARCHIVE_OK &&
          (status = archive_read_next_header(reader, &entry)) == ARCHIVE_OK) {
-    std::string data(static_cast<std::size_t>(archive_entry_size(entry)), '\0');
+    std::string data(static_cast<size_t>(archive_entry_size(entry)), '\0');
     if (archive_read_data(reader, data.data(), data.size()) !=
         static_cast<la_ssize_t>(data.size())) {
       status = ARCHIVE_FATAL;
@@ -233,7 +233,7 @@ Listing libarchive_listing(const Buffer& bytes) {
 
 Buffer libarchive_write(int format, const Listing& members) {
   Buffer out(4 << 20);
-  std::size_t used = 0;
+  size_t used = 0;
   archive* writer = archive_write_new();
   archive_write_set_format(writer, format);
   archive_write_open_memory(writer, out.data(), out.size(), &used);
@@ -264,7 +264,7 @@ TEST(TarReader, ReadsWhatLibarchiveWritesInEveryFormat) {
       const int count = 1 + static_cast<int>(random() % 8);
       for (int i = 0; i < count; ++i) {
         std::string name = "dir/" + std::to_string(i);
-        for (std::size_t parts = random() % 4; parts; --parts) {
+        for (size_t parts = random() % 4; parts; --parts) {
           name += "/" + std::string(1 + random() % 40, static_cast<char>('a' + random() % 26));
         }
         if (format != ARCHIVE_FORMAT_TAR_USTAR && random() % 4 == 0) name += std::string(150, 'n');
@@ -301,10 +301,10 @@ TEST(TarReader, NeverSeesOtherMembersThanLibarchive) {
   for (const Buffer& seed : seeds) {
     for (int round = 0; round < 4000; ++round) {
       Buffer archive = seed;
-      for (std::size_t flips = 1 + random() % 2; flips; --flips) {
+      for (size_t flips = 1 + random() % 2; flips; --flips) {
         // In headers, where it matters; the checksum is set right so that the change counts.
-        const std::size_t block = random() % (archive.size() / 512) * 512;
-        archive[block + random() % 512] ^= static_cast<std::uint8_t>(1u << random() % 8);
+        const size_t block = random() % (archive.size() / 512) * 512;
+        archive[block + random() % 512] ^= static_cast<uint8_t>(1u << random() % 8);
         if (archive[block + 257] == 'u' && random() % 8) fix_checksum(archive, block);
       }
       Listing ours = listing_of(archive);
@@ -320,9 +320,9 @@ TEST(TarReader, NeverSeesOtherMembersThanLibarchive) {
       // Names are compared as this reader normalises them.
       for (auto& [name, data] : theirs) {
         std::string normal;
-        std::size_t at = 0;
+        size_t at = 0;
         while (at <= name.size()) {
-          const std::size_t slash = std::min(name.find('/', at), name.size());
+          const size_t slash = std::min(name.find('/', at), name.size());
           const std::string part = name.substr(at, slash - at);
           if (!part.empty() && part != ".") normal += (normal.empty() ? "" : "/") + part;
           at = slash + 1;

@@ -24,7 +24,7 @@ SampleProgram with_description(const std::string& desc) {
   return sample;
 }
 
-runtime::Result<DmaTransfer> read(const SampleProgram& sample, std::size_t index = 2) {
+runtime::Result<DmaTransfer> read(const SampleProgram& sample, size_t index = 2) {
   const auto file = sample.pack();
   NEURON_TRY(container, Container::open(file));
   NEURON_TRY(model, load_model(container, {}));
@@ -37,7 +37,7 @@ void expect_refused(const SampleProgram& sample, const std::string& sentence) {
   const auto transfer = read(sample);
   ASSERT_FALSE(transfer) << "accepted, expected: " << sentence;
   EXPECT_EQ(transfer.error().status, NRT_INVALID);
-  EXPECT_THAT(transfer.error().detail, HasSubstr(sentence));
+  EXPECT_THAT(transfer.error().sentence, HasSubstr(sentence));
 }
 void expect_refused(const std::string& desc, const std::string& sentence) {
   expect_refused(with_description(desc), sentence);
@@ -64,13 +64,13 @@ TEST(Transfer, TakesConstantsOfThreeTypesAndTheInfinityForNone) {
   const auto constant = [](const std::string& op, const std::string& more) {
     return accepted("\"op\": \"" + op + "\", \"from_arr\": [" + source(0) + "], " + kTo + more);
   };
-  EXPECT_EQ(constant("min", ", \"constant\": 1.5").constant, std::bit_cast<std::uint32_t>(1.5f));
+  EXPECT_EQ(constant("min", ", \"constant\": 1.5").constant, std::bit_cast<uint32_t>(1.5f));
   const DmaTransfer integer = constant("max", R"(, "constant": -7, "constant_dtype": "int32")");
-  EXPECT_EQ(integer.constant, static_cast<std::uint32_t>(-7));
+  EXPECT_EQ(integer.constant, static_cast<uint32_t>(-7));
   EXPECT_EQ(integer.constant_dtype, NEURON_DTYPE_I32);
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(constant("min", "").constant, std::bit_cast<std::uint32_t>(infinity));
-  EXPECT_EQ(constant("max", "").constant, std::bit_cast<std::uint32_t>(-infinity));
+  EXPECT_EQ(constant("min", "").constant, std::bit_cast<uint32_t>(infinity));
+  EXPECT_EQ(constant("max", "").constant, std::bit_cast<uint32_t>(-infinity));
   expect_refused("\"op\": \"max\", \"from_arr\": [" + source(0) + "], " + kTo +
                      R"(, "constant": 1.5, "constant_dtype": "uint32")",
                  "desc.constant: found 1.5 as uint32");
@@ -80,7 +80,7 @@ TEST(Transfer, ChecksTheShapeOfATranspose) {
   const std::string sides = R"("op": "transpose", "from": "scratch", "from_sizes": [256],
       "from_steps": [1], "to": "y", "transpose_element_size": 2, "transpose_shape": )";
   const DmaTransfer t = accepted(sides + "[2, 8, 4, 2]");
-  EXPECT_EQ(t.transpose_shape, (std::array<std::uint32_t, 4>{2, 8, 4, 2}));
+  EXPECT_EQ(t.transpose_shape, (std::array<uint32_t, 4>{2, 8, 4, 2}));
   EXPECT_EQ(t.transpose_element_bytes, 2u);
   expect_refused(sides + "[2, 8, 4, 3]",
                  "transpose_shape: has 192 elements of 2 bytes, the sides have 128");
@@ -120,7 +120,7 @@ TEST(Transfer, TheNameOfMainEndsAFunctionsSection) {
   const auto transfer = read(sample, 3);
   // Transfer 9 is now of the main program, so the trigger in the function finds none of its own.
   ASSERT_FALSE(transfer);
-  EXPECT_THAT(transfer.error().detail, HasSubstr("\"9\""));
+  EXPECT_THAT(transfer.error().sentence, HasSubstr("\"9\""));
 }
 
 TEST(QueueSet, HasOneSemaphoreForEachQueueOrOneForAll) {

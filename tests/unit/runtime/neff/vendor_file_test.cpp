@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 struct Version {
-  std::uint64_t major, minor, features;
+  uint64_t major, minor, features;
 };
 
 Buffer vendor_file(const Version& version) {
@@ -59,7 +59,7 @@ TEST(VendorFile, AnAlteredPayloadIsNoticedIfTheHashIsAskedFor) {
   EXPECT_TRUE(Container::open(file));
   const auto refused = Container::open(file, {.limits = {}, .validate_hash = true});
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().detail, HasSubstr("the payload's MD5 is"));
+  EXPECT_THAT(refused.error().sentence, HasSubstr("the payload's MD5 is"));
 }
 
 TEST(VendorFile, IsRefusedWithWhatItWasBuiltForAndWhatRunsIt) {
@@ -69,8 +69,8 @@ TEST(VendorFile, IsRefusedWithWhatItWasBuiltForAndWhatRunsIt) {
     const auto model = load_model(container, {.generation = 2, .lnc = 1});
     ASSERT_FALSE(model);
     EXPECT_EQ(model.error().status, NRT_UNSUPPORTED_NEFF_VERSION);
-    EXPECT_THAT(model.error().detail,
-                AllOf(HasSubstr(runtime::format(
+    EXPECT_THAT(model.error().sentence,
+                AllOf(HasSubstr(base::format(
                           "built for trn1 by compiler version 2.4.0.21 (NEFF version {}.{}, "
                           "feature bits {:#x})",
                           version.major, version.minor, version.features)),

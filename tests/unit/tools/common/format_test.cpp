@@ -58,7 +58,7 @@ TEST(Format, JsonIsOneDocumentThatNamesItsSchemaAndHasNumbersWithoutUnits) {
 
 TEST(Format, NdjsonIsAnObjectALineEachWithTheSchema) {
   const std::string text = render(sample(), Format::kNdjson, {});
-  const std::size_t end = text.find('\n');
+  const size_t end = text.find('\n');
   const json::value first = json::parse(text.substr(0, end));
   EXPECT_EQ(first.at("schema_version").to_number<int>(), 3);
   EXPECT_EQ(first.at("name").as_string(), "a, \"b\"");
@@ -69,8 +69,7 @@ TEST(JsonText, KeepsWholeNumbersWithoutExponentAndTurnsInfinityIntoNull) {
   EXPECT_EQ(json_text(json::value(4.8e10)), "48000000000");
   EXPECT_EQ(json_text(json::value(0.1)), "0.1");
   EXPECT_EQ(json_text(json::value(std::numeric_limits<double>::infinity())), "null");
-  EXPECT_EQ(json_text(json::value(std::numeric_limits<std::uint64_t>::max())),
-            "18446744073709551615");
+  EXPECT_EQ(json_text(json::value(std::numeric_limits<uint64_t>::max())), "18446744073709551615");
 }
 
 TEST(JsonText, StaysUtf8WhateverAProcessCallsItself) {
@@ -94,7 +93,7 @@ TEST(Format, InASeriesADocumentIsALineAndHeadingsComeOnce) {
     const std::string text = render(sample(), format, {}, place);
     return std::count(text.begin(), text.end(), '\n');
   };
-  const auto records = static_cast<std::ptrdiff_t>(sample().rows.size());
+  const auto records = static_cast<ptrdiff_t>(sample().rows.size());
   EXPECT_GT(lines(Format::kJson, Place::kAlone), 1);
   for (const Place place : {Place::kFirst, Place::kLater}) {
     EXPECT_EQ(lines(Format::kJson, place), 1);

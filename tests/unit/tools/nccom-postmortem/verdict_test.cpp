@@ -6,7 +6,7 @@
 namespace neuron::tools {
 namespace {
 
-using runtime::format;
+using base::format;
 
 struct Made {
   uint64_t number;
@@ -48,7 +48,7 @@ Evidence merge(const std::vector<std::string>& dumps) {
   Evidence evidence;
   for (const std::string& text : dumps) {
     const auto added = add_dump(evidence, text, "dump");
-    EXPECT_TRUE(added) << added.error().detail;
+    EXPECT_TRUE(added) << added.error().sentence;
   }
   return evidence;
 }
@@ -126,13 +126,13 @@ TEST(Evidence, RefusesWhatIsNoDumpWithFileAndField) {
   for (size_t length = 0; length < good.size(); length += 7) {
     const auto added = add_dump(evidence, good.substr(0, length), "a.json");
     ASSERT_FALSE(added);
-    EXPECT_NE(added.error().detail.find("a.json"), std::string::npos);
+    EXPECT_NE(added.error().sentence.find("a.json"), std::string::npos);
   }
   std::string broken = good;
   broken.replace(broken.find("\"count\""), 7, "\"cuont\"");
   const auto added = add_dump(evidence, broken, "a.json");
   ASSERT_FALSE(added);
-  EXPECT_NE(added.error().detail.find("\"count\""), std::string::npos) << added.error().detail;
+  EXPECT_NE(added.error().sentence.find("\"count\""), std::string::npos) << added.error().sentence;
   EXPECT_FALSE(add_dump(evidence, "[[[[[[[[[[[[]]]]]]]]]]]]", "a.json"));
 }
 

@@ -150,7 +150,7 @@ TEST(CdiSpecification, RefusesAGroupWithDevicesThatAreNotThere) {
   wishes.groups = {{1, 2}};
   const auto specification = make_specification(wishes);
   ASSERT_FALSE(specification);
-  EXPECT_NE(specification.error().detail.find("it has 0 to 1"), std::string::npos);
+  EXPECT_NE(specification.error().sentence.find("it has 0 to 1"), std::string::npos);
   // A hole between them counts too.
   wishes.devices = {{0, 0, 2}, {2, 2, 2}};
   wishes.groups = {{0, 2}};

@@ -70,7 +70,7 @@ std::string everything(int descriptor) {
   return out;
 }
 
-std::int64_t completed(const std::string& line) {
+int64_t completed(const std::string& line) {
   return json::parse(line)
       .at("neuron_runtime_data")
       .at(0)
@@ -147,7 +147,7 @@ TEST(Monitor, LosesNothingWhenItsOnlyReaderIsSlow) {
   while (!stream.finish(5ms) && std::chrono::steady_clock::now() < end)
     text += everything(pipe.ends[0]);
   text += everything(pipe.ends[0]);
-  std::int64_t sum = 0;
+  int64_t sum = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t line_end = text.find('\n', at);
     ASSERT_NE(line_end, std::string::npos);

@@ -70,7 +70,8 @@ testing::AssertionResult valid(const std::string& report) {
       ::write(file, report.data(), report.size()) == static_cast<ssize_t>(report.size());
   ::close(file);
   const std::string command =
-      std::string(NEURON_SOURCE_DIR "/tests/programs/validate neuron-monitor ") + name + " 2>&1";
+      std::string(NEURON_SOURCE_DIR "/tests/system/programs/validate neuron-monitor ") + name +
+      " 2>&1";
   std::string output;
   FILE* pipe = ::popen(command.c_str(), "r");
   char buffer[512];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots made by hand: a host with two devices of two cores, and processes on them.
 // Callers: the tests of this folder. Values.
-#ifndef TESTS_UNIT_TOOLS_NEURON_MONITOR_SNAPSHOTS_H_
-#define TESTS_UNIT_TOOLS_NEURON_MONITOR_SNAPSHOTS_H_
+#ifndef TESTS_UNIT_TOOLS_NEURON_MONITOR_SNAPSHOTS_H
+#define TESTS_UNIT_TOOLS_NEURON_MONITOR_SNAPSHOTS_H
 
 #include <memory>
 #include <string>
@@ -79,4 +79,4 @@ inline void execute(telemetry::Process& on, unsigned times, unsigned failed = 0)
 
 }  // namespace neuron::monitor
 
-#endif  // TESTS_UNIT_TOOLS_NEURON_MONITOR_SNAPSHOTS_H_
+#endif

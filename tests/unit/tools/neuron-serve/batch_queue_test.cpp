@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 class Question : public Job {
  public:
-  explicit Question(std::uint32_t count, seconds patience = seconds(60)) {
+  explicit Question(uint32_t count, seconds patience = seconds(60)) {
     rows = count;
     accepted = Clock::now();
     deadline = accepted + patience;
@@ -21,14 +21,14 @@ class Question : public Job {
   void finished() override {}
 };
 
-Jobs questions(std::initializer_list<std::uint32_t> rows) {
+Jobs questions(std::initializer_list<uint32_t> rows) {
   Jobs jobs;
-  for (const std::uint32_t count : rows) jobs.push_back(std::make_shared<Question>(count));
+  for (const uint32_t count : rows) jobs.push_back(std::make_shared<Question>(count));
   return jobs;
 }
 
-bool add(BatchQueue& queue, std::initializer_list<std::uint32_t> rows) {
-  for (const std::uint32_t count : rows)
+bool add(BatchQueue& queue, std::initializer_list<uint32_t> rows) {
+  for (const uint32_t count : rows)
     if (!queue.admit(count)) return false;
   Jobs jobs = questions(rows);
   return queue.push(jobs);

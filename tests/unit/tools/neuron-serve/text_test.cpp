@@ -27,7 +27,7 @@ T element(const std::string& text, nrt_dtype_t dtype) {
 TEST(Elements, ReadBackAsTheyWereWritten) {
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
-    const std::uint32_t bits = random();
+    const uint32_t bits = random();
     for (const nrt_dtype_t dtype : {NRT_DTYPE_FLOAT32, NRT_DTYPE_BFLOAT16, NRT_DTYPE_FLOAT16,
                                     NRT_DTYPE_INT32, NRT_DTYPE_UINT16, NRT_DTYPE_INT8}) {
       std::string text, bytes;
@@ -40,17 +40,17 @@ TEST(Elements, ReadBackAsTheyWereWritten) {
 }
 
 TEST(Elements, AreRoundedToTheNearestWithTiesToEven) {
-  EXPECT_EQ(element<std::uint16_t>("1", NRT_DTYPE_BFLOAT16), 0x3F80);
-  EXPECT_EQ(element<std::uint16_t>("1.00390625", NRT_DTYPE_BFLOAT16), 0x3F80);
-  EXPECT_EQ(element<std::uint16_t>("1.01171875", NRT_DTYPE_BFLOAT16), 0x3F82);
-  EXPECT_EQ(element<std::uint16_t>("1.00390625000001", NRT_DTYPE_BFLOAT16), 0x3F81);
-  EXPECT_EQ(element<std::uint16_t>("65504", NRT_DTYPE_FLOAT16), 0x7BFF);
-  EXPECT_EQ(element<std::uint16_t>("5.960464477539063e-8", NRT_DTYPE_FLOAT16), 1);
-  EXPECT_EQ(element<std::uint16_t>("6.097555160522461e-5", NRT_DTYPE_FLOAT16), 0x3FF);
-  EXPECT_EQ(element<std::uint16_t>("-0", NRT_DTYPE_FLOAT16), 0x8000);
+  EXPECT_EQ(element<uint16_t>("1", NRT_DTYPE_BFLOAT16), 0x3F80);
+  EXPECT_EQ(element<uint16_t>("1.00390625", NRT_DTYPE_BFLOAT16), 0x3F80);
+  EXPECT_EQ(element<uint16_t>("1.01171875", NRT_DTYPE_BFLOAT16), 0x3F82);
+  EXPECT_EQ(element<uint16_t>("1.00390625000001", NRT_DTYPE_BFLOAT16), 0x3F81);
+  EXPECT_EQ(element<uint16_t>("65504", NRT_DTYPE_FLOAT16), 0x7BFF);
+  EXPECT_EQ(element<uint16_t>("5.960464477539063e-8", NRT_DTYPE_FLOAT16), 1);
+  EXPECT_EQ(element<uint16_t>("6.097555160522461e-5", NRT_DTYPE_FLOAT16), 0x3FF);
+  EXPECT_EQ(element<uint16_t>("-0", NRT_DTYPE_FLOAT16), 0x8000);
   EXPECT_EQ(element<float>("1e-60", NRT_DTYPE_FLOAT32), 0);
   EXPECT_EQ(element<float>("0.1", NRT_DTYPE_FLOAT32), 0.1F);
-  EXPECT_EQ(element<std::int64_t>("-9223372036854775808", NRT_DTYPE_INT64), INT64_MIN);
+  EXPECT_EQ(element<int64_t>("-9223372036854775808", NRT_DTYPE_INT64), INT64_MIN);
 }
 
 TEST(Elements, ThatATypeCannotHoldAreRefused) {
@@ -67,7 +67,7 @@ TEST(Elements, ThatATypeCannotHoldAreRefused) {
       {"", NRT_DTYPE_FLOAT32},      {"-", NRT_DTYPE_FLOAT32}};
   for (const auto& [text, dtype] : cases) {
     std::string bytes;
-    const std::size_t length = append_element(text, dtype, bytes);
+    const size_t length = append_element(text, dtype, bytes);
     // "0x10" begins with a number; whoever reads it stumbles over the rest.
     EXPECT_TRUE(length == 0 || length < std::strlen(text)) << text;
     EXPECT_EQ(bytes.empty(), length == 0) << text;
@@ -134,7 +134,7 @@ TEST(InferJson, RefusesInputsThatDoNotBelongTogether) {
 TEST(InferJson, NoTextThatIsCutOrChangedIsTakenForAnotherOrCrashes) {
   const std::string good = "{\"inputs\":{\"a\":[[1,2],[3,4]],\"b\":[7,8]}}";
   std::mt19937 random(7);
-  for (std::size_t length = 0; length < good.size(); ++length) {
+  for (size_t length = 0; length < good.size(); ++length) {
     Asked job;
     EXPECT_TRUE(parse_inputs(good.substr(0, length), two_inputs(), job));
   }
@@ -178,13 +178,13 @@ TEST(Options, TimesCoresAndAddressesAreRead) {
   EXPECT_TRUE(parse_duration("3", time) && time.count() == 3000);
   for (const char* text : {"", "ms", "-1s", "5m", "nan", "1e9s", "5 ms"})
     EXPECT_FALSE(parse_duration(text, time)) << text;
-  std::vector<std::uint32_t> cores;
+  std::vector<uint32_t> cores;
   EXPECT_TRUE(parse_cores("5,0,2-3,3", cores));
-  EXPECT_EQ(cores, (std::vector<std::uint32_t>{0, 2, 3, 5}));
+  EXPECT_EQ(cores, (std::vector<uint32_t>{0, 2, 3, 5}));
   for (const char* text : {"", ",", "1,", "3-2", "a", "1-", "-1", "0-99999999"})
     EXPECT_FALSE(parse_cores(text, cores)) << text;
   std::string address;
-  std::uint16_t port = 0;
+  uint16_t port = 0;
   EXPECT_TRUE(parse_listen("[::1]:80", address, port) && address == "::1" && port == 80);
   EXPECT_TRUE(parse_listen(":80", address, port) && address == "0.0.0.0");
   EXPECT_TRUE(parse_listen("8080", address, port) && address == "127.0.0.1" && port == 8080);

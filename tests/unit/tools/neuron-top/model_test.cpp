@@ -33,12 +33,12 @@ TEST(TopTree, HasParentsThatAreTheSumsOfTheirChildren) {
   person.press('x');
   person.press('x');  // all open, models too
   const View view = person.view();
-  for (std::size_t i = 0; i < view.tree.size(); ++i) {
+  for (size_t i = 0; i < view.tree.size(); ++i) {
     const TreeRow& row = view.tree[i];
     if (!row.branch || !row.open) continue;
-    std::uint64_t device = 0, host = 0;
+    uint64_t device = 0, host = 0;
     bool any = false;
-    for (std::size_t j = i + 1; j < view.tree.size() && view.tree[j].depth > row.depth; ++j) {
+    for (size_t j = i + 1; j < view.tree.size() && view.tree[j].depth > row.depth; ++j) {
       if (view.tree[j].depth != row.depth + 1) continue;
       any = true;
       device += view.tree[j].device_bytes;
@@ -63,11 +63,11 @@ TEST(TopTree, KeepsTheSumsWhenModelsClaimMoreThanTheirCore) {
 
 TEST(TopTree, FoldsWithEnterAndArrowsAndOpensTheEntireTreeWithX) {
   Person person;
-  const std::size_t all = person.view().tree.size();
+  const size_t all = person.view().tree.size();
   person.press(Key::kDown);
   EXPECT_EQ(person.state.selected, "d0");
   person.press(Key::kLeft);
-  const std::size_t without = person.view().tree.size();
+  const size_t without = person.view().tree.size();
   EXPECT_LT(without, all);
   person.press(Key::kLeft);
   EXPECT_EQ(person.view().tree.size(), without);

@@ -73,7 +73,7 @@ TEST(SnapshotRecord, ComesBackAsItWas) {
 
 TEST(SnapshotRecord, LeavesOutEmptyBucketsAtTheEnd) {
   Snapshot snapshot = full_snapshot();
-  const std::size_t with = to_record(snapshot).size();
+  const size_t with = to_record(snapshot).size();
   snapshot.processes[0].cores[0].counters.total_latency = {};
   EXPECT_LT(to_record(snapshot).size(), with - kLatencyBuckets);
 }
@@ -131,7 +131,7 @@ TEST(SnapshotRecord, RefusesWhatIsNoSnapshot) {
 
 TEST(SnapshotRecord, RefusesEveryLineThatIsCut) {
   const std::string line = to_record(full_snapshot());
-  for (std::size_t length = 0; length < line.size(); length += 7) {
+  for (size_t length = 0; length < line.size(); length += 7) {
     Snapshot snapshot;
     std::string error;
     EXPECT_FALSE(from_record(line.substr(0, length), snapshot, error)) << length;

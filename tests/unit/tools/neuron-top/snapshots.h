@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots made by hand: hosts with devices, and processes on their cores.
 // Callers: the tests of this folder. Values.
-#ifndef TESTS_UNIT_TOOLS_NEURON_TOP_SNAPSHOTS_H_
-#define TESTS_UNIT_TOOLS_NEURON_TOP_SNAPSHOTS_H_
+#ifndef TESTS_UNIT_TOOLS_NEURON_TOP_SNAPSHOTS_H
+#define TESTS_UNIT_TOOLS_NEURON_TOP_SNAPSHOTS_H
 
 #include <string>
 #include <vector>
@@ -103,4 +103,4 @@ const Row* row_of(const std::vector<Row>& rows, const std::string& key) {
 
 }  // namespace neuron::top
 
-#endif  // TESTS_UNIT_TOOLS_NEURON_TOP_SNAPSHOTS_H_
+#endif

@@ -29,7 +29,7 @@ class DatastoreRecordTest : public ::testing::Test {
     NDS_ND_COUNTERS(bytes())[NDS_ND_COUNTER_RUNTIME_VERSION] = 1;
   }
   char* bytes() { return reinterpret_cast<char*>(block_.data()); }
-  void publish_model(unsigned slot, const nds_model_bytes_t& model, std::uint32_t sequence = 2) {
+  void publish_model(unsigned slot, const nds_model_bytes_t& model, uint32_t sequence = 2) {
     char* at = bytes() + NDS_SLOT_MODELS + slot * NDS_SLOT_MODEL_STRIDE;
     const nds_slot_t header = {NDS_SLOT_PUBLISHED, sequence};
     std::memcpy(at, &header, sizeof(header));

@@ -44,35 +44,35 @@ TEST(Growth, OfACoreHasEveryCounterForItself) {
   EXPECT_THAT(grown.engine_busy_us, ElementsAre(10, 0, 0, 0, 0));
   EXPECT_EQ(grown.device_latency[40], 1u);
   EXPECT_EQ(grown.total_latency[127], 5u);
-  const std::map<std::string, std::uint64_t> causes = {{"hw_dma_abort_error", 3}, {"failure", 1}};
+  const std::map<std::string, uint64_t> causes = {{"hw_dma_abort_error", 3}, {"failure", 1}};
   EXPECT_EQ(grown.causes, causes);
   EXPECT_THAT(growth(now, now).causes, IsEmpty());
 }
 
 TEST(Growth, FromNothingIsEverything) {
   CoreCounters now;
-  std::uint64_t value = 1;
-  for (std::uint64_t CoreCounters::*counter : {&CoreCounters::completed,
-                                               &CoreCounters::completed_with_err,
-                                               &CoreCounters::completed_with_num_err,
-                                               &CoreCounters::timed_out,
-                                               &CoreCounters::incorrect_input,
-                                               &CoreCounters::failed_to_queue,
-                                               &CoreCounters::generic,
-                                               &CoreCounters::numerical,
-                                               &CoreCounters::transient,
-                                               &CoreCounters::model,
-                                               &CoreCounters::runtime,
-                                               &CoreCounters::hardware,
-                                               &CoreCounters::busy_us,
-                                               &CoreCounters::collectives_us,
-                                               &CoreCounters::multiply_accumulates,
-                                               &CoreCounters::executions,
-                                               &CoreCounters::model_loads,
-                                               &CoreCounters::dma_bytes,
-                                               &CoreCounters::link_bytes,
-                                               &CoreCounters::device_latency_us,
-                                               &CoreCounters::total_latency_us}) {
+  uint64_t value = 1;
+  for (uint64_t CoreCounters::*counter : {&CoreCounters::completed,
+                                          &CoreCounters::completed_with_err,
+                                          &CoreCounters::completed_with_num_err,
+                                          &CoreCounters::timed_out,
+                                          &CoreCounters::incorrect_input,
+                                          &CoreCounters::failed_to_queue,
+                                          &CoreCounters::generic,
+                                          &CoreCounters::numerical,
+                                          &CoreCounters::transient,
+                                          &CoreCounters::model,
+                                          &CoreCounters::runtime,
+                                          &CoreCounters::hardware,
+                                          &CoreCounters::busy_us,
+                                          &CoreCounters::collectives_us,
+                                          &CoreCounters::multiply_accumulates,
+                                          &CoreCounters::executions,
+                                          &CoreCounters::model_loads,
+                                          &CoreCounters::dma_bytes,
+                                          &CoreCounters::link_bytes,
+                                          &CoreCounters::device_latency_us,
+                                          &CoreCounters::total_latency_us}) {
     now.*counter = value++;
   }
   const CoreCounters grown = growth(CoreCounters{}, now);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "driver/emulator/neuroncore/numerics/simd_path.h"
+#include "driver/emulator/numerics/simd_path.h"
 #include "tests/unit/driver/emulator/chip/compute_reference.h"
 #include "tests/unit/driver/emulator/chip/machine.h"
 

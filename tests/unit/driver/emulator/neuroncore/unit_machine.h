@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "driver/emulator/neuroncore/gpsimd_engine.h"
-#include "driver/emulator/neuroncore/numerics/dtype.h"
-#include "driver/emulator/neuroncore/scalar_engine.h"
-#include "driver/emulator/neuroncore/tensor_engine.h"
-#include "driver/emulator/neuroncore/vector_engine.h"
+#include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
+#include "driver/emulator/neuroncore/engines/scalar_engine.h"
+#include "driver/emulator/neuroncore/engines/tensor_engine.h"
+#include "driver/emulator/neuroncore/engines/vector_engine.h"
+#include "driver/emulator/numerics/dtype.h"
 #include "driver/isa/instruction.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
 

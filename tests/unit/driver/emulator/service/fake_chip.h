@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chip for tests of the service: registers in a map, a DMA interpreter of thirty lines that
 // checks ring ids, and switches that make it fail. HBM is the real one, small.
-#ifndef TESTS_UNIT_SERVICE_FAKE_CHIP_H
-#define TESTS_UNIT_SERVICE_FAKE_CHIP_H
+#ifndef TESTS_UNIT_DRIVER_EMULATOR_SERVICE_FAKE_CHIP_H
+#define TESTS_UNIT_DRIVER_EMULATOR_SERVICE_FAKE_CHIP_H
 
 #include <cstring>
 #include <map>

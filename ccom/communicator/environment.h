@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator is made with: options of the caller, else the environment, else defaults.
+//
+// Callers: ccom_init, ccom_init_all. README.md of this folder has the table of variables.
+// Thread-safe: reads the environment. Fails: CCOM_INVALID with the variable, what it holds and what
+// is expected.
+#ifndef CCOM_COMMUNICATOR_ENVIRONMENT_H
+#define CCOM_COMMUNICATOR_ENVIRONMENT_H
+
+#include <ccom/ccom.h>
+
+#include <chrono>
+#include <string>
+
+#include "ccom/base/error.h"
+
+namespace neuron::ccom {
+
+struct Settings {
+  std::string root;
+  std::string secret;
+  std::string providers;
+  std::string topology;  // empty: of plain processes
+  std::string dump_path;
+  std::string algorithm;    // of the environment: ranks must agree about it
+  std::string calibration;  // prices of CCOM_CALIBRATION as text: likewise
+  std::chrono::milliseconds timeout{60000};
+  std::chrono::milliseconds heartbeat{900};
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  uint32_t device = 0;
+  bool shared_memory = true;
+  bool rank_order = true;
+};
+
+// `options` may be null.
+Result<Settings> read_settings(const ccom_options_t* options);
+
+}  // namespace neuron::ccom
+
+#endif

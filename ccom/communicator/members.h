@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of all ranks of this host, and the places of all ranks: what a communicator learns first.
+//
+// Callers: communicators while they are made. Thread-safe: no, except that arenas of ranks of one
+// process are shared between their communicators. Fails: CCOM_RESOURCE, CCOM_MISMATCH with ranks.
+#ifndef CCOM_COMMUNICATOR_MEMBERS_H
+#define CCOM_COMMUNICATOR_MEMBERS_H
+
+#include <memory>
+#include <vector>
+
+#include "ccom/bootstrap/bootstrap.h"
+#include "ccom/communicator/environment.h"
+#include "ccom/plan/planner.h"
+#include "ccom/transport/arena.h"
+
+namespace neuron::ccom {
+
+// Every rank's arena by rank; null: on another host, or without shared memory.
+Result<std::vector<std::shared_ptr<Arena>>> share_arenas(Bootstrap& bootstrap,
+                                                         const Settings& settings,
+                                                         Deadline deadline);
+// All ranks have the same settings where that matters.
+Result<void> agree(Bootstrap& bootstrap, const Settings& settings, Deadline deadline);
+Result<Group> place_members(const std::vector<Member>& members, const Settings& settings);
+// Whether all ranks are processes or threads of one host.
+bool one_host(const std::vector<Member>& members);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that were started: their order, their progress, their end.
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "ccom/communicator/communicator.h"
+
+namespace neuron::ccom {
+namespace {
+
+// Between looks at an operation that does not advance: look, let others run, then sleep.
+class Patience {
+ public:
+  void pause() {
+    if (++looks_ < 256) {
+      return;
+    }
+    if (looks_ < 4096) {
+      sched_yield();
+      return;
+    }
+    const timespec nap{0, 50'000};
+    nanosleep(&nap, nullptr);
+  }
+  void renew() { looks_ = 0; }
+
+ private:
+  uint32_t looks_ = 0;
+};
+
+}  // namespace
+
+Started::~Started() {
+  if (owner != nullptr && !over) {
+    owner->started_ -= std::erase(owner->lanes_[stream].pending, this);
+  }
+}
+
+std::unique_ptr<Started> Communicator::enqueue(Lane& lane, const Operands& operands) {
+  auto started = std::make_unique<Started>();
+  started->stream = lane.signature.stream;
+  started->plan = lane.plan;
+  started->operands = operands;
+  started->timeout = lane.timeout;
+  started->signature = lane.signature;
+  started->signature.operation = lane.next;
+  lane.pending.push_back(started.get());
+  started->owner = this;
+  ++started_;
+  ++lane.next;
+  return started;
+}
+
+Result<std::unique_ptr<Started>> Communicator::start(const ccom_collective_t& call) {
+  NEURON_CHECK(usable());
+  if (call.stream >= CCOM_MAX_STREAMS) {
+    return make_request(call, size_).error();
+  }
+  Lane& lane = lanes_[call.stream];
+  if (call.operation == CCOM_ALL_TO_ALL_V) {
+    NEURON_CHECK(drain(lane));  // the exchange of counts runs at once
+  }
+  if (!lane.same(call)) {
+    NEURON_CHECK(prepare(lane, call));
+  }
+  auto started = enqueue(
+      lane, {static_cast<const std::byte*>(call.input), static_cast<std::byte*>(call.output)});
+  advance(lane);
+  return started;
+}
+
+Result<void> Communicator::run_among_started(Lane& lane, const Operands& operands) {
+  const auto started = enqueue(lane, operands);
+  Error error;
+  if (wait(*started, error) != CCOM_SUCCESS) {
+    return error;
+  }
+  return {};
+}
+
+void Communicator::finish(Lane& lane, Started& started, ccom_status_t status, Error error) {
+  // Its slot may be another operation's by now: streams share the recorder.
+  if (started.record != nullptr && started.record->signature == started.signature) {
+    recorder_->end(*started.record, status);
+  }
+  if (started.record != nullptr) {
+    records_[started.stream].store(nullptr, std::memory_order_relaxed);
+  }
+  started.execution.reset();
+  started.over = true;
+  started.status = status;
+  if (status != CCOM_SUCCESS) {
+    started.error = give_up(started.signature, std::move(error));
+  }
+  lane.pending.pop_front();
+  --started_;
+}
+
+void Communicator::advance(Lane& lane) {
+  while (!lane.pending.empty()) {
+    Started& first = *lane.pending.front();
+    if (interrupted_.load(std::memory_order_relaxed) != 0) {
+      const Error error = failure();
+      finish(lane, first, error.status, error);
+      continue;
+    }
+    if (first.execution == nullptr) {
+      first.record = &recorder_->begin(first.signature);
+      records_[first.stream].store(first.record, std::memory_order_relaxed);
+      auto execution = executor_->start(first.plan, first.operands, first.signature, first.timeout);
+      if (!execution) {
+        finish(lane, first, execution.error().status, execution.error());
+        continue;
+      }
+      first.execution = std::move(*execution);
+    }
+    const Outcome outcome = first.execution->advance();
+    if (outcome == Outcome::kDone) {
+      finish(lane, first, CCOM_SUCCESS, {});
+      continue;
+    }
+    if (outcome == Outcome::kFailed) {
+      const Error error = first.execution->failure();
+      finish(lane, first, error.status, error);
+      continue;
+    }
+    return;
+  }
+}
+
+// Other ranks may wait for any of the streams, whichever this one waits for.
+void Communicator::advance_all() {
+  for (Lane& lane : lanes_) {
+    advance(lane);
+  }
+}
+
+Result<void> Communicator::drain(Lane& lane) {
+  Patience patience;
+  while (!lane.pending.empty()) {
+    const size_t before = lane.pending.size();
+    advance_all();
+    lane.pending.size() != before ? patience.renew() : patience.pause();
+  }
+  return usable();
+}
+
+ccom_status_t Communicator::test(Started& started, Error& error) {
+  if (!started.over && started.owner == nullptr) {
+    error = fail(CCOM_ABORTED, "{}: its communicator was freed before it was done",
+                 describe(started.signature));
+    return error.status;
+  }
+  if (!started.over) {
+    started.owner->advance_all();
+  }
+  if (!started.over) {
+    return CCOM_IN_PROGRESS;
+  }
+  error = started.error;
+  return started.status;
+}
+
+ccom_status_t Communicator::wait(Started& started, Error& error) {
+  Patience patience;
+  // bounded: the executor ends an operation that makes no progress for its timeout.
+  for (;;) {
+    const ccom_status_t status = test(started, error);
+    if (status != CCOM_IN_PROGRESS) {
+      return status;
+    }
+    patience.pause();
+  }
+}
+
+}  // namespace neuron::ccom

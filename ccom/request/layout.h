@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the blocks of a request lie in the buffers of a rank, in bytes.
+//
+// In place, input and output share bytes; a schedule then names them by the larger buffer of the
+// two (the output, except for reduce-scatter and the root of a scatter, where it is the input), so
+// that equal slices are equal bytes. Callers: algorithms of plan/, the checker. Thread-safe: a
+// value that refers to its request. Cannot fail: the planner validates requests first.
+#ifndef CCOM_REQUEST_LAYOUT_H
+#define CCOM_REQUEST_LAYOUT_H
+
+#include "ccom/request/request.h"
+#include "ccom/schedule/step.h"
+
+namespace neuron::ccom {
+
+class Layout {
+ public:
+  Layout(const Request& request, uint32_t ranks);
+
+  uint32_t ranks() const { return ranks_; }
+  uint32_t width() const { return width_; }  // bytes of an element
+  bool in_place() const { return request_->in_place; }
+
+  // Block of a rank in the buffer that has one per rank.
+  uint64_t elements(Rank rank) const;
+  uint64_t displacement(Rank rank) const;  // elements
+  uint64_t bytes(Rank rank) const { return elements(rank) * width_; }
+  uint64_t offset(Rank rank) const { return displacement(rank) * width_; }
+  // All-to-all: what `from` sends to `to`, bytes, and where it lies.
+  uint64_t pair_bytes(Rank from, Rank to) const;
+  uint64_t send_offset(Rank from, Rank to) const;
+  uint64_t receive_offset(Rank to, Rank from) const;
+
+  // Byte `offset` of the input or output of a rank.
+  Slice input(Rank rank, uint64_t offset) const;
+  Slice output(Rank rank, uint64_t offset) const;
+  uint64_t input_bytes(Rank rank) const;
+  uint64_t output_bytes(Rank rank) const;
+  // Bytes of the vector that is reduced; 0 for operations that do not reduce.
+  uint64_t vector_bytes() const;
+
+ private:
+  const Request* request_;
+  uint32_t ranks_;
+  uint32_t width_;
+};
+
+uint32_t element_bytes(ccom_type_t type);
+bool reduces(ccom_operation_t operation);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/engines/gpsimd_custom.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "driver/emulator/neuroncore/engines/block_loop.h"
+#include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
+#include "driver/emulator/neuroncore/engines/vector_engine.h"
+#include "driver/emulator/numerics/alu.h"
+
+namespace neuron::core {
+namespace {
+
+void store_row(UnitContext& context, const OperandView& dst, const isa::Operand& operand,
+               unsigned part, const std::vector<float>& values) {
+  for (size_t first = 0; first < values.size(); first += kPiece) {
+    const size_t n = std::min(kPiece, values.size() - first);
+    store_block(context, dst, operand, {part, 1, first, n}, values.data() + first);
+  }
+}
+
+void partition_all_reduce(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  std::vector<float> sum(source.elements());
+  std::vector<float> next(source.elements());
+  source.load(0, 0, sum.size(), sum.data());
+  for (unsigned p = 1; p < source.partitions(); ++p) {
+    source.load(p, 0, next.size(), next.data());
+    numerics::alu(NEURON_ALU_ADD, sum.data(), next.data(), sum.data(), sum.size(),
+                  context.subnormals);
+  }
+  for (unsigned p = 0; p < dst.partitions(); ++p) store_row(context, dst, i.dst, p, sum);
+}
+
+void sort_rows(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  std::vector<float> row(source.elements());
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    source.load(p, 0, row.size(), row.data());
+    std::stable_sort(row.begin(), row.end(), [](float a, float b) {
+      if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
+      return a != b ? a < b : std::signbit(a) && !std::signbit(b);
+    });
+    store_row(context, dst, i.dst, p, row);
+  }
+}
+
+void histogram(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  std::vector<float> row(source.elements());
+  std::vector<float> counts(dst.elements());
+  const auto bins = static_cast<float>(counts.size());
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    std::fill(counts.begin(), counts.end(), 0.0f);
+    source.load(p, 0, row.size(), row.data());
+    for (const float value : row) {
+      if (value >= 0.0f && value < bins) counts[static_cast<size_t>(value)] += 1.0f;
+    }
+    store_row(context, dst, i.dst, p, counts);
+  }
+}
+
+constexpr CustomOperator kOperators[] = {
+    {1, "partition_all_reduce", true, partition_all_reduce},
+    {2, "sort", true, sort_rows},
+    {3, "histogram", false, histogram},
+};
+
+}  // namespace
+
+std::span<const CustomOperator> custom_operators() { return kOperators; }
+
+const CustomOperator* find_custom_operator(uint32_t number) {
+  for (const CustomOperator& op : kOperators) {
+    if (op.number == number) return &op;
+  }
+  return nullptr;
+}
+
+Fault execute_custom(UnitContext& context, const isa::Instruction& i) {
+  const CustomOperator* op = find_custom_operator(i.vector.imm);
+  if (op == nullptr) {
+    return make_fault(NEURON_FAULT_ILLEGAL_FIELD, 0, i.vector.imm, NEURON_INST_OP + 4);
+  }
+  if (i.src1.present()) {
+    return make_fault(NEURON_FAULT_ILLEGAL_FIELD, 0, i.src1.parts, NEURON_INST_SRC1);
+  }
+  if (i.dst.parts != i.src0.parts) {
+    return make_fault(NEURON_FAULT_OPERAND_SHAPE, 0, i.src0.parts, NEURON_INST_SRC0 + 3);
+  }
+  if (op->same_elements && i.dst.elements() != i.src0.elements()) {
+    return make_fault(NEURON_FAULT_OPERAND_SHAPE, 0, static_cast<uint32_t>(i.src0.elements()),
+                      NEURON_INST_SRC0 + 8);
+  }
+  op->run(context, i);
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+}  // namespace neuron::core

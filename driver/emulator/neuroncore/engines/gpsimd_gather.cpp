@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// local_gather, n_gather, sequence_bounds.
+//
+// Gathers move raw elements. All indices are looked at before anything is written, and a group of
+// 16 partitions (local_gather) or a partition (n_gather) is read before it is written.
+#include <cstring>
+#include <vector>
+
+#include "driver/emulator/neuroncore/engines/block_loop.h"
+#include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
+#include "driver/emulator/neuroncore/engines/vector_engine.h"
+
+namespace neuron::core {
+namespace {
+
+Fault out_of_bounds(const isa::Operand& index, unsigned partition, uint64_t element, uint32_t value,
+                    uint64_t bound) {
+  const uint64_t place = uint64_t{index.start} + partition;
+  Fault fault = make_fault(NEURON_FAULT_INDEX_OOB,
+                           place << 20 | (index.base + element * isa::dtype_bytes(index.dtype)),
+                           value, NEURON_INST_SRC1);
+  fault.detail = static_cast<uint32_t>(bound);
+  return fault;
+}
+
+template <class T>
+std::vector<T> load_indices(const OperandView& view, unsigned part) {
+  std::vector<T> indices(view.elements());
+  view.load_raw(part, 0, indices.size(), reinterpret_cast<std::byte*>(indices.data()));
+  return indices;
+}
+
+std::vector<std::byte> load_row(const OperandView& view, unsigned part) {
+  std::vector<std::byte> row(view.elements() * view.element_bytes());
+  view.load_raw(part, 0, view.elements(), row.data());
+  return row;
+}
+
+// The valid indices of a group of 16 partitions, partition by partition of each column.
+std::vector<uint16_t> flatten(const OperandView& view, unsigned first_part, size_t valid) {
+  std::vector<uint16_t> flat(valid);
+  for (unsigned p = 0; p < kGpsimdCorePartitions; ++p) {
+    const std::vector<uint16_t> column = load_indices<uint16_t>(view, first_part + p);
+    for (size_t at = p; at < valid; at += kGpsimdCorePartitions) {
+      flat[at] = column[at / kGpsimdCorePartitions];
+    }
+  }
+  return flat;
+}
+
+}  // namespace
+
+// An index is the number of the first of the 2^elements elements that it names.
+Fault local_gather(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  const OperandView index(context.memory, i.src1);
+  const size_t valid = i.pool.count;
+  const size_t run = size_t{1} << i.pool.elements;
+  const size_t bytes = run * dst.element_bytes();
+  const unsigned groups = dst.partitions() / kGpsimdCorePartitions;
+  std::vector<std::vector<uint16_t>> indices;
+  for (unsigned group = 0; group < groups; ++group) {
+    const unsigned first_part = group * kGpsimdCorePartitions;
+    indices.push_back(flatten(index, first_part, valid));
+    for (size_t at = 0; at < valid; ++at) {
+      const uint16_t value = indices.back()[at];
+      if (value + run <= source.elements()) continue;
+      return out_of_bounds(i.src1, first_part + at % kGpsimdCorePartitions,
+                           at / kGpsimdCorePartitions, value, source.elements() - run + 1);
+    }
+  }
+  std::vector<std::vector<std::byte>> rows(kGpsimdCorePartitions);
+  std::vector<std::byte> out(valid * bytes);
+  for (unsigned group = 0; group < groups; ++group) {
+    const unsigned first_part = group * kGpsimdCorePartitions;
+    for (unsigned p = 0; p < kGpsimdCorePartitions; ++p) rows[p] = load_row(source, first_part + p);
+    for (unsigned p = 0; p < kGpsimdCorePartitions; ++p) {
+      for (size_t at = 0; at < valid; ++at) {
+        std::memcpy(&out[at * bytes], &rows[p][indices[group][at] * size_t{dst.element_bytes()}],
+                    bytes);
+      }
+      dst.store_raw(first_part + p, 0, valid * run, out.data());
+    }
+  }
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+Fault n_gather(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  const OperandView index(context.memory, i.src1);
+  const size_t bytes = dst.element_bytes();
+  std::vector<std::vector<uint32_t>> indices;
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    indices.push_back(load_indices<uint32_t>(index, p));
+    for (size_t at = 0; at < indices[p].size(); ++at) {
+      if (indices[p][at] >= source.elements()) {
+        return out_of_bounds(i.src1, p, at, indices[p][at], source.elements());
+      }
+    }
+  }
+  std::vector<std::byte> out(dst.elements() * bytes);
+  for (unsigned p = 0; p < dst.partitions(); ++p) {
+    const std::vector<std::byte> row = load_row(source, p);
+    for (size_t at = 0; at < indices[p].size(); ++at) {
+      std::memcpy(&out[at * bytes], &row[indices[p][at] * bytes], bytes);
+    }
+    dst.store_raw(p, 0, dst.elements(), out.data());
+  }
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+// A segment is a run of equal numbers other than 0; its end is the element behind it. An element of
+// padding (0) starts at n and ends at -1.
+Fault sequence_bounds(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  const size_t n = source.elements();
+  const std::vector<std::byte> row = load_row(source, 0);
+  const bool is_float = i.src0.dtype == NEURON_DTYPE_F32;
+  const auto equal = [&](size_t a, size_t b) {
+    if (!is_float) return std::memcmp(&row[4 * a], &row[4 * b], 4) == 0;
+    float x, y;
+    std::memcpy(&x, &row[4 * a], 4);
+    std::memcpy(&y, &row[4 * b], 4);
+    return x == y;
+  };
+  const auto padding = [&](size_t a) {
+    uint32_t bits;
+    std::memcpy(&bits, &row[4 * a], 4);
+    return bits == 0 || (is_float && bits == 0x80000000u);
+  };
+  std::vector<int32_t> bounds(2 * n);
+  for (size_t begin = 0; begin < n;) {
+    size_t end = begin + 1;
+    while (end < n && equal(begin, end)) ++end;
+    const bool pad = padding(begin);
+    for (size_t at = begin; at < end; ++at) {
+      bounds[at] = static_cast<int32_t>(pad ? n : begin);
+      bounds[n + at] = pad ? -1 : static_cast<int32_t>(end);
+    }
+    begin = end;
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(bounds.data());
+  if (i.dst.dtype == NEURON_DTYPE_I32) {
+    dst.store_raw(0, 0, 2 * n, bytes);
+  } else {  // places are below 2^24: exact
+    std::vector<float> values(2 * n);
+    numerics::widen(NEURON_DTYPE_I32, bytes, 1, values.data(), 2 * n);
+    dst.store(0, 0, 2 * n, values.data(), {}, nullptr);
+  }
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+}  // namespace neuron::core

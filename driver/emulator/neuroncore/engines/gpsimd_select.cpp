@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// iota: element = offset + partition * channel multiplier + sum of step * index, in wrapping 32-bit
+// integers, then converted to the destination's type: exactly into 32-bit integers, through fp32
+// into all others. affine_select: the same integer, signed, is compared with 0 and selects.
+#include <cstring>
+
+#include "driver/emulator/neuroncore/engines/block_loop.h"
+#include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
+#include "driver/emulator/neuroncore/engines/vector_engine.h"
+
+namespace neuron::core {
+namespace {
+
+// The offset may be an immediate or one value per partition; a float is rounded to an integer.
+uint32_t offset_of(UnitContext& context, const isa::Scalar& scalar, unsigned part) {
+  if (!scalar.present()) return 0;
+  if (scalar.kind != NEURON_SCALAR_POINTER && scalar.dtype != NEURON_DTYPE_F32) {
+    return scalar.value;
+  }
+  if (scalar.kind == NEURON_SCALAR_POINTER &&
+      (scalar.dtype == NEURON_DTYPE_I32 || scalar.dtype == NEURON_DTYPE_U32)) {
+    uint32_t value;
+    std::memcpy(&value, context.memory.row(scalar.space, scalar.start + part) + scalar.value, 4);
+    return value;
+  }
+  float value;
+  expand_scalar(context, scalar, part, 1, 1, &value);
+  uint32_t rounded;
+  numerics::narrow_one(NEURON_DTYPE_I32, value, reinterpret_cast<std::byte*>(&rounded));
+  return rounded;
+}
+
+// The integers of a block, packed.
+void affine_block(UnitContext& context, const isa::Instruction& i, const isa::Scalar& offset,
+                  const Block& block, uint32_t* out) {
+  const isa::Pattern& pattern = i.pattern;
+  std::array<uint32_t, 4> size;
+  for (unsigned d = 0; d < 4; ++d) size[d] = pattern.size[d] == 0 ? 1 : pattern.size[d];
+  for (unsigned r = 0; r < block.rows; ++r) {
+    const unsigned part = block.part + r;
+    const uint32_t start = offset_of(context, offset, part) + part * i.vector.imm;
+    std::array<uint32_t, 4> index;
+    uint64_t rest = block.first;
+    for (unsigned d = 0; d < 4; ++d) {
+      index[d] = static_cast<uint32_t>(rest % size[d]);
+      rest /= size[d];
+    }
+    for (size_t e = 0; e < block.count; ++e) {
+      uint32_t value = start;
+      for (unsigned d = 0; d < 4; ++d) value += index[d] * static_cast<uint32_t>(pattern.step[d]);
+      *out++ = value;
+      for (unsigned d = 0; d < 4 && ++index[d] == size[d]; ++d) index[d] = 0;
+    }
+  }
+}
+
+bool holds(unsigned op, int32_t value) {
+  switch (op) {
+    case NEURON_ALU_EQ:
+      return value == 0;
+    case NEURON_ALU_NE:
+      return value != 0;
+    case NEURON_ALU_GT:
+      return value > 0;
+    case NEURON_ALU_GE:
+      return value >= 0;
+    case NEURON_ALU_LT:
+      return value < 0;
+    default:
+      return value <= 0;
+  }
+}
+
+}  // namespace
+
+Fault execute_iota(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const bool exact = i.dst.dtype == NEURON_DTYPE_I32 || i.dst.dtype == NEURON_DTYPE_U32;
+  auto* integers = reinterpret_cast<uint32_t*>(context.scratch.a.data());
+  const auto* bytes = reinterpret_cast<const std::byte*>(context.scratch.a.data());
+  for_blocks(dst.partitions(), dst.elements(), false, [&](const Block& block) {
+    affine_block(context, i, i.scalar0, block, integers);
+    if (exact) {
+      for (unsigned r = 0; r < block.rows; ++r) {
+        dst.store_raw(block.part + r, block.first, block.count, bytes + r * block.count * 4);
+      }
+      return;
+    }
+    float* values = context.scratch.c.data();
+    numerics::widen(NEURON_DTYPE_I32, bytes, 1, values, block.size());
+    store_block(context, dst, i.dst, block, values);
+  });
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+// A selected element of the same type keeps its bits; the constant is fp32 and is converted.
+Fault affine_select(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  const bool raw = i.dst.dtype == i.src0.dtype && i.dst.bias == i.src0.bias;
+  const unsigned bytes = dst.element_bytes();
+  auto* integers = reinterpret_cast<uint32_t*>(context.scratch.a.data());
+  auto* packed = reinterpret_cast<std::byte*>(context.scratch.d.data());
+  auto* kept = reinterpret_cast<std::byte*>(context.scratch.e.data());
+  float* values = context.scratch.b.data();
+  float* constants = context.scratch.c.data();
+  for_blocks(dst.partitions(), dst.elements(), dst.clobbers(source), [&](const Block& block) {
+    affine_block(context, i, i.scalar1, block, integers);
+    expand_scalar(context, i.scalar0, block.part, block.rows, block.count, constants);
+    if (!raw) {
+      for (unsigned r = 0; r < block.rows; ++r) {
+        source.load(block.part + r, block.first, block.count, values + r * block.count);
+      }
+      for (size_t e = 0; e < block.size(); ++e) {
+        if (!holds(i.vector.op0, static_cast<int32_t>(integers[e]))) values[e] = constants[e];
+      }
+      store_block(context, dst, i.dst, block, values);
+      return;
+    }
+    narrow_block(context, dst, i.dst, block, constants, packed);
+    for (unsigned r = 0; r < block.rows; ++r) {
+      std::byte* row = packed + r * block.count * bytes;
+      source.load_raw(block.part + r, block.first, block.count, kept);
+      for (size_t e = 0; e < block.count; ++e) {
+        if (!holds(i.vector.op0, static_cast<int32_t>(integers[r * block.count + e]))) continue;
+        std::memcpy(row + e * bytes, kept + e * bytes, bytes);
+      }
+      dst.store_raw(block.part + r, block.first, block.count, row);
+    }
+  });
+  clear_pe_marks(context, i.dst);
+  return {};
+}
+
+}  // namespace neuron::core

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compute unit works with: memories, arithmetic modes, accumulators, scratch space.
+//
+// One per engine, owned by its execution group; the sequencer sets the modes before each
+// instruction. Callers: the units (tensor_engine, vector_engine, scalar_engine, gpsimd_engine), in
+// the group's thread. Units assume operands that passed isa::check_operands with registers already
+// substituted, and return a fault without having written anything.
+#ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_UNIT_CONTEXT_H
+#define DRIVER_EMULATOR_NEURONCORE_ENGINES_UNIT_CONTEXT_H
+
+#include <array>
+#include <cstdint>
+
+#include "driver/emulator/neuroncore/engines/operand_view.h"
+#include "driver/emulator/neuroncore/engines/scalar_table.h"
+#include "driver/emulator/neuroncore/sequencer/core_memory.h"
+#include "driver/emulator/neuroncore/sequencer/sequencer.h"
+#include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/float_environment.h"
+
+namespace neuron::core {
+
+// Scratch rows of a core; only one unit computes at a time.
+struct Scratch {
+  alignas(64) std::array<float, kPiece> a;
+  alignas(64) std::array<float, kPiece> b;
+  alignas(64) std::array<float, kPiece> c;
+  alignas(64) std::array<float, kPiece> d;
+  alignas(64) std::array<float, kPiece> e;
+};
+
+// Where rng and dropout of an engine are in their random words. Apart from those of stochastic
+// rounding, so that a program's rounding mode does not change its dropped elements.
+struct RandomNumbers {
+  bool seeded = false;  // by set_rng_seed; else the core's SEED register holds the seed
+  uint32_t seed = 0;
+  uint64_t position = 0;  // elements that instructions have consumed since the seed was set
+};
+
+struct UnitContext {
+  CoreMemory& memory;
+  Scratch& scratch;
+  unsigned engine = 0;
+
+  // Set for each instruction.
+  numerics::Rounding rounding = numerics::Rounding::kNearestEven;
+  numerics::Subnormals subnormals = numerics::Subnormals::kKeep;
+  bool saturate = false;
+  bool strict = false;  // inputs outside a function's range are faults
+  bool strict_psum = false;
+  bool check_nan = false;
+  uint64_t seed = 0;
+
+  // Lives as long as the engine.
+  uint64_t random_position = 0;
+  RandomNumbers random_numbers;
+  std::array<float, NEURON_PARTITIONS> accumulator{};
+  ActivationTable table;  // Activation only
+
+  uint64_t multiply_accumulates = 0;  // since the launch
+
+  // Found while computing.
+  bool saw_nan = false;
+  uint64_t outside_domain = 0;
+
+  numerics::NarrowMode narrow_mode(const isa::Operand& dst) const {
+    return {rounding, saturate || dst.saturate, dst.bias};
+  }
+};
+
+// Instructions that repeat elements (step 0) more often than this are refused: nothing on the chip
+// holds as many, and an instruction must end in bounded time.
+inline constexpr uint64_t kMaxElements = uint64_t{1} << 20;
+
+}  // namespace neuron::core
+
+#endif

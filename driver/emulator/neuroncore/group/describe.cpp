@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of a core in words, for deadlock and timeout reports.
+#include <cstdio>
+
+#include "driver/emulator/neuroncore/group/execution_group.h"
+
+namespace neuron::core {
+namespace {
+
+const char* state_name(unsigned state) {
+  static constexpr const char* kNames[] = {"idle",    "running",         "waiting", "halted",
+                                           "stopped", "at a breakpoint", "faulted"};
+  return state < std::size(kNames) ? kNames[state] : "in an unknown state";
+}
+
+const char* condition_text(unsigned condition) {
+  static constexpr const char* kTexts[] = {"", ">=", "==", ">", "<=", "<", "!="};
+  return condition < std::size(kTexts) ? kTexts[condition] : "?";
+}
+
+template <class... Args>
+void append(std::string& text, const char* format, Args... args) {
+  char line[160];
+  const int n = std::snprintf(line, sizeof(line), format, args...);
+  if (n > 0) text.append(line, std::min<size_t>(static_cast<size_t>(n), sizeof(line) - 1));
+}
+
+}  // namespace
+
+std::string ExecutionGroup::describe() {
+  const bool own = inside();
+  if (!own && !lock_as_visitor()) {
+    return "core " + std::to_string(core_) + " is running and did not pause to be described\n";
+  }
+  std::string text;
+  append(text, "core %u at %.3f us of model time, %s\n", core_, static_cast<double>(now_) * 1e-6,
+         runnable_.load(std::memory_order_relaxed) ? "running"
+         : deadlocked_.load(std::memory_order_relaxed)
+             ? "deadlocked: an execution is in progress and nothing can advance"
+         : awaits_peers() ? "waiting for another core or chip"
+                          : "quiescent");
+  for (const Sequencer& s : sequencers_) {
+    if (!s.is_cc() || s.state != NEURON_STATE_IDLE) describe_engine(s, text);
+  }
+  for (unsigned d = 0; d < kDmaEngines; ++d) {
+    const uint32_t active = actors_[d].active | actors_[kDmaEngines + d].active;
+    if (active == 0) continue;
+    append(text, "  DMA engine %u: queues with work 0x%04x\n", core_ * kDmaEngines + d, active);
+  }
+  if (!own) {
+    run_lock_.unlock();
+    settle();
+  }
+  return text;
+}
+
+void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) const {
+  if (s.is_cc()) {
+    append(text, "  CC core %u: %s", s.place.actor - kEngines, state_name(s.state));
+  } else {
+    append(text, "  %s: %s", isa::engine_name(s.engine), state_name(s.state));
+  }
+  if (s.state == NEURON_STATE_IDLE) {
+    text += "\n";
+    return;
+  }
+  append(text, " at pc %u of %u", s.pc, s.prog_count);
+  if (s.current != nullptr && s.current->pc == s.pc) {
+    text += ": " + isa::disassemble(s.current->decoded, static_cast<int>(s.engine));
+    if (s.state == NEURON_STATE_WAITING && s.dma_wait) {
+      append(text, "; waits until %u DMA queues that it rang are done",
+             static_cast<unsigned>(dma_in_flight_[s.place.actor]));
+    } else if (s.state == NEURON_STATE_WAITING && resumes(s)) {
+      append(text, "; waits for room in the rings of DMA queue %u",
+             static_cast<unsigned>(s.current->decoded.dma.queue));
+    } else if (s.state == NEURON_STATE_WAITING) {
+      for (const isa::Wait& wait : s.current->decoded.wait) {
+        if (wait_holds(s, wait)) continue;
+        const uint32_t wanted =
+            wait.is_register ? s.registers[wait.value % NEURON_REGISTERS] : wait.value;
+        append(text, "; waits for %s %u %s %d, which is %u", wait.event ? "event" : "semaphore",
+               static_cast<unsigned>(wait.index), condition_text(wait.condition),
+               static_cast<int>(wanted), s.place.semaphores->value(wait.event, wait.index));
+      }
+    }
+  }
+  if (s.fault_latched) {
+    append(text, "; fault %s at pc %u", isa::fault_name(s.exception.code), s.exception_pc);
+    append(text, " (field offset 0x%02x, rule R%u, value %u)",
+           static_cast<unsigned>(s.exception.offset), static_cast<unsigned>(s.exception.rule),
+           s.exception.info);
+  }
+  text += "\n";
+}
+
+}  // namespace neuron::core

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the counts of a block's semaphores came from other cores and chips, in model time.
+//
+// A write from another group reaches a semaphore when the host brings it, which may be early or
+// late in this group's model time. Its value counts at once; who waits for it goes on at the time
+// that the sender gave it. So each cell remembers its units in the order in which they came, the
+// older ones are consumed first, and a wait for n holds from the latest time of the first n. With
+// one producer for each cell this is a function of the programs, whatever the host does in which
+// order. Units of this group itself are timed only behind units of others. Callers: who holds the
+// core. Fails: std::bad_alloc only. Above kMaxEntries changes of time in one cell the last takes
+// all.
+#ifndef DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
+#define DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "driver/emulator/chip/bus.h"
+#include "driver/isa/instruction.h"
+#include "hw/isa.h"
+
+namespace neuron::core {
+
+// Cells 0-255 are semaphores, 256-511 events.
+class ArrivalTimes {
+ public:
+  static constexpr size_t kMaxEntries = 4096;
+
+  static unsigned cell_of(bool event, unsigned index) {
+    return index + (event ? NEURON_SEMAPHORES : 0);
+  }
+
+  // A change of a cell that had the value `before`. `remote`: by another group, at its `time`.
+  void note(neuron_update_operation operation, unsigned cell, uint32_t units, uint32_t before,
+            bool remote, chip::ModelTime time) {
+    if (remote || timed_[cell]) note_timed(operation, cell, units, before, remote, time);
+  }
+  // From when a wait that holds at the value has held; 0 for always.
+  chip::ModelTime held_from(const isa::Wait& wait, uint32_t value, int32_t wanted) const {
+    const unsigned cell = cell_of(wait.event, wait.index);
+    return timed_[cell] ? held_from_timed(wait, cell, value, wanted) : 0;
+  }
+  void clear();
+
+ private:
+  struct Entry {
+    uint32_t units;
+    chip::ModelTime time;
+  };
+  struct Cell {
+    std::deque<Entry> entries;
+    uint64_t units = 0;  // of all entries; what the cell has beyond them is older
+  };
+  void note_timed(neuron_update_operation operation, unsigned cell, uint32_t units, uint32_t before,
+                  bool remote, chip::ModelTime time);
+  void add(unsigned cell, uint32_t units, chip::ModelTime time);
+  void take(unsigned cell, uint32_t units, uint32_t before);
+  void forget(unsigned cell);
+  chip::ModelTime held_from_timed(const isa::Wait& wait, unsigned cell, uint32_t value,
+                                  int32_t wanted) const;
+
+  std::bitset<NEURON_SEMAPHORES + NEURON_EVENTS> timed_;
+  std::array<std::unique_ptr<Cell>, NEURON_SEMAPHORES + NEURON_EVENTS> cells_;
+};
+
+}  // namespace neuron::core
+
+#endif

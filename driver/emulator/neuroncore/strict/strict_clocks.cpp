@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/strict/strict_clocks.h"
+
+#include <algorithm>
+
+namespace neuron::core {
+
+StrictClocks::StrictClocks() {
+  for (unsigned a = 0; a < kFirstQueue; ++a) seen_[a] = std::make_unique<Vector>();
+}
+
+void StrictClocks::join(Vector& to, const Vector& from) const {
+  for (unsigned a = 0; a < used_; ++a) to[a] = std::max(to[a], from[a]);
+}
+
+void StrictClocks::raise_floor() {
+  if (!active_) return;
+  active_ = false;
+  std::copy_n(clock_.begin(), used_, floor_.begin());
+}
+
+void StrictClocks::release(unsigned actor, uint64_t tick, unsigned cell) {
+  if (!active_) return;
+  if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
+  Vector& to = *cells_[cell];
+  join(to, *seen_[actor]);
+  to[actor] = std::max(to[actor], tick);
+}
+
+void StrictClocks::release_all(unsigned cell) {
+  if (!active_) return;
+  if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
+  join(*cells_[cell], clock_);
+}
+
+void StrictClocks::acquire(unsigned actor, unsigned cell) {
+  if (active_ && cells_[cell]) join(*seen_[actor], *cells_[cell]);
+}
+
+void StrictClocks::release_memory(unsigned actor, uint64_t tick) {
+  if (!active_) return;
+  join(memory_, *seen_[actor]);
+  memory_[actor] = std::max(memory_[actor], tick);
+}
+
+void StrictClocks::acquire_memory(unsigned actor) {
+  if (!active_) return;
+  Vector& seen = *seen_[actor];
+  join(seen, memory_);
+  for (unsigned a = kFirstQueue; a < used_; ++a) {
+    join(seen, *seen_[a]);
+    seen[a] = std::max(seen[a], clock_[a]);
+  }
+}
+
+void StrictClocks::acquire_all(unsigned actor) { join(*seen_[actor], clock_); }
+
+StrictClocks::Queue& StrictClocks::queue(unsigned number) {
+  std::unique_ptr<Queue>& queue = queues_[number];
+  if (!queue) {
+    queue = std::make_unique<Queue>();
+    queue->actor = static_cast<uint16_t>(used_);
+    seen_[used_] = std::make_unique<Vector>();
+    numbers_[used_ - kFirstQueue] = static_cast<uint8_t>(number);
+    ++used_;
+  }
+  return *queue;
+}
+
+std::unique_ptr<StrictClocks::Vector> StrictClocks::take() {
+  if (spare_.empty()) return std::make_unique<Vector>();
+  auto vector = std::move(spare_.back());
+  spare_.pop_back();
+  return vector;
+}
+
+void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
+                        Ringer ringer) {
+  Queue& q = queue(number);
+  const auto bit =
+      static_cast<uint8_t>(ringer.engine < NEURON_CORE_ENGINES ? 1u << ringer.engine : 0);
+  q.ringers |= bit;
+  if (idle) {
+    for (Queue::Doorbell& doorbell : q.waiting) spare_.push_back(std::move(doorbell.seen));
+    q.waiting.clear();
+    q.consumed = 0;
+    q.rung = pending;
+    q.ringer = ringer;
+    q.starters |= bit;
+    arm(number, actor, tick);
+    return;
+  }
+  const uint64_t end = q.consumed + pending;
+  if (end <= q.rung) {  // the doorbell of the other half
+    // Of somebody else than who rings for the sources: one that lends room. For which transfer is
+    // not known here; for all of them, races may be missed, none is made up.
+    if (bit != 0 && (q.starters & bit) == 0) arm(number, actor, tick);
+    return;
+  }
+  q.starters |= bit;
+  if (q.waiting.size() == kMaxDoorbells) {
+    // The newest one speaks for this one too: a race may be missed, none is made up.
+    Vector& seen = *q.waiting.back().seen;
+    join(seen, *seen_[actor]);
+    seen[actor] = std::max(seen[actor], tick);
+    q.rung = end;
+    return;
+  }
+  auto seen = take();
+  std::copy_n(seen_[actor]->begin(), used_, seen->begin());
+  (*seen)[actor] = std::max((*seen)[actor], tick);
+  q.waiting.push_back({q.rung, ringer, std::move(seen)});
+  q.rung = end;
+}
+
+void StrictClocks::arm(unsigned number, unsigned actor, uint64_t tick) {
+  if (!active_) return;
+  Vector& seen = *seen_[queue(number).actor];
+  join(seen, *seen_[actor]);
+  seen[actor] = std::max(seen[actor], tick);
+}
+
+void StrictClocks::begin_packet(Queue& q, uint64_t descriptor) {
+  while (!q.waiting.empty() && q.waiting.front().start <= descriptor) {
+    q.ringer = q.waiting.front().ringer;
+    join(*seen_[q.actor], *q.waiting.front().seen);
+    spare_.push_back(std::move(q.waiting.front().seen));
+    q.waiting.pop_front();
+  }
+}
+
+void StrictClocks::drained(unsigned engine,
+                           const std::array<uint32_t, chip::kEnginesPerCore>& active) {
+  if (!active_) return;
+  Vector& seen = *seen_[engine];
+  for (unsigned a = kFirstQueue; a < used_; ++a) {
+    const unsigned number = numbers_[a - kFirstQueue];
+    if ((queues_[number]->ringers >> engine & 1) == 0) continue;
+    if ((active[number / NEURON_DMA_QUEUES] >> number % NEURON_DMA_QUEUES & 1) != 0) continue;
+    join(seen, *seen_[a]);
+    seen[a] = std::max(seen[a], clock_[a]);
+  }
+}
+
+}  // namespace neuron::core

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who knows of whose accesses: vector clocks of the actors of a core (strict mode).
+//
+// Actors are the five engines, everything outside the core (host, other cores) as one, and the DMA
+// queues, numbered when they are first rung. An access has two ticks of its actor: reads 2k, writes
+// 2k + 1, so that an update at read can release the one without the other. Semaphores, events and
+// memory carry what was released into them. A launch orders everything before it, by raising the
+// floor. Ticks are 64 bits and never start again.
+// Callers: StrictMode, by who holds the core. Owns its vectors. Fails: std::bad_alloc only.
+#ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
+#define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "driver/emulator/chip/chip_layout.h"
+#include "hw/address_map.h"
+#include "hw/isa.h"
+
+namespace neuron::core {
+
+class StrictClocks {
+ public:
+  static constexpr unsigned kOutside = NEURON_CORE_ENGINES;
+  static constexpr unsigned kFirstQueue = kOutside + 1;
+  static constexpr unsigned kQueues = chip::kEnginesPerCore * NEURON_DMA_QUEUES;
+  static constexpr unsigned kActors = kFirstQueue + kQueues;
+  // Doorbells of a queue that are told apart while they wait; a program can ring one for each of
+  // 2^24 descriptors, and each has a vector.
+  static constexpr size_t kMaxDoorbells = 256;
+  using Vector = std::array<uint64_t, kActors>;
+
+  // Which instruction rang the doorbell of a transfer.
+  struct Ringer {
+    uint32_t pc = 0;
+    uint8_t engine = NEURON_ENGINE_HOST;
+  };
+  struct Queue {
+    // A doorbell that was rung while earlier work was pending: it speaks for the descriptors from
+    // `start` on, and knows what its ringer knew.
+    struct Doorbell {
+      uint64_t start;
+      Ringer ringer;
+      std::unique_ptr<Vector> seen;
+    };
+    uint16_t actor = 0;
+    uint8_t ringers = 0;    // engines that have ever rung it
+    uint8_t starters = 0;   // those whose doorbells gave it work
+    uint64_t consumed = 0;  // M2S descriptors since the queue was last idle
+    uint64_t rung = 0;      // the same, by doorbells
+    Ringer ringer;          // of the transfer at the head
+    std::deque<Doorbell> waiting;
+  };
+
+  StrictClocks();
+
+  // Everything until now comes before everything from now on.
+  void raise_floor();
+  // An access has been made since the floor was raised; until then there is nothing to know.
+  bool active() const { return active_; }
+
+  // The next access of an actor; its read tick. The write tick is one more.
+  uint64_t advance(unsigned actor) {
+    active_ = true;
+    return (clock_[actor] += 2) - 1;
+  }
+  uint64_t now(unsigned actor) const { return clock_[actor]; }
+  // Whether `actor` comes behind the access of `other` that has the tick.
+  bool ordered(unsigned other, uint64_t tick, unsigned actor) const {
+    return tick <= floor_[other] || other == actor || tick <= (*seen_[actor])[other];
+  }
+  bool behind_floor(unsigned other, uint64_t tick) const { return tick <= floor_[other]; }
+
+  // Semaphore cells: 0-255 semaphores, 256-511 events.
+  void release(unsigned actor, uint64_t tick, unsigned cell);
+  void release_all(unsigned cell);  // by somebody outside, who may know of everything
+  void acquire(unsigned actor, unsigned cell);
+  // Through memory, of which nobody keeps clocks: all of it is one cell, with all transfers.
+  void release_memory(unsigned actor, uint64_t tick);
+  void acquire_memory(unsigned actor);
+  void acquire_all(unsigned actor);
+
+  // DMA engine of the core * 16 + queue.
+  Queue& queue(unsigned number);
+  // `idle`: nothing was pending before. `pending`: M2S descriptors that wait now.
+  void ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
+            Ringer ringer);
+  // A doorbell that gives the queue nothing to do: what comes then comes behind the ringer too.
+  void arm(unsigned number, unsigned actor, uint64_t tick);
+  // A packet that begins at the descriptor is being transferred.
+  void begin_packet(Queue& queue, uint64_t descriptor);
+  // The engine has waited for its queues; `active` per DMA engine: queues that still work.
+  void drained(unsigned engine, const std::array<uint32_t, chip::kEnginesPerCore>& active);
+  // DMA engine << 4 | queue of a queue's actor.
+  uint8_t queue_of(unsigned actor) const { return numbers_[actor - kFirstQueue]; }
+
+ private:
+  void join(Vector& to, const Vector& from) const;
+  std::unique_ptr<Vector> take();
+
+  unsigned used_ = kFirstQueue;
+  bool active_ = false;
+  Vector clock_{};
+  Vector floor_{};
+  std::array<std::unique_ptr<Vector>, kActors> seen_;
+  std::array<std::unique_ptr<Vector>, NEURON_SEMAPHORES + NEURON_EVENTS> cells_;
+  Vector memory_{};
+  std::array<std::unique_ptr<Queue>, kQueues> queues_;
+  std::array<uint8_t, kQueues> numbers_{};
+  std::vector<std::unique_ptr<Vector>> spare_;
+};
+
+}  // namespace neuron::core
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which bytes of a partition an access pattern touches, as cells of the shadow (strict mode).
+//
+// Patterns that are one run are computed each time. Others are drawn into a map of the partition
+// once and remembered by their shape, so that an instruction that repeats pays a comparison.
+// Callers: StrictMode, by who holds the core. Owns the map and what it remembers; a returned span
+// is valid until the next call. Fails: std::bad_alloc only; patterns that leave the partition must
+// have been refused.
+#ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_FOOTPRINT_H
+#define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_FOOTPRINT_H
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "driver/emulator/neuroncore/strict/strict_shadow.h"
+#include "driver/isa/instruction.h"
+
+namespace neuron::core {
+
+class StrictFootprint {
+ public:
+  std::span<const StrictSegment> of(const isa::Operand& operand);
+  std::span<const StrictSegment> of_bytes(unsigned space, uint64_t first, uint64_t bytes);
+
+ private:
+  struct Shape {
+    uint32_t base = 0;
+    uint8_t space = 0, dtype = 0, ndim = 0;
+    std::array<uint16_t, 4> size{};
+    std::array<int16_t, 4> step{};
+    bool operator==(const Shape&) const = default;
+  };
+  struct Known {
+    Shape shape;
+    std::vector<StrictSegment> segments;
+  };
+  static constexpr size_t kKnown = 256;
+  static constexpr unsigned kMapWords = StrictShadow::kSbufColumns;
+
+  void draw(const isa::Operand& operand, std::vector<StrictSegment>& segments);
+  void mark(uint64_t first, uint64_t bytes);
+
+  std::array<StrictSegment, 3> run_;
+  std::vector<Known> known_;
+  std::vector<uint64_t> map_;
+  unsigned lowest_ = 0, highest_ = 0;  // words of the map that are set
+};
+
+}  // namespace neuron::core
+
+#endif

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/strict/strict_mode.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace neuron::core {
+namespace {
+
+uint32_t place_word(unsigned column, unsigned partition, unsigned byte) {
+  const bool psum = column >= StrictShadow::kSbufColumns;
+  const unsigned first = psum ? StrictShadow::kSbufColumns : 0;
+  return ((column - first) * StrictShadow::kCellBytes + byte) |
+         partition << NEURON_STRICT_PARTITION_SHIFT | (psum ? NEURON_STRICT_PSUM : 0);
+}
+
+bool is_transfer(const StrictAccess& access) { return access.actor >= StrictClocks::kFirstQueue; }
+
+uint32_t other_word(const StrictAccess& other) {
+  return (other.pc & NEURON_STRICT_PC_MASK) |
+         static_cast<uint32_t>(other.engine) << NEURON_STRICT_ENGINE_SHIFT | NEURON_STRICT_OTHER;
+}
+
+isa::Operand column_of(const isa::Scalar& scalar, unsigned parts, unsigned columns) {
+  isa::Operand operand;
+  operand.space = scalar.space;
+  operand.start = scalar.start;
+  operand.parts = static_cast<uint8_t>(parts);
+  operand.base = scalar.value;
+  operand.dtype = scalar.dtype;
+  operand.ndim = 1;
+  operand.size[0] = static_cast<uint16_t>(columns);
+  operand.step[0] = 1;
+  return operand;
+}
+
+}  // namespace
+
+bool StrictMode::wanted() {
+  const char* text = std::getenv("NEURON_EMULATOR_STRICT");
+  if (text == nullptr || *text == '\0' || std::strcmp(text, "1") == 0) return true;
+  if (std::strcmp(text, "0") == 0) return false;
+  static std::once_flag told;  // every core asks
+  std::call_once(told, [text] {
+    std::fprintf(
+        stderr,
+        "NEURON_EMULATOR_STRICT is \"%.32s\", expected 0 (strict mode off) or 1 (on); strict "
+        "mode stays on\n",
+        text);
+  });
+  return true;
+}
+
+StrictShadow& StrictMode::shadow() {
+  if (!shadow_) shadow_ = std::make_unique<StrictShadow>(clocks_);
+  return *shadow_;
+}
+
+void StrictMode::forget() {
+  if (shadow_) shadow_->forget();
+  trap_.reset();
+}
+
+Fault StrictMode::check(const isa::Instruction& i, unsigned engine, uint32_t pc) {
+  StrictAccess who;
+  who.actor = static_cast<uint16_t>(engine);
+  who.engine = static_cast<uint8_t>(engine);
+  who.pc = pc;
+  who.tick = clocks_.advance(engine);
+  conflict_ = {};
+  if (access(who, i)) return {};
+  return fault_of(who, conflict_writes_);
+}
+
+bool StrictMode::read(const StrictAccess& who, const isa::Operand& operand) {
+  if (!operand.present()) return true;
+  conflict_writes_ = false;
+  return shadow().read(who, operand.start, operand.start + operand.parts, footprint_.of(operand),
+                       conflict_);
+}
+
+bool StrictMode::write(const StrictAccess& who, const isa::Operand& operand) {
+  if (!operand.present()) return true;
+  conflict_writes_ = true;
+  return shadow().write(who, operand.start, operand.start + operand.parts, footprint_.of(operand),
+                        conflict_);
+}
+
+bool StrictMode::read_scalar(const StrictAccess& who, const isa::Instruction& i,
+                             const isa::Scalar& scalar, unsigned columns) {
+  if (scalar.kind != NEURON_SCALAR_POINTER) return true;
+  return read(who, column_of(scalar, i.dst.parts, columns));
+}
+
+bool StrictMode::write_scalar(const StrictAccess& who, const isa::Instruction& i,
+                              const isa::Scalar& scalar, unsigned columns) {
+  if (scalar.kind != NEURON_SCALAR_POINTER) return true;
+  return write(who, column_of(scalar, i.dst.parts, columns));
+}
+
+// Rows that the mask names for a row that is written are read, also beyond the partition count;
+// rows that it keeps are not written.
+bool StrictMode::shuffle(const StrictAccess& who, const isa::Instruction& i) {
+  for (const bool writes : {false, true}) {
+    const isa::Operand& operand = writes ? i.dst : i.src0;
+    for (unsigned quadrant = 0; quadrant < operand.parts; quadrant += NEURON_SHUFFLE_ROWS) {
+      const unsigned used = std::min<unsigned>(NEURON_SHUFFLE_ROWS, operand.parts - quadrant);
+      uint32_t rows = 0;
+      for (unsigned row = 0; row < used; ++row) {
+        if (i.shuffle[row] == NEURON_SHUFFLE_KEEP) continue;
+        rows |= 1u << (writes ? row : i.shuffle[row] % NEURON_SHUFFLE_ROWS);
+      }
+      for (unsigned row = 0; row < NEURON_SHUFFLE_ROWS; ++row) {
+        const unsigned partition = operand.start + quadrant + row;
+        if ((rows >> row & 1) == 0) continue;
+        conflict_writes_ = writes;
+        const auto segments = footprint_.of(operand);
+        const bool good = writes
+                              ? shadow().write(who, partition, partition + 1, segments, conflict_)
+                              : shadow().read(who, partition, partition + 1, segments, conflict_);
+        if (!good) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Numbers 0 to n - 1 of each group of 16 partitions, which lie column by column: the rest of the
+// last column is not touched. A pattern of several dimensions counts as a whole.
+bool StrictMode::touch_columns(const StrictAccess& who, const isa::Operand& operand, uint32_t n,
+                               bool writes) {
+  constexpr unsigned kGroup = 16;
+  const auto touch = [&](const isa::Operand& part) {
+    return writes ? write(who, part) : read(who, part);
+  };
+  if (operand.ndim != 1) return touch(operand);
+  isa::Operand part = operand;
+  part.size[0] = static_cast<uint16_t>((n + kGroup - 1) / kGroup);
+  const unsigned rest = n % kGroup;
+  if (rest == 0) return touch(part);
+  for (unsigned group = 0; group < operand.parts; group += kGroup) {
+    part.start = static_cast<uint8_t>(operand.start + group);
+    part.parts = static_cast<uint8_t>(rest);
+    if (!touch(part)) return false;
+    isa::Operand others = part;
+    others.start = static_cast<uint8_t>(part.start + rest);
+    others.parts = static_cast<uint8_t>(kGroup - rest);
+    if (--others.size[0] != 0 && !touch(others)) return false;
+  }
+  return true;
+}
+
+// Which operands an instruction reads, and then which it writes.
+bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
+  switch (i.opcode) {
+    case NEURON_OP_MATMUL:
+      if (!read(who, i.src0)) return false;
+      if (i.pe.accumulate && !shadow().written_by_pe(i.dst.start, i.dst.start + i.dst.parts,
+                                                     footprint_.of(i.dst), conflict_)) {
+        return false;
+      }
+      return write(who, i.dst);
+    case NEURON_OP_STREAM_SHUFFLE:
+      return shuffle(who, i);
+    case NEURON_OP_MATCH_REPLACE8:
+      return read(who, i.src0) && read_scalar(who, i, i.scalar0, 8) && write(who, i.dst) &&
+             write_scalar(who, i, i.scalar1, 8);
+    case NEURON_OP_TOPK:
+      return touch_columns(who, i.src0, i.vector.imm, false) &&
+             touch_columns(who, i.dst, i.pool.count, true) &&
+             touch_columns(who, i.src1, i.pool.count, true);
+    case NEURON_OP_LOCAL_GATHER:
+      return read(who, i.src0) && touch_columns(who, i.src1, i.pool.count, false) &&
+             write(who, i.dst);
+    case NEURON_OP_DMA_GATHER:
+    case NEURON_OP_DMA_SCATTER:
+      return read(who, i.src0);  // the rows are for the queue's transfers
+    default:
+      return read(who, i.src0) && read(who, i.src1) && read_scalar(who, i, i.scalar0, 1) &&
+             read_scalar(who, i, i.scalar1, 1) && write(who, i.dst);
+  }
+}
+
+Fault StrictMode::fault_of(const StrictAccess& who, bool writes) const {
+  const StrictConflict& c = conflict_;
+  uint32_t where = place_word(c.column, c.partition, c.byte);
+  if (writes) where |= NEURON_STRICT_WRITES;
+  if (c.other_wrote) where |= NEURON_STRICT_OTHER_WROTE;
+  if (is_transfer(who)) where |= NEURON_STRICT_DMA;
+  uint32_t other = 0;
+  uint32_t extra = who.queue;
+  neuron_fault code = NEURON_FAULT_RACE;
+  if (c.has_other) {
+    other = other_word(c.other);
+    if (is_transfer(c.other)) where |= NEURON_STRICT_OTHER_DMA;
+    extra |= static_cast<uint32_t>(c.other.queue) << 8;
+  }
+  switch (c.kind) {
+    case StrictConflict::kUnwritten: {
+      code = NEURON_FAULT_UNINITIALISED;
+      StrictConflict near;
+      extra = 0;
+      if (shadow_->nearest(c, near)) {
+        other = other_word(near.other);
+        if (is_transfer(near.other)) where |= NEURON_STRICT_OTHER_DMA;
+        where |= NEURON_STRICT_OTHER_WROTE;
+        extra = place_word(near.column, near.partition, near.byte);
+      }
+      break;
+    }
+    case StrictConflict::kNotPe:
+      code = NEURON_FAULT_PSUM_UNDEFINED;
+      where |= NEURON_STRICT_WRITES;
+      break;
+    default:
+      if (writes && c.other_wrote && c.column >= StrictShadow::kSbufColumns) {
+        code = NEURON_FAULT_PSUM_COLLISION;
+      }
+      break;
+  }
+  return make_fault(code, uint64_t{other} << 32 | where, extra);
+}
+
+void StrictMode::name_producer(Fault& fault, const isa::Operand& operand) {
+  // The unit says which element of which partition of the operand, and its value.
+  const uint64_t element = fault.address & NEURON_STRICT_PLACE_MASK;
+  const auto partition =
+      static_cast<unsigned>(fault.address >> NEURON_STRICT_PARTITION_SHIFT) & 127;
+  int64_t at = operand.base;
+  uint64_t rest = element;
+  for (unsigned d = 0; d < operand.ndim && d < 4; ++d) {
+    at += static_cast<int64_t>(rest % operand.size[d]) * operand.step[d] *
+          isa::dtype_bytes(operand.dtype);
+    rest /= operand.size[d];
+  }
+  const auto byte = static_cast<unsigned>(at);
+  if (operand.space == NEURON_SPACE_PSUM) fault.address |= NEURON_STRICT_PSUM;
+  const StrictAccess* producer =
+      shadow().writer(StrictShadow::first_column(operand.space) + byte / StrictShadow::kCellBytes,
+                      partition, byte % StrictShadow::kCellBytes);
+  if (producer == nullptr) return;
+  fault.address |= NEURON_STRICT_OTHER_WROTE;
+  if (is_transfer(*producer)) fault.address |= NEURON_STRICT_OTHER_DMA;
+  fault.address |= uint64_t{other_word(*producer)} << 32;
+}
+
+void StrictMode::keep(const StrictAccess& who, bool writes) {
+  if (trap_) return;
+  trap_ = Trap{fault_of(who, writes), {who.pc, who.engine}};
+}
+
+StrictMode::Trap StrictMode::take_trap() {
+  const Trap trap = trap_.value_or(Trap{});
+  trap_.reset();
+  return trap;
+}
+
+void StrictMode::access_word(unsigned engine, uint32_t pc, unsigned space, unsigned partition,
+                             uint64_t offset, uint64_t bytes, bool write) {
+  const bool outside = engine >= NEURON_CORE_ENGINES;
+  StrictAccess who;
+  who.actor = static_cast<uint16_t>(outside ? StrictClocks::kOutside : engine);
+  who.engine = static_cast<uint8_t>(outside ? unsigned{NEURON_ENGINE_HOST} : engine);
+  who.pc = pc;
+  // Nobody can say what somebody outside knows: all that was done.
+  if (outside) clocks_.acquire_all(StrictClocks::kOutside);
+  who.tick = clocks_.advance(who.actor);
+  conflict_ = {};
+  const auto segments = footprint_.of_bytes(space, offset, bytes);
+  const bool good = write ? shadow().write(who, partition, partition + 1, segments, conflict_)
+                          : shadow().read(who, partition, partition + 1, segments, conflict_);
+  if (!good && !outside) keep(who, write);
+}
+
+void StrictMode::begin_packet(unsigned number, uint32_t ahead) {
+  StrictClocks::Queue& queue = clocks_.queue(number);
+  clocks_.begin_packet(queue, queue.consumed + ahead);
+  packet_.actor = queue.actor;
+  packet_.engine = queue.ringer.engine;
+  packet_.pc = queue.ringer.pc;
+  packet_.queue = static_cast<uint8_t>(number);
+  packet_.tick = clocks_.advance(queue.actor);
+}
+
+void StrictMode::pass_packet(unsigned number, uint32_t ahead) {
+  StrictClocks::Queue& queue = clocks_.queue(number);
+  clocks_.begin_packet(queue, queue.consumed + ahead);
+}
+
+void StrictMode::transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes,
+                          bool write) {
+  conflict_ = {};
+  const auto segments = footprint_.of_bytes(space, offset, bytes);
+  const bool good = write ? shadow().write(packet_, partition, partition + 1, segments, conflict_)
+                          : shadow().read(packet_, partition, partition + 1, segments, conflict_);
+  if (!good) keep(packet_, write);
+}
+
+}  // namespace neuron::core

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wrote and who has read each byte of SBUF and PSUM (strict mode).
+//
+// A cell is 64 bytes of one partition. Its state says which bytes were ever written, and lists
+// accesses with the bytes they concern: the last writer of each byte, and the readers since then.
+// So everything is exact to the byte. States are shared and never changed: a cell holds a number.
+// Most tiles have the same state in all partitions, so 32 partitions (a quadrant) share one number
+// until they differ. An access that comes behind another one of the same bytes replaces it, for a
+// third one that conflicts with the older conflicts with the newer. States that no cell holds any
+// more are collected when many have been made.
+// Callers: StrictMode, by who holds the core. Owns all of it; memory for cells that differ inside a
+// quadrant is mapped, not touched before it is used. Fails: std::bad_alloc only.
+#ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
+#define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "driver/emulator/neuroncore/strict/strict_clocks.h"
+#include "hw/address_map.h"
+#include "hw/isa.h"
+
+namespace neuron::core {
+
+// An access: its tick as a read (as a write, one more) and who made it.
+struct StrictAccess {
+  uint64_t tick = 0;
+  uint32_t pc = 0;
+  uint16_t actor = 0;
+  uint8_t engine = 0;  // that executed the instruction; of a transfer: that rang
+  uint8_t queue = 0;   // of a transfer: DMA engine << 4 | queue
+};
+
+// The bytes `mask` of each of `count` cells from `column` on.
+struct StrictSegment {
+  uint16_t column = 0;
+  uint16_t count = 0;
+  uint64_t mask = 0;
+};
+
+struct StrictConflict {
+  enum Kind : uint8_t { kNone, kUnwritten, kRace, kNotPe } kind = kNone;
+  bool other_wrote = false;
+  bool has_other = false;
+  unsigned column = 0;
+  unsigned partition = 0;
+  unsigned byte = 0;  // in the cell
+  StrictAccess other;
+};
+
+class StrictShadow {
+ public:
+  static constexpr unsigned kCellBytes = 64;
+  static constexpr unsigned kSbufColumns = NEURON_V3_SBUF_PARTITION_BYTES / kCellBytes;
+  static constexpr unsigned kPsumColumns = NEURON_PSUM_PARTITION_BYTES / kCellBytes;
+  static constexpr unsigned kColumns = kSbufColumns + kPsumColumns;
+  static constexpr unsigned first_column(unsigned space) {
+    return space == NEURON_SPACE_PSUM ? kSbufColumns : 0;
+  }
+
+  explicit StrictShadow(const StrictClocks& clocks);
+  ~StrictShadow();
+  StrictShadow(const StrictShadow&) = delete;
+  StrictShadow& operator=(const StrictShadow&) = delete;
+
+  // Partitions [first, end). False: `conflict` is set, and what was noted is of no use any more.
+  bool read(const StrictAccess& access, unsigned first, unsigned end,
+            std::span<const StrictSegment> segments, StrictConflict& conflict);
+  bool write(const StrictAccess& access, unsigned first, unsigned end,
+             std::span<const StrictSegment> segments, StrictConflict& conflict);
+  // Whether the PE wrote all of it last.
+  bool written_by_pe(unsigned first, unsigned end, std::span<const StrictSegment> segments,
+                     StrictConflict& conflict);
+  // Nothing counts as written or read any more.
+  void forget();
+  // The written byte nearest to the one of the conflict, in its partition or else in another one at
+  // the same place. False: nothing in this memory is written there.
+  bool nearest(const StrictConflict& from, StrictConflict& found) const;
+  // Accesses that are listed, also by states that no cell holds any more.
+  size_t accesses() const { return items_.size(); }
+  // The last writer of a byte; null: none.
+  const StrictAccess* writer(unsigned column, unsigned partition, unsigned byte) const;
+
+ private:
+  static constexpr unsigned kQuadrant = 32;
+  static constexpr unsigned kQuadrants = NEURON_PARTITIONS / kQuadrant;
+  static constexpr uint32_t kMixed = ~uint32_t{0};
+
+  struct Item {
+    uint64_t mask;
+    StrictAccess access;
+  };
+  struct State {
+    uint64_t bytes = 0;  // of all items
+    uint32_t first = 0;
+    uint16_t count = 0;
+    uint16_t seen = 0;  // bit per engine that comes behind all items
+  };
+  struct Plane {
+    std::array<std::array<uint32_t, kColumns>, kQuadrants> quadrants{};
+    uint32_t* cells = nullptr;  // per quadrant kColumns rows of kQuadrant, valid where kMixed
+  };
+  // The last step from one pair of states to the next.
+  struct Step {
+    uint32_t writers = kMixed, readers = kMixed;
+    uint32_t next_writers = 0, next_readers = 0;
+  };
+  // The same for all 32 cells of a quadrant.
+  struct QuadrantStep {
+    bool valid = false;
+    std::array<uint32_t, kQuadrant> writers, readers, next_writers, next_readers;
+  };
+  struct Pass;  // one access on its way through the cells
+
+  bool run(Pass& pass, std::span<const StrictSegment> segments);
+  bool run_quadrant(Pass& pass, const StrictSegment& segment, unsigned low, unsigned high);
+  bool run_row(Pass& pass, const StrictSegment& segment);
+  bool step_mixed(Pass& pass, unsigned column, unsigned quadrant, unsigned low, unsigned high);
+  bool step(Pass& pass, uint32_t writers, uint32_t readers);
+  uint32_t after_read(Pass& pass, uint32_t readers);
+  uint32_t without(uint32_t state, uint64_t mask);
+  uint32_t with_write(Pass& pass, uint32_t writers);
+  bool ordered(Pass& pass, uint32_t state, bool wrote);
+  uint32_t single(Pass& pass);
+  uint32_t add_state(const State& state);
+  static uint32_t* row(const Plane& plane, unsigned column, unsigned quadrant) {
+    return plane.cells + (size_t{quadrant} * kColumns + column) * kQuadrant;
+  }
+  void spread(Plane& plane, unsigned column, unsigned quadrant);
+  void put(Plane& plane, unsigned column, unsigned quadrant, unsigned low, unsigned high,
+           const uint32_t* before, const uint32_t* after);
+  uint32_t state_at(const Plane& plane, unsigned column, unsigned partition) const;
+  void collect();
+  void collect_plane(Plane& plane, const std::vector<State>& states, const std::vector<Item>& items,
+                     std::vector<uint32_t>& moved, bool readers);
+
+  const StrictClocks& clocks_;
+  Plane writers_, readers_;
+  std::vector<State> states_;
+  std::vector<Item> items_;
+  size_t collect_at_;        // states
+  size_t collect_items_at_;  // their accesses: many readers make long states
+};
+
+}  // namespace neuron::core
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/numerics/tensor_kernel.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/float_environment.h"
+#include "driver/emulator/numerics/tensor_kernel_amx.h"
+#include "driver/emulator/numerics/tensor_kernel_scalar.h"
+#include "driver/emulator/numerics/tensor_kernel_tiles-inl.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "driver/emulator/numerics/tensor_kernel.cpp"
+#include "driver/emulator/numerics/simd_targets.h"
+//
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef NEURON_TENSOR_KERNEL_SHARED
+#define NEURON_TENSOR_KERNEL_SHARED
+namespace neuron::numerics {
+
+// Columns of the moving matrix that are widened and made contiguous at a time: 128 x 64 floats stay
+// in the first-level cache, while SBUF's partition stride would put every row on the same few cache
+// sets.
+constexpr size_t kBlockN = 64;
+constexpr uint32_t kNan = 0x7FC00000u;
+
+// Memory that will be needed after the current block: rows of the next one. Asked for while
+// computing, because the distance between rows is beyond what hardware prefetchers follow.
+struct Ahead {
+  const std::byte* base;
+  ptrdiff_t row_stride;
+  int rows;
+  size_t bytes;  // of each row; 0: nothing to ask for
+
+  void ask_for_row(int r) const {
+    if (r >= rows) return;
+    for (size_t offset = 0; offset < bytes; offset += 64)
+      __builtin_prefetch(base + r * row_stride + offset, 0, 2);
+  }
+};
+
+}  // namespace neuron::numerics
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace neuron::numerics::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (values[i] != values[i]) std::memcpy(values + i, &kNan, sizeof kNan);
+}
+
+HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
+                                 const Ahead& ahead) {
+  for (int m = 0; m < weights.m(); ++m) {
+    ahead.ask_for_row(m);
+    const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
+    float* row = psum + m * psum_stride;
+    for (size_t j = 0; j < n; ++j)
+      row[j] = dot_in_engine_order(column, Stationary::kTileM, moving + j, kBlockN,
+                                   weights.padded_k(), accumulate ? row[j] : 0.0f);
+  }
+}
+
+#else
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Lanes = hn::ScalableTag<float>;
+using Bits = hn::RebindToUnsigned<Lanes>;
+using Vec = hn::Vec<Lanes>;
+
+// n is a multiple of 16.
+HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
+  const Lanes d;
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const Vec v = hn::LoadU(d, values + i);
+    if (!hn::AllFalse(d, hn::IsNaN(v)))
+      hn::StoreU(hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(Bits(), kNan)), v), d,
+                 values + i);
+  }
+}
+
+// Two chains per result vector: 3 x 4 x 2 accumulators take 24 of the 32 AVX-512 registers, 3 x 2 x
+// 2 take 12 of the 16 of AVX2; the rest hold one row of moving vectors and one stationary value.
+constexpr int kVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
+
+// Keeps a loaded vector in its register: the compiler would otherwise repeat the load as a memory
+// operand of each use, and loads, not multiplications, would be the limit.
+HWY_INLINE Vec in_register(Vec v) {
+  __asm__("" : "+v"(v.raw));
+  return v;
+}
+
+// MR x NV result vectors over the whole depth. `a` is a Stationary tile, `b` a column of the block.
+template <int MR, int NV>
+HWY_NOINLINE void micro_tile(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int k,
+                             float* HWY_RESTRICT c, ptrdiff_t c_stride, bool accumulate) {
+  const Lanes d;
+  const size_t lanes = hn::Lanes(d);
+  for (int base = 0; base < k; base += Stationary::kStepK) {
+    Vec even[MR][NV], odd[MR][NV];
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) even[i][j] = odd[i][j] = hn::Zero(d);
+#pragma GCC unroll 1
+    for (int kk = 0; kk < Stationary::kStepK; kk += 2) {
+      Vec row[NV];
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) row[j] = in_register(hn::Load(d, b + j * lanes));
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const Vec w = hn::Set(d, a[i]);
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; ++j) even[i][j] = hn::MulAdd(w, row[j], even[i][j]);
+      }
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) row[j] = in_register(hn::Load(d, b + kBlockN + j * lanes));
+#pragma GCC unroll 8
+      for (int i = 0; i < MR; ++i) {
+        const Vec w = hn::Set(d, a[Stationary::kTileM + i]);
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; ++j) odd[i][j] = hn::MulAdd(w, row[j], odd[i][j]);
+      }
+      a += 2 * Stationary::kTileM;
+      b += 2 * kBlockN;
+    }
+    const bool from_zero = base == 0 && !accumulate;
+    const bool last = base + Stationary::kStepK >= k;
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 8
+      for (int j = 0; j < NV; ++j) {
+        float* cell = c + i * c_stride + j * lanes;
+        const Vec start = from_zero ? hn::Zero(d) : hn::LoadU(d, cell);
+        Vec sum = hn::Add(start, hn::Add(even[i][j], odd[i][j]));
+        if (last) sum = hn::IfThenElse(hn::IsNaN(sum), hn::BitCast(d, hn::Set(Bits(), kNan)), sum);
+        hn::StoreU(sum, d, cell);
+      }
+  }
+}
+
+// MR rows of the result, all n columns of the block.
+template <int MR>
+void tile_rows(const float* a, const float* b, int k, size_t n, float* c, ptrdiff_t c_stride,
+               bool accumulate) {
+  const size_t lanes = hn::Lanes(Lanes());
+  size_t j = 0;
+  for (; j + kVectors * lanes <= n; j += kVectors * lanes)
+    micro_tile<MR, kVectors>(a, b + j, k, c + j, c_stride, accumulate);
+  for (; j + lanes <= n; j += lanes) micro_tile<MR, 1>(a, b + j, k, c + j, c_stride, accumulate);
+  if (j == n) return;
+  // The last, partial vector goes through a copy: nothing beyond column n is read or written.
+  const size_t rest = n - j;
+  alignas(64) float edge[MR * hn::MaxLanes(Lanes())] = {};
+  for (int i = 0; accumulate && i < MR; ++i)
+    std::memcpy(edge + i * lanes, c + i * c_stride + j, rest * sizeof(float));
+  micro_tile<MR, 1>(a, b + j, k, edge, lanes, accumulate);
+  for (int i = 0; i < MR; ++i)
+    std::memcpy(c + i * c_stride + j, edge + i * lanes, rest * sizeof(float));
+}
+
+HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
+                                 const Ahead& ahead) {
+  const int k = weights.padded_k();
+  for (int m = 0; m < weights.m(); m += Stationary::kTileM) {
+    const float* tile = weights.tile(m / Stationary::kTileM);
+    float* c = psum + m * psum_stride;
+    for (int i = 0; i < Stationary::kTileM; ++i) ahead.ask_for_row(m + i);
+    switch (weights.m() - m) {
+      case 1:
+        tile_rows<1>(tile, moving, k, n, c, psum_stride, accumulate);
+        break;
+      case 2:
+        tile_rows<2>(tile, moving, k, n, c, psum_stride, accumulate);
+        break;
+      default:
+        tile_rows<3>(tile, moving, k, n, c, psum_stride, accumulate);
+    }
+  }
+}
+
+#endif
+
+}  // namespace neuron::numerics::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuron::numerics {
+namespace {
+
+// Row r of a view from column `first`, widened to n floats.
+void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
+  const unsigned bytes = element_bytes(rows.dtype);
+  const std::byte* src =
+      rows.base + r * rows.row_stride + static_cast<ptrdiff_t>(first * bytes) * rows.step;
+  const bool plain = rows.dtype == NEURON_DTYPE_F32 && rows.step == 1;
+  if (plain && n == kBlockN)
+    std::memcpy(dst, src, kBlockN * sizeof(float));
+  else
+    widen(rows.dtype, src, rows.step, dst, n, rows.bias);
+}
+
+bool exact_in_bf16(unsigned dtype) {
+  return dtype == NEURON_DTYPE_BF16 || dtype == NEURON_DTYPE_F8E3 || dtype == NEURON_DTYPE_F8E4 ||
+         dtype == NEURON_DTYPE_F8E5;
+}
+
+// n values of row r from column `first`, in bf16: where they lie if they are so, else in `scratch`.
+const uint16_t* bf16_row(const RowView& rows, int r, size_t first, size_t n, uint16_t* scratch) {
+  if (rows.dtype == NEURON_DTYPE_BF16 && rows.step == 1) {
+    return reinterpret_cast<const uint16_t*>(rows.base + r * rows.row_stride) + first;
+  }
+  float wide[Stationary::kMaxM];
+  static_assert(tiles::kBlockColumns <= Stationary::kMaxM);
+  widen_row(rows, r, first, wide, n);
+  for (size_t i = 0; i < n; ++i) {
+    scratch[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(wide[i]) >> 16);
+  }
+  return scratch;
+}
+
+void multiply_tiles(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+                    ptrdiff_t psum_stride, bool accumulate) {
+  const AmxScope scope;
+  const int steps = weights.padded_k() / tiles::kDepth;
+  alignas(64) uint16_t packed[Stationary::kMaxK * tiles::kBlockColumns];
+  uint16_t scratch[2][tiles::kBlockColumns];
+  for (size_t first = 0; first < n; first += tiles::kBlockColumns) {
+    const size_t columns = std::min(tiles::kBlockColumns, n - first);
+    tiles::pack_moving([&](int r) { return bf16_row(moving, r, first, columns, scratch[r % 2]); },
+                       weights.k(), steps, columns, packed);
+    multiply_on_amx(weights.tiles(), weights.m(), packed, columns, steps, psum + first, psum_stride,
+                    accumulate);
+    for (int m = 0; m < weights.m(); ++m) {
+      NEURON_ON_SIMD_PATH(make_nan_canonical, psum + m * psum_stride + first, columns);
+    }
+  }
+}
+
+}  // namespace
+
+void Stationary::pack_tiles(const RowView& rows) {
+  in_tiles_ = simd_path() == SimdPath::kAmx && exact_in_bf16(rows.dtype) && m_ > 0 &&
+              m_ % tiles::kRows == 0;
+  if (!in_tiles_) return;
+  uint16_t scratch[2][kMaxM];
+  tiles::pack_stationary([&](int r) { return bf16_row(rows, r, 0, m_, scratch[r % 2]); }, k_, m_,
+                         padded_k() / tiles::kDepth, tiles_);
+}
+
+// row(r, out) writes the m values of row r.
+template <class Row>
+void Stationary::pack_floats(Row&& row) {
+  const int depth = padded_k();
+  const int tiles = (m_ + kTileM - 1) / kTileM;
+  // One step's rows at a time, so that each tile is written in runs of consecutive memory.
+  float rows_of_step[kStepK][kTiles * kTileM];
+  for (int base = 0; base < depth; base += kStepK) {
+    for (int r = 0; r < kStepK; ++r) {
+      float* values = rows_of_step[r];
+      const int present = base + r < k_ ? m_ : 0;
+      if (present > 0) row(base + r, values);
+      std::fill(values + present, values + tiles * kTileM, 0.0f);
+    }
+    for (int t = 0; t < tiles; ++t) {
+      float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
+      for (int r = 0; r < kStepK; ++r, dst += kTileM)
+        std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
+    }
+  }
+  in_floats_ = true;
+}
+
+void Stationary::load(const RowView& rows, int k, int m) {
+  k_ = std::clamp(k, 0, kMaxK);
+  m_ = std::clamp(m, 0, kMaxM);
+  in_floats_ = false;
+  pack_tiles(rows);
+  if (!in_tiles_) pack_floats([&](int r, float* out) { widen_row(rows, r, 0, out, m_); });
+}
+
+void Stationary::need_floats() {
+  if (in_floats_) return;
+  const int steps = padded_k() / tiles::kDepth;
+  pack_floats([&](int r, float* out) {
+    for (int m = 0; m < m_; ++m) {
+      out[m] = std::bit_cast<float>(uint32_t{tiles::packed_value(tiles_, r, m, steps)} << 16);
+    }
+  });
+}
+
+void multiply(Stationary& weights, const RowView& moving, size_t n, float* psum,
+              ptrdiff_t psum_stride, bool accumulate) {
+  if (weights.tiles() != nullptr && exact_in_bf16(moving.dtype) && n % tiles::kRows == 0) {
+    return multiply_tiles(weights, moving, n, psum, psum_stride, accumulate);
+  }
+  weights.need_floats();
+  const FlushScope environment;
+  alignas(64) float block[Stationary::kMaxK * kBlockN];
+  for (size_t first = 0; first < n; first += kBlockN) {
+    const size_t columns = std::min(kBlockN, n - first);
+    for (int r = 0; r < weights.padded_k(); ++r) {
+      float* row = block + r * kBlockN;
+      if (r < weights.k()) widen_row(moving, r, first, row, columns);
+      const size_t used = r < weights.k() ? columns : 0;
+      if (used < kBlockN) std::memset(row + used, 0, (kBlockN - used) * sizeof(float));
+    }
+    Ahead ahead{};
+    const size_t next = first + kBlockN;
+    if (moving.step == 1 && next < n) {
+      const size_t bytes = element_bytes(moving.dtype);
+      ahead = {moving.base + next * bytes, moving.row_stride, weights.k(),
+               std::min(kBlockN, n - next) * bytes};
+    }
+    NEURON_ON_SIMD_PATH(multiply_block, weights, block, columns, psum + first, psum_stride,
+                        accumulate, ahead);
+  }
+}
+
+}  // namespace neuron::numerics
+#endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register accesses of clients through shared memory, and the thread that serves them.
+//
+// Concepts: each connection has a Doorbell: a page that both sides map (wire::RingPage) and an
+// eventfd. A thread watches all pages, carries accesses out and runs the execution group of a core
+// whose launch semaphore was written, for a short while: what lasts longer is continued by the
+// client's wait. When nothing has come for kSpin it sleeps until an eventfd is written; when
+// several clients are busy it wakes helpers. Callers: connections add and remove theirs. Owns: the
+// threads. A page's contents are a hostile client's. Fails: create returns null with the sentence
+// in service/error.h.
+#ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
+#define DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+#include "driver/wire/wire.h"
+#include "driver/wire/wire_socket.h"
+
+namespace neuron::service {
+class Session;
+}
+
+namespace neuron::transport {
+
+class Doorbell {
+ public:
+  // `socket`: where wake-ups go. Borrows session and socket until it was removed from Doorbells.
+  static std::unique_ptr<Doorbell> create(service::Session& session, int socket);
+  ~Doorbell();
+  Doorbell(const Doorbell&) = delete;
+  Doorbell& operator=(const Doorbell&) = delete;
+
+  int page_file() const { return page_file_.get(); }
+  int event() const { return event_.get(); }
+
+  // By the threads of Doorbells: true if there was anything to do and nobody else does it.
+  bool serve();
+  void announce_sleep(bool asleep);
+  void drain_event();
+
+ private:
+  Doorbell(service::Session& session, int socket) : session_(session), socket_(socket) {}
+  void serve(unsigned index, uint32_t number);
+
+  service::Session& session_;
+  const int socket_;
+  wire::FileDescriptor page_file_;
+  wire::FileDescriptor event_;
+  wire::RingPage* page_ = nullptr;
+  // Acquire and release: what follows passes from thread to thread.
+  std::atomic_flag busy_;
+  std::atomic<uint32_t> posts_{0};  // relaxed: only whether there is something new
+  std::array<uint32_t, wire::kSlots> served_{};
+};
+
+class Doorbells {
+ public:
+  static std::unique_ptr<Doorbells> create();
+  ~Doorbells();
+  Doorbells(const Doorbells&) = delete;
+  Doorbells& operator=(const Doorbells&) = delete;
+
+  // False with errno if it cannot be watched.
+  bool add(Doorbell& doorbell);
+  // When it returns the thread does not look at it any more.
+  void remove(Doorbell& doorbell);
+
+ private:
+  Doorbells() = default;
+  void watch();  // the thread that sleeps on the eventfds
+  void help();   // the others
+  unsigned pass();
+  bool spin(unsigned& idle);
+  void sleep();
+  void ask_for_help();
+
+  wire::FileDescriptor epoll_;
+  wire::FileDescriptor stop_;
+  std::shared_mutex mutex_;           // doorbells_; shared during a pass
+  std::atomic<unsigned> waiting_{0};  // who wants it alone: passes let them have it
+  std::vector<Doorbell*> doorbells_;
+  std::atomic<bool> stopping_{false};
+  std::mutex help_mutex_;  // wanted_
+  std::condition_variable help_wanted_;
+  unsigned wanted_ = 0;
+  std::atomic<unsigned> resting_{0};  // helpers that sleep
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace neuron::transport
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/shared/shared_calls.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/service/observer.h"
+#include "driver/emulator/service/session.h"
+#include "driver/wire/wire_ioctl.h"
+
+namespace neuron::transport {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using service::fail;
+
+// How long a client may leave its messages unread.
+constexpr int kPatienceMs = 10'000;
+// How often a wait looks whether the client still lives.
+constexpr std::chrono::milliseconds kLook{20};
+
+class PacketData final : public wire::DataSource {
+ public:
+  explicit PacketData(std::span<const std::byte> data) : data_(data) {}
+  bool read(void* to, uint64_t size) override {
+    if (size > data_.size()) return false;
+    std::memcpy(to, data_.data(), size);
+    data_ = data_.subspan(size);
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> data_;
+};
+
+// A memory file of the client: read, never mapped, because the client may cut it at any time.
+class FileData final : public wire::DataSource {
+ public:
+  explicit FileData(int fd) : fd_(fd) {}
+  bool read(void* to, uint64_t size) override {
+    auto* at = static_cast<std::byte*>(to);
+    while (size != 0) {
+      const ssize_t part = ::pread(fd_, at, size, static_cast<off_t>(offset_));
+      if (part < 0 && errno == EINTR) continue;
+      if (part <= 0) return false;
+      at += part;
+      offset_ += static_cast<uint64_t>(part);
+      size -= static_cast<uint64_t>(part);
+    }
+    return true;
+  }
+
+ private:
+  const int fd_;
+  uint64_t offset_ = 0;
+};
+
+bool write_all(int fd, std::span<const wire::Bytes> parts) {
+  uint64_t offset = 0;
+  for (const wire::Bytes& part : parts) {
+    for (uint64_t done = 0; done < part.size;) {
+      const ssize_t written = ::pwrite(fd, static_cast<const std::byte*>(part.address) + done,
+                                       part.size - done, static_cast<off_t>(offset + done));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;
+      done += static_cast<uint64_t>(written);
+    }
+    offset += part.size;
+  }
+  return true;
+}
+
+int send_answer(int socket, uint32_t id, int result, std::span<const std::byte> argument,
+                std::span<const wire::Bytes> data, bool in_file) {
+  uint64_t bytes = 0;
+  for (const wire::Bytes& part : data) bytes += part.size;
+  const char* sentence = result < 0 ? service::last_error() : "";
+  const size_t length = std::min(std::strlen(sentence), wire::kMaxSentence);
+  const size_t behind = length + argument.size() + (in_file ? 0 : bytes);
+  auto reply = wire::message<wire::Reply>(wire::Kind::kReply, id,
+                                          in_file ? wire::kFlagDataInFile : 0, behind);
+  reply.result = result;
+  reply.sentence_bytes = static_cast<uint32_t>(length);
+  reply.argument_bytes = static_cast<uint32_t>(argument.size());
+  reply.data_bytes = bytes;
+  std::vector<iovec> parts = {{&reply, sizeof(reply)},
+                              {const_cast<char*>(sentence), length},
+                              {const_cast<std::byte*>(argument.data()), argument.size()}};
+  if (!in_file) {
+    if (data.size() > 64) {
+      // More parts than one message takes on every kernel.
+      std::vector<std::byte> joined;
+      joined.reserve(bytes);
+      for (const wire::Bytes& part : data) {
+        const auto* begin = static_cast<const std::byte*>(part.address);
+        joined.insert(joined.end(), begin, begin + part.size);
+      }
+      parts.push_back({joined.data(), joined.size()});
+      return wire::send(socket, parts, {}, kPatienceMs);
+    }
+    for (const wire::Bytes& part : data) parts.push_back({part.address, part.size});
+  }
+  return wire::send(socket, parts, {}, kPatienceMs);
+}
+
+int carry_out_ioctl(service::Session& session, int socket, Call& call) {
+  const Request& request = call.request;
+  const auto refuse = [&](int error, const char* why) {
+    fail(error, "call 0x%llx on a shared device: %s",
+         static_cast<unsigned long long>(request.ioctl.request), why);
+    return send_reply(socket, request.id, error);
+  };
+  if ((request.flags & wire::kFlagNoArgument) != 0)
+    return send_reply(socket, request.id, session.ioctl(request.ioctl.request, nullptr));
+  if (call.file_lost)
+    return refuse(-EMFILE,
+                  "the daemon may not open the file that came with it; raise the daemon's limit of "
+                  "open files");
+  const bool has_file = static_cast<bool>(call.file);
+  if (has_file && !wire::is_memory_file(call.file.get()))
+    return refuse(-EINVAL, "its data is in a file that is not in memory");
+  PacketData from_packet(request.data);
+  FileData from_file(call.file.get());
+  const bool in_file = (request.flags & wire::kFlagDataInFile) != 0;
+  if (in_file && !has_file) return refuse(-EINVAL, "the file with its data is missing");
+  wire::DataSource& data = in_file ? static_cast<wire::DataSource&>(from_file) : from_packet;
+  wire::IncomingCall incoming;
+  const int error = incoming.accept(request.ioctl.request, request.argument, request.ioctl.pointers,
+                                    request.ioctl.data_bytes, data);
+  if (error != 0)
+    return refuse(error == -EPROTO ? -EINVAL : error,
+                  error == -EPROTO  ? "its data does not agree with its argument"
+                  : error == -E2BIG ? "more than 64 MiB of data; make several calls"
+                                    : "the daemon is out of memory");
+  const int result = session.ioctl(request.ioctl.request, incoming.argument());
+  const std::span<const std::byte> argument = incoming.answer();
+  const bool large = incoming.out_bytes() > wire::kMaxInlineData;
+  if (large && !has_file) return refuse(-EINVAL, "no file was passed for its answer");
+  if (large && !write_all(call.file.get(), incoming.out()))
+    return refuse(-EFAULT, "its answer cannot be written to the file that was passed");
+  return send_answer(socket, request.id, result, argument, incoming.out(), large);
+}
+
+int carry_out_wait(service::Session& session, const wire::WaitRequest& wait,
+                   const std::atomic<bool>& gone) {
+  // Held in place, so that nobody else gets the memory while we look at it.
+  const service::Pin memory = session.device().memory().pin_address(wait.word_address, 4);
+  if (!memory || wait.word_address % 4 != 0)
+    return fail(-EINVAL, "device %u: the word to wait for, at 0x%llx, is in no live allocation",
+                session.device().index(), static_cast<unsigned long long>(wait.word_address));
+  const std::byte* word = memory->data + (wait.word_address - memory->address);
+  for (;;) {  // bounded: by the deadline of the request
+    const uint64_t look = static_cast<uint64_t>((Clock::now() + kLook).time_since_epoch() /
+                                                std::chrono::nanoseconds(1));
+    const int result = session.wait(wait.core, reinterpret_cast<const uint32_t*>(word), wait.old,
+                                    std::min(wait.deadline_ns, look));
+    if (result != -ETIMEDOUT || wait.deadline_ns <= look) return result;
+    if (gone.load(std::memory_order_relaxed)) return -ECANCELED;
+  }
+}
+
+int carry_out_known(service::Session& session, int socket, Call& call,
+                    const std::atomic<bool>& gone) {
+  const Request& request = call.request;
+  const auto answer_place = [&](int result, const service::Place& place) {
+    return send_reply(socket, request.id, result, place.host ? wire::kFileHost : wire::kFileHbm,
+                      place.offset);
+  };
+  service::Place place;
+  switch (request.kind) {
+    case wire::Kind::kIoctl:
+      return carry_out_ioctl(session, socket, call);
+    case wire::Kind::kMap: {
+      const int result = session.locate(
+          request.map.length, static_cast<int>(request.map.protection), request.map.offset, &place);
+      return answer_place(result, place);
+    }
+    case wire::Kind::kResolve: {
+      const int result = session.resolve(request.resolve.handle, request.resolve.offset,
+                                         request.resolve.size, &place);
+      return answer_place(result, place);
+    }
+    case wire::Kind::kRegister: {
+      uint32_t value = request.access.value;
+      const int result = (request.flags & wire::kFlagWrite) != 0
+                             ? session.write_register(request.access.offset, value,
+                                                      (request.flags & wire::kFlagInline) != 0)
+                             : session.read_register(request.access.offset, &value);
+      return send_reply(socket, request.id, result, value);
+    }
+    case wire::Kind::kWait:
+      return send_reply(socket, request.id, carry_out_wait(session, request.wait, gone));
+    case wire::Kind::kDescribe: {
+      std::string text = session.describe(request.describe.core);
+      text.resize(std::min(text.size(), wire::kMaxInlineData));
+      const wire::Bytes data = {text.data(), text.size()};
+      return send_answer(socket, request.id, 0, {}, {&data, 1}, false);
+    }
+    default:
+      fail(-EPROTO, "a message of kind %u cannot come here", static_cast<unsigned>(request.kind));
+      return send_reply(socket, request.id, -EPROTO);
+  }
+}
+
+}  // namespace
+
+int carry_out_question(service::Instance& instance, int socket, const Request& request) {
+  try {
+    std::string answer;
+    uint64_t next = 0;
+    const int result =
+        service::observe(instance, request.observe.question, wire::kMaxInlineData, answer, next);
+    if (result != 0) return send_reply(socket, request.id, result);
+    auto reply = wire::message<wire::Reply>(wire::Kind::kReply, request.id, 0, answer.size());
+    reply.numbers[0] = next;
+    reply.data_bytes = answer.size();
+    const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
+    return wire::send(socket, parts, {}, kPatienceMs);
+  } catch (const std::bad_alloc&) {
+    service::fail(-ENOMEM, "the daemon is out of memory");
+    return send_reply(socket, request.id, -ENOMEM);
+  }
+}
+
+int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t second) {
+  const char* sentence = result < 0 ? service::last_error() : "";
+  const size_t length = std::min(std::strlen(sentence), wire::kMaxSentence);
+  auto reply = wire::message<wire::Reply>(wire::Kind::kReply, id, 0, length);
+  reply.result = result;
+  reply.sentence_bytes = static_cast<uint32_t>(length);
+  reply.numbers[0] = first;
+  reply.numbers[1] = second;
+  const iovec parts[] = {{&reply, sizeof(reply)}, {const_cast<char*>(sentence), length}};
+  return wire::send(socket, parts, {}, kPatienceMs);
+}
+
+int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone) {
+  try {
+    return carry_out_known(session, socket, call, gone);
+  } catch (const std::bad_alloc&) {
+    fail(-ENOMEM, "the daemon is out of memory");
+    return send_reply(socket, call.request.id, -ENOMEM);
+  }
+}
+
+}  // namespace neuron::transport

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// One request of a client, carried out on its session and answered.
+//
+// Callers: a worker thread per request. Thread-safe: for different requests of one session too.
+// Borrows session and socket. Fails: what fails is the answer, with its sentence; a client that
+// cannot be answered is told by the result.
+#ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
+#define DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "driver/emulator/transport/shared/shared_message.h"
+#include "driver/wire/wire_socket.h"
+
+namespace neuron::service {
+class Instance;
+class Session;
+}  // namespace neuron::service
+
+namespace neuron::transport {
+
+// A packet that outlives the buffer it was received into, with the file that came with it.
+struct Call {
+  std::vector<std::byte> packet;
+  Request request;  // leads into `packet`
+  wire::FileDescriptor file;
+  bool file_lost = false;  // one came, and the daemon may not open any more
+};
+
+// Negative errno if the answer could not be sent. `gone`: set when nobody waits for it any more.
+int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone);
+// The same for a question, on a connection that has no session.
+int carry_out_question(service::Instance& instance, int socket, const Request& request);
+
+// Sends an answer without data; `result` below 0 with this thread's sentence of the service.
+int send_reply(int socket, uint32_t id, int result, uint64_t first = 0, uint64_t second = 0);
+
+}  // namespace neuron::transport
+
+#endif

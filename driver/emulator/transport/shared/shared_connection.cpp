@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/shared/shared_connection.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/service/error.h"
+#include "driver/emulator/service/session.h"
+
+namespace neuron::transport {
+namespace {
+
+// Messages of one client before others get their turn.
+constexpr unsigned kTurn = 16;
+constexpr int kPatienceMs = 10'000;
+// The interface that the emulated driver implements, not the version of this project.
+constexpr char kDriverVersion[] = "2.25.4.0-emulated";
+
+template <size_t kSize>
+void copy_text(char (&to)[kSize], std::string_view from) {
+  std::memcpy(to, from.data(), std::min(from.size(), kSize - 1));
+}
+
+}  // namespace
+
+Connection::Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+                       std::function<void()> closed)
+    : shared_(shared), socket_(std::move(socket)), pid_(pid), closed_(std::move(closed)) {}
+
+Connection::~Connection() = default;
+
+void Connection::complain(const std::string& what) const {
+  std::fprintf(stderr, "neuron-emulatord: pid %d sent %s; its connection is closed\n", pid_,
+               what.c_str());
+}
+
+bool Connection::receive() {
+  if (over_) return false;
+  try {
+    if (take_turn()) return true;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "neuron-emulatord: out of memory for a call of pid %d; its connection is closed\n",
+                 pid_);
+  }
+  abandon();
+  return false;
+}
+
+bool Connection::take_turn() {
+  alignas(8) std::byte buffer[wire::kMaxMessage];
+  for (unsigned i = 0; i < kTurn; ++i) {
+    wire::Files files;
+    bool files_lost = false;
+    const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
+    if (length == -EAGAIN) return true;
+    if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
+    if (length == -EMSGSIZE)
+      complain("a packet that is larger, or has more files, than any message");
+    return false;
+  }
+  return true;
+}
+
+void Connection::abandon() {
+  if (over_) return;
+  over_ = true;
+  // Relaxed: calls in progress look at it now and then.
+  gone_.store(true, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(session_mutex_);
+    if (service::Session* session = session_.load(std::memory_order_acquire)) session->abandon();
+  }
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  if (!goodbye_) drop();
+}
+
+bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost) {
+  std::string why;
+  const std::optional<Request> request = parse_request(packet, why);
+  if (!request) {
+    complain(why);
+    return false;
+  }
+  if (goodbye_) {
+    complain("a message after its goodbye");
+    return false;
+  }
+  if (request->kind == wire::Kind::kHello) {
+    if (greeted_) {
+      complain("a second greeting");
+      return false;
+    }
+    greeted_ = true;
+    // Only opening a device takes time.
+    if (request->hello.purpose == wire::kPurposeOpen)
+      submit([this, hello = request->hello] { greet(hello); });
+    else
+      greet(request->hello);
+    return true;
+  }
+  // Acquire: pairs with the release in open().
+  service::Session* session = session_.load(std::memory_order_acquire);
+  const bool observes = observes_.load(std::memory_order_acquire);
+  if (session == nullptr && !observes) {
+    complain("a call before it had opened a device");
+    return false;
+  }
+  if (request->kind == wire::Kind::kGoodbye) {
+    // The socket is watched on: the client may die before its calls have ended.
+    goodbye_id_ = request->id;
+    goodbye_ = true;
+    drop();
+    return true;
+  }
+  if ((request->kind == wire::Kind::kObserve) != observes) {
+    complain("a call that is not what its connection was opened for");
+    return false;
+  }
+  // The client's side lets no more calls than this be in flight.
+  if (pending_.load(std::memory_order_relaxed) > wire::kMaxCalls + 1) {
+    complain("more calls at once than a client may have in flight");
+    return false;
+  }
+  auto call = std::make_shared<Call>();
+  call->packet.assign(packet.begin(), packet.end());
+  // Parsed again, because the spans must lead into the copy.
+  call->request = *parse_request(call->packet, why);
+  call->file = std::move(files[0]);
+  call->file_lost = files_lost;
+  submit([this, session, call] {
+    if (gone_.load(std::memory_order_relaxed)) return;
+    if (session == nullptr)
+      (void)carry_out_question(shared_.instance, socket_.get(), call->request);
+    else
+      (void)carry_out(*session, socket_.get(), *call, gone_);
+  });
+  return true;
+}
+
+void Connection::submit(std::function<void()> job) {
+  pending_.fetch_add(1, std::memory_order_relaxed);
+  auto self = shared_from_this();
+  try {
+    shared_.workers.submit(pid_, [self, job = std::move(job)] {
+      job();
+      self->drop();
+    });
+  } catch (const std::bad_alloc&) {
+    pending_.fetch_sub(1, std::memory_order_relaxed);  // not to 0: the connection itself is one
+    throw;
+  }
+}
+
+void Connection::drop() {
+  if (pending_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // Not on the event loop: it may take a reset of the client's cores.
+  auto self = shared_from_this();
+  try {
+    shared_.workers.submit(pid_, [self] { self->close(); });
+  } catch (const std::bad_alloc&) {
+    close();  // better late for others than never
+  }
+}
+
+void Connection::close() {
+  if (doorbell_) shared_.doorbells.remove(*doorbell_);
+  int result = 0;
+  service::Session* session = nullptr;
+  {
+    const std::lock_guard lock(session_mutex_);
+    session = session_.exchange(nullptr);
+  }
+  if (session != nullptr) {
+    if (gone_.load(std::memory_order_relaxed)) session->abandon();
+    result = shared_.instance.close(session);
+  }
+  if (goodbye_) (void)send_reply(socket_.get(), goodbye_id_, result);
+  closed_();
+}
+
+int Connection::open(const wire::Hello& hello, uint64_t features) {
+  if (hello.device < 0) return service::fail(-ENODEV, "there is no device %d", hello.device);
+  service::Session* session = nullptr;
+  const int error = shared_.instance.open(static_cast<unsigned>(hello.device),
+                                          hello.open_flags & O_ACCMODE, pid_, &session);
+  if (error != 0) return error;
+  if (!session->restricted() && (features & wire::kFeatureDoorbells) != 0) {
+    doorbell_ = Doorbell::create(*session, socket_.get());
+    if (doorbell_ && !shared_.doorbells.add(*doorbell_)) {
+      service::fail(-errno, "device %d: the doorbell of a client cannot be watched: %s",
+                    hello.device, std::strerror(errno));
+      doorbell_.reset();
+    }
+    if (!doorbell_) {
+      shared_.instance.close(session);
+      return -ENOMEM;
+    }
+  }
+  session_.store(session, std::memory_order_release);
+  return 0;
+}
+
+bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t features) {
+  const char* sentence = result < 0 ? service::last_error() : "";
+  const size_t length = std::min(std::strlen(sentence), wire::kMaxSentence);
+  auto welcome = wire::message<wire::Welcome>(wire::Kind::kWelcome, hello.header.id, 0, length);
+  welcome.result = result;
+  welcome.version = wire::kNewestVersion;
+  welcome.features = features;
+  welcome.devices = shared_.instance.device_count();
+  welcome.sentence_bytes = static_cast<uint32_t>(length);
+  copy_text(welcome.profile, shared_.profile);
+  copy_text(welcome.driver_version, kDriverVersion);
+  int files[wire::kMaxFiles];
+  size_t count = 0;
+  service::Session* session = session_.load(std::memory_order_relaxed);
+  if (result == 0 && session != nullptr && !session->restricted() &&
+      (features & wire::kFeatureMapping) != 0) {
+    chip::Hbm& hbm = session->device().chip().hbm();
+    // A client that could shorten the file could take memory away from under the chip.
+    (void)::fcntl(hbm.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    welcome.host_bytes = shared_.instance.arena().bytes();
+    welcome.hbm_bytes = hbm.file_bytes();
+    files[count++] = shared_.instance.arena().fd();
+    files[count++] = hbm.fd();
+    if (doorbell_) {
+      files[count++] = doorbell_->page_file();
+      files[count++] = doorbell_->event();
+    }
+  }
+  const iovec parts[] = {{&welcome, sizeof(welcome)}, {const_cast<char*>(sentence), length}};
+  return wire::send(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
+}
+
+void Connection::greet(const wire::Hello& hello) {
+  uint64_t features = hello.features & wire::kFeatures;
+  // Doorbells are of no use to who cannot map what they lead to.
+  if ((features & wire::kFeatureMapping) == 0) features &= ~wire::kFeatureDoorbells;
+  int result = 0;
+  try {
+    if (hello.newest_version < wire::kOldestVersion || hello.oldest_version > wire::kNewestVersion)
+      result = service::fail(
+          -EPROTO,
+          "the client speaks versions %u to %u of the shared device, the daemon %u to %u; install "
+          "runtime and daemon of releases that are closer to each other",
+          hello.oldest_version, hello.newest_version, wire::kOldestVersion, wire::kNewestVersion);
+    else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0)
+      result = service::fail(-EACCES,
+                             "the client runs in a PID namespace that the daemon cannot see, and "
+                             "what it holds could not be told from what others hold; run the "
+                             "daemon in the same one or in one above");
+    else if (hello.purpose == wire::kPurposeOpen)
+      result = open(hello, features);
+    else if (hello.purpose == wire::kPurposeObserve)
+      observes_.store(true, std::memory_order_release);
+    else if (hello.purpose != wire::kPurposeList)
+      result = service::fail(-EPROTO, "purpose %u of a connection is unknown", hello.purpose);
+    // The session is visible only now to the event loop, which may have met the end before.
+    service::Session* session = session_.load(std::memory_order_relaxed);
+    if (session != nullptr && gone_.load(std::memory_order_relaxed)) session->abandon();
+    (void)send_welcome(hello, result, features);
+  } catch (const std::bad_alloc&) {
+    service::fail(-ENOMEM, "the daemon is out of memory");
+    (void)send_welcome(hello, -ENOMEM, features);
+  }
+}
+
+}  // namespace neuron::transport

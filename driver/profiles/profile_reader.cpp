@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the JSON text of a profile to a Profile, with a sentence for every field that is not right.
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <cstdio>
+#include <list>
+#include <mutex>
+#include <vector>
+
+#include "driver/profiles/profile.h"
+#include "hw/address_map.h"
+
+namespace neuron::profiles {
+namespace {
+
+namespace json = boost::json;
+
+struct Loaded {
+  std::string text;  // what it was read from
+  std::string name;
+  std::vector<ChipPlace> places;
+  Profile profile{};
+};
+
+// What the chip model can be built as.
+struct Generation {
+  unsigned number;
+  uint64_t devices[2];  // PCI, 0: none
+  unsigned cores;
+  unsigned stacks;
+  uint64_t stack_gib;
+};
+constexpr Generation kGenerations[] = {
+    {2, {NEURON_PCI_DEVICE_TRN1, NEURON_PCI_DEVICE_INF2}, 2, 2, 16},
+    {3, {NEURON_PCI_DEVICE_TRN2, 0}, 8, 4, 24},
+};
+
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+class Reader {
+ public:
+  Reader(const std::string& where, std::string& error) : where_(where), error_(error) {}
+
+  bool read(const json::object& root, Loaded& out);
+
+ private:
+  bool refuse(const std::string& what) {
+    error_ = "the profile " + where_ + ": " + what;
+    return false;
+  }
+  static std::string shown(const json::value& value) {
+    std::string text = json::serialize(value);
+    if (text.size() > 60) text = text.substr(0, 57) + "...";
+    return text;
+  }
+  bool fields(const json::object& object, const std::string& path,
+              std::initializer_list<const char*> known);
+  bool number(const json::object& object, const std::string& path, const char* field, int64_t least,
+              int64_t most, int64_t& out);
+  bool chip(const json::object& object, const std::string& path, ChipPlace& place);
+  bool address(const json::value& value, const std::string& path, ChipPlace& place);
+  bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
+  bool links(const std::vector<ChipPlace>& places);
+  bool timing(const json::object& root, Profile& profile);
+
+  const std::string& where_;
+  std::string& error_;
+  size_t chips_ = 0;
+};
+
+bool Reader::fields(const json::object& object, const std::string& path,
+                    std::initializer_list<const char*> known) {
+  for (const auto& entry : object) {
+    bool found = false;
+    for (const char* name : known) found = found || entry.key() == name;
+    if (!found)
+      return refuse("field \"" + path + std::string(entry.key().data(), entry.key().size()) +
+                    "\" is unknown; take it out");
+  }
+  for (const char* name : known)
+    if (!object.contains(name)) return refuse("field \"" + path + name + "\" is missing");
+  return true;
+}
+
+bool Reader::number(const json::object& object, const std::string& path, const char* field,
+                    int64_t least, int64_t most, int64_t& out) {
+  const json::value& value = object.at(field);
+  if (!value.is_int64() || value.get_int64() < least || value.get_int64() > most)
+    return refuse("field \"" + path + field + "\" is " + shown(value) +
+                  ", expected a number from " + std::to_string(least) + " to " +
+                  std::to_string(most));
+  out = value.get_int64();
+  return true;
+}
+
+// "0000:10:1b.0"
+bool Reader::address(const json::value& value, const std::string& path, ChipPlace& place) {
+  const json::string* text = value.if_string();
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  int end = 0;
+  const bool read =
+      text != nullptr && text->size() == 12 &&
+      std::sscanf(text->c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &end) == 4 &&
+      end == 12;
+  if (!read || slot > 31 || function > 7)
+    return refuse("field \"" + path + "address\" is " + shown(value) +
+                  ", expected a PCI address such as \"0000:10:1b.0\"");
+  place.domain = static_cast<uint16_t>(domain);
+  place.bus = static_cast<uint8_t>(bus);
+  place.slot = static_cast<uint8_t>(slot);
+  place.function = static_cast<uint8_t>(function);
+  return true;
+}
+
+bool Reader::neighbours(const json::value& value, const std::string& path, ChipPlace& place) {
+  const json::array* list = value.if_array();
+  if (list == nullptr || list->size() > kMaxNeighbours)
+    return refuse("field \"" + path + "neighbours\" is " + shown(value) +
+                  ", expected a list of at most " + std::to_string(kMaxNeighbours) +
+                  " device numbers");
+  for (const json::value& entry : *list) {
+    if (!entry.is_int64() || entry.get_int64() < 0 ||
+        entry.get_int64() >= static_cast<int64_t>(chips_))
+      return refuse("field \"" + path + "neighbours\" holds " + shown(entry) +
+                    ", expected device numbers from 0 to " + std::to_string(chips_ - 1));
+    place.neighbours[place.neighbour_count++] = static_cast<uint8_t>(entry.get_int64());
+  }
+  return true;
+}
+
+bool Reader::chip(const json::object& object, const std::string& path, ChipPlace& place) {
+  place = {};
+  if (!fields(object, path, {"routing_id", "address", "numa_node", "neighbours"})) return false;
+  int64_t routing = 0;
+  int64_t node = 0;
+  if (!number(object, path, "routing_id", 0, 63, routing)) return false;
+  if (!number(object, path, "numa_node", -1, 127, node)) return false;
+  place.routing_id = static_cast<uint32_t>(routing);
+  place.numa_node = static_cast<int8_t>(node);
+  return address(object.at("address"), path, place) &&
+         neighbours(object.at("neighbours"), path, place);
+}
+
+// A link has two ends, and nothing is there twice.
+bool Reader::links(const std::vector<ChipPlace>& places) {
+  for (size_t i = 0; i < places.size(); i++) {
+    const std::string path = "chips[" + std::to_string(i) + "]";
+    for (size_t k = 0; k < i; k++) {
+      const ChipPlace& a = places[i];
+      const ChipPlace& b = places[k];
+      if (a.routing_id == b.routing_id)
+        return refuse("field \"" + path + ".routing_id\" is " + std::to_string(a.routing_id) +
+                      ", which chips[" + std::to_string(k) + "] has already");
+      if (a.domain == b.domain && a.bus == b.bus && a.slot == b.slot && a.function == b.function)
+        return refuse("field \"" + path + ".address\" is the one of chips[" + std::to_string(k) +
+                      "]");
+    }
+    for (unsigned n = 0; n < places[i].neighbour_count; n++) {
+      const unsigned other = places[i].neighbours[n];
+      bool back = false;
+      for (unsigned m = 0; m < places[other].neighbour_count; m++)
+        back = back || places[other].neighbours[m] == i;
+      bool twice = false;
+      for (unsigned m = 0; m < n; m++) twice = twice || places[i].neighbours[m] == other;
+      if (other == i || twice || !back)
+        return refuse("field \"" + path + ".neighbours\" names device " + std::to_string(other) +
+                      (other == i ? ", itself"
+                       : twice    ? " twice"
+                                  : ", which does not name it in return"));
+    }
+  }
+  return true;
+}
+
+// Optional, as nothing else depends on it.
+bool Reader::timing(const json::object& root, Profile& profile) {
+  profile.hop_ps = 1'500'000;
+  profile.link_bytes_per_second = profile.architecture >= 3 ? 128'000'000'000 : 48'000'000'000;
+  if (!root.contains("link")) return true;
+  const json::object* link = root.at("link").if_object();
+  if (link == nullptr)
+    return refuse("field \"link\" is " + shown(root.at("link")) +
+                  R"(, expected for example {"hop_ns": 1500, "gb_per_second": 48})");
+  int64_t value = 0;
+  if (!fields(*link, "link.", {"hop_ns", "gb_per_second"})) return false;
+  if (!number(*link, "link.", "hop_ns", 0, 1'000'000'000, value)) return false;
+  profile.hop_ps = static_cast<uint64_t>(value) * 1000;
+  if (!number(*link, "link.", "gb_per_second", 1, 1'000'000, value)) return false;
+  profile.link_bytes_per_second = static_cast<uint64_t>(value) * 1'000'000'000;
+  return true;
+}
+
+bool Reader::read(const json::object& given, Loaded& out) {
+  json::object root = given;
+  root.erase("link");
+  if (!fields(root, "",
+              {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"}))
+    return false;
+  Profile& profile = out.profile;
+  const json::string* name = root.at("name").if_string();
+  if (name == nullptr || name->empty() || name->size() > 48 ||
+      name->find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") !=
+          json::string::npos)
+    return refuse("field \"name\" is " + shown(root.at("name")) +
+                  ", expected 1 to 48 letters, digits, dots, - and _");
+  out.name.assign(name->data(), name->size());
+
+  int64_t value = 0;
+  if (!number(root, "", "generation", 2, 3, value)) return false;
+  profile.architecture = static_cast<unsigned>(value);
+  const Generation& generation = kGenerations[value - 2];
+  const json::string* device = root.at("pci_device").if_string();
+  uint64_t id = 0;
+  if (device != nullptr && device->size() == 6 && device->starts_with("0x"))
+    std::from_chars(device->data() + 2, device->data() + 6, id, 16);
+  if (id == 0 || (id != generation.devices[0] && id != generation.devices[1]))
+    return refuse(
+        "field \"pci_device\" is " + shown(root.at("pci_device")) + ", expected \"" +
+        hexadecimal(generation.devices[0]) + "\"" +
+        (generation.devices[1] ? " or \"" + hexadecimal(generation.devices[1]) + "\"" : "") +
+        " for generation " + std::to_string(generation.number));
+  profile.pci_device = static_cast<uint16_t>(id);
+  if (!number(root, "", "revision", 0, 255, value)) return false;
+  profile.revision = static_cast<uint8_t>(value);
+  if (!number(root, "", "cores", 1, generation.cores, value)) return false;
+  profile.cores = static_cast<unsigned>(value);
+  if (!number(root, "", "efa", 0, 64, value)) return false;
+  profile.efa = static_cast<unsigned>(value);
+
+  const json::object* hbm = root.at("hbm").if_object();
+  if (hbm == nullptr)
+    return refuse("field \"hbm\" is " + shown(root.at("hbm")) +
+                  R"(, expected for example {"stacks": 2, "gib": 16})");
+  if (!fields(*hbm, "hbm.", {"stacks", "gib"})) return false;
+  if (!number(*hbm, "hbm.", "stacks", generation.stacks, generation.stacks, value)) return false;
+  profile.hbm_stacks = static_cast<unsigned>(value);
+  if (!number(*hbm, "hbm.", "gib", 1, static_cast<int64_t>(generation.stack_gib), value))
+    return false;
+  profile.hbm_stack_bytes = static_cast<uint64_t>(value) << 30;
+
+  const json::array* chips = root.at("chips").if_array();
+  if (chips == nullptr || chips->empty() || chips->size() > kMaxChips)
+    return refuse("field \"chips\" must be a list of 1 to " + std::to_string(kMaxChips) + " chips");
+  chips_ = chips->size();
+  for (size_t i = 0; i < chips_; i++) {
+    const std::string path = "chips[" + std::to_string(i) + "]";
+    const json::object* entry = (*chips)[i].if_object();
+    if (entry == nullptr)
+      return refuse("field \"" + path + "\" is " + shown((*chips)[i]) + ", expected an object");
+    ChipPlace place;
+    if (!chip(*entry, path + ".", place)) return false;
+    out.places.push_back(place);
+  }
+  if (!timing(given, profile)) return false;
+  profile.chips = static_cast<unsigned>(chips_);
+  return links(out.places);
+}
+
+bool read_text(std::string_view text, const std::string& where, Loaded& found, std::string& error) {
+  json::error_code code;
+  json::parse_options options;
+  options.max_depth = 6;
+  const json::value root = json::parse({text.data(), text.size()}, code, {}, options);
+  if (code || !root.is_object()) {
+    error = "the profile " + where + " is no JSON" +
+            (code ? ": " + code.message() : std::string(" object"));
+    return false;
+  }
+  return Reader(where, error).read(root.get_object(), found);
+}
+
+}  // namespace
+
+bool check_profile(std::string_view text, const std::string& where, std::string& error) {
+  Loaded found;
+  return read_text(text, where, found, error);
+}
+
+const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error) {
+  static std::mutex mutex;
+  // Never destroyed: whoever holds a profile may outlive static destructors.
+  static auto* const loaded = new std::list<Loaded>;
+  const std::lock_guard guard(mutex);
+  for (const Loaded& known : *loaded)
+    if (known.text == text) return &known.profile;
+  Loaded found;
+  if (!read_text(text, where, found, error)) return nullptr;
+  found.text = text;
+  loaded->push_back(std::move(found));
+  Loaded& kept = loaded->back();
+  kept.profile.name = kept.name.c_str();
+  kept.profile.places = kept.places.data();
+  return &kept.profile;
+}
+
+}  // namespace neuron::profiles

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where requests of the older asynchronous interface leave their errors.
+// Callers: workers (add), nrta_error_tracker_get_list. Thread-safe: yes; a list that take() gave
+// stays until the next take(). Owns its lists. Cannot fail: beyond kLimit errors the oldest go, and
+// what memory has no room for is dropped with a line in the log.
+#ifndef RUNTIME_ASYNC_ASYNC_ERROR_TRACKER_H
+#define RUNTIME_ASYNC_ASYNC_ERROR_TRACKER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "nrt/nrt_status.h"
+
+namespace neuron::runtime {
+
+class AsyncErrorTracker {
+ public:
+  static constexpr size_t kLimit = 65536;
+
+  // As the C interface lays it out.
+  struct Entry {
+    uint64_t sequence;
+    uint64_t status;
+  };
+
+  void add(uint64_t sequence, NRT_STATUS status) noexcept;
+  // What was added since the last call.
+  const std::vector<Entry>& take();
+
+ private:
+  std::mutex mutex_;  // all below
+  std::deque<Entry> fresh_;
+  std::vector<Entry> taken_;
+};
+
+}  // namespace neuron::runtime
+
+#endif

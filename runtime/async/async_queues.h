@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The asynchronous side of a session: units of all its cores, their workers, sequence ids.
+// Callers: nrta_* functions, nrt_execute (waits for what was scheduled before it). Thread-safe: all
+// functions. Made by the first asynchronous call of a session, so no thread exists before that.
+// Owns units and workers. The destructor lets running requests end (by their own deadlines) and
+// completes all others with NRT_CLOSED. Borrows the session, which destroys this first.
+// Fails: as the C interface says; requests fail by their status, with a sentence in the log.
+#ifndef RUNTIME_ASYNC_ASYNC_QUEUES_H
+#define RUNTIME_ASYNC_ASYNC_QUEUES_H
+
+#include <memory>
+#include <vector>
+
+#include "runtime/async/async_unit.h"
+#include "runtime/async/async_workers.h"
+#include "runtime/session/session.h"
+
+namespace neuron::runtime {
+
+class AsyncQueues {
+ public:
+  // Those of the session, made if need be.
+  static Result<AsyncQueues*> of(Session& session);
+  // Those of the session if it has any.
+  static AsyncQueues* existing(const Session& session) {
+    return session.async.load(std::memory_order_acquire);
+  }
+  ~AsyncQueues();
+  AsyncQueues(const AsyncQueues&) = delete;
+  AsyncQueues& operator=(const AsyncQueues&) = delete;
+
+  // NRT_INVALID: there is no such queue.
+  Result<AsyncUnit*> unit(uint32_t core, nrta_xu_t type, int queue);
+  // The unit that gave out the sequence id, NRT_INVALID if it did not.
+  Result<AsyncUnit*> unit_of(nrta_seq_t sequence);
+  // Of the core in whose memory the storage is; core 0 for host memory.
+  uint32_t core_of(const Storage& storage) const;
+
+  Result<nrta_seq_t> submit(AsyncUnit& unit, AsyncRequest&& request);
+  // The caller was told that the request has completed: what it schedules later on the core comes
+  // later in model time.
+  void observed(AsyncUnit& unit, uint64_t number);
+
+  // Waits for the executions that were scheduled on the core before, as long as at least one of
+  // them completes within each `limit`.
+  Result<void> wait_for_executions(const Core& core, std::chrono::seconds limit);
+
+ private:
+  AsyncQueues(Session& session, uint64_t first);
+  bool work(AsyncUnit& unit);
+  void perform(AsyncUnit& unit, uint32_t available);
+  void execute_some(AsyncUnit& unit, uint32_t available);
+  Result<void> transfer(const AsyncRequest& request);
+  void end_with(AsyncUnit& unit, const Error& error);
+
+  Session& session_;
+  std::vector<std::unique_ptr<AsyncUnit>> units_;
+  // By core: model time up to which the caller knows that things are done. Relaxed: a clock.
+  std::unique_ptr<std::atomic<uint64_t>[]> observed_ps_;
+  std::atomic<bool> stopping_{false};
+  AsyncWorkers workers_;  // last: its threads use everything above
+};
+
+}  // namespace neuron::runtime
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/async/async_workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <system_error>
+
+#include "runtime/async/async_unit.h"
+#include "runtime/base/log.h"
+
+namespace neuron::runtime {
+namespace {
+
+// Pauses of an idle worker before it sleeps; about 10 us.
+constexpr int kLooks = 200;
+constexpr auto kSleep = std::chrono::minutes(1);
+
+// The caller's signal mask; all signals blocked meanwhile, for the thread that is made to inherit.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Result<void> AsyncWorkers::start() {
+  std::lock_guard lock(mutex_);
+  if (add_thread()) return {};
+  return fail(NRT_RESOURCE,
+              "the host gives no thread for asynchronous requests; raise its limit (ulimit -u)");
+}
+
+bool AsyncWorkers::add_thread() noexcept {
+  try {
+    const BlockedSignals blocked;
+    threads_.reserve(threads_.size() + 1);
+    threads_.emplace_back([this] { run(); });
+    pthread_setname_np(threads_.back().native_handle(), "nrt-async");
+    return true;
+  } catch (const std::exception&) {  // the threads that there are do it all
+    return false;
+  }
+}
+
+void AsyncWorkers::ready(AsyncUnit& unit) noexcept {
+  std::lock_guard lock(mutex_);
+  unit.next_ready = nullptr;
+  *last_ = &unit;
+  last_ = &unit.next_ready;
+  const unsigned waiting = waiting_.load(std::memory_order_relaxed) + 1;
+  waiting_.store(waiting, std::memory_order_relaxed);
+  if (waiting <= looking_ + woken_) return;
+  if (sleeping_ > woken_) {
+    ++woken_;
+    changed_.notify_one();
+  } else if (threads_.size() < limit_ && !stopping_) {
+    add_thread();
+  }
+}
+
+AsyncUnit* AsyncWorkers::take() {
+  std::unique_lock lock(mutex_);
+  ++looking_;
+  for (int look = 0; first_ == nullptr && !stopping_ && look < kLooks; ++look) {
+    lock.unlock();
+    while (look < kLooks && waiting_.load(std::memory_order_relaxed) == 0) {
+      __builtin_ia32_pause();
+      ++look;
+    }
+    lock.lock();
+  }
+  --looking_;
+  ++sleeping_;
+  while (first_ == nullptr && !stopping_) {
+    changed_.wait_for(lock, kSleep);
+    // One too many, after a wake-up without reason, costs one more notification, no more.
+    if (woken_ != 0) --woken_;
+  }
+  --sleeping_;
+  AsyncUnit* unit = first_;
+  if (unit != nullptr) {
+    first_ = unit->next_ready;
+    if (first_ == nullptr) last_ = &first_;
+    waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+  return unit;
+}
+
+void AsyncWorkers::run() {
+  while (AsyncUnit* unit = take()) {
+    if (work_(*unit)) ready(*unit);
+  }
+}
+
+void AsyncWorkers::stop() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  // Nobody adds threads any more. bounded: by what the threads are doing, which has deadlines.
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+}  // namespace neuron::runtime

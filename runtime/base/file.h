@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole files in memory. Callers: programs of tools/. Thread-safe: no state.
+// Fails with NRT_INVALID and a sentence that names the file and the system's reason.
+#ifndef RUNTIME_BASE_FILE_H
+#define RUNTIME_BASE_FILE_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/neff/header.h"
+
+namespace neuron::tools {
+
+// Regular files only; reads what is there, whatever size the file system claims.
+runtime::Result<std::vector<uint8_t>> read_file(const std::string& path);
+
+// Replaces the file as a whole: readers see the old or the new contents. A symbolic link stays one.
+// Devices and FIFOs are written to, never replaced.
+runtime::Result<void> write_file(const std::string& path, neff::Bytes contents);
+
+}  // namespace neuron::tools
+
+#endif

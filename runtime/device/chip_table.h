@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a chip generation has what the runtime programs: core windows, DMA queues, notification
+// rings, memories. One table per generation.
+// Callers: session, model, queue, exec; any thread: the tables are constant. Cannot fail: numbers
+// are checked where cores are claimed.
+#ifndef RUNTIME_DEVICE_CHIP_TABLE_H
+#define RUNTIME_DEVICE_CHIP_TABLE_H
+
+#include <cstdint>
+#include <span>
+
+namespace neuron::runtime {
+
+// A range of device addresses, both ends included.
+struct AddressRegion {
+  uint64_t first, last;
+  const char* name;
+};
+
+struct ChipTable {
+  uint32_t generation;
+  uint32_t cores;
+  uint32_t cores_per_hbm;
+  uint32_t hbms;
+  uint64_t hbm_bytes;      // of each
+  uint64_t dma_stride;     // between the DMA engines of a core
+  uint32_t logical_cores;  // physical cores of a virtual one unless the environment says
+  std::span<const AddressRegion> regions;  // ascending
+  uint64_t (*window_bar0)(uint32_t core);
+  uint64_t (*window)(uint32_t core);        // the same place as the device addresses it
+  uint64_t (*notification)(uint32_t core);  // BAR 0 offset
+  uint64_t (*dma)(uint32_t engine);         // device address of its registers
+  uint32_t cc_cores;                        // of each core
+  uint64_t (*cc_bar0)(uint32_t number);     // windows of the chip's CC cores
+  uint64_t (*cc_window)(uint32_t number);   // the same place as the device addresses it
+  uint16_t (*cc_engines)(uint32_t k);       // DMA engines of the core's CC core k
+};
+
+// The table of a generation, null for one that is not known.
+const ChipTable* find_chip_table(uint32_t generation);
+
+// One core of a device.
+struct CorePlace {
+  const ChipTable* chip = find_chip_table(2);
+  uint32_t number = 0;
+
+  uint64_t window_bar0() const { return chip->window_bar0(number); }
+  uint64_t window() const { return chip->window(number); }
+  uint64_t notification() const { return chip->notification(number); }
+  uint32_t hbm() const { return number / chip->cores_per_hbm; }
+  // Number of one of its DMA engines (0-15) on the device.
+  uint32_t dma_engine(uint32_t engine) const { return number * 16 + engine; }
+  uint64_t cc_bar0(uint32_t k) const { return chip->cc_bar0(number * chip->cc_cores + k); }
+  uint64_t cc_window(uint32_t k) const { return chip->cc_window(number * chip->cc_cores + k); }
+  // Device address of a register of a queue of such an engine.
+  uint64_t queue_register(uint32_t engine, uint32_t half, uint32_t queue, uint32_t offset) const;
+};
+
+}  // namespace neuron::runtime
+
+#endif

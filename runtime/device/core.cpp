@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/core.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "runtime/device/driver_error.h"
+#include "runtime/model/scratchpad.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr uint32_t kRingBytes = 64 * NEURON_NOTIFICATION_BYTES;
+constexpr uint32_t kAllEngines = (1u << NEURON_CORE_ENGINES) - 1;
+constexpr unsigned kFirstEngine = 8, kFirstCcCore = 13;  // bits of a core's command
+
+}  // namespace
+
+void NotificationReader::attach(const std::byte* ring, uint32_t bytes) {
+  ring_ = reinterpret_cast<const neuron_notification*>(ring);
+  entries_ = bytes / NEURON_NOTIFICATION_BYTES;
+  index_ = 0;
+  phase_ = 1;
+}
+
+bool NotificationReader::next(neuron_notification& entry) {
+  if (entries_ == 0) return false;
+  // Acquire: pairs with the device's release store of an entry's last word.
+  const uint32_t word = __atomic_load_n(&ring_[index_].word, __ATOMIC_ACQUIRE);
+  if ((word & 1) != phase_) return false;
+  entry = ring_[index_];
+  if (++index_ == entries_) {
+    index_ = 0;
+    phase_ ^= 1;
+  }
+  return true;
+}
+
+Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint32_t index) {
+  std::unique_ptr<Core> core(new Core(device, number, index));
+  MemoryRequest records{.size = 4096,
+                        .host = true,
+                        .core = number,
+                        .category = NEURON_MEMALLOC_TYPE_MISC_HOST,
+                        .purpose = "launch and completion records"};
+  NEURON_TRY(record_memory, DeviceMemory::allocate(device, records));
+  core->records_ = std::move(record_memory);
+  NEURON_TRY(mapping, core->records_->map());
+  std::memset(mapping, 0, 4096);
+  core->completion_ = reinterpret_cast<neuron_completion_record*>(mapping);
+  core->launch_ = reinterpret_cast<neuron_launch_record*>(mapping + 64);
+  core->work_ = reinterpret_cast<const neuron_work_record*>(mapping + 128);
+  MemoryRequest constant{.size = 4096,
+                         .core = number,
+                         .category = NEURON_MEMALLOC_TYPE_MISC_DEVICE,
+                         .purpose = "the constant that DMA adds to semaphores"};
+  NEURON_TRY(one, DeviceMemory::allocate(device, constant));
+  core->one_ = std::move(one);
+  const uint32_t value = 1;
+  NEURON_CHECK(core->one_->write(&value, 0, sizeof(value)));
+  NEURON_CHECK(core->halt());
+  NEURON_CHECK(core->prepare_notifications());
+  return core;
+}
+
+Core::Core(Device& device, uint32_t number, uint32_t index)
+    : scratchpad(std::make_unique<Scratchpad>()),
+      device_(device),
+      number_(number),
+      place_(device.place(number)),
+      index_(index) {}
+
+Core::~Core() {
+  if (!unusable()) (void)halt();
+  for (const uint64_t context : notification_contexts_) {
+    if (context != 0) ndl_notification_destroy(context);
+  }
+}
+
+neuron_work_record Core::take_work() {
+  neuron_work_record done = *work_;
+  const auto subtract = [](auto& value, auto& seen) {
+    const auto now = value;
+    value -= seen;
+    seen = now;
+  };
+  subtract(done.executions, work_seen_.executions);
+  subtract(done.model_ps, work_seen_.model_ps);
+  subtract(done.collectives_ps, work_seen_.collectives_ps);
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    subtract(done.engine_busy_ps[engine], work_seen_.engine_busy_ps[engine]);
+  }
+  subtract(done.multiply_accumulates, work_seen_.multiply_accumulates);
+  subtract(done.dma_bytes, work_seen_.dma_bytes);
+  subtract(done.link_bytes, work_seen_.link_bytes);
+  return done;
+}
+
+Result<void> Core::halt() {
+  current_model = nullptr;
+  current_binding = nullptr;
+  const uint64_t command = place_.window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND;
+  const uint32_t cc_cores = ((1u << place_.chip->cc_cores) - 1) << kFirstCcCore;
+  if (collectives.load(std::memory_order_relaxed) != CollectivesState::kClean) {
+    return device_.write_register(command,
+                                  NEURON_CMD_RESET | kAllEngines << kFirstEngine | cc_cores);
+  }
+  // A reset of all engines would be one of the core, and take credits with it that other ranks have
+  // given already.
+  constexpr uint32_t kSp = 1u << NEURON_ENGINE_SP;
+  NEURON_CHECK(device_.write_register(
+      command, NEURON_CMD_RESET | (kAllEngines & ~kSp) << kFirstEngine | cc_cores));
+  return device_.write_register(command, NEURON_CMD_RESET | kSp << kFirstEngine);
+}
+
+void Core::lose_collectives() {
+  if (collectives.load(std::memory_order_relaxed) == CollectivesState::kUnknown) return;
+  collectives.store(CollectivesState::kLost, std::memory_order_relaxed);
+  collectives_age.fetch_add(1, std::memory_order_relaxed);
+}
+
+Result<void> Core::recover() {
+  auto reset = [&]() -> Result<void> {
+    current_model = nullptr;
+    current_binding = nullptr;
+    lose_collectives();
+    uint32_t request = 0;
+    int result = ndl_reset_ncs(device_.index(), 1 << number_, &request);
+    if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");
+    uint8_t done = 0;
+    result = ndl_ready_ncs(device_.index(), request, &done);
+    if (result != 0 || done != 1)
+      return driver_error(NRT_HW_ERROR, result, "waiting for the reset");
+    for (uint64_t& context : notification_contexts_) {
+      if (context != 0) ndl_notification_destroy(context);
+      context = 0;
+    }
+    std::memset(completion_, 0, sizeof(*completion_));
+    return prepare_notifications();
+  };
+  auto result = reset();
+  if (!result) {
+    unusable_.store(true, std::memory_order_relaxed);
+    return result.error().with(
+        "device {} core {} cannot be used until the runtime is closed and initialised again",
+        device_.index(), number_);
+  }
+  return {};
+}
+
+Result<void> Core::prepare_notifications() {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    NEURON_TRY(reader, ring(NQ_TYPE_TRACE, NEURON_NQ_SLOT_TRACE(engine), true));
+    completions[engine] = reader;
+  }
+  NEURON_TRY(reader, ring(NQ_TYPE_ERROR, NEURON_NQ_SLOT_ERROR, false));
+  errors = reader;
+  return {};
+}
+
+Result<void> Core::acknowledge_errors() {
+  return device_.write_register(
+      place_.notification() + NEURON_NQ_BASE(NEURON_NQ_SLOT_ERROR) + NEURON_NQ_HEAD,
+      errors.position());
+}
+
+Result<NotificationReader> Core::ring(uint32_t type, uint32_t slot, bool overwrite) {
+  // A ring of an earlier owner of the core is replaced: its reader's position is not ours.
+  uint64_t context = 0;
+  int result = ndl_notification_init_with_realloc(
+      device_.ndl(), static_cast<int>(number_), NQ_DEV_TYPE_NEURON_CORE, static_cast<uint8_t>(type),
+      static_cast<uint8_t>(slot), kRingBytes, true, 0, 0, true, &context);
+  void* address = nullptr;
+  if (result == 0) {
+    notification_contexts_[slot] = context;
+    result = ndl_notification_map(context, &address);
+  }
+  if (result != 0) {
+    return driver_error(NRT_RESOURCE, result, "notification queue {} of device {} core {}", slot,
+                        device_.index(), number_);
+  }
+  std::memset(address, 0, kRingBytes);
+  if (overwrite) {
+    // The executor reads every entry at once and never tells the device how far it is.
+    NEURON_CHECK(
+        device_.write_register(place_.notification() + NEURON_NQ_BASE(slot) + NEURON_NQ_MODE, 1));
+  }
+  NotificationReader reader;
+  reader.attach(static_cast<const std::byte*>(address), kRingBytes);
+  return reader;
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One NeuronCore that this process owns: its records, notification rings, and what is on it.
+// Callers: loader and executor, who hold `turn` while they touch anything but the constants.
+// Owns: launch, completion and work record (one page of host memory), notification rings, the
+// constant word that DMA adds to semaphores, the scratchpad that models share. Borrows: the device.
+// Fails: NRT_EXEC_UNIT_UNRECOVERABLE for ever once a reset has failed.
+#ifndef RUNTIME_DEVICE_CORE_H
+#define RUNTIME_DEVICE_CORE_H
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "hw/control.h"
+#include "hw/isa.h"
+#include "hw/notification.h"
+#include "runtime/device/device_memory.h"
+#include "runtime/device/fair_lock.h"
+#include "runtime/observe/core_counters.h"
+
+namespace neuron::runtime {
+
+class LoadedModel;
+class Scratchpad;
+struct Binding;
+
+// Reads the entries that the device wrote into one notification ring, in order.
+class NotificationReader {
+ public:
+  void attach(const std::byte* ring, uint32_t bytes);
+  // False: no further entry.
+  bool next(neuron_notification& entry);
+  // Entries consumed, modulo the ring.
+  uint32_t position() const { return index_; }
+
+ private:
+  const neuron_notification* ring_ = nullptr;
+  uint32_t entries_ = 0;
+  uint32_t index_ = 0;
+  uint32_t phase_ = 1;
+};
+
+// Semaphores of the CC cores of a core: what an earlier process has left there, those of ranks that
+// agree, or lost by a reset, so that they and what the other ranks have do not fit together.
+enum class CollectivesState : uint8_t { kUnknown, kClean, kLost };
+
+class Core {
+ public:
+  // `number` counts the cores of the device, `index` those that this process sees.
+  static Result<std::unique_ptr<Core>> create(Device& device, uint32_t number, uint32_t index);
+  ~Core();
+
+  Device& device() const { return device_; }
+  uint32_t number() const { return number_; }
+  uint32_t index() const { return index_; }
+  const CorePlace& place() const { return place_; }
+  uint32_t hbm() const { return place_.hbm(); }
+  uint64_t window() const { return place_.window(); }
+  uint64_t semaphore_inc(uint32_t semaphore) const {
+    return window() + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4;
+  }
+
+  neuron_launch_record& launch() const { return *launch_; }
+  neuron_completion_record& completion() const { return *completion_; }
+  uint64_t launch_address() const { return records_->address() + 64; }
+  uint64_t completion_address() const { return records_->address(); }
+  uint64_t work_address() const { return records_->address() + 128; }
+  // What the core has done since the last call.
+  neuron_work_record take_work();
+  const DeviceMemory& one() const { return *one_; }
+
+  // Stops every engine and forgets the programs.
+  Result<void> halt();
+  // Resets the core through the driver and prepares it again; used after a fault.
+  Result<void> recover();
+  // No collective that is connected now can be executed any more.
+  void lose_collectives();
+  // Tells the device that the entries read from `errors` may be overwritten.
+  Result<void> acknowledge_errors();
+  bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
+
+  // The second physical core of a virtual one, whose index is that of the first; else null. It is
+  // used in the turn of the first.
+  std::unique_ptr<Core> peer;
+  FairLock turn;
+  const std::unique_ptr<Scratchpad> scratchpad;
+  // What the engines run, and which rings their queues point to; null after halt() and recover().
+  LoadedModel* current_model = nullptr;
+  const Binding* current_binding = nullptr;
+  uint32_t executions = 0;
+  // Relaxed, both: changed by the holder of the turn, or where no collective is executed.
+  std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
+  // Goes up when collectives that were connected before cannot go on: their credits are lost.
+  std::atomic<uint32_t> collectives_age{0};
+  std::array<NotificationReader, NEURON_CORE_ENGINES> completions;
+  NotificationReader errors;
+  CoreCounters counters;
+  // Models loaded here; where a load without a core goes.
+  std::atomic<uint32_t> models{0};
+
+ private:
+  Core(Device& device, uint32_t number, uint32_t index);
+  Result<void> prepare_notifications();
+  Result<NotificationReader> ring(uint32_t type, uint32_t slot, bool overwrite);
+
+  Device& device_;
+  uint32_t number_;
+  const CorePlace place_;
+  uint32_t index_;
+  std::unique_ptr<DeviceMemory> records_;
+  std::unique_ptr<DeviceMemory> one_;
+  neuron_launch_record* launch_ = nullptr;
+  neuron_completion_record* completion_ = nullptr;
+  const neuron_work_record* work_ = nullptr;
+  neuron_work_record work_seen_{};
+  std::atomic<bool> unusable_{false};
+  std::array<uint64_t, 16> notification_contexts_{};
+};
+
+}  // namespace neuron::runtime
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/device.h"
+
+#include "runtime/device/driver_error.h"
+
+namespace neuron::runtime {
+
+uint32_t cores_per_device(uint32_t architecture) {
+  if (architecture == 4) return 8;
+  const ChipTable* chip = find_chip_table(architecture);
+  return chip == nullptr ? 0 : chip->cores;
+}
+
+Result<std::unique_ptr<Device>> Device::open(int index) {
+  ndl_device_t* device = nullptr;
+  if (const int result = ndl_open_device(index, nullptr, &device); result != 0) {
+    return driver_error(NRT_FAILURE, result, "opening device {}", index);
+  }
+  auto* port = ndl::device_port(device);
+  const ChipTable* chip = find_chip_table(device->device_type);
+  if (port == nullptr || chip == nullptr) {
+    const int generation = device->device_type;
+    ndl_close_device(device);
+    if (port == nullptr) return fail(NRT_FAILURE, "device {} has no port", index);
+    return fail(NRT_FAILURE,
+                "device {} is a chip of generation {}; this runtime drives generations 2 (trn1, "
+                "inf2) and 3 "
+                "(trn2)",
+                index, generation);
+  }
+  std::unique_ptr<Device> opened(new Device(index, device, port, *chip));
+  opened->read_core_map();
+  return opened;
+}
+
+// A driver that has no map numbers its cores physically.
+void Device::read_core_map() {
+  for (uint32_t core = 0; core < physical_.size(); ++core) {
+    physical_[core] = static_cast<uint8_t>(core);
+  }
+  if (chip_.generation < 3) return;
+  std::array<uint32_t, 1 + 2 * NEURON_NC_MAP_MAX_ENTRIES> words{};
+  auto* map = reinterpret_cast<neuron_ioctl_nc_map*>(words.data());
+  if (ndl_get_logical_to_physical_nc_map(map, NEURON_NC_MAP_MAX_ENTRIES,
+                                         NEURON_IOCTL_NC_MAPPING_TYPE_V0) != 0) {
+    return;
+  }
+  const uint32_t first = static_cast<uint32_t>(index_) * chip_.cores;
+  for (uint32_t core = 0; core < chip_.cores; ++core) {
+    if (first + core >= map->num_entries) return;
+    const uint32_t physical = map->mappings[first + core].device_nc_idx;
+    if (physical < chip_.cores) physical_[core] = static_cast<uint8_t>(physical);
+  }
+}
+
+Device::~Device() { ndl_close_device(ndl_); }
+
+Result<uint32_t> Device::read_register(uint64_t bar0_offset) const {
+  uint64_t address = ndl_->csr_base[0] + bar0_offset;
+  uint32_t value = 0;
+  if (const int result = ndl_bar_read(ndl_, 0, &address, 1, &value); result != 0) {
+    return driver_error(NRT_HW_ERROR, result, "reading register {:#x} of device {}", bar0_offset,
+                        index_);
+  }
+  return value;
+}
+
+Result<void> Device::write_register(uint64_t bar0_offset, uint32_t value) const {
+  uint64_t address = ndl_->csr_base[0] + bar0_offset;
+  if (const int result = ndl_bar_write(ndl_, 0, &address, 1, &value); result != 0) {
+    return driver_error(NRT_HW_ERROR, result, "writing {:#x} to register {:#x} of device {}", value,
+                        bar0_offset, index_);
+  }
+  return {};
+}
+
+}  // namespace neuron::runtime

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One open Neuron device and the places on it that the runtime uses.
+// Callers: session (opens), everything that allocates or programs. Thread-safe: const after open().
+// Owns: a reference to the driver library's device; closing it frees all that was obtained through
+// it. Borrows: the port, which lives as long as the reference.
+// Fails: NRT_FAILURE with the driver's sentence; a chip of an unknown generation is refused.
+#ifndef RUNTIME_DEVICE_DEVICE_H
+#define RUNTIME_DEVICE_DEVICE_H
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "driver/ndl/port.h"
+#include "hw/address_map.h"
+#include "ndl/ndl.h"
+#include "runtime/base/error.h"
+#include "runtime/device/chip_table.h"
+#include "runtime/observe/process_record.h"
+
+namespace neuron::runtime {
+
+// Cores of one device, by architecture number; 0 for one that is not known.
+uint32_t cores_per_device(uint32_t architecture);
+
+class Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(int index);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  int index() const { return index_; }
+  ndl_device_t* ndl() const { return ndl_; }
+  ndl::DevicePort& port() const { return *port_; }
+  uint32_t generation() const { return ndl_->device_type; }
+
+  const ChipTable& chip() const { return chip_; }
+  // Physical number of a core as processes claim and count them.
+  uint32_t physical_core(uint32_t logical) const { return physical_[logical]; }
+  // Of a physical core.
+  CorePlace place(uint32_t core) const { return {&chip_, core}; }
+
+  // What operator tools see of this process here.
+  ProcessRecord& record() const { return *record_; }
+
+  Result<uint32_t> read_register(uint64_t bar0_offset) const;
+  Result<void> write_register(uint64_t bar0_offset, uint32_t value) const;
+
+ private:
+  void read_core_map();
+  Device(int index, ndl_device_t* ndl, ndl::DevicePort* port, const ChipTable& chip)
+      : index_(index), ndl_(ndl), port_(port), chip_(chip) {}
+
+  int index_;
+  ndl_device_t* ndl_;
+  ndl::DevicePort* port_;
+  const ChipTable& chip_;
+  std::array<uint8_t, MAX_NC_PER_DEVICE> physical_{};
+  const std::unique_ptr<ProcessRecord> record_ = std::make_unique<ProcessRecord>();
+};
+
+}  // namespace neuron::runtime
+
+#endif

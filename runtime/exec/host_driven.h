@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives that the host starts, on tensors of a core (nrta_cc_*): a program of one instruction,
+// which triggers a CC core. All ranks of the job prepare the same operations in the same order; a
+// preparation that every rank still knows (same operation, same addresses) is used again.
+// Callers: the C interface (prepare), workers of asynchronous queues (run). Thread-safe: prepare()
+// by the ranks' threads; run() takes the core's turn. Owns: program, intermediate buffers. Fails:
+// NRT_INVALID with tensor, sizes and types; as World and executor.
+#ifndef RUNTIME_EXEC_HOST_DRIVEN_H
+#define RUNTIME_EXEC_HOST_DRIVEN_H
+
+#include <memory>
+#include <vector>
+
+#include "nrt/nrt_types.h"
+#include "runtime/model/loaded_model.h"
+#include "runtime/session/session.h"
+#include "runtime/tensor/tensor.h"
+
+namespace neuron::runtime {
+
+struct HostCollectiveRequest {
+  ccom_operation_t operation = CCOM_ALL_REDUCE;
+  ccom_type_t type = CCOM_UINT8;
+  ccom_reduction_t reduction = CCOM_ADD;
+  std::vector<uint32_t> group;     // ranks of the job; this one among them
+  std::vector<TensorView> inputs;  // one behind the other
+  std::vector<TensorView> outputs;
+};
+
+// CCOM_TYPE_COUNT: no such type.
+ccom_type_t collective_type_of(nrt_dtype_t dtype);
+
+class HostCollective {
+ public:
+  // One that every rank of the world has from before, or a new one. The tensors' memory must live
+  // until it has run: it keeps none, so that tensors can be freed while it is remembered.
+  static Result<std::shared_ptr<HostCollective>> prepare(Core& core, Session& session,
+                                                         std::shared_ptr<World> world,
+                                                         const HostCollectiveRequest& request);
+
+  ~HostCollective();
+  HostCollective(const HostCollective&) = delete;
+  HostCollective& operator=(const HostCollective&) = delete;
+
+  Result<void> run(Session& session);
+  // Of the last run.
+  uint64_t device_ps() const { return model_->report.device_ps; }
+  const LoadedModel& model() const { return *model_; }
+  // Neither broken by a failure nor about tensors that were freed.
+  bool usable() const;
+
+ private:
+  struct Place {
+    std::weak_ptr<Storage> storage;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+  explicit HostCollective(Session& session) : session_(session) {}
+  Result<void> build(Core& core, Session& session, std::shared_ptr<World> world,
+                     const HostCollectiveRequest& request);
+  static Result<void> move(const std::vector<Place>& tensors, DeviceMemory& buffer,
+                           bool from_tensors);
+
+  Session& session_;
+  std::vector<Place> inputs_, outputs_;
+  std::unique_ptr<LoadedModel> model_;
+  MatchedTensors nothing_;  // of a program without tensors
+  // For several tensors on a side; null: the tensor itself.
+  std::unique_ptr<DeviceMemory> input_, output_;
+};
+
+}  // namespace neuron::runtime
+
+#endif

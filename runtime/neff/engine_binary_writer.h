@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes an engine binary (hw/neff_program.h): header, sections, both CRCs.
+// Callers: program builder, tests. Thread-safe: no state. The result passes read_engine_binary();
+// what is not checked here is found there. Fails with NRT_INVALID when a part does not fit its
+// field.
+#ifndef RUNTIME_NEFF_ENGINE_BINARY_WRITER_H
+#define RUNTIME_NEFF_ENGINE_BINARY_WRITER_H
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/neff/model.h"
+
+namespace neuron::tools {
+
+// Of `program`: engine, generation, code, entries, relocations (target is ignored), lines.
+runtime::Result<std::vector<uint8_t>> write_engine_binary(const neff::EngineProgram& program);
+
+}  // namespace neuron::tools
+
+#endif

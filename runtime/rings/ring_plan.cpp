@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/rings/ring_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hw/udma.h"
+
+namespace neuron::runtime {
+namespace {
+
+// How often a function may be called before its first call's transfers have moved.
+constexpr uint32_t kCallsInFlight = 4;
+
+const char* engine_text(uint32_t engine) { return neff::engine_name(static_cast<uint8_t>(engine)); }
+
+std::string words(uint32_t engine, const neff::DmaTransfer& transfer) {
+  return format("transfer {} of engine {}", transfer.id, engine_text(engine));
+}
+
+// Which semaphore queue `e` of the set increments when its part of the transfer has moved.
+std::optional<uint8_t> semaphore_of(const neff::DmaTransfer& transfer, const neff::QueueSet& set,
+                                    uint32_t e) {
+  if (transfer.semaphore) return transfer.semaphore;
+  if (set.semaphore) return set.semaphore;
+  if (e < set.semaphore_set.size()) return set.semaphore_set[e];
+  return std::nullopt;
+}
+
+Result<void> check_supported(uint32_t engine, const neff::DmaTransfer& transfer,
+                             const neff::QueueSet& set) {
+  if (!transfer.remote_semaphores.empty()) {
+    return fail(
+        NRT_UNSUPPORTED_NEFF_VERSION,
+        "{} increments {} semaphores of a peer core (remote_semaphores); the physical cores "
+        "of a virtual one run independently here; build it without them",
+        words(engine, transfer), transfer.remote_semaphores.size());
+  }
+  if (set.kind == neff::QueueKind::kDynamic) {
+    return fail(NRT_INVALID,
+                "{} goes to queue set '{}', which is dynamic: the program makes its descriptors; "
+                "give the transfer a queue set of another type",
+                words(engine, transfer), set.name);
+  }
+  return {};
+}
+
+// One word from `from` to `base` + offset, behind what precedes it on this queue.
+void add_word(RingPair& ring, uint32_t from, uint32_t base, uint64_t offset, bool barrier) {
+  ring.m2s.push_back(
+      {.offset = 0, .base = from, .length = 4, .first = true, .last = true, .barrier = barrier});
+  ring.s2m.push_back({.offset = offset, .base = base, .length = 4});
+}
+
+}  // namespace
+
+RingPlan::RingKey RingPlan::ring_key(uint32_t engine, const neff::DmaTransfer& transfer) {
+  if (!transfer.function) return {transfer.queue, transfer.instance, 0, 0};
+  return {transfer.queue, transfer.instance, engine, *transfer.function + 1};
+}
+
+RingPlan::BlockKey RingPlan::block_key(uint32_t engine, const neff::DmaTransfer& transfer) {
+  return {engine, transfer.function ? *transfer.function + 1 : 0, transfer.id};
+}
+
+QueuePlan& RingPlan::ring(const neff::Subgraph& subgraph, uint32_t engine,
+                          const neff::DmaTransfer& transfer) {
+  const auto [place, added] =
+      rings_.try_emplace(ring_key(engine, transfer), static_cast<uint32_t>(queues_.size()));
+  if (added) {
+    const neff::QueueSet& set = subgraph.queues[transfer.queue];
+    QueuePlan queue;
+    queue.engines = static_cast<uint8_t>(set.num_queues);
+    queue.name = set.name;
+    if (!transfer.instance.empty()) queue.name += ", instance " + transfer.instance;
+    if (transfer.function) {
+      queue.name +=
+          format(", function {} of {}", subgraph.engines[engine].entries[*transfer.function].name,
+                 engine_text(engine));
+    }
+    queues_.push_back(std::move(queue));
+  }
+  return queues_[place->second];
+}
+
+Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
+                                    const neff::DmaTransfer& transfer, QueuePlan& queue) {
+  const neff::QueueSet& set = subgraph.queues[transfer.queue];
+  const uint32_t engines = set.num_queues;
+  // The queues of a set advance independently: what must come after all of a transfer, or at its
+  // first queue, leaves one queue to it.
+  const uint32_t spread = transfer.event || transfer.starts_section ? 1 : engines;
+  const uint64_t words_after = 2ull * engines + 2;
+  // Known before any row is made: a file of a few bytes can ask for any number of them. More than a
+  // trigger pushes would be refused below, when they all were in memory.
+  const uint64_t most =
+      std::min<uint64_t>(2 * kMaxPackets - std::min(2 * kMaxPackets, descriptors_ + words_after),
+                         2ull * spread * UINT16_MAX);
+  if (transfer.operation == neff::DmaOperation::kCopy &&
+      2 * std::max(transfer.from[0].runs(), transfer.to.runs()) > most) {
+    return fail(NRT_RESOURCE,
+                "needs more than {} DMA descriptors; use longer contiguous runs, or several "
+                "transfers",
+                most);
+  }
+  NEURON_TRY(list, cut_into_packets(transfer, spread, most));
+  std::array<std::array<uint64_t, 2>, kDmaEngines> before{};
+  for (uint32_t e = 0; e < engines; ++e) {
+    before[e] = {queue.rings[e].m2s.size(), queue.rings[e].s2m.size()};
+  }
+  PacketList::End begin;
+  for (size_t p = 0; p < list.ends.size(); ++p) {
+    RingPair& ring = queue.rings[p * spread / list.ends.size()];
+    const PacketList::End end = list.ends[p];
+    ring.m2s.insert(ring.m2s.end(), list.m2s.begin() + begin.m2s, list.m2s.begin() + end.m2s);
+    ring.s2m.insert(ring.s2m.end(), list.s2m.begin() + begin.s2m, list.s2m.begin() + end.s2m);
+    begin = end;
+  }
+  TriggerCounts counts;
+  for (uint32_t e = 0; e < engines; ++e) {
+    RingPair& ring = queue.rings[e];
+    const auto semaphore = semaphore_of(transfer, set, e);
+    const bool event = e == 0 && transfer.event;
+    if (semaphore || event) {
+      // The barrier makes the data visible before the semaphore says so.
+      const bool bare = ring.m2s.size() == before[e][0];
+      if (!bare) ring.m2s.back().barrier = true;
+      if (semaphore) add_word(ring, one_index(), semaphore_index(), *semaphore * 4ull, bare);
+      if (event) add_word(ring, one_index(), event_index(), *transfer.event * 4ull, bare);
+    }
+    const uint64_t m2s = ring.m2s.size() - before[e][0];
+    const uint64_t s2m = ring.s2m.size() - before[e][1];
+    if (std::max(m2s, s2m) > UINT16_MAX) {
+      return fail(NRT_INVALID,
+                  "needs {} descriptors on one of {} DMA engines; a trigger can push {} to each; "
+                  "use longer contiguous runs, or several transfers",
+                  std::max(m2s, s2m), engines, UINT16_MAX);
+    }
+    counts.m2s[e] = static_cast<uint16_t>(m2s);
+    counts.s2m[e] = static_cast<uint16_t>(s2m);
+    descriptors_ += m2s + s2m;
+  }
+  return counts;
+}
+
+Result<void> RingPlan::add_transfers(const neff::Subgraph& subgraph) {
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    for (const neff::DmaTransfer& transfer : subgraph.engines[engine].dma) {
+      NEURON_CHECK(check_supported(engine, transfer, subgraph.queues[transfer.queue]));
+      const auto [first, alone] = triggering_.try_emplace(ring_key(engine, transfer), engine);
+      if (!alone && first->second != engine) {
+        return fail(NRT_INVALID,
+                    "queue set '{}' holds transfers of {} and of {}; the order in which two "
+                    "engines trigger one ring is not known; give each its own queue set",
+                    subgraph.queues[transfer.queue].name, engine_text(first->second),
+                    engine_text(engine));
+      }
+      auto counts = add(subgraph, transfer, ring(subgraph, engine, transfer));
+      if (!counts) {
+        return Error(counts.error().status,
+                     words(engine, transfer) + " " + counts.error().sentence);
+      }
+      const auto [known, added] = blocks_.try_emplace(block_key(engine, transfer), *counts);
+      if (!added && known->second != *counts) {
+        return fail(NRT_INVALID,
+                    "transfers with id {} of engine {} need different numbers of descriptors, but "
+                    "one trigger stands for all of them; give them different ids",
+                    transfer.id, engine_text(engine));
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
+  constexpr uint64_t kMultiple = NEURON_UDMA_RING_MULTIPLE;
+  uint64_t longest = 0;
+  for (const RingPair& ring : queue.rings) {
+    longest = std::max({longest, ring.m2s.size(), ring.s2m.size()});
+  }
+  // One slot more than descriptors: a full ring would look like an empty one.
+  const uint64_t plain =
+      std::max<uint64_t>((longest + kMultiple) / kMultiple * kMultiple, NEURON_UDMA_RING_MIN);
+  for (uint32_t e = 0; e < queue.engines; ++e) {
+    RingPair& ring = queue.rings[e];
+    for (const bool s2m : {false, true}) {
+      const uint64_t count = s2m ? ring.s2m.size() : ring.m2s.size();
+      uint64_t length = plain;
+      uint64_t copies = 1;
+      if (function && count != 0) {
+        copies = kMultiple / std::gcd(count, kMultiple);
+        while (copies < kCallsInFlight || copies * count < NEURON_UDMA_RING_MIN) copies *= 2;
+        length = copies * count;
+        descriptors_ += (copies - 1) * count;
+      }
+      if (length > NEURON_UDMA_RING_MAX || descriptors_ > 2 * kMaxPackets) {
+        return fail(NRT_INVALID,
+                    "queue set {} needs rings of {} descriptors, in all {}; the most is {} in a "
+                    "ring and {} in a model",
+                    queue.name, length, descriptors_, NEURON_UDMA_RING_MAX, 2 * kMaxPackets);
+      }
+      (s2m ? ring.s2m_length : ring.m2s_length) = static_cast<uint32_t>(length);
+      (s2m ? ring.s2m_copies : ring.m2s_copies) = static_cast<uint32_t>(copies);
+    }
+  }
+  return {};
+}
+
+// Sets first, in the order of the file, then instances and functions in theirs.
+Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
+  std::vector<QueuePlan> ordered;
+  std::map<RingKey, uint32_t> places;
+  uint64_t slots = 0;
+  const auto take = [&](const RingKey& key, QueuePlan queue) {
+    for (const RingPair& ring : queue.rings) slots += ring.m2s_length + ring.s2m_length;
+    queue.number = static_cast<uint8_t>(std::min<size_t>(ordered.size(), UINT8_MAX));
+    places.emplace(key, static_cast<uint32_t>(ordered.size()));
+    ordered.push_back(std::move(queue));
+  };
+  for (uint32_t set = 0; set < subgraph.queues.size(); ++set) {
+    const neff::QueueSet& from = subgraph.queues[set];
+    const RingKey key{set, {}, 0, 0};
+    if (from.kind == neff::QueueKind::kDynamic) {
+      QueuePlan queue;
+      queue.engines = static_cast<uint8_t>(from.num_queues);
+      queue.name = from.name;
+      queue.dynamic = true;
+      for (uint32_t e = 0; e < from.num_queues; ++e) {
+        queue.rings[e].m2s_length = queue.rings[e].s2m_length = from.ring_descriptors;
+      }
+      descriptors_ += 2ull * from.ring_descriptors * from.num_queues;
+      take(key, std::move(queue));
+    } else if (const auto found = rings_.find(key); found != rings_.end()) {
+      NEURON_CHECK(size_rings(queues_[found->second], false));
+      take(key, std::move(queues_[found->second]));
+    }
+  }
+  std::vector<std::pair<uint32_t, RingKey>> others;
+  for (const auto& [key, index] : rings_) {
+    if (!places.contains(key)) others.emplace_back(index, key);
+  }
+  std::sort(others.begin(), others.end());
+  for (const auto& [index, key] : others) {
+    NEURON_CHECK(size_rings(queues_[index], std::get<3>(key) != 0));
+    take(key, std::move(queues_[index]));
+  }
+  if (ordered.size() > kMaxQueues) {
+    return fail(NRT_INVALID,
+                "the program needs {} DMA rings (one for each queue set, queue instance and "
+                "function with transfers); a core has {} queues for programs",
+                ordered.size(), kMaxQueues);
+  }
+  // Memory of each binding, on the device and while it is written on the host: rings of a set are
+  // as long as the longest, and those of dynamic queues as long as the file says.
+  if (slots > 2 * kMaxPackets) {
+    return fail(NRT_INVALID,
+                "the DMA rings of the program have {} slots in all; the most is {}; give dynamic "
+                "queue sets shorter rings (ring_descriptors), or spread transfers over the queues "
+                "of their set",
+                slots, 2 * kMaxPackets);
+  }
+  queues_ = std::move(ordered);
+  rings_ = std::move(places);
+  return {};
+}
+
+Result<RingPlan> RingPlan::build(const neff::Subgraph& subgraph) {
+  RingPlan plan;
+  plan.one_ = static_cast<uint32_t>(subgraph.variables.size());
+  NEURON_CHECK(plan.add_transfers(subgraph));
+  NEURON_CHECK(plan.number_queues(subgraph));
+  return plan;
+}
+
+uint8_t RingPlan::number(uint32_t engine, const neff::DmaTransfer& transfer) const {
+  const auto found = rings_.find(ring_key(engine, transfer));
+  return found == rings_.end() ? 0 : queues_[found->second].number;
+}
+
+std::optional<uint8_t> RingPlan::number(uint32_t set) const {
+  const auto found = rings_.find({set, {}, 0, 0});
+  if (found == rings_.end()) return std::nullopt;
+  return queues_[found->second].number;
+}
+
+const TriggerCounts& RingPlan::counts(uint32_t engine, const neff::DmaTransfer& transfer) const {
+  static const TriggerCounts none{};
+  const auto found = blocks_.find(block_key(engine, transfer));
+  return found == blocks_.end() ? none : found->second;
+}
+
+}  // namespace neuron::runtime

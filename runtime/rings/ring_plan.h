@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which descriptors the DMA rings of a model hold, before any address is known.
+// A ring is what one hardware queue replays: one for the main program's transfers of a queue set,
+// one for each of its instances, one for each function that has transfers in it, each a hardware
+// queue of its own on the set's DMA engines. Each transfer becomes packets (ring_packets.h), spread
+// over the engines in contiguous blocks; then one packet on each engine adds 1 to the completion
+// semaphore behind a write barrier. A function's ring holds its transfers several times over, and
+// as many slots, so that it begins anew with each call. A dynamic queue's ring is empty.
+// Callers: loader (builds it once per model), RingSet (fills in addresses). Thread-safe: const.
+// Fails: NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id, found and allowed.
+#ifndef RUNTIME_RINGS_RING_PLAN_H
+#define RUNTIME_RINGS_RING_PLAN_H
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/rings/ring_packets.h"
+
+namespace neuron::runtime {
+
+inline constexpr uint32_t kDmaEngines = 16;  // of one core
+inline constexpr uint32_t kMaxQueues = 14;   // 14 and 15 are reserved
+// Of one model, all rings together, free slots included: 256 MiB of descriptors a side.
+inline constexpr uint64_t kMaxPackets = 1ull << 24;
+
+// Descriptors per DMA engine of one trigger.
+struct TriggerCounts {
+  std::array<uint16_t, kDmaEngines> m2s{};
+  std::array<uint16_t, kDmaEngines> s2m{};
+  bool operator==(const TriggerCounts&) const = default;
+};
+
+// Both halves of one queue of one DMA engine.
+struct RingPair {
+  std::vector<RingDescriptor> m2s, s2m;
+  uint32_t m2s_length = 0, s2m_length = 0;  // slots
+  uint32_t m2s_copies = 1, s2m_copies = 1;  // of the descriptors above, one behind the other
+};
+
+struct QueuePlan {
+  uint8_t number = 0;
+  uint8_t engines = 0;
+  std::string name;  // "in", "in:instance", "in, function late of SP"
+  bool dynamic = false;
+  std::array<RingPair, kDmaEngines> rings;
+};
+
+class RingPlan {
+ public:
+  static Result<RingPlan> build(const neff::Subgraph& subgraph);
+
+  // Hardware queues in use, ascending by number.
+  const std::vector<QueuePlan>& queues() const { return queues_; }
+  // Of the ring that a trigger of this transfer of `engine` pushes.
+  uint8_t number(uint32_t engine, const neff::DmaTransfer& transfer) const;
+  // Of queue set `set` itself, whose ring is dynamic or the main program's; none: it has no such
+  // ring, and nothing may name it.
+  std::optional<uint8_t> number(uint32_t set) const;
+  const TriggerCounts& counts(uint32_t engine, const neff::DmaTransfer& transfer) const;
+
+  // The table of addresses: the variables, the constant 1, increment alias of semaphore 0, event 0.
+  uint32_t one_index() const { return one_; }
+  uint32_t semaphore_index() const { return one_ + 1; }
+  uint32_t event_index() const { return one_ + 2; }
+  // Of both sides, copies included.
+  uint64_t descriptor_count() const { return descriptors_; }
+
+ private:
+  // Set, instance, engine and function + 1; the latter two are 0 for the main program.
+  using RingKey = std::tuple<uint32_t, std::string, uint32_t, uint32_t>;
+  // Engine, function + 1, id
+  using BlockKey = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+  static RingKey ring_key(uint32_t engine, const neff::DmaTransfer& transfer);
+  static BlockKey block_key(uint32_t engine, const neff::DmaTransfer& transfer);
+  QueuePlan& ring(const neff::Subgraph& subgraph, uint32_t engine,
+                  const neff::DmaTransfer& transfer);
+  Result<void> add_transfers(const neff::Subgraph& subgraph);
+  Result<TriggerCounts> add(const neff::Subgraph& subgraph, const neff::DmaTransfer& transfer,
+                            QueuePlan& queue);
+  Result<void> size_rings(QueuePlan& queue, bool function);
+  Result<void> number_queues(const neff::Subgraph& subgraph);
+
+  std::vector<QueuePlan> queues_;
+  std::map<RingKey, uint32_t> rings_;  // index into queues_
+  std::map<BlockKey, TriggerCounts> blocks_;
+  std::map<RingKey, uint32_t> triggering_;  // engine whose transfers a main ring holds
+  uint32_t one_ = 0;
+  uint64_t descriptors_ = 0;
+};
+
+}  // namespace neuron::runtime
+
+#endif

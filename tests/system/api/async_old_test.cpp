@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The older epoch of the asynchronous interface: error trackers and completion handles, bound to
+// the symbol versions that programs of that time have.
+#define NRT_ASYNC_VERSION 2
+#include <dlfcn.h>
+#include <nrt/nrt_async.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "tests/system/api/async_support.h"
+#include "tests/system/api/support.h"
+
+namespace neuron::test {
+namespace {
+
+class AsyncOld : public RuntimeTest {};
+
+TEST_F(AsyncOld, TrackersCollectErrors) {
+  Loaded bad(bytes_of(kernels::bad_address()));
+  Loaded add(small_add());
+  nrta_error_tracker_t* tracker = nullptr;
+  ASSERT_EQ(nrta_error_tracker_create(0, &tracker), NRT_SUCCESS) << nrt_open_last_error();
+  nrta_seq_t failed[2], good;
+  for (nrta_seq_t& seq : failed) {
+    ASSERT_EQ(nrta_execute_schedule(bad.model, bad.inputs, bad.outputs, 0, tracker, &seq),
+              NRT_SUCCESS);
+  }
+  ASSERT_EQ(nrta_execute_schedule(add.model, add.inputs, add.outputs, 0, tracker, &good),
+            NRT_SUCCESS);
+  ASSERT_TRUE(finish(good));
+  const nrta_error_t* list = nullptr;
+  size_t count = 0;
+  ASSERT_EQ(nrta_error_tracker_get_list(tracker, &list, &count), NRT_SUCCESS);
+  ASSERT_EQ(count, 2u);
+  const uint64_t status = static_cast<uint64_t>(bad.run());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(list[i].seq_id, failed[i]);
+    EXPECT_EQ(list[i].error_code, status);
+  }
+  ASSERT_EQ(nrta_error_tracker_get_list(tracker, &list, &count), NRT_SUCCESS);
+  EXPECT_EQ(count, 0u) << "only what is new";
+  nrta_error_tracker_destroy(tracker);
+  EXPECT_EQ(nrta_error_tracker_get_list(tracker, &list, &count), NRT_INVALID_HANDLE);
+  EXPECT_EQ(nrta_error_tracker_create(2, &tracker), NRT_INVALID) << "there is no core 2";
+  nrta_error_tracker_destroy(nullptr);
+}
+
+TEST_F(AsyncOld, EveryCallTakesATrackerAndNoStatusWord) {
+  nrt_tensor_t* from = make_tensor(100);
+  nrt_tensor_t* to = make_tensor(100);
+  Bytes bytes = pattern(100), back(100);
+  nrta_error_tracker_t* tracker = nullptr;
+  ASSERT_EQ(nrta_error_tracker_create(0, &tracker), NRT_SUCCESS);
+  nrta_seq_t seq = 0;
+  ASSERT_EQ(nrta_tensor_write(from, bytes.data(), 0, 100, 0, tracker, &seq), NRT_SUCCESS);
+  ASSERT_TRUE(finish(seq));
+  ASSERT_EQ(nrta_tensor_copy(from, 0, to, 0, 100, 0, nullptr, &seq), NRT_SUCCESS);
+  ASSERT_TRUE(finish(seq));
+  ASSERT_EQ(nrta_tensor_read(back.data(), to, 0, 100, 0, tracker, &seq), NRT_SUCCESS);
+  ASSERT_TRUE(finish(seq));
+  EXPECT_EQ(back, bytes);
+  nrta_seq_t last = 0;
+  ASSERT_EQ(nrta_get_sequence(0, NRTA_XU_TENSOR_READ, 0, &last), NRT_SUCCESS);
+  EXPECT_EQ(last, seq);
+  NRT_STATUS word = kUnwritten;
+  auto* no_tracker = reinterpret_cast<nrta_error_tracker_t*>(&word);
+  EXPECT_EQ(nrta_tensor_read(back.data(), to, 0, 100, 0, no_tracker, &seq), NRT_INVALID_HANDLE)
+      << "a status word would be the newer epoch's";
+  EXPECT_EQ(word, kUnwritten);
+  nrta_error_tracker_destroy(tracker);
+}
+
+TEST_F(AsyncOld, CompletionHandlesBecomeReadable) {
+  nrt_tensor_t* tensor = make_tensor(1 << 22);
+  const Bytes bytes(1 << 22);
+  nrta_seq_t seq = 0;
+  ASSERT_EQ(nrta_tensor_write(tensor, bytes.data(), 0, bytes.size(), 0, nullptr, &seq),
+            NRT_SUCCESS);
+  int handle = -1, again = -1;
+  ASSERT_EQ(nrta_get_completion_handle(seq, &handle), NRT_SUCCESS) << nrt_open_last_error();
+  pollfd readable{handle, POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 20'000), 1);
+  bool done = false;
+  ASSERT_EQ(nrta_is_completed(seq, &done), NRT_SUCCESS);
+  EXPECT_TRUE(done);
+  ASSERT_EQ(nrta_get_completion_handle(seq, &again), NRT_SUCCESS);
+  readable.fd = again;
+  EXPECT_EQ(poll(&readable, 1, 0), 1) << "it has completed already";
+  EXPECT_EQ(nrta_get_completion_handle(seq + 1, &again), NRT_INVALID);
+  close(handle);
+  close(again);
+}
+
+TEST_F(AsyncOld, ClientsThatLookNamesUpGetTheirTrackerServedToo) {
+  using Schedule = NRT_STATUS (*)(nrt_model_t*, const nrt_tensor_set_t*, nrt_tensor_set_t*, int,
+                                  void*, nrta_seq_t*);
+  const auto newest = reinterpret_cast<Schedule>(dlsym(RTLD_DEFAULT, "nrta_execute_schedule"));
+  const auto older =
+      reinterpret_cast<Schedule>(dlvsym(RTLD_DEFAULT, "nrta_execute_schedule", "NRT_2.0.0"));
+  ASSERT_NE(newest, nullptr);
+  ASSERT_NE(older, nullptr);
+  EXPECT_NE(newest, older);
+  EXPECT_EQ(older, reinterpret_cast<Schedule>(&nrta_execute_schedule)) << "what this file binds to";
+  Loaded bad(bytes_of(kernels::bad_address()));
+  nrta_error_tracker_t* tracker = nullptr;
+  ASSERT_EQ(nrta_error_tracker_create(0, &tracker), NRT_SUCCESS);
+  nrta_seq_t seq = 0;
+  ASSERT_EQ(newest(bad.model, bad.inputs, bad.outputs, 0, tracker, &seq), NRT_SUCCESS);
+  ASSERT_TRUE(finish(seq));
+  const nrta_error_t* list = nullptr;
+  size_t count = 0;
+  ASSERT_EQ(nrta_error_tracker_get_list(tracker, &list, &count), NRT_SUCCESS);
+  ASSERT_EQ(count, 1u);
+  EXPECT_EQ(list[0].seq_id, seq);
+  nrta_error_tracker_destroy(tracker);
+}
+
+}  // namespace
+}  // namespace neuron::test

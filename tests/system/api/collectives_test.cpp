@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives inside programs: ranks are threads of this process, one core each.
+#include <nrt/nec.h>
+#include <nrt/nrt_async.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/system/api/collectives_support.h"
+
+namespace neuron::test {
+namespace {
+
+TEST_F(Collectives, AnAllReduceOfTwoCoresOfAChipAddsInTheOrderOfTheRanks) {
+  const Bytes neff = through("all_reduce", CCOM_ALL_REDUCE, 3000, 3000, {});
+  on_ranks(2, [&](uint32_t rank) {
+    RankModel model(neff, rank, 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    for (int i = 0; i < 3; ++i) {
+      expect_sums(model.run(), 2);
+      ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    }
+  });
+}
+
+TEST_F(Collectives, AnAllReduceOfEightCoresOfFourChipsAddsInTheOrderOfTheRanks) {
+  const Bytes neff = through("all_reduce", CCOM_ALL_REDUCE, 50000, 50000, {});
+  on_ranks(8, [&](uint32_t rank) {
+    RankModel model(neff, rank, 8);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    for (int i = 0; i < 2; ++i) {
+      expect_sums(model.run(), 8);
+      ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    }
+  });
+}
+
+TEST_F(Collectives, ReplicaGroupsWorkAtTheSameTimeAndApart) {
+  CollectiveOptions options;
+  options.groups = {{0, 2}, {3, 1}};
+  const Bytes neff = through("all_gather", CCOM_ALL_GATHER, 100, 200, options);
+  on_ranks(4, [&](uint32_t rank) {
+    RankModel model(neff, rank, 4);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    const std::vector<float> found = model.run();
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    const auto& group = options.groups[rank % 2];
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i], value_of(group[i / 100], i % 100)) << i;
+    }
+  });
+}
+
+TEST_F(Collectives, StreamsAndAlgorithmsGiveTheSameSums) {
+  Program program("streams");
+  const auto x = program.input("x", NEURON_DTYPE_F32, {2000});
+  const auto y = program.output("y", NEURON_DTYPE_F32, {2000});
+  const auto from = program.temporary("from", NEURON_DTYPE_F32, {2000});
+  const auto to = program.temporary("to", NEURON_DTYPE_F32, {2000});
+  const auto other = program.temporary("other", NEURON_DTYPE_F32, {2000});
+  program.dma(Engine::kSp, from.all(), x.all());
+  CollectiveOptions ring, mesh;
+  ring.algorithm = CCOM_RING;
+  ring.stream = 1;
+  mesh.stream = 2;
+  program.collective(Engine::kPool, CCOM_ALL_REDUCE, other, from, ring);
+  program.collective(Engine::kSp, CCOM_ALL_REDUCE, to, from, mesh);
+  program.collective(Engine::kPool, CCOM_BARRIER, {}, {}, ring);
+  program.dma(Engine::kSp, y.all(), to.all());
+  // The largest of equal sums is each of them.
+  program.dma_compute(Engine::kSp, y.all(), {other.all(), to.all()},
+                      {.operation = NEURON_DMA_MAX, .constant = -1e30F});
+  const Bytes neff = bytes_of(program.build());
+  on_ranks(2, [&](uint32_t rank) {
+    RankModel model(neff, rank, 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    for (int i = 0; i < 2; ++i) {
+      expect_sums(model.run(), 2);
+      ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    }
+  });
+}
+
+TEST_F(Collectives, RanksOfGenerationThreeAddUpAcrossChips) {
+  nrt_close();
+  const Setting instance("NEURON_EMULATOR", "trn2.48xlarge");
+  const Setting physical("NEURON_LOGICAL_NC_CONFIG", "1");
+  init();
+  Program program("trn2", 3);
+  const auto x = program.input("x", NEURON_DTYPE_F32, {500});
+  const auto y = program.output("y", NEURON_DTYPE_F32, {500});
+  const auto buffer = program.temporary("buffer", NEURON_DTYPE_F32, {500});
+  program.dma(Engine::kSp, buffer.all(), x.all());
+  program.collective(Engine::kPool, CCOM_ALL_REDUCE, buffer, buffer);  // in place
+  program.dma(Engine::kSp, y.all(), buffer.all());
+  const Bytes neff = bytes_of(program.build());
+  on_ranks(10, [&](uint32_t rank) {
+    RankModel model(neff, rank, 10);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    expect_sums(model.run(), 10);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+  });
+  nrt_close();
+}
+
+TEST_F(Collectives, ARankThatDoesNotExecuteIsNamedByTheOneThatWaits) {
+  const Setting soon("NEURON_RT_EXEC_TIMEOUT", "1");
+  nrt_close();
+  init();
+  const Bytes neff = through("all_reduce", CCOM_ALL_REDUCE, 64, 64, {});
+  std::vector<std::unique_ptr<RankModel>> models(2);
+  on_ranks(2, [&](uint32_t rank) {
+    models[rank] = std::make_unique<RankModel>(neff, rank, 2);
+    ASSERT_EQ(models[rank]->status, NRT_SUCCESS) << models[rank]->sentence;
+  });
+  models[0]->run();
+  EXPECT_EQ(models[0]->status, NRT_EXEC_HW_ERR_COLLECTIVES);
+  EXPECT_THAT(models[0]->sentence,
+              HasSubstr("rank 0 waits in all_reduce of 64 float32 (add) (1 of 1) for rank 1"));
+  models[0]->run();
+  EXPECT_EQ(models[0]->status, NRT_EXEC_HW_ERR_COLLECTIVES);
+  EXPECT_THAT(models[0]->sentence, HasSubstr("load it again"));
+  models.clear();
+  on_ranks(2, [&](uint32_t rank) {
+    RankModel model(neff, rank, 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    expect_sums(model.run(), 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+  });
+}
+
+TEST_F(Collectives, ARankThatNeverLoadsIsNamed) {
+  const Setting soon("NEURON_OPEN_COLLECTIVES_TIMEOUT", "1");
+  nrt_close();
+  init();
+  RankModel model(through("all_reduce", CCOM_ALL_REDUCE, 64, 64, {}), 1, 3);
+  EXPECT_EQ(model.status, NRT_TIMEOUT);
+  EXPECT_THAT(model.sentence, HasSubstr("ranks 0, 2 of 3 did not come"));
+}
+
+TEST_F(Collectives, AModelWithCollectivesIsNotLoadedWithoutARank) {
+  const Bytes neff = through("all_reduce", CCOM_ALL_REDUCE, 64, 64, {});
+  nrt_model_t* model = nullptr;
+  EXPECT_EQ(nrt_load(neff.data(), neff.size(), 0, 1, &model), NRT_INVALID);
+  EXPECT_THAT(std::string(nrt_open_last_error()), HasSubstr("nrt_load_collectives"));
+}
+
+TEST_F(Collectives, RanksThatLoadDifferentProgramsAreToldBothSides) {
+  const Bytes neffs[] = {through("a", CCOM_ALL_REDUCE, 64, 64, {}),
+                         through("b", CCOM_ALL_REDUCE, 128, 128, {})};
+  on_ranks(2, [&](uint32_t rank) {
+    RankModel model(neffs[rank], rank, 2);
+    EXPECT_EQ(model.status, NRT_INVALID);
+    EXPECT_THAT(model.sentence, HasSubstr("all_reduce of 64 float32 (add)"));
+    EXPECT_THAT(model.sentence, HasSubstr("all_reduce of 128 float32 (add)"));
+  });
+}
+
+// A collective that the host starts, on tensors of one rank.
+void run_on_host(uint32_t rank, std::vector<uint32_t> group, nrt_cc_op_type_t operation,
+                 std::vector<nrt_tensor_t*> from, std::vector<nrt_tensor_t*> to) {
+  const auto place = std::find(group.begin(), group.end(), rank) - group.begin();
+  nrt_cc_comm_t comm{};
+  comm.replica_group = group.data();
+  comm.rank = static_cast<uint32_t>(place);
+  comm.rank_n = static_cast<uint32_t>(group.size());
+  comm.ctx_device_id = rank;
+  comm.ctx_device_count = 4;
+  comm.vnc = rank;
+  nrt_tensor_list_t inputs{from.data(), from.size()}, outputs{to.data(), to.size()};
+  nrt_cc_context_t* context = nullptr;
+  ASSERT_EQ(
+      nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_ADD, operation, &context),
+      NRT_SUCCESS)
+      << nrt_open_last_error();
+  NRT_STATUS status = NRT_FAILURE;
+  nrta_seq_t sequence = 0;
+  ASSERT_EQ(nrta_cc_schedule(&context, 0, &status, &sequence), NRT_SUCCESS)
+      << nrt_open_last_error();
+  EXPECT_EQ(context, nullptr);
+  bool done = false;
+  for (int i = 0; i < 20000 && !done; ++i) {
+    ASSERT_EQ(nrta_is_completed(sequence, &done), NRT_SUCCESS);
+    if (!done) std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  ASSERT_TRUE(done);
+  EXPECT_EQ(status, NRT_SUCCESS);
+}
+
+TEST_F(Collectives, TheHostStartsThemOnTensorsAndOnListsOfTensors) {
+  on_ranks(4, [](uint32_t rank) {
+    const int vnc = static_cast<int>(rank);
+    nrt_tensor_t* x = make_tensor(4000, vnc);
+    nrt_tensor_t* y = make_tensor(4000, vnc);
+    for (int again = 0; again < 3; ++again) {  // the second and third time it is known
+      put(x, rank, 0, 1000);
+      run_on_host(rank, {0, 1, 2, 3}, NRT_CC_ALLREDUCE, {x}, {y});
+      expect_sums(get(y), 4);
+    }
+    run_on_host(rank, {0, 1, 2, 3}, NRT_CC_ALLREDUCE, {x}, {x});
+    expect_sums(get(x), 4);
+    nrt_tensor_t* parts[2] = {make_tensor(4000, vnc), make_tensor(4000, vnc)};
+    put(x, rank, 0, 1000);
+    const uint32_t other = rank ^ 1;
+    std::vector<uint32_t> group = {std::min(rank, other), std::max(rank, other)};
+    run_on_host(rank, group, NRT_CC_ALLGATHER, {x}, {parts[0], parts[1]});
+    for (uint32_t p = 0; p < 2; ++p) {
+      const std::vector<float> found = get(parts[p]);
+      for (size_t i = 0; i < found.size(); ++i) {
+        ASSERT_EQ(found[i], value_of(group[p], i)) << i;
+      }
+    }
+    for (nrt_tensor_t* tensor : {x, y, parts[0], parts[1]}) nrt_tensor_free(&tensor);
+  });
+}
+
+TEST_F(Collectives, TheHostIsToldWhatItsTensorsLack) {
+  nrt_tensor_t* x = make_tensor(4000);
+  nrt_tensor_t* y = make_tensor(2000);
+  uint32_t group[] = {0};
+  nrt_cc_comm_t comm{group, 0, 1, 0, 1, 0};
+  nrt_tensor_list_t inputs{&x, 1}, outputs{&y, 1};
+  nrt_cc_context_t* context = nullptr;
+  EXPECT_EQ(nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_ADD,
+                            NRT_CC_ALLREDUCE, &context),
+            NRT_INVALID);
+  EXPECT_THAT(std::string(nrt_open_last_error()),
+              HasSubstr("has 4000 bytes of input and 2000 of output"));
+  EXPECT_EQ(nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_FMA,
+                            NRT_CC_ALLREDUCE, &context),
+            NRT_INVALID);
+  nrta_seq_t sequence = 0;
+  EXPECT_EQ(nrta_cc_schedule(&context, 0, nullptr, &sequence), NRT_INVALID);
+  nrt_tensor_free(&x);
+  nrt_tensor_free(&y);
+}
+
+TEST_F(Collectives, TheLibraryIsToldAboutDevicesAndTheirRoutes) {
+  int devices[16] = {};
+  ASSERT_EQ(nec_get_device_count(devices, 16), 16);
+  int places[16];
+  for (int i = 0; i < 16; ++i) places[i] = 15 - i;
+  ASSERT_EQ(nec_build_port_and_rid_map(0, places, devices, 16), NRT_SUCCESS);
+  for (int place = 0; place < 16; ++place) {
+    EXPECT_TRUE(nec_is_mla_available(0, place));
+    EXPECT_EQ(nec_rid_to_mla_idx(0, nec_mla_idx_to_rid(0, place)), place);
+    // A neighbour is one both ways.
+    const int peer = nec_get_peer_mla_idx(0, place, 0);
+    ASSERT_GE(peer, 0);
+    bool back = false;
+    for (int port = 0; port < 4; ++port) back |= nec_get_peer_mla_idx(0, peer, port) == place;
+    EXPECT_TRUE(back) << place << " and " << peer;
+  }
+  EXPECT_FALSE(nec_is_mla_available(0, 16));
+  EXPECT_EQ(nec_rid_to_mla_idx(0, 99), -1);
+  uint32_t cores = 0;
+  EXPECT_EQ(nec_get_virtual_core_size(&cores), NRT_SUCCESS);
+  EXPECT_EQ(cores, 1U);
+  uint32_t words[8] = {};
+  enc_host_mem_t memory{nullptr, words, 0, sizeof(words)};
+  words[1] = 5;
+  words[3] = 7;
+  EXPECT_EQ(nec_get_dynamic_send_size_bytes(&memory, 4, 1, 2), 20U);
+  EXPECT_EQ(nec_get_dynamic_send_offset_bytes(&memory, 4, 1, 2), 28U);
+  EXPECT_EQ(nec_get_dynamic_send_size_bytes(&memory, 4, 2, 2), 0U);
+  nec_set_recv_size_bytes(&memory, 12, 4, 0, 2);
+  EXPECT_EQ(words[6], 3U);
+}
+
+TEST_F(Collectives, HostsGatherAndMeet) {
+  on_ranks(4, [&](uint32_t rank) {
+    const int vnc = static_cast<int>(rank);
+    EXPECT_EQ(nrt_build_global_comm(vnc, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+    EXPECT_EQ(nrt_cc_global_comm_init(rank, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+    EXPECT_EQ(nrt_barrier(vnc, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+    const uint32_t mine[] = {rank, rank * rank};
+    uint32_t all[8] = {};
+    EXPECT_EQ(nrt_all_gather(vnc, rank, 4, sizeof(mine), const_cast<uint32_t*>(mine), all),
+              NRT_SUCCESS)
+        << nrt_open_last_error();
+    for (uint32_t r = 0; r < 4; ++r) {
+      EXPECT_EQ(all[2 * r], r);
+      EXPECT_EQ(all[2 * r + 1], r * r);
+    }
+  });
+}
+
+// In a process of its own, which has not loaded libccom yet.
+TEST_F(Collectives, TheProgramKeepsItsSignals) {
+  nrt_close();
+  const auto gathers = [&] {
+    const auto interrupt = [](int) {};
+    std::signal(SIGINT, interrupt);
+    std::signal(SIGTERM, SIG_IGN);
+    init();
+    uint8_t mine = 1, all = 0;
+    if (nrt_all_gather(0, 0, 1, 1, &mine, &all) != NRT_SUCCESS) std::exit(2);
+    const bool kept =
+        std::signal(SIGINT, SIG_DFL) == +interrupt && std::signal(SIGTERM, SIG_DFL) == SIG_IGN;
+    std::exit(kept ? 0 : 1);
+  };
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(gathers(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace neuron::test

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading from a file: the same model as from memory, with large constants streamed, and a sentence
+// for every file that is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nrt/nrt_open.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/neff/container.h"
+#include "runtime/neff/neff_writer.h"
+#include "tests/system/api/support.h"
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::api_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kRows = 128, kColumns = 4096, kCount = 2;  // 2 MiB each
+constexpr size_t kBytes = size_t{kRows} * kColumns * sizeof(float);
+
+std::vector<uint8_t> numbers(uint32_t seed) {
+  std::vector<uint8_t> bytes(kBytes);
+  for (size_t i = 0; i < kBytes / 4; ++i) {
+    const auto value = static_cast<float>((i * 2654435761u + seed) >> 9);
+    std::memcpy(&bytes[i * 4], &value, 4);
+  }
+  return bytes;
+}
+
+// Copies two constants to two outputs; not compressed.
+std::vector<uint8_t> make_neff() {
+  builder::Program program("large");
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const std::string number = std::to_string(i);
+    const auto constant =
+        program.constant("c" + number, NEURON_DTYPE_F32, {kRows, kColumns}, numbers(i));
+    const auto output = program.output("y" + number, NEURON_DTYPE_F32, {kRows, kColumns});
+    const auto tile = program.sbuf("t" + number, kRows, kColumns, NEURON_DTYPE_F32);
+    program.dma(builder::Engine::kSp, tile.all(), constant.all());
+    program.dma(builder::Engine::kSp, output.all(), tile.all());
+  }
+  const auto packed = program.build();
+  if (!packed) return {};
+  const auto container = neff::Container::open(*packed);
+  tools::NeffMembers members;
+  for (const neff::Member& member : container->members())
+    members[member.name].assign(member.bytes.begin(), member.bytes.end());
+  const auto plain =
+      tools::write_neff(members, {.name = "large", .build_version = "1", .compress = false});
+  return plain ? *plain : std::vector<uint8_t>();
+}
+
+const std::vector<uint8_t>& large_neff() {
+  static const std::vector<uint8_t> neff = make_neff();
+  return neff;
+}
+
+class LoadFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
+    char name[] = "/tmp/neuron-load-XXXXXX";
+    folder_ = ::mkdtemp(name);
+    ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  void TearDown() override {
+    nrt_close();
+    ::unsetenv("NEURON_RT_VALIDATE_HASH");
+    std::filesystem::remove_all(folder_);
+  }
+  std::string write(const std::vector<uint8_t>& bytes) {
+    const std::string path = folder_ + "/model.neff";
+    std::ofstream(path, std::ios::binary | std::ios::trunc)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return path;
+  }
+  void expect_numbers(nrt_model_t* model) {
+    nrt_tensor_set_t *in = nullptr, *out = nullptr;
+    nrt_tensor_t* y[kCount] = {};
+    nrt_allocate_tensor_set(&in);
+    nrt_allocate_tensor_set(&out);
+    for (uint32_t i = 0; i < kCount; ++i) {
+      nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes, "y", &y[i]);
+      nrt_add_tensor_to_tensor_set(out, ("y" + std::to_string(i)).c_str(), y[i]);
+    }
+    ASSERT_EQ(nrt_execute(model, in, out), NRT_SUCCESS) << nrt_open_last_error();
+    std::vector<uint8_t> bytes(kBytes);
+    for (uint32_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(nrt_tensor_read(y[i], bytes.data(), 0, kBytes), NRT_SUCCESS);
+      EXPECT_TRUE(bytes == numbers(i)) << i;
+      nrt_tensor_free(&y[i]);
+    }
+    nrt_destroy_tensor_set(&in);
+    nrt_destroy_tensor_set(&out);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LoadFile, GivesTheConstantsOfTheFile) {
+  const std::string path = write(large_neff());
+  nrt_model_t* model = nullptr;
+  ASSERT_EQ(nrt_open_load_file(path.c_str(), 0, -1, &model), NRT_SUCCESS) << nrt_open_last_error();
+  expect_numbers(model);
+  nrt_unload(model);
+}
+
+TEST_F(LoadFile, ChecksTheHashOfTheWholeFileIfAsked) {
+  nrt_close();
+  ::setenv("NEURON_RT_VALIDATE_HASH", "1", 1);
+  ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+  std::vector<uint8_t> bytes = large_neff();
+  nrt_model_t* model = nullptr;
+  ASSERT_EQ(nrt_open_load_file(write(bytes).c_str(), 0, -1, &model), NRT_SUCCESS)
+      << nrt_open_last_error();
+  expect_numbers(model);
+  nrt_unload(model);
+  bytes[bytes.size() / 2] ^= 1;  // within an array
+  EXPECT_EQ(nrt_open_load_file(write(bytes).c_str(), 0, -1, &model), NRT_INVALID);
+}
+
+TEST_F(LoadFile, SaysWhyAFileIsNone) {
+  nrt_model_t* model = nullptr;
+  EXPECT_EQ(nrt_open_load_file((folder_ + "/none").c_str(), 0, -1, &model), NRT_FAILURE);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("cannot be opened"));
+  EXPECT_EQ(nrt_open_load_file(folder_.c_str(), 0, -1, &model), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("no regular file"));
+  EXPECT_EQ(nrt_open_load_file(write({}).c_str(), 0, -1, &model), NRT_INVALID);
+  EXPECT_EQ(nrt_open_load_file(write({1, 2, 3}).c_str(), 0, -1, &model), NRT_INVALID);
+  EXPECT_EQ(nrt_open_load_file(nullptr, 0, -1, &model), NRT_INVALID);
+  std::vector<uint8_t> cut = large_neff();
+  cut.resize(cut.size() / 2);
+  EXPECT_NE(nrt_open_load_file(write(cut).c_str(), 0, -1, &model), NRT_SUCCESS);
+}
+
+}  // namespace
+}  // namespace neuron::api_test

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chips of generation 3: how their cores are counted, and models on one and on two physical cores.
+#include <functional>
+
+#include "runtime/neff/container.h"
+#include "runtime/neff/neff_writer.h"
+#include "tests/system/api/support.h"
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::test {
+namespace {
+
+class Trn2 : public ::testing::Test {
+ protected:
+  Trn2()
+      : emulator_("NEURON_EMULATOR", "trn2.3xlarge"),
+        older_("NEURON_RT_ALLOW_LEGACY_NEFF", "1"),
+        quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {}
+  void TearDown() override { nrt_close(); }
+  void init() {
+    ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  static uint32_t count(NRT_STATUS (*ask)(uint32_t*)) {
+    uint32_t cores = 0;
+    EXPECT_EQ(ask(&cores), NRT_SUCCESS) << nrt_open_last_error();
+    return cores;
+  }
+
+ private:
+  Setting emulator_;
+  Setting older_;
+  Setting quiet_;
+};
+
+// Two programs for the two physical cores of a virtual one: tensor_add, and softmax or, without
+// `ports`, one that has no tensors.
+Bytes pair_of(const Bytes& second, bool ports = true) {
+  const Bytes files[] = {small_add(), second};
+  tools::NeffMembers members;
+  for (unsigned s = 0; s < 2; ++s) {
+    auto container = neff::Container::open(files[s]);
+    EXPECT_TRUE(container) << container.error().sentence;
+    for (const neff::Member& member : container->members()) {
+      if (!member.name.starts_with("sg00/")) continue;
+      members["sg0" + std::to_string(s) + member.name.substr(4)].assign(member.bytes.begin(),
+                                                                        member.bytes.end());
+    }
+  }
+  const auto tensor = [](const char* name, const char* subgraph) {
+    return std::string(R"({"name": ")") + name + R"(", "variable": ")" + name +
+           R"(", "subgraph": ")" + subgraph +
+           R"(", "dtype": "float32", "shape": [128, 16], "size": 8192})";
+  };
+  members["neff.json"] = tools::bytes_of(
+      R"({"format": "nrt-open-program", "version": 1, "target": "trn1", "lnc": 2,
+ "nodes": [{"name": "sg00", "executor": "NeuronCore"}, {"name": "sg01", "executor": "NeuronCore"}],
+ "inputs": [)" +
+      tensor("a", "sg00") + "," + tensor("b", "sg00") + (ports ? "," + tensor("x", "sg01") : "") +
+      "], \"outputs\": [" + tensor("sum", "sg00") + (ports ? "," + tensor("y", "sg01") : "") +
+      "]}");
+  auto file = tools::write_neff(members, {.name = "pair", .build_version = "test", .lnc_size = 2});
+  EXPECT_TRUE(file) << file.error().sentence;
+  return *file;
+}
+
+TEST_F(Trn2, CountsVirtualCoresOfTwoPhysicalOnesUnlessToldOtherwise) {
+  EXPECT_EQ(count(nrt_get_total_vnc_count), 4u);
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  EXPECT_EQ(count(nrt_get_total_nc_count), 8u);
+  const Setting cores("NEURON_RT_VISIBLE_CORES", "5-7");
+  EXPECT_EQ(count(nrt_get_visible_vnc_count), 3u);
+  const Setting two("NEURON_LOGICAL_NC_CONFIG", "2");
+  uint32_t visible = 0;
+  EXPECT_EQ(nrt_get_visible_vnc_count(&visible), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("this host has cores 0-3"));
+}
+
+TEST_F(Trn2, IsNamedWithItsHalfOfAStack) {
+  init();
+  nrt_instance_info_t info{};
+  ASSERT_EQ(nrt_get_instance_info(&info, sizeof info), NRT_SUCCESS);
+  EXPECT_EQ(info.family, static_cast<unsigned>(NRT_INSTANCE_TRN2));
+  EXPECT_EQ(info.size, static_cast<unsigned>(NRT_INSTANCE_SIZE_3XL));
+  EXPECT_STREQ(info.arch_name, "Trn2");
+  nrt_vnc_memory_stats_t stats{};
+  size_t size = 0;
+  ASSERT_EQ(nrt_get_vnc_memory_stats(3, &stats, sizeof stats, &size), NRT_SUCCESS);
+  EXPECT_EQ(stats.bytes_limit, uint64_t{24} << 30);
+}
+
+TEST_F(Trn2, RunsAProgramOfGeneration2OnEachOfItsEightCores) {
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  init();
+  for (int core = 0; core < 8; ++core) {
+    Loaded model(small_add(), core);
+    model.fill("a", 1.5F + static_cast<float>(core));
+    model.fill("b", 2);
+    ASSERT_EQ(model.run(), NRT_SUCCESS) << core << ": " << nrt_open_last_error();
+    EXPECT_EQ(model.floats("sum")[2047], 3.5F + static_cast<float>(core));
+  }
+}
+
+TEST_F(Trn2, RefusesAnOlderProgramUnlessItIsAllowed) {
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  const Setting older("NEURON_RT_ALLOW_LEGACY_NEFF", "0");
+  init();
+  const Bytes neff = small_add();
+  nrt_model_t* model = nullptr;
+  EXPECT_EQ(nrt_load(neff.data(), neff.size(), 0, 1, &model), NRT_UNSUPPORTED_NEFF_VERSION);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("this device is trn2; build it for this device, or "
+                                               "set NEURON_RT_ALLOW_LEGACY_NEFF=1"));
+}
+
+TEST_F(Trn2, RefusesAProgramForVirtualCoresOfAnotherSize) {
+  const Bytes single = small_add();
+  const Bytes pair = pair_of(small_softmax());
+  nrt_model_t* model = nullptr;
+  init();
+  EXPECT_EQ(nrt_load(single.data(), single.size(), 0, 1, &model), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(),
+              HasSubstr("logical cores of 1 physical cores, this process uses 2; set "
+                        "NEURON_LOGICAL_NC_CONFIG=1 or build it for 2"));
+  nrt_close();
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  init();
+  EXPECT_EQ(nrt_load(pair.data(), pair.size(), 0, 1, &model), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("this process uses 1; set "
+                                               "NEURON_LOGICAL_NC_CONFIG=2 or build it for 1"));
+}
+
+TEST_F(Trn2, RunsOneProgramOnEachPhysicalCoreOfAVirtualOne) {
+  init();
+  for (int vnc = 0; vnc < 4; ++vnc) {
+    Loaded model(pair_of(small_softmax()), vnc);
+    ASSERT_EQ(model.tensors.size(), 5u);
+    for (int run = 0; run < 3; ++run) {
+      model.fill("a", 1);
+      model.fill("b", static_cast<float>(run));
+      model.fill("x", 7);
+      ASSERT_EQ(model.run(), NRT_SUCCESS) << vnc << ": " << nrt_open_last_error();
+      EXPECT_EQ(model.floats("sum")[2047], 1 + static_cast<float>(run));
+      EXPECT_FLOAT_EQ(model.floats("y")[2047], 1.0F / 16);
+    }
+    nrt_open_execution_report_t report{};
+    report.size = sizeof report;
+    ASSERT_EQ(nrt_open_get_execution_report(model.model, &report), NRT_SUCCESS);
+    EXPECT_GT(report.device_ps, 0u);
+    ASSERT_EQ(nrt_execute_repeat(model.model, model.inputs, model.outputs, 1), NRT_SUCCESS);
+  }
+}
+
+TEST_F(Trn2, GivesBothCoresBackWhenTwoModelsTakeTurns) {
+  init();
+  Loaded first(pair_of(small_softmax()));
+  Loaded second(pair_of(small_softmax()));
+  for (int run = 0; run < 2; ++run) {
+    for (Loaded* model : {&first, &second}) {
+      model->fill("a", 2);
+      model->fill("b", 3);
+      model->fill("x", 0);
+      ASSERT_EQ(model->run(), NRT_SUCCESS) << nrt_open_last_error();
+      EXPECT_EQ(model->floats("sum")[0], 5);
+      EXPECT_FLOAT_EQ(model->floats("y")[0], 1.0F / 16);
+    }
+  }
+}
+
+TEST_F(Trn2, NamesThePhysicalCoreThatFailedAndUsesBothAgain) {
+  init();
+  Loaded broken(pair_of(bytes_of(kernels::deadlock()), false));
+  broken.fill("a", 1);
+  broken.fill("b", 1);
+  EXPECT_NE(broken.run(), NRT_SUCCESS);
+  // Logical cores 0 and 1 of device 0 are its physical cores 4 and 5.
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("cannot finish on device 0 core 5"));
+  Loaded good(pair_of(small_softmax()));
+  good.fill("a", 1);
+  good.fill("b", 1);
+  good.fill("x", 1);
+  ASSERT_EQ(good.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(good.floats("sum")[0], 2);
+}
+
+// y = 3 x + 2 on the Scalar engine, + 0.5 by a bias that is a number, behind 192 KiB of SBUF.
+TEST_F(Trn2, RunsWhatOnlyItsOwnGenerationHas) {
+  builder::Program program("third", 3);
+  const auto x = program.input("x", NEURON_DTYPE_F32, {128, 16});
+  const auto y = program.output("y", NEURON_DTYPE_F32, {128, 16});
+  (void)program.sbuf("below", 128, 48 * 1024, NEURON_DTYPE_F32);
+  const auto tile = program.sbuf("tile", 128, 16, NEURON_DTYPE_F32);
+  program.dma(builder::Engine::kSp, tile.all(), x.all());
+  program.tensor_scalar(builder::Engine::kActivation, tile.all(), tile.all(), NEURON_ALU_MUL, 3.0F,
+                        NEURON_ALU_ADD, 2.0F);
+  builder::ActivateOptions bias;
+  bias.bias = 0.5F;
+  program.activate(tile.all(), NEURON_ACT_RELU, tile.all(), bias);
+  program.dma(builder::Engine::kSp, y.all(), tile.all());
+  const auto neff = program.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  const Setting one("NEURON_LOGICAL_NC_CONFIG", "1");
+  const Setting older("NEURON_RT_ALLOW_LEGACY_NEFF", "0");
+  init();
+  Loaded model(*neff, 7);
+  model.fill("x", 4);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("y")[0], 14.5F);
+  EXPECT_EQ(model.floats("y")[2047], 14.5F);
+}
+
+TEST_F(Trn2, OwnsPairsOfCoresOnly) {
+  const Setting cores("NEURON_RT_NUM_CORES", "1");
+  init();
+  EXPECT_EQ(count(nrt_get_visible_vnc_count), 1u);
+  Loaded model(pair_of(small_softmax()));
+  model.fill("a", 4);
+  model.fill("b", 4);
+  model.fill("x", 4);
+  EXPECT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("sum")[5], 8);
+}
+
+}  // namespace
+}  // namespace neuron::test

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that are malformed, too large, too slow or too many: each has its status, and the
+// server goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include "tests/system/serve/served.h"
+
+namespace neuron::serve_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const char* const kInfer = "/v1/models/digits/infer";
+
+// One server for all that leaves it as it was.
+Served& shared() {
+  static Served served({"--max-body", "100000", "--max-header", "1000", "--client-timeout", "300ms",
+                        "--idle-timeout", "30s"});
+  return served;
+}
+
+TEST(Limits, AMalformedBodyIsToldFieldAndOffset) {
+  ASSERT_NE(shared().port(), 0) << shared().log();
+  const struct {
+    std::string body, field;
+    int offset;
+    std::string message;
+  } cases[] = {
+      {"", "", 0, "expected '{'"},
+      {"[", "", 0, "expected '{'"},
+      {"{\"input\":{}}", "input", 9, "unknown field"},
+      {"{\"inputs\":{\"y\":[]}}", "inputs.y", 15, "it has x"},
+      {"{\"inputs\":{\"x\":[1,2,oops]}}", "inputs.x", 20, "found 'o'"},
+      {"{\"inputs\":{\"x\":[1e99]}}", "inputs.x", 16, "float32 can hold"},
+      {"{\"inputs\":{\"x\":[01]}}", "inputs.x", 16, "float32 can hold"},
+      {"{\"inputs\":{\"x\":[[1,2],[3]]}}", "inputs.x", 24, "a list of 1 elements"},
+      {"{\"inputs\":{\"x\":[1,2]}}", "inputs.x", 15, "shape is [2]"},
+      {"{\"inputs\":{\"x\":[[1],2]}}", "inputs.x", 20, "expected a list"},
+      {"{\"inputs\":{\"x\":[1,[2]]}}", "inputs.x", 18, "expected a number"},
+      {"{\"inputs\":{\"x\":[[[[[[[[[1]]]]]]]]]}}", "inputs.x", 23, "8 deep"},
+      {"{\"inputs\":{}}", "inputs.x", 13, "missing"},
+      {"{\"inputs\":{\"x\":", "inputs.x", 15, "end of the text"},
+      {json({random_rows(1, 1)}) + "}", "", -1, "expected the end"},
+  };
+  Client client = shared().client();
+  for (const auto& test : cases) {
+    const Answer answer = client.post(kInfer, test.body);
+    EXPECT_EQ(answer.status, 400u) << test.body;
+    const auto error = boost::json::parse(answer.body).at("error").as_object();
+    EXPECT_THAT(std::string(error.at("message").as_string()), HasSubstr(test.message));
+    EXPECT_EQ(error.contains("field") ? std::string(error.at("field").as_string()) : "",
+              test.field);
+    if (test.offset >= 0) {
+      EXPECT_EQ(error.at("offset").to_number<int>(), test.offset) << test.body;
+    }
+  }
+  // The same connection still works.
+  EXPECT_EQ(client.post(kInfer, json(random_rows(1, 1))).status, 200u);
+}
+
+TEST(Limits, ABinaryBodyOfAnotherSizeIsRefused) {
+  Client client = shared().client();
+  for (const size_t bytes : {0u, 1u, 255u, 257u})
+    EXPECT_EQ(client.post(kInfer, std::string(bytes, '\0'), "application/octet-stream").status,
+              400u);
+  const Answer wrong = client.post(kInfer, binary(random_rows(2, 1)), "application/octet-stream",
+                                   "X-Tensors: x:float32:3,64\r\n");
+  EXPECT_EQ(wrong.status, 400u);
+  EXPECT_THAT(wrong.body, HasSubstr("x:float32:2,64"));
+  EXPECT_EQ(client
+                .post(kInfer, binary(random_rows(2, 1)), "application/octet-stream",
+                      "X-Tensors: x:float32:2,64\r\n")
+                .status,
+            200u);
+  EXPECT_EQ(client.post(kInfer, "x", "text/plain").status, 415u);
+  EXPECT_EQ(client.post(kInfer, json(random_rows(1, 1)), "application/json; charset=utf-8").status,
+            200u);
+}
+
+TEST(Limits, OtherMethodsAreNotAllowed) {
+  Client client = shared().client();
+  EXPECT_EQ(client.get(kInfer).status, 405u);
+  EXPECT_EQ(client.post("/healthz", "x").status, 405u);
+  EXPECT_EQ(client.get("/v1/reload").status, 405u);
+  EXPECT_EQ(client.ask("DELETE", "/v1/models/digits").status, 405u);
+}
+
+TEST(Limits, ABodyThatIsTooLargeGets413BeforeItIsSent) {
+  Client client = shared().client();
+  client.send("POST " + std::string(kInfer) +
+              " HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
+  const Answer answer = client.receive();
+  EXPECT_EQ(answer.status, 413u);
+  EXPECT_THAT(answer.body, HasSubstr("--max-body"));
+  EXPECT_EQ(answer.header("Connection"), "close");
+  Client chunked = shared().client();
+  chunked.send("POST " + std::string(kInfer) +
+               " HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" +
+               std::string(0x20000, 'x') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(chunked.receive().status, 413u);
+  // A body of nearly that size, in chunks, is none.
+  Client fits = shared().client();
+  const std::string body = json(random_rows(1, 1));
+  char size[16];
+  std::snprintf(size, sizeof(size), "%zx\r\n", body.size());
+  fits.send("POST " + std::string(kInfer) +
+            " HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n" + size + body +
+            "\r\n0\r\n\r\n");
+  EXPECT_EQ(fits.receive().status, 200u);
+}
+
+TEST(Limits, AClientThatWaitsForItIsToldToContinue) {
+  Client client = shared().client();
+  const std::string body = json(random_rows(1, 1));
+  client.send("POST " + std::string(kInfer) +
+              " HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\n\r\n");
+  EXPECT_EQ(client.receive(true).status, 100u);
+  client.send(body);
+  EXPECT_EQ(client.receive().status, 200u);
+}
+
+TEST(Limits, AHeaderThatIsTooLargeGets431) {
+  EXPECT_EQ(shared().client().ask("GET", "/", "", "X: " + std::string(2000, 'x') + "\r\n").status,
+            431u);
+}
+
+TEST(Limits, WhatIsNoHttpGets400) {
+  Client client = shared().client();
+  client.send("hello there\r\n\r\n");
+  EXPECT_EQ(client.receive().status, 400u);
+  EXPECT_TRUE(client.closed());
+  Client length = shared().client();
+  length.send("POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n");
+  EXPECT_EQ(length.receive().status, 400u);
+}
+
+TEST(Limits, AClientThatIsTooSlowGets408AndAnIdleOneDoesNot) {
+  Client idle = shared().client();
+  Client header = shared().client();
+  header.send("GET / HT");
+  Client body = shared().client();
+  body.send("POST " + std::string(kInfer) + " HTTP/1.1\r\nContent-Length: 10\r\n\r\n{");
+  EXPECT_EQ(header.receive().status, 408u);
+  EXPECT_TRUE(header.closed());
+  EXPECT_EQ(body.receive().status, 408u);
+  EXPECT_EQ(idle.get("/healthz").status, 200u);
+}
+
+TEST(Limits, AnIdleConnectionIsClosedAfterItsTime) {
+  const Served served({"--idle-timeout", "150ms"});
+  ASSERT_NE(served.port(), 0) << served.log();
+  Client client = served.client();
+  EXPECT_EQ(client.get("/healthz").status, 200u);
+  EXPECT_TRUE(client.closed());
+}
+
+TEST(Limits, OneConnectionTooManyGets503AndThousandDoNoHarm) {
+  const Served served({"--max-connections", "3"});
+  ASSERT_NE(served.port(), 0) << served.log();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<Client>(served.port()));
+    EXPECT_EQ(clients.back()->get("/healthz").status, 200u);
+  }
+  Client fourth = served.client();
+  const Answer refused = fourth.get("/healthz");
+  EXPECT_EQ(refused.status, 503u);
+  EXPECT_EQ(refused.header("Retry-After"), "1");
+  EXPECT_TRUE(fourth.closed());
+  std::vector<std::unique_ptr<Client>> crowd;
+  for (int i = 0; i < 1000; ++i) crowd.push_back(std::make_unique<Client>(served.port()));
+  EXPECT_EQ(clients[0]->get("/healthz").status, 200u);
+  crowd.clear();
+  clients.clear();
+  EXPECT_TRUE(served.wait_for("/healthz", 200));
+}
+
+TEST(Limits, AFullQueueRefusesAtOnceAndAnswersTheOthersRightly) {
+  // Batches of 120 rows: of what is asked at a time, one batch waits and one is executed.
+  const Served served({"--queue-limit", "120", "--latency-budget", "1s"});
+  ASSERT_NE(served.port(), 0) << served.log();
+  const std::vector<Row> rows = random_rows(60, 4);
+  const std::vector<Probabilities> truth = Truth::get().of(rows);
+  std::vector<std::unique_ptr<Client>> clients;
+  const std::string body = binary(rows);
+  for (int i = 0; i < 24; ++i) clients.push_back(std::make_unique<Client>(served.port()));
+  for (const auto& client : clients)
+    client->send("POST " + std::string(kInfer) +
+                 " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
+                 std::to_string(body.size()) + "\r\n\r\n" + body);
+  int done = 0, refused = 0;
+  for (const auto& client : clients) {
+    const Answer answer = client->receive();
+    if (answer.status == 200) {
+      ++done;
+      EXPECT_EQ(probabilities(answer.body), truth);
+    } else {
+      ++refused;
+      EXPECT_EQ(answer.status, 503u) << answer.body;
+      EXPECT_EQ(answer.header("Retry-After"), "1");
+    }
+  }
+  EXPECT_GE(done, 2);
+  EXPECT_EQ(done + refused, 24);
+  EXPECT_EQ(served.infer(rows).status, 200u);
+  EXPECT_EQ(served.metric("queue_rows{model=\"digits\"}"), 0);
+}
+
+TEST(Limits, ARequestThatWaitsTooLongGets504) {
+  Client client = shared().client();
+  EXPECT_EQ(
+      client
+          .post(kInfer, json(random_rows(1, 1)), "application/json", "X-Request-Timeout-Ms: 0\r\n")
+          .status,
+      400u);
+  const Served served({"--request-timeout", "0ms"});
+  const Answer late = served.infer(random_rows(1, 1));
+  EXPECT_EQ(late.status, 504u) << late.body;
+  EXPECT_EQ(served.metric("batches_total{model=\"digits\",core=\"0\"}"), 0);
+}
+
+}  // namespace
+}  // namespace neuron::serve_test

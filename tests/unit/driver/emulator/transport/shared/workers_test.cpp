@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/shared/workers.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+
+namespace neuron::transport {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+
+// As on a host that gives no more threads.
+TEST(Workers, RunJobsWhenNoThreadCanBeAddedForThem) {
+  Workers workers(0);
+  std::promise<void> first, second;
+  workers.submit(1, [&] { first.set_value(); });
+  workers.submit(1, [&] { second.set_value(); });
+  EXPECT_EQ(first.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(second.get_future().wait_for(kPatience), std::future_status::ready);
+}
+
+TEST(Workers, LetNoJobWaitForAnotherThatBlocks) {
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  std::promise<void> done;
+  Workers workers(4);
+  for (int i = 0; i < 3; ++i) workers.submit(i, [released] { released.wait(); });
+  workers.submit(3, [&] { done.set_value(); });
+  EXPECT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
+  release.set_value();
+}
+
+TEST(Workers, KeepThreadsForOthersWhateverOneClientSubmits) {
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  std::atomic<int> blocked = 0, finished = 0;
+  std::promise<void> last;
+  Workers workers(8);
+  for (int i = 0; i < 100; ++i) {
+    workers.submit(1, [&, released] {
+      ++blocked;
+      released.wait();
+      if (++finished == 100) last.set_value();
+    });
+  }
+  // A second one that does the same takes less than what is left, and a third is still served.
+  for (int i = 0; i < 100; ++i) workers.submit(2, [&, released] { released.wait(); });
+  for (int i = 0; i < 20; ++i) {
+    const auto done = std::make_shared<std::promise<void>>();
+    workers.submit(3, [done] { done->set_value(); });
+    const auto status = done->get_future().wait_for(kPatience);
+    EXPECT_EQ(status, std::future_status::ready) << i;
+    if (status != std::future_status::ready) break;
+  }
+  EXPECT_LE(blocked, 4);
+  release.set_value();
+  // What had to wait for its share has its turn after all.
+  EXPECT_EQ(last.get_future().wait_for(kPatience), std::future_status::ready);
+}
+
+// Also what jobs submit while all stop: ten of the twenty do, whatever runs first.
+TEST(Workers, FinishWhatWasSubmittedBeforeTheyEnd) {
+  std::atomic<int> first = 0;
+  std::atomic<int> second = 0;
+  {
+    Workers workers(2);
+    for (int i = 0; i < 20; ++i) {
+      workers.submit(i % 3, [&, i] {
+        ++first;
+        if (i % 2 == 0) workers.submit(i % 3, [&] { ++second; });
+      });
+    }
+  }
+  EXPECT_EQ(first, 20);
+  EXPECT_EQ(second, 10);
+}
+
+}  // namespace
+}  // namespace neuron::transport

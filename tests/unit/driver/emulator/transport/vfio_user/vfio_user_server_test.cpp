@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/transport/vfio_user/vfio_user_server.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "driver/emulator/chip/hbm.h"
+#include "tests/unit/driver/emulator/transport/vfio_user/vfio_user_client.h"
+
+namespace neuron::transport {
+namespace {
+
+using testing::HasSubstr;
+
+class VfioUserServerTest : public testing::Test {
+ protected:
+  VfioUserServerTest() {
+    char name[] = "/tmp/neuron-vfio-XXXXXX";
+    folder = mkdtemp(name);
+    options.folder = folder;
+    options.workers = 1;
+    options.log = [this](const std::string& sentence) {
+      const std::lock_guard guard(mutex_);
+      log_ += sentence + "\n";
+    };
+  }
+  ~VfioUserServerTest() override {
+    server.reset();
+    std::filesystem::remove_all(folder);
+  }
+  void start() {
+    server = VfioUserServer::create(options, error);
+    ASSERT_NE(server, nullptr) << error;
+  }
+  std::string path(unsigned index) const {
+    return folder + "/nd" + std::to_string(index) + ".sock";
+  }
+  std::unique_ptr<VfioUserClient> connect_to(unsigned index) const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path(index).c_str());
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return std::make_unique<VfioUserClient>(socket);
+  }
+  std::string log() {
+    const std::lock_guard guard(mutex_);
+    return log_;
+  }
+
+  std::string folder;
+  std::string error;
+  VfioUserOptions options;
+  std::unique_ptr<VfioUserServer> server;
+
+ private:
+  std::mutex mutex_;
+  std::string log_;
+};
+
+TEST_F(VfioUserServerTest, ServesEachFunctionAtASocketOfItsOwn) {
+  options.functions = 3;
+  start();
+  for (unsigned i = 0; i < 3; ++i) {
+    auto client = connect_to(i);
+    ASSERT_EQ(client->agree().error(), 0u);
+    EXPECT_EQ(client->reg(NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID),
+              (std::vector<uint32_t>{0, 2, 6})[i]);
+  }
+  struct stat status = {};
+  ASSERT_EQ(stat(path(0).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(VfioUserServerTest, BuildsTheChipAnewForTheNextClient) {
+  start();
+  auto first = connect_to(0);
+  ASSERT_EQ(first->agree().error(), 0u);
+  first->put<uint32_t>(4, 0x1000, 0x5EC2E7);
+  first->set_reg(NEURON_V2_MISC_RAM + 0x100, 1);
+  first.reset();
+  auto second = connect_to(0);
+  ASSERT_EQ(second->agree().error(), 0u);
+  EXPECT_EQ(second->get<uint32_t>(4, 0x1000), 0u);
+  EXPECT_EQ(second->reg(NEURON_V2_MISC_RAM + 0x100), 0u);
+}
+
+TEST_F(VfioUserServerTest, TurnsASecondClientAway) {
+  start();
+  auto first = connect_to(0);
+  ASSERT_EQ(first->agree().error(), 0u);
+  auto second = connect_to(0);
+  EXPECT_FALSE(second->receive().arrived);
+  EXPECT_EQ(first->get<uint32_t>(7, 0), 0x71641D0Fu);
+  EXPECT_THAT(log(), HasSubstr("nd0: a second client is turned away"));
+}
+
+TEST_F(VfioUserServerTest, TakesAClientInPlaceOfOneThatWentBeforeItsTurn) {
+  start();
+  for (int i = 0; i < 20; ++i) (void)connect_to(0);
+  auto client = connect_to(0);
+  EXPECT_EQ(client->agree().error(), 0u);
+}
+
+TEST_F(VfioUserServerTest, PreparesEveryChipThatItBuilds) {
+  // The server outlives this function, and builds a chip when the last client has gone.
+  const auto built = std::make_shared<std::atomic<unsigned>>(0);
+  options.prepare = [built](unsigned, chip::Chip&) { ++*built; };
+  start();
+  EXPECT_EQ(*built, 1u);
+  {
+    auto client = connect_to(0);
+    ASSERT_EQ(client->agree().error(), 0u);
+  }
+  auto next = connect_to(0);
+  ASSERT_EQ(next->agree().error(), 0u);
+  EXPECT_EQ(*built, 2u);
+}
+
+TEST_F(VfioUserServerTest, TellsWhatTheLastClientDid) {
+  start();
+  {
+    auto client = connect_to(0);
+    ASSERT_EQ(client->agree().error(), 0u);
+    (void)client->reg(NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID);
+  }
+  auto next = connect_to(0);
+  ASSERT_EQ(next->agree().error(), 0u);
+  next.reset();
+  server->stop();
+  EXPECT_THAT(log(), HasSubstr("1 register accesses before the first doorbell"));
+  EXPECT_THAT(server->statistics(), HasSubstr("nd0: "));
+}
+
+TEST_F(VfioUserServerTest, LetsOthersUseTheChip) {
+  start();
+  unsigned cores = 0;
+  server->with_chip(0, [&](chip::Chip& chip) { cores = chip.config().cores; });
+  server->with_chip(7, [&](chip::Chip&) { cores = 99; });
+  EXPECT_EQ(cores, 2u);
+}
+
+TEST_F(VfioUserServerTest, RemovesItsSocketsAndEndsConnectionsWhenItStops) {
+  start();
+  auto client = connect_to(0);
+  ASSERT_EQ(client->agree().error(), 0u);
+  server->stop();
+  EXPECT_FALSE(client->receive().arrived);
+  server.reset();
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST_F(VfioUserServerTest, ReplacesASocketThatNobodyServesAndRefusesALiveOne) {
+  {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path(0).c_str());
+    const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+    ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    close(dead);
+  }
+  start();
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("another process serves " + path(0)));
+  auto client = connect_to(0);
+  EXPECT_EQ(client->agree().error(), 0u);
+}
+
+// As with a daemon that is stopped: its socket takes connections until its queue is full.
+TEST_F(VfioUserServerTest, TakesAServerThatDoesNotAcceptForALiveOne) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, path(0).c_str());
+  const auto* at = reinterpret_cast<sockaddr*>(&address);
+  const int stopped = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(stopped, at, sizeof address), 0);
+  ASSERT_EQ(listen(stopped, 0), 0);
+  const int first = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(connect(first, at, sizeof address), 0);
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("another process serves " + path(0)));
+  close(first);
+  close(stopped);
+  unlink(path(0).c_str());
+}
+
+TEST_F(VfioUserServerTest, SaysWhatIsWrongWithItsOptions) {
+  options.functions = 65;
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("65 functions"));
+  options.functions = 1;
+  options.folder = folder + "/" + std::string(120, 'x');
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("choose a shorter folder"));
+  options.folder = folder + "/none";
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_THAT(error, HasSubstr("No such file"));
+  options.folder = folder;
+  options.pci_device = 1;
+  EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+}  // namespace
+}  // namespace neuron::transport

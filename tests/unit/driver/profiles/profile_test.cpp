@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/profiles/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "driver/profiles/profile_texts.h"
+
+namespace neuron::profiles {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string text_of(const char* name) {
+  for (size_t i = 0; i < kProfileTextCount; i++)
+    if (kProfileTexts[i].name == name) return std::string(kProfileTexts[i].text);
+  return "";
+}
+
+// A profile with one part of its text replaced.
+std::string changed(const char* name, const std::string& from, const std::string& to) {
+  std::string text = text_of(name);
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string refusal(const std::string& text) {
+  std::string error;
+  EXPECT_EQ(parse_profile(text, "mine.json", error), nullptr);
+  return error;
+}
+
+TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
+  EXPECT_GE(kProfileTextCount, 9u);
+  for (size_t i = 0; i < kProfileTextCount; i++) {
+    std::string error;
+    const Profile* profile =
+        parse_profile(kProfileTexts[i].text, std::string(kProfileTexts[i].name), error);
+    ASSERT_NE(profile, nullptr) << error;
+    EXPECT_EQ(profile->name, kProfileTexts[i].name);
+    EXPECT_THAT(profile_names(), HasSubstr(profile->name));
+    EXPECT_EQ(find_profile(profile->name), profile) << "the same text is the same profile";
+  }
+}
+
+TEST(Profiles, Trn2IsATorusOfSixteenChipsWithEightCoresAndFourStacks) {
+  const Profile* profile = find_profile("trn2.48xlarge");
+  ASSERT_NE(profile, nullptr);
+  EXPECT_EQ(profile->pci_device, 0x7364);
+  EXPECT_EQ(profile->architecture, 3u);
+  EXPECT_EQ(profile->chips, 16u);
+  EXPECT_EQ(profile->cores, 8u);
+  EXPECT_EQ(profile->hbm_stacks, 4u);
+  EXPECT_EQ(profile->hbm_stack_bytes, uint64_t{24} << 30);
+  EXPECT_EQ(profile->efa, 16u);
+  std::set<uint32_t> routing_ids;
+  for (unsigned i = 0; i < profile->chips; i++) {
+    EXPECT_EQ(profile->places[i].neighbour_count, 4);
+    routing_ids.insert(profile->places[i].routing_id);
+  }
+  EXPECT_EQ(routing_ids.size(), 16u);
+  EXPECT_EQ(*routing_ids.rbegin(), 15u);
+  // Routing id 4 is device 12; device 12's neighbours by shared engine.
+  EXPECT_EQ(profile->places[12].routing_id, 4u);
+  EXPECT_EQ(profile->places[12].neighbours[0], 0);
+  EXPECT_EQ(profile->places[12].neighbours[1], 13);
+  EXPECT_EQ(profile->places[12].neighbours[2], 15);
+  EXPECT_EQ(profile->places[12].neighbours[3], 8);
+}
+
+TEST(Profiles, AFileOfTheUserIsReadByItsPath) {
+  const std::string path = std::string(NEURON_SOURCE_DIR) + "/driver/profiles/inf2.24xlarge.json";
+  std::string error;
+  const Profile* profile = load_profile(path, error);
+  ASSERT_NE(profile, nullptr) << error;
+  EXPECT_EQ(profile->chips, 6u);
+  EXPECT_EQ(load_profile("/nowhere/there.json", error), nullptr);
+  EXPECT_THAT(error, HasSubstr("/nowhere/there.json cannot be read: No such file"));
+  EXPECT_EQ(load_profile("trn9.huge", error), nullptr);
+  EXPECT_THAT(error, HasSubstr("\"trn9.huge\" is no emulated instance type; known are"));
+  EXPECT_THAT(error, HasSubstr("trn2.48xlarge"));
+}
+
+TEST(Profiles, EachFieldThatIsWrongHasItsSentence) {
+  const char* const one = "trn1.2xlarge";
+  const auto says = [&](const char* from, const char* to, const char* sentence) {
+    EXPECT_THAT(refusal(changed(one, from, to)), HasSubstr(sentence));
+  };
+  says("{\n", "[\n", "is no JSON");
+  says("\"trn1.2xlarge\"", "\"a/b\"", "field \"name\" is \"a/b\", expected 1 to 48");
+  says("\"0x7164\"", "\"0x7364\"",
+       "field \"pci_device\" is \"0x7364\", expected \"0x7164\" or \"0x7264\" for generation 2");
+  says("\"0x7164\"", "29028", "field \"pci_device\" is 29028");
+  says("\"revision\": 1", "\"revision\": 256", "field \"revision\" is 256, expected a number");
+  says("\"generation\": 2", "\"generation\": 4", "field \"generation\" is 4, expected a number");
+  says("\"cores\": 2", "\"cores\": 3", "field \"cores\" is 3, expected a number from 1 to 2");
+  says("\"cores\": 2", "\"cores\": 2.5", "field \"cores\" is 2.5");
+  says("\"gib\": 16", "\"gib\": 17", "field \"hbm.gib\" is 17, expected a number from 1 to 16");
+  says("\"stacks\": 2", "\"stacks\": 1", "field \"hbm.stacks\" is 1");
+  says("\"gib\": 16", "\"gigabytes\": 16", "field \"hbm.gigabytes\" is unknown");
+  says("\"efa\": 0,", "", "field \"efa\" is missing");
+  says("\"routing_id\": 0", "\"routing_id\": 64", "field \"chips[0].routing_id\" is 64");
+  says("0000:00:1e.0", "0000:00:3e.0", "field \"chips[0].address\" is \"0000:00:3e.0\"");
+  says("0000:00:1e.0", "0000:00:1e.x", "expected a PCI address such as");
+  says("\"numa_node\": -1", "\"numa_node\": -2", "field \"chips[0].numa_node\" is -2");
+  says("\"neighbours\": []", "\"neighbours\": [1]", "expected device numbers from 0 to 0");
+  says("\"neighbours\": []", "\"neighbours\": [0]", "names device 0, itself");
+  says("\"neighbours\": []", "\"neighbors\": []", "field \"chips[0].neighbors\" is unknown");
+  says("    {\"rou", "    7, {\"rou", "field \"chips[0]\" is 7, expected an object");
+}
+
+TEST(Profiles, LinksHaveTwoEndsAndChipsTheirOwnPlaces) {
+  const char* const chain = "inf2.24xlarge";
+  EXPECT_THAT(refusal(changed(chain, "\"neighbours\": [1]", "\"neighbours\": [2]")),
+              HasSubstr("\"chips[0].neighbours\" names device 2, which does not name it"));
+  EXPECT_THAT(refusal(changed(chain, "[0, 2]", "[0, 0]")), HasSubstr("names device 0 twice"));
+  EXPECT_THAT(refusal(changed(chain, "\"routing_id\": 1", "\"routing_id\": 0")),
+              HasSubstr("\"chips[1].routing_id\" is 0, which chips[0] has already"));
+  EXPECT_THAT(refusal(changed(chain, "0000:20:1e.0", "0000:10:1e.0")),
+              HasSubstr("\"chips[1].address\" is the one of chips[0]"));
+}
+
+}  // namespace
+}  // namespace neuron::profiles

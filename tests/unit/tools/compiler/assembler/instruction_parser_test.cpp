@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/assembler/instruction_parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "driver/isa/opcode_table.h"
+#include "tests/unit/driver/isa/samples.h"
+
+namespace neuron::assembler {
+namespace {
+
+using isa::Instruction;
+using isa::testing::raw;
+using testing::HasSubstr;
+
+std::optional<Instruction> parsed(const std::string& text, unsigned engine) {
+  Diagnostic error;
+  auto instruction = parse_instruction(text, static_cast<int>(engine), error);
+  EXPECT_TRUE(instruction.has_value()) << render(error, "text", text);
+  return instruction;
+}
+// Column and message of what is wrong with it.
+std::string refusal(const std::string& text, unsigned engine = NEURON_ENGINE_DVE) {
+  Diagnostic error;
+  if (parse_instruction(text, static_cast<int>(engine), error)) return "accepted";
+  return std::to_string(error.column) + ": " + error.message;
+}
+
+void expect_round_trip(const isa::testing::Raw& bytes, unsigned engine) {
+  const std::string text = isa::disassemble(isa::decode(bytes), static_cast<int>(engine));
+  const auto back = parsed(text, engine);
+  ASSERT_TRUE(back.has_value());
+  ASSERT_EQ(raw(*back), bytes) << text << "\n" << isa::disassemble(*back, static_cast<int>(engine));
+}
+
+TEST(InstructionParser, ReadsBackEveryOpcodeThatIsPrinted) {
+  std::set<unsigned> seen;
+  for (const isa::testing::Sample& sample : isa::testing::samples()) {
+    seen.insert(sample.instruction.opcode);
+    expect_round_trip(raw(sample.instruction), sample.engine);
+  }
+  for (const isa::OpcodeInfo& info : isa::all_opcodes()) {
+    EXPECT_EQ(seen.contains(info.opcode), info.available) << info.name;
+  }
+}
+
+TEST(InstructionParser, ReadsBackEveryAcceptedChangeOfAnInstruction) {
+  std::mt19937_64 random(20261121);
+  const auto samples = isa::testing::samples();
+  unsigned accepted = 0;
+  for (unsigned round = 0; round < 300; ++round) {
+    for (const isa::testing::Sample& sample : samples) {
+      isa::testing::Raw bytes = raw(sample.instruction);
+      // Waits, updates and flags are legal everywhere.
+      Instruction changed = isa::decode(bytes);
+      const auto pick = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+      for (unsigned n = 0; n < 2; ++n) {
+        if (pick(2)) {
+          changed.wait[n] = {static_cast<uint8_t>(pick(256)), static_cast<uint8_t>(1 + pick(6)),
+                             false, pick(4) == 0, static_cast<uint16_t>(pick(64))};
+        }
+        if (pick(2)) {
+          const auto operation = static_cast<uint8_t>(1 + pick(7));
+          const bool value = operation >= NEURON_UPDATE_ADD && operation <= NEURON_UPDATE_WRITE;
+          changed.update[n] = {static_cast<uint8_t>(pick(256)), operation, pick(2) == 0,
+                               value && pick(4) == 0, static_cast<uint16_t>(value ? pick(64) : 0)};
+        }
+      }
+      changed.debug = pick(3) ? 0 : static_cast<uint32_t>(random());
+      changed.trace = pick(4) == 0;
+      changed.brk = pick(4) == 0;
+      changed.drain = pick(4) == 0;
+      changed.rounding = static_cast<uint8_t>(pick(3));
+      bytes = raw(changed);
+      for (unsigned flips = pick(3); flips > 0; --flips) {
+        const unsigned bit = pick(NEURON_INSTRUCTION_BYTES * 8);
+        bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+      }
+      if (broken_rule(bytes, sample.engine)) continue;
+      ++accepted;
+      expect_round_trip(bytes, sample.engine);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(accepted, 5000U);
+}
+
+TEST(InstructionParser, AnyBytesGiveTextThatTheParserSurvives) {
+  std::mt19937_64 random(3);
+  const auto opcodes = isa::all_opcodes();
+  for (unsigned round = 0; round < 4000; ++round) {
+    isa::testing::Raw bytes;
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+    const uint32_t head = opcodes[random() % opcodes.size()].opcode | 0x00101000U;
+    std::memcpy(bytes.data(), &head, sizeof head);
+    Diagnostic error;
+    parse_instruction(isa::disassemble(isa::decode(bytes), 4), 4, error);
+  }
+}
+
+TEST(InstructionParser, WhatAPersonWritesMeansWhatItLooksLike) {
+  const auto loop = parsed("loop r2 = 1 .. r3 step 4, length=2", NEURON_ENGINE_SP);
+  EXPECT_EQ(loop->flow.rd, 2);
+  EXPECT_EQ(loop->scalar0.value, 1U);
+  EXPECT_EQ(loop->scalar1.kind, NEURON_SCALAR_REGISTER);
+  EXPECT_EQ(loop->loop.step, 4);
+  EXPECT_EQ(loop->loop.length, 2U);
+  const auto alu = parsed("alu r4 = r5 - 3", NEURON_ENGINE_SP);
+  EXPECT_EQ(alu->flow.alu, NEURON_ALU_SUB);
+  EXPECT_EQ(alu->scalar0.value, 3U);
+  EXPECT_TRUE(alu->flow.imm);
+  const auto branch = parsed("branch lt r1, 5, -7", NEURON_ENGINE_SP);
+  EXPECT_EQ(branch->flow.condition, NEURON_BRANCH_LT);
+  EXPECT_EQ(branch->flow.ra, 1);
+  EXPECT_EQ(branch->scalar0.value, 5U);
+  EXPECT_EQ(branch->flow.target, -7);
+  EXPECT_EQ(parsed("branch eq r1 r2 +4", NEURON_ENGINE_SP)->flow.rb, 2);
+  EXPECT_EQ(parsed("event wait(go_sp >= 1) then(done++)", NEURON_ENGINE_SP)->wait[0].index, 4);
+  // A bare number is 32 bits in control, and an f32 in arithmetic.
+  EXPECT_EQ(parsed("complete s0=1", NEURON_ENGINE_SP)->scalar0.value, 1U);
+  const char* scale = "activate sbuf[0:128, 0x0] f32 [4] = copy sbuf[0:128, 0x0] f32 [4], scale=1";
+  EXPECT_EQ(parsed(scale, NEURON_ENGINE_ACTIVATION)->scalar0.value, 0x3F800000U);
+  EXPECT_EQ(parsed("memset sbuf[0:1, 0x0] i32 [4], value=-2", NEURON_ENGINE_POOL)->vector.imm,
+            0xFFFFFFFEU);
+  EXPECT_EQ(parsed("memset sbuf[0:1, 0x0] f32 [4], value=1", NEURON_ENGINE_POOL)->vector.imm,
+            0x3F800000U);
+}
+
+TEST(InstructionParser, AnErrorSaysWhereWhatWasFoundAndWhatIsExpected) {
+  EXPECT_EQ(refusal("matmull psum"),
+            "1: found \"matmull\", expected an instruction, as matmul, tensor_copy or event, or a "
+            "directive, as .var");
+  EXPECT_THAT(refusal("barrier"), HasSubstr("found barrier, an instruction of generation 3"));
+  EXPECT_THAT(refusal("memset psam[0:128, 0x0] f32 [4]"),
+              HasSubstr("8: found \"psam\", expected a tensor, as in sbuf["));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f33 [4]"),
+              HasSubstr("25: found \"f33\", expected a data type"));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4, 4, 4, 4, 4]"),
+              HasSubstr("a tensor has at most 4 free dimensions"));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"), HasSubstr("34: found \"fill\""));
+  EXPECT_THAT(refusal("memset sbuf[0:128, 0x0] f32 [4], fill=3"),
+              HasSubstr("memset's keys: value="));
+  EXPECT_THAT(refusal("event wait(s300 >= 1)"), HasSubstr("expected a number up to 255"));
+  EXPECT_THAT(refusal("event wait(s3 => 1)"), HasSubstr("found \"=\", expected one of >= == >"));
+  EXPECT_THAT(refusal("event wait(s3 >= 70000)"),
+              HasSubstr("18: found 70000, expected a register or a number from 0 to 65535"));
+  EXPECT_THAT(refusal("event wait(s1 >= 1, s2 >= 1, s3 >= 1)"), HasSubstr("two waits"));
+  EXPECT_THAT(refusal("event wait(full >= 1)"), HasSubstr("name it with .sem before"));
+  EXPECT_THAT(refusal("event wait(s1 >= 1"),
+              HasSubstr("found the end of the line, expected \")\""));
+  EXPECT_THAT(refusal("mov r64 = 1"), HasSubstr("\"r64\""));
+  EXPECT_THAT(refusal("branch always loop_head"), HasSubstr("need a program around them"));
+  EXPECT_THAT(refusal("tensor_scalar sbuf[0:1, 0x0] f32 [4] = sbuf[0:1, 0x0] f32 [4], s0=1e99"),
+              HasSubstr("fits into an f32"));
+}
+
+}  // namespace
+}  // namespace neuron::assembler

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = softmax(scale q k^T) v of each head, without ever storing the scores.
+//
+// Tiles of 128 queries meet blocks of keys. Scores of a block are in PSUM, queries on partitions,
+// so that maximum, exponentials and their sum run along a partition; PE then turns the exponentials
+// over, as the product with v needs the keys there. With more than one block, the greatest score so
+// far is the reference of all exponentials: when it grows, the sums so far shrink by
+// exp(old - new). The blocks are in the engines like in a pipeline. Causal: PE adds a mask to the
+// scores on the diagonal; blocks beyond it are left out. k and v of a head stay in SBUF for all its
+// queries.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "driver/isa/instruction.h"
+#include "tools/compiler/kernels/kernels.h"
+#include "tools/compiler/kernels/row_tiles.h"
+
+namespace neuron::kernels {
+
+using builder::Buffer;
+using builder::Engine;
+using builder::Program;
+using builder::Tile;
+using builder::TileAccess;
+using runtime::fail;
+
+namespace {
+
+constexpr uint8_t kF32 = NEURON_DTYPE_F32;
+constexpr uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a turned square
+constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
+constexpr uint32_t kTurned = 4;    // Squares that are turned together
+constexpr float kHidden = -1e30F;  // exp of it is 0
+
+class Attention {
+ public:
+  Attention(const std::string& name, uint8_t dtype, const AttentionShape& shape)
+      : program_(name), dtype_(dtype), shape_(shape) {}
+  Neff build();
+
+ private:
+  // What a tile of queries works with.
+  struct Set {
+    Tile q, sums, y, maximum[2], lowered[2], total, factor;
+  };
+  // What a block of keys works with.
+  struct Step {
+    Tile scores, weights, block_maximum, block_total, shrink;
+  };
+  // Keys [first, first + count) meet the queries; `hides`: the last 128 of them are on the
+  // diagonal.
+  struct Block {
+    uint32_t number = 0, count = 0;
+    bool hides = false;
+  };
+
+  void allocate();
+  void make_mask();
+  void load_head(uint64_t head);
+  // One block of keys that meets one tile of queries.
+  struct Meeting {
+    RowTile tile;
+    Block block;
+    bool first = false, last = false;  // Of its queries
+    unsigned step = 0;
+  };
+  void meet(uint64_t head, const RowTile& tile);
+  void run(uint64_t head);
+  void finish(uint64_t head, const RowTile& tile);
+  std::vector<Block> blocks_of(uint64_t first_query) const;
+  void score(const Set& set, const Step& step, const Block& block);
+  void exponentials(const Set& set, const Step& step, const Block& block, bool first);
+  void weigh(const Set& set, const Step& step, const Block& block, bool first);
+  uint32_t head_size() const { return static_cast<uint32_t>(shape_.head_size); }
+
+  Program program_;
+  uint8_t dtype_;
+  AttentionShape shape_;
+  float scale_ = 1;
+  uint32_t block_ = 0;
+  Buffer q_, k_, v_, y_;
+  std::vector<Tile> k_tiles_, v_tiles_;  // A block each
+  std::array<Set, 2> sets_;
+  std::array<Step, 2> steps_;
+  std::array<Tile, 2> turned_, turned_copy_, products_;
+  Tile identity_, mask_;
+  unsigned next_step_ = 0, next_turned_ = 0, next_product_ = 0;
+  unsigned newest_ = 0;  // Of Set::maximum
+  std::vector<Meeting> meetings_;
+};
+
+void Attention::allocate() {
+  const auto sequence = static_cast<uint32_t>(shape_.sequence);
+  for (uint32_t first = 0; first < sequence; first += block_) {
+    const uint32_t count = std::min(block_, sequence - first);
+    k_tiles_.push_back(program_.sbuf("k", head_size(), count, dtype_));
+    v_tiles_.push_back(program_.sbuf("v", kRows, count / kRows * head_size(), dtype_));
+  }
+  const auto column = [&](const char* name) { return program_.sbuf(name, kRows, 1, kF32); };
+  for (Set& set : sets_) {
+    set.q = program_.sbuf("q", head_size(), kRows, dtype_);
+    set.sums = program_.sbuf("weighted sums", kRows, head_size(), kF32);
+    set.y = program_.sbuf("y", kRows, head_size(), dtype_);
+    for (unsigned i = 0; i < 2; ++i) {
+      set.maximum[i] = column("maximum");
+      set.lowered[i] = column("negated maximum");
+    }
+    set.total = column("total");
+    set.factor = column("factor");
+  }
+  for (unsigned i = 0; i < 2; ++i) {
+    steps_[i].scores = program_.psum("scores", kRows, std::min(block_, sequence));
+    steps_[i].weights = program_.sbuf("weights", kRows, std::min(block_, sequence), dtype_);
+    steps_[i].block_maximum = column("maximum of the block");
+    steps_[i].block_total = column("total of the block");
+    steps_[i].shrink = column("shrinkage");
+    turned_[i] = program_.psum("turned weights", kRows, kTurned * kRows, dtype_);
+    turned_copy_[i] = program_.sbuf("turned weights", kRows, kTurned * kRows, dtype_);
+    products_[i] = program_.psum("weighted sums", kRows, head_size());
+  }
+}
+
+// Identity [128, 128] and a matrix that is kHidden where the column (key) is above the row (query):
+// their product is added to the scores on the diagonal.
+void Attention::make_mask() {
+  program_.section("mask");
+  const Tile one = program_.sbuf("ones", kRows, kRows, dtype_);
+  identity_ = program_.sbuf("identity", kRows, kRows, dtype_);
+  mask_ = program_.sbuf("mask", kRows, kRows, dtype_);
+  const builder::IndexPattern below{.size = {kRows}, .step = {-1}, .offset = 0, .of_partition = 1};
+  const bool narrow = dtype_ == NEURON_DTYPE_BF16;
+  program_.memset(Engine::kPool, one.all(), narrow ? 0x3F80 : 0x3F800000);
+  program_.memset(Engine::kPool, mask_.all(), 0);
+  program_.affine_select(identity_.all(), one.all(), below, NEURON_ALU_EQ, 0.0F);
+  program_.affine_select(mask_.all(), mask_.all(), below, NEURON_ALU_GE, kHidden);
+}
+
+void Attention::load_head(uint64_t head) {
+  program_.section("head_" + std::to_string(head));
+  const uint64_t size = shape_.head_size;
+  for (size_t b = 0; b < k_tiles_.size(); ++b) {
+    const uint64_t first = b * block_, count = k_tiles_[b].columns;
+    program_.dma(Engine::kSp, k_tiles_[b].all(), k_.block(head * size, size, first, count));
+    program_.dma(Engine::kSp, v_tiles_[b].all(),
+                 v_.pattern((head * shape_.sequence + first) * size, {size, count / kRows, kRows},
+                            {1, static_cast<int64_t>(kRows * size), static_cast<int64_t>(size)}));
+  }
+}
+
+std::vector<Attention::Block> Attention::blocks_of(uint64_t first_query) const {
+  std::vector<Block> blocks;
+  const uint64_t end = shape_.causal ? first_query + kRows : shape_.sequence;
+  for (uint64_t first = 0; first < end; first += block_) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(block_, end - first));
+    blocks.push_back(
+        {static_cast<uint32_t>(first / block_), count, shape_.causal && first + count == end});
+  }
+  return blocks;
+}
+
+void Attention::score(const Set& set, const Step& step, const Block& block) {
+  const Tile& k = k_tiles_[block.number];
+  program_.load_weights(set.q.all());
+  for (uint32_t first = 0; first < block.count; first += kBank) {
+    const uint32_t count = std::min(kBank, block.count - first);
+    program_.multiply(step.scores.column_range(first, count), k.column_range(first, count), false,
+                      first == 0);
+  }
+  if (!block.hides) return;
+  program_.matmul(step.scores.column_range(block.count - kRows, kRows), identity_.all(),
+                  mask_.all(), true);
+}
+
+void Attention::exponentials(const Set& set, const Step& step, const Block& block, bool first) {
+  const TileAccess scores = step.scores.column_range(0, block.count);
+  const unsigned older = newest_;
+  newest_ = 1 - newest_;
+  const Tile& maximum = set.maximum[newest_];
+  const Tile& lowered = set.lowered[newest_];
+  if (first) {
+    program_.tensor_reduce(maximum.all(), NEURON_ALU_MAX, scores);
+  } else {
+    program_.tensor_reduce(step.block_maximum.all(), NEURON_ALU_MAX, scores);
+    program_.tensor_tensor(Engine::kDve, maximum.all(), set.maximum[older].all(), NEURON_ALU_MAX,
+                           step.block_maximum.all());
+  }
+  program_.tensor_scalar(Engine::kDve, lowered.all(), maximum.all(), NEURON_ALU_MUL, -scale_);
+  program_.activate(
+      step.weights.column_range(0, block.count), NEURON_ACT_EXP, scores,
+      {.scale = scale_, .bias = lowered.all(), .reduce = NEURON_REDUCE_RESET_ACCUMULATE});
+  program_.read_accumulator(Engine::kActivation, first ? set.total.all() : step.block_total.all());
+  if (first) return;
+  program_.activate(step.shrink.all(), NEURON_ACT_EXP, set.maximum[older].all(),
+                    {.scale = scale_, .bias = lowered.all()});
+}
+
+void Attention::weigh(const Set& set, const Step& step, const Block& block, bool first) {
+  const Tile& product = products_[next_product_++ % 2];
+  const Tile& v = v_tiles_[block.number];
+  const uint32_t squares = block.count / kRows;
+  // Both groups of squares are turned before the first one is multiplied: PE need not wait then.
+  const unsigned base = next_turned_;
+  const auto together = [&](uint32_t group) {
+    return std::min(kTurned, squares - group * kTurned);
+  };
+  const uint32_t groups = (squares + kTurned - 1) / kTurned;
+  next_turned_ += groups;
+  for (uint32_t group = 0; group < groups; ++group) {
+    const unsigned side = (base + group) % 2;
+    for (uint32_t i = 0; i < together(group); ++i) {
+      program_.transpose(turned_[side].column_range(i * kRows, kRows),
+                         step.weights.column_range((group * kTurned + i) * kRows, kRows));
+    }
+    const TileAccess copy = turned_copy_[side].column_range(0, together(group) * kRows);
+    const TileAccess turned = turned_[side].column_range(0, together(group) * kRows);
+    if (side == 0) {
+      program_.tensor_copy(Engine::kDve, copy, turned);
+    } else {
+      program_.activate(copy, NEURON_ACT_COPY, turned);
+    }
+  }
+  for (uint32_t square = 0; square < squares; ++square) {
+    const unsigned side = (base + square / kTurned) % 2;
+    program_.matmul(product.all(), turned_copy_[side].column_range(square % kTurned * kRows, kRows),
+                    v.column_range(square * head_size(), head_size()), square > 0);
+  }
+  if (first) {
+    program_.tensor_copy(Engine::kDve, set.sums.all(), product.all());
+    return;
+  }
+  program_.scalar_tensor_tensor(set.total.all(), set.total.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                NEURON_ALU_ADD, step.block_total.all());
+  program_.scalar_tensor_tensor(set.sums.all(), set.sums.all(), NEURON_ALU_MUL, step.shrink.all(),
+                                NEURON_ALU_ADD, product.all());
+}
+
+void Attention::meet(uint64_t head, const RowTile& tile) {
+  const std::vector<Block> blocks = blocks_of(tile.first);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    meetings_.push_back({tile, blocks[b], b == 0, b + 1 == blocks.size(), next_step_++ % 2});
+  }
+  // A round of a loop ends with its second tile.
+  const bool ends = shape_.causal ? tile.first + kRows == shape_.sequence
+                                  : tile.set == 1 || tile.first + kRows == shape_.sequence;
+  if (ends) run(head);
+}
+
+// Each engine does its part of three meetings at a time: PE the scores of the one after the next,
+// DVE and Activation the exponentials of the next, and all of them the products of this one.
+void Attention::run(uint64_t head) {
+  const size_t count = meetings_.size(), size = shape_.head_size;
+  const auto start = [&](size_t i) {
+    if (i >= count) return;
+    const Meeting& meeting = meetings_[i];
+    const Set& set = sets_[meeting.tile.set];
+    if (meeting.first) {
+      program_.dma(Engine::kSp, set.q.all(),
+                   q_.block(head * size, size, meeting.tile.first, kRows)
+                       .advancing(meeting.tile.step * isa::dtype_bytes(dtype_)));
+    }
+    score(set, steps_[meeting.step], meeting.block);
+  };
+  const auto prepare = [&](size_t i) {
+    if (i >= count) return;
+    const Meeting& meeting = meetings_[i];
+    exponentials(sets_[meeting.tile.set], steps_[meeting.step], meeting.block, meeting.first);
+  };
+  start(0);
+  start(1);
+  prepare(0);
+  for (size_t i = 0; i < count; ++i) {
+    const Meeting& meeting = meetings_[i];
+    prepare(i + 1);
+    start(i + 2);
+    weigh(sets_[meeting.tile.set], steps_[meeting.step], meeting.block, meeting.first);
+    if (meeting.last) finish(head, meeting.tile);
+  }
+  meetings_.clear();
+}
+
+void Attention::finish(uint64_t head, const RowTile& tile) {
+  const Set& set = sets_[tile.set];
+  const uint64_t size = shape_.head_size, element = isa::dtype_bytes(dtype_);
+  program_.reciprocal(set.factor.all(), set.total.all());
+  program_.tensor_scalar(Engine::kDve, set.y.all(), set.sums.all(), NEURON_ALU_MUL,
+                         set.factor.all());
+  program_.dma(Engine::kPool,
+               y_.block(head * shape_.sequence + tile.first, kRows, 0, size)
+                   .advancing(tile.step * static_cast<int64_t>(size * element)),
+               set.y.all());
+}
+
+Neff Attention::build() {
+  const auto [heads, sequence, size, causal, block] = shape_;
+  if (heads == 0 || sequence == 0 || sequence % kRows != 0 || sequence > UINT32_MAX || size == 0 ||
+      size > kRows || block == 0 || block % kRows != 0 || block > 2 * kBank ||
+      (dtype_ != NEURON_DTYPE_F32 && dtype_ != NEURON_DTYPE_BF16)) {
+    return fail(NRT_INVALID,
+                "attention \"{}\" of {} heads of {}, {} positions in blocks of {}, {}; expected "
+                "f32 or bf16, heads of up to {}, positions and blocks that are multiples of {}, "
+                "and blocks of up to {}",
+                program_.name(), heads, size, sequence, block, isa::dtype_name(dtype_), kRows,
+                kRows, 2 * kBank);
+  }
+  scale_ = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+  block_ = static_cast<uint32_t>(std::min(block, sequence));
+  q_ = program_.input("q", dtype_, {heads, size, sequence});
+  k_ = program_.input("k", dtype_, {heads, size, sequence});
+  v_ = program_.input("v", dtype_, {heads, sequence, size});
+  y_ = program_.output("y", dtype_, {heads, sequence, size});
+  allocate();
+  if (causal) make_mask();
+  for (uint64_t head = 0; head < heads; ++head) {
+    load_head(head);
+    if (!causal) {
+      for_row_tiles(program_, sequence, [&](const RowTile& tile) { meet(head, tile); });
+      continue;
+    }
+    // Each tile of queries meets another number of keys, so that there is no loop.
+    for (uint64_t row = 0; row < sequence; row += kRows) {
+      meet(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
+    }
+  }
+  return program_.build();
+}
+
+}  // namespace
+
+Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape) {
+  return Attention(name, dtype, shape).build();
+}
+
+}  // namespace neuron::kernels

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels that come with the project, each as a function that writes its NEFF.
+//
+// Callers: the program neuron-kernels, tests, benchmarks. Thread-safe: no state. Each call with the
+// same arguments gives the same bytes. Fails with a sentence: a shape that the kernel does not
+// take, a missing weight file, a tile that does not fit.
+#ifndef TOOLS_COMPILER_KERNELS_KERNELS_H
+#define TOOLS_COMPILER_KERNELS_KERNELS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hw/isa.h"
+#include "runtime/base/error.h"
+
+namespace neuron::kernels {
+
+using Neff = runtime::Result<std::vector<uint8_t>>;
+
+// All five engines return at once; no inputs, no outputs.
+Neff empty();
+
+// result [m, n] = transpose(lhs_t [k, m]) * rhs [k, n]; f32, bf16, f16, f8e4 or f8e5, the sums in
+// f32. m and k are multiples of 128, n of 512. Loads, products and stores overlap.
+struct MatmulShape {
+  uint64_t m = 0, k = 0, n = 0;
+};
+Neff matmul(const std::string& name, uint8_t dtype, const MatmulShape& shape);
+
+// The same, written as its simpler forms: one tile (m, k up to 128, n up to 512), operands loaded
+// for each tile, the stationary ones once for each row of tiles, blocks of 512 x 1024.
+enum class MatmulForm : uint8_t { kBasic, kTiled, kHoisted, kBlocked };
+Neff matmul_form(const std::string& name, uint8_t dtype, const MatmulShape& shape, MatmulForm form);
+
+// sum [rows, columns] = a + b.
+Neff tensor_add(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+
+// y [rows, columns] of each row or element of x; f32 or bf16, computed in f32.
+Neff softmax(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+Neff gelu(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+// (x - mean) / sqrt(variance + kNormEpsilon) * weight [columns] + bias [columns].
+Neff layer_norm(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+// x / sqrt(mean of squares + kNormEpsilon) * weight [columns].
+Neff rms_norm(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+inline constexpr float kNormEpsilon = 1e-5F;
+
+// y [columns, rows] = transpose of x [rows, columns]. PE: 2 or 4 bytes; DVE: multiples of 32.
+enum class TransposeBy : uint8_t { kPe, kDve, kDma };
+Neff transpose(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns,
+               TransposeBy by);
+
+// Means of windows of x [channels, height * width].
+struct PoolShape {
+  uint32_t channels = 0, height = 0, width = 0, window = 0;
+};
+Neff average_pool(const std::string& name, uint8_t dtype, const PoolShape& shape);
+
+// y [rows, columns] = the running sum along each row of x; f32 or bf16, summed in f32.
+Neff cumulative_sum(const std::string& name, uint8_t dtype, uint64_t rows, uint64_t columns);
+
+// Rotary position embedding of x [head_size, batch, heads, sequence] with cos and sin
+// [head_size / 2, batch, sequence]: of each pair of numbers (a, b) of a head,
+// a cos - b sin and b cos + a sin. A pair is two neighbours if `interleaved`, else a number of the
+// first and one of the second half.
+struct RopeShape {
+  uint64_t head_size = 0, batch = 0, heads = 0, sequence = 0;
+  bool interleaved = false;
+};
+Neff rope(const std::string& name, uint8_t dtype, const RopeShape& shape);
+
+// y [heads, sequence, head_size] = softmax(q^T k / sqrt(head_size)) v of each head; q and k [heads,
+// head_size, sequence], v as y. Causal: a query meets the keys up to its own position. Keys come in
+// blocks of up to `block`, with more than one of them by online softmax.
+struct AttentionShape {
+  uint64_t heads = 0, sequence = 0, head_size = 0;
+  bool causal = false;
+  uint64_t block = 1024;
+};
+Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape);
+
+// The selective scan of Mamba, f32: y [channels, sequence] of delta and u, as y, a [channels,
+// states], b and c [states, sequence]. Versions 1 and 2 (loops over states outside, inside) take up
+// to 1024 positions, 3 (in pieces with a carry) multiples of 512.
+struct MambaShape {
+  uint64_t channels = 0, sequence = 0, states = 0;
+};
+Neff mamba(const std::string& name, const MambaShape& shape, unsigned version);
+
+// y [images, outputs, h, w] = maxima of windows of the convolution of x [images, inputs, height,
+// width] with filter [k, k, inputs, outputs], without padding, plus bias [outputs] (f32).
+struct ConvolutionShape {
+  uint32_t images = 0, inputs = 0, outputs = 0, height = 0, width = 0;
+  uint32_t filter = 0, window = 1;
+};
+Neff convolution(const std::string& name, uint8_t dtype, const ConvolutionShape& shape);
+
+// y = gelu(x [rows, inputs] w1 + b1) w2 + b2; x, w1, w2 and y f32 or bf16, the biases f32.
+struct MlpShape {
+  uint64_t rows = 0, inputs = 0, hidden = 0, outputs = 0;
+};
+Neff gelu_mlp(const std::string& name, uint8_t dtype, const MlpShape& shape);
+
+// probabilities [batch, 10] of the digits x [batch, 64], f32; up to 128 at a time.
+inline constexpr uint32_t kDigitsBatch = 120;
+struct DigitsWeights {
+  std::vector<float> w1;  // [64, 128]
+  std::vector<float> b1;  // [128]
+  std::vector<float> w2;  // [128, 10]
+  std::vector<float> b2;  // [10]
+};
+runtime::Result<DigitsWeights> read_digits_weights(const std::string& directory);
+Neff digits(const DigitsWeights& weights, uint32_t batch = kDigitsBatch);
+
+// One step of training that classifier by gradient descent, on a batch of digits x with one-hot
+// labels `wanted`: outputs the loss and probabilities before the update, and w1_next, w2_next,
+// b2_next, which may be the tensors of w1 [65, 128] (its last row is the bias), w2 [128, 10] and b2
+// [1, 10] themselves. Rate 0 leaves them as they are. `stochastic`: the update rounds so.
+inline constexpr uint32_t kDigitsTrainingBatch = 120;
+Neff digits_training(const std::string& name, uint8_t dtype, bool stochastic);
+// The parts of that step, in f32, for training on several cores. The gradients of `rows` digits of
+// a batch of kDigitsTrainingBatch, those of w1, w2 and b2 one behind the other: output "gradients",
+// or with `accumulate` input "sum" plus them, output "sum_next".
+Neff digits_gradients(const std::string& name, uint32_t rows, bool accumulate);
+// The whole step for ranks that have `rows` digits each of such a batch: their gradients are added
+// up among all ranks before the update. Loaded with nrt_load_collectives.
+Neff digits_parallel(const std::string& name, uint32_t rows);
+// The update alone: inputs "gradients", "rate", w1, w2 and b2, outputs w1_next, w2_next, b2_next.
+Neff digits_update(const std::string& name);
+
+// The kernels that build/neff holds, by name, and those that are large and written on request only;
+// `data` is the folder of the digits' weights.
+std::vector<std::string> names();
+std::vector<std::string> large_names();
+Neff build(const std::string& name, const std::string& data);
+
+}  // namespace neuron::kernels
+
+#endif

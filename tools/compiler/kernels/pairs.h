@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The same work on many pieces, in two sets of tiles, so that one is computed on while the other
+// one is loaded or stored; many of them in a hardware loop.
+// Callers: kernels. Thread-safe: no state. Cannot fail; Program keeps errors.
+#ifndef TOOLS_COMPILER_KERNELS_PAIRS_H
+#define TOOLS_COMPILER_KERNELS_PAIRS_H
+
+#include <cstdint>
+#include <string>
+
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::kernels {
+
+struct Piece {
+  uint64_t first = 0;  // Its number in the first round
+  int64_t step = 0;    // By how much the number grows with each round of the loop
+  unsigned set = 0;    // 0 or 1
+};
+
+// Calls body(Piece) for each of `count` pieces; `name` begins the names of their sections.
+template <class Body>
+void for_pairs(builder::Program& program, const std::string& name, uint64_t count,
+               const Body& body) {
+  uint64_t piece = 0;
+  if (const uint64_t pairs = count / 2; pairs >= 2) {
+    program.section(name + "_in_pairs");
+    program.loop(static_cast<uint32_t>(pairs), [&] {
+      for (unsigned set = 0; set < 2; ++set) body(Piece{set, 2, set});
+    });
+    piece = pairs * 2;
+  }
+  for (; piece < count; ++piece) {
+    program.section(name + "_" + std::to_string(piece));
+    body(Piece{piece, 0, static_cast<unsigned>(piece % 2)});
+  }
+}
+
+}  // namespace neuron::kernels
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an operation works on: a part of an on-chip tile, or a part of a buffer in HBM.
+//
+// A Tile lives in SBUF or PSUM: rows are partitions, columns lie one behind the other inside a
+// partition. Its methods name parts of it; nothing is copied. A Buffer is an HBM variable of the
+// program, seen as a matrix whose rows are its last dimension. In a hardware loop, an access may
+// advance by a distance with each round (Program::loop). Callers: kernels, through Program.
+// Plain values; a default-constructed one is "absent" and operations on it are skipped, as an error
+// has been recorded before. Thread-safe: values.
+#ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
+#define TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "hw/isa.h"
+
+namespace neuron::builder {
+
+// Elements of a tile: partitions times up to four free dimensions, innermost first.
+struct TileAccess {
+  uint8_t space = NEURON_SPACE_ABSENT;
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  uint32_t start = 0;  // First partition of the core
+  uint32_t parts = 0;
+  uint32_t base = 0;  // Byte in the partition
+  uint32_t ndim = 0;
+  std::array<uint32_t, 4> size{};
+  std::array<int32_t, 4> step{};  // In elements
+  bool inside = true;             // Lies in its tile; Program refuses it otherwise
+  uint32_t tile = 0;              // Which of the program's tiles, for names; 0 = none
+  int64_t advance = 0;            // Bytes that the base moves with each round of the loop
+
+  bool present() const { return space != NEURON_SPACE_ABSENT; }
+  uint64_t elements() const;  // Of one partition
+  // Bytes of a partition from the lowest to behind the highest element.
+  uint64_t first_byte() const;
+  uint64_t end_byte() const;
+  // The only dimension as `outer` rows of equal size.
+  TileAccess split(uint32_t outer) const;
+  // All of it, `times` times one behind the other: a further, outermost dimension of step 0.
+  TileAccess repeated(uint32_t times) const;
+  // Each element `times` times in a row: a further, innermost dimension of step 0.
+  TileAccess stretched(uint32_t times) const;
+  // The dimensions in another order, innermost first: order[d] is the old number of dimension d.
+  TileAccess reordered(std::initializer_list<uint32_t> order) const;
+  // In a loop: `elements` further with each round.
+  TileAccess advancing(int64_t elements) const;
+};
+
+struct Tile {
+  uint8_t space = NEURON_SPACE_ABSENT;
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  uint32_t start = 0;
+  uint32_t parts = 0;
+  uint32_t base = 0;
+  uint32_t columns = 0;
+  uint32_t tile = 0;  // As in TileAccess
+
+  bool present() const { return space != NEURON_SPACE_ABSENT; }
+  TileAccess all() const { return at(0, parts, 0, columns); }
+  TileAccess column_range(uint32_t first, uint32_t count) const {
+    return at(0, parts, first, count);
+  }
+  TileAccess row_range(uint32_t first, uint32_t count) const {
+    return at(first, count, 0, columns);
+  }
+  TileAccess at(uint32_t first_row, uint32_t rows, uint32_t first_column, uint32_t columns) const;
+  // Every `step`-th of `count` columns.
+  TileAccess strided(uint32_t first_column, uint32_t count, int32_t step) const {
+    return pattern(0, parts, first_column, {count}, {step});
+  }
+  // Up to four dimensions, innermost first, steps in elements: 0 broadcasts, negative runs back.
+  TileAccess pattern(uint32_t first_row, uint32_t rows, uint32_t first_column,
+                     std::initializer_list<uint32_t> sizes,
+                     std::initializer_list<int32_t> steps) const;
+  // The same bytes as elements of another type.
+  Tile as(uint8_t other) const;
+};
+
+// Bytes of a buffer: runs of sizes[0] contiguous bytes, then counts; steps in bytes.
+struct BufferAccess {
+  int32_t buffer = -1;
+  uint64_t offset = 0;
+  uint32_t ndim = 1;
+  std::array<uint64_t, 4> size{1, 1, 1, 1};
+  std::array<int64_t, 4> step{1, 0, 0, 0};
+
+  uint8_t dtype = NEURON_DTYPE_NONE;  // For transfers that compute
+  int64_t advance = 0;                // Bytes that it moves with each round of the loop
+
+  bool present() const { return buffer >= 0; }
+  // In a loop: `distance` bytes further with each round.
+  BufferAccess advancing(int64_t distance) const;
+  uint64_t bytes() const { return size[0] * size[1] * size[2] * size[3]; }
+};
+
+struct Buffer {
+  int32_t index = -1;
+  uint8_t dtype = NEURON_DTYPE_NONE;
+  uint64_t rows = 0;     // Product of all dimensions but the last
+  uint64_t columns = 0;  // The last dimension
+
+  bool present() const { return index >= 0; }
+  BufferAccess all() const { return block(0, rows, 0, columns); }
+  // Row i of the block goes to or comes from partition i of a tile.
+  BufferAccess block(uint64_t first_row, uint64_t rows, uint64_t first_column,
+                     uint64_t columns) const;
+  // Rows of a block, and with each round of a loop `row_step` rows further.
+  BufferAccess rows_of_round(uint64_t first_row, uint64_t row_count, int64_t row_step) const;
+  // Elements from `first` as up to four dimensions, innermost first; steps in elements.
+  BufferAccess pattern(uint64_t first, std::initializer_list<uint64_t> sizes,
+                       std::initializer_list<int64_t> steps) const;
+  // The whole buffer as one column: element i belongs to partition i.
+  BufferAccess as_column() const;
+  // The whole buffer, once for each of `partitions`.
+  BufferAccess broadcast(uint32_t partitions) const;
+};
+
+}  // namespace neuron::builder
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One instruction while an operation of Program writes it: its operands, and what it reads and
+// writes, noted together so that the two cannot differ.
+//
+// Callers: Program's operations. Thread-safe: no; a value. Cannot fail: what does not fit a field
+// is noted and refused when Program takes the draft.
+#ifndef TOOLS_COMPILER_PROGRAM_BUILDER_DRAFT_H
+#define TOOLS_COMPILER_PROGRAM_BUILDER_DRAFT_H
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/isa/instruction.h"
+#include "tools/compiler/program_builder/access.h"
+#include "tools/compiler/program_builder/ordering.h"
+
+namespace neuron::builder {
+
+// The second operand of a scalar operation: nothing, a number, or a tile of one column.
+struct ScalarArgument {
+  ScalarArgument() = default;
+  ScalarArgument(float number) : value(number), is_number(true) {}  // NOLINT: reads as a number
+  ScalarArgument(const TileAccess& tile) : access(tile) {}          // NOLINT: reads as a tile
+  bool present() const { return is_number || access.present(); }
+  float value = 0;
+  bool is_number = false;
+  bool reversed = false;  // The scalar is the left operand of its operation
+  TileAccess access;
+};
+
+inline ScalarArgument reversed(ScalarArgument argument) {
+  argument.reversed = true;
+  return argument;
+}
+
+// The memory that an access touches.
+Region region_of(const TileAccess& access);
+Region region_of(const BufferAccess& access);
+
+// The field of an instruction that a register is added to in a loop.
+struct Advance {
+  uint8_t item = NEURON_BIND_BASE;
+  uint8_t operand = 0;
+  int64_t bytes = 0;  // With each round
+  int64_t first = 0;  // In the first one
+};
+
+struct Draft {
+  Draft(uint16_t opcode, unsigned on_engine);
+
+  // Operands: `to` is dst and written, `from` src0 and `second` src1, both read.
+  Draft& to(const TileAccess& access);
+  Draft& from(const TileAccess& access);
+  Draft& second(const TileAccess& access);
+  Draft& scalar0(const ScalarArgument& argument);
+  Draft& scalar1(const ScalarArgument& argument);
+  Draft& immediate0(uint32_t bits, uint8_t dtype);
+  Draft& immediate1(uint32_t bits, uint8_t dtype);
+  // Memory that is read or written without being an operand's value.
+  Draft& also_reads(const TileAccess& access);
+  Draft& also_writes(const TileAccess& access);
+
+  unsigned engine;
+  isa::Instruction i;
+  std::vector<Region> reads, writes;
+  std::vector<Advance> advances;
+  uint32_t tile = 0;  // What it writes, for names
+  std::string wrong;  // The first thing that cannot be encoded
+
+ private:
+  isa::Operand operand(const TileAccess& access, uint8_t number);
+  isa::Scalar scalar(const ScalarArgument& argument, uint8_t number);
+  bool usable(const TileAccess& access);
+};
+
+}  // namespace neuron::builder
+
+#endif

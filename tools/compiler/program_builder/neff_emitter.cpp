@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/program_builder/neff_emitter.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <map>
+
+#include "hw/address_map.h"
+#include "runtime/neff/collective_json.h"
+#include "runtime/neff/engine_binary_writer.h"
+#include "runtime/neff/npy_file.h"
+
+namespace neuron::builder {
+
+using runtime::fail;
+using runtime::Result;
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr uint32_t kQueuesOfASet = NEURON_V2_DMA_ENGINES_PER_CORE;
+constexpr const char* kDirectory = "sg00/";
+constexpr const char* kSecondDirectory = "sg01/";
+
+const char* kind_name(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kInput:
+      return "input";
+    case BufferKind::kOutput:
+      return "output";
+    case BufferKind::kConstant:
+      return "file";
+    default:
+      return "tmp-buf";
+  }
+}
+
+// NumPy's name of a type; bf16 and the 8-bit floats have none and are kept as their bits.
+const char* numpy_type(uint8_t dtype) {
+  switch (dtype) {
+    case NEURON_DTYPE_F32:
+      return "<f4";
+    case NEURON_DTYPE_F16:
+      return "<f2";
+    case NEURON_DTYPE_I8:
+      return "|i1";
+    case NEURON_DTYPE_I16:
+      return "<i2";
+    case NEURON_DTYPE_I32:
+      return "<i4";
+    case NEURON_DTYPE_I64:
+      return "<i8";
+    default:
+      break;
+  }
+  switch (isa::dtype_bytes(dtype)) {
+    case 1:
+      return "|u1";
+    case 2:
+      return "<u2";
+    case 4:
+      return "<u4";
+    default:
+      return "<u8";
+  }
+}
+
+// By enum neuron_dma_operation.
+constexpr const char* kOperations[] = {"copy", "cast", "fma", "add", "min", "max", "transpose"};
+
+std::string text(const json::value& value) { return json::serialize(value) + "\n"; }
+
+}  // namespace
+
+std::string NeffEmitter::constant_file(const BufferInfo& buffer) { return buffer.name + ".npy"; }
+
+// By name, which is also the order of their numbers. A queue set is "in" or "out" if that is all it
+// does; the owner is the engine that triggers.
+std::map<std::string, QueueUse> NeffEmitter::queues() const {
+  std::map<std::string, QueueUse> all;
+  const auto kind_of = [&](const BufferAccess& side) {
+    return side.buffer == Transfer::kOnChip
+               ? BufferKind::kTemporary
+               : program_.buffers_[static_cast<size_t>(side.buffer)].kind;
+  };
+  for (const Transfer& transfer : program_.transfers_) {
+    QueueUse& use = all[transfer.queue];
+    use.engine = transfer.engine;
+    for (const BufferAccess& from : transfer.from) {
+      use.only_in = use.only_in && kind_of(from) == BufferKind::kInput;
+    }
+    use.only_out = use.only_out && kind_of(transfer.to) == BufferKind::kOutput;
+  }
+  for (const Step& step : program_.steps_[NEURON_ENGINE_POOL]) {
+    if (step.slot >= 0) all[kDynamicQueue] = {NEURON_ENGINE_POOL, false, false, true};
+  }
+  return all;
+}
+
+std::string NeffEmitter::model_json() const {
+  json::array inputs;
+  json::array outputs;
+  for (const BufferInfo& buffer : program_.buffers_) {
+    if (buffer.kind != BufferKind::kInput && buffer.kind != BufferKind::kOutput) continue;
+    json::object tensor;
+    tensor["name"] = buffer.name;
+    tensor["variable"] = buffer.name;
+    tensor["subgraph"] = "sg00";
+    tensor["dtype"] = neff::dtype_name(buffer.dtype);
+    tensor["shape"] = json::array(buffer.shape.begin(), buffer.shape.end());
+    tensor["size"] = buffer.bytes;
+    tensor["format"] = std::string("NCHW", std::min<size_t>(buffer.shape.size(), 4));
+    tensor["timeseries"] = false;
+    (buffer.kind == BufferKind::kInput ? inputs : outputs).push_back(std::move(tensor));
+  }
+  json::array nodes{json::object{{"name", "sg00"}, {"executor", "NeuronCore"}}};
+  if (program_.physical_cores_ == 2) {
+    nodes.push_back(json::object{{"name", "sg01"}, {"executor", "NeuronCore"}});
+  }
+  json::object model;
+  model["format"] = NEFF_FORMAT;
+  model["version"] = 1;
+  model["target"] = target();
+  model["lnc"] = program_.physical_cores_;
+  model["nodes"] = std::move(nodes);
+  model["inputs"] = std::move(inputs);
+  model["outputs"] = std::move(outputs);
+  return text(model);
+}
+
+std::string NeffEmitter::definition_json() const {
+  json::object variables;
+  uint32_t id = 0;
+  for (const BufferInfo& buffer : program_.buffers_) {
+    json::object variable;
+    variable["type"] = kind_name(buffer.kind);
+    variable["var_id"] = id++;
+    variable["size"] = buffer.bytes;
+    if (buffer.kind == BufferKind::kConstant) variable["file_name"] = constant_file(buffer);
+    variables[buffer.name] = std::move(variable);
+  }
+  variables[Transfer::kOnChipName] =
+      json::object{{"type", "state-buffer"}, {"var_id", id}, {"size", NEURON_CORE_SBUF_SIZE}};
+
+  json::object queue_sets;
+  for (const auto& [name, use] : queues()) {
+    queue_sets[name] = json::object{{"type", use.dynamic    ? "dynamic"
+                                             : use.only_in  ? "in"
+                                             : use.only_out ? "out"
+                                                            : "data"},
+                                    {"num_queues", kQueuesOfASet},
+                                    {"owner", neff::engine_name(static_cast<uint8_t>(use.engine))}};
+  }
+
+  json::object engines;
+  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
+    if (!program_.used_[e]) continue;
+    const std::string engine = neff::engine_name(static_cast<uint8_t>(e));
+    engines[engine] = json::object{{"bin", engine + ".bin"}, {"json", engine + ".json"}};
+  }
+  json::object semaphores;
+  for (const auto& of_engine : engine_semaphores_) {
+    for (const Semaphore& semaphore : of_engine) semaphores[semaphore.name] = semaphore.number;
+  }
+  for (const Semaphore& semaphore : slot_semaphores_) {
+    semaphores[semaphore.name] = semaphore.number;
+  }
+  json::object definition;
+  definition["program"] =
+      json::object{{"isa", NEURON_ISA_VERSION}, {"generation", program_.limits_.generation}};
+  definition["engines"] = std::move(engines);
+  definition["semaphore"] = std::move(semaphores);
+  definition["dma_queue"] = std::move(queue_sets);
+  definition["var"] = std::move(variables);
+  if (!program_.collectives_.empty()) definition["collectives"] = collectives_json();
+  return text(definition);
+}
+
+json::array NeffEmitter::collectives_json() const {
+  json::array list;
+  for (const CollectiveStep& step : program_.collectives_) {
+    neff::Collective operation = step.operation;
+    operation.semaphore = slot_semaphores_[step.slot].number;
+    const bool moves = step.output >= 0;
+    list.push_back(tools::collective_json(operation, moves ? variable_name(step.input) : "",
+                                          moves ? variable_name(step.output) : ""));
+  }
+  return list;
+}
+
+std::string NeffEmitter::variable_name(int32_t buffer) const {
+  return buffer == Transfer::kOnChip ? std::string(Transfer::kOnChipName)
+                                     : program_.buffers_[static_cast<size_t>(buffer)].name;
+}
+
+// Each trigger pushes the next transfer with its id, so a loop's transfers are listed by round.
+std::string NeffEmitter::engine_json(unsigned engine) const {
+  json::array list;
+  const auto append = [&](const Transfer& transfer, uint32_t round) {
+    const auto side = [&](json::object& desc, const char* name, const BufferAccess& access) {
+      const std::string prefix = name;
+      desc[prefix] = variable_name(access.buffer);
+      desc[prefix + "_off"] =
+          access.offset + static_cast<uint64_t>(access.advance * int64_t{round});
+      desc[prefix + "_sizes"] = json::array(access.size.begin(), access.size.begin() + access.ndim);
+      desc[prefix + "_steps"] = json::array(access.step.begin(), access.step.begin() + access.ndim);
+      if (transfer.compute.operation != NEURON_DMA_COPY) {
+        desc[prefix + "_dtype"] = neff::dtype_name(access.dtype);
+      }
+    };
+    json::object desc;
+    desc["op"] = kOperations[transfer.compute.operation];
+    if (transfer.from.size() == 1) {
+      side(desc, "from", transfer.from[0]);
+    } else {
+      json::array sources;
+      for (const BufferAccess& access : transfer.from) {
+        json::object source;
+        side(source, "from", access);
+        sources.push_back(std::move(source));
+      }
+      desc["from_arr"] = std::move(sources);
+    }
+    side(desc, "to", transfer.to);
+    const ComputeOptions& compute = transfer.compute;
+    if (compute.operation == NEURON_DMA_FMA) desc["scale"] = compute.scale;
+    if (compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) {
+      desc["constant"] = compute.constant;
+    }
+    if (compute.operation == NEURON_DMA_TRANSPOSE) {
+      desc["transpose_shape"] =
+          json::array(compute.transpose_shape.begin(), compute.transpose_shape.end());
+      desc["transpose_element_size"] = isa::dtype_bytes(transfer.to.dtype);
+    }
+    json::object entry;
+    entry["id"] = transfer.id;
+    entry["queue"] = transfer.queue;
+    entry["semaphore"] = slot_semaphores_[transfer.slot].number;
+    entry["desc"] = std::move(desc);
+    list.push_back(std::move(entry));
+  };
+  const auto& steps = program_.steps_[engine];
+  for (size_t i = 0; i < steps.size();) {
+    const int32_t loop = steps[i].loop;
+    const size_t end = loop < 0 ? i + 1 : program_.loops_[static_cast<size_t>(loop)].end[engine];
+    const uint32_t rounds = loop < 0 ? 1 : program_.loops_[static_cast<size_t>(loop)].rounds;
+    for (uint32_t round = 0; round < rounds; ++round) {
+      for (size_t step = i; step < end; ++step) {
+        if (steps[step].transfer < 0) continue;
+        append(program_.transfers_[static_cast<size_t>(steps[step].transfer)], round);
+      }
+    }
+    i = end;
+  }
+  return text(json::object{{"dma", std::move(list)}});
+}
+
+// What the debug ids stand for: the files of the line table, and the tensor that is written.
+std::string NeffEmitter::debug_json() const {
+  json::array files, tensors;
+  std::string section;
+  struct Range {
+    uint32_t first = 0, last = 0, tile = 0;
+    int32_t buffer = -1;
+  } open;
+  const auto close = [&] {
+    if (open.tile == 0 && open.buffer < 0) return;
+    json::object tensor;
+    tensor["debug"] = json::array{open.first, open.last};
+    if (open.tile != 0) {
+      const TileInfo& tile = program_.tiles_[open.tile - 1];
+      tensor["name"] = tile.name;
+      tensor["shape"] = json::array{tile.parts, tile.columns};
+    } else {
+      const BufferInfo& buffer = program_.buffers_[static_cast<size_t>(open.buffer)];
+      tensor["name"] = buffer.name;
+      tensor["shape"] = json::array(buffer.shape.begin(), buffer.shape.end());
+    }
+    tensors.push_back(std::move(tensor));
+  };
+  for (uint32_t i = 0; i < program_.labels_.size(); ++i) {
+    const Label& label = program_.labels_[i];
+    if (i == 0 || label.section != section) {
+      section = label.section;
+      files.emplace_back(program_.name_ + "/" + section);
+    }
+    if (i != 0 && label.tile == open.tile && label.buffer == open.buffer) {
+      open.last = i + 1;
+      continue;
+    }
+    close();
+    open = {i + 1, i + 1, label.tile, label.buffer};
+  }
+  close();
+  return text(json::object{{"files", std::move(files)},
+                           {"functions", json::array{"main"}},
+                           {"tensors", std::move(tensors)}});
+}
+
+void NeffEmitter::add_constants(tools::NeffMembers& members) const {
+  for (const BufferInfo& buffer : program_.buffers_) {
+    if (buffer.kind != BufferKind::kConstant) continue;
+    tools::NpyArray array;
+    array.type = numpy_type(buffer.dtype);
+    array.shape = buffer.shape;
+    array.data = buffer.contents;
+    members[kDirectory + constant_file(buffer)] = tools::write_npy(array);
+  }
+}
+
+Result<tools::NeffMembers> NeffEmitter::core_members() {
+  NEURON_CHECK(number_semaphores());
+  tools::NeffMembers members;
+  bool any = false;
+  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
+    if (!program_.used_[e]) continue;
+    any = true;
+    NEURON_TRY(assembled, assemble(e));
+    NEURON_TRY(binary, tools::write_engine_binary(assembled));
+    const std::string engine = neff::engine_name(static_cast<uint8_t>(e));
+    members[kDirectory + engine + ".bin"] = std::move(binary);
+    members[kDirectory + engine + ".json"] = tools::bytes_of(engine_json(e));
+  }
+  if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name_);
+  add_constants(members);
+  members[std::string(kDirectory) + "kernel_debug_info.json"] = tools::bytes_of(debug_json());
+  members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
+  return members;
+}
+
+Result<void> NeffEmitter::add_idle_core(tools::NeffMembers& members) const {
+  Program idle(program_.name_, static_cast<uint8_t>(program_.limits_.generation));
+  idle.use(Engine::kSp);
+  idle.finish();
+  NEURON_TRY(files, NeffEmitter(idle).core_members());
+  for (auto& [name, bytes] : files) {
+    members[kSecondDirectory + name.substr(std::string_view(kDirectory).size())] = std::move(bytes);
+  }
+  return {};
+}
+
+Result<std::vector<uint8_t>> NeffEmitter::emit() {
+  NEURON_TRY(members, core_members());
+  if (program_.physical_cores_ == 2) NEURON_CHECK(add_idle_core(members));
+  members["neff.json"] = tools::bytes_of(model_json());
+  members["info.json"] = tools::bytes_of(
+      text(json::object{{"tool_version", "program-builder 1"}, {"target", target()}}));
+  tools::NeffOptions options;
+  options.name = program_.name_;
+  options.build_version = "program-builder 1";
+  options.lnc_size = program_.physical_cores_;
+  return tools::write_neff(members, options);
+}
+
+}  // namespace neuron::builder

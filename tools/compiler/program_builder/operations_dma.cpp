@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transfers of Program: prepared ones, which a trigger starts, and those that Pool generates.
+#include "hw/address_map.h"
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::builder {
+namespace {
+
+Region region_of_side(const Side& side) {
+  return side.on_chip.present() ? region_of(side.on_chip) : region_of(side.in_memory);
+}
+
+uint8_t dtype_of(const Side& side) {
+  return side.on_chip.present() ? side.on_chip.dtype : side.in_memory.dtype;
+}
+
+}  // namespace
+
+// SBUF as DMA sees it: partition p begins at p * NEURON_SBUF_PARTITION_STRIDE of variable "sbuf".
+std::optional<BufferAccess> Program::on_chip_side(const TileAccess& access) {
+  Draft check(NEURON_OP_NOP, NEURON_ENGINE_SP);
+  check.from(access);
+  if (!check.wrong.empty()) {
+    fail(runtime::fail(NRT_INVALID, "{}", check.wrong));
+    return std::nullopt;
+  }
+  if (access.space != NEURON_SPACE_SBUF) {
+    fail(runtime::fail(NRT_INVALID,
+                       "transfers reach SBUF only; copy the PSUM tile to SBUF with an engine"));
+    return std::nullopt;
+  }
+  const uint64_t element = isa::dtype_bytes(access.dtype);
+  BufferAccess side;
+  side.buffer = Transfer::kOnChip;
+  side.dtype = access.dtype;
+  side.advance = access.advance;
+  side.offset = access.start * NEURON_SBUF_PARTITION_STRIDE + access.base;
+  side.ndim = 1;
+  side.size[0] = element;
+  uint32_t d = 0;
+  // Dimensions that continue the run are one with it.
+  while (d < access.ndim &&
+         access.step[d] * static_cast<int64_t>(element) == static_cast<int64_t>(side.size[0])) {
+    side.size[0] *= access.size[d++];
+  }
+  const auto add = [&](uint64_t size, int64_t step) {
+    if (size == 1) return true;
+    if (side.ndim == 4) return false;
+    side.size[side.ndim] = size;
+    side.step[side.ndim++] = step;
+    return true;
+  };
+  bool fits = true;
+  for (; d < access.ndim; ++d) {
+    fits = fits && add(access.size[d], access.step[d] * static_cast<int64_t>(element));
+  }
+  fits = fits && add(access.parts, NEURON_SBUF_PARTITION_STRIDE);
+  if (!fits) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a transfer has at most 4 dimensions, partitions included; use several"));
+    return std::nullopt;
+  }
+  return side;
+}
+
+bool Program::check_buffer_side(const BufferAccess& access, bool write) {
+  if (!access.present() || access.buffer >= static_cast<int32_t>(buffers_.size())) {
+    fail(runtime::fail(NRT_INVALID, "a buffer that was never declared is used"));
+    return false;
+  }
+  const BufferInfo& info = buffers_[static_cast<size_t>(access.buffer)];
+  const Region reached = region_of(access).spanning(recording_ ? rounds_ : 1);
+  if (static_cast<int64_t>(reached.first) < 0 || reached.end > info.bytes || access.bytes() == 0) {
+    fail(runtime::fail(NRT_INVALID,
+                       "a transfer reaches bytes {} to {} of buffer \"{}\", which "
+                       "has {}",
+                       static_cast<int64_t>(reached.first), reached.end, info.name, info.bytes));
+    return false;
+  }
+  if (write && (info.kind == BufferKind::kInput || info.kind == BufferKind::kConstant)) {
+    fail(runtime::fail(NRT_INVALID, "a transfer writes to {} \"{}\"",
+                       info.kind == BufferKind::kInput ? "input" : "constant", info.name));
+    return false;
+  }
+  return true;
+}
+
+std::optional<BufferAccess> Program::memory_side(const Side& side, bool write) {
+  if (!open()) return std::nullopt;
+  if (!side.in_memory.present()) return on_chip_side(side.on_chip);
+  if (!check_buffer_side(side.in_memory, write)) return std::nullopt;
+  return side.in_memory;
+}
+
+void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
+                       const ComputeOptions& options) {
+  ++line_;
+  const auto target = memory_side(to, true);
+  if (!target) return;
+  const bool copies = options.operation == NEURON_DMA_COPY;
+  const uint64_t wanted = target->bytes() / (copies ? 1 : isa::dtype_bytes(dtype_of(to)));
+  Transfer entry;
+  Item item;
+  for (const Side& side : from) {
+    const auto source = memory_side(side, false);
+    if (!source) return;
+    const uint64_t given = source->bytes() / (copies ? 1 : isa::dtype_bytes(dtype_of(side)));
+    if (given != wanted) {
+      const char* unit = copies ? "bytes" : "elements";
+      fail(runtime::fail(NRT_INVALID, "a transfer moves {} {} to {} {}; expected equally many",
+                         given, unit, wanted, unit));
+      return;
+    }
+    entry.from.push_back(*source);
+    item.reads.push_back(region_of_side(side));
+  }
+  entry.engine = engine;
+  entry.to = *target;
+  entry.compute = options;
+  entry.id = next_id_[engine]++;
+  const char* direction = target->buffer == Transfer::kOnChip         ? "in"
+                          : entry.from[0].buffer == Transfer::kOnChip ? "out"
+                                                                      : "data";
+  entry.queue = base::format("q{}_{}", isa::engine_name(engine), direction);
+  item.engine = engine;
+  item.moves = true;
+  item.writes = {region_of_side(to)};
+  item.step.instruction.opcode = NEURON_OP_DMA_TRIGGER;
+  item.step.instruction.engines = static_cast<uint8_t>(1u << engine);
+  item.step.transfer = static_cast<int32_t>(transfers_.size());
+  item.step.label = add_label(to.on_chip.tile, to.in_memory.buffer);
+  transfers_.push_back(std::move(entry));
+  add(std::move(item));
+}
+
+void Program::dma(Engine owner, const TileAccess& to, const BufferAccess& from) {
+  transfer(static_cast<unsigned>(owner), to, {from}, {.operation = NEURON_DMA_COPY});
+}
+
+void Program::dma(Engine owner, const BufferAccess& to, const TileAccess& from) {
+  transfer(static_cast<unsigned>(owner), to, {from}, {.operation = NEURON_DMA_COPY});
+}
+
+void Program::dma(Engine owner, const BufferAccess& to, const BufferAccess& from) {
+  transfer(static_cast<unsigned>(owner), to, {from}, {.operation = NEURON_DMA_COPY});
+}
+
+void Program::dma_compute(Engine owner, const Side& to, const std::vector<Side>& from,
+                          const ComputeOptions& options) {
+  if (from.empty() || from.size() > 16) {
+    fail(runtime::fail(NRT_INVALID, "a transfer has {} sources, expected 1 to 16", from.size()));
+    return;
+  }
+  transfer(static_cast<unsigned>(owner), to, from, options);
+}
+
+namespace {
+
+constexpr uint16_t kAllDmaEngines = 0xFFFF;
+
+std::array<isa::DmaDimension, 4> dimensions_of(const BufferAccess& access) {
+  const uint64_t element = isa::dtype_bytes(access.dtype);
+  std::array<isa::DmaDimension, 4> dimensions{};
+  dimensions[0] = {static_cast<uint32_t>(access.size[0] / element), static_cast<int32_t>(element)};
+  for (uint32_t d = 1; d < access.ndim; ++d) {
+    dimensions[d] = {static_cast<uint32_t>(access.size[d]), static_cast<int32_t>(access.step[d])};
+  }
+  return dimensions;
+}
+
+}  // namespace
+
+void Program::generated(Draft draft, std::vector<AddressField> addresses) {
+  for (const AddressField& address : addresses) {
+    if (address.buffer == Transfer::kOnChip) continue;
+    const BufferInfo& info = buffers_[static_cast<size_t>(address.buffer)];
+    if (info.kind == BufferKind::kConstant || info.kind == BufferKind::kTemporary) continue;
+    fail(runtime::fail(NRT_INVALID,
+                       "a generated transfer names \"{}\", whose address changes with the tensors "
+                       "of an execution; copy it to or from a temporary",
+                       info.name));
+    return;
+  }
+  draft.i.dma.mask = kAllDmaEngines;
+  draft.i.dma.signal = true;
+  if (!draft.wrong.empty()) fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
+  if (!open() || !check_instruction(draft.engine, draft.i)) return;
+  Item item;
+  item.engine = draft.engine;
+  item.step.instruction = draft.i;
+  item.step.advances = std::move(draft.advances);
+  item.step.addresses = std::move(addresses);
+  item.step.label = add_label(draft.tile, -1);
+  item.reads = std::move(draft.reads);
+  item.writes = std::move(draft.writes);
+  item.moves = true;
+  add(std::move(item));
+}
+
+void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, float scale) {
+  ++line_;
+  const auto target = memory_side(to, true);
+  const auto source = memory_side(from, false);
+  if (!target || !source) return;
+  Draft draft(NEURON_OP_DMA_GENERATE, NEURON_ENGINE_POOL);
+  draft.i.generate.to_dims = dimensions_of(*target);
+  draft.i.generate.from_dims = dimensions_of(*source);
+  draft.i.generate.scale = std::bit_cast<uint32_t>(scale);
+  draft.i.dma.operation = operation;
+  draft.i.dma.to_type = target->dtype;
+  draft.i.dma.from_type = source->dtype;
+  draft.tile = to.on_chip.tile;
+  draft.reads = {region_of_side(from)};
+  draft.writes = {region_of_side(to)};
+  std::vector<AddressField> addresses = {
+      {NEURON_DMA_GENERATE_TO, target->buffer, target->offset},
+      {NEURON_DMA_GENERATE_FROM, source->buffer, source->offset}};
+  const int64_t distances[] = {target->advance, source->advance};
+  for (uint8_t side = 0; side < 2; ++side) {
+    Advance advance{NEURON_BIND_BASE, side, distances[side]};
+    if (advance.bytes == 0) continue;
+    // A register is added as an unsigned number: what runs back counts down to its last place.
+    if (advance.bytes < 0 && recording_) {
+      advance.first = -advance.bytes * (int64_t{rounds_} - 1);
+      addresses[side].offset -= static_cast<uint64_t>(advance.first);
+    }
+    draft.advances.push_back(advance);
+  }
+  generated(std::move(draft), std::move(addresses));
+}
+
+namespace {
+
+void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool gather,
+                   const IndirectOptions& options) {
+  const auto bytes = static_cast<uint32_t>(rows.columns * isa::dtype_bytes(rows.dtype));
+  draft.i.indirect.row_bytes = bytes;
+  draft.i.indirect.row_step = bytes;
+  draft.i.indirect.rows = static_cast<uint32_t>(rows.rows);
+  draft.i.dma.operation = options.accumulate ? NEURON_DMA_ADD : NEURON_DMA_COPY;
+  draft.i.dma.from_type = gather ? rows.dtype : on_chip_type;
+  draft.i.dma.to_type = gather ? on_chip_type : rows.dtype;
+  draft.i.dma.accumulate = options.accumulate;
+  draft.i.dma.skip = options.skip;
+}
+
+}  // namespace
+
+void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
+                         const IndirectOptions& options) {
+  ++line_;
+  if (!open() || !check_buffer_side(rows.all(), false)) return;
+  Draft draft(NEURON_OP_DMA_GATHER, NEURON_ENGINE_POOL);
+  draft.to(to).from(index);
+  fill_indirect(draft, rows, to.dtype, true, options);
+  draft.reads.push_back(region_of(rows.all()));
+  if (options.accumulate || options.skip) draft.also_reads(to);
+  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, 0}});
+}
+
+void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
+                          const IndirectOptions& options) {
+  ++line_;
+  if (!open() || !check_buffer_side(rows.all(), true)) return;
+  Draft draft(NEURON_OP_DMA_SCATTER, NEURON_ENGINE_POOL);
+  draft.to(from).from(index);
+  draft.writes.clear();
+  draft.also_reads(from);
+  fill_indirect(draft, rows, from.dtype, false, options);
+  draft.writes.push_back(region_of(rows.all()));
+  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, 0}});
+}
+
+}  // namespace neuron::builder

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of Program that Pool alone executes.
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::builder {
+namespace {
+
+Draft pool(uint16_t opcode) { return {opcode, NEURON_ENGINE_POOL}; }
+
+isa::Pattern pattern_of(const IndexPattern& index) {
+  isa::Pattern pattern;
+  for (size_t d = 0; d < index.size.size() && d < pattern.size.size(); ++d) {
+    pattern.size[d] = index.size[d];
+    pattern.step[d] = index.step[d];
+  }
+  return pattern;
+}
+
+}  // namespace
+
+void Program::iota(const TileAccess& to, const IndexPattern& index) {
+  Draft draft = pool(NEURON_OP_IOTA);
+  draft.to(to).immediate0(static_cast<uint32_t>(index.offset), NEURON_DTYPE_I32);
+  draft.i.pattern = pattern_of(index);
+  draft.i.vector.imm = static_cast<uint32_t>(index.of_partition);
+  emit(std::move(draft));
+}
+
+void Program::affine_select(const TileAccess& to, const TileAccess& from, const IndexPattern& index,
+                            uint8_t compare, const ScalarArgument& otherwise) {
+  Draft draft = pool(NEURON_OP_AFFINE_SELECT);
+  draft.to(to).from(from).scalar0(otherwise);
+  draft.immediate1(static_cast<uint32_t>(index.offset), NEURON_DTYPE_I32);
+  draft.i.pattern = pattern_of(index);
+  draft.i.vector.op0 = compare;
+  draft.i.vector.imm = static_cast<uint32_t>(index.of_partition);
+  emit(std::move(draft));
+}
+
+void Program::partition_reduce(const TileAccess& to, uint8_t op, const TileAccess& from) {
+  Draft draft = pool(NEURON_OP_PARTITION_REDUCE);
+  draft.to(to).from(from);
+  draft.i.vector.op0 = op;
+  emit(std::move(draft));
+}
+
+void Program::local_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index,
+                           uint8_t log2_elements, uint16_t valid) {
+  Draft draft = pool(NEURON_OP_LOCAL_GATHER);
+  draft.to(to).from(from).second(index);
+  draft.i.pool.elements = log2_elements;
+  draft.i.pool.count = valid;
+  emit(std::move(draft));
+}
+
+void Program::n_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index) {
+  emit(pool(NEURON_OP_N_GATHER).to(to).from(from).second(index));
+}
+
+void Program::sequence_bounds(const TileAccess& to, const TileAccess& from) {
+  emit(pool(NEURON_OP_SEQUENCE_BOUNDS).to(to).from(from));
+}
+
+void Program::topk(const TileAccess& values, const TileAccess& indices, const TileAccess& from,
+                   uint16_t k, uint32_t n) {
+  Draft draft = pool(NEURON_OP_TOPK);
+  draft.to(values).from(from).second(indices).also_writes(indices);
+  draft.i.pool.count = k;
+  draft.i.vector.imm = n;
+  emit(std::move(draft));
+}
+
+void Program::custom(uint32_t number, const TileAccess& to, const TileAccess& a,
+                     const TileAccess& b) {
+  Draft draft = pool(NEURON_OP_CUSTOM);
+  draft.to(to).from(a);
+  if (b.present()) draft.second(b);
+  draft.i.vector.imm = number;
+  emit(std::move(draft));
+}
+
+}  // namespace neuron::builder

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who must wait for whom, from what instructions and transfers read and write.
+//
+// Work is done by agents: the five engines, each in its own order, and DMA, where every semaphore
+// slot is an agent that has one transfer in flight at most. A Point is one piece of work of an
+// agent, counted from 1. Accesses finds the points whose memory a new piece of work overlaps (RAW,
+// WAR, WAW over partitions and byte ranges); Knowledge says which of them an engine already knows
+// to be complete, directly or through others (a vector clock per engine), so that only the rest
+// needs waits. Callers: Program, in program order. Thread-safe: no. Cannot fail.
+#ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ORDERING_H
+#define TOOLS_COMPILER_PROGRAM_BUILDER_ORDERING_H
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "hw/isa.h"
+
+namespace neuron::builder {
+
+using Agent = uint32_t;
+inline constexpr Agent kFirstDmaAgent = NEURON_CORE_ENGINES;
+
+struct Point {
+  Agent agent = 0;
+  uint32_t sequence = 0;  // From 1
+  uint64_t issue = 0;     // Place in the order of the whole program
+};
+
+// Bytes [first, end) of partitions [start, start + parts), or of the HBM buffer `start`.
+struct Region {
+  static constexpr uint8_t kHbm = 3;  // Beside enum neuron_space
+  uint8_t space = NEURON_SPACE_ABSENT;
+  uint32_t start = 0;
+  uint32_t parts = 0;
+  uint64_t first = 0;
+  uint64_t end = 0;
+  int64_t advance = 0;  // Bytes that it moves with each round of a loop
+  // Only the first `run` bytes of every `pitch`; 0: all bytes. Blocks of columns of one matrix then
+  // do not overlap.
+  uint64_t run = 0, pitch = 0;
+
+  // In round `number` of the loop, and in `rounds` rounds together.
+  Region in_round(int64_t number) const;
+  Region spanning(uint32_t rounds) const;
+  bool overlaps(const Region& other) const;
+  bool contains(const Region& other) const;
+};
+
+class Accesses {
+ public:
+  // Points that must be complete before `region` is read or written.
+  void conflicts(const Region& region, bool write, std::vector<Point>& points) const;
+  void record(const Region& region, bool write, const Point& point);
+
+ private:
+  struct Entry {
+    Region region;
+    bool write = false;
+    Point point;
+  };
+  std::array<std::vector<Entry>, 4> entries_;  // By space
+};
+
+class Knowledge {
+ public:
+  using Clock = std::vector<uint32_t>;  // Agent to the last point known to be complete
+
+  bool knows(unsigned engine, const Point& point) const;
+  // The engine waits for the point: it now knows what the point's agent knew, too. An engine's
+  // work counts as having followed all that the engine knew when it was issued.
+  void wait(unsigned engine, const Point& point);
+  // The point starts with what `engine` knows now.
+  void start(unsigned engine, const Point& point);
+
+ private:
+  using Shared = std::shared_ptr<const Clock>;
+  const Clock& clock_of(const Point& point) const;
+
+  static const Clock kNothing;
+  std::array<Shared, NEURON_CORE_ENGINES> now_;
+  // For each agent: from which point on it started with which knowledge.
+  std::map<Agent, std::vector<std::pair<uint32_t, Shared>>> history_;
+};
+
+}  // namespace neuron::builder
+
+#endif
