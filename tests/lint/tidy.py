@@ -85,7 +85,8 @@ def changed_sources(sources, limit):
     found, last = [], None
     for what, names in changes():
         here = [name if name in sources else by_header.get(name) for name in names]
-        here = [name for name in dict.fromkeys(here) if name and name not in found]
+        here = sorted({name for name in here if name} - set(found))
+        random.Random(what).shuffle(here)  # of a commit that touches more than there is time for, it is not always the same folders
         if found and len(found) + len(here) > limit:
             return found, f"changed since {what}"
         found += here
