@@ -64,13 +64,14 @@ def without_directives(text):
 
 
 def tokens(text):
+    """The tokens of a file; the last one is empty, so that there is one behind each."""
     code = without_directives(without_comments(text))
     found, line, end = [], 1, 0
     for match in TOKEN.finditer(code):
         line += code.count("\n", end, match.start())
         end = match.start()
         found.append(Token(match.group(), line, match.end()))
-    return found
+    return found + [Token("", line, len(code))]
 
 
 def after_pair(found, index):

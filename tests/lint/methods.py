@@ -15,6 +15,7 @@ import tree
 TABLE = "tests/lint/methods.txt"
 LIMIT = 40
 CLASS = ("class", "struct", "union")
+SPECIFIERS = ("inline", "constexpr", "consteval", "explicit", "virtual")
 
 
 class Count(NamedTuple):
@@ -95,27 +96,35 @@ def end_of_function(tokens, index):
     return index, False
 
 
+def end_of_name(tokens, index):
+    """The index behind a name with its qualifications and template arguments."""
+    while index < len(tokens):
+        if tokens[index].text == "<":
+            index = cpp.after_angles(tokens, index)
+        elif tokens[index].text == "::" or (tokens[index].text.isidentifier() and tokens[index - 1].text == "::"):
+            index += 1
+        else:
+            break
+    return index
+
+
 def end_of_requires(tokens, index):
     """The index behind the constraint that begins at `index`: concepts, expressions in parentheses, and requires-expressions."""
     while index < len(tokens):
         text = tokens[index].text
-        if text == "requires":
-            index += 1
-            if tokens[index].text == "(":
-                index = cpp.after_pair(tokens, index)
-            index = cpp.after_pair(tokens, index)
-        elif text == "(":
-            index = cpp.after_pair(tokens, index)
-        elif text == "!":
+        if text == "!":
             index += 1
             continue
+        if text == "requires":
+            if tokens[index + 1].text == "(":
+                index = cpp.after_pair(tokens, index + 1) - 1
+            index = cpp.after_pair(tokens, index + 1)
+        elif text == "(":
+            index = cpp.after_pair(tokens, index)
         else:
-            while index < len(tokens) and (tokens[index].text.isidentifier() or tokens[index].text in ("::", "<")):
-                index = cpp.after_angles(tokens, index) if tokens[index].text == "<" else index + 1
-                if index < len(tokens) and tokens[index - 1].text not in ("::",) and tokens[index].text not in ("::", "<"):
-                    break
+            index = end_of_name(tokens, index + 1)
         if index >= len(tokens) or tokens[index].text not in ("&&", "||"):
-            return index
+            break
         index += 1
     return index
 
@@ -136,22 +145,16 @@ def end_of_initialisers(tokens, index):
 
 def is_parameters(tokens, start, index, class_name):
     """Whether the `(` at `index` of the declaration from `start` on begins the parameters of a member function."""
-    before = tokens[index - 1].text
-    if any(token.text == "operator" for token in tokens[start:index]):
-        return True
-    # A pointer to a function or member: type (*name)(...), type (Class::*name)(...)
-    at = index + 1
-    while at < len(tokens) and (tokens[at].text.isidentifier() or tokens[at].text == "::"):
-        at += 1
-    if tokens[at].text in ("*", "&", "&&") and cpp.after_pair(tokens, index) < len(tokens) and tokens[cpp.after_pair(tokens, index)].text == "(":
+    # A pointer to a function or a member has a second pair: type (*name)(...), type (Class::*name)(...)
+    behind = cpp.after_pair(tokens, index)
+    name_end = end_of_name(tokens, index + 2) if tokens[index + 1].text.isidentifier() else index + 1
+    if tokens[name_end].text in ("*", "&", "&&") and tokens[behind].text == "(":
         return False
-    if not before.isidentifier() and before != ">":
+    if not tokens[index - 1].text.isidentifier() and tokens[index - 1].text != ">":
         return False
-    words = [token.text for token in tokens[start:index] if token.text not in ("inline", "constexpr", "consteval", "explicit", "virtual")]
-    # A name alone in front of the parentheses is a constructor, a destructor, or a macro.
-    if len(words) == 1:
-        return words[0] == class_name
-    return True
+    words = [token.text for token in tokens[start:index] if token.text not in SPECIFIERS]
+    # A name alone in front of the parentheses is a constructor, or a macro.
+    return len(words) > 1 or words[0] == class_name
 
 
 def count_members(tokens, index, class_name):
@@ -187,47 +190,47 @@ def end_of_friend(tokens, index):
     return cpp.after_pair(tokens, index) if index < len(tokens) and tokens[index].text == "{" else index + 1
 
 
+def end_of_operator(tokens, index):
+    """(index behind the member whose `operator` is at `index`, whether it is a method that counts)."""
+    index += 3 if tokens[index + 1].text == "(" else 2  # operator() or one token of a sign or a type at least
+    while tokens[index].text != "(":
+        is_type = tokens[index].text == "<" and tokens[index - 1].text.isidentifier()
+        index = cpp.after_angles(tokens, index) if is_type else index + 1
+    end, dropped = end_of_function(tokens, cpp.after_pair(tokens, index))
+    return end, not dropped
+
+
 def end_of_member(tokens, index, class_name):
     """(index behind the member that begins at `index`, whether it is a method that counts)."""
     start = index
-    is_class = tokens[index].text in CLASS
     while index < len(tokens):
         text = tokens[index].text
+        is_class = tokens[start].text in CLASS
         if text == "operator":
-            index += 1
-            if tokens[index].text == "(":  # operator()
-                index += 2
-            while tokens[index].text != "(":
-                index = cpp.after_angles(tokens, index) if tokens[index].text == "<" and tokens[index - 1].text != "operator" and (
-                    tokens[index - 1].text.isidentifier()) else index + 1
+            return end_of_operator(tokens, index)
+        if text == "(" and tokens[index - 1].text in ("alignas", "decltype", "explicit", "__attribute__"):
+            index = cpp.after_pair(tokens, index)
+            if tokens[start].text == "explicit":
+                start = index
+        elif text == "(" and is_parameters(tokens, start, index, class_name):
             end, dropped = end_of_function(tokens, cpp.after_pair(tokens, index))
             return end, not dropped
-        if text == "(":
-            if tokens[index - 1].text in ("alignas", "decltype", "explicit", "__attribute__", "noexcept"):
-                index = cpp.after_pair(tokens, index)
-                # explicit(condition) stands in front of a name as explicit does
-                if tokens[start].text == "explicit":
-                    start = index
-            elif is_parameters(tokens, start, index, class_name):
-                end, dropped = end_of_function(tokens, cpp.after_pair(tokens, index))
-                return end, not dropped
-            else:
-                index = cpp.after_pair(tokens, index)
-                if index == len(tokens) or (tokens[index].text not in ("(", ";", "=", "{", "[") and tokens[start + 1].text == "("):
-                    return index, False  # a macro without a semicolon
+        elif text == "(":
+            index = cpp.after_pair(tokens, index)
+            if tokens[start + 1].text == "(" and tokens[index].text not in ("(", ";", "=", "{", "["):
+                return index, False  # a macro without a semicolon
         elif text == "[":
             index = cpp.after_pair(tokens, index)
-            if tokens[start].text == "[" and tokens[start + 1].text == "[":
+            if tokens[start].text == "[":  # an attribute
                 start = index
-                is_class = tokens[index].text in CLASS
         elif text == "<":
             index = cpp.after_angles(tokens, index)
-        elif text == "{" and not is_class:
-            return end_of_statement(tokens, index), False
         elif text == ":" and is_class:
             index = behind_bases(tokens, index)
-        elif text in (";", "=", "{", ":"):
+        elif text in (";", "=", ":") or (text == "{" and not is_class):
             return end_of_statement(tokens, index), False
+        elif text == "{":
+            index = cpp.after_pair(tokens, index)
         else:
             index += 1
     return index, False
