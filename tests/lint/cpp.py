@@ -89,6 +89,13 @@ def after_pair(found, index):
     return index
 
 
+def after_semicolon(found, index):
+    """The index behind the next `;` that stands in no other brackets than `index`."""
+    while index < len(found) and found[index].text != ";":
+        index = after_pair(found, index) if found[index].text in OPENING else index + 1
+    return index + 1
+
+
 def after_angles(found, index):
     """The index behind the `>` that closes the `<` at `index`; what stands in other brackets is skipped."""
     depth = 0

@@ -168,9 +168,7 @@ def end_of_statement(tokens, index):
         while at < len(tokens) and tokens[at].text == "catch":
             at = cpp.after_pair(tokens, cpp.after_pair(tokens, at + 1))
         return at
-    while index < len(tokens) and tokens[index].text != ";":
-        index = cpp.after_pair(tokens, index) if tokens[index].text in cpp.OPENING else index + 1
-    return index + 1
+    return cpp.after_semicolon(tokens, index)
 
 
 def braces(tokens, text):

@@ -62,13 +62,6 @@ def behind_bases(tokens, index):
     return index
 
 
-def end_of_statement(tokens, index):
-    """The index behind the next `;`, past all brackets."""
-    while index < len(tokens) and tokens[index].text != ";":
-        index = cpp.after_pair(tokens, index) if tokens[index].text in cpp.OPENING else index + 1
-    return index + 1
-
-
 def end_of_function(tokens, index):
     """(index behind a function whose parameters end before `index`, whether it is = default or = delete)."""
     while index < len(tokens):
@@ -76,7 +69,7 @@ def end_of_function(tokens, index):
         if text == ";":
             return index + 1, False
         if text == "=":
-            return end_of_statement(tokens, index), tokens[index + 1].text in ("default", "delete")
+            return cpp.after_semicolon(tokens, index), tokens[index + 1].text in ("default", "delete")
         if text == "requires":
             index = end_of_requires(tokens, index + 1)
         elif text == ":":
@@ -173,7 +166,7 @@ def count_members(tokens, index, class_name):
         elif text == "friend":
             index = end_of_friend(tokens, index)
         elif text in ("using", "typedef", "static_assert", "enum"):
-            index = end_of_statement(tokens, index)
+            index = cpp.after_semicolon(tokens, index)
         elif text == ";":
             index += 1
         elif text == "}":
@@ -228,7 +221,7 @@ def end_of_member(tokens, index, class_name):
         elif text == ":" and is_class:
             index = behind_bases(tokens, index)
         elif text in (";", "=", ":") or (text == "{" and not is_class):
-            return end_of_statement(tokens, index), False
+            return cpp.after_semicolon(tokens, index), False
         elif text == "{":
             index = cpp.after_pair(tokens, index)
         else:
