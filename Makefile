@@ -4,7 +4,7 @@ SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 T ?= 60
 BUILD := build
-# Of CMakePresets.json; `ci` builds what CI tests, a quarter faster.
+# Of CMakePresets.json.
 PRESET ?= default
 CTEST := ctest --output-on-failure --no-tests=error
 
@@ -106,7 +106,7 @@ install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
 clean: ## remove everything that was built
-	rm -rf build build-asan build-tsan
+	rm -rf build build-debug build-asan build-tsan
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile

@@ -4,28 +4,17 @@
 
 #include <fmt/format.h>
 
+#include "driver/base/utf8.h"
+
 namespace neuron::base {
 namespace {
 
 // Bytes of the printable UTF-8 character at the start of `text`; 0 if there is none.
 size_t printable_character(fmt::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text.data()[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
-  const size_t size = first >= 0xC2 && first <= 0xDF   ? 2
-                      : first >= 0xE0 && first <= 0xEF ? 3
-                      : first >= 0xF0 && first <= 0xF4 ? 4
-                                                       : 0;
-  if (size == 0 || size > text.size()) return 0;
-  unsigned code = first & (0x7Fu >> size);
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3Fu);
-  }
-  // The least code of each length; below U+00A0 are the control characters of 8-bit terminals.
-  constexpr unsigned kLeast[] = {0, 0, 0xA0, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return code >= kLeast[size] && code <= 0x10FFFF && !surrogate ? size : 0;
+  const auto [bytes, code] = first_character({text.data(), text.size()});
+  // Below U+00A0 are the control characters of 7-bit and of 8-bit terminals.
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  return control ? 0 : bytes;
 }
 
 }  // namespace

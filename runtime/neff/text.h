@@ -8,12 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "driver/base/utf8.h"
+
 namespace neuron::neff {
+
+using base::is_utf8;
 
 // For messages: control characters, quotes and bytes that are no UTF-8 as \xNN, at most 200 bytes.
 std::string printable(std::string_view text);
-
-bool is_utf8(std::string_view text);
 
 }  // namespace neuron::neff
 

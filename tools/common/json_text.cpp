@@ -4,9 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 
-#include "runtime/neff/text.h"
+#include "driver/base/json_text.h"
 
 namespace neuron::tools {
 namespace {
@@ -52,7 +51,7 @@ class Writer {
         text += real(value.get_double());
         break;
       case json::kind::string:
-        text += json_string(value.get_string());
+        text += base::json_string(value.get_string());
         break;
       case json::kind::array:
         put_array(value.get_array(), depth);
@@ -82,7 +81,7 @@ class Writer {
     bool first = true;
     for (const json::key_value_pair& member : object) {
       separate(first, depth + 1);
-      text += json_string(member.key()) + (indent_ ? ": " : ":");
+      text += base::json_string(member.key()) + (indent_ ? ": " : ":");
       put(member.value(), depth + 1);
       first = false;
     }
@@ -103,27 +102,6 @@ class Writer {
 };
 
 }  // namespace
-
-std::string json_string(std::string_view text) {
-  const bool utf8 = neff::is_utf8(std::string(text));
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7F) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-      out += escape;
-    } else if (byte >= 0x80 && !utf8) {
-      out += "\xEF\xBF\xBD";  // U+FFFD
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 std::string json_text(const json::value& value, unsigned indent) {
   Writer writer(indent);

@@ -8,14 +8,11 @@
 
 #include <boost/json/value.hpp>
 #include <string>
-#include <string_view>
 
 namespace neuron::tools {
 
 // One line without an end if `indent` is 0; else members below each other.
 std::string json_text(const boost::json::value& value, unsigned indent = 0);
-// Between quotes.
-std::string json_string(std::string_view text);
 
 }  // namespace neuron::tools
 

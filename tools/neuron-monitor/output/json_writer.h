@@ -14,10 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "driver/base/json_text.h"
+
 namespace neuron::monitor {
 
-// With its quotes.
-void append_json_string(std::string& out, std::string_view text);
+using base::append_json_string;
 
 // The shortest spelling that reads back as the same value.
 inline void append_number(std::string& out, double value) {

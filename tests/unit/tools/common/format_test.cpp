@@ -9,6 +9,7 @@
 #include <boost/json/parse.hpp>
 #include <limits>
 
+#include "driver/base/json_text.h"
 #include "tools/common/json_text.h"
 #include "tools/common/time_text.h"
 
@@ -73,8 +74,8 @@ TEST(JsonText, KeepsWholeNumbersWithoutExponentAndTurnsInfinityIntoNull) {
 }
 
 TEST(JsonText, StaysUtf8WhateverAProcessCallsItself) {
-  EXPECT_EQ(json_string("a\xFFz\n\x7F\""), "\"a\xEF\xBF\xBDz\\u000a\\u007f\\\"\"");
-  EXPECT_EQ(json_string("é"), "\"é\"");
+  EXPECT_EQ(base::json_string("a\xFFz\n\x7F\""), "\"a\xEF\xBF\xBDz\\u000a\\u007f\\\"\"");
+  EXPECT_EQ(base::json_string("é"), "\"é\"");
 }
 
 TEST(JsonText, IndentsMembersBelowEachOther) {
