@@ -11,6 +11,7 @@
 #include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/base/log.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/exec/fault_report.h"
 #include "runtime/exec/resolve.h"
@@ -89,7 +90,7 @@ constexpr uint64_t kLookAfterRanks = 100'000'000;
 // Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
 // process is gone.
 int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
-               const CollectivePrograms* collectives) {
+               const ModelCollectives* collectives) {
   ndl::DevicePort& port = core.device().port();
   bool gone = false;
   // bounded: each turn but the last takes some of the time until `until`.
@@ -99,14 +100,14 @@ int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
     const int result = port.wait(core.number(), word, before, look);
     if (result != -ETIMEDOUT) return result;
     if (gone) return -EOWNERDEAD;
-    gone = collectives->failure_of_rank() || !collectives->world().check_peers();
+    gone = collectives->failure_of_rank() || !collectives->check_peers();
   }
   return port.wait(core.number(), word, before, until);
 }
 
 // Waits until `count` more completion records were written, or one that tells of a failure.
 int await_completions(Core& core, uint32_t before, uint32_t count, uint64_t until,
-                      const CollectivePrograms* collectives) {
+                      const ModelCollectives* collectives) {
   neuron_completion_record& record = core.completion();
   uint32_t done = 0;
   while (done < count) {
@@ -391,20 +392,6 @@ Result<void> bring_back(const LoadedModel& model, const MatchedTensors& tensors,
 
 }  // namespace
 
-Result<CoreTurn> CoreTurn::take(Session& session, Core& core) {
-  if (!core.turn.try_lock()) {
-    // As long as two executions may take: one that runs, one that was before us.
-    const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
-    if (!core.turn.lock(base::Deadline::after(limit))) {
-      return fail(NRT_TIMEOUT,
-                  "device {} core {} was busy with other executions for {} s "
-                  "(2 x NEURON_RT_EXEC_TIMEOUT)",
-                  core.device().index(), core.number(), limit.count());
-    }
-  }
-  return CoreTurn(core);
-}
-
 Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs) {
@@ -440,7 +427,7 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
-  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
+  NEURON_TRY(turn, counted(model, CoreTurn::take(model.core())));
   return run(session, model, inputs, outputs);
 }
 
@@ -452,7 +439,7 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
     NEURON_TRY(found, feedback_of(model));
     pairs = std::move(found);
   }
-  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
+  NEURON_TRY(turn, counted(model, CoreTurn::take(model.core())));
   if (count == 1) return run(session, model, inputs, outputs);
   NEURON_CHECK(counted(model, check_usable(model)));
   auto matched = counted(model, match(session, model, inputs, outputs));
