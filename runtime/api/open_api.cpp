@@ -21,12 +21,12 @@ NRT_EXPORT const char* nrt_open_last_error(void) { return last_error(); }
 
 NRT_EXPORT NRT_STATUS nrt_open_get_instance_type(char* type, size_t size) {
   if (type == nullptr || size == 0) return NRT_INVALID;
-  try {
-    std::snprintf(type, size, "%s", instance_type().c_str());
-    return NRT_SUCCESS;
-  } catch (const std::bad_alloc&) {
-    return NRT_RESOURCE;
-  }
+  return neuron::base::guarded(
+      [&] {
+        std::snprintf(type, size, "%s", instance_type().c_str());
+        return NRT_SUCCESS;
+      },
+      [](const char*, bool memory) { return memory ? NRT_RESOURCE : NRT_FAILURE; });
 }
 
 NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,

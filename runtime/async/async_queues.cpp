@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "driver/base/guarded.h"
 #include "runtime/async/async_cost.h"
 #include "runtime/base/log.h"
 #include "runtime/device/core_turn.h"
@@ -182,7 +183,7 @@ bool AsyncQueues::work(AsyncUnit& unit) {
 }
 
 void AsyncQueues::perform(AsyncUnit& unit, uint32_t available) {
-  try {
+  const auto begin = [&] {
     if (unit.dead() != NRT_SUCCESS) return unit.complete(available, unit.dead(), 0);
     const AsyncRequest& request = unit.at(0);
     if (request.kind == AsyncKind::kExecute) return execute_some(unit, available);
@@ -192,11 +193,10 @@ void AsyncQueues::perform(AsyncUnit& unit, uint32_t available) {
     }
     if (auto moved = transfer(request); !moved) return end_with(unit, moved.error());
     unit.complete(1, NRT_SUCCESS, transfer_cost_ps(request.size));
-  } catch (const std::bad_alloc&) {
-    end_with(unit, Error(NRT_RESOURCE, {}));
-  } catch (const std::exception& exception) {
-    end_with(unit, Error(NRT_FAILURE, exception.what()));
-  }
+  };
+  base::guarded(begin, [&](const char* what, bool memory) {
+    end_with(unit, memory ? Error(NRT_RESOURCE, {}) : Error(NRT_FAILURE, what));
+  });
 }
 
 void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {

@@ -137,8 +137,8 @@ CollectivePrograms::~CollectivePrograms() {
 }
 
 Result<std::unique_ptr<CollectivePrograms>> CollectivePrograms::connect(
-    Core& core, std::shared_ptr<World> world,
-    const std::vector<neff::Collective>& operations, std::span<const CollectiveBuffers> buffers) {
+    Core& core, std::shared_ptr<World> world, const std::vector<neff::Collective>& operations,
+    std::span<const CollectiveBuffers> buffers) {
   NEURON_CHECK(world->check_reachable());
   std::unique_ptr<CollectivePrograms> programs(new CollectivePrograms(core, std::move(world)));
   NEURON_TRY(uses, streams_of(operations, core.place()));

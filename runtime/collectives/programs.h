@@ -57,8 +57,7 @@ class CollectivePrograms final : public ModelCollectives {
   CollectivePrograms(Core& core, std::shared_ptr<World> world);
   Result<void> prepare(const std::vector<neff::Collective>& operations,
                        std::span<const CollectiveBuffers> buffers);
-  Result<void> compile(std::span<const Announcement> mine,
-                       const std::vector<Message>& all);
+  Result<void> compile(std::span<const Announcement> mine, const std::vector<Message>& all);
   Result<void> place(Stream& stream);
   Result<void> clear_semaphores(bool lost);
 

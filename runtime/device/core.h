@@ -46,8 +46,8 @@ enum class CollectivesState : uint8_t { kUnknown, kClean, kLost };
 
 class Core {
  public:
-  // `number` counts the cores of the device, `index` those that this process sees. `turn_limit`: how
-  // long a thread waits for its turn.
+  // `number` counts the cores of the device, `index` those that this process sees. `turn_limit`:
+  // how long a thread waits for its turn.
   static Result<std::unique_ptr<Core>> create(Device& device, uint32_t number, uint32_t index,
                                               std::chrono::seconds turn_limit);
   ~Core();

@@ -2,8 +2,8 @@
 //
 // The scratchpad of a core: memory for the variables of type virtual of all models on it. Models
 // share it, because one of them runs at a time. It is as large as the largest model needs, in steps
-// of 64 MiB. It grows when a model that needs more is loaded; the other models are then told the new
-// address. It is freed with the last model that uses it. Contents last for one execution.
+// of 64 MiB. It grows when a model that needs more is loaded; the other models are then told the
+// new address. It is freed with the last model that uses it. Contents last for one execution.
 // Callers: loader, LoadedModel, holding the core's turn. Thread-safe: no. Owns the memory, borrows
 // its users, each of which leaves before it dies.
 // Fails: NRT_RESOURCE when HBM is short while old and new are both there; nothing has changed then.

@@ -257,6 +257,13 @@ Result<void> check_usable(const LoadedModel& model) {
   return {};
 }
 
+// The turn of the model's core, if the model can still be executed then.
+Result<CoreTurn> take_turn(const LoadedModel& model) {
+  NEURON_TRY(turn, CoreTurn::take(model.core()));
+  NEURON_CHECK(check_usable(model));
+  return std::move(turn);
+}
+
 // `count` above 1 only for executions that need no copies by the host.
 Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution& resolution,
                           uint32_t count, uint32_t& done) {
@@ -283,22 +290,6 @@ Result<Resolution*> find_resolution(LoadedModel& model, const MatchedTensors& te
     return known;
   }
   return resolve(model, tensors);
-}
-
-Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
-                 const TensorSet& outputs) {
-  NEURON_CHECK(counted(model, check_usable(model)));
-  // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
-  // is old and the sets are resolved again by the next execution.
-  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
-  Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
-  if (resolution == nullptr) {
-    NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
-    NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
-    resolution = resolved;
-  }
-  uint32_t done = 0;
-  return run_resolved(session, model, *resolution, 1, done);
 }
 
 // An output and the input that it feeds: places among the model's ports.
@@ -427,21 +418,26 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
-  NEURON_TRY(turn, counted(model, CoreTurn::take(model.core())));
-  return run(session, model, inputs, outputs);
+  NEURON_TRY(turn, counted(model, take_turn(model)));
+  // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
+  // is old and the sets are resolved again by the next execution.
+  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
+  Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
+  if (resolution == nullptr) {
+    NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
+    NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
+    resolution = resolved;
+  }
+  uint32_t done = 0;
+  return run_resolved(session, model, *resolution, 1, done);
 }
 
 Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
                             const TensorSet& outputs, int count) {
   if (count < 1) return fail(NRT_INVALID, "repeat_count is {}; it must be at least 1", count);
-  std::vector<Feedback> pairs;
-  if (count > 1) {
-    NEURON_TRY(found, feedback_of(model));
-    pairs = std::move(found);
-  }
-  NEURON_TRY(turn, counted(model, CoreTurn::take(model.core())));
-  if (count == 1) return run(session, model, inputs, outputs);
-  NEURON_CHECK(counted(model, check_usable(model)));
+  if (count == 1) return execute(session, model, inputs, outputs);
+  NEURON_TRY(pairs, feedback_of(model));
+  NEURON_TRY(turn, counted(model, take_turn(model)));
   auto matched = counted(model, match(session, model, inputs, outputs));
   if (!matched) return matched.error().with("repetition 1 of {}", count);
   const bool swap = may_swap(model, **matched, pairs);

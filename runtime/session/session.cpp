@@ -84,11 +84,13 @@ Result<uint32_t> visible_core_count(const HostCores& host, const CoreSelection& 
 Result<std::unique_ptr<Session>> Session::open(const Configuration& configuration,
                                                const Caller& caller) {
   NEURON_TRY(host, host_cores());
-  if (configuration.logical_cores.size > 1 && host.architecture == 2) {
+  const ChipTable* chip = find_chip_table(host.architecture);
+  if (chip != nullptr && configuration.logical_cores.size > chip->logical_cores) {
     return fail(NRT_INVALID,
-                "{}={}: chips of generation 2 (trn1, inf2) have virtual cores "
+                "{}={}: chips of generation {} ({}) have virtual cores "
                 "of one physical core only; unset it",
-                configuration.logical_cores.variable, configuration.logical_cores.size);
+                configuration.logical_cores.variable, configuration.logical_cores.size,
+                chip->generation, chip->families);
   }
   NEURON_CHECK(visible_core_count(host, configuration.cores));
   NEURON_TRY(indexes, available_devices());
