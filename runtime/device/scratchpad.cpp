@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/model/scratchpad.h"
+#include "runtime/device/scratchpad.h"
 
-#include <algorithm>
-
-#include "runtime/model/loaded_model.h"
+#include "runtime/device/core.h"
 
 namespace neuron::runtime {
 
-Result<void> Scratchpad::join(Core& core, LoadedModel& model, uint64_t size) {
+Result<void> Scratchpad::join(Core& core, ScratchpadUser& user, uint64_t size) {
   constexpr uint64_t kStep = 64ull << 20;
   const bool grows = this->size() < size;
   if (grows) {
@@ -20,15 +18,15 @@ Result<void> Scratchpad::join(Core& core, LoadedModel& model, uint64_t size) {
     if (core.current_model != nullptr) NEURON_CHECK(core.halt());
     memory_ = std::move(memory);
   }
-  users_.push_back(&model);
-  for (LoadedModel* user : users_) {
-    if (grows || user == &model) user->move_scratchpad(memory_->address());
+  users_.push_back(&user);
+  for (ScratchpadUser* other : users_) {
+    if (grows || other == &user) other->move_scratchpad(memory_->address());
   }
   return {};
 }
 
-void Scratchpad::leave(LoadedModel& model) {
-  std::erase(users_, &model);
+void Scratchpad::leave(ScratchpadUser& user) {
+  std::erase(users_, &user);
   if (users_.empty()) memory_.reset();
 }
 
