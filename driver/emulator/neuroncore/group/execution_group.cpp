@@ -37,7 +37,8 @@ std::array<uint64_t, kDmaEngines> dma_windows(const chip::ChipLayout& layout, un
 
 }  // namespace
 
-ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections, RunnableListener* listener)
+ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
+                               chip::RunnableListener* listener)
     : core_(connections.core),
       chip_(connections.routing_id),
       bus_(connections.bus),

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip_faults.h"
-#include "driver/emulator/chip/core_connections.h"
+#include "driver/emulator/chip/core.h"
 #include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/semaphores.h"
@@ -32,7 +32,6 @@
 #include "driver/emulator/neuroncore/engines/tensor_engine.h"
 #include "driver/emulator/neuroncore/engines/unit_context.h"
 #include "driver/emulator/neuroncore/group/run_lock.h"
-#include "driver/emulator/neuroncore/neuron_core.h"
 #include "driver/emulator/neuroncore/sequencer/core_memory.h"
 #include "driver/emulator/neuroncore/sequencer/sequencer.h"
 #include "driver/emulator/neuroncore/strict/strict_mode.h"
@@ -51,7 +50,7 @@ constexpr unsigned dma_actor(unsigned engine, unsigned queue) {
 
 class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaListener {
  public:
-  ExecutionGroup(const chip::CoreConnections& connections, RunnableListener* listener);
+  ExecutionGroup(const chip::CoreConnections& connections, chip::RunnableListener* listener);
 
   bool read(uint64_t offset, std::span<std::byte> out, const chip::Access& access);
   bool write(uint64_t offset, std::span<const std::byte> in, const chip::Access& access);
@@ -293,7 +292,7 @@ class ExecutionGroup final : public chip::SemaphoreListener, public chip::DmaLis
   std::array<chip::UdmaEngine*, kDmaEngines> dma_;
   const std::array<chip::CcConnection, chip::kMaxCcPerCore> cc_;
   const unsigned cc_count_;
-  RunnableListener* listener_;
+  chip::RunnableListener* listener_;
   chip::ChipFaults& injected_;
   const isa::Limits limits_;
 

@@ -28,9 +28,9 @@ bool is_psum(uint64_t offset) {
 int ExecutionGroup::semaphores_at(uint64_t offset, uint64_t& inside) const {
   inside = offset - NEURON_CORE_SEMAPHORES;
   if (inside < NEURON_SEM_BLOCK_SIZE) return 0;
-  const uint64_t k = (offset - kCcWindows) / kCcWindowBytes;
-  inside = (offset - kCcWindows) % kCcWindowBytes - NEURON_CC_SEMAPHORES;
-  if (offset < kCcWindows || k >= cc_count_ || inside >= NEURON_SEM_BLOCK_SIZE) return -1;
+  const uint64_t k = (offset - chip::kCcWindows) / chip::kCcWindowBytes;
+  inside = (offset - chip::kCcWindows) % chip::kCcWindowBytes - NEURON_CC_SEMAPHORES;
+  if (offset < chip::kCcWindows || k >= cc_count_ || inside >= NEURON_SEM_BLOCK_SIZE) return -1;
   return static_cast<int>(1 + k);
 }
 

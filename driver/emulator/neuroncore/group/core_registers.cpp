@@ -99,9 +99,9 @@ bool ExecutionGroup::is_engine_block(uint64_t offset, unsigned& actor, uint32_t&
     at = static_cast<uint32_t>(inside % NEURON_CORE_ENGINE_SIZE);
     return true;
   }
-  const uint64_t k = (offset - kCcWindows) / kCcWindowBytes;
-  const uint64_t inside = (offset - kCcWindows) % kCcWindowBytes - NEURON_CC_ENGINE;
-  if (offset < kCcWindows || k >= cc_count_ || inside >= NEURON_CC_ENGINE_SIZE) return false;
+  const uint64_t k = (offset - chip::kCcWindows) / chip::kCcWindowBytes;
+  const uint64_t inside = (offset - chip::kCcWindows) % chip::kCcWindowBytes - NEURON_CC_ENGINE;
+  if (offset < chip::kCcWindows || k >= cc_count_ || inside >= NEURON_CC_ENGINE_SIZE) return false;
   actor = static_cast<unsigned>(kEngines + k);
   at = static_cast<uint32_t>(inside);
   return true;
