@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control block of the core and engine blocks (hw/control.h): registers and commands.
-#include <algorithm>
+#include "driver/emulator/neuroncore/group/core_registers.h"
+
 #include <cstring>
 
-#include "driver/emulator/neuroncore/group/execution_group.h"
+#include "driver/emulator/chip/core.h"
 
 namespace neuron::core {
 namespace {
@@ -25,12 +25,6 @@ bool is_engine_register(uint32_t at) {
 }
 
 bool is_core_register(uint32_t at) { return at <= NEURON_CORE_ONE || at == NEURON_CORE_COMMAND; }
-
-// States in which an engine's configuration may be written.
-bool configurable(const Sequencer& s) {
-  return s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_HALTED ||
-         s.state == NEURON_STATE_STOPPED || s.state == NEURON_STATE_FAULT;
-}
 
 uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
@@ -82,32 +76,26 @@ uint32_t loop_word(const Sequencer& s, uint32_t at) {
   }
 }
 
-// The first wait word of a blocked engine that does not hold.
-uint32_t wait_word(const CachedInstruction& entry, unsigned which) {
-  uint32_t word;
-  std::memcpy(&word, entry.bytes.data() + NEURON_INST_WAIT0 + 4 * which, 4);
-  return word;
-}
-
 }  // namespace
 
 // The sequencer whose block holds the offset, and where in it.
-bool ExecutionGroup::is_engine_block(uint64_t offset, unsigned& actor, uint32_t& at) const {
+bool CoreRegisters::is_engine_block(uint64_t offset, unsigned& actor, uint32_t& at) const {
   if (offset >= NEURON_CORE_ENGINE(0) && offset < NEURON_CORE_ENGINE(kEngines)) {
     const uint64_t inside = offset - NEURON_CORE_ENGINE(0);
     actor = static_cast<unsigned>(inside / NEURON_CORE_ENGINE_SIZE);
     at = static_cast<uint32_t>(inside % NEURON_CORE_ENGINE_SIZE);
     return true;
   }
-  const uint64_t k = (offset - kCcWindows) / kCcWindowBytes;
-  const uint64_t inside = (offset - kCcWindows) % kCcWindowBytes - NEURON_CC_ENGINE;
-  if (offset < kCcWindows || k >= cc_count_ || inside >= NEURON_CC_ENGINE_SIZE) return false;
+  const uint64_t k = (offset - chip::kCcWindows) / chip::kCcWindowBytes;
+  const uint64_t inside = (offset - chip::kCcWindows) % chip::kCcWindowBytes - NEURON_CC_ENGINE;
+  if (offset < chip::kCcWindows || k >= state_.cc_count || inside >= NEURON_CC_ENGINE_SIZE)
+    return false;
   actor = static_cast<unsigned>(kEngines + k);
   at = static_cast<uint32_t>(inside);
   return true;
 }
 
-bool ExecutionGroup::is_register(uint64_t offset) const {
+bool CoreRegisters::is_register(uint64_t offset) const {
   unsigned actor = 0;
   uint32_t at = 0;
   if (is_engine_block(offset, actor, at)) {
@@ -117,27 +105,27 @@ bool ExecutionGroup::is_register(uint64_t offset) const {
          is_core_register(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
 }
 
-uint32_t ExecutionGroup::read_register(uint64_t offset) {
+uint32_t CoreRegisters::read(uint64_t offset) {
   unsigned actor = 0;
   uint32_t at = 0;
-  if (is_engine_block(offset, actor, at)) return read_engine(sequencers_[actor], at);
+  if (is_engine_block(offset, actor, at)) return read_engine(state_.sequencers[actor], at);
   return read_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
 }
 
-void ExecutionGroup::write_register(uint64_t offset, uint32_t value, bool burst, ModelTime now) {
+void CoreRegisters::write(uint64_t offset, uint32_t value, bool burst, ModelTime now) {
   unsigned actor = 0;
   uint32_t at = 0;
   if (is_engine_block(offset, actor, at)) {
     // In a burst, words that are none are ignored.
     if (actor < kEngines || at < NEURON_ENG_ACC) {
-      write_engine(sequencers_[actor], at, value, burst, now);
+      write_engine(state_.sequencers[actor], at, value, burst, now);
     }
     return;
   }
   write_core(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL), value, now);
 }
 
-uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
+uint32_t CoreRegisters::read_engine(Sequencer& s, uint32_t at) {
   if (at == NEURON_ENG_ENTRY || config_register(s, at) != nullptr) return *config_register(s, at);
   if (at >= NEURON_ENG_BREAK0 && at < kBreaksEnd) {
     return s.breakpoints[(at - NEURON_ENG_BREAK0) / 4];
@@ -146,16 +134,12 @@ uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
   if (at >= kReturns && at < kReturnsEnd) return s.calls[(at - kReturns) / 4].pc;
   if (at >= NEURON_ENG_ACC && at < kAccEnd) {
     uint32_t bits;
-    std::memcpy(&bits, &units_[s.engine].accumulator[(at - NEURON_ENG_ACC) / 4], 4);
+    std::memcpy(&bits, &state_.units[s.engine].accumulator[(at - NEURON_ENG_ACC) / 4], 4);
     return bits;
   }
-  const CachedInstruction* blocked =
-      s.state == NEURON_STATE_WAITING && !s.dma_wait ? s.current : nullptr;
-  unsigned unmet = 0;
-  if (blocked != nullptr && wait_holds(s, blocked->decoded.wait[0])) unmet = 1;
   switch (at) {
     case NEURON_ENG_ID:
-      return 0x4E0E0000u | static_cast<uint32_t>(limits_.generation) << 8 | s.engine;
+      return 0x4E0E0000u | static_cast<uint32_t>(state_.limits.generation) << 8 | s.engine;
     case NEURON_ENG_STATUS:
       return s.state | (s.fault_latched ? NEURON_ENG_STATUS_FAULT : 0) |
              (s.refused_write ? 1u << 9 : 0) | (s.trace_dropped ? 1u << 10 : 0) |
@@ -172,8 +156,8 @@ uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
     case NEURON_ENG_RETIRED_HI:
       return s.latched_retired_high;
     case NEURON_ENG_TIME_LO:
-      s.latched_time_high = high(now_);
-      return low(now_);
+      s.latched_time_high = high(state_.now());
+      return low(state_.now());
     case NEURON_ENG_TIME_HI:
       return s.latched_time_high;
     case NEURON_ENG_BUSY_LO:
@@ -182,12 +166,8 @@ uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
     case NEURON_ENG_BUSY_HI:
       return s.latched_busy_high;
     case NEURON_ENG_WAITING:
-      return blocked != nullptr ? wait_word(*blocked, unmet) : 0;
-    case NEURON_ENG_WAIT_VAL: {
-      if (blocked == nullptr) return 0;
-      const isa::Wait& wait = blocked->decoded.wait[unmet];
-      return s.place.semaphores->value(wait.event, wait.index);
-    }
+    case NEURON_ENG_WAIT_VAL:
+      return read_wait(s, at);
     case NEURON_ENG_EXC_CODE:
       return s.exception.code;
     case NEURON_ENG_EXC_PC:
@@ -208,13 +188,27 @@ uint32_t ExecutionGroup::read_engine(Sequencer& s, uint32_t at) {
   }
 }
 
-void ExecutionGroup::write_engine(Sequencer& s, uint32_t at, uint32_t value, bool burst,
-                                  ModelTime now) {
+// The first wait of a blocked engine that does not hold: its word in the instruction, or the value
+// of its cell.
+uint32_t CoreRegisters::read_wait(const Sequencer& s, uint32_t at) const {
+  if (s.state != NEURON_STATE_WAITING || s.dma_wait || s.current == nullptr) return 0;
+  const unsigned unmet = waits_.holds(s, s.current->decoded.wait[0]) ? 1 : 0;
+  if (at == NEURON_ENG_WAIT_VAL) {
+    const isa::Wait& wait = s.current->decoded.wait[unmet];
+    return s.place.semaphores->value(wait.event, wait.index);
+  }
+  uint32_t word;
+  std::memcpy(&word, s.current->bytes.data() + NEURON_INST_WAIT0 + 4 * unmet, 4);
+  return word;
+}
+
+void CoreRegisters::write_engine(Sequencer& s, uint32_t at, uint32_t value, bool burst,
+                                 ModelTime now) {
   if (uint32_t* config = config_register(s, at)) {
-    if (configurable(s)) {
+    if (CoreControl::configurable(s)) {
       *config = value;
     } else {
-      refuse_write(s, at, now);
+      control_.refuse_write(s, at, now);
     }
     return;
   }
@@ -224,8 +218,8 @@ void ExecutionGroup::write_engine(Sequencer& s, uint32_t at, uint32_t value, boo
     for (const uint32_t b : s.breakpoints) s.any_breakpoint |= (b >> 31) != 0;
     return;
   }
-  if (at >= NEURON_ENG_ACC && at < kAccEnd && configurable(s)) {
-    std::memcpy(&units_[s.engine].accumulator[(at - NEURON_ENG_ACC) / 4], &value, 4);
+  if (at >= NEURON_ENG_ACC && at < kAccEnd && CoreControl::configurable(s)) {
+    std::memcpy(&state_.units[s.engine].accumulator[(at - NEURON_ENG_ACC) / 4], &value, 4);
     return;
   }
   switch (at) {
@@ -236,7 +230,7 @@ void ExecutionGroup::write_engine(Sequencer& s, uint32_t at, uint32_t value, boo
       s.exec_id = value;
       return;
     case NEURON_ENG_CONTROL:
-      if (value != 0) command(s, value, now);
+      if (value != 0) control_.command(s, value, now);
       return;
     case NEURON_ENG_EXC_CLEAR:
       if ((value & 1) == 0) return;
@@ -245,42 +239,43 @@ void ExecutionGroup::write_engine(Sequencer& s, uint32_t at, uint32_t value, boo
       s.exception_opcode = 0;
       s.fault_latched = false;
       if (s.state == NEURON_STATE_FAULT) s.state = NEURON_STATE_IDLE;
-      core_faults_ &= ~(1u << s.place.actor);
+      state_.faults &= ~(1u << s.place.actor);
       return;
     default:
-      if (!burst) refuse_write(s, at, now);
+      if (!burst) control_.refuse_write(s, at, now);
       return;
   }
 }
 
-uint32_t ExecutionGroup::read_core(uint32_t at) {
+uint32_t CoreRegisters::read_core(uint32_t at) {
   switch (at) {
     case NEURON_CORE_ID:
-      return 0x4E0C0000u | static_cast<uint32_t>(limits_.generation) << 8 | core_;
+      return 0x4E0C0000u | static_cast<uint32_t>(state_.limits.generation) << 8 | state_.core;
     case NEURON_CORE_CAPS:
-      return NEURON_ISA_VERSION | static_cast<uint32_t>(limits_.generation) << 4 |
-             limits_.sbuf_partition_bytes / 1024 << 16;
+      return NEURON_ISA_VERSION | static_cast<uint32_t>(state_.limits.generation) << 4 |
+             state_.limits.sbuf_partition_bytes / 1024 << 16;
     case NEURON_CORE_STATUS: {
-      uint32_t status = runnable_.load(std::memory_order_relaxed) ? 0
-                        : awaits_peers() ? NEURON_CORE_STATUS_QUIESCENT | NEURON_CORE_STATUS_AWAITS
-                                         : NEURON_CORE_STATUS_QUIESCENT;
-      for (const Sequencer& s : sequencers_)
+      uint32_t status = 0;
+      if (!state_.scheduler.is_runnable()) status = NEURON_CORE_STATUS_QUIESCENT;
+      if (status != 0 && waits_.await_peers()) status |= NEURON_CORE_STATUS_AWAITS;
+      for (const Sequencer& s : state_.sequencers) {
         status |= static_cast<uint32_t>(s.state) << 4 * s.place.actor;
+      }
       return status;
     }
     case NEURON_CORE_FAULTS:
-      return core_faults_ | (notifications_.overflowed() ? 1u << 9 : 0);
+      return state_.faults | (state_.notifications.overflowed() ? 1u << 9 : 0);
     case NEURON_CORE_MODE:
-      return core_mode_;
+      return state_.settings.mode;
     case NEURON_CORE_SEED:
-      return seed_;
+      return state_.settings.seed;
     case NEURON_CORE_TIME_LO:
-      latched_time_high_ = high(now_);
-      return low(now_);
+      latched_time_high_ = high(state_.now());
+      return low(state_.now());
     case NEURON_CORE_TIME_HI:
       return latched_time_high_;
     case NEURON_CORE_FILL:
-      return fill_;
+      return state_.fill;
     case NEURON_CORE_ONE:
       return 1;
     default:
@@ -288,107 +283,22 @@ uint32_t ExecutionGroup::read_core(uint32_t at) {
   }
 }
 
-void ExecutionGroup::write_core(uint32_t at, uint32_t value, ModelTime now) {
+void CoreRegisters::write_core(uint32_t at, uint32_t value, ModelTime now) {
   switch (at) {
     case NEURON_CORE_MODE:
-      core_mode_ = value & 0x1F;
+      state_.settings.mode = value & 0x1F;
       return;
     case NEURON_CORE_SEED:
-      seed_ = value;
-      for (chip::UdmaEngine* engine : dma_) engine->set_seed(value);
+      state_.settings.seed = value;
+      for (chip::UdmaEngine* engine : state_.dma) engine->set_seed(value);
       return;
     case NEURON_CORE_FILL:
-      fill_ = value;
+      state_.fill = value;
       return;
-    case NEURON_CORE_COMMAND: {
-      const unsigned code = value & 0xF;
-      const unsigned engines = value >> 8 & 0xFF;
-      // RESET of no or all engines is the reset of the core, with its CC cores.
-      if (code == NEURON_CMD_RESET && (engines == 0 || (engines & 0x1F) == 0x1F)) {
-        return reset_locked(true);
-      }
-      for (unsigned n = 0; n < kEngines + cc_count_; ++n) {
-        if (engines >> n & 1) command(sequencers_[n], code, now);
-      }
-      return;
-    }
+    case NEURON_CORE_COMMAND:
+      return control_.command_engines(value & 0xF, value >> 8 & 0xFF, now);
     default:
       return;
-  }
-}
-
-void ExecutionGroup::refuse_write(Sequencer& s, uint32_t at, ModelTime now) {
-  s.refused_write = true;
-  warn(s, NEURON_FAULT_CTRL_BUSY, s.pc, 0, 0, {at, 0, 0}, now);
-}
-
-bool ExecutionGroup::halted_by_debugger() const {
-  for (const Sequencer& s : sequencers_) {
-    if (s.state == NEURON_STATE_STOPPED || s.state == NEURON_STATE_BREAK) return true;
-  }
-  return false;
-}
-
-void ExecutionGroup::start(Sequencer& s, ModelTime now) {
-  s.registers.fill(0);
-  s.loop_depth = s.loop_base = s.call_depth = 0;
-  s.pc = s.entry;
-  s.retired = s.launch_retired = 0;
-  s.busy = s.waited = s.traced_wait = 0;
-  s.exception = {};
-  s.fault_latched = false;
-  core_faults_ &= ~(1u << s.place.actor);
-  s.steps_left = 0;
-  s.start(bus_);
-  if (strict_ && !s.is_cc()) strict_->clocks().acquire_all(s.engine);
-  if (s.is_cc()) running_sequencers_ = std::max(running_sequencers_, s.place.actor + 1);
-  for (chip::UdmaEngine* engine : dma_) engine->accept_engine_doorbells();
-  resume(s, now);
-}
-
-void ExecutionGroup::resume(Sequencer& s, ModelTime now) {
-  s.state = NEURON_STATE_RUNNING;
-  s.dma_wait = false;
-  s.issue_at = now;
-  schedule(s);
-  set_runnable();
-}
-
-// Ends issuing; updates of instructions that were issued still happen.
-void ExecutionGroup::stop(Sequencer& s, uint8_t state) {
-  s.state = state;
-  s.issue_at = kNever;
-  s.dma_wait = false;
-  dma_waiters_ &= static_cast<uint8_t>(~(1u << s.place.actor));
-  schedule(s);
-}
-
-void ExecutionGroup::command(Sequencer& s, unsigned command, ModelTime now) {
-  const bool paused = s.state == NEURON_STATE_STOPPED || s.state == NEURON_STATE_BREAK;
-  switch (command) {
-    case NEURON_CMD_START:
-      if (!configurable(s)) return refuse_write(s, NEURON_ENG_CONTROL, now);
-      return start(s, now);
-    case NEURON_CMD_STOP:
-      if (s.active()) stop(s, NEURON_STATE_STOPPED);
-      return;
-    case NEURON_CMD_STEP:
-    case NEURON_CMD_CONTINUE:
-      if (!paused) return refuse_write(s, NEURON_ENG_CONTROL, now);
-      s.ignore_break = true;
-      s.steps_left = command == NEURON_CMD_CONTINUE ? 0 : s.steps == 0 ? 1 : s.steps;
-      return resume(s, now);
-    case NEURON_CMD_RESET:
-      reset_sequencer(s);
-      if (!s.is_cc()) reset_unit(units_[s.engine]);
-      if (s.engine == NEURON_ENGINE_PE) tensor_engine_.reset();
-      return;
-    case NEURON_CMD_ABORT:
-      if (s.active() || paused) raise(s, make_fault(NEURON_FAULT_ABORTED), s.pc, 0, 0, now);
-      schedule(s);
-      return;
-    default:
-      return refuse_write(s, NEURON_ENG_CONTROL, now);
   }
 }
 

@@ -1,58 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions that make descriptors, in model time: plan, compute for as long as it costs, write
-// what the rings have room for, ring the doorbells, wait for room, go on.
-//
-// A queue is whatever its driver has initialised: base, length and position are read from the DMA
-// engine. Descriptors are written before their doorbell, S2M is rung before M2S, ring ids follow
-// the wraps. Room comes when the queue executes; an instruction that waits for it is told by
-// step_dma.
+#include "driver/emulator/neuroncore/group/dma_issue.h"
+
 #include <algorithm>
 #include <cstring>
 
-#include "driver/emulator/neuroncore/group/execution_group.h"
-
 namespace neuron::core {
 
-bool ExecutionGroup::resumes(const Sequencer& s) const {
-  return generation_.active && generation_.engine == s.place.actor && generation_.pc == s.pc &&
-         generation_.starts == s.starts;
+DmaIssue::DmaIssue(CoreState& state) : state_(state) {
+  const chip::ChipLayout& layout = state_.bus.layout();
+  for (unsigned i = 0; i < kDmaEngines; ++i) {
+    doorbells_[i] = layout.device_of(layout.udma(chip_engine(i)));
+  }
+}
+
+void DmaIssue::reset() {
+  room_waiter_ = 0;
+  state_.generation.active = false;
+}
+
+Fault DmaIssue::trigger(Issue& issue) {
+  const isa::DmaTriggerBody& body = issue.i.trigger;
+  const chip::Access access = state_.access_of(issue.s, issue.now);
+  // Destinations first, so that data finds its descriptors.
+  for (const bool s2m : {true, false}) {
+    const auto& counts = s2m ? body.s2m_count : body.m2s_count;
+    const uint64_t base = s2m ? body.s2m : body.m2s;
+    for (unsigned engine = 0; engine < counts.size(); ++engine) {
+      if ((body.mask >> engine & 1) == 0 || counts[engine] == 0) continue;
+      const uint64_t address = base + uint64_t{engine} * body.stride;
+      if (!state_.bus.write32(address, counts[engine], access)) {
+        return bus_fault(state_.bus, address);
+      }
+      if (!issue.s.active()) return {};  // the queue has refused and stopped the engine
+    }
+  }
+  return {};
 }
 
 // Registers of both rings, or length 0 if the queue cannot take descriptors.
-ExecutionGroup::QueueRings ExecutionGroup::rings_of(unsigned engine, unsigned queue) const {
+DmaIssue::QueueRings DmaIssue::rings_of(unsigned engine, unsigned queue) const {
   QueueRings rings;
-  for (const bool s2m : {false, true}) rings[s2m] = dma_[engine]->ring_state(queue, s2m);
+  for (const bool s2m : {false, true}) rings[s2m] = state_.dma[engine]->ring_state(queue, s2m);
   return rings;
 }
 
-Fault ExecutionGroup::generate_dma(Issue& issue) {
+Fault DmaIssue::generate(Issue& issue) {
   Sequencer& s = issue.s;
-  if (!resumes(s)) return plan_dma(issue);
-  const uint16_t mask = generation_.plan.mask();
+  if (!state_.resumes(s)) return plan(issue);
+  const uint16_t mask = plan_.mask();
   for (unsigned engine = 0; engine < kDmaEngines; ++engine) {
     if ((mask >> engine & 1) == 0) continue;
     if (Fault fault = write_lane(issue, engine)) {
-      generation_.active = false;
+      state_.generation.active = false;
       return fault;
     }
     if (!s.active()) return {};  // the queue has refused and stopped the engine
   }
-  if (!generation_.plan.done()) {
+  if (!plan_.done()) {
     s.state = NEURON_STATE_WAITING;
     s.wait_since = issue.now;
     s.issue_at = kNever;
-    ring_waiter_ = static_cast<uint8_t>(1u << s.place.actor);
+    room_waiter_ = static_cast<uint8_t>(1u << s.place.actor);
     issue.again = true;
     return {};
   }
-  generation_.active = false;
+  state_.generation.active = false;
   // The plan was computed before: what is left is the last doorbell.
-  issue.cost.interval = isa::control_interval(limits_.generation);
+  issue.cost.interval = isa::control_interval(state_.limits.generation);
   return {};
 }
 
 // All checks, and the descriptors; nothing is written.
-Fault ExecutionGroup::plan_dma(Issue& issue) {
+Fault DmaIssue::plan(Issue& issue) {
   Sequencer& s = issue.s;
   const isa::Instruction& i = issue.i;
   RingLengths lengths{};
@@ -61,31 +80,28 @@ Fault ExecutionGroup::plan_dma(Issue& issue) {
     const QueueRings rings = rings_of(engine, i.dma.queue);
     lengths[engine] = std::min(rings[0].length, rings[1].length);
   }
-  const unsigned rounding = i.rounding != 0 ? i.rounding : s.mode >> 2 & 3;
-  const bool stochastic = rounding == 2 || (rounding == 0 && (core_mode_ & 1) != 0);
-  DmaPlan& plan = generation_.plan;
-  generation_.active = false;
-  Fault fault = i.opcode == NEURON_OP_DMA_GENERATE
-                    ? plan.generate(i, issue.entry.decoded, bus_.layout(), stochastic, lengths)
-                    : plan.indirect(i, memory_, window_, stochastic, lengths);
+  const bool stochastic = state_.rounds_stochastically(s, i);
+  state_.generation.active = false;
+  Fault fault =
+      i.opcode == NEURON_OP_DMA_GENERATE
+          ? plan_.generate(i, issue.entry.decoded, state_.bus.layout(), stochastic, lengths)
+          : plan_.indirect(i, state_.memory, state_.window, stochastic, lengths);
   if (fault.code == NEURON_FAULT_DMA_RING) fault.info += chip_engine(0) << 8;
   if (fault) return fault;
   if (i.dma.signal) {
-    plan.signal(window_ + NEURON_CORE_CONTROL + NEURON_CORE_ONE,
-                window_ + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
+    plan_.signal(
+        state_.window + NEURON_CORE_CONTROL + NEURON_CORE_ONE,
+        state_.window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
   }
-  generation_.active = true;
-  generation_.engine = s.place.actor;
-  generation_.pc = s.pc;
-  generation_.starts = s.starts;
+  state_.generation = {.active = true, .actor = s.place.actor, .pc = s.pc, .starts = s.starts};
   s.busy += issue.cost.interval;
   s.issue_at = issue.now + issue.cost.interval;
   issue.again = true;
   return {};
 }
 
-Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
-  PlanLane& lane = generation_.plan.lane(engine);
+Fault DmaIssue::write_lane(Issue& issue, unsigned engine) {
+  PlanLane& lane = plan_.lane(engine);
   const unsigned queue = issue.i.dma.queue;
   while (!lane.done()) {  // bounded: a packet each time, or out
     const QueueRings rings = rings_of(engine, queue);
@@ -113,12 +129,12 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
     lane.packets_done += packets;
     lane.m2s_done += m2s;
     lane.s2m_done += s2m;
-    const chip::Access access = access_of(issue.s, issue.now);
+    const chip::Access access = state_.access_of(issue.s, issue.now);
     for (const bool half : {true, false}) {
       const uint64_t doorbell = doorbells_[engine] +
                                 NEURON_UDMA_QUEUE(half ? NEURON_UDMA_S2M : NEURON_UDMA_M2S, queue) +
                                 NEURON_UDMAQ_TAIL_INC;
-      if (!bus_.write32(doorbell, half ? s2m : m2s, access)) {
+      if (!state_.bus.write32(doorbell, half ? s2m : m2s, access)) {
         return make_fault(NEURON_FAULT_BUS, doorbell, 4);
       }
       if (!issue.s.active()) return {};
@@ -128,8 +144,8 @@ Fault ExecutionGroup::write_lane(Issue& issue, unsigned engine) {
 }
 
 // Descriptors at the tail of a ring, each with the id that the ring expects there.
-Fault ExecutionGroup::write_ring(const Issue& issue, const chip::RingState& ring,
-                                 const RawDescriptor* descriptors, unsigned count) {
+Fault DmaIssue::write_ring(const Issue& issue, const chip::RingState& ring,
+                           const RawDescriptor* descriptors, unsigned count) {
   uint32_t slot = ring.tail;
   uint32_t id = ring.tail_id;
   for (unsigned n = 0; n < count; ++n) {
@@ -138,7 +154,7 @@ Fault ExecutionGroup::write_ring(const Issue& issue, const chip::RingState& ring
     std::array<std::byte, NEURON_DESC_BYTES> bytes;
     std::memcpy(bytes.data(), &d, sizeof d);
     const uint64_t address = ring.base + uint64_t{slot} * NEURON_DESC_BYTES;
-    if (!bus_.write(address, bytes, access_of(issue.s, issue.now))) {
+    if (!state_.bus.write(address, bytes, state_.access_of(issue.s, issue.now))) {
       return make_fault(NEURON_FAULT_BUS, address, NEURON_DESC_BYTES);
     }
     if (++slot == ring.length) {
@@ -150,15 +166,15 @@ Fault ExecutionGroup::write_ring(const Issue& issue, const chip::RingState& ring
 }
 
 // A queue of a DMA engine has consumed descriptors.
-void ExecutionGroup::ring_has_room(ModelTime now) {
-  for (Sequencer& s : sequencers_) {
-    if ((ring_waiter_ >> s.place.actor & 1) == 0) continue;
-    if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || !resumes(s)) continue;
+void DmaIssue::wake_room_waiter(ModelTime now) {
+  for (Sequencer& s : state_.sequencers) {
+    if ((room_waiter_ >> s.place.actor & 1) == 0) continue;
+    if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || !state_.resumes(s)) continue;
     s.issue_at = std::max(now, s.wait_since);
-    schedule(s);
-    set_runnable();
+    state_.scheduler.schedule(s);
+    state_.scheduler.set_runnable();
   }
-  ring_waiter_ = 0;
+  room_waiter_ = 0;
 }
 
 }  // namespace neuron::core
