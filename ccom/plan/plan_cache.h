@@ -3,8 +3,8 @@
 //
 // Callers: the communicator's thread. Thread-safe: no. Owns: plans, together with those who still
 // run them. Fails as the planner does; failures are not kept.
-#ifndef CCOM_COMMUNICATOR_PLAN_CACHE_H
-#define CCOM_COMMUNICATOR_PLAN_CACHE_H
+#ifndef CCOM_PLAN_PLAN_CACHE_H
+#define CCOM_PLAN_PLAN_CACHE_H
 
 #include <list>
 #include <memory>

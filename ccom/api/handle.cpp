@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ccom/communicator/handle.h"
+#include "ccom/api/handle.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ccom/communicator/plan_cache.h"
+#include "ccom/plan/plan_cache.h"
 
-#include "ccom/communicator/arguments.h"
+#include "ccom/request/signature.h"
 
 namespace neuron::ccom {
 

@@ -4,8 +4,8 @@
 // Concepts: a handle outlives what it stands for: handles of freed communicators are kept (a few
 // bytes each) so that their use is an error and not a crash. After fork() a communicator belongs to
 // the parent alone. Threads: as ccom.h says. Fails: sentences in ccom_last_error() of the thread.
-#ifndef CCOM_COMMUNICATOR_HANDLE_H
-#define CCOM_COMMUNICATOR_HANDLE_H
+#ifndef CCOM_API_HANDLE_H
+#define CCOM_API_HANDLE_H
 
 #include <ccom/ccom.h>
 

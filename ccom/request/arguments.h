@@ -4,8 +4,8 @@
 //
 // Callers: communicators. Thread-safe: functions of their arguments. Fails: CCOM_INVALID with the
 // argument, what it holds and what is expected.
-#ifndef CCOM_COMMUNICATOR_ARGUMENTS_H
-#define CCOM_COMMUNICATOR_ARGUMENTS_H
+#ifndef CCOM_REQUEST_ARGUMENTS_H
+#define CCOM_REQUEST_ARGUMENTS_H
 
 #include <ccom/ccom.h>
 
@@ -29,12 +29,6 @@ Result<Request> make_request(const ccom_collective_t& call, uint32_t ranks);
 Extents buffer_extents(const Request& request, Rank rank, uint32_t ranks);
 bool in_place(const Extents& extents, const void* input, const void* output);
 Result<void> check_buffers(const ccom_collective_t& call, const Extents& extents);
-
-// All ranks agree about being in place: the others may be so on one rank and not on another.
-bool in_place_on_all(ccom_operation_t operation);
-// What goes into the signature besides its own fields.
-uint64_t detail_of(const Request& request, uint64_t salt);
-uint64_t hash_of(const Request& request);
 
 }  // namespace neuron::ccom
 
