@@ -8,7 +8,7 @@ BUILD := build
 PRESET ?= default
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint tidy asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure deb rpm test-packages package-dependencies
+.PHONY: all run train test check lint tidy asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod build-times configure deb rpm test-packages package-dependencies
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -101,6 +101,9 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(MAKE) vm-test
 	$(MAKE) test-packages
 	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
+
+build-times: ## minutes of the last build by folder, and its twenty slowest units
+	@cmake/build-times $(BUILD)
 
 install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
