@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstring>
-#include <thread>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/holder.h"
@@ -71,7 +71,7 @@ int reset_ready(Session& session, neuron_ioctl_device_ready& ready) {
       ready.result = 1;
       return 0;
     }
-    std::this_thread::sleep_for(kPause);
+    base::sleep_for(kPause);
   }
 }
 
@@ -119,7 +119,7 @@ int init_state(Session& session, neuron_ioctl_cinit_set& init) {
       if (error == 0 || Clock::now() >= deadline) return 0;
     }
     if (session.abandoned()) return session.give_up("waiting for the initialiser of a core");
-    std::this_thread::sleep_for(kPause);
+    base::sleep_for(kPause);
   }
 }
 
@@ -160,7 +160,7 @@ int core_lock(Session& session, neuron_ioctl_crwl& request) {
     if (Clock::now() >= deadline)
       return fail(-EBUSY, "device %u core %u: its lock is still held by %s", device.index(),
                   request.nc_id, holder.c_str());
-    std::this_thread::sleep_for(kPause);
+    base::sleep_for(kPause);
   }
 }
 

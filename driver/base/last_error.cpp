@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/ndl/error.h"
+#include "driver/base/last_error.h"
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
-namespace neuron::ndl {
+namespace neuron::base {
 namespace {
 
 constexpr unsigned kSentence = 1024;
@@ -24,11 +24,11 @@ int fail(int error, const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(sentence, kSentence, format, arguments);
   va_end(arguments);
-  errno = error;
-  return -error;
+  errno = -error;
+  return error;
 }
 
-int explain(int result, const char* format, ...) {
+int explain(int error, const char* format, ...) {
   char below[kSentence];
   std::memcpy(below, sentence, kSentence);
   va_list arguments;
@@ -38,11 +38,13 @@ int explain(int result, const char* format, ...) {
   if (length < 0) length = 0;
   if (static_cast<unsigned>(length) < kSentence) {
     char buffer[128];
-    const char* reason = below[0] != '\0' ? below : strerror_r(-result, buffer, sizeof(buffer));
-    std::snprintf(sentence + length, kSentence - length, ": %s", reason);
+    const char* reason = below[0] != '\0' ? below : strerror_r(-error, buffer, sizeof(buffer));
+    // Looking at the result says that being cut is meant.
+    if (std::snprintf(sentence + length, kSentence - length, ": %s", reason) < 0)
+      sentence[length] = '\0';
   }
-  errno = -result;
-  return result;
+  errno = -error;
+  return error;
 }
 
-}  // namespace neuron::ndl
+}  // namespace neuron::base

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/wire/wire_socket.h"
+#include "driver/base/packet_socket.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,27 +10,16 @@
 #include <chrono>
 #include <cstring>
 
-namespace neuron::wire {
+namespace neuron::base {
 namespace {
 
 struct Control {
-  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kMaxFiles)];
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kPacketFiles)];
 };
 
 }  // namespace
 
-FileDescriptor off_standard_streams(int fd) {
-  constexpr int kFirst = 3;
-  FileDescriptor given(fd);
-  if (fd < 0 || fd >= kFirst) return given;
-  FileDescriptor moved(::fcntl(fd, F_DUPFD_CLOEXEC, kFirst));
-  const int error = errno;
-  given.reset();
-  errno = error;
-  return moved;
-}
-
-int await(int socket, short events, int patience_ms) {
+int await_socket(int socket, short events, int patience_ms) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms);
   int rest = patience_ms;
@@ -46,13 +35,14 @@ int await(int socket, short events, int patience_ms) {
   }
 }
 
-int send(int socket, std::span<const iovec> parts, std::span<const int> files, int patience_ms) {
+int send_packet(int socket, std::span<const iovec> parts, std::span<const int> files,
+                int patience_ms) {
   msghdr header = {};
   header.msg_iov = const_cast<iovec*>(parts.data());
   header.msg_iovlen = parts.size();
   Control control = {};
   if (!files.empty()) {
-    if (files.size() > kMaxFiles) return -EINVAL;
+    if (files.size() > kPacketFiles) return -EINVAL;
     header.msg_control = control.bytes;
     header.msg_controllen = CMSG_SPACE(sizeof(int) * files.size());
     cmsghdr* message = CMSG_FIRSTHDR(&header);
@@ -65,14 +55,14 @@ int send(int socket, std::span<const iovec> parts, std::span<const int> files, i
     if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return errno == ECONNRESET ? -EPIPE : -errno;
-    const int room = await(socket, POLLOUT, patience_ms);
+    const int room = await_socket(socket, POLLOUT, patience_ms);
     if (room < 0) return room;
     if (room & (POLLERR | POLLHUP)) return -EPIPE;
   }
 }
 
-ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags,
-                bool* files_lost) {
+ssize_t receive_packet(int socket, std::span<std::byte> buffer, PacketFiles& files, int flags,
+                       bool* files_lost) {
   iovec part = {buffer.data(), buffer.size()};
   Control control;
   msghdr header = {};
@@ -93,7 +83,7 @@ ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags
     for (size_t i = 0; i < found; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(message) + i * sizeof(int), sizeof(int));
-      FileDescriptor received = off_standard_streams(fd);
+      FileDescriptor received(above_standard_streams(fd));
       if (count < files.size()) files[count++] = std::move(received);
     }
   }
@@ -108,4 +98,4 @@ ssize_t receive(int socket, std::span<std::byte> buffer, Files& files, int flags
 
 bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
 
-}  // namespace neuron::wire
+}  // namespace neuron::base
