@@ -28,6 +28,10 @@ inline constexpr uint32_t kJoinBytes = 4096;
 inline constexpr uint32_t kGatherBytes = 64 << 10;  // of one rank in an all-gather
 inline constexpr uint32_t kMaxRanks = 1u << 16;
 
+// The shape of the tree of connections: rank 0 is at its root.
+inline constexpr uint32_t kTreeWidth = 8;
+inline Rank tree_parent(Rank rank) { return (rank - 1) / kTreeWidth; }
+
 enum class MessageType : uint16_t {
   kHello = 1,
   kChallenge,
