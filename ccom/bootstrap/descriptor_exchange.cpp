@@ -13,7 +13,9 @@
 #include <cstring>
 
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/backoff.h"
 #include "driver/base/file_descriptor.h"
+#include "driver/base/hmac_sha256.h"
 
 namespace neuron::ccom {
 namespace {
@@ -244,7 +246,7 @@ class DescriptorExchange {
       if (const auto failure = news_.failure()) {
         return *failure;
       }
-      poll(nullptr, 0, 1);
+      base::sleep_for(std::chrono::milliseconds(1));
     }
     return symptom;
   }
@@ -272,7 +274,7 @@ class DescriptorExchange {
 
   bool known(const File& peer, const Header& header) const {
     const ucred who = credentials(peer);
-    return who.pid > 0 && who.uid == geteuid() && equal_digests(header.session, session_) &&
+    return who.pid > 0 && who.uid == geteuid() && base::equal_digests(header.session, session_) &&
            header.rank < members_.size() && header.rank != rank_ &&
            who.pid == members_[header.rank].process && all_[header.rank] < 0;
   }

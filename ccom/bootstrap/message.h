@@ -16,9 +16,12 @@
 
 #include "ccom/bootstrap/address.h"
 #include "ccom/bootstrap/bootstrap.h"
-#include "ccom/bootstrap/sha256.h"
+#include "driver/base/sha256.h"
 
 namespace neuron::ccom {
+
+// Nonces, and what proves that a peer knows the secret.
+using Digest = base::Sha256::Digest;
 
 inline constexpr uint16_t kFrameMark = 0xb007;
 inline constexpr uint64_t kHelloMagic = 0x746f6f426d6f6363;  // "ccomBoot"

@@ -7,6 +7,7 @@
 
 #include "ccom/bootstrap/host.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/hmac_sha256.h"
 
 namespace neuron::ccom {
 namespace {
@@ -47,8 +48,9 @@ Result<void> NetworkJoin::start(int listener) {
   const std::string secret = job_.options.secret.empty() ? "root address " + job_.options.root
                                                          : "secret " + job_.options.secret;
   const Digest key =
-      hmac_sha256(bytes_of(secret), bytes_of("libccom bootstrap " + job_.options.context));
-  job_.key.assign(key.begin(), key.end());
+      base::hmac_sha256(bytes_of(secret), bytes_of("libccom bootstrap " + job_.options.context));
+  const auto bytes = std::as_bytes(std::span(key));
+  job_.key.assign(bytes.begin(), bytes.end());
   auto loop = Loop::make();
   if (!loop) {
     if (*opened >= 0) {
@@ -318,7 +320,7 @@ void NetworkJoin::take_child(const LinkPointer& link, const Bytes& body) {
     }
     return;
   }
-  if (!equal_digests(attach.session, job_.session) || attach.rank >= job_.options.size ||
+  if (!base::equal_digests(attach.session, job_.session) || attach.rank >= job_.options.size ||
       attach.rank == 0 || tree_parent(attach.rank) != job_.rank()) {
     link->close(false);
     return;

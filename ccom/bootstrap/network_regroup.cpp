@@ -7,6 +7,8 @@
 
 #include "ccom/bootstrap/handshake.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/hexadecimal.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -28,14 +30,6 @@ uint64_t hash_of(const std::vector<Rank>& ranks) {
     hash = (hash ^ rank) * 0x100000001b3u;
   }
   return hash;
-}
-
-std::string hex(const Digest& digest) {
-  std::string text;
-  for (const std::byte byte : digest) {
-    text += format("{:02x}", static_cast<unsigned>(byte));
-  }
-  return text;
 }
 
 }  // namespace
@@ -95,7 +89,7 @@ Result<NetworkRegroup::NewGroup> NetworkRegroup::regroup(const std::vector<Rank>
   next.size = static_cast<uint32_t>(decided.ranks.size());
   next.root = text_of(decided.root);
   next.secret = std::string(reinterpret_cast<const char*>(job_.key.data()), job_.key.size());
-  next.context = hex(decided.nonce);
+  next.context = base::hexadecimal(decided.nonce);
   next.deadline = std::max(deadline, base::Deadline::after(milliseconds(500)));
   if (next.rank != 0) {
     ::close(listener);
@@ -316,7 +310,7 @@ void NetworkRegroup::decide(uint64_t key, bool late) {
   decided_.insert(key);
   RegroupDecided decision;
   decision.key = key;
-  if (gathering.come.empty() || !random_bytes(decision.nonce)) {
+  if (gathering.come.empty() || !base::random_bytes(decision.nonce)) {
     job_.loop->cancel(gathering.timer);
     gatherings_.erase(found);
     return;

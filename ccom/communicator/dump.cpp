@@ -11,7 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "ccom/communicator/json_text.h"
+#include "driver/base/json_text.h"
 
 namespace neuron::ccom {
 namespace {
@@ -57,13 +57,13 @@ std::string FlightDump::json() const {
   std::string text = ccom::format(
       "{{\"format\": \"ccom-flight-1\",\n\"rank\": {}, \"ranks\": {}, \"host\": {}, \"process\": "
       "{}, \"time_ns\": {},\n\"status\": \"{}\", \"sentence\": {},\n\"begun\": {},\n",
-      me.rank, members.size(), json_text(me.host), me.process, now_ns(),
-      ccom_status_name(failed ? error.status : CCOM_SUCCESS), json_text(error.sentence),
+      me.rank, members.size(), base::json_string(me.host), me.process, now_ns(),
+      ccom_status_name(failed ? error.status : CCOM_SUCCESS), base::json_string(error.sentence),
       recorder_.begun());
   text += "\"members\": [";
   for (const Member& member : members) {
     text += ccom::format("{}{{\"rank\": {}, \"host\": {}, \"process\": {}}}",
-                         member.rank == 0 ? "" : ", ", member.rank, json_text(member.host),
+                         member.rank == 0 ? "" : ", ", member.rank, base::json_string(member.host),
                          member.process);
   }
   text += "],\n\"dead\": [";

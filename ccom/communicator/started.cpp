@@ -1,34 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that were started: their order, their progress, their end.
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 
 #include "ccom/communicator/streams.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
 
-// Between looks at an operation that does not advance: look, let others run, then sleep.
-class Patience {
- public:
-  void pause() {
-    if (++looks_ < 256) {
-      return;
-    }
-    if (looks_ < 4096) {
-      sched_yield();
-      return;
-    }
-    const timespec nap{0, 50'000};
-    nanosleep(&nap, nullptr);
-  }
-  void renew() { looks_ = 0; }
-
- private:
-  uint32_t looks_ = 0;
-};
+// Between looks at an operation that does not advance.
+constexpr base::Backoff::Steps kLooks{.pauses = 256, .yields = 3840};
 
 }  // namespace
 
@@ -138,11 +119,11 @@ void Streams::advance_all() {
 }
 
 Result<void> Streams::drain(Lane& lane) {
-  Patience patience;
+  base::Backoff backoff(kLooks);
   while (!lane.pending.empty()) {
     const size_t before = lane.pending.size();
     advance_all();
-    lane.pending.size() != before ? patience.renew() : patience.pause();
+    lane.pending.size() != before ? backoff.reset() : backoff.wait();
   }
   return usable();
 }
@@ -164,14 +145,14 @@ ccom_status_t Streams::test(Started& started, Error& error) {
 }
 
 ccom_status_t Streams::wait(Started& started, Error& error) {
-  Patience patience;
+  base::Backoff backoff(kLooks);
   // bounded: the executor ends an operation that makes no progress for its timeout.
   for (;;) {
     const ccom_status_t status = test(started, error);
     if (status != CCOM_IN_PROGRESS) {
       return status;
     }
-    patience.pause();
+    backoff.wait();
   }
 }
 

@@ -117,12 +117,12 @@ Result<void> Streams::prepare(Lane& lane, const ccom_collective_t& call) {
   const Extents sizes = buffer_extents(request, rank_, size_);
   NEURON_CHECK(check_buffers(call, sizes));
   request.in_place = in_place(sizes, call.input, call.output);
+  lane.signature = make_signature(request, call.stream, 0);
   NEURON_TRY(plan, plans_.find(request));
   lane.key = call;
   lane.plan = plan;
   lane.extents = sizes;
   lane.timeout = timeout_of(call);
-  lane.signature = make_signature(request, call.stream, 0);
   // The algorithm that runs, not the one that was asked for: ranks that chose differently must see.
   lane.signature.algorithm = static_cast<uint8_t>(plan->algorithm);
   // Arrays are read at each call: what they point to may have changed.
