@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors between the ranks of a host: over a unix socket whose file is gone before anybody
-// could find it.
-//
-// The lowest rank of a host listens; the others reach its socket through /proc, by the number of a
-// descriptor that it told them, and are known by the process that the system says they are. Runs in
-// the caller's thread. Nothing is left in the file system, also when ranks are killed.
+#include "ccom/bootstrap/descriptor_exchange.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,8 +12,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ccom/bootstrap/network_bootstrap.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/backoff.h"
+#include "driver/base/file_descriptor.h"
+#include "driver/base/hmac_sha256.h"
 
 namespace neuron::ccom {
 namespace {
@@ -28,25 +26,7 @@ constexpr int kSlice = 20;     // ms between looks at failures
 constexpr std::chrono::milliseconds kNewsTime{500};
 constexpr uint32_t kNone = ~0u;  // of a rank without a descriptor
 
-class File {
- public:
-  explicit File(int descriptor = -1) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) {
-      close(descriptor_);
-    }
-  }
-  File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
+using File = base::FileDescriptor;
 
 struct Header {
   Digest session{};
@@ -140,19 +120,16 @@ void close_all(std::vector<int>& descriptors) {
   }
 }
 
-}  // namespace
-
 // One exchange, in the caller's thread.
 class DescriptorExchange {
  public:
-  DescriptorExchange(const std::vector<Member>& members, Rank rank, const Digest& session,
-                     base::Deadline deadline, std::function<std::optional<Error>()> failure)
-      : members_(members),
-        rank_(rank),
-        session_(session),
+  DescriptorExchange(const NetworkJob& job, const NetworkNews& news, base::Deadline deadline)
+      : members_(job.table.members),
+        rank_(job.rank()),
+        session_(job.session),
         deadline_(deadline),
-        failure_(std::move(failure)),
-        all_(members.size(), -1) {}
+        news_(news),
+        all_(members_.size(), -1) {}
   ~DescriptorExchange() { close_all(all_); }
 
   std::vector<int> take() { return std::move(all_); }
@@ -266,10 +243,10 @@ class DescriptorExchange {
   Error cause_of(const Error& symptom) const {
     const base::Deadline until = base::Deadline::after(kNewsTime);
     while (!until.expired()) {
-      if (const auto failure = failure_()) {
+      if (const auto failure = news_.failure()) {
         return *failure;
       }
-      poll(nullptr, 0, 1);
+      base::sleep_for(std::chrono::milliseconds(1));
     }
     return symptom;
   }
@@ -278,7 +255,7 @@ class DescriptorExchange {
   Result<void> wait_for(int descriptor, short events, const Sentence& sentence) {
     pollfd wanted{descriptor, events, 0};
     while (!deadline_.expired()) {
-      if (const auto failure = failure_()) {
+      if (const auto failure = news_.failure()) {
         return *failure;
       }
       if (poll(&wanted, 1, kSlice) > 0) {
@@ -297,7 +274,7 @@ class DescriptorExchange {
 
   bool known(const File& peer, const Header& header) const {
     const ucred who = credentials(peer);
-    return who.pid > 0 && who.uid == geteuid() && equal_digests(header.session, session_) &&
+    return who.pid > 0 && who.uid == geteuid() && base::equal_digests(header.session, session_) &&
            header.rank < members_.size() && header.rank != rank_ &&
            who.pid == members_[header.rank].process && all_[header.rank] < 0;
   }
@@ -306,19 +283,22 @@ class DescriptorExchange {
   Rank rank_;
   const Digest& session_;
   base::Deadline deadline_;
-  std::function<std::optional<Error>()> failure_;
+  const NetworkNews& news_;
   std::vector<int> all_;
 };
 
-Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, base::Deadline deadline) {
-  const Member& me = table_.members[options_.rank];
+}  // namespace
+
+Result<std::vector<int>> exchange_descriptors(const NetworkJob& job, const NetworkNews& news,
+                                              NetworkRounds& rounds, int mine,
+                                              base::Deadline deadline) {
   std::vector<Rank> local;
-  for (const Member& member : table_.members) {
-    if (member.host_id == me.host_id) {
+  for (const Member& member : job.table.members) {
+    if (member.host_id == job.me().host_id) {
       local.push_back(member.rank);
     }
   }
-  const bool leads = local.front() == options_.rank;
+  const bool leads = local.front() == job.rank();
   // What a leader says: the number of its descriptor, or why it has none.
   std::string word;
   Socket socket;
@@ -331,20 +311,13 @@ Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, base::
       word = "-" + made.error().sentence;
     }
   }
-  NEURON_TRY(words, all_gather(bytes_of(word), deadline));
-  DescriptorExchange exchange(table_.members, options_.rank, session_, deadline,
-                              [this]() -> std::optional<Error> {
-                                const std::lock_guard lock(mutex_);
-                                if (failure_) {
-                                  return failure_->second;
-                                }
-                                return std::nullopt;
-                              });
+  NEURON_TRY(words, rounds.all_gather(bytes_of(word), deadline));
+  DescriptorExchange exchange(job, news, deadline);
   const Bytes& said = words[local.front()];
   const std::string leader_word(reinterpret_cast<const char*>(said.data()), said.size());
   if (local.size() > 1 && (leader_word.empty() || leader_word.front() != '+')) {
     return fail(CCOM_SYSTEM, "{} cannot exchange descriptors: {}",
-                describe(table_.members[local.front()]),
+                describe(job.table.members[local.front()]),
                 leader_word.empty() ? "it is not ready" : leader_word.substr(1, 400));
   }
   if (leads) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ccom/progress/host_patience.h"
+#include "ccom/progress/host_wait.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +16,7 @@ constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
 
 }  // namespace
 
-bool Patience::long_turn(HostTask& task) {
+bool HostWait::long_turn(HostTask& task) {
   const uint32_t first = (crowded_ ? kSpinsCrowded : kSpins) + 1;
   if (turns_ == first) since_ = base::Clock::now();
   // The clock costs little beside a yield, but is not needed each time.
@@ -25,7 +24,7 @@ bool Patience::long_turn(HostTask& task) {
   const base::Clock::duration yielding =
       crowded_ ? base::Clock::duration(kYieldingCrowded) : kYielding;
   if (!look || base::Clock::now() - since_ < yielding) {
-    sched_yield();
+    base::yield_processor();
     return look;
   }
   const Rank rank = task.waiting_for();

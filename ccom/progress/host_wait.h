@@ -4,26 +4,27 @@
 // Concepts: with more ranks than processors it yields soon, since who it waits for may need this
 // one. Sleep is on a futex in the arena of a rank that is waited for, a millisecond at most; that
 // rank wakes sleepers when it writes a word. Threads: one per object. Cannot fail.
-#ifndef CCOM_PROGRESS_HOST_PATIENCE_H
-#define CCOM_PROGRESS_HOST_PATIENCE_H
+#ifndef CCOM_PROGRESS_HOST_WAIT_H
+#define CCOM_PROGRESS_HOST_WAIT_H
 
 #include <cstdint>
 
 #include "ccom/progress/host_task.h"
+#include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
-class Patience {
+class HostWait {
  public:
-  explicit Patience(bool crowded) : crowded_(crowded) {}
+  explicit HostWait(bool crowded) : crowded_(crowded) {}
 
   void reset() { turns_ = 0; }
   // Once without success. True: it is time for a look at clocks and other ranks' calls.
   bool turn(HostTask& task) {
     ++turns_;
     if (turns_ <= (crowded_ ? kSpinsCrowded : kSpins)) {
-      if (turns_ > kEager) __builtin_ia32_pause();
+      if (turns_ > kEager) base::pause_processor();
       return false;
     }
     return long_turn(task);
