@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service manager's protocol: messages to NOTIFY_SOCKET, and a socket that it listens on for
-// us. Callers: main() and the network thread. Thread-safe: no state but the environment, which is
-// read once. Fails: silently; without a manager nothing is sent.
-#ifndef TOOLS_NEURON_SERVE_SD_NOTIFY_H
-#define TOOLS_NEURON_SERVE_SD_NOTIFY_H
+// What the service manager wants of this process and has passed to it, read with libsystemd.
+// Callers: main() and the network thread, once. Thread-safe: reads the environment only.
+// Fails: without a manager nothing is wanted and nothing is passed.
+#ifndef TOOLS_NEURON_SERVE_SERVICE_MANAGER_H
+#define TOOLS_NEURON_SERVE_SERVICE_MANAGER_H
 
 #include <chrono>
 #include <string>
 
 namespace neuron::serve {
-
-// "READY=1\nSTATUS=..."; whether it was sent.
-bool notify(const std::string& message);
 
 // The period in which WATCHDOG=1 is expected; 0: none is.
 std::chrono::microseconds watchdog_period();

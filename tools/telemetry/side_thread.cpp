@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/telemetry/patience.h"
+#include "tools/telemetry/side_thread.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace neuron::telemetry {
 
-struct Patience::State {
+struct SideThread::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::function<void()> job;  // empty: nothing to do
@@ -17,14 +17,14 @@ struct Patience::State {
   bool over = false;
 };
 
-Patience::~Patience() {
+SideThread::~SideThread() {
   if (state_ == nullptr) return;
   const std::lock_guard lock(state_->mutex);
   state_->over = true;
   state_->changed.notify_all();
 }
 
-bool Patience::begin(std::function<void()> job) {
+bool SideThread::begin(std::function<void()> job) {
   if (state_ == nullptr) {
     auto state = std::make_shared<State>();
     try {
@@ -57,7 +57,7 @@ bool Patience::begin(std::function<void()> job) {
   return true;
 }
 
-bool Patience::ended_by(Deadline deadline) {
+bool SideThread::ended_by(Deadline deadline) {
   if (state_ == nullptr) return false;
   std::unique_lock lock(state_->mutex);
   return state_->changed.wait_until(lock, deadline, [&] { return !state_->busy; });

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How Program puts work into the engines' streams: waits, semaphores of transfers, loops.
-//
-// A loop's body is placed twice, as its last round and the one before. The round before only serves
-// the ordering: what the last round has to wait for is then either in its own round or in the round
-// before, and so it is in every round, counted from the engine's own progress. What lies before the
-// loop is waited for once, at its entry.
-#include <algorithm>
+#include "tools/compiler/program_builder/schedule.h"
 
-#include "tools/compiler/program_builder/program.h"
+#include <algorithm>
 
 namespace neuron::builder {
 namespace {
@@ -26,7 +20,7 @@ bool meet_nearby(const Region& a, const Region& b) {
 
 }  // namespace
 
-void Program::order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too) {
+void Schedule::order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too) {
   // Latest first: it is the one that knows most, so that the others are likely known through it.
   std::sort(points.begin(), points.end(),
             [](const Point& a, const Point& b) { return a.issue > b.issue; });
@@ -43,7 +37,7 @@ void Program::order(unsigned engine, Step& step, std::vector<Point> points, bool
 
 // A semaphore that the transfer can count on: the 16 queues of a transfer drift, so the one before
 // it on the same semaphore must be known to be complete when this one is started.
-uint32_t Program::take_slot(unsigned engine, Step& step) {
+uint32_t Schedule::take_slot(unsigned engine, Step& step) {
   const auto usable = [](const Slot& slot) {
     return !slot.reserved && slot.transfers < kMostTransfersOfASlot;
   };
@@ -62,15 +56,16 @@ uint32_t Program::take_slot(unsigned engine, Step& step) {
     if (oldest == UINT32_MAX || slots_[slot].last.issue < slots_[oldest].last.issue) oldest = slot;
   }
   if (oldest == UINT32_MAX) {
-    fail(runtime::fail(NRT_RESOURCE, "more than {} transfers in one program; use larger ones",
-                       kMostSlots * kMostTransfersOfASlot));
+    journal_.fail(runtime::fail(NRT_RESOURCE,
+                                "more than {} transfers in one program; use larger ones",
+                                kMostSlots * kMostTransfersOfASlot));
     return 0;
   }
   order(engine, step, {slots_[oldest].last}, true);
   return oldest;
 }
 
-void Program::add(Item item) {
+void Schedule::add(Item item) {
   used_[item.engine] = true;
   if (recording_) {
     recorded_.push_back(std::move(item));
@@ -80,10 +75,21 @@ void Program::add(Item item) {
   }
 }
 
+int32_t Schedule::add_transfer(Transfer transfer) {
+  transfer.id = next_id_[transfer.engine]++;
+  transfers_.push_back(std::move(transfer));
+  return static_cast<int32_t>(transfers_.size() - 1);
+}
+
+int32_t Schedule::add_collective(CollectiveStep collective) {
+  collectives_.push_back(std::move(collective));
+  return static_cast<int32_t>(collectives_.size() - 1);
+}
+
 // Counts the transfer on its slot and starts it; the slot's last point is then this one.
-void Program::place_transfer(Item& item, Step& step, Round round) {
+void Schedule::place_transfer(Item& item, Step& step, Round round) {
   if (item.slot < 0) item.slot = static_cast<int32_t>(take_slot(item.engine, step));
-  if (error_) return;
+  if (journal_.error()) return;
   Slot& slot = slots_[static_cast<size_t>(item.slot)];
   if (round == Round::kLast) order(item.engine, step, {slot.last}, true);
   const int32_t loop = round == Round::kOnly ? -1 : static_cast<int32_t>(loops_.size()) - 1;
@@ -102,8 +108,8 @@ void Program::place_transfer(Item& item, Step& step, Round round) {
   }
 }
 
-void Program::place(Item& item, Round round) {
-  if (error_) return;
+void Schedule::place(Item& item, Round round) {
+  if (journal_.error()) return;
   const unsigned engine = item.engine;
   const auto here = [&](const Region& region) {
     if (round == Round::kOnly) return region;
@@ -118,7 +124,7 @@ void Program::place(Item& item, Round round) {
   Point self{engine, static_cast<uint32_t>(points_[engine].size() + 1), 0};
   if (item.moves) {
     place_transfer(item, step, round);
-    if (error_) return;
+    if (journal_.error()) return;
     self.issue = issue_;
     item.point = slots_[static_cast<size_t>(item.slot)].last;
   } else {
@@ -143,7 +149,7 @@ void Program::place(Item& item, Round round) {
 }
 
 // What the body meets that came before it, once for each engine; and a slot for each transfer.
-void Program::enter_loop(std::vector<Item>& body) {
+void Schedule::enter_loop(std::vector<Item>& body) {
   LoopInfo loop;
   loop.rounds = rounds_;
   std::array<Step, NEURON_CORE_ENGINES> entries;
@@ -158,7 +164,7 @@ void Program::enter_loop(std::vector<Item>& body) {
     order(item.engine, entries[item.engine], std::move(points), item.moves);
     if (!item.moves) continue;
     item.slot = static_cast<int32_t>(take_slot(item.engine, entries[item.engine]));
-    if (error_) return;
+    if (journal_.error()) return;
     slots_[static_cast<size_t>(item.slot)].reserved = true;
   }
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
@@ -172,7 +178,7 @@ void Program::enter_loop(std::vector<Item>& body) {
   loops_.push_back(loop);
 }
 
-void Program::repeat(std::vector<Item> body) {
+void Schedule::repeat(std::vector<Item> body) {
   // Accesses that may meet rounds further away count with all that they reach.
   struct Moving {
     Region* region;
@@ -193,7 +199,7 @@ void Program::repeat(std::vector<Item> body) {
     }
   }
   enter_loop(body);
-  if (error_) return;
+  if (journal_.error()) return;
   for (size_t i = 0; i < regions.size(); ++i) {
     if (spread[i]) *regions[i].region = all[i];
   }
@@ -214,14 +220,15 @@ void Program::repeat(std::vector<Item> body) {
   }
 }
 
-void Program::loop(uint32_t rounds, const std::function<void()>& body) {
+void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
   if (!open() || rounds == 0) return;
   if (recording_) {
-    fail(runtime::fail(NRT_INVALID, "a loop inside a loop; unroll one of them"));
+    journal_.fail(runtime::fail(NRT_INVALID, "a loop inside a loop; unroll one of them"));
     return;
   }
   if (rounds > INT32_MAX) {
-    fail(runtime::fail(NRT_INVALID, "a loop of {} rounds; registers count to 2147483647", rounds));
+    journal_.fail(
+        runtime::fail(NRT_INVALID, "a loop of {} rounds; registers count to 2147483647", rounds));
     return;
   }
   if (rounds == 1) return body();
@@ -235,9 +242,9 @@ void Program::loop(uint32_t rounds, const std::function<void()>& body) {
   rounds_ = 1;
 }
 
-void Program::finish() {
+void Schedule::finish() {
   if (finished_) return;
-  section("end");
+  journal_.section("end");
   std::vector<const Slot*> last_first;
   for (const Slot& slot : slots_) last_first.push_back(&slot);
   std::sort(last_first.begin(), last_first.end(),
