@@ -51,6 +51,7 @@ struct CoreState {
   const unsigned cc_count;
   chip::ChipFaults& injected;
   const isa::Limits limits;
+  const isa::Timing& timing;
 
   // --- of whoever holds the core ---
   Scheduler scheduler;

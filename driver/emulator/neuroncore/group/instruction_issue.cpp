@@ -208,7 +208,7 @@ void InstructionIssue::retire(Issue& issued) {
   } else if (issued.i.opcode == NEURON_OP_LDWEIGHTS) {
     const ModelTime begin = std::max(now, s.load_free);
     s.load_free = issued.end = issued.complete = begin + cost.interval;
-    next = begin + pe_issue(state_.limits.generation);
+    next = begin + state_.timing.pe_issue;
     const ModelTime hidden_until = std::max(begin, s.array_free);
     if (s.load_free > hidden_until) s.busy += s.load_free - hidden_until;
   } else if (s.engine == NEURON_ENGINE_PE) {
@@ -216,7 +216,7 @@ void InstructionIssue::retire(Issue& issued) {
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
     s.array_free = issued.end = begin + cost.interval;
     issued.complete = issued.end + cost.latency;
-    next = begin + pe_issue(state_.limits.generation);
+    next = begin + state_.timing.pe_issue;
     s.busy += cost.interval;
   } else {
     next = issued.end = now + cost.interval + issued.gap;
