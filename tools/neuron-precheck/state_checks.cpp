@@ -2,7 +2,7 @@
 // What a snapshot tells: nothing is attached for it.
 #include <algorithm>
 
-#include "ccom/topology/topology.h"
+#include "driver/profiles/topology.h"
 #include "tools/neuron-precheck/checks.h"
 #include "tools/telemetry/generation.h"
 
@@ -150,8 +150,10 @@ void check_versions(const telemetry::Snapshot& snapshot, Findings& findings) {
 void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& devices,
                  Findings& findings) {
   check_versions(snapshot, findings);
-  const auto profile = ccom::Topology::profile(snapshot.instance.type);
-  const bool whole = profile && profile->neighbours.size() == snapshot.devices.size();
+  profiles::NodeProfile profile;
+  std::string unknown;
+  const bool whole = profiles::load_topology(snapshot.instance.type, profile, unknown) &&
+                     profile.neighbours.size() == snapshot.devices.size();
   for (const Device& device : snapshot.devices) {
     if (!devices.empty() &&
         std::find(devices.begin(), devices.end(), static_cast<int>(device.index)) == devices.end())
@@ -160,7 +162,7 @@ void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& de
     check.state();
     check.engines();
     check.counters();
-    check.links(whole ? &profile->neighbours[device.index] : nullptr);
+    check.links(whole ? &profile.neighbours[device.index] : nullptr);
     check.busy();
   }
 }
