@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "ccom/communicator/handle.h"
+#include "ccom/api/handle.h"
 
 using neuron::ccom::bad_handle;
 using neuron::ccom::Bootstrap;
@@ -134,7 +134,7 @@ ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t* opti
     join.size = size;
     join.root = settings->root;
     join.secret = settings->secret;
-    join.deadline = neuron::ccom::deadline_in(settings->timeout);
+    join.deadline = neuron::base::Deadline::after(settings->timeout);
     join.shared_memory = settings->shared_memory;
     join.device = settings->device;
     join.heartbeat = settings->heartbeat;

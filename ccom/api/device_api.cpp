@@ -8,7 +8,6 @@
 #include <memory>
 #include <new>
 
-#include "ccom/base/names.h"
 #include "ccom/device/compiler.h"
 #include "ccom/plan/calibration.h"
 #include "ccom/plan/planner.h"

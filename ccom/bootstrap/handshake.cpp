@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "ccom/base/deadline.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 namespace {
@@ -20,7 +20,7 @@ Digest proof_of(const Bytes& key, char side, const Digest& first, const Digest& 
 struct Stranger {
   LinkPointer link;
   uint64_t number = 0;  // in the order of arrival
-  Deadline came;
+  base::Moment came;
   Digest mine{};
   Digest theirs{};
   bool greeted = false;
@@ -112,7 +112,7 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
       return;
     }
     stranger->number = ++arrived;
-    stranger->came = Clock::now();
+    stranger->came = base::Clock::now();
     strangers[stranger->number] = stranger;
     if (strangers.size() >= kMostStrangers) {
       loop.pause_accepting(listener, true);
@@ -188,8 +188,8 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
   void thin_out() {
     while (strangers.size() >= kMostStrangers) {  // bounded: each round refuses one, or is the last
       const std::shared_ptr<Stranger> oldest = strangers.begin()->second;
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(oldest->came + kCrowdedTime - Clock::now());
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(oldest->came + kCrowdedTime -
+                                                                     base::Clock::now());
       if (left.count() > 0) {
         if (thinning == 0) {
           thinning = loop.after(left, [self = weak_from_this()] {

@@ -27,8 +27,8 @@ constexpr milliseconds kWordTime{100};
 // How long a leaving rank passes news on to those behind it that have not left yet.
 constexpr milliseconds kLinger{200};
 
-uint32_t milliseconds_until(Deadline deadline) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+uint32_t milliseconds_until(base::Deadline deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline.remaining());
   return static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 0, 24 * 3600 * 1000));
 }
 
@@ -38,14 +38,14 @@ NetworkBootstrap::~NetworkBootstrap() {
   if (loop_ == nullptr) {
     return;
   }
-  const auto farewell = [this](auto self, Deadline until) -> void {
+  const auto farewell = [this](auto self, base::Deadline until) -> void {
     const auto behind = [this] {
       return std::any_of(neighbours_.begin(), neighbours_.end(), [this](const auto& entry) {
         const Neighbour& n = entry.second;
         return n.rank > options_.rank && !n.left && dead_.count(n.rank) == 0;
       });
     };
-    if (ready_ && behind() && Clock::now() < until) {
+    if (ready_ && behind() && !until.expired()) {
       loop_->after(milliseconds(1), [self, until] { self(self, until); });
       return;
     }
@@ -72,11 +72,11 @@ NetworkBootstrap::~NetworkBootstrap() {
     const std::lock_guard lock(mutex_);
     failed = failure_.has_value() || !joined_;
   }
-  const Deadline until = deadline_in(failed ? milliseconds(0) : kLinger);
+  const base::Deadline until = base::Deadline::after(failed ? milliseconds(0) : kLinger);
   loop_->post([farewell, until] { farewell(farewell, until); });
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until + milliseconds(300), [&] { return flushed_; });
+    changed_.wait_until(lock, until.later_by(milliseconds(300)).when(), [&] { return flushed_; });
   }
   // What was sent leaves the process with the sockets' own buffers, unless those are full.
   loop_->stop();
@@ -110,7 +110,7 @@ void NetworkBootstrap::settle(Neighbour& neighbour) {
 
 void NetworkBootstrap::hear(Rank from, MessageType type, Bytes body) {
   Neighbour& neighbour = neighbours_[from];
-  neighbour.heard = Clock::now();
+  neighbour.heard = base::Clock::now();
   const bool from_parent = options_.rank != 0 && from == tree_parent(options_.rank);
   GatherUp up;
   GatherDown down;
@@ -182,7 +182,7 @@ void NetworkBootstrap::send_all(MessageType type, const Bytes& body, Rank except
 }
 
 Result<std::vector<Bytes>> NetworkBootstrap::all_gather(std::span<const std::byte> mine,
-                                                        Deadline deadline) {
+                                                        base::Deadline deadline) {
   if (mine.size() > kGatherBytes) {
     return fail(CCOM_INVALID, "an all-gather of the bootstrap takes {} bytes of a rank, {} given",
                 kGatherBytes, mine.size());
@@ -199,8 +199,8 @@ Result<std::vector<Bytes>> NetworkBootstrap::all_gather(std::span<const std::byt
   message.round = next_round_++;
   answers_[message.round] = answer;
   loop_->post([this, message] { gather_up(message); });
-  const bool done =
-      changed_.wait_until(lock, deadline + kGrace, [&] { return answer->there || failure_; });
+  const bool done = changed_.wait_until(lock, deadline.later_by(kGrace).when(),
+                                        [&] { return answer->there || failure_; });
   answers_.erase(message.round);
   if (answer->there && !answer->error) {
     return std::move(answer->data);
@@ -237,7 +237,7 @@ void NetworkBootstrap::gather_up(const GatherUp& message) {
   round.here[message.rank] = true;
   round.data[message.rank] = message.data;
   // The first deadline counts: that rank will not wait longer.
-  const Deadline until = deadline_in(milliseconds(message.remaining_ms));
+  const base::Deadline until = base::Deadline::after(milliseconds(message.remaining_ms));
   if (until < round.until) {
     if (round.timer != 0) {
       loop_->cancel(round.timer);
@@ -435,7 +435,7 @@ void NetworkBootstrap::watch_neighbours() {
   bool remote = false;
   for (auto& [rank, neighbour] : neighbours_) {
     const Member& member = table_.members[rank];
-    neighbour.heard = Clock::now();
+    neighbour.heard = base::Clock::now();
     if (member.host_id != me.host_id) {
       remote = true;
     } else if (member.process != me.process) {
@@ -470,7 +470,7 @@ void NetworkBootstrap::beat() {
       continue;
     }
     neighbour.link->send(MessageType::kBeat, {});
-    if (Clock::now() - neighbour.heard > options_.heartbeat) {
+    if (base::Clock::now() - neighbour.heard > options_.heartbeat) {
       silent.push_back(rank);
     }
   }

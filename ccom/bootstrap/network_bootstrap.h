@@ -37,22 +37,22 @@ class NetworkBootstrap : public Bootstrap {
   const std::vector<Member>& members() const override { return table_.members; }
   uint64_t capabilities() const override { return table_.capabilities; }
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine,
-                                        Deadline deadline) override;
-  Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) override;
+                                        base::Deadline deadline) override;
+  Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) override;
   void on_failure(std::function<void(Rank, const Error&)> handler) override;
   void abort(const Error& why) override;
   void tell(uint64_t number, const std::string& sentence) override;
   std::optional<Notice> told(uint64_t since) const override;
   std::vector<Rank> dead() const override;
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
-                                             Deadline deadline) override;
+                                             base::Deadline deadline) override;
 
  private:
   struct Neighbour {
     Rank rank = 0;
     LinkPointer link;
     bool left = false;
-    Deadline heard;
+    base::Moment heard;
     bool ended = false;  // its connection closed; how its process ended is not known yet
     std::string how{};   // its process ended: kept, as whoever started it may reap it any time
   };
@@ -61,7 +61,7 @@ class NetworkBootstrap : public Bootstrap {
     std::vector<bool> here;
     uint32_t come = 0;
     uint64_t timer = 0;
-    Deadline until = Deadline::max();
+    base::Deadline until = base::Deadline::never();
   };
   // What a caller waits for.
   struct Answer {
@@ -79,7 +79,7 @@ class NetworkBootstrap : public Bootstrap {
     std::map<Rank, Comer> come;
     std::set<Rank> expected;
     uint64_t timer = 0;
-    Deadline until = Deadline::max();
+    base::Deadline until = base::Deadline::never();
   };
 
   explicit NetworkBootstrap(const JoinOptions& options);

@@ -146,7 +146,7 @@ void close_all(std::vector<int>& descriptors) {
 class DescriptorExchange {
  public:
   DescriptorExchange(const std::vector<Member>& members, Rank rank, const Digest& session,
-                     Deadline deadline, std::function<std::optional<Error>()> failure)
+                     base::Deadline deadline, std::function<std::optional<Error>()> failure)
       : members_(members),
         rank_(rank),
         session_(session),
@@ -264,8 +264,8 @@ class DescriptorExchange {
  private:
   // A peer that hangs up has died, or had a reason that is on its way here.
   Error cause_of(const Error& symptom) const {
-    const Deadline until = deadline_in(kNewsTime);
-    while (Clock::now() < until) {
+    const base::Deadline until = base::Deadline::after(kNewsTime);
+    while (!until.expired()) {
       if (const auto failure = failure_()) {
         return *failure;
       }
@@ -277,7 +277,7 @@ class DescriptorExchange {
   template <class Sentence>
   Result<void> wait_for(int descriptor, short events, const Sentence& sentence) {
     pollfd wanted{descriptor, events, 0};
-    while (Clock::now() < deadline_) {
+    while (!deadline_.expired()) {
       if (const auto failure = failure_()) {
         return *failure;
       }
@@ -305,12 +305,12 @@ class DescriptorExchange {
   const std::vector<Member>& members_;
   Rank rank_;
   const Digest& session_;
-  Deadline deadline_;
+  base::Deadline deadline_;
   std::function<std::optional<Error>()> failure_;
   std::vector<int> all_;
 };
 
-Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, Deadline deadline) {
+Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, base::Deadline deadline) {
   const Member& me = table_.members[options_.rank];
   std::vector<Rank> local;
   for (const Member& member : table_.members) {

@@ -94,7 +94,7 @@ Result<void> NetworkBootstrap::start(int listener) {
 
 Result<void> NetworkBootstrap::await_join() {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, options_.deadline + kGrace,
+  changed_.wait_until(lock, options_.deadline.later_by(kGrace).when(),
                       [&] { return joined_ || join_error_.has_value(); });
   if (joined_) {
     return {};
@@ -108,7 +108,7 @@ Result<void> NetworkBootstrap::await_join() {
 }
 
 uint32_t NetworkBootstrap::remaining_ms() const {
-  const auto left = std::chrono::duration_cast<milliseconds>(options_.deadline - Clock::now());
+  const auto left = std::chrono::duration_cast<milliseconds>(options_.deadline.remaining());
   return static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 1, 24 * 3600 * 1000));
 }
 
@@ -186,7 +186,7 @@ void NetworkBootstrap::seek_root() {
   if (gone_) {
     return;
   }
-  if (Clock::now() >= options_.deadline) {
+  if (options_.deadline.expired()) {
     fail_join(fail(CCOM_TIMEOUT,
                    "rank 0 was not reached: {} (tried {} times); start it on the host with this "
                    "address, or give more time (CCOM_TIMEOUT_MS)",
@@ -277,7 +277,7 @@ void NetworkBootstrap::attach(const TreePlace& place) {
                  [this, place](LinkPointer link, const std::string& why, bool) {
                    if (link != nullptr) {
                      attach_to(std::move(link), place);
-                   } else if (Clock::now() < options_.deadline && !gone_) {
+                   } else if (!options_.deadline.expired() && !gone_) {
                      note_trouble(format("parent rank {}: {}", place.parent, why));
                      loop_->after(milliseconds(50), [this, place] { attach(place); });
                    }
@@ -288,14 +288,14 @@ void NetworkBootstrap::attach_to(LinkPointer link, const TreePlace& place) {
   prove(*loop_, link, key_, handshake_time(), [this, link, place](const Error* error) {
     if (error != nullptr) {
       note_trouble(format("parent rank {}: {}", place.parent, error->sentence));
-      if (Clock::now() < options_.deadline && !gone_) {
+      if (!options_.deadline.expired() && !gone_) {
         loop_->after(milliseconds(50), [this, place] { attach(place); });
       }
       return;
     }
     link->send(MessageType::kAttach, encode(Attach{session_, options_.rank}));
     Neighbour& parent = neighbours_[place.parent];
-    parent = {place.parent, link, false, Clock::now()};
+    parent = {place.parent, link, false, base::Clock::now()};
     settle(parent);
     check_ready();
   });
@@ -358,7 +358,7 @@ void NetworkBootstrap::take_child(const LinkPointer& link, const Bytes& body) {
     known->second.link->close(false);  // it has tried again
   }
   Neighbour& child = neighbours_[attach.rank];
-  child = {attach.rank, link, false, Clock::now()};
+  child = {attach.rank, link, false, base::Clock::now()};
   settle(child);
   check_ready();
 }

@@ -44,7 +44,7 @@ std::string hex(const Digest& digest) {
 }  // namespace
 
 Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<Rank>& survivors,
-                                                             Deadline deadline) {
+                                                             base::Deadline deadline) {
   if (std::find(survivors.begin(), survivors.end(), options_.rank) == survivors.end()) {
     return fail(CCOM_INVALID, "rank {} is not among the ranks {} of the new group", options_.rank,
                 rank_list(survivors));
@@ -63,7 +63,7 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<R
   Regroup request;
   request.rank = options_.rank;
   request.remaining_ms = static_cast<uint32_t>(std::clamp<int64_t>(
-      std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count(), 1, 3600 * 1000));
+      std::chrono::duration_cast<milliseconds>(deadline.remaining()).count(), 1, 3600 * 1000));
   request.listener = here;
   request.ranks = survivors;
   Result<std::unique_ptr<Bootstrap>> result =
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<R
     const uint64_t kind = failure_ ? kAfterFailure : hash_of(survivors) >> 16;
     request.key = kind ^ (uint64_t{regroup_counts_[kind]++} << 48);
     loop_->post([this, request, answer] { seek_coordinator(request, 0, answer); });
-    changed_.wait_until(lock, deadline, [&] { return answer->there; });
+    changed_.wait_until(lock, deadline.when(), [&] { return answer->there; });
     if (answer->there && answer->error) {
       result = *answer->error;
     } else if (answer->there) {
@@ -100,7 +100,7 @@ Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<R
   next.root = text_of(decided.root);
   next.secret = std::string(reinterpret_cast<const char*>(key_.data()), key_.size());
   next.context = hex(decided.nonce);
-  next.deadline = std::max(deadline, deadline_in(milliseconds(500)));
+  next.deadline = std::max(deadline, base::Deadline::after(milliseconds(500)));
   if (next.rank != 0) {
     ::close(listener);
   }
@@ -251,11 +251,11 @@ void NetworkBootstrap::gather_survivor(const Regroup& request, LinkPointer link,
                  });
   }
   gathering.until =
-      std::min(gathering.until, deadline_in(milliseconds(request.remaining_ms * 3 / 4)));
+      std::min(gathering.until, base::Deadline::after(milliseconds(request.remaining_ms * 3 / 4)));
   if (gathering.timer != 0) {
     loop_->cancel(gathering.timer);
   }
-  auto time = std::chrono::duration_cast<milliseconds>(gathering.until - Clock::now());
+  auto time = std::chrono::duration_cast<milliseconds>(gathering.until.remaining());
   if ((request.key & kKind) == kAfterFailure) {
     time = std::min(time, kQuiet);
   }

@@ -139,7 +139,7 @@ void Rendezvous::compare(const Join& join, const std::string& where) {
 }
 
 void Rendezvous::expect_until(uint32_t remaining_ms) {
-  const Deadline deadline = deadline_in(std::chrono::milliseconds(remaining_ms));
+  const base::Deadline deadline = base::Deadline::after(std::chrono::milliseconds(remaining_ms));
   if (deadline >= deadline_) {
     return;
   }

@@ -64,7 +64,7 @@ class Rendezvous {
   std::vector<LinkPointer> unnamed_;  // admitted, but not yet joined
   std::vector<std::string> complaints_;
   uint64_t timer_ = 0, complaint_timer_ = 0;
-  Deadline deadline_ = Deadline::max();
+  base::Deadline deadline_ = base::Deadline::never();
   bool over_ = false;  // nobody else is taken
   bool told_ = false;  // of a failure
 };

@@ -41,18 +41,6 @@ uint64_t available_memory() {
   return uint64_t{kilobytes} << 10;
 }
 
-Signature signature_of(const Request& request, uint32_t stream, uint64_t salt) {
-  Signature signature{};
-  signature.count = request.count;
-  signature.detail = detail_of(request, salt);
-  signature.kind = static_cast<uint8_t>(request.operation);
-  signature.type = static_cast<uint8_t>(request.type);
-  signature.reduction = static_cast<uint8_t>(request.reduction);
-  signature.stream = static_cast<uint8_t>(stream);
-  signature.root = request.root;
-  return signature;
-}
-
 }  // namespace
 
 bool Communicator::Lane::same(const ccom_collective_t& call) const {
@@ -104,7 +92,7 @@ void Communicator::forget() {
 Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<Bootstrap> bootstrap,
                                                          const Settings& settings) {
   std::unique_ptr<Communicator> made(new Communicator(std::move(bootstrap), settings));
-  const Deadline deadline = deadline_in(settings.timeout);
+  const base::Deadline deadline = base::Deadline::after(settings.timeout);
   const Result<void> done = made->set_up(deadline);
   if (!done) {
     // Others would wait for this rank.
@@ -115,7 +103,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<Bootstr
   return made;
 }
 
-Result<void> Communicator::set_up(Deadline deadline) {
+Result<void> Communicator::set_up(base::Deadline deadline) {
   bootstrap_->on_failure([this](Rank, const Error& error) { note_failure(error); });
   NEURON_CHECK(agree(*bootstrap_, settings_, deadline));
   NEURON_TRY(arenas, share_arenas(*bootstrap_, settings_, deadline));
@@ -224,7 +212,7 @@ Result<void> Communicator::prepare(Lane& lane, const ccom_collective_t& call) {
   lane.extents = sizes;
   lane.timeout = call.timeout_ms != 0 ? std::chrono::milliseconds(call.timeout_ms)
                                       : std::chrono::milliseconds(settings_.timeout);
-  lane.signature = signature_of(request, call.stream, 0);
+  lane.signature = make_signature(request, call.stream, 0);
   // The algorithm that runs, not the one that was asked for: ranks that chose differently must see.
   lane.signature.algorithm = static_cast<uint8_t>(plan->algorithm);
   // Arrays are read at each call: what they point to may have changed.
@@ -255,7 +243,7 @@ Result<void> Communicator::exchange_counts(Lane& lane, const ccom_collective_t& 
   gather.count = row.size();
   NEURON_TRY(plan, plans_->find(gather));
   lane.plan = plan;
-  lane.signature = signature_of(gather, call.stream, CCOM_ALL_TO_ALL_V);
+  lane.signature = make_signature(gather, call.stream, CCOM_ALL_TO_ALL_V);
   lane.signature.algorithm = static_cast<uint8_t>(plan->algorithm);
   lane.timeout = std::chrono::milliseconds(
       call.timeout_ms != 0 ? call.timeout_ms : static_cast<uint64_t>(settings_.timeout.count()));
@@ -323,7 +311,7 @@ Result<void> Communicator::release(void* memory) {
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
   NEURON_CHECK(usable());
   const int32_t mine[2] = {color, key};
-  const Deadline deadline = deadline_in(settings_.timeout);
+  const base::Deadline deadline = base::Deadline::after(settings_.timeout);
   NEURON_TRY(all, bootstrap_->all_gather(std::as_bytes(std::span(mine)), deadline));
   std::vector<std::pair<int32_t, Rank>> order;
   for (Rank i = 0; i < size_; ++i) {
@@ -366,7 +354,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
   // Ranks that do not come are given up after half a second in which nobody else came.
   const auto limit =
       std::min<std::chrono::milliseconds>(settings_.timeout, std::chrono::milliseconds(10000));
-  NEURON_TRY(group, bootstrap_->regroup(ranks, deadline_in(limit)));
+  NEURON_TRY(group, bootstrap_->regroup(ranks, base::Deadline::after(limit)));
   return make(std::move(group), settings_);
 }
 

@@ -21,13 +21,13 @@
 #include <vector>
 
 #include "ccom/bootstrap/bootstrap.h"
-#include "ccom/communicator/arguments.h"
 #include "ccom/communicator/environment.h"
 #include "ccom/communicator/heap.h"
-#include "ccom/communicator/plan_cache.h"
 #include "ccom/flight/flight_recorder.h"
+#include "ccom/plan/plan_cache.h"
 #include "ccom/plan/planner.h"
 #include "ccom/progress/executor.h"
+#include "ccom/request/arguments.h"
 
 namespace neuron::ccom {
 
@@ -108,7 +108,7 @@ class Communicator {
 
   Communicator(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings);
 
-  Result<void> set_up(Deadline deadline);
+  Result<void> set_up(base::Deadline deadline);
   Result<void> run_lane(Lane& lane, const Operands& operands);
   // The same while something is under way on other streams: that goes on meanwhile.
   Result<void> run_among_started(Lane& lane, const Operands& operands);

@@ -79,8 +79,8 @@ class HostExecution final : public Execution {
   std::chrono::milliseconds timeout_;
   HostTask task_;
   Patience patience_;
-  Deadline silent_since_{};
-  Deadline looked_{};
+  base::Moment silent_since_{};
+  base::Moment looked_{};
   bool begun_ = false;
   Outcome outcome_ = Outcome::kNotYet;
   uint32_t fruitless_ = 0;
@@ -151,13 +151,13 @@ class HostExecutor final : public Executor {
   }
 
   // Looks at what a rank that waits must not miss. kFailed: the task has failed.
-  Outcome inspect(HostTask& task, Deadline silent_since, std::chrono::milliseconds timeout) {
+  Outcome inspect(HostTask& task, base::Moment silent_since, std::chrono::milliseconds timeout) {
     // Relaxed: interruption() synchronises inside.
     if (context_.interrupted != nullptr &&
         context_.interrupted->load(std::memory_order_relaxed) != 0) {
       return task.fail_with(context_.interruption());
     }
-    const Deadline now = Clock::now();
+    const base::Moment now = base::Clock::now();
     if (now - silent_since > kSuspicious) {
       note(task);
       if (auto error = task.disagreement()) return task.fail_with(std::move(*error));
@@ -305,7 +305,7 @@ Outcome HostExecution::step() {
       fruitless_ = 0;
     } else {
       // By time as well: callers may ask rarely.
-      const Deadline now = Clock::now();
+      const base::Moment now = base::Clock::now();
       if (++fruitless_ == 1) silent_since_ = now;
       if (fruitless_ % 64 == 1 || now - looked_ > kSuspicious) {
         looked_ = now;

@@ -19,11 +19,12 @@ constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
 
 bool Patience::long_turn(HostTask& task) {
   const uint32_t first = (crowded_ ? kSpinsCrowded : kSpins) + 1;
-  if (turns_ == first) since_ = Clock::now();
+  if (turns_ == first) since_ = base::Clock::now();
   // The clock costs little beside a yield, but is not needed each time.
   const bool look = (turns_ - first) % 32 == 31;
-  const Clock::duration yielding = crowded_ ? Clock::duration(kYieldingCrowded) : kYielding;
-  if (!look || Clock::now() - since_ < yielding) {
+  const base::Clock::duration yielding =
+      crowded_ ? base::Clock::duration(kYieldingCrowded) : kYielding;
+  if (!look || base::Clock::now() - since_ < yielding) {
     sched_yield();
     return look;
   }

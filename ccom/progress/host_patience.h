@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "ccom/base/deadline.h"
 #include "ccom/progress/host_task.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
@@ -28,7 +28,7 @@ class Patience {
     }
     return long_turn(task);
   }
-  Deadline since() const { return since_; }  // of the first long wait
+  base::Moment since() const { return since_; }  // of the first long wait
 
  private:
   static constexpr uint32_t kEager = 4;
@@ -39,7 +39,7 @@ class Patience {
 
   const bool crowded_;
   uint32_t turns_ = 0;
-  Deadline since_{};
+  base::Moment since_{};
 };
 
 }  // namespace neuron::ccom

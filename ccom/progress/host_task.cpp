@@ -105,11 +105,11 @@ void HostTask::withdraw() {
   if (!lane_.one_process) return;
   // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
   lane_.own->withdrawn.value.store(number_, std::memory_order_seq_cst);
-  const Deadline deadline = deadline_in(std::chrono::seconds(10));
+  const base::Deadline deadline = base::Deadline::after(std::chrono::seconds(10));
   for (const HostStream* stream : lane_.streams) {
     if (stream == lane_.own) continue;
     // Pairs with the release of untouch().
-    while (stream->touching.value.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) {
+    while (stream->touching.value.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
       sched_yield();
     }
   }

@@ -188,8 +188,8 @@ Bytes pack(bool good, const std::string& text) {
   return bytes;
 }
 
-Result<std::vector<Offer>> exchange(Bootstrap& bootstrap, const Bytes& mine, Deadline deadline,
-                                    const char* what) {
+Result<std::vector<Offer>> exchange(Bootstrap& bootstrap, const Bytes& mine,
+                                    base::Deadline deadline, const char* what) {
   NEURON_TRY(all, bootstrap.all_gather(mine, deadline));
   std::vector<Offer> offers;
   for (const Bytes& bytes : all) {

@@ -52,9 +52,9 @@ NetworkPort::NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, si
 
 NetworkPort::~NetworkPort() {
   // A peer may still need the last message: what has left this rank's queue arrives without it.
-  const Deadline end = deadline_in(std::chrono::milliseconds(200));
+  const base::Deadline end = base::Deadline::after(std::chrono::milliseconds(200));
   try {
-    while (!closed_ && busy() && Clock::now() < end && progress() != Outcome::kFailed) {
+    while (!closed_ && busy() && !end.expired() && progress() != Outcome::kFailed) {
       sched_yield();
     }
   } catch (const std::bad_alloc&) {
@@ -315,7 +315,7 @@ void NetworkPort::accept(const FabricCompletion& completion) {
   }
 }
 
-void NetworkPort::quiesce(Deadline deadline) {
+void NetworkPort::quiesce(base::Deadline deadline) {
   quiet_ = true;
   try {
     take_back(deadline);
@@ -325,12 +325,12 @@ void NetworkPort::quiesce(Deadline deadline) {
   }
 }
 
-void NetworkPort::take_back(Deadline deadline) {
+void NetworkPort::take_back(base::Deadline deadline) {
   for (auto& connection : connections_) {
     connection->cancel_receives();
   }
   while (!closed_ && receiving_ + bulk_sending_ != 0) {
-    if (Clock::now() >= deadline) {
+    if (deadline.expired()) {
       closed_ = true;
       failure_ = fail(CCOM_ABORTED, "{} was closed after a failure", endpoint_->provider());
       endpoint_->close();

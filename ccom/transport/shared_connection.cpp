@@ -177,7 +177,7 @@ class SharedConnection final : public Connection {
     return Outcome::kDone;
   }
 
-  void withdraw(Deadline deadline) override {
+  void withdraw(base::Deadline deadline) override {
     for (Lane& lane : lanes_) {
       // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
       lane.own->withdrawn.store(1, std::memory_order_seq_cst);
@@ -185,7 +185,7 @@ class SharedConnection final : public Connection {
     // In an arena they stay mapped.
     if (!end_.one_process) return;
     for (Lane& lane : lanes_) {
-      while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) {
+      while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
         sched_yield();
       }
     }

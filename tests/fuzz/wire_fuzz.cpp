@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/service/session.h"
@@ -35,7 +36,7 @@ constexpr int kReadWrite = 2;  // O_RDWR
 struct Machine {
   Machine() {
     int error = 0;
-    instance = service::Instance::create("trn1.2xlarge", kMemory, chip::Chip::create, error);
+    instance = service::Instance::create("trn1.2xlarge", kMemory, core::create_chip, error);
     if (instance == nullptr ||
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sockets) != 0) {
       std::fprintf(stderr, "%s\n", service::last_error());

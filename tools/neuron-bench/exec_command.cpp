@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "runtime/base/file.h"
+#include "runtime/neff/header.h"
 #include "tools/neuron-bench/commands.h"
 #include "tools/neuron-bench/statistics.h"
 
