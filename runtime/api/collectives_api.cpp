@@ -6,8 +6,10 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
 #include "runtime/api/guard.h"
+#include "runtime/api/loading.h"
+#include "runtime/collectives/connect.h"
 #include "runtime/collectives/registry.h"
-#include "runtime/exec/executor.h"
+#include "runtime/device/core_turn.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -28,10 +30,7 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
   return guarded("nrt_load_collectives", [&](Session& session) -> Result<void> {
     if (neff_bytes == nullptr) return null_argument("neff_bytes");
     if (model == nullptr) return null_argument("model");
-    if (vnc_count != -1 && vnc_count != 1) {
-      return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
-                  "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
-    }
+    NEURON_CHECK(check_core_count(vnc_count));
     if (ctx_device_id >= ctx_device_count) {
       return fail(NRT_INVALID, "ctx_device_id is {}, ctx_device_count {}; ranks count from 0",
                   ctx_device_id, ctx_device_count);
@@ -42,18 +41,18 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
     }
     NEURON_TRY(core, session.core(vnc));
     const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
-    NEURON_TRY(source, LoadedModel::read(session, *core, file));
+    NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
     NEURON_TRY(world, world_of(session, vnc, ctx_device_id, ctx_device_count));
     std::unique_ptr<LoadedModel> loaded;
     {
       // The turn keeps an unload or a reset of the core from happening meanwhile.
-      NEURON_TRY(turn, CoreTurn::take(session, *core));
+      NEURON_TRY(turn, CoreTurn::take(*core));
       NEURON_TRY(with_turn, LoadedModel::load(*core, source));
       loaded = std::move(with_turn);
     }
     if (!loaded->operations().empty()) {
-      if (auto connected = loaded->connect(session, world); !connected) {
-        const auto turn = CoreTurn::take(session, *core);  // as an unload does
+      if (auto connected = connect_model(*loaded, world); !connected) {
+        const auto turn = CoreTurn::take(*core);  // as an unload does
         loaded.reset();
         return connected;
       }

@@ -7,11 +7,10 @@
 #ifndef RUNTIME_API_GUARD_H
 #define RUNTIME_API_GUARD_H
 
-#include <exception>
-#include <new>
-
+#include "driver/base/guarded.h"
 #include "runtime/base/error.h"
 #include "runtime/session/lifecycle.h"
+#include "runtime/session/pin.h"
 
 #define NRT_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -24,16 +23,12 @@ NRT_STATUS report_exception(const char* name, const char* what, bool memory) noe
 // For functions that need no session.
 template <class Body>
 NRT_STATUS unguarded_state(const char* name, Body&& body) noexcept {
-  try {
-    const Result<void> result = body();
-    return result ? NRT_SUCCESS : report(name, result.error());
-  } catch (const std::bad_alloc&) {
-    return report_exception(name, "host memory ran out", true);
-  } catch (const std::exception& exception) {
-    return report_exception(name, exception.what(), false);
-  } catch (...) {
-    return report_exception(name, "unknown exception", false);
-  }
+  return base::guarded(
+      [&] {
+        const Result<void> result = body();
+        return result ? NRT_SUCCESS : report(name, result.error());
+      },
+      [&](const char* what, bool memory) { return report_exception(name, what, memory); });
 }
 
 // body(Session&)
@@ -44,22 +39,6 @@ NRT_STATUS guarded(const char* name, Body&& body) noexcept {
     if (!use) return use.error();
     return body(*use);
   });
-}
-
-inline Error null_argument(const char* argument) {
-  return fail(NRT_INVALID, "argument '{}' is NULL", argument);
-}
-
-template <class T>
-Result<Pin<T>> pin(Session& session, const void* handle, HandleKind kind, const char* what) {
-  if (handle == nullptr) return null_argument(what);
-  Pin<T> object(session.handles, handle, kind);
-  if (!object) {
-    return fail(NRT_INVALID_HANDLE,
-                "{} {} is none of this runtime's: it was freed, or is something else", what,
-                handle);
-  }
-  return object;
 }
 
 }  // namespace neuron::runtime::api

@@ -9,7 +9,8 @@
 #include "nrt/nrt_experimental.h"
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
-#include "runtime/exec/executor.h"
+#include "runtime/api/loading.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/model/file_image.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
@@ -76,16 +77,13 @@ NRT_STATUS core_count(const char* name, const nrt_model_t* model, uint32_t* coun
 Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* image, int32_t vnc,
                   int32_t vnc_count, nrt_model_t** model) {
   if (model == nullptr) return null_argument("model");
-  if (vnc_count != -1 && vnc_count != 1) {
-    return fail(vnc_count > 1 ? NRT_LOAD_NOT_ENOUGH_NC : NRT_INVALID,
-                "vnc_count is {}; a model runs on one virtual core: give 1 or -1", vnc_count);
-  }
+  NEURON_CHECK(check_core_count(vnc_count));
   Core* core = &session.least_loaded_core();
   if (vnc != -1) {
     NEURON_TRY(named, session.core(vnc));
     core = named;
   }
-  NEURON_TRY(source, LoadedModel::read(session, *core, file));
+  NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
   source.image = image;
   if (!source.model.subgraphs[0].operations.empty()) {
     return fail(NRT_INVALID,
@@ -94,7 +92,7 @@ Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* i
                 source.model.name, source.model.subgraphs[0].operations.size());
   }
   // The turn keeps an unload or a reset of the core from happening meanwhile.
-  NEURON_TRY(turn, CoreTurn::take(session, *core));
+  NEURON_TRY(turn, CoreTurn::take(*core));
   NEURON_TRY(loaded, LoadedModel::load(*core, source));
   NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
   *model = static_cast<nrt_model_t*>(handle);
@@ -126,7 +124,7 @@ NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
     NEURON_TRY(object, pin_model(session, model));
     // The turn first: whoever cannot have it in time keeps a model that works, and nobody retires
     // one without it. Executions that wait behind this one find the model retired.
-    NEURON_TRY(turn, CoreTurn::take(session, object->core()));
+    NEURON_TRY(turn, CoreTurn::take(object->core()));
     if (!session.handles.remove(model, HandleKind::kModel)) {
       return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");
     }

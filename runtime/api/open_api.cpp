@@ -8,7 +8,8 @@
 #include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
 #include "runtime/async/async_queues.h"
-#include "runtime/exec/executor.h"
+#include "runtime/device/core_turn.h"
+#include "runtime/model/loaded_model.h"
 #include "runtime/observe/last_error.h"
 #include "runtime/session/instance.h"
 #include "runtime/session/memory_usage.h"
@@ -20,12 +21,12 @@ NRT_EXPORT const char* nrt_open_last_error(void) { return last_error(); }
 
 NRT_EXPORT NRT_STATUS nrt_open_get_instance_type(char* type, size_t size) {
   if (type == nullptr || size == 0) return NRT_INVALID;
-  try {
-    std::snprintf(type, size, "%s", instance_type().c_str());
-    return NRT_SUCCESS;
-  } catch (const std::bad_alloc&) {
-    return NRT_RESOURCE;
-  }
+  return neuron::base::guarded(
+      [&] {
+        std::snprintf(type, size, "%s", instance_type().c_str());
+        return NRT_SUCCESS;
+      },
+      [](const char*, bool memory) { return memory ? NRT_RESOURCE : NRT_FAILURE; });
 }
 
 NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
@@ -36,7 +37,7 @@ NRT_EXPORT NRT_STATUS nrt_open_get_execution_report(nrt_model_t* model,
     if (report->size < sizeof(report->size)) {
       return fail(NRT_INVALID, "report->size is {}; set it to sizeof(*report)", report->size);
     }
-    NEURON_TRY(turn, CoreTurn::take(session, object->core()));
+    NEURON_TRY(turn, CoreTurn::take(object->core()));
     const ExecutionReport& last = object->report;
     if (!last.valid) {
       return fail(NRT_FAILURE, "model '{}' was not executed yet, or its last execution failed",

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/async/async_error_tracker.h"
 
+#include "driver/base/guarded.h"
 #include "runtime/base/log.h"
 
 namespace neuron::runtime {
 
 void AsyncErrorTracker::add(uint64_t sequence, NRT_STATUS status) noexcept {
-  try {
-    std::lock_guard lock(mutex_);
-    if (fresh_.size() == kLimit) fresh_.pop_front();
-    fresh_.push_back({sequence, static_cast<uint64_t>(status)});
-  } catch (const std::bad_alloc&) {
-    log_error(LogComponent::kNrt, "no memory to keep status {} of request {:#x} in its tracker",
-              static_cast<int>(status), sequence);
-  }
+  base::guarded(
+      [&] {
+        std::lock_guard lock(mutex_);
+        if (fresh_.size() == kLimit) fresh_.pop_front();
+        fresh_.push_back({sequence, static_cast<uint64_t>(status)});
+      },
+      [&](const char*, bool) {
+        log_error(LogComponent::kNrt, "no memory to keep status {} of request {:#x} in its tracker",
+                  static_cast<int>(status), sequence);
+      });
 }
 
 const std::vector<AsyncErrorTracker::Entry>& AsyncErrorTracker::take() {

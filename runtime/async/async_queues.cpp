@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "driver/base/guarded.h"
 #include "runtime/async/async_cost.h"
 #include "runtime/base/log.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/exec/executor.h"
 
 namespace neuron::runtime {
@@ -51,15 +53,12 @@ unsigned worker_limit(const Session& session) {
 }  // namespace
 
 Result<AsyncQueues*> AsyncQueues::of(Session& session) {
-  if (AsyncQueues* known = existing(session)) return known;
-  std::lock_guard lock(session.async_mutex);
-  if (AsyncQueues* known = existing(session)) return known;
-  std::unique_ptr<AsyncQueues> made(
-      new AsyncQueues(session, next_first.load(std::memory_order_relaxed)));
-  NEURON_CHECK(made->workers_.start());
-  // Release: pairs with the acquire in existing().
-  session.async.store(made.get(), std::memory_order_release);
-  return made.release();
+  return session.async.of<AsyncQueues>([&]() -> Result<std::unique_ptr<AsyncQueues>> {
+    std::unique_ptr<AsyncQueues> made(
+        new AsyncQueues(session, next_first.load(std::memory_order_relaxed)));
+    NEURON_CHECK(made->workers_.start());
+    return made;
+  });
 }
 
 AsyncQueues::AsyncQueues(Session& session, uint64_t first)
@@ -184,7 +183,7 @@ bool AsyncQueues::work(AsyncUnit& unit) {
 }
 
 void AsyncQueues::perform(AsyncUnit& unit, uint32_t available) {
-  try {
+  const auto begin = [&] {
     if (unit.dead() != NRT_SUCCESS) return unit.complete(available, unit.dead(), 0);
     const AsyncRequest& request = unit.at(0);
     if (request.kind == AsyncKind::kExecute) return execute_some(unit, available);
@@ -194,11 +193,10 @@ void AsyncQueues::perform(AsyncUnit& unit, uint32_t available) {
     }
     if (auto moved = transfer(request); !moved) return end_with(unit, moved.error());
     unit.complete(1, NRT_SUCCESS, transfer_cost_ps(request.size));
-  } catch (const std::bad_alloc&) {
-    end_with(unit, Error(NRT_RESOURCE, {}));
-  } catch (const std::exception& exception) {
-    end_with(unit, Error(NRT_FAILURE, exception.what()));
-  }
+  };
+  base::guarded(begin, [&](const char* what, bool memory) {
+    end_with(unit, memory ? Error(NRT_RESOURCE, {}) : Error(NRT_FAILURE, what));
+  });
 }
 
 void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
@@ -213,7 +211,7 @@ void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
   uint32_t done = 0;
   uint64_t duration = 0;
   auto result = [&]() -> Result<void> {
-    NEURON_TRY(turn, CoreTurn::take(session_, model.core()));
+    NEURON_TRY(turn, CoreTurn::take(model.core()));
     auto executed = execute_matched(session_, model, *first.tensors, count, done);
     duration = model.report.device_ps;
     return executed;

@@ -18,15 +18,15 @@
 
 namespace neuron::runtime {
 
-class AsyncQueues {
+class AsyncQueues final : public SessionPart {
  public:
   // Those of the session, made if need be.
   static Result<AsyncQueues*> of(Session& session);
   // Those of the session if it has any.
   static AsyncQueues* existing(const Session& session) {
-    return session.async.load(std::memory_order_acquire);
+    return static_cast<AsyncQueues*>(session.async.existing());
   }
-  ~AsyncQueues();
+  ~AsyncQueues() override;
   AsyncQueues(const AsyncQueues&) = delete;
   AsyncQueues& operator=(const AsyncQueues&) = delete;
 

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <system_error>
 
+#include "driver/base/backoff.h"
+#include "driver/base/guarded.h"
 #include "runtime/async/async_unit.h"
 #include "runtime/base/log.h"
 
@@ -14,7 +16,7 @@ namespace neuron::runtime {
 namespace {
 
 // Pauses of an idle worker before it sleeps; about 10 us.
-constexpr int kLooks = 200;
+constexpr uint32_t kLooks = 200;
 constexpr auto kSleep = std::chrono::minutes(1);
 
 // The caller's signal mask; all signals blocked meanwhile, for the thread that is made to inherit.
@@ -41,15 +43,16 @@ Result<void> AsyncWorkers::start() {
 }
 
 bool AsyncWorkers::add_thread() noexcept {
-  try {
-    const BlockedSignals blocked;
-    threads_.reserve(threads_.size() + 1);
-    threads_.emplace_back([this] { run(); });
-    pthread_setname_np(threads_.back().native_handle(), "nrt-async");
-    return true;
-  } catch (const std::exception&) {  // the threads that there are do it all
-    return false;
-  }
+  return base::guarded(
+      [&] {
+        const BlockedSignals blocked;
+        threads_.reserve(threads_.size() + 1);
+        threads_.emplace_back([this] { run(); });
+        pthread_setname_np(threads_.back().native_handle(), "nrt-async");
+        return true;
+      },
+      // The threads that there are do all the work.
+      [](const char*, bool) { return false; });
 }
 
 void AsyncWorkers::ready(AsyncUnit& unit) noexcept {
@@ -71,12 +74,12 @@ void AsyncWorkers::ready(AsyncUnit& unit) noexcept {
 AsyncUnit* AsyncWorkers::take() {
   std::unique_lock lock(mutex_);
   ++looking_;
-  for (int look = 0; first_ == nullptr && !stopping_ && look < kLooks; ++look) {
+  base::Backoff backoff({.pauses = kLooks, .yields = 0});
+  while (first_ == nullptr && !stopping_ && !backoff.sleeps()) {
     lock.unlock();
-    while (look < kLooks && waiting_.load(std::memory_order_relaxed) == 0) {
-      __builtin_ia32_pause();
-      ++look;
-    }
+    do {
+      backoff.wait();
+    } while (!backoff.sleeps() && waiting_.load(std::memory_order_relaxed) == 0);
     lock.lock();
   }
   --looking_;

@@ -35,6 +35,10 @@ Error fail_with_errno(NRT_STATUS status, int errno_value, fmt::format_string<A..
   return {status, sentence + " (errno " + std::to_string(errno_value) + ")", errno_value};
 }
 
+inline Error null_argument(const char* argument) {
+  return fail(NRT_INVALID, "argument '{}' is NULL", argument);
+}
+
 }  // namespace neuron::runtime
 
 #endif

@@ -43,7 +43,7 @@ Result<std::vector<uint8_t>> read_file(const std::string& path) {
 namespace {
 
 // 0, or the errno of the write that failed.
-int write_all(int file, neff::Bytes contents) {
+int write_all(int file, std::span<const uint8_t> contents) {
   while (!contents.empty()) {
     const ssize_t put = write(file, contents.data(), contents.size());
     if (put < 0 && errno == EINTR) continue;
@@ -54,7 +54,7 @@ int write_all(int file, neff::Bytes contents) {
 }
 
 // A device or FIFO takes the bytes itself: to replace it by a file would take it from everybody.
-Result<void> write_into(const std::string& path, neff::Bytes contents) {
+Result<void> write_into(const std::string& path, std::span<const uint8_t> contents) {
   // Without O_NONBLOCK, opening a FIFO would wait for a reader.
   const base::FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return fail_with_errno(NRT_INVALID, errno, "cannot open {}", path);
@@ -67,7 +67,7 @@ Result<void> write_into(const std::string& path, neff::Bytes contents) {
 
 }  // namespace
 
-Result<void> write_file(const std::string& path, neff::Bytes contents) {
+Result<void> write_file(const std::string& path, std::span<const uint8_t> contents) {
   struct stat status {};
   std::string target = path;
   if (stat(path.c_str(), &status) == 0) {

@@ -6,11 +6,11 @@
 #define RUNTIME_BASE_FILE_H
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/base/error.h"
-#include "runtime/neff/header.h"
 
 namespace neuron::tools {
 
@@ -19,7 +19,7 @@ runtime::Result<std::vector<uint8_t>> read_file(const std::string& path);
 
 // Replaces the file as a whole: readers see the old or the new contents. A symbolic link stays one.
 // Devices and FIFOs are written to, never replaced.
-runtime::Result<void> write_file(const std::string& path, neff::Bytes contents);
+runtime::Result<void> write_file(const std::string& path, std::span<const uint8_t> contents);
 
 }  // namespace neuron::tools
 

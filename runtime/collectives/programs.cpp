@@ -5,19 +5,17 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <map>
 
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
 #include "hw/udma.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
-#include "runtime/exec/executor.h"
 
 namespace neuron::runtime {
 namespace {
 
 constexpr uint32_t kCoreDmaEngines = CCOM_DEVICE_DMA_ENGINES;
-constexpr uint16_t kAllEngines = 0xFFFF;
 
 struct RingBytes {
   uint64_t at = 0;
@@ -128,24 +126,6 @@ struct CollectivePrograms::Stream {
   std::array<RingBytes, kCoreDmaEngines> m2s, s2m;
 };
 
-Result<std::vector<StreamUse>> streams_of(const std::vector<neff::Collective>& operations,
-                                          const CorePlace& core) {
-  std::map<uint32_t, uint32_t> counts;
-  for (const neff::Collective& c : operations) ++counts[c.stream];
-  std::vector<StreamUse> streams;
-  for (const auto& [stream, count] : counts) {
-    if (stream >= core.chip->cc_cores) {
-      return fail(NRT_UNSUPPORTED_NEFF_VERSION,
-                  "a collective is on stream {}; a core of generation {} has {} collective cores: "
-                  "use streams 0 to {}",
-                  stream, core.chip->generation, core.chip->cc_cores, core.chip->cc_cores - 1);
-    }
-    streams.push_back(
-        {stream, counts.size() == 1 ? kAllEngines : core.chip->cc_engines(stream), count});
-  }
-  return streams;
-}
-
 CollectivePrograms::CollectivePrograms(Core& core, std::shared_ptr<World> world)
     : core_(core), world_(std::move(world)) {}
 
@@ -157,8 +137,8 @@ CollectivePrograms::~CollectivePrograms() {
 }
 
 Result<std::unique_ptr<CollectivePrograms>> CollectivePrograms::connect(
-    Session& session, Core& core, std::shared_ptr<World> world,
-    const std::vector<neff::Collective>& operations, std::span<const CollectiveBuffers> buffers) {
+    Core& core, std::shared_ptr<World> world, const std::vector<neff::Collective>& operations,
+    std::span<const CollectiveBuffers> buffers) {
   NEURON_CHECK(world->check_reachable());
   std::unique_ptr<CollectivePrograms> programs(new CollectivePrograms(core, std::move(world)));
   NEURON_TRY(uses, streams_of(operations, core.place()));
@@ -169,12 +149,11 @@ Result<std::unique_ptr<CollectivePrograms>> CollectivePrograms::connect(
       if (operations[i].stream == use.stream) stream.operations.push_back(i);
     }
   }
-  NEURON_CHECK(programs->prepare(session, operations, buffers));
+  NEURON_CHECK(programs->prepare(operations, buffers));
   return programs;
 }
 
-Result<void> CollectivePrograms::prepare(Session& session,
-                                         const std::vector<neff::Collective>& operations,
+Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& operations,
                                          std::span<const CollectiveBuffers> buffers) {
   NEURON_TRY(library, collectives_library());
   const CorePlace& place = core_.place();
@@ -315,7 +294,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
   NEURON_TRY(held, world_->hold());
   // Behind this exchange no rank executes an older model of theirs on these CC cores.
   NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
-  const Result<void> compiled = compile(session, mine, all);
+  const Result<void> compiled = compile(mine, all);
   // A rank that cannot go on says so, else the others would wait for it.
   const std::string trouble = compiled ? std::string() : compiled.error().sentence;
   NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(trouble))));
@@ -330,7 +309,7 @@ Result<void> CollectivePrograms::prepare(Session& session,
 }
 
 // With what the other ranks have said.
-Result<void> CollectivePrograms::compile(Session& session, std::span<const Announcement> mine,
+Result<void> CollectivePrograms::compile(std::span<const Announcement> mine,
                                          const std::vector<Message>& all) {
   NEURON_TRY(library, collectives_library());
   const uint32_t rank = world_->rank();
@@ -342,7 +321,7 @@ Result<void> CollectivePrograms::compile(Session& session, std::span<const Annou
     std::memcpy(&first, message.data(), sizeof(first));
     lost = lost || first.lost != 0;
   }
-  NEURON_CHECK(clear_semaphores(session, lost));
+  NEURON_CHECK(clear_semaphores(lost));
   for (const auto& stream_place : streams_) {
     Stream& stream = *stream_place;
     for (size_t n = 0; n < stream.operations.size(); ++n) {
@@ -386,8 +365,8 @@ Result<void> CollectivePrograms::compile(Session& session, std::span<const Annou
 
 // What an execution that failed, or an earlier process, may have left there. `lost`: by a rank of
 // the world, which has forgotten what this one gave it and has got, so that this one forgets, too.
-Result<void> CollectivePrograms::clear_semaphores(Session& session, bool lost) {
-  NEURON_TRY(turn, CoreTurn::take(session, core_));
+Result<void> CollectivePrograms::clear_semaphores(bool lost) {
+  NEURON_TRY(turn, CoreTurn::take(core_));
   if (lost) core_.lose_collectives();
   age_ = core_.collectives_age.load(std::memory_order_relaxed);
   if (core_.collectives.load(std::memory_order_relaxed) == CollectivesState::kClean) return {};

@@ -16,22 +16,11 @@
 
 #include "runtime/collectives/world.h"
 #include "runtime/device/core.h"
+#include "runtime/model/model_collectives.h"
+#include "runtime/model/stream_use.h"
 #include "runtime/neff/model.h"
 
 namespace neuron::runtime {
-
-class Session;
-
-// What a stream of a program has of its core.
-struct StreamUse {
-  uint32_t stream = 0;   // CC core of the core
-  uint16_t engines = 0;  // mask of the core's DMA engines
-  uint32_t count = 0;    // collectives of one execution
-};
-
-// Fails: NRT_UNSUPPORTED_NEFF_VERSION for a stream that this generation does not have.
-Result<std::vector<StreamUse>> streams_of(const std::vector<neff::Collective>& operations,
-                                          const CorePlace& core);
 
 // Device addresses of the buffers of a collective: of their first bytes, where they lie in rows.
 struct CollectiveBuffers {
@@ -39,41 +28,38 @@ struct CollectiveBuffers {
   uint64_t output = 0;
 };
 
-class CollectivePrograms {
+class CollectivePrograms final : public ModelCollectives {
  public:
   // Meets the other ranks, twice. `buffers`: of each operation.
   static Result<std::unique_ptr<CollectivePrograms>> connect(
-      Session& session, Core& core, std::shared_ptr<World> world,
-      const std::vector<neff::Collective>& operations, std::span<const CollectiveBuffers> buffers);
-  ~CollectivePrograms();
+      Core& core, std::shared_ptr<World> world, const std::vector<neff::Collective>& operations,
+      std::span<const CollectiveBuffers> buffers);
+  ~CollectivePrograms() override;
 
-  // Gives the queues their rings and starts the CC cores; the core is halted.
-  Result<void> start();
-  // "rank 3 waits in all_reduce ... (2 of 5) for data of rank 7"; what the CC cores do now, those
-  // that wait for nothing left out. `busy`: one of them is inside a collective.
-  std::string describe(bool& busy) const;
-  // After a failure on this core, of whatever program, the ranks do not agree about credits any
-  // more, and those that wait for this one are told why.
-  void give_up(const std::string& sentence) {
+  Result<void> start() override;
+  std::string describe(bool& busy) const override;
+  void give_up(const std::string& sentence) override {
     core_.lose_collectives();
     world_->note_failure(sentence);
   }
-  // Why this rank waits in vain: another one has failed since it was connected; absent: none has.
-  std::optional<std::string> failure_of_rank() const { return world_->failure_since(met_); }
-  bool broken() const { return core_.collectives_age.load(std::memory_order_relaxed) != age_; }
-  World& world() const { return *world_; }
+  std::optional<std::string> failure_of_rank() const override {
+    return world_->failure_since(met_);
+  }
+  Result<void> check_peers() const override { return world_->check_peers(); }
+  bool broken() const override {
+    return core_.collectives_age.load(std::memory_order_relaxed) != age_;
+  }
 
  private:
   struct Stream;
   struct Announcement;
 
   CollectivePrograms(Core& core, std::shared_ptr<World> world);
-  Result<void> prepare(Session& session, const std::vector<neff::Collective>& operations,
+  Result<void> prepare(const std::vector<neff::Collective>& operations,
                        std::span<const CollectiveBuffers> buffers);
-  Result<void> compile(Session& session, std::span<const Announcement> mine,
-                       const std::vector<Message>& all);
+  Result<void> compile(std::span<const Announcement> mine, const std::vector<Message>& all);
   Result<void> place(Stream& stream);
-  Result<void> clear_semaphores(Session& session, bool lost);
+  Result<void> clear_semaphores(bool lost);
 
   Core& core_;
   std::shared_ptr<World> world_;

@@ -1,40 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/collectives/registry.h"
 
-#include <algorithm>
-
-#include "runtime/exec/host_driven.h"
-#include "runtime/session/session.h"
-
 namespace neuron::runtime {
 
-std::shared_ptr<HostCollective> HostCollectiveCache::find(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return nullptr;
-  found->second.used = ++clock_;
-  return found->second.collective;
-}
-
-void HostCollectiveCache::keep(const Key& key, std::shared_ptr<HostCollective> collective) {
-  std::shared_ptr<HostCollective> gone;  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  if (entries_.size() >= kMost && !entries_.contains(key)) {
-    const auto oldest = std::min_element(
-        entries_.begin(), entries_.end(),
-        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
-    gone = std::move(oldest->second.collective);
-    entries_.erase(oldest);
-  }
-  Entry& entry = entries_[key];
-  std::swap(entry.collective, collective);
-  entry.used = ++clock_;
-}
-
 CollectivesRegistry& CollectivesRegistry::of(Session& session) {
-  const std::lock_guard lock(session.collectives_mutex);
-  if (!session.collectives) session.collectives = std::make_shared<CollectivesRegistry>();
-  return *session.collectives;
+  return session.collectives.of<CollectivesRegistry>();
 }
 
 std::shared_ptr<Meeting> CollectivesRegistry::meeting(uint32_t size) {

@@ -10,43 +10,19 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
-#include <vector>
 
 #include "runtime/collectives/world.h"
+#include "runtime/session/session.h"
 
 namespace neuron::runtime {
 
-class HostCollective;
-class Session;
-
-// Prepared collectives of the host; the least recently used go. Thread-safe: yes. Cannot fail.
-class HostCollectiveCache {
- public:
-  using Key = std::vector<uint64_t>;
-
-  std::shared_ptr<HostCollective> find(const Key& key);
-  void keep(const Key& key, std::shared_ptr<HostCollective> collective);
-
- private:
-  static constexpr size_t kMost = 64;
-  struct Entry {
-    std::shared_ptr<HostCollective> collective;
-    uint64_t used = 0;
-  };
-
-  std::mutex mutex_;  // all below
-  std::map<Key, Entry> entries_;
-  uint64_t clock_ = 0;
-};
-
-class CollectivesRegistry {
+class CollectivesRegistry : public SessionPart {
  public:
   // The registry of the session, made with the first call.
   static CollectivesRegistry& of(Session& session);
 
   // Joins on the first call.
   Result<std::shared_ptr<World>> world(Session& session, Core& core, uint32_t rank, uint32_t size);
-  HostCollectiveCache& cache() { return cache_; }
 
  private:
   using Key = std::tuple<uint32_t, uint32_t, uint32_t>;  // core, rank, size
@@ -56,7 +32,6 @@ class CollectivesRegistry {
   std::mutex mutex_;                                       // all below
   std::map<uint32_t, std::shared_ptr<Meeting>> meetings_;  // by size
   std::map<Key, std::shared_ptr<World>> worlds_;
-  HostCollectiveCache cache_;
 };
 
 }  // namespace neuron::runtime

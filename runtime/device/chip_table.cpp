@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/chip_table.h"
 
+#include "driver/base/format.h"
 #include "hw/address_map.h"
 #include "hw/udma.h"
+#include "nrt/nrt_types.h"
 
 namespace neuron::runtime {
 namespace {
@@ -69,6 +71,9 @@ constexpr ChipTable kV2 = {
     .hbm_bytes = NEURON_V2_HBM_SIZE,
     .dma_stride = NEURON_V2_UDMA_STRIDE,
     .logical_cores = 1,
+    .families = "trn1, inf2",
+    .family = NRT_INSTANCE_TRN1,
+    .has_core_map = false,
     .regions = kRegionsV2,
     .window_bar0 = [](uint32_t core) -> uint64_t { return NEURON_V2_CORE_WINDOW(core); },
     .window = [](uint32_t core) -> uint64_t {
@@ -78,6 +83,7 @@ constexpr ChipTable kV2 = {
     .dma = [](uint32_t engine) -> uint64_t {
       return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_UDMA(engine);
     },
+    .dma_bar0 = [](uint32_t engine) -> uint64_t { return NEURON_V2_UDMA(engine); },
     .cc_cores = NEURON_V2_TOPSPS_PER_CORE,
     .cc_bar0 = [](uint32_t number) -> uint64_t { return NEURON_V2_TOPSP_WINDOW(uint64_t{number}); },
     .cc_window = [](uint32_t number) -> uint64_t {
@@ -100,11 +106,15 @@ constexpr ChipTable kV3 = {
     .hbm_bytes = NEURON_V3_HBM_SIZE,
     .dma_stride = NEURON_V3_UDMA_STRIDE,
     .logical_cores = 2,
+    .families = "trn2",
+    .family = NRT_INSTANCE_UNKNOWN,
+    .has_core_map = true,
     .regions = kRegionsV3,
     .window_bar0 = [](uint32_t core) -> uint64_t { return NEURON_V3_CORE_WINDOW(core); },
     .window = [](uint32_t core) -> uint64_t { return NEURON_V3_CORE_DEVICE(uint64_t{core}); },
     .notification = [](uint32_t core) -> uint64_t { return NEURON_V3_CORE_NOTIFICATION(core); },
     .dma = dma_v3,
+    .dma_bar0 = [](uint32_t engine) -> uint64_t { return NEURON_V3_UDMA(engine); },
     .cc_cores = NEURON_V3_TOPSPS_PER_CORE,
     .cc_bar0 = [](uint32_t number) -> uint64_t { return NEURON_V3_TOPSP_WINDOW(uint64_t{number}); },
     .cc_window = [](uint32_t number) -> uint64_t {
@@ -113,16 +123,47 @@ constexpr ChipTable kV3 = {
     .cc_engines = [](uint32_t k) -> uint16_t { return NEURON_V3_CC_ENGINES(k); },
 };
 
+constexpr const ChipTable* kChips[] = {&kV2, &kV3};
+
+struct DeviceCores {
+  uint32_t architecture, cores;
+};
+constexpr DeviceCores kNotDriven[] = {{4, 8}};
+
 }  // namespace
 
 const ChipTable* find_chip_table(uint32_t generation) {
-  if (generation == 2) return &kV2;
-  return generation == 3 ? &kV3 : nullptr;
+  for (const ChipTable* chip : kChips) {
+    if (chip->generation == generation) return chip;
+  }
+  return nullptr;
+}
+
+std::string known_chips() {
+  std::string text;
+  for (const ChipTable* chip : kChips) {
+    text +=
+        base::format("{}{} ({})", text.empty() ? "" : " and ", chip->generation, chip->families);
+  }
+  return text;
+}
+
+uint32_t cores_per_device(uint32_t architecture) {
+  if (const ChipTable* chip = find_chip_table(architecture)) return chip->cores;
+  for (const DeviceCores& device : kNotDriven) {
+    if (device.architecture == architecture) return device.cores;
+  }
+  return 0;
 }
 
 uint64_t CorePlace::queue_register(uint32_t engine, uint32_t half, uint32_t queue,
                                    uint32_t offset) const {
   return chip->dma(dma_engine(engine)) + NEURON_UDMA_QUEUE(half, queue) + offset;
+}
+
+uint64_t CorePlace::queue_register_bar0(uint32_t engine, uint32_t half, uint32_t queue,
+                                        uint32_t offset) const {
+  return chip->dma_bar0(dma_engine(engine)) + NEURON_UDMA_QUEUE(half, queue) + offset;
 }
 
 }  // namespace neuron::runtime

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace neuron::runtime {
 
@@ -25,12 +26,16 @@ struct ChipTable {
   uint32_t hbms;
   uint64_t hbm_bytes;      // of each
   uint64_t dma_stride;     // between the DMA engines of a core
-  uint32_t logical_cores;  // physical cores of a virtual one unless the environment says
+  uint32_t logical_cores;  // physical cores of a virtual one, unless the environment asks for fewer
+  const char* families;    // instance families, for sentences
+  uint32_t family;         // nrt_instance_family_t of a host that does not say its type
+  bool has_core_map;       // its driver says which physical core a counted one is
   std::span<const AddressRegion> regions;  // ascending
   uint64_t (*window_bar0)(uint32_t core);
   uint64_t (*window)(uint32_t core);        // the same place as the device addresses it
   uint64_t (*notification)(uint32_t core);  // BAR 0 offset
   uint64_t (*dma)(uint32_t engine);         // device address of its registers
+  uint64_t (*dma_bar0)(uint32_t engine);    // the same registers, as BAR 0 has them
   uint32_t cc_cores;                        // of each core
   uint64_t (*cc_bar0)(uint32_t number);     // windows of the chip's CC cores
   uint64_t (*cc_window)(uint32_t number);   // the same place as the device addresses it
@@ -39,6 +44,11 @@ struct ChipTable {
 
 // The table of a generation, null for one that is not known.
 const ChipTable* find_chip_table(uint32_t generation);
+// "2 (trn1, inf2) and 3 (trn2)"
+std::string known_chips();
+// Cores of one device, also of an architecture that this runtime does not drive; 0 for one that is
+// not known.
+uint32_t cores_per_device(uint32_t architecture);
 
 // One core of a device.
 struct CorePlace {
@@ -53,8 +63,10 @@ struct CorePlace {
   uint32_t dma_engine(uint32_t engine) const { return number * 16 + engine; }
   uint64_t cc_bar0(uint32_t k) const { return chip->cc_bar0(number * chip->cc_cores + k); }
   uint64_t cc_window(uint32_t k) const { return chip->cc_window(number * chip->cc_cores + k); }
-  // Device address of a register of a queue of such an engine.
+  // Device address, and offset in BAR 0, of a register of a queue of such an engine.
   uint64_t queue_register(uint32_t engine, uint32_t half, uint32_t queue, uint32_t offset) const;
+  uint64_t queue_register_bar0(uint32_t engine, uint32_t half, uint32_t queue,
+                               uint32_t offset) const;
 };
 
 }  // namespace neuron::runtime

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "runtime/device/driver_error.h"
-#include "runtime/model/scratchpad.h"
 
 namespace neuron::runtime {
 namespace {
@@ -36,8 +35,9 @@ bool NotificationReader::next(neuron_notification& entry) {
   return true;
 }
 
-Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint32_t index) {
-  std::unique_ptr<Core> core(new Core(device, number, index));
+Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint32_t index,
+                                           std::chrono::seconds turn_limit) {
+  std::unique_ptr<Core> core(new Core(device, number, index, turn_limit));
   MemoryRequest records{.size = 4096,
                         .host = true,
                         .core = number,
@@ -63,12 +63,12 @@ Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint
   return core;
 }
 
-Core::Core(Device& device, uint32_t number, uint32_t index)
-    : scratchpad(std::make_unique<Scratchpad>()),
-      device_(device),
+Core::Core(Device& device, uint32_t number, uint32_t index, std::chrono::seconds turn_limit)
+    : device_(device),
       number_(number),
       place_(device.place(number)),
-      index_(index) {}
+      index_(index),
+      turn_limit_(turn_limit) {}
 
 Core::~Core() {
   if (!unusable()) (void)halt();

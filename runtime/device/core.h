@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One NeuronCore that this process owns: its records, notification rings, and what is on it.
-// Callers: loader and executor, who hold `turn` while they touch anything but the constants.
+// Callers: loader and executor, which hold the turn (CoreTurn) while they touch anything but the
+// constants.
 // Owns: launch, completion and work record (one page of host memory), notification rings, the
 // constant word that DMA adds to semaphores, the scratchpad that models share. Borrows: the device.
 // Fails: NRT_EXEC_UNIT_UNRECOVERABLE for ever once a reset has failed.
@@ -10,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "hw/control.h"
@@ -17,13 +19,10 @@
 #include "hw/notification.h"
 #include "runtime/device/device_memory.h"
 #include "runtime/device/fair_lock.h"
+#include "runtime/device/scratchpad.h"
 #include "runtime/observe/core_counters.h"
 
 namespace neuron::runtime {
-
-class LoadedModel;
-class Scratchpad;
-struct Binding;
 
 // Reads the entries that the device wrote into one notification ring, in order.
 class NotificationReader {
@@ -47,14 +46,17 @@ enum class CollectivesState : uint8_t { kUnknown, kClean, kLost };
 
 class Core {
  public:
-  // `number` counts the cores of the device, `index` those that this process sees.
-  static Result<std::unique_ptr<Core>> create(Device& device, uint32_t number, uint32_t index);
+  // `number` counts the cores of the device, `index` those that this process sees. `turn_limit`:
+  // how long a thread waits for its turn.
+  static Result<std::unique_ptr<Core>> create(Device& device, uint32_t number, uint32_t index,
+                                              std::chrono::seconds turn_limit);
   ~Core();
 
   Device& device() const { return device_; }
   uint32_t number() const { return number_; }
   uint32_t index() const { return index_; }
   const CorePlace& place() const { return place_; }
+  std::chrono::seconds turn_limit() const { return turn_limit_; }
   uint32_t hbm() const { return place_.hbm(); }
   uint64_t window() const { return place_.window(); }
   uint64_t semaphore_inc(uint32_t semaphore) const {
@@ -84,10 +86,11 @@ class Core {
   // used in the turn of the first.
   std::unique_ptr<Core> peer;
   FairLock turn;
-  const std::unique_ptr<Scratchpad> scratchpad;
-  // What the engines run, and which rings their queues point to; null after halt() and recover().
-  LoadedModel* current_model = nullptr;
-  const Binding* current_binding = nullptr;
+  Scratchpad scratchpad;
+  // The LoadedModel that the engines run, and the Binding whose rings their queues point to; null
+  // after halt() and recover(). Only compared: a core knows nothing of models.
+  const void* current_model = nullptr;
+  const void* current_binding = nullptr;
   uint32_t executions = 0;
   // Relaxed, both: changed by the holder of the turn, or where no collective is executed.
   std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
@@ -100,7 +103,7 @@ class Core {
   std::atomic<uint32_t> models{0};
 
  private:
-  Core(Device& device, uint32_t number, uint32_t index);
+  Core(Device& device, uint32_t number, uint32_t index, std::chrono::seconds turn_limit);
   Result<void> prepare_notifications();
   Result<NotificationReader> ring(uint32_t type, uint32_t slot, bool overwrite);
 
@@ -108,6 +111,7 @@ class Core {
   uint32_t number_;
   const CorePlace place_;
   uint32_t index_;
+  const std::chrono::seconds turn_limit_;
   std::unique_ptr<DeviceMemory> records_;
   std::unique_ptr<DeviceMemory> one_;
   neuron_launch_record* launch_ = nullptr;

@@ -5,12 +5,6 @@
 
 namespace neuron::runtime {
 
-uint32_t cores_per_device(uint32_t architecture) {
-  if (architecture == 4) return 8;
-  const ChipTable* chip = find_chip_table(architecture);
-  return chip == nullptr ? 0 : chip->cores;
-}
-
 Result<std::unique_ptr<Device>> Device::open(int index) {
   ndl_device_t* device = nullptr;
   if (const int result = ndl_open_device(index, nullptr, &device); result != 0) {
@@ -23,10 +17,8 @@ Result<std::unique_ptr<Device>> Device::open(int index) {
     ndl_close_device(device);
     if (port == nullptr) return fail(NRT_FAILURE, "device {} has no port", index);
     return fail(NRT_FAILURE,
-                "device {} is a chip of generation {}; this runtime drives generations 2 (trn1, "
-                "inf2) and 3 "
-                "(trn2)",
-                index, generation);
+                "device {} is a chip of generation {}; this runtime drives generations {}", index,
+                generation, known_chips());
   }
   std::unique_ptr<Device> opened(new Device(index, device, port, *chip));
   opened->read_core_map();
@@ -38,7 +30,7 @@ void Device::read_core_map() {
   for (uint32_t core = 0; core < physical_.size(); ++core) {
     physical_[core] = static_cast<uint8_t>(core);
   }
-  if (chip_.generation < 3) return;
+  if (!chip_.has_core_map) return;
   std::array<uint32_t, 1 + 2 * NEURON_NC_MAP_MAX_ENTRIES> words{};
   auto* map = reinterpret_cast<neuron_ioctl_nc_map*>(words.data());
   if (ndl_get_logical_to_physical_nc_map(map, NEURON_NC_MAP_MAX_ENTRIES,

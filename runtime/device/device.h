@@ -21,9 +21,6 @@
 
 namespace neuron::runtime {
 
-// Cores of one device, by architecture number; 0 for one that is not known.
-uint32_t cores_per_device(uint32_t architecture);
-
 class Device {
  public:
   static Result<std::unique_ptr<Device>> open(int index);

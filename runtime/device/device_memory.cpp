@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/device_memory.h"
 
-#include <algorithm>
-
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
 namespace {
 
-// Public drivers of the 2.2x series look at 32 bits of a copy's size.
-constexpr uint64_t kPiece = 1ull << 30;
-
-template <class F>
-Result<void> in_pieces(uint64_t size, F&& copy, const char* what, uint64_t address) {
-  for (uint64_t done = 0; done < size;) {
-    const uint64_t piece = std::min(size - done, kPiece);
-    if (const int result = copy(done, piece); result != 0) {
-      return driver_error(NRT_HW_ERROR, result,
-                          "{} of {} bytes at device address {:#x} failed after {} bytes", what,
-                          size, address, done);
-    }
-    done += piece;
+// `copy`: a function of the driver library, which also cuts what is too large for a driver.
+template <class Copy>
+Result<void> moved(uint64_t size, Copy&& copy, const char* what, uint64_t address) {
+  if (size == 0) return {};
+  if (const int result = copy(); result != 0) {
+    return driver_error(NRT_HW_ERROR, result, "{} {} bytes at device address {:#x}", what, size,
+                        address);
   }
   return {};
 }
@@ -80,43 +72,33 @@ Result<std::byte*> DeviceMemory::map() {
 }
 
 Result<void> DeviceMemory::write(const void* from, uint64_t offset, uint64_t size) {
-  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(from));
-  return in_pieces(
+  return moved(
       size,
-      [&](uint64_t done, uint64_t piece) {
-        return ndl_memory_buf_zerocopyin(handle_, bytes + done, offset + done, piece,
+      [&] {
+        return ndl_memory_buf_zerocopyin(handle_, const_cast<void*>(from), offset, size,
                                          NEURON_DMA_H2T_DEFAULT_QID, 0);
       },
       "writing", address_ + offset);
 }
 
 Result<void> DeviceMemory::read(void* to, uint64_t offset, uint64_t size) const {
-  auto* bytes = static_cast<std::byte*>(to);
-  return in_pieces(
+  return moved(
       size,
-      [&](uint64_t done, uint64_t piece) {
-        return ndl_memory_buf_zerocopyout(handle_, bytes + done, offset + done, piece,
-                                          NEURON_DMA_H2T_DEFAULT_QID);
+      [&] {
+        return ndl_memory_buf_zerocopyout(handle_, to, offset, size, NEURON_DMA_H2T_DEFAULT_QID);
       },
       "reading", address_ + offset);
 }
 
 Result<void> DeviceMemory::fill(uint64_t offset, uint64_t size, int value) {
-  return in_pieces(
-      size,
-      [&](uint64_t done, uint64_t piece) {
-        return ndl_memset(handle_, offset + done, value, piece);
-      },
-      "filling", address_ + offset);
+  return moved(
+      size, [&] { return ndl_memset(handle_, offset, value, size); }, "filling", address_ + offset);
 }
 
 Result<void> DeviceMemory::copy(const DeviceMemory& source, uint64_t source_offset, uint64_t offset,
                                 uint64_t size) {
-  return in_pieces(
-      size,
-      [&](uint64_t done, uint64_t piece) {
-        return ndl_memory_copy(source.handle_, handle_, source_offset + done, offset + done, piece);
-      },
+  return moved(
+      size, [&] { return ndl_memory_copy(source.handle_, handle_, source_offset, offset, size); },
       "copying", address_ + offset);
 }
 

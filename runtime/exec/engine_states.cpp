@@ -38,13 +38,6 @@ const char* state_words(uint32_t state) {
   return state <= NEURON_STATE_FAULT ? kStates[state] : "is in an unknown state";
 }
 
-// BAR0 offset of a register of one of the core's DMA engines, by its device address.
-uint64_t dma_bar0(const CorePlace& place, uint64_t address) {
-  if (place.chip->generation == 2) return address - NEURON_V2_BAR0_DEVICE_BASE;
-  const uint32_t seng = place.number / 2;  // two cores share one
-  return address - NEURON_V3_SENG_DEVICE(seng) + NEURON_V3_SENG(seng);
-}
-
 // "DMA engine 3 queue 1 stands at descriptor 12 of 21", the first few.
 std::string describe_queues(const Core& core) {
   constexpr unsigned kMost = 4;
@@ -56,7 +49,7 @@ std::string describe_queues(const Core& core) {
     for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
       const auto read = [&](uint32_t offset) {
         return core.device().read_register(
-            dma_bar0(place, place.queue_register(engine, NEURON_UDMA_M2S, queue, offset)));
+            place.queue_register_bar0(engine, NEURON_UDMA_M2S, queue, offset));
       };
       const auto head = read(NEURON_UDMAQ_HEAD);
       const auto tail = read(NEURON_UDMAQ_TAIL);

@@ -11,6 +11,7 @@
 #include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/base/log.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/exec/fault_report.h"
 #include "runtime/exec/resolve.h"
@@ -89,7 +90,7 @@ constexpr uint64_t kLookAfterRanks = 100'000'000;
 // Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
 // process is gone.
 int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
-               const CollectivePrograms* collectives) {
+               const ModelCollectives* collectives) {
   ndl::DevicePort& port = core.device().port();
   bool gone = false;
   // bounded: each turn but the last takes some of the time until `until`.
@@ -99,14 +100,14 @@ int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
     const int result = port.wait(core.number(), word, before, look);
     if (result != -ETIMEDOUT) return result;
     if (gone) return -EOWNERDEAD;
-    gone = collectives->failure_of_rank() || !collectives->world().check_peers();
+    gone = collectives->failure_of_rank() || !collectives->check_peers();
   }
   return port.wait(core.number(), word, before, until);
 }
 
 // Waits until `count` more completion records were written, or one that tells of a failure.
 int await_completions(Core& core, uint32_t before, uint32_t count, uint64_t until,
-                      const CollectivePrograms* collectives) {
+                      const ModelCollectives* collectives) {
   neuron_completion_record& record = core.completion();
   uint32_t done = 0;
   while (done < count) {
@@ -256,6 +257,13 @@ Result<void> check_usable(const LoadedModel& model) {
   return {};
 }
 
+// The turn of the model's core, if the model can still be executed then.
+Result<CoreTurn> take_turn(const LoadedModel& model) {
+  NEURON_TRY(turn, CoreTurn::take(model.core()));
+  NEURON_CHECK(check_usable(model));
+  return std::move(turn);
+}
+
 // `count` above 1 only for executions that need no copies by the host.
 Result<void> run_resolved(Session& session, LoadedModel& model, const Resolution& resolution,
                           uint32_t count, uint32_t& done) {
@@ -282,22 +290,6 @@ Result<Resolution*> find_resolution(LoadedModel& model, const MatchedTensors& te
     return known;
   }
   return resolve(model, tensors);
-}
-
-Result<void> run(Session& session, LoadedModel& model, const TensorSet& inputs,
-                 const TensorSet& outputs) {
-  NEURON_CHECK(counted(model, check_usable(model)));
-  // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
-  // is old and the sets are resolved again by the next execution.
-  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
-  Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
-  if (resolution == nullptr) {
-    NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
-    NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
-    resolution = resolved;
-  }
-  uint32_t done = 0;
-  return run_resolved(session, model, *resolution, 1, done);
 }
 
 // An output and the input that it feeds: places among the model's ports.
@@ -391,20 +383,6 @@ Result<void> bring_back(const LoadedModel& model, const MatchedTensors& tensors,
 
 }  // namespace
 
-Result<CoreTurn> CoreTurn::take(Session& session, Core& core) {
-  if (!core.turn.try_lock()) {
-    // As long as two executions may take: one that runs, one that was before us.
-    const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
-    if (!core.turn.lock(base::Deadline::after(limit))) {
-      return fail(NRT_TIMEOUT,
-                  "device {} core {} was busy with other executions for {} s "
-                  "(2 x NEURON_RT_EXEC_TIMEOUT)",
-                  core.device().index(), core.number(), limit.count());
-    }
-  }
-  return CoreTurn(core);
-}
-
 Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs) {
@@ -440,21 +418,26 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
-  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
-  return run(session, model, inputs, outputs);
+  NEURON_TRY(turn, counted(model, take_turn(model)));
+  // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
+  // is old and the sets are resolved again by the next execution.
+  const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
+  Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
+  if (resolution == nullptr) {
+    NEURON_TRY(tensors, counted(model, match(session, model, inputs, outputs)));
+    NEURON_TRY(resolved, counted(model, resolve(model, *tensors)));
+    resolution = resolved;
+  }
+  uint32_t done = 0;
+  return run_resolved(session, model, *resolution, 1, done);
 }
 
 Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSet& inputs,
                             const TensorSet& outputs, int count) {
   if (count < 1) return fail(NRT_INVALID, "repeat_count is {}; it must be at least 1", count);
-  std::vector<Feedback> pairs;
-  if (count > 1) {
-    NEURON_TRY(found, feedback_of(model));
-    pairs = std::move(found);
-  }
-  NEURON_TRY(turn, counted(model, CoreTurn::take(session, model.core())));
-  if (count == 1) return run(session, model, inputs, outputs);
-  NEURON_CHECK(counted(model, check_usable(model)));
+  if (count == 1) return execute(session, model, inputs, outputs);
+  NEURON_TRY(pairs, feedback_of(model));
+  NEURON_TRY(turn, counted(model, take_turn(model)));
   auto matched = counted(model, match(session, model, inputs, outputs));
   if (!matched) return matched.error().with("repetition 1 of {}", count);
   const bool swap = may_swap(model, **matched, pairs);

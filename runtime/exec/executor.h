@@ -17,21 +17,6 @@
 
 namespace neuron::runtime {
 
-// Holds the turn of a core.
-class CoreTurn {
- public:
-  static Result<CoreTurn> take(Session& session, Core& core);
-  CoreTurn(CoreTurn&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
-  CoreTurn& operator=(CoreTurn&&) = delete;
-  ~CoreTurn() {
-    if (core_ != nullptr) core_->turn.unlock();
-  }
-
- private:
-  explicit CoreTurn(Core& core) : core_(&core) {}
-  Core* core_;
-};
-
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs);
 

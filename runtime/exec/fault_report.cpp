@@ -138,7 +138,7 @@ Error describe_deadlock(LoadedModel& model) {
 }
 
 Error describe_lost_rank(LoadedModel& model) {
-  const CollectivePrograms& collectives = *model.collectives();
+  const ModelCollectives& collectives = *model.collectives();
   bool busy = false;
   const std::string waits = collectives.describe(busy);
   if (const auto failure = collectives.failure_of_rank()) {
@@ -147,7 +147,7 @@ Error describe_lost_rank(LoadedModel& model) {
         "model '{}' cannot finish {}: {}{}; unload the model on all ranks and load it again",
         model.name(), place(model.core()), *failure, behind(waits));
   }
-  const auto peers = collectives.world().check_peers();
+  const auto peers = collectives.check_peers();
   return fail(NRT_EXEC_HW_ERR_COLLECTIVES,
               "model '{}' cannot finish {}: {}{}; start the job again, or load the model on the "
               "ranks that are left",
@@ -156,7 +156,7 @@ Error describe_lost_rank(LoadedModel& model) {
 }
 
 Error describe_timeout(LoadedModel& model, uint64_t seconds) {
-  if (const CollectivePrograms* collectives = model.collectives()) {
+  if (const ModelCollectives* collectives = model.collectives()) {
     bool busy = false;
     const std::string waits = collectives->describe(busy);
     if (busy) {

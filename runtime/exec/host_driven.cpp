@@ -6,8 +6,10 @@
 #include <cstring>
 
 #include "driver/isa/instruction.h"
-#include "runtime/collectives/registry.h"
+#include "runtime/collectives/connect.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/host_collective_cache.h"
 #include "runtime/exec/resolve.h"
 
 namespace neuron::runtime {
@@ -158,7 +160,7 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
   NEURON_CHECK(check_place(core, request.inputs, "input"));
   NEURON_CHECK(check_place(core, request.outputs, "output"));
   NEURON_CHECK(describe(request));
-  HostCollectiveCache& cache = CollectivesRegistry::of(session).cache();
+  HostCollectiveCache& cache = HostCollectiveCache::of(session);
   const auto key = key_of(core, request);
   std::shared_ptr<HostCollective> known = cache.find(key);
   if (known != nullptr && !known->usable()) known = nullptr;
@@ -168,8 +170,8 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
     return message.size() == 1 && message[0] == std::byte{1};
   });
   if (everywhere) return known;
-  std::shared_ptr<HostCollective> made(new HostCollective(session));
-  NEURON_CHECK(made->build(core, session, std::move(world), request));
+  std::shared_ptr<HostCollective> made(new HostCollective);
+  NEURON_CHECK(made->build(core, std::move(world), request));
   cache.keep(key, made);
   return made;
 }
@@ -177,7 +179,7 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
 // Like an unload: in the core's turn, as another thread may execute there.
 HostCollective::~HostCollective() {
   if (model_ == nullptr) return;
-  auto turn = CoreTurn::take(session_, model_->core());
+  auto turn = CoreTurn::take(model_->core());
   model_.reset();
 }
 
@@ -191,7 +193,7 @@ bool HostCollective::usable() const {
   return true;
 }
 
-Result<void> HostCollective::build(Core& core, Session& session, std::shared_ptr<World> world,
+Result<void> HostCollective::build(Core& core, std::shared_ptr<World> world,
                                    const HostCollectiveRequest& request) {
   for (const TensorView& tensor : request.inputs) {
     inputs_.push_back({tensor.storage, tensor.offset, tensor.size});
@@ -225,14 +227,14 @@ Result<void> HostCollective::build(Core& core, Session& session, std::shared_ptr
   subgraph.engines[NEURON_ENGINE_SP] = trigger_program(model.generation);
   subgraph.operations.push_back(operation);
   {
-    NEURON_TRY(turn, CoreTurn::take(session, core));
+    NEURON_TRY(turn, CoreTurn::take(core));
     NEURON_TRY(loaded, LoadedModel::load(core, model));
     model_ = std::move(loaded);
   }
   nothing_.inputs = private_version();
   nothing_.outputs = private_version();
   const CollectiveBuffers buffers{from, to};
-  return model_->connect(session, std::move(world), {&buffers, 1});
+  return connect_model(*model_, std::move(world), {&buffers, 1});
 }
 
 Result<void> HostCollective::move(const std::vector<Place>& tensors, DeviceMemory& buffer,
@@ -253,7 +255,7 @@ Result<void> HostCollective::move(const std::vector<Place>& tensors, DeviceMemor
 }
 
 Result<void> HostCollective::run(Session& session) {
-  NEURON_TRY(turn, CoreTurn::take(session, model_->core()));
+  NEURON_TRY(turn, CoreTurn::take(model_->core()));
   if (input_ != nullptr) NEURON_CHECK(move(inputs_, *input_, true));
   uint32_t done = 0;
   NEURON_CHECK(execute_matched(session, *model_, nothing_, 1, done));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nrt/nrt_types.h"
+#include "runtime/collectives/world.h"
 #include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
 #include "runtime/tensor/tensor.h"
@@ -56,13 +57,12 @@ class HostCollective {
     uint64_t offset = 0;
     uint64_t size = 0;
   };
-  explicit HostCollective(Session& session) : session_(session) {}
-  Result<void> build(Core& core, Session& session, std::shared_ptr<World> world,
+  HostCollective() = default;
+  Result<void> build(Core& core, std::shared_ptr<World> world,
                      const HostCollectiveRequest& request);
   static Result<void> move(const std::vector<Place>& tensors, DeviceMemory& buffer,
                            bool from_tensors);
 
-  Session& session_;
   std::vector<Place> inputs_, outputs_;
   std::unique_ptr<LoadedModel> model_;
   MatchedTensors nothing_;  // of a program without tensors

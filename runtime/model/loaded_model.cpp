@@ -3,11 +3,9 @@
 
 #include <atomic>
 #include <cstring>
-#include <tuple>
 
 #include "runtime/device/driver_error.h"
 #include "runtime/model/program_check.h"
-#include "runtime/neff/collective_place.h"
 
 namespace neuron::runtime {
 namespace {
@@ -108,47 +106,10 @@ void LoadedModel::retire() {
   if (second_) second_->retire();
   // A core that cannot be stopped is reset when it is used next.
   if (core_.current_model == this) (void)core_.halt();
-  if (!in_scratchpad_.empty()) core_.scratchpad->leave(*this);
+  if (!in_scratchpad_.empty()) core_.scratchpad.leave(*this);
   core_.device().record().remove_model(record_);
   record_ = -1;
   --core_.models;
-}
-
-Result<void> LoadedModel::connect(Session& session, std::shared_ptr<World> world) {
-  std::vector<CollectiveBuffers> buffers;
-  for (const neff::Collective& c : operations_) {
-    const neff::CollectiveBytes bytes = neff::collective_bytes(
-        c, c.groups.empty() ? world->size() : static_cast<uint32_t>(c.groups[0].size()));
-    CollectiveBuffers& of = buffers.emplace_back();
-    if (c.operation == CCOM_BARRIER) continue;
-    const auto problem = [&](const std::optional<std::string>& sentence) -> Result<void> {
-      if (!sentence) return {};
-      return fail(NRT_INVALID,
-                  "{} of {} ranks: {}; load it with the number of ranks that it was built for",
-                  neff::collective_name(c.operation), world->size(), *sentence);
-    };
-    // Names of variables stay in the file.
-    neff::CollectivePlace input{"input", 0, c.input_offset, c.input_rows, bytes.input};
-    neff::CollectivePlace output{"output", 0, c.output_offset, c.output_rows, bytes.output};
-    for (const auto& [place, variable, address] :
-         {std::tuple{&input, c.input, &of.input}, std::tuple{&output, c.output, &of.output}}) {
-      place->variable_bytes = sizes_[variable];
-      *address = addresses_[variable] + place->offset;
-      NEURON_CHECK(problem(neff::check_place(*place, neff::collective_type_bytes(c.type),
-                                             core_.place().chip->generation)));
-    }
-    NEURON_CHECK(problem(neff::check_apart(input, output)));
-  }
-  return connect(session, std::move(world), buffers);
-}
-
-Result<void> LoadedModel::connect(Session& session, std::shared_ptr<World> world,
-                                  std::span<const CollectiveBuffers> buffers) {
-  auto connected =
-      CollectivePrograms::connect(session, core_, std::move(world), operations_, buffers);
-  if (!connected) return connected.error().with("collectives of model '{}'", name_);
-  collectives_ = std::move(*connected);
-  return {};
 }
 
 Result<void> LoadedModel::check_collectives() const {

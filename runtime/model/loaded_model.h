@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/collectives/programs.h"
 #include "runtime/device/core.h"
-#include "runtime/model/scratchpad.h"
+#include "runtime/device/scratchpad.h"
+#include "runtime/model/model_collectives.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
 #include "runtime/rings/binding.h"
@@ -39,9 +39,8 @@ struct ModelPort {
 };
 
 class FileImage;
-class Session;
 
-class LoadedModel {
+class LoadedModel final : private ScratchpadUser {
  public:
   // A file as it was read and checked: what needs no core. Constants point into `file`, or into
   // the container.
@@ -51,9 +50,15 @@ class LoadedModel {
     // Where `file` came from, if large constants are still there; outlives the loading.
     const FileImage* image = nullptr;
   };
-  // For a core's chip, with the session's settings. Without the core's turn: unpacking takes long,
-  // and executions go on meanwhile.
-  static Result<Source> read(const Session& session, const Core& core, neff::Bytes file);
+  // What the environment says about files.
+  struct ReadOptions {
+    uint32_t logical_cores = 1;         // physical cores of a virtual one
+    bool allow_older_programs = false;  // of an older generation than the core's
+    bool validate_hash = false;
+  };
+  // For a core's chip. Without the core's turn: unpacking takes long, and executions go on
+  // meanwhile.
+  static Result<Source> read(const ReadOptions& options, const Core& core, neff::Bytes file);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const neff::Model& model,
                                                    const FileImage* image = nullptr);
@@ -73,6 +78,7 @@ class LoadedModel {
   const RingPlan& rings() const { return rings_; }
   // Addresses by the indices of the ring plan's packets; inputs and outputs are 0.
   const std::vector<uint64_t>& addresses() const { return addresses_; }
+  uint64_t variable_size(uint32_t variable) const { return sizes_[variable]; }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
   const EngineImage& image(uint32_t engine) const { return images_[engine]; }
 
@@ -81,20 +87,15 @@ class LoadedModel {
 
   // Collectives of its program; they need to be connected before the first execution.
   const std::vector<neff::Collective>& operations() const { return operations_; }
-  CollectivePrograms* collectives() const { return collectives_.get(); }
-  // Meets the other ranks. Without the core's turn; before anybody else sees the model.
-  Result<void> connect(Session& session, std::shared_ptr<World> world);
-  // With buffers of its operations that are no variables.
-  Result<void> connect(Session& session, std::shared_ptr<World> world,
-                       std::span<const CollectiveBuffers> buffers);
+  ModelCollectives* collectives() const { return collectives_.get(); }
+  void take_collectives(std::unique_ptr<ModelCollectives> collectives) {
+    collectives_ = std::move(collectives);
+  }
   // Fails if its collectives cannot be executed any more; nothing need be reset then.
   Result<void> check_collectives() const;
 
   // Puts the programs onto the core and starts them; they wait for the first launch.
   Result<void> activate(const RingSet& rings, bool watch_nan);
-  // The scratchpad lies at `address` from now on. No binding survives this; the next activate()
-  // tells the device.
-  void move_scratchpad(uint64_t address);
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
@@ -117,6 +118,8 @@ class LoadedModel {
   };
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
+  // No binding survives this; the next activate() tells the device.
+  void move_scratchpad(uint64_t address) override;
   Result<void> write_moved();
   // Tells operator tools of it.
   void publish(const neff::Model& model, uint32_t subgraph);
@@ -132,7 +135,7 @@ class LoadedModel {
   std::vector<uint64_t> sizes_;  // of the variables
   std::vector<neff::Semaphore> semaphores_;
   std::vector<neff::Collective> operations_;
-  std::unique_ptr<CollectivePrograms> collectives_;
+  std::unique_ptr<ModelCollectives> collectives_;
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;

@@ -9,8 +9,8 @@
 #include "runtime/model/loaded_model.h"
 #include "runtime/model/program_check.h"
 #include "runtime/model/relocation.h"
+#include "runtime/model/stream_use.h"
 #include "runtime/model/wrapper.h"
-#include "runtime/session/session.h"
 
 namespace neuron::runtime {
 namespace {
@@ -117,7 +117,7 @@ class Loader {
           break;
       }
     }
-    if (scratch != 0) NEURON_CHECK(core_.scratchpad->join(core_, *result_, scratch));
+    if (scratch != 0) NEURON_CHECK(core_.scratchpad.join(core_, *result_, scratch));
     NEURON_CHECK(allocate(temporaries, NEURON_MEMALLOC_TYPE_SCRATCHPAD_NONSHARED_DEVICE,
                           "temporary variables", result_->temporaries_));
     NEURON_CHECK(allocate(constants, NEURON_MEMALLOC_TYPE_CONSTANTS_DEVICE, "constants",
@@ -306,15 +306,14 @@ class Loader {
   std::vector<StreamUse> streams_;
 };
 
-Result<LoadedModel::Source> LoadedModel::read(const Session& session, const Core& core,
+Result<LoadedModel::Source> LoadedModel::read(const ReadOptions& options, const Core& core,
                                               neff::Bytes file) {
-  const Configuration& configuration = session.configuration();
   const neff::Target target = {.generation = core.device().generation(),
-                               .lnc = session.logical_cores(),
-                               .allow_older = configuration.allow_older_programs};
-  neff::OpenOptions options;
-  options.validate_hash = configuration.validate_hash;
-  NEURON_TRY(container, neff::Container::open(file, options));
+                               .lnc = options.logical_cores,
+                               .allow_older = options.allow_older_programs};
+  neff::OpenOptions open;
+  open.validate_hash = options.validate_hash;
+  NEURON_TRY(container, neff::Container::open(file, open));
   NEURON_TRY(model, neff::load_model(container, target));
   for (const std::string& note : model.notes) {
     log_info(LogComponent::kNmgr, "NEFF {}: {}", model.name, note);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
-#include "runtime/collectives/programs.h"
 #include "runtime/device/chip_table.h"
+#include "runtime/model/stream_use.h"
 #include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {

@@ -31,17 +31,6 @@ std::optional<std::string> check_partitions(const DmaAccess& access, const Varia
 
 }  // namespace
 
-uint64_t sbuf_partition_bytes(uint32_t generation) {
-  switch (generation) {
-    case 2:
-      return NEURON_V2_SBUF_PARTITION_BYTES;
-    case 3:
-      return NEURON_V3_SBUF_PARTITION_BYTES;
-    default:
-      return NEURON_SBUF_PARTITION_STRIDE;
-  }
-}
-
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,
                                         uint32_t generation, const ModelLimits& limits,
                                         uint64_t& rows) {

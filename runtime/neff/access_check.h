@@ -9,12 +9,10 @@
 #include <optional>
 #include <string>
 
+#include "runtime/neff/generations.h"
 #include "runtime/neff/model.h"
 
 namespace neuron::neff {
-
-// Bytes that a partition of SBUF really has.
-uint64_t sbuf_partition_bytes(uint32_t generation);
 
 // Nothing if the access is good. Sizes are positive; `rows` is increased by the number of runs.
 std::optional<std::string> check_access(const DmaAccess& access, const Variable& variable,

@@ -66,26 +66,6 @@ Result<void> check_versions(const Header& header) {
 
 }  // namespace
 
-uint32_t generation_of(std::string_view target) {
-  if (target == "trn1" || target == "trn1n" || target == "inf2") return 2;
-  if (target == "trn2" || target == "trn2u" || target == "trn2n") return 3;
-  if (target == "trn3" || target == "trn3u") return 4;
-  return 0;
-}
-
-const char* generation_words(uint32_t generation) {
-  switch (generation) {
-    case 2:
-      return "trn1 or inf2";
-    case 3:
-      return "trn2";
-    case 4:
-      return "trn3";
-    default:
-      return "an unknown device";
-  }
-}
-
 std::string describe_origin(const Container& container) {
   const std::string target = info_text(container, "target");
   const std::string creator = info_text(container, "created_by");

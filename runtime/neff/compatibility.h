@@ -9,6 +9,7 @@
 #define RUNTIME_NEFF_COMPATIBILITY_H
 
 #include "runtime/neff/container.h"
+#include "runtime/neff/generations.h"
 
 namespace neuron::neff {
 
@@ -23,10 +24,6 @@ inline constexpr uint64_t kVersionMajor = 2;
 inline constexpr uint64_t kVersionMinor = 1;
 
 runtime::Result<void> check_compatible(const Container& container, const Target& target);
-
-// 2 for "trn1", "trn1n", "inf2"; 0 for an unknown name.
-uint32_t generation_of(std::string_view target);
-const char* generation_words(uint32_t generation);
 
 // "trn1 by neuronx-cc 2.14", as far as the file says so; for people.
 std::string describe_origin(const Container& container);

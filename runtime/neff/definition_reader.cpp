@@ -93,9 +93,9 @@ void Reader::read_program(JsonObject& top) {
                          "found {}, supported is version {} of the instruction set", isa,
                          NEURON_ISA_VERSION);
   }
-  if (definition_.generation < 2 || definition_.generation > 4) {
-    checker_.unsupported(program.at("generation"), "found {}, expected 2, 3 or 4",
-                         definition_.generation);
+  if (find_generation(definition_.generation) == nullptr) {
+    checker_.unsupported(program.at("generation"), "found {}, expected {}", definition_.generation,
+                         known_generations());
   }
 }
 

@@ -67,10 +67,11 @@ std::string instance_type() {
 nrt_instance_info_t describe_instance(const HostCores& host) {
   nrt_instance_info_t info{};
   if (!parse_instance_type(instance_type(), info)) {
-    const bool second = host.architecture == 2;
-    info.family = second ? NRT_INSTANCE_TRN1 : NRT_INSTANCE_UNKNOWN;
+    const ChipTable* chip = find_chip_table(host.architecture);
+    info.family = NRT_INSTANCE_UNKNOWN;
     info.size = NRT_INSTANCE_SIZE_UNKNOWN;
-    if (second) info.size = size_of_trn1(host.devices);
+    if (chip != nullptr) info.family = chip->family;
+    if (info.family == NRT_INSTANCE_TRN1) info.size = size_of_trn1(host.devices);
   }
   const bool inferentia = info.family == NRT_INSTANCE_INF2 || info.family == NRT_INSTANCE_INF1;
   std::snprintf(info.arch_name, sizeof(info.arch_name), "%s%u", inferentia ? "Inf" : "Trn",

@@ -9,7 +9,6 @@
 
 #include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
-#include "runtime/async/async_queues.h"
 #include "runtime/base/log.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
@@ -85,11 +84,13 @@ Result<uint32_t> visible_core_count(const HostCores& host, const CoreSelection& 
 Result<std::unique_ptr<Session>> Session::open(const Configuration& configuration,
                                                const Caller& caller) {
   NEURON_TRY(host, host_cores());
-  if (configuration.logical_cores.size > 1 && host.architecture == 2) {
+  const ChipTable* chip = find_chip_table(host.architecture);
+  if (chip != nullptr && configuration.logical_cores.size > chip->logical_cores) {
     return fail(NRT_INVALID,
-                "{}={}: chips of generation 2 (trn1, inf2) have virtual cores "
+                "{}={}: chips of generation {} ({}) have virtual cores "
                 "of one physical core only; unset it",
-                configuration.logical_cores.variable, configuration.logical_cores.size);
+                configuration.logical_cores.variable, configuration.logical_cores.size,
+                chip->generation, chip->families);
   }
   NEURON_CHECK(visible_core_count(host, configuration.cores));
   NEURON_TRY(indexes, available_devices());
@@ -106,9 +107,10 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
 }
 
 Session::~Session() {
-  delete async.load(std::memory_order_acquire);
+  async.clear();
   handles.clear();
-  collectives.reset();  // what is remembered there uses cores
+  host_collectives.clear();  // each uses a core and a world
+  collectives.clear();
   for (auto& core : cores_) {
     core->counters.detach();
     if (core->peer) core->peer->counters.detach();
@@ -242,11 +244,13 @@ Result<void> Session::prepare(uint32_t per_device) {
       }
     }
   }
+  // As long as two executions may take: one that runs, one that was before the one that waits.
+  const auto limit = std::chrono::seconds(2 * configuration_.exec_timeout_s);
   std::vector<Device*> ordered = devices();
   for (Device* device : ordered) {
     for (uint32_t core = 0; core < per_device; ++core) {
       if (!is_claimed(*device, core, per_device)) continue;
-      NEURON_TRY(made, Core::create(*device, device->physical_core(core), core_count()));
+      NEURON_TRY(made, Core::create(*device, device->physical_core(core), core_count(), limit));
       if (logical_cores_ > 1 && core % logical_cores_ != 0) {
         cores_.back()->peer = std::move(made);
       } else {

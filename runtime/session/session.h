@@ -19,13 +19,11 @@
 #include "runtime/device/core.h"
 #include "runtime/session/configuration.h"
 #include "runtime/session/handle_table.h"
+#include "runtime/session/part_slot.h"
 #include "runtime/tensor/completion.h"
 #include "runtime/tensor/mapping_table.h"
 
 namespace neuron::runtime {
-
-class AsyncQueues;
-class CollectivesRegistry;
 
 // Who called nrt_init, for operator tools.
 struct Caller {
@@ -88,13 +86,12 @@ class Session {
   // Goes up whenever a tensor that a set refers to is freed or changes its memory. Release by those
   // who change, acquire by the executor, which then looks at the sets again.
   std::atomic<uint64_t> tensor_epoch{0};
-  // Null until the first collective call; the mutex is for making it.
-  std::shared_ptr<CollectivesRegistry> collectives;
-  std::mutex collectives_mutex;
+  // Parts of the folders above, destroyed in this order: asynchronous queues before everything
+  // else; what the collectives folders remember after the handles, before the cores.
+  PartSlot async;
   HandleTable handles;
-  // Null until the first asynchronous call; then destroyed before everything else.
-  std::atomic<AsyncQueues*> async{nullptr};
-  std::mutex async_mutex;  // the making of it
+  PartSlot host_collectives;
+  PartSlot collectives;
 };
 
 // What can be known of the host before nrt_init.

@@ -4,6 +4,7 @@
 
 #include "ccom/topology/topology.h"
 #include "tools/neuron-precheck/checks.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::precheck {
 namespace {
@@ -47,8 +48,8 @@ class StateCheck {
 
   void counters() {
     const telemetry::HardwareCounters& c = device_.hardware;
-    // Before generation 3 this counter has also errors that a reset has repaired since.
-    const bool tells = device_.core_architecture == "NCv3";
+    // Without a counter of their own, errors that a reset has repaired since are in this one.
+    const bool tells = telemetry::generation_of_cores(device_.core_architecture).tells_repairable;
     const auto count = [&](uint64_t number, const char* what, const char* engine, Verdict verdict,
                            Action action, Repair repair = Repair::kNone) {
       if (number == 0) return;

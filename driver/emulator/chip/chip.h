@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/bus.h"
+#include "driver/emulator/chip/core.h"
 #include "driver/emulator/chip/host_memory.h"
 
 namespace neuron::chip {
@@ -43,18 +44,11 @@ struct ChipConfig {
   Fabric* fabric = nullptr;
 };
 
-// Why run_group returned.
-enum class RunResult : uint8_t {
-  kQuiescent,  // every started engine waits or is stopped, no DMA is in flight, no peer is awaited
-  kDeadline,   // host deadline passed; the group is still runnable
-  kBusy,       // another thread runs the group and the deadline passed
-};
-
 class Chip {
  public:
-  // Null on failure, with a sentence in `error`.
+  // Its cores are those that `make_core` makes. Null on failure, with a sentence in `error`.
   static std::unique_ptr<Chip> create(const ChipConfig& config, HostMemory& host,
-                                      std::string& error);
+                                      CoreFactory make_core, std::string& error);
   virtual ~Chip() = default;
 
   // BAR0. `offset` is 4-byte aligned; an unmapped register reads 0xFFFFFFFF and drops writes (and

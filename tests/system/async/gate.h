@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/exec/executor.h"
+#include "runtime/device/core_turn.h"
 #include "runtime/session/lifecycle.h"
 #include "tests/system/api/async_support.h"
 #include "tests/system/api/support.h"
@@ -27,7 +27,7 @@ class Gate {
   explicit Gate(std::initializer_list<int> cores) {
     runtime::SessionUse use;
     for (const int core : cores) {
-      auto turn = runtime::CoreTurn::take(*use, **use->core(core));
+      auto turn = runtime::CoreTurn::take(**use->core(core));
       EXPECT_TRUE(turn.has_value());
       turns_.push_back(std::make_unique<runtime::CoreTurn>(std::move(*turn)));
     }

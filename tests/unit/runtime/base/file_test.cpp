@@ -22,7 +22,7 @@ class File : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
-  static neff::Bytes bytes_of(std::string_view text) {
+  static std::span<const uint8_t> bytes_of(std::string_view text) {
     return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
   }
   static std::string text_of(const std::string& path) {

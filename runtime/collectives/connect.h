@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gives a loaded model its collectives: meets the other ranks, without the core's turn, before
+// another thread sees the model.
+// Callers: nrt_load_collectives, host-driven collectives. Fails: as CollectivePrograms::connect;
+// NRT_INVALID for a buffer that does not fit the number of ranks.
+#ifndef RUNTIME_COLLECTIVES_CONNECT_H
+#define RUNTIME_COLLECTIVES_CONNECT_H
+
+#include <memory>
+#include <span>
+
+#include "runtime/collectives/programs.h"
+#include "runtime/model/loaded_model.h"
+
+namespace neuron::runtime {
+
+// The buffers are variables of the model.
+Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world);
+// `buffers`: of each operation of the model.
+Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world,
+                           std::span<const CollectiveBuffers> buffers);
+
+}  // namespace neuron::runtime
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prepared collectives of the host, by what they do on which tensors; the least recently used go.
+// Callers: HostCollective::prepare. Thread-safe: yes. Shares the collectives with those who run
+// them. Cannot fail.
+#ifndef RUNTIME_EXEC_HOST_COLLECTIVE_CACHE_H
+#define RUNTIME_EXEC_HOST_COLLECTIVE_CACHE_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/session/session.h"
+
+namespace neuron::runtime {
+
+class HostCollective;
+
+class HostCollectiveCache : public SessionPart {
+ public:
+  using Key = std::vector<uint64_t>;
+  static constexpr size_t kMost = 64;
+
+  // That of the session, made with the first call.
+  static HostCollectiveCache& of(Session& session);
+
+  // Null if there is none of this key.
+  std::shared_ptr<HostCollective> find(const Key& key);
+  void keep(const Key& key, std::shared_ptr<HostCollective> collective);
+
+ private:
+  struct Entry {
+    std::shared_ptr<HostCollective> collective;
+    uint64_t used = 0;
+  };
+
+  std::mutex mutex_;  // all below
+  std::map<Key, Entry> entries_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace neuron::runtime
+
+#endif
