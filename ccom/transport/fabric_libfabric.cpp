@@ -218,7 +218,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
   }
 
   // A connection that was accepted and has not said yet who it is belongs to no endpoint: libfabric
-  // 1.17's tcp closes neither its socket nor its memory (README.md). A poll takes it on, or sees
+  // 1.17's tcp closes neither its socket nor its memory (decisions.md). A poll takes it on, or sees
   // that the peer has gone.
   void settle() {
     std::array<fi_cq_tagged_entry, 32> entries;
