@@ -4,11 +4,11 @@ SHELL := /bin/sh
 JOBS ?= $(shell nproc)
 T ?= 60
 BUILD := build
-# Of CMakePresets.json; `ci` builds what CI tests, a quarter faster.
+# Of CMakePresets.json.
 PRESET ?= default
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod configure deb rpm test-packages package-dependencies
+.PHONY: all run train test check lint tidy asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod build-times configure deb rpm test-packages package-dependencies
 
 all: configure ## build everything into build/
 	cmake --build $(BUILD) -j $(JOBS)
@@ -42,8 +42,11 @@ test: vm-dependencies ## what CI runs: lint, all tests, sanitizers, short fuzzin
 check: test-dependencies all ## the quick tests, at most 4 minutes
 	cd $(BUILD) && $(CTEST) -j $(JOBS) -LE slow
 
-lint: test-dependencies all ## layers, sizes, waits, formatting, headers, exported symbols
+lint: test-dependencies all ## layers, circles, pictures, sizes, dialect, waits, formatting, headers, exported symbols
 	@tests/lint/run $(BUILD)
+
+tidy: test-dependencies all ## clang-tidy on all sources; lint takes those that changed last
+	@python3 tests/lint/tidy.py $(BUILD)
 
 asan: test-dependencies ## the unit tests under address and undefined-behaviour sanitizers
 	@tests/run-sanitized asan $(JOBS)
@@ -84,7 +87,8 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, retraining
+nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, retraining
+	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
 	$(MAKE) fuzz T=1800
@@ -98,11 +102,14 @@ nightly: test ## the long lanes: thread sanitizer, long fuzzing, kills, the whol
 	$(MAKE) test-packages
 	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
 
+build-times: ## minutes of the last build by folder, and its twenty slowest units
+	@cmake/build-times $(BUILD)
+
 install: all ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
 
 clean: ## remove everything that was built
-	rm -rf build build-asan build-tsan
+	rm -rf build build-debug build-asan build-tsan
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile

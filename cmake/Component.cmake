@@ -1,8 +1,45 @@
-# neuron_component(NAME FOLDER... LINK target...): a static library of every source in the folders
+# Headers that half of all sources include, and that change only with the system: read once for each set of options.
+set(NEURON_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <cstring> <deque> <functional> <map>
+  <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>
+  <boost/system/result.hpp> <fmt/core.h>)
+
+# neuron_precompile(NAME HEADERS header... LINK target...): lets a target use precompiled common headers, and the named ones beside
+# them, which are those of the targets behind LINK. Call it behind everything that sets options of the target. Targets of one kind, with the same options of their folder, share one.
+function(neuron_precompile name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LINK" ${ARGN})
+  if(NOT NEURON_PRECOMPILE)
+    return()
+  endif()
+  get_target_property(type ${name} TYPE)
+  get_directory_property(folder_options COMPILE_OPTIONS)
+  get_target_property(options ${name} COMPILE_OPTIONS)
+  string(MD5 key "${type} ${folder_options} ${options} ${ARG_HEADERS}")
+  string(SUBSTRING ${key} 0 8 key)
+  set(shared precompiled_${key})
+  if(NOT TARGET ${shared})
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/${shared}.cpp CONTENT "int main() {}\n")
+    if(type STREQUAL EXECUTABLE)
+      add_executable(${shared} EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
+    else()
+      add_library(${shared} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/${shared}.cpp)
+    endif()
+    if(options)
+      target_compile_options(${shared} PRIVATE ${options})
+    endif()
+    # Targets that are linked define macros.
+    target_link_libraries(${shared} PRIVATE Threads::Threads ${ARG_LINK})
+    target_precompile_headers(${shared} PRIVATE ${NEURON_COMMON_HEADERS} ${ARG_HEADERS})
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${shared})
+  # GCC forgets of a precompiled header which parts are of the system, and says what it finds there, here falsely.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow$<SEMICOLON>-Wno-stringop-overread>)
+endfunction()
+
+# neuron_component(NAME FOLDERS folder... LINK target... OPTIONS option...): a static library of every source in the folders
 # (not below them). A folder without sources yields an interface library, so that a new part can be
 # named before its first file exists.
 function(neuron_component name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK;OPTIONS" ${ARGN})
   set(sources "")
   foreach(folder IN LISTS ARG_FOLDERS)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
@@ -11,6 +48,11 @@ function(neuron_component name)
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC neuron_include ${ARG_LINK})
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+    list(FILTER sources INCLUDE REGEX "\\.cpp$")
+    if(sources)
+      neuron_precompile(${name})
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE neuron_include ${ARG_LINK})
@@ -18,26 +60,32 @@ function(neuron_component name)
 endfunction()
 
 # What all programs of tests are compiled and linked with.
-function(neuron_use_googletest name)
+function(neuron_test_options name)
   target_compile_definitions(${name} PRIVATE
     NEURON_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
   # Half of the time that a tree takes to build is that of its tests; what they test keeps its own options.
   if(NEURON_SANITIZE)
     target_compile_options(${name} PRIVATE -O0 ${NEURON_UNCOUNTED})
   else()
-    target_compile_options(${name} PRIVATE -O1 -g1)
+    target_compile_options(${name} PRIVATE -O0)
   endif()
+endfunction()
+function(neuron_use_googletest name)
+  neuron_test_options(${name})
   target_link_libraries(${name} PRIVATE neuron_include GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
 endfunction()
 
-# neuron_test(NAME FOLDER... LINK target...): one GoogleTest program of every *_test.cpp in the folders.
+# neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [TIMEOUT seconds] [PROPERTIES name value...]):
+# one GoogleTest program of every *_test.cpp in the folders, which are relative to the calling CMakeLists.txt.
+# SOURCES are compiled into it too. NEEDS are programs and libraries that the tests start or load: they are built first.
+# PROPERTIES are those of ctest.
 function(neuron_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINK" ${ARGN})
-  set(sources "")
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;NEEDS;PROPERTIES" ${ARGN})
+  set(sources ${ARG_SOURCES})
   foreach(folder IN LISTS ARG_UNPARSED_ARGUMENTS)
-    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*_test.cpp)
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
     if(NOT found)
-      message(FATAL_ERROR "${folder} holds no *_test.cpp, and the test program ${name} is made of them")
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/${folder} holds no *_test.cpp, and the test program ${name} is made of them")
     endif()
     list(APPEND sources ${found})
   endforeach()
@@ -48,20 +96,37 @@ function(neuron_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   neuron_use_googletest(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  # A third of the time of a small test is that of GoogleTest's headers. ccache keeps no test that has them precompiled.
-  if(NOT CCACHE)
-    if(NOT TARGET precompiled_googletest)
-      file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/precompiled_googletest.cpp CONTENT "")
-      add_executable(precompiled_googletest EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/precompiled_googletest.cpp)
-      neuron_use_googletest(precompiled_googletest)
-      target_precompile_headers(precompiled_googletest PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-    endif()
-    target_precompile_headers(${name} REUSE_FROM precompiled_googletest)
-    # GCC forgets of a precompiled header which parts are of the system, and says what it finds there, here falsely.
-    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+  neuron_precompile(${name} HEADERS <gmock/gmock.h> <gtest/gtest.h> LINK GTest::gtest GTest::gmock)
+  if(ARG_NEEDS)
+    add_dependencies(${name} ${ARG_NEEDS})
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES})
+endfunction()
+
+# neuron_test_again(NAME TEST [ENVIRONMENT variable=value] [ARGUMENTS argument...]): the program TEST once more, otherwise.
+function(neuron_test_again name test)
+  cmake_parse_arguments(ARG "" "ENVIRONMENT" "ARGUMENTS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${test} ${ARG_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# neuron_test_script(NAME SCRIPT [TIMEOUT seconds]): a script of the calling folder, which is given the build folder.
+function(neuron_test_script name script)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "" ${ARGN})
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${CMAKE_BINARY_DIR})
+  if(ARG_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()
+
+# neuron_test_program(NAME SOURCE... LINK target...): a program that tests start, beside them in build/tests.
+function(neuron_test_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE neuron_include ${ARG_LINK})
 endfunction()
 
 # neuron_fuzzer(NAME SOURCE LINK target...): a libFuzzer program; in other builds the same source with

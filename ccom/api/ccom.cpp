@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "ccom/communicator/handle.h"
+#include "ccom/api/handle.h"
 
 using neuron::ccom::bad_handle;
 using neuron::ccom::Bootstrap;
@@ -23,6 +23,7 @@ using neuron::ccom::Result;
 using neuron::ccom::set_last_error;
 using neuron::ccom::Settings;
 using neuron::ccom::Started;
+using neuron::ccom::Streams;
 
 namespace {
 
@@ -134,7 +135,7 @@ ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t* opti
     join.size = size;
     join.root = settings->root;
     join.secret = settings->secret;
-    join.deadline = neuron::ccom::deadline_in(settings->timeout);
+    join.deadline = neuron::base::Deadline::after(settings->timeout);
     join.shared_memory = settings->shared_memory;
     join.device = settings->device;
     join.heartbeat = settings->heartbeat;
@@ -305,11 +306,11 @@ ccom_status_t ccom_start(ccom_comm_t* comm, const ccom_collective_t* collective,
 }
 
 ccom_status_t ccom_test(ccom_request_t* request) {
-  return end_request(request, "ccom_test", &Communicator::test);
+  return end_request(request, "ccom_test", &Streams::test);
 }
 
 ccom_status_t ccom_wait(ccom_request_t* request) {
-  return end_request(request, "ccom_wait", &Communicator::wait);
+  return end_request(request, "ccom_wait", &Streams::wait);
 }
 
 size_t ccom_explain(ccom_comm_t* comm, const ccom_collective_t* collective, char* text,

@@ -12,7 +12,7 @@ Result<std::vector<std::unique_ptr<Bootstrap>>> Bootstrap::join_all(uint32_t siz
   return make_local_group(size);
 }
 
-Result<void> Bootstrap::barrier(Deadline deadline) {
+Result<void> Bootstrap::barrier(base::Deadline deadline) {
   const auto all = all_gather({}, deadline);
   if (!all) {
     return all.error();

@@ -21,23 +21,28 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "ccom/base/deadline.h"
 #include "ccom/base/error.h"
 #include "ccom/bootstrap/notices.h"
 #include "ccom/schedule/step.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
 using Bytes = std::vector<std::byte>;
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 struct JoinOptions {
   Rank rank = 0;
   uint32_t size = 1;
   std::string root;    // ADDRESS:PORT or [ADDRESS]:PORT
   std::string secret;  // empty: derived from the root's address
-  Deadline deadline;
+  base::Deadline deadline{base::Moment{}};
   bool shared_memory = true;
   uint64_t capabilities = 0;  // bits this rank has; what all have is agreed
   uint32_t device = 0;        // chip of this rank
@@ -68,11 +73,11 @@ class Bootstrap {
 
   // Every rank gives `mine` (at most 64 KiB) and gets all, by rank. Same order on every rank.
   virtual Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine,
-                                                Deadline deadline) = 0;
-  Result<void> barrier(Deadline deadline);
+                                                base::Deadline deadline) = 0;
+  Result<void> barrier(base::Deadline deadline);
   // Ranks of this host give a descriptor each and get duplicates of all of theirs, by rank; -1 for
   // ranks elsewhere. The caller owns what it gets, and keeps its own.
-  virtual Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) = 0;
+  virtual Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) = 0;
 
   // Called once, from the thread inside, when a rank died or another aborted. May be called before
   // this returns.
@@ -87,7 +92,7 @@ class Bootstrap {
   virtual std::vector<Rank> dead() const = 0;
   // A new group of those of `survivors` that call this with the same list before the deadline.
   virtual Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
-                                                     Deadline deadline) = 0;
+                                                     base::Deadline deadline) = 0;
 };
 
 }  // namespace neuron::ccom

@@ -3,7 +3,9 @@
 
 #include <map>
 
-#include "ccom/base/deadline.h"
+#include "driver/base/deadline.h"
+#include "driver/base/hmac_sha256.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -11,16 +13,18 @@ namespace {
 Digest proof_of(const Bytes& key, char side, const Digest& first, const Digest& second) {
   Bytes data;
   data.push_back(static_cast<std::byte>(side));
-  data.insert(data.end(), first.begin(), first.end());
-  data.insert(data.end(), second.begin(), second.end());
-  return hmac_sha256(key, data);
+  for (const Digest* nonce : {&first, &second}) {
+    const auto bytes = std::as_bytes(std::span(*nonce));
+    data.insert(data.end(), bytes.begin(), bytes.end());
+  }
+  return base::hmac_sha256(key, data);
 }
 
 // One accepted connection until it is admitted or refused.
 struct Stranger {
   LinkPointer link;
   uint64_t number = 0;  // in the order of arrival
-  Deadline came;
+  base::Moment came;
   Digest mine{};
   Digest theirs{};
   bool greeted = false;
@@ -41,7 +45,7 @@ void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::millisec
            std::function<void(const Error*)> done) {
   const std::string where = text_of(link->remote());
   auto mine = std::make_shared<Digest>();
-  if (!random_bytes(*mine)) {
+  if (!base::random_bytes(*mine)) {
     link->close(false);
     const Error error = fail(CCOM_SYSTEM, "the system gives no random numbers for a handshake");
     done(&error);
@@ -79,7 +83,7 @@ void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::millisec
           done(&error);
           return;
         }
-        if (!equal_digests(challenge.proof, server_proof(key, *mine, challenge.nonce))) {
+        if (!base::equal_digests(challenge.proof, server_proof(key, *mine, challenge.nonce))) {
           here->close(false);
           const Error error = fail(CCOM_REFUSED,
                                    "the rank at {} has another secret; give all ranks of the job "
@@ -107,12 +111,12 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
   void arrive(LinkPointer link) {
     auto stranger = std::make_shared<Stranger>();
     stranger->link = std::move(link);
-    if (!random_bytes(stranger->mine)) {
+    if (!base::random_bytes(stranger->mine)) {
       stranger->link->close(false);
       return;
     }
     stranger->number = ++arrived;
-    stranger->came = Clock::now();
+    stranger->came = base::Clock::now();
     strangers[stranger->number] = stranger;
     if (strangers.size() >= kMostStrangers) {
       loop.pause_accepting(listener, true);
@@ -158,7 +162,7 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
     }
     Proof proof;
     if (type != MessageType::kProof || !decode(body, proof) ||
-        !equal_digests(proof.proof, client_proof(key, stranger->theirs, stranger->mine))) {
+        !base::equal_digests(proof.proof, client_proof(key, stranger->theirs, stranger->mine))) {
       refuse(stranger);
       return;
     }
@@ -188,8 +192,8 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
   void thin_out() {
     while (strangers.size() >= kMostStrangers) {  // bounded: each round refuses one, or is the last
       const std::shared_ptr<Stranger> oldest = strangers.begin()->second;
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(oldest->came + kCrowdedTime - Clock::now());
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(oldest->came + kCrowdedTime -
+                                                                     base::Clock::now());
       if (left.count() > 0) {
         if (thinning == 0) {
           thinning = loop.after(left, [self = weak_from_this()] {

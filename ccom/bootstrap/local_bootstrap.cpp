@@ -78,7 +78,7 @@ class LocalBootstrap : public Bootstrap {
   uint64_t capabilities() const override { return ~uint64_t{0}; }
 
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine,
-                                        Deadline deadline) override {
+                                        base::Deadline deadline) override {
     std::unique_lock lock(group_->mutex);
     Round& round = enter();
     round.contributions[rank_].assign(mine.begin(), mine.end());
@@ -91,7 +91,7 @@ class LocalBootstrap : public Bootstrap {
     return result;
   }
 
-  Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) override {
+  Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) override {
     std::unique_lock lock(group_->mutex);
     Round& round = enter();
     // A duplicate of its own: the caller may close its descriptor while others still read.
@@ -169,7 +169,7 @@ class LocalBootstrap : public Bootstrap {
   }
 
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
-                                             Deadline deadline) override {
+                                             base::Deadline deadline) override {
     const auto place = std::find(survivors.begin(), survivors.end(), rank_);
     if (place == survivors.end()) {
       return fail(CCOM_INVALID, "rank {} is not among the ranks {} of the new group", rank_,
@@ -189,7 +189,8 @@ class LocalBootstrap : public Bootstrap {
       }
       return true;
     };
-    group_->changed.wait_until(lock, deadline, [&] { return gathering.closed || complete(); });
+    group_->changed.wait_until(lock, deadline.when(),
+                               [&] { return gathering.closed || complete(); });
     if (!gathering.closed) {
       close_gathering(gathering, survivors);
     }
@@ -236,14 +237,14 @@ class LocalBootstrap : public Bootstrap {
   }
 
   // Waits until all have come to the round. On failure it has left the round.
-  Result<void> complete(std::unique_lock<std::mutex>& lock, Round& round, Deadline deadline) {
+  Result<void> complete(std::unique_lock<std::mutex>& lock, Round& round, base::Deadline deadline) {
     const uint32_t size = static_cast<uint32_t>(group_->members.size());
     if (round.come == size) {
       group_->changed.notify_all();
     }
     const auto over = [&] { return round.failed || group_->failure || gone(round); };
-    const bool woken =
-        group_->changed.wait_until(lock, deadline, [&] { return round.come == size || over(); });
+    const bool woken = group_->changed.wait_until(lock, deadline.when(),
+                                                  [&] { return round.come == size || over(); });
     if (round.come == size && !round.failed) {
       return {};
     }

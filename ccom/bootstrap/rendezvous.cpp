@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -139,7 +140,7 @@ void Rendezvous::compare(const Join& join, const std::string& where) {
 }
 
 void Rendezvous::expect_until(uint32_t remaining_ms) {
-  const Deadline deadline = deadline_in(std::chrono::milliseconds(remaining_ms));
+  const base::Deadline deadline = base::Deadline::after(std::chrono::milliseconds(remaining_ms));
   if (deadline >= deadline_) {
     return;
   }
@@ -195,7 +196,7 @@ void Rendezvous::refuse_all(const Error& error) {
 void Rendezvous::place() {
   over_ = true;
   Digest session{};
-  if (!random_bytes(session)) {
+  if (!base::random_bytes(session)) {
     fail_all(fail(CCOM_SYSTEM, "the system gives no random numbers"));
     return;
   }

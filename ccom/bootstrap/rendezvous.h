@@ -20,9 +20,6 @@
 
 namespace neuron::ccom {
 
-inline constexpr uint32_t kTreeWidth = 8;
-inline Rank tree_parent(Rank rank) { return (rank - 1) / kTreeWidth; }
-
 class Rendezvous {
  public:
   struct Events {
@@ -64,7 +61,7 @@ class Rendezvous {
   std::vector<LinkPointer> unnamed_;  // admitted, but not yet joined
   std::vector<std::string> complaints_;
   uint64_t timer_ = 0, complaint_timer_ = 0;
-  Deadline deadline_ = Deadline::max();
+  base::Deadline deadline_ = base::Deadline::never();
   bool over_ = false;  // nobody else is taken
   bool told_ = false;  // of a failure
 };

@@ -86,7 +86,7 @@ std::string text_of(const Bytes& bytes) {
 
 Result<std::vector<std::shared_ptr<Arena>>> share_arenas(Bootstrap& bootstrap,
                                                          const Settings& settings,
-                                                         Deadline deadline) {
+                                                         base::Deadline deadline) {
   const auto& members = bootstrap.members();
   const auto ranks = static_cast<uint32_t>(members.size());
   const Rank me = bootstrap.rank();
@@ -118,7 +118,7 @@ Result<std::vector<std::shared_ptr<Arena>>> share_arenas(Bootstrap& bootstrap,
   return arenas;
 }
 
-Result<void> agree(Bootstrap& bootstrap, const Settings& settings, Deadline deadline) {
+Result<void> agree(Bootstrap& bootstrap, const Settings& settings, base::Deadline deadline) {
   const std::string mine = ccom::format(
       "order={} shared_memory={} topology={} CCOM_HEARTBEAT_MS={} CCOM_ALGORITHM={} "
       "CCOM_CALIBRATION: {}",

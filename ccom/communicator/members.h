@@ -19,9 +19,9 @@ namespace neuron::ccom {
 // Every rank's arena by rank; null: on another host, or without shared memory.
 Result<std::vector<std::shared_ptr<Arena>>> share_arenas(Bootstrap& bootstrap,
                                                          const Settings& settings,
-                                                         Deadline deadline);
+                                                         base::Deadline deadline);
 // All ranks have the same settings where that matters.
-Result<void> agree(Bootstrap& bootstrap, const Settings& settings, Deadline deadline);
+Result<void> agree(Bootstrap& bootstrap, const Settings& settings, base::Deadline deadline);
 Result<Group> place_members(const std::vector<Member>& members, const Settings& settings);
 // Whether all ranks are processes or threads of one host.
 bool one_host(const std::vector<Member>& members);

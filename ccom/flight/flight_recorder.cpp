@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ccom/base/names.h"
 #include "ccom/request/names.h"
 
 namespace neuron::ccom {
@@ -23,11 +22,6 @@ __attribute__((no_sanitize("thread"))) FlightRecord copy_of(const FlightRecord& 
 }
 
 }  // namespace
-
-std::string describe(const Signature& signature) {
-  return format("{} {} of stream {}", operation_name(static_cast<ccom_operation_t>(signature.kind)),
-                signature.operation, signature.stream);
-}
 
 uint64_t FlightRecorder::begun() const {
   // Pairs with the release of begin().
@@ -86,12 +80,6 @@ std::string json_of(const std::vector<FlightRecord>& records) {
         record.steps, record.waiting_for);
   }
   return text + "]";
-}
-
-std::string FlightRecorder::json(Rank rank, uint32_t ranks, const std::string& host) const {
-  return format(
-      "{{\"rank\": {}, \"ranks\": {}, \"host\": \"{}\", \"begun\": {}, \"operations\": {}}}", rank,
-      ranks, host, begun(), json_of(records()));
 }
 
 }  // namespace neuron::ccom

@@ -15,7 +15,8 @@
 
 #include "ccom/base/error.h"
 #include "ccom/flight/flight_clock.h"
-#include "ccom/transport/connection.h"
+#include "ccom/request/signature.h"
+#include "ccom/schedule/step.h"
 
 namespace neuron::ccom {
 
@@ -68,7 +69,6 @@ class FlightRecorder {
   uint64_t begun() const;
   // The newest record; false: none.
   bool last(FlightRecord& record) const;
-  std::string json(Rank rank, uint32_t ranks, const std::string& host) const;
 
  private:
   FlightRecord* slots() const { return reinterpret_cast<FlightRecord*>(memory_ + 64); }
@@ -76,9 +76,6 @@ class FlightRecorder {
   std::byte* memory_;
   FlightClock clock_;
 };
-
-// "all_reduce 4711 of stream 0": for sentences.
-std::string describe(const Signature& signature);
 
 // "[{...}, ...]": records as JSON.
 std::string json_of(const std::vector<FlightRecord>& records);

@@ -19,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "ccom/base/deadline.h"
 #include "ccom/base/error.h"
 #include "ccom/bootstrap/bootstrap.h"
 #include "ccom/flight/flight_recorder.h"
 #include "ccom/plan/planner.h"
 #include "ccom/transport/arena.h"
 #include "ccom/transport/connection.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
@@ -66,7 +66,7 @@ struct ExecutorContext {
   bool rank_order = true;
   std::string providers;                     // libfabric's, in order of preference
   std::string local_address;                 // of the interface between hosts; empty: chosen
-  Deadline deadline;                         // of making it
+  base::Deadline deadline{base::Moment{}};   // of making it
   std::chrono::milliseconds timeout{60000};  // of an operation without progress
   // Not zero: a rank died or somebody aborted, and interruption() has the error.
   const std::atomic<uint32_t>* interrupted = nullptr;

@@ -2,7 +2,6 @@
 #include "ccom/progress/host_task.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "ccom/progress/network_report.h"
 #include "ccom/reduction/reduction.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 
@@ -105,12 +105,12 @@ void HostTask::withdraw() {
   if (!lane_.one_process) return;
   // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
   lane_.own->withdrawn.value.store(number_, std::memory_order_seq_cst);
-  const Deadline deadline = deadline_in(std::chrono::seconds(10));
+  const base::Deadline deadline = base::Deadline::after(std::chrono::seconds(10));
   for (const HostStream* stream : lane_.streams) {
     if (stream == lane_.own) continue;
     // Pairs with the release of untouch().
-    while (stream->touching.value.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) {
-      sched_yield();
+    while (stream->touching.value.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
+      base::yield_processor();
     }
   }
 }

@@ -157,7 +157,7 @@ void NetworkEngine::activate(NetworkTask& task) {
   stream.last = task.signature;
   stream.state = StreamState::kUnderWay;
   port_->expect(task.signature);
-  task.moved = Clock::now();
+  task.moved = base::Clock::now();
   task.ask = task.moved + std::min(kSilence, task.timeout / 2);
   task.runner.emplace(context_.rank, connections_, task.plan, task.operands, task.scratch,
                       task.signature);
@@ -208,8 +208,8 @@ void NetworkEngine::fail_all(Error error) {
       note(*queue.front(), true);
     }
   }
-  port_->quiesce(Clock::now() + kQuiescence);
-  const Deadline withdrawn = Clock::now() + kWithdrawal;
+  port_->quiesce(base::Deadline::after(kQuiescence));
+  const base::Deadline withdrawn = base::Deadline::after(kWithdrawal);
   for (const auto& connection : shared_) {
     if (connection != nullptr) {
       connection->withdraw(withdrawn);
@@ -287,7 +287,7 @@ bool NetworkEngine::turn() {
                                      : fail(CCOM_ABORTED, "the communicator was interrupted"));
     }
   } else if (idle_rounds_ % kRoundsPerLook == kRoundsPerLook - 1) {
-    const Deadline now = Clock::now();
+    const base::Moment now = base::Clock::now();
     for (auto& queue : queues_) {
       if (!queue.empty() && !failure_) {
         watch(*queue.front(), now);
@@ -299,7 +299,7 @@ bool NetworkEngine::turn() {
 
 void NetworkEngine::step(NetworkTask& task) {
   if (task.suspicion) {
-    judge(task, Clock::now());
+    judge(task, base::Clock::now());
     return;
   }
   const Outcome outcome = task.runner->advance();
@@ -318,7 +318,7 @@ void NetworkEngine::step(NetworkTask& task) {
 // A connection failed. The reason is known better elsewhere: a mismatch by the peer's report, a
 // broken connection by the bootstrap, which sees processes die.
 void NetworkEngine::suspect(NetworkTask& task) {
-  const Deadline now = Clock::now();
+  const base::Moment now = base::Clock::now();
   task.suspicion = task.runner->failure();
   task.suspect = task.runner->failed()->peer();
   task.decide = now + std::min(kSuspicion, task.timeout);
@@ -327,7 +327,7 @@ void NetworkEngine::suspect(NetworkTask& task) {
   }
 }
 
-void NetworkEngine::judge(NetworkTask& task, Deadline now) {
+void NetworkEngine::judge(NetworkTask& task, base::Moment now) {
   if (task.suspicion->status == CCOM_MISMATCH &&
       different_call(task.signature, reports_[task.suspect])) {
     compare(task);
@@ -354,7 +354,7 @@ void NetworkEngine::compare(NetworkTask& task) {
 }
 
 // Nothing has happened for some rounds.
-void NetworkEngine::watch(NetworkTask& task, Deadline now) {
+void NetworkEngine::watch(NetworkTask& task, base::Moment now) {
   if (task.moving) {
     task.moving = false;
     task.moved = now;
@@ -366,13 +366,13 @@ void NetworkEngine::watch(NetworkTask& task, Deadline now) {
   if (somebody_left_ && deserted(task)) {
     return;
   }
-  const Deadline end = task.moved + task.timeout;
+  const base::Moment end = task.moved + task.timeout;
   const bool finally = !task.asked_finally && now >= end - std::min(kAnswer, task.timeout / 4);
   if (now >= task.ask || finally) {
     task.asked_finally = task.asked_finally || finally;
     ask_all(task, now);
     // Less and less often.
-    task.ask = now + std::max<Clock::duration>(kSilence, now - task.moved);
+    task.ask = now + std::max<base::Clock::duration>(kSilence, now - task.moved);
   }
   if (now >= end + std::min(kGrace, task.timeout) || (now >= end && all_answered())) {
     std::vector<std::pair<Rank, std::string>> awaited;
@@ -399,18 +399,18 @@ bool NetworkEngine::deserted(NetworkTask& task) {
 
 bool NetworkEngine::all_answered() const {
   return std::all_of(reports_.begin(), reports_.end(), [](const RankReport& report) {
-    return report.asked == Deadline{} || report.at >= report.asked;
+    return report.asked == base::Moment{} || report.at >= report.asked;
   });
 }
 
-void NetworkEngine::ask(Rank rank, Deadline now) {
+void NetworkEngine::ask(Rank rank, base::Moment now) {
   reports_[rank].asked = now;
   ControlMessage question = own_report();
   question.question = true;
   port_->send_control(rank, question);
 }
 
-void NetworkEngine::ask_all(NetworkTask& task, Deadline now) {
+void NetworkEngine::ask_all(NetworkTask& task, base::Moment now) {
   if (context_.size <= kAskedAtOnce) {
     for (Rank rank = 0; rank < context_.size; ++rank) {
       if (rank != context_.rank) {
@@ -433,7 +433,7 @@ void NetworkEngine::ask_all(NetworkTask& task, Deadline now) {
 
 void NetworkEngine::take_report(Rank rank, const ControlMessage& message) {
   reports_[rank].message = message;
-  reports_[rank].at = Clock::now();
+  reports_[rank].at = base::Clock::now();
   somebody_left_ = somebody_left_ || message.leaving;
   if (message.question) {
     port_->send_control(rank, own_report());
@@ -443,7 +443,7 @@ void NetworkEngine::take_report(Rank rank, const ControlMessage& message) {
       // Not here: the port is in the middle of its completions.
       queue.front()->suspicion = fail(CCOM_MISMATCH, "rank {} called another collective", rank);
       queue.front()->suspect = rank;
-      queue.front()->decide = Clock::now();
+      queue.front()->decide = base::Clock::now();
     }
   }
 }

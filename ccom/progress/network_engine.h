@@ -43,14 +43,14 @@ struct NetworkTask {
   // Of the engine.
   std::optional<StepRunner> runner;
   std::byte* scratch = nullptr;
-  Deadline moved{};  // last time that something happened
-  Deadline ask{};    // when to ask the others
+  base::Moment moved{};  // last time that something happened
+  base::Moment ask{};    // when to ask the others
   bool moving = false;
   bool asked_finally = false;
   uint32_t known = 0;              // of its memories: input, output, scratch
   std::optional<Error> suspicion;  // of `suspect`, until it is known or `decide` has come
   Rank suspect = 0;
-  Deadline decide{};
+  base::Moment decide{};
 };
 
 class NetworkEngine {
@@ -79,13 +79,13 @@ class NetworkEngine {
   void release(NetworkTask& task);
   void step(NetworkTask& task);
   void suspect(NetworkTask& task);
-  void judge(NetworkTask& task, Deadline now);
-  void watch(NetworkTask& task, Deadline now);
+  void judge(NetworkTask& task, base::Moment now);
+  void watch(NetworkTask& task, base::Moment now);
   void compare(NetworkTask& task);
   bool all_answered() const;
   bool deserted(NetworkTask& task);
-  void ask(Rank rank, Deadline now);
-  void ask_all(NetworkTask& task, Deadline now);
+  void ask(Rank rank, base::Moment now);
+  void ask_all(NetworkTask& task, base::Moment now);
   void take_report(Rank rank, const ControlMessage& message);
   ControlMessage own_report() const;
   void note(NetworkTask& task, bool waiting);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/progress/network_report.h"
 
-#include "ccom/base/names.h"
 #include "ccom/flight/flight_recorder.h"
 #include "ccom/request/layout.h"
 #include "ccom/request/names.h"
@@ -138,7 +137,7 @@ Error timeout_error(Rank rank, const Signature& ours, std::chrono::milliseconds 
   count = 0;
   for (Rank peer = 0; peer < reports.size(); ++peer) {
     const RankReport& report = reports[peer];
-    if (peer == rank || report.asked == Deadline{}) {
+    if (peer == rank || report.asked == base::Moment{}) {
       continue;
     }
     if (!answered(report)) {

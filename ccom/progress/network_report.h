@@ -17,8 +17,8 @@ namespace neuron::ccom {
 // What a rank said last, if it ever did.
 struct RankReport {
   std::optional<ControlMessage> message;
-  Deadline at{};     // when it came
-  Deadline asked{};  // when it was asked last; zero: never
+  base::Moment at{};     // when it came
+  base::Moment asked{};  // when it was asked last; zero: never
 };
 
 // "all_reduce 7 of stream 0 (1024 fp32 elements, add, ring)".

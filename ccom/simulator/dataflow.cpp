@@ -9,6 +9,7 @@
 
 #include "ccom/simulator/costs.h"
 #include "ccom/simulator/flow.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -186,7 +187,7 @@ bool Worker::idle() {
       }
       if (agreed) m.stopped.store(true);
     }
-    std::this_thread::yield();
+    base::yield_processor();
   }
   // In this order: whoever reads the new count of resumes must not count this worker as idle.
   m.votes[number_].store(UINT64_MAX - 1);

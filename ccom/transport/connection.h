@@ -14,30 +14,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ccom/base/deadline.h"
 #include "ccom/base/error.h"
+#include "ccom/request/signature.h"
 #include "ccom/schedule/step.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
 enum class Outcome : uint8_t { kDone, kNotYet, kFailed };
-
-// What every rank must agree about for one collective: the first message of a pair carries it.
-struct Signature {
-  uint64_t operation = 0;  // number of the collective on its stream
-  uint64_t count = 0;
-  uint64_t detail = 0;  // hash of counts, pairs and the algorithm's parameters
-  uint8_t kind = 0;     // ccom_operation_t
-  uint8_t type = 0;
-  uint8_t reduction = 0;
-  uint8_t algorithm = 0;
-  uint8_t stream = 0;
-  uint8_t reserved[3] = {};
-  uint32_t root = 0;
-  uint32_t unused = 0;  // no byte of a signature is undefined
-
-  bool operator==(const Signature&) const = default;
-};
 
 struct MessageId {
   uint8_t stream = 0;
@@ -73,7 +57,7 @@ class Connection {
   virtual bool by_reference() const = 0;
   // After a failure: the peer reads nothing of this rank's memory any more, at the deadline at the
   // latest; what it has not taken by then fails on its side.
-  virtual void withdraw(Deadline) {}
+  virtual void withdraw(base::Deadline) {}
   virtual const Error& failure() const = 0;
   // For sentences: "shared memory", "tcp;ofi_rxm 10.0.0.1 -> 10.0.0.2".
   virtual const char* description() const = 0;

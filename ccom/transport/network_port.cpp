@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/transport/network_port.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "ccom/transport/fabric_connection.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -52,10 +51,10 @@ NetworkPort::NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, si
 
 NetworkPort::~NetworkPort() {
   // A peer may still need the last message: what has left this rank's queue arrives without it.
-  const Deadline end = deadline_in(std::chrono::milliseconds(200));
+  const base::Deadline end = base::Deadline::after(std::chrono::milliseconds(200));
   try {
-    while (!closed_ && busy() && Clock::now() < end && progress() != Outcome::kFailed) {
-      sched_yield();
+    while (!closed_ && busy() && !end.expired() && progress() != Outcome::kFailed) {
+      base::yield_processor();
     }
   } catch (const std::bad_alloc&) {
     // What has not left by now does not.
@@ -315,7 +314,7 @@ void NetworkPort::accept(const FabricCompletion& completion) {
   }
 }
 
-void NetworkPort::quiesce(Deadline deadline) {
+void NetworkPort::quiesce(base::Deadline deadline) {
   quiet_ = true;
   try {
     take_back(deadline);
@@ -325,19 +324,19 @@ void NetworkPort::quiesce(Deadline deadline) {
   }
 }
 
-void NetworkPort::take_back(Deadline deadline) {
+void NetworkPort::take_back(base::Deadline deadline) {
   for (auto& connection : connections_) {
     connection->cancel_receives();
   }
   while (!closed_ && receiving_ + bulk_sending_ != 0) {
-    if (Clock::now() >= deadline) {
+    if (deadline.expired()) {
       closed_ = true;
       failure_ = fail(CCOM_ABORTED, "{} was closed after a failure", endpoint_->provider());
       endpoint_->close();
       return;
     }
     if (progress() == Outcome::kNotYet) {
-      sched_yield();
+      base::yield_processor();
     }
   }
 }

@@ -21,10 +21,10 @@
 #include <span>
 #include <vector>
 
-#include "ccom/base/deadline.h"
 #include "ccom/transport/connection.h"
 #include "ccom/transport/fabric_endpoint.h"
 #include "ccom/transport/network_control.h"
+#include "driver/base/deadline.h"
 
 namespace neuron::ccom {
 
@@ -75,7 +75,7 @@ class NetworkPort {
   // After a failure: nothing touches memory of the callers any more. Data that still comes is
   // dropped, receives are taken back, and when that cannot be done before the deadline, the
   // endpoint is closed. Reports go on where it stays open. Throws nothing.
-  void quiesce(Deadline deadline);
+  void quiesce(base::Deadline deadline);
 
  private:
   friend class FabricConnection;
@@ -89,7 +89,7 @@ class NetworkPort {
 
   NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, size_t ranks);
   Result<void> prepare();
-  void take_back(Deadline deadline);
+  void take_back(base::Deadline deadline);
   void post_pool();
   void flush();
   void complete(const FabricCompletion& completion);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/transport/shared_connection.h"
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
 
 #include "ccom/transport/arena_layout.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -177,7 +176,7 @@ class SharedConnection final : public Connection {
     return Outcome::kDone;
   }
 
-  void withdraw(Deadline deadline) override {
+  void withdraw(base::Deadline deadline) override {
     for (Lane& lane : lanes_) {
       // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
       lane.own->withdrawn.store(1, std::memory_order_seq_cst);
@@ -185,8 +184,8 @@ class SharedConnection final : public Connection {
     // In an arena they stay mapped.
     if (!end_.one_process) return;
     for (Lane& lane : lanes_) {
-      while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && Clock::now() < deadline) {
-        sched_yield();
+      while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
+        base::yield_processor();
       }
     }
   }

@@ -2,29 +2,42 @@
 //
 // Deadline: the moment at which a wait gives up. Every blocking function takes one by value.
 // Thread-safe: a value. A deadline is absolute on the monotonic clock, so a wait that is woken for
-// nothing and goes on waiting does not grow longer.
+// nothing and goes on waiting does not grow longer. A Moment is a time that was measured.
 #ifndef DRIVER_BASE_DEADLINE_H
 #define DRIVER_BASE_DEADLINE_H
 
 #include <time.h>
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 
 namespace neuron::base {
 
+using Clock = std::chrono::steady_clock;
+using Moment = Clock::time_point;
+// Nanoseconds of CLOCK_MONOTONIC, which is what steady_clock is on Linux.
+inline uint64_t monotonic_ns() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = base::Clock;
 
-  explicit Deadline(Clock::time_point when) : when_(when) {}
+  explicit Deadline(Moment when) : when_(when) {}
+  static Deadline never() { return Deadline(Moment::max()); }
 
   // Spans beyond what the clock can express mean its last moment, not an overflow.
   static Deadline after(std::chrono::nanoseconds span) {
-    const Clock::time_point now = Clock::now();
-    if (span > Clock::time_point::max() - now) return Deadline(Clock::time_point::max());
-    return Deadline(now + span);
+    return Deadline(Clock::now()).later_by(span);
   }
+  Deadline later_by(std::chrono::nanoseconds span) const {
+    return span > Moment::max() - when_ ? never() : Deadline(when_ + span);
+  }
+
+  // The earlier deadline is the lesser one.
+  auto operator<=>(const Deadline&) const = default;
 
   bool expired() const { return Clock::now() >= when_; }
 
@@ -39,16 +52,16 @@ class Deadline {
     return ms > INT32_MAX ? INT32_MAX : static_cast<int>(ms);
   }
 
-  // On CLOCK_MONOTONIC, which is what steady_clock is on Linux.
+  // On CLOCK_MONOTONIC.
   timespec absolute() const {
     const int64_t ns = when_.time_since_epoch().count();
     return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   }
 
-  Clock::time_point when() const { return when_; }
+  Moment when() const { return when_; }
 
  private:
-  Clock::time_point when_;
+  Moment when_;
 };
 
 }  // namespace neuron::base

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/transport/control/control_server.h"
@@ -173,7 +174,7 @@ struct Servers {
 int run(const Options& options) {
   int error = 0;
   auto instance = neuron::service::Instance::create(options.profile, options.memory_limit,
-                                                    neuron::chip::Chip::create, error);
+                                                    neuron::core::create_chip, error);
   if (!instance) return complain(neuron::service::last_error());
   // Handlers never block, and nobody else runs the loop.
   boost::asio::io_context io(1);

@@ -5,8 +5,8 @@
  *
  * A ring's mutex is held for a whole copy, its wait included, so copies of a core run in order. A
  * transfer that fails or times out ends with the queue set up anew: whatever was in flight on it is
- * lost, which `generation` tells those who wait for it. Waits sleep; each has a deadline, and
- * notices within milliseconds that the device has gone.
+ * lost (driver/core/async_copy.h). Waits sleep; each has a deadline, and notices within
+ * milliseconds that the device has gone.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -18,10 +18,8 @@
 #include "driver/kmod/trace.h"
 
 #define BOUNCE_BYTES (64u << 10)
-/* Room that a context has in the marker page: a cache line. */
+/* Room that a name has in the marker page: a cache line. */
 #define MARKER_STRIDE 64u
-/* Pieces of one batch, so that two asynchronous copies leave room for a synchronous one. */
-#define MAX_PIECES 2032u
 
 #define SPIN_US 20
 #define SLACK_MS 2000
@@ -31,17 +29,19 @@
 #define SLOW_FACTOR 100
 #define ENGINE_ABORTED 3u
 
-static u32 *marker_of(struct nd_copy_ring *ring, u32 context)
+static u32 *marker_of(struct nd_copy_ring *ring, u32 name)
 {
-	return ring->marker->va + context * MARKER_STRIDE;
+	return ring->marker->va + name * MARKER_STRIDE;
 }
 
-static void drop_held(struct nd_copy_context *context)
+static void drop_held(struct nd_copy_ring *ring, u32 name)
 {
-	nd_chunk_put(context->held[0]);
-	nd_chunk_put(context->held[1]);
-	context->held[0] = NULL;
-	context->held[1] = NULL;
+	struct nd_copy_memory *held = &ring->held[name];
+
+	nd_chunk_put(held->source);
+	nd_chunk_put(held->destination);
+	held->source = NULL;
+	held->destination = NULL;
 }
 
 /* ---- life ---- */
@@ -82,8 +82,8 @@ static void destroy(struct nd_copy_ring *ring)
 		return;
 	mutex_lock(&ring->lock);
 	ring->ready = false;
-	for (i = 0; i < ND_COPY_CONTEXTS; i++)
-		drop_held(&ring->context[i]);
+	for (i = 0; i < ND_ASYNC_NAMES; i++)
+		drop_held(ring, i);
 	nd_chunk_free(ring->source);
 	nd_chunk_free(ring->destination);
 	nd_chunk_free(ring->marker);
@@ -174,18 +174,16 @@ void nd_copy_ring_restart(struct nd_copy_ring *ring)
 	u32 i;
 
 	nd_write_sequence(nd, writes, count);
-	for (i = 0; i < ND_COPY_CONTEXTS; i++)
-		in_use |= ring->context[i].held[0] != NULL;
+	for (i = 0; i < ND_ASYNC_NAMES; i++)
+		in_use |= ring->held[i].source != NULL;
 	/* The queue has stopped before what it worked on may go: a read follows the writes. */
 	if (in_use)
 		nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true,
 					      NEURON_UDMAQ_CFG));
-	for (i = 0; i < ND_COPY_CONTEXTS; i++)
-		drop_held(&ring->context[i]);
+	for (i = 0; i < ND_ASYNC_NAMES; i++)
+		drop_held(ring, i);
 	nd_ring_reset(&ring->ring);
-	ring->pushed = 0;
-	ring->released = 0;
-	ring->generation++;
+	nd_async_restart(&ring->async);
 	ring->ready = true;
 }
 
@@ -197,22 +195,17 @@ struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk)
 /* ---- one batch; the lock is held ---- */
 
 /* Ends a batch with its marker and rings both doorbells, the destination's first. */
-static void submit(struct nd_copy_ring *ring, u32 index, u32 packets)
+static void submit(struct nd_copy_ring *ring, u32 name, u32 packets)
 {
 	struct neuron_device *nd = ring->nd;
-	struct nd_copy_context *context = &ring->context[index];
-	u64 address = ring->marker->address + index * MARKER_STRIDE;
-	u32 *marker = marker_of(ring, index);
+	u64 address = ring->marker->address + name * MARKER_STRIDE;
+	u32 *marker = marker_of(ring, name);
 
 	marker[0] = NEURON_DMA_COMPLETION_MARKER;
 	WRITE_ONCE(marker[1], 0);
 	nd_ring_push(&ring->ring, address, address + 4, 4, ND_BARRIER_NONE);
 	packets++;
-	ring->pushed += packets;
-	context->end = ring->pushed;
-	context->packets = packets;
-	context->generation = ring->generation;
-	context->in_flight = true;
+	nd_async_start(&ring->async, name, packets);
 	/*
 	 * The descriptors are in memory before the engine is told: writel() orders them, and pairs
 	 * with its fetch.
@@ -276,35 +269,23 @@ static ktime_t deadline_of(struct nd_copy_ring *ring)
 	struct neuron_device *nd = ring->nd;
 	u64 ms = nd->chip->generation == 2 ? 40 : 80;
 
-	ms = SLACK_MS + ms * (ring->pushed - ring->released);
+	ms = SLACK_MS + ms * (ring->async.pushed - ring->async.released);
 	if (nd->is_qemu || nd->is_emulator)
 		ms *= SLOW_FACTOR;
 	return ktime_add_ms(ktime_get(), ms);
 }
 
-/* Everything up to the end of a context has been done. */
-static void retire(struct nd_copy_ring *ring, struct nd_copy_context *context)
+static bool has_arrived(struct nd_copy_ring *ring, u32 name)
 {
-	context->in_flight = false;
-	drop_held(context);
-	if (context->end <= ring->released)
-		return;
-	nd_ring_release(&ring->ring, (u32)(context->end - ring->released));
-	ring->released = context->end;
-}
-
-static bool has_arrived(struct nd_copy_ring *ring, u32 index)
-{
-	u32 *arrived = marker_of(ring, index) + 1;
+	u32 *arrived = marker_of(ring, name) + 1;
 
 	/* Pairs with the engine's write of the marker, which follows the data in queue order. */
 	return smp_load_acquire(arrived) == NEURON_DMA_COMPLETION_MARKER && !nd_fault_dma_wait();
 }
 
-static int await(struct nd_copy_ring *ring, u32 index)
+static int await(struct nd_copy_ring *ring, u32 name)
 {
 	struct neuron_device *nd = ring->nd;
-	struct nd_copy_context *context = &ring->context[index];
 	ktime_t deadline = deadline_of(ring);
 	ktime_t look = ktime_add_ms(ktime_get(), LOOK_MS);
 	bool abandoned = false; /* somebody wants the copy to end */
@@ -313,12 +294,12 @@ static int await(struct nd_copy_ring *ring, u32 index)
 	int error;
 
 	for (us = 0; us < SPIN_US; us++) {
-		if (has_arrived(ring, index))
+		if (has_arrived(ring, name))
 			goto arrived;
 		udelay(1);
 	}
 	us = 10;
-	while (!has_arrived(ring, index)) {
+	while (!has_arrived(ring, name)) {
 		ktime_t now = ktime_get();
 
 		if (!abandoned && (fatal_signal_pending(current) || READ_ONCE(nd->removed) ||
@@ -346,7 +327,7 @@ static int await(struct nd_copy_ring *ring, u32 index)
 					goto lost;
 				}
 				/* It may have arrived between the two looks. */
-				if (has_arrived(ring, index))
+				if (has_arrived(ring, name))
 					break;
 				report(ring, "was refused by the engine (unmapped address?)");
 				recover(ring);
@@ -362,11 +343,12 @@ static int await(struct nd_copy_ring *ring, u32 index)
 		us = min(us * 2, 500u);
 	}
 arrived:
-	retire(ring, context);
+	nd_ring_release(&ring->ring, nd_async_finish(&ring->async, name));
+	drop_held(ring, name);
 	return 0;
 lost:
-	context->in_flight = false;
-	drop_held(context);
+	nd_async_give_up(&ring->async, name);
+	drop_held(ring, name);
 	return error;
 }
 
@@ -395,7 +377,7 @@ static int copy_locked(struct nd_copy_ring *ring, u64 destination, u64 source, u
 		if (room < 2)
 			return -EBUSY;
 		packets = nd_ring_push_copy(&ring->ring, &copy,
-					    room > MAX_PIECES + 1 ? room - MAX_PIECES : 1,
+					    room > ND_ASYNC_PIECES + 1 ? room - ND_ASYNC_PIECES : 1,
 					    ND_BARRIER_WRITE);
 		submit(ring, 0, packets);
 		error = await(ring, 0);
@@ -432,7 +414,8 @@ int nd_copy_segments(struct nd_copy_ring *ring, u64 device, const struct nd_segm
 
 		while (left && !error) {
 			u32 length = min_t(u64, left, NEURON_UDMA_MAX_DESC_BYTES);
-			bool last = (left == length && i + 1 == count) || packets + 1 == MAX_PIECES;
+			bool last = (left == length && i + 1 == count) ||
+				    packets + 1 == ND_ASYNC_PIECES;
 
 			error = nd_ring_push(&ring->ring, to_device ? host : device,
 					     to_device ? device : host, length,
@@ -513,19 +496,18 @@ int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, 
 
 /* ---- copies that user space waits for ---- */
 
-int nd_copy_start(struct nd_copy_ring *ring, u32 index, struct nd_chunk *destination,
+int nd_copy_start(struct nd_copy_ring *ring, u32 name, struct nd_chunk *destination,
 		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size)
 {
 	struct nd_copy copy = { source->address + source_offset,
 				destination->address + destination_offset, size, 0 };
-	struct nd_copy_context *context = &ring->context[index];
 	int error = lock_ring(ring);
 
 	if (error)
 		return error;
-	if (context->in_flight && context->generation == ring->generation)
-		error = await(ring, index);
-	/* That transfer was somebody else's; what became of it does not matter, unless ... */
+	if (nd_async_is_running(&ring->async, name))
+		error = await(ring, name);
+	/* An earlier copy that failed concerns nobody here, but a device that is gone does. */
 	if (error != -EINTR && error != -ENODEV)
 		error = 0;
 	if (!error &&
@@ -534,30 +516,23 @@ int nd_copy_start(struct nd_copy_ring *ring, u32 index, struct nd_chunk *destina
 	if (!error) {
 		nd_chunk_get(source);
 		nd_chunk_get(destination);
-		context->held[0] = source;
-		context->held[1] = destination;
-		submit(ring, index, nd_ring_push_copy(&ring->ring, &copy, 1, ND_BARRIER_WRITE));
+		ring->held[name].source = source;
+		ring->held[name].destination = destination;
+		submit(ring, name, nd_ring_push_copy(&ring->ring, &copy, 1, ND_BARRIER_WRITE));
 	}
 	mutex_unlock(&ring->lock);
 	return error;
 }
 
-int nd_copy_wait(struct nd_copy_ring *ring, u32 index)
+int nd_copy_wait(struct nd_copy_ring *ring, u32 name)
 {
-	struct nd_copy_context *context = &ring->context[index];
 	int error = lock_ring(ring);
 
 	if (error)
 		return error;
-	if (!context->in_flight) {
-		error = -EINVAL;
-	} else if (context->generation != ring->generation) {
-		/* A reset or a failure of another transfer dropped it. */
-		context->in_flight = false;
-		error = -EIO;
-	} else {
-		error = await(ring, index);
-	}
+	error = nd_async_wait(&ring->async, name);
+	if (!error)
+		error = await(ring, name);
 	mutex_unlock(&ring->lock);
 	return error;
 }

@@ -12,9 +12,6 @@
 #include "driver/kmod/neuron.h"
 #include "driver/kmod/trace.h"
 
-/* Pieces of 64 KiB that one asynchronous copy may have. */
-#define ASYNC_BYTES (2032ull << 16)
-
 /* ---- handle to handle ---- */
 
 struct pair {
@@ -92,27 +89,16 @@ static int copy_async(struct nd_file *file, const struct neuron_ioctl_mem_copy_a
 	u32 handle;
 	int error;
 
-	switch ((s32)c->pwait_handle) {
-	case NEURON_DMA_H2T_CTX_HANDLE_NONE:
-	case NEURON_DMA_H2T_CTX_HANDLE_ASYNC2:
-		handle = NEURON_DMA_H2T_CTX_HANDLE_ASYNC1;
-		break;
-	case NEURON_DMA_H2T_CTX_HANDLE_ASYNC1:
-		handle = NEURON_DMA_H2T_CTX_HANDLE_ASYNC2;
-		break;
-	case NEURON_DMA_H2T_CTX_HANDLE_SYNC:
-		handle = NEURON_DMA_H2T_CTX_HANDLE_SYNC;
-		break;
-	default:
+	if (nd_async_next((s32)c->pwait_handle, &handle)) {
 		dev_warn_ratelimited(nd->dev, "neuron%u: there is no transfer handle %d\n",
 				     nd->index, (s32)c->pwait_handle);
 		return -EINVAL;
 	}
-	if (c->size > ASYNC_BYTES) {
+	if (nd_async_check_size(c->size)) {
 		dev_warn_ratelimited(
 			nd->dev,
 			"neuron%u: an asynchronous copy has at most %llu bytes, found %llu\n",
-			nd->index, ASYNC_BYTES, c->size);
+			nd->index, ND_ASYNC_BYTES, c->size);
 		return -EINVAL;
 	}
 	error = pin_pair(nd, c->src_mem_handle, c->dst_mem_handle, &pair);
@@ -122,10 +108,9 @@ static int copy_async(struct nd_file *file, const struct neuron_ioctl_mem_copy_a
 	error = check_pair(&pair, c->src_offset, c->dst_offset, c->size);
 	if (error)
 		goto unpin;
-	if ((s32)c->pwait_handle > 0 && !READ_ONCE(ring->context[c->pwait_handle].in_flight)) {
-		error = -EINVAL;
+	error = nd_async_check_started(&ring->async, (s32)c->pwait_handle);
+	if (error)
 		goto unpin;
-	}
 	if (handle == NEURON_DMA_H2T_CTX_HANDLE_SYNC)
 		error = nd_copy(ring, pair.destination->address + c->dst_offset,
 				pair.source->address + c->src_offset, c->size, 0);
@@ -176,9 +161,6 @@ static int mem_copy_async_wait(struct nd_file *file, const struct nd_ioctl *call
 	struct pair pair;
 	int error;
 
-	if (w->pwait_handle != NEURON_DMA_H2T_CTX_HANDLE_ASYNC1 &&
-	    w->pwait_handle != NEURON_DMA_H2T_CTX_HANDLE_ASYNC2)
-		return -EINVAL;
 	error = pin_pair(file->nd, w->src_mem_handle, w->dst_mem_handle, &pair);
 	if (error)
 		return error;

@@ -16,6 +16,7 @@
 #include <linux/rbtree.h>
 
 #include "driver/core/accounting.h"
+#include "driver/core/async_copy.h"
 #include "driver/core/chip.h"
 #include "driver/core/handle_table.h"
 #include "driver/core/hbm.h"
@@ -123,14 +124,11 @@ int nd_chunk_pfn(struct nd_chunk *chunk, u64 offset, unsigned long *pfn);
 /* -------- copy_ring.c -------- */
 
 #define ND_COPY_RING_DESCRIPTORS 8192u
-#define ND_COPY_CONTEXTS 3 /* synchronous, and two that user space waits for */
 
-struct nd_copy_context {
-	bool in_flight;
-	u32 generation; /* of the ring when it was started */
-	u64 end;	/* nd_copy_ring.pushed after its marker */
-	u32 packets;
-	struct nd_chunk *held[2]; /* counted: what an asynchronous transfer works on */
+/* What an asynchronous copy works on, counted. */
+struct nd_copy_memory {
+	struct nd_chunk *source;
+	struct nd_chunk *destination;
 };
 
 struct nd_copy_ring {
@@ -144,12 +142,10 @@ struct nd_copy_ring {
 	struct nd_ring ring;
 	struct nd_chunk *source;
 	struct nd_chunk *destination;
-	struct nd_chunk *marker;  /* per context: word copied, word that arrives */
+	struct nd_chunk *marker;  /* per name of a copy: word copied, word that arrives */
 	struct nd_chunk *pattern; /* 64 KiB: what a fill repeats */
-	struct nd_copy_context context[ND_COPY_CONTEXTS];
-	u64 pushed;
-	u64 released;
-	u32 generation;	  /* counts restarts: transfers begun before are lost */
+	struct nd_async_copies async;
+	struct nd_copy_memory held[ND_ASYNC_NAMES];
 	bool reset_waits; /* copies that hang are given up sooner: a reset wants the lock */
 	bool ready;
 };
@@ -176,12 +172,12 @@ int nd_copy_fill(struct nd_copy_ring *ring, u64 destination, u32 value32, u64 si
 int nd_copy_from_kernel(struct nd_copy_ring *ring, u64 destination, const void *source, u64 size);
 int nd_copy_to_kernel(struct nd_copy_ring *ring, void *destination, u64 source, u64 size);
 /*
- * context is 1 or 2. A transfer of that number that nobody waited for is finished first. The chunks
- * stay as they are until the transfer has ended.
+ * The name is 1 or 2. A copy of that name that nobody has waited for is finished first. The chunks
+ * stay as they are until the copy has ended.
  */
-int nd_copy_start(struct nd_copy_ring *ring, u32 context, struct nd_chunk *destination,
+int nd_copy_start(struct nd_copy_ring *ring, u32 name, struct nd_chunk *destination,
 		  u64 destination_offset, struct nd_chunk *source, u64 source_offset, u64 size);
-int nd_copy_wait(struct nd_copy_ring *ring, u32 context);
+int nd_copy_wait(struct nd_copy_ring *ring, u32 name);
 /* Ring that serves copies of a chunk. */
 struct nd_copy_ring *nd_copy_ring_of(struct nd_chunk *chunk);
 void nd_copy_ring_put(struct nd_copy_ring *ring);

@@ -34,14 +34,14 @@ std::string folder_of(unsigned device) {
 int read_text(const std::string& path, std::string& text) {
   constexpr size_t kMostBytes = 65536;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail(errno, "%s cannot be read: %s", path.c_str(), std::strerror(errno));
+  if (file < 0) return fail(-errno, "%s cannot be read: %s", path.c_str(), std::strerror(errno));
   char buffer[4096];
   ssize_t length = 0;
   while (text.size() < kMostBytes && (length = ::read(file, buffer, sizeof(buffer))) > 0)
     text.append(buffer, static_cast<size_t>(length));
   const int error = length < 0 ? errno : 0;
   ::close(file);
-  return error ? fail(error, "%s cannot be read: %s", path.c_str(), std::strerror(error)) : 0;
+  return error ? fail(-error, "%s cannot be read: %s", path.c_str(), std::strerror(error)) : 0;
 }
 
 uint64_t read_number(const std::string& path) {
@@ -88,7 +88,7 @@ int observe_attribute(const neuron_emulator_question& question, std::string path
                       std::string& answer) {
   while (!path.empty() && path.back() == '/') path.pop_back();
   if (path.starts_with("/") || ("/" + path + "/").find("/../") != std::string::npos)
-    return fail(EINVAL, "%s is no path inside a device's tree of attributes", path.c_str());
+    return fail(-EINVAL, "%s is no path inside a device's tree of attributes", path.c_str());
   const std::string top = folder_of(question.device);
   const std::string file = path.empty() ? top : top + "/" + path;
   if (question.kind == NEURON_EMULATOR_ASK_READ) return read_text(file, answer);
@@ -100,11 +100,11 @@ int observe_attribute(const neuron_emulator_question& question, std::string path
     const int error = errno;
     if (opened >= 0) ::close(opened);
     return written ? 0
-                   : fail(error, "%s cannot be written: %s", file.c_str(), std::strerror(error));
+                   : fail(-error, "%s cannot be written: %s", file.c_str(), std::strerror(error));
   }
   struct stat status;
   if (::stat(file.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-    return fail(ENOENT, "%s is no folder of attributes", file.c_str());
+    return fail(-ENOENT, "%s is no folder of attributes", file.c_str());
   if (question.kind == NEURON_EMULATOR_ASK_TREE) {
     add_tree(top, path, answer);
     return 0;
@@ -199,7 +199,7 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
   out.numa_node = -1;
   out.state = NDL_DEVICE_UNKNOWN;
   const std::string node = nodes + "/neuron" + std::to_string(index);
-  if (::access(node.c_str(), F_OK) != 0) return fail(ENODEV, "%s does not exist", node.c_str());
+  if (::access(node.c_str(), F_OK) != 0) return fail(-ENODEV, "%s does not exist", node.c_str());
   if (const int result = ndl_get_board_info(&out.architecture, &out.revision); result != 0)
     return result;
   uint8_t slot = 0, function = 0;
@@ -237,9 +237,9 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
 }
 
 int observe_datastore(Port& port, const neuron_emulator_question& question, std::string& answer) {
-  if (question.pid == 0) return fail(EINVAL, "a datastore belongs to a process, found pid 0");
+  if (question.pid == 0) return fail(-EINVAL, "a datastore belongs to a process, found pid 0");
   const auto none = [&] {
-    return fail(ENOENT, "device %u: pid %d has no datastore", question.device, question.pid);
+    return fail(-ENOENT, "device %u: pid %d has no datastore", question.device, question.pid);
   };
   std::string told(NDS_BLOCK_BYTES, '\0');
   size_t told_bytes = told.size();
@@ -282,7 +282,7 @@ int observe_kernel(Port& port, const std::string& nodes, const neuron_emulator_q
     case NEURON_EMULATOR_ASK_WRITE:
       return observe_attribute(question, question.path, answer);
     default:
-      return fail(EOPNOTSUPP, "question %u about a device is unknown", question.kind);
+      return fail(-EOPNOTSUPP, "question %u about a device is unknown", question.kind);
   }
 }
 

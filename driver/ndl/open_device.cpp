@@ -41,7 +41,7 @@ int OpenDevice::call(unsigned long request, void* argument, const char* what) co
   clear_error();
   const int result = port_->ioctl(request, argument);
   if (result == 0) return 0;
-  if (result > 0) return fail(EIO, "device %d: %s: the driver answered %d", index_, what, result);
+  if (result > 0) return fail(-EIO, "device %d: %s: the driver answered %d", index_, what, result);
   return names_device() ? explain(result, "%s", what)
                         : explain(result, "device %d: %s", index_, what);
 }
@@ -72,7 +72,7 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
   features_ = driver.feature_flags1;
   if ((features_ & kNeededFeatures) != kNeededFeatures) {
     return fail(
-        ENOTSUP,
+        -ENOTSUP,
         "device %d: the driver has features %#llx and lacks %#llx; install driver 2.24 or later",
         index_, static_cast<unsigned long long>(features_),
         static_cast<unsigned long long>(kNeededFeatures & ~features_));

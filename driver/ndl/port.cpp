@@ -39,7 +39,8 @@ std::unique_ptr<Port> choose() {
 }  // namespace
 
 int Port::observe(const neuron_emulator_question&, uint32_t, std::string&, uint64_t&) {
-  return fail(ENOTSUP, "devices of this kind (%s) cannot be observed from outside", name().c_str());
+  return fail(-ENOTSUP, "devices of this kind (%s) cannot be observed from outside",
+              name().c_str());
 }
 
 std::shared_ptr<Port> port(std::string& error) {

@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::ndl {
 
@@ -50,14 +50,14 @@ class SharedChannel {
   // For a child after fork().
   void abandon() {
     socket_.reset();
-    for (wire::FileDescriptor& file : files_) file.reset();
+    for (base::FileDescriptor& file : files_) file.reset();
   }
 
   // Relaxed: who sees it late learns it from the socket.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   int fail_gone() const;
   const wire::Welcome& welcome() const { return welcome_; }
-  wire::Files& files() { return files_; }
+  base::PacketFiles& files() { return files_; }
   const std::string& path() const { return path_; }
 
   // Longer than any call takes: the driver waits up to two minutes for a reset.
@@ -76,9 +76,9 @@ class SharedChannel {
   static bool take_answer(std::vector<std::byte> packet, SharedAnswer& answer);
 
   const std::string path_;
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   wire::Welcome welcome_{};
-  wire::Files files_;
+  base::PacketFiles files_;
   std::atomic<bool> gone_{false};
   std::mutex mutex_;  // all below
   std::condition_variable changed_;

@@ -33,7 +33,7 @@ int transfer(int fd, const std::vector<wire::Bytes>& parts, bool write) {
                                   : ::pread(fd, at, part.size - done, position);
       if (moved < 0 && errno == EINTR) continue;
       if (moved <= 0)
-        return fail(moved < 0 ? errno : EIO, "the data of a call cannot be %s: %s",
+        return fail(moved < 0 ? -errno : -EIO, "the data of a call cannot be %s: %s",
                     write ? "written to the file that carries it" : "read from its file",
                     moved < 0 ? std::strerror(errno) : "the file is too short");
       done += static_cast<uint64_t>(moved);
@@ -53,19 +53,20 @@ SharedTransfer::~SharedTransfer() {
     if (mapping.memory != nullptr) ::munmap(mapping.memory, mapping.bytes);
 }
 
-wire::FileDescriptor SharedTransfer::take_file() {
+base::FileDescriptor SharedTransfer::take_file() {
   {
     const std::lock_guard lock(mutex_);
     if (!files_.empty()) {
-      wire::FileDescriptor file = std::move(files_.back());
+      base::FileDescriptor file = std::move(files_.back());
       files_.pop_back();
       return file;
     }
   }
-  return wire::off_standard_streams(::memfd_create("neuron-call", MFD_CLOEXEC));
+  return base::FileDescriptor(
+      base::above_standard_streams(::memfd_create("neuron-call", MFD_CLOEXEC)));
 }
 
-void SharedTransfer::keep_file(wire::FileDescriptor file) {
+void SharedTransfer::keep_file(base::FileDescriptor file) {
   const std::lock_guard lock(mutex_);
   if (files_.size() < kSpareFiles) files_.push_back(std::move(file));
 }
@@ -73,21 +74,21 @@ void SharedTransfer::keep_file(wire::FileDescriptor file) {
 int SharedTransfer::send(unsigned long request, void* argument) {
   wire::OutgoingCall outgoing;
   if (const int error = outgoing.prepare(request, argument))
-    return fail(-error, "call %#lx has more than %llu MiB of data; make several calls", request,
+    return fail(error, "call %#lx has more than %llu MiB of data; make several calls", request,
                 static_cast<unsigned long long>(wire::kMaxData >> 20));
   const bool in_file = outgoing.in_bytes() > wire::kMaxInlineData;
   const bool needs_file = in_file || outgoing.out_bytes() > wire::kMaxInlineData;
-  wire::FileDescriptor file;
+  base::FileDescriptor file;
   if (needs_file) {
     file = take_file();
     if (!file)
-      return fail(errno, "no memory file for the data of a call: %s", std::strerror(errno));
+      return fail(-errno, "no memory file for the data of a call: %s", std::strerror(errno));
   }
   if (in_file) {
     // The host would end the process with a signal instead of refusing the write.
     rlimit limit{};
     if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && outgoing.in_bytes() > limit.rlim_cur)
-      return fail(EFBIG,
+      return fail(-EFBIG,
                   "the data of a call has %llu bytes, and files of this process may have %llu; "
                   "raise its limit of file sizes (ulimit -f)",
                   static_cast<unsigned long long>(outgoing.in_bytes()),
@@ -124,12 +125,12 @@ int SharedTransfer::send(unsigned long request, void* argument) {
   if (!answer.packet.empty()) outgoing.finish(answer.argument);
   if (result != 0) return result;
   if (answer.reply.data_bytes != outgoing.out_bytes())
-    return fail(EPROTO, "the daemon at %s has sent %llu bytes of data instead of %llu",
+    return fail(-EPROTO, "the daemon at %s has sent %llu bytes of data instead of %llu",
                 channel_.path().c_str(), static_cast<unsigned long long>(answer.reply.data_bytes),
                 static_cast<unsigned long long>(outgoing.out_bytes()));
   if ((answer.reply.header.flags & wire::kFlagDataInFile) != 0) {
     if (!file)
-      return fail(EPROTO, "the daemon at %s has used a file that it was not given",
+      return fail(-EPROTO, "the daemon at %s has used a file that it was not given",
                   channel_.path().c_str());
     if (const int error = transfer(file.get(), outgoing.out(), false)) return error;
   } else {

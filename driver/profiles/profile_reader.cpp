@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the JSON text of a profile to a Profile, with a sentence for every field that is not right.
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
+#include <boost/json/array.hpp>
 #include <charconv>
 #include <cstdio>
 #include <list>
 #include <mutex>
 #include <vector>
 
+#include "driver/profiles/field_reader.h"
 #include "driver/profiles/profile.h"
-#include "hw/address_map.h"
 
 namespace neuron::profiles {
 namespace {
@@ -24,18 +22,21 @@ struct Loaded {
   Profile profile{};
 };
 
-// What the chip model can be built as.
+// What the chip model can be built as, a row a generation.
 struct Generation {
   unsigned number;
   uint64_t devices[2];  // PCI, 0: none
   unsigned cores;
   unsigned stacks;
   uint64_t stack_gib;
+  uint64_t link_gb_per_second;  // of a profile that does not say
 };
 constexpr Generation kGenerations[] = {
-    {2, {NEURON_PCI_DEVICE_TRN1, NEURON_PCI_DEVICE_INF2}, 2, 2, 16},
-    {3, {NEURON_PCI_DEVICE_TRN2, 0}, 8, 4, 24},
+    {2, {0x7164, 0x7264}, 2, 2, 16, 48},
+    {3, {0x7364, 0}, 8, 4, 24, 128},
 };
+constexpr unsigned kOldest = std::begin(kGenerations)->number;
+constexpr unsigned kNewest = std::rbegin(kGenerations)->number;
 
 std::string hexadecimal(uint64_t value) {
   char text[24];
@@ -43,59 +44,30 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-class Reader {
+class Reader : public FieldReader {
  public:
-  Reader(const std::string& where, std::string& error) : where_(where), error_(error) {}
+  Reader(const std::string& where, std::string& error) : FieldReader("profile", where, error) {}
 
   bool read(const json::object& root, Loaded& out);
 
  private:
-  bool refuse(const std::string& what) {
-    error_ = "the profile " + where_ + ": " + what;
-    return false;
-  }
-  static std::string shown(const json::value& value) {
-    std::string text = json::serialize(value);
-    if (text.size() > 60) text = text.substr(0, 57) + "...";
-    return text;
-  }
+  // Every field has one of these names, and none is missing.
   bool fields(const json::object& object, const std::string& path,
-              std::initializer_list<const char*> known);
-  bool number(const json::object& object, const std::string& path, const char* field, int64_t least,
-              int64_t most, int64_t& out);
+              std::initializer_list<const char*> names);
   bool chip(const json::object& object, const std::string& path, ChipPlace& place);
   bool address(const json::value& value, const std::string& path, ChipPlace& place);
   bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
   bool links(const std::vector<ChipPlace>& places);
-  bool timing(const json::object& root, Profile& profile);
+  bool timing(const json::object& root, const Generation& generation, Profile& profile);
 
-  const std::string& where_;
-  std::string& error_;
   size_t chips_ = 0;
 };
 
 bool Reader::fields(const json::object& object, const std::string& path,
-                    std::initializer_list<const char*> known) {
-  for (const auto& entry : object) {
-    bool found = false;
-    for (const char* name : known) found = found || entry.key() == name;
-    if (!found)
-      return refuse("field \"" + path + std::string(entry.key().data(), entry.key().size()) +
-                    "\" is unknown; take it out");
-  }
-  for (const char* name : known)
+                    std::initializer_list<const char*> names) {
+  if (!known(object, path, names)) return false;
+  for (const char* name : names)
     if (!object.contains(name)) return refuse("field \"" + path + name + "\" is missing");
-  return true;
-}
-
-bool Reader::number(const json::object& object, const std::string& path, const char* field,
-                    int64_t least, int64_t most, int64_t& out) {
-  const json::value& value = object.at(field);
-  if (!value.is_int64() || value.get_int64() < least || value.get_int64() > most)
-    return refuse("field \"" + path + field + "\" is " + shown(value) +
-                  ", expected a number from " + std::to_string(least) + " to " +
-                  std::to_string(most));
-  out = value.get_int64();
   return true;
 }
 
@@ -179,9 +151,9 @@ bool Reader::links(const std::vector<ChipPlace>& places) {
 }
 
 // Optional, as nothing else depends on it.
-bool Reader::timing(const json::object& root, Profile& profile) {
+bool Reader::timing(const json::object& root, const Generation& generation, Profile& profile) {
   profile.hop_ps = 1'500'000;
-  profile.link_bytes_per_second = profile.architecture >= 3 ? 128'000'000'000 : 48'000'000'000;
+  profile.link_bytes_per_second = generation.link_gb_per_second * 1'000'000'000;
   if (!root.contains("link")) return true;
   const json::object* link = root.at("link").if_object();
   if (link == nullptr)
@@ -213,9 +185,9 @@ bool Reader::read(const json::object& given, Loaded& out) {
   out.name.assign(name->data(), name->size());
 
   int64_t value = 0;
-  if (!number(root, "", "generation", 2, 3, value)) return false;
+  if (!number(root, "", "generation", kOldest, kNewest, value)) return false;
   profile.architecture = static_cast<unsigned>(value);
-  const Generation& generation = kGenerations[value - 2];
+  const Generation& generation = kGenerations[value - kOldest];
   const json::string* device = root.at("pci_device").if_string();
   uint64_t id = 0;
   if (device != nullptr && device->size() == 6 && device->starts_with("0x"))
@@ -258,22 +230,15 @@ bool Reader::read(const json::object& given, Loaded& out) {
     if (!chip(*entry, path + ".", place)) return false;
     out.places.push_back(place);
   }
-  if (!timing(given, profile)) return false;
+  if (!timing(given, generation, profile)) return false;
   profile.chips = static_cast<unsigned>(chips_);
   return links(out.places);
 }
 
 bool read_text(std::string_view text, const std::string& where, Loaded& found, std::string& error) {
-  json::error_code code;
-  json::parse_options options;
-  options.max_depth = 6;
-  const json::value root = json::parse({text.data(), text.size()}, code, {}, options);
-  if (code || !root.is_object()) {
-    error = "the profile " + where + " is no JSON" +
-            (code ? ": " + code.message() : std::string(" object"));
-    return false;
-  }
-  return Reader(where, error).read(root.get_object(), found);
+  Reader reader(where, error);
+  json::object section;
+  return reader.section(text, kDevices, section) && reader.read(section, found);
 }
 
 }  // namespace

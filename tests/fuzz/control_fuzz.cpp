@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "driver/emulator/chip/fault_plan.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/service/session.h"
 #include "driver/emulator/transport/control/control.pb.h"
@@ -51,7 +52,7 @@ void ask(std::string_view packet) {
   // Nobody opens its chips: an operator's commands must be right without them, too.
   static const auto instance = [] {
     int error = 0;
-    return Instance::create("trn1.32xlarge", 0, neuron::chip::Chip::create, error);
+    return Instance::create("trn1.32xlarge", 0, neuron::core::create_chip, error);
   }();
   if (!instance) complain("no instance", "");
   neuron::transport::ControlHandler handler(*instance, "/fuzz", [] { return 0u; });

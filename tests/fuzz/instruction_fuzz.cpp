@@ -18,6 +18,7 @@
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/isa/cost.h"
 #include "driver/isa/explain.h"
 #include "driver/isa/opcode_table.h"
@@ -52,7 +53,7 @@ struct Machine {
     config.hbm_bytes_each = 16u << 20;
     config.workers = 1;
     std::string error;
-    chip = chip::Chip::create(config, host, error);
+    chip = core::create_chip(config, host, error);
     if (chip == nullptr) {
       std::fprintf(stderr, "%s\n", error.c_str());
       std::abort();

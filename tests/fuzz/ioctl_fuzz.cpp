@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/session.h"
 #include "driver/wire/wire_ioctl.h"
 
@@ -55,7 +56,7 @@ class Input : public wire::DataSource {
 service::Instance& instance() {
   static service::Instance* made = [] {
     int error = 0;
-    auto built = service::Instance::create("trn1.2xlarge", 256 << 20, chip::Chip::create, error);
+    auto built = service::Instance::create("trn1.2xlarge", 256 << 20, core::create_chip, error);
     if (built == nullptr) std::abort();
     return built.release();
   }();

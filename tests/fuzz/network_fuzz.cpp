@@ -160,6 +160,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   victim.port->progress();
-  victim.port->quiesce(deadline_in(std::chrono::milliseconds(5)));
+  victim.port->quiesce(neuron::base::Deadline::after(std::chrono::milliseconds(5)));
   return 0;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/instance.h"
 #include "driver/emulator/service/session.h"
@@ -35,7 +36,7 @@ constexpr int kReadWrite = 2;  // O_RDWR
 struct Machine {
   Machine() {
     int error = 0;
-    instance = service::Instance::create("trn1.2xlarge", kMemory, chip::Chip::create, error);
+    instance = service::Instance::create("trn1.2xlarge", kMemory, core::create_chip, error);
     if (instance == nullptr ||
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sockets) != 0) {
       std::fprintf(stderr, "%s\n", service::last_error());
@@ -101,8 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (request->kind == wire::Kind::kWait) call.request.wait.deadline_ns = 0;
     (void)transport::carry_out(*session, machine.sockets[0], call, gone);
     alignas(8) std::byte answer[wire::kMaxMessage];
-    wire::Files files;
-    const ssize_t got = wire::receive(machine.sockets[1], answer, files, MSG_DONTWAIT);
+    base::PacketFiles files;
+    const ssize_t got = base::receive_packet(machine.sockets[1], answer, files, MSG_DONTWAIT);
     wire::Reply reply;
     if (got < static_cast<ssize_t>(sizeof(reply))) std::abort();
     std::memcpy(&reply, answer, sizeof(reply));

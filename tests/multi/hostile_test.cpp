@@ -11,11 +11,11 @@
 #include <memory>
 #include <random>
 
+#include "driver/base/packet_socket.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 #include "tests/multi/processes.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -40,14 +40,14 @@ class Raw {
   template <typename T>
   bool send(const T& message, std::span<const int> files = {}) {
     const iovec part = {const_cast<T*>(&message), sizeof(message)};
-    return wire::send(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
+    return base::send_packet(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
   }
   // Bytes of the next message; 0 when the daemon has closed the connection, -1 when it is silent.
   template <typename T>
   ssize_t receive(T& message) {
     pollfd readable = {socket_.get(), POLLIN, 0};
     if (::poll(&readable, 1, kPatienceMs) <= 0) return -1;
-    const ssize_t length = wire::receive(socket_.get(), buffer_, files);
+    const ssize_t length = base::receive_packet(socket_.get(), buffer_, files);
     if (length > 0) {
       std::memcpy(&message, buffer_.data(), std::min(sizeof(message), static_cast<size_t>(length)));
       behind.assign(reinterpret_cast<const char*>(buffer_.data()) + sizeof(message),
@@ -67,11 +67,11 @@ class Raw {
   }
 
   wire::Welcome welcome{};
-  wire::Files files;
+  base::PacketFiles files;
   std::string behind;  // what followed the struct
 
  private:
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(wire::kMaxMessage);
 };
 
@@ -255,7 +255,7 @@ TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
   const Folder folder;
   // The daemon may open 512 descriptors.
   const Daemon daemon(folder, "trn1.2xlarge", "socket", {"/usr/bin/prlimit", "--nofile=512:512"});
-  std::vector<wire::FileDescriptor> silent;
+  std::vector<base::FileDescriptor> silent;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "tools/device_checks/workers.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::checks {
 namespace {
@@ -425,7 +426,7 @@ void check_memory(const Part& part) {
     tell_finding(finding);
     return;
   }
-  const int stacks = seen.architecture >= 3 ? 4 : 2;
+  const int stacks = telemetry::generation_of(seen.architecture).hbm_stacks;
   const auto cores = std::max(seen.cores, 1u);
   const auto begun = Clock::now();
   for (int hbm = 0; hbm < stacks; ++hbm) {

@@ -143,31 +143,25 @@ bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seco
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(kManual);
   std::string model = "build/neff/digits.neff",
               data = "tools/compiler/kernels/digits/digits.csv.gz";
   neuron::digits::TrainOptions options;
-  app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
-  app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
-      ->capture_default_str();
+  line.option("--model", model, "NEFF of the classifier").with_default();
+  line.option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label").with_default();
   double seconds = 0;
-  app.add_option("--seconds", seconds, "Go on classifying for that long afterwards")
-      ->check(CLI::Range(0.0, 86400.0));
-  CLI::App* train = app.add_subcommand(
+  line.option("--seconds", seconds, "Go on classifying for that long afterwards")
+      .between(0.0, 86400.0);
+  neuron::tools::Command train = line.command(
       "train", "Train the model in fp32, bf16 and bf16 with stochastic rounding; show the losses");
-  train->fallthrough();
-  train->add_option("--models", options.models, "Folder of the training NEFFs")
-      ->capture_default_str();
-  train->add_option("--output", options.output, "Folder for loss.csv and loss.svg")
-      ->capture_default_str();
-  train->add_option("--epochs", options.epochs, "Passes over the training digits")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  train->add_option("--rate", options.rate, "Learning rate")
-      ->check(CLI::Range(1e-6, 10.0))
-      ->capture_default_str();
-  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
-    return *status;
+  train.options_anywhere();
+  train.option("--models", options.models, "Folder of the training NEFFs").with_default();
+  train.option("--output", options.output, "Folder for loss.csv and loss.svg").with_default();
+  train.option("--epochs", options.epochs, "Passes over the training digits")
+      .between(1, 100000)
+      .with_default();
+  train.option("--rate", options.rate, "Learning rate").between(1e-6, 10.0).with_default();
+  if (const auto status = line.parse(argc, argv)) return *status;
 
   std::string error;
   const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);
@@ -185,7 +179,7 @@ int main(int argc, char** argv) {
   }
   print_device();
   bool good;
-  if (*train) {
+  if (line.used("train")) {
     const std::span<const Digit> all(digits);
     good = neuron::digits::train(options, all.first(kTrainingRows), all.subspan(kTrainingRows));
   } else {

@@ -9,6 +9,7 @@
 
 #include "tools/device_checks/part.h"
 #include "tools/neuron-precheck/collectives.h"
+#include "tools/telemetry/generation.h"
 #include "tools/telemetry/settled.h"
 
 namespace neuron::precheck {
@@ -145,10 +146,10 @@ class Run {
   // The emulated chip is the model of what a program takes.
   void measure_model() {
     if (snapshot_.devices.empty()) return;
-    const bool third = snapshot_.devices[0].core_architecture == "NCv3";
+    const auto& generation = telemetry::generation_of_cores(snapshot_.devices[0].core_architecture);
     // Once each is enough: the model always takes the same time.
     checks::run_job(job_of("programs", 0, 0,
-                           {{"NEURON_EMULATOR", third ? "trn2.3xlarge" : "trn1.2xlarge"},
+                           {{"NEURON_EMULATOR", generation.smallest_instance},
                             {"NEURON_EMULATOR_FAULTS", ""},
                             {"NEURON_RT_VISIBLE_CORES", "0"},
                             {"NEURON_RT_NUM_CORES", ""}},

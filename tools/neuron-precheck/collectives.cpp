@@ -109,7 +109,7 @@ class Collectives {
     const auto end = options_.end == Clock::time_point::max()
                          ? options_.end
                          : now + (options_.end - now) / checks_left_--;
-    command.insert(command.begin(), checks::program_beside("nccom-test"));
+    command.insert(command.begin(), tools::program_beside("nccom-test"));
     command.insert(command.end(),
                    {"-r", std::to_string(ranks_.size()), "--backend", "device", "--non-interactive",
                     "--timeout", std::to_string(options_.step.count())});
@@ -120,8 +120,8 @@ class Collectives {
         {"NEURON_RT_LOG_LEVEL", "QUIET"}};
     std::string output;
     const Ending ending =
-        checks::run_child(command, environment, {6 * options_.step, end},
-                          [&](std::string_view line) { output.append(line).append("\n"); });
+        tools::run_command(command, environment, {6 * options_.step, end},
+                           [&](std::string_view line) { output.append(line).append("\n"); });
     if (ending.how == Ending::How::kExited && ending.code == 0) {
       finding.found += " gives the right results";
       findings_.push_back(std::move(finding));

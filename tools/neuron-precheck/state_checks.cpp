@@ -2,8 +2,9 @@
 // What a snapshot tells: nothing is attached for it.
 #include <algorithm>
 
-#include "ccom/topology/topology.h"
+#include "driver/profiles/topology.h"
 #include "tools/neuron-precheck/checks.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::precheck {
 namespace {
@@ -47,8 +48,8 @@ class StateCheck {
 
   void counters() {
     const telemetry::HardwareCounters& c = device_.hardware;
-    // Before generation 3 this counter has also errors that a reset has repaired since.
-    const bool tells = device_.core_architecture == "NCv3";
+    // Without a counter of their own, errors that a reset has repaired since are in this one.
+    const bool tells = telemetry::generation_of_cores(device_.core_architecture).tells_repairable;
     const auto count = [&](uint64_t number, const char* what, const char* engine, Verdict verdict,
                            Action action, Repair repair = Repair::kNone) {
       if (number == 0) return;
@@ -149,8 +150,10 @@ void check_versions(const telemetry::Snapshot& snapshot, Findings& findings) {
 void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& devices,
                  Findings& findings) {
   check_versions(snapshot, findings);
-  const auto profile = ccom::Topology::profile(snapshot.instance.type);
-  const bool whole = profile && profile->neighbours.size() == snapshot.devices.size();
+  profiles::NodeProfile profile;
+  std::string unknown;
+  const bool whole = profiles::load_topology(snapshot.instance.type, profile, unknown) &&
+                     profile.neighbours.size() == snapshot.devices.size();
   for (const Device& device : snapshot.devices) {
     if (!devices.empty() &&
         std::find(devices.begin(), devices.end(), static_cast<int>(device.index)) == devices.end())
@@ -159,7 +162,7 @@ void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& de
     check.state();
     check.engines();
     check.counters();
-    check.links(whole ? &profile->neighbours[device.index] : nullptr);
+    check.links(whole ? &profile.neighbours[device.index] : nullptr);
     check.busy();
   }
 }

@@ -150,19 +150,19 @@ int reset_devices(Options options) {
 int main(int argc, char** argv) {
   using namespace neuron::reset;
   namespace tools = neuron::tools;
-  CLI::App app;
+  tools::CommandLine line(manual());
   Options options;
   neuron::checks::WorkerOptions worker;
-  auto* devices =
-      app.add_option("-d,--device", options.devices, "these devices")->check(CLI::Range(0, 63));
-  app.add_flag("--all", options.all, "all devices")->excludes(devices);
-  app.add_flag("--force", options.force, "also if somebody holds the device");
-  app.add_option("--timeout", options.timeout_s, "seconds after which a device is given up")
-      ->check(CLI::Range(1u, 3600u))
-      ->capture_default_str();
-  tools::add_format_option(app, options.format);
-  add_worker_options(app, worker);
-  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  const tools::Option devices =
+      line.option("-d,--device", options.devices, "these devices").between(0, 63);
+  line.flag("--all", options.all, "all devices").excludes(devices);
+  line.flag("--force", options.force, "also if somebody holds the device");
+  line.option("--timeout", options.timeout_s, "seconds after which a device is given up")
+      .between(1u, 3600u)
+      .with_default();
+  tools::add_format_option(line, options.format);
+  add_worker_options(line, worker);
+  if (const auto status = line.parse(argc, argv)) return *status;
   setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   if (!worker.kind.empty()) return work(worker);
   if (!options.all && options.devices.empty()) {

@@ -2,14 +2,14 @@
 #include "tools/neuron-serve/model_host.h"
 
 #include <dirent.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
+#include <boost/json/parse.hpp>
 #include <cerrno>
 #include <cstring>
 
+#include "driver/base/format.h"
 #include "runtime/base/file.h"
 #include "tools/neuron-serve/log.h"
 
@@ -195,11 +195,11 @@ std::string ModelHost::attach() {
     for (uint32_t core = 0; core < count; ++core) cores_.push_back(core);
   }
   if (cores_.empty() || cores_.back() >= count) {
-    return fmt::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
+    return base::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
                        cores_.empty() ? 0 : cores_.back(), count);
   }
   if (options_.replicas > cores_.size()) {
-    return fmt::format("--replicas asks for {} cores; there are {}", options_.replicas,
+    return base::format("--replicas asks for {} cores; there are {}", options_.replicas,
                        cores_.size());
   }
   return "";
@@ -307,7 +307,7 @@ void ModelHost::do_reload(ReloadReport& report) {
       failed_[name] = error;
       report.good = false;
       report.models[name] = "failed: " + error;
-      log(fmt::format("model {} cannot be loaded{}: {}", name,
+      log(base::format("model {} cannot be loaded{}: {}", name,
                       old != models_.end() ? "; what was loaded before stays" : "", error));
       if (old != models_.end()) next.emplace(name, old->second);
       continue;
@@ -317,7 +317,7 @@ void ModelHost::do_reload(ReloadReport& report) {
                                          options_.queue_limit, options_.latency_budget);
     model->start(model_events());
     if (old != models_.end()) retired.push_back(old->second);
-    log(fmt::format("model {} {}: batch {}, {} core{}", name, report.models[name],
+    log(base::format("model {} {}: batch {}, {} core{}", name, report.models[name],
                     model->spec.batch, model->counters.size(),
                     model->counters.size() == 1 ? "" : "s"));
     next.emplace(name, std::move(model));
@@ -408,7 +408,7 @@ void ModelHost::recover() {
     pause = std::min(pause * 2, kLastRetry);
   }
   publish(State::kReady, "");
-  log(fmt::format("the device is back after {:.1f} s",
+  log(base::format("the device is back after {:.1f} s",
                   std::chrono::duration<double>(Clock::now() - start).count()));
 }
 

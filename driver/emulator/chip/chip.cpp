@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip_faults.h"
-#include "driver/emulator/chip/core_connections.h"
 #include "driver/emulator/chip/fabric.h"
 #include "driver/emulator/chip/firmware_ram.h"
 #include "driver/emulator/chip/group_workers.h"
@@ -17,7 +16,6 @@
 #include "driver/emulator/chip/sdma_wrapper.h"
 #include "driver/emulator/chip/topsp.h"
 #include "driver/emulator/chip/udma_engine.h"
-#include "driver/emulator/neuroncore/neuron_core.h"
 #include "hw/address_map.h"
 
 namespace neuron::chip {
@@ -31,8 +29,8 @@ constexpr uint64_t kPeCounterBytes = 0x1000;
 constexpr uint64_t kNoCore = ~uint64_t{0};
 thread_local uint64_t promised_core = kNoCore;
 
-// The extra reset register of revision 255, which reads 0. On generation 2 any write resets the
-// device; on 3 it takes the map of what to reset, 0 for the device.
+// The extra reset register of revision 255, which reads 0. A write resets the device, or, where the
+// register takes a map of what to reset, what the map names; 0 names the device.
 class SimulationReset final : public RegisterTarget {
  public:
   SimulationReset(FirmwareResets& resets, bool takes_map)
@@ -58,8 +56,7 @@ class SimulationReset final : public RegisterTarget {
 // The window of a CC core on the bus; its core runs it.
 class CcWindow final : public BusTarget {
  public:
-  CcWindow(core::NeuronCore& core, unsigned k)
-      : core_(core), base_(core::kCcWindows + k * core::kCcWindowBytes) {}
+  CcWindow(Core& core, unsigned k) : core_(core), base_(kCcWindows + k * kCcWindowBytes) {}
   bool read(uint64_t offset, std::span<std::byte> out, const Access& access) override {
     return core_.read(base_ + offset, out, access);
   }
@@ -68,26 +65,28 @@ class CcWindow final : public BusTarget {
   }
 
  private:
-  core::NeuronCore& core_;
+  Core& core_;
   const uint64_t base_;
 };
 
 // Bits of firmware's reset map that belong to a core beside its own, bit n.
 uint32_t engines_in_map(const ChipLayout& layout, unsigned core) {
-  return layout.generation >= 3 ? 1u << (8 + core) : 1u << core;
+  return 1u << (layout.reset_engines + core);
 }
 uint32_t topsp_in_map(const ChipLayout& layout, unsigned topsp) {
-  return layout.generation >= 3 ? 1u << (16 + topsp / layout.topsps_per_core) : 1u << (8 + topsp);
+  return 1u << (layout.reset_topsps + topsp / layout.reset_topsps_per_bit);
 }
 
-class EmulatedChip final : public Chip, public FirmwareResets, public core::RunnableListener {
+class EmulatedChip final : public Chip, public FirmwareResets, public RunnableListener {
  public:
-  EmulatedChip(const ChipConfig& config, const ChipLayout& layout, HostMemory& host)
+  EmulatedChip(const ChipConfig& config, const ChipLayout& layout, HostMemory& host,
+               CoreFactory make_core)
       : config_(config),
         layout_(layout),
+        make_core_(make_core),
         host_(host),
         bus_(layout),
-        simulation_reset_(*this, layout.generation >= 3),
+        simulation_reset_(*this, layout.simulation_reset_takes_map),
         workers_(config.workers != 0 ? config.workers
                                      : std::max(1u, std::thread::hardware_concurrency()),
                  [this](unsigned core, auto deadline) {
@@ -123,7 +122,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
     NotificationBlock notifications;
     SemaphoreBlock semaphores;
     StoredRegisters pe_counters{kPeCounterBytes};
-    std::unique_ptr<core::NeuronCore> core;  // null: the core is fused off
+    std::unique_ptr<Core> core;  // null: the core is fused off
   };
 
   void attach(uint64_t bar_offset, uint64_t size, BusTarget& target, std::string name) {
@@ -153,6 +152,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public core::Runn
 
   const ChipConfig config_;
   const ChipLayout& layout_;
+  const CoreFactory make_core_;
   Fabric alone_{{{config_.routing_id, {}}}, {}};  // where there is no other
   ChipFaults faults_;
   HostWindow host_;
@@ -262,7 +262,7 @@ void EmulatedChip::attach_core(unsigned index) {
     Topsp& topsp = *topsps_[index * layout_.topsps_per_core + k];
     connections.cc[k] = {&topsp.semaphores(), &topsp.notifications()};
   }
-  block.core = std::make_unique<core::NeuronCore>(connections, this);
+  block.core = make_core_(connections, this);
   attach(layout_.core_windows + index * NEURON_V2_CORE_WINDOW_SIZE, NEURON_V2_CORE_WINDOW_SIZE,
          *block.core, name);
 }
@@ -302,7 +302,7 @@ void EmulatedChip::write_register(uint64_t offset, uint32_t value, bool inline_r
 
 RunResult EmulatedChip::run_group(unsigned core, std::chrono::steady_clock::time_point deadline) {
   if (core >= cores_.size() || cores_[core]->core == nullptr) return RunResult::kQuiescent;
-  return cores_[core]->core->run(deadline);
+  return cores_[core]->core->run(deadline, true);
 }
 
 RunResult EmulatedChip::run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) {
@@ -333,7 +333,7 @@ void EmulatedChip::reset(uint32_t core_map) {
 void EmulatedChip::reset_core(unsigned index) {
   faults_.core_was_reset(index);
   CoreBlock& block = *cores_[index];
-  // A core resets its semaphores itself, as the only one who may write them while it runs.
+  // A core resets its semaphores itself: while it runs, nothing else may write them.
   if (block.core != nullptr) {
     block.core->reset();
   } else {
@@ -364,7 +364,7 @@ void EmulatedChip::reset_cores(uint32_t map) {
   }
   for (unsigned i = 0; i < layout_.topsps; ++i) {
     if ((map & topsp_in_map(layout_, i)) == 0) continue;
-    // Who runs the CC core is the only one who may write its semaphores.
+    // The semaphores of a CC core belong to the core that runs it.
     if (core_of_topsp(i) < config_.cores) {
       cores_[core_of_topsp(i)]->core->reset_cc(i % layout_.topsps_per_core);
       topsps_[i]->notifications().reset();
@@ -406,8 +406,7 @@ ChipFaults& Chip::faults() { return ChipFaults::none(); }
 
 std::vector<MemoryPiece> Chip::bar4() {
   const uint64_t bytes = config().hbm_bytes_each;
-  // Generation 3 has a quarter of a smaller BAR4 for each stack where there is no silicon.
-  const bool packed = layout().generation >= 3 && config().revision == kQemuRevision;
+  const bool packed = layout().simulation_packs_bar4 && config().revision == kQemuRevision;
   std::vector<MemoryPiece> pieces;
   for (unsigned i = 0; i < config().hbm_count; ++i) {
     pieces.push_back({i * (packed ? bytes : layout().hbm_window), bytes,
@@ -416,7 +415,8 @@ std::vector<MemoryPiece> Chip::bar4() {
   return pieces;
 }
 
-std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host, std::string& error) {
+std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host,
+                                   CoreFactory make_core, std::string& error) {
   const ChipLayout* layout = layout_of(config.pci_device);
   if (layout == nullptr) {
     error = "PCI device " + std::to_string(config.pci_device) +
@@ -428,7 +428,7 @@ std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host, s
   if (complete.hbm_count == 0) complete.hbm_count = layout->hbms;
   if (complete.hbm_bytes_each == 0) complete.hbm_bytes_each = layout->hbm_bytes;
   try {
-    auto chip = std::make_unique<EmulatedChip>(complete, *layout, host);
+    auto chip = std::make_unique<EmulatedChip>(complete, *layout, host, make_core);
     if (!chip->build(error)) return nullptr;
     return chip;
   } catch (const std::bad_alloc&) {

@@ -56,7 +56,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
       return Moved::kYes;
     }
     // Completion markers and counters: one whole word, after everything copied before. Release:
-    // pairs with the acquire load of whoever polls the word.
+    // pairs with the acquire load by which the host polls the word.
     uint32_t value;
     std::memcpy(&value, source, 4);
     std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))

@@ -5,7 +5,7 @@
 
 namespace neuron::core {
 
-NeuronCore::NeuronCore(const chip::CoreConnections& connections, RunnableListener* listener)
+NeuronCore::NeuronCore(const chip::CoreConnections& connections, chip::RunnableListener* listener)
     : group_(std::make_unique<ExecutionGroup>(connections, listener)) {}
 
 NeuronCore::~NeuronCore() = default;

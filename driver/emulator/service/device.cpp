@@ -130,7 +130,7 @@ int Device::reset(uint32_t core_map) {
     if (!(cores >> core & 1)) continue;
     core_state[core].init = NEURON_CINIT_STATE_INVALID;
     core_state[core].resets++;
-    for (bool& flag : core_state[core].in_flight) flag = false;
+    core_state[core].copies = {};
     const uint32_t first = core * ND_DMA_ENGINES_PER_CORE;
     for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; engine++)
       queues[engine].fill({});

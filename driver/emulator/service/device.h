@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/core/async_copy.h"
 #include "driver/core/chip.h"
 #include "driver/core/core_lock.h"
 #include "driver/core/notification.h"
@@ -53,8 +54,7 @@ struct CoreState {
   nd_core_lock lock{};
   uint32_t init = NEURON_CINIT_STATE_INVALID;
   uint64_t resets = 0;
-  // Asynchronous copies of the core's ring: handles 1 and 2 that were started and not awaited.
-  bool in_flight[3] = {};
+  nd_async_copies copies{};  // those that somebody will wait for
 };
 
 class Device {

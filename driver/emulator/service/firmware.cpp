@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
+#include "driver/base/backoff.h"
+#include "driver/base/crc32c.h"
 #include "driver/emulator/service/error.h"
 #include "hw/address_map.h"
 
@@ -25,16 +26,7 @@ constexpr uint8_t kCommandPostMetric = 2;
 constexpr uint8_t kCommandPowerProfile = 3;
 constexpr size_t kMaxRegisters = 100;
 
-uint32_t crc32c(const std::byte* data, size_t size) {
-  uint32_t crc = 0xFFFFFFFF;
-  for (size_t i = 0; i < size; i++) {
-    crc ^= static_cast<uint32_t>(data[i]);
-    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? 0x82F63B78u : 0);
-  }
-  return ~crc;
-}
-
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+void pause() { base::sleep_for(std::chrono::milliseconds(1)); }
 
 }  // namespace
 
@@ -100,7 +92,7 @@ int Firmware::request(uint8_t command, std::span<const std::byte> payload,
   message[1] = std::byte{command};
   std::memcpy(message + 2, &size, sizeof(size));
   if (!payload.empty()) std::memcpy(message + kRequestHeader, payload.data(), payload.size());
-  const uint32_t crc = crc32c(message, size);
+  const uint32_t crc = base::crc32c({reinterpret_cast<const uint8_t*>(message), size});
   std::memcpy(message + 4, &crc, sizeof(crc));
   auto* done = reinterpret_cast<uint8_t*>(response_->data);
   __atomic_store_n(done, 0, __ATOMIC_RELEASE);  // pairs with the firmware's read of the request

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/error.h"
@@ -89,7 +89,7 @@ using Clock = std::chrono::steady_clock;
 std::unique_lock<std::mutex> lock_by(std::mutex& mutex, Clock::time_point deadline) {
   std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock && Clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    base::sleep_for(std::chrono::microseconds(200));
     lock = std::unique_lock(mutex, std::try_to_lock);
   }
   return lock;

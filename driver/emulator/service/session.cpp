@@ -12,10 +12,19 @@
 #include "driver/core/descriptor.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
 #include "hw/control.h"
 
 namespace neuron::service {
+
+const Call* find_call(uint32_t request) {
+  for (const std::span<const Call> calls :
+       {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls})
+    for (const Call& call : calls)
+      if (call.request == request) return &call;
+  return nullptr;
+}
 
 Session::Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted,
                  const nd_holder& who)
@@ -59,25 +68,18 @@ int Session::ioctl(unsigned long request, void* argument) {
   // Marks of cores concern all devices of the host: they are answered without this one.
   if (!restricted_)
     if (int error = check_present()) return error;
+  const Call* served = find_call(call->request);
+  if (!served)
+    return fail(-EOPNOTSUPP, "device %u: an emulated chip does not serve %s", device_.index(),
+                call->name);
   try {
-    return dispatch(*call, call->request, argument);
+    if (served->check)
+      if (int error = served->check(*this, argument)) return error;
+    return served->carry_out(*this, argument);
   } catch (const std::bad_alloc&) {
     return fail(-ENOMEM, "device %u: the process is out of memory in %s", device_.index(),
                 call->name);
   }
-}
-
-int Session::dispatch(const nd_ioctl& call, unsigned long request, void* argument) {
-  // Each group answers kNotMine for calls of the others.
-  int error = dispatch_copy(request, argument);
-  if (error == kNotMine) error = dispatch_memory(request, argument);
-  if (error == kNotMine) error = dispatch_dma(request, argument);
-  if (error == kNotMine) error = dispatch_core(request, argument);
-  if (error == kNotMine) error = dispatch_device(request, argument);
-  if (error == kNotMine)
-    return fail(-EOPNOTSUPP, "device %u: an emulated chip of generation 2 does not serve %s",
-                device_.index(), call.name);
-  return error;
 }
 
 int Session::check_core(uint32_t core) const {
@@ -97,7 +99,7 @@ Pin Session::pin(uint64_t handle, int& error) {
   return found;
 }
 
-int Session::check_range(const Chunk& chunk, uint64_t offset, uint64_t size) {
+int Session::check_range(const Chunk& chunk, uint64_t offset, uint64_t size) const {
   const uint64_t limit = device_.memory().reach(chunk) - chunk.address;
   if (offset > limit || size > limit - offset)
     return fail(-EINVAL,
@@ -223,7 +225,7 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
     return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
                 device_.index(), offset);
   const uint64_t core = device_.core_of_register(offset);
-  if (core < device_.cores()) touched_cores_.fetch_or(1u << core, std::memory_order_relaxed);
+  if (core < device_.cores()) touch(static_cast<uint32_t>(core));
   device_.chip().write_register(offset, value, run_inline);
   return check_present();
 }

@@ -25,10 +25,10 @@ class ForkedBootstrap final : public ccom::Bootstrap {
   const std::vector<ccom::Member>& members() const override { return members_; }
   uint64_t capabilities() const override { return 0; }
   ccom::Result<std::vector<ccom::Bytes>> all_gather(std::span<const std::byte>,
-                                                    ccom::Deadline) override {
+                                                    base::Deadline) override {
     return ccom::fail(CCOM_UNSUPPORTED, "forked ranks exchange nothing");
   }
-  ccom::Result<std::vector<int>> exchange_descriptors(int, ccom::Deadline) override {
+  ccom::Result<std::vector<int>> exchange_descriptors(int, base::Deadline) override {
     return ccom::fail(CCOM_UNSUPPORTED, "forked ranks exchange nothing");
   }
   void on_failure(std::function<void(Rank, const ccom::Error&)>) override {}
@@ -37,7 +37,7 @@ class ForkedBootstrap final : public ccom::Bootstrap {
   std::optional<ccom::Notice> told(uint64_t) const override { return std::nullopt; }
   std::vector<Rank> dead() const override { return {}; }
   ccom::Result<std::unique_ptr<ccom::Bootstrap>> regroup(const std::vector<Rank>&,
-                                                         ccom::Deadline) override {
+                                                         base::Deadline) override {
     return ccom::fail(CCOM_UNSUPPORTED, "forked ranks are not regrouped");
   }
 

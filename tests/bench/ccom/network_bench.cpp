@@ -66,7 +66,7 @@ class BoardBootstrap final : public ccom::Bootstrap {
   const std::vector<ccom::Member>& members() const override { return members_; }
   uint64_t capabilities() const override { return 0; }
   ccom::Result<std::vector<ccom::Bytes>> all_gather(std::span<const std::byte> mine,
-                                                    ccom::Deadline) override {
+                                                    base::Deadline) override {
     if (mine.size() > kMessage) return ccom::fail(CCOM_INVALID, "{} bytes", mine.size());
     board_.bytes[rank_] = static_cast<uint32_t>(mine.size());
     std::memcpy(board_.messages[rank_], mine.data(), mine.size());
@@ -78,7 +78,7 @@ class BoardBootstrap final : public ccom::Bootstrap {
     if (!meet(board_, ranks, meetings_)) return ccom::fail(CCOM_TIMEOUT, "a rank is missing");
     return all;
   }
-  ccom::Result<std::vector<int>> exchange_descriptors(int, ccom::Deadline) override {
+  ccom::Result<std::vector<int>> exchange_descriptors(int, base::Deadline) override {
     return std::vector<int>(members_.size(), -1);
   }
   void on_failure(std::function<void(ccom::Rank, const ccom::Error&)>) override {}
@@ -87,7 +87,7 @@ class BoardBootstrap final : public ccom::Bootstrap {
   std::optional<ccom::Notice> told(uint64_t) const override { return std::nullopt; }
   std::vector<ccom::Rank> dead() const override { return {}; }
   ccom::Result<std::unique_ptr<ccom::Bootstrap>> regroup(const std::vector<ccom::Rank>&,
-                                                         ccom::Deadline) override {
+                                                         base::Deadline) override {
     return ccom::fail(CCOM_UNSUPPORTED, "not in a benchmark");
   }
 
@@ -133,7 +133,7 @@ class Worker {
     context.arenas.resize(ranks_);
     context.providers = provider_;
     context.local_address = "127.0.0.1";
-    context.deadline = ccom::deadline_in(kPatience);
+    context.deadline = base::Deadline::after(kPatience);
     auto executor = ccom::make_network_executor(context);
     if (!executor) return complain(executor.error().sentence);
     executor_ = std::move(*executor);

@@ -119,7 +119,7 @@ class Job {
       context.size = ranks;
       context.bootstrap = bootstraps_[rank].get();
       for (const auto& arena : arenas_) context.arenas.push_back(arena.get());
-      context.deadline = deadline_in(std::chrono::milliseconds(10000));
+      context.deadline = base::Deadline::after(std::chrono::milliseconds(10000));
       auto executor = make_host_executor(context);
       if (!executor) {
         std::fprintf(stderr, "%s\n", executor.error().sentence.c_str());

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
+
+#include "driver/base/backoff.h"
 
 namespace neuron::reset {
 namespace {
@@ -26,7 +27,7 @@ std::string text_of(const telemetry::Process& process) {
 
 }  // namespace
 
-void DeviceSubject::pause() { std::this_thread::sleep_for(kPause); }
+void DeviceSubject::pause() { base::sleep_for(kPause); }
 
 Sight DeviceSubject::look(Clock::time_point end) {
   telemetry::Wanted wanted;

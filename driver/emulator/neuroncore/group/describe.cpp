@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a core in words, for deadlock and timeout reports.
-#include <cstdio>
+#include "driver/emulator/neuroncore/group/describe.h"
 
-#include "driver/emulator/neuroncore/group/execution_group.h"
+#include <algorithm>
+#include <cstdio>
 
 namespace neuron::core {
 namespace {
@@ -25,36 +25,8 @@ void append(std::string& text, const char* format, Args... args) {
   if (n > 0) text.append(line, std::min<size_t>(static_cast<size_t>(n), sizeof(line) - 1));
 }
 
-}  // namespace
-
-std::string ExecutionGroup::describe() {
-  const bool own = inside();
-  if (!own && !lock_as_visitor()) {
-    return "core " + std::to_string(core_) + " is running and did not pause to be described\n";
-  }
-  std::string text;
-  append(text, "core %u at %.3f us of model time, %s\n", core_, static_cast<double>(now_) * 1e-6,
-         runnable_.load(std::memory_order_relaxed) ? "running"
-         : deadlocked_.load(std::memory_order_relaxed)
-             ? "deadlocked: an execution is in progress and nothing can advance"
-         : awaits_peers() ? "waiting for another core or chip"
-                          : "quiescent");
-  for (const Sequencer& s : sequencers_) {
-    if (!s.is_cc() || s.state != NEURON_STATE_IDLE) describe_engine(s, text);
-  }
-  for (unsigned d = 0; d < kDmaEngines; ++d) {
-    const uint32_t active = actors_[d].active | actors_[kDmaEngines + d].active;
-    if (active == 0) continue;
-    append(text, "  DMA engine %u: queues with work 0x%04x\n", core_ * kDmaEngines + d, active);
-  }
-  if (!own) {
-    run_lock_.unlock();
-    settle();
-  }
-  return text;
-}
-
-void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) const {
+void describe_engine(const CoreState& state, const Waits& waits, const DmaActors& dma,
+                     const Sequencer& s, std::string& text) {
   if (s.is_cc()) {
     append(text, "  CC core %u: %s", s.place.actor - kEngines, state_name(s.state));
   } else {
@@ -68,14 +40,13 @@ void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) cons
   if (s.current != nullptr && s.current->pc == s.pc) {
     text += ": " + isa::disassemble(s.current->decoded, static_cast<int>(s.engine));
     if (s.state == NEURON_STATE_WAITING && s.dma_wait) {
-      append(text, "; waits until %u DMA queues that it rang are done",
-             static_cast<unsigned>(dma_in_flight_[s.place.actor]));
-    } else if (s.state == NEURON_STATE_WAITING && resumes(s)) {
+      append(text, "; waits until %u DMA queues that it rang are done", dma.in_flight(s));
+    } else if (s.state == NEURON_STATE_WAITING && state.resumes(s)) {
       append(text, "; waits for room in the rings of DMA queue %u",
              static_cast<unsigned>(s.current->decoded.dma.queue));
     } else if (s.state == NEURON_STATE_WAITING) {
       for (const isa::Wait& wait : s.current->decoded.wait) {
-        if (wait_holds(s, wait)) continue;
+        if (waits.holds(s, wait)) continue;
         const uint32_t wanted =
             wait.is_register ? s.registers[wait.value % NEURON_REGISTERS] : wait.value;
         append(text, "; waits for %s %u %s %d, which is %u", wait.event ? "event" : "semaphore",
@@ -91,6 +62,29 @@ void ExecutionGroup::describe_engine(const Sequencer& s, std::string& text) cons
            s.exception.info);
   }
   text += "\n";
+}
+
+}  // namespace
+
+std::string describe_core(const CoreState& state, const Waits& waits, const DmaActors& dma) {
+  std::string text;
+  append(text, "core %u at %.3f us of model time, %s\n", state.core,
+         static_cast<double>(state.now()) * 1e-6,
+         state.scheduler.is_runnable() ? "running"
+         : state.scheduler.is_deadlocked()
+             ? "deadlocked: an execution is in progress and nothing can advance"
+         : waits.await_peers() ? "waiting for another core or chip"
+                               : "quiescent");
+  for (const Sequencer& s : state.sequencers) {
+    if (!s.is_cc() || s.state != NEURON_STATE_IDLE) describe_engine(state, waits, dma, s, text);
+  }
+  const auto active = dma.active_queues();
+  for (unsigned d = 0; d < kDmaEngines; ++d) {
+    if (active[d] == 0) continue;
+    append(text, "  DMA engine %u: queues with work 0x%04x\n", state.core * kDmaEngines + d,
+           active[d]);
+  }
+  return text;
 }
 
 }  // namespace neuron::core

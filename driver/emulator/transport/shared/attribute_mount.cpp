@@ -16,10 +16,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 
+#include "driver/base/guarded.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/instance.h"
 
@@ -81,14 +82,9 @@ bool locate(const Instance& instance, const char* text, Place& place) {
 
 Instance& instance_of_call() { return *static_cast<Instance*>(fuse_get_context()->private_data); }
 
-// Runs `call`; nothing thrown reaches the library.
 template <typename Call>
-int guarded(Call call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return -ENOMEM;
-  }
+int guarded(Call&& call) {
+  return base::guarded(std::forward<Call>(call), [](const char*, bool) { return -ENOMEM; });
 }
 
 int get_attributes(const char* path, struct stat* status, fuse_file_info*) {

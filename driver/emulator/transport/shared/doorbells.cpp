@@ -2,7 +2,6 @@
 #include "driver/emulator/transport/shared/doorbells.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/memory_file.h"
 #include "driver/emulator/service/error.h"
@@ -109,7 +109,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
     auto wake = wire::message<wire::Header>(wire::Kind::kWake, index);
     const iovec part = {&wake, sizeof(wake)};
     // Without patience: a client that does not read its messages waits until it does.
-    (void)wire::send(socket_, {&part, 1}, {}, 0);
+    (void)base::send_packet(socket_, {&part, 1}, {}, 0);
   }
   if (!run || result != 0) return;
   try {
@@ -185,7 +185,7 @@ void Doorbells::remove(Doorbell& doorbell) {
 
 unsigned Doorbells::pass() {
   // Whoever adds or removes one is quick.
-  while (waiting_.load(std::memory_order_relaxed) != 0) ::sched_yield();
+  while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
   const std::shared_lock lock(mutex_);
   unsigned busy = 0;
   for (Doorbell* doorbell : doorbells_) busy += doorbell->serve();
@@ -231,9 +231,9 @@ bool Doorbells::spin(unsigned& idle) {
       return true;
     }
     if (++idle < kBusyPasses)
-      __builtin_ia32_pause();
+      base::pause_processor();
     else if (Clock::now() < end)
-      ::sched_yield();
+      base::yield_processor();
     else
       return false;
   }

@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::service {
 class Session;
@@ -51,8 +51,8 @@ class Doorbell {
 
   service::Session& session_;
   const int socket_;
-  wire::FileDescriptor page_file_;
-  wire::FileDescriptor event_;
+  base::FileDescriptor page_file_;
+  base::FileDescriptor event_;
   wire::RingPage* page_ = nullptr;
   // Acquire and release: what follows passes from thread to thread.
   std::atomic_flag busy_;
@@ -81,8 +81,8 @@ class Doorbells {
   void sleep();
   void ask_for_help();
 
-  wire::FileDescriptor epoll_;
-  wire::FileDescriptor stop_;
+  base::FileDescriptor epoll_;
+  base::FileDescriptor stop_;
   std::shared_mutex mutex_;           // doorbells_; shared during a pass
   std::atomic<unsigned> waiting_{0};  // who wants it alone: passes let them have it
   std::vector<Doorbell*> doorbells_;

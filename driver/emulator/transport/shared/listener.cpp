@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "driver/base/backoff.h"
+
 namespace neuron::transport {
 namespace {
 
@@ -51,7 +53,7 @@ int lock_folder(const std::string& path) {
   // Held for a few system calls. Who does not get it goes on without: then two daemons that start
   // at the same moment may both take the path, and the later one has it.
   for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
-    ::usleep(1000);
+    base::sleep_for(std::chrono::milliseconds(1));
   return fd;
 }
 

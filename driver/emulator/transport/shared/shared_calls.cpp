@@ -101,11 +101,11 @@ int send_answer(int socket, uint32_t id, int result, std::span<const std::byte> 
         joined.insert(joined.end(), begin, begin + part.size);
       }
       parts.push_back({joined.data(), joined.size()});
-      return wire::send(socket, parts, {}, kPatienceMs);
+      return base::send_packet(socket, parts, {}, kPatienceMs);
     }
     for (const wire::Bytes& part : data) parts.push_back({part.address, part.size});
   }
-  return wire::send(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts, {}, kPatienceMs);
 }
 
 int carry_out_ioctl(service::Session& session, int socket, Call& call) {
@@ -122,7 +122,7 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call) {
                   "the daemon may not open the file that came with it; raise the daemon's limit of "
                   "open files");
   const bool has_file = static_cast<bool>(call.file);
-  if (has_file && !wire::is_memory_file(call.file.get()))
+  if (has_file && !base::is_memory_file(call.file.get()))
     return refuse(-EINVAL, "its data is in a file that is not in memory");
   PacketData from_packet(request.data);
   FileData from_file(call.file.get());
@@ -220,7 +220,7 @@ int carry_out_question(service::Instance& instance, int socket, const Request& r
     reply.numbers[0] = next;
     reply.data_bytes = answer.size();
     const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
-    return wire::send(socket, parts, {}, kPatienceMs);
+    return base::send_packet(socket, parts, {}, kPatienceMs);
   } catch (const std::bad_alloc&) {
     service::fail(-ENOMEM, "the daemon is out of memory");
     return send_reply(socket, request.id, -ENOMEM);
@@ -236,7 +236,7 @@ int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t sec
   reply.numbers[0] = first;
   reply.numbers[1] = second;
   const iovec parts[] = {{&reply, sizeof(reply)}, {const_cast<char*>(sentence), length}};
-  return wire::send(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts, {}, kPatienceMs);
 }
 
 int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone) {

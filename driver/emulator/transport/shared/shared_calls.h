@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/emulator/transport/shared/shared_message.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::service {
 class Instance;
@@ -26,7 +26,7 @@ namespace neuron::transport {
 struct Call {
   std::vector<std::byte> packet;
   Request request;  // leads into `packet`
-  wire::FileDescriptor file;
+  base::FileDescriptor file;
   bool file_lost = false;  // one came, and the daemon may not open any more
 };
 

@@ -30,7 +30,7 @@ void copy_text(char (&to)[kSize], std::string_view from) {
 
 }  // namespace
 
-Connection::Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+Connection::Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
                        std::function<void()> closed)
     : shared_(shared), socket_(std::move(socket)), pid_(pid), closed_(std::move(closed)) {}
 
@@ -57,9 +57,10 @@ bool Connection::receive() {
 bool Connection::take_turn() {
   alignas(8) std::byte buffer[wire::kMaxMessage];
   for (unsigned i = 0; i < kTurn; ++i) {
-    wire::Files files;
+    base::PacketFiles files;
     bool files_lost = false;
-    const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
+    const ssize_t length =
+        base::receive_packet(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
     if (length == -EAGAIN) return true;
     if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
     if (length == -EMSGSIZE)
@@ -82,7 +83,8 @@ void Connection::abandon() {
   if (!goodbye_) drop();
 }
 
-bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost) {
+bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& files,
+                        bool files_lost) {
   std::string why;
   const std::optional<Request> request = parse_request(packet, why);
   if (!request) {
@@ -219,7 +221,7 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
   welcome.sentence_bytes = static_cast<uint32_t>(length);
   copy_text(welcome.profile, shared_.profile);
   copy_text(welcome.driver_version, kDriverVersion);
-  int files[wire::kMaxFiles];
+  int files[base::kPacketFiles];
   size_t count = 0;
   service::Session* session = session_.load(std::memory_order_relaxed);
   if (result == 0 && session != nullptr && !session->restricted() &&
@@ -237,7 +239,7 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
     }
   }
   const iovec parts[] = {{&welcome, sizeof(welcome)}, {const_cast<char*>(sentence), length}};
-  return wire::send(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
+  return base::send_packet(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
 }
 
 void Connection::greet(const wire::Hello& hello) {

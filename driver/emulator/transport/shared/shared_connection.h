@@ -38,7 +38,7 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `closed` is called by a worker when everything is free.
-  Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+  Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
              std::function<void()> closed);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -53,7 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   bool take_turn();
-  bool handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost);
+  bool handle(std::span<const std::byte> packet, base::PacketFiles& files, bool files_lost);
   void greet(const wire::Hello& hello);
   int open(const wire::Hello& hello, uint64_t features);
   bool send_welcome(const wire::Hello& hello, int result, uint64_t features);
@@ -63,7 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void complain(const std::string& what) const;
 
   const Shared& shared_;
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   const int32_t pid_;
   const std::function<void()> closed_;
   // Written by the worker that greets; release, acquire of others in handle().

@@ -99,7 +99,7 @@ class Server final : public SharedServer {
     stream_descriptor process;  // that connected; closed where it cannot be watched
     Client(std::shared_ptr<Connection> made, boost::asio::io_context& io)
         : connection(std::move(made)), watch(io, connection->socket()), process(io) {
-      wire::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
+      base::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
       error_code failure;
       if (found) process.assign(found.get(), failure);
       if (found && !failure) found.release();
@@ -112,7 +112,7 @@ class Server final : public SharedServer {
 
   // What fails for one client ends its connection, not the daemon.
   void welcome(int fd) {
-    wire::FileDescriptor socket(fd);
+    base::FileDescriptor socket(fd);
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;

@@ -11,6 +11,7 @@
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/chip/memory_file.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "hw/address_map.h"
 
 namespace neuron::transport {
@@ -73,7 +74,7 @@ bool PciFunction::build(std::string& error) {
   config.hbm_bytes_each = layout_.stack_bytes;
   config.hbm_count = layout_.stacks;
   config.workers = options_.workers;
-  std::unique_ptr<chip::Chip> chip = chip::Chip::create(config, *memory_, error);
+  std::unique_ptr<chip::Chip> chip = core::create_chip(config, *memory_, error);
   if (chip == nullptr) return false;
   seal_size(chip->hbm().fd());
   memory_mappable_ = true;

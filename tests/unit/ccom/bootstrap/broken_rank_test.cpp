@@ -79,7 +79,8 @@ class BrokenRank {
  private:
   bool handshake(const Wire& wire, Step greeted, Step proven) {
     Digest mine{};
-    if (!random_bytes(mine) || !wire.say(MessageType::kHello, encode(Hello{1, mine}))) return false;
+    if (!base::random_bytes(mine) || !wire.say(MessageType::kHello, encode(Hello{1, mine})))
+      return false;
     if (last_ == greeted) return true;
     const auto heard = wire.hear();
     Challenge challenge;
@@ -111,16 +112,16 @@ std::array<Said, 2> job_with(Step last, bool goes, milliseconds time) {
     threads.emplace_back([&, rank] {
       Said& mine = said[rank / 2];
       const JoinOptions options = options_of(rank, 3, root, time);
-      Deadline deadline = options.deadline;
+      base::Deadline deadline = options.deadline;
       auto joined = Bootstrap::join(options);
       Result<void> done;
       if (!joined) {
         done = joined.error();
       } else {
-        deadline = deadline_in(time);
+        deadline = base::Deadline::after(time);
         done = (*joined)->barrier(deadline);
       }
-      mine.late = std::chrono::duration_cast<milliseconds>(Clock::now() - deadline);
+      mine.late = std::chrono::duration_cast<milliseconds>(base::Clock::now() - deadline.when());
       mine.fine = static_cast<bool>(done);
       if (!done) {
         mine.status = done.error().status;

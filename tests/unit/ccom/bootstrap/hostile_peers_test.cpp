@@ -24,16 +24,16 @@ milliseconds join_all(const std::string& root, uint32_t size,
   const auto join = [&](Rank rank) {
     auto joined = Bootstrap::join(options_of(rank, size, root, kPatience));
     ASSERT_TRUE(joined) << joined.error().sentence;
-    EXPECT_TRUE((*joined)->barrier(deadline_in(kPatience)));
+    EXPECT_TRUE((*joined)->barrier(base::Deadline::after(kPatience)));
     ++met;
   };
   threads.emplace_back(join, 0);
   with_root();
-  const auto begin = Clock::now();
+  const auto begin = base::Clock::now();
   for (Rank rank = 1; rank < size; ++rank) threads.emplace_back(join, rank);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(met, static_cast<int>(size));
-  return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+  return std::chrono::duration_cast<milliseconds>(base::Clock::now() - begin);
 }
 
 TEST(HostilePeers, ThatFillTheDoorDelayRanksByMomentsOnly) {
@@ -62,7 +62,7 @@ TEST(HostilePeers, ThatFillTheDoorDelayRanksByMomentsOnly) {
 // A rank that has proven the secret, up to there.
 Wire proven(const std::string& root, Proof& proof, Digest& nonce) {
   Wire wire = Wire::to(*parse_address(root));
-  EXPECT_TRUE(random_bytes(nonce));
+  EXPECT_TRUE(base::random_bytes(nonce));
   EXPECT_TRUE(wire.say(MessageType::kHello, encode(Hello{kProtocolVersion, nonce})));
   const auto heard = wire.hear();
   Challenge challenge;
@@ -245,7 +245,7 @@ std::string complaint_about(const FalseRoot& root) {
   });
   const JoinOptions options = options_of(1, 2, text_of(address), milliseconds(500));
   const auto joined = Bootstrap::join(options);
-  const auto late = Clock::now() - options.deadline;
+  const auto late = base::Clock::now() - options.deadline.when();
   over = true;
   thread.join();
   close(*listener);

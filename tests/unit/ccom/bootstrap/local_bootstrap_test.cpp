@@ -33,7 +33,8 @@ TEST(LocalBootstrap, GathersWhatEveryRankGivesInTheOrderOfTheRanks) {
   std::atomic<int> right{0};
   on_all(*ranks, [&](Bootstrap& rank) {
     for (int round = 0; round < 20; ++round) {
-      const auto all = rank.all_gather(bytes_of(rank.rank()), deadline_in(milliseconds(5000)));
+      const auto all =
+          rank.all_gather(bytes_of(rank.rank()), base::Deadline::after(milliseconds(5000)));
       ASSERT_TRUE(all) << all.error().sentence;
       for (Rank i = 0; i < 5; ++i) {
         right += (*all)[i] == bytes_of(i);
@@ -48,7 +49,7 @@ TEST(LocalBootstrap, GivesEveryRankDescriptorsOfItsOwn) {
   std::atomic<int> counter{0};
   on_all(*ranks, [&](Bootstrap& rank) {
     const int mine = eventfd(rank.rank() + 1, EFD_CLOEXEC | EFD_NONBLOCK);
-    const auto all = rank.exchange_descriptors(mine, deadline_in(milliseconds(5000)));
+    const auto all = rank.exchange_descriptors(mine, base::Deadline::after(milliseconds(5000)));
     ASSERT_TRUE(all);
     close(mine);
     for (const int descriptor : *all) {
@@ -62,12 +63,12 @@ TEST(LocalBootstrap, GivesEveryRankDescriptorsOfItsOwn) {
 
 TEST(LocalBootstrap, NamesTheRankThatDoesNotCome) {
   auto ranks = Bootstrap::join_all(3);
-  const auto first = (*ranks)[0]->all_gather({}, deadline_in(milliseconds(5)));
+  const auto first = (*ranks)[0]->all_gather({}, base::Deadline::after(milliseconds(5)));
   ASSERT_FALSE(first);
   EXPECT_EQ(first.error().status, CCOM_TIMEOUT);
   EXPECT_NE(first.error().sentence.find("1, 2"), std::string::npos) << first.error().sentence;
   // Who comes late learns the same at once.
-  const auto late = (*ranks)[1]->all_gather({}, deadline_in(milliseconds(60000)));
+  const auto late = (*ranks)[1]->all_gather({}, base::Deadline::after(milliseconds(60000)));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().sentence, first.error().sentence);
 }
@@ -81,7 +82,7 @@ TEST(LocalBootstrap, TellsEveryRankOfAnAbort) {
   }
   (*ranks)[2]->abort(fail(CCOM_ABORTED, "rank 2 gave up"));
   EXPECT_EQ(told, 4);
-  const auto after = (*ranks)[0]->all_gather({}, deadline_in(milliseconds(60000)));
+  const auto after = (*ranks)[0]->all_gather({}, base::Deadline::after(milliseconds(60000)));
   ASSERT_FALSE(after);
   EXPECT_EQ(after.error().status, CCOM_ABORTED);
 }
@@ -100,7 +101,7 @@ TEST(LocalBootstrap, ANoticeReachesAllRanksAndEndsNothing) {
     EXPECT_FALSE(rank->told(8));
   }
   on_all(*ranks, [](Bootstrap& rank) {
-    EXPECT_TRUE(rank.all_gather({}, deadline_in(milliseconds(5000))));
+    EXPECT_TRUE(rank.all_gather({}, base::Deadline::after(milliseconds(5000))));
   });
 }
 
@@ -109,7 +110,7 @@ TEST(LocalBootstrap, RegroupsTheSameRanksAgainAndAgain) {
   std::atomic<int> groups{0};
   on_all(*ranks, [&](Bootstrap& rank) {
     for (int i = 0; i < 200; ++i) {
-      auto group = rank.regroup({2, 0, 1}, deadline_in(milliseconds(5000)));
+      auto group = rank.regroup({2, 0, 1}, base::Deadline::after(milliseconds(5000)));
       ASSERT_TRUE(group) << group.error().sentence;
       groups += (*group)->members().size() == 3;
     }
@@ -123,10 +124,10 @@ TEST(LocalBootstrap, RegroupsThoseWhoAreLeft) {
   ranks->erase(ranks->begin() + 1);
   std::atomic<uint32_t> sum{0};
   on_all(*ranks, [&](Bootstrap& rank) {
-    auto group = rank.regroup({0, 1, 2, 3}, deadline_in(milliseconds(5000)));
+    auto group = rank.regroup({0, 1, 2, 3}, base::Deadline::after(milliseconds(5000)));
     ASSERT_TRUE(group);
     EXPECT_EQ((*group)->members().size(), 3u);
-    EXPECT_TRUE((*group)->barrier(deadline_in(milliseconds(5000))));
+    EXPECT_TRUE((*group)->barrier(base::Deadline::after(milliseconds(5000))));
     sum += 1u << (4 * (*group)->rank());
   });
   EXPECT_EQ(sum, 0x111u);

@@ -37,14 +37,14 @@ bool take_part(Rank rank, const std::string& root) {
   options.rank = rank;
   options.size = kSize;
   options.root = root;
-  options.deadline = deadline_in(milliseconds(60000));
+  options.deadline = base::Deadline::after(milliseconds(60000));
   auto joined = Bootstrap::join(options);
   if (!joined) {
     fprintf(stderr, "rank %u: %s\n", rank, joined.error().sentence.c_str());
     return false;
   }
-  const auto all =
-      (*joined)->all_gather(std::as_bytes(std::span(&rank, 1)), deadline_in(milliseconds(60000)));
+  const auto all = (*joined)->all_gather(std::as_bytes(std::span(&rank, 1)),
+                                         base::Deadline::after(milliseconds(60000)));
   for (Rank i = 0; all && i < kSize; ++i) {
     if ((*all)[i].size() != sizeof(Rank) || std::memcmp((*all)[i].data(), &i, sizeof(i)) != 0) {
       return false;

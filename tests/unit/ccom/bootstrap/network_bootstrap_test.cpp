@@ -28,7 +28,7 @@ JoinOptions options_for(Rank rank, uint32_t size, const std::string& root,
   options.rank = rank;
   options.size = size;
   options.root = root;
-  options.deadline = deadline_in(time);
+  options.deadline = base::Deadline::after(time);
   options.capabilities = 6u | rank;
   return options;
 }
@@ -65,7 +65,7 @@ TEST(NetworkBootstrap, GathersThroughATreeWhateverTheOrderOfArrival) {
     EXPECT_EQ(rank.capabilities(), 6u);
     for (int round = 0; round < 10; ++round) {
       const Bytes mine(rank.rank() * 100, std::byte{static_cast<uint8_t>(rank.rank())});
-      const auto all = rank.all_gather(mine, deadline_in(milliseconds(20000)));
+      const auto all = rank.all_gather(mine, base::Deadline::after(milliseconds(20000)));
       ASSERT_TRUE(all) << all.error().sentence;
       for (Rank i = 0; i < kSize; ++i) {
         right += (*all)[i] == Bytes(i * 100, std::byte{static_cast<uint8_t>(i)});
@@ -80,7 +80,8 @@ TEST(NetworkBootstrap, ExchangesDescriptorsAndLeavesNothingInTheFileSystem) {
   join_as_threads(all_ranks(5), [&](auto joined) {
     ASSERT_TRUE(joined) << joined.error().sentence;
     const int mine = eventfd(1u << (4 * (*joined)->rank()), EFD_CLOEXEC | EFD_NONBLOCK);
-    const auto all = (*joined)->exchange_descriptors(mine, deadline_in(milliseconds(20000)));
+    const auto all =
+        (*joined)->exchange_descriptors(mine, base::Deadline::after(milliseconds(20000)));
     ASSERT_TRUE(all) << all.error().sentence;
     close(mine);
     for (const int descriptor : *all) {
@@ -154,8 +155,8 @@ TEST(NetworkBootstrap, TellsARankWithAnotherSecretAtOnceAndGoesOnWithoutIt) {
 int connect_to(const std::string& address) {
   const SystemAddress system = system_address(*parse_address(address));
   const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const Deadline until = deadline_in(milliseconds(5000));
-  while (connect(stranger, system.get(), system.length) != 0 && Clock::now() < until) {
+  const base::Deadline until = base::Deadline::after(milliseconds(5000));
+  while (connect(stranger, system.get(), system.length) != 0 && !until.expired()) {
     std::this_thread::yield();
   }
   return stranger;
@@ -170,7 +171,7 @@ TEST(NetworkBootstrap, JoinsAmongStrangersThatSendGarbageOrNothing) {
     threads.emplace_back([&, i] {
       auto joined = Bootstrap::join(ranks[i]);
       ASSERT_TRUE(joined) << joined.error().sentence;
-      EXPECT_TRUE((*joined)->barrier(deadline_in(milliseconds(20000))));
+      EXPECT_TRUE((*joined)->barrier(base::Deadline::after(milliseconds(20000))));
       ++joined_ranks;
     });
   };
@@ -224,15 +225,15 @@ TEST(NetworkBootstrap, TellsAllRanksOfAnAbortAndRegroupsThem) {
     if (rank.rank() == 5) {
       rank.abort(fail(CCOM_ABORTED, "rank 5 has seen enough"));
     }
-    const auto round = rank.all_gather({}, deadline_in(milliseconds(20000)));
+    const auto round = rank.all_gather({}, base::Deadline::after(milliseconds(20000)));
     ASSERT_FALSE(round);
     EXPECT_EQ(round.error().status, CCOM_ABORTED);
     std::vector<Rank> all(kSize);
     std::iota(all.begin(), all.end(), 0);
-    auto group = rank.regroup(all, deadline_in(milliseconds(20000)));
+    auto group = rank.regroup(all, base::Deadline::after(milliseconds(20000)));
     ASSERT_TRUE(group) << group.error().sentence;
     EXPECT_EQ((*group)->rank(), rank.rank());
-    EXPECT_TRUE((*group)->barrier(deadline_in(milliseconds(20000))));
+    EXPECT_TRUE((*group)->barrier(base::Deadline::after(milliseconds(20000))));
     regrouped += told == 1;
   });
   EXPECT_EQ(regrouped, static_cast<int>(kSize));
@@ -240,9 +241,9 @@ TEST(NetworkBootstrap, TellsAllRanksOfAnAbortAndRegroupsThem) {
 
 // What the rank is told of numbers from `since` on, within a time that only a lost notice takes.
 std::optional<Notice> await_notice(const Bootstrap& rank, uint64_t since) {
-  const Deadline until = deadline_in(milliseconds(10000));
+  const base::Deadline until = base::Deadline::after(milliseconds(10000));
   auto notice = rank.told(since);
-  while (!notice && Clock::now() < until) {
+  while (!notice && !until.expired()) {
     std::this_thread::sleep_for(milliseconds(1));
     notice = rank.told(since);
   }
@@ -260,7 +261,7 @@ TEST(NetworkBootstrap, ANoticeOfAnyRankReachesAllRanksAndEndsNothing) {
     uint64_t number = 100;
     for (const Rank teller : {9u, 0u, 1u, 4u}) {
       EXPECT_FALSE(rank.told(++number)) << "before it is told";
-      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+      ASSERT_TRUE(rank.barrier(base::Deadline::after(milliseconds(20000))));
       const std::string sentence = format("rank {} found a NaN", teller);
       if (rank.rank() == teller) {
         rank.tell(number, sentence);
@@ -269,7 +270,7 @@ TEST(NetworkBootstrap, ANoticeOfAnyRankReachesAllRanksAndEndsNothing) {
       const auto notice = await_notice(rank, number);
       ASSERT_TRUE(notice) << rank.rank();
       right += notice->rank == teller && notice->number == number && notice->sentence == sentence;
-      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+      ASSERT_TRUE(rank.barrier(base::Deadline::after(milliseconds(20000))));
     }
     EXPECT_EQ(failures, 0);
   });
@@ -289,7 +290,7 @@ TEST(NetworkBootstrap, EveryRankIsToldSomethingWhenAllTellAtOnce) {
       const auto notice = await_notice(rank, number);
       told += notice && notice->number == number && notice->rank % 2 == 0 &&
               notice->sentence == format("rank {}", notice->rank);
-      ASSERT_TRUE(rank.barrier(deadline_in(milliseconds(20000))));
+      ASSERT_TRUE(rank.barrier(base::Deadline::after(milliseconds(20000))));
     }
   });
   EXPECT_EQ(told, 20 * static_cast<int>(kSize));
@@ -299,7 +300,7 @@ TEST(NetworkBootstrap, ANoticeOfARankThatLeavesBehindItIsHeard) {
   std::atomic<int> told{0};
   join_as_threads(all_ranks(3), [&](auto joined) {
     ASSERT_TRUE(joined) << joined.error().sentence;
-    ASSERT_TRUE((*joined)->barrier(deadline_in(milliseconds(20000))));
+    ASSERT_TRUE((*joined)->barrier(base::Deadline::after(milliseconds(20000))));
     if ((*joined)->rank() == 2) {
       (*joined)->tell(3, "it has failed and goes");
     } else {
@@ -318,11 +319,11 @@ TEST(NetworkBootstrap, SplitsIntoGroupsWithLowestRanksThatListen) {
       const bool odd = (*joined)->rank() % 2 == 1;
       const std::vector<Rank> mine =
           odd ? std::vector<Rank>{5, 3, 1} : std::vector<Rank>{0, 2, 4, 6};
-      auto group = (*joined)->regroup(mine, deadline_in(milliseconds(20000)));
+      auto group = (*joined)->regroup(mine, base::Deadline::after(milliseconds(20000)));
       ASSERT_TRUE(group) << group.error().sentence;
       ASSERT_EQ((*group)->members().size(), mine.size());
       right += mine[(*group)->rank()] == (*joined)->rank();
-      EXPECT_TRUE((*group)->barrier(deadline_in(milliseconds(20000))));
+      EXPECT_TRUE((*group)->barrier(base::Deadline::after(milliseconds(20000))));
     }
   });
   EXPECT_EQ(right, 3 * 7);
@@ -357,17 +358,17 @@ TEST(NetworkBootstrap, TellsSurvivorsOfAKilledRankInTimeAndRegroupsThem) {
       rank->on_failure([victim, name](Rank who, const Error& why) {
         named = who == victim && why.status == CCOM_RANK_DEAD &&
                 why.sentence.find(name) != std::string::npos;
-        told = Clock::now().time_since_epoch().count();
+        told = base::Clock::now().time_since_epoch().count();
       });
-      if (!rank->barrier(deadline_in(milliseconds(20000)))) {
+      if (!rank->barrier(base::Deadline::after(milliseconds(20000)))) {
         return false;
       }
       if (rank->rank() == victim) {
-        const int64_t now = Clock::now().time_since_epoch().count();
+        const int64_t now = base::Clock::now().time_since_epoch().count();
         static_cast<void>(!write(killed[1], &now, sizeof(now)));
         kill(getpid(), SIGKILL);
       }
-      if (rank->all_gather({}, deadline_in(milliseconds(20000)))) {
+      if (rank->all_gather({}, base::Deadline::after(milliseconds(20000)))) {
         return false;
       }
       std::vector<Rank> survivors;
@@ -376,9 +377,9 @@ TEST(NetworkBootstrap, TellsSurvivorsOfAKilledRankInTimeAndRegroupsThem) {
           survivors.push_back(i);
         }
       }
-      auto group = rank->regroup(survivors, deadline_in(milliseconds(10000)));
+      auto group = rank->regroup(survivors, base::Deadline::after(milliseconds(10000)));
       if (!group || (*group)->members().size() != kSize - 1 ||
-          !(*group)->barrier(deadline_in(milliseconds(10000)))) {
+          !(*group)->barrier(base::Deadline::after(milliseconds(10000)))) {
         return false;
       }
       int64_t when = 0;

@@ -20,6 +20,8 @@
 #include "ccom/bootstrap/handshake.h"
 #include "ccom/bootstrap/host.h"
 #include "ccom/bootstrap/network_bootstrap.h"
+#include "driver/base/hmac_sha256.h"
+#include "driver/base/random_bytes.h"
 #include "tests/unit/ccom/bootstrap/free_address.h"
 
 namespace neuron::ccom {
@@ -28,8 +30,10 @@ inline constexpr std::chrono::milliseconds kPatience{10000};
 
 // As NetworkBootstrap derives it for a job without a secret.
 inline Bytes key_of(const std::string& root) {
-  const Digest key = hmac_sha256(bytes_of("root address " + root), bytes_of("libccom bootstrap "));
-  return {key.begin(), key.end()};
+  const Digest key =
+      base::hmac_sha256(bytes_of("root address " + root), bytes_of("libccom bootstrap "));
+  const auto bytes = std::as_bytes(std::span(key));
+  return {bytes.begin(), bytes.end()};
 }
 
 struct Frame {
@@ -59,8 +63,8 @@ class Wire {
   // Tries until somebody listens there.
   static Wire to(const Address& address) {
     const SystemAddress system = system_address(address);
-    const Deadline until = deadline_in(kPatience);
-    while (Clock::now() < until) {
+    const base::Deadline until = base::Deadline::after(kPatience);
+    while (!until.expired()) {
       Wire wire(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (connect(wire.socket_, system.get(), system.length) == 0) return wire;
       poll(nullptr, 0, 1);
@@ -92,9 +96,9 @@ class Wire {
   }
   // Whether the other side closes within `time`, whatever it says before.
   bool closes_within(std::chrono::milliseconds time) const {
-    const Deadline until = deadline_in(time);
+    const base::Deadline until = base::Deadline::after(time);
     char scrap[256];
-    while (Clock::now() < until) {
+    while (!until.expired()) {
       pollfd wanted{socket_, POLLIN, 0};
       if (poll(&wanted, 1, 10) > 0 && recv(socket_, scrap, sizeof(scrap), 0) <= 0) return true;
     }
@@ -104,10 +108,10 @@ class Wire {
  private:
   bool take(size_t count, Bytes& into) const {
     into.resize(count);
-    const Deadline until = deadline_in(kPatience);
+    const base::Deadline until = base::Deadline::after(kPatience);
     for (size_t got = 0; got < count;) {
       pollfd wanted{socket_, POLLIN, 0};
-      if (Clock::now() >= until) return false;
+      if (until.expired()) return false;
       if (poll(&wanted, 1, 10) <= 0) continue;
       const ssize_t more = recv(socket_, into.data() + got, count - got, 0);
       if (more <= 0) return false;
@@ -126,7 +130,7 @@ inline JoinOptions options_of(Rank rank, uint32_t size, const std::string& root,
   options.rank = rank;
   options.size = size;
   options.root = root;
-  options.deadline = deadline_in(time);
+  options.deadline = base::Deadline::after(time);
   return options;
 }
 

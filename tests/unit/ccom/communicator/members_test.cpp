@@ -20,8 +20,8 @@ std::string disagreement(const std::function<void(Settings&)>& change) {
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto agreed =
-          agree(*(*ranks)[rank], settings[rank], deadline_in(std::chrono::milliseconds(10000)));
+      const auto agreed = agree(*(*ranks)[rank], settings[rank],
+                                base::Deadline::after(std::chrono::milliseconds(10000)));
       sentences[rank] = agreed ? "" : agreed.error().sentence;
     });
   }

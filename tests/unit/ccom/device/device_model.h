@@ -25,7 +25,7 @@ inline constexpr uint64_t kDoorbell = 0x7000000000;
 
 // Two ranks a chip of generation 2. The memory of core c begins at c x kMemoryBytes of its chip.
 inline DevicePlace place_of(Rank rank) {
-  return {2, rank / 2, rank % 2,
+  return {find_generation(2), rank / 2, rank % 2,
           NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW((rank % 2) * 3)};
 }
 inline uint64_t base_of(Rank rank) { return rank % 2 * kMemoryBytes; }

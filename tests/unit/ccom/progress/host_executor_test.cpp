@@ -314,11 +314,11 @@ TEST(HostExecutor, RunsStartedCollectivesOfSeveralStreamsAtOnce) {
       ASSERT_TRUE(started) << started.error().sentence;
       executions.push_back(std::move(*started));
     }
-    const Deadline deadline = deadline_in(milliseconds(20000));
+    const base::Deadline deadline = base::Deadline::after(milliseconds(20000));
     // Asked for in different orders.
     for (size_t i = 0; i < cases.size(); ++i) {
       const size_t at = rank == 0 ? i : cases.size() - 1 - i;
-      while (executions[at]->advance() == Outcome::kNotYet && Clock::now() < deadline) {
+      while (executions[at]->advance() == Outcome::kNotYet && !deadline.expired()) {
         std::this_thread::yield();
       }
       EXPECT_EQ(executions[at]->advance(), Outcome::kDone) << executions[at]->failure().sentence;
@@ -456,11 +456,11 @@ TEST(HostExecutor, EndsSoonWhenARankDies) {
     std::this_thread::sleep_for(milliseconds(20));
     job.interrupted[0] = 1;
   });
-  const auto begin = Clock::now();
+  const auto begin = base::Clock::now();
   const Error error = failure_of(job, 0, request, 0);
   killer.join();
   EXPECT_EQ(error.status, CCOM_RANK_DEAD);
-  EXPECT_LT(Clock::now() - begin, milliseconds(120));
+  EXPECT_LT(base::Clock::now() - begin, milliseconds(120));
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ class ApartBootstrap final : public Bootstrap {
   const std::vector<Member>& members() const override { return members_; }
   uint64_t capabilities() const override { return real_.capabilities(); }
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine,
-                                        Deadline deadline) override {
+                                        base::Deadline deadline) override {
     return real_.all_gather(mine, deadline);
   }
-  Result<std::vector<int>> exchange_descriptors(int mine, Deadline deadline) override {
+  Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) override {
     return real_.exchange_descriptors(mine, deadline);
   }
   void on_failure(std::function<void(Rank, const Error&)> handler) override {
@@ -40,7 +40,7 @@ class ApartBootstrap final : public Bootstrap {
   std::optional<Notice> told(uint64_t since) const override { return real_.told(since); }
   std::vector<Rank> dead() const override { return real_.dead(); }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
-                                             Deadline deadline) override {
+                                             base::Deadline deadline) override {
     return real_.regroup(survivors, deadline);
   }
 
@@ -70,7 +70,7 @@ struct HostJob {
       context.bootstrap = apart ? apart_bootstraps[rank].get() : bootstraps[rank].get();
       for (const auto& arena : arenas) context.arenas.push_back(arena.get());
       context.rank_order = rank_order;
-      context.deadline = deadline_in(milliseconds(10000));
+      context.deadline = base::Deadline::after(milliseconds(10000));
       context.timeout = timeout;
       context.interrupted = &interrupted[rank];
       context.interruption = [] { return fail(CCOM_RANK_DEAD, "rank 1 (host test) died"); };

@@ -163,9 +163,9 @@ TEST(NetworkExecutor, RunsCollectivesOfAllStreamsAtTheSameTimeWithoutTheCaller) 
       ASSERT_TRUE(started) << started.error().sentence;
       executions.push_back(std::move(*started));
     }
-    const Deadline deadline = deadline_in(milliseconds(20000));
+    const base::Deadline deadline = base::Deadline::after(milliseconds(20000));
     for (size_t i = 0; i < executions.size(); ++i) {
-      while (executions[i]->advance() == Outcome::kNotYet && Clock::now() < deadline) {
+      while (executions[i]->advance() == Outcome::kNotYet && !deadline.expired()) {
         std::this_thread::yield();
       }
       EXPECT_EQ(buffers[i]->output, buffers[i]->expected);
@@ -184,20 +184,20 @@ TEST(NetworkExecutor, LetsTheProxyFinishWhatTheCallerDoesNotLookAt) {
     ASSERT_TRUE(started);
     if (rank == 0) {
       // This rank computes until the other, which looks, has its result.
-      const Deadline deadline = deadline_in(milliseconds(10000));
-      while (finished == 0 && Clock::now() < deadline) {
+      const base::Deadline deadline = base::Deadline::after(milliseconds(10000));
+      while (finished == 0 && !deadline.expired()) {
         std::this_thread::yield();
       }
     } else {
-      const Deadline deadline = deadline_in(milliseconds(10000));
-      while ((*started)->advance() == Outcome::kNotYet && Clock::now() < deadline) {
+      const base::Deadline deadline = base::Deadline::after(milliseconds(10000));
+      while ((*started)->advance() == Outcome::kNotYet && !deadline.expired()) {
         std::this_thread::yield();
       }
       EXPECT_EQ(buffers.output, buffers.expected);
       ++finished;
     }
-    const Deadline deadline = deadline_in(milliseconds(10000));
-    while ((*started)->advance() == Outcome::kNotYet && Clock::now() < deadline) {
+    const base::Deadline deadline = base::Deadline::after(milliseconds(10000));
+    while ((*started)->advance() == Outcome::kNotYet && !deadline.expired()) {
       std::this_thread::yield();
     }
     EXPECT_EQ(buffers.output, buffers.expected);
@@ -343,10 +343,10 @@ TEST(NetworkExecutor, EndsLongBeforeTheDeadlineWhenARankHasLeftThatNeverBeganIt)
   });
   job.executors[1].reset();
   Buffers buffers(small, 0, 2);
-  const Deadline begin = Clock::now();
+  const base::Moment begin = base::Clock::now();
   const auto done =
       job.executors[0]->run(plan, buffers.operands(), signature_of(small, 1), milliseconds(20000));
-  EXPECT_LT(Clock::now() - begin, milliseconds(10000));
+  EXPECT_LT(base::Clock::now() - begin, milliseconds(10000));
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().status, CCOM_ABORTED);
   const std::string& sentence = done.error().sentence;

@@ -79,7 +79,7 @@ class NetworkJob {
         }
       }
       context.providers = providers;
-      context.deadline = deadline_in(milliseconds(10000));
+      context.deadline = base::Deadline::after(milliseconds(10000));
       context.timeout = timeout;
       context.interrupted = &interrupted[rank];
       context.interruption = [] { return fail(CCOM_RANK_DEAD, "rank 1 (host test) died"); };

@@ -193,14 +193,14 @@ TEST_F(NetworkPortTest, TakesPostedPlacesBackAfterAFailure) {
   const size_t pool = script->posted.size();
   ASSERT_EQ(connection.grant(id(0), place.data(), kBig), Outcome::kDone);
   EXPECT_EQ(script->posted.size(), pool + 1);
-  port->quiesce(deadline_in(std::chrono::milliseconds(1000)));
+  port->quiesce(base::Deadline::after(std::chrono::milliseconds(1000)));
   EXPECT_EQ(script->posted.size(), pool);
   EXPECT_EQ(port->progress(), Outcome::kNotYet);
 }
 
 TEST_F(NetworkPortTest, WritesNothingToAPlaceThatWasGrantedBeforeAFailure) {
   ASSERT_EQ(port->connection(1).grant(id(0), place.data(), 8), Outcome::kDone);
-  port->quiesce(deadline_in(std::chrono::milliseconds(1000)));
+  port->quiesce(base::Deadline::after(std::chrono::milliseconds(1000)));
   ASSERT_TRUE(deliver(from_one(FabricKind::kEager, 0), std::span(data).first(8)));
   EXPECT_EQ(port->progress(), Outcome::kDone);
   EXPECT_EQ(place[0], std::byte{0});
@@ -209,7 +209,7 @@ TEST_F(NetworkPortTest, WritesNothingToAPlaceThatWasGrantedBeforeAFailure) {
 TEST_F(NetworkPortTest, ClosesTheNetworkWhenASourceDoesNotComeBack) {
   script->completes_sends = false;
   ASSERT_EQ(port->connection(1).send(id(0), data.data(), kBig, signature), Outcome::kDone);
-  port->quiesce(deadline_in(std::chrono::milliseconds(2)));
+  port->quiesce(base::Deadline::after(std::chrono::milliseconds(2)));
   EXPECT_EQ(port->progress(), Outcome::kFailed);
   EXPECT_TRUE(script->posted.empty());
 }

@@ -67,7 +67,7 @@ TEST(SharedConnection, ARankThatFailedIsNotReadAnyMore) {
   std::vector<std::byte> data(100);
   const MessageId id{2, 0, 0, 0};
   ASSERT_EQ(pair.ends[0]->send(id, data.data(), data.size(), {}), Outcome::kDone);
-  pair.ends[0]->withdraw(deadline_in(std::chrono::seconds(5)));
+  pair.ends[0]->withdraw(base::Deadline::after(std::chrono::seconds(5)));
   Arrival arrival;
   EXPECT_EQ(pair.ends[1]->arrived(id, arrival), Outcome::kFailed);
   EXPECT_EQ(pair.ends[1]->failure().status, CCOM_ABORTED);
@@ -83,7 +83,7 @@ TEST(SharedConnection, ARankThatFailsWaitsForWhoReadsItsMemory) {
   ASSERT_EQ(pair.ends[1]->arrived(id, arrival), Outcome::kDone);
   std::atomic<bool> read = false;
   auto withdrawn = std::async(std::launch::async, [&] {
-    pair.ends[0]->withdraw(deadline_in(std::chrono::seconds(5)));
+    pair.ends[0]->withdraw(base::Deadline::after(std::chrono::seconds(5)));
     return read.load();
   });
   EXPECT_EQ(withdrawn.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
@@ -100,9 +100,9 @@ TEST(SharedConnection, ARankThatFailsDoesNotWaitForWhatWasDeclined) {
   Arrival arrival;
   ASSERT_EQ(pair.ends[1]->arrived(id, arrival), Outcome::kDone);
   pair.ends[1]->declined(id);
-  const Deadline begin = Clock::now();
-  pair.ends[0]->withdraw(begin + std::chrono::seconds(5));
-  EXPECT_LT(Clock::now(), begin + std::chrono::seconds(5));
+  const base::Moment begin = base::Clock::now();
+  pair.ends[0]->withdraw(base::Deadline(begin + std::chrono::seconds(5)));
+  EXPECT_LT(base::Clock::now(), begin + std::chrono::seconds(5));
 }
 
 TEST(SharedConnection, ASenderOfManyMessagesWaitsForTheReceiver) {

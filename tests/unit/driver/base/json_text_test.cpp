@@ -30,7 +30,9 @@ TEST(JsonString, IsReadBackFromAnyBytes) {
     boost::system::error_code error;
     const boost::json::value read = boost::json::parse(json_string(text), error);
     ASSERT_FALSE(error) << testing::PrintToString(text);
-    if (is_utf8(text)) EXPECT_EQ(read.get_string(), text);
+    if (is_utf8(text)) {
+      EXPECT_EQ(read.get_string(), text);
+    }
   }
 }
 

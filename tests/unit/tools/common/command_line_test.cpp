@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "tools/common/option_table.h"
 #include "tools/common/terminal.h"
 #include "tools/common/version.h"
 
@@ -23,16 +22,14 @@ const Manual kManual{.name = "neuron-sample",
                      .see_also = {"neuron-ls(1)", "neuron-top(1)"}};
 
 struct Sample {
-  CLI::App app;
+  CommandLine line{kManual};
   std::string format, file;
   bool wide = false;
   Sample() {
-    app.add_flag("-w,--wide", wide, "wider; it's 100%");
-    app.add_option("--format", format, "how")->check(CLI::IsMember({"text", "json"}));
-    app.add_option("--hidden", format)->group("");
-    CLI::App* show = app.add_subcommand("show", "show a file");
-    show->add_option("FILE", file, "which")->required();
-    describe(app, kManual);
+    line.flag("-w,--wide", wide, "wider; it's 100%");
+    line.option("--format", format, "how").one_of({"text", "json"});
+    line.option("--hidden", format).hidden();
+    line.command("show", "show a file").option("FILE", file, "which").required();
   }
 };
 
@@ -42,8 +39,8 @@ std::optional<int> parse(std::vector<const char*> words, std::string* out = null
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   words.insert(words.begin(), "neuron-sample");
-  const auto status = parse_command_line(sample.app, kManual, static_cast<int>(words.size()),
-                                         const_cast<char**>(words.data()));
+  const auto status =
+      sample.line.parse(static_cast<int>(words.size()), const_cast<char**>(words.data()));
   const std::string printed = testing::internal::GetCapturedStdout();
   const std::string complained = testing::internal::GetCapturedStderr();
   if (out) *out = printed;
@@ -94,11 +91,10 @@ TEST(CommandLine, ComplaintsNameTheProgramAndTheOptionThatWasMeant) {
 TEST(CommandLine, CommandsThatAreMissingOrUnknownAreNamed) {
   const auto complaint = [](std::vector<const char*> words) {
     Sample sample;
-    sample.app.require_subcommand(1);
+    sample.line.needs_command();
     words.insert(words.begin(), "neuron-sample");
     testing::internal::CaptureStderr();
-    EXPECT_EQ(parse_command_line(sample.app, kManual, static_cast<int>(words.size()),
-                                 const_cast<char**>(words.data())),
+    EXPECT_EQ(sample.line.parse(static_cast<int>(words.size()), const_cast<char**>(words.data())),
               2);
     return testing::internal::GetCapturedStderr();
   };
@@ -112,7 +108,7 @@ TEST(CommandLine, CommandsThatAreMissingOrUnknownAreNamed) {
 
 TEST(ManualPage, HasEverySectionAndEscapesWhatRoffWouldTake) {
   Sample sample;
-  const std::string page = generate(sample.app, kManual, "man");
+  const std::string page = sample.line.generate("man");
   for (const char* part : {".TH NEURON\\-SAMPLE 1", "neuron\\-sample \\- show what a program is",
                            "\\fB\\-w, \\-\\-wide\\fR", "\\fB\\-\\-format\\fR \\fItext|json\\fR",
                            ".SS \"show\"", ".TP\n\\fBterm\\fR\nmeaning\n", "\\&.verbatim \\-x",
@@ -125,13 +121,13 @@ TEST(ManualPage, HasEverySectionAndEscapesWhatRoffWouldTake) {
 
 TEST(Completion, KnowsValuesCommandsAndWhereFilesBelong) {
   Sample sample;
-  const std::string bash = generate(sample.app, kManual, "bash");
+  const std::string bash = sample.line.generate("bash");
   EXPECT_NE(bash.find("--format) COMPREPLY=($(compgen -W 'text json'"), std::string::npos) << bash;
   EXPECT_NE(bash.find("' show')"), std::string::npos) << bash;
-  const std::string zsh = generate(sample.app, kManual, "zsh");
+  const std::string zsh = sample.line.generate("zsh");
   EXPECT_NE(zsh.find("it'\\''s 100%"), std::string::npos) << zsh;
   EXPECT_NE(zsh.find("'1:FILE:_files'"), std::string::npos) << zsh;
-  const std::string fish = generate(sample.app, kManual, "fish");
+  const std::string fish = sample.line.generate("fish");
   EXPECT_NE(fish.find("-l format -x -a 'text json'"), std::string::npos) << fish;
   EXPECT_NE(fish.find("-a show -d 'show a file'"), std::string::npos) << fish;
   for (const std::string& text : {bash, zsh, fish}) {

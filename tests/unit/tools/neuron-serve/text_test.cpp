@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "driver/base/json_text.h"
 #include "tools/neuron-serve/elements.h"
 #include "tools/neuron-serve/infer_json.h"
 #include "tools/neuron-serve/options.h"
@@ -166,7 +167,7 @@ TEST(InferJson, WritesOutputsInTheirShapeAndNullForWhatIsNoNumber) {
 
 TEST(InferJson, EscapesStringsAndReplacesWhatIsNoUtf8) {
   std::string text;
-  append_string("a\"\\\n\x7f\xC3\xA9\xC3(\xFF", text);
+  base::append_json_string(text, "a\"\\\n\x7f\xC3\xA9\xC3(\xFF");
   EXPECT_EQ(text, "\"a\\\"\\\\\\u000a\\u007f\xC3\xA9\xEF\xBF\xBD(\xEF\xBF\xBD\"");
 }
 

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "hw/control.h"
 #include "hw/isa.h"
 #include "tests/unit/driver/emulator/chip/machine.h"
@@ -92,7 +93,7 @@ class ChipTest : public testing::TestWithParam<Map> {
     config.routing_id = 6;
     config.pci_device = map.pci_device;
     std::string error;
-    chip = Chip::create(config, host, error);
+    chip = core::create_chip(config, host, error);
     ASSERT_NE(chip, nullptr) << error;
   }
   void SetUp() override { build(); }
@@ -385,7 +386,7 @@ TEST_P(ChipTest, IsNotBuiltWithCoresThatItsGenerationDoesNotHave) {
   config.cores = map.cores + 1;
   config.pci_device = map.pci_device;
   std::string error;
-  EXPECT_EQ(Chip::create(config, host, error), nullptr);
+  EXPECT_EQ(core::create_chip(config, host, error), nullptr);
   EXPECT_NE(error.find("not " + std::to_string(map.cores + 1)), std::string::npos);
 }
 
@@ -424,7 +425,7 @@ class Trn2Chip : public testing::Test {
     config.revision = revision;
     config.hbm_bytes_each = hbm;
     std::string error;
-    chip = Chip::create(config, host, error);
+    chip = core::create_chip(config, host, error);
     ASSERT_NE(chip, nullptr) << error;
   }
   TestHost host;

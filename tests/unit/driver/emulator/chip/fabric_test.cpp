@@ -9,6 +9,7 @@
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "hw/isa.h"
 #include "hw/udma.h"
 
@@ -96,7 +97,7 @@ class Chips : public ::testing::TestWithParam<uint16_t> {
       config.workers = 1;
       config.fabric = &fabric_;
       std::string error;
-      chips_[n] = Chip::create(config, host_, error);
+      chips_[n] = core::create_chip(config, host_, error);
       ASSERT_NE(chips_[n], nullptr) << error;
     }
   }

@@ -15,6 +15,7 @@
 
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/hbm.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/isa/instruction.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
@@ -168,7 +169,7 @@ class CoreMachine : public ::testing::Test {
     config.hbm_bytes_each = 64u << 20;
     config.workers = 1;
     std::string error;
-    chip_ = chip::Chip::create(config, host_, error);
+    chip_ = core::create_chip(config, host_, error);
     ASSERT_NE(chip_, nullptr) << error;
   }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "driver/emulator/chip/fabric.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
 
 namespace neuron::core {
@@ -59,7 +60,7 @@ class RingMachine {
       config.workers = workers;
       config.fabric = fabric_.get();
       std::string error;
-      chips_.push_back(chip::Chip::create(config, host_, error));
+      chips_.push_back(core::create_chip(config, host_, error));
       for (unsigned c = 0; c < cores; ++c) {
         members_.push_back({chips_.back().get(), c, NEURON_V2_PEER(n)});
       }

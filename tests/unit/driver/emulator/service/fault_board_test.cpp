@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "driver/emulator/chip/chip_faults.h"
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/holder.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
@@ -27,7 +28,7 @@ class FaultBoardTest : public ServiceTest {
   void SetUp() override { begin("trn1.2xlarge"); }
   void begin(const char* profile) {
     int error = 0;
-    instance_ = Instance::create(profile, 0, chip::Chip::create, error);
+    instance_ = Instance::create(profile, 0, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << last_error();
     session_ = open(0, O_RDWR, ::getpid());
   }
@@ -165,7 +166,7 @@ TEST_F(FaultBoardTest, ThePlanThatTheEnvironmentNamesIsReadWhenTheInstanceIsMade
   EXPECT_THAT(device().chip().faults().status().armed, SizeIs(1));
   ::unlink(path);
   int error = 0;
-  EXPECT_EQ(Instance::create("trn1.2xlarge", 0, chip::Chip::create, error), nullptr);
+  EXPECT_EQ(Instance::create("trn1.2xlarge", 0, core::create_chip, error), nullptr);
   EXPECT_EQ(error, -EINVAL);
   EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_FAULTS: the fault plan"));
   ::unsetenv("NEURON_EMULATOR_FAULTS");

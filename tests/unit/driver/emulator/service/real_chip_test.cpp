@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 
@@ -30,7 +31,7 @@ class RealChip : public ServiceTest, public ::testing::WithParamInterface<Genera
  protected:
   void SetUp() override {
     int error = 0;
-    instance_ = Instance::create(GetParam().profile, 0, chip::Chip::create, error);
+    instance_ = Instance::create(GetParam().profile, 0, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << last_error();
     session_ = open(0, O_RDWR, kPid);
     ASSERT_NE(session_, nullptr);
@@ -178,7 +179,7 @@ class Trn2Device : public ServiceTest {
  protected:
   void SetUp() override {
     int error = 0;
-    instance_ = Instance::create("trn2.3xlarge", 0, chip::Chip::create, error);
+    instance_ = Instance::create("trn2.3xlarge", 0, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << last_error();
     session_ = open(0, O_RDWR, kPid);
     ASSERT_NE(session_, nullptr);

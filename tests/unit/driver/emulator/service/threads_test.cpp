@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 
@@ -15,7 +16,7 @@ class Threads : public ServiceTest {
  protected:
   void SetUp() override {
     int error = 0;
-    instance_ = Instance::create("trn1.2xlarge", 0, chip::Chip::create, error);
+    instance_ = Instance::create("trn1.2xlarge", 0, core::create_chip, error);
     ASSERT_NE(instance_, nullptr) << last_error();
     session_ = open(0, O_RDWR, kPid);
   }

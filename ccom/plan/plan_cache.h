@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of a communicator by their request; the least recently used one goes when it is full.
+//
+// Callers: the communicator's thread. Thread-safe: no. Owns: plans, together with those who still
+// run them. Fails as the planner does; failures are not kept.
+#ifndef CCOM_PLAN_PLAN_CACHE_H
+#define CCOM_PLAN_PLAN_CACHE_H
+
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "ccom/plan/planner.h"
+
+namespace neuron::ccom {
+
+class PlanCache {
+ public:
+  PlanCache(const Planner& planner, size_t capacity) : planner_(planner), capacity_(capacity) {}
+
+  Result<std::shared_ptr<const Plan>> find(const Request& request);
+  size_t size() const { return plans_.size(); }
+
+ private:
+  using Plans = std::list<std::shared_ptr<const Plan>>;
+
+  const Planner& planner_;
+  size_t capacity_;
+  Plans plans_;  // newest first
+  std::unordered_multimap<uint64_t, Plans::iterator> by_hash_;
+};
+
+}  // namespace neuron::ccom
+
+#endif

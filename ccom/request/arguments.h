@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a caller's ccom_collective_t to a Request: checks every argument, and says which one is
+// wrong.
+//
+// Callers: communicators. Thread-safe: functions of their arguments. Fails: CCOM_INVALID with the
+// argument, what it holds and what is expected.
+#ifndef CCOM_REQUEST_ARGUMENTS_H
+#define CCOM_REQUEST_ARGUMENTS_H
+
+#include <ccom/ccom.h>
+
+#include "ccom/base/error.h"
+#include "ccom/request/request.h"
+#include "ccom/schedule/step.h"
+
+namespace neuron::ccom {
+
+// What is fixed by operation and rank: sizes of the buffers, and where in place would be.
+struct Extents {
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  // With input and output in place: their distance, output minus input, in bytes.
+  bool can_be_in_place = false;
+  int64_t in_place_distance = 0;
+};
+
+// Everything but buffers. all_to_all_v: without its matrix, which all ranks give together.
+Result<Request> make_request(const ccom_collective_t& call, uint32_t ranks);
+Extents buffer_extents(const Request& request, Rank rank, uint32_t ranks);
+bool in_place(const Extents& extents, const void* input, const void* output);
+Result<void> check_buffers(const ccom_collective_t& call, const Extents& extents);
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/group/core_state.h"
+
+#include <utility>
+
+namespace neuron::core {
+namespace {
+
+template <size_t... I>
+std::array<UnitContext, sizeof...(I)> make_units(CoreMemory& memory, Scratch& scratch,
+                                                 std::index_sequence<I...>) {
+  return {{UnitContext{.memory = memory, .scratch = scratch, .engine = I}...}};
+}
+
+}  // namespace
+
+CoreState::CoreState(const chip::CoreConnections& connections)
+    : core(connections.core),
+      chip(connections.routing_id),
+      bus(connections.bus),
+      window(bus.layout().core_address(core)),
+      semaphores(connections.semaphores),
+      notifications(connections.notifications),
+      dma(connections.engines),
+      cc(connections.cc),
+      cc_count(connections.cc_count),
+      injected(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
+      limits(isa::limits_of(bus.layout().generation)),
+      timing(isa::timing_of(bus.layout().generation)),
+      memory(limits.sbuf_partition_bytes),
+      scratch(std::make_unique<Scratch>()),
+      strict(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
+      units(make_units(memory, *scratch, std::make_index_sequence<kEngines>())) {
+  for (unsigned n = 0; n < kSequencers; ++n) {
+    Sequencer& s = sequencers[n];
+    const bool is_cc = n >= kEngines;
+    const unsigned k = is_cc ? n - kEngines : 0;
+    s.engine = is_cc ? unsigned{NEURON_ENGINE_CC} : n;
+    s.place = {.actor = n,
+               .semaphores = is_cc ? cc[k].semaphores : &semaphores,
+               .arrivals = &arrivals[is_cc ? 1 + k : 0],
+               .notifications = is_cc ? cc[k].notifications : &notifications,
+               .trace_slot = is_cc ? 0u : n};
+    s.reset();
+  }
+}
+
+unsigned CoreState::owner_of(const chip::Access& access) const {
+  if (access.core == core) {
+    if (access.engine < kEngines) return access.engine;
+    if (access.engine == NEURON_ENGINE_CC && access.unit < cc_count) return kEngines + access.unit;
+  }
+  return NEURON_ENGINE_SP;
+}
+
+}  // namespace neuron::core

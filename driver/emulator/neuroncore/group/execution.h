@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The execution that a core is in: its time limit, what it has cost, and its completion record.
+//
+// An execution begins when an instruction consumes semaphore 7 (NEURON_SEM_LAUNCH) and ends with
+// `complete` or with a fault. Then the host finds a completion record in memory, and the cost is
+// added to its work record. Model time starts at 0 at the launch. Callers: the holder of the core.
+// Fails: complete() with BUS where the record cannot be written.
+#ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_EXECUTION_H
+#define DRIVER_EMULATOR_NEURONCORE_GROUP_EXECUTION_H
+
+#include <cstdint>
+
+#include "driver/emulator/neuroncore/group/core_state.h"
+
+namespace neuron::core {
+
+class Execution {
+ public:
+  explicit Execution(CoreState& state) : state_(state) {}
+
+  bool in_progress() const { return in_progress_; }
+  // By the sequencer that consumed the launch.
+  void begin(Sequencer& s);
+  // By the `complete` instruction at `pc`. False: the record could not be written.
+  bool complete(Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, ModelTime now);
+  // A fault of a sequencer ends the execution, if there is one, and is reported to the host.
+  void fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
+            ModelTime now);
+  void reset();
+
+  // Bytes that DMA engines have taken into service.
+  void add_dma_bytes(uint64_t bytes) { dma_bytes_ += bytes; }
+  void add_link_bytes(uint64_t bytes) { link_bytes_ += bytes; }
+
+  bool exceeds_limit(ModelTime time) const {
+    return time_limit_ != 0 && in_progress_ && time > time_limit_;
+  }
+  ModelTime time_limit() const { return time_limit_; }
+  void drop_limit() { time_limit_ = 0; }
+
+ private:
+  void add_work(ModelTime now);
+  bool write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
+                    ModelTime now, bool executing);
+
+  CoreState& state_;
+  bool in_progress_ = false;
+  ModelTime time_limit_ = 0;  // 0: none
+  uint64_t work_record_ = 0;  // device address; 0: none
+  uint64_t dma_bytes_ = 0, link_bytes_ = 0;
+};
+
+}  // namespace neuron::core
+
+#endif

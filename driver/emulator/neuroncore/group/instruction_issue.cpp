@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/group/instruction_issue.h"
+
+#include <algorithm>
+
+#include "driver/emulator/neuroncore/group/binding.h"
+
+namespace neuron::core {
+
+void InstructionIssue::step(Sequencer& s, ModelTime now) {
+  while (s.pending_count != 0 && s.pending[0].time <= now) {
+    const PendingUpdate update = s.pending[0];
+    s.pop_pending();
+    if (!to_.updates.apply(s, update, now)) break;
+  }
+  if (s.issue_at <= now) issue(s, now);
+  state_.scheduler.schedule(s);
+}
+
+bool InstructionIssue::meets_breakpoint(const Sequencer& s, const isa::Instruction& i) const {
+  bool hit = i.brk || i.opcode == NEURON_OP_BRK;
+  for (const uint32_t b : s.breakpoints) hit |= (b >> 31) != 0 && (b & 0xFFFFFF) == s.pc;
+  return hit;
+}
+
+// True if the instruction has to stay until the engine's earlier work, its DMA included, is done.
+bool InstructionIssue::must_drain(Sequencer& s, const isa::Instruction& i, ModelTime now) {
+  if (!i.drain && i.opcode != NEURON_OP_DRAIN && i.opcode != NEURON_OP_COMPLETE) return false;
+  if (s.last_complete > now || s.pending_count != 0) {
+    s.issue_at = std::max(s.last_complete, s.pending_count != 0 ? s.pending[0].time : 0);
+    return true;
+  }
+  if (to_.dma.in_flight(s) == 0) return false;
+  Waits::begin_waiting(s, now);
+  s.dma_wait = true;
+  s.issue_at = kNever;
+  return true;
+}
+
+// True if the instruction is not executed.
+bool InstructionIssue::meets_injected_fault(Sequencer& s, const CachedInstruction& entry,
+                                            ModelTime now) {
+  const isa::Instruction& i = entry.decoded;
+  const uint64_t code = s.program_base() + uint64_t{s.pc} * NEURON_INSTRUCTION_BYTES;
+  neuron_fault memory = state_.injected.fetched(code, NEURON_INSTRUCTION_BYTES);
+  uint64_t address = code;
+  uint32_t bytes = NEURON_INSTRUCTION_BYTES;
+  if (memory == NEURON_FAULT_NONE && i.opcode == NEURON_OP_LOAD && !entry.dynamic) {
+    address = i.address.addr;
+    bytes = 4;
+    memory = state_.injected.fetched(address, bytes);
+  }
+  if (memory != NEURON_FAULT_NONE) {
+    to_.faults.raise(s, make_fault(memory, address, bytes), s.pc, i.debug, i.opcode, now);
+    return true;
+  }
+  switch (state_.injected.instruction(state_.core, s.engine)) {
+    case chip::ChipFaults::Issue::kGoesOn:
+      return false;
+    case chip::ChipFaults::Issue::kHangs:
+      // It stays RUNNING and has no next event: nothing it does will ever be seen again.
+      s.issue_at = kNever;
+      return true;
+    case chip::ChipFaults::Issue::kParityError:
+      to_.faults.raise(s, make_fault(NEURON_FAULT_NC_UE, state_.core), s.pc, i.debug, i.opcode,
+                       now);
+      return true;
+  }
+  return false;
+}
+
+Fault InstructionIssue::execute(Issue& issue) {
+  switch (issue.i.group()) {
+    case 0:
+    case 7:
+      return to_.control_flow.execute_control(issue);
+    case 1:
+      return to_.control_flow.execute_flow(issue);
+    case 6:
+      return to_.dma_issue.execute(issue);
+    default:
+      return to_.datapath.execute(issue);
+  }
+}
+
+void InstructionIssue::issue(Sequencer& s, ModelTime now) {
+  if (!s.active()) {
+    s.issue_at = kNever;
+    return;
+  }
+  Fault fault;
+  CachedInstruction* entry = s.fetch(state_.bus, state_.limits, fault);
+  if (entry == nullptr) [[unlikely]] {
+    return to_.faults.raise(s, fault, s.pc, 0, 0, now);
+  }
+  s.current = entry;
+  const isa::Instruction* i = &entry->decoded;
+  const auto violated = [&](const isa::Violation& v) {
+    Fault f = make_fault(static_cast<neuron_fault>(v.code), 0, v.value, v.offset);
+    f.rule = v.rule;
+    to_.faults.raise(s, f, s.pc, i->debug, i->opcode, now);
+  };
+  if (entry->encoding) [[unlikely]] {
+    return violated(entry->encoding);
+  }
+  if ((i->brk || i->opcode == NEURON_OP_BRK || s.any_breakpoint) && !s.ignore_break) [[unlikely]] {
+    if (meets_breakpoint(s, *i)) return state_.stop(s, NEURON_STATE_BREAK);
+  }
+  const bool resumed = state_.resumes(s);  // its waits have held
+  if (!resumed && must_drain(s, *i, now)) return;
+  if (entry->waits && !resumed && !to_.waits.all_hold(s, *i)) {
+    s.dma_wait = false;
+    return to_.waits.begin(s, *entry, now);
+  }
+  if (entry->waits && !resumed && to_.waits.must_wait_for_arrival(s, *entry, now)) {
+    s.dma_wait = false;
+    return;
+  }
+  if (to_.strict.observes(s)) {
+    to_.strict.acquire_waits(s, *i);
+    if (i->drain || i->opcode == NEURON_OP_DRAIN) to_.strict.drained(s, to_.dma.active_queues());
+  }
+  if (entry->updates && s.pending_count + 2 > Sequencer::kMaxPending) {
+    s.issue_at = s.pending[0].time;  // the queue of updates is full
+    return;
+  }
+  if (s.state == NEURON_STATE_WAITING) {
+    s.waited += now - s.wait_since;
+    s.state = NEURON_STATE_RUNNING;
+    s.dma_wait = false;
+    to_.waits.end(s, *i);
+  }
+
+  if (state_.injected.armed() && meets_injected_fault(s, *entry, now)) [[unlikely]] {
+    return;
+  }
+  Cost cost = entry->cost;
+  if (entry->dynamic) {
+    if ((fault = substitute_registers(s, entry->decoded, substituted_))) {
+      return to_.faults.raise(s, fault, s.pc, i->debug, i->opcode, now);
+    }
+    i = &substituted_;
+    if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits))
+      return violated(v);
+    cost = cost_of(*i, s.engine, state_.limits.generation);
+  } else if (entry->operands) [[unlikely]] {
+    return violated(entry->operands);
+  }
+
+  Issue issued{
+      .s = s, .entry = *entry, .i = *i, .now = now, .cost = cost, .pc = s.pc, .next_pc = s.pc + 1};
+  // Registers of updates are read before the instruction changes them.
+  uint32_t operands[2];
+  for (unsigned u = 0; u < 2; ++u) {
+    const isa::Update& update = i->update[u];
+    operands[u] = update.is_register ? s.registers[update.value % NEURON_REGISTERS] : update.value;
+  }
+  if (to_.strict.is_on() && i->group() >= 2 && !resumed) {
+    if (const Fault raised = to_.strict.check(s, *i)) {
+      return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
+    }
+  }
+  const bool visible = s.last_complete <= now;  // all that was written before
+  // A value of its own: assigning it would copy bytes that were stored one by one, which stalls.
+  if (const Fault raised = execute(issued)) {
+    return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
+  }
+  if (to_.strict.is_on()) [[likely]] {
+    if (const Fault raised = to_.strict.take_fault()) {
+      return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
+    }
+  }
+  if (issued.again) return;
+  retire(issued);
+  if (!entry->updates || s.state == NEURON_STATE_FAULT || s.state == NEURON_STATE_IDLE) return;
+  for (unsigned u = 0; u < 2; ++u) {
+    const isa::Update& update = i->update[u];
+    if (update.operation == NEURON_UPDATE_NONE) continue;
+    PendingUpdate pending{update.at_complete ? issued.complete : issued.end,
+                          update,
+                          operands[u],
+                          issued.pc,
+                          i->debug,
+                          i->opcode};
+    if (to_.strict.observes(s)) {
+      pending.tick =
+          state_.strict->tick(s.engine, update.at_complete || (!issued.cost.datapath && visible));
+    }
+    if (pending.time <= now) {
+      if (!to_.updates.apply(s, pending, now)) return;
+    } else {
+      s.add_pending(pending);
+    }
+  }
+}
+
+// Times, accounting and the program counter of an instruction that was executed.
+void InstructionIssue::retire(Issue& issued) {
+  Sequencer& s = issued.s;
+  const Cost& cost = issued.cost;
+  const ModelTime now = issued.now;
+  ModelTime next;
+  if (!cost.datapath) {
+    next = now + cost.interval;
+    issued.end = now;  // control instructions have no inputs to consume
+    issued.complete = next;
+    s.busy += cost.interval;
+  } else if (issued.i.opcode == NEURON_OP_LDWEIGHTS) {
+    const ModelTime begin = std::max(now, s.load_free);
+    s.load_free = issued.end = issued.complete = begin + cost.interval;
+    next = begin + state_.timing.pe_issue;
+    const ModelTime hidden_until = std::max(begin, s.array_free);
+    if (s.load_free > hidden_until) s.busy += s.load_free - hidden_until;
+  } else if (s.engine == NEURON_ENGINE_PE) {
+    ModelTime begin = std::max(now, s.array_free);
+    if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
+    s.array_free = issued.end = begin + cost.interval;
+    issued.complete = issued.end + cost.latency;
+    next = begin + state_.timing.pe_issue;
+    s.busy += cost.interval;
+  } else {
+    next = issued.end = now + cost.interval + issued.gap;
+    issued.complete = issued.end + cost.latency;
+    s.busy += cost.interval;
+  }
+  // Results of an engine become visible in program order.
+  issued.complete = std::max(issued.complete, s.last_complete);
+  s.last_complete = issued.complete;
+  ++s.retired;
+  s.ignore_break = false;
+  if (cost.datapath)
+    state_.scheduler.spend(static_cast<uint32_t>(std::min<ModelTime>(cost.interval >> 18, 1024)));
+  if (issued.i.trace || (s.mode & 3) == 2) trace(issued);
+  if (s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_FAULT) return;  // by its own write
+  if (!issued.stays) ControlFlow::advance(s, issued.next_pc);
+  if (s.state != NEURON_STATE_RUNNING) return;
+  s.issue_at = next;
+  if (s.steps_left != 0 && --s.steps_left == 0) state_.stop(s, NEURON_STATE_STOPPED);
+}
+
+void InstructionIssue::trace(const Issue& issued) {
+  Sequencer& s = issued.s;
+  if (!s.place.notifications->enabled(s.place.trace_slot)) return;
+  chip::Notification entry;
+  entry.kind = NEURON_NK_TRACE;
+  entry.engine = static_cast<uint8_t>(s.engine);
+  entry.opcode = issued.i.opcode;
+  entry.time = issued.complete;
+  entry.pc = issued.pc;
+  entry.debug = issued.i.debug;
+  const uint64_t elements = issued.i.src0.present()  ? issued.i.src0.elements()
+                            : issued.i.dst.present() ? issued.i.dst.elements()
+                                                     : 0;
+  const ModelTime waited = s.waited - s.traced_wait;
+  s.traced_wait = s.waited;
+  entry.info = {static_cast<uint32_t>(issued.complete - issued.now), static_cast<uint32_t>(waited),
+                static_cast<uint32_t>(elements) << 8};
+  if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
+    entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);
+  }
+  if (!s.place.notifications->post(s.place.trace_slot, entry)) s.trace_dropped = true;
+}
+
+}  // namespace neuron::core

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of one instruction: fetch, break, drain, wait, substitute, check, execute, update.
+//
+// Callers: the group's loop, by the holder of the core. No allocation for an instruction. Fails:
+// what an instruction does wrong is raised at its sequencer.
+#ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
+#define DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
+
+#include "driver/emulator/neuroncore/group/control_flow.h"
+#include "driver/emulator/neuroncore/group/datapath.h"
+#include "driver/emulator/neuroncore/group/dma_actors.h"
+#include "driver/emulator/neuroncore/group/dma_issue.h"
+#include "driver/emulator/neuroncore/group/issue.h"
+#include "driver/emulator/neuroncore/group/semaphore_updates.h"
+
+namespace neuron::core {
+
+class InstructionIssue {
+ public:
+  // What issuing an instruction needs beside the core's state.
+  struct Parts {
+    FaultReporter& faults;
+    StrictObserver& strict;
+    Waits& waits;
+    SemaphoreUpdates& updates;
+    DmaActors& dma;
+    DmaIssue& dma_issue;
+    ControlFlow& control_flow;
+    Datapath& datapath;
+  };
+  InstructionIssue(CoreState& state, const Parts& parts) : state_(state), to_(parts) {}
+
+  // The event of a sequencer: updates whose time has come, then the next instruction.
+  void step(Sequencer& s, ModelTime now);
+
+ private:
+  void issue(Sequencer& s, ModelTime now);
+  bool meets_breakpoint(const Sequencer& s, const isa::Instruction& i) const;
+  bool must_drain(Sequencer& s, const isa::Instruction& i, ModelTime now);
+  bool meets_injected_fault(Sequencer& s, const CachedInstruction& entry, ModelTime now);
+  Fault execute(Issue& issue);
+  void retire(Issue& issued);
+  void trace(const Issue& issued);
+
+  CoreState& state_;
+  const Parts to_;
+  isa::Instruction substituted_;
+};
+
+}  // namespace neuron::core
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/emulator/neuroncore/group/strict_observer.h"
+
+#include <algorithm>
+
+#include "driver/emulator/chip/udma_packet.h"
+
+namespace neuron::core {
+namespace {
+
+struct Place {
+  unsigned space = NEURON_SPACE_ABSENT;
+  unsigned partition = 0;
+  uint64_t offset = 0;
+};
+
+// Of an offset in the core's window; it lies in one partition, or the access had been refused.
+Place place_of(uint64_t offset) {
+  if (offset < NEURON_CORE_SBUF_SIZE) {
+    return {NEURON_SPACE_SBUF, static_cast<unsigned>(offset / NEURON_SBUF_PARTITION_STRIDE),
+            offset % NEURON_SBUF_PARTITION_STRIDE};
+  }
+  const uint64_t at = offset - NEURON_CORE_PSUM;
+  if (offset < NEURON_CORE_PSUM || at >= NEURON_CORE_PSUM_SIZE) return {};
+  return {NEURON_SPACE_PSUM, static_cast<unsigned>(at / NEURON_PSUM_PARTITION_STRIDE),
+          at % NEURON_PSUM_PARTITION_STRIDE};
+}
+
+bool fits(const CoreMemory& memory, const Place& place, uint64_t bytes) {
+  const uint64_t size =
+      place.space == NEURON_SPACE_SBUF ? memory.sbuf_bytes() : CoreMemory::kPsumBytes;
+  return place.space != NEURON_SPACE_ABSENT && bytes <= size && place.offset <= size - bytes;
+}
+
+}  // namespace
+
+void StrictObserver::access(uint64_t offset, size_t bytes, bool write, const chip::Access& access) {
+  if (!is_on()) return;
+  if (gate_.inside()) {
+    if (access.origin != chip::Origin::kEngine || access.engine >= kEngines) return;
+    const Place place = place_of(offset);
+    state_.strict->access_word(access.engine, state_.sequencers[access.engine].pc, place.space,
+                               place.partition, place.offset, bytes, write);
+    return;
+  }
+  const MailKind kind = write ? MailKind::kMemoryWrite : MailKind::kMemoryRead;
+  gate_.deliver({offset, static_cast<uint32_t>(bytes), kind, access});
+}
+
+void StrictObserver::mail(const Mail& mail, bool executing) {
+  const bool write = mail.kind == MailKind::kMemoryWrite;
+  if (!write && !executing) return;
+  const Place place = place_of(mail.offset);
+  if (!fits(state_.memory, place, mail.value)) return;
+  state_.strict->access_word(NEURON_ENGINE_HOST, 0, place.space, place.partition, place.offset,
+                             mail.value, write);
+}
+
+void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
+                            const chip::Packet& packet) {
+  if (!is_on() || !gate_.inside()) return;
+  serving_ = static_cast<int>(index << 4 | queue);
+  transferred_ = ahead + packet.m2s_count;
+  bool begun = false;
+  const auto tell = [&](const chip::Descriptor& descriptor, uint64_t left, bool write) {
+    const uint64_t offset = descriptor.address - state_.window;
+    const uint64_t bytes = std::min<uint64_t>(descriptor.bytes(), left);
+    if (offset >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE) return bytes;
+    const Place place = place_of(offset);
+    if (!fits(state_.memory, place, bytes)) return bytes;
+    if (!begun) state_.strict->begin_packet(static_cast<unsigned>(serving_), ahead);
+    begun = true;
+    state_.strict->transfer(place.space, place.partition, place.offset, bytes, write);
+    return bytes;
+  };
+  for (uint32_t n = 0; n < packet.m2s_count; ++n) {
+    if ((packet.m2s[n].control & NEURON_DESC_META) != 0) continue;
+    tell(packet.m2s[n], packet.m2s[n].bytes(), false);
+  }
+  const bool reads = packet.computes && packet.compute.accumulate;
+  for (const bool write : {false, true}) {
+    if (!write && !reads) continue;
+    uint64_t left = packet.result_bytes();
+    for (uint32_t n = 0; n < packet.s2m_count; ++n) left -= tell(packet.s2m[n], left, write);
+  }
+  // A packet that touches nothing of the core, a semaphore's write, still comes behind its
+  // doorbell.
+  if (!begun) state_.strict->pass_packet(static_cast<unsigned>(serving_), ahead);
+}
+
+void StrictObserver::semaphore(const chip::SemaphoreChange& change, const chip::Access& access) {
+  const unsigned cell = change.index + (change.event ? NEURON_SEMAPHORES : 0);
+  const bool own = gate_.inside() && access.core == state_.core;
+  if (own && access.origin == chip::Origin::kEngine && access.engine < kEngines) {
+    clocks().release(access.engine, tick_of(state_.sequencers[access.engine], access.time), cell);
+  } else if (own && access.origin == chip::Origin::kDma && serving_ >= 0) {
+    const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
+    clocks().release(actor, clocks().now(actor), cell);
+  } else {
+    clocks().release_all(cell);
+  }
+}
+
+void StrictObserver::doorbell(unsigned engine, unsigned queue, const chip::Access& access,
+                              bool idle) {
+  const unsigned number = engine << 4 | queue;
+  const uint32_t pending = pending_descriptors(engine, queue);
+  if (is_own_engine(access)) {
+    const Sequencer& s = state_.sequencers[access.engine];
+    clocks().ring(number, idle, pending, s.engine, tick_of(s, access.time),
+                  {s.pc, static_cast<uint8_t>(s.engine)});
+  } else if (gate_.inside() && access.origin == chip::Origin::kDma && serving_ >= 0) {
+    const StrictClocks::Queue& by = clocks().queue(static_cast<unsigned>(serving_));
+    clocks().ring(number, idle, pending, by.actor, clocks().now(by.actor), by.ringer);
+  } else {
+    clocks().acquire_all(StrictClocks::kOutside);
+    clocks().ring(number, idle, pending, StrictClocks::kOutside,
+                  clocks().now(StrictClocks::kOutside), {0, NEURON_ENGINE_HOST});
+  }
+}
+
+// By an engine of this core; of others nothing is known that could order an access.
+void StrictObserver::armed(unsigned engine, unsigned queue, const chip::Access& access) {
+  if (!is_own_engine(access)) return;
+  clocks().arm(engine << 4 | queue, access.engine,
+               tick_of(state_.sequencers[access.engine], access.time));
+}
+
+std::optional<StrictMode::Trap> StrictObserver::end_transfers(unsigned engine, unsigned queue) {
+  serving_ = -1;
+  clocks().queue(engine << 4 | queue).consumed += transferred_;
+  transferred_ = 0;
+  if (!state_.strict->trapped()) return std::nullopt;
+  return state_.strict->take_trap();
+}
+
+void StrictObserver::acquire_waits(const Sequencer& s, const isa::Instruction& i) {
+  if (!clocks().active()) return;
+  for (const isa::Wait& wait : i.wait) {
+    if (wait.condition == NEURON_WAIT_NONE) continue;
+    clocks().acquire(s.engine, wait.index + (wait.event ? NEURON_SEMAPHORES : 0));
+  }
+}
+
+Fault StrictObserver::check(Sequencer& s, const isa::Instruction& i) {
+  for (const isa::Operand* operand : {&i.dst, &i.src0, &i.src1}) {
+    // The unit that executes it refuses it.
+    if (operand->present() && operand->elements() > kMaxElements) return {};
+  }
+  return state_.strict->check(i, s.engine, s.pc);
+}
+
+Fault StrictObserver::take_fault() {
+  if (!state_.strict->trapped()) return {};
+  return state_.strict->take_trap().fault;
+}
+
+uint32_t StrictObserver::pending_descriptors(unsigned engine, unsigned queue) const {
+  const chip::RingState ring = state_.dma[engine]->ring_state(queue, false);
+  return ring.length - ring.room;
+}
+
+}  // namespace neuron::core
