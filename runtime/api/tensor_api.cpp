@@ -60,7 +60,7 @@ Result<void> hand_out(Session& session, std::unique_ptr<Tensor> tensor, nrt_tens
   return {};
 }
 
-// The executor knows sets by version; tell it that one of their tensors is another one now.
+// The executor knows sets by version: it must be told that one of their tensors has changed.
 void tell_executor(Session& session, const Tensor& tensor) {
   if (tensor.in_set.load(std::memory_order_relaxed)) {
     session.tensor_epoch.fetch_add(1, std::memory_order_release);
