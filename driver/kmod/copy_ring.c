@@ -267,9 +267,8 @@ static void recover(struct nd_copy_ring *ring)
 static ktime_t deadline_of(struct nd_copy_ring *ring)
 {
 	struct neuron_device *nd = ring->nd;
-	u64 ms = nd->chip->generation == 2 ? 40 : 80;
+	u64 ms = SLACK_MS + nd->chip->copy_ms * (ring->async.pushed - ring->async.released);
 
-	ms = SLACK_MS + ms * (ring->async.pushed - ring->async.released);
 	if (nd->is_qemu || nd->is_emulator)
 		ms *= SLOW_FACTOR;
 	return ktime_add_ms(ktime_get(), ms);

@@ -224,8 +224,8 @@ static int find_resource(struct neuron_device *nd, u32 block, u32 id, u32 resour
 		place->read_only = false;
 		return resource == NEURON_DM_RESOURCE_SEMAPHORE ? 0 : -EINVAL;
 	case NEURON_DM_BLOCK_HBM:
-		if (chip->generation < 3 || id >= chip->hbms ||
-		    resource != NEURON_DM_RESOURCE_DMEM || !nd->bar4_start)
+		if (!chip->maps_hbm || id >= chip->hbms || resource != NEURON_DM_RESOURCE_DMEM ||
+		    !nd->bar4_start)
 			return -EINVAL;
 		place->offset = nd_chip_hbm_base(chip, id);
 		place->bar_offset = id * nd->hbm_window;

@@ -283,7 +283,6 @@ void nd_metrics_power(struct neuron_device *nd, struct nd_power *power);
 u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8]);
 int nd_topology_index(const struct neuron_device *nd, u32 routing_id); /* device index */
 /* Core behind logical core 0 to 7 of a device of generation 3. */
-u32 nd_topology_physical_core(u32 index, u32 logical);
 /* Revokes exports of a chunk that is being freed, or of all when chunk is NULL. */
 void nd_dmabuf_revoke(struct neuron_device *nd, struct nd_chunk *chunk);
 int nd_dmabuf_create(struct neuron_device *nd);

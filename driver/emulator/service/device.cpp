@@ -205,7 +205,7 @@ uint32_t Device::core_of_register(uint64_t offset) const {
 }
 
 bool Device::is_register_cookie(uint64_t offset) const {
-  if (layout_.generation == 2) return offset - NEURON_V2_BAR0_DEVICE_BASE < layout_.bar0_bytes;
+  if (layout_.bar0_device_base) return offset - layout_.bar0_device_base < layout_.bar0_bytes;
   for (uint32_t core = 0; core < layout_.cores; core++)
     if (offset - nd_chip_core_cookie(&layout_, core) < NEURON_V2_CORE_WINDOW_SIZE) return true;
   for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
