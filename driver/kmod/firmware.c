@@ -213,7 +213,7 @@ static int await_answer(struct neuron_device *nd, u8 command, u32 size)
 
 	/* Pairs with the firmware's write of byte 0, which it makes last. */
 	while (smp_load_acquire(&answer->sequence) != nd->firmware.sequence) {
-		/* Nothing is read meanwhile: look whether the device is still there. */
+		/* No register is read while waiting: look whether the device is still there. */
 		if (nd_is_lost(nd) || nd_firmware_word(nd, NEURON_FW_ROUTING_ID) == ND_ALL_ONES)
 			return -ENODEV;
 		if (time_after(jiffies, deadline)) {

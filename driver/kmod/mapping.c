@@ -265,7 +265,7 @@ static int find_cookie(struct neuron_device *nd, u64 offset, u64 size, struct re
 				if (!find_resource(nd, blocks[block], id, resource, place) &&
 				    place->offset == offset && place->size == size)
 					return 0;
-	/* Any part of an HBM, for those who may do anything. */
+	/* Any part of an HBM, for a process that may do raw I/O. */
 	memset(place, 0, sizeof(*place));
 	id = nd_chip_hbm_of(nd->chip, offset);
 	if (!capable(CAP_SYS_RAWIO))

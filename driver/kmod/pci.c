@@ -383,7 +383,7 @@ static void nd_destroy_node(struct neuron_device *nd)
 	nd->cdev = NULL;
 }
 
-/* Nothing new begins, what is under way ends. */
+/* No call begins any more; calls in progress end. */
 static void nd_stop(struct neuron_device *nd)
 {
 	u32 core;

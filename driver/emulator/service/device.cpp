@@ -62,7 +62,7 @@ int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
     if (int code = rings_.back()->create(*memory_)) return code;
   }
   if (int code = reset(Firmware::kWholeDevice)) return code;
-  statistics = {};  // the driver's own reset is nobody's request
+  statistics = {};  // the driver's own reset does not count
   return 0;
 }
 

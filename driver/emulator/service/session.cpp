@@ -280,7 +280,7 @@ void Session::stop_programs() {
           mine |= 1u << core;
       }
     }
-    // A core that cannot be reset keeps nobody's memory from being freed.
+    // Memory is freed even if a core cannot be reset.
     if (mine) (void)device->reset(mine);
   }
 }
