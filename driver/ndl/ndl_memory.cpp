@@ -29,7 +29,7 @@ using neuron::ndl::OpenDevice;
 
 namespace {
 
-// Whoever has a staging buffer gives it back after one copy of 2 MiB.
+// A thread that has a staging buffer gives it back after one copy of 2 MiB.
 constexpr int kCopyBufferSeconds = 30;
 
 int free_in_driver(const OpenDevice& open, uint64_t driver_handle) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver/ndl/architecture.h"
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
 #include "ndl/emulator.h"
@@ -153,10 +154,10 @@ void ask_attached(Port& port, ndl_observation_t& out, unsigned index) {
   }
 }
 
-// Where each physical core is among the device's, as processes count; the same before generation 3.
+// Where each physical core is among the device's, as processes count.
 void number_cores(ndl_observation_t& out, unsigned index) {
   for (uint32_t core = 0; core < out.cores; ++core) out.logical[core] = static_cast<uint8_t>(core);
-  if (out.architecture < 3) return;
+  if (!architecture_of(out.architecture).maps_cores) return;
   constexpr uint32_t kEntries = 128;
   std::vector<std::byte> room(sizeof(neuron_ioctl_nc_map) +
                               kEntries * sizeof(neuron_ioctl_nc_map_entry));
@@ -186,7 +187,6 @@ int ask_driver(uint32_t kind, unsigned index, int32_t pid, void* answer, size_t&
 }
 
 int observe_device(Port& port, const std::string& nodes, unsigned index, std::string& answer) {
-  constexpr uint64_t kGiB = uint64_t{1} << 30;
   ndl_observation_t out = {};
   size_t told_bytes = sizeof(out);
   if (ask_driver(NEURON_EMULATOR_ASK_DEVICE, index, 0, &out, told_bytes) == 0 &&
@@ -208,12 +208,11 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
     out.pci_slot = slot;
     out.pci_function = function;
   }
-  const bool second = out.architecture == 2;
-  const uint32_t usual = second ? 2 : 8;
+  const Architecture& usual = architecture_of(out.architecture);
   const std::string top = folder_of(index);
   const auto told = static_cast<uint32_t>(read_number(top + "/core_count"));
-  out.cores = told != 0 && told <= NDL_OBSERVED_CORES ? told : usual;
-  out.memory_bytes = second ? 32 * kGiB : 96 * kGiB;
+  out.cores = told != 0 && told <= NDL_OBSERVED_CORES ? told : usual.cores;
+  out.memory_bytes = usual.memory_bytes;
   for (uint32_t core = 0; core < out.cores; ++core) {
     const std::string stats = top + "/neuron_core" + std::to_string(core) + "/stats/";
     out.memory_used += read_number(stats + "memory_usage/device_mem/total");

@@ -68,7 +68,7 @@ void release_port() {
 
 void abandon_port() {
   const std::lock_guard lock(mutex);
-  // Leaked on purpose: what it would tear down is the parent's.
+  // Leaked on purpose: its destructor would tear down what belongs to the parent.
   static_cast<void>(new std::shared_ptr<Port>(std::move(current())));
   current().reset();
 }

@@ -249,7 +249,7 @@ std::unique_ptr<Port> shared_port(const std::string& path, const std::string& co
     return nullptr;
   }
   const bool may_map = copies != "descriptors";
-  // Who looks at devices asks questions next, through the same connection.
+  // A process that looks at devices asks questions next, through the same connection.
   std::shared_ptr<SharedChannel> observer = SharedChannel::open(path, wire::kPurposeObserve, 0, 0);
   if (observer != nullptr) {
     const wire::Welcome welcome = observer->welcome();

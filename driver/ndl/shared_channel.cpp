@@ -22,12 +22,12 @@ using Clock = std::chrono::steady_clock;
 
 // For a daemon that builds a device, and for one that only has to say what it is.
 constexpr uint32_t kBuildingMs = 60'000, kGreetingMs = 10'000;
-// How long a daemon that somebody has stopped may take to go on.
+// How long a stopped daemon (SIGSTOP) may take to go on.
 constexpr uint32_t kStoppedMs = 1'000;
 // The longest time between two looks at the deadline.
 constexpr std::chrono::milliseconds kLook{500};
 
-// Whether somebody has stopped the process (SIGSTOP); a debugger's breakpoint is no such thing.
+// Whether the process is stopped by a signal (SIGSTOP); a debugger's breakpoint does not count.
 bool is_stopped(int pid) {
   char text[512] = "";
   const base::FileDescriptor file(
@@ -40,7 +40,7 @@ bool is_stopped(int pid) {
 }  // namespace
 
 int SharedChannel::fail_silent(uint64_t waited_ms) const {
-  // Who listens; 0 in a PID namespace that does not see it.
+  // The listening process; 0 in a PID namespace that does not see it.
   ucred peer = {};
   socklen_t size = sizeof(peer);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
@@ -136,9 +136,9 @@ void SharedChannel::deliver(std::span<const std::byte> packet) {
   if (packet.size() < sizeof(header)) return;
   std::memcpy(&header, packet.data(), sizeof(header));
   if (header.magic != wire::kMagic || header.kind != static_cast<uint16_t>(wire::Kind::kReply))
-    return;  // a wake-up: whoever waits for the slot looks at it again
+    return;  // a wake-up: the thread that waits for the slot looks at it again
   const auto found = waiting_.find(header.id);
-  // The answer to a call that was given up is nobody's.
+  // Nobody waits for the answer to a call that was given up.
   if (found != waiting_.end()) found->second.assign(packet.begin(), packet.end());
 }
 

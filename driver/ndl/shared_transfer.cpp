@@ -213,7 +213,7 @@ int SharedTransfer::copy_batches(unsigned long request, void* argument) {
     total += sizeof(batch) + batch.num_ops * sizeof(nrt_tensor_batch_op_t);
     for (uint32_t k = 0; sound && k < batch.num_ops; ++k) total += batch.ops_ptr[k].size;
   }
-  // What fits a message, or is to be refused, goes as it is.
+  // A call that fits a message, or that is to be refused, goes as it is.
   if (!sound || total <= wire::kMaxInlineData) return send(request, argument);
   const bool default_queue = all.h2t_qid == NEURON_DMA_H2T_DEFAULT_QID || all.h2t_qid == 0;
   for (uint32_t i = 0; i < all.num_batches; ++i) {

@@ -250,7 +250,7 @@ bool check_profile(std::string_view text, const std::string& where, std::string&
 
 const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error) {
   static std::mutex mutex;
-  // Never destroyed: whoever holds a profile may outlive static destructors.
+  // Never destroyed: a holder of a profile may outlive static destructors.
   static auto* const loaded = new std::list<Loaded>;
   const std::lock_guard guard(mutex);
   for (const Loaded& known : *loaded)

@@ -203,7 +203,7 @@ int Attributes::errors_of(const Attribute& attribute, std::string& out) const {
   bool repairable = false;
   if (device) {
     status = device->chip().faults().status();
-    repairable = device->layout().generation >= 3 &&
+    repairable = device->layout().tells_repair &&
                  (device->chip().faults().ecc_word(NEURON_FW_HBM_REPAIR) & 3) == 1;
   }
   uint32_t corrected = 0;
@@ -286,9 +286,8 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
       const nd_chip& layout = *nd_chip_for_device(profile.pci_device);
       for (uint32_t group = 0; group < 4; group++) {
         uint64_t values[3] = {};
-        for (uint32_t i = 0; device && layout.generation == 2 && i < 3; i++) {
-          const uint64_t at =
-              NEURON_V2_CORE_PE_COUNTERS(attribute.core) + 0x100 + group * 0x40 + 8 * i;
+        for (uint32_t i = 0; device && i < 3; i++) {
+          const uint64_t at = nd_chip_pe_counters(&layout, attribute.core, group) + 8 * i;
           values[i] = device->chip().read_register(at) |
                       uint64_t{device->chip().read_register(at + 4)} << 32;
         }

@@ -62,7 +62,7 @@ int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
     if (int code = rings_.back()->create(*memory_)) return code;
   }
   if (int code = reset(Firmware::kWholeDevice)) return code;
-  statistics = {};  // the driver's own reset is nobody's request
+  statistics = {};  // the driver's own reset does not count
   return 0;
 }
 
@@ -205,7 +205,7 @@ uint32_t Device::core_of_register(uint64_t offset) const {
 }
 
 bool Device::is_register_cookie(uint64_t offset) const {
-  if (layout_.generation == 2) return offset - NEURON_V2_BAR0_DEVICE_BASE < layout_.bar0_bytes;
+  if (layout_.bar0_device_base) return offset - layout_.bar0_device_base < layout_.bar0_bytes;
   for (uint32_t core = 0; core < layout_.cores; core++)
     if (offset - nd_chip_core_cookie(&layout_, core) < NEURON_V2_CORE_WINDOW_SIZE) return true;
   for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)

@@ -139,7 +139,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->session = request.session;
   chunk->pid = request.pid;
   const std::lock_guard lock(mutex_);
-  // Address space first, so that a request beyond the HBM is told so, not that the host is small.
+  // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
   if (error) return error;
   error = budget_.reserve(chunk->size, request.host ? "host memory" : "HBM", device_);

@@ -21,7 +21,7 @@ HostArena::HostArena(uint64_t bytes) {
     if (memory != MAP_FAILED) break;
   }
   if (memory == MAP_FAILED) return;
-  // Whoever is given the file cannot take memory away from under us.
+  // A client that gets the file cannot take memory away from under us.
   (void)::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   ::madvise(memory, size_, MADV_DONTFORK);
   ::madvise(memory, size_, MADV_DONTDUMP);

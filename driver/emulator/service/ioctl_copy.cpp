@@ -45,7 +45,7 @@ CoreState& core_of(Device& device, const Chunk& source, const Chunk& destination
   return device.core_state[(source.host ? destination : source).core];
 }
 
-// The chip carries a copy out while the doorbell is rung: what has been started is complete.
+// The chip carries a copy out while its doorbell is rung: a copy that was started is complete.
 int copy_async(Session& session, const neuron_ioctl_mem_copy_async64& request, __u32* wait_handle) {
   Device& device = session.device();
   const auto previous = static_cast<int32_t>(request.pwait_handle);

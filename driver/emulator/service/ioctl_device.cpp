@@ -230,7 +230,7 @@ int power_profile(Session& session, neuron_ioctl_power_profile& power) {
   if (power.ctrl != 0)
     return fail(-kNotSupported, "device %u: power control %u is unknown", device.index(),
                 power.ctrl);
-  if (device.layout().generation == 2) return 0;  // accepted and ignored
+  if (!device.layout().has_power_profiles) return 0;  // accepted and ignored
   const std::lock_guard lock(device.firmware_mutex());
   return device.firmware().set_power_profile(static_cast<uint8_t>(power.profile));
 }
@@ -250,9 +250,10 @@ int hw_counters(Session& session, neuron_ioctl_read_hw_counters& counters) {
 int core_map(Session& session, neuron_ioctl_get_logical_to_physical_nc_map& request) {
   Device& device = session.device();
   const unsigned index = session.device_index();
-  if (device.layout().generation < 3)
+  if (!nd_chip_maps_cores(&device.layout()))
     return fail(-kNotSupported,
-                "device %u: logical cores are physical cores on chips of generation 2", index);
+                "device %u: logical cores are physical cores on chips of generation %u", index,
+                device.layout().generation);
   if (request.mapping_version != 0)
     return fail(-EINVAL, "device %u: core map version %u is unknown, there is version 0", index,
                 request.mapping_version);
@@ -277,8 +278,8 @@ int resource_info(Session& session, neuron_ioctl_resource_mmap_info& info) {
   const uint32_t id = info.block_id;
   const bool core = info.block == NEURON_DM_BLOCK_TPB && id < device.cores();
   const bool topsp = info.block == NEURON_DM_BLOCK_TOPSP && id < chip.topsps;
-  // Only of generation 3: before, HBM is mapped by its allocations.
-  const bool hbm = chip.generation >= 3 && info.block == NEURON_DM_BLOCK_HBM && id < chip.hbms;
+  // Else HBM is mapped by its allocations.
+  const bool hbm = chip.maps_hbm && info.block == NEURON_DM_BLOCK_HBM && id < chip.hbms;
   if (core && info.resource == NEURON_DM_RESOURCE_SEMAPHORE) {
     info.offset = nd_chip_core_cookie(&chip, id) + NEURON_CORE_SEMAPHORES;
     info.size = NEURON_SEM_BLOCK_SIZE;

@@ -138,7 +138,7 @@ void observe_device(Instance& instance, unsigned index, Clock::time_point deadli
   }
 }
 
-// Devices that are being reset share the time that one of them is waited for.
+// The wait for devices that are being reset is as long for all of them as for one.
 int observe_all(Instance& instance, std::string_view folders, uint64_t first, size_t limit,
                 std::string& answer, uint64_t& next) {
   const auto deadline = Clock::now() + kSoon;
@@ -171,7 +171,7 @@ int observe_all(Instance& instance, std::string_view folders, uint64_t first, si
   return 0;
 }
 
-// Most of the 256 KiB are zero: what is not goes in pieces of whole lines.
+// Most of the 256 KiB are zero. The other bytes go in pieces of whole lines.
 int observe_datastore(Instance& instance, unsigned index, int32_t pid, uint64_t offset,
                       size_t limit, std::string& answer, uint64_t& next) {
   constexpr size_t kLine = 64;

@@ -142,9 +142,9 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
     return 0;
   }
   const nd_chip& chip = device_.layout();
-  // A whole stack: what RESOURCE_MMAP_INFO names on generation 3.
+  // A whole stack, as RESOURCE_MMAP_INFO names it.
   const uint32_t hbm = nd_chip_hbm_of(&chip, offset);
-  if (chip.generation >= 3 && hbm < chip.hbms && offset == nd_chip_hbm_base(&chip, hbm) &&
+  if (chip.maps_hbm && hbm < chip.hbms && offset == nd_chip_hbm_base(&chip, hbm) &&
       length == device_.chip().config().hbm_bytes_each) {
     *address = device_.chip().hbm().direct(offset, length);
     if (*address) return 0;
@@ -280,7 +280,7 @@ void Session::stop_programs() {
           mine |= 1u << core;
       }
     }
-    // A core that cannot be reset keeps nobody's memory from being freed.
+    // Memory is freed even if a core cannot be reset.
     if (mine) (void)device->reset(mine);
   }
 }

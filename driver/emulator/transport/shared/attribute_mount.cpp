@@ -237,7 +237,8 @@ class Mount final : public AttributeMount {
     char option[] = "-o";
     char root[] = "allow_other,default_permissions,fsname=neuron,subtype=attributes";
     char user[] = "default_permissions,fsname=neuron,subtype=attributes";
-    // Sysfs is for everybody; who is not root may share a mount only where the host says so.
+    // Sysfs is for everybody. A user other than root may share a mount only where the host allows
+    // it.
     char* words[] = {program, option, ::geteuid() == 0 ? root : user};
     fuse_args arguments = FUSE_ARGS_INIT(3, words);
     static const fuse_operations kOperations = operations();
@@ -253,7 +254,7 @@ class Mount final : public AttributeMount {
   void serve() {
     fuse_session* session = fuse_get_session(fuse_);
     fuse_buf buffer{};
-    // bounded: by the destructor, or by whoever unmounts the folder
+    // bounded: by the destructor, or by an unmount of the folder
     while (!fuse_session_exited(session)) {
       constexpr int kLookMs = 1000;
       pollfd ready[] = {{fuse_session_fd(session), POLLIN, 0}, {stop_, POLLIN, 0}};

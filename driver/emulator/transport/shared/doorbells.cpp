@@ -121,7 +121,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
 }
 
 void Doorbell::announce_sleep(bool asleep) {
-  // Sequentially consistent: pairs with the client's, who posts before it looks here.
+  // Sequentially consistent: pairs with the client, which posts before it looks here.
   page_->daemon_sleeps.store(asleep ? 1 : 0, std::memory_order_seq_cst);
 }
 
@@ -184,7 +184,7 @@ void Doorbells::remove(Doorbell& doorbell) {
 }
 
 unsigned Doorbells::pass() {
-  // Whoever adds or removes one is quick.
+  // Threads that add or remove a doorbell are quick.
   while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
   const std::shared_lock lock(mutex_);
   unsigned busy = 0;
@@ -210,7 +210,7 @@ void Doorbells::sleep() {
   // What was posted before a client could know.
   const bool more = pass() != 0;
   const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
-  // First what somebody waits for.
+  // First the accesses that a client waits for.
   if (count > 0) (void)pass();
   const std::shared_lock lock(mutex_);
   for (int i = 0; i < count; ++i) {

@@ -244,7 +244,7 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
 
 void Connection::greet(const wire::Hello& hello) {
   uint64_t features = hello.features & wire::kFeatures;
-  // Doorbells are of no use to who cannot map what they lead to.
+  // Doorbells are of no use to a client that cannot map what they lead to.
   if ((features & wire::kFeatureMapping) == 0) features &= ~wire::kFeatureDoorbells;
   int result = 0;
   try {

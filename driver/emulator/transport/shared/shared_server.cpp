@@ -62,7 +62,7 @@ class Server final : public SharedServer {
     error_code ignored;
     listener_.close(ignored);
     for (const auto& watched : std::unordered_set(clients_)) end(watched);
-    // Then the workers are joined, who close the sessions, and after them the doorbells.
+    // Then the workers are joined; they close the sessions. The doorbells end after them.
   }
 
   unsigned connections() const override { return open_.load(std::memory_order_relaxed); }
@@ -171,7 +171,7 @@ class Server final : public SharedServer {
                                    if (!failure && clients_.contains(client)) end(client);
                                  });
     } catch (const std::bad_alloc&) {
-      // Then its socket tells, when all who have it have closed it.
+      // Then the socket tells, once every process that has it has closed it.
     }
   }
 
