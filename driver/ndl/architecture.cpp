@@ -28,8 +28,9 @@ constexpr Architecture kArchitectures[] = {
 }  // namespace
 
 const Architecture& architecture_of(unsigned generation) {
-  for (const Architecture& row : kArchitectures)
+  for (const Architecture& row : kArchitectures) {
     if (row.generation == generation) return row;
+  }
   return *std::rbegin(kArchitectures);
 }
 

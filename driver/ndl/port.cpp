@@ -31,8 +31,9 @@ std::string environment(const char* name) {
 std::unique_ptr<Port> choose() {
   const std::string emulator = environment("NEURON_EMULATOR");
   if (emulator.empty()) return kernel_port("/dev");
-  if (emulator.rfind(kShared, 0) == 0)
+  if (emulator.rfind(kShared, 0) == 0) {
     return shared_port(emulator.substr(sizeof(kShared) - 1), environment("NEURON_EMULATOR_COPY"));
+  }
   return embedded_port(emulator, environment("NEURON_EMULATOR_LIBRARY"));
 }
 

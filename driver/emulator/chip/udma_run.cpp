@@ -307,8 +307,9 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
                        : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
     if (faults_->armed() && parsed == Parse::kComplete) [[unlikely]] {
       // Asked once for each packet: a collected one may come here again.
-      if (read.packets == counted && (injected = injected_fault(queue, packet, m2s, read.m2s)))
+      if (read.packets == counted && (injected = injected_fault(queue, packet, m2s, read.m2s))) {
         doomed = read.packets;
+      }
       if (faults_->off()) break;
       if (read.packets == doomed) {
         parsed = Parse::kFault;

@@ -37,8 +37,9 @@ HostArena::~HostArena() {
 std::byte* HostArena::allocate(uint64_t size, nd_block** block) {
   if (!memory_) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (nd_pool_spare(&pool_) < ND_POOL_NODES_PER_ALLOCATION)
+  if (nd_pool_spare(&pool_) < ND_POOL_NODES_PER_ALLOCATION) {
     nd_pool_give_nodes(&pool_, nodes_.add(), NodeStore::kBatch);
+  }
   if (nd_pool_allocate(&pool_, size, 0, block) != 0) return nullptr;
   return memory_ + (*block)->start;
 }

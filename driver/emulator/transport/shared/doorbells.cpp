@@ -143,8 +143,9 @@ std::unique_ptr<Doorbells> Doorbells::create() {
   const unsigned helpers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads) - 1;
   Doorbells* const doorbells = made.get();
   made->threads_.emplace_back([doorbells] { doorbells->watch(); });
-  for (unsigned i = 0; i < helpers; ++i)
+  for (unsigned i = 0; i < helpers; ++i) {
     made->threads_.emplace_back([doorbells] { doorbells->help(); });
+  }
   return made;
 }
 
@@ -216,8 +217,9 @@ void Doorbells::sleep() {
   for (int i = 0; i < count; ++i) {
     auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
     // It may have been removed meanwhile.
-    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end())
+    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end()) {
       rung->drain_event();
+    }
   }
   for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
 }
@@ -230,12 +232,13 @@ bool Doorbells::spin(unsigned& idle) {
       if (busy > 1) ask_for_help();
       return true;
     }
-    if (++idle < kBusyPasses)
+    if (++idle < kBusyPasses) {
       base::pause_processor();
-    else if (Clock::now() < end)
+    } else if (Clock::now() < end) {
       base::yield_processor();
-    else
+    } else {
       return false;
+    }
   }
   return false;
 }

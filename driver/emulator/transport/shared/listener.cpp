@@ -52,8 +52,9 @@ int lock_folder(const std::string& path) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // A daemon holds the lock for a few system calls. One that does not get it goes on without: then
   // two daemons that start at the same moment may both take the path, and the later one has it.
-  for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
+  for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
     base::sleep_for(std::chrono::milliseconds(1));
+  }
   return fd;
 }
 
@@ -72,19 +73,23 @@ std::unique_ptr<Listener> Listener::open(const std::string& path, const char* wh
   };
   struct stat status = {};
   if (::lstat(path.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode))
+    if (!S_ISSOCK(status.st_mode)) {
       return give_up("cannot be made: another kind of file is there; move it away", -1);
+    }
     const int result = try_connect(address);
-    if (result == 0 || result == EPROTOTYPE)
+    if (result == 0 || result == EPROTOTYPE) {
       return give_up("is served already; stop that daemon or choose another path", -1);
+    }
     // Any other error does not tell whether a daemon listens.
-    if (result != ECONNREFUSED && result != ENOENT)
+    if (result != ECONNREFUSED && result != ENOENT) {
       return give_up(std::string("is there, and whether a daemon serves it cannot be found out: ") +
                          std::strerror(result),
                      -1);
+    }
     // Nobody listens: the file of a daemon that was killed.
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
       return give_up(std::string("is stale and cannot be removed: ") + std::strerror(errno), -1);
+    }
   }
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return give_up(std::string("cannot be made: ") + std::strerror(errno), -1);
@@ -100,8 +105,9 @@ std::unique_ptr<Listener> Listener::open(const std::string& path, const char* wh
     listener->device_ = status.st_dev;
     listener->inode_ = status.st_ino;
   }
-  if (::listen(fd, kBacklog) != 0)
+  if (::listen(fd, kBacklog) != 0) {
     return give_up(std::string("cannot listen: ") + std::strerror(errno), -1);
+  }
   if (folder >= 0) ::close(folder);
   return listener;
 }
@@ -128,8 +134,10 @@ std::unique_ptr<Listener> Listener::adopt(int fd, const char* what, std::string&
 Listener::~Listener() {
   if (owns_path_) {
     struct stat status = {};
-    if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_)
+    if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+        status.st_ino == inode_) {
       ::unlink(path_.c_str());
+    }
   }
   if (fd_ >= 0) ::close(fd_);
 }
