@@ -218,15 +218,17 @@ TEST_F(ResetOfSix, TellsEveryDevicesEndAndTheGravestDecides) {
                   {{"NEURON_EMULATOR", "unix:" + daemon_.socket()}}, log_);
   std::string text;
   for (std::string line = process.line(); line != "(end)" && line != "(nothing)";
-       line = process.line())
+       line = process.line()) {
     text += line + "\n";
+  }
   const int status = process.reap();
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 5) << text;
   std::map<int, std::string> ends;
   const json::value document = json::parse(text);
-  for (const json::value& entry : document.at("devices").as_array())
+  for (const json::value& entry : document.at("devices").as_array()) {
     ends[entry.at("device").to_number<int>()] = entry.at("end").as_string().c_str();
+  }
   const std::map<int, std::string> expected = {{0, "ready"}, {1, "refused"}, {2, "faulty"},
                                                {3, "ready"}, {4, "ready"},   {5, "ready"}};
   EXPECT_EQ(ends, expected) << text;

@@ -120,9 +120,10 @@ class Browser {
                                       {"pointerType", "mouse"}});
   }
   void key(const char* name, bool shift = false) {
-    for (const char* type : {"keyDown", "keyUp"})
+    for (const char* type : {"keyDown", "keyUp"}) {
       call("Input.dispatchKeyEvent",
            {{"type", type}, {"key", name}, {"code", name}, {"modifiers", shift ? 8 : 0}});
+    }
   }
 
  private:
@@ -137,8 +138,9 @@ class Browser {
       const auto rest =
           std::chrono::duration_cast<std::chrono::milliseconds>(end - multi::Clock::now());
       pollfd readable = {out_, POLLIN, 0};
-      if (rest.count() <= 0 || ::poll(&readable, 1, static_cast<int>(rest.count())) <= 0)
+      if (rest.count() <= 0 || ::poll(&readable, 1, static_cast<int>(rest.count())) <= 0) {
         return false;
+      }
       char buffer[65536];
       const ssize_t length = ::read(out_, buffer, sizeof(buffer));
       if (length <= 0) return false;

@@ -42,8 +42,9 @@ class Notifications {
       if (::poll(&readable, 1, 1000) <= 0) continue;
       char message[512];
       const ssize_t length = ::recv(fd_, message, sizeof(message), 0);
-      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted))
+      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted)) {
         return true;
+      }
     }
     return false;
   }
@@ -66,8 +67,9 @@ TEST(Life, SigtermFinishesWhatWasAskedAndEndsWith0) {
                " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
                std::to_string(body.size()) + "\r\n\r\n" + body);
   const auto end = multi::Clock::now() + multi::kPatience;
-  while (served.metric("queue_rows{model=\"digits\"}") < 2 && multi::Clock::now() < end)
+  while (served.metric("queue_rows{model=\"digits\"}") < 2 && multi::Clock::now() < end) {
     ::usleep(1000);
+  }
   served.process().signal(SIGTERM);
   EXPECT_TRUE(idle.closed());
   const Answer answer = waiting.receive();

@@ -31,8 +31,9 @@ class AttributeFiles : public ::testing::Test {
         std::map<std::string, std::string>{}, log());
     const auto end = Clock::now() + multi::kPatience;
     while (!process_->ended() && Clock::now() < end &&
-           contents(mount_ + "/neuron0/core_count").empty())
+           contents(mount_ + "/neuron0/core_count").empty()) {
       ::usleep(1000);
+    }
   }
   std::string log() const { return folder_.path() + "/log"; }
   std::string file(const std::string& path) { return contents(mount_ + "/" + path); }
@@ -51,8 +52,9 @@ TEST_F(AttributeFiles, ShowTheTreeOfEachDeviceAndCountWhatRan) {
   EXPECT_EQ(file("neuron15/info/architecture/device_name"), "Trainium1\n");
   EXPECT_EQ(file("node_id_4"), "-1\n");
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3"))
+  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3")) {
     names.insert(entry.path().filename());
+  }
   EXPECT_EQ(names, (std::set<std::string>{"reset", "core_count", "connected_devices", "info",
                                           "stats", "emulator", "neuron_core0", "neuron_core1"}));
   EXPECT_FALSE(std::filesystem::exists(mount_ + "/neuron16"));
