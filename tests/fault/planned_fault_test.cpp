@@ -5,18 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <ndl/ndl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <future>
 #include <thread>
 
 #include "driver/ndl/port.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
+#include "tests/support/files.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -31,21 +30,12 @@ class PlannedFault : public ::testing::Test {
  protected:
   PlannedFault()
       : emulator_("NEURON_EMULATOR", "trn1.2xlarge"),
-        library_("NEURON_EMULATOR_LIBRARY", NEURON_BUILD_DIR "/lib/libneuron-emulator.so.1"),
-        quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {
-    std::snprintf(path_, sizeof(path_), "/tmp/neuron-plan-XXXXXX");
-    const int file = ::mkstemp(path_);
-    EXPECT_GE(file, 0);
-    ::close(file);
-  }
-  ~PlannedFault() override {
-    nrt_close();
-    unsetenv("NEURON_EMULATOR_FAULTS");
-    ::unlink(path_);
-  }
+        library_("NEURON_EMULATOR_LIBRARY", built("lib/libneuron-emulator.so.1")),
+        quiet_("NEURON_RT_LOG_LEVEL", "QUIET"),
+        faults_("NEURON_EMULATOR_FAULTS", nullptr) {}
+  ~PlannedFault() override { nrt_close(); }
   void begin(const std::string& plan) {
-    std::ofstream(path_) << plan << "\n";
-    setenv("NEURON_EMULATOR_FAULTS", path_, 1);
+    faults_.set(folder_.write("plan", plan + "\n").c_str());
     ndl::release_port();
     ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
   }
@@ -66,9 +56,10 @@ class PlannedFault : public ::testing::Test {
     return plan;
   }
 
+  const Folder folder_;
+
  private:
-  char path_[40];
-  Setting emulator_, library_, quiet_;
+  Setting emulator_, library_, quiet_, faults_;
 };
 
 TEST_F(PlannedFault, AnEngineThatHangsIsATimeoutThatNamesWhatItWasAbout) {
@@ -255,10 +246,7 @@ TEST_F(PlannedFault, AResetAtAnyMomentOfTheFirstExecutionIsToldAtOnce) {
 TEST_F(PlannedFault, APlanThatIsWrongStopsTheInitialisationWithItsLine) {
   begin("# nothing is planned");
   nrt_close();
-  {
-    const char* path = std::getenv("NEURON_EMULATOR_FAULTS");
-    std::ofstream(path) << R"({"at":"dma.descriptor","kind":"explode"})";
-  }
+  folder_.write("plan", R"({"at":"dma.descriptor","kind":"explode"})");
   ndl::release_port();
   EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(),
