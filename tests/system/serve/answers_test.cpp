@@ -77,7 +77,7 @@ TEST(Answers, OfRequestsThatShareBatchesStayApart) {
 }
 
 TEST(Answers, OfTheServingModelAreThoseOfTheOtherToTheBit) {
-  const multi::Folder folder;
+  const test::Folder folder;
   std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits_serving.neff",
                              folder.path() + "/digits.neff");
   const Served served(folder, {"--batched", "digits"}, {});
@@ -166,10 +166,10 @@ TEST(Answers, ToPipelinedRequestsComeInOrder) {
 TEST(Answers, ComeAtOnceToALonelyClient) {
   const Served served({"--latency-budget", "10s"});
   ASSERT_NE(served.port(), 0) << served.log();
-  const auto start = multi::Clock::now();
+  const auto start = test::Clock::now();
   EXPECT_EQ(served.infer(random_rows(1, 1)).status, 200u);
   EXPECT_EQ(served.infer(random_rows(1, 2)).status, 200u);
-  EXPECT_LT(multi::Clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(test::Clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
@@ -216,7 +216,7 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
 TEST(Reload, KeepsWhatWorksWhenTheNewFileIsBroken) {
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();
-  write_file(served.models + "/digits.neff", "this is no NEFF");
+  test::write_file(served.models + "/digits.neff", "this is no NEFF");
   Client client = served.client();
   const Answer reloaded = client.post("/v1/reload", "");
   EXPECT_EQ(reloaded.status, 500u);
@@ -227,11 +227,11 @@ TEST(Reload, KeepsWhatWorksWhenTheNewFileIsBroken) {
 }
 
 TEST(Reload, ServesTheOthersWhenOneFileIsBrokenFromTheStart) {
-  const multi::Folder folder;
+  const test::Folder folder;
   std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff", folder.path() + "/digits.neff");
-  write_file(folder.path() + "/bad.neff", std::string(5000, 'x'));
-  write_file(folder.path() + "/mistaken.neff", "x");
-  write_file(folder.path() + "/mistaken.json", "{\"batch\": 3}");
+  test::write_file(folder.path() + "/bad.neff", std::string(5000, 'x'));
+  test::write_file(folder.path() + "/mistaken.neff", "x");
+  test::write_file(folder.path() + "/mistaken.json", "{\"batch\": 3}");
   const Served served(folder, {"--batched", "digits"}, {});
   ASSERT_NE(served.port(), 0) << served.log();
   const std::vector<Row> rows = random_rows(1, 9);
@@ -241,7 +241,7 @@ TEST(Reload, ServesTheOthersWhenOneFileIsBrokenFromTheStart) {
 }
 
 TEST(Reload, TakesWholeTensorsOnlyUnlessAModelSaysThatItsRowsAreIndependent) {
-  const multi::Folder folder;
+  const test::Folder folder;
   std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff", folder.path() + "/digits.neff");
   const Served served(folder, {}, {});
   ASSERT_NE(served.port(), 0) << served.log();
