@@ -20,7 +20,7 @@ struct OwnedProgram {
 size_t put_text(std::string_view from, char* text, size_t size) {
   if (text != nullptr && size != 0) {
     const size_t length = std::min(from.size(), size - 1);
-    std::memcpy(text, from.data(), length);
+    if (length != 0) std::memcpy(text, from.data(), length);  // an empty view may have no address
     text[length] = 0;
   }
   return from.size();
