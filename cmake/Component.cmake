@@ -60,7 +60,7 @@ function(neuron_component name)
 endfunction()
 
 # What all programs of tests are compiled and linked with.
-function(neuron_test_options name)
+function(neuron_use_googletest name)
   target_compile_definitions(${name} PRIVATE
     NEURON_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NEURON_BUILD_DIR="${CMAKE_BINARY_DIR}")
   # Half of the time that a tree takes to build is that of its tests; what they test keeps its own options.
@@ -69,10 +69,7 @@ function(neuron_test_options name)
   else()
     target_compile_options(${name} PRIVATE -O0)
   endif()
-endfunction()
-function(neuron_use_googletest name)
-  neuron_test_options(${name})
-  target_link_libraries(${name} PRIVATE neuron_include GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
+  target_link_libraries(${name} PRIVATE test_support neuron_include GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
 endfunction()
 
 # neuron_test(NAME FOLDER... [SOURCES file...] [LINK target...] [NEEDS program...] [TIMEOUT seconds] [PROPERTIES name value...]):

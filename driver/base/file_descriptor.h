@@ -26,7 +26,7 @@ class FileDescriptor {
 
   int get() const { return value_; }
   explicit operator bool() const { return value_ >= 0; }
-  // Hands the descriptor to the caller, who closes it.
+  // Hands the descriptor to the caller, which closes it.
   int release() { return std::exchange(value_, -1); }
   void reset(int value = -1) {
     if (value_ >= 0) close(value_);

@@ -40,8 +40,9 @@ int explain(int error, const char* format, ...) {
     char buffer[128];
     const char* reason = below[0] != '\0' ? below : strerror_r(-error, buffer, sizeof(buffer));
     // Looking at the result says that being cut is meant.
-    if (std::snprintf(sentence + length, kSentence - length, ": %s", reason) < 0)
+    if (std::snprintf(sentence + length, kSentence - length, ": %s", reason) < 0) {
       sentence[length] = '\0';
+    }
   }
   errno = -error;
   return error;

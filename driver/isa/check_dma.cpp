@@ -222,8 +222,9 @@ Violation check_dma_encoding(const Instruction& i, unsigned slots, const Limits&
     return {};
   }
   constexpr unsigned code = NEURON_FAULT_ILLEGAL_FIELD;
-  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS, code))
+  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS, code)) {
     return v;
+  }
   if (Violation v = check_dimensions(i.generate.from_dims, NEURON_DMA_GENERATE_FROM_DIMS, code)) {
     return v;
   }

@@ -426,8 +426,9 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   if (slots & kSlotTrigger) {
     if (Violation v = check_trigger(instruction.trigger)) return v;
   }
-  if (slots & (kSlotGenerate | kSlotIndirect))
+  if (slots & (kSlotGenerate | kSlotIndirect)) {
     return check_dma_encoding(instruction, slots, limits);
+  }
   if (instruction.group() == 1) return check_flow(instruction);
   return check_operations(instruction, engine, limits);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one instruction costs on its engine, in cycles and in model time (integer picoseconds).
 //
-// What differs by generation is a row of generation.h; the other constants stand in cost.cpp with
-// their source beside them. Pure functions of the decoded
-// instruction, so a result may be kept with it. Callers: the emulated sequencer, neuron-as. Any
-// thread, cannot fail.
+// What differs by generation is a row of generation.h. The other constants stand in cost.cpp, with
+// their source beside them. Pure functions of the decoded instruction, so a result may be kept with
+// it. Callers: the emulated sequencer, neuron-as. Any thread, cannot fail.
 #ifndef DRIVER_ISA_COST_H
 #define DRIVER_ISA_COST_H
 

@@ -36,8 +36,8 @@ struct Clock {
   constexpr ModelTime time(uint64_t count) const { return count * picoseconds / cycles; }
 };
 
-// Every number has its source in README.md: a published fact, a fit to published measurements, or
-// our own choice where nothing is published.
+// Each number has its source beside it: a published fact, or our own choice where nothing is
+// published.
 struct Timing {
   // Clocks (architecture guides).
   Clock pe, vector, others;

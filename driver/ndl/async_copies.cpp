@@ -44,7 +44,7 @@ void prefetch(uint64_t address, uint64_t size) {
 
 AsyncCopies::Copies::iterator AsyncCopies::find(uint64_t source, uint64_t destination,
                                                 uint32_t name) {
-  // Who waits may know one side only and gives it as both.
+  // A waiter may know one side only, and gives it as both.
   return std::find_if(copies_.begin(), copies_.end(), [&](const auto& entry) {
     const Copy& copy = entry.second;
     return copy.name == name && (copy.source == source || copy.destination == destination);

@@ -167,8 +167,8 @@ int ndl_nc_init_set_state(ndl_device_t* device, uint32_t nc_id, uint32_t state,
     neuron_ioctl_cinit_set request = {};
     request.nc_id = nc_id;
     request.state = state;
-    const int result =
-        call_on(device, NEURON_IOCTL_CINIT_SET_STATE, &request, "agreeing who initialises a core");
+    const int result = call_on(device, NEURON_IOCTL_CINIT_SET_STATE, &request,
+                               "agreeing which process initialises a core");
     if (result == 0) *new_state = request.new_state;
     return result;
   });

@@ -29,7 +29,7 @@ using neuron::ndl::OpenDevice;
 
 namespace {
 
-// Whoever has a staging buffer gives it back after one copy of 2 MiB.
+// A thread that has a staging buffer gives it back after one copy of 2 MiB.
 constexpr int kCopyBufferSeconds = 30;
 
 int free_in_driver(const OpenDevice& open, uint64_t driver_handle) {
@@ -196,8 +196,9 @@ int ndl_memory_unmap(uint64_t mem_handle) {
 
 int ndl_get_hbm_va(ndl_device_t* device, int hbm_idx, void** va, size_t* size) {
   return guarded("ndl_get_hbm_va", [&] {
-    if (va == nullptr || size == nullptr)
+    if (va == nullptr || size == nullptr) {
       return fail(-EINVAL, "ndl_get_hbm_va: va or size is null");
+    }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     if (hbm_idx < 0 || hbm_idx >= MAX_HBM_PER_DEVICE) {

@@ -17,6 +17,7 @@
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
 #include "driver/base/file_descriptor.h"
+#include "driver/ndl/architecture.h"
 #include "driver/ndl/async_copies.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/observe_kernel.h"
@@ -28,23 +29,7 @@ namespace {
 
 constexpr char kNode[] = "neuron";
 
-// Semaphore and event pages of a generation in BAR 0, one per core (TPB) and collectives core.
-struct PageRow {
-  unsigned architecture;
-  uint32_t block;
-  uint32_t first_id;
-  uint32_t count;
-  uint64_t bar0_start;
-  uint64_t stride;
-};
 constexpr uint64_t kPageBytes = 0x2000;
-constexpr PageRow kPages[] = {
-    {2, NEURON_DM_BLOCK_TPB, 0, 2, 0x2700000, 0x4000000},
-    {2, NEURON_DM_BLOCK_TOPSP, 0, 6, 0x10000000, 0x400000},
-    {3, NEURON_DM_BLOCK_TPB, 0, 8, 0xD2700000, 0x4000000},
-    {3, NEURON_DM_BLOCK_TOPSP, 0, 8, 0xF0000000, 0x400000},
-    {3, NEURON_DM_BLOCK_TOPSP, 8, 8, 0xF2800000, 0x400000},
-};
 
 class KernelDevice : public DevicePort {
  public:
@@ -205,12 +190,9 @@ class KernelDevice : public DevicePort {
         return 0;
       }
     }
-    for (const PageRow& row : kPages) {
+    for (const RegisterPages& row : architecture_of(architecture_).pages) {
       const uint64_t distance = bar0_offset - row.bar0_start;
-      if (row.architecture != std::min(architecture_, 3u) || distance / row.stride >= row.count ||
-          distance % row.stride >= kPageBytes) {
-        continue;
-      }
+      if (distance / row.stride >= row.count || distance % row.stride >= kPageBytes) continue;
       neuron_ioctl_resource_mmap_info info = {};
       info.block = row.block;
       info.block_id = row.first_id + static_cast<uint32_t>(distance / row.stride);

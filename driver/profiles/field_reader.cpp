@@ -33,19 +33,22 @@ bool FieldReader::refuse_field(const std::string& field, const json::value* foun
 
 bool FieldReader::known(const json::object& object, const std::string& path,
                         std::initializer_list<const char*> names) {
-  for (const auto& entry : object)
+  for (const auto& entry : object) {
     if (std::none_of(names.begin(), names.end(),
-                     [&](const char* name) { return entry.key() == name; }))
+                     [&](const char* name) { return entry.key() == name; })) {
       return refuse(
           format("field \"{}{}\" is unknown; take it out", path, std::string(entry.key())));
+    }
+  }
   return true;
 }
 
 bool FieldReader::number(const json::object& object, const std::string& path, const char* field,
                          int64_t least, int64_t most, int64_t& out) {
   const json::value* value = object.if_contains(field);
-  if (!value || !value->is_int64() || value->get_int64() < least || value->get_int64() > most)
+  if (!value || !value->is_int64() || value->get_int64() < least || value->get_int64() > most) {
     return refuse_field(path + field, value, format("a number from {} to {}", least, most));
+  }
   out = value->get_int64();
   return true;
 }

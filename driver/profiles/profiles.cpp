@@ -17,8 +17,9 @@ using base::format;
 constexpr size_t kMostText = size_t{1} << 20;
 
 const ProfileText* text_of(std::string_view name) {
-  for (size_t i = 0; i < kProfileTextCount; i++)
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     if (name == kProfileTexts[i].name) return &kProfileTexts[i];
+  }
   return nullptr;
 }
 
@@ -59,8 +60,9 @@ const Profile* find_profile(std::string_view name) {
 
 std::string profile_names() {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kProfileTextCount; i++)
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     if (find_profile(kProfileTexts[i].name)) names.emplace_back(kProfileTexts[i].name);
+  }
   return joined(names);
 }
 
@@ -71,24 +73,26 @@ const Profile* load_profile(std::string_view name_or_path, std::string& error) {
     return read_file("profile", path, text, error) ? parse_profile(text, path, error) : nullptr;
   }
   const Profile* found = find_profile(path);
-  if (!found)
+  if (!found) {
     error = format(
         "\"{}\" is no emulated instance type; known are {}; a profile of your own is named by its "
         "path, with a slash",
         path.substr(0, 64), profile_names());
+  }
   return found;
 }
 
 std::vector<std::string> topology_names() {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kProfileTextCount; i++) names.emplace_back(kProfileTexts[i].name);
+  for (size_t i = 0; i < kProfileTextCount; ++i) names.emplace_back(kProfileTexts[i].name);
   return names;
 }
 
 bool load_topology(std::string_view name_or_path, NodeProfile& profile, std::string& error) {
   const std::string path(name_or_path);
-  if (const ProfileText* found = text_of(path))
+  if (const ProfileText* found = text_of(path)) {
     return parse_topology(found->text, path, profile, error);
+  }
   if (is_path(path)) {
     std::string text;
     return read_file("topology", path, text, error) && parse_topology(text, path, profile, error);

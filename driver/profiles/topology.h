@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instance types as collectives see them: chips, links, rings and network devices of a node.
 //
-// Concepts: the section "topology" of a profile (README.md of this folder says its fields). Names
+// Concepts: the section "topology" of a profile (README.md of this folder lists its fields). Names
 // and files are those of profile.h; some types have no devices that can be emulated, and are here
 // all the same. Callers: libccom; any thread. Values. Fails: false with a sentence that names the
 // profile, the field, what it holds and what is expected.

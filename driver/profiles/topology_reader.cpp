@@ -45,8 +45,9 @@ bool Reader::rate(const json::object& object, const std::string& path, const cha
   const json::value* value = object.if_contains(field);
   double gigabytes = 0;
   if (value && value->is_number()) gigabytes = value->to_number<double>();
-  if (!(gigabytes > 0) || gigabytes > 1e6)
+  if (!(gigabytes > 0) || gigabytes > 1e6) {
     return refuse_field(path + field, value, "gigabytes per second above 0 and up to 1000000");
+  }
   out = gigabytes * 1e9;
   return true;
 }
@@ -55,15 +56,17 @@ bool Reader::link(const json::object& root, const char* field, LinkClass& out) {
   const json::value* value = root.if_contains(field);
   if (!value) return true;
   const json::object* object = value->if_object();
-  if (!object)
+  if (!object) {
     return refuse_field(field, value, "an object with gigabytes_per_second and latency_ns");
+  }
   const std::string path = std::string(field) + ".";
   if (!known(*object, path, {"gigabytes_per_second", "latency_ns"})) return false;
   if (!rate(*object, path, "gigabytes_per_second", out.bytes_per_second)) return false;
   const json::value* latency = object->if_contains("latency_ns");
   const double nanoseconds = latency && latency->is_number() ? latency->to_number<double>() : -1;
-  if (!(nanoseconds >= 0) || nanoseconds > 1e9)
+  if (!(nanoseconds >= 0) || nanoseconds > 1e9) {
     return refuse_field(path + "latency_ns", latency, "nanoseconds from 0 to 1000000000");
+  }
   out.latency_ps = static_cast<uint64_t>(std::llround(nanoseconds * 1000));
   return true;
 }
@@ -75,12 +78,14 @@ bool Reader::lists(const json::object& root, const char* field, uint32_t chips, 
   if (!outer || outer->size() > kMaxChips) return refuse_field(field, value, expected);
   for (size_t i = 0; i < outer->size(); ++i) {
     const json::array* inner = (*outer)[i].if_array();
-    if (!inner || inner->size() > kMaxChips)
+    if (!inner || inner->size() > kMaxChips) {
       return refuse_field(format("{}[{}]", field, i), &(*outer)[i], expected);
+    }
     auto& list = out.emplace_back();
     for (const json::value& entry : *inner) {
-      if (!entry.is_int64() || entry.get_int64() < 0 || entry.get_int64() >= chips)
+      if (!entry.is_int64() || entry.get_int64() < 0 || entry.get_int64() >= chips) {
         return refuse_field(format("{}[{}]", field, i), &(*outer)[i], expected);
+      }
       list.push_back(static_cast<uint32_t>(entry.get_int64()));
     }
   }
@@ -95,11 +100,12 @@ bool Reader::pod(const json::object& root, PodType& out) {
                 {"peer_to_peer", PodType::kPeerToPeer},
                 {"switch", PodType::kSwitch}};
   const json::value* value = root.if_contains("pod");
-  for (const auto& known : kTypes)
+  for (const auto& known : kTypes) {
     if (value && value->is_string() && value->get_string() == known.name) {
       out = known.type;
       return true;
     }
+  }
   return refuse_field("pod", value, "\"none\", \"peer_to_peer\" or \"switch\"");
 }
 
@@ -107,11 +113,13 @@ bool Reader::read(const json::object& root, NodeProfile& profile) {
   if (!known(root, "",
              {"name", "chips", "ranks_per_chip", "dma_engines", "collective_cores", "neighbours",
               "rings", "link", "pod_link", "rack_link", "nic", "on_chip", "nics", "pod",
-              "pod_nodes", "racks", "hbm_gigabytes_per_second", "dma_gigabytes_per_second"}))
+              "pod_nodes", "racks", "hbm_gigabytes_per_second", "dma_gigabytes_per_second"})) {
     return false;
+  }
   const json::value* name = root.if_contains("name");
-  if (!name || !name->is_string() || name->get_string().empty() || name->get_string().size() > 64)
+  if (!name || !name->is_string() || name->get_string().empty() || name->get_string().size() > 64) {
     return refuse_field("name", name, "a text of 1 to 64 characters");
+  }
   profile.name = std::string(name->get_string());
   return whole(root, "chips", 1, kMaxChips, profile.chips) &&
          whole(root, "ranks_per_chip", 1, 1024, profile.ranks_per_chip) &&
@@ -136,9 +144,10 @@ bool check_topology(const NodeProfile& profile, const std::string& where, std::s
     error = format("the topology {}: {}", where, what);
     return false;
   };
-  if (profile.neighbours.size() != profile.chips)
+  if (profile.neighbours.size() != profile.chips) {
     return refuse(format("field \"neighbours\" has {} lists, expected one for each of {} chips",
                          profile.neighbours.size(), profile.chips));
+  }
   const auto linked = [&](uint32_t a, uint32_t b) {
     const auto& list = profile.neighbours[a];
     return std::find(list.begin(), list.end(), b) != list.end();
@@ -147,46 +156,56 @@ bool check_topology(const NodeProfile& profile, const std::string& where, std::s
   for (uint32_t chip = 0; chip < profile.chips; ++chip) {
     for (uint32_t other : profile.neighbours[chip]) {
       links = true;
-      if (other == chip || other >= profile.chips || !linked(other, chip))
+      if (other == chip || other >= profile.chips || !linked(other, chip)) {
         return refuse(format("field \"neighbours[{}]\" names chip {}, {}", chip, other,
                              other == chip ? "itself" : "which does not name it in return"));
+      }
     }
   }
-  if (links && profile.link.bytes_per_second <= 0)
+  if (links && profile.link.bytes_per_second <= 0) {
     return refuse("field \"link\" is missing although chips have neighbours");
-  if (profile.nics > 0 && profile.nic.bytes_per_second <= 0)
+  }
+  if (profile.nics > 0 && profile.nic.bytes_per_second <= 0) {
     return refuse("field \"nic\" is missing although \"nics\" is not 0");
-  if (profile.on_chip.bytes_per_second <= 0 && profile.ranks_per_chip > 1)
+  }
+  if (profile.on_chip.bytes_per_second <= 0 && profile.ranks_per_chip > 1) {
     return refuse("field \"on_chip\" is missing although \"ranks_per_chip\" is not 1");
+  }
   const bool pod = profile.pod != PodType::kNone;
-  if (pod && profile.pod_link.bytes_per_second <= 0)
+  if (pod && profile.pod_link.bytes_per_second <= 0) {
     return refuse("field \"pod_link\" is missing although \"pod\" is not \"none\"");
-  if (pod != (profile.pod_nodes > 1))
+  }
+  if (pod != (profile.pod_nodes > 1)) {
     return refuse(format("field \"pod_nodes\" is {}, expected {} with this \"pod\"",
                          profile.pod_nodes, pod ? "2 or more" : "1"));
+  }
   if (profile.racks > 1 &&
-      (profile.rack_link.bytes_per_second <= 0 || profile.pod_nodes % profile.racks))
+      (profile.rack_link.bytes_per_second <= 0 || profile.pod_nodes % profile.racks)) {
     return refuse("field \"racks\" needs \"rack_link\" and must divide \"pod_nodes\"");
+  }
   std::vector<std::pair<uint32_t, uint32_t>> used;
   for (size_t r = 0; r < profile.rings.size(); ++r) {
     const auto& ring = profile.rings[r];
     std::vector<bool> seen(profile.chips, false);
     for (size_t i = 0; i < ring.size(); ++i) {
       const uint32_t a = ring[i], b = ring[(i + 1) % ring.size()];
-      if (a >= profile.chips || seen[a] || !linked(a, b))
+      if (a >= profile.chips || seen[a] || !linked(a, b)) {
         return refuse(format(
             "field \"rings[{}]\" is no ring: chip {} at place {} {}", r, a, i,
             a < profile.chips && seen[a] ? "is there twice" : format("has no link to chip {}", b)));
+      }
       seen[a] = true;
       const std::pair<uint32_t, uint32_t> edge{std::min(a, b), std::max(a, b)};
-      if (std::find(used.begin(), used.end(), edge) != used.end())
+      if (std::find(used.begin(), used.end(), edge) != used.end()) {
         return refuse(format("field \"rings[{}]\" uses the link between chips {} and {} again", r,
                              edge.first, edge.second));
+      }
       used.push_back(edge);
     }
-    if (ring.size() != profile.chips)
+    if (ring.size() != profile.chips) {
       return refuse(format("field \"rings[{}]\" visits {} chips, expected all {}", r, ring.size(),
                            profile.chips));
+    }
   }
   return true;
 }

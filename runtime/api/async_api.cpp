@@ -52,7 +52,7 @@ Result<AsyncResult> result_of(Session& session, Tracker tracker) {
   return track(session, tracker.handle);
 }
 // A client of the older epoch that looks its functions up by name gets the current ones and hands
-// them a tracker: no pointer has such bits, so it is served as it expects.
+// them a tracker. A handle has bits that no pointer has, so the client is served as it expects.
 Result<AsyncResult> result_of(Session& session, StatusWord status) {
   if (HandleTable::is_handle(status.word)) return track(session, status.word);
   AsyncResult result;

@@ -39,8 +39,8 @@ struct Route {
 Route routes[kLogComponents];
 
 // False until the environment was read once. Two threads that find it false both read, to the same
-// result. Release in configure_log() pairs with the acquire in log_enabled(): who sees true also
-// sees the routes.
+// result. Release in configure_log() pairs with the acquire in log_enabled(): a thread that sees
+// true also sees the routes.
 std::atomic<bool> configured{false};
 
 Result<uint8_t> read_level(const std::string& name, uint8_t fallback) {

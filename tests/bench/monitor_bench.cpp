@@ -3,17 +3,18 @@
 // scraped each second; processor time by the processes' own clocks.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/bench/ratio.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::bench {
 namespace {
@@ -76,35 +77,31 @@ double processor_time(pid_t pid) {
 
 struct Watchers {
   Watchers() : daemon(folder, "trn1.32xlarge") {
-    const std::string emulator = "unix:" + daemon.socket();
-    for (int core = 0; core < kClients; ++core)
+    const std::string emulator = daemon.emulator();
+    for (int core = 0; core < kClients; ++core) {
       clients.push_back(
-          std::make_unique<multi::Worker>(folder, emulator, core * 8, "matmul_f32_256.neff"));
+          std::make_unique<test::Worker>(folder, emulator, core * 8, "matmul_f32_256.neff"));
+    }
     for (const auto& client : clients) {
       if (client->line() != "ready") error = "a client does not start: " + client->log();
     }
-    const std::string configuration = folder.path() + "/monitor.conf";
-    std::ofstream(configuration) << kConfiguration;
+    const std::string configuration = folder.write("monitor.conf", kConfiguration);
     our_port = free_port();
     peer_port = free_port();
     const auto address = [](int port) { return "127.0.0.1:" + std::to_string(port); };
     // The shell becomes the program.
-    ours = std::make_unique<multi::Process>(
-        std::vector<std::string>{"/bin/sh", "-c",
-                                 "exec \"$0\" -c \"$1\" --prometheus \"$2\" >/dev/null",
-                                 std::string(NEURON_BUILD_DIR) + "/bin/neuron-monitor",
-                                 configuration, address(our_port)},
-        std::map<std::string, std::string>{{"NEURON_EMULATOR", emulator}},
-        folder.path() + "/monitor.log");
-    peer = std::make_unique<multi::Process>(
-        std::vector<std::string>{kExporter, "--web.listen-address=" + address(peer_port)},
-        std::map<std::string, std::string>{}, folder.path() + "/exporter.log");
-    const double end = now_seconds() + 20;
-    while ((scrape(our_port) == 0 || scrape(peer_port) == 0) && now_seconds() < end)
-      ::usleep(100'000);
-    if (now_seconds() >= end)
-      error = "a program does not answer: " + multi::contents(folder.path() + "/monitor.log") +
-              multi::contents(folder.path() + "/exporter.log");
+    ours = std::make_unique<test::Process>(
+        test::Words{"/bin/sh", "-c", "exec \"$0\" -c \"$1\" --prometheus \"$2\" >/dev/null",
+                    test::built("bin/neuron-monitor"), configuration, address(our_port)},
+        test::Environment{{"NEURON_EMULATOR", emulator}}, folder.path("monitor.log"));
+    peer = std::make_unique<test::Process>(
+        test::Words{kExporter, "--web.listen-address=" + address(peer_port)}, test::Environment{},
+        folder.path("exporter.log"));
+    const auto answer = [this] { return scrape(our_port) != 0 && scrape(peer_port) != 0; };
+    if (!test::eventually(answer, std::chrono::seconds(20), std::chrono::milliseconds(100))) {
+      error =
+          "a program does not answer: " + folder.read("monitor.log") + folder.read("exporter.log");
+    }
   }
 
   // Both at once, so that they share what the host does; false if one does not answer.
@@ -125,11 +122,11 @@ struct Watchers {
     return good;
   }
 
-  multi::Folder folder;
-  multi::Daemon daemon;
-  std::vector<std::unique_ptr<multi::Worker>> clients;
+  test::Folder folder;
+  test::Daemon daemon;
+  std::vector<std::unique_ptr<test::Worker>> clients;
   int our_port = 0, peer_port = 0;
-  std::unique_ptr<multi::Process> ours, peer;
+  std::unique_ptr<test::Process> ours, peer;
   double our_share = -1, peer_share = -1;
   std::string error;
 };

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nrt_load of a compressed NEFF with 64 MiB of random weights against tar, which unpacks the same
 // payload into a folder.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <random>
 
@@ -15,8 +9,8 @@
 #include "runtime/neff/neff_writer.h"
 #include "tests/bench/ratio.h"
 #include "tests/bench/session.h"
-
-extern char** environ;
+#include "tests/support/files.h"
+#include "tests/support/process.h"
 
 namespace neuron::bench {
 namespace {
@@ -25,8 +19,8 @@ constexpr size_t kWeights = 64u << 20;
 
 // The empty program of the build with a constant that nothing reads.
 runtime::Result<std::vector<uint8_t>> heavy_program() {
-  std::ifstream file(std::string(NEURON_BUILD_DIR) + "/neff/empty.neff", std::ios::binary);
-  const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::vector<uint8_t> bytes =
+      tools::bytes_of(test::read_file(test::built("neff/empty.neff")));
   NEURON_TRY(container, neff::Container::open(bytes));
   tools::NeffMembers members;
   for (const neff::Member& member : container.members()) {
@@ -56,38 +50,21 @@ runtime::Result<std::vector<uint8_t>> heavy_program() {
 class Archive {
  public:
   explicit Archive(const std::vector<uint8_t>& neff) {
-    char name[] = "/tmp/neuron-ratios-XXXXXX";
-    if (mkdtemp(name) == nullptr) return;
-    folder_ = name;
-    std::ofstream file(folder_ / "payload.tgz", std::ios::binary);
-    file.write(reinterpret_cast<const char*>(neff.data()) + NEFF_HEADER_BYTES,
-               static_cast<std::streamsize>(neff.size() - NEFF_HEADER_BYTES));
-  }
-  ~Archive() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+    folder_.write("payload.tgz", std::span(neff).subspan(NEFF_HEADER_BYTES));
   }
   // Seconds, or negative.
   double unpack() const {
-    const std::filesystem::path target = folder_ / "unpacked";
+    const std::string target = folder_.path("unpacked");
     std::error_code error;
     std::filesystem::remove_all(target, error);
     if (!std::filesystem::create_directory(target, error)) return -1;
-    const std::string from = folder_ / "payload.tgz", to = target;
-    const char* const arguments[] = {"tar", "xzf", from.c_str(), "-C", to.c_str(), nullptr};
     const double start = now_seconds();
-    pid_t child = 0;
-    int status = 0;
-    if (posix_spawnp(&child, "tar", nullptr, nullptr, const_cast<char* const*>(arguments),
-                     environ) != 0 ||
-        waitpid(child, &status, 0) != child || status != 0) {
-      return -1;
-    }
-    return now_seconds() - start;
+    const test::Run run = test::run({"tar", "xzf", folder_.path("payload.tgz"), "-C", target});
+    return run.ending == 0 ? now_seconds() - start : -1;
   }
 
  private:
-  std::filesystem::path folder_;
+  const test::Folder folder_;
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel module costs before the first program can start: register accesses from insmod to
 // the first open, each of them a trip out of a virtual machine.
-#include <cstdio>
 #include <cstdlib>
 
 #include "tests/bench/ratio.h"
+#include "tests/support/files.h"
+#include "tests/support/process.h"
 
 namespace neuron::bench {
 namespace {
@@ -14,12 +15,10 @@ constexpr double kPublicDriver = 12951;
 
 // One boot; below 0 if the guest cannot run.
 double accesses() {
-  FILE* guest = popen(NEURON_SOURCE_DIR "/tests/vm/vm-test probe " NEURON_BUILD_DIR, "r");
-  if (guest == nullptr) return -1;
-  char line[64] = "";
-  const bool got = std::fgets(line, sizeof(line), guest) != nullptr;
-  const int status = pclose(guest);
-  return got && status == 0 && std::atof(line) > 0 ? std::atof(line) : -1;
+  test::Process guest({test::source("tests/vm/vm-test"), "probe", NEURON_BUILD_DIR}, {},
+                      "/dev/stderr");
+  const double count = std::atof(guest.rest(std::chrono::minutes(10)).c_str());
+  return guest.wait() == 0 && count > 0 ? count : -1;
 }
 
 }  // namespace

@@ -11,23 +11,19 @@
 
 #include "tests/bench/http_load.h"
 #include "tests/bench/ratio.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::bench {
 namespace {
 
-using multi::contents;
-using multi::Folder;
-using multi::Process;
+using test::Folder;
+using test::Process;
+using test::Words;
 
 constexpr int kConnections = 64;
 constexpr double kBudget = 0.005;   // the server's default, in seconds
 constexpr double kPatience = 0.05;  // later answers are not counted as good, in seconds
 constexpr double kSeconds = 1.0;
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 uint16_t free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -55,22 +51,19 @@ std::string digits_request() {
 // neuron-serve on an embedded device; the bytes that it answers.
 class Ours {
  public:
-  explicit Ours(const std::vector<std::string>& arguments = {}) {
-    const std::string models = folder_.path() + "/models";
-    std::filesystem::create_directory(models);
-    std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits_serving.neff",
-                               models + "/digits.neff");
-    write_file(models + "/digits.json", "{\"batched\": true}");
-    std::vector<std::string> command = {NEURON_BUILD_DIR "/bin/neuron-serve", "--models", models,
-                                        "--listen", "127.0.0.1:0"};
+  explicit Ours(const Words& arguments = {}) {
+    folder_.write("models/digits.json", "{\"batched\": true}");
+    std::filesystem::copy_file(test::built("neff/digits_serving.neff"),
+                               folder_.path("models/digits.neff"));
+    Words command = {test::built("bin/neuron-serve"), "--models", folder_.path("models"),
+                     "--listen", "127.0.0.1:0"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     process_ = std::make_unique<Process>(
-        command, std::map<std::string, std::string>{{"NEURON_EMULATOR", "trn1.2xlarge"}},
-        folder_.path() + "/log");
+        command, test::Environment{{"NEURON_EMULATOR", "trn1.2xlarge"}}, folder_.path("log"));
     const std::string line = process_->line();
     const size_t colon = line.rfind(':');
     if (!line.starts_with("http://") || colon == std::string::npos) {
-      error_ = "neuron-serve did not start: " + contents(folder_.path() + "/log");
+      error_ = "neuron-serve did not start: " + folder_.read("log");
       return;
     }
     load_.port = static_cast<uint16_t>(std::stoi(line.substr(colon + 1)));
@@ -100,25 +93,24 @@ class Nginx {
  public:
   explicit Nginx(size_t bytes) : port_(free_port()) {
     const std::string& folder = folder_.path();
-    write_file(folder + "/answer", std::string(bytes, 'x'));
-    write_file(folder + "/nginx.conf",
-               "daemon off;\nmaster_process on;\nworker_processes auto;\nuser root;\npid " +
-                   folder + "/pid;\nerror_log " + folder +
-                   "/error.log;\nevents { worker_connections 1024; }\nhttp {\n  access_log off;\n"
-                   "  sendfile on;\n  tcp_nodelay on;\n  open_file_cache max=16;\n"
-                   "  keepalive_requests 1000000000;\n  default_type application/octet-stream;\n"
-                   "  client_body_temp_path " +
-                   folder + "/b;\n  proxy_temp_path " + folder + "/p;\n  fastcgi_temp_path " +
-                   folder + "/f;\n  uwsgi_temp_path " + folder + "/u;\n  scgi_temp_path " + folder +
-                   "/s;\n  server {\n    listen 127.0.0.1:" + std::to_string(port_) +
-                   ";\n    root " + folder + ";\n  }\n}\n");
-    process_ = std::make_unique<Process>(
-        std::vector<std::string>{"/usr/sbin/nginx", "-c", folder + "/nginx.conf"},
-        std::map<std::string, std::string>{}, folder + "/log");
+    folder_.write("answer", std::string(bytes, 'x'));
+    folder_.write(
+        "nginx.conf",
+        "daemon off;\nmaster_process on;\nworker_processes auto;\nuser root;\npid " + folder +
+            "/pid;\nerror_log " + folder +
+            "/error.log;\nevents { worker_connections 1024; }\nhttp {\n  access_log off;\n"
+            "  sendfile on;\n  tcp_nodelay on;\n  open_file_cache max=16;\n"
+            "  keepalive_requests 1000000000;\n  default_type application/octet-stream;\n"
+            "  client_body_temp_path " +
+            folder + "/b;\n  proxy_temp_path " + folder + "/p;\n  fastcgi_temp_path " + folder +
+            "/f;\n  uwsgi_temp_path " + folder + "/u;\n  scgi_temp_path " + folder +
+            "/s;\n  server {\n    listen 127.0.0.1:" + std::to_string(port_) + ";\n    root " +
+            folder + ";\n  }\n}\n");
+    process_ = std::make_unique<Process>(Words{"/usr/sbin/nginx", "-c", folder_.path("nginx.conf")},
+                                         test::Environment{}, folder_.path("log"));
   }
   ~Nginx() {
-    process_->signal(SIGTERM);  // the master ends its workers, which SIGKILL would leave behind
-    process_->reap();
+    process_->stop();  // the master ends its workers, which SIGKILL would leave behind
   }
   double run() {
     LoadRequest request{.port = port_,
@@ -133,7 +125,7 @@ class Nginx {
     }
     if (!result.error.empty() || result.wrong != 0) {
       std::fprintf(stderr, "nginx: %s\n%s", result.error.c_str(),
-                   contents(folder_.path() + "/error.log").c_str());
+                   folder_.read("error.log").c_str());
       return -1;
     }
     return result.good_per_second;
@@ -192,7 +184,7 @@ Ratio serve_overload() {
               .unit = "right answers/s within 50 ms at 192 connections",
               .goal = 0.9,
               .rounds = 5};
-  auto ours = std::make_shared<Ours>(std::vector<std::string>{"--queue-limit", "120"});
+  auto ours = std::make_shared<Ours>(Words{"--queue-limit", "120"});
   ratio.error = ours->error();
   ratio.ours = [ours] {
     const LoadResult result = ours->run(3 * kConnections);

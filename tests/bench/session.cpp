@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/session.h"
 
-#include <fstream>
-#include <iterator>
+#include "tests/support/files.h"
 
 namespace neuron::bench {
 
@@ -44,9 +43,8 @@ std::string initialise() {
 Session::Session(const std::string& neff, int core) {
   error_ = initialise();
   if (!error_.empty()) return;
-  const std::string path = std::string(NEURON_BUILD_DIR) + "/neff/" + neff;
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const std::string path = test::built("neff/" + neff);
+  const std::string bytes = test::read_file(path);
   const auto failed = [&](const char* what, NRT_STATUS status) {
     error_ = path + ": " + what + ": " + nrt_get_status_as_str(status);
   };

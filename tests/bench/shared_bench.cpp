@@ -5,16 +5,18 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/bench/ratio.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::bench {
 namespace {
@@ -27,27 +29,28 @@ struct Shared {
   explicit Shared(const char* profile) : daemon(folder, profile) {}
   std::string start(int count, const char* copies = "mapping") {
     for (int core = 0; core < count; ++core) {
-      workers.push_back(std::make_unique<multi::Worker>(
-          folder, "unix:" + daemon.socket(), core, kEmpty,
-          std::map<std::string, std::string>{{"NEURON_EMULATOR_COPY", copies}}));
+      workers.push_back(
+          std::make_unique<test::Worker>(folder, daemon.emulator(), core, kEmpty,
+                                         test::Environment{{"NEURON_EMULATOR_COPY", copies}}));
     }
-    for (const auto& worker : workers)
+    for (const auto& worker : workers) {
       if (worker->line() != "ready") return "a worker does not start: " + worker->log();
+    }
     return "";
   }
   std::string start_embedded() {
-    embedded = std::make_unique<multi::Worker>(folder, "trn1.2xlarge", 0, kEmpty);
+    embedded = std::make_unique<test::Worker>(folder, "trn1.2xlarge", 0, kEmpty);
     return embedded->line() == "ready" ? "" : "a worker does not start: " + embedded->log();
   }
 
-  multi::Folder folder;
-  multi::Daemon daemon;
-  std::vector<std::unique_ptr<multi::Worker>> workers;
-  std::unique_ptr<multi::Worker> embedded;
+  test::Folder folder;
+  test::Daemon daemon;
+  std::vector<std::unique_ptr<test::Worker>> workers;
+  std::unique_ptr<test::Worker> embedded;
 };
 
 // The number that a worker answers; negative if it fails.
-double number(multi::Worker& worker, const char* question) {
+double number(test::Worker& worker, const char* question) {
   const double value = std::atof(worker.ask(question).c_str());
   return value > 0 ? value : -1;
 }
@@ -58,16 +61,13 @@ class FutexPair {
   FutexPair() {
     words_ = static_cast<std::atomic<uint32_t>*>(
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    child_ = ::fork();
-    if (child_ != 0) return;
-    for (uint32_t turn = 1;; ++turn) {
-      if (!await(0, turn)) ::_exit(0);
-      post(1, turn);
-    }
+    child_ = test::Child::forked([this] {
+      for (uint32_t turn = 1; await(0, turn); ++turn) post(1, turn);
+      return 0;
+    });
   }
   ~FutexPair() {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
+    child_.kill();
     ::munmap(words_, 4096);
   }
   // Microseconds of one round trip.
@@ -88,8 +88,9 @@ class FutexPair {
     const timespec patience = {60, 0};
     for (uint32_t seen; (seen = word(index).load()) != value;) {
       if (::syscall(SYS_futex, &word(index), FUTEX_WAIT, seen, &patience, nullptr, 0) != 0 &&
-          errno == ETIMEDOUT)
+          errno == ETIMEDOUT) {
         return false;
+      }
     }
     return true;
   }
@@ -99,7 +100,7 @@ class FutexPair {
   }
 
   std::atomic<uint32_t>* words_ = nullptr;
-  pid_t child_ = -1;
+  test::Child child_;
   uint32_t turn_ = 0;
 };
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same NEFFs with strict mode on and off: two processes with a device each, asked in turn.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +9,7 @@
 
 #include "tests/bench/ratio.h"
 #include "tests/bench/session.h"
+#include "tests/support/process.h"
 
 namespace neuron::bench {
 namespace {
@@ -25,46 +23,23 @@ constexpr double kSecondsPerKernel = 0.05;
 // A child that executes every kernel for a while whenever it is asked to.
 class Worker {
  public:
-  explicit Worker(const char* strict) {
-    int to_child[2], from_child[2];
-    if (pipe(to_child) != 0 || pipe(from_child) != 0) return;
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(to_child[0], STDIN_FILENO);
-      dup2(from_child[1], STDOUT_FILENO);
-      for (const int fd : {to_child[0], to_child[1], from_child[0], from_child[1]}) close(fd);
-      setenv("NEURON_EMULATOR_STRICT", strict, 1);
-      execl("/proc/self/exe", "neuron-ratios", "--strict-worker", static_cast<char*>(nullptr));
-      _exit(127);
-    }
-    close(to_child[0]);
-    close(from_child[1]);
-    out_ = fdopen(to_child[1], "w");
-    in_ = fdopen(from_child[0], "r");
-  }
-  ~Worker() {
-    if (out_ != nullptr) fclose(out_);
-    if (in_ != nullptr) fclose(in_);
-    if (child_ > 0) waitpid(child_, nullptr, 0);
-  }
+  explicit Worker(const char* strict)
+      : process_({"/proc/self/exe", "--strict-worker"}, {{"NEURON_EMULATOR_STRICT", strict}},
+                 "/dev/stderr") {}
   // Executions per second, the geometric mean of all kernels; negative: the child is gone.
   double round() {
-    if (out_ == nullptr || in_ == nullptr) return -1;
-    fputc('\n', out_);
-    fflush(out_);
+    process_.say("");
     double logarithms = 0;
     for (size_t n = 0; n < std::size(kKernels); ++n) {
-      double rate = 0;
-      if (fscanf(in_, "%lf", &rate) != 1 || rate <= 0) return -1;
+      const double rate = std::atof(process_.line().c_str());
+      if (rate <= 0) return -1;
       logarithms += std::log(rate);
     }
     return std::exp(logarithms / std::size(kKernels));
   }
 
  private:
-  pid_t child_ = -1;
-  FILE* out_ = nullptr;
-  FILE* in_ = nullptr;
+  test::Process process_;
 };
 
 }  // namespace

@@ -5,18 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <ndl/ndl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <future>
 #include <thread>
 
 #include "driver/ndl/port.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
+#include "tests/support/files.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -31,21 +30,12 @@ class PlannedFault : public ::testing::Test {
  protected:
   PlannedFault()
       : emulator_("NEURON_EMULATOR", "trn1.2xlarge"),
-        library_("NEURON_EMULATOR_LIBRARY", NEURON_BUILD_DIR "/lib/libneuron-emulator.so.1"),
-        quiet_("NEURON_RT_LOG_LEVEL", "QUIET") {
-    std::snprintf(path_, sizeof(path_), "/tmp/neuron-plan-XXXXXX");
-    const int file = ::mkstemp(path_);
-    EXPECT_GE(file, 0);
-    ::close(file);
-  }
-  ~PlannedFault() override {
-    nrt_close();
-    unsetenv("NEURON_EMULATOR_FAULTS");
-    ::unlink(path_);
-  }
+        library_("NEURON_EMULATOR_LIBRARY", built("lib/libneuron-emulator.so.1")),
+        quiet_("NEURON_RT_LOG_LEVEL", "QUIET"),
+        faults_("NEURON_EMULATOR_FAULTS", nullptr) {}
+  ~PlannedFault() override { nrt_close(); }
   void begin(const std::string& plan) {
-    std::ofstream(path_) << plan << "\n";
-    setenv("NEURON_EMULATOR_FAULTS", path_, 1);
+    faults_.set(folder_.write("plan", plan + "\n").c_str());
     ndl::release_port();
     ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
   }
@@ -61,14 +51,16 @@ class PlannedFault : public ::testing::Test {
   // it; the driver's copies go through others.
   static std::string on_core_engines(const std::string& at, const std::string& rest) {
     std::string plan;
-    for (int engine = 0; engine < 16; ++engine)
+    for (int engine = 0; engine < 16; ++engine) {
       plan += "{\"at\":\"" + at + "\",\"engine\":" + std::to_string(engine) + "," + rest + "}\n";
+    }
     return plan;
   }
 
+  const Folder folder_;
+
  private:
-  char path_[40];
-  Setting emulator_, library_, quiet_;
+  Setting emulator_, library_, quiet_, faults_;
 };
 
 TEST_F(PlannedFault, AnEngineThatHangsIsATimeoutThatNamesWhatItWasAbout) {
@@ -112,8 +104,9 @@ TEST_F(PlannedFault, ADmaErrorInACopyIsAnErrorOfTheCopyAndTheNextOneWorks) {
   const Bytes bytes = pattern(1 << 16);
   NRT_STATUS status = NRT_SUCCESS;
   int writes = 0;
-  for (; writes < 60 && status == NRT_SUCCESS; ++writes)
+  for (; writes < 60 && status == NRT_SUCCESS; ++writes) {
     status = nrt_tensor_write(tensor, bytes.data(), 0, bytes.size());
+  }
   EXPECT_NE(status, NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(),
               AllOf(HasSubstr("DMA engine 32 queue"), HasSubstr("ring index")));
@@ -255,10 +248,7 @@ TEST_F(PlannedFault, AResetAtAnyMomentOfTheFirstExecutionIsToldAtOnce) {
 TEST_F(PlannedFault, APlanThatIsWrongStopsTheInitialisationWithItsLine) {
   begin("# nothing is planned");
   nrt_close();
-  {
-    const char* path = std::getenv("NEURON_EMULATOR_FAULTS");
-    std::ofstream(path) << R"({"at":"dma.descriptor","kind":"explode"})";
-  }
+  folder_.write("plan", R"({"at":"dma.descriptor","kind":"explode"})");
   ndl::release_port();
   EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(),

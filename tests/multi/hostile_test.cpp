@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients that do not keep to the protocol: they lose their connection, and nobody else notices.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
 
@@ -16,12 +23,16 @@
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
 #include "driver/wire/wire.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::multi {
 namespace {
 
+using test::Child;
+using test::Clock;
+using test::Daemon;
+using test::Folder;
 using ::testing::HasSubstr;
 
 constexpr int kPatienceMs = 10'000;
@@ -34,8 +45,10 @@ class Raw {
     address.sun_family = AF_UNIX;
     daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
     socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+        0) {
       socket_.reset();
+    }
   }
   template <typename T>
   bool send(const T& message, std::span<const int> files = {}) {
@@ -129,8 +142,9 @@ TEST(HostileClient, CannotTakeMemoryAwayOrConfuseTheDaemonThroughIt) {
   ASSERT_NE(page, MAP_FAILED);
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
-    for (size_t word = 0; word < wire::kRingBytes / 4; ++word)
+    for (size_t word = 0; word < wire::kRingBytes / 4; ++word) {
       static_cast<volatile uint32_t*>(page)[word] = static_cast<uint32_t>(random());
+    }
     const uint64_t one = 1;
     ASSERT_EQ(::write(raw.files[3].get(), &one, sizeof(one)), 8);
   }
@@ -208,8 +222,9 @@ TEST(HostileClient, ThatSaysGoodbyeInTheMiddleOfACallAndDiesIsFreeOfBothAtOnce) 
     ASSERT_TRUE(second.send(wire::message<wire::Header>(wire::Kind::kGoodbye, 6)));
   }
   while (descriptors_of(daemon.process().pid()) > before &&
-         Clock::now() - start < std::chrono::seconds(4))
+         Clock::now() - start < std::chrono::seconds(4)) {
     ::usleep(1000);
+  }
   EXPECT_EQ(descriptors_of(daemon.process().pid()), before);
   expect_alive(daemon);
 }
@@ -231,20 +246,15 @@ TEST(HostileClient, ThatBlocksAsManyCallsAsItCanLeavesThreadsForOthers) {
     hostile.push_back(std::make_unique<Raw>(daemon));
     ASSERT_EQ(hostile.back()->greet(), 0) << hostile.back()->behind;
   }
-  for (int call = 0; call < kCalls; ++call)
+  for (int call = 0; call < kCalls; ++call) {
     for (const auto& raw : hostile) ASSERT_TRUE(raw->send(InitialiseCall()));
+  }
   // Each of three others is served; in a busy host at least one of them before a call has ended.
   auto fastest = Clock::duration::max();
   for (int i = 0; i < 3; ++i) {
     const auto start = Clock::now();
-    const pid_t other = ::fork();
-    if (other == 0) {
-      Raw raw(daemon);
-      ::_exit(raw.greet() == 0 ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(other, &status, 0), other);
-    EXPECT_EQ(status, 0);
+    Child other = Child::forked([&] { return Raw(daemon).greet() == 0 ? 0 : 1; });
+    EXPECT_EQ(other.wait(), 0);
     fastest = std::min(fastest, Clock::now() - start);
   }
   EXPECT_LT(fastest, std::chrono::seconds(4));
@@ -254,7 +264,7 @@ TEST(HostileClient, ThatBlocksAsManyCallsAsItCanLeavesThreadsForOthers) {
 TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
   const Folder folder;
   // The daemon may open 512 descriptors.
-  const Daemon daemon(folder, "trn1.2xlarge", "socket", {"/usr/bin/prlimit", "--nofile=512:512"});
+  const Daemon daemon(folder, "trn1.2xlarge", {.before = {"prlimit", "--nofile=512:512"}});
   std::vector<base::FileDescriptor> silent;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -267,21 +277,12 @@ TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
               0)
         << i;
   }
-  const pid_t other = ::fork();
-  if (other == 0) {
-    Raw raw(daemon);
-    ::_exit(raw.greet() == 0 ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(other, &status, 0), other);
-  EXPECT_EQ(status, 0) << daemon.log();
+  Child other = Child::forked([&] { return Raw(daemon).greet() == 0 ? 0 : 1; });
+  EXPECT_EQ(other.wait(), 0) << daemon.log();
   EXPECT_THAT(daemon.log(), HasSubstr("its next ones are closed"));
   // What is closed makes room again.
   silent.clear();
-  const auto end = Clock::now() + kPatience;
-  int result = 1;
-  while (result != 0 && Clock::now() < end) result = Raw(daemon).greet();
-  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(test::eventually([&] { return Raw(daemon).greet() == 0; }));
 }
 
 TEST(SharedDescriptors, ThatAClientMayNotOpenAreNamedAsWhatTheyAre) {
@@ -341,19 +342,13 @@ TEST(SharedDescriptors, OfAProcessThatHasEndedAreFreeAlthoughAChildOfItHasTheSoc
   Daemon daemon(folder);
   expect_alive(daemon);
   const auto open = [&] { return descriptors_of(daemon.process().pid()); };
-  const auto until = [&](unsigned wanted) {
-    const auto end = Clock::now() + std::chrono::seconds(5);
-    while (open() != wanted && Clock::now() < end) ::usleep(1000);
-    return open();
-  };
   // What the connection above has left closes a moment later.
   unsigned before = open();
   for (int i = 0; i < 100; ++i, ::usleep(1000)) before = std::min(before, open());
   int ready[2], end[2];
   ASSERT_EQ(::pipe(ready), 0);
   ASSERT_EQ(::pipe(end), 0);
-  const pid_t parent = ::fork();
-  if (parent == 0) {
+  Child parent = Child::forked([&] {
     Raw raw(daemon);
     const char result = raw.greet() == 0 ? 1 : 0;
     ::close(end[1]);
@@ -361,16 +356,16 @@ TEST(SharedDescriptors, OfAProcessThatHasEndedAreFreeAlthoughAChildOfItHasTheSoc
     const bool child = ::fork() == 0;
     if (!child) (void)!::write(ready[1], &result, 1);
     (void)!::read(end[0], &byte, 1);
-    ::_exit(0);
-  }
+    return 0;
+  });
   ::close(end[0]);
   char greeted = 0;
   ASSERT_EQ(::read(ready[0], &greeted, 1), 1);
   EXPECT_EQ(greeted, 1);
   EXPECT_GT(open(), before);
-  ::kill(parent, SIGKILL);
-  ::waitpid(parent, nullptr, 0);
-  EXPECT_EQ(until(before), before) << "while the child lives";
+  EXPECT_EQ(parent.kill(), test::ended_by(SIGKILL));
+  test::eventually([&] { return open() == before; }, std::chrono::seconds(5));
+  EXPECT_EQ(open(), before) << "while the child lives";
   for (const int fd : {ready[0], ready[1], end[1]}) ::close(fd);
   expect_alive(daemon);
 }

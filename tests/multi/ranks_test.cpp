@@ -6,11 +6,15 @@
 
 #include <memory>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::multi {
 namespace {
 
+using test::Clock;
+using test::Daemon;
+using test::Folder;
+using test::Process;
 using ::testing::HasSubstr;
 
 constexpr unsigned kRanks = 3;
@@ -34,17 +38,15 @@ class Ranks {
   explicit Ranks(const Folder& folder, const Daemon& daemon) {
     const std::string root = free_address();
     for (unsigned rank = 0; rank < kRanks; ++rank) {
-      const std::vector<std::string> command = {std::string(NEURON_BUILD_DIR) + "/tests/multi-rank",
-                                                std::to_string(rank), std::to_string(kRanks)};
       processes_.push_back(std::make_unique<Process>(
-          command,
-          std::map<std::string, std::string>{
-              {"NEURON_EMULATOR", "unix:" + daemon.socket()},
-              {"NEURON_RT_VISIBLE_CORES", std::to_string(rank)},
-              {"NEURON_RT_ROOT_COMM_ID", root},
-              {"NEURON_RT_LOG_LEVEL", "QUIET"},
-              // Below kPatience: an execution that nobody ends is heard of, too late.
-              {"NEURON_RT_EXEC_TIMEOUT", "40"}},
+          test::Words{test::built("tests/multi-rank"), std::to_string(rank),
+                      std::to_string(kRanks)},
+          test::Environment{{"NEURON_EMULATOR", daemon.emulator()},
+                            {"NEURON_RT_VISIBLE_CORES", std::to_string(rank)},
+                            {"NEURON_RT_ROOT_COMM_ID", root},
+                            {"NEURON_RT_LOG_LEVEL", "QUIET"},
+                            // Below kPatience: an execution that nobody ends is heard of, too late.
+                            {"NEURON_RT_EXEC_TIMEOUT", "40"}},
           folder.path() + "/rank-" + std::to_string(rank) + ".log"));
     }
   }

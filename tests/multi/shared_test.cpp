@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several processes and one daemon: same bits as embedded, and every kind of death.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <random>
 
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::multi {
 namespace {
 
+using test::Clock;
+using test::Daemon;
+using test::Folder;
+using test::Worker;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const char* const kDigits = "digits.neff";
 const char* const kEmpty = "empty.neff";
-
-std::string shared(const Daemon& daemon) { return "unix:" + daemon.socket(); }
 
 // The device as this test sees it, beside the clients.
 class Observer {
@@ -71,7 +75,7 @@ class Observer {
 template <typename Condition>
 double milliseconds_until(Condition condition) {
   const auto start = Clock::now();
-  while (!condition() && Clock::now() - start < std::chrono::seconds(2)) ::usleep(500);
+  test::eventually(condition, std::chrono::seconds(2), std::chrono::microseconds(500));
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
@@ -81,7 +85,8 @@ TEST(SharedDevice, TwoProcessesOnTheirOwnCoresGiveTheBitsOfAnEmbeddedDevice) {
   ASSERT_EQ(alone.line(), "ready") << alone.log();
   const std::string expected = alone.ask("hash");
   const Daemon daemon(folder);
-  Worker first(folder, shared(daemon), 0, kDigits), second(folder, shared(daemon), 1, kDigits);
+  Worker first(folder, daemon.emulator(), 0, kDigits),
+      second(folder, daemon.emulator(), 1, kDigits);
   ASSERT_EQ(first.line(), "ready") << first.log();
   ASSERT_EQ(second.line(), "ready") << second.log();
   first.process().say("hash");
@@ -94,7 +99,7 @@ TEST(SharedDevice, CopiesThroughTheMappingAndThroughDescriptorsBringTheSameBytes
   const Folder folder;
   const Daemon daemon(folder);
   for (const char* way : {"mapping", "descriptors"}) {
-    Worker worker(folder, shared(daemon), 0, kEmpty, {{"NEURON_EMULATOR_COPY", way}});
+    Worker worker(folder, daemon.emulator(), 0, kEmpty, {{"NEURON_EMULATOR_COPY", way}});
     ASSERT_EQ(worker.line(), "ready") << worker.log();
     EXPECT_GT(std::atof(worker.ask("copy 1").c_str()), 0) << way << worker.log();
   }
@@ -105,38 +110,35 @@ TEST(SharedDevice, ASecondDaemonIsRefusedAndAStaleSocketIsReplaced) {
   auto first = std::make_unique<Daemon>(folder);
   {
     Daemon second(folder);
-    EXPECT_EQ(WEXITSTATUS(second.process().reap()), 1);
+    EXPECT_EQ(second.process().wait(), 1);
     EXPECT_THAT(second.log(), HasSubstr("is served already; stop that daemon"));
   }
-  first->process().signal(SIGKILL);
-  first->process().reap();
+  first->process().kill();
   EXPECT_TRUE(std::filesystem::exists(first->socket()));
   Daemon third(folder);
-  Worker worker(folder, shared(third), 0, kEmpty);
+  Worker worker(folder, third.emulator(), 0, kEmpty);
   EXPECT_EQ(worker.line(), "ready") << worker.log() << third.log();
   worker.process().close_input();
-  worker.process().reap();
-  third.process().signal(SIGTERM);
-  EXPECT_EQ(third.process().reap(), 0);
+  worker.process().wait();
+  EXPECT_EQ(third.process().stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(third.socket()));
 }
 
 TEST(SharedDevice, ADaemonThatIsKilledDuringLaunchesIsReportedAndWorksAgainAfterAnewStart) {
   const Folder folder;
-  auto daemon = std::make_unique<Daemon>(folder);
-  Worker worker(folder, shared(*daemon), 0, kDigits);
+  Daemon daemon(folder);
+  Worker worker(folder, daemon.emulator(), 0, kDigits);
   ASSERT_EQ(worker.line(), "ready") << worker.log();
   const std::string expected = worker.ask("hash");
   worker.process().say("forever");
   ::usleep(20'000);
-  daemon->process().signal(SIGKILL);
+  daemon.process().signal(SIGKILL);
   const auto killed = Clock::now();
   EXPECT_THAT(worker.line(), StartsWith("failed"));
   EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
   EXPECT_THAT(worker.log(), HasSubstr("is gone; restart it and call nrt_close and nrt_init"));
   EXPECT_THAT(worker.ask("hash"), StartsWith("failed"));
-  daemon->process().reap();
-  daemon = std::make_unique<Daemon>(folder);
+  daemon.restart();
   ASSERT_EQ(worker.ask("reopen"), "ready") << worker.log();
   EXPECT_EQ(worker.ask("hash"), expected);
 }
@@ -145,12 +147,14 @@ TEST(SharedDevice, PrivateDaemonsInParallelDoNotSeeEachOther) {
   const Folder folder;
   std::vector<std::unique_ptr<Daemon>> daemons;
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < 8; ++i)
-    daemons.push_back(
-        std::make_unique<Daemon>(folder, "trn1.2xlarge", "socket" + std::to_string(i)));
+  for (int i = 0; i < 8; ++i) {
+    daemons.push_back(std::make_unique<Daemon>(
+        folder, "trn1.2xlarge", Daemon::Options{.name = "socket" + std::to_string(i)}));
+  }
   // All claim the same core, which only works on devices of their own.
-  for (const auto& daemon : daemons)
-    workers.push_back(std::make_unique<Worker>(folder, shared(*daemon), 0, kDigits));
+  for (const auto& daemon : daemons) {
+    workers.push_back(std::make_unique<Worker>(folder, daemon->emulator(), 0, kDigits));
+  }
   std::string expected;
   for (const auto& worker : workers) {
     ASSERT_EQ(worker->line(), "ready") << worker->log();
@@ -169,25 +173,24 @@ TEST(SharedDevice, AClientKilledAtAnyPointLeavesNothingBehindAfterATenthOfASecon
   ASSERT_TRUE(observer.valid());
   {
     // A first client, so that what the device keeps for itself is there.
-    Worker worker(folder, shared(daemon), 0, kDigits);
+    Worker worker(folder, daemon.emulator(), 0, kDigits);
     ASSERT_EQ(worker.line(), "ready") << worker.log();
     worker.process().close_input();
-    worker.process().reap();
+    worker.process().wait();
   }
   ASSERT_LT(milliseconds_until([&] { return observer.others() == 0; }), 1000);
   const uint64_t before = observer.allocations();
   std::mt19937 random(20261121);
   unsigned within = 0;
   for (int i = 0; i < kills; ++i) {
-    Worker worker(folder, shared(daemon), static_cast<int>(random() % 2), kDigits);
+    Worker worker(folder, daemon.emulator(), static_cast<int>(random() % 2), kDigits);
     // From before its first call to in the midst of launches.
     if (random() % 2 != 0) {
       ASSERT_EQ(worker.line(), "ready") << "kill " << i << ": " << worker.log();
       worker.process().say("forever");
     }
     ::usleep(random() % 30'000);
-    worker.process().signal(SIGKILL);
-    worker.process().reap();
+    worker.process().kill();
     const double took = milliseconds_until([&] { return observer.is_free(before); });
     ASSERT_LT(took, 1000) << "kill " << i << ": " << observer.others() << " processes, "
                           << observer.allocations() << " allocations instead of " << before
@@ -197,11 +200,12 @@ TEST(SharedDevice, AClientKilledAtAnyPointLeavesNothingBehindAfterATenthOfASecon
   // A loaded machine may take its time to run the daemon at all, but not for most of them.
   EXPECT_GE(within, static_cast<unsigned>(kills * 9 / 10));
   // And the device still works.
-  Worker worker(folder, shared(daemon), 0, kDigits);
+  Worker worker(folder, daemon.emulator(), 0, kDigits);
   EXPECT_EQ(worker.line(), "ready") << worker.log() << daemon.log();
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".log") files.push_back(entry.path().filename());
+  }
   EXPECT_LE(files.size(), 2u) << "besides the daemon's own sockets";
 }
 

@@ -32,8 +32,9 @@ std::vector<std::string> merged(const Environment& environment) {
     for (const auto& [name, value] : environment) replaced |= name == key;
     if (!replaced) all.emplace_back(text);
   }
-  for (const auto& [name, value] : environment)
+  for (const auto& [name, value] : environment) {
     if (!value.empty()) all.push_back(name + "=" + value);
+  }
   return all;
 }
 
@@ -133,8 +134,9 @@ ChildProcess::ChildProcess(const Options& options) {
 }
 
 void ChildProcess::run(const Options& options, const Prepared& prepared) {
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     if (prepared.streams[i] >= 0) ::dup2(prepared.streams[i], i);
+  }
   if (options.work) {
     ::close(prepared.failed);
     options.work();
@@ -217,8 +219,9 @@ bool ChildProcess::read_streams(const Limits& limits,
       std::string& text = &end == &ends[0] ? read : ending_.errors;
       text.append(buffer, static_cast<size_t>(length));
     }
-    if (ending_.errors.size() > kMostErrors)
+    if (ending_.errors.size() > kMostErrors) {
       ending_.errors.erase(0, ending_.errors.size() - kMostErrors);
+    }
     size_t begin = 0;
     for (size_t end; (end = read.find('\n', begin)) != std::string::npos; begin = end + 1) {
       on_line(std::string_view(read).substr(begin, end - begin));

@@ -27,9 +27,10 @@ HardwareCounters read_counters(int device) {
   text.resize(static_cast<size_t>(length));
   const auto read = [&](const char* key, uint64_t& value) {
     const size_t at = text.find(std::string("/") + key + " ");
-    if (at != std::string::npos)
+    if (at != std::string::npos) {
       value =
           std::strtoull(text.c_str() + at + std::char_traits<char>::length(key) + 2, nullptr, 10);
+    }
   };
   read("mem_ecc_corrected", counters.mem_ecc_corrected);
   read("mem_ecc_uncorrected", counters.mem_ecc_uncorrected);

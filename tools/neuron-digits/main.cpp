@@ -41,15 +41,17 @@ void print_device() {
   uint32_t total = 0, visible = 0;
   nrt_get_total_vnc_count(&total);
   nrt_get_visible_vnc_count(&visible);
-  if (nrt_get_instance_info(&info, sizeof info) == NRT_SUCCESS)
+  if (nrt_get_instance_info(&info, sizeof info) == NRT_SUCCESS) {
     std::printf("device   %s, revision %s, %u NeuronCores, %u visible\n", info.arch_name,
                 info.device_revision, total, visible);
+  }
   nrt_version_t version{};
-  if (nrt_get_version(&version, sizeof version) == NRT_SUCCESS)
+  if (nrt_get_version(&version, sizeof version) == NRT_SUCCESS) {
     std::printf("runtime  libnrt %lu.%lu.%lu.%lu\n", static_cast<unsigned long>(version.rt_major),
                 static_cast<unsigned long>(version.rt_minor),
                 static_cast<unsigned long>(version.rt_patch),
                 static_cast<unsigned long>(version.rt_maintenance));
+  }
 }
 
 void print_examples(std::span<const Digit> digits,
@@ -77,10 +79,11 @@ bool print_report(Classifier& classifier, unsigned batches, double host_seconds)
   nrt_open_execution_report_t report;
   if (!classifier.report(report)) return false;
   std::printf("model time of a batch %.3f us; busy:", report.device_ps / 1e6);
-  for (int e = 0; e < NRT_OPEN_ENGINES; ++e)
+  for (int e = 0; e < NRT_OPEN_ENGINES; ++e) {
     std::printf(" %s %.3f us (%lu instructions)%s", kEngines[e], report.engines[e].busy_ps / 1e6,
                 static_cast<unsigned long>(report.engines[e].instructions),
                 e + 1 < NRT_OPEN_ENGINES ? "," : "\n");
+  }
   std::printf(
       "host time of a batch  %.3f us in nrt_execute; %.3f us with writing and reading, mean of "
       "%u\n",
@@ -94,9 +97,10 @@ void print_memory() {
   size_t count = std::size(usage);
   if (nrt_open_get_memory_usage(0, usage, &count) != NRT_SUCCESS) return;
   std::printf("HBM used by the core:");
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     std::printf("%s %s %lu KiB", i ? "," : "", usage[i].category,
                 static_cast<unsigned long>(usage[i].bytes / 1024));
+  }
   std::printf("\n");
 }
 
@@ -165,9 +169,10 @@ int main(int argc, char** argv) {
 
   std::string error;
   const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);
-  if (error.empty() && digits.size() <= kTrainingRows)
+  if (error.empty() && digits.size() <= kTrainingRows) {
     error = data + ": " + std::to_string(digits.size()) + " rows; the first " +
             std::to_string(kTrainingRows) + " were used for training, so more are needed";
+  }
   if (!error.empty()) {
     std::fprintf(stderr, "neuron-digits: %s\n", error.c_str());
     return 1;
@@ -187,8 +192,9 @@ int main(int argc, char** argv) {
     good = classifier.load(model);
     if (good) {
       std::printf("model    %s\n", model.c_str());
-      for (const std::string& line : classifier.description())
+      for (const std::string& line : classifier.description()) {
         std::printf("         %s\n", line.c_str());
+      }
       good = classify_all(classifier, digits) == 0 &&
              (seconds == 0 || go_on(classifier, digits, seconds));
     }

@@ -71,8 +71,9 @@ bool read_rows(const std::string& text, const std::vector<Ends>& links,
   const json::value whole = json::parse(text, wrong);
   if (wrong || !whole.is_object()) return false;
   const json::value* rows = whole.get_object().if_contains("results");
-  if (rows == nullptr || !rows->is_array() || rows->get_array().size() != links.size())
+  if (rows == nullptr || !rows->is_array() || rows->get_array().size() != links.size()) {
     return false;
+  }
   for (size_t i = 0; i < links.size(); ++i) {
     const json::object* row = rows->get_array()[i].if_object();
     const json::value* bytes = row ? row->if_contains("size(B)") : nullptr;

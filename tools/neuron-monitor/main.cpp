@@ -73,8 +73,9 @@ int run(const Configuration& configuration, const Arguments& arguments) {
                   {stream ? &*stream : nullptr, exporter ? &board : nullptr, exporter.get()},
                   arguments.loop, sleep_until);
   const End end = monitor.run();
-  if (end == End::kStopped && stream && stream->failure() == 0)
+  if (end == End::kStopped && stream && stream->failure() == 0) {
     stream->finish(std::chrono::milliseconds(500));
+  }
   return end == End::kStreamFailed ? neuron::tools::kFailed : neuron::tools::kDone;
 }
 
@@ -115,13 +116,15 @@ int main(int argc, char** argv) {
   line.flag("--no-stream", arguments.no_stream, "write no reports to standard output");
   if (const auto status = line.parse(argc, argv)) return *status;
   arguments.loop.style = {pretty, !arguments.no_instance_info};
-  if (arguments.no_stream && arguments.loop.once)
+  if (arguments.no_stream && arguments.loop.once) {
     return complain("--once writes a report: it cannot go with --no-stream",
                     neuron::tools::kWrongUsage);
+  }
   if (arguments.no_stream && arguments.exporter.prometheus.empty() &&
-      arguments.exporter.otlp.empty() && !arguments.check)
+      arguments.exporter.otlp.empty() && !arguments.check) {
     return complain("--no-stream needs --prometheus or --otlp: there would be nothing to do",
                     neuron::tools::kWrongUsage);
+  }
 
   Configuration configuration = default_configuration();
   if (!arguments.configuration.empty()) {
@@ -131,8 +134,9 @@ int main(int argc, char** argv) {
     configuration = std::move(*read);
   }
   for (const std::string& warning : configuration.warnings) complain(warning, 0);
-  if (arguments.check)
+  if (arguments.check) {
     return configuration.warnings.empty() ? neuron::tools::kDone : neuron::tools::kFailed;
+  }
 
   ::signal(SIGPIPE, SIG_IGN);
   const sigset_t ending = ending_signals();

@@ -26,9 +26,11 @@ bool write_report(const std::string& path, const std::string& text) {
 }
 
 bool all_busy(const telemetry::Snapshot& snapshot) {
-  for (const telemetry::Device& device : snapshot.devices)
-    for (const telemetry::Core& core : device.cores)
+  for (const telemetry::Device& device : snapshot.devices) {
+    for (const telemetry::Core& core : device.cores) {
       if (core.holder == 0) return false;
+    }
+  }
   return true;
 }
 
@@ -76,8 +78,9 @@ int main(int argc, char** argv) {
   options.collectives = !no_collectives;
   const tools::Style style = tools::style_of(STDOUT_FILENO, color);
   const Result result = check_host(options);
-  if (result.snapshot.devices.empty())
+  if (result.snapshot.devices.empty()) {
     return neuron::doctor::explain_no_device(kProgram, result.snapshot.error);
+  }
   if (!result.missing.empty()) {
     std::fprintf(stderr, "%s: there is no device %d; there are %zu, neuron-ls shows them\n",
                  kProgram, result.missing.front(), result.snapshot.devices.size());

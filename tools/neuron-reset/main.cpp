@@ -42,8 +42,9 @@ tools::Records records_of(const std::vector<Event>& events) {
     row.emplace_back(std::round(event.elapsed_seconds * 1000) / 1000);
     row.push_back(detail.empty() ? boost::json::value(nullptr) : boost::json::value(detail));
     records.rows.push_back(std::move(row));
-    if (is_end(event.state))
+    if (is_end(event.state)) {
       ends.push_back(boost::json::object{{"device", event.device}, {"end", name(event.state)}});
+    }
   }
   records.about = {{"devices", std::move(ends)}};
   return records;
@@ -130,14 +131,17 @@ int reset_devices(Options options) {
   wanted.processes = wanted.hardware = wanted.host = wanted.instance = false;
   const telemetry::Snapshot snapshot = telemetry::open_host_source()->take(wanted, kLook);
   if (snapshot.devices.empty()) return doctor::explain_no_device(kProgram, snapshot.error);
-  if (options.all)
-    for (const telemetry::Device& device : snapshot.devices)
+  if (options.all) {
+    for (const telemetry::Device& device : snapshot.devices) {
       options.devices.push_back(static_cast<int>(device.index));
-  if (snapshot.versions.backend == "embedded")
+    }
+  }
+  if (snapshot.versions.backend == "embedded") {
     std::fprintf(stderr,
                  "%s: NEURON_EMULATOR names devices of this process alone: nobody else sees them "
                  "reset\n",
                  kProgram);
+  }
   Reporter reporter(options.format);
   const std::vector<State> ends = reset_all(options, reporter);
   const int status = exit_status(ends);

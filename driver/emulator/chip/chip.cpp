@@ -333,7 +333,7 @@ void EmulatedChip::reset(uint32_t core_map) {
 void EmulatedChip::reset_core(unsigned index) {
   faults_.core_was_reset(index);
   CoreBlock& block = *cores_[index];
-  // A core resets its semaphores itself, as the only one who may write them while it runs.
+  // A core resets its semaphores itself: while it runs, nothing else may write them.
   if (block.core != nullptr) {
     block.core->reset();
   } else {
@@ -364,7 +364,7 @@ void EmulatedChip::reset_cores(uint32_t map) {
   }
   for (unsigned i = 0; i < layout_.topsps; ++i) {
     if ((map & topsp_in_map(layout_, i)) == 0) continue;
-    // Who runs the CC core is the only one who may write its semaphores.
+    // The semaphores of a CC core belong to the core that runs it.
     if (core_of_topsp(i) < config_.cores) {
       cores_[core_of_topsp(i)]->core->reset_cc(i % layout_.topsps_per_core);
       topsps_[i]->notifications().reset();

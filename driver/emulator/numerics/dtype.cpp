@@ -90,9 +90,10 @@ const SmallFloat* small_float_of(unsigned dtype) {
 float u32_to_f32(uint32_t value) {
   if (value == 0) return 0.0f;
   const int width = 32 - std::countl_zero(value);
-  if (width <= 24)
+  if (width <= 24) {
     return std::bit_cast<float>((static_cast<uint32_t>(126 + width) << 23) |
                                 ((value << (24 - width)) & 0x007FFFFFu));
+  }
   const int drop = width - 24;
   const uint64_t rounded =
       (static_cast<uint64_t>(value) + (1u << (drop - 1)) - 1 + (value >> drop & 1)) >> drop;
@@ -361,8 +362,9 @@ void narrow(unsigned dtype, const float* src, std::byte* dst, ptrdiff_t step, si
   for (size_t first = 0; first < n; first += kWords) {
     const size_t count = std::min(kWords, n - first);
     random->fill(words, count);
-    for (size_t i = 0; i < count; ++i, dst += stride)
+    for (size_t i = 0; i < count; ++i, dst += stride) {
       narrow_one(dtype, src[first + i], dst, effective, words[i]);
+    }
   }
 }
 

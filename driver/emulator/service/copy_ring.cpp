@@ -70,7 +70,7 @@ void CopyRing::restart_locked() {
                        1);
   chip_.write_register(nd_chip_udma(&layout_, engine_) + NEURON_UDMA_S2M + NEURON_UDMA_CHANGE_STATE,
                        1);
-  for (size_t i = 0; i < count; i++) chip_.write_register(writes[i].offset, writes[i].value);
+  for (size_t i = 0; i < count; ++i) chip_.write_register(writes[i].offset, writes[i].value);
   nd_ring_reset(&ring_);
 }
 
@@ -116,10 +116,11 @@ int CopyRing::await(uint32_t packets, uint64_t destination, uint64_t source) {
     if (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) == NEURON_DMA_COMPLETION_MARKER) return 0;
     // At once, and again before each sleep: an engine that has given up will not write the marker.
     if ((first || backoff.sleeps()) && is_aborted()) return report(destination, source, false);
-    if (first)
+    if (first) {
       deadline = Clock::now() + kSlack + kPerPacket * packets;
-    else if (Clock::now() >= deadline)
+    } else if (Clock::now() >= deadline) {
       return report(destination, source, true);
+    }
     backoff.wait();
   }
 }
@@ -134,7 +135,7 @@ int CopyRing::copy_locked(uint64_t destination, uint64_t source, uint64_t size, 
     marker[1] = 0;
     uint32_t packets = nd_ring_push_copy(&ring_, &copy, 1, ND_BARRIER_WRITE);
     nd_ring_push(&ring_, marker_->address, marker_->address + 4, 4, ND_BARRIER_NONE);
-    packets++;
+    ++packets;
     // The descriptors above must be in memory before the engine is told; pairs with the acquire of
     // its descriptor fetch.
     std::atomic_thread_fence(std::memory_order_release);
@@ -157,10 +158,11 @@ int CopyRing::move(std::byte* memory, uint64_t address, uint64_t size, bool to_d
   if (size == 0) return 0;
   const std::lock_guard lock(mutex_);
   const uint64_t io = io_.map(memory, size);
-  if (!io)
+  if (!io) {
     return fail(-ENOMEM,
                 "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
                 device_, core_, size);
+  }
   const uint64_t host = layout_.host_base | io;
   const int error =
       to_device ? copy_locked(address, host, size, 0) : copy_locked(host, address, size, 0);

@@ -4,20 +4,17 @@
 // the median over rounds of (better peer / ours), of the slowest rank's time.
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/bench/ccom/bench.h"
 #include "tests/bench/ccom/collective_worker.h"
-
-extern char** environ;
+#include "tests/support/process.h"
 
 namespace neuron::bench {
 namespace {
@@ -51,11 +48,8 @@ class Team {
       publish();
       munmap(board_, sizeof(board));
     }
-    for (const pid_t child : children_) {
-      for (int i = 0; i < 100 && waitpid(child, nullptr, WNOHANG) == 0; ++i) usleep(20000);
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
+    for (test::Child& rank : ranks_of_ours_) rank.wait(std::chrono::seconds(2));
+    if (peer_ != nullptr) peer_->wait(std::chrono::seconds(2));
     unlink(path_.c_str());
   }
   Team(const Team&) = delete;
@@ -66,13 +60,11 @@ class Team {
     const auto arenas = make_arenas(ranks_, board_->most);
     if (arenas.empty()) return false;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      const pid_t child = fork();
-      if (child == 0) {
+      ranks_of_ours_.push_back(test::Child::forked([&] {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         run_worker(*board_, arenas, rank);
-        _exit(0);
-      }
-      children_.push_back(child);
+        return 0;
+      }));
     }
     return joined();
   }
@@ -80,14 +72,11 @@ class Team {
   bool start_peer(std::vector<std::string> command) {
     if (board_ == nullptr) return false;
     command.push_back(path_);
-    std::vector<char*> arguments;
-    for (std::string& word : command) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    pid_t child = 0;
-    if (posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0) {
-      return false;
-    }
-    children_.push_back(child);
+    const test::Environment settings = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                        // Huge pages for the peer's buffers.
+                                        {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}};
+    peer_ = std::make_unique<test::Process>(command, settings, "/dev/stderr");
     return joined();
   }
 
@@ -127,7 +116,8 @@ class Team {
   uint32_t ranks_;
   std::string path_;
   board* board_ = nullptr;
-  std::vector<pid_t> children_;
+  std::vector<test::Child> ranks_of_ours_;
+  std::unique_ptr<test::Process> peer_;
 };
 
 struct Cell {
@@ -140,15 +130,10 @@ struct Teams {
       : ours("ours", ranks, most), openmpi("Open MPI", ranks, most), mpich("MPICH", ranks, most) {
     const std::string count = std::to_string(ranks);
     const std::string folder = std::string(NEURON_BUILD_DIR) + "/bench/";
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    // Huge pages for the peers' buffers.
-    setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
     good = ours.start_ours() &&
            openmpi.start_peer({"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-np",
                                count, folder + "collective-openmpi"}) &&
            mpich.start_peer({"mpirun.mpich", "-np", count, folder + "collective-mpich"});
-    unsetenv("GLIBC_TUNABLES");
   }
   Team ours, openmpi, mpich;
   bool good = false;

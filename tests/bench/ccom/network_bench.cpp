@@ -18,6 +18,7 @@
 #include "ccom/progress/executor.h"
 #include "tests/bench/ccom/bench.h"
 #include "tests/bench/ccom/network_ring.h"
+#include "tests/support/child.h"
 
 namespace neuron::bench {
 namespace {
@@ -73,8 +74,9 @@ class BoardBootstrap final : public ccom::Bootstrap {
     std::vector<ccom::Bytes> all;
     const auto ranks = static_cast<uint32_t>(members_.size());
     if (!meet(board_, ranks, meetings_)) return ccom::fail(CCOM_TIMEOUT, "a rank is missing");
-    for (uint32_t i = 0; i < ranks; ++i)
+    for (uint32_t i = 0; i < ranks; ++i) {
       all.emplace_back(board_.messages[i], board_.messages[i] + board_.bytes[i]);
+    }
     if (!meet(board_, ranks, meetings_)) return ccom::fail(CCOM_TIMEOUT, "a rank is missing");
     return all;
   }
@@ -246,27 +248,19 @@ bool run_ranks(uint32_t ranks, const std::string& provider) {
       mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
   auto* board = new (memory) Board;
-  std::fflush(stdout);
-  std::vector<pid_t> children;
+  std::vector<test::Child> children;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const pid_t child = fork();
-    if (child == 0) {
+    children.push_back(test::Child::forked([&] {
       // Both kinds alike: two ranks on one core measure the scheduler.
       cpu_set_t cores;
       CPU_ZERO(&cores);
       CPU_SET(rank % std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)), &cores);
       sched_setaffinity(0, sizeof cores, &cores);
-      const bool good = std::make_unique<Worker>(*board, rank, ranks, provider)->run();
-      std::fflush(stdout);
-      _exit(good ? 0 : 1);
-    }
-    children.push_back(child);
+      return std::make_unique<Worker>(*board, rank, ranks, provider)->run() ? 0 : 1;
+    }));
   }
   bool good = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    good = child > 0 && waitpid(child, &status, 0) == child && status == 0 && good;
-  }
+  for (test::Child& child : children) good = child.wait(std::chrono::minutes(10)) == 0 && good;
   munmap(memory, sizeof(Board));
   return good;
 }

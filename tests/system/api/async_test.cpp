@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/files.h"
 #include "tests/system/api/async_support.h"
 #include "tests/system/api/support.h"
 
@@ -254,12 +255,12 @@ TEST_F(Async, SignalsAnEventWhenARequestCompletes) {
   ASSERT_EQ(pipe(pipes), 0);
   EXPECT_EQ(nrta_event_register_seq_id_completion(seq, pipes[1]), NRT_INVALID);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("no eventfd"));
-  const std::string name = testing::TempDir() + "eventfd";
+  const Folder folder;
+  const std::string name = folder.path("eventfd");
   const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_GE(file, 0);
   EXPECT_EQ(nrta_event_register_seq_id_completion(seq, file), NRT_INVALID) << "only named so";
   close(file);
-  unlink(name.c_str());
   close(pipes[0]);
   close(pipes[1]);
   EXPECT_EQ(nrta_event_register_seq_id_completion(seq, pipes[1]), NRT_INVALID) << "closed";

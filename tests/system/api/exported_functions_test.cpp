@@ -10,8 +10,9 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
+
+#include "tests/support/files.h"
 
 namespace {
 
@@ -92,15 +93,8 @@ const std::map<std::string, std::string> kTests = {
     {"nrt_open_last_error", "Tensor.RefusesRangesOutsideWithASentence"},
 };
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::set<std::string> exported() {
-  const std::string map = read(std::string(NEURON_SOURCE_DIR) + "/runtime/libnrt.map");
+  const std::string map = neuron::test::read_file(neuron::test::source("runtime/libnrt.map"));
   std::set<std::string> names;
   static const std::regex name("\\b((nrta?|ndl|nds)_[a-z0-9_]+);");
   for (std::sregex_iterator it(map.begin(), map.end(), name), end; it != end; ++it) {
@@ -127,7 +121,7 @@ std::map<std::string, std::string> driver_tests(const std::set<std::string>& fun
   static const std::regex test("\\n(TEST|TEST_F|TEST_P)\\((\\w+), (\\w+)\\)");
   const std::string folder = std::string(NEURON_SOURCE_DIR) + "/tests/unit/driver/ndl";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string text = read(entry.path());
+    const std::string text = neuron::test::read_file(entry.path());
     std::string name;
     size_t begin = 0;
     auto scan = [&](size_t end) {

@@ -4,15 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nrt/nrt_open.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "runtime/neff/container.h"
 #include "runtime/neff/neff_writer.h"
-#include "tests/system/api/support.h"
+#include "tests/support/files.h"
+#include "tests/support/setting.h"
 #include "tools/compiler/program_builder/program.h"
 
 namespace neuron::api_test {
@@ -48,8 +46,9 @@ std::vector<uint8_t> make_neff() {
   if (!packed) return {};
   const auto container = neff::Container::open(*packed);
   tools::NeffMembers members;
-  for (const neff::Member& member : container->members())
+  for (const neff::Member& member : container->members()) {
     members[member.name].assign(member.bytes.begin(), member.bytes.end());
+  }
   const auto plain =
       tools::write_neff(members, {.name = "large", .build_version = "1", .compress = false});
   return plain ? *plain : std::vector<uint8_t>();
@@ -63,22 +62,11 @@ const std::vector<uint8_t>& large_neff() {
 class LoadFile : public ::testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("NEURON_EMULATOR", "trn1.2xlarge", 1);
-    char name[] = "/tmp/neuron-load-XXXXXX";
-    folder_ = ::mkdtemp(name);
     ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
   }
-  void TearDown() override {
-    nrt_close();
-    ::unsetenv("NEURON_RT_VALIDATE_HASH");
-    std::filesystem::remove_all(folder_);
-  }
-  std::string write(const std::vector<uint8_t>& bytes) {
-    const std::string path = folder_ + "/model.neff";
-    std::ofstream(path, std::ios::binary | std::ios::trunc)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    return path;
+  void TearDown() override { nrt_close(); }
+  std::string write(const std::vector<uint8_t>& bytes) const {
+    return folder_.write("model.neff", std::span<const uint8_t>(bytes));
   }
   void expect_numbers(nrt_model_t* model) {
     nrt_tensor_set_t *in = nullptr, *out = nullptr;
@@ -100,7 +88,8 @@ class LoadFile : public ::testing::Test {
     nrt_destroy_tensor_set(&out);
   }
 
-  std::string folder_;
+  const test::Setting emulator_{"NEURON_EMULATOR", "trn1.2xlarge"};
+  const test::Folder folder_;
 };
 
 TEST_F(LoadFile, GivesTheConstantsOfTheFile) {
@@ -113,7 +102,7 @@ TEST_F(LoadFile, GivesTheConstantsOfTheFile) {
 
 TEST_F(LoadFile, ChecksTheHashOfTheWholeFileIfAsked) {
   nrt_close();
-  ::setenv("NEURON_RT_VALIDATE_HASH", "1", 1);
+  const test::Setting validate("NEURON_RT_VALIDATE_HASH", "1");
   ASSERT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
   std::vector<uint8_t> bytes = large_neff();
   nrt_model_t* model = nullptr;
@@ -127,9 +116,9 @@ TEST_F(LoadFile, ChecksTheHashOfTheWholeFileIfAsked) {
 
 TEST_F(LoadFile, SaysWhyAFileIsNone) {
   nrt_model_t* model = nullptr;
-  EXPECT_EQ(nrt_open_load_file((folder_ + "/none").c_str(), 0, -1, &model), NRT_FAILURE);
+  EXPECT_EQ(nrt_open_load_file(folder_.path("none").c_str(), 0, -1, &model), NRT_FAILURE);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("cannot be opened"));
-  EXPECT_EQ(nrt_open_load_file(folder_.c_str(), 0, -1, &model), NRT_INVALID);
+  EXPECT_EQ(nrt_open_load_file(folder_.path().c_str(), 0, -1, &model), NRT_INVALID);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("no regular file"));
   EXPECT_EQ(nrt_open_load_file(write({}).c_str(), 0, -1, &model), NRT_INVALID);
   EXPECT_EQ(nrt_open_load_file(write({1, 2, 3}).c_str(), 0, -1, &model), NRT_INVALID);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operator reads when something fails: complete sentences, whatever names are in them.
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "tests/support/child.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -142,20 +142,17 @@ TEST_F(Sentences, MissingDeviceIsSaidOnce) {
 
 TEST_F(Sentences, MemoryOfTheDeviceStaysOffClosedStandardStreams) {
   nrt_close();
-  const pid_t child = fork();
-  if (child == 0) {
+  Child child = Child::forked([&] {
     for (int fd = 0; fd < 3; ++fd) close(fd);
-    if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS) _exit(10);
+    if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS) return 10;
     nrt_tensor_t* tensor = nullptr;
-    if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor)) _exit(11);
+    if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor)) return 11;
     for (int fd = 0; fd < 3; ++fd) {
-      if (fcntl(fd, F_GETFD) >= 0) _exit(fd + 1);
+      if (fcntl(fd, F_GETFD) >= 0) return fd + 1;
     }
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST_F(Sentences, EightThreadsOnOneCoreNeverSeeADeadlockOfAnEmptyModel) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nrt/nrt_version.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/support/process.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -93,16 +92,10 @@ TEST_F(Session, SaysUninitialisedBeforeAndClosedAfter) {
   EXPECT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor), NRT_CLOSED);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("nrt_init"));
   // A program of its own has never initialised anything.
-  const pid_t child = fork();
-  if (child == 0) {
-    const char* self = "/proc/self/exe";
-    execl(self, self, "--gtest_filter=Fresh.DISABLED_ProcessIsUninitialised",
-          "--gtest_also_run_disabled_tests", nullptr);
-    _exit(127);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  const test::Run fresh =
+      run({"/proc/self/exe", "--gtest_filter=Fresh.DISABLED_ProcessIsUninitialised",
+           "--gtest_also_run_disabled_tests"});
+  EXPECT_EQ(fresh.ending, 0) << fresh.output;
 }
 
 // Run by Session.SaysUninitialisedBeforeAndClosedAfter, in a process that has done nothing else.
@@ -120,18 +113,15 @@ TEST(Fresh, DISABLED_ProcessIsUninitialised) {
 
 TEST_F(Session, ForkedChildIsToldThatItHasNoDevice) {
   nrt_tensor_t* tensor = make_tensor(64);
-  const pid_t child = fork();
-  if (child == 0) {
+  Child child = Child::forked([&] {
     uint8_t byte = 0;
     const bool refused = nrt_tensor_read(tensor, &byte, 0, 1) == NRT_UNINITIALIZED &&
                          std::string(nrt_open_last_error()).find("forked") != std::string::npos;
     nrt_tensor_free(&tensor);
     nrt_close();
-    _exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(nrt_tensor_get_size(tensor), 64u);
 }
 

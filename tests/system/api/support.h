@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/setting.h"
 #include "tools/compiler/kernels/fault_programs.h"
 #include "tools/compiler/kernels/kernels.h"
 
@@ -24,20 +25,6 @@ namespace neuron::test {
 
 using ::testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
-
-// An environment variable for the length of a test.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
-  }
-  ~Setting() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
-
- private:
-  const char* name_;
-  std::string old_;
-};
 
 // NEURON_TEST_EMULATOR=unix:PATH runs the tests on a shared device.
 inline const char* test_emulator() {

@@ -13,6 +13,7 @@
 
 #include "runtime/device/core_turn.h"
 #include "runtime/session/lifecycle.h"
+#include "tests/support/files.h"
 #include "tests/system/api/async_support.h"
 #include "tests/system/api/support.h"
 
@@ -20,7 +21,7 @@ namespace neuron::test {
 
 // The emulator is not beside this program.
 inline const int kLibrary =
-    setenv("NEURON_EMULATOR_LIBRARY", NEURON_BUILD_DIR "/lib/libneuron-emulator.so.1", 0);
+    setenv("NEURON_EMULATOR_LIBRARY", built("lib/libneuron-emulator.so.1").c_str(), 0);
 
 class Gate {
  public:

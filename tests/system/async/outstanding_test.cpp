@@ -3,11 +3,11 @@
 // forks, processes that end.
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "tests/support/child.h"
 #include "tests/system/async/gate.h"
 
 namespace neuron::test {
@@ -199,8 +199,7 @@ TEST_F(Outstanding, AForkedChildStartsAnew) {
   nrta_seq_t seq = 0;
   ASSERT_EQ(schedule(add, nullptr, &seq), NRT_SUCCESS);
   ASSERT_TRUE(finish(seq));
-  const pid_t child = fork();
-  if (child == 0) {
+  Child child = Child::forked([&] {
     bool done = false;
     int wrong = nrta_is_completed(seq, &done) != NRT_UNINITIALIZED;
     wrong |= nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS ? 2 : 0;
@@ -209,11 +208,9 @@ TEST_F(Outstanding, AForkedChildStartsAnew) {
     wrong |= nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 8, "t", &tensor) ? 4 : 0;
     wrong |= nrta_tensor_write(tensor, &byte, 0, 1, 0, nullptr, &seq) ? 8 : 0;
     wrong |= finish(seq) ? 0 : 16;
-    _exit(wrong);
-  }
-  int result = 0;
-  ASSERT_EQ(waitpid(child, &result, 0), child);
-  EXPECT_EQ(result, 0);
+    return wrong;
+  });
+  EXPECT_EQ(child.wait(), 0);
   ASSERT_EQ(schedule(add, nullptr, &seq), NRT_SUCCESS);
   EXPECT_TRUE(finish(seq));
 }

@@ -3,14 +3,13 @@
 // cores, calibration; what the device cannot do is refused with a sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
+
+#include "tests/support/files.h"
+#include "tests/support/process.h"
+#include "tests/support/setting.h"
 
 namespace neuron::matrix {
 namespace {
@@ -19,35 +18,21 @@ using testing::HasSubstr;
 
 class DeviceOptions : public testing::Test {
  protected:
-  DeviceOptions() {
-    std::string name = (std::filesystem::temp_directory_path() / "nccom-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~DeviceOptions() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& name, const std::string& content) const {
-    std::ofstream(folder_ + "/" + name) << content;
-    return folder_ + "/" + name;
-  }
-  // Exit status; both outputs are in text_.
-  int run(const std::string& options, const std::string& profile = "trn1.32xlarge") {
-    const auto own = std::filesystem::read_symlink("/proc/self/exe");
-    const auto program = own.parent_path().parent_path() / "bin" / "nccom-test";
-    const std::string log = folder_ + "/log";
-    const int status =
-        std::system(("NEURON_RT_LOG_LEVEL=QUIET NEURON_EMULATOR=" + profile + " timeout 60 " +
-                     program.string() + " --backend device -w 0 " + options + " > " + log + " 2>&1")
-                        .c_str());
-    std::ifstream stream(log);
-    text_.assign(std::istreambuf_iterator<char>(stream), {});
-    return status;
+  // Both outputs are in text_.
+  test::Ending run(const std::string& options, const std::string& profile = "trn1.32xlarge") {
+    const test::Run run =
+        test::shell(test::built("bin/nccom-test --backend device -w 0 ") + options,
+                    {{"NEURON_RT_LOG_LEVEL", "QUIET"}, {"NEURON_EMULATOR", profile}});
+    text_ = run.output;
+    return run.ending;
   }
 
-  std::string folder_, text_;
+  const test::Folder folder_;
+  std::string text_;
 };
 
 TEST_F(DeviceOptions, StreamsRunBesideEachOtherUntilTheLongestSweepEnds) {
-  const std::string streams = file("streams.json", R"({"streams": [
+  const std::string streams = folder_.write("streams.json", R"({"streams": [
       {"operation": "allr", "datatype": "int32", "minbytes": "1K", "maxbytes": "4K",
        "stepfactor": 2, "ops_per_iter": 2},
       {"operation": "allg", "datatype": "bf16", "minbytes": "2K", "maxbytes": "2K"}]})");
@@ -57,7 +42,7 @@ TEST_F(DeviceOptions, StreamsRunBesideEachOtherUntilTheLongestSweepEnds) {
 }
 
 TEST_F(DeviceOptions, CountsOfAFileSayWhatEachRankSends) {
-  const std::string all_to_all = file("alltoallv.json", R"({"metadata": [
+  const std::string all_to_all = folder_.write("alltoallv.json", R"({"metadata": [
       {"send_counts": [1, 5, 0], "send_displs": [0, 1, 6]},
       {"send_counts": [7, 2, 3], "send_displs": [0, 7, 9]},
       {"send_counts": [0, 4, 6], "send_displs": [0, 0, 4]}]})");
@@ -65,7 +50,7 @@ TEST_F(DeviceOptions, CountsOfAFileSayWhatEachRankSends) {
                 " alltoallv"),
             0)
       << text_;
-  const std::string gather = file("gatherv.json", R"({"metadata": [
+  const std::string gather = folder_.write("gatherv.json", R"({"metadata": [
       {"send_counts": [4]}, {"send_counts": [0]}, {"send_counts": [9]}]})");
   EXPECT_EQ(run("-r 3 -n 1 --seed 3 --check -d int8 --variable-size-op-metadata " + gather +
                 " all_gatherv"),
@@ -97,20 +82,18 @@ TEST_F(DeviceOptions, CoalescedOperationsShareNoOutput) {
 TEST_F(DeviceOptions, VirtualCoresOfTwoAreRanks) {
   EXPECT_EQ(run("-r 4 -n 1 -b 4K -e 4K --seed 3 --check -d fp32 allr alltoall", "trn2.48xlarge"), 0)
       << text_;
-  EXPECT_EQ(::setenv("NEURON_LOGICAL_NC_CONFIG", "1", 1), 0);
+  const test::Setting single("NEURON_LOGICAL_NC_CONFIG", "1");
   EXPECT_EQ(run("-r 8 -n 1 -b 4K -e 4K --seed 3 --check -d fp32 allr", "trn2.48xlarge"), 0)
       << text_;
-  ::unsetenv("NEURON_LOGICAL_NC_CONFIG");
 }
 
 TEST_F(DeviceOptions, CalibrationWritesPricesThatALaterRunTakes) {
-  const std::string prices = folder_ + "/prices.json";
+  const std::string prices = folder_.path("prices.json");
   EXPECT_EQ(run("-r 4 -n 1 -e 64K --calibrate " + prices), 0) << text_;
   EXPECT_THAT(text_, HasSubstr("calibration of the device"));
   ASSERT_TRUE(std::filesystem::exists(prices));
-  ::setenv("CCOM_CALIBRATION", prices.c_str(), 1);
+  const test::Setting calibration("CCOM_CALIBRATION", prices);
   EXPECT_EQ(run("-r 4 -n 1 -b 4K -e 4K --seed 3 --check -d fp32 allr allg"), 0) << text_;
-  ::unsetenv("CCOM_CALIBRATION");
 }
 
 }  // namespace

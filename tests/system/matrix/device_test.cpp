@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // nccom-test on the 32 cores of an emulated trn1.32xlarge: every operation, checked.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
+
+#include "tests/support/files.h"
+#include "tests/support/process.h"
 
 namespace neuron::matrix {
 namespace {
 
-int run(const std::string& options) {
-  const auto own = std::filesystem::read_symlink("/proc/self/exe");
-  const auto program = own.parent_path().parent_path() / "bin" / "nccom-test";
-  if (!std::filesystem::exists(program)) return -1;
-  return std::system(("NEURON_EMULATOR=trn1.32xlarge timeout 60 " + program.string() +
-                      " --backend device -b 4K -e 4K -n 1 -w 0 -d fp32 --seed 1 --check " + options)
-                         .c_str());
+void expect_success(const std::string& options) {
+  const test::Run run = test::shell(
+      test::built("bin/nccom-test --backend device -b 4K -e 4K -n 1 -w 0 -d fp32 --seed 1 "
+                  "--check ") +
+          options,
+      {{"NEURON_EMULATOR", "trn1.32xlarge"}});
+  EXPECT_EQ(run.ending, 0) << run.output;
 }
 
 constexpr const char* kOperations =
@@ -24,17 +24,17 @@ constexpr const char* kOperations =
     "all_gatherv reduce_scatterv alltoallv";
 
 TEST(Device, DoesEveryOperationOnThirtyTwoCores) {
-  EXPECT_EQ(run(std::string("-r 32") + kOperations), 0);
+  expect_success(std::string("-r 32") + kOperations);
 }
 
 TEST(Device, DoesEveryOperationWithOneProcessForEachOfThirtyTwoCores) {
-  EXPECT_EQ(run(std::string("-r 32 --processes") + kOperations), 0);
+  expect_success(std::string("-r 32 --processes") + kOperations);
 }
 
 TEST(Device, DoesOperationsInPlace) {
-  EXPECT_EQ(run("-r 4 --in-place allr allg redsct broadcast reduce gather scatter all_gatherv "
-                "reduce_scatterv"),
-            0);
+  expect_success(
+      "-r 4 --in-place allr allg redsct broadcast reduce gather scatter all_gatherv "
+      "reduce_scatterv");
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ class Watched : public testing::Test {
  protected:
   explicit Watched(const char* profile = "trn1.2xlarge", const char* cores = "0")
       : daemon_(folder_, profile),
-        emulator_("NEURON_EMULATOR", ("unix:" + daemon_.socket()).c_str()),
+        emulator_("NEURON_EMULATOR", daemon_.emulator()),
         cores_("NEURON_RT_VISIBLE_CORES", cores),
         quiet_("NEURON_RT_LOG_LEVEL", "QUIET"),
-        monitor_(folder_, "unix:" + daemon_.socket()) {}
+        monitor_(folder_, daemon_.emulator()) {}
   ~Watched() override { nrt_close(); }
 
   void begin() {
@@ -50,19 +50,16 @@ class Watched : public testing::Test {
     return totals;
   }
   static void expect_kinds(const Totals& totals, const Counts& ends, const Counts& errors) {
-    for (const auto& [kind, count] : totals.ends)
+    for (const auto& [kind, count] : totals.ends) {
       EXPECT_EQ(count, ends.count(kind) != 0 ? ends.at(kind) : 0) << kind;
-    for (const auto& [kind, count] : totals.errors)
+    }
+    for (const auto& [kind, count] : totals.errors) {
       EXPECT_EQ(count, errors.count(kind) != 0 ? errors.at(kind) : 0) << kind;
+    }
     EXPECT_EQ(totals.ends.size(), 6u);
     EXPECT_EQ(totals.errors.size(), 6u);
   }
-  void inject(const std::string& fault) {
-    Process control({std::string(NEURON_BUILD_DIR) + "/bin/neuron-emulatorctl", "--socket",
-                     daemon_.socket(), "inject", fault},
-                    {}, folder_.path() + "/control.log");
-    EXPECT_EQ(control.reap(), 0) << multi::contents(folder_.path() + "/control.log");
-  }
+  void inject(const std::string& fault) { EXPECT_EQ(daemon_.control({"inject", fault}), 0); }
 
   const Folder folder_;
   Daemon daemon_;
@@ -126,8 +123,8 @@ TEST_F(Watched, CountsRequestsThatAFullQueueRefusedAsTransientErrors) {
   int64_t taken = 0, refused = 0;
   nrta_seq_t last = 0;
   test::Status status;
-  const auto end = Clock::now() + kPatience;
-  while (refused < 3 && Clock::now() < end) {
+  const auto deadline = base::Deadline::after(test::kPatience);
+  while (refused < 3 && !deadline.expired()) {
     const NRT_STATUS scheduled =
         nrta_execute_schedule(add.model, add.inputs, add.outputs, 0, &status.word, &last);
     ASSERT_TRUE(scheduled == NRT_SUCCESS || scheduled == NRT_QUEUE_FULL) << nrt_open_last_error();

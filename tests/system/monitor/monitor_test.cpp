@@ -5,20 +5,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/system/monitor/monitored.h"
 
 namespace neuron::monitor {
 namespace {
 
-using multi::Worker;
+using test::eventually;
+using test::Run;
+using test::Worker;
 using testing::HasSubstr;
 
 TEST(MonitorProgram, CountsKnownWorkExactlyAndFallsBackToZero) {
   Folder folder;
   Daemon daemon(folder);
-  const std::string emulator = "unix:" + daemon.socket();
+  const std::string emulator = daemon.emulator();
   Monitor monitor(folder, emulator);
   EXPECT_EQ(monitor.report().at("neuron_hardware_info").at("neuron_device_count"), 1);
   Worker worker(folder, emulator, 1, "matmul_f32_256.neff", {{"NEURON_PROCESS_TAG", "known-work"}});
@@ -51,8 +55,7 @@ TEST(MonitorProgram, CountsKnownWorkExactlyAndFallsBackToZero) {
   EXPECT_TRUE(stats.at("latency_stats").at("total_latency").is_null());
   worker.process().signal(SIGKILL);
   monitor.report_when([&](const json::value& root) { return !runtime_of(root, pid); });
-  monitor.process().signal(SIGTERM);
-  EXPECT_EQ(monitor.process().reap(), 0) << monitor.log();
+  EXPECT_EQ(monitor.process().stop(), 0) << monitor.log();
 }
 
 // The answer to a GET on the loopback interface.
@@ -79,24 +82,14 @@ std::string get(int port, const std::string& path) {
   return out;
 }
 
-template <typename Condition>
-bool wait_for(Condition condition) {
-  const auto end = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    ::usleep(10'000);
-  }
-  return true;
-}
-
 TEST(MonitorProgram, ServesPrometheusWithoutAStreamAndForgetsTheDead) {
   Folder folder;
   Daemon daemon(folder);
-  const std::string emulator = "unix:" + daemon.socket();
+  const std::string emulator = daemon.emulator();
   Monitor monitor(folder, emulator,
                   {"--prometheus", "127.0.0.1:0", "--no-stream", "--verbose", "1"});
   int port = 0;
-  ASSERT_TRUE(wait_for([&] {
+  ASSERT_TRUE(eventually([&] {
     const std::string log = monitor.log();
     const size_t at = log.find("http://127.0.0.1:");
     return at != std::string::npos && (port = std::atoi(log.c_str() + at + 17)) != 0;
@@ -104,34 +97,32 @@ TEST(MonitorProgram, ServesPrometheusWithoutAStreamAndForgetsTheDead) {
   Worker worker(folder, emulator, 0, "empty.neff", {{"NEURON_PROCESS_TAG", "app"}});
   ASSERT_EQ(worker.line(), "ready") << worker.log();
   worker.ask("launch 29");  // and once when it got ready
-  EXPECT_TRUE(wait_for([&] {
+  EXPECT_TRUE(eventually([&] {
     return get(port, "/metrics")
                .find("execution_status_total{status_type=\"completed\",runtime_tag=\"app\"") !=
            std::string::npos;
   }));
   std::string text;
-  EXPECT_TRUE(wait_for([&] {
+  EXPECT_TRUE(eventually([&] {
     text = get(port, "/metrics");
     const size_t at = text.find("execution_status_total{status_type=\"completed\",runtime_tag=");
     const size_t end = text.find("} ", at);
     return at != std::string::npos && std::atoi(text.c_str() + end + 2) == 30;
   })) << text;
-  worker.process().signal(SIGKILL);
-  worker.process().reap();
-  EXPECT_TRUE(wait_for(
+  worker.process().kill();
+  EXPECT_TRUE(eventually(
       [&] { return get(port, "/metrics").find("runtime_tag=\"app\"") == std::string::npos; }));
   EXPECT_THAT(get(port, "/healthz"), HasSubstr("200 OK"));
   monitor.process().signal(SIGINT);
-  EXPECT_EQ(monitor.process().reap(), 0) << monitor.log();
+  EXPECT_EQ(monitor.process().wait(), 0) << monitor.log();
 }
 
 TEST(MonitorProgram, GoesOnWhenTheDaemonIsKilledAndComesBack) {
   Folder folder;
-  auto daemon = std::make_unique<Daemon>(folder);
-  Monitor monitor(folder, "unix:" + daemon->socket());
+  Daemon daemon(folder);
+  Monitor monitor(folder, daemon.emulator());
   EXPECT_EQ(monitor.report().at("neuron_hardware_info").at("error"), "");
-  daemon->process().signal(SIGKILL);
-  daemon->process().reap();
+  daemon.process().kill();
   const auto count = [](const json::value& root) {
     return root.at("neuron_hardware_info").at("neuron_device_count").to_number<int>();
   };
@@ -143,8 +134,7 @@ TEST(MonitorProgram, GoesOnWhenTheDaemonIsKilledAndComesBack) {
            !root.at("system_data").at("neuron_hw_counters").at("error").as_string().empty();
   });
   EXPECT_FALSE(gone.is_null());
-  daemon.reset();
-  daemon = std::make_unique<Daemon>(folder);
+  daemon.restart();
   const json::value back = monitor.report_when([&](const json::value& root) {
     return count(root) == 1 && error(root).empty() &&
            root.at("system_data").at("neuron_hw_counters").at("error").as_string().empty();
@@ -155,7 +145,7 @@ TEST(MonitorProgram, GoesOnWhenTheDaemonIsKilledAndComesBack) {
 TEST(MonitorProgram, GoesOnWhileTheDaemonHangs) {
   Folder folder;
   Daemon daemon(folder);
-  Monitor monitor(folder, "unix:" + daemon.socket());
+  Monitor monitor(folder, daemon.emulator());
   monitor.report();
   daemon.process().signal(SIGSTOP);
   const auto trouble = [](const json::value& root) {
@@ -166,52 +156,45 @@ TEST(MonitorProgram, GoesOnWhileTheDaemonHangs) {
   EXPECT_THAT(trouble(hung), HasSubstr("answer"));
   daemon.process().signal(SIGCONT);
   monitor.report_when([&](const json::value& root) { return trouble(root).empty(); });
-  monitor.process().signal(SIGTERM);
-  EXPECT_EQ(monitor.process().reap(), 0);
+  EXPECT_EQ(monitor.process().stop(), 0);
 }
 
-// Exit status and what both outputs said.
-std::pair<int, std::string> shell(const std::string& command) {
-  FILE* pipe = ::popen(("exec 2>&1; unset NEURON_EMULATOR; " + command).c_str(), "r");
-  std::string output;
-  char buffer[512];
-  while (std::fgets(buffer, sizeof buffer, pipe)) output += buffer;
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
+Run shell(const std::string& line) { return test::shell(line, {{"NEURON_EMULATOR", {}}}); }
 
 TEST(MonitorProgram, EndsQuietlyWhenItsReaderHasEnough) {
   Folder folder;
-  const std::string configuration = write(folder, "monitor.conf", kFast);
-  const auto [status, output] = shell("{ timeout 30 " + kProgram + " -c " + configuration +
-                                      "; echo status $? >&2; } | head -1");
+  const std::string configuration = folder.write("monitor.conf", kFast);
+  const auto [status, output] =
+      shell("{ " + kProgram + " -c " + configuration + "; echo status $? >&2; } | head -1");
   EXPECT_THAT(output, HasSubstr("status 0"));
   EXPECT_THAT(output, HasSubstr("\"neuron_runtime_data\":[]"));
 }
 
 TEST(MonitorProgram, SaysThatTheDiskIsFull) {
-  const auto [status, output] = shell("timeout 30 " + kProgram + " >/dev/full");
+  const auto [status, output] = shell(kProgram + " >/dev/full");
   EXPECT_EQ(status, 1);
   EXPECT_THAT(output, HasSubstr("cannot write to standard output: No space left on device"));
 }
 
 TEST(MonitorProgram, RefusesAConfigurationThatIsWrongAtItsPlace) {
   Folder folder;
-  const std::string file = write(folder, "bad.conf", "{\n \"period\": \"1sec\"\n}\n");
+  const std::string file = folder.write("bad.conf", "{\n \"period\": \"1sec\"\n}\n");
   for (const char* option : {"", " --check-config", " --once"}) {
-    const auto [status, output] = shell("timeout 30 " + kProgram + " -c " + file + option);
+    const auto [status, output] = shell(kProgram + " -c " + file + option);
     EXPECT_EQ(status, 2);
     EXPECT_THAT(output, HasSubstr(file + ":2:12: \"period\": \"1sec\" is no duration"));
   }
-  const std::string odd = write(folder, "odd.conf", "{\"perod\": \"1s\"}");
-  EXPECT_EQ(shell(kProgram + " --check-config -c " + odd).first, 1);
-  const std::string good = write(folder, "good.conf", kFast);
-  EXPECT_EQ(shell(kProgram + " --check-config -c " + good), std::pair(0, std::string()));
+  const std::string odd = folder.write("odd.conf", "{\"perod\": \"1s\"}");
+  EXPECT_EQ(shell(kProgram + " --check-config -c " + odd).ending, 1);
+  const std::string good = folder.write("good.conf", kFast);
+  const auto [ending, nothing] = shell(kProgram + " --check-config -c " + good);
+  EXPECT_EQ(ending, 0);
+  EXPECT_EQ(nothing, "");
 }
 
 TEST(MonitorProgram, RefusesAnAddressThatIsNone) {
   for (const char* option : {"--prometheus 999999", "--prometheus :80x", "--otlp ftp://host"}) {
-    const auto [status, output] = shell("timeout 30 " + kProgram + " --once " + option);
+    const auto [status, output] = shell(kProgram + " --once " + option);
     EXPECT_EQ(status, 2) << option;
     EXPECT_THAT(output, HasSubstr("expected ")) << option;
   }
@@ -224,10 +207,10 @@ TEST(MonitorProgram, WritesOneReportThatTheSchemaTakesOnEachHost) {
   Folder folder;
   Daemon daemon(folder);
   for (const std::string& emulator :
-       {std::string("trn1.2xlarge"), std::string("trn2.3xlarge"), "unix:" + daemon.socket()}) {
+       {std::string("trn1.2xlarge"), std::string("trn2.3xlarge"), daemon.emulator()}) {
     const auto [status, output] =
-        shell("f=" + folder.path() + "/report.json; NEURON_EMULATOR=" + emulator + " timeout 60 " +
-              kProgram + check);
+        shell("f=" + folder.path() + "/report.json; NEURON_EMULATOR=" + emulator + " " + kProgram +
+              check);
     EXPECT_EQ(status, 0) << output;
     EXPECT_THAT(output, HasSubstr("\"neuron_device_count\":1,"));
   }

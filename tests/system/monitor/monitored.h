@@ -8,24 +8,21 @@
 #include <gtest/gtest.h>
 
 #include <boost/json/parse.hpp>
-#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::monitor {
 
-using multi::Clock;
-using multi::Daemon;
-using multi::Folder;
-using multi::kPatience;
-using multi::Process;
+using test::Daemon;
+using test::Folder;
+using test::Process;
 namespace json = boost::json;
 
-inline const std::string kProgram = std::string(NEURON_BUILD_DIR) + "/bin/neuron-monitor";
+inline const std::string kProgram = test::built("bin/neuron-monitor");
 
 // Every group each 100 ms.
 inline constexpr char kFast[] = R"({"period": "100ms",
@@ -34,17 +31,11 @@ inline constexpr char kFast[] = R"({"period": "100ms",
   "system_metrics": [{"type": "vcpu_usage"}, {"type": "memory_info"},
     {"type": "neuron_hw_counters"}]})";
 
-inline std::string write(const Folder& folder, const std::string& name, std::string_view text) {
-  const std::string path = folder.path() + "/" + name;
-  std::ofstream(path, std::ios::binary) << text;
-  return path;
-}
-
 class Monitor {
  public:
   Monitor(const Folder& folder, const std::string& emulator, std::vector<std::string> options = {})
-      : log_(folder.path() + "/monitor.log"),
-        process_(command(write(folder, "monitor.conf", kFast), std::move(options)),
+      : log_(folder.path("monitor.log")),
+        process_(command(folder.write("monitor.conf", kFast), std::move(options)),
                  {{"NEURON_EMULATOR", emulator}}, log_) {}
 
   json::value report() {
@@ -57,17 +48,16 @@ class Monitor {
   // The first report of which `good` holds; a null after kPatience.
   template <typename Good>
   json::value report_when(Good good) {
-    const auto end = Clock::now() + kPatience;
-    while (Clock::now() < end) {
-      json::value root = report();
-      if (root.is_null()) return root;
-      if (good(root)) return root;
-    }
-    ADD_FAILURE() << "no such report" << log();
-    return nullptr;
+    json::value root;
+    const bool came = test::eventually([&] {
+      root = report();
+      return root.is_null() || good(root);
+    });
+    EXPECT_TRUE(came) << "no such report" << log();
+    return came ? root : nullptr;
   }
   Process& process() { return process_; }
-  std::string log() const { return multi::contents(log_); }
+  std::string log() const { return test::read_file(log_); }
 
  private:
   static std::vector<std::string> command(const std::string& configuration,
@@ -80,8 +70,9 @@ class Monitor {
 };
 
 inline const json::value* runtime_of(const json::value& root, pid_t pid) {
-  for (const json::value& runtime : root.at("neuron_runtime_data").as_array())
+  for (const json::value& runtime : root.at("neuron_runtime_data").as_array()) {
     if (runtime.at("pid") == pid) return &runtime;
+  }
   return nullptr;
 }
 
@@ -106,10 +97,12 @@ struct Totals {
   }
   void add(const json::value& report) {
     const json::value& stats = report.at("execution_stats");
-    for (const auto& [key, value] : stats.at("execution_summary").as_object())
+    for (const auto& [key, value] : stats.at("execution_summary").as_object()) {
       ends[key] += value.to_number<int64_t>();
-    for (const auto& [key, value] : stats.at("error_summary").as_object())
+    }
+    for (const auto& [key, value] : stats.at("error_summary").as_object()) {
       errors[key] += value.to_number<int64_t>();
+    }
     latencies |= !stats.at("latency_stats").at("device_latency").is_null();
     const json::value& cores = report.at("neuroncore_counters");
     const double period = cores.at("period").to_number<double>();

@@ -26,6 +26,8 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/process.h"
+
 namespace neuron::network {
 
 namespace {
@@ -41,8 +43,8 @@ constexpr const char* kFolder = "/var/run/netns/";
 
 std::string stem() { return kPrefix + std::to_string(getpid()) + "x"; }
 
-int quietly(const std::string& command) {
-  return std::system(("timeout 10 " + command + " >/dev/null 2>&1").c_str());
+test::Ending quietly(const std::string& command) {
+  return test::shell(command, {}, std::chrono::seconds(10)).ending;
 }
 
 // Namespaces of tests that were killed.
@@ -204,9 +206,9 @@ std::string Lab::address(uint32_t host) const { return "10.77.0." + std::to_stri
 
 bool Lab::run(const std::string& command) {
   if (!failure_.empty()) return false;
-  const int status = quietly(command);
-  if (status != 0) failure_ = "\"" + command + "\" failed with status " + std::to_string(status);
-  return status == 0;
+  const test::Ending ending = quietly(command);
+  if (ending != 0) failure_ = "\"" + command + "\" " + ending.sentence();
+  return ending == 0;
 }
 
 void Lab::make() {

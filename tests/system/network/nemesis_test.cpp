@@ -4,7 +4,7 @@
 #include <fstream>
 #include <memory>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 #include "tests/system/network/history.h"
 #include "tests/system/network/lab.h"
 #include "tests/system/network/operation.h"
@@ -12,8 +12,8 @@
 namespace neuron::network {
 namespace {
 
-using multi::Folder;
-using multi::Process;
+using test::Folder;
+using test::Process;
 
 constexpr uint32_t kDeadlineMs = 2500;
 constexpr uint32_t kPort = 45123;
@@ -39,11 +39,10 @@ class Ranks {
   Process& operator[](uint32_t rank) { return *processes_[rank]; }
 
   void restart(uint32_t rank) {
-    const std::string command = "/sbin/ip";
-    processes_[rank] = std::make_unique<Process>(
-        std::vector<std::string>{command, "netns", "exec", lab_.name(host(rank)),
-                                 std::string(NEURON_BUILD_DIR) + "/tests/network-rank"},
-        std::map<std::string, std::string>{}, folder_.path() + "/log");
+    processes_[rank] =
+        std::make_unique<Process>(test::Words{"/sbin/ip", "netns", "exec", lab_.name(host(rank)),
+                                              test::built("tests/network-rank")},
+                                  test::Environment{}, folder_.path("log"));
   }
 
   // Members by their places in the communicator; every one must say that it has joined.
@@ -300,8 +299,8 @@ TEST_P(NccomTest, RunsEveryOperationWithChecksAcrossHosts) {
   const Lab lab(GetParam().hosts);
   ASSERT_TRUE(lab.ready()) << lab.failure();
   const Folder folder;
-  const std::string json = folder.path() + "/report.json";
-  std::string command = "timeout 120 " + std::string(NEURON_BUILD_DIR) + "/bin/nccom-test";
+  const std::string json = folder.path("report.json");
+  std::string command = test::built("bin/nccom-test");
   for (const char* operation :
        {"allr", "allg", "redsct", "alltoall", "bcast", "reduce", "gather", "scatter", "sendrecv",
         "permute", "barrier", "allgv", "reduce_scatterv", "alltoallv"}) {
@@ -312,15 +311,17 @@ TEST_P(NccomTest, RunsEveryOperationWithChecksAcrossHosts) {
              "--timeout 10000 --launch-command 'ip netns exec {host}' --report-to-json-file " +
              json + " --root-comm-id " + lab.address(0) + ":45200 -s";
   for (uint32_t host = 0; host < lab.hosts(); ++host) command += " " + lab.name(host);
-  const std::string log = folder.path() + "/log";
-  EXPECT_EQ(std::system((command + " >" + log + " 2>&1").c_str()), 0) << multi::contents(log);
-  const std::string report = multi::contents(json);
+  const test::Run run = test::shell(command, {}, std::chrono::seconds(120));
+  EXPECT_EQ(run.ending, 0) << run.output;
+  const std::string report = test::read_file(json);
   // Every rank of every row but those of the barrier was compared.
   const std::string checked =
       "\"checked_ranks\": " + std::to_string(lab.hosts() * GetParam().of_host);
   size_t rows = 0;
-  for (size_t at = report.find(checked); at != std::string::npos; at = report.find(checked, at + 1))
+  for (size_t at = report.find(checked); at != std::string::npos;
+       at = report.find(checked, at + 1)) {
     ++rows;
+  }
   EXPECT_EQ(rows, 13u * 3 + 1) << report;
 }
 
@@ -328,8 +329,6 @@ TEST_P(NccomTest, RunsAlgorithmsThatNeedSeveralHosts) {
   if (!Lab::permitted()) GTEST_SKIP() << "this user may not make network namespaces; run as root";
   const Lab lab(GetParam().hosts);
   ASSERT_TRUE(lab.ready()) << lab.failure();
-  const Folder folder;
-  const std::string log = folder.path() + "/log";
   for (const auto& [operation, algorithm] : {std::pair{"allr", "two_d_ring"},
                                              {"allr", "pipelined_two_d_ring"},
                                              {"allr", "hier"},
@@ -337,15 +336,14 @@ TEST_P(NccomTest, RunsAlgorithmsThatNeedSeveralHosts) {
                                              {"redsct", "hier"},
                                              {"bcast", "hier"},
                                              {"alltoall", "two_level"}}) {
-    std::string command = "timeout 60 " + std::string(NEURON_BUILD_DIR) + "/bin/nccom-test " +
-                          operation + " --algorithm " + algorithm + " -r " +
-                          std::to_string(lab.hosts() * GetParam().of_host) +
+    std::string command = test::built("bin/nccom-test ") + operation + " --algorithm " + algorithm +
+                          " -r " + std::to_string(lab.hosts() * GetParam().of_host) +
                           " -b 100K -e 100K -n 2 -w 1 -d int32 -c --seed 3 --timeout 10000 "
                           "--launch-command 'ip netns exec {host}' --root-comm-id " +
                           lab.address(0) + ":45201 -s";
     for (uint32_t host = 0; host < lab.hosts(); ++host) command += " " + lab.name(host);
-    EXPECT_EQ(std::system((command + " >" + log + " 2>&1").c_str()), 0)
-        << operation << " by " << algorithm << ": " << multi::contents(log);
+    const test::Run run = test::shell(command);
+    EXPECT_EQ(run.ending, 0) << operation << " by " << algorithm << ": " << run.output;
   }
 }
 

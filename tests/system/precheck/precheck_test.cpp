@@ -3,14 +3,13 @@
 // engine; a host in order passes; cores that others hold are left alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <set>
 
 #include "driver/emulator/chip/fault_plan.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::precheck {
 namespace {
@@ -18,49 +17,34 @@ namespace {
 using chip::FaultKind;
 using chip::FaultPoint;
 using chip::FaultSpec;
-using multi::Daemon;
-using multi::Folder;
-using multi::Process;
+using test::Daemon;
+using test::Folder;
+using test::Process;
 using testing::HasSubstr;
 namespace json = boost::json;
 
-const std::string kPrograms = std::string(NEURON_BUILD_DIR) + "/bin/";
+const std::string kProgram = test::built("bin/neuron-precheck");
 // Four chips in a ring, of two cores each: what is named must be chosen.
 constexpr char kProfile[] = "inf2.24xlarge";
 constexpr int kChip = 3, kCore = 1;
 
 struct Outcome {
-  int status = -1;
+  test::Ending status;
   std::string text;
   json::value root;
 };
 
 Outcome run(const Folder& folder, const std::string& emulator, std::vector<std::string> options) {
-  options.insert(options.begin(), {kPrograms + "neuron-precheck", "--format", "json"});
-  const std::string log = folder.path() + "/precheck.log";
+  options.insert(options.begin(), {kProgram, "--format", "json"});
+  const std::string log = folder.path("precheck.log");
   Process process(options, {{"NEURON_EMULATOR", emulator}}, log);
   Outcome outcome;
-  for (std::string line = process.line(); line != "(end)" && line != "(nothing)";
-       line = process.line())
-    outcome.text += line + "\n";
-  const int status = process.reap();
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  outcome.text = process.rest(std::chrono::minutes(4));
+  outcome.status = process.wait();
   json::error_code error;
   outcome.root = json::parse(outcome.text, error);
-  EXPECT_FALSE(error) << outcome.text << multi::contents(log);
+  EXPECT_FALSE(error) << outcome.text << test::read_file(log);
   return outcome;
-}
-
-int control(const Folder& folder, const Daemon& daemon, std::vector<std::string> command) {
-  command.insert(command.begin(), {kPrograms + "neuron-emulatorctl", "--socket", daemon.socket()});
-  // The control channel is there a moment after the devices' socket.
-  const auto end = multi::Clock::now() + multi::kPatience;
-  int status = -1;
-  do {
-    Process process(command, {}, folder.path() + "/control.log");
-    status = process.reap();
-  } while (WIFEXITED(status) && WEXITSTATUS(status) == 3 && multi::Clock::now() < end);
-  return status;
 }
 
 const json::object* find(const Outcome& outcome, const std::string& verdict, int device,
@@ -70,8 +54,9 @@ const json::object* find(const Outcome& outcome, const std::string& verdict, int
   for (const json::value& entry : root->at("findings").as_array()) {
     const json::object& finding = entry.as_object();
     if (finding.at("verdict") != verdict.c_str() || finding.at("device") != device) continue;
-    if (json::serialize(finding.at("engine")).find(engine) != std::string::npos || engine.empty())
+    if (json::serialize(finding.at("engine")).find(engine) != std::string::npos || engine.empty()) {
       return &finding;
+    }
   }
   return nullptr;
 }
@@ -141,9 +126,9 @@ TEST_P(FaultFound, WithItsDeviceAndEngine) {
     SCOPED_TRACE(planted.spec.text());
     const Folder folder;
     const Daemon daemon(folder, kProfile);
-    ASSERT_EQ(control(folder, daemon, {"inject", planted.spec.text()}), 0);
+    ASSERT_EQ(daemon.control({"inject", planted.spec.text()}), 0);
     const Outcome outcome =
-        run(folder, "unix:" + daemon.socket(), {"--level", planted.level, "--no-collectives"});
+        run(folder, daemon.emulator(), {"--level", planted.level, "--no-collectives"});
     EXPECT_EQ(outcome.status, planted.verdict == "fail" ? 5 : 0) << outcome.text;
     const json::object* finding = find(outcome, planted.verdict, kChip, planted.engine);
     ASSERT_NE(finding, nullptr) << outcome.text;
@@ -153,10 +138,11 @@ TEST_P(FaultFound, WithItsDeviceAndEngine) {
     if (planted.spec.at == FaultPoint::kHbm && planted.verdict == "fail") {
       // All findings about it give one advice; a chip of generation 2 does not say by itself that
       // nothing helps.
-      for (const json::value& entry : outcome.root.at("findings").as_array())
+      for (const json::value& entry : outcome.root.at("findings").as_array()) {
         if (entry.at("verdict") == "fail") {
           EXPECT_EQ(entry.at("action"), "reset_device") << entry;
         }
+      }
       EXPECT_TRUE(finding->at("address").is_string()) << outcome.text;
       EXPECT_THAT(json::serialize(finding->at("ring")), HasSubstr("DMA "));
     }
@@ -167,8 +153,9 @@ TEST_P(FaultFound, WithItsDeviceAndEngine) {
       EXPECT_EQ(finding->at("core"), kCore);
     }
     // Nobody else is accused but the other end of a link.
-    for (int device = 0; device < kChip - 1; ++device)
+    for (int device = 0; device < kChip - 1; ++device) {
       EXPECT_EQ(find(outcome, "fail", device, ""), nullptr) << outcome.text;
+    }
   }
 }
 
@@ -178,9 +165,11 @@ INSTANTIATE_TEST_SUITE_P(OfThePlansGrammar, FaultFound, testing::ValuesIn(chip::
                            std::tie(spec.at, spec.kind) = info.param;
                            std::string name;
                            const json::value line = json::parse(spec.text());
-                           for (const char* field : {"at", "kind"})
-                             for (const char c : line.at(field).as_string())
+                           for (const char* field : {"at", "kind"}) {
+                             for (const char c : line.at(field).as_string()) {
                                name += std::isalnum(c) != 0 ? c : '_';
+                             }
+                           }
                            return name;
                          });
 
@@ -189,11 +178,10 @@ TEST(Precheck, NamesAChipWithoutPowerAndALinkThatIsDown) {
   const Folder folder;
   const Daemon daemon(folder, kProfile);
   // A chip is made when it is opened first.
-  EXPECT_EQ(run(folder, "unix:" + daemon.socket(), {"--device", "1", "--no-collectives"}).status,
-            0);
-  ASSERT_EQ(control(folder, daemon, {"power", "off", "1"}), 0);
-  ASSERT_EQ(control(folder, daemon, {"link", "down", "2", "3"}), 0);
-  const Outcome outcome = run(folder, "unix:" + daemon.socket(), {"--no-collectives"});
+  EXPECT_EQ(run(folder, daemon.emulator(), {"--device", "1", "--no-collectives"}).status, 0);
+  ASSERT_EQ(daemon.control({"power", "off", "1"}), 0);
+  ASSERT_EQ(daemon.control({"link", "down", "2", "3"}), 0);
+  const Outcome outcome = run(folder, daemon.emulator(), {"--no-collectives"});
   EXPECT_EQ(outcome.status, 5) << outcome.text;
   const json::object* off = find(outcome, "fail", 1, "");
   ASSERT_NE(off, nullptr) << outcome.text;
@@ -212,16 +200,17 @@ TEST(Precheck, NamesAChipWithoutPowerAndALinkThatIsDown) {
 TEST(Precheck, AdvisesNoReplacementForErrorsThatAResetHasRepaired) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.2xlarge");
-  ASSERT_EQ(control(folder, daemon, {"inject", R"({"at":"hbm","kind":"repairable","n":5})"}), 0);
-  EXPECT_EQ(run(folder, "unix:" + daemon.socket(), {"--no-collectives"}).status, 5);
-  ASSERT_EQ(control(folder, daemon, {"reset", "--device", "0"}), 0);
-  const Outcome outcome = run(folder, "unix:" + daemon.socket(), {"--no-collectives"});
+  ASSERT_EQ(daemon.control({"inject", R"({"at":"hbm","kind":"repairable","n":5})"}), 0);
+  EXPECT_EQ(run(folder, daemon.emulator(), {"--no-collectives"}).status, 5);
+  ASSERT_EQ(daemon.control({"reset", "--device", "0"}), 0);
+  const Outcome outcome = run(folder, daemon.emulator(), {"--no-collectives"});
   const json::object* past = find(outcome, "fail", 0, "HBM");
   ASSERT_NE(past, nullptr) << outcome.text;
   EXPECT_EQ(past->at("check"), "device.errors");
   EXPECT_THAT(past->at("found").as_string().c_str(), HasSubstr("before this check began"));
-  for (const json::value& entry : outcome.root.at("findings").as_array())
+  for (const json::value& entry : outcome.root.at("findings").as_array()) {
     EXPECT_NE(entry.at("action"), "replace_instance") << entry;
+  }
 }
 
 TEST(Precheck, NamesTheAddressThatIsBad) {
@@ -233,11 +222,11 @@ TEST(Precheck, NamesTheAddressThatIsBad) {
   spec.chip = kChip;
   spec.address = 0x2100940;
   spec.bytes = 64;
-  ASSERT_EQ(control(folder, daemon, {"inject", spec.text()}), 0);
+  ASSERT_EQ(daemon.control({"inject", spec.text()}), 0);
   // In the seventeenth block of 64 KiB, which is among those that level 2 tries and level 1 does
   // not.
   const Outcome outcome = run(
-      folder, "unix:" + daemon.socket(),
+      folder, daemon.emulator(),
       {"--level", "2", "--device", std::to_string(kChip), "--memory", "128MB", "--no-collectives"});
   EXPECT_EQ(outcome.status, 5) << outcome.text;
   const json::object* finding = find(outcome, "fail", kChip, "HBM 0");
@@ -248,8 +237,7 @@ TEST(Precheck, NamesTheAddressThatIsBad) {
 TEST(Precheck, LeavesOutWhatDoesNotFitAndSaysSo) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.2xlarge");
-  const Outcome outcome =
-      run(folder, "unix:" + daemon.socket(), {"--level", "3", "--duration", "3"});
+  const Outcome outcome = run(folder, daemon.emulator(), {"--level", "3", "--duration", "3"});
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   // Far from the quarter of an hour that it takes by itself, on a machine with other things to do.
   EXPECT_LT(outcome.root.at("duration_seconds").to_number<double>(), 60) << outcome.text;
@@ -257,18 +245,20 @@ TEST(Precheck, LeavesOutWhatDoesNotFitAndSaysSo) {
               testing::AnyOf(HasSubstr("there was no time"), HasSubstr("when its time was over")));
   // A little of everything all the same.
   std::set<std::string> passed;
-  for (const json::value& entry : outcome.root.at("findings").as_array())
+  for (const json::value& entry : outcome.root.at("findings").as_array()) {
     if (entry.at("verdict") == "pass") passed.insert(entry.at("check").as_string().c_str());
+  }
   EXPECT_THAT(passed, testing::IsSupersetOf({"device.state", "dma.copy", "engine.program"}));
-  for (const char* stack : {"HBM 0", "HBM 1"})
+  for (const char* stack : {"HBM 0", "HBM 1"}) {
     EXPECT_NE(find(outcome, "pass", 0, stack), nullptr) << stack << " in " << outcome.text;
+  }
 }
 
 TEST(Precheck, SoaksAsLongAsItIsTold) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.2xlarge");
-  const Outcome outcome = run(folder, "unix:" + daemon.socket(),
-                              {"--level", "4", "--duration", "2", "--memory", "8MB"});
+  const Outcome outcome =
+      run(folder, daemon.emulator(), {"--level", "4", "--duration", "2", "--memory", "8MB"});
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   const double seconds = outcome.root.at("duration_seconds").to_number<double>();
   EXPECT_GE(seconds, 2);
@@ -279,13 +269,11 @@ TEST(Precheck, SoaksAsLongAsItIsTold) {
 TEST(Precheck, RefusesDevicesThatThereAreNot) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.2xlarge");
-  const std::string log = folder.path() + "/log";
-  Process process({kPrograms + "neuron-precheck", "--device", "0", "5"},
-                  {{"NEURON_EMULATOR", "unix:" + daemon.socket()}}, log);
+  Process process({kProgram, "--device", "0", "5"}, {{"NEURON_EMULATOR", daemon.emulator()}},
+                  folder.path("log"));
   EXPECT_EQ(process.line(), "(end)");
-  const int status = process.reap();
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  EXPECT_THAT(multi::contents(log), HasSubstr("there is no device 5"));
+  EXPECT_EQ(process.wait(), 1);
+  EXPECT_THAT(folder.read("log"), HasSubstr("there is no device 5"));
 }
 
 // What only collectives meet: their own queues, and links that they cross.
@@ -298,8 +286,8 @@ TEST(Precheck, NamesTheEngineThatBreaksACollective) {
   spec.chip = kChip;
   spec.queue = 15;
   spec.n = 3;
-  ASSERT_EQ(control(folder, daemon, {"inject", spec.text()}), 0);
-  const Outcome outcome = run(folder, "unix:" + daemon.socket(), {"--device", "2", "3"});
+  ASSERT_EQ(daemon.control({"inject", spec.text()}), 0);
+  const Outcome outcome = run(folder, daemon.emulator(), {"--device", "2", "3"});
   EXPECT_EQ(outcome.status, 5) << outcome.text;
   const json::object* finding = find(outcome, "fail", kChip, "DMA ");
   ASSERT_NE(finding, nullptr) << outcome.text;
@@ -314,7 +302,7 @@ TEST(Precheck, PassesAHostInOrder) {
   const Daemon daemon(folder, "trn1.2xlarge");
   const std::string junit = folder.path() + "/junit.xml";
   const Outcome outcome =
-      run(folder, "unix:" + daemon.socket(), {"--level", "2", "--memory", "8MB", "--junit", junit});
+      run(folder, daemon.emulator(), {"--level", "2", "--memory", "8MB", "--junit", junit});
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   std::set<std::string> checks;
   for (const json::value& entry : outcome.root.at("findings").as_array()) {
@@ -324,15 +312,15 @@ TEST(Precheck, PassesAHostInOrder) {
   EXPECT_THAT(checks, testing::IsSupersetOf({"device.state", "memory.pattern", "dma.copy",
                                              "engine.program", "engine.time", "core.notifications",
                                              "collectives.all_reduce", "dma.pairs"}));
-  EXPECT_THAT(multi::contents(junit), HasSubstr("<testsuite name=\"device 0\""));
+  EXPECT_THAT(test::read_file(junit), HasSubstr("<testsuite name=\"device 0\""));
 }
 
 TEST(Precheck, LeavesCoresAloneThatOthersHoldAndCountsThem) {
   const Folder folder;
   const Daemon daemon(folder, "trn1.2xlarge");
-  multi::Worker holder(folder, "unix:" + daemon.socket(), 0, "empty.neff");
+  test::Worker holder(folder, daemon.emulator(), 0, "empty.neff");
   ASSERT_EQ(holder.line(), "ready") << holder.log();
-  const Outcome outcome = run(folder, "unix:" + daemon.socket(), {});
+  const Outcome outcome = run(folder, daemon.emulator(), {});
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_GE(outcome.root.at("skipped").to_number<int>(), 1);
   const json::object* busy = find(outcome, "skip", 0, "");
@@ -345,12 +333,11 @@ TEST(Precheck, LeavesCoresAloneThatOthersHoldAndCountsThem) {
 
 TEST(Precheck, SaysWhyThereIsNoDevice) {
   const Folder folder;
-  const std::string log = folder.path() + "/log";
-  Process process({kPrograms + "neuron-precheck"},
-                  {{"NEURON_EMULATOR", "unix:" + folder.path() + "/nobody"}}, log);
+  Process process({kProgram}, {{"NEURON_EMULATOR", "unix:" + folder.path("nobody")}},
+                  folder.path("log"));
   EXPECT_EQ(process.line(), "(end)");
-  EXPECT_NE(process.reap(), 0);
-  EXPECT_THAT(multi::contents(log), HasSubstr("no device"));
+  EXPECT_NE(process.wait(), 0);
+  EXPECT_THAT(folder.read("log"), HasSubstr("no device"));
 }
 
 }  // namespace

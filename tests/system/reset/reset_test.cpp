@@ -3,34 +3,33 @@
 // held, broken, hung or gone, and of a daemon that is killed in the middle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <boost/json/parse.hpp>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::reset {
 namespace {
 
-using multi::Daemon;
-using multi::Folder;
-using multi::Process;
+using test::Daemon;
+using test::Ending;
+using test::Folder;
+using test::Process;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 namespace json = boost::json;
 
-const std::string kPrograms = std::string(NEURON_BUILD_DIR) + "/bin/";
+const std::string kProgram = test::built("bin/neuron-reset");
 
 class Reset : public testing::Test {
  protected:
   explicit Reset(const std::string& profile = "trn1.2xlarge") : daemon_(folder_, profile) {}
 
-  std::unique_ptr<Process> start(std::vector<std::string> options) {
-    options.insert(options.begin(), {kPrograms + "neuron-reset", "--format", "ndjson"});
+  std::unique_ptr<Process> start(test::Words options) {
+    options.insert(options.begin(), {kProgram, "--format", "ndjson"});
     return std::make_unique<Process>(
-        options,
-        std::map<std::string, std::string>{{"NEURON_EMULATOR", "unix:" + daemon_.socket()}}, log_);
+        options, test::Environment{{"NEURON_EMULATOR", daemon_.emulator()}}, log_);
   }
   // Its next state, and what it says of it; false at the end.
   bool next(Process& process) {
@@ -45,34 +44,21 @@ class Reset : public testing::Test {
     details_.push_back(detail.is_string() ? std::string(detail.as_string()) : "");
     return true;
   }
-  int end(Process& process) {
+  Ending end(Process& process) {
     while (next(process)) continue;
-    const int status = process.reap();
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return process.wait();
   }
-  int run(const std::vector<std::string>& options) {
+  Ending run(const std::vector<std::string>& options) {
     states_.clear();
     details_.clear();
     return end(*start(options));
   }
-  std::string said() const { return details_.empty() ? multi::contents(log_) : details_.back(); }
-  int control(std::vector<std::string> command) {
-    command.insert(command.begin(),
-                   {kPrograms + "neuron-emulatorctl", "--socket", daemon_.socket()});
-    // The control channel is there a moment after the devices' socket.
-    const auto late = multi::Clock::now() + multi::kPatience;
-    int status = -1;
-    do {
-      Process process(command, {}, folder_.path() + "/control.log");
-      status = process.reap();
-    } while (WIFEXITED(status) && WEXITSTATUS(status) == 3 && multi::Clock::now() < late);
-    return status;
-  }
-  int inject(const std::string& fault) { return control({"inject", fault}); }
+  std::string said() const { return details_.empty() ? test::read_file(log_) : details_.back(); }
+  Ending inject(const std::string& fault) { return daemon_.control({"inject", fault}); }
 
   Folder folder_;
   Daemon daemon_;
-  const std::string log_ = folder_.path() + "/reset.log";
+  const std::string log_ = folder_.path("reset.log");
   std::vector<std::string> states_, details_;
 };
 
@@ -86,15 +72,14 @@ TEST_F(Reset, OfADeviceInOrderEndsReadyAfterProgramsOnEachCore) {
 TEST_F(Reset, OfADeviceThatHungEndsReady) {
   ASSERT_EQ(inject(R"({"at": "engine.instruction", "kind": "hang", "core": 1, "engine": "DVE"})"),
             0);
-  multi::Worker worker(folder_, "unix:" + daemon_.socket(), 1, "matmul_f32_256.neff");
+  test::Worker worker(folder_, daemon_.emulator(), 1, "matmul_f32_256.neff");
   EXPECT_THAT(worker.line(), HasSubstr("failed"));
-  worker.process().signal(SIGKILL);
-  worker.process().reap();
+  worker.process().kill();
   EXPECT_EQ(run({"--device", "0"}), 0) << said();
 }
 
 TEST_F(Reset, IsRefusedWhileSomebodyHoldsTheDeviceAndNamesThem) {
-  multi::Worker holder(folder_, "unix:" + daemon_.socket(), 1, "empty.neff");
+  test::Worker holder(folder_, daemon_.emulator(), 1, "empty.neff");
   ASSERT_EQ(holder.line(), "ready") << holder.log();
   EXPECT_EQ(run({"--device", "0"}), 4);
   EXPECT_THAT(states_, ElementsAre("looking", "refused"));
@@ -108,12 +93,10 @@ TEST_F(Reset, IsRefusedWhileSomebodyHoldsTheDeviceAndNamesThem) {
   EXPECT_THAT(said(), HasSubstr("core 1"));
   EXPECT_FALSE(holder.process().ended());
 
-  holder.process().signal(SIGKILL);
-  holder.process().reap();
-  int status = 4;
-  const auto late = multi::Clock::now() + multi::kPatience;
-  while (status == 4 && multi::Clock::now() < late) status = run({"--device", "0"});
-  EXPECT_EQ(status, 0) << said();
+  holder.process().kill();
+  Ending ending;
+  test::eventually([&] { return (ending = run({"--device", "0"})) != 4; });
+  EXPECT_EQ(ending, 0) << said();
 }
 
 TEST_F(Reset, FailsWhenTheChipGoesOffInTheMiddle) {
@@ -148,17 +131,17 @@ TEST_F(Reset, GivesADeviceUpWhoseDriverDoesNotAnswer) {
   details_.clear();
   ASSERT_TRUE(next(*process));
   daemon_.process().signal(SIGSTOP);
-  const auto begun = multi::Clock::now();
+  const auto begun = test::Clock::now();
   // It may have got as far as any state; it must end, and not with success.
-  const int status = end(*process);
+  const Ending ending = end(*process);
   daemon_.process().signal(SIGCONT);
   ASSERT_FALSE(states_.empty());
   if (states_.back() == "ready") {
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(ending, 0);
   } else {
-    EXPECT_EQ(status, states_.back() == "faulty" ? 5 : 1) << said();
+    EXPECT_EQ(ending, states_.back() == "faulty" ? 5 : 1) << said();
   }
-  EXPECT_LT(multi::Clock::now() - begun, std::chrono::seconds(40));
+  EXPECT_LT(test::Clock::now() - begun, std::chrono::seconds(40));
 }
 
 TEST_F(Reset, FailsWhenTheDaemonIsKilledInTheMiddle) {
@@ -170,13 +153,12 @@ TEST_F(Reset, FailsWhenTheDaemonIsKilledInTheMiddle) {
   const auto process = start({"--device", "0"});
   ASSERT_TRUE(next(*process) && next(*process));
   EXPECT_EQ(states_.back(), "resetting");
-  daemon_.process().signal(SIGKILL);
-  daemon_.process().reap();
-  const auto begun = multi::Clock::now();
+  daemon_.process().kill();
+  const auto begun = test::Clock::now();
   EXPECT_EQ(end(*process), 1);
   EXPECT_EQ(states_.back(), "failed");
   EXPECT_FALSE(said().empty());
-  EXPECT_LT(multi::Clock::now() - begun, std::chrono::seconds(20));
+  EXPECT_LT(test::Clock::now() - begun, std::chrono::seconds(20));
 }
 
 TEST_F(Reset, FailsWithoutSuchADevice) {
@@ -186,23 +168,20 @@ TEST_F(Reset, FailsWithoutSuchADevice) {
 }
 
 TEST_F(Reset, SaysWhyThereIsNoDaemon) {
-  daemon_.process().signal(SIGKILL);
-  daemon_.process().reap();
+  daemon_.process().kill();
   EXPECT_EQ(run({"--all"}), 1);
   EXPECT_TRUE(states_.empty());
-  EXPECT_THAT(multi::contents(log_), HasSubstr("no device: "));
-  EXPECT_THAT(multi::contents(log_), HasSubstr("start"));
+  EXPECT_THAT(test::read_file(log_), HasSubstr("no device: "));
+  EXPECT_THAT(test::read_file(log_), HasSubstr("start"));
 }
 
 TEST_F(Reset, IsCarriedThroughWhenItsReaderGoes) {
   const auto process = start({"--device", "0"});
   ASSERT_TRUE(next(*process));
   process->close_output();
-  const int status = process->reap();
   // It cannot tell the result, and ends by itself, not by a signal.
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
-  EXPECT_EQ(multi::contents(log_), "");
+  EXPECT_EQ(process->wait(), 1);
+  EXPECT_EQ(test::read_file(log_), "");
 }
 
 class ResetOfSix : public Reset {
@@ -211,22 +190,18 @@ class ResetOfSix : public Reset {
 };
 
 TEST_F(ResetOfSix, TellsEveryDevicesEndAndTheGravestDecides) {
-  multi::Worker holder(folder_, "unix:" + daemon_.socket(), 2, "empty.neff");
+  test::Worker holder(folder_, daemon_.emulator(), 2, "empty.neff");
   ASSERT_EQ(holder.line(), "ready") << holder.log();
   ASSERT_EQ(inject(R"({"at": "sram", "kind": "uncorrectable", "chip": 2, "core": 0, "n": 5})"), 0);
-  Process process({kPrograms + "neuron-reset", "--all", "--format", "json"},
-                  {{"NEURON_EMULATOR", "unix:" + daemon_.socket()}}, log_);
-  std::string text;
-  for (std::string line = process.line(); line != "(end)" && line != "(nothing)";
-       line = process.line())
-    text += line + "\n";
-  const int status = process.reap();
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 5) << text;
+  Process process({kProgram, "--all", "--format", "json"},
+                  {{"NEURON_EMULATOR", daemon_.emulator()}}, log_);
+  const std::string text = process.rest();
+  ASSERT_EQ(process.wait(), 5) << text;
   std::map<int, std::string> ends;
   const json::value document = json::parse(text);
-  for (const json::value& entry : document.at("devices").as_array())
+  for (const json::value& entry : document.at("devices").as_array()) {
     ends[entry.at("device").to_number<int>()] = entry.at("end").as_string().c_str();
+  }
   const std::map<int, std::string> expected = {{0, "ready"}, {1, "refused"}, {2, "faulty"},
                                                {3, "ready"}, {4, "ready"},   {5, "ready"}};
   EXPECT_EQ(ends, expected) << text;

@@ -8,7 +8,7 @@
 #include <boost/json.hpp>
 #include <string>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::serve_test {
 
@@ -16,54 +16,25 @@ class Browser {
  public:
   static constexpr std::chrono::seconds kPatience{40};
 
-  explicit Browser(const std::string& url) {
-    int to[2], from[2];
-    if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) return;
-    const std::string profile = "--user-data-dir=" + folder_.path() + "/profile";
-    const std::string log = folder_.path() + "/log";
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      // A group of its own, because it starts processes of its own.
-      ::setpgid(0, 0);
-      const int null = ::open("/dev/null", O_RDWR);
-      const int error = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-      // Above what is replaced next.
-      const int in = ::fcntl(to[0], F_DUPFD, 20), out = ::fcntl(from[1], F_DUPFD, 20);
-      ::dup2(null, 0);
-      ::dup2(error, 1);
-      ::dup2(error, 2);
-      ::dup2(in, 3);
-      ::dup2(out, 4);
-      ::setenv("HOME", folder_.path().c_str(), 1);
-      ::execlp("chromium", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
-               "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
-               "--disable-background-networking", "--window-size=1000,800",
-               "--remote-debugging-pipe", profile.c_str(), "about:blank", nullptr);
-      ::_exit(127);
-    }
-    ::close(to[0]);
-    ::close(from[1]);
-    in_ = to[1];
-    out_ = from[0];
+  // It listens on descriptor 3 and talks on 4, and has a group for the processes that it starts.
+  explicit Browser(const std::string& url)
+      : process_({"sh", "-c",
+                  "exec chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage"
+                  " --no-first-run --disable-extensions --disable-background-networking"
+                  " --window-size=1000,800 --remote-debugging-pipe --user-data-dir=" +
+                      folder_.path("profile") + " about:blank 3<&0 4>&1 0</dev/null 1>&2"},
+                 {{"HOME", folder_.path()}}, folder_.path("log"), test::Process::Group::kOwn) {
     const auto target = call("Target.createTarget", {{"url", url}});
     if (!target.is_object()) return;
     const auto session =
         call("Target.attachToTarget", {{"targetId", target.at("targetId")}, {"flatten", true}});
     if (session.is_object()) session_ = session.at("sessionId").as_string().c_str();
   }
-  ~Browser() {
-    if (in_ >= 0) ::close(in_);
-    if (out_ >= 0) ::close(out_);
-    if (pid_ > 0) {
-      ::kill(-pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-  }
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
   bool valid() const { return !session_.empty(); }
-  std::string log() const { return refused_ + multi::contents(folder_.path() + "/log"); }
+  std::string log() const { return refused_ + folder_.read("log"); }
 
   // The result of a command; null if there is none.
   boost::json::value call(const std::string& method, boost::json::object parameters = {}) {
@@ -72,15 +43,14 @@ class Browser {
     if (!session_.empty()) message["sessionId"] = session_;
     std::string text = boost::json::serialize(message);
     text.push_back('\0');
-    if (::write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return nullptr;
-    const auto end = multi::Clock::now() + kPatience;
-    std::string answer;
-    while (receive(end, answer)) {
-      const auto value = boost::json::parse(answer);
+    if (!process_.write(text)) return nullptr;
+    const auto deadline = base::Deadline::after(kPatience);
+    while (const auto answer = process_.until('\0', deadline)) {
+      const auto value = boost::json::parse(*answer);
       const auto* number = value.as_object().if_contains("id");
       if (number == nullptr || number->to_number<int>() != id) continue;
       if (const auto* result = value.as_object().if_contains("result")) return *result;
-      refused_ += method + ": " + answer + "\n";
+      refused_ += method + ": " + *answer + "\n";
       return nullptr;
     }
     refused_ += method + ": no answer\n";
@@ -97,13 +67,11 @@ class Browser {
   }
   // Until the expression is true.
   bool wait_for(const std::string& expression) {
-    const auto end = multi::Clock::now() + kPatience;
-    while (multi::Clock::now() < end) {
+    const auto holds = [&] {
       const auto value = evaluate(expression);
-      if (value.is_bool() && value.as_bool()) return true;
-      ::usleep(10'000);
-    }
-    return false;
+      return value.is_bool() && value.as_bool();
+    };
+    return test::eventually(holds, kPatience, std::chrono::milliseconds(10));
   }
   std::string text(const std::string& expression) {
     const auto value = evaluate(expression);
@@ -120,36 +88,17 @@ class Browser {
                                       {"pointerType", "mouse"}});
   }
   void key(const char* name, bool shift = false) {
-    for (const char* type : {"keyDown", "keyUp"})
+    for (const char* type : {"keyDown", "keyUp"}) {
       call("Input.dispatchKeyEvent",
            {{"type", type}, {"key", name}, {"code", name}, {"modifiers", shift ? 8 : 0}});
-  }
-
- private:
-  bool receive(multi::Clock::time_point end, std::string& message) {
-    for (;;) {
-      const size_t found = read_.find('\0');
-      if (found != std::string::npos) {
-        message = read_.substr(0, found);
-        read_.erase(0, found + 1);
-        return true;
-      }
-      const auto rest =
-          std::chrono::duration_cast<std::chrono::milliseconds>(end - multi::Clock::now());
-      pollfd readable = {out_, POLLIN, 0};
-      if (rest.count() <= 0 || ::poll(&readable, 1, static_cast<int>(rest.count())) <= 0)
-        return false;
-      char buffer[65536];
-      const ssize_t length = ::read(out_, buffer, sizeof(buffer));
-      if (length <= 0) return false;
-      read_.append(buffer, static_cast<size_t>(length));
     }
   }
 
-  multi::Folder folder_;
-  pid_t pid_ = -1;
-  int in_ = -1, out_ = -1, last_ = 0;
-  std::string session_, read_, refused_;
+ private:
+  test::Folder folder_;
+  test::Process process_;
+  int last_ = 0;
+  std::string session_, refused_;
 };
 
 }  // namespace neuron::serve_test

@@ -15,6 +15,8 @@
 namespace neuron::serve_test {
 namespace {
 
+using test::eventually;
+using test::write_file;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -34,46 +36,20 @@ void expect_right(const Served& served, size_t count = 2) {
   EXPECT_EQ(probabilities(answer.body), Truth::get().of(rows));
 }
 
-bool wait_until(const std::function<bool()>& condition) {
-  const auto end = multi::Clock::now() + multi::kPatience;
-  while (!condition()) {
-    if (multi::Clock::now() > end) return false;
-    ::usleep(2'000);
-  }
-  return true;
-}
-
 // A server on a socket of this test, because nobody can read what it prints.
 class Mute {
  public:
   // `outputs`: where the shell sends them, for example ">/dev/full".
   explicit Mute(const std::string& outputs) {
-    const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(::listen(listening, 64), 0);
-    ::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff",
-                               folder_.path() + "/digits.neff");
-    process_ = std::make_unique<multi::Process>(
-        std::vector<std::string>{"/bin/bash", "-c",
-                                 "exec 3<&" + std::to_string(listening) + " " + outputs +
-                                     "; LISTEN_PID=$$ LISTEN_FDS=1 exec " NEURON_BUILD_DIR
-                                     "/bin/neuron-serve --batched digits --models " +
-                                     folder_.path()},
-        std::map<std::string, std::string>{{"NEURON_EMULATOR", "trn1.2xlarge"}},
-        folder_.path() + "/log");
-    ::close(listening);
+    std::filesystem::copy_file(kDigits, folder_.path("digits.neff"));
+    process_ = listening_.serve("--batched digits --models " + folder_.path(), folder_.path("log"),
+                                outputs);
   }
-  Client client() const { return Client(port_); }
+  Client client() const { return Client(listening_.port()); }
   const std::string& models() const { return folder_.path(); }
-  multi::Process& process() { return *process_; }
+  test::Process& process() { return *process_; }
   void expect_right() const {
-    EXPECT_TRUE(wait_until([&] { return client().get("/readyz").status == 200; }));
+    EXPECT_TRUE(eventually([&] { return client().get("/readyz").status == 200; }));
     const std::vector<Row> rows = random_rows(3, 5);
     const Answer answer = client().post(kInfer, binary(rows), "application/octet-stream");
     EXPECT_EQ(answer.status, 200u) << answer.body;
@@ -81,15 +57,15 @@ class Mute {
   }
 
  private:
-  multi::Folder folder_;
-  uint16_t port_ = 0;
-  std::unique_ptr<multi::Process> process_;
+  test::Folder folder_;
+  Listening listening_;
+  std::unique_ptr<test::Process> process_;
 };
 
 TEST(Garbage, ANeffThatIsCutOffAnywhereLeavesWhatWasLoaded) {
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();
-  const std::string whole = multi::contents(NEURON_BUILD_DIR "/neff/digits.neff");
+  const std::string whole = test::read_file(kDigits);
   Client client = served.client();
   for (const size_t length :
        {size_t{0}, size_t{1}, size_t{511}, size_t{1023}, size_t{1024}, size_t{1025},
@@ -110,14 +86,13 @@ TEST(Garbage, ADiskThatWasFullDuringTheCopyIsAReloadThatFailsAndWorksWhenRepeate
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();
   // The shell's limit of what a file may hold ends the copy as a full disk does.
-  const std::string copy =
-      "cp " NEURON_BUILD_DIR "/neff/digits.neff " + served.models + "/digits.neff 2>/dev/null";
-  EXPECT_NE(std::system(("trap '' XFSZ; ulimit -f 20; " + copy).c_str()), 0);
+  const std::string copy = "cp " + kDigits + " " + served.models + "/digits.neff 2>/dev/null";
+  EXPECT_NE(test::shell("trap '' XFSZ; ulimit -f 20; " + copy).ending, 0);
   ASSERT_EQ(std::filesystem::file_size(served.models + "/digits.neff") % 512, 0u);
   Client client = served.client();
   EXPECT_EQ(client.post("/v1/reload", "").status, 500u);
   expect_right(served);
-  EXPECT_EQ(std::system(copy.c_str()), 0);
+  EXPECT_EQ(test::shell(copy).ending, 0);
   EXPECT_EQ(client.post("/v1/reload", "").status, 200u);
   expect_right(served);
 }
@@ -128,8 +103,7 @@ TEST(Garbage, WhatCannotBeSaidOnAFullDiskIsNotSaidAndTheRestGoesOn) {
   write_file(mute.models() + "/digits.neff", "cut off");
   EXPECT_EQ(mute.client().post("/v1/reload", "").status, 500u);
   mute.expect_right();
-  mute.process().signal(SIGTERM);
-  EXPECT_EQ(mute.process().reap(), 0);
+  EXPECT_EQ(mute.process().stop(), 0);
 }
 
 TEST(Garbage, PipesThatNobodyReadsDoNotEndTheServer) {
@@ -141,8 +115,7 @@ TEST(Garbage, PipesThatNobodyReadsDoNotEndTheServer) {
   mute.expect_right();
   mute.process().signal(SIGHUP);
   mute.expect_right();
-  mute.process().signal(SIGTERM);
-  EXPECT_EQ(mute.process().reap(), 0);
+  EXPECT_EQ(mute.process().stop(), 0);
 }
 
 TEST(Garbage, ClientsThatGoInTheMiddleHarmNobody) {
@@ -157,7 +130,7 @@ TEST(Garbage, ClientsThatGoInTheMiddleHarmNobody) {
     if (i % 2 == 0) client.reset();
   }
   expect_right(served);
-  EXPECT_TRUE(wait_until([&] { return served.metric("connections") == 1; })) << served.log();
+  EXPECT_TRUE(eventually([&] { return served.metric("connections") == 1; })) << served.log();
   EXPECT_EQ(served.metric("queue_rows{model=\"digits\"}"), 0);
 }
 
@@ -169,7 +142,7 @@ TEST(Garbage, AClientThatDoesNotReadItsAnswersIsClosedAndOthersDoNotWaitForIt) {
   for (int i = 0; i < 2'000; ++i) requests += "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
   EXPECT_TRUE(greedy.send(requests));
   expect_right(served);
-  EXPECT_TRUE(wait_until([&] { return served.metric("connections") == 1; })) << served.log();
+  EXPECT_TRUE(eventually([&] { return served.metric("connections") == 1; })) << served.log();
   EXPECT_LT(served.metric("http_responses_total{code=\"200\"}"), 2'000);
   expect_right(served);
 }
@@ -221,18 +194,19 @@ TEST(Garbage, ADrainUnderLoadAnswersWhatItReadAndBreaksOffNoAnswer) {
           if (client.pending() != 0) wrong[c] = "a part of an answer";
           return;
         }
-        if (answer.status != 200 || probabilities(answer.body) != truth)
+        if (answer.status != 200 || probabilities(answer.body) != truth) {
           wrong[c] = std::to_string(answer.status) + " " + answer.body;
+        }
         ++right;
         if (answer.header("Connection") == "close") return;
       }
     });
   }
-  EXPECT_TRUE(wait_until([&] { return right > 50; })) << served.log();
+  EXPECT_TRUE(eventually([&] { return right > 50; })) << served.log();
   served.process().signal(SIGTERM);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
-  EXPECT_EQ(served.exit_status(), 0) << served.log();
+  EXPECT_EQ(served.ending(), 0) << served.log();
   EXPECT_THAT(served.log(), Not(HasSubstr("did not finish in time")));
 }
 
@@ -245,15 +219,15 @@ TEST(Garbage, AnEndThatComesWhileModelsAreReplacedIsOne) {
     served.process().signal(SIGHUP);
     ::usleep(static_cast<useconds_t>(round) * 3'000);
     served.process().signal(SIGTERM);
-    EXPECT_TRUE(wait_until([&] { return served.process().ended(); })) << served.log();
-    EXPECT_EQ(served.exit_status(), 0) << served.log();
+    EXPECT_TRUE(eventually([&] { return served.process().ended(); })) << served.log();
+    EXPECT_EQ(served.ending(), 0) << served.log();
   }
 }
 
 TEST(Garbage, TwoModelsOnTwoCoresAreAskedAtOnceAndOneThatIsBrokenIsAlone) {
-  const multi::Folder folder;
-  std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff", folder.path() + "/digits.neff");
-  std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/tensor_add.neff", folder.path() + "/add.neff");
+  const test::Folder folder;
+  std::filesystem::copy_file(kDigits, folder.path("digits.neff"));
+  std::filesystem::copy_file(test::built("neff/tensor_add.neff"), folder.path("add.neff"));
   const Served served(folder, {"--batched", "digits"}, {});
   ASSERT_NE(served.port(), 0) << served.log();
   const auto add = boost::json::parse(served.get("/v1/models/add").body);
@@ -314,10 +288,10 @@ TEST(Garbage, TheMetricsKnowTheLatencyOfTheSlowestOfAHundred) {
   Client client = served.client();
   std::vector<double> seconds;
   const auto ask = [&](size_t count) {
-    const auto start = multi::Clock::now();
+    const auto start = test::Clock::now();
     EXPECT_EQ(client.post(kInfer, binary(random_rows(count, 1)), "application/octet-stream").status,
               200u);
-    seconds.push_back(std::chrono::duration<double>(multi::Clock::now() - start).count());
+    seconds.push_back(std::chrono::duration<double>(test::Clock::now() - start).count());
   };
   for (int i = 0; i < 97; ++i) ask(1);
   // A crowd came before these, and each waits for as large a one: a tenth of the budget.
@@ -338,32 +312,30 @@ TEST(Garbage, TheMetricsKnowTheLatencyOfTheSlowestOfAHundred) {
 
 class Recovery : public testing::Test {
  protected:
-  Recovery() : daemon_(std::make_unique<multi::Daemon>(folder_)) {
+  Recovery() {
     std::filesystem::create_directory(models());
     copy("digits.neff");
   }
-  std::string models() const { return folder_.path() + "/models"; }
+  std::string models() const { return folder_.path("models"); }
   void copy(const std::string& from) const {
-    std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/" + from, models() + "/digits.neff",
+    std::filesystem::copy_file(test::built("neff/" + from), models() + "/digits.neff",
                                std::filesystem::copy_options::overwrite_existing);
   }
   std::unique_ptr<Served> serve() const {
-    return std::make_unique<Served>(
-        models(), std::vector<std::string>{"--batched", "digits"},
-        std::map<std::string, std::string>{{"NEURON_EMULATOR", "unix:" + daemon_->socket()}});
+    return std::make_unique<Served>(models(), test::Words{"--batched", "digits"},
+                                    test::Environment{{"NEURON_EMULATOR", daemon_.emulator()}});
   }
   void kill(const Served& served) {
-    daemon_->process().signal(SIGKILL);
-    daemon_->process().reap();
+    daemon_.process().kill();
     EXPECT_TRUE(served.wait_for("/readyz", 503)) << served.log();
   }
   void restart(const Served& served) {
-    daemon_ = std::make_unique<multi::Daemon>(folder_);
+    daemon_.restart();
     EXPECT_TRUE(served.wait_for("/readyz", 200)) << served.log();
   }
 
-  const multi::Folder folder_;
-  std::unique_ptr<multi::Daemon> daemon_;
+  const test::Folder folder_;
+  test::Daemon daemon_{folder_};
 };
 
 TEST_F(Recovery, TakesTheFileAsItIsThenWhoseBatchesAreOthers) {

@@ -3,6 +3,7 @@
 // death of its device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/un.h>
 
 #include <atomic>
 #include <thread>
@@ -20,7 +21,7 @@ const char* const kInfer = "/v1/models/digits/infer";
 // What a service manager listens on.
 class Notifications {
  public:
-  explicit Notifications(const multi::Folder& folder) : path_(folder.path() + "/notify") {
+  explicit Notifications(const test::Folder& folder) : path_(folder.path("notify")) {
     fd_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -36,14 +37,15 @@ class Notifications {
   const std::string& path() const { return path_; }
   // Whether a message that begins so comes.
   bool wait_for(const std::string& wanted) {
-    const auto end = multi::Clock::now() + multi::kPatience;
-    while (multi::Clock::now() < end) {
+    const auto end = test::Clock::now() + test::kPatience;
+    while (test::Clock::now() < end) {
       pollfd readable = {fd_, POLLIN, 0};
       if (::poll(&readable, 1, 1000) <= 0) continue;
       char message[512];
       const ssize_t length = ::recv(fd_, message, sizeof(message), 0);
-      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted))
+      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted)) {
         return true;
+      }
     }
     return false;
   }
@@ -65,9 +67,7 @@ TEST(Life, SigtermFinishesWhatWasAskedAndEndsWith0) {
   waiting.send("POST " + std::string(kInfer) +
                " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
                std::to_string(body.size()) + "\r\n\r\n" + body);
-  const auto end = multi::Clock::now() + multi::kPatience;
-  while (served.metric("queue_rows{model=\"digits\"}") < 2 && multi::Clock::now() < end)
-    ::usleep(1000);
+  test::eventually([&] { return served.metric("queue_rows{model=\"digits\"}") >= 2; });
   served.process().signal(SIGTERM);
   EXPECT_TRUE(idle.closed());
   const Answer answer = waiting.receive();
@@ -75,7 +75,7 @@ TEST(Life, SigtermFinishesWhatWasAskedAndEndsWith0) {
   EXPECT_EQ(answer.header("Connection"), "close");
   EXPECT_EQ(probabilities(answer.body), Truth::get().of(random_rows(2, 2)));
   waiting.close();
-  EXPECT_EQ(served.exit_status(), 0) << served.log();
+  EXPECT_EQ(served.ending(), 0) << served.log();
 }
 
 TEST(Life, DrainingEndsInTimeWhateverClientsDo) {
@@ -85,12 +85,12 @@ TEST(Life, DrainingEndsInTimeWhateverClientsDo) {
   stuck.send("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n");
   EXPECT_EQ(served.get("/healthz").status, 200u);
   served.process().signal(SIGTERM);
-  EXPECT_EQ(served.exit_status(), 0);
+  EXPECT_EQ(served.ending(), 0);
   EXPECT_THAT(served.log(), HasSubstr("did not finish in time"));
 }
 
 TEST(Life, TheServiceManagerIsToldAndItsSocketIsUsed) {
-  const multi::Folder folder;
+  const test::Folder folder;
   Notifications notifications(folder);
   Served served({}, {{"NOTIFY_SOCKET", notifications.path()}, {"WATCHDOG_USEC", "100000"}});
   ASSERT_NE(served.port(), 0) << served.log();
@@ -98,53 +98,40 @@ TEST(Life, TheServiceManagerIsToldAndItsSocketIsUsed) {
   EXPECT_TRUE(notifications.wait_for("WATCHDOG=1"));
   served.process().signal(SIGTERM);
   EXPECT_TRUE(notifications.wait_for("STOPPING=1"));
-  EXPECT_EQ(served.exit_status(), 0);
+  EXPECT_EQ(served.ending(), 0);
 }
 
 TEST(Life, APassedSocketIsServed) {
-  // A child of ours that puts a listening socket where a manager would, and becomes the server.
-  const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(listening, 16), 0);
-  ::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
-  const multi::Folder folder;
-  std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff", folder.path() + "/digits.neff");
-  const std::string script =
-      "exec 3<&" + std::to_string(listening) + "; LISTEN_PID=$$ LISTEN_FDS=1 exec " +
-      NEURON_BUILD_DIR "/bin/neuron-serve --listen 127.0.0.1:1 --models " + folder.path();
-  multi::Process process({"/bin/bash", "-c", script}, {{"NEURON_EMULATOR", "trn1.2xlarge"}},
-                         folder.path() + "/log");
-  ::close(listening);
+  const test::Folder folder;
+  std::filesystem::copy_file(kDigits, folder.path("digits.neff"));
+  Listening listening;
+  const auto process =
+      listening.serve("--listen 127.0.0.1:1 --models " + folder.path(), folder.path("log"));
   // Connections wait in the socket's queue until the server takes them.
-  Client client(ntohs(address.sin_port));
-  EXPECT_EQ(client.get("/healthz").status, 200u) << multi::contents(folder.path() + "/log");
-  EXPECT_EQ(process.line(), "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/");
+  Client client(listening.port());
+  EXPECT_EQ(client.get("/healthz").status, 200u) << folder.read("log");
+  EXPECT_EQ(process->line(), "http://127.0.0.1:" + std::to_string(listening.port()) + "/");
 }
 
 TEST(Life, WithoutADeviceOrModelsItSaysSoAndEndsWith1) {
-  const multi::Folder folder;
+  const test::Folder folder;
   for (const auto& [emulator, sentence] : std::map<std::string, std::string>{
            {"unix:/nowhere/socket", "/nowhere/socket"}, {"trn1.2xlarge", "ends with .neff"}}) {
-    multi::Process process({NEURON_BUILD_DIR "/bin/neuron-serve", "--models", folder.path(),
-                            "--listen", "127.0.0.1:0"},
-                           {{"NEURON_EMULATOR", emulator}}, folder.path() + "/log");
-    EXPECT_EQ(WEXITSTATUS(process.reap()), 1);
-    EXPECT_THAT(multi::contents(folder.path() + "/log"), HasSubstr(sentence));
+    test::Process process(
+        {test::built("bin/neuron-serve"), "--models", folder.path(), "--listen", "127.0.0.1:0"},
+        {{"NEURON_EMULATOR", emulator}}, folder.path("log"));
+    EXPECT_EQ(process.wait(), 1);
+    EXPECT_THAT(folder.read("log"), HasSubstr(sentence));
   }
-  multi::Process usage({NEURON_BUILD_DIR "/bin/neuron-serve", "--listen", "here"}, {},
-                       folder.path() + "/usage");
-  EXPECT_EQ(WEXITSTATUS(usage.reap()), 2);
+  test::Process usage({test::built("bin/neuron-serve"), "--listen", "here"}, {},
+                      folder.path("usage"));
+  EXPECT_EQ(usage.wait(), 2);
 }
 
 TEST(Life, OptionsComeFromTheEnvironmentAndAFileToo) {
-  const multi::Folder folder;
-  write_file(folder.path() + "/config", "max-body = 1000\nlatency-budget = \"7ms\"\n");
-  const Served served({"--config", folder.path() + "/config"},
-                      {{"NEURON_SERVE_MAX_HEADER", "500"}});
+  const test::Folder folder;
+  folder.write("config", "max-body = 1000\nlatency-budget = \"7ms\"\n");
+  const Served served({"--config", folder.path("config")}, {{"NEURON_SERVE_MAX_HEADER", "500"}});
   ASSERT_NE(served.port(), 0) << served.log();
   EXPECT_EQ(served.client().post(kInfer, std::string(1001, ' ')).status, 413u);
   EXPECT_EQ(served.client().ask("GET", "/", "", "X: " + std::string(600, 'x') + "\r\n").status,
@@ -152,23 +139,23 @@ TEST(Life, OptionsComeFromTheEnvironmentAndAFileToo) {
 }
 
 TEST(Life, AMistakenConfigurationIsRefused) {
-  const multi::Folder folder;
+  const test::Folder folder;
   for (const char* text :
        {"max-bodies = 1000\n", "max-body = many\n", "latency-budget = \"-1\"\n"}) {
-    write_file(folder.path() + "/config", text);
-    multi::Process process({NEURON_BUILD_DIR "/bin/neuron-serve", "--models", folder.path(),
-                            "--config", folder.path() + "/config"},
-                           {}, folder.path() + "/log");
-    EXPECT_EQ(WEXITSTATUS(process.reap()), 2) << text;
+    folder.write("config", text);
+    test::Process process({test::built("bin/neuron-serve"), "--models", folder.path(), "--config",
+                           folder.path("config")},
+                          {}, folder.path("log"));
+    EXPECT_EQ(process.wait(), 2) << text;
   }
 }
 
 // Several clients ask for all the time that a daemon lives, dies and lives again.
 TEST(Life, ADaemonThatIsKilledUnderLoadCostsAnswersAndNeverRightness) {
-  const multi::Folder folder;
-  auto daemon = std::make_unique<multi::Daemon>(folder);
-  const Served served({}, {{"NEURON_EMULATOR", "unix:" + daemon->socket()}});
-  ASSERT_NE(served.port(), 0) << served.log() << daemon->log();
+  const test::Folder folder;
+  test::Daemon daemon(folder);
+  const Served served({}, {{"NEURON_EMULATOR", daemon.emulator()}});
+  ASSERT_NE(served.port(), 0) << served.log() << daemon.log();
   constexpr int kClients = 4;
   std::atomic<bool> end{false};
   std::atomic<int> right{0}, refused{0};
@@ -198,18 +185,15 @@ TEST(Life, ADaemonThatIsKilledUnderLoadCostsAnswersAndNeverRightness) {
   }
   const auto more = [&](std::atomic<int>& count) {
     const int before = count;
-    const auto patience = multi::Clock::now() + multi::kPatience;
-    while (count < before + 20 && multi::Clock::now() < patience) ::usleep(1000);
-    return count >= before + 20;
+    return test::eventually([&] { return count >= before + 20; });
   };
   for (int round = 0; round < 3; ++round) {
     EXPECT_TRUE(more(right)) << served.log();
-    daemon->process().signal(SIGKILL);
-    daemon->process().reap();
+    daemon.process().kill();
     EXPECT_TRUE(more(refused)) << served.log();
     EXPECT_EQ(served.get("/readyz").status, 503u);
     EXPECT_EQ(served.get("/healthz").status, 200u);
-    daemon = std::make_unique<multi::Daemon>(folder);
+    daemon.restart();
     EXPECT_TRUE(served.wait_for("/readyz", 200)) << served.log();
   }
   EXPECT_TRUE(more(right));
@@ -220,15 +204,14 @@ TEST(Life, ADaemonThatIsKilledUnderLoadCostsAnswersAndNeverRightness) {
 }
 
 TEST(Life, ADaemonThatDiesWhileNobodyAsksIsNoticed) {
-  const multi::Folder folder;
-  auto daemon = std::make_unique<multi::Daemon>(folder);
-  const Served served({}, {{"NEURON_EMULATOR", "unix:" + daemon->socket()}});
-  ASSERT_NE(served.port(), 0) << served.log() << daemon->log();
+  const test::Folder folder;
+  test::Daemon daemon(folder);
+  const Served served({}, {{"NEURON_EMULATOR", daemon.emulator()}});
+  ASSERT_NE(served.port(), 0) << served.log() << daemon.log();
   EXPECT_EQ(served.infer(random_rows(1, 1)).status, 200u);
-  daemon->process().signal(SIGKILL);
-  daemon->process().reap();
+  daemon.process().kill();
   EXPECT_TRUE(served.wait_for("/readyz", 503)) << served.log();
-  daemon = std::make_unique<multi::Daemon>(folder);
+  daemon.restart();
   EXPECT_TRUE(served.wait_for("/readyz", 200)) << served.log();
   const std::vector<Row> rows = random_rows(3, 1);
   EXPECT_EQ(probabilities(served.infer(rows).body), Truth::get().of(rows));

@@ -7,52 +7,46 @@
 #include <filesystem>
 #include <set>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 
 namespace neuron::telemetry {
 namespace {
 
-using multi::Clock;
-using multi::contents;
-using multi::Folder;
-using multi::Process;
-using multi::Worker;
+using test::Daemon;
+using test::eventually;
+using test::Folder;
+using test::read_file;
+using test::Worker;
 using ::testing::HasSubstr;
 
 class AttributeFiles : public ::testing::Test {
  protected:
-  AttributeFiles() : mount_(folder_.path() + "/sysfs"), socket_(folder_.path() + "/socket") {}
   // Until it answers, or ends.
   void start(const std::string& mount) {
-    process_ = std::make_unique<Process>(
-        std::vector<std::string>{std::string(NEURON_BUILD_DIR) + "/bin/neuron-emulatord",
-                                 "--profile", "trn1.32xlarge", "--socket", socket_, "--sysfs",
-                                 mount},
-        std::map<std::string, std::string>{}, log());
-    const auto end = Clock::now() + multi::kPatience;
-    while (!process_->ended() && Clock::now() < end &&
-           contents(mount_ + "/neuron0/core_count").empty())
-      ::usleep(1000);
+    daemon_ = std::make_unique<Daemon>(folder_, "trn1.32xlarge",
+                                       Daemon::Options{.arguments = {"--sysfs", mount}});
+    eventually(
+        [this] { return daemon_->process().ended() || !file("neuron0/core_count").empty(); });
   }
-  std::string log() const { return folder_.path() + "/log"; }
-  std::string file(const std::string& path) { return contents(mount_ + "/" + path); }
+  std::string file(const std::string& path) { return read_file(mount_ + "/" + path); }
 
   const Folder folder_;
-  const std::string mount_, socket_;
-  std::unique_ptr<Process> process_;
+  const std::string mount_ = folder_.path("sysfs");
+  std::unique_ptr<Daemon> daemon_;
 };
 
 TEST_F(AttributeFiles, ShowTheTreeOfEachDeviceAndCountWhatRan) {
   std::filesystem::create_directory(mount_);
   start(mount_);
-  ASSERT_FALSE(process_->ended())
-      << "the tree is not shown, is /dev/fuse there, and may this user mount? " << contents(log());
+  ASSERT_FALSE(daemon_->process().ended())
+      << "the tree is not shown, is /dev/fuse there, and may this user mount? " << daemon_->log();
   EXPECT_EQ(file("neuron0/core_count"), "2");
   EXPECT_EQ(file("neuron15/info/architecture/device_name"), "Trainium1\n");
   EXPECT_EQ(file("node_id_4"), "-1\n");
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3"))
+  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3")) {
     names.insert(entry.path().filename());
+  }
   EXPECT_EQ(names, (std::set<std::string>{"reset", "core_count", "connected_devices", "info",
                                           "stats", "emulator", "neuron_core0", "neuron_core1"}));
   EXPECT_FALSE(std::filesystem::exists(mount_ + "/neuron16"));
@@ -61,30 +55,26 @@ TEST_F(AttributeFiles, ShowTheTreeOfEachDeviceAndCountWhatRan) {
   const std::string success = "neuron0/neuron_core1/stats/status/success/";
   EXPECT_EQ(file(success + "total"), "0\n");
   {
-    Worker worker(folder_, "unix:" + socket_, 1, "empty.neff");
+    Worker worker(folder_, daemon_->emulator(), 1, "empty.neff");
     ASSERT_EQ(worker.line(), "ready") << worker.log();
     worker.ask("launch 5");
   }
   // The daemon notices the end of the worker by itself.
-  const auto end = Clock::now() + multi::kPatience;
-  while (file(success + "total") == "0\n" && Clock::now() < end) ::usleep(1000);
-  EXPECT_NE(file(success + "total"), "0\n");
+  EXPECT_TRUE(eventually([&] { return file(success + "total") != "0\n"; }));
   EXPECT_EQ(file(success + "total"), file(success + "present"));
-  std::ofstream(mount_ + "/" + success + "total") << "0";
+  test::write_file(mount_ + "/" + success + "total", "0");
   EXPECT_EQ(file(success + "total"), "0\n");
   EXPECT_NE(file(success + "present"), "0\n");
 
   // The mount ends with the daemon.
-  process_->signal(SIGTERM);
-  while (!process_->ended() && Clock::now() < end) ::usleep(1000);
-  EXPECT_TRUE(process_->ended());
+  EXPECT_EQ(daemon_->process().stop(), 0);
   EXPECT_TRUE(std::filesystem::is_empty(mount_));
 }
 
 TEST_F(AttributeFiles, AFolderThatIsNotThereIsNamed) {
-  start(folder_.path() + "/nowhere");
-  EXPECT_TRUE(process_->ended());
-  EXPECT_THAT(contents(log()), HasSubstr("/nowhere: No such file or directory; make the folder"));
+  start(folder_.path("nowhere"));
+  EXPECT_TRUE(daemon_->process().ended());
+  EXPECT_THAT(daemon_->log(), HasSubstr("/nowhere: No such file or directory; make the folder"));
 }
 
 }  // namespace

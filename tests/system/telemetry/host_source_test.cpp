@@ -10,16 +10,17 @@
 #include <numeric>
 
 #include "tests/bench/session.h"
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
+#include "tests/support/setting.h"
 #include "tools/telemetry/source.h"
 
 namespace neuron::telemetry {
 namespace {
 
-using multi::Clock;
-using multi::Daemon;
-using multi::Folder;
-using multi::Worker;
+using test::Clock;
+using test::Daemon;
+using test::Folder;
+using test::Worker;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -105,22 +106,21 @@ void expect_exact_counters() {
 
 class HostSource : public ::testing::Test {
  protected:
-  void use(const std::string& emulator) {
-    ::setenv("NEURON_EMULATOR", emulator.c_str(), 1);
-    ::setenv("NEURON_RT_VISIBLE_CORES", "0", 1);
-    ::setenv("NEURON_PROCESS_TAG", "exact", 1);
-  }
+  void use(const std::string& emulator) { emulator_.set(emulator.c_str()); }
   // The driver library keeps the devices that it found until the runtime is closed.
   void TearDown() override {
     if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") == NRT_SUCCESS) nrt_close();
   }
   Daemon& start(const std::string& profile) {
     daemon_ = std::make_unique<Daemon>(folder_, profile);
-    use("unix:" + daemon_->socket());
+    use(daemon_->emulator());
     return *daemon_;
   }
   const Folder folder_;
   std::unique_ptr<Daemon> daemon_;
+  test::Setting emulator_{"NEURON_EMULATOR", "trn1.2xlarge"};
+  const test::Setting cores_{"NEURON_RT_VISIBLE_CORES", "0"};
+  const test::Setting tag_{"NEURON_PROCESS_TAG", "exact"};
 };
 
 TEST_F(HostSource, CountsKnownWorkExactlyOnAnEmbeddedDevice) {
@@ -136,7 +136,7 @@ TEST_F(HostSource, CountsKnownWorkExactlyOnASharedDevice) {
 TEST_F(HostSource, ForgetsAProcessThatDiedAndKeepsWhatItCountedInItsTree) {
   const Daemon& daemon = start("trn1.32xlarge");
   const auto source = open_host_source();
-  Worker worker(folder_, "unix:" + daemon.socket(), 31, "empty.neff");
+  Worker worker(folder_, daemon.emulator(), 31, "empty.neff");
   ASSERT_EQ(worker.line(), "ready") << worker.log();
   Snapshot snapshot = source->take({}, kDeadline);
   ASSERT_EQ(snapshot.devices.size(), 16u);
@@ -150,12 +150,11 @@ TEST_F(HostSource, ForgetsAProcessThatDiedAndKeepsWhatItCountedInItsTree) {
   EXPECT_EQ(process.cores[0].physical_core, 1u);
   EXPECT_EQ(snapshot.devices[15].cores[1].holder, process.pid);
   worker.process().signal(SIGKILL);
-  const auto end = Clock::now() + multi::kPatience;
   // The daemon sees the end of each of its connections on its own.
-  while ((!snapshot.processes.empty() || snapshot.devices[15].cores[1].holder != 0) &&
-         Clock::now() < end) {
+  test::eventually([&] {
     snapshot = source->take({}, kDeadline);
-  }
+    return snapshot.processes.empty() && snapshot.devices[15].cores[1].holder == 0;
+  });
   EXPECT_THAT(snapshot.processes, IsEmpty());
   EXPECT_EQ(snapshot.devices[15].cores[1].holder, 0);
 }
@@ -167,7 +166,7 @@ size_t threads() {
 
 TEST_F(HostSource, AsksForAllDevicesOfADaemonInOneThread) {
   const Daemon& daemon = start("trn1.32xlarge");
-  Worker worker(folder_, "unix:" + daemon.socket(), 30, "empty.neff");
+  Worker worker(folder_, daemon.emulator(), 30, "empty.neff");
   ASSERT_EQ(worker.line(), "ready") << worker.log();
   const auto source = open_host_source();
   const size_t before = threads();
@@ -197,10 +196,8 @@ TEST_F(HostSource, ADaemonThatIsStoppedCostsTheDeadlineAndIsNamed) {
   EXPECT_THAT(snapshot.devices[0].error, Not(IsEmpty()));
   EXPECT_EQ(snapshot.devices[0].state, DeviceState::kUnknown);
   daemon.process().signal(SIGCONT);
-  Snapshot again = source->take({}, kDeadline);
-  const auto end = Clock::now() + multi::kPatience;
-  while (!again.devices[0].error.empty() && Clock::now() < end) again = source->take({}, kDeadline);
-  EXPECT_THAT(again.devices[0].error, IsEmpty());
+  EXPECT_TRUE(
+      test::eventually([&] { return source->take({}, kDeadline).devices[0].error.empty(); }));
 }
 
 // In a process of its own: the driver library keeps the devices that it found first.

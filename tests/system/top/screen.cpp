@@ -4,22 +4,14 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
 namespace neuron::top {
 namespace {
-
-constexpr double kPatience = 60;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<int> numbers(const std::string& parameters) {
   std::vector<int> out(1);
@@ -237,7 +229,7 @@ void Picture::sequence(const std::string& parameters, char final) {
   y_ = std::clamp(y_, 0, height_ - 1);
 }
 
-Screen::Screen(const std::vector<std::string>& command, const Environment& environment, int width,
+Screen::Screen(const test::Words& command, const test::Environment& environment, int width,
                int height) {
   winsize size = {};
   size.ws_col = static_cast<unsigned short>(width);
@@ -246,25 +238,24 @@ Screen::Screen(const std::vector<std::string>& command, const Environment& envir
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
-  if (pid_ == 0) {
+  const pid_t pid = ::forkpty(&terminal_, nullptr, nullptr, &size);
+  if (pid == 0) {
     for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "LINES", "COLUMNS"}) ::unsetenv(name);
     ::setenv("TERM", "xterm", 1);
     ::setenv("LC_ALL", "C.UTF-8", 1);
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : environment) {
+      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+    }
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
+  child_ = test::Child(pid);
 }
 
 Screen::~Screen() {
   signal(SIGKILL);
   close_terminal();
-  if (pid_ > 0 && !status_) ::waitpid(pid_, nullptr, 0);
 }
-
-bool Screen::in_time() const { return now() - waiting_since_ < kPatience; }
-void Screen::start_waiting() { waiting_since_ = now(); }
 
 bool Screen::read(int milliseconds) {
   pollfd readable = {terminal_, POLLIN, 0};
@@ -294,33 +285,22 @@ void Screen::resize(int width, int height) {
   ::ioctl(terminal_, TIOCSWINSZ, &size);
 }
 
-void Screen::signal(int number) const {
-  if (pid_ > 0 && !status_) ::kill(pid_, number);
-}
-
 void Screen::close_terminal() {
   if (terminal_ >= 0) ::close(terminal_);
   terminal_ = -1;
 }
 
-bool Screen::running() {
-  int status = 0;
-  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
-    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  return !status_;
-}
-
-std::optional<int> Screen::end() {
-  for (start_waiting(); running() && in_time();) {
+test::Ending Screen::end() {
+  const auto deadline = base::Deadline::after(test::kPatience);
+  while (running() && !deadline.expired()) {
     // The program may wait for somebody to read what it says last.
     if (terminal_ < 0 || !read(20)) ::usleep(5000);
   }
-  while (terminal_ >= 0 && status_) {
+  while (terminal_ >= 0 && !running()) {
     pollfd readable = {terminal_, POLLIN, 0};
     if (::poll(&readable, 1, 0) <= 0 || !read(0)) break;
   }
-  return status_;
+  return child_.wait(std::chrono::milliseconds(0));
 }
 
 }  // namespace neuron::top

@@ -3,14 +3,15 @@
 // and the picture that the program's bytes make.
 //
 // Callers: one thread. Owns: the program, which is killed and reaped by the destructor, and its end
-// of the terminal. Nothing waits longer than kPatience. It knows what ncurses sends to an xterm.
+// of the terminal. Nothing waits longer than test::kPatience. It knows what ncurses sends to an
+// xterm.
 #ifndef TESTS_SYSTEM_TOP_SCREEN_H
 #define TESTS_SYSTEM_TOP_SCREEN_H
 
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "tests/support/process.h"
 
 namespace neuron::top {
 
@@ -46,8 +47,7 @@ class Picture {
 
 class Screen {
  public:
-  using Environment = std::map<std::string, std::string>;
-  Screen(const std::vector<std::string>& command, const Environment& environment, int width = 80,
+  Screen(const test::Words& command, const test::Environment& environment, int width = 80,
          int height = 24);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -62,28 +62,26 @@ class Screen {
   bool until(Good good);
   void press(const std::string& keys);
   void resize(int width, int height);
-  void signal(int number) const;
+  void signal(int number) const { child_.signal(number); }
   void close_terminal();
-  // The exit status, or that a signal ended it (128 and its number); nothing after kPatience.
-  std::optional<int> end();
-  bool running();
+  // Waits until the program has ended, and reads what it says last.
+  test::Ending end();
+  bool running() const { return !child_.ended(); }
 
  private:
   bool waits_for(const std::string& text, bool there);
   // What came within so long; false at the end of the program's output.
   bool read(int milliseconds);
-  bool in_time() const;
-  void start_waiting();
 
-  int terminal_ = -1, pid_ = -1;
-  std::optional<int> status_;
-  double waiting_since_ = 0;
+  int terminal_ = -1;
+  test::Child child_;
   Picture picture_;
 };
 
 template <typename Good>
 bool Screen::until(Good good) {
-  for (start_waiting(); in_time();) {
+  const auto deadline = base::Deadline::after(test::kPatience);
+  while (!deadline.expired()) {
     if (good(picture_)) return true;
     if (!read(50)) return good(picture_);
   }

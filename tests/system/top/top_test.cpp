@@ -3,40 +3,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <regex>
 
-#include "tests/multi/processes.h"
+#include "tests/support/daemon.h"
 #include "tests/system/top/screen.h"
 
 namespace neuron::top {
 namespace {
 
-using multi::Daemon;
-using multi::Folder;
-using multi::Worker;
+using test::Daemon;
+using test::Folder;
+using test::Run;
+using test::Worker;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
 
-const std::string kProgram = std::string(NEURON_BUILD_DIR) + "/bin/neuron-top";
-const char* const kValidate = NEURON_SOURCE_DIR "/tests/system/programs/validate";
+const std::string kProgram = test::built("bin/neuron-top");
+const std::string kValidate = test::source("tests/system/programs/validate");
 
-std::string on(const Daemon& daemon) { return "unix:" + daemon.socket(); }
-
-// Status and output, standard error after standard output.
-std::pair<int, std::string> shell(const std::string& command) {
-  std::string output;
-  std::FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
-  char part[4096];
-  for (size_t n; (n = std::fread(part, 1, sizeof part, pipe)) > 0;) output.append(part, n);
-  const int status = ::pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
-
-std::pair<int, std::string> run(const std::string& emulator, const std::string& arguments) {
-  return shell("NEURON_EMULATOR=" + emulator + " LC_ALL=C.UTF-8 timeout 60 " + kProgram + " " +
-               arguments + " </dev/null");
+Run run(const std::string& emulator, const std::string& arguments) {
+  return test::shell(kProgram + " " + arguments,
+                     {{"NEURON_EMULATOR", emulator}, {"LC_ALL", "C.UTF-8"}});
 }
 
 // The line of the grid that begins with "ND1 ".
@@ -53,7 +42,7 @@ bool has(const Picture& picture, const std::string& expression) {
 
 class TopScreen : public testing::Test {
  protected:
-  Screen::Environment environment() const { return {{"NEURON_EMULATOR", emulator_}}; }
+  test::Environment environment() const { return {{"NEURON_EMULATOR", emulator_}}; }
   std::vector<std::string> command(const std::string& interval = "200ms") const {
     return {kProgram, "--interval", interval};
   }
@@ -63,7 +52,7 @@ class TopScreen : public testing::Test {
 
 TEST_F(TopScreen, ShowsCoresProcessesAndMemoryOfTwoModelsAndOneThatIsKilledIsGone) {
   Daemon daemon(folder_, "trn1.32xlarge");
-  emulator_ = on(daemon);
+  emulator_ = daemon.emulator();
   Worker left(folder_, emulator_, 3, "matmul_f32_256.neff", {{"NEURON_PROCESS_TAG", "left"}});
   Worker right(folder_, emulator_, 20, "matmul_f32_256.neff", {{"NEURON_PROCESS_TAG", "right"}});
   ASSERT_EQ(left.line(), "ready") << left.log();
@@ -115,13 +104,13 @@ TEST_F(TopScreen, ShowsCoresProcessesAndMemoryOfTwoModelsAndOneThatIsKilledIsGon
 
   // One is killed.
   left.process().signal(SIGKILL);
-  const auto killed = multi::Clock::now();
+  const auto killed = test::Clock::now();
   EXPECT_TRUE(screen.until([&](const Picture& picture) {
     return !has(picture, "\n *" + std::to_string(left_pid) + " ") && !has(picture, "]:left") &&
            grid_line(picture, "ND1").find('|') == std::string::npos;
   })) << screen.text();
   // A refresh, and what a machine with other things to do takes to show it.
-  EXPECT_LT(std::chrono::duration<double>(multi::Clock::now() - killed).count(), 5);
+  EXPECT_LT(std::chrono::duration<double>(test::Clock::now() - killed).count(), 5);
   EXPECT_THAT(screen.text(), HasSubstr("]:right"));
   // An execution that takes longer than a refresh is seen when it has ended.
   EXPECT_TRUE(screen.until([](const Picture& picture) {
@@ -133,16 +122,14 @@ TEST_F(TopScreen, ShowsCoresProcessesAndMemoryOfTwoModelsAndOneThatIsKilledIsGon
 }
 
 TEST_F(TopScreen, ExplainsThatTheDaemonWasKilledAndGoesOnWithTheNextOne) {
-  auto daemon = std::make_unique<Daemon>(folder_);
-  emulator_ = on(*daemon);
+  Daemon daemon(folder_);
+  emulator_ = daemon.emulator();
   Screen screen(command(), environment());
   ASSERT_TRUE(screen.shows("[-] ND 0")) << screen.text();
-  daemon->process().signal(SIGKILL);
-  daemon->process().reap();
+  daemon.process().kill();
   EXPECT_TRUE(screen.shows("start one with neuron-emulatord")) << screen.text();
   EXPECT_TRUE(screen.running());
-  daemon.reset();
-  daemon = std::make_unique<Daemon>(folder_);
+  daemon.restart();
   EXPECT_TRUE(screen.lacks("start one with neuron-emulatord")) << screen.text();
   EXPECT_TRUE(screen.shows("[-] ND 0")) << screen.text();
   screen.press("q");
@@ -203,10 +190,10 @@ TEST_F(TopScreen, EndsAtOnceWhenItIsToldAndGivesTheTerminalBack) {
     Screen screen(command("60s"), environment());
     ASSERT_TRUE(screen.shows("ND 0")) << screen.text();
     ::usleep(400'000);  // it sleeps until the next minute
-    const auto start = multi::Clock::now();
+    const auto start = test::Clock::now();
     screen.signal(number);
     EXPECT_EQ(screen.end(), 0);
-    EXPECT_LT(std::chrono::duration<double>(multi::Clock::now() - start).count(), 10);
+    EXPECT_LT(std::chrono::duration<double>(test::Clock::now() - start).count(), 10);
     EXPECT_TRUE(screen.picture().given_back());
   }
 }
@@ -222,7 +209,7 @@ TEST_F(TopScreen, HasColoursUnlessNoColorIsSet) {
   Screen colored(command(), environment());
   ASSERT_TRUE(colored.shows("ND 0")) << colored.text();
   EXPECT_TRUE(colored.picture().colored());
-  Screen::Environment without = environment();
+  test::Environment without = environment();
   without["NO_COLOR"] = "1";
   Screen plain(command(), without);
   ASSERT_TRUE(plain.shows("ND 0")) << plain.text();
@@ -231,7 +218,7 @@ TEST_F(TopScreen, HasColoursUnlessNoColorIsSet) {
 
 TEST_F(TopScreen, SaysWhatIsWrongWithATerminalThatItCannotUse) {
   for (const char* type : {"no-such-terminal", "dumb", ""}) {
-    Screen::Environment other = environment();
+    test::Environment other = environment();
     other["TERM"] = type;
     Screen screen(command(), other, 200, 24);
     EXPECT_EQ(screen.end(), 1) << type;
@@ -242,8 +229,8 @@ TEST_F(TopScreen, SaysWhatIsWrongWithATerminalThatItCannotUse) {
 }
 
 TEST_F(TopScreen, ReplaysARecordingStepByStep) {
-  const std::string file = folder_.path() + "/recording";
-  ASSERT_EQ(run(emulator_, "--record " + file + " --iterations 3 --interval 100ms").first, 0);
+  const std::string file = folder_.path("recording");
+  ASSERT_EQ(run(emulator_, "--record " + file + " --iterations 3 --interval 100ms").ending, 0);
   Screen screen({kProgram, "--replay", file, "--interval", "60s"}, environment());
   EXPECT_TRUE(screen.shows("replay 2/4")) << screen.text();  // the second comes soon
   screen.press(" .");
@@ -270,18 +257,17 @@ TEST(TopBatch, PrintsPicturesOfTheSizeThatIsAsked) {
 TEST(TopBatch, WritesDocumentsAndLinesThatTheSchemaTakes) {
   Folder folder;
   Daemon daemon(folder);
-  Worker worker(folder, on(daemon), 1, "matmul_f32_256.neff");
+  Worker worker(folder, daemon.emulator(), 1, "matmul_f32_256.neff");
   ASSERT_EQ(worker.line(), "ready") << worker.log();
-  const std::string file = folder.path() + "/out";
+  const std::string file = folder.path("out");
   for (const char* format : {"json", "ndjson"}) {
     const auto [status, output] =
-        run(on(daemon), std::string("--iterations 1 --format ") + format + " >" + file);
+        run(daemon.emulator(), std::string("--iterations 1 --format ") + format + " >" + file);
     EXPECT_EQ(status, 0) << output;
     const std::string lines = format[0] == 'n' ? "--lines " : "";
-    const auto [fits, complaint] =
-        shell(std::string(kValidate) + " " + lines + "neuron-top " + file);
+    const auto [fits, complaint] = test::shell(kValidate + " " + lines + "neuron-top " + file);
     EXPECT_EQ(fits, 0) << complaint;
-    EXPECT_THAT(multi::contents(file), HasSubstr(std::to_string(worker.process().pid())));
+    EXPECT_THAT(test::read_file(file), HasSubstr(std::to_string(worker.process().pid())));
   }
 }
 
@@ -329,12 +315,12 @@ TEST(TopBatch, RefusesRecordingsThatAreNone) {
   const auto [status, output] = run("trn1.2xlarge", "--once --replay /tmp");
   EXPECT_EQ(status, 1);
   EXPECT_THAT(output, HasSubstr("cannot replay /tmp: it is a directory"));
-  EXPECT_EQ(run("trn1.2xlarge", "--once --replay /nowhere").first, 1);
-  EXPECT_EQ(run("trn1.2xlarge", "--replay a --record b").first, 2);
-  EXPECT_EQ(run("trn1.2xlarge", "--interval 1").first, 1);  // no terminal, but a good interval
+  EXPECT_EQ(run("trn1.2xlarge", "--once --replay /nowhere").ending, 1);
+  EXPECT_EQ(run("trn1.2xlarge", "--replay a --record b").ending, 2);
+  EXPECT_EQ(run("trn1.2xlarge", "--interval 1").ending, 1);  // no terminal, but a good interval
   for (const char* wrong : {"--interval 0", "--interval 1h", "--interval nan", "--width 0", "--bad",
                             "--iterations 0", "--palette pink", "10"}) {
-    EXPECT_EQ(run("trn1.2xlarge", wrong).first, 2) << wrong;
+    EXPECT_EQ(run("trn1.2xlarge", wrong).ending, 2) << wrong;
   }
 }
 

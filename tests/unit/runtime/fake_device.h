@@ -8,6 +8,7 @@
 #ifndef TESTS_UNIT_RUNTIME_FAKE_DEVICE_H
 #define TESTS_UNIT_RUNTIME_FAKE_DEVICE_H
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,7 @@
 
 #include "driver/ndl/error.h"
 #include "driver/ndl/port.h"
+#include "nrt/nds/datastore_layout.h"
 #include "runtime/device/core.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -52,6 +54,10 @@ struct FakeState {
   std::vector<uint32_t> core_map;  // physical numbers; empty: the driver has no map
   std::vector<neuron_ioctl_mem_chunk_info> chunks;
   uint32_t reset_result = 0;
+  uint32_t longest_free_run = 512;
+  std::vector<std::pair<uint32_t, uint32_t>> marks;  // first and last core that were asked for
+  uint64_t datastore = 0;                            // handle
+  uint32_t datastore_bytes = NDS_BLOCK_BYTES;
   // Calls that fail, with a negative errno, and which were made.
   std::map<unsigned long, int> failing;
   std::vector<unsigned long> calls;
@@ -95,7 +101,7 @@ struct FakeState {
 
 class FakeDevice : public ndl::DevicePort {
  public:
-  FakeDevice(FakeState& state, int index) : state_(state), index_(index) {}
+  explicit FakeDevice(FakeState& state) : state_(state) {}
 
   int ioctl(unsigned long request, void* argument) override {
     state_.calls.push_back(request);
@@ -220,6 +226,35 @@ class FakeDevice : public ndl::DevicePort {
         std::copy(state_.chunks.begin(), state_.chunks.end(), dump.data);
         return 0;
       }
+      case NEURON_IOCTL_CRWL_NC_RANGE_MARK_EXT0: {
+        auto& mark = *as((neuron_ioctl_crwl_nc_map_ext*)nullptr);
+        mark.max_nc_available = state_.longest_free_run;
+        if (mark.nc_count > state_.longest_free_run) return -EBUSY;
+        state_.marks.emplace_back(mark.start_nc_index, mark.end_nc_index);
+        std::memset(mark.bitmap, 0, sizeof(mark.bitmap));
+        for (uint32_t core = mark.start_nc_index; core < mark.start_nc_index + mark.nc_count;
+             ++core) {
+          mark.bitmap[core / 64] |= 1ul << core % 64;
+        }
+        return 0;
+      }
+      case NEURON_IOCTL_CRWL_NC_RANGE_UNMARK_EXT0:
+        return 0;
+      case NEURON_IOCTL_ACQUIRE_NEURON_DS: {
+        auto& store = *as((neuron_ioctl_neuron_ds_info*)nullptr);
+        if (state_.datastore == 0) {
+          neuron_ioctl_mem_alloc_v2_mem_type64 memory{};
+          memory.size = state_.datastore_bytes;
+          memory.host_memory = 1;
+          state_.datastore = state_.add(memory);
+          std::memset(state_.at(state_.datastore).bytes.get(), 0, memory.size);
+        }
+        store.mmap_offset = state_.datastore << 32;
+        store.size = state_.datastore_bytes;
+        return 0;
+      }
+      case NEURON_IOCTL_RELEASE_NEURON_DS:
+        return 0;
       default:
         return -ENOTTY;
     }
@@ -249,7 +284,6 @@ class FakeDevice : public ndl::DevicePort {
 
  private:
   FakeState& state_;
-  const int index_;
 };
 
 class FakePort : public ndl::Port {
@@ -259,8 +293,8 @@ class FakePort : public ndl::Port {
     for (int i = 0; i < std::min(capacity, state_.devices); ++i) indexes[i] = i;
     return state_.devices;
   }
-  int open(int index, int, std::unique_ptr<ndl::DevicePort>& device) override {
-    device = std::make_unique<FakeDevice>(state_, index);
+  int open(int, int, std::unique_ptr<ndl::DevicePort>& device) override {
+    device = std::make_unique<FakeDevice>(state_);
     return 0;
   }
   std::string name() const override { return "fake"; }

@@ -14,8 +14,9 @@ std::string array(const Values& values, const std::string& indent, Text text) {
   if (values.empty()) return "[]";
   std::string out = "[\n";
   size_t i = 0;
-  for (const auto& value : values)
+  for (const auto& value : values) {
     out += indent + "    " + text(value) + (++i < values.size() ? ",\n" : "\n");
+  }
   return out + indent + "]";
 }
 

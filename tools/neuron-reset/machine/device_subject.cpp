@@ -44,8 +44,9 @@ Sight DeviceSubject::look(Clock::time_point end) {
     sight.cores = checks::program_cores(device);
     for (const telemetry::Core& core : device.cores) {
       sight.failed_resets += core.failed_resets;
-      for (const std::string& engine : core.hung_engines)
+      for (const std::string& engine : core.hung_engines) {
         sight.hung_engines.push_back("core " + std::to_string(core.physical_core) + " " + engine);
+      }
     }
   }
   for (const telemetry::Process& process : snapshot.processes) {

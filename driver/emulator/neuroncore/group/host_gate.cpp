@@ -210,8 +210,8 @@ void HostGate::drain_mail() {
 }
 
 // After unlocking, or after waiting for the lock in vain: applies mail that came while the lock was
-// held or waited for, and tells a worker about it. The thread that left the mail has told nobody,
-// so a launch in it would never run otherwise.
+// held or waited for, and tells a worker about it. The thread that left the mail has woken no
+// worker, so a launch in it would never run otherwise.
 void HostGate::settle() {
   bool applied = false;
   bool quiet = false;

@@ -140,8 +140,9 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
       return to_.faults.raise(s, fault, s.pc, i->debug, i->opcode, now);
     }
     i = &substituted_;
-    if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits))
+    if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits)) {
       return violated(v);
+    }
     cost = cost_of(*i, s.engine, state_.limits.generation);
   } else if (entry->operands) [[unlikely]] {
     return violated(entry->operands);
@@ -228,8 +229,9 @@ void InstructionIssue::retire(Issue& issued) {
   s.last_complete = issued.complete;
   ++s.retired;
   s.ignore_break = false;
-  if (cost.datapath)
+  if (cost.datapath) {
     state_.scheduler.spend(static_cast<uint32_t>(std::min<ModelTime>(cost.interval >> 18, 1024)));
+  }
   if (issued.i.trace || (s.mode & 3) == 2) trace(issued);
   if (s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_FAULT) return;  // by its own write
   if (!issued.stays) ControlFlow::advance(s, issued.next_pc);

@@ -121,7 +121,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
 }
 
 void Doorbell::announce_sleep(bool asleep) {
-  // Sequentially consistent: pairs with the client's, who posts before it looks here.
+  // Sequentially consistent: pairs with the client, which posts before it looks here.
   page_->daemon_sleeps.store(asleep ? 1 : 0, std::memory_order_seq_cst);
 }
 
@@ -143,8 +143,9 @@ std::unique_ptr<Doorbells> Doorbells::create() {
   const unsigned helpers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads) - 1;
   Doorbells* const doorbells = made.get();
   made->threads_.emplace_back([doorbells] { doorbells->watch(); });
-  for (unsigned i = 0; i < helpers; ++i)
+  for (unsigned i = 0; i < helpers; ++i) {
     made->threads_.emplace_back([doorbells] { doorbells->help(); });
+  }
   return made;
 }
 
@@ -184,7 +185,7 @@ void Doorbells::remove(Doorbell& doorbell) {
 }
 
 unsigned Doorbells::pass() {
-  // Whoever adds or removes one is quick.
+  // Threads that add or remove a doorbell are quick.
   while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
   const std::shared_lock lock(mutex_);
   unsigned busy = 0;
@@ -210,14 +211,15 @@ void Doorbells::sleep() {
   // What was posted before a client could know.
   const bool more = pass() != 0;
   const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
-  // First what somebody waits for.
+  // First the accesses that a client waits for.
   if (count > 0) (void)pass();
   const std::shared_lock lock(mutex_);
   for (int i = 0; i < count; ++i) {
     auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
     // It may have been removed meanwhile.
-    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end())
+    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end()) {
       rung->drain_event();
+    }
   }
   for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
 }
@@ -230,12 +232,13 @@ bool Doorbells::spin(unsigned& idle) {
       if (busy > 1) ask_for_help();
       return true;
     }
-    if (++idle < kBusyPasses)
+    if (++idle < kBusyPasses) {
       base::pause_processor();
-    else if (Clock::now() < end)
+    } else if (Clock::now() < end) {
       base::yield_processor();
-    else
+    } else {
       return false;
+    }
   }
   return false;
 }

@@ -2,8 +2,8 @@
 // One request of a client, carried out on its session and answered.
 //
 // Callers: a worker thread per request. Thread-safe: for different requests of one session too.
-// Borrows session and socket. Fails: what fails is the answer, with its sentence; a client that
-// cannot be answered is told by the result.
+// Borrows session and socket. Fails: a call that fails is answered with its error and sentence; the
+// result is that of sending the answer.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
 

@@ -63,8 +63,9 @@ bool Connection::take_turn() {
         base::receive_packet(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
     if (length == -EAGAIN) return true;
     if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
-    if (length == -EMSGSIZE)
+    if (length == -EMSGSIZE) {
       complain("a packet that is larger, or has more files, than any message");
+    }
     return false;
   }
   return true;
@@ -102,10 +103,11 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
     }
     greeted_ = true;
     // Only opening a device takes time.
-    if (request->hello.purpose == wire::kPurposeOpen)
+    if (request->hello.purpose == wire::kPurposeOpen) {
       submit([this, hello = request->hello] { greet(hello); });
-    else
+    } else {
       greet(request->hello);
+    }
     return true;
   }
   // Acquire: pairs with the release in open().
@@ -139,10 +141,11 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
   call->file_lost = files_lost;
   submit([this, session, call] {
     if (gone_.load(std::memory_order_relaxed)) return;
-    if (session == nullptr)
+    if (session == nullptr) {
       (void)carry_out_question(shared_.instance, socket_.get(), call->request);
-    else
+    } else {
       (void)carry_out(*session, socket_.get(), *call, gone_);
+    }
   });
   return true;
 }
@@ -244,27 +247,29 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
 
 void Connection::greet(const wire::Hello& hello) {
   uint64_t features = hello.features & wire::kFeatures;
-  // Doorbells are of no use to who cannot map what they lead to.
+  // Doorbells are of no use to a client that cannot map what they lead to.
   if ((features & wire::kFeatureMapping) == 0) features &= ~wire::kFeatureDoorbells;
   int result = 0;
   try {
-    if (hello.newest_version < wire::kOldestVersion || hello.oldest_version > wire::kNewestVersion)
+    if (hello.newest_version < wire::kOldestVersion ||
+        hello.oldest_version > wire::kNewestVersion) {
       result = service::fail(
           -EPROTO,
           "the client speaks versions %u to %u of the shared device, the daemon %u to %u; install "
           "runtime and daemon of releases that are closer to each other",
           hello.oldest_version, hello.newest_version, wire::kOldestVersion, wire::kNewestVersion);
-    else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0)
+    } else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0) {
       result = service::fail(-EACCES,
                              "the client runs in a PID namespace that the daemon cannot see, and "
                              "what it holds could not be told from what others hold; run the "
                              "daemon in the same one or in one above");
-    else if (hello.purpose == wire::kPurposeOpen)
+    } else if (hello.purpose == wire::kPurposeOpen) {
       result = open(hello, features);
-    else if (hello.purpose == wire::kPurposeObserve)
+    } else if (hello.purpose == wire::kPurposeObserve) {
       observes_.store(true, std::memory_order_release);
-    else if (hello.purpose != wire::kPurposeList)
+    } else if (hello.purpose != wire::kPurposeList) {
       result = service::fail(-EPROTO, "purpose %u of a connection is unknown", hello.purpose);
+    }
     // The session is visible only now to the event loop, which may have met the end before.
     service::Session* session = session_.load(std::memory_order_relaxed);
     if (session != nullptr && gone_.load(std::memory_order_relaxed)) session->abandon();

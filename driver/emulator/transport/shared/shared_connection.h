@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of the daemon: from its Hello until everything it held is free again.
 //
-// Concepts: the event loop receives messages and hands each to a worker thread; `pending_` counts
-// those and the connection itself, and whoever brings it to 0 closes the session. A client that
-// said kGoodbye gets an answer when that is done; one that vanished, before or after that, is
-// abandoned: its calls are given up and its programs stopped. Callers: SharedServer, on the event
-// loop; workers. Shared by both. Fails: what breaks the protocol ends the connection, with a line
-// in the log.
+// Concepts: the event loop receives messages and hands each to a worker thread. `pending_` counts
+// these messages and the connection itself; the thread that brings it to 0 closes the session. A
+// client that said kGoodbye gets an answer when that is done. A client that vanished, before or
+// after its kGoodbye, is abandoned: its calls are given up and its programs stopped. Callers:
+// SharedServer, on the event loop; workers. Shared by both. Fails: what breaks the protocol ends
+// the connection, with a line in the log.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CONNECTION_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CONNECTION_H
 
@@ -70,10 +70,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::atomic<service::Session*> session_{nullptr};
   // Greeted for observation, with no session; release and acquire as session_.
   std::atomic<bool> observes_{false};
-  std::mutex session_mutex_;  // between abandon() and close(), who takes it away
+  std::mutex session_mutex_;  // between abandon() and close(), which takes it away
   std::unique_ptr<Doorbell> doorbell_;
   std::atomic<bool> gone_{false};
-  // Release and acquire: what calls did is seen by who closes.
+  // Release and acquire: the thread that closes sees what the calls did.
   std::atomic<unsigned> pending_{1};
   bool greeted_ = false;  // event loop
   bool over_ = false;     // event loop

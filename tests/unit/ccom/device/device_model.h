@@ -82,8 +82,9 @@ class DeviceModel {
       RankState& state = ranks_[r];
       if (state.pc != 0) return "rank " + std::to_string(r) + " " + programs_[r].describe(state.pc);
       for (const auto& [index, value] : state.semaphores) {
-        if (value != 0)
+        if (value != 0) {
           return "semaphore " + std::to_string(index) + " of rank " + std::to_string(r);
+        }
       }
       for (uint32_t e = 0; e < kDmaEngines; ++e) {
         const DescriptorRing& ring = programs_[r].rings[e];

@@ -56,8 +56,10 @@ TEST(SmallFloat, NarrowingFindsTheNearestCodeAndTheEvenOneOfTwo) {
     for (uint32_t code = 0; code < format.largest(); ++code) {
       const float here = widen(format, code);
       const float half = (here + widen(format, code + 1)) / 2;  // exact
-      for (const float value : {here, std::nextafter(half, 0.0f), half, std::nextafter(half, 1e9f)})
+      for (const float value :
+           {here, std::nextafter(half, 0.0f), half, std::nextafter(half, 1e9f)}) {
         ASSERT_EQ(narrow(format, value), nearest_code(format, value)) << value;
+      }
     }
     std::mt19937 random(1);
     std::uniform_real_distribution<float> values(0, static_cast<float>(largest));

@@ -16,8 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string text_of(const char* name) {
-  for (size_t i = 0; i < kProfileTextCount; i++)
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     if (kProfileTexts[i].name == name) return std::string(kProfileTexts[i].text);
+  }
   return "";
 }
 
@@ -38,7 +39,7 @@ std::string refusal(const std::string& text) {
 
 TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
   unsigned emulated = 0;
-  for (size_t i = 0; i < kProfileTextCount; i++) {
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     std::string error;
     NodeProfile topology;
     EXPECT_TRUE(load_topology(kProfileTexts[i].name, topology, error)) << error;
@@ -52,14 +53,15 @@ TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
     EXPECT_EQ(find_profile(profile->name), profile) << "the same text is the same profile";
     // Said by one of the two sections, or by both alike.
     EXPECT_EQ(topology.chips, profile->chips);
-    for (unsigned chip = 0; chip < profile->chips; chip++)
+    for (unsigned chip = 0; chip < profile->chips; ++chip) {
       EXPECT_EQ(
           std::set<uint32_t>(topology.neighbours[chip].begin(), topology.neighbours[chip].end()),
           std::set<uint32_t>(
               profile->places[chip].neighbours,
               profile->places[chip].neighbours + profile->places[chip].neighbour_count))
           << profile->name << " chip " << chip;
-    emulated++;
+    }
+    ++emulated;
   }
   EXPECT_GE(emulated, 9u);
 }
@@ -99,7 +101,7 @@ TEST(Profiles, Trn2IsATorusOfSixteenChipsWithEightCoresAndFourStacks) {
   EXPECT_EQ(profile->hbm_stack_bytes, uint64_t{24} << 30);
   EXPECT_EQ(profile->efa, 16u);
   std::set<uint32_t> routing_ids;
-  for (unsigned i = 0; i < profile->chips; i++) {
+  for (unsigned i = 0; i < profile->chips; ++i) {
     EXPECT_EQ(profile->places[i].neighbour_count, 4);
     routing_ids.insert(profile->places[i].routing_id);
   }

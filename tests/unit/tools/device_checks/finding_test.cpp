@@ -94,8 +94,9 @@ TEST(PastErrors, AreAHistoryOnceTheMemoryWasTriedAndFoundGood) {
 
 TEST(FindingLine, IsNotReadFromAnythingElse) {
   Line line;
-  for (const char* text : {"", "hello", "{", "[]", "{\"a\": 1}", "17"})
+  for (const char* text : {"", "hello", "{", "[]", "{\"a\": 1}", "17"}) {
     EXPECT_FALSE(from_line(text, line)) << text;
+  }
   ASSERT_TRUE(from_line(R"({"line": "finding", "device": "three", "verdict": 7})", line));
   EXPECT_EQ(line.finding.device, -1);
 }
