@@ -114,7 +114,7 @@ Result<void> Streams::prepare(Lane& lane, const ccom_collective_t& call) {
   if (request.operation == CCOM_ALL_TO_ALL_V) {
     NEURON_CHECK(exchange_counts(lane, call, request));
   }
-  const Extents sizes = buffer_extents(request, rank_, size_);
+  const BufferExtents sizes = buffer_extents(request, rank_, size_);
   NEURON_CHECK(check_buffers(call, sizes));
   request.in_place = in_place(sizes, call.input, call.output);
   lane.signature = make_signature(request, call.stream, 0);

@@ -82,7 +82,7 @@ class Streams {
     bool known = false;
     std::shared_ptr<const Plan> plan;
     Signature signature;
-    Extents extents;
+    BufferExtents extents;
     std::chrono::milliseconds timeout{0};
     uint64_t next = 0;  // number of the next operation
     std::deque<Started*> pending;

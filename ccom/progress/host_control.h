@@ -23,7 +23,7 @@ inline constexpr uint64_t kSlotBytes = 64 << 10;  // of a value
 inline constexpr uint64_t kInlineBytes = 48;      // of a value in its entry
 
 // Where a buffer of a rank is: an offset in its arena, or an address in the process of all ranks.
-struct BufferPlace {
+struct HostPlace {
   static constexpr uint64_t kNone = 0;
   static constexpr uint64_t kAddress = uint64_t{1} << 63;
   uint64_t value = kNone;
@@ -35,7 +35,7 @@ struct alignas(64) HostEntry {
   uint64_t check;                // hash of the signature
   union {
     struct {
-      BufferPlace input, output, scratch, vector;
+      HostPlace input, output, scratch, vector;
     } places;
     std::byte value[kInlineBytes];
   };

@@ -160,10 +160,10 @@ bool HostTask::publish() {
   return true;
 }
 
-BufferPlace HostTask::place_of(const void* address, uint64_t bytes) const {
+HostPlace HostTask::place_of(const void* address, uint64_t bytes) const {
   if (bytes == 0 || address == nullptr) return {};
   if (lane_.one_process) {
-    return {BufferPlace::kAddress | reinterpret_cast<uintptr_t>(address)};
+    return {HostPlace::kAddress | reinterpret_cast<uintptr_t>(address)};
   }
   const Arena& arena = *lane_.context->arenas[lane_.context->rank];
   if (!arena.contains(address, bytes)) return {};
@@ -199,7 +199,7 @@ bool HostTask::prepare_direct(HostEntry& entry) {
   entry.places = {};
   if (mesh.publishes && mesh.input_bytes != 0) {
     entry.places.input = place_of(input_, mesh.input_bytes);
-    if (mesh.snapshot || entry.places.input.value == BufferPlace::kNone) {
+    if (mesh.snapshot || entry.places.input.value == HostPlace::kNone) {
       std::byte* copy = stage(mesh.input_bytes);
       if (copy == nullptr) return false;
       copy_bytes(copy, input_, mesh.input_bytes, streaming(mesh.input_bytes));
@@ -211,7 +211,7 @@ bool HostTask::prepare_direct(HostEntry& entry) {
   const bool pushed = signature_.kind == CCOM_REDUCE || mesh.targets.size() > 1;
   if (pushed && mesh.output_bytes != 0 && output_ != nullptr) {
     entry.places.output = place_of(output_, mesh.output_bytes);
-    if (entry.places.output.value == BufferPlace::kNone) {
+    if (entry.places.output.value == HostPlace::kNone) {
       output_ = stage(mesh.output_bytes);
       if (output_ == nullptr) return false;
       entry.places.output = place_of(output_, mesh.output_bytes);
@@ -236,8 +236,8 @@ bool HostTask::prepare_steps(HostEntry& entry) {
   const uint64_t out = output_ == nullptr ? 0 : program_->output_bytes;
   entry.places.input = place_of(input_, in);
   entry.places.output = place_of(output_, out);
-  const bool in_hidden = in != 0 && entry.places.input.value == BufferPlace::kNone;
-  const bool out_hidden = out != 0 && entry.places.output.value == BufferPlace::kNone;
+  const bool in_hidden = in != 0 && entry.places.input.value == HostPlace::kNone;
+  const bool out_hidden = out != 0 && entry.places.output.value == HostPlace::kNone;
   const std::byte* begin = std::min<const std::byte*>(input_, output_);
   const std::byte* end = std::max<const std::byte*>(input_ + in, output_ + out);
   if (in != 0 && out != 0 && (in_hidden || out_hidden) &&
@@ -273,10 +273,10 @@ bool HostTask::prepare_steps(HostEntry& entry) {
   return true;
 }
 
-std::byte* HostTask::resolve(Rank peer, BufferPlace place, uint64_t bytes) {
-  if (place.value == BufferPlace::kNone) return nullptr;
-  if ((place.value & BufferPlace::kAddress) != 0) {
-    return lane_.one_process ? reinterpret_cast<std::byte*>(place.value & ~BufferPlace::kAddress)
+std::byte* HostTask::resolve(Rank peer, HostPlace place, uint64_t bytes) {
+  if (place.value == HostPlace::kNone) return nullptr;
+  if ((place.value & HostPlace::kAddress) != 0) {
+    return lane_.one_process ? reinterpret_cast<std::byte*>(place.value & ~HostPlace::kAddress)
                              : nullptr;
   }
   const Arena& arena = *lane_.context->arenas[peer];

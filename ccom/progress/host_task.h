@@ -79,9 +79,9 @@ class HostTask {
   void publish_signature();
   bool prepare_direct(HostEntry& entry);
   bool prepare_steps(HostEntry& entry);
-  BufferPlace place_of(const void* address, uint64_t bytes) const;
+  HostPlace place_of(const void* address, uint64_t bytes) const;
   std::byte* stage(uint64_t bytes);
-  std::byte* resolve(Rank peer, BufferPlace place, uint64_t bytes);
+  std::byte* resolve(Rank peer, HostPlace place, uint64_t bytes);
   // 1: its entry is there and fits; 0: not yet; -1: failed.
   int meet(Rank peer);
   const std::byte* value_of(Rank peer) const;

@@ -89,8 +89,8 @@ Result<Request> make_request(const ccom_collective_t& call, uint32_t ranks) {
   return request;
 }
 
-Extents buffer_extents(const Request& request, Rank rank, uint32_t ranks) {
-  Extents result;
+BufferExtents buffer_extents(const Request& request, Rank rank, uint32_t ranks) {
+  BufferExtents result;
   const Layout apart(request, ranks);
   result.input_bytes = apart.input_bytes(rank);
   result.output_bytes = apart.output_bytes(rank);
@@ -114,13 +114,13 @@ Extents buffer_extents(const Request& request, Rank rank, uint32_t ranks) {
   return result;
 }
 
-bool in_place(const Extents& extents, const void* input, const void* output) {
+bool in_place(const BufferExtents& extents, const void* input, const void* output) {
   return extents.can_be_in_place && input != nullptr &&
          reinterpret_cast<uintptr_t>(output) - reinterpret_cast<uintptr_t>(input) ==
              static_cast<uintptr_t>(extents.in_place_distance);
 }
 
-Result<void> check_buffers(const ccom_collective_t& call, const Extents& extents) {
+Result<void> check_buffers(const ccom_collective_t& call, const BufferExtents& extents) {
   const char* name = operation_name(call.operation);
   const auto input = reinterpret_cast<uintptr_t>(call.input);
   const auto output = reinterpret_cast<uintptr_t>(call.output);

@@ -16,7 +16,7 @@
 namespace neuron::ccom {
 
 // What is fixed by operation and rank: sizes of the buffers, and where in place would be.
-struct Extents {
+struct BufferExtents {
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
   // With input and output in place: their distance, output minus input, in bytes.
@@ -26,9 +26,9 @@ struct Extents {
 
 // Everything but buffers. all_to_all_v: without its matrix, which all ranks give together.
 Result<Request> make_request(const ccom_collective_t& call, uint32_t ranks);
-Extents buffer_extents(const Request& request, Rank rank, uint32_t ranks);
-bool in_place(const Extents& extents, const void* input, const void* output);
-Result<void> check_buffers(const ccom_collective_t& call, const Extents& extents);
+BufferExtents buffer_extents(const Request& request, Rank rank, uint32_t ranks);
+bool in_place(const BufferExtents& extents, const void* input, const void* output);
+Result<void> check_buffers(const ccom_collective_t& call, const BufferExtents& extents);
 
 }  // namespace neuron::ccom
 

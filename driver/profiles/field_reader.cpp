@@ -87,7 +87,7 @@ bool FieldReader::section(std::string_view text, const char* name, json::object&
   if (const json::value* title = root.if_contains("name")) out["name"] = *title;
   // A host's chips and their neighbours are listed once, with the devices.
   const json::value* devices = root.if_contains(kDevices);
-  if (name != kTopology || !devices || !devices->is_object()) return true;
+  if (std::string_view(name) != kTopology || !devices || !devices->is_object()) return true;
   const json::value* chips = devices->get_object().if_contains("chips");
   if (!chips || !chips->is_array()) return true;
   json::array neighbours;

@@ -61,14 +61,14 @@ Process::Process(const Words& command, const Environment& environment, const std
   }
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  if (group == Group::kOwn) ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  if (group == Group::kSeparate) ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   Words words = command, settings = variables(environment);
   pid_t pid = -1;
   refused_ = ::posix_spawnp(&pid, words[0].c_str(), &files, &attributes, pointers(words).data(),
                             pointers(settings).data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
-  child_ = Child(refused_ == 0 ? pid : -1, group == Group::kOwn);
+  child_ = Child(refused_ == 0 ? pid : -1, group == Group::kSeparate);
 }
 
 Ending Process::wait(std::chrono::milliseconds limit) {
@@ -117,7 +117,7 @@ std::string Process::rest(std::chrono::milliseconds limit) {
 
 Run run(const Words& command, const Environment& environment, std::chrono::milliseconds limit) {
   const base::Deadline deadline = base::Deadline::after(limit);
-  Process process(command, environment, "", Process::Group::kOwn);
+  Process process(command, environment, "", Process::Group::kSeparate);
   process.close_input();
   Run result;
   result.output = process.rest(limit);

@@ -25,7 +25,7 @@ using Words = std::vector<std::string>;
 // A child whose standard input and output are pipes.
 class Process {
  public:
-  enum class Group { kShared, kOwn };
+  enum class Group { kShared, kSeparate };
   // The first word is a path, or a name that is looked for in PATH. Standard error is appended to
   // the file `log`; without one it joins standard output. With a group of its own, what ends the
   // child ends what it has started.

@@ -72,8 +72,8 @@ class Option {
 class Command {
  public:
   // `names` is "-w,--wide"; a name without a dash declares an argument. The types that are
-  // instantiated: string, int, int64_t, uint32_t, uint64_t, float, double, optional<double>, vectors
-  // of string, int, uint32_t and uint64_t.
+  // instantiated: string, int, int64_t, uint32_t, uint64_t, float, double, optional<double>,
+  // vectors of string, int, uint32_t and uint64_t.
   template <class Value>
   Option option(const std::string& names, Value& value, const std::string& description = {});
   Option flag(const std::string& names, bool& value, const std::string& description = {});

@@ -23,7 +23,7 @@ class Browser {
                   " --no-first-run --disable-extensions --disable-background-networking"
                   " --window-size=1000,800 --remote-debugging-pipe --user-data-dir=" +
                       folder_.path("profile") + " about:blank 3<&0 4>&1 0</dev/null 1>&2"},
-                 {{"HOME", folder_.path()}}, folder_.path("log"), test::Process::Group::kOwn) {
+                 {{"HOME", folder_.path()}}, folder_.path("log"), test::Process::Group::kSeparate) {
     const auto target = call("Target.createTarget", {{"url", url}});
     if (!target.is_object()) return;
     const auto session =
