@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ccom_comm_t and ccom_request_t point to, and the guard around every call of the C interface.
 //
-// Concepts: a handle outlives what it stands for: handles of freed communicators are kept (a few
-// bytes each) so that their use is an error and not a crash. After fork() a communicator belongs to
-// the parent alone. Threads: as ccom.h says. Fails: sentences in ccom_last_error() of the thread.
+// Concepts: a handle outlives what it stands for. Handles of freed communicators are kept (a few
+// bytes each), so that their use is an error and not a crash. After fork() a communicator belongs
+// to the parent alone. Threads: as ccom.h says. Fails: sentences in ccom_last_error() of the
+// thread.
 #ifndef CCOM_API_HANDLE_H
 #define CCOM_API_HANDLE_H
 
@@ -48,8 +49,7 @@ ccom_status_t guarded(Work&& work) noexcept {
   return base::guarded(std::forward<Work>(work), [](const char*, bool memory_ran_out) {
     return memory_ran_out
                ? set_last_error({CCOM_RESOURCE, "out of memory"})
-               : set_last_error(
-                     {CCOM_SYSTEM, "an exception nobody expected reached the C interface"});
+               : set_last_error({CCOM_SYSTEM, "an unexpected exception reached the C interface"});
   });
 }
 

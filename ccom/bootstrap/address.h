@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An internet address with a port: 10.0.0.1:4000, [fe80::1]:4000. Names are refused: every rank
-// must mean the same place, whatever its resolver says.
+// An internet address with a port: 10.0.0.1:4000, [fe80::1]:4000.
 //
-// Thread-safe: values. Fails: CCOM_INVALID with the text and what is expected.
+// Names are refused: every rank must mean the same place, whatever its resolver says. Thread-safe:
+// values. Fails: CCOM_INVALID with the text and what is expected.
 #ifndef CCOM_BOOTSTRAP_ADDRESS_H
 #define CCOM_BOOTSTRAP_ADDRESS_H
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings the ranks of a job together, and tells when one is gone.
 //
-// Concepts: rank 0 listens at the root address; every rank connects, proves that it knows the job's
-// secret (HMAC of a nonce, both ways), and says version, world size, host and capabilities. Root
-// compares, and answers with the table of all members or with a sentence that names each rank that
-// does not fit. Afterwards ranks exchange small messages through a tree of connections, ranks of
-// one host also descriptors over a unix socket. A connection that closes without a farewell is a
-// dead rank. In one process (join_all) the same is done by threads without sockets. Threads: each
-// Bootstrap has one thread of its own for its sockets; calls come from the communicator's thread,
-// tell() and told() from any, on_failure from the thread inside. Owns: sockets and descriptors; all
-// closed at the end. Fails: CCOM_TIMEOUT, CCOM_MISMATCH, CCOM_REFUSED, CCOM_RANK_DEAD, with ranks
-// and addresses.
+// Concepts: rank 0 listens at the root address. Every rank connects, proves that it knows the job's
+// secret (HMAC of a nonce, both ways), and says version, world size, host and capabilities. Rank 0
+// compares. It answers with the table of all members, or with a sentence that names each rank that
+// does not fit. Afterwards ranks exchange small messages through a tree of connections; ranks of
+// one host also exchange descriptors over a unix socket. A connection that closes without a
+// farewell is a dead rank. In one process (join_all) threads do the same without sockets.
+//
+// Threads: each Bootstrap has one thread of its own for its sockets. The communicator's thread
+// calls, any thread calls tell() and told(), and the thread inside calls on_failure handlers. Owns:
+// sockets and descriptors, which are all closed at the end. Fails: CCOM_TIMEOUT, CCOM_MISMATCH,
+// CCOM_REFUSED, CCOM_RANK_DEAD, with ranks and addresses.
 #ifndef CCOM_BOOTSTRAP_BOOTSTRAP_H
 #define CCOM_BOOTSTRAP_BOOTSTRAP_H
 
@@ -84,8 +85,8 @@ class Bootstrap {
   virtual void on_failure(std::function<void(Rank, const Error&)> handler) = 0;
   // Tells all ranks that the communicator is over: their on_failure gets CCOM_ABORTED.
   virtual void abort(const Error& why) = 0;
-  // News for all ranks that end nothing; told() has the first that was heard of each number, as
-  // Notices says. A sentence is cut behind CCOM_NOTICE_BYTES. Both wait for nobody.
+  // News for all ranks that end nothing. Of each number told() has the first notice that was heard,
+  // as Notices says. A sentence is cut behind CCOM_NOTICE_BYTES. Neither function waits.
   virtual void tell(uint64_t number, const std::string& sentence) = 0;
   virtual std::optional<Notice> told(uint64_t since) const = 0;
   // Of ranks known to be dead: for shrinking.

@@ -3,11 +3,11 @@
 // nonces.
 //
 // Concepts: the side that accepted proves first, so that a rank with another secret learns it at
-// once and says so. A Door accepts connections and lets in those that prove it; at most a fixed
-// number of strangers wait at a time, each for a limited time that is short while others wait
-// outside, and each can send only a few bytes.
-// Threads: the loop's. Owns: its listening socket and the strangers' connections. Fails: prove()
-// with CCOM_REFUSED or CCOM_TIMEOUT; a door counts whom it refused.
+// once and says so. A Door accepts connections and admits those that prove the secret. At most a
+// fixed number of strangers wait at a time. Each has a limited time, which is short while others
+// wait outside, and may send only a few bytes. Threads: the loop's. Owns: the listening socket and
+// the strangers' connections. Fails: prove() with CCOM_REFUSED or CCOM_TIMEOUT; a door counts the
+// connections that it refused.
 #ifndef CCOM_BOOTSTRAP_HANDSHAKE_H
 #define CCOM_BOOTSTRAP_HANDSHAKE_H
 

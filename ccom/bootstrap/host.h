@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process can say of its host, its limits, and of other processes of the host.
+// What this process can say of its host, of its limits, and of other processes of the host.
 //
 // Callers: joining ranks. Thread-safe: system calls. Owns: nothing. Fails: CCOM_RESOURCE with the
 // numbers needed and found.

@@ -141,7 +141,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
                          return;
                        }
                        if (self->received_) {
-                         // A copy: the callee may replace or drop who is told.
+                         // A copy: the callee may replace or drop the receiver.
                          const Received received = self->received_;
                          received(type, std::exchange(self->body_, {}));
                        }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread inside a Bootstrap: connections with frames, timers, and descriptors to watch.
 //
-// Concepts: a Link is one connection; it hands out whole frames and says once that it is closed. A
-// link closes itself when a frame is malformed or longer than its limit, or when its peer does not
-// take what is sent. Threads: post(), start and stop from anywhere; everything else, and every
-// callback, on the loop's thread. Owns: sockets and watched descriptors. Fails: callbacks with the
-// reason; nothing throws.
+// Concepts: a Link is one connection. It hands out whole frames and says once that it is closed. It
+// closes itself when a frame is malformed or longer than its limit, or when its peer does not take
+// what is sent. Threads: post(), start and stop from anywhere; everything else, and every callback,
+// on the loop's thread. Owns: sockets and watched descriptors. Fails: callbacks with the reason;
+// nothing throws.
 #ifndef CCOM_BOOTSTRAP_LOOP_H
 #define CCOM_BOOTSTRAP_LOOP_H
 
@@ -26,12 +26,12 @@ class Link {
   using Closed = std::function<void(const std::string& why)>;
 
   virtual ~Link() = default;
-  // Begins to read. Called again, it replaces who is told.
+  // Begins to read. A second call replaces the receivers.
   virtual void listen(Received received, Closed closed) = 0;
   virtual void send(MessageType type, const Bytes& body) = 0;
   // Frames longer than this close the link.
   virtual void limit(uint32_t bytes) = 0;
-  // Tells nobody. `flush`: after what was sent has left.
+  // `closed` is not called. `flush`: only after what was sent has left.
   virtual void close(bool flush) = 0;
   virtual Address local() const = 0;
   virtual Address remote() const = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks say to one another while they join, gather, and when one is gone.
+// What ranks say to one another while they join, while they gather, and when one is gone.
 //
-// Concepts: a frame is 8 bytes (length, type, mark) and a body; numbers are little-endian, texts
-// have their length in front. A reader never reads beyond the body, and takes nothing that is
-// longer than its limit. Until a connection has proven the secret, only hello, challenge and proof
-// are read, at most kStrangerBytes each. Thread-safe: values. Fails: decode() says false.
+// Concepts: a frame is 8 bytes (length, type, mark) and a body. Numbers are little-endian; texts
+// have their length in front. A reader never reads beyond the body, and refuses what is longer than
+// its limit. Until a connection has proven the secret, a rank reads only hello, challenge and
+// proof, at most kStrangerBytes each. Thread-safe: values. Fails: decode() says false.
 #ifndef CCOM_BOOTSTRAP_MESSAGE_H
 #define CCOM_BOOTSTRAP_MESSAGE_H
 

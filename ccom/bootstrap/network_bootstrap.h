@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks in several processes: a tree of connections, with rank 0 at its root.
 //
-// Concepts: it joins its parts and gives each message to the one that it is for: NetworkJoin brings
-// the ranks into the tree, NetworkTree keeps the connections and notices who is lost, NetworkNews
-// tells all ranks of it, NetworkRounds gathers, NetworkRegroup makes new groups. Threads:
-// everything with a comment "loop" belongs to the thread inside; callers wait for NetworkJob's
-// `changed`. Owns: the parts. Fails: as Bootstrap says.
+// Concepts: a NetworkBootstrap joins its parts and gives each message to its part. NetworkJoin
+// brings the ranks into the tree, NetworkTree keeps the connections and notices lost ranks,
+// NetworkNews tells all ranks of them, NetworkRounds gathers, NetworkRegroup makes new groups.
+// Threads: functions with a comment "loop" belong to the thread inside; callers wait for
+// NetworkJob's `changed`. Owns: the parts. Fails: as Bootstrap says.
 #ifndef CCOM_BOOTSTRAP_NETWORK_BOOTSTRAP_H
 #define CCOM_BOOTSTRAP_NETWORK_BOOTSTRAP_H
 

@@ -392,8 +392,8 @@ bool NetworkJoin::done() const {
 }
 
 void NetworkJoin::check_ready() {
-  // A join that has failed stays failed: whoever was told so does not come any more, and who is
-  // gone does not listen to the news of later deaths.
+  // A join that has failed stays failed: a rank that was told so does not come any more, and a rank
+  // that is gone does not hear of later deaths.
   if (job_.ready || job_.leaving || ready_children_.size() != tree_.children().size()) {
     return;
   }

@@ -51,7 +51,7 @@ class NetworkJoin {
   void attach(const TreePlace& place);
   void attach_to(LinkPointer link, const TreePlace& place);
   bool open_door(Address at);
-  void visit(LinkPointer link);  // somebody came through the door
+  void visit(LinkPointer link);  // a connection came through the door
   void take_child(const LinkPointer& link, const Bytes& body);
   void take_early_children();
   void check_ready();

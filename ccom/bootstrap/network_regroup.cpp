@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kProbeAfter{30};
 constexpr milliseconds kAnswerTime{400};  // of a rank that may collect
-// After a failure: how long nobody else has come when the rest is given up.
+// After a failure the rest is given up when no other rank has come for so long.
 constexpr milliseconds kQuiet{500};
 constexpr uint64_t kAfterFailure = 1;
 constexpr uint64_t kKind = 0xffffffffffff;  // bits of a key
@@ -72,7 +72,7 @@ Result<NetworkRegroup::NewGroup> NetworkRegroup::regroup(const std::vector<Rank>
     } else if (answer->there) {
       decision = answer->decision;
     }
-    answer->there = true;  // nobody waits any more
+    answer->there = true;  // no caller waits any more
   }
   RegroupDecided decided;
   if (decision.empty() || !decode(decision, decided)) {
@@ -141,8 +141,8 @@ void NetworkRegroup::seek_coordinator(Regroup request, size_t candidate,
       });
 }
 
-// Who does not answer is passed over after a failure. Else it lives, only its host is busy: if some
-// went on to the next candidate, there would be two groups.
+// After a failure a candidate that does not answer is passed over. Otherwise it lives, and only its
+// host is busy: if some ranks went on to the next candidate, there would be two groups.
 void NetworkRegroup::seek_further(Regroup request, size_t candidate,
                                   std::shared_ptr<Answer> answer) {
   if ((request.key & kKind) == kAfterFailure) {
@@ -152,7 +152,7 @@ void NetworkRegroup::seek_further(Regroup request, size_t candidate,
   {
     const std::lock_guard lock(job_.mutex);
     if (answer->there) {
-      return;  // nobody waits any more
+      return;  // no caller waits any more
     }
   }
   job_.loop->after(kAskAgain, [this, request, candidate, answer] {
@@ -222,7 +222,7 @@ void NetworkRegroup::gather(const Regroup& request, LinkPointer link,
     return;
   }
   if (decided_.count(request.key) != 0) {
-    // Who comes too late must not form a group of its own.
+    // A rank that comes too late must not form a group of its own.
     const std::string sentence = "the new group was formed already, without this rank";
     if (link != nullptr) {
       link->send(MessageType::kRefuse, encode(Refuse{CCOM_TIMEOUT, sentence}));

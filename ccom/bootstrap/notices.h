@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks have told one another without ending anything.
 //
-// Concepts: a notice has a number that its job gives a meaning, as how often ranks had met before.
-// Of each number the first notice is kept, since others may be told because of it; and of the
-// numbers the highest CCOM_NOTICES, so that memory is bounded whatever peers send. Callers: the
-// bootstraps. Thread-safe: no; the owner's lock. Fails: never.
+// Concepts: a notice has a number, to which its job gives a meaning, such as how often ranks had
+// met before. Of each number the first notice is kept, since others may be told because of it. Of
+// the numbers the highest CCOM_NOTICES are kept, so that memory is bounded whatever peers send.
+// Callers: the bootstraps, under a lock of theirs. Thread-safe: no. Cannot fail.
 #ifndef CCOM_BOOTSTRAP_NOTICES_H
 #define CCOM_BOOTSTRAP_NOTICES_H
 
@@ -18,7 +18,7 @@
 namespace neuron::ccom {
 
 struct Notice {
-  Rank rank = 0;  // who told it
+  Rank rank = 0;  // that told it
   uint64_t number = 0;
   std::string sentence;
 };

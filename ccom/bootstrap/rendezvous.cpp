@@ -30,7 +30,7 @@ Rendezvous::~Rendezvous() { release(); }
 
 void Rendezvous::admit(LinkPointer link) {
   Link* const key = link.get();
-  // Between the proof and the join nobody knows the rank: the door's time limit goes on.
+  // Between the proof and the join the rank is not known: the door's time limit goes on.
   unnamed_.push_back(link);
   const uint64_t timer = loop_.after(kHandshakeTime, [this, key] {
     const auto at = std::find_if(unnamed_.begin(), unnamed_.end(),

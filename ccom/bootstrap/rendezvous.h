@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rank 0 does while a job comes together: collects all ranks, compares them, places them.
+// What rank 0 does while a job comes together: it collects all ranks, compares them and places
+// them.
 //
 // Concepts: a guest is a rank that has proven the secret and said who it is. When one does not fit,
-// the others have a moment to come, then all hear one sentence that names each that does not. When
-// all are there, each learns its parent in the tree of connections; they stay guests until the tree
-// stands. Threads: the loop's. Owns: the listening socket, the guests' connections. Fails: the
+// the others have a moment to come; then all hear one sentence that names each rank that does not
+// fit. When all are there, each learns its parent in the tree of connections. Guests stay until the
+// tree stands. Threads: the loop's. Owns: the listening socket, the guests' connections. Fails: the
 // sentence goes to every guest and to rank 0.
 #ifndef CCOM_BOOTSTRAP_RENDEZVOUS_H
 #define CCOM_BOOTSTRAP_RENDEZVOUS_H
@@ -62,7 +63,7 @@ class Rendezvous {
   std::vector<std::string> complaints_;
   uint64_t timer_ = 0, complaint_timer_ = 0;
   base::Deadline deadline_ = base::Deadline::never();
-  bool over_ = false;  // nobody else is taken
+  bool over_ = false;  // no other rank is taken
   bool told_ = false;  // of a failure
 };
 

@@ -115,7 +115,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
       ranks.push_back(i);
     }
   }
-  // Ranks that do not come are given up after half a second in which nobody else came.
+  // Ranks that do not come are given up after half a second in which no other rank came.
   const auto limit =
       std::min<std::chrono::milliseconds>(settings_.timeout, std::chrono::milliseconds(10000));
   NEURON_TRY(group, bootstrap_->regroup(ranks, base::Deadline::after(limit)));

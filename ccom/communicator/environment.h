@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a communicator is made with: options of the caller, else the environment, else defaults.
 //
-// Callers: ccom_init, ccom_init_all. README.md of this folder has the table of variables.
-// Thread-safe: reads the environment. Fails: CCOM_INVALID with the variable, what it holds and what
-// is expected.
+// README.md of this folder has the table of variables. Callers: ccom_init, ccom_init_all.
+// Thread-safe: functions that read the environment. Fails: CCOM_INVALID with the variable, what it
+// holds and what is expected.
 #ifndef CCOM_COMMUNICATOR_ENVIRONMENT_H
 #define CCOM_COMMUNICATOR_ENVIRONMENT_H
 

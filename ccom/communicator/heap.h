@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of a range of addresses, first fit, whole pages.
+// Blocks of a range of addresses: first fit, whole pages.
 //
 // Callers: ccom_mem_alloc and ccom_mem_free, by the communicator's thread. Thread-safe: no. Owns:
-// the bookkeeping, not the memory. Fails: CCOM_RESOURCE with what is free, CCOM_INVALID for what it
-// did not give.
+// the bookkeeping, not the memory. Fails: CCOM_RESOURCE with what is free, CCOM_INVALID for an
+// offset that it did not give.
 #ifndef CCOM_COMMUNICATOR_HEAP_H
 #define CCOM_COMMUNICATOR_HEAP_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of all ranks of this host, and the places of all ranks: what a communicator learns first.
+// What a communicator learns first: the arenas of this host's ranks, settings that agree, and the
+// places of all ranks.
 //
-// Callers: communicators while they are made. Thread-safe: no, except that arenas of ranks of one
-// process are shared between their communicators. Fails: CCOM_RESOURCE, CCOM_MISMATCH with ranks.
+// Callers: communicators while they are made. Thread-safe: no, except that communicators of one
+// process share the arenas of its ranks. Fails: CCOM_RESOURCE, CCOM_MISMATCH with ranks.
 #ifndef CCOM_COMMUNICATOR_MEMBERS_H
 #define CCOM_COMMUNICATOR_MEMBERS_H
 

@@ -3,10 +3,10 @@
 //
 // Concepts. Schedules count the bytes of a buffer from 0. In rows, byte b is in row b / row_bytes.
 // `rows` rows, `stride` apart (one a partition), are a block; the next block lies behind it in the
-// same rows. So one buffer is a tile of SBUF, and several one behind the other are tiles beside
-// one another. A descriptor is contiguous: whoever writes some asks run() how far it may go.
-// Callers: interleaving, compiler, ring writer. Thread-safe: values. Cannot fail: whoever makes a
-// place has checked it.
+// same rows. So one buffer is a tile of SBUF, and several buffers one behind the other are tiles
+// beside one another. A descriptor is contiguous: its writer asks run() how far it may go. Callers:
+// interleaving, compiler, ring writer. Thread-safe: values. Cannot fail: a place has been checked
+// before it is made.
 #ifndef CCOM_DEVICE_BUFFER_PLACE_H
 #define CCOM_DEVICE_BUFFER_PLACE_H
 

@@ -123,7 +123,7 @@ class StreamCompiler {
     return {};
   }
 
-  // Whoever grants is known by its place: two ranks with one semaphore would take each other's
+  // A rank that grants is known by its place: two ranks with one semaphore would take each other's
   // credits.
   static Result<void> check_places(const DeviceCollective& collective) {
     std::array<int64_t, kCreditSemaphores> member;

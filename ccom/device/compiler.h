@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // From schedules to the program of one collective core (CC core) and its DMA rings.
 //
-// Concepts. A stream is a sequence of collectives on one CC core; its program waits for `go`,
-// executes the next collective, increments the core's semaphores, and after the last begins anew.
-// Semaphores of a CC core: 16-31 count transfers of its own that are on their way, 32-127 what
-// arrives (each written by one message at a time), 128-255 credits, by the place of who grants.
-// All are 0 again at the end. Data moves by push: the sender's DMA engines write to where the
-// receiver wants it, then add to its semaphore; a send waits for its credit first, so that nobody
-// is written to before it has begun the same collective.
-// Reductions: one compute packet for up to 64 operands, in their order, rounded once; more operands
-// round once for each 63 further ones.
-// Callers: the C interface (ccom_device.h). Thread-safe: no. Fails: CCOM_UNSUPPORTED with what DMA
-// engines do not have, CCOM_INVALID, CCOM_RESOURCE.
+// Concepts. A stream is a sequence of collectives on one CC core. Its program waits for `go`,
+// executes the next collective, increments the core's semaphores, and begins anew after the last
+// one. Semaphores of a CC core: 16-31 count its own transfers that are on their way, 32-127 count
+// arrivals (one message at a time writes each), 128-255 count credits, by the place of the rank
+// that grants. All are 0 again at the end. Data moves by push: the sender's DMA engines write to
+// the receiver's place, then add to its semaphore. A send waits for its credit first, so that no
+// rank is written to before it has begun the same collective.
+//
+// A reduction is one compute packet for up to 64 operands, in their order, rounded once. More
+// operands round once for each 63 further ones. Callers: stream_planner. Thread-safe: no. Fails:
+// CCOM_UNSUPPORTED with what DMA engines do not have, CCOM_INVALID, CCOM_RESOURCE.
 #ifndef CCOM_DEVICE_COMPILER_H
 #define CCOM_DEVICE_COMPILER_H
 

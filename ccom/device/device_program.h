@@ -2,10 +2,10 @@
 // What a collective core and its DMA queues are given: instructions, descriptors, and words for
 // people.
 //
-// The instructions hold no address of their own, so they may lie anywhere behind a prologue; rings
-// may too. Descriptors are those of hw/udma.h, ready to be copied to device memory; their ring ids
-// are those of the first lap. Whoever launches the core rewinds the rings before each execution.
-// Thread-safe: values.
+// The instructions hold no address of their own, so they may lie anywhere behind a prologue, and so
+// may the rings. Descriptors are those of hw/udma.h, ready to be copied to device memory; their
+// ring ids are those of the first lap. The launcher of the core rewinds the rings before each
+// execution. Thread-safe: values.
 #ifndef CCOM_DEVICE_DEVICE_PROGRAM_H
 #define CCOM_DEVICE_DEVICE_PROGRAM_H
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // One order of all steps of a rank: what a single collective core executes one after the other.
 //
-// Concepts: the programs of all ranks are run on counters instead of bytes, every rank and channel
-// in turn, with the credits that the device will have. The order in which they get on is a global
-// one in which everything follows what it waits for; so each rank may take its own part of it,
-// block at any of its steps, and no circle of waits can arise. Alongside, each message gets its
-// place at the receiver, the receiver's semaphore, and the number of grants its sender must have
-// seen. Callers: the compiler, once per collective and rank; every rank finds the same.
-// Thread-safe: a function. Owns: its result. Fails: CCOM_INVALID with rank, channel and step for a
-// schedule whose sends and receives do not meet or that waits in a circle; CCOM_RESOURCE beyond a
-// limit.
+// Concepts: interleave() runs the programs of all ranks on counters instead of bytes, every rank
+// and channel in turn, with the credits that the device will have. That gives a global order in
+// which every step follows what it waits for. So each rank may take its own part of the order and
+// block at any of its steps, and no circle of waits can arise. Each message also gets its place at
+// the receiver, the receiver's semaphore, and the number of grants that its sender must have seen.
+//
+// Callers: the compiler, once per collective and rank; every rank finds the same. Thread-safe: a
+// function. Owns: its result. Fails: CCOM_INVALID with rank, channel and step for a schedule whose
+// sends and receives do not meet or that waits in a circle; CCOM_RESOURCE beyond a limit.
 #ifndef CCOM_DEVICE_INTERLEAVING_H
 #define CCOM_DEVICE_INTERLEAVING_H
 

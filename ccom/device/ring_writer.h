@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes transfers as descriptors into the rings of a stream, spread over its DMA engines.
 //
-// A transfer is cut into parts, one an engine; each part into descriptors of at most 64 KiB that
-// are contiguous on all sides (buffer_place.h), and behind it a word for each semaphore that is to
-// know. What belongs together is pushed by one trigger, which counts to 65535 for each engine.
+// A transfer is cut into one part for each engine, and a part into descriptors of at most 64 KiB
+// that are contiguous on all sides (buffer_place.h). Behind them comes a word for each semaphore
+// that is to know. One trigger pushes what belongs together; it counts to 65535 for each engine.
 // Callers: the compiler, which has checked types and sizes. Thread-safe: no. Fails: overflowed().
 #ifndef CCOM_DEVICE_RING_WRITER_H
 #define CCOM_DEVICE_RING_WRITER_H

@@ -2,7 +2,7 @@
 // Wall-clock time in a few nanoseconds, for records of operations.
 //
 // Concepts: with an invariant time stamp counter, its ticks are converted from an anchor that is
-// renewed about every second; otherwise, and until the rate is known, the system's clock is asked.
+// renewed about every second. Otherwise, and until the rate is known, the system's clock is asked.
 // Thread-safe: no; one recorder owns one. Cannot fail.
 #ifndef CCOM_FLIGHT_FLIGHT_CLOCK_H
 #define CCOM_FLIGHT_FLIGHT_CLOCK_H

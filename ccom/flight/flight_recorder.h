@@ -3,8 +3,8 @@
 //
 // Callers: the communicator's thread records (tens of nanoseconds, no lock, no allocation); any
 // thread dumps. The records lie in a memory file that peers of the host can map, so that they stay
-// readable when the rank is dead. Fails: recording cannot; a record that is overwritten while it is
-// read is left out.
+// readable when the rank is dead. Cannot fail: a record that is overwritten while it is read is
+// left out.
 #ifndef CCOM_FLIGHT_FLIGHT_RECORDER_H
 #define CCOM_FLIGHT_FLIGHT_RECORDER_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makers of schedules that are no rings. Each takes a valid request that its algorithm can do.
+// Makers of the schedules that are not rings. Each takes a valid request that its algorithm can do.
 //
-// Callers: planner. Thread-safe: functions of their arguments. Cannot fail.
+// Callers: the planner. Thread-safe: functions of their arguments. Cannot fail.
 #ifndef CCOM_PLAN_ALGORITHMS_H
 #define CCOM_PLAN_ALGORITHMS_H
 

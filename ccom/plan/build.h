@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which algorithm can do a request for a group, and its schedule.
+// Which algorithms can do a request for a group, and the schedule of one of them.
 //
-// Callers: planner. Thread-safe: functions of their arguments. Cannot fail: what refusal() refuses
-// must not be built.
+// Callers: the planner. Thread-safe: functions of their arguments. Cannot fail: the caller builds
+// nothing that refusal() refuses.
 #ifndef CCOM_PLAN_BUILD_H
 #define CCOM_PLAN_BUILD_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prices of the cost model: from measurements, from a file of them, from the topology, or defaults.
 //
-// The file is JSON: {"version": 1, "host": {...}, "device": {...}} with the fields of
-// CostParameters as numbers; CCOM_CALIBRATION names it. Callers: communicators, nccom-test.
-// Thread-safe: functions of their arguments. Fails: a sentence with file and field.
+// CCOM_CALIBRATION names the file. It is JSON: {"version": 1, "host": {...}, "device": {...}} with
+// the fields of CostParameters as numbers. Callers: communicators, nccom-test. Thread-safe:
+// functions of their arguments. Fails: a sentence with file and field.
 #ifndef CCOM_PLAN_CALIBRATION_H
 #define CCOM_PLAN_CALIBRATION_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted time of an algorithm, in closed form, and the segments that make it least.
+// The predicted time of an algorithm in closed form, and the segments that make it least.
 //
-// README.md of this folder has the formulas. Callers: planner. Thread-safe. Cannot fail.
+// README.md of this folder has the formulas. Callers: the planner. Thread-safe. Cannot fail.
 #ifndef CCOM_PLAN_COST_H
 #define CCOM_PLAN_COST_H
 

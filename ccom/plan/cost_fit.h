@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prices under which the cost model predicts what was measured.
 //
-// Callers: nccom-test --calibrate, tests. Thread-safe: functions of their arguments. Takes about a
-// second for a hundred observations. Fails: CCOM_INVALID when there is too little to fit.
+// Callers: nccom-test --calibrate, tests. Thread-safe: functions of their arguments. A fit takes
+// about a second for a hundred observations. Fails: CCOM_INVALID when there are too few
+// observations.
 #ifndef CCOM_PLAN_COST_FIT_H
 #define CCOM_PLAN_COST_FIT_H
 

@@ -79,11 +79,11 @@ class CostModel {
   double batches(double peers) const {
     return host_ && x_ <= 1 ? 1 : std::ceil(peers / kPeersAtOnce);
   }
-  // Everybody sends `each` bytes to each other rank of its node.
+  // Every rank sends `each` bytes to each other rank of its node.
   double inner_exchange(double each) const {
     return batches(y_ - 1) * longest_way_ * alpha_ + (y_ - 1) * each / direct_rate_;
   }
-  // Everybody sends `each` bytes to each other rank.
+  // Every rank sends `each` bytes to each other rank.
   double exchange(double each) const {
     const double outside = x_ > 1 ? y_ * (n_ - y_) * each / node_rate_ : 0;
     const double latency = std::max(longest_way_ * alpha_, x_ > 1 ? remote_alpha_ : 0);

@@ -264,7 +264,7 @@ class Mesh final : public PlannedRecipe {
     return true;
   }
 
-  // A part to each rank, then every part to everybody.
+  // A part to each rank, then every part to all ranks.
   bool broadcast(Rank rank, uint64_t index, Script& script) const {
     const Rank root = request_.root;
     const uint64_t first = rank == root ? batches_ + 1 : 1;
@@ -282,7 +282,7 @@ class Mesh final : public PlannedRecipe {
       }
       return true;
     }
-    // The root has everything, so nobody sends to it.
+    // The root has everything, so no rank sends to it.
     const uint64_t bytes = part_bytes(rank);
     return exchange(
         rank, index - first, script,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of a communicator by their request; the least recently used one goes when it is full.
+// The plans of a communicator by their requests. When it is full, the least recently used plan
+// goes.
 //
-// Callers: the communicator's thread. Thread-safe: no. Owns: plans, together with those who still
-// run them. Fails as the planner does; failures are not kept.
+// Callers: the communicator's thread. Thread-safe: no. Owns: plans, together with the operations
+// that still run them. Fails as the planner does; failures are not kept.
 #ifndef CCOM_PLAN_PLAN_CACHE_H
 #define CCOM_PLAN_PLAN_CACHE_H
 

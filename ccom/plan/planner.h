@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request and a group to a schedule: chooses the algorithm by predicted time, or obeys.
+// From a request and a group to a schedule: the planner chooses the algorithm by predicted time,
+// unless the call or the environment names one.
 //
-// Callers: communicators (cached there), the simulator, nccom-test. Thread-safe: const calls.
+// Callers: communicators (through a cache), the simulator, nccom-test. Thread-safe: const calls.
 // Fails: CCOM_INVALID with the argument, CCOM_UNSUPPORTED with the algorithms that could do it.
 #ifndef CCOM_PLAN_PLANNER_H
 #define CCOM_PLAN_PLANNER_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rooted trees over the ranks of a group: binomial, chains, binary ones, and those that follow
-// nodes.
+// Rooted trees over the ranks of a group: binomial trees, chains, binary trees, and trees that
+// follow nodes.
 //
 // Concepts: `tour` lists the ranks depth first, so that the ranks below one are a stretch of it.
 // Callers: the schedules of tree_schedule.cpp. Thread-safe: const once made. Cannot fail.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the programs of one rank over its connections, inline in the caller's thread.
 //
-// Concepts: run() interprets the rank's channels round-robin, spinning, then yielding, then
-// sleeping on what the connections offer, until all are done or the timeout passes without
-// progress. With the rank order (default) and all ranks in one host's memory, complete reductions
-// read every rank's input in rank order and incomplete ones are only waited for. Threads: one runs
-// an executor; others may set `interrupt`. Fails: the sentence names the ranks that are missing,
-// what they did last, and the connection.
+// Concepts: run() interprets the rank's channels round-robin until all are done or the timeout
+// passes without progress. While it waits for what the connections offer it spins, then yields,
+// then sleeps. With the rank order (default) and all ranks in one host's memory, a complete
+// reduction reads every rank's input in rank order, and an incomplete one is only waited for.
+// Threads: one runs an executor; others may set `interrupted`. Fails: the sentence names the ranks
+// that are missing, what they did last, and the connection.
 #ifndef CCOM_PROGRESS_EXECUTOR_H
 #define CCOM_PROGRESS_EXECUTOR_H
 
@@ -68,7 +68,7 @@ struct ExecutorContext {
   std::string local_address;                 // of the interface between hosts; empty: chosen
   base::Deadline deadline{base::Moment{}};   // of making it
   std::chrono::milliseconds timeout{60000};  // of an operation without progress
-  // Not zero: a rank died or somebody aborted, and interruption() has the error.
+  // Not zero: a rank died or one aborted, and interruption() has the error.
   const std::atomic<uint32_t>* interrupted = nullptr;
   std::function<Error()> interruption;
   // Where progress of the operation under way on a stream is noted; null: nowhere.

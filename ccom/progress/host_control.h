@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the host executor of a rank keeps in its arena for the others to read.
 //
-// Concepts: every word has one writer, the arena's owner (but for `sleepers`). A stream numbers its
+// Concepts: the owner of the arena alone writes each word, except `sleepers`. A stream numbers its
 // collectives from 1. Collective n uses slot n % kSlots of entries, signatures and values, which is
 // free for n when all others have said `done` of n - kSlots. A rank says `done` of n when it reads
-// nothing of n in other arenas any more, and has written what it had to write there.
-// Threads: one per stream and rank writes. Owns nothing: a view of arena memory, zero at first.
+// nothing of n in other arenas any more, and has written what it had to write there. Threads: one
+// per stream and rank writes. Owns nothing: a view of arena memory, zero at first.
 #ifndef CCOM_PROGRESS_HOST_CONTROL_H
 #define CCOM_PROGRESS_HOST_CONTROL_H
 
@@ -69,7 +69,7 @@ struct alignas(128) HostCounter {
 };
 
 struct alignas(128) HostSleep {
-  std::atomic<uint32_t> sleepers;  // set by those who sleep, cleared by the owner
+  std::atomic<uint32_t> sleepers;  // sleepers set it, the owner clears it
   std::atomic<uint32_t> wakes;     // futex: counts up when the owner wakes them
 };
 

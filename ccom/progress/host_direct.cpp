@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct forms of meshes: who reads, reduces and writes what, taken from the request and from the
-// complete reductions of the schedule.
+// Direct forms of meshes: which rank reads, reduces and writes what. They follow from the request
+// and from the complete reductions of the schedule.
 #include <algorithm>
 
 #include "ccom/progress/host_control.h"
@@ -79,7 +79,7 @@ bool compile_direct(const Plan& plan, Rank rank, bool in_place, const HostLimits
     case CCOM_ALL_REDUCE:
       if (!reduce_part(one_step ? std::vector<Rank>{rank} : everybody(ranks))) return false;
       if (program.by_value || one_step) {
-        // Everybody reduces everything: the same bits as from the owner of the part.
+        // Every rank reduces everything: the same bits as from the owner of the part.
         program.reduces = program.input_bytes != 0;
         program.vector_offset = program.destination = 0;
         program.reduce_bytes = program.input_bytes;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor for ranks that all share memory.
 //
-// Concepts: programs are compiled once per plan and kept. A stream has one lane; what was started
-// on it runs in order, whoever asks. run() uses a task of the lane, so that it allocates nothing.
+// Concepts: programs are compiled once per plan and kept. A stream has one lane. What was started
+// on it runs in order, whichever call asks. run() uses a task of the lane, so that it allocates
+// nothing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -169,7 +170,8 @@ class HostExecutor final : public Executor {
     return Outcome::kNotYet;
   }
 
-  // Ranks may wait for what they started in different orders, so whoever waits moves everything.
+  // Ranks may wait for what they started in different orders, so a rank that waits moves
+  // everything.
   void advance_others(const Stream& except) {
     for (auto& stream : streams_) {
       if (stream.get() != &except && !stream->queue.empty()) stream->queue.front()->step();
@@ -189,7 +191,7 @@ class HostExecutor final : public Executor {
     return &stream;
   }
 
-  // Where the operation is, for whoever dumps the flight recorder meanwhile.
+  // Where the operation is, for a thread that dumps the flight recorder meanwhile.
   void note(const HostTask& task) {
     if (context_.records == nullptr) return;
     FlightRecord* record =

@@ -235,7 +235,7 @@ class Compiler {
           break;
         }
         case StepKind::kReduce:
-          if (rank_order_ && !step.complete) continue;  // nobody reads the sum of some ranks
+          if (rank_order_ && !step.complete) continue;  // no rank reads the sum of some
           hold(actions, channel, i, step.destination, step.bytes, known);
           action.kind = rank_order_ ? ActionKind::kReduceVectors : ActionKind::kReduce;
           action.complete = step.complete;
@@ -274,7 +274,7 @@ class Compiler {
     return {};
   }
 
-  // All receivers have everything, and whoever reduces vectors has read this rank's.
+  // All receivers have everything, and every rank that reduces vectors has read this one's.
   void leave() {
     std::unordered_map<uint64_t, uint32_t> last;
     const uint32_t channels = plan_.schedule->channels();
@@ -310,8 +310,8 @@ class Compiler {
   std::vector<Pending> pending_;
 };
 
-// In place, a rank's vector must stay as it was until all who reduce from it have read it. It does
-// where each byte is reduced once, and outputs take nothing but complete results.
+// In place, a rank's vector must stay as it was until all ranks that reduce from it have read it.
+// It does where each byte is reduced once, and outputs take nothing but complete results.
 bool needs_snapshot(const Schedule& schedule, const Steps& steps, Rank rank) {
   std::vector<std::pair<uint64_t, uint64_t>> reduced;
   for (Rank other = 0; other < schedule.ranks(); ++other) {

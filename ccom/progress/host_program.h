@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan compiled for one rank of a group that shares memory.
 //
-// Concepts: every rank knows the programs of all, so a message needs no mailbox: its receiver waits
-// until the sender's channel has come past the send, and reads the source where it lies; the sender
-// knows that it may write there again when the receiver's channel has come past the receive.
-// Channels count messages and complete reductions, which no rank has more of than others know.
-// `actions` are a channel's steps in this form. With the rank order, reductions that are not
-// complete disappear, and complete ones read the vectors of all ranks.
-// A mesh needs no steps at all (`direct`): everybody says where its buffers are, reads or writes
-// what is its part, and says that it is done; small inputs go by value, with their number.
-// Callers: HostExecutor. Thread-safe: immutable. Fails: CCOM_UNSUPPORTED with what is too many.
+// Concepts: every rank knows the programs of all, so a message needs no mailbox. Its receiver waits
+// until the sender's channel has come past the send, and reads the source where it lies. The sender
+// may write there again when the receiver's channel has come past the receive. Channels count
+// messages and complete reductions: no rank has more of these than others know. `actions` are a
+// channel's steps in this form. With the rank order, incomplete reductions disappear, and complete
+// ones read the vectors of all ranks.
+//
+// A mesh needs no steps at all (`direct`): each rank says where its buffers are, reads or writes
+// its part, and says that it is done. Small inputs go by value, with their number. Callers:
+// HostExecutor. Thread-safe: immutable. Fails: CCOM_UNSUPPORTED with the number that is too large.
 #ifndef CCOM_PROGRESS_HOST_PROGRAM_H
 #define CCOM_PROGRESS_HOST_PROGRAM_H
 
@@ -77,7 +78,7 @@ struct DirectProgram {
   uint64_t reduce_bytes = 0;
   uint64_t destination = 0;
   std::vector<Rank> targets;  // whose outputs; may contain this rank
-  std::vector<Rank> leave;    // who must be done before this rank may leave
+  std::vector<Rank> leave;    // ranks that must be done before this one may leave
   uint64_t input_bytes = 0, output_bytes = 0;
 };
 

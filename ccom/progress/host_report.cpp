@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a HostTask waits for, and who called something else: read from the arenas of all ranks.
+// What a HostTask waits for, and which rank called something else: read from the arenas of all
+// ranks.
 #include "ccom/progress/host_report.h"
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentence for a collective in host memory that does not go on: who is missing, and what those
-// ranks did last. Callers: HostExecutor. Threads: that of the task. Cannot fail.
+// The sentence for a collective in host memory that does not go on: which ranks are missing, and
+// what those did last.
+//
+// Callers: HostExecutor. Threads: that of the task. Cannot fail.
 #ifndef CCOM_PROGRESS_HOST_REPORT_H
 #define CCOM_PROGRESS_HOST_REPORT_H
 

@@ -99,7 +99,7 @@ Outcome HostTask::fail_with(Error error) {
 }
 
 // A caller that has its failure may free its buffers. In an arena they stay mapped; elsewhere
-// nobody may be in the middle of them. What waits here waits for copies that others make without
+// no thread may be in the middle of them. The wait is for copies that other threads make without
 // waiting.
 void HostTask::withdraw() {
   if (!lane_.one_process) return;

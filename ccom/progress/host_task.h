@@ -2,8 +2,8 @@
 // One collective of one rank in host memory, as a machine that goes on when it is asked to.
 //
 // Concepts: a lane is a stream of the executor: its words in all arenas, and the number of its last
-// collective. Tasks of a lane run one after the other. advance() never blocks; who is missing is
-// found out only when somebody asks. Callers: HostExecutor. Threads: the executor's. Owns: nothing
+// collective. Tasks of a lane run one after the other. advance() never blocks. Missing ranks are
+// looked for only when a caller asks. Callers: HostExecutor. Threads: the executor's. Owns: nothing
 // of its program or buffers. Fails: kFailed, with the sentence in failure().
 #ifndef CCOM_PROGRESS_HOST_TASK_H
 #define CCOM_PROGRESS_HOST_TASK_H
@@ -24,7 +24,7 @@ struct HostLane {
   std::vector<HostStream*> streams;  // by rank
   std::byte* staging = nullptr;      // kStagingBytes in the own arena
   uint64_t number = 0;               // of the last collective that began
-  uint64_t everybody_done = 0;       // all others are known to be done with this one
+  uint64_t everybody_done = 0;       // all others are known to be done with this collective
 
   // The slots of `next` may be written.
   bool slot_free(uint64_t next);
@@ -116,7 +116,7 @@ class HostTask {
   bool moved_ = false;
   uint32_t met_ = 0;     // of mesh.from
   uint32_t copied_ = 0;  // of mesh.copies
-  uint32_t leave_ = 0;   // of the list of who must have finished
+  uint32_t leave_ = 0;   // in the list of ranks that must have finished
   uint64_t staged_ = 0;
   uint64_t bytes_done_ = 0;
   // Where this rank's buffers are for the task: the caller's, or copies of them in the arena.

@@ -10,7 +10,8 @@
 namespace neuron::ccom {
 namespace {
 
-// With others on this processor who sleeps is back sooner than who yields: waking it preempts them.
+// With others on this processor a sleeper is back sooner than a rank that yields: waking it
+// preempts them.
 constexpr auto kYielding = std::chrono::milliseconds(2);
 constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank waits for others of its host: spin, then yield the processor, then sleep.
+// How a rank waits for others of its host: it spins, then yields the processor, then sleeps.
 //
-// Concepts: with more ranks than processors it yields soon, since who it waits for may need this
-// one. Sleep is on a futex in the arena of a rank that is waited for, a millisecond at most; that
+// Concepts: with more ranks than processors it yields soon, since the rank that it waits for may
+// need this processor. It sleeps on a futex in the arena of that rank, a millisecond at most; that
 // rank wakes sleepers when it writes a word. Threads: one per object. Cannot fail.
 #ifndef CCOM_PROGRESS_HOST_WAIT_H
 #define CCOM_PROGRESS_HOST_WAIT_H

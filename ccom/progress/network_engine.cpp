@@ -188,7 +188,8 @@ void NetworkEngine::finish(NetworkTask& task) {
   note(task, false);
   release(task);
   task.runner.reset();
-  // Pairs with the acquire of whoever waits: results and buffers are the caller's from here on.
+  // Pairs with the acquire of the caller that waits: results and buffers are the caller's from here
+  // on.
   task.state.store(TaskState::kDone, std::memory_order_release);
   if (!queue.empty()) {
     activate(*queue.front());
@@ -226,7 +227,7 @@ void NetworkEngine::fail_all(Error error) {
       } catch (const std::bad_alloc&) {
         task.failure = Error{failure_->status, "out of memory"};  // fits into a string as it is
       }
-      // Pairs with the acquire of whoever waits: nothing touches its buffers any more.
+      // Pairs with the acquire of the caller that waits: nothing touches its buffers any more.
       task.state.store(TaskState::kFailed, std::memory_order_release);
     }
   }

@@ -2,12 +2,12 @@
 // What a rank has under way on its streams, over connections of the network and of the host.
 //
 // Concepts: the collectives of a stream run one after the other, those of several streams at the
-// same time; a round takes everything a step further. A collective that is silent for a second
-// makes the rank ask all others what they do: then another call with the same number is a mismatch,
-// and at the deadline the sentence can say who is missing. A failure ends everything that is under
-// way, takes back what the network still holds, and stays. Reports are given afterwards as well.
-// Callers: NetworkExecutor and its proxy. Thread: one at a time; the state of a task may be read by
-// others. Owns: port and shared connections. Fails: tasks, each with a sentence.
+// same time. A round takes everything a step further. When a collective is silent for a second, the
+// rank asks all others what they do. Another call with the same number is a mismatch then, and at
+// the deadline the sentence can name the missing ranks. A failure ends everything that is under
+// way, takes back what the network still holds, and stays. Reports are given after it, too.
+// Callers: NetworkExecutor and its proxy. Threads: one at a time; others may read the state of a
+// task. Owns: port and shared connections. Fails: tasks, each with a sentence.
 #ifndef CCOM_PROGRESS_NETWORK_ENGINE_H
 #define CCOM_PROGRESS_NETWORK_ENGINE_H
 
@@ -35,7 +35,7 @@ struct NetworkTask {
   Operands operands;
   Signature signature;
   std::chrono::milliseconds timeout{0};
-  // Stored with release by whoever drives the engine, loaded with acquire by the caller: it then
+  // The driver of the engine stores it with release, the caller loads it with acquire and then
   // sees the results and `failure`.
   std::atomic<TaskState> state{TaskState::kWaiting};
   Error failure;

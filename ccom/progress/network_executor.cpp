@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 constexpr uint32_t kProxyRounds = 64;    // before the proxy lets others in
 constexpr microseconds kShortNap{50};    // of the proxy, when it waits for messages
 constexpr microseconds kLongNap{20000};  // when this rank has nothing under way
-// Idle rounds before the core is given away: each asks the kernel about all sockets and costs more
-// than a yield that nobody takes, while the rank that is waited for may need this very core.
+// Idle rounds before the core is given away. Each asks the kernel about all sockets and costs more
+// than a yield that no other thread takes, and the rank that is waited for may need this core.
 constexpr uint32_t kSpins = 4;
 
 class NetworkExecutor;
@@ -149,7 +149,7 @@ class NetworkExecutor final : public Executor {
       kicked_ = false;
       wake.unlock();
       nap = kLongNap;
-      // Without the lock somebody runs a collective inline, which does all of this.
+      // Without the lock the caller runs a collective inline, which does all of this.
       if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
         bool moved = false;
         for (uint32_t i = 0; i < kProxyRounds; ++i) {

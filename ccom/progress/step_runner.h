@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interprets the programs of one rank over its connections, whatever these are.
+// Interprets the programs of one rank over its connections, of whatever kind these are.
 //
 // Concepts: each channel has a Lookahead, which says what may be granted and what a step must wait
-// for; a round visits every channel and takes it as far as it goes. Steps that name bytes outside
-// their buffers do not come here: the planner checked the schedule. Callers: NetworkExecutor.
-// Thread: one at a time. Borrows: plan's schedule (shared), buffers, connections. Fails: with the
-// failure of the connection that failed.
+// for. A round visits every channel and takes it as far as it goes. No step names bytes outside its
+// buffers: the planner checked the schedule. Callers: NetworkExecutor. Threads: one at a time.
+// Borrows: plan's schedule (shared), buffers, connections. Fails: with the failure of the
+// connection that failed.
 #ifndef CCOM_PROGRESS_STEP_RUNNER_H
 #define CCOM_PROGRESS_STEP_RUNNER_H
 

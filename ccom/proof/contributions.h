@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What bytes stand for while a schedule is checked: sums of contributions, by interval.
 //
-// Concepts: a term is a rank's contribution, or a reduction of terms in an order; equal terms have
+// Concepts: a term is a rank's contribution, or a reduction of terms in an order. Equal terms have
 // equal numbers, so equal numbers mean equal bits. A Content is a term and a distance: byte `a` of
-// a buffer holds byte `a + shift` of what is contributed. Callers: the checker. Threads: one.
+// a buffer holds byte `a + shift` of the contribution. Callers: the checker. Threads: one.
 #ifndef CCOM_PROOF_CONTRIBUTIONS_H
 #define CCOM_PROOF_CONTRIBUTIONS_H
 
@@ -50,7 +50,7 @@ class Contents {
   };
 
   void write(uint64_t begin, uint64_t end, const Content& content);
-  // Runs of [begin, end), cut to it. False: `hole` is the first byte that nobody wrote.
+  // Runs of [begin, end), cut to it. False: `hole` is the first byte that no step wrote.
   bool read(uint64_t begin, uint64_t end, std::vector<Run>& runs, uint64_t& hole) const;
   const std::map<uint64_t, Run>& runs() const { return runs_; }
 

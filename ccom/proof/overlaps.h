@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the channels of a rank use the same bytes without an order that waits give them.
 //
-// Concepts: each channel knows how many steps of each other channel are done: from its waits, and
-// from what the channels it waited for knew. A write and another access to the same bytes need one
-// to know the other. Callers: the checker. Threads: one. Cannot fail.
+// Concepts: each channel knows how many steps of each other channel are done. It knows this from
+// its waits, and from what the channels that it waited for knew. When a channel writes bytes that
+// another one uses, one of the two must know the other's step. Callers: the checker. Threads: one.
+// Cannot fail.
 #ifndef CCOM_PROOF_OVERLAPS_H
 #define CCOM_PROOF_OVERLAPS_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floating-point environment of a reduction: to nearest even, exceptions masked, subnormals
-// kept, whatever the caller's program was built with. Costs a nanosecond where it is so already.
+// kept, whatever the caller's program was built with.
 //
-// One object per call, on the stack; the arithmetic is in a function that is not inlined, since the
-// compiler does not know that it depends on MXCSR. Cannot fail.
+// It costs a nanosecond where the environment is so already. One object per call, on the stack. The
+// arithmetic is in a function that is not inlined, since the compiler does not know that it depends
+// on MXCSR. Cannot fail.
 #ifndef CCOM_REDUCTION_FLOAT_SCOPE_H
 #define CCOM_REDUCTION_FLOAT_SCOPE_H
 

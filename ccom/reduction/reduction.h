@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise reduction of several operands, the same bits on every host and SIMD path.
+// Element-wise reduction of several operands, with the same bits on every host and SIMD path.
 //
 // result[i] = ((a0[i] op a1[i]) op a2[i]) ...: operands in the given order. Floating-point types
-// below 32 bits are widened to fp32, accumulated there, and rounded once, to nearest even; fp32
-// accumulates as itself. No contraction, subnormals kept. min and max: a NaN wins; -0 is less than
-// +0. A NaN as a result is the positive quiet one. Integers wrap. Average is the sum until
-// it is divided. A result may be one of the operands, or share none of their bytes.
+// below 32 bits are widened to fp32, accumulated there, and rounded once, to nearest even. fp32
+// accumulates as itself. There is no contraction, and subnormals are kept. min and max: a NaN wins;
+// -0 is less than +0. A NaN as a result is the positive quiet one. Integers wrap. An average is the
+// sum until it is divided. A result may be one of the operands, or share none of their bytes.
 // Thread-safe: functions of their arguments; MXCSR of the caller does not matter. Cannot fail.
 #ifndef CCOM_REDUCTION_REDUCTION_H
 #define CCOM_REDUCTION_REDUCTION_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions for one SIMD target: included once per target by reduction.cpp, after Highway.
+// Reductions for one SIMD target: reduction.cpp includes this once per target, after Highway.
 //
 // A codec turns a vector of bytes into values to compute with and back; the loop is the same for
-// all. Whole vectors only: reduction.cpp brings the rest in padded buffers. Cannot fail.
+// all. Kernels take whole vectors only: reduction.cpp brings the rest in padded buffers. Cannot
+// fail.
 #include <hwy/highway.h>
 
 #include "driver/base/small_float.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a caller's ccom_collective_t to a Request: checks every argument, and says which one is
-// wrong.
+// From a caller's ccom_collective_t to a Request: every argument is checked, and the sentence names
+// the one that is wrong.
 //
 // Callers: communicators. Thread-safe: functions of their arguments. Fails: CCOM_INVALID with the
 // argument, what it holds and what is expected.

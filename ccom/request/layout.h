@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the blocks of a request lie in the buffers of a rank, in bytes.
 //
-// In place, input and output share bytes; a schedule then names them by the larger buffer of the
-// two (the output, except for reduce-scatter and the root of a scatter, where it is the input), so
-// that equal slices are equal bytes. Callers: algorithms of plan/, the checker. Thread-safe: a
-// value that refers to its request. Cannot fail: the planner validates requests first.
+// In place, input and output share bytes. A schedule then names them by the larger buffer of the
+// two: the output, except for reduce-scatter and the root of a scatter, where it is the input. So
+// equal slices are equal bytes. Callers: algorithms of plan/, the checker. Thread-safe: a value
+// that refers to its request. Cannot fail: the planner validates requests first.
 #ifndef CCOM_REQUEST_LAYOUT_H
 #define CCOM_REQUEST_LAYOUT_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a collective is asked to do, without its buffers: the key of a plan.
 //
-// `count` and the arrays have the meaning of ccom_collective_t. All ranks make the same request
-// except for all_to_all_v, where `matrix` holds what everybody sends (exchanged before planning).
-// Thread-safe: values.
+// `count` and the arrays have the meaning of ccom_collective_t. All ranks make the same request.
+// For all_to_all_v they exchange first what each rank sends; the three arrays of ranks * ranks hold
+// it. Thread-safe: values.
 #ifndef CCOM_REQUEST_REQUEST_H
 #define CCOM_REQUEST_REQUEST_H
 

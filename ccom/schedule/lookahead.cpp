@@ -34,7 +34,7 @@ bool touches(const Step& step, const Slice& slice, uint64_t bytes) {
              (step.has_own && overlap(step.second, step.bytes, slice, bytes));
     }
     case StepKind::kWait:
-      return true;  // whoever is waited for may touch anything
+      return true;  // the channel that is waited for may touch anything
   }
   return true;
 }

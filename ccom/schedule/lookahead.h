@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's channel with what executors with credits need: when each receive may be granted, and
-// which sends a step must wait for.
+// What an executor with credits needs of a channel: when each receive may be granted, and which
+// sends a step must wait for.
 //
-// Concepts: reads a program some steps ahead of the executor. A receive becomes grantable when its
-// destination is touched by no step between the executor's position and it, no send that is not
-// known to be done reads it, no kWait stands before it, and fewer than `window` messages of its
-// peer are granted. A step that writes where an earlier send of this channel reads from is held
-// until that send is done. Steps of other channels are ordered by kWait alone: the checker refuses
-// schedules that rely on more. Callers: executors of connections with credits; the checker.
-// Threads: one. No failure.
+// Concepts: a Lookahead reads a program some steps ahead of the executor. A receive becomes
+// grantable when no step between the executor's position and the receive touches its destination,
+// every send that reads the destination is known to be done, no kWait stands before it, and fewer
+// than `window` messages of its peer are granted. A step that writes where an earlier send of this
+// channel reads is held until that send is done. Only kWait orders steps of different channels: the
+// checker refuses schedules that rely on more. Callers: executors of connections with credits; the
+// checker. Threads: one. Cannot fail.
 #ifndef CCOM_SCHEDULE_LOOKAHEAD_H
 #define CCOM_SCHEDULE_LOOKAHEAD_H
 

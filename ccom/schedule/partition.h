@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number of elements cut into parts that differ by at most one; the first parts are the larger.
-// Thread-safe: a value. Cannot fail; `parts` is at least one.
+// A number of elements cut into parts that differ by at most one. The first parts are the larger
+// ones. Thread-safe: a value. Cannot fail; `parts` is at least one.
 #ifndef CCOM_SCHEDULE_PARTITION_H
 #define CCOM_SCHEDULE_PARTITION_H
 

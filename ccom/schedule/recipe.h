@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules written as a function from (rank, channel, number) to a few steps at a time.
 //
-// Concepts: a recipe appends the steps of part `index` of a rank's channel to a Script; parts are
-// small (a round, a batch of peers), so that a program holds one of them and not the whole.
-// Callers: algorithms of plan/. Thread-safe: emit() is const. Cannot fail.
+// Concepts: a recipe appends the steps of part `index` of a rank's channel to a Script. Parts are
+// small (a round, a batch of peers), so that a program holds one part and not the whole. Callers:
+// algorithms of plan/. Thread-safe: emit() is const. Cannot fail.
 #ifndef CCOM_SCHEDULE_RECIPE_H
 #define CCOM_SCHEDULE_RECIPE_H
 

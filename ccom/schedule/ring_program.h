@@ -2,9 +2,9 @@
 // Ring phases, and the program that walks through a list of them: the hot path of the simulator.
 //
 // Concepts: a phase is a reduce-scatter or an all-gather of `members` ranks in a ring, over a
-// region cut into one block per member; a block travels as `pieces` messages. A ring, a
-// two-dimensional ring and each stage of a pipelined one are lists of such phases. The program
-// keeps one phase at a time. Callers: schedules of plan/. Threads: one per program. Cannot fail.
+// region that is cut into one block per member. A block travels as `pieces` messages. A ring, a
+// two-dimensional ring and each stage of a pipelined one are lists of phases. The program keeps one
+// phase at a time. Callers: schedules of plan/. Threads: one per program. Cannot fail.
 #ifndef CCOM_SCHEDULE_RING_PROGRAM_H
 #define CCOM_SCHEDULE_RING_PROGRAM_H
 

@@ -3,8 +3,8 @@
 //
 // Callers: planners make schedules; executors, the checker and the simulator take programs from
 // them, in any thread. Thread-safe: const calls; a Program belongs to one thread. Owns: itself; a
-// program may refer to its schedule, which outlives it. Cannot fail: what cannot be planned is
-// refused by the planner.
+// program may refer to its schedule, which outlives it. Cannot fail: the planner refuses what
+// cannot be planned.
 #ifndef CCOM_SCHEDULE_SCHEDULE_H
 #define CCOM_SCHEDULE_SCHEDULE_H
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step of a rank's program: what every executor of a collective understands.
 //
-// Concepts. A schedule gives each rank `channels` programs; each is sequential, all of a rank run
-// at the same time. Channel c of a rank speaks with channel c of other ranks only: the n-th send
-// of (rank a, channel c) to b is the n-th receive of (rank b, channel c) from a, and has its size.
-// A send starts a transfer and does not wait for it; its source must stay as it is until the
-// receiver has it (executors order later writes of the same rank to it behind). A receive waits.
-// Everything else is local. Credits: a receiver admits up to `window` messages of one peer and
-// channel before it has reached their receives, as far as their destinations are free by then
-// (schedule/lookahead.h says when); a send without credit waits and holds its channel up.
-// Slices name one of three buffers of the rank: input, output, scratch; executors know where
-// they are. In place, the bytes that input and output share go by one name only: the input for
-// reduce-scatter and the root of a scatter, the output for all others (plan/layout.h).
-// Messages of no bytes are messages too.
-// Thread-safe: values.
+// Concepts. A schedule gives each rank `channels` programs. Each program is sequential; all
+// programs of a rank run at the same time. Channel c of a rank speaks with channel c of other ranks
+// only: the n-th send of (rank a, channel c) to b is the n-th receive of (rank b, channel c) from
+// a, and has its size.
+//
+// A send starts a transfer and does not wait for it. Its source must stay as it is until the
+// receiver has it: executors hold later writes of the same rank to it back. A receive waits. All
+// other steps are local. Credits: a receiver admits up to `window` messages of one peer and channel
+// before it has reached their receives, as far as their destinations are free by then
+// (schedule/lookahead.h says when). A send without credit waits and holds its channel up.
+//
+// Slices name one of three buffers of the rank: input, output or scratch. Executors know where
+// these are. In place, the bytes that input and output share have one name: the input for
+// reduce-scatter and the root of a scatter, the output for all others (request/layout.h). Messages
+// of no bytes are messages too. Thread-safe: values.
 #ifndef CCOM_SCHEDULE_STEP_H
 #define CCOM_SCHEDULE_STEP_H
 

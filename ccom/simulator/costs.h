@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Picoseconds of steps and messages: the arithmetic that both engines share, so that they agree to
-// the last digit. Thread-safe: functions of their arguments. Cannot fail.
+// the last digit.
+//
+// Thread-safe: functions of their arguments. Cannot fail.
 #ifndef CCOM_SIMULATOR_COSTS_H
 #define CCOM_SIMULATOR_COSTS_H
 

@@ -22,7 +22,7 @@ struct alignas(64) Lane {
   std::unique_ptr<Program> program;
   uint64_t time = 0;
   uint64_t position = 0;           // steps done
-  uint64_t next_log = UINT64_MAX;  // position whose time somebody wants
+  uint64_t next_log = UINT64_MAX;  // position whose time a waiting channel needs
   uint64_t bytes = 0;              // of the pending step; kWait: position
   Flow* out = nullptr;             // the last ones used
   Flow* in = nullptr;
@@ -161,7 +161,7 @@ void Worker::run() {
   machine_.idle.fetch_add(1);
 }
 
-// Nothing to do: waits until another worker made something possible. False: nobody ever will.
+// Nothing to do: waits until another worker has made something possible. False: none ever will.
 bool Worker::idle() {
   Machine& m = machine_;
   const auto workers = static_cast<uint32_t>(m.votes.size());
@@ -189,7 +189,7 @@ bool Worker::idle() {
     }
     base::yield_processor();
   }
-  // In this order: whoever reads the new count of resumes must not count this worker as idle.
+  // In this order: a worker that reads the new count of resumes must not count this one as idle.
   m.votes[number_].store(UINT64_MAX - 1);
   m.idle.fetch_sub(1);
   m.resumes.fetch_add(1);

@@ -3,10 +3,10 @@
 // events.
 //
 // Concepts: when every flow has its rate for itself, the time of a step depends only on the times
-// of the steps that it waits for, so that any order of execution gives the same result, also on
-// several threads. A Flow holds the times at which its last `window` messages arrive or their
-// credits are back; one lane writes a time, the other one replaces it. Threads: `threads` workers,
-// each with its own ranks. Callers: simulate(). Fails: as simulate().
+// of the steps that it waits for. So any order of execution gives the same result, also on several
+// threads. A Flow holds the times at which its last `window` messages arrive or their credits are
+// back: one lane writes a time, the other one replaces it. Threads: `threads` workers, each with
+// its own ranks. Callers: simulate(). Fails: as simulate().
 #ifndef CCOM_SIMULATOR_DATAFLOW_H
 #define CCOM_SIMULATOR_DATAFLOW_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events in the order of time, and of insertion among equal times: a heap of four branches.
 //
-// Callers: the engine of events. Thread-safe: no. Cannot fail, but for memory.
+// Callers: the engine of events. Thread-safe: no. Cannot fail, except for lack of memory.
 #ifndef CCOM_SIMULATOR_EVENT_QUEUE_H
 #define CCOM_SIMULATOR_EVENT_QUEUE_H
 

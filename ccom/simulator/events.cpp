@@ -60,7 +60,8 @@ class Simulator {
   Result<Simulation> run();
 
  private:
-  // Goes on with a lane at now_ until it waits; somebody then has or will have an event for it.
+  // Goes on with a lane at now_ until it waits. Another lane then has, or will have, an event for
+  // it.
   void go_on(uint32_t number);
   bool attempt(Lane& lane, uint32_t number);
   bool send(Lane& lane, uint32_t number);

@@ -2,7 +2,7 @@
 // One direction between two ranks on one channel, as the dataflow engine keeps it, and the table of
 // all flows.
 //
-// Concepts: message n uses slot n mod window. The sender writes its arrival there, the receiver
+// Concepts: message n uses slot n mod window. The sender writes its arrival there; the receiver
 // replaces it by the time at which the credit is back at the sender. Threads: sender and receiver
 // may be in two; the table is locked. Owns: the flows. Fails: as Network::path.
 #ifndef CCOM_SIMULATOR_FLOW_H
@@ -22,7 +22,8 @@
 namespace neuron::ccom {
 
 struct Flow {
-  // Messages, modulo 2^32. Release by the one who counts, acquire by the other: slots go with it.
+  // Messages, modulo 2^32. The side that counts stores with release, the other loads with acquire:
+  // slots go with it.
   std::atomic<uint32_t> sent{0};
   std::atomic<uint32_t> consumed{0};
   uint32_t sender = 0;    // lanes

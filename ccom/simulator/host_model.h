@@ -2,14 +2,14 @@
 // How long a plan takes in the memory that the ranks of one host share, on processors that they
 // share, too.
 //
-// Concepts: runs the programs of the plan by the rules of the executor for host memory with the
-// order of ranks: data lies where it is, so a send costs nothing and a receive copies, unless a
-// reduction takes its place; a reduction that is not complete costs nothing, a complete one reads
-// the vectors of all ranks; in a mesh the rank that reduced writes the result to all. A rank is one
-// thread for all its channels; it needs a processor for as long as it works. Prices are measured:
-// curves of picoseconds per byte over the size of the larger buffer of a rank. Callers:
-// benches, planner's calibration. Thread-safe: functions of their arguments. Fails: CCOM_TIMEOUT
-// for a schedule that waits in a circle.
+// Concepts: it runs the programs of the plan by the rules of the executor for host memory with the
+// order of ranks. Data lies where it is, so a send costs nothing, and a receive copies unless a
+// reduction takes its place. An incomplete reduction costs nothing; a complete one reads the
+// vectors of all ranks. In a mesh the rank that reduced writes the result to all. A rank is one
+// thread for all its channels, and needs a processor for as long as it works. Prices are measured:
+// curves of picoseconds per byte over the size of the larger buffer of a rank. Callers: benches,
+// planner's calibration. Thread-safe: functions of their arguments. Fails: CCOM_TIMEOUT for a
+// schedule that waits in a circle.
 #ifndef CCOM_SIMULATOR_HOST_MODEL_H
 #define CCOM_SIMULATOR_HOST_MODEL_H
 

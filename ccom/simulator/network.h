@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The resources of a simulated group, the routes of its flows, and who stands for whom.
+// The resources of a simulated group, the routes of its flows, and which rank stands for which
+// others.
 //
-// Concepts: with folding, ranks r and r + period do the same at the same time; only the first
-// period is simulated, and a resource of a later node is the one of the node that stands for it.
-// Owns: routes. Callers: the engines of one simulation. Thread-safe: const calls. Fails: as Routes.
+// Concepts: with folding, ranks r and r + period do the same at the same time. Only the first
+// period is simulated, and a resource of a later node is that of the node that stands for it. Owns:
+// routes. Callers: the engines of one simulation. Thread-safe: const calls. Fails: as Routes.
 #ifndef CCOM_SIMULATOR_NETWORK_H
 #define CCOM_SIMULATOR_NETWORK_H
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a plan takes on a topology, in model time: runs the very programs that executors run.
+// How long a plan takes on a topology, in model time: it runs the very programs that executors run.
 //
-// Concepts: time is in integer picoseconds. A message goes through the resources of its route
-// (core port, link direction, NIC, with `memory` also HBM and DMA of both chips): each is occupied
-// for bytes / rate, in order, and adds its latency. A send waits until fewer than `window` messages
-// to its peer are on their way: a credit comes back when the receive is done, after the latency of
-// the route. Sharing: kDivided gives each flow (rank, channel, peer) a fixed part of every resource
-// that it uses; kQueued lets the messages of all flows queue for the whole of it. A symmetric
-// schedule is folded: one period of ranks stands for all. Jitter is added by a hash of seed, flow
-// and message, so that every run with a seed is the same. Callers: nccom-test, benches, planner's
-// calibration. Thread-safe: functions of their arguments. Fails: CCOM_INVALID for places outside
-// the topology, CCOM_UNSUPPORTED without a route, CCOM_TIMEOUT for a schedule that waits in a
-// circle.
+// Concepts: time is in integer picoseconds. A message goes through the resources of its route: core
+// port, link direction, NIC; with `memory` also HBM and DMA of both chips. It occupies each for
+// bytes / rate, in order, and each adds its latency. A send waits until fewer than `window`
+// messages to its peer are on their way: a credit comes back when the receive is done, after the
+// latency of the route. Sharing: kDivided gives each flow (rank, channel, peer) a fixed part of
+// every resource that it uses; kQueued lets the messages of all flows queue for the whole of it. A
+// symmetric schedule is folded: one period of ranks stands for all. Jitter is a hash of seed, flow
+// and message, so that every run with a seed is the same.
+//
+// Callers: nccom-test, benches, planner's calibration. Thread-safe: functions of their arguments.
+// Fails: CCOM_INVALID for places outside the topology, CCOM_UNSUPPORTED without a route,
+// CCOM_TIMEOUT for a schedule that waits in a circle.
 #ifndef CCOM_SIMULATOR_SIMULATOR_H
 #define CCOM_SIMULATOR_SIMULATOR_H
 

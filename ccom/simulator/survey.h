@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a look through the programs tells before they are simulated: how many flows share each
-// resource, and at which positions channels are waited for.
+// resource, and at which positions other channels wait for a channel.
 //
-// Callers: simulate(). Reads the programs of one rank of each kind only. Threads: one. Fails: as
+// Callers: simulate(). It reads the programs of one rank of each kind only. Threads: one. Fails: as
 // routes do.
 #ifndef CCOM_SIMULATOR_SURVEY_H
 #define CCOM_SIMULATOR_SURVEY_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel says about this host: NUMA nodes with their processors, and EFA devices.
 //
-// Callers: driver.cpp, the communicator (places of ranks). Reads sysfs; `root` is another folder in
-// tests. Thread-safe. Cannot fail: what is missing is not listed.
+// Callers: driver.cpp, the communicator (places of ranks). It reads sysfs; in tests `root` is
+// another folder. Thread-safe. Cannot fail: what is missing is not listed.
 #ifndef CCOM_TOPOLOGY_HOST_H
 #define CCOM_TOPOLOGY_HOST_H
 

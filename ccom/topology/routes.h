@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way of a message from one place to another: which resources it occupies, in order.
 //
-// Concepts: a resource is what one direction of a link, a NIC or a core's port is: something that
-// one message at a time goes through. Resources are numbered node by node, so that a resource of
-// node n is n * per_node() + its number within the node. Within a torus of 4 x 4 chips messages go
-// along the row, then along the column; elsewhere by the fewest links; around links that have
-// failed by the fewest that are left. Between nodes: Z ring or switch of the pod, else the NICs of
-// the two chips. Callers: simulator. Thread-safe: const calls. Fails: CCOM_UNSUPPORTED with the two
-// places and the failed link.
+// Concepts: a resource is what one message at a time goes through: one direction of a link, of a
+// NIC or of a core's port. Resources are numbered node by node, so that a resource of node n is n *
+// per_node() + its number within the node. Within a torus of 4 x 4 chips messages go along the row,
+// then along the column. Elsewhere, and around links that have failed, they take the fewest links.
+// Between nodes they take the Z ring or the switch of the pod, else the NICs of the two chips.
+// Callers: the simulator. Thread-safe: const calls. Fails: CCOM_UNSUPPORTED with the two places and
+// the failed link.
 #ifndef CCOM_TOPOLOGY_ROUTES_H
 #define CCOM_TOPOLOGY_ROUTES_H
 

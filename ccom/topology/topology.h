@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes, chips, cores, links and network devices that a group of ranks runs on.
 //
-// Concepts: ports of a chip are directed links to neighbours (NeuronLink) or to a switch; a NIC
+// Concepts: ports of a chip are directed links to neighbours (NeuronLink) or to a switch. A NIC
 // belongs to one chip or is shared by several. A profile describes one node and how nodes are
 // joined; a Topology is a profile times a number of nodes. Ranks are placed node by node, chip by
 // chip, core by core. Thread-safe: immutable values once made. Owns: itself.

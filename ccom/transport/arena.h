@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that ranks of one host share: one memory file for each rank, mapped by all of them.
 //
-// Concepts: an arena has a head (control words of the shared-memory transport and the flight
-// recorder), staging space, and a heap for ccom_mem_alloc. A rank writes its own arena and the
-// slots that the layout gives it in others'; any other memory of a peer is read only by convention.
-// Address space is reserved, pages come with use. Thread-safe: const calls. Owns: mapping and
-// descriptor; no file has a name, so nothing stays behind.
+// Concepts: an arena has a head (flight recorder and control words), staging memory, and a heap for
+// ccom_mem_alloc. A rank writes its own arena, and in the others' the slots that the layout gives
+// it. It reads any other memory of a peer by convention only. Address space is reserved, and pages
+// come with use. Thread-safe: const calls. Owns: mapping and descriptor; no file has a name, so
+// nothing stays behind.
 #ifndef CCOM_TRANSPORT_ARENA_H
 #define CCOM_TRANSPORT_ARENA_H
 

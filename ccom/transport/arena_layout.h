@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things are in an arena: the same on all ranks of a group, since it follows from its size.
+// Where things are in an arena. The layout is the same on all ranks of a group, since it follows
+// from the group's size.
 //
 // Concepts: flight recorder, control words of the host executor, control words and rings of shared
 // connections, staging (copies of buffers that peers cannot see, scratch), heap of ccom_mem_alloc.
-// All regions begin as zeros and at a multiple of 2 MiB where they are large; what is never touched
-// costs address space only. Callers: the communicator makes an arena of `heap` + its memory_bytes.
+// All regions begin as zeros, large ones at a multiple of 2 MiB. What is never touched costs
+// address space only. Callers: the communicator makes an arena of `heap` + its memory_bytes.
 // Thread-safe: values. Cannot fail.
 #ifndef CCOM_TRANSPORT_ARENA_LAYOUT_H
 #define CCOM_TRANSPORT_ARENA_LAYOUT_H

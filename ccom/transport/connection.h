@@ -3,11 +3,11 @@
 //
 // Concepts: messages of one direction and channel are numbered from 0 within a collective
 // (`operation` numbers the collectives of a stream and goes with each message). A receiver grants a
-// place for message n, a sender may then send it; shared memory needs no grants and hands data out
-// where it lies. Nothing here blocks: a call that cannot be done now says so, and progress() of the
-// executor's connections is called until it can. Threads: the one that drives the executor; a
-// connection that has a thread of its own (proxy) synchronises inside. Fails: Outcome::kFailed with
-// the sentence in failure().
+// place for message n; a sender may then send it. Shared memory needs no grants and hands data out
+// where it lies. Nothing here blocks: a call that cannot be done now says so, and the executor
+// calls progress() until it can. Threads: the one that drives the executor; a connection with a
+// thread of its own (proxy) synchronises inside. Fails: Outcome::kFailed with the sentence in
+// failure().
 #ifndef CCOM_TRANSPORT_CONNECTION_H
 #define CCOM_TRANSPORT_CONNECTION_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a host's internet addresses others of the job can reach.
+// Which of a host's internet addresses other ranks of the job can reach.
 //
-// Callers: whoever makes an ExecutorContext or an executor between hosts. Thread-safe: a function
-// of its argument and the routes of the host. Fails: with "" where the root is no address or there
-// is no route.
+// Callers: the makers of an ExecutorContext and of an executor between hosts. Thread-safe: a
+// function of its argument and the routes of the host. Fails: "" where the root is no address or
+// there is no route.
 #ifndef CCOM_TRANSPORT_FABRIC_ADDRESS_H
 #define CCOM_TRANSPORT_FABRIC_ADDRESS_H
 

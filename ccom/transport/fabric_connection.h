@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection to a rank across the network. network_port.h says how messages travel.
+// A connection to a rank across the network. network_port.h says how messages travel.
 //
-// Callers: the executor; NetworkPort hands arrivals and completions in. Thread: that of the port.
+// Callers: the executor; NetworkPort hands arrivals and completions in. Threads: that of the port.
 // Owns: the state of its channels. Fails: with the peer, the route, and what the provider said.
 #ifndef CCOM_TRANSPORT_FABRIC_CONNECTION_H
 #define CCOM_TRANSPORT_FABRIC_CONNECTION_H

@@ -2,12 +2,12 @@
 // What a network gives one rank: tagged messages to and from every other rank, unordered.
 //
 // Concepts: an operation is posted, and ends with a completion that poll() hands out, in any order.
-// Messages that differ in tag may overtake one another. A receive is for one peer and tag, or for
-// any peer and a tag under a mask; a message that nothing waits for is kept by the provider. A post
-// that cannot be done now says -EAGAIN: poll, then try again. Callers: NetworkPort. Thread: one at
-// a time. Owns: the provider's objects; closing ends every operation without a completion, and
-// nothing touches its memory afterwards. Fails: negative errno values of an operation in its
-// completion, of the whole endpoint in poll() with failure().
+// Messages with different tags may overtake one another. A receive is for one peer and tag, or for
+// any peer and a tag under a mask; the provider keeps a message that no receive waits for. A post
+// that cannot be done now says -EAGAIN: the caller polls, then tries again. Callers: NetworkPort.
+// Threads: one at a time. Owns: the provider's objects; closing ends every operation without a
+// completion, and nothing touches its memory afterwards. Fails: negative errno values of an
+// operation in its completion, of the whole endpoint in poll() with failure().
 #ifndef CCOM_TRANSPORT_FABRIC_ENDPOINT_H
 #define CCOM_TRANSPORT_FABRIC_ENDPOINT_H
 

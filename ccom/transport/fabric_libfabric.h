@@ -2,8 +2,8 @@
 // FabricEndpoint over a provider of libfabric: one reliable datagram endpoint, one completion
 // queue.
 //
-// Callers: fabric_provider.cpp. Thread, ownership, failure: as FabricEndpoint says; the description
-// of a provider (fi_info) is taken over.
+// Callers: fabric_provider.cpp. Threads, ownership, failures: as FabricEndpoint says. It takes the
+// description of a provider (fi_info) over.
 #ifndef CCOM_TRANSPORT_FABRIC_LIBFABRIC_H
 #define CCOM_TRANSPORT_FABRIC_LIBFABRIC_H
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of libfabric's providers a job uses, and the endpoint over it.
 //
-// Concepts: a preference is a list of names with commas between them ("efa,tcp;ofi_rxm"); "tcp" is
+// Concepts: a preference is a list of names with commas between them ("efa,tcp;ofi_rxm"). "tcp" is
 // short for "tcp;ofi_rxm", and "rough+NAME" puts RoughEndpoint over one. Without a preference the
-// ones fit for production are tried in turn, and never sockets or udp, which are slower than any
-// user would guess. Fit is what has reliable tagged messages, 63 bits of tag and
-// 32 bits of data beside each message. Callers: make_network_executor, tests. Thread-safe:
-// functions of their arguments. Fails: CCOM_UNSUPPORTED, naming what was asked for and what this
-// host has.
+// providers fit for production are tried in turn, and never sockets or udp, which are slower than
+// any user would guess. A provider is fit if it has reliable tagged messages, 63 bits of tag and 32
+// bits of data beside each message. Callers: make_network_executor, tests. Thread-safe: functions
+// of their arguments. Fails: CCOM_UNSUPPORTED, with what was asked for and what this host has.
 #ifndef CCOM_TRANSPORT_FABRIC_PROVIDER_H
 #define CCOM_TRANSPORT_FABRIC_PROVIDER_H
 

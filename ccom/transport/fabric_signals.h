@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Signals of the program that libraries of libfabric took for themselves.
 //
-// Concepts: libfabric brings every provider of its distribution. One of them, libinfinipath, is no
-// sooner loaded than SIGINT, SIGTERM and the signals of a crash print a backtrace, write a file
-// into the working directory and end the program with status 1, whether its network is there or
-// not. Callers: this library when it is loaded, and whoever has just asked libfabric for providers.
-// Thread-safe: as sigaction() is. Cannot fail: what cannot be told apart stays as it is.
+// Concepts: libfabric brings every provider of its distribution. One of them, libinfinipath,
+// changes signals as soon as it is loaded, whether its network is there or not: SIGINT, SIGTERM and
+// the signals of a crash then print a backtrace, write a file into the working directory and end
+// the program with status 1. Callers: this library when it is loaded, and every function that has
+// just asked libfabric for providers. Thread-safe: as sigaction() is. Cannot fail: a handler that
+// cannot be told apart stays as it is.
 #ifndef CCOM_TRANSPORT_FABRIC_SIGNALS_H
 #define CCOM_TRANSPORT_FABRIC_SIGNALS_H
 

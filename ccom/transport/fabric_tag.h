@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 63 bits of a message's tag: what it is, from whom, for which channel, which one, and how many
-// messages of the way back its sender has granted by now. With the sender in it, no receive depends
-// on how well a provider tells peers apart (libfabric 1.17's shm does not always).
+// The 63 bits of a message's tag: its kind, sender, channel and number, and how many messages of
+// the way back its sender has granted by now.
 //
-// Counters are cut: a sender is at most its window ahead, so their low bits tell them apart.
-// Callers: NetworkPort and its connections. Thread-safe: values. Cannot fail: every tag decodes to
-// something; who acts on it checks sender, channel and number.
+// With the sender in it, no receive depends on how well a provider tells peers apart (libfabric
+// 1.17's shm does not always). Counters are cut: a sender is at most its window ahead, so their low
+// bits tell them apart. Callers: NetworkPort and its connections. Thread-safe: values. Cannot fail:
+// every tag decodes to something; the receiver checks sender, channel and number.
 #ifndef CCOM_TRANSPORT_FABRIC_TAG_H
 #define CCOM_TRANSPORT_FABRIC_TAG_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks tell one another about what they do, when one of them waits for too long.
 //
-// Concepts: a rank asks, another answers with its report: for each stream the last two collectives,
-// whether the last is under way, how far it got and whom it waits for. Callers: NetworkPort sends
-// and takes them, the executor fills and reads. Thread-safe: values. Fails: decode refuses what is
-// too short, too long, or out of range.
+// Concepts: a rank asks, and another answers with its report: for each stream the last two
+// collectives, whether the last is under way, how far it got and which rank it waits for. Callers:
+// NetworkPort sends and takes reports, the executor fills and reads them. Thread-safe: values.
+// Fails: decode refuses what is too short, too long, or out of range.
 #ifndef CCOM_TRANSPORT_NETWORK_CONTROL_H
 #define CCOM_TRANSPORT_NETWORK_CONTROL_H
 

@@ -185,8 +185,8 @@ void NetworkPort::say_farewell(const ControlMessage& message) {
   }
 }
 
-// A peer that takes nothing now, because it is stopped or does not answer the connection, holds up
-// nobody else: the others are to hear who it is.
+// A peer may take nothing now, because it is stopped or does not answer the connection. It does not
+// hold up the others: they are to hear which rank it is.
 void NetworkPort::flush() {
   size_t kept = 0;
   for (size_t i = 0; i < untold_.size(); ++i) {

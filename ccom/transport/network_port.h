@@ -2,15 +2,15 @@
 // One rank's place in the network: its endpoint, a connection to each other rank, and the buffers
 // that small messages arrive in.
 //
-// Concepts. Messages of a pair, stream and channel are numbered for as long as the port lives.
-// Those of at most kEagerBytes are copied through buffers of the pool on both sides; longer ones go
-// from the source straight into the granted place. A sender may be kInitialWindow messages ahead of
-// the grants that it knows; grants travel in the tag of every message of the way back, and in a
-// message of their own when half the window is untold. The word beside each message is a hash of
-// its Signature. Memory that the provider must know is added before use. Callers: the executor.
-// Thread: one at a time. Owns: endpoint, pool, connections. Fails: the connection with the peer's
-// name and route, or the port when the endpoint is lost; what breaks the rules of the wire fails
-// its connection.
+// Concepts. Messages of a pair, stream and channel are numbered for as long as the port lives. A
+// message of at most kEagerBytes is copied through buffers of the pool on both sides; a longer one
+// goes from the source straight into the granted place. A sender may be kInitialWindow messages
+// ahead of the grants that it knows. Grants travel in the tag of every message of the way back, and
+// in a message of their own when half the window is untold. The word beside each message is a hash
+// of its Signature. Memory that the provider must know is added before use. Callers: the executor.
+// Threads: one at a time. Owns: endpoint, pool, connections. Fails: the connection with the peer's
+// name and route, or the port when the endpoint is lost; a message that breaks the rules of the
+// wire fails its connection.
 #ifndef CCOM_TRANSPORT_NETWORK_PORT_H
 #define CCOM_TRANSPORT_NETWORK_PORT_H
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// FabricEndpoint with the manners of EFA, for tests: what must not be relied upon, does not hold.
+// FabricEndpoint with the manners of EFA, for tests: whatever callers must not rely upon does not
+// hold.
 //
-// Concepts: messages are cut into packets of 8 KiB, which leave and arrive in any order; nothing is
-// sent inline; posts are refused at times; completions come late and out of order, and a queue that
-// is not emptied overruns, which loses the endpoint; a receiver without room sends packets back,
-// which are sent again (receiver not ready); a receive cannot be cancelled. Nothing is lost, and
+// Concepts: messages are cut into packets of 8 KiB, which leave and arrive in any order. Nothing is
+// sent inline. Posts are refused at times. Completions come late and out of order, and a queue that
+// is not emptied overruns, which loses the endpoint. A receiver without room sends packets back,
+// and they are sent again (receiver not ready). A receive cannot be cancelled. Nothing is lost, and
 // nothing comes twice. All of it follows from the seed and the order of calls. Callers: tests, and
-// jobs with CCOM_PROVIDERS=rough+NAME. Thread: one at a time. Owns: its link. Fails: as
+// jobs with CCOM_PROVIDERS=rough+NAME. Threads: one at a time. Owns: its link. Fails: as
 // FabricEndpoint says; a packet that breaks the format is dropped and counted.
 #ifndef CCOM_TRANSPORT_ROUGH_ENDPOINT_H
 #define CCOM_TRANSPORT_ROUGH_ENDPOINT_H

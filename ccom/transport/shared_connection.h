@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection between two ranks of one host, for groups that span several.
+// A connection between two ranks of one host, for groups that span several hosts.
 //
-// Concepts: each direction of a stream is a ring of descriptors in the sender's arena; they say
-// where a message lies, or that one was consumed. Data is read where it lies if the receiver can
-// see it there (arena, or same process), else from a copy in the sender's staging space. Grants are
-// not needed. Callers: the executor between hosts. Threads: one per pair and side. Owns: no memory
-// but its own lists; the arenas outlive it. Fails: CCOM_RESOURCE where a message that must be
-// copied is larger than the staging space, CCOM_MISMATCH where a descriptor makes no sense.
+// Concepts: each direction of a stream is a ring of descriptors in the sender's arena. A descriptor
+// says where a message lies, or that a message was consumed. The receiver reads data where it lies
+// if it can see it there (arena, or same process), else from a copy in the sender's staging memory.
+// Grants are not needed. Callers: the executor between hosts. Threads: one per pair and side. Owns:
+// no memory but its own lists; the arenas outlive it. Fails: CCOM_RESOURCE where a message that
+// must be copied is larger than the staging memory, CCOM_MISMATCH where a descriptor makes no
+// sense.
 #ifndef CCOM_TRANSPORT_SHARED_CONNECTION_H
 #define CCOM_TRANSPORT_SHARED_CONNECTION_H
 
