@@ -26,7 +26,7 @@ class Test:
     environment: dict
     folder: str
     limit: float
-    target: str  # what to build: the program; everything, for a script
+    targets: list  # what to build: the program; for a script, every program, library and NEFF
     sources: set = field(default_factory=set)  # every file that the target is made of, relative to the tree
     seconds: float = 0.0  # how long it takes where nothing is mutated
 
@@ -119,6 +119,8 @@ class CopiedTree:
     def tests(self, names):
         """The tests of ctest whose names match, but for those with the label slow."""
         commands = self._commands()
+        outputs = [line.split(": ")[0] for line in self._ninja("-t", "targets", "all")]
+        everything = [name for name in outputs if re.match(r"(?:bin|lib|neff)/", name)]
         listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build_folder, check=True,
                                            capture_output=True, text=True).stdout)
         found = []
@@ -133,7 +135,7 @@ class CopiedTree:
             program = os.path.relpath(commands[name][0], self.build_folder)
             found.append(Test(name, commands[name], environment,
                               properties.get("WORKING_DIRECTORY", self.build_folder),
-                              float(properties.get("TIMEOUT", 120)), "all" if program.startswith("..") else program))
+                              float(properties.get("TIMEOUT", 120)), everything if program.startswith("..") else [program]))
         return found
 
     def read_sources(self, tests):
@@ -146,7 +148,7 @@ class CopiedTree:
                 output = line.split(": ")[0]
                 headers[output] = set()
         for test in tests:
-            for name in self._ninja("-t", "inputs", test.target):
+            for name in self._ninja("-t", "inputs", *test.targets):
                 test.sources.add(self._relative(name))
                 test.sources |= headers.get(name, set())
             test.sources.discard("")
