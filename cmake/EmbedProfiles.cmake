@@ -1,11 +1,7 @@
-# Run as a script: writes OUTPUT, a source with the text of every file in FILES (separated by |),
-# as HEADER declares it in NAMESPACE.
+# Run as a script: writes OUTPUT, a source with the text of every file in FILES (separated by |), as
+# driver/profiles/profile_texts.h declares it.
 string(REPLACE "|" ";" FILES "${FILES}")
-if(NOT HEADER)
-  set(HEADER driver/profiles/profile_texts.h)
-  set(NAMESPACE neuron::profiles)
-endif()
-set(source "#include \"${HEADER}\"\nnamespace ${NAMESPACE} {\n")
+set(source "#include \"driver/profiles/profile_texts.h\"\nnamespace neuron::profiles {\n")
 string(APPEND source "const ProfileText kProfileTexts[] = {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name "${file}" NAME)

@@ -23,6 +23,7 @@ using neuron::ccom::Result;
 using neuron::ccom::set_last_error;
 using neuron::ccom::Settings;
 using neuron::ccom::Started;
+using neuron::ccom::Streams;
 
 namespace {
 
@@ -305,11 +306,11 @@ ccom_status_t ccom_start(ccom_comm_t* comm, const ccom_collective_t* collective,
 }
 
 ccom_status_t ccom_test(ccom_request_t* request) {
-  return end_request(request, "ccom_test", &Communicator::test);
+  return end_request(request, "ccom_test", &Streams::test);
 }
 
 ccom_status_t ccom_wait(ccom_request_t* request) {
-  return end_request(request, "ccom_wait", &Communicator::wait);
+  return end_request(request, "ccom_wait", &Streams::wait);
 }
 
 size_t ccom_explain(ccom_comm_t* comm, const ccom_collective_t* collective, char* text,

@@ -10,9 +10,9 @@
 #include <ccom/ccom.h>
 
 #include <memory>
-#include <new>
 
 #include "ccom/communicator/communicator.h"
+#include "driver/base/guarded.h"
 
 struct ccom_comm {
   static constexpr uint64_t kMagic = 0x6d6d6f636d6f6363;
@@ -45,13 +45,12 @@ bool good_handle(const ccom_comm_t* comm);
 // Runs `work`, which returns ccom_status_t; nothing escapes.
 template <class Work>
 ccom_status_t guarded(Work&& work) noexcept {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return set_last_error({CCOM_RESOURCE, "out of memory"});
-  } catch (...) {
-    return set_last_error({CCOM_SYSTEM, "an exception nobody expected reached the C interface"});
-  }
+  return base::guarded(std::forward<Work>(work), [](const char*, bool memory_ran_out) {
+    return memory_ran_out
+               ? set_last_error({CCOM_RESOURCE, "out of memory"})
+               : set_last_error(
+                     {CCOM_SYSTEM, "an exception nobody expected reached the C interface"});
+  });
 }
 
 }  // namespace neuron::ccom

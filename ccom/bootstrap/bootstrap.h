@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ccom/base/error.h"
@@ -31,6 +32,10 @@
 namespace neuron::ccom {
 
 using Bytes = std::vector<std::byte>;
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 struct JoinOptions {
   Rank rank = 0;

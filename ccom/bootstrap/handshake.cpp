@@ -4,6 +4,8 @@
 #include <map>
 
 #include "driver/base/deadline.h"
+#include "driver/base/hmac_sha256.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -11,9 +13,11 @@ namespace {
 Digest proof_of(const Bytes& key, char side, const Digest& first, const Digest& second) {
   Bytes data;
   data.push_back(static_cast<std::byte>(side));
-  data.insert(data.end(), first.begin(), first.end());
-  data.insert(data.end(), second.begin(), second.end());
-  return hmac_sha256(key, data);
+  for (const Digest* nonce : {&first, &second}) {
+    const auto bytes = std::as_bytes(std::span(*nonce));
+    data.insert(data.end(), bytes.begin(), bytes.end());
+  }
+  return base::hmac_sha256(key, data);
 }
 
 // One accepted connection until it is admitted or refused.
@@ -41,7 +45,7 @@ void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::millisec
            std::function<void(const Error*)> done) {
   const std::string where = text_of(link->remote());
   auto mine = std::make_shared<Digest>();
-  if (!random_bytes(*mine)) {
+  if (!base::random_bytes(*mine)) {
     link->close(false);
     const Error error = fail(CCOM_SYSTEM, "the system gives no random numbers for a handshake");
     done(&error);
@@ -79,7 +83,7 @@ void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::millisec
           done(&error);
           return;
         }
-        if (!equal_digests(challenge.proof, server_proof(key, *mine, challenge.nonce))) {
+        if (!base::equal_digests(challenge.proof, server_proof(key, *mine, challenge.nonce))) {
           here->close(false);
           const Error error = fail(CCOM_REFUSED,
                                    "the rank at {} has another secret; give all ranks of the job "
@@ -107,7 +111,7 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
   void arrive(LinkPointer link) {
     auto stranger = std::make_shared<Stranger>();
     stranger->link = std::move(link);
-    if (!random_bytes(stranger->mine)) {
+    if (!base::random_bytes(stranger->mine)) {
       stranger->link->close(false);
       return;
     }
@@ -158,7 +162,7 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
     }
     Proof proof;
     if (type != MessageType::kProof || !decode(body, proof) ||
-        !equal_digests(proof.proof, client_proof(key, stranger->theirs, stranger->mine))) {
+        !base::equal_digests(proof.proof, client_proof(key, stranger->theirs, stranger->mine))) {
       refuse(stranger);
       return;
     }

@@ -21,7 +21,7 @@ class Writer {
           static_cast<std::byte>(static_cast<std::make_unsigned_t<T>>(number) >> (8 * i)));
     }
   }
-  void operator()(const Digest& digest) { raw(digest); }
+  void operator()(const Digest& digest) { raw(std::as_bytes(std::span(digest))); }
   void operator()(const std::string& text) {
     const auto length = static_cast<uint32_t>(std::min(text.size(), kTextBytes));
     (*this)(length);
@@ -82,7 +82,7 @@ class Reader {
   }
   void operator()(Digest& digest) {
     const auto data = raw(digest.size());
-    std::copy(data.begin(), data.end(), digest.begin());
+    std::ranges::copy(data, std::as_writable_bytes(std::span(digest)).begin());
   }
   void operator()(std::string& text) {
     uint32_t length = 0;

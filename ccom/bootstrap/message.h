@@ -16,9 +16,12 @@
 
 #include "ccom/bootstrap/address.h"
 #include "ccom/bootstrap/bootstrap.h"
-#include "ccom/bootstrap/sha256.h"
+#include "driver/base/sha256.h"
 
 namespace neuron::ccom {
+
+// Nonces, and what proves that a peer knows the secret.
+using Digest = base::Sha256::Digest;
 
 inline constexpr uint16_t kFrameMark = 0xb007;
 inline constexpr uint64_t kHelloMagic = 0x746f6f426d6f6363;  // "ccomBoot"
@@ -27,6 +30,10 @@ inline constexpr uint32_t kStrangerBytes = 256;
 inline constexpr uint32_t kJoinBytes = 4096;
 inline constexpr uint32_t kGatherBytes = 64 << 10;  // of one rank in an all-gather
 inline constexpr uint32_t kMaxRanks = 1u << 16;
+
+// The shape of the tree of connections: rank 0 is at its root.
+inline constexpr uint32_t kTreeWidth = 8;
+inline Rank tree_parent(Rank rank) { return (rank - 1) / kTreeWidth; }
 
 enum class MessageType : uint16_t {
   kHello = 1,

@@ -1,52 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank gets into the tree: to rank 0, from there to its parent, and to work when all are in.
+#include "ccom/bootstrap/network_join.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "ccom/bootstrap/host.h"
-#include "ccom/bootstrap/local_bootstrap.h"
-#include "ccom/bootstrap/network_bootstrap.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/hmac_sha256.h"
 
 namespace neuron::ccom {
 namespace {
 
 using std::chrono::milliseconds;
 
-// What a rank waits beyond its deadline for rank 0 to say who is missing.
-constexpr milliseconds kGrace{400};
+// What rank 0 says of the end of a join comes that much later than the end of another connection.
+constexpr milliseconds kWordTime{100};
 // A handshake that the deadline leaves less than this says nothing about the other side.
 constexpr milliseconds kTelling{1000};
 
 }  // namespace
 
-Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const JoinOptions& options) {
-  return NetworkBootstrap::join_at(options, -1);
-}
-
-Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::join_at(const JoinOptions& options,
-                                                             int listener) {
-  if (options.size == 0 || options.size > kMaxRanks || options.rank >= options.size) {
-    return fail(CCOM_INVALID, "rank {} of {} ranks: ranks are 0 to size - 1, and at most {} join",
-                options.rank, options.size, kMaxRanks);
-  }
-  if (options.size == 1) {
-    if (listener >= 0) {
-      ::close(listener);
-    }
-    return std::move(make_local_group(1).front());
-  }
-  std::unique_ptr<NetworkBootstrap> made(new NetworkBootstrap(options));
-  NEURON_CHECK(made->start(listener));
-  NEURON_CHECK(made->await_join());
-  return std::unique_ptr<Bootstrap>(std::move(made));
-}
-
-NetworkBootstrap::NetworkBootstrap(const JoinOptions& options) : options_(options) {}
-
-Result<void> NetworkBootstrap::start(int listener) {
-  const auto parsed = parse_address(options_.root);
+Result<void> NetworkJoin::start(int listener) {
+  const auto parsed = parse_address(job_.options.root);
   Result<int> opened = listener;
   if (!parsed) {
     opened = parsed.error();
@@ -54,11 +30,11 @@ Result<void> NetworkBootstrap::start(int listener) {
     root_ = *parsed;
     // Door, links, their timers; rank 0 has every rank as a guest, and strangers.
     const uint32_t needed = 48 + 2 * kTreeWidth +
-                            (options_.rank == 0 ? options_.size + kMostStrangers : 0) +
-                            2 * std::min(options_.size, 1024u);
+                            (job_.rank() == 0 ? job_.options.size + kMostStrangers : 0) +
+                            2 * std::min(job_.options.size, 1024u);
     if (const auto reserved = reserve_descriptors(needed); !reserved) {
       opened = reserved.error();
-    } else if (options_.rank == 0 && listener < 0) {
+    } else if (job_.rank() == 0 && listener < 0) {
       opened = open_listener(root_, "rank 0 collects the ranks of its job");
     }
   }
@@ -69,11 +45,12 @@ Result<void> NetworkBootstrap::start(int listener) {
     return opened.error();
   }
   // Without a secret the root's address keeps jobs apart, not strangers out.
-  const std::string secret =
-      options_.secret.empty() ? "root address " + options_.root : "secret " + options_.secret;
+  const std::string secret = job_.options.secret.empty() ? "root address " + job_.options.root
+                                                         : "secret " + job_.options.secret;
   const Digest key =
-      hmac_sha256(bytes_of(secret), bytes_of("libccom bootstrap " + options_.context));
-  key_.assign(key.begin(), key.end());
+      base::hmac_sha256(bytes_of(secret), bytes_of("libccom bootstrap " + job_.options.context));
+  const auto bytes = std::as_bytes(std::span(key));
+  job_.key.assign(bytes.begin(), bytes.end());
   auto loop = Loop::make();
   if (!loop) {
     if (*opened >= 0) {
@@ -81,9 +58,9 @@ Result<void> NetworkBootstrap::start(int listener) {
     }
     return loop.error();
   }
-  loop_ = std::move(*loop);
-  loop_->post([this, socket = *opened] {
-    if (options_.rank == 0) {
+  job_.loop = std::move(*loop);
+  job_.loop->post([this, socket = *opened] {
+    if (job_.rank() == 0) {
       begin_root(socket);
     } else {
       seek_root();
@@ -92,137 +69,136 @@ Result<void> NetworkBootstrap::start(int listener) {
   return {};
 }
 
-Result<void> NetworkBootstrap::await_join() {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, options_.deadline.later_by(kGrace).when(),
-                      [&] { return joined_ || join_error_.has_value(); });
+Result<void> NetworkJoin::wait() {
+  std::unique_lock lock(job_.mutex);
+  job_.changed.wait_until(lock, job_.options.deadline.later_by(kGrace).when(),
+                          [&] { return joined_ || error_.has_value(); });
   if (joined_) {
     return {};
   }
-  if (join_error_) {
-    return *join_error_;
+  if (error_) {
+    return *error_;
   }
   return fail(
       CCOM_TIMEOUT, "rank 0 at {} did not say in time who is missing ({} connections tried{}{})",
-      options_.root, attempts_, last_trouble_.empty() ? "" : "; the last one: ", last_trouble_);
+      job_.options.root, attempts_, last_trouble_.empty() ? "" : "; the last one: ", last_trouble_);
 }
 
-uint32_t NetworkBootstrap::remaining_ms() const {
-  const auto left = std::chrono::duration_cast<milliseconds>(options_.deadline.remaining());
+uint32_t NetworkJoin::remaining_ms() const {
+  const auto left = std::chrono::duration_cast<milliseconds>(job_.options.deadline.remaining());
   return static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 1, 24 * 3600 * 1000));
 }
 
 // Not beyond the deadline: what listens there and says nothing is to be named.
-milliseconds NetworkBootstrap::handshake_time() const {
+milliseconds NetworkJoin::handshake_time() const {
   return std::min(kHandshakeTime, milliseconds(remaining_ms()));
 }
 
-Join NetworkBootstrap::own_join() const {
+Join NetworkJoin::own_join() const {
   Join join;
-  join.rank = options_.rank;
-  join.size = options_.size;
+  join.rank = job_.rank();
+  join.size = job_.options.size;
   join.major = CCOM_VERSION_MAJOR;
-  join.minor = options_.version != 0 ? options_.version : CCOM_VERSION_MINOR;
+  join.minor = job_.options.version != 0 ? job_.options.version : CCOM_VERSION_MINOR;
   join.host_id = host_identity();
   join.process = getpid();
-  join.device = options_.device;
-  join.capabilities = options_.capabilities;
+  join.device = job_.options.device;
+  join.capabilities = job_.options.capabilities;
   join.remaining_ms = remaining_ms();
-  join.listener = door_address_;
+  join.listener = job_.door_address;
   join.host = host_name();
   return join;
 }
 
-bool NetworkBootstrap::open_door(Address at) {
+bool NetworkJoin::open_door(Address at) {
   at.port = 0;
-  const auto listener =
-      open_listener(at, format("rank {} waits for its neighbours", options_.rank));
+  const auto listener = open_listener(at, format("rank {} waits for its neighbours", job_.rank()));
   if (!listener) {
-    fail_join(listener.error());
+    give_up(listener.error());
     return false;
   }
-  door_address_ = at;
-  door_ = std::make_unique<Door>(*loop_, *listener, key_,
+  job_.door_address = at;
+  door_ = std::make_unique<Door>(*job_.loop, *listener, job_.key,
                                  [this](LinkPointer link) { visit(std::move(link)); });
   return true;
 }
 
-void NetworkBootstrap::begin_root(int listener) {
+void NetworkJoin::begin_root(int listener) {
   if (!open_door(root_)) {
     ::close(listener);
     return;
   }
   Rendezvous::Events events;
   events.complete = [this](Table table, Digest session) {
-    table_ = std::move(table);
-    session_ = session;
+    job_.table = std::move(table);
+    job_.session = session;
     placed_ = true;
-    for (auto& [link, attach] : std::exchange(early_, {})) {
-      take_child(link, encode(attach));
-    }
+    take_early_children();
   };
-  events.failed = [this](const Error& error) { fail_join(error); };
+  events.failed = [this](const Error& error) { give_up(error); };
   events.unconnected = [this] {
     std::vector<Rank> ranks;
-    for (const Rank child : children()) {
+    for (const Rank child : tree_.children()) {
       // Those that are connected, but not ready, wait for others behind them.
-      if (neighbours_.count(child) == 0) ranks.push_back(child);
+      if (!tree_.has(child)) ranks.push_back(child);
     }
-    for (const Rank child : children()) {
+    for (const Rank child : tree_.children()) {
       if (ranks.empty() && ready_children_.count(child) == 0) ranks.push_back(child);
     }
     return ranks;
   };
-  rendezvous_ = std::make_unique<Rendezvous>(*loop_, listener, key_, own_join(), std::move(events));
+  rendezvous_ =
+      std::make_unique<Rendezvous>(*job_.loop, listener, job_.key, own_join(), std::move(events));
 }
 
 // The caller of join() reads it when its time is over.
-void NetworkBootstrap::note_trouble(const std::string& why) {
-  const std::lock_guard lock(mutex_);
+void NetworkJoin::note_trouble(const std::string& why) {
+  const std::lock_guard lock(job_.mutex);
   last_trouble_ = why;
 }
 
-void NetworkBootstrap::seek_root() {
-  if (gone_) {
+void NetworkJoin::seek_root() {
+  if (job_.leaving) {
     return;
   }
-  if (options_.deadline.expired()) {
-    fail_join(fail(CCOM_TIMEOUT,
-                   "rank 0 was not reached: {} (tried {} times); start it on the host with this "
-                   "address, or give more time (CCOM_TIMEOUT_MS)",
-                   attempts_ == 0          ? "no time was left to try " + options_.root
-                   : last_trouble_.empty() ? "nothing listens at " + options_.root
-                                           : last_trouble_,
-                   attempts_));
+  if (job_.options.deadline.expired()) {
+    give_up(fail(CCOM_TIMEOUT,
+                 "rank 0 was not reached: {} (tried {} times); start it on the host with this "
+                 "address, or give more time (CCOM_TIMEOUT_MS)",
+                 attempts_ == 0          ? "no time was left to try " + job_.options.root
+                 : last_trouble_.empty() ? "nothing listens at " + job_.options.root
+                                         : last_trouble_,
+                 attempts_));
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(job_.mutex);
     ++attempts_;
   }
   const milliseconds time(std::min<uint32_t>(remaining_ms(), 2000));
-  loop_->connect(root_, time, [this](LinkPointer link, const std::string& why, bool) {
+  job_.loop->connect(root_, time, [this](LinkPointer link, const std::string& why, bool) {
     if (link == nullptr) {
       note_trouble(why);
-      loop_->after(milliseconds(std::min<uint32_t>(5 * attempts_, 100)), [this] { seek_root(); });
+      job_.loop->after(milliseconds(std::min<uint32_t>(5 * attempts_, 100)),
+                       [this] { seek_root(); });
       return;
     }
     meet_root(std::move(link));
   });
 }
 
-void NetworkBootstrap::meet_root(LinkPointer link) {
+void NetworkJoin::meet_root(LinkPointer link) {
   root_link_ = link;
   const bool telling = handshake_time() >= kTelling || attempts_ == 1;
-  prove(*loop_, link, key_, handshake_time(), [this, telling](const Error* error) {
+  prove(*job_.loop, link, job_.key, handshake_time(), [this, telling](const Error* error) {
     if (error != nullptr && error->status != CCOM_SYSTEM && error->status != CCOM_TIMEOUT) {
-      fail_join(*error);
+      give_up(*error);
       return;
     }
     const auto again = [this](const std::string& why, bool note = true) {
-      if (!ready_ && !placed_) {
+      if (!job_.ready && !placed_) {
         if (note) note_trouble(why);
-        loop_->after(milliseconds(20), [this] { seek_root(); });
+        job_.loop->after(milliseconds(20), [this] { seek_root(); });
       }
     };
     if (error != nullptr) {
@@ -237,103 +213,99 @@ void NetworkBootstrap::meet_root(LinkPointer link) {
                        [this, again](const std::string& why) {
                          // In the tree, its connections tell: rank 0 lets guests go when it
                          // stands.
-                         if (placed_ && neighbours_.count(tree_parent(options_.rank)) != 0) {
+                         if (placed_ && tree_.has(tree_parent(job_.rank()))) {
                            return;
                          }
-                         if (placed_ && !ready_) {
-                           fail_join(fail(CCOM_RANK_DEAD,
-                                          "rank 0 at {} went away while ranks "
-                                          "joined: {}",
-                                          options_.root, why));
+                         if (placed_ && !job_.ready) {
+                           give_up(fail(CCOM_RANK_DEAD,
+                                        "rank 0 at {} went away while ranks "
+                                        "joined: {}",
+                                        job_.options.root, why));
                            return;
                          }
-                         again(format("{} ended the connection: {}", options_.root, why));
+                         again(format("{} ended the connection: {}", job_.options.root, why));
                        });
     root_link_->send(MessageType::kJoin, encode(own_join()));
   });
 }
 
-void NetworkBootstrap::hear_root(MessageType type, const Bytes& body) {
+void NetworkJoin::hear_root(MessageType type, const Bytes& body) {
   TreePlace place;
   Refuse refusal;
   if (type == MessageType::kRefuse && decode(body, refusal)) {
-    fail_join({static_cast<ccom_status_t>(refusal.status), refusal.sentence});
+    give_up({static_cast<ccom_status_t>(refusal.status), refusal.sentence});
   } else if (type == MessageType::kPlace && !placed_ && decode(body, place) &&
-             place.parent == tree_parent(options_.rank)) {
+             job_.is_parent(place.parent)) {
     placed_ = true;
-    session_ = place.session;
+    job_.session = place.session;
     attach(place);
-    for (auto& [link, early] : std::exchange(early_, {})) {
-      take_child(link, encode(early));
-    }
+    take_early_children();
   } else {
-    fail_join(
-        fail(CCOM_SYSTEM, "rank 0 at {} sent a message that makes no sense here", options_.root));
+    give_up(fail(CCOM_SYSTEM, "rank 0 at {} sent a message that makes no sense here",
+                 job_.options.root));
   }
 }
 
-void NetworkBootstrap::attach(const TreePlace& place) {
-  loop_->connect(place.address, milliseconds(std::min<uint32_t>(remaining_ms(), 5000)),
-                 [this, place](LinkPointer link, const std::string& why, bool) {
-                   if (link != nullptr) {
-                     attach_to(std::move(link), place);
-                   } else if (!options_.deadline.expired() && !gone_) {
-                     note_trouble(format("parent rank {}: {}", place.parent, why));
-                     loop_->after(milliseconds(50), [this, place] { attach(place); });
-                   }
-                 });
+void NetworkJoin::attach(const TreePlace& place) {
+  job_.loop->connect(place.address, milliseconds(std::min<uint32_t>(remaining_ms(), 5000)),
+                     [this, place](LinkPointer link, const std::string& why, bool) {
+                       if (link != nullptr) {
+                         attach_to(std::move(link), place);
+                       } else if (!job_.options.deadline.expired() && !job_.leaving) {
+                         note_trouble(format("parent rank {}: {}", place.parent, why));
+                         job_.loop->after(milliseconds(50), [this, place] { attach(place); });
+                       }
+                     });
 }
 
-void NetworkBootstrap::attach_to(LinkPointer link, const TreePlace& place) {
-  prove(*loop_, link, key_, handshake_time(), [this, link, place](const Error* error) {
+void NetworkJoin::attach_to(LinkPointer link, const TreePlace& place) {
+  prove(*job_.loop, link, job_.key, handshake_time(), [this, link, place](const Error* error) {
     if (error != nullptr) {
       note_trouble(format("parent rank {}: {}", place.parent, error->sentence));
-      if (!options_.deadline.expired() && !gone_) {
-        loop_->after(milliseconds(50), [this, place] { attach(place); });
+      if (!job_.options.deadline.expired() && !job_.leaving) {
+        job_.loop->after(milliseconds(50), [this, place] { attach(place); });
       }
       return;
     }
-    link->send(MessageType::kAttach, encode(Attach{session_, options_.rank}));
-    Neighbour& parent = neighbours_[place.parent];
-    parent = {place.parent, link, false, base::Clock::now()};
-    settle(parent);
+    link->send(MessageType::kAttach, encode(Attach{job_.session, job_.options.rank}));
+    tree_.add(place.parent, link);
     check_ready();
   });
 }
 
-void NetworkBootstrap::visit(LinkPointer link) {
+void NetworkJoin::visit(LinkPointer link) {
   visitors_.insert(link);
   const std::weak_ptr<Link> weak = link;
   // A visitor that says nothing is sent away.
-  const uint64_t timer = loop_->after(kHandshakeTime, [this, weak] {
+  const uint64_t timer = job_.loop->after(kHandshakeTime, [this, weak] {
     if (const LinkPointer here = weak.lock(); here && visitors_.erase(here) != 0) {
       here->close(false);
     }
   });
-  link->limit(kJoinBytes + 4 * options_.size);
+  link->limit(kJoinBytes + 4 * job_.options.size);
   link->listen(
       [this, weak, timer](MessageType type, const Bytes& body) {
         const LinkPointer here = weak.lock();
         if (here == nullptr || visitors_.erase(here) == 0) {
           return;
         }
-        loop_->cancel(timer);
+        job_.loop->cancel(timer);
         Regroup request;
-        if (type == MessageType::kAttach && !ready_) {
+        if (type == MessageType::kAttach && !job_.ready) {
           take_child(here, body);
-        } else if (type == MessageType::kRegroup && ready_ && decode(body, request)) {
-          gather_survivor(request, here);
+        } else if (type == MessageType::kRegroup && job_.ready && decode(body, request)) {
+          survivor_(request, here);
         } else {
           here->close(false);
         }
       },
       [this, weak, timer](const std::string&) {
-        loop_->cancel(timer);
+        job_.loop->cancel(timer);
         visitors_.erase(weak.lock());
       });
 }
 
-void NetworkBootstrap::take_child(const LinkPointer& link, const Bytes& body) {
+void NetworkJoin::take_child(const LinkPointer& link, const Bytes& body) {
   Attach attach;
   if (!decode(body, attach)) {
     link->close(false);
@@ -348,78 +320,122 @@ void NetworkBootstrap::take_child(const LinkPointer& link, const Bytes& body) {
     }
     return;
   }
-  if (!equal_digests(attach.session, session_) || attach.rank >= options_.size ||
-      attach.rank == 0 || tree_parent(attach.rank) != options_.rank) {
+  if (!base::equal_digests(attach.session, job_.session) || attach.rank >= job_.options.size ||
+      attach.rank == 0 || tree_parent(attach.rank) != job_.rank()) {
     link->close(false);
     return;
   }
-  const auto known = neighbours_.find(attach.rank);
-  if (known != neighbours_.end()) {
-    known->second.link->close(false);  // it has tried again
-  }
-  Neighbour& child = neighbours_[attach.rank];
-  child = {attach.rank, link, false, base::Clock::now()};
-  settle(child);
+  tree_.add(attach.rank, link);
   check_ready();
 }
 
-std::vector<Rank> NetworkBootstrap::children() const {
-  std::vector<Rank> ranks;
-  const uint64_t first = uint64_t{options_.rank} * kTreeWidth + 1;
-  for (uint64_t i = first; i < first + kTreeWidth && i < options_.size; ++i) {
-    ranks.push_back(static_cast<Rank>(i));
+void NetworkJoin::take_early_children() {
+  for (auto& [link, attach] : std::exchange(early_, {})) {
+    take_child(link, encode(attach));
   }
-  return ranks;
 }
 
-void NetworkBootstrap::check_ready() {
-  // A join that has failed stays failed: whoever was told so does not come any more, and who is
-  // gone does not listen to the news of later deaths.
-  if (ready_ || gone_ || ready_children_.size() != children().size()) {
+bool NetworkJoin::hear(Rank from, MessageType type, const Bytes& body) {
+  if (type == MessageType::kReady && !job_.is_parent(from)) {
+    ready_children_.insert(from);
+    check_ready();
+    return true;
+  }
+  Table& table = job_.table;
+  const uint32_t size = job_.options.size;
+  if (type == MessageType::kTable && job_.is_parent(from) && !job_.ready && decode(body, table) &&
+      table.members.size() == size && table.listeners.size() == size) {
+    for (Rank i = 0; i < size; ++i) {
+      table.members[i].rank = i;
+    }
+    tree_.send_down(type, body);
+    return true;
+  }
+  if (type == MessageType::kGo && job_.is_parent(from) && table.members.size() == size) {
+    if (!job_.leaving) {
+      tree_.send_down(type, body);
+    }
+    if (!job_.leaving && !job_.ready) {
+      go();
+    }
+    return true;
+  }
+  return false;
+}
+
+void NetworkJoin::lose(Rank rank, const std::string& why) {
+  if (!job_.is_parent(rank)) {
+    tree_.remove(rank);
+    ready_children_.erase(rank);
     return;
   }
-  if (options_.rank != 0) {
-    const auto parent = neighbours_.find(tree_parent(options_.rank));
-    if (parent != neighbours_.end()) {
-      parent->second.link->send(MessageType::kReady, {});
-    }
+  // The parent may have gone because of another rank. What rank 0 says of that comes over another
+  // connection.
+  job_.loop->after(kWordTime, [this, rank, why] {
+    give_up(fail(CCOM_RANK_DEAD, "rank {} went away while ranks joined: {}", rank, why));
+  });
+}
+
+void NetworkJoin::leave() {
+  if (root_link_ != nullptr) {
+    root_link_->close(false);
+  }
+  door_.reset();
+  if (rendezvous_ != nullptr) {
+    rendezvous_->release();
+  }
+}
+
+bool NetworkJoin::done() const {
+  const std::lock_guard lock(job_.mutex);
+  return joined_;
+}
+
+void NetworkJoin::check_ready() {
+  // A join that has failed stays failed: whoever was told so does not come any more, and who is
+  // gone does not listen to the news of later deaths.
+  if (job_.ready || job_.leaving || ready_children_.size() != tree_.children().size()) {
+    return;
+  }
+  if (job_.rank() != 0) {
+    tree_.send_up(MessageType::kReady, {});
     return;
   }
   // The tree stands. A rank that is through may begin a new job at the same address at once.
   if (placed_) {
     Rendezvous* const done = rendezvous_.get();
     done->release();
-    send_down(MessageType::kTable, encode(table_));
-    send_down(MessageType::kGo, {});
+    tree_.send_down(MessageType::kTable, encode(job_.table));
+    tree_.send_down(MessageType::kGo, {});
     go();
   }
 }
 
-void NetworkBootstrap::go() {
-  ready_ = true;
+void NetworkJoin::go() {
+  job_.ready = true;
   if (root_link_ != nullptr) {
     root_link_->close(true);
     root_link_.reset();
   }
-  watch_neighbours();
-  const std::lock_guard lock(mutex_);
+  tree_.watch();
+  const std::lock_guard lock(job_.mutex);
   joined_ = true;
-  changed_.notify_all();
+  job_.changed.notify_all();
 }
 
-void NetworkBootstrap::fail_join(const Error& error) {
-  if (ready_) {
+void NetworkJoin::give_up(const Error& error) {
+  if (job_.ready) {
     return;
   }
-  gone_ = true;
+  job_.leaving = true;
   if (rendezvous_ != nullptr) {
     rendezvous_->fail_all(error);
   }
-  const std::lock_guard lock(mutex_);
-  if (!join_error_) {
-    join_error_ = error;
+  const std::lock_guard lock(job_.mutex);
+  if (!error_) {
+    error_ = error;
   }
-  changed_.notify_all();
+  job_.changed.notify_all();
 }
 
 }  // namespace neuron::ccom

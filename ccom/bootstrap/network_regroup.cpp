@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A new group from an old one: of ranks that all agree, or of those that a failure left.
-//
-// One rank collects: the lowest that answers. Its thread does so even when its caller does not take
-// part. It waits for all that are asked for and are alive, at most three quarters of the time there
-// is, then tells those who came who they are and where the new group's rank 0 listens.
+#include "ccom/bootstrap/network_regroup.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "ccom/bootstrap/network_bootstrap.h"
+#include "ccom/bootstrap/handshake.h"
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/hexadecimal.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -33,94 +32,85 @@ uint64_t hash_of(const std::vector<Rank>& ranks) {
   return hash;
 }
 
-std::string hex(const Digest& digest) {
-  std::string text;
-  for (const std::byte byte : digest) {
-    text += format("{:02x}", static_cast<unsigned>(byte));
-  }
-  return text;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<Rank>& survivors,
-                                                             base::Deadline deadline) {
-  if (std::find(survivors.begin(), survivors.end(), options_.rank) == survivors.end()) {
-    return fail(CCOM_INVALID, "rank {} is not among the ranks {} of the new group", options_.rank,
+Result<NetworkRegroup::NewGroup> NetworkRegroup::regroup(const std::vector<Rank>& survivors,
+                                                         base::Deadline deadline) {
+  if (std::find(survivors.begin(), survivors.end(), job_.rank()) == survivors.end()) {
+    return fail(CCOM_INVALID, "rank {} is not among the ranks {} of the new group", job_.rank(),
                 rank_list(survivors));
   }
-  if (survivors.size() == 1 && survivors[0] == options_.rank) {
-    JoinOptions alone = options_;
+  if (survivors.size() == 1 && survivors[0] == job_.rank()) {
+    JoinOptions alone = job_.options;
     alone.rank = 0;
     alone.size = 1;
-    return join_at(alone, -1);
+    return NewGroup{alone, -1};
   }
-  Address here = door_address_;
+  Address here = job_.door_address;
   here.port = 0;
-  NEURON_TRY(listener, open_listener(here, format("rank {} regroups", options_.rank)));
+  NEURON_TRY(listener, open_listener(here, format("rank {} regroups", job_.rank())));
 
   auto answer = std::make_shared<Answer>();
   Regroup request;
-  request.rank = options_.rank;
+  request.rank = job_.options.rank;
   request.remaining_ms = static_cast<uint32_t>(std::clamp<int64_t>(
       std::chrono::duration_cast<milliseconds>(deadline.remaining()).count(), 1, 3600 * 1000));
   request.listener = here;
   request.ranks = survivors;
-  Result<std::unique_ptr<Bootstrap>> result =
-      fail(CCOM_TIMEOUT, "{} found no rank that collects the survivors {} in time",
-           describe(table_.members[options_.rank]), rank_list(survivors));
+  Error error = fail(CCOM_TIMEOUT, "{} found no rank that collects the survivors {} in time",
+                     describe(job_.me()), rank_list(survivors));
   Bytes decision;
   {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(job_.mutex);
     // After a failure ranks may know of different dead; all mean the same new group.
-    const uint64_t kind = failure_ ? kAfterFailure : hash_of(survivors) >> 16;
-    request.key = kind ^ (uint64_t{regroup_counts_[kind]++} << 48);
-    loop_->post([this, request, answer] { seek_coordinator(request, 0, answer); });
-    changed_.wait_until(lock, deadline.when(), [&] { return answer->there; });
+    const uint64_t kind = job_.failure ? kAfterFailure : hash_of(survivors) >> 16;
+    request.key = kind ^ (uint64_t{counts_[kind]++} << 48);
+    job_.loop->post([this, request, answer] { seek_coordinator(request, 0, answer); });
+    job_.changed.wait_until(lock, deadline.when(), [&] { return answer->there; });
     if (answer->there && answer->error) {
-      result = *answer->error;
+      error = *answer->error;
     } else if (answer->there) {
-      decision = answer->data.front();
+      decision = answer->decision;
     }
     answer->there = true;  // nobody waits any more
   }
   RegroupDecided decided;
   if (decision.empty() || !decode(decision, decided)) {
     ::close(listener);
-    return result;
+    return error;
   }
-  const auto place = std::find(decided.ranks.begin(), decided.ranks.end(), options_.rank);
+  const auto place = std::find(decided.ranks.begin(), decided.ranks.end(), job_.rank());
   if (place == decided.ranks.end()) {
     ::close(listener);
-    return fail(CCOM_TIMEOUT, "the new group was formed without rank {}", options_.rank);
+    return fail(CCOM_TIMEOUT, "the new group was formed without rank {}", job_.rank());
   }
-  JoinOptions next = options_;
+  JoinOptions next = job_.options;
   next.rank = static_cast<Rank>(place - decided.ranks.begin());
   next.size = static_cast<uint32_t>(decided.ranks.size());
   next.root = text_of(decided.root);
-  next.secret = std::string(reinterpret_cast<const char*>(key_.data()), key_.size());
-  next.context = hex(decided.nonce);
+  next.secret = std::string(reinterpret_cast<const char*>(job_.key.data()), job_.key.size());
+  next.context = base::hexadecimal(decided.nonce);
   next.deadline = std::max(deadline, base::Deadline::after(milliseconds(500)));
   if (next.rank != 0) {
     ::close(listener);
   }
-  return join_at(next, next.rank == 0 ? listener : -1);
+  return NewGroup{next, next.rank == 0 ? listener : -1};
 }
 
-void NetworkBootstrap::finish(const std::shared_ptr<Answer>& answer, Bytes decision,
-                              std::optional<Error> error) {
-  const std::lock_guard lock(mutex_);
+void NetworkRegroup::finish(const std::shared_ptr<Answer>& answer, Bytes decision,
+                            std::optional<Error> error) {
+  const std::lock_guard lock(job_.mutex);
   if (!answer->there) {
     answer->there = true;
     answer->error = std::move(error);
-    answer->data.assign(1, std::move(decision));
-    changed_.notify_all();
+    answer->decision = std::move(decision);
+    job_.changed.notify_all();
   }
 }
 
-void NetworkBootstrap::seek_coordinator(Regroup request, size_t candidate,
-                                        std::shared_ptr<Answer> answer) {
-  while (candidate < request.ranks.size() && dead_.count(request.ranks[candidate]) != 0) {
+void NetworkRegroup::seek_coordinator(Regroup request, size_t candidate,
+                                      std::shared_ptr<Answer> answer) {
+  while (candidate < request.ranks.size() && job_.dead.count(request.ranks[candidate]) != 0) {
     ++candidate;
   }
   if (candidate == request.ranks.size()) {
@@ -129,23 +119,23 @@ void NetworkBootstrap::seek_coordinator(Regroup request, size_t candidate,
     return;
   }
   const Rank rank = request.ranks[candidate];
-  if (rank == options_.rank) {
-    gather_survivor(request, nullptr, answer);
+  if (rank == job_.rank()) {
+    gather(request, nullptr, answer);
     return;
   }
-  if (rank >= options_.size) {
+  if (rank >= job_.options.size) {
     finish(answer, {}, fail(CCOM_INVALID, "there is no rank {} to regroup with", rank));
     return;
   }
-  loop_->connect(
-      table_.listeners[rank], kAnswerTime,
+  job_.loop->connect(
+      job_.table.listeners[rank], kAnswerTime,
       [this, request, candidate, answer](LinkPointer link, const std::string& why, bool refused) {
         if (link != nullptr) {
           ask_coordinator(request, candidate, answer, link);
           return;
         }
         if (refused) {
-          lost_elsewhere(request.ranks[candidate], why);
+          declare_gone(request.ranks[candidate], why);
         }
         seek_further(request, candidate, answer);
       });
@@ -153,25 +143,25 @@ void NetworkBootstrap::seek_coordinator(Regroup request, size_t candidate,
 
 // Who does not answer is passed over after a failure. Else it lives, only its host is busy: if some
 // went on to the next candidate, there would be two groups.
-void NetworkBootstrap::seek_further(Regroup request, size_t candidate,
-                                    std::shared_ptr<Answer> answer) {
+void NetworkRegroup::seek_further(Regroup request, size_t candidate,
+                                  std::shared_ptr<Answer> answer) {
   if ((request.key & kKind) == kAfterFailure) {
     seek_coordinator(request, candidate + 1, answer);
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(job_.mutex);
     if (answer->there) {
       return;  // nobody waits any more
     }
   }
-  loop_->after(kAskAgain, [this, request, candidate, answer] {
+  job_.loop->after(kAskAgain, [this, request, candidate, answer] {
     seek_coordinator(request, candidate, answer);
   });
 }
 
-void NetworkBootstrap::ask_coordinator(Regroup request, size_t candidate,
-                                       std::shared_ptr<Answer> answer, LinkPointer link) {
+void NetworkRegroup::ask_coordinator(Regroup request, size_t candidate,
+                                     std::shared_ptr<Answer> answer, LinkPointer link) {
   // Whatever goes wrong with this candidate, the search goes on, once.
   auto asked = std::make_shared<bool>(false);
   const auto next = [this, request, candidate, answer, asked] {
@@ -179,46 +169,52 @@ void NetworkBootstrap::ask_coordinator(Regroup request, size_t candidate,
       seek_further(request, candidate, answer);
     }
   };
-  prove(*loop_, link, key_, kAnswerTime, [this, request, answer, link, next](const Error* error) {
-    if (error != nullptr) {
-      next();
-      return;
-    }
-    const std::weak_ptr<Link> weak = link;
-    const uint64_t timer = loop_->after(kAnswerTime, [link, next] {
-      link->close(false);
-      next();
-    });
-    link->limit(kJoinBytes + 4 * options_.size);
-    link->listen(
-        [this, weak, timer, answer, next](MessageType type, Bytes body) {
-          loop_->cancel(timer);
-          if (type == MessageType::kRegroupHeard) {
+  prove(*job_.loop, link, job_.key, kAnswerTime,
+        [this, request, answer, link, next](const Error* error) {
+          if (error != nullptr) {
+            next();
             return;
           }
-          if (const LinkPointer here = weak.lock()) {
-            here->close(false);
-          }
-          Refuse refusal;
-          if (type == MessageType::kRegroupDecided) {
-            finish(answer, std::move(body), std::nullopt);
-          } else if (type == MessageType::kRefuse && decode(body, refusal)) {
-            finish(answer, {}, Error{static_cast<ccom_status_t>(refusal.status), refusal.sentence});
-          } else {
+          const std::weak_ptr<Link> weak = link;
+          const uint64_t timer = job_.loop->after(kAnswerTime, [link, next] {
+            link->close(false);
             next();
-          }
-        },
-        [this, timer, next](const std::string&) {
-          loop_->cancel(timer);
-          next();
+          });
+          link->limit(kJoinBytes + 4 * job_.options.size);
+          link->listen(
+              [this, weak, timer, answer, next](MessageType type, Bytes body) {
+                job_.loop->cancel(timer);
+                if (type == MessageType::kRegroupHeard) {
+                  return;
+                }
+                if (const LinkPointer here = weak.lock()) {
+                  here->close(false);
+                }
+                Refuse refusal;
+                if (type == MessageType::kRegroupDecided) {
+                  finish(answer, std::move(body), std::nullopt);
+                } else if (type == MessageType::kRefuse && decode(body, refusal)) {
+                  finish(answer, {},
+                         Error{static_cast<ccom_status_t>(refusal.status), refusal.sentence});
+                } else {
+                  next();
+                }
+              },
+              [this, timer, next](const std::string&) {
+                job_.loop->cancel(timer);
+                next();
+              });
+          link->send(MessageType::kRegroup, encode(request));
         });
-    link->send(MessageType::kRegroup, encode(request));
-  });
 }
 
-void NetworkBootstrap::gather_survivor(const Regroup& request, LinkPointer link,
-                                       std::shared_ptr<Answer> answer) {
-  const auto bad = [&](Rank rank) { return rank >= options_.size; };
+void NetworkRegroup::gather(const Regroup& request, LinkPointer link) {
+  gather(request, std::move(link), nullptr);
+}
+
+void NetworkRegroup::gather(const Regroup& request, LinkPointer link,
+                            std::shared_ptr<Answer> answer) {
+  const auto bad = [&](Rank rank) { return rank >= job_.options.size; };
   if (bad(request.rank) || std::any_of(request.ranks.begin(), request.ranks.end(), bad)) {
     if (link != nullptr) {
       link->close(false);
@@ -253,60 +249,69 @@ void NetworkBootstrap::gather_survivor(const Regroup& request, LinkPointer link,
   gathering.until =
       std::min(gathering.until, base::Deadline::after(milliseconds(request.remaining_ms * 3 / 4)));
   if (gathering.timer != 0) {
-    loop_->cancel(gathering.timer);
+    job_.loop->cancel(gathering.timer);
   }
   auto time = std::chrono::duration_cast<milliseconds>(gathering.until.remaining());
   if ((request.key & kKind) == kAfterFailure) {
     time = std::min(time, kQuiet);
   }
-  gathering.timer = loop_->after(time, [this, key = request.key] { decide(key, true); });
+  gathering.timer = job_.loop->after(time, [this, key = request.key] { decide(key, true); });
   if (first) {
-    loop_->after(kProbeAfter, [this, key = request.key] { probe(key); });
+    job_.loop->after(kProbeAfter, [this, key = request.key] { probe(key); });
   }
   decide(request.key, false);
 }
 
-void NetworkBootstrap::probe(uint64_t key) {
+void NetworkRegroup::probe(uint64_t key) {
   const auto found = gatherings_.find(key);
   if (found == gatherings_.end()) {
     return;
   }
   for (const Rank rank : found->second.expected) {
-    if (found->second.come.count(rank) == 0 && dead_.count(rank) == 0 && rank != options_.rank) {
-      loop_->connect(table_.listeners[rank], kAnswerTime,
-                     [this, rank](LinkPointer link, const std::string& why, bool refused) {
-                       if (link != nullptr) {
-                         link->close(false);
-                       } else if (refused) {
-                         lost_elsewhere(rank, why);
-                       }
-                     });
+    if (found->second.come.count(rank) == 0 && job_.dead.count(rank) == 0 && rank != job_.rank()) {
+      job_.loop->connect(job_.table.listeners[rank], kAnswerTime,
+                         [this, rank](LinkPointer link, const std::string& why, bool refused) {
+                           if (link != nullptr) {
+                             link->close(false);
+                           } else if (refused) {
+                             declare_gone(rank, why);
+                           }
+                         });
     }
   }
 }
 
-void NetworkBootstrap::lost_elsewhere(Rank rank, const std::string& why) {
-  spread(Failure{rank, 1, CCOM_RANK_DEAD,
-                 format("{} is gone: {}", describe(table_.members[rank]), why)},
-         options_.rank);
+void NetworkRegroup::declare_gone(Rank rank, const std::string& why) {
+  news_.declare_dead(rank, format("{} is gone: {}", describe(job_.table.members[rank]), why),
+                     job_.rank());
 }
 
-void NetworkBootstrap::decide(uint64_t key, bool late) {
+void NetworkRegroup::decide_all() {
+  std::vector<uint64_t> keys;
+  for (const auto& [key, gathering] : gatherings_) {
+    keys.push_back(key);
+  }
+  for (const uint64_t key : keys) {
+    decide(key, false);
+  }
+}
+
+void NetworkRegroup::decide(uint64_t key, bool late) {
   const auto found = gatherings_.find(key);
   if (found == gatherings_.end()) {
     return;
   }
   Gathering& gathering = found->second;
   for (const Rank rank : gathering.expected) {
-    if (!late && gathering.come.count(rank) == 0 && dead_.count(rank) == 0) {
+    if (!late && gathering.come.count(rank) == 0 && job_.dead.count(rank) == 0) {
       return;
     }
   }
   decided_.insert(key);
   RegroupDecided decision;
   decision.key = key;
-  if (gathering.come.empty() || !random_bytes(decision.nonce)) {
-    loop_->cancel(gathering.timer);
+  if (gathering.come.empty() || !base::random_bytes(decision.nonce)) {
+    job_.loop->cancel(gathering.timer);
     gatherings_.erase(found);
     return;
   }
@@ -332,7 +337,7 @@ void NetworkBootstrap::decide(uint64_t key, bool late) {
       finish(comer.answer, body, std::nullopt);
     }
   }
-  loop_->cancel(gathering.timer);
+  job_.loop->cancel(gathering.timer);
   gatherings_.erase(found);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ccom/bootstrap/rank_list.h"
+#include "driver/base/random_bytes.h"
 
 namespace neuron::ccom {
 namespace {
@@ -195,7 +196,7 @@ void Rendezvous::refuse_all(const Error& error) {
 void Rendezvous::place() {
   over_ = true;
   Digest session{};
-  if (!random_bytes(session)) {
+  if (!base::random_bytes(session)) {
     fail_all(fail(CCOM_SYSTEM, "the system gives no random numbers"));
     return;
   }

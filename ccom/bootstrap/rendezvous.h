@@ -20,9 +20,6 @@
 
 namespace neuron::ccom {
 
-inline constexpr uint32_t kTreeWidth = 8;
-inline Rank tree_parent(Rank rank) { return (rank - 1) / kTreeWidth; }
-
 class Rendezvous {
  public:
   struct Events {

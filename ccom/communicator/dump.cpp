@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flight recorder as a file: what this rank did, why it stopped, and what it can see of others.
+#include "ccom/communicator/dump.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -10,9 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "ccom/communicator/communicator.h"
-#include "ccom/communicator/json_text.h"
-#include "ccom/transport/arena_layout.h"
+#include "driver/base/json_text.h"
 
 namespace neuron::ccom {
 namespace {
@@ -50,65 +49,68 @@ Result<void> write_file(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::string Communicator::json() const {
-  const auto& members = bootstrap_->members();
-  const Member& me = members[rank_];
-  const Error error = failure();
-  const bool failed = status() != CCOM_SUCCESS;
+std::string FlightDump::json() const {
+  const std::vector<Member>& members = bootstrap_.members();
+  const Member& me = members[bootstrap_.rank()];
+  const bool failed = failure_.status() != CCOM_SUCCESS;
+  const Error error = failure_.error();
   std::string text = ccom::format(
       "{{\"format\": \"ccom-flight-1\",\n\"rank\": {}, \"ranks\": {}, \"host\": {}, \"process\": "
       "{}, \"time_ns\": {},\n\"status\": \"{}\", \"sentence\": {},\n\"begun\": {},\n",
-      rank_, size_, json_text(me.host), me.process, now_ns(),
-      ccom_status_name(failed ? error.status : CCOM_SUCCESS), json_text(error.sentence),
-      recorder_->begun());
+      me.rank, members.size(), base::json_string(me.host), me.process, now_ns(),
+      ccom_status_name(failed ? error.status : CCOM_SUCCESS), base::json_string(error.sentence),
+      recorder_.begun());
   text += "\"members\": [";
   for (const Member& member : members) {
     text += ccom::format("{}{{\"rank\": {}, \"host\": {}, \"process\": {}}}",
-                         member.rank == 0 ? "" : ", ", member.rank, json_text(member.host),
+                         member.rank == 0 ? "" : ", ", member.rank, base::json_string(member.host),
                          member.process);
   }
   text += "],\n\"dead\": [";
   bool first = true;
-  for (const Rank rank : bootstrap_->dead()) {
+  for (const Rank rank : bootstrap_.dead()) {
     text += ccom::format("{}{}", first ? "" : ", ", rank);
     first = false;
   }
-  text += "],\n\"operations\": " + json_of(recorder_->records()) + ",\n\"seen\": [";
+  text += "],\n\"operations\": " + json_of(recorder_.records()) + ",\n\"seen\": [";
   first = true;
-  for (Rank i = 0; i < size_; ++i) {
-    if (i == rank_ || arenas_[i] == nullptr) {
+  for (const Member& member : members) {
+    std::byte* const flight = memory_.flight(member.rank);
+    if (member.rank == me.rank || flight == nullptr) {
       continue;
     }
     // The memory of a rank outlives it.
-    const FlightRecorder peer(arenas_[i]->data() + ArenaLayout::of(size_).flight);
-    text += ccom::format("{}\n{{\"rank\": {}, \"begun\": {}, \"operations\": {}}}",
-                         first ? "" : ",", i, peer.begun(), json_of(peer.records(kSeenRecords)));
+    const FlightRecorder peer(flight);
+    text +=
+        ccom::format("{}\n{{\"rank\": {}, \"begun\": {}, \"operations\": {}}}", first ? "" : ",",
+                     member.rank, peer.begun(), json_of(peer.records(kSeenRecords)));
     first = false;
   }
   return text + "]}\n";
 }
 
 // Communicators of this process in which it has the same rank must not overwrite each other's.
-uint32_t Communicator::dump_number() const {
+uint32_t FlightDump::number() const {
   static std::mutex mutex;
   static auto* numbers = new std::map<Rank, uint32_t>;  // outlives everything
   const std::lock_guard lock(mutex);
-  if (dump_number_ == 0) {
-    dump_number_ = ++(*numbers)[rank_];
+  if (number_ == 0) {
+    number_ = ++(*numbers)[bootstrap_.rank()];
   }
-  return dump_number_;
+  return number_;
 }
 
-Result<void> Communicator::dump(const std::string& path) const {
+Result<void> FlightDump::write(const std::string& path) const {
   struct stat status {};
   std::string file = path;
+  const Rank rank = bootstrap_.rank();
   if (stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    const uint32_t number = dump_number();
-    file += number == 1 ? ccom::format("/ccom-{}-{}.json", rank_, getpid())
-                        : ccom::format("/ccom-{}-{}-{}.json", rank_, getpid(), number);
+    const uint32_t which = number();
+    file += which == 1 ? ccom::format("/ccom-{}-{}.json", rank, getpid())
+                       : ccom::format("/ccom-{}-{}-{}.json", rank, getpid(), which);
   }
   // Whole or not at all: a reader may come while another failure is written.
-  const std::string part = ccom::format("{}.{}-{}.part", file, rank_, getpid());
+  const std::string part = ccom::format("{}.{}-{}.part", file, rank, getpid());
   NEURON_CHECK(write_file(part, json()));
   if (rename(part.c_str(), file.c_str()) != 0) {
     const int error = errno;
@@ -116,6 +118,13 @@ Result<void> Communicator::dump(const std::string& path) const {
     return system_error(error, ccom::format("cannot write the flight recorder to {}", file));
   }
   return {};
+}
+
+void FlightDump::after_failure() {
+  if (!done_ && failure_.status() != CCOM_SUCCESS && !path_.empty()) {
+    done_ = true;
+    static_cast<void>(write(path_));
+  }
 }
 
 }  // namespace neuron::ccom

@@ -1,34 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that were started: their order, their progress, their end.
-#include <sched.h>
-#include <time.h>
-
 #include <algorithm>
 
-#include "ccom/communicator/communicator.h"
+#include "ccom/communicator/streams.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
 
-// Between looks at an operation that does not advance: look, let others run, then sleep.
-class Patience {
- public:
-  void pause() {
-    if (++looks_ < 256) {
-      return;
-    }
-    if (looks_ < 4096) {
-      sched_yield();
-      return;
-    }
-    const timespec nap{0, 50'000};
-    nanosleep(&nap, nullptr);
-  }
-  void renew() { looks_ = 0; }
-
- private:
-  uint32_t looks_ = 0;
-};
+// Between looks at an operation that does not advance.
+constexpr base::Backoff::Steps kLooks{.pauses = 256, .yields = 3840};
 
 }  // namespace
 
@@ -38,7 +19,7 @@ Started::~Started() {
   }
 }
 
-std::unique_ptr<Started> Communicator::enqueue(Lane& lane, const Operands& operands) {
+std::unique_ptr<Started> Streams::enqueue(Lane& lane, const Operands& operands) {
   auto started = std::make_unique<Started>();
   started->stream = lane.signature.stream;
   started->plan = lane.plan;
@@ -53,7 +34,7 @@ std::unique_ptr<Started> Communicator::enqueue(Lane& lane, const Operands& opera
   return started;
 }
 
-Result<std::unique_ptr<Started>> Communicator::start(const ccom_collective_t& call) {
+Result<std::unique_ptr<Started>> Streams::start(const ccom_collective_t& call) {
   NEURON_CHECK(usable());
   if (call.stream >= CCOM_MAX_STREAMS) {
     return make_request(call, size_).error();
@@ -71,7 +52,7 @@ Result<std::unique_ptr<Started>> Communicator::start(const ccom_collective_t& ca
   return started;
 }
 
-Result<void> Communicator::run_among_started(Lane& lane, const Operands& operands) {
+Result<void> Streams::run_among_started(Lane& lane, const Operands& operands) {
   const auto started = enqueue(lane, operands);
   Error error;
   if (wait(*started, error) != CCOM_SUCCESS) {
@@ -80,10 +61,10 @@ Result<void> Communicator::run_among_started(Lane& lane, const Operands& operand
   return {};
 }
 
-void Communicator::finish(Lane& lane, Started& started, ccom_status_t status, Error error) {
+void Streams::finish(Lane& lane, Started& started, ccom_status_t status, Error error) {
   // Its slot may be another operation's by now: streams share the recorder.
   if (started.record != nullptr && started.record->signature == started.signature) {
-    recorder_->end(*started.record, status);
+    recorder_.end(*started.record, status);
   }
   if (started.record != nullptr) {
     records_[started.stream].store(nullptr, std::memory_order_relaxed);
@@ -98,16 +79,16 @@ void Communicator::finish(Lane& lane, Started& started, ccom_status_t status, Er
   --started_;
 }
 
-void Communicator::advance(Lane& lane) {
+void Streams::advance(Lane& lane) {
   while (!lane.pending.empty()) {
     Started& first = *lane.pending.front();
-    if (interrupted_.load(std::memory_order_relaxed) != 0) {
-      const Error error = failure();
+    if (failure_.there()) {
+      const Error error = failure_.error();
       finish(lane, first, error.status, error);
       continue;
     }
     if (first.execution == nullptr) {
-      first.record = &recorder_->begin(first.signature);
+      first.record = &recorder_.begin(first.signature);
       records_[first.stream].store(first.record, std::memory_order_relaxed);
       auto execution = executor_->start(first.plan, first.operands, first.signature, first.timeout);
       if (!execution) {
@@ -131,23 +112,23 @@ void Communicator::advance(Lane& lane) {
 }
 
 // Other ranks may wait for any of the streams, whichever this one waits for.
-void Communicator::advance_all() {
+void Streams::advance_all() {
   for (Lane& lane : lanes_) {
     advance(lane);
   }
 }
 
-Result<void> Communicator::drain(Lane& lane) {
-  Patience patience;
+Result<void> Streams::drain(Lane& lane) {
+  base::Backoff backoff(kLooks);
   while (!lane.pending.empty()) {
     const size_t before = lane.pending.size();
     advance_all();
-    lane.pending.size() != before ? patience.renew() : patience.pause();
+    lane.pending.size() != before ? backoff.reset() : backoff.wait();
   }
   return usable();
 }
 
-ccom_status_t Communicator::test(Started& started, Error& error) {
+ccom_status_t Streams::test(Started& started, Error& error) {
   if (!started.over && started.owner == nullptr) {
     error = fail(CCOM_ABORTED, "{}: its communicator was freed before it was done",
                  describe(started.signature));
@@ -163,15 +144,15 @@ ccom_status_t Communicator::test(Started& started, Error& error) {
   return started.status;
 }
 
-ccom_status_t Communicator::wait(Started& started, Error& error) {
-  Patience patience;
+ccom_status_t Streams::wait(Started& started, Error& error) {
+  base::Backoff backoff(kLooks);
   // bounded: the executor ends an operation that makes no progress for its timeout.
   for (;;) {
     const ccom_status_t status = test(started, error);
     if (status != CCOM_IN_PROGRESS) {
       return status;
     }
-    patience.pause();
+    backoff.wait();
   }
 }
 

@@ -144,8 +144,8 @@ class StreamCompiler {
   }
 
   static uint32_t credit_of(const DevicePlace& place) {
-    const uint32_t per_chip = place.generation == 2 ? NEURON_V2_CORES : NEURON_V3_CORES;
-    return kFirstCreditSemaphore + (place.chip * per_chip + place.core) % kCreditSemaphores;
+    const uint32_t cores = place.generation->cores;
+    return kFirstCreditSemaphore + (place.chip * cores + place.core) % kCreditSemaphores;
   }
 
   InstructionNote note(WaitReason reason, Rank peer = 0) const {
@@ -380,8 +380,7 @@ class StreamCompiler {
 
 uint64_t routed(const DevicePlace& from, const DevicePlace& place, uint64_t address) {
   if (from.chip == place.chip) return address;
-  return address |
-         (place.generation == 2 ? NEURON_V2_PEER(place.chip) : NEURON_V3_PEER(place.chip));
+  return address | place.generation->route_to(place.chip);
 }
 
 Result<DeviceProgram> compile_stream(const StreamPlace& stream,

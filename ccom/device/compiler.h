@@ -21,6 +21,7 @@
 
 #include "ccom/base/error.h"
 #include "ccom/device/device_program.h"
+#include "ccom/device/generation.h"
 #include "ccom/device/interleaving.h"
 #include "ccom/schedule/schedule.h"
 
@@ -33,7 +34,7 @@ inline constexpr uint32_t kCreditSemaphores = 128, kFirstCreditSemaphore = 128;
 
 // Where a rank computes.
 struct DevicePlace {
-  uint32_t generation = 2;
+  const DeviceGeneration* generation = find_generation(2);
   uint32_t chip = 0;     // routing id
   uint32_t core = 0;     // physical core of the chip
   uint64_t cc_core = 0;  // window of the stream's CC core, as its own chip addresses it

@@ -184,8 +184,9 @@ std::shared_ptr<const Schedule> build(ccom_algorithm_t algorithm, const Request&
     case CCOM_TWO_D_RING:
     case CCOM_PIPELINED_TWO_D_RING:
       shape.two_d = places.nodes.size() > 1 && !choice.flat;
-      if (shape.two_d && algorithm == CCOM_PIPELINED_TWO_D_RING)
+      if (shape.two_d && algorithm == CCOM_PIPELINED_TWO_D_RING) {
         shape.segments = parameters.segments;
+      }
       return make_ring(request, group, places, shape);
     case CCOM_KANGARING:
       return make_kangaring(request, group, places, parameters.channels);

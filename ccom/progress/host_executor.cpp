@@ -3,7 +3,6 @@
 //
 // Concepts: programs are compiled once per plan and kept. A stream has one lane; what was started
 // on it runs in order, whoever asks. run() uses a task of the lane, so that it allocates nothing.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +11,8 @@
 #include <unordered_map>
 
 #include "ccom/progress/executor.h"
-#include "ccom/progress/host_patience.h"
 #include "ccom/progress/host_report.h"
+#include "ccom/progress/host_wait.h"
 #include "ccom/progress/network_report.h"
 
 namespace neuron::ccom {
@@ -59,7 +58,7 @@ class HostExecution final : public Execution {
         signature_(signature),
         timeout_(timeout),
         task_(stream.lane),
-        patience_(crowded) {
+        wait_(crowded) {
     stream_.queue.push_back(this);
   }
   ~HostExecution() override;
@@ -78,7 +77,7 @@ class HostExecution final : public Execution {
   Signature signature_;
   std::chrono::milliseconds timeout_;
   HostTask task_;
-  Patience patience_;
+  HostWait wait_;
   base::Moment silent_since_{};
   base::Moment looked_{};
   bool begun_ = false;
@@ -203,29 +202,29 @@ class HostExecutor final : public Executor {
 
   Outcome wait(Stream& stream, std::chrono::milliseconds timeout) {
     HostTask& task = stream.task;
-    Patience patience(crowded_);
+    HostWait waiting(crowded_);
     const bool alone = std::all_of(streams_.begin(), streams_.end(),
                                    [](const auto& other) { return other->queue.empty(); });
     for (;;) {  // bounded: inspect() ends it after a silent timeout
-      const bool look = patience.turn(task);
+      const bool look = waiting.turn(task);
       if (!alone) advance_others(stream);
       const Outcome outcome = task.advance();
       if (outcome != Outcome::kNotYet) return outcome;
       if (task.moved()) {
-        patience.reset();
-      } else if (look && inspect(task, patience.since(), timeout) == Outcome::kFailed) {
+        waiting.reset();
+      } else if (look && inspect(task, waiting.since(), timeout) == Outcome::kFailed) {
         return Outcome::kFailed;
       }
     }
   }
 
   Result<void> drain(Stream& stream) {
-    Patience patience(crowded_);
+    HostWait waiting(crowded_);
     while (!stream.queue.empty()) {
       HostExecution& first = *stream.queue.front();
       if (first.step() == Outcome::kFailed) return first.failure();
       advance_others(stream);
-      patience.turn(stream.task);
+      waiting.turn(stream.task);
     }
     return {};
   }

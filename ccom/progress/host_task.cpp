@@ -2,7 +2,6 @@
 #include "ccom/progress/host_task.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "ccom/progress/network_report.h"
 #include "ccom/reduction/reduction.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 
@@ -110,7 +110,7 @@ void HostTask::withdraw() {
     if (stream == lane_.own) continue;
     // Pairs with the release of untouch().
     while (stream->touching.value.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
-      sched_yield();
+      base::yield_processor();
     }
   }
 }

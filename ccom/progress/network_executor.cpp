@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sched.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -14,6 +13,7 @@
 #include "ccom/transport/fabric_address.h"
 #include "ccom/transport/fabric_provider.h"
 #include "ccom/transport/shared_connection.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -87,13 +87,13 @@ class NetworkExecutor final : public Executor {
     // Progress is inline here: the proxy does not get the engine before this ends.
     const std::lock_guard lock(mutex_);
     NEURON_CHECK(engine_.begin(task));
-    uint32_t idle = 0;
+    base::Backoff backoff({.pauses = kSpins, .yields = base::Backoff::kNoSleep});
     // Ends: the engine fails every task that is silent for its timeout.
     while (!ended(task)) {
       if (engine_.round()) {
-        idle = 0;
-      } else if (++idle > kSpins) {
-        sched_yield();
+        backoff.reset();
+      } else {
+        backoff.wait();
       }
     }
     if (task.state.load(std::memory_order_relaxed) == TaskState::kFailed) {

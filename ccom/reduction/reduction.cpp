@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ccom/reduction/float_scope.h"
-#include "ccom/reduction/small_float.h"
+#include "driver/base/small_float.h"
 
 #ifndef CCOM_REDUCTION_SHARED
 #define CCOM_REDUCTION_SHARED
@@ -27,14 +27,14 @@ struct ReductionWork {
 struct Fp8Values {
   float data[256];
 };
-constexpr Fp8Values fp8_values(SmallFloat format) {
+constexpr Fp8Values fp8_values(base::SmallFloat format) {
   Fp8Values values{};
   for (uint32_t code = 0; code < 256; ++code) values.data[code] = widen(format, code);
   return values;
 }
-inline constexpr Fp8Values kFp8E3Values = fp8_values(kFp8E3);
-inline constexpr Fp8Values kFp8E4Values = fp8_values(kFp8E4);
-inline constexpr Fp8Values kFp8E5Values = fp8_values(kFp8E5);
+inline constexpr Fp8Values kFp8E3Values = fp8_values(base::kFp8E3);
+inline constexpr Fp8Values kFp8E4Values = fp8_values(base::kFp8E4);
+inline constexpr Fp8Values kFp8E5Values = fp8_values(base::kFp8E5);
 }  // namespace neuron::ccom
 #endif
 

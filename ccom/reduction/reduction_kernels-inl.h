@@ -5,7 +5,7 @@
 // all. Whole vectors only: reduction.cpp brings the rest in padded buffers. Cannot fail.
 #include <hwy/highway.h>
 
-#include "ccom/reduction/small_float.h"
+#include "driver/base/small_float.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace neuron::ccom::HWY_NAMESPACE {
@@ -18,7 +18,9 @@ using Raw = hn::Vec<ByteTag>;
 using Words = hn::Vec<WordTag>;
 using Floats = hn::Vec<FloatTag>;
 
-HWY_INLINE Floats quiet_nan() { return hn::BitCast(FloatTag(), hn::Set(WordTag(), kQuietNan)); }
+HWY_INLINE Floats quiet_nan() {
+  return hn::BitCast(FloatTag(), hn::Set(WordTag(), base::kQuietNan));
+}
 HWY_INLINE Floats canonical(Floats v) { return hn::IfThenElse(hn::IsNaN(v), quiet_nan(), v); }
 
 struct AddOp {
@@ -169,7 +171,7 @@ struct Fp16Codec {
 };
 
 // The four elements of each 32-bit word, one vector each; values come from a table.
-template <const SmallFloat& kFormat, const Fp8Values& kTable, bool kDivide>
+template <const base::SmallFloat& kFormat, const Fp8Values& kTable, bool kDivide>
 struct Fp8Codec {
   struct Value {
     Floats v[4];
@@ -189,19 +191,19 @@ struct Fp8Codec {
     const WordTag d;
     const FloatTag f;
     constexpr int kDrop = 23 - kFormat.mantissa_bits;
-    constexpr uint32_t kFirstNormal = static_cast<uint32_t>(128 - kFormat.bias()) << 23;
+    constexpr uint32_t kFirstNormal = static_cast<uint32_t>(128 - kFormat.bias) << 23;
     const Words bits = hn::BitCast(d, value);
     const Words magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFu));
     const Words sign = hn::ShiftRight<24>(hn::Xor(bits, magnitude));
     const Words odd = hn::And(hn::ShiftRight<kDrop>(magnitude), hn::Set(d, 1u));
     const Words half = hn::Add(hn::Set(d, (1u << (kDrop - 1)) - 1), odd);
     const Words rebias =
-        hn::Set(d, static_cast<uint32_t>(127 - kFormat.bias()) << kFormat.mantissa_bits);
+        hn::Set(d, static_cast<uint32_t>(127 - kFormat.bias) << kFormat.mantissa_bits);
     Words normal = hn::Sub(hn::ShiftRight<kDrop>(hn::Add(magnitude, half)), rebias);
     normal = hn::Min(normal, hn::Set(d, kFormat.infinity()));
     // Below the normals an addition whose last place is the format's rounds; fp32's own subnormals,
     // far below, are cleared since the processor is slow with them.
-    constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 1 - kFormat.bias() + kDrop) << 23;
+    constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 1 - kFormat.bias + kDrop) << 23;
     const Words large = hn::IfThenZeroElse(hn::Lt(magnitude, hn::Set(d, 0x00800000u)), magnitude);
     const Words small =
         hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(f, large), hn::BitCast(f, hn::Set(d, kMagic)))),
@@ -279,11 +281,11 @@ HWY_INLINE void with_divisor(const ReductionWork& work) {
 }
 
 template <bool kDivide>
-using Fp8E3Codec = Fp8Codec<kFp8E3, kFp8E3Values, kDivide>;
+using Fp8E3Codec = Fp8Codec<base::kFp8E3, kFp8E3Values, kDivide>;
 template <bool kDivide>
-using Fp8E4Codec = Fp8Codec<kFp8E4, kFp8E4Values, kDivide>;
+using Fp8E4Codec = Fp8Codec<base::kFp8E4, kFp8E4Values, kDivide>;
 template <bool kDivide>
-using Fp8E5Codec = Fp8Codec<kFp8E5, kFp8E5Values, kDivide>;
+using Fp8E5Codec = Fp8Codec<base::kFp8E5, kFp8E5Values, kDivide>;
 
 void run(const ReductionWork& work) {
   switch (work.type) {

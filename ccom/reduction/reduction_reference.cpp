@@ -6,7 +6,7 @@
 
 #include "ccom/reduction/float_scope.h"
 #include "ccom/reduction/reduction.h"
-#include "ccom/reduction/small_float.h"
+#include "driver/base/small_float.h"
 
 namespace neuron::ccom {
 namespace {
@@ -24,7 +24,7 @@ struct Fp32Element {
   static void put(float value, std::byte* to) { std::memcpy(to, &value, 4); }
 };
 
-template <class Code, const SmallFloat& format>
+template <class Code, const base::SmallFloat& format>
 struct SmallElement {
   static constexpr uint64_t kBytes = sizeof(Code);
   static float get(const std::byte* from) { return widen(format, load<Code>(from)); }
@@ -41,7 +41,9 @@ struct IntegerElement {
   static void put(T value, std::byte* to) { std::memcpy(to, &value, sizeof value); }
 };
 
-float canonical(float value) { return std::isnan(value) ? std::bit_cast<float>(kQuietNan) : value; }
+float canonical(float value) {
+  return std::isnan(value) ? std::bit_cast<float>(base::kQuietNan) : value;
+}
 
 float apply(ccom_reduction_t reduction, float a, float b) {
   switch (reduction) {
@@ -49,7 +51,7 @@ float apply(ccom_reduction_t reduction, float a, float b) {
       return a * b;
     case CCOM_MIN:
     case CCOM_MAX:
-      if (std::isnan(a) || std::isnan(b)) return std::bit_cast<float>(kQuietNan);
+      if (std::isnan(a) || std::isnan(b)) return std::bit_cast<float>(base::kQuietNan);
       if (a == b) return std::signbit(a) == (reduction == CCOM_MIN) ? a : b;
       return (a < b) == (reduction == CCOM_MIN) ? a : b;
     default:
@@ -107,19 +109,19 @@ void for_type(ccom_type_t type, Visitor visit) {
     case CCOM_INT8:
       return visit(IntegerElement<int8_t>{});
     case CCOM_FP8_E3:
-      return visit(SmallElement<uint8_t, kFp8E3>{});
+      return visit(SmallElement<uint8_t, base::kFp8E3>{});
     case CCOM_FP8_E4:
-      return visit(SmallElement<uint8_t, kFp8E4>{});
+      return visit(SmallElement<uint8_t, base::kFp8E4>{});
     case CCOM_FP8_E5:
-      return visit(SmallElement<uint8_t, kFp8E5>{});
+      return visit(SmallElement<uint8_t, base::kFp8E5>{});
     case CCOM_UINT16:
       return visit(IntegerElement<uint16_t>{});
     case CCOM_INT16:
       return visit(IntegerElement<int16_t>{});
     case CCOM_FP16:
-      return visit(SmallElement<uint16_t, kFp16>{});
+      return visit(SmallElement<uint16_t, base::kFp16>{});
     case CCOM_BF16:
-      return visit(SmallElement<uint16_t, kBf16>{});
+      return visit(SmallElement<uint16_t, base::kBf16>{});
     case CCOM_UINT32:
       return visit(IntegerElement<uint32_t>{});
     case CCOM_INT32:

@@ -9,6 +9,7 @@
 
 #include "ccom/simulator/costs.h"
 #include "ccom/simulator/flow.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -186,7 +187,7 @@ bool Worker::idle() {
       }
       if (agreed) m.stopped.store(true);
     }
-    std::this_thread::yield();
+    base::yield_processor();
   }
   // In this order: whoever reads the new count of resumes must not count this worker as idle.
   m.votes[number_].store(UINT64_MAX - 1);
@@ -268,10 +269,11 @@ bool Worker::send(Lane& lane, uint32_t number) {
   Flow& flow = *lane.out;
   const uint32_t message = flow.sent.load(std::memory_order_relaxed);
   if (message - flow.consumed.load(std::memory_order_acquire) >= machine_.window) {
-    if (mine(flow.receiver))
+    if (mine(flow.receiver)) {
       flow.sender_waits = true;
-    else
+    } else {
       polled_.push_back(number);
+    }
     return false;
   }
   uint64_t& slot = flow.slots[flow.head];
@@ -282,9 +284,10 @@ bool Worker::send(Lane& lane, uint32_t number) {
   flow.bytes += lane.bytes;
   const SimulationOptions& options = machine_.options;
   slot = leaves + flow.latency_ps;
-  if (options.jitter_ps != 0)
+  if (options.jitter_ps != 0) {
     slot += jitter_ps(options.jitter_ps, options.seed, uint64_t{flow.sender} << 32 | flow.receiver,
                       message);
+  }
   flow.head = static_cast<uint16_t>(flow.head + 1u == machine_.window ? 0 : flow.head + 1);
   flow.sent.store(message + 1, std::memory_order_release);
   lane.time += options.costs.send_ps;
@@ -309,10 +312,11 @@ bool Worker::receive(Lane& lane, uint32_t number) {
   Flow& flow = *lane.in;
   const uint32_t message = flow.consumed.load(std::memory_order_relaxed);
   if (flow.sent.load(std::memory_order_acquire) == message) {
-    if (mine(flow.sender))
+    if (mine(flow.sender)) {
       flow.receiver_waits = true;
-    else
+    } else {
       polled_.push_back(number);
+    }
     return false;
   }
   uint64_t& slot = flow.slots[flow.tail];

@@ -50,8 +50,9 @@ class EventQueue {
       if (begin >= heap_.size()) break;
       size_t least = begin;
       const size_t end = std::min(begin + kBranches, heap_.size());
-      for (size_t child = begin + 1; child < end; ++child)
+      for (size_t child = begin + 1; child < end; ++child) {
         if (heap_[child].before(heap_[least])) least = child;
+      }
       if (!heap_[least].before(event)) break;
       heap_[at] = heap_[least];
       at = least;

@@ -117,8 +117,9 @@ bool Simulator::find(Lane& lane, bool sending) {
     failure_ = hops.error();
     return false;
   }
-  for (const Hop& hop : *hops)
+  for (const Hop& hop : *hops) {
     entry->second.push_back({hop.resource, hop.latency_ps, ps_per_byte(hop.bytes_per_second)});
+  }
   return true;
 }
 

@@ -35,16 +35,19 @@ class HostSimulator {
         processor_ps_(std::max(1u, model.processors), 0) {}
 
   Result<HostSimulation> run() {
-    for (Rank rank = 0; rank < ranks_; ++rank)
-      for (uint32_t channel = 0; channel < plan_.schedule->channels(); ++channel)
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      for (uint32_t channel = 0; channel < plan_.schedule->channels(); ++channel) {
         prepare(rank, channel);
+      }
+    }
     while (step()) {
     }
     for (size_t i = 0; i < channels_.size(); ++i) {
       const Channel& channel = channels_[i];
-      if (channel.next != channel.work.size())
+      if (channel.next != channel.work.size()) {
         return fail(CCOM_TIMEOUT, "the schedule does not end: rank {} channel {} waits at step {}",
                     i / plan_.schedule->channels(), i % plan_.schedule->channels(), channel.next);
+      }
     }
     result_.time_ps = *std::max_element(rank_ps_.begin(), rank_ps_.end());
     for (const uint32_t depth : depth_) result_.messages = std::max(result_.messages, depth);
@@ -118,8 +121,9 @@ class HostSimulator {
       const Step& step = steps[i];
       if (step.kind == StepKind::kReduce && step.source.buffer == place.buffer &&
           place.offset >= step.source.offset &&
-          place.offset < step.source.offset + std::max<uint64_t>(1, step.count * step.stride))
+          place.offset < step.source.offset + std::max<uint64_t>(1, step.count * step.stride)) {
         return true;
+      }
       if (step.kind == StepKind::kReceive && step.destination == place) return false;
     }
     return false;
@@ -182,8 +186,9 @@ class HostSimulator {
     rank_ps_[best_rank] = end;
     depth_of(best_rank) = best_depth;
     channel.done_ps.push_back(end);
-    if (work.kind == StepKind::kSend)
+    if (work.kind == StepKind::kSend) {
       flying_[Key{best_rank, work.peer, best_channel}].push_back({end, best_depth});
+    }
     if (work.kind == StepKind::kReceive) ++taken_[Key{work.peer, best_rank, best_channel}];
     return true;
   }

@@ -12,18 +12,20 @@ Result<Network> Network::make(const Group& group, const Schedule& schedule,
   const Topology& topology = group.topology;
   const NodeProfile& node = topology.node();
   network.ranks_ = group.ranks();
-  if (schedule.ranks() != group.ranks())
+  if (schedule.ranks() != group.ranks()) {
     return fail(CCOM_INVALID, "the schedule is for {} ranks and the group has {}", schedule.ranks(),
                 group.ranks());
+  }
   for (Rank rank = 0; rank < group.ranks(); ++rank) {
     const Place& place = group.places[rank];
     if (place.node >= topology.nodes() || place.chip >= node.chips ||
-        place.core >= node.ranks_per_chip)
+        place.core >= node.ranks_per_chip) {
       return fail(CCOM_INVALID,
                   "rank {} is at node {} chip {} core {}, and the topology is {} nodes of {} with "
                   "{} chips of {} ranks",
                   rank, place.node, place.chip, place.core, topology.nodes(), node.name, node.chips,
                   node.ranks_per_chip);
+    }
   }
   network.find_symmetry(schedule.period(), options);
   const bool fold = options.fold && options.jitter_ps == 0;
@@ -63,8 +65,9 @@ Result<std::vector<Hop>> Network::path(Rank from, Rank to) const {
     memory_of(to, hbm, dma);
     hops.push_back(hbm);
   }
-  if (folded())
+  if (folded()) {
     for (Hop& hop : hops) hop.resource = typical(hop.resource);
+  }
   return std::move(hops);
 }
 

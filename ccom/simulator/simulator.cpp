@@ -29,16 +29,18 @@ Result<Simulation> simulate(const Group& group, const Plan& plan,
                             const SimulationOptions& options) {
   if (!plan.schedule) return fail(CCOM_INVALID, "the plan to simulate has no schedule");
   const uint32_t window = options.window != 0 ? options.window : std::max(1u, plan.window);
-  if (window > kMaxWindow)
+  if (window > kMaxWindow) {
     return fail(CCOM_INVALID, "a window of {} messages is more than {}", window, kMaxWindow);
+  }
   const bool divided = options.sharing == Sharing::kDivided;
   const Engine engine = options.engine != Engine::kAuto ? options.engine
                         : divided                       ? Engine::kDataflow
                                                         : Engine::kEvents;
-  if (engine == Engine::kDataflow && !divided)
+  if (engine == Engine::kDataflow && !divided) {
     return fail(CCOM_INVALID,
                 "the dataflow engine needs divided resources; take the engine of events for "
                 "resources that messages queue for");
+  }
   const Schedule& schedule = *plan.schedule;
   NEURON_TRY(network, Network::make(group, schedule, options));
   Survey found;

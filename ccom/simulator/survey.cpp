@@ -20,17 +20,19 @@ Result<Survey> survey(const Schedule& schedule, const Network& network) {
       Rank last = rank;
       while (program->next(step)) {
         if (step.kind == StepKind::kWait) {
-          if (step.channel >= schedule.channels())
+          if (step.channel >= schedule.channels()) {
             return fail(CCOM_INVALID, "rank {} channel {} waits for channel {} of {}", rank,
                         channel, step.channel, schedule.channels());
+          }
           result.waits[uint64_t{rank} * schedule.channels() + step.channel].push_back(
               step.position);
         }
         if (step.kind != StepKind::kSend || step.peer == last) continue;
         last = step.peer;
-        if (last >= network.ranks() || last == rank)
+        if (last >= network.ranks() || last == rank) {
           return fail(CCOM_INVALID, "rank {} channel {} sends to rank {} of {}", rank, channel,
                       last, network.ranks());
+        }
         if (!peers.insert(last).second) continue;
         NEURON_TRY(hops, network.path(rank, last));
         for (const Hop& hop : hops) ++result.flows[network.typical(hop.resource)];

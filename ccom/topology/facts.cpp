@@ -48,17 +48,20 @@ std::vector<uint32_t> plain_cycle(const std::vector<std::vector<uint32_t>>& neig
 Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32_t nics) {
   if (chips.empty()) return fail(CCOM_UNSUPPORTED, "the driver has no chips");
   const char* name = rates_of(chips[0].generation, chips.size());
-  if (name == nullptr)
+  if (name == nullptr) {
     return fail(CCOM_UNSUPPORTED, "chip {} is of generation {}, which no topology describes",
                 chips[0].number, chips[0].generation);
+  }
   NEURON_TRY(known, Topology::profile(name));
   std::map<uint32_t, uint32_t> index;
   for (const ChipFacts& chip : chips) {
-    if (chip.generation != chips[0].generation)
+    if (chip.generation != chips[0].generation) {
       return fail(CCOM_UNSUPPORTED, "chip {} is of generation {} and chip {} of generation {}",
                   chips[0].number, chips[0].generation, chip.number, chip.generation);
-    if (!index.emplace(chip.number, static_cast<uint32_t>(index.size())).second)
+    }
+    if (!index.emplace(chip.number, static_cast<uint32_t>(index.size())).second) {
       return fail(CCOM_INVALID, "the driver lists chip {} twice", chip.number);
+    }
   }
   NodeProfile profile = known;
   profile.name = format("driver ({})", known.name);
@@ -68,10 +71,13 @@ Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32
   profile.pod = PodType::kNone;
   profile.pod_nodes = profile.racks = 1;
   profile.neighbours.assign(chips.size(), {});
-  for (const ChipFacts& chip : chips)
-    for (const uint32_t other : chip.neighbours)
-      if (const auto found = index.find(other); found != index.end() && other != chip.number)
+  for (const ChipFacts& chip : chips) {
+    for (const uint32_t other : chip.neighbours) {
+      if (const auto found = index.find(other); found != index.end() && other != chip.number) {
         profile.neighbours[index[chip.number]].push_back(found->second);
+      }
+    }
+  }
   profile.rings.clear();
   if (profile.chips == known.chips && same_graph(profile.neighbours, known.neighbours)) {
     profile.rings = known.rings;

@@ -24,8 +24,9 @@ std::string line_of(const fs::path& path) {
 template <class F>
 void each_entry(const fs::path& folder, F&& visit) {
   std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     visit(at->path());
+  }
 }
 
 }  // namespace
@@ -51,10 +52,12 @@ std::vector<uint32_t> parse_processors(const std::string& text) {
 }
 
 uint32_t HostFacts::numa_of(uint32_t processor) const {
-  for (const NumaNode& node : numa)
+  for (const NumaNode& node : numa) {
     if (std::find(node.processors.begin(), node.processors.end(), processor) !=
-        node.processors.end())
+        node.processors.end()) {
       return node.number;
+    }
+  }
   return 0;
 }
 
@@ -63,8 +66,9 @@ HostFacts host_facts(const std::string& root) {
   each_entry(fs::path(root) / "devices/system/node", [&](const fs::path& path) {
     const std::string name = path.filename().string();
     if (name.rfind("node", 0) != 0 || name.size() == 4 || name.size() > 9 ||
-        name.find_first_not_of("0123456789", 4) != std::string::npos)
+        name.find_first_not_of("0123456789", 4) != std::string::npos) {
       return;
+    }
     facts.numa.push_back({static_cast<uint32_t>(std::strtoul(name.c_str() + 4, nullptr, 10)),
                           parse_processors(line_of(path / "cpulist"))});
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads node profiles from JSON, and lists those that the library carries.
+// The profiles of driver/profiles as topologies, with the errors of libccom.
 //
-// Callers: Topology::profile, tests, programs that print what there is. Thread-safe: functions of
+// Callers: Topology::profile, tests, programs that list the profiles. Thread-safe: functions of
 // their arguments. Fails: CCOM_INVALID with the file, the field, what it holds and what is
 // expected.
 #ifndef CCOM_TOPOLOGY_PROFILE_H

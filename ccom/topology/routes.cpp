@@ -60,8 +60,9 @@ Routes::Routes(const Topology& topology, const std::vector<FailedLink>& failed)
   const NodeProfile& node = topology_.node();
   for (uint32_t chip = 0; chip < node.chips; ++chip) {
     first_port_.push_back(static_cast<uint32_t>(ports_.size()));
-    for (uint32_t port = 0; port < node.neighbours[chip].size(); ++port)
+    for (uint32_t port = 0; port < node.neighbours[chip].size(); ++port) {
       ports_.push_back({chip, port, node.neighbours[chip][port]});
+    }
   }
   torus_ = is_torus(node);
   links_ = node.chips * node.ranks_per_chip;
@@ -74,17 +75,19 @@ Routes::Routes(const Topology& topology, const std::vector<FailedLink>& failed)
 std::string Routes::name(uint32_t resource) const {
   const uint32_t node = resource / per_node_, local = resource % per_node_;
   const NodeProfile& profile = topology_.node();
-  if (local < links_)
+  if (local < links_) {
     return format("node {} chip {} core {}", node, local / profile.ranks_per_chip,
                   local % profile.ranks_per_chip);
+  }
   if (local < pods_) {
     const Port& port = ports_[local - links_];
     return format("node {} chip {} -> {}", node, port.chip, port.peer);
   }
   if (local < nics_out_) {
     const uint32_t chip = (local - pods_) / 2, down = (local - pods_) % 2;
-    if (profile.pod == PodType::kSwitch)
+    if (profile.pod == PodType::kSwitch) {
       return format("node {} chip {} switch {}", node, chip, down ? "in" : "out");
+    }
     return format("node {} chip {} pod {}", node, chip, down ? "down" : "up");
   }
   const bool in = local >= nics_in_;
@@ -122,17 +125,21 @@ Result<std::vector<uint32_t>> Routes::chips(uint32_t node, uint32_t from, uint32
   const NodeProfile& profile = topology_.node();
   std::vector<uint32_t> before(profile.chips, profile.chips), queue{from};
   before[from] = from;
-  for (size_t i = 0; i < queue.size() && before[to] == profile.chips; ++i)
-    for (uint32_t next : profile.neighbours[queue[i]])
+  for (size_t i = 0; i < queue.size() && before[to] == profile.chips; ++i) {
+    for (uint32_t next : profile.neighbours[queue[i]]) {
       if (before[next] == profile.chips && !failed(node, queue[i], next)) {
         before[next] = queue[i];
         queue.push_back(next);
       }
+    }
+  }
   if (before[to] == profile.chips) {
     std::string why;
-    for (const FailedLink& link : failed_)
-      if (link.node == node && link.peer)
+    for (const FailedLink& link : failed_) {
+      if (link.node == node && link.peer) {
         why += format("{}{}-{}", why.empty() ? "; failed: " : ", ", link.chip, *link.peer);
+      }
+    }
     return fail(CCOM_UNSUPPORTED, "node {} of {} has no way from chip {} to chip {}{}", node,
                 profile.name, from, to, why);
   }
@@ -169,9 +176,10 @@ void Routes::around_pod(const Place& from, const Place& to, std::vector<Hop>& ho
 
 Result<uint32_t> Routes::nic(uint32_t node, uint32_t chip) const {
   const NodeProfile& profile = topology_.node();
-  if (profile.nics == 0)
+  if (profile.nics == 0) {
     return fail(CCOM_UNSUPPORTED, "{} has no NIC, and node {} must send to another node",
                 profile.name, node);
+  }
   const auto own = static_cast<uint32_t>(uint64_t{chip} * profile.nics / profile.chips);
   for (uint32_t i = 0; i < profile.nics; ++i) {
     const uint32_t number = (own + i) % profile.nics;

@@ -14,37 +14,13 @@
 
 #include "ccom/base/error.h"
 #include "ccom/schedule/step.h"
+#include "driver/profiles/topology.h"
 
 namespace neuron::ccom {
 
-enum class PodType : uint8_t { kNone, kPeerToPeer, kSwitch };  // as NEC_POD_TYPE_*
-
-struct LinkClass {
-  double bytes_per_second = 0;  // of one direction
-  uint64_t latency_ps = 0;
-};
-
-// What one node of a system has.
-struct NodeProfile {
-  std::string name;  // "trn1.32xlarge"
-  uint32_t chips = 1;
-  uint32_t ranks_per_chip = 2;                    // NeuronCores, or logical ones
-  uint32_t dma_engines = 32;                      // of a chip
-  uint32_t collective_cores = 6;                  // of a chip
-  std::vector<std::vector<uint32_t>> neighbours;  // of chip i, in the order of its ports
-  std::vector<std::vector<uint32_t>> rings;       // edge-disjoint Hamiltonian cycles over the chips
-  LinkClass link;                                 // NeuronLink, one port, one direction
-  LinkClass pod_link;                             // between nodes of an UltraServer, or the switch
-  LinkClass nic;                                  // EFA, one device
-  LinkClass on_chip;                              // between the cores of a chip
-  uint32_t nics = 0;  // of a node; NIC i serves chips i * chips / nics and up
-  PodType pod = PodType::kNone;
-  uint32_t pod_nodes = 1;           // nodes of an UltraServer
-  double hbm_bytes_per_second = 0;  // of a chip
-  double dma_bytes_per_second = 0;  // of a chip
-  uint32_t racks = 1;               // of a pod; nodes are numbered rack by rack
-  LinkClass rack_link;              // of a chip, to the other rack of the pod
-};
+using profiles::LinkClass;
+using profiles::NodeProfile;
+using profiles::PodType;
 
 struct Place {
   uint32_t node = 0;

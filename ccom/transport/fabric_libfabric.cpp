@@ -7,13 +7,14 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <vector>
+
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -217,7 +218,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
   }
 
   // A connection that was accepted and has not said yet who it is belongs to no endpoint: libfabric
-  // 1.17's tcp closes neither its socket nor its memory (README.md). A poll takes it on, or sees
+  // 1.17's tcp closes neither its socket nor its memory (decisions.md). A poll takes it on, or sees
   // that the peer has gone.
   void settle() {
     std::array<fi_cq_tagged_entry, 32> entries;
@@ -227,7 +228,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
         fi_cq_err_entry entry{};
         fi_cq_readerr(queue_, &entry, 0);
       } else if (count == -FI_EAGAIN) {
-        sched_yield();
+        base::yield_processor();
       } else if (count < 0) {
         return;
       }

@@ -76,7 +76,7 @@ Description ask(const std::string& provider, const std::string& local_address) {
 
 // Why a provider cannot carry us, or "".
 std::string unfit(const fi_info& info) {
-  // Seen with libfabric 1.17: README.md.
+  // Seen with libfabric 1.17: decisions.md.
   if (std::strcmp(info.fabric_attr->prov_name, "shm") == 0) {
     return "stalls with long messages once two ranks have written to each other at the same time";
   }

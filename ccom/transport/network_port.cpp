@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/transport/network_port.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "ccom/transport/fabric_connection.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -55,7 +54,7 @@ NetworkPort::~NetworkPort() {
   const base::Deadline end = base::Deadline::after(std::chrono::milliseconds(200));
   try {
     while (!closed_ && busy() && !end.expired() && progress() != Outcome::kFailed) {
-      sched_yield();
+      base::yield_processor();
     }
   } catch (const std::bad_alloc&) {
     // What has not left by now does not.
@@ -337,7 +336,7 @@ void NetworkPort::take_back(base::Deadline deadline) {
       return;
     }
     if (progress() == Outcome::kNotYet) {
-      sched_yield();
+      base::yield_processor();
     }
   }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ccom/transport/shared_connection.h"
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstring>
 #include <deque>
 #include <map>
 
 #include "ccom/transport/arena_layout.h"
+#include "driver/base/backoff.h"
 
 namespace neuron::ccom {
 namespace {
@@ -186,7 +185,7 @@ class SharedConnection final : public Connection {
     if (!end_.one_process) return;
     for (Lane& lane : lanes_) {
       while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
-        sched_yield();
+        base::yield_processor();
       }
     }
   }

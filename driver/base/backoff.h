@@ -21,6 +21,9 @@ void sleep_for(std::chrono::nanoseconds span);
 
 class Backoff {
  public:
+  // So many yields: it never sleeps.
+  static constexpr uint32_t kNoSleep = UINT32_MAX / 2;
+
   // How many looks are followed by a pause, how many by a yield, and how long sleeps are: the first
   // one, and the longest one, to which they double.
   struct Steps {

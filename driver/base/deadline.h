@@ -16,6 +16,10 @@ namespace neuron::base {
 
 using Clock = std::chrono::steady_clock;
 using Moment = Clock::time_point;
+// Nanoseconds of CLOCK_MONOTONIC, which is what steady_clock is on Linux.
+inline uint64_t monotonic_ns() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 
 class Deadline {
  public:
@@ -48,7 +52,7 @@ class Deadline {
     return ms > INT32_MAX ? INT32_MAX : static_cast<int>(ms);
   }
 
-  // On CLOCK_MONOTONIC, which is what steady_clock is on Linux.
+  // On CLOCK_MONOTONIC.
   timespec absolute() const {
     const int64_t ns = when_.time_since_epoch().count();
     return {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};

@@ -31,7 +31,7 @@ class TimedMutex {
   void unlock() {
     const std::lock_guard lock(mutex_);
     held_ = false;
-    freed_.notify_one();  // under the lock: who gets it next may destroy this
+    freed_.notify_one();  // under the lock: its next holder may destroy this
   }
 
  private:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Which counters a device shows in its tree of attributes, and under which names: what tools look
- * for below /sys/class/neuron_device/neuron<N>/, whoever serves the tree.
+ * Which counters a device shows in its tree of attributes, and under which names. Tools look for
+ * these below /sys/class/neuron_device/neuron<N>/ of the module and of an emulated device.
  *
  * Callers: the module's sysfs, the service of emulated devices. Constants. A counter is a folder of
  * files: `total`, `present` and, for memory, `peak`. The id says what is counted: a counter of the
@@ -31,8 +31,8 @@ extern const struct nd_attribute_row nd_other_rows[ND_OTHER_ROWS];
 extern const struct nd_attribute_row nd_host_memory_rows[ND_HOST_MEMORY_ROWS];
 extern const struct nd_attribute_row nd_device_memory_rows[ND_DEVICE_MEMORY_ROWS];
 
-/* Names of a chip: "NDv2", "Trn1", "Trainium1". inf2 has the chip generation of trn1 and is called
- * by the next one here. */
+/* Names of a chip: "NDv2", "Trn1", "Trainium1". inf2 has the chip generation of trn1, but
+ * bears the names of the next one here. */
 struct nd_identity {
 	const char *arch_type;
 	const char *instance_type;

@@ -5,8 +5,200 @@
 
 #define GIB (1ull << 30)
 
+static bool inside(uint64_t address, uint64_t size, uint64_t base, uint64_t length)
+{
+	return address >= base && size <= length && address - base <= length - size;
+}
+
+/* ---- generation 2 ---- */
+
+static uint64_t v2_core_window(uint32_t core)
+{
+	return NEURON_V2_CORE_WINDOW(core);
+}
+
+static uint64_t v2_topsp_window(uint32_t topsp)
+{
+	return NEURON_V2_TOPSP_WINDOW(topsp);
+}
+
+static uint64_t v2_udma(uint32_t engine)
+{
+	return NEURON_V2_UDMA(engine);
+}
+
+static uint64_t v2_sdma(uint32_t engine)
+{
+	return NEURON_V2_SDMA(engine);
+}
+
+static uint64_t v2_core_notification(uint32_t core)
+{
+	return NEURON_V2_CORE_NOTIFICATION(core);
+}
+
+static uint64_t v2_topsp_notification(uint32_t topsp)
+{
+	return NEURON_V2_TOPSP_NOTIFICATION(topsp);
+}
+
+static uint64_t v2_pe_counters(uint32_t core)
+{
+	return NEURON_V2_CORE_PE_COUNTERS(core);
+}
+
+static uint64_t v2_hbm_base(uint32_t hbm)
+{
+	return (uint64_t)hbm * NEURON_V2_HBM_STRIDE;
+}
+
+static uint64_t v2_core_address(uint32_t core)
+{
+	return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
+}
+
+static uint64_t v2_topsp_address(uint32_t topsp)
+{
+	return NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW(topsp);
+}
+
+/* The windows are adjacent, and a range may cross from one to the next. */
+static bool v2_is_programmable(const struct nd_chip *chip, uint64_t address, uint64_t size)
+{
+	return inside(address, size, v2_core_address(0),
+		      chip->cores * (uint64_t)NEURON_V2_CORE_WINDOW_SIZE) ||
+	       inside(address, size, v2_topsp_address(0),
+		      chip->topsps * (uint64_t)NEURON_V2_TOPSP_WINDOW_SIZE);
+}
+
+static const struct nd_chip_map v2_map = {
+    .core_window = v2_core_window,
+    .topsp_window = v2_topsp_window,
+    .udma = v2_udma,
+    .sdma = v2_sdma,
+    .core_notification = v2_core_notification,
+    .topsp_notification = v2_topsp_notification,
+    .pe_counters = v2_pe_counters,
+    .hbm_base = v2_hbm_base,
+    .core_address = v2_core_address,
+    .topsp_address = v2_topsp_address,
+    .core_cookie = v2_core_address,
+    .is_programmable = v2_is_programmable,
+};
+
+/* ---- generation 3 ---- */
+
+static uint64_t v3_core_window(uint32_t core)
+{
+	return NEURON_V3_CORE_WINDOW(core);
+}
+
+static uint64_t v3_topsp_window(uint32_t topsp)
+{
+	return NEURON_V3_TOPSP_WINDOW(topsp);
+}
+
+static uint64_t v3_udma(uint32_t engine)
+{
+	return NEURON_V3_UDMA(engine);
+}
+
+static uint64_t v3_sdma(uint32_t engine)
+{
+	return NEURON_V3_SDMA(engine);
+}
+
+static uint64_t v3_core_notification(uint32_t core)
+{
+	return NEURON_V3_CORE_NOTIFICATION(core);
+}
+
+static uint64_t v3_topsp_notification(uint32_t topsp)
+{
+	return NEURON_V3_TOPSP_NOTIFICATION(topsp);
+}
+
+static uint64_t v3_pe_counters(uint32_t core)
+{
+	static const uint64_t of_die[4] = {0x06141000, 0x062C1000, 0x06541000, 0x066C1000};
+
+	return of_die[core & 3] + NEURON_V3_IO_DIE(core >> 2);
+}
+
+static uint64_t v3_hbm_base(uint32_t hbm)
+{
+	return NEURON_V3_HBM_BASE((uint64_t)hbm);
+}
+
+static uint64_t v3_core_address(uint32_t core)
+{
+	return NEURON_V3_CORE_DEVICE((uint64_t)core);
+}
+
+static uint64_t v3_topsp_address(uint32_t topsp)
+{
+	return NEURON_V3_TOPSP_DEVICE((uint64_t)topsp);
+}
+
+static uint64_t v3_core_cookie(uint32_t core)
+{
+	return NEURON_V3_CORE_COOKIE(core);
+}
+
+/* Sizes of the windows beside the cores: pre-processing units and core regions. */
+#define V3_CORE_REGION 0x804000000ull
+#define V3_PREPROCESSOR 0x34C0000ull
+#define V3_PREPROCESSOR_BASE(seng)                                                                 \
+	(0x1200000000ull + ((seng)&1) * 0x4000000000ull + ((seng) >> 1) * NEURON_V3_DIE_BIT)
+
+static bool v3_is_programmable(const struct nd_chip *chip, uint64_t address, uint64_t size)
+{
+	uint32_t i;
+
+	for (i = 0; i < chip->cores; i++)
+		if (inside(address, size, v3_core_address(i), V3_CORE_REGION))
+			return true;
+	for (i = 0; i < chip->topsps; i++)
+		if (inside(address, size, v3_topsp_address(i), NEURON_V2_TOPSP_WINDOW_SIZE))
+			return true;
+	for (i = 0; i < chip->hbms; i++)
+		if (inside(address, size, v3_hbm_base(i), chip->hbm_bytes) ||
+		    inside(address, size, V3_PREPROCESSOR_BASE((uint64_t)i), V3_PREPROCESSOR))
+			return true;
+	return false;
+}
+
+static const struct nd_chip_map v3_map = {
+    .core_window = v3_core_window,
+    .topsp_window = v3_topsp_window,
+    .udma = v3_udma,
+    .sdma = v3_sdma,
+    .core_notification = v3_core_notification,
+    .topsp_notification = v3_topsp_notification,
+    .pe_counters = v3_pe_counters,
+    .hbm_base = v3_hbm_base,
+    .core_address = v3_core_address,
+    .topsp_address = v3_topsp_address,
+    .core_cookie = v3_core_cookie,
+    .is_programmable = v3_is_programmable,
+};
+
+/*
+ * By the place of a device in its 4 x 4 torus: bit 2 and bit 0 of its number. Pairs of an even and
+ * an odd core stay together.
+ */
+static const uint8_t v3_core_pairs[4][4] = {
+    {2, 3, 1, 0},
+    {1, 0, 2, 3},
+    {0, 1, 3, 2},
+    {3, 2, 0, 1},
+};
+
+/* ---- the table ---- */
+
 const struct nd_chip nd_chip_v2 = {
     .generation = 2,
+    .map = &v2_map,
     .cores = NEURON_V2_CORES,
     .topsps = NEURON_V2_TOPSPS,
     .topsps_per_core = 3,
@@ -23,10 +215,20 @@ const struct nd_chip nd_chip_v2 = {
     .sim_reset = NEURON_V2_SIM_RESET,
     .min_interface = 5,
     .max_interface = 7,
+    .bar0_device_base = NEURON_V2_BAR0_DEVICE_BASE,
+    .pe_stride = 0x40,
+    .copy_cores = 1,
+    .fetch_engines = 0x7FF, /* 0 to 10 */
+    .engine_defaults = 0,
+    .reset = {{8, 3}}, /* CC cores */
+    .copy_ms = 40,
+    .reset_seconds = 120,
+    .power_dies = 1,
 };
 
 const struct nd_chip nd_chip_v3 = {
     .generation = 3,
+    .map = &v3_map,
     .cores = NEURON_V3_CORES,
     .topsps = NEURON_V3_TOPSPS,
     .topsps_per_core = NEURON_V3_TOPSPS_PER_CORE,
@@ -43,6 +245,22 @@ const struct nd_chip nd_chip_v3 = {
     .sim_reset = NEURON_V3_SIM_RESET,
     .min_interface = 10,
     .max_interface = 11,
+    .pe_stride = 0x30,
+    .copy_cores = 2,
+    .fetch_engines = 0x19F, /* 0 to 4, 7, 8 */
+    .engine_defaults = 1,
+    .back_pressure = 0x26,
+    .reset = {{8, 1}, {16, 1}}, /* DMA engines, CC cores */
+    .core_pairs = v3_core_pairs,
+    .copy_ms = 80,
+    .reset_seconds = 480,
+    .power_dies = 2,
+    .maps_hbm = true,
+    .has_power_profiles = true,
+    .tells_repair = true,
+    .copies_without_buffer = true,
+    .model_resets_at_once = true,
+    .model_shows_hbm = true,
 };
 
 const struct nd_chip *nd_chip_for_device(uint16_t pci_device)
@@ -58,63 +276,59 @@ const struct nd_chip *nd_chip_for_device(uint16_t pci_device)
 	}
 }
 
-static bool is_v3(const struct nd_chip *chip)
-{
-	return chip->generation >= 3;
-}
-
 uint64_t nd_chip_core_window(const struct nd_chip *chip, uint32_t core)
 {
-	return is_v3(chip) ? NEURON_V3_CORE_WINDOW(core) : NEURON_V2_CORE_WINDOW(core);
+	return chip->map->core_window(core);
 }
 
 uint64_t nd_chip_topsp_window(const struct nd_chip *chip, uint32_t topsp)
 {
-	return is_v3(chip) ? NEURON_V3_TOPSP_WINDOW(topsp) : NEURON_V2_TOPSP_WINDOW(topsp);
+	return chip->map->topsp_window(topsp);
 }
 
 uint64_t nd_chip_udma(const struct nd_chip *chip, uint32_t engine)
 {
-	return is_v3(chip) ? NEURON_V3_UDMA(engine) : NEURON_V2_UDMA(engine);
+	return chip->map->udma(engine);
 }
 
 uint64_t nd_chip_sdma(const struct nd_chip *chip, uint32_t engine)
 {
-	return is_v3(chip) ? NEURON_V3_SDMA(engine) : NEURON_V2_SDMA(engine);
+	return chip->map->sdma(engine);
 }
 
 uint64_t nd_chip_core_notification(const struct nd_chip *chip, uint32_t core)
 {
-	return is_v3(chip) ? NEURON_V3_CORE_NOTIFICATION(core) : NEURON_V2_CORE_NOTIFICATION(core);
+	return chip->map->core_notification(core);
 }
 
 uint64_t nd_chip_topsp_notification(const struct nd_chip *chip, uint32_t topsp)
 {
-	return is_v3(chip) ? NEURON_V3_TOPSP_NOTIFICATION(topsp)
-			   : NEURON_V2_TOPSP_NOTIFICATION(topsp);
+	return chip->map->topsp_notification(topsp);
+}
+
+uint64_t nd_chip_pe_counters(const struct nd_chip *chip, uint32_t core, uint32_t group)
+{
+	return chip->map->pe_counters(core) + 0x100 + (uint64_t)group * chip->pe_stride;
 }
 
 uint64_t nd_chip_hbm_base(const struct nd_chip *chip, uint32_t hbm)
 {
-	return is_v3(chip) ? NEURON_V3_HBM_BASE((uint64_t)hbm)
-			   : (uint64_t)hbm * NEURON_V2_HBM_STRIDE;
+	return chip->map->hbm_base(hbm);
 }
 
 uint64_t nd_chip_core_address(const struct nd_chip *chip, uint32_t core)
 {
-	return is_v3(chip) ? NEURON_V3_CORE_DEVICE((uint64_t)core)
-			   : NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(core);
+	return chip->map->core_address(core);
 }
 
 uint64_t nd_chip_topsp_address(const struct nd_chip *chip, uint32_t topsp)
 {
-	return is_v3(chip) ? NEURON_V3_TOPSP_DEVICE((uint64_t)topsp)
-			   : NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW(topsp);
+	return chip->map->topsp_address(topsp);
 }
 
 uint64_t nd_chip_core_cookie(const struct nd_chip *chip, uint32_t core)
 {
-	return is_v3(chip) ? NEURON_V3_CORE_COOKIE(core) : nd_chip_core_address(chip, core);
+	return chip->map->core_cookie(core);
 }
 
 uint64_t nd_chip_topsp_cookie(const struct nd_chip *chip, uint32_t topsp)
@@ -147,70 +361,39 @@ bool nd_chip_is_host(const struct nd_chip *chip, uint64_t address)
 	return (address & chip->route_mask) == chip->host_base;
 }
 
-static bool inside(uint64_t address, uint64_t size, uint64_t base, uint64_t length)
-{
-	return address >= base && size <= length && address - base <= length - size;
-}
-
-/* Sizes of the generation 3 windows beside the cores: pre-processing units and core regions. */
-#define V3_CORE_REGION 0x804000000ull
-#define V3_PREPROCESSOR 0x34C0000ull
-#define V3_PREPROCESSOR_BASE(seng)                                                                 \
-	(0x1200000000ull + ((seng)&1) * 0x4000000000ull + ((seng) >> 1) * NEURON_V3_DIE_BIT)
-
 bool nd_chip_is_programmable(const struct nd_chip *chip, uint64_t address, uint64_t size)
 {
-	uint64_t core_bytes = is_v3(chip) ? V3_CORE_REGION : NEURON_V2_CORE_WINDOW_SIZE;
-	uint32_t i;
+	return chip->map->is_programmable(chip, address, size);
+}
 
-	/* The windows of generation 2 are adjacent, and a range may cross from one to the next. */
-	if (!is_v3(chip))
-		return inside(address, size, nd_chip_core_address(chip, 0),
-			      chip->cores * core_bytes) ||
-		       inside(address, size, nd_chip_topsp_address(chip, 0),
-			      chip->topsps * NEURON_V2_TOPSP_WINDOW_SIZE);
-	for (i = 0; i < chip->cores; i++)
-		if (inside(address, size, nd_chip_core_address(chip, i), core_bytes))
-			return true;
-	for (i = 0; i < chip->topsps; i++)
-		if (inside(address, size, nd_chip_topsp_address(chip, i),
-			   NEURON_V2_TOPSP_WINDOW_SIZE))
-			return true;
-	for (i = 0; i < chip->hbms; i++)
-		if (inside(address, size, nd_chip_hbm_base(chip, i), chip->hbm_bytes) ||
-		    inside(address, size, V3_PREPROCESSOR_BASE((uint64_t)i), V3_PREPROCESSOR))
-			return true;
-	return false;
+bool nd_chip_maps_cores(const struct nd_chip *chip)
+{
+	return chip->core_pairs != NULL;
 }
 
 uint32_t nd_chip_physical_core(const struct nd_chip *chip, uint32_t device, uint32_t core)
 {
-	/* By the place of a device in its 4 x 4 torus: bit 2 and bit 0 of its number. Pairs of an
-	 * even and an odd core stay together. */
-	static const uint8_t pairs[4][4] = {
-	    {2, 3, 1, 0},
-	    {1, 0, 2, 3},
-	    {0, 1, 3, 2},
-	    {3, 2, 0, 1},
-	};
-
-	if (!is_v3(chip) || core >= NEURON_V3_CORES)
+	if (!chip->core_pairs || core >= chip->cores)
 		return core;
-	return pairs[(device >> 1 & 2) | (device & 1)][core >> 1] * 2u + (core & 1);
+	return chip->core_pairs[(device >> 1 & 2) | (device & 1)][core >> 1] * 2u + (core & 1);
 }
 
 uint32_t nd_chip_reset_map(const struct nd_chip *chip, uint32_t core_map)
 {
 	uint32_t map = 0;
 	uint32_t core;
+	uint32_t i;
 
 	for (core = 0; core < chip->cores; core++) {
 		if (!(core_map >> core & 1))
 			continue;
 		map |= 1u << core;
-		/* Generation 3: bit 8 + n is a core's DMA engines, bit 16 + n its CC cores. */
-		map |=
-		    is_v3(chip) ? (1u << (8 + core)) | (1u << (16 + core)) : 7u << (8 + 3 * core);
+		for (i = 0; i < 2; i++) {
+			const struct nd_reset_field *field = &chip->reset[i];
+
+			map |= ((1u << field->per_core) - 1)
+			       << (field->first + field->per_core * core);
+		}
 	}
 	return map;
 }

@@ -22,7 +22,7 @@ struct nd_core_lock {
 
 /* -EALREADY with the lock taken when process and model are the current ones. */
 int nd_core_lock_write(struct nd_core_lock *lock, int32_t pid, const uint8_t uuid[32]);
-/* -EINVAL without a writer, -ENOENT if it is somebody else or another model. */
+/* -EINVAL without a writer, -ENOENT if the writer is another process or model. */
 int nd_core_lock_downgrade(struct nd_core_lock *lock, int32_t pid, const uint8_t uuid[32]);
 /* -EAGAIN while there is a writer; -ENOENT if process or model differ. */
 int nd_core_lock_read(struct nd_core_lock *lock, int32_t pid, const uint8_t uuid[32]);
@@ -31,7 +31,7 @@ int nd_core_lock_read_exit(struct nd_core_lock *lock, int32_t pid, const uint8_t
 /* Forgets the lock if the process holds it. */
 void nd_core_lock_drop(struct nd_core_lock *lock, int32_t pid);
 
-/* enum neuron_cinit_state. Returns -EAGAIN while somebody else initialises the core. */
+/* enum neuron_cinit_state. Returns -EAGAIN while another process initialises the core. */
 int nd_core_init_set(uint32_t *state, uint32_t wanted);
 
 ND_END

@@ -3,7 +3,7 @@
  * DMA descriptors of 16 bytes (hw/udma.h), as the driver writes them: each piece of a copy is a
  * packet of one source and one destination descriptor of equal length.
  *
- * Callers: nd_ring and whoever builds rings by hand. Stateless. Little-endian hosts only.
+ * Callers: nd_ring and code that builds rings by hand. Stateless. Little-endian hosts only.
  */
 #ifndef DRIVER_CORE_DESCRIPTOR_H
 #define DRIVER_CORE_DESCRIPTOR_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Who holds something, as an operator wants to be told: which command, and since when.
+ * The holder of something, as an operator wants to be told: which command, and since when.
  *
- * Callers: whoever fills in a claim or attaches a process; values only. The command is the one at
- * that moment: by the time that somebody asks, the process may be called otherwise or be gone.
+ * Callers: the functions that fill in a claim or attach a process. Values only. The command is the
+ * one of that moment; later the process may have another name, or be gone.
  */
 #ifndef DRIVER_CORE_HOLDER_H
 #define DRIVER_CORE_HOLDER_H

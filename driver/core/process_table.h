@@ -20,7 +20,7 @@ ND_BEGIN
 struct nd_process {
 	int32_t pid; /* 0: free */
 	uint32_t references;
-	struct nd_holder who; /* filled in by whoever attaches */
+	struct nd_holder who; /* filled in by the caller of attach */
 };
 
 struct nd_process_table {
@@ -44,8 +44,10 @@ struct nd_datastore_table {
 	uint64_t clock;
 };
 
-/* Slot of a process; created if `create`. -ENOENT without one, -ENOMEM when 16 are in use. The slot
- * free for longest is taken, so that readers see counters of a process that ended a while longer.
+/*
+ * Slot of a process; created if `create`. -ENOENT without one, -ENOMEM when 16 are in use. A new
+ * process gets the slot that has been free for longest, so that the counters of a process that has
+ * ended stay readable for as long as possible.
  */
 int nd_datastore_acquire(struct nd_datastore_table *table, int32_t pid, bool create,
 			 uint32_t *slot);

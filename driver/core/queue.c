@@ -36,23 +36,16 @@ int nd_queue_check_ring(const struct nd_queue_ring *ring, uint64_t memory_size)
 
 bool nd_queue_is_instruction_fetch(const struct nd_chip *chip, uint32_t engine, uint32_t queue)
 {
-	uint32_t place = engine % ENGINES_PER_CORE;
-
 	if (engine >= chip->cores * ENGINES_PER_CORE || queue != 14)
 		return false;
-	if (chip->generation == 2)
-		return place <= 10;
-	return place <= 4 || place == 7 || place == 8;
+	return chip->fetch_engines >> (engine % ENGINES_PER_CORE) & 1;
 }
 
 void nd_queue_host_copy(const struct nd_chip *chip, uint32_t core, uint32_t *engine,
 			uint32_t *queue)
 {
-	uint32_t first = chip->cores * ENGINES_PER_CORE;
-
-	/* Generation 2 has an engine for each core; in generation 3 two cores share one. */
-	*engine = first + (chip->generation == 2 ? core : core / 2);
-	*queue = chip->generation == 2 ? 0 : core % 2;
+	*engine = chip->cores * ENGINES_PER_CORE + core / chip->copy_cores;
+	*queue = core % chip->copy_cores;
 }
 
 uint64_t nd_queue_register(const struct nd_chip *chip, uint32_t engine, uint32_t queue, bool tx,
@@ -115,18 +108,17 @@ size_t nd_engine_init_sequence(const struct nd_chip *chip, uint32_t engine,
 	 * prefetch, no acknowledge timeout. Bit 24 of 0x254 makes length 0 mean 64 KiB. */
 	static const struct {
 		uint32_t offset;
-		uint32_t v2;
-		uint32_t v3;
+		uint32_t value[2]; /* column nd_chip.engine_defaults */
 	} defaults[] = {
-	    {0x00310, 0x01000400, 0x010008F8}, {0x00124, 0x0000086F, 0x20808080},
-	    {0x3A300, 0x05F5E100, 0x05F5E100}, {0x00408, 0x00000000, 0x00000000},
-	    {0x00254, 0x010FFFFF, 0x010FFFFF}, {0x00258, 0x00000102, 0x00000102},
-	    {0x00118, 0x00010008, 0x00010008}, {0x2038C, 0x00000000, 0x00000000},
-	    {0x20124, 0x00400008, 0x00400080}, {0x20128, 0x40804080, 0x40804080},
-	    {0x3B460, 0x00000000, 0x00000000}, {0x20380, 0x00001004, 0x00001004},
-	    {0x00304, 0x00010041, 0x00010041}, {0x00308, 0x00004181, 0x00004181},
-	    {0x20308, 0x00004181, 0x00004181}, {0x0011C, 0x00010008, 0x00010008},
-	    {0x2011C, 0x00010008, 0x00010008}, {0x3A300, 0xFFFFFFFF, 0x05F5E100},
+	    {0x00310, {0x01000400, 0x010008F8}}, {0x00124, {0x0000086F, 0x20808080}},
+	    {0x3A300, {0x05F5E100, 0x05F5E100}}, {0x00408, {0x00000000, 0x00000000}},
+	    {0x00254, {0x010FFFFF, 0x010FFFFF}}, {0x00258, {0x00000102, 0x00000102}},
+	    {0x00118, {0x00010008, 0x00010008}}, {0x2038C, {0x00000000, 0x00000000}},
+	    {0x20124, {0x00400008, 0x00400080}}, {0x20128, {0x40804080, 0x40804080}},
+	    {0x3B460, {0x00000000, 0x00000000}}, {0x20380, {0x00001004, 0x00001004}},
+	    {0x00304, {0x00010041, 0x00010041}}, {0x00308, {0x00004181, 0x00004181}},
+	    {0x20308, {0x00004181, 0x00004181}}, {0x0011C, {0x00010008, 0x00010008}},
+	    {0x2011C, {0x00010008, 0x00010008}}, {0x3A300, {0xFFFFFFFF, 0x05F5E100}},
 	};
 	/* Read reorder, write reorder, event acceleration of the SDMA wrapper. */
 	static const uint32_t wrapper[] = {0x1C, 0x20, 0x00};
@@ -141,12 +133,11 @@ size_t nd_engine_init_sequence(const struct nd_chip *chip, uint32_t engine,
 		    NEURON_UDMAQ_CFG_RUNNING);
 	}
 	for (i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-		put(&writer, base + defaults[i].offset,
-		    chip->generation == 2 ? defaults[i].v2 : defaults[i].v3);
+		put(&writer, base + defaults[i].offset, defaults[i].value[chip->engine_defaults]);
 	for (i = 0; i < sizeof(wrapper) / sizeof(wrapper[0]); i++)
 		put(&writer, nd_chip_sdma(chip, engine) + wrapper[i], 1);
-	if (chip->generation >= 3)
-		put(&writer, nd_chip_sdma(chip, engine) + 0x800, 0x26); /* back-pressure */
+	if (chip->back_pressure)
+		put(&writer, nd_chip_sdma(chip, engine) + 0x800, chip->back_pressure);
 	return writer.count;
 }
 

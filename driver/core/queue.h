@@ -34,8 +34,8 @@ int nd_queue_check_id(const struct nd_chip *chip, uint32_t engine, uint32_t queu
 int nd_queue_check_length(uint32_t descriptors);
 /* Length as above, base aligned to 256 bytes, and the whole ring inside memory_size bytes. */
 int nd_queue_check_ring(const struct nd_queue_ring *ring, uint64_t memory_size);
-/* Queue 14 of some engines of each core (generation 2: 0-10; 3: 0-4, 7, 8) feeds instructions: it
- * is left alone when its process exits. */
+/* Queue 14 of some engines of each core (nd_chip.fetch_engines) feeds instructions: it is left
+ * alone when its process exits. */
 bool nd_queue_is_instruction_fetch(const struct nd_chip *chip, uint32_t engine, uint32_t queue);
 /* Engine and queue that carry the host's copies of a core. */
 void nd_queue_host_copy(const struct nd_chip *chip, uint32_t core, uint32_t *engine,

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
+#include <utility>
 
+#include "driver/base/guarded.h"
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
@@ -29,16 +30,12 @@ Session* session_of(neuron_emulator_device_t* handle) { return reinterpret_cast<
 
 int null_handle() { return fail(-EINVAL, "the emulated device handle is null"); }
 
-// Runs `call`; memory that cannot be had is an error like any other.
 template <typename Call>
-int guarded(Call call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return fail(-ENOMEM, "the process is out of memory");
-  } catch (...) {
-    return fail(-EIO, "internal error of the emulated device");
-  }
+int guarded(Call&& call) {
+  return neuron::base::guarded(std::forward<Call>(call), [](const char*, bool memory_ran_out) {
+    return memory_ran_out ? fail(-ENOMEM, "the process is out of memory")
+                          : fail(-EIO, "internal error of the emulated device");
+  });
 }
 
 int create(const char* profile, neuron_emulator_instance_t** instance) {

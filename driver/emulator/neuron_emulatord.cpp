@@ -101,17 +101,21 @@ void add_options(CLI::App& app, Options& options) {
 std::string contradiction(const CLI::App& app) {
   const bool machine = app.count("--vfio-user") != 0;
   if (machine) {
-    for (const char* option : {"--socket", "--sysfs", "--memory-limit"})
-      if (app.count(option) != 0)
+    for (const char* option : {"--socket", "--sysfs", "--memory-limit"}) {
+      if (app.count(option) != 0) {
         return std::string(option) +
                " and --vfio-user exclude each other: chips are served to processes or to virtual "
                "machines; start a daemon for each";
+      }
+    }
     return {};
   }
   for (const char* option :
-       {"--functions", "--revision", "--map-level", "--hbm-bytes", "--statistics"})
-    if (app.count(option) != 0)
+       {"--functions", "--revision", "--map-level", "--hbm-bytes", "--statistics"}) {
+    if (app.count(option) != 0) {
       return std::string(option) + " needs --vfio-user: it is about functions of virtual machines";
+    }
+  }
   return {};
 }
 

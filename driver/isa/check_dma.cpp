@@ -36,7 +36,7 @@ Violation check_control(const DmaControl& ctl, const Limits& limits) {
     if (types[t] == NEURON_DTYPE_NONE || types[t] > NEURON_DTYPE_F8E4FNX4) {
       return field(at + t, types[t], "the data types of a DMA must be listed ones");
     }
-    if (types[t] > NEURON_DTYPE_TF32 && limits.generation < 4) {
+    if (types[t] > NEURON_DTYPE_TF32 && !limits.block_scaled_types) {
       return violation(NEURON_FAULT_WRONG_GENERATION, at + t, types[t],
                        "the data type needs generation 4");
     }
@@ -45,11 +45,11 @@ Violation check_control(const DmaControl& ctl, const Limits& limits) {
     return violation(NEURON_FAULT_OP_NOT_ALLOWED, at + 2, ctl.operation,
                      "only fma, add, min and max take the destination as one more source");
   }
-  if (ctl.generator && limits.generation < 3) {
+  if (ctl.generator && !limits.dma_generators) {
     return violation(NEURON_FAULT_WRONG_GENERATION, at + 2, 1,
                      "descriptor generators come with generation 3; the field must be 0");
   }
-  if (ctl.priority && limits.generation < 4) {
+  if (ctl.priority && !limits.dma_priorities) {
     return violation(NEURON_FAULT_WRONG_GENERATION, at + 2, ctl.priority,
                      "priorities need generation 4; the field must be 0");
   }
@@ -222,8 +222,9 @@ Violation check_dma_encoding(const Instruction& i, unsigned slots, const Limits&
     return {};
   }
   constexpr unsigned code = NEURON_FAULT_ILLEGAL_FIELD;
-  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS, code))
+  if (Violation v = check_dimensions(i.generate.to_dims, NEURON_DMA_GENERATE_TO_DIMS, code)) {
     return v;
+  }
   if (Violation v = check_dimensions(i.generate.from_dims, NEURON_DMA_GENERATE_FROM_DIMS, code)) {
     return v;
   }

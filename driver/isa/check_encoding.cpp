@@ -111,11 +111,11 @@ Violation check_operand(const Operand& operand, unsigned which, bool required,
   if (operand.dtype == NEURON_DTYPE_NONE || operand.dtype > kMaxDtype) {
     return field(offset + 4, operand.dtype, "the data type must be a listed one", which);
   }
-  if (operand.dtype >= NEURON_DTYPE_F8E4FN && limits.generation < 4) {
+  if (operand.dtype >= NEURON_DTYPE_F8E4FN && !limits.block_scaled_types) {
     return violation(NEURON_FAULT_WRONG_GENERATION, offset + 4, operand.dtype,
                      "the data type needs generation 4", 0, which);
   }
-  if (operand.indirect && limits.generation < 4) {
+  if (operand.indirect && !limits.indirect_operands) {
     return violation(NEURON_FAULT_WRONG_GENERATION, offset + 6, 1,
                      "indirect operands need generation 4", 7, which);
   }
@@ -380,7 +380,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
     return violation(NEURON_FAULT_WRONG_ENGINE, 2, instruction.engines,
                      "the engine mask must name the engine that fetches the instruction");
   }
-  if (info->generation > limits.generation || (!(info->engines & bit) && limits.generation < 3)) {
+  if (info->generation > limits.generation || (!(info->engines & bit) && !limits.engines_v3)) {
     return violation(NEURON_FAULT_WRONG_GENERATION, 0, instruction.opcode,
                      "the opcode needs a later generation on this engine");
   }
@@ -426,8 +426,9 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   if (slots & kSlotTrigger) {
     if (Violation v = check_trigger(instruction.trigger)) return v;
   }
-  if (slots & (kSlotGenerate | kSlotIndirect))
+  if (slots & (kSlotGenerate | kSlotIndirect)) {
     return check_dma_encoding(instruction, slots, limits);
+  }
   if (instruction.group() == 1) return check_flow(instruction);
   return check_operations(instruction, engine, limits);
 }

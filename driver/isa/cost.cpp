@@ -37,10 +37,9 @@ bool strided(const Operand& operand) {
   return bytes > kFullRateStride;
 }
 
-// Generation 3 takes a 32-bit transpose twice as fast (instruction reference).
-uint64_t pe_passes(const Instruction& i, unsigned generation) {
+uint64_t pe_passes(const Instruction& i, const Timing& timing) {
   if (i.src0.dtype != NEURON_DTYPE_F32 && i.src0.dtype != NEURON_DTYPE_F32R) return 1;
-  if (generation >= 3 && i.opcode == NEURON_OP_TRANSPOSE) return kFp32Passes / 2;
+  if (timing.fast_transpose && i.opcode == NEURON_OP_TRANSPOSE) return kFp32Passes / 2;
   return i.pe.onezero_moving || i.pe.onezero_stationary ? kOneZeroPasses : kFp32Passes;
 }
 
@@ -71,8 +70,8 @@ bool is_wide(const Operand& operand) {
   return operand.present() && dtype_bytes(operand.dtype) != 2;
 }
 
-// How many times faster than generation 2 the Vector engine of generation 3 is (instruction
-// reference, "performance modes"): 16-bit types only.
+// How many times faster the Vector engine is in its performance modes (instruction reference):
+// 16-bit types only.
 uint64_t performance_mode(const Instruction& i) {
   if (is_wide(i.dst) || is_wide(i.src0) || is_wide(i.src1)) return 1;
   const bool psum0 = i.src0.space == NEURON_SPACE_PSUM;
@@ -150,8 +149,8 @@ bool is_slow_rsqrt(const Instruction& i) {
   return i.group() == 3 && (i.vector.op0 == NEURON_ALU_RSQRT || i.vector.op1 == NEURON_ALU_RSQRT);
 }
 
-uint64_t pe_cycles(const Instruction& i, unsigned generation) {
-  const uint64_t passes = pe_passes(i, generation);
+uint64_t pe_cycles(const Instruction& i, const Timing& timing) {
+  const uint64_t passes = pe_passes(i, timing);
   const uint64_t n = i.src0.elements();
   switch (i.opcode) {
     case NEURON_OP_LDWEIGHTS:
@@ -163,9 +162,9 @@ uint64_t pe_cycles(const Instruction& i, unsigned generation) {
   }
 }
 
-uint64_t stream_cycles(const Instruction& i, unsigned engine, unsigned generation) {
+uint64_t stream_cycles(const Instruction& i, unsigned engine, const Timing& timing) {
   uint64_t cycles = i.group() == 5 ? pool_cycles(i) : vector_cycles(i);
-  if (generation >= 3 && engine == NEURON_ENGINE_DVE) cycles /= performance_mode(i);
+  if (timing.performance_modes && engine == NEURON_ENGINE_DVE) cycles /= performance_mode(i);
   if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
   if (engine == NEURON_ENGINE_POOL) {
     if (is_slow_rsqrt(i)) cycles *= 4;
@@ -184,52 +183,51 @@ uint64_t rows_of(const std::array<DmaDimension, 4>& dims, unsigned bytes) {
   return std::min<uint64_t>(rows, UINT32_MAX);
 }
 
-Cost dma_cost(const Instruction& i, unsigned generation) {
+Cost dma_cost(const Instruction& i, const Timing& timing) {
   Cost cost;
-  cost.interval = control_interval(generation);
+  cost.interval = timing.control_interval;
   if (i.opcode == NEURON_OP_DMA_TRIGGER) {
-    cost.interval +=
-        2 * static_cast<unsigned>(std::popcount(i.trigger.mask)) * posted_write(generation);
+    cost.interval += 2 * static_cast<unsigned>(std::popcount(i.trigger.mask)) * timing.posted_write;
     return cost;
   }
   const uint64_t rows = i.opcode == NEURON_OP_DMA_GENERATE
                             ? std::max(rows_of(i.generate.to_dims, dtype_bytes(i.dma.to_type)),
                                        rows_of(i.generate.from_dims, dtype_bytes(i.dma.from_type)))
                             : i.src0.parts;
-  cost.interval = kGenerate + 2 * rows * posted_write(generation);
+  cost.interval = kGenerate + 2 * rows * timing.posted_write;
   return cost;
+}
+
+const Clock& clock_of(unsigned engine, const Timing& timing) {
+  return engine == NEURON_ENGINE_PE    ? timing.pe
+         : engine == NEURON_ENGINE_DVE ? timing.vector
+                                       : timing.others;
 }
 
 }  // namespace
 
 ModelTime cycles_to_ps(unsigned engine, uint64_t cycles, unsigned generation) {
-  const bool v3 = generation >= 3;
-  switch (engine) {
-    case NEURON_ENGINE_PE:
-      return v3 ? cycles * 1250 / 3 : cycles * 2500 / 7;
-    case NEURON_ENGINE_DVE:
-      return v3 ? cycles * 3125 / 3 : cycles * 6250 / 7;
-    default:
-      return v3 ? cycles * 2500 / 3 : cycles * 5000 / 7;
-  }
+  return clock_of(engine, timing_of(generation)).time(cycles);
 }
 
 uint64_t cycles_of(const Instruction& i, unsigned engine, unsigned generation) {
+  const Timing& timing = timing_of(generation);
   const unsigned group = i.group();
-  if (group == 2) return pe_cycles(i, generation);
+  if (group == 2) return pe_cycles(i, timing);
   if (group < 3 || group > 5 || i.opcode == NEURON_OP_LOAD_TABLE) return 0;
-  return stream_cycles(i, engine, generation);
+  return stream_cycles(i, engine, timing);
 }
 
 Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
+  const Timing& timing = timing_of(generation);
   Cost cost;
-  cost.interval = control_interval(generation);
+  cost.interval = timing.control_interval;
   switch (i.group()) {
     case 2:
       cost.datapath = true;
-      cost.interval = cycles_to_ps(NEURON_ENGINE_PE, pe_cycles(i, generation), generation);
+      cost.interval = timing.pe.time(pe_cycles(i, timing));
       if (i.opcode != NEURON_OP_LDWEIGHTS) {
-        cost.latency = cycles_to_ps(NEURON_ENGINE_PE, kMatmulLatency, generation);
+        cost.latency = timing.pe.time(kMatmulLatency);
       }
       return cost;
     case 3:
@@ -237,10 +235,10 @@ Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
     case 5:
       break;
     case 6:
-      return dma_cost(i, generation);
+      return dma_cost(i, timing);
     default:
       if (i.opcode == NEURON_OP_WRITE || i.opcode == NEURON_OP_CC_TRIGGER) {
-        cost.interval += (std::max<unsigned>(i.address.count, 1) - 1) * posted_write(generation);
+        cost.interval += (std::max<unsigned>(i.address.count, 1) - 1) * timing.posted_write;
       }
       return cost;
   }
@@ -249,9 +247,10 @@ Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
     cost.interval = kLoadTable;
     return cost;
   }
-  cost.interval = cycles_to_ps(engine, stream_cycles(i, engine, generation), generation);
-  cost.latency = cycles_to_ps(engine, kAccessLatency, generation);
-  cost.dependent = cycles_to_ps(engine, kDependentGap, generation);
+  const Clock& clock = clock_of(engine, timing);
+  cost.interval = clock.time(stream_cycles(i, engine, timing));
+  cost.latency = clock.time(kAccessLatency);
+  cost.dependent = clock.time(kDependentGap);
   return cost;
 }
 

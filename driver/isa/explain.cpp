@@ -73,7 +73,7 @@ std::string availability(const OpcodeInfo& info, unsigned engine, const Limits& 
   } else if (info.engines & bit) {
     line.addf("available on %s", name);
   } else if (info.engines_v3 & bit) {
-    line.addf(limits.generation < 3 ? "needs generation 3 on %s" : "available on %s", name);
+    line.addf(limits.engines_v3 ? "available on %s" : "needs generation 3 on %s", name);
   } else {
     line.addf("not executed by %s", name);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator may ask about one instruction: who executes it, since when, under which rules,
-// and what it costs.
+// What an operator may ask about one instruction: which engines execute it, since which generation,
+// under which rules, and what it costs.
 //
 // Callers: neuron-as --explain, tests. Any instruction may be explained; cycles are those of an
 // instruction that the checks accept, and `problem` says why one is refused. Thread-safe. Fails by

@@ -76,7 +76,7 @@ constexpr std::array kFaults = {
     FaultText{NEURON_FAULT_ABORTED, "ABORTED",
               "the engine was stopped by an abort or by the fault of another engine"},
     FaultText{NEURON_FAULT_DEADLOCK, "DEADLOCK",
-              "every engine waits and nothing can advance; compare the waits with who updates "
+              "every engine waits and nothing can advance; compare the waits with the updates of "
               "their semaphores"},
     FaultText{NEURON_FAULT_TIME_LIMIT, "TIME_LIMIT",
               "the execution exceeded its limit of model time; raise the limit or shorten the "

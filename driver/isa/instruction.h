@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "driver/isa/generation.h"
 #include "hw/fault.h"
 #include "hw/isa.h"
 
@@ -198,19 +199,6 @@ struct Violation {
   const char* what = "";  // static text: the rule in words, with what was expected
   explicit operator bool() const { return code != NEURON_FAULT_NONE; }
 };
-
-// Sizes that depend on the generation; generation 2 by default.
-struct Limits {
-  uint8_t generation = 2;
-  uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
-  uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
-};
-constexpr Limits limits_of(unsigned generation) {
-  Limits limits;
-  limits.generation = static_cast<uint8_t>(generation);
-  if (generation >= 3) limits.sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES;
-  return limits;
-}
 
 Instruction decode(Bytes bytes);
 void encode(const Instruction& instruction, MutableBytes bytes);

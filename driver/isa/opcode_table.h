@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known about each opcode: its name, who executes it, which slots it uses.
+// What is known about each opcode: its name, which engines execute it, which slots it uses.
 //
 // Callers: the other files of this folder. Constant data, thread-safe. An opcode of the instruction
 // set that this device does not execute has an entry with `available` false, so that a program

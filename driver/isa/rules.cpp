@@ -240,7 +240,7 @@ Violation check_activate(const Instruction& i, const Limits& limits) {
   if (op.reduce != NEURON_ALU_ADD && (accumulates || op.reduce != 0)) {
     return not_allowed(kOp + 2, op.reduce, "activate reduces by add only", 8);
   }
-  if (limits.generation < 3) {
+  if (!limits.activate_any_bias) {
     if (i.scalar1.kind == NEURON_SCALAR_IMMEDIATE || i.scalar1.kind == NEURON_SCALAR_REGISTER) {
       return violation(NEURON_FAULT_WRONG_GENERATION, NEURON_INST_SCALAR1 + 4, i.scalar1.kind,
                        "the bias of activate must be a tile pointer before generation 3");
@@ -258,7 +258,7 @@ Violation check_pe(const PeOp& op, const Limits& limits) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp, op.rows,
                      "tile rows and columns must be 0 to 2, the mode 0 to 5");
   }
-  if (op.rows == 2 && op.columns == 2 && limits.generation < 3) {
+  if (op.rows == 2 && op.columns == 2 && !limits.small_tiles) {
     return not_allowed(kOp, op.rows, "a tile of 32 x 32 needs generation 3: not both can be 32");
   }
   // Positions are in units of 32; a tile lies at a multiple of its size.

@@ -176,7 +176,7 @@ void nd_copy_ring_restart(struct nd_copy_ring *ring)
 	nd_write_sequence(nd, writes, count);
 	for (i = 0; i < ND_ASYNC_NAMES; i++)
 		in_use |= ring->held[i].source != NULL;
-	/* The queue has stopped before what it worked on may go: a read follows the writes. */
+	/* The queue has stopped before its memory may go: a read follows the writes. */
 	if (in_use)
 		nd_read(nd, nd_queue_register(nd->chip, ring->engine, ring->queue, true,
 					      NEURON_UDMAQ_CFG));
@@ -267,9 +267,8 @@ static void recover(struct nd_copy_ring *ring)
 static ktime_t deadline_of(struct nd_copy_ring *ring)
 {
 	struct neuron_device *nd = ring->nd;
-	u64 ms = nd->chip->generation == 2 ? 40 : 80;
+	u64 ms = SLACK_MS + nd->chip->copy_ms * (ring->async.pushed - ring->async.released);
 
-	ms = SLACK_MS + ms * (ring->async.pushed - ring->async.released);
 	if (nd->is_qemu || nd->is_emulator)
 		ms *= SLOW_FACTOR;
 	return ktime_add_ms(ktime_get(), ms);
@@ -288,7 +287,7 @@ static int await(struct nd_copy_ring *ring, u32 name)
 	struct neuron_device *nd = ring->nd;
 	ktime_t deadline = deadline_of(ring);
 	ktime_t look = ktime_add_ms(ktime_get(), LOOK_MS);
-	bool abandoned = false; /* somebody wants the copy to end */
+	bool abandoned = false; /* the caller, removal or a reset wants the copy to end */
 	bool by_caller = false;
 	unsigned int us;
 	int error;

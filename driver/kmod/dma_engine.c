@@ -137,7 +137,7 @@ void nd_dma_process_exit(struct neuron_device *nd, pid_t pid)
 	}
 	if (!any)
 		return;
-	/* Engines finish what they read of the old rings before those are freed. */
+	/* Engines finish reading the old rings before these are freed. */
 	msleep(DRAIN_MS);
 	for (engine = 0; engine < nd->chip->dma_engines; engine++) {
 		mutex_lock(&nd->engine[engine].lock);

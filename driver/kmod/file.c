@@ -197,7 +197,7 @@ static int file_release(struct inode *inode, struct file *filp)
 	bool last = false;
 	int token;
 
-	/* Of a process that ended without closing it, because somebody else held it too. */
+	/* The process may have ended without closing it, because another one held it too. */
 	detach(file);
 	mutex_lock(&nd->files_lock);
 	list_del(&file->link);

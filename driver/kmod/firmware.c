@@ -136,7 +136,7 @@ static void send_reset(struct neuron_device *nd, u32 map)
 
 static int reset_by_firmware(struct neuron_device *nd, u32 map)
 {
-	unsigned int seconds = nd->chip->generation == 2 ? 120 : 480;
+	unsigned int seconds = nd->chip->reset_seconds;
 	unsigned int status_seconds = nd->is_qemu || nd->is_emulator ? 1000 : 5;
 	u64 ram = nd->chip->misc_ram;
 	int error;
@@ -156,7 +156,7 @@ int nd_firmware_reset(struct neuron_device *nd, u32 core_map)
 	int error = 0;
 
 	mutex_lock(&nd->firmware.lock);
-	if (nd->is_qemu && nd->chip->generation >= 3) {
+	if (nd->is_qemu && nd->chip->model_resets_at_once) {
 		/* This write is the reset, whatever its value; 0 is the whole device. */
 		nd_write(nd, nd->chip->sim_reset,
 			 whole ? 0 : nd_chip_reset_map(nd->chip, core_map));
@@ -213,7 +213,7 @@ static int await_answer(struct neuron_device *nd, u8 command, u32 size)
 
 	/* Pairs with the firmware's write of byte 0, which it makes last. */
 	while (smp_load_acquire(&answer->sequence) != nd->firmware.sequence) {
-		/* Nothing is read meanwhile: look whether the device is still there. */
+		/* No register is read while waiting: look whether the device is still there. */
 		if (nd_is_lost(nd) || nd_firmware_word(nd, NEURON_FW_ROUTING_ID) == ND_ALL_ONES)
 			return -ENODEV;
 		if (time_after(jiffies, deadline)) {

@@ -264,7 +264,7 @@ static int mem_buf_copy64(struct nd_file *file, const struct nd_ioctl *call, voi
 
 static bool refuses_zero_copy(struct neuron_device *nd)
 {
-	return nd->chip->generation == 2 && !nd_param_zerocopy_trn1;
+	return !nd->chip->copies_without_buffer && !nd_param_zerocopy_trn1;
 }
 
 static int mem_buf_zerocopy64(struct nd_file *file, const struct nd_ioctl *call, void *argument,

@@ -77,8 +77,8 @@ void nd_core_process_exit(struct neuron_device *nd, pid_t pid)
 }
 
 /*
- * Waits until `condition`, which looks at the core without its lock: whoever waits looks again
- * under the lock. Wakers change the core first and wake then.
+ * Waits until `condition`, which looks at the core without its lock; the waiter looks again under
+ * the lock. A waker first changes the core, then wakes.
  */
 #define wait_for_core(device, core, condition, until)                                        \
 	({                                                                                   \
@@ -136,7 +136,7 @@ static int model_started_count(struct nd_file *file, const struct nd_ioctl *call
 	return 0;
 }
 
-/* One attempt; -EAGAIN while somebody else is in the way. */
+/* One attempt; -EAGAIN while another process is in the way. */
 static int try_core_lock(struct nd_core *core, u32 request, pid_t pid, const u8 *uuid)
 {
 	struct nd_core_lock *lock = &core->lock_state;

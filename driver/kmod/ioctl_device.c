@@ -160,7 +160,7 @@ static int core_map(struct nd_file *file, const struct nd_ioctl *call, void *arg
 	int result = 0;
 	u32 i;
 
-	if (nd->chip->generation < 3)
+	if (!nd_chip_maps_cores(nd->chip))
 		return -ND_ENOTSUPP;
 	if (request->mapping_version != NEURON_IOCTL_NC_MAPPING_TYPE_V0 ||
 	    request->max_map_entries > NEURON_NC_MAP_MAX_ENTRIES)
@@ -171,8 +171,9 @@ static int core_map(struct nd_file *file, const struct nd_ioctl *call, void *arg
 		return -ENOMEM;
 	map->num_entries = request->max_map_entries;
 	for (i = 0; i < map->num_entries; i++) {
-		map->mappings[i].device_id = i / 8;
-		map->mappings[i].device_nc_idx = nd_topology_physical_core(i / 8, i % 8);
+		map->mappings[i].device_id = i / nd->chip->cores;
+		map->mappings[i].device_nc_idx =
+			nd_chip_physical_core(nd->chip, i / nd->chip->cores, i % nd->chip->cores);
 	}
 	if (copy_to_user((void __user *)request->map, map, bytes))
 		result = -EFAULT;
@@ -373,8 +374,8 @@ static int power_profile(struct nd_file *file, const struct nd_ioctl *call, void
 		return -ENXIO;
 	if (request->ctrl)
 		return -ND_ENOTSUPP;
-	/* Generation 2 and models without power management take any profile and do nothing. */
-	if (nd->chip->generation < 3 || nd->is_qemu || nd->is_emulator)
+	/* Chips and models without power management take any profile and do nothing. */
+	if (!nd->chip->has_power_profiles || nd->is_qemu || nd->is_emulator)
 		return 0;
 	return nd_firmware_command(nd, COMMAND_POWER_PROFILE, &profile, sizeof(profile), NULL, 0);
 }

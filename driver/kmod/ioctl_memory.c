@@ -25,7 +25,7 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 	request.lifespan = ND_LIFE_PROCESS;
 	request.with_handle = true;
 	request.pinned = true;
-	/* A child does not own what it would have to give back. */
+	/* A child does not own the memory, and could not give it back. */
 	if (!nd_file_is_attached(nd, request.pid)) {
 		dev_warn_ratelimited(
 			nd->dev,

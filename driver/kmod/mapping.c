@@ -224,8 +224,8 @@ static int find_resource(struct neuron_device *nd, u32 block, u32 id, u32 resour
 		place->read_only = false;
 		return resource == NEURON_DM_RESOURCE_SEMAPHORE ? 0 : -EINVAL;
 	case NEURON_DM_BLOCK_HBM:
-		if (chip->generation < 3 || id >= chip->hbms ||
-		    resource != NEURON_DM_RESOURCE_DMEM || !nd->bar4_start)
+		if (!chip->maps_hbm || id >= chip->hbms || resource != NEURON_DM_RESOURCE_DMEM ||
+		    !nd->bar4_start)
 			return -EINVAL;
 		place->offset = nd_chip_hbm_base(chip, id);
 		place->bar_offset = id * nd->hbm_window;
@@ -265,7 +265,7 @@ static int find_cookie(struct neuron_device *nd, u64 offset, u64 size, struct re
 				if (!find_resource(nd, blocks[block], id, resource, place) &&
 				    place->offset == offset && place->size == size)
 					return 0;
-	/* Any part of an HBM, for those who may do anything. */
+	/* Any part of an HBM, for a process that may do raw I/O. */
 	memset(place, 0, sizeof(*place));
 	id = nd_chip_hbm_of(nd->chip, offset);
 	if (!capable(CAP_SYS_RAWIO))

@@ -362,7 +362,7 @@ void nd_chunk_free(struct nd_chunk *chunk)
 	mutex_lock(&nd->memory.lock);
 	mine = unpublish(nd, chunk);
 	mutex_unlock(&nd->memory.lock);
-	/* Who takes it out of the tables drops the reference that went with being in there. */
+	/* The caller that takes it out of the tables drops the tables' reference. */
 	if (mine)
 		let_go(chunk);
 }

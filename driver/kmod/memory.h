@@ -102,7 +102,8 @@ void nd_chunk_free(struct nd_chunk *chunk);
 /* Host memory of the driver itself: category NCDEV_HOST, no handle. */
 int nd_memory_allocate_host(struct neuron_device *nd, u64 size, u32 core, u32 category,
 			    struct nd_chunk **chunk);
-/* The same, for rings and mailboxes: who could write those could have anything copied anywhere. */
+/* The same, for rings and mailboxes: a process that could write them could copy anything anywhere.
+ */
 int nd_memory_allocate_hidden(struct neuron_device *nd, u64 size, u32 core, u32 category,
 			      struct nd_chunk **chunk);
 /* By handle: only memory of processes; -EINVAL otherwise. */

@@ -68,7 +68,7 @@ static void take_sample(struct nd_metrics *metrics)
 	if (word >> 16 == metrics->counter || nd_is_lost(nd))
 		return;
 	metrics->counter = word >> 16;
-	if (nd->chip->generation >= 3)
+	if (nd->chip->power_dies > 1)
 		value = max(value, nd_firmware_word(nd, FW_POWER_DIE1) & 0xFFFF);
 	metrics->samples++;
 	metrics->sum += value;

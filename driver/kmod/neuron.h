@@ -4,9 +4,9 @@
  * functions of each file.
  *
  * Lifetime: a device is counted (nd_device_get, nd_device_put); each open file holds a reference,
- * so that the struct outlives the PCI function. Registers, BARs and DMA memory do not: whoever
- * touches them is between nd_enter() and nd_exit(), and removal waits for them. The ioctl, open and
- * fault entries call nd_enter(); what they call need not.
+ * so that the struct outlives the PCI function. Registers, BARs and DMA memory do not: code touches
+ * them between nd_enter() and nd_exit(), and removal waits for it. The ioctl, open and fault
+ * entries call nd_enter(); the functions that they call need not.
  *
  * Lock order, outermost first (README.md says what each guards):
  *   files_lock, copy_queues_lock, core[].nq_lock, nd_copy_ring.lock (by core number),
@@ -255,7 +255,7 @@ int nd_sysfs_module_init(void); /* class attributes; nd_class exists */
 void nd_sysfs_module_exit(void);
 /* Adds to a counter of a core (NDS_NC_COUNTER_*); takes no mutex. */
 void nd_sysfs_add(struct neuron_device *nd, u32 core, u32 counter, u64 value);
-/* After an allocation or a free, without memory.lock: tells those who poll the counters. */
+/* After an allocation or a free, without memory.lock: wakes processes that poll the counters. */
 void nd_sysfs_memory_changed(struct neuron_device *nd, u32 core, u32 category, bool host);
 int nd_fault_module_init(void);
 void nd_fault_module_exit(void);
@@ -283,7 +283,6 @@ void nd_metrics_power(struct neuron_device *nd, struct nd_power *power);
 u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8]);
 int nd_topology_index(const struct neuron_device *nd, u32 routing_id); /* device index */
 /* Core behind logical core 0 to 7 of a device of generation 3. */
-u32 nd_topology_physical_core(u32 index, u32 logical);
 /* Revokes exports of a chunk that is being freed, or of all when chunk is NULL. */
 void nd_dmabuf_revoke(struct neuron_device *nd, struct nd_chunk *chunk);
 int nd_dmabuf_create(struct neuron_device *nd);
@@ -350,8 +349,8 @@ pid_t nd_current_pid(void);
 /* True if the process opened the device itself and has it open. */
 bool nd_file_is_attached(struct neuron_device *nd, pid_t pid);
 /*
- * Whose exit gives back what a call leaves: that of the caller if it opened the device, else of who
- * opened the descriptor; 0 if both are gone.
+ * The process whose exit gives back what a call leaves: the caller if it opened the device, else
+ * the process that opened the descriptor; 0 if both are gone.
  */
 pid_t nd_file_owner(struct nd_file *file);
 /* True if no full descriptor is open. */

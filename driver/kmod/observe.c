@@ -48,7 +48,7 @@ static void describe_holders(struct neuron_device *nd, struct ndl_observation *o
 	}
 	mutex_unlock(&nd->processes_lock);
 	for (i = 0; i < nd->cores; i++) {
-		u32 core = nd->chip->generation < 3 ? i : nd_topology_physical_core(nd->index, i);
+		u32 core = nd_chip_physical_core(nd->chip, nd->index, i);
 
 		nd_core_claim(nd, i, &claim);
 		entry = claim.owner ? holder_entry(out, claim.owner, &claim.who) : NULL;
@@ -93,7 +93,7 @@ static void describe_chip(struct neuron_device *nd, struct ndl_observation *out)
 	out->memory_used = nd->memory.accounting.device.total;
 	mutex_unlock(&nd->memory.lock);
 	for (i = 0; i < nd->cores; i++) {
-		u32 core = nd->chip->generation < 3 ? i : nd_topology_physical_core(nd->index, i);
+		u32 core = nd_chip_physical_core(nd->chip, nd->index, i);
 
 		if (core < NDL_OBSERVED_CORES)
 			out->logical[core] = i;

@@ -262,8 +262,7 @@ static int nd_map_bars(struct neuron_device *nd)
 	nd->hbm_window = nd->chip->hbm_window;
 	if (nd->bar4_size && nd->bar4_size < nd->chip->bar4_bytes) {
 		nd->hbm_window = ALIGN_DOWN(nd->bar4_size / nd->chip->hbms, PAGE_SIZE);
-		/* A model of generation 3 has as much memory as its BAR shows. */
-		if (nd->is_qemu && nd->chip->generation >= 3)
+		if (nd->is_qemu && nd->chip->model_shows_hbm)
 			nd->layout.hbm_bytes = nd->hbm_window;
 	}
 	nd->bar0 = pci_iomap(pdev, nd->bar0_number, 0);
@@ -384,7 +383,7 @@ static void nd_destroy_node(struct neuron_device *nd)
 	nd->cdev = NULL;
 }
 
-/* Nothing new begins, what is under way ends. */
+/* No call begins any more; calls in progress end. */
 static void nd_stop(struct neuron_device *nd)
 {
 	u32 core;

@@ -26,7 +26,7 @@ static u32 usable_cores(struct neuron_device *nd, u32 core_map)
 	return core_map == NEURON_NC_MAP_DEVICE ? nd->core_map : core_map & nd->core_map;
 }
 
-/* A copy that hangs must not keep a reset away, which may be what it needs. */
+/* A copy that hangs must not hold up a reset: the reset may be its cure. */
 static void lock_rings(struct neuron_device *nd, u32 cores)
 {
 	u32 core;

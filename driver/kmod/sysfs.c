@@ -357,7 +357,7 @@ static int hbm_errors(struct neuron_device *nd, u32 *count, u32 *repair)
 			return -ENODEV;
 		*count += word & 0xFFFF;
 	}
-	if (nd->chip->generation >= 3) {
+	if (nd->chip->tells_repair) {
 		if (!firmware_word(nd, NEURON_FW_HBM_REPAIR, repair))
 			return -ENODEV;
 		*repair &= 3;
@@ -407,12 +407,7 @@ TEXT(utilization);
 static ssize_t show_pe_cntrs(struct nd_sysfs_node *node, const struct nd_sysfs_attribute *attribute,
 			     char *text)
 {
-	static const u64 v3[] = { 0x06141000, 0x062C1000, 0x06541000, 0x066C1000 };
 	struct neuron_device *nd = node->nd;
-	bool first = nd->chip->generation < 3;
-	u64 base = first ? NEURON_V2_CORE_PE_COUNTERS(node->core)
-			 : v3[node->core & 3] + NEURON_V3_IO_DIE(node->core >> 2);
-	u32 stride = first ? 0x40 : 0x30;
 	int length, token;
 	u32 group;
 
@@ -420,7 +415,7 @@ static ssize_t show_pe_cntrs(struct nd_sysfs_node *node, const struct nd_sysfs_a
 		return -ENODEV;
 	length = sysfs_emit(text, "xrow_grp,mm_active,wl_active,idle\n");
 	for (group = 0; group < 4; group++) {
-		u64 at = base + 0x100 + group * stride;
+		u64 at = nd_chip_pe_counters(nd->chip, node->core, group);
 		u64 value[3];
 		u32 i;
 

@@ -26,14 +26,6 @@ static const u8 trn2_torus[16][4] = {
 	{ 0, 13, 15, 8 }, { 12, 1, 9, 14 }, { 2, 15, 13, 10 }, { 14, 3, 11, 12 },
 };
 
-/* Physical core behind each logical core of a trn2 device: four patterns, chosen by its number. */
-static const u8 trn2_cores[4][8] = {
-	{ 4, 5, 6, 7, 2, 3, 0, 1 },
-	{ 2, 3, 0, 1, 4, 5, 6, 7 },
-	{ 0, 1, 2, 3, 6, 7, 4, 5 },
-	{ 6, 7, 4, 5, 0, 1, 2, 3 },
-};
-
 int nd_topology_index(const struct neuron_device *nd, u32 routing_id)
 {
 	u32 block = routing_id & ~15u;
@@ -77,9 +69,4 @@ u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8])
 		out[count++] = (nd->index & ~15u) + row[i];
 	}
 	return count;
-}
-
-u32 nd_topology_physical_core(u32 index, u32 logical)
-{
-	return trn2_cores[(index & 1) + (index & 4 ? 2 : 0)][logical & 7];
 }

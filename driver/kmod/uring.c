@@ -99,7 +99,7 @@ static int carry_out(struct neuron_device *nd, struct nd_transfer *transfer)
 	result = nd_enter(nd, &token);
 	if (result)
 		return result;
-	/* The ring of the memory on the device; of two such, of the destination. */
+	/* The ring of the side that is on the device; of the destination if both are. */
 	device = destination && (!destination->host || !source || source->host) ? destination
 										: source;
 	if (source && destination)
@@ -295,7 +295,7 @@ int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags)
 	return result ? result : -EIOCBQUEUED;
 }
 
-/* What has not begun is cancelled, what runs is waited for: a copy has a deadline of its own. */
+/* Cancels commands that have not begun and waits for those that run: a copy has a deadline. */
 void nd_uring_file_exit(struct nd_file *file)
 {
 	struct nd_uring *uring = READ_ONCE(file->uring);

@@ -44,7 +44,7 @@ void prefetch(uint64_t address, uint64_t size) {
 
 AsyncCopies::Copies::iterator AsyncCopies::find(uint64_t source, uint64_t destination,
                                                 uint32_t name) {
-  // Who waits may know one side only and gives it as both.
+  // A waiter may know one side only, and gives it as both.
   return std::find_if(copies_.begin(), copies_.end(), [&](const auto& entry) {
     const Copy& copy = entry.second;
     return copy.name == name && (copy.source == source || copy.destination == destination);
@@ -77,15 +77,15 @@ int AsyncCopies::finish(uint64_t id, std::unique_lock<std::mutex>& lock) {
   for (;;) {  // bounded: by the deadline
     reap_all();
     const auto found = copies_.find(id);
-    if (found == copies_.end()) return fail(EINVAL, "another thread has waited for the copy");
+    if (found == copies_.end()) return fail(-EINVAL, "another thread has waited for the copy");
     if (found->second.done) {
       const int result = found->second.result;
       copies_.erase(found);
       if (result == 0) return 0;
-      return fail(-result, "%s: a copy inside the device failed", device_.c_str());
+      return fail(result, "%s: a copy inside the device failed", device_.c_str());
     }
     if (Clock::now() >= deadline) {
-      return fail(ETIMEDOUT, "%s: a copy inside the device has not ended after %lld s",
+      return fail(-ETIMEDOUT, "%s: a copy inside the device has not ended after %lld s",
                   device_.c_str(), static_cast<long long>(kLongestCopy.count()));
     }
     lock.unlock();
@@ -97,7 +97,7 @@ int AsyncCopies::finish(uint64_t id, std::unique_lock<std::mutex>& lock) {
 int AsyncCopies::start(neuron_ioctl_mem_copy_async64& request) {
   const uint32_t previous = request.pwait_handle;
   if (previous != kNone && previous > kSecond) {
-    return fail(EINVAL, "%s: there is no copy with the name %d to wait for", device_.c_str(),
+    return fail(-EINVAL, "%s: there is no copy with the name %d to wait for", device_.c_str(),
                 static_cast<int>(previous));
   }
   std::unique_lock lock(mutex_);
@@ -106,7 +106,7 @@ int AsyncCopies::start(neuron_ioctl_mem_copy_async64& request) {
   if (previous == kFirst || previous == kSecond) {
     const auto found = find_for_wait(request.src_mem_handle, request.dst_mem_handle, previous);
     if (found == copies_.end()) {
-      return fail(EINVAL, "%s: there is no copy with the name %u to wait for", device_.c_str(),
+      return fail(-EINVAL, "%s: there is no copy with the name %u to wait for", device_.c_str(),
                   previous);
     }
     earlier = found->first;
@@ -114,7 +114,7 @@ int AsyncCopies::start(neuron_ioctl_mem_copy_async64& request) {
   if (name != kSynchronous) {
     const auto found = find(request.src_mem_handle, request.dst_mem_handle, name);
     if (found != copies_.end()) {
-      return fail(EINVAL, "%s: copy %u between these handles has not been waited for",
+      return fail(-EINVAL, "%s: copy %u between these handles has not been waited for",
                   device_.c_str(), name);
     }
   }
@@ -128,7 +128,7 @@ int AsyncCopies::start(neuron_ioctl_mem_copy_async64& request) {
   copies_[id] = {request.src_mem_handle, request.dst_mem_handle, name, false, 0};
   if (const int result = ring_->submit(copy, id); result != 0) {
     copies_.erase(id);
-    return fail(-result, "%s: a copy inside the device was not taken", device_.c_str());
+    return fail(result, "%s: a copy inside the device was not taken", device_.c_str());
   }
   if (request.host_prefetch_addr != 0) {
     lock.unlock();
@@ -150,7 +150,7 @@ int AsyncCopies::wait(const neuron_ioctl_mem_copy_async_wait& request) {
   const auto found =
       find_for_wait(request.src_mem_handle, request.dst_mem_handle, request.pwait_handle);
   if (found == copies_.end()) {
-    return fail(EINVAL, "%s: there is no copy with the name %u of this memory", device_.c_str(),
+    return fail(-EINVAL, "%s: there is no copy with the name %u of this memory", device_.c_str(),
                 request.pwait_handle);
   }
   return finish(found->first, lock);

@@ -36,17 +36,17 @@ Instances& instances() {
 
 HeldInstance check(nds_instance* instance, bool to_write, const char* function) {
   if (instance == nullptr) {
-    return {nullptr, nullptr, fail(EINVAL, "%s: it is no open datastore", function)};
+    return {nullptr, nullptr, fail(-EINVAL, "%s: it is no open datastore", function)};
   }
   HeldInstance held{instance, instance->open.lock(), 0};
   if (held.open == nullptr || instance->fork_generation != fork_generation()) {
     return {nullptr, nullptr,
-            fail(ENODEV, "%s: the device of this datastore was closed, or opened before fork()",
+            fail(-ENODEV, "%s: the device of this datastore was closed, or opened before fork()",
                  function)};
   }
   if (to_write && instance->pid != 0) {
     return {nullptr, nullptr,
-            fail(EPERM, "%s: the datastore belongs to process %d", function, instance->pid)};
+            fail(-EPERM, "%s: the datastore belongs to process %d", function, instance->pid)};
   }
   return held;
 }
@@ -86,7 +86,7 @@ int with_core_counter(nds_instance_t* inst, int core, uint32_t index, bool to_wr
   if (held.instance == nullptr) return held.error;
   uint64_t* word = core_counter(*held.instance, core, index);
   if (word == nullptr) {
-    return fail(EINVAL, "%s: core %d has no counter %u", function, core, index);
+    return fail(-EINVAL, "%s: core %d has no counter %u", function, core, index);
   }
   use(word);
   return 0;
@@ -98,7 +98,7 @@ int with_device_counter(nds_instance_t* inst, uint32_t index, bool to_write, con
   const HeldInstance held = find_instance(inst, to_write, function);
   if (held.instance == nullptr) return held.error;
   uint64_t* word = device_counter(*held.instance, index);
-  if (word == nullptr) return fail(EINVAL, "%s: a device has no counter %u", function, index);
+  if (word == nullptr) return fail(-EINVAL, "%s: a device has no counter %u", function, index);
   use(word);
   return 0;
 }
@@ -120,7 +120,7 @@ HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* fun
       if (object.get() == handle) return check(candidate.get(), to_write, function);
     }
   }
-  return {nullptr, nullptr, fail(EINVAL, "%s: it is no object of a datastore", function)};
+  return {nullptr, nullptr, fail(-EINVAL, "%s: it is no object of a datastore", function)};
 }
 
 nds_object* keep_object(nds_instance* instance, std::unique_ptr<nds_object> object) {
@@ -154,7 +154,7 @@ using neuron::ndl::with_device_counter;
 
 int nds_open(ndl_device_t* device, pid_t pid, nds_instance_t** inst) {
   return guarded("nds_open", [&] {
-    if (inst == nullptr) return fail(EINVAL, "nds_open: inst is null");
+    if (inst == nullptr) return fail(-EINVAL, "nds_open: inst is null");
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     auto instance = std::make_unique<nds_instance>();
@@ -164,7 +164,7 @@ int nds_open(ndl_device_t* device, pid_t pid, nds_instance_t** inst) {
     constexpr size_t kEnd = NDS_EXT_NEURONCORE_NC_DATA_START + NDS_EXT_NEURONCORE_NC_DATA_SIZE;
     if (size < kEnd) {
       ndl_nds_close(device, pid, data, size);
-      return fail(EPROTO, "device %d: the driver's datastore has %zu bytes, and the layout %zu",
+      return fail(-EPROTO, "device %d: the driver's datastore has %zu bytes, and the layout %zu",
                   open->index(), size, kEnd);
     }
     instance->device = device;
@@ -199,7 +199,7 @@ int nds_close(nds_instance_t* inst) {
       const auto found = std::find_if(instances().all.begin(), instances().all.end(),
                                       [&](const auto& entry) { return entry.get() == inst; });
       if (found == instances().all.end()) {
-        return fail(EINVAL, "nds_close: it is no open datastore");
+        return fail(-EINVAL, "nds_close: it is no open datastore");
       }
       closed = std::move(*found);
       instances().all.erase(found);
@@ -225,7 +225,7 @@ int nds_decrement_nc_counter(nds_instance_t* inst, int pnc_index, uint32_t count
 
 int nds_get_nc_counter(nds_instance_t* inst, int pnc_index, uint32_t counter_index,
                        uint64_t* value) {
-  if (value == nullptr) return fail(EINVAL, "nds_get_nc_counter: value is null");
+  if (value == nullptr) return fail(-EINVAL, "nds_get_nc_counter: value is null");
   return with_core_counter(
       inst, pnc_index, counter_index, false, "nds_get_nc_counter",
       [&](const uint64_t* word) { *value = __atomic_load_n(word, __ATOMIC_RELAXED); });
@@ -233,7 +233,7 @@ int nds_get_nc_counter(nds_instance_t* inst, int pnc_index, uint32_t counter_ind
 
 int nds_set_nc_counter(nds_instance_t* inst, int pnc_index, uint32_t counter_index,
                        uint64_t* value) {
-  if (value == nullptr) return fail(EINVAL, "nds_set_nc_counter: value is null");
+  if (value == nullptr) return fail(-EINVAL, "nds_set_nc_counter: value is null");
   return with_core_counter(
       inst, pnc_index, counter_index, true, "nds_set_nc_counter",
       [&](uint64_t* word) { __atomic_store_n(word, *value, __ATOMIC_RELAXED); });
@@ -251,7 +251,7 @@ int nds_decrement_nd_counter(nds_instance_t* inst, uint32_t counter_index, uint6
 
 int nds_or_nd_counter(nds_instance_t* inst, uint32_t counter_index, uint64_t bit_index) {
   if (bit_index > 63) {
-    return fail(EINVAL, "nds_or_nd_counter: a counter has no bit %llu",
+    return fail(-EINVAL, "nds_or_nd_counter: a counter has no bit %llu",
                 static_cast<unsigned long long>(bit_index));
   }
   return with_device_counter(inst, counter_index, true, "nds_or_nd_counter", [&](uint64_t* word) {
@@ -260,14 +260,14 @@ int nds_or_nd_counter(nds_instance_t* inst, uint32_t counter_index, uint64_t bit
 }
 
 int nds_get_nd_counter(nds_instance_t* inst, uint32_t counter_index, uint64_t* value) {
-  if (value == nullptr) return fail(EINVAL, "nds_get_nd_counter: value is null");
+  if (value == nullptr) return fail(-EINVAL, "nds_get_nd_counter: value is null");
   return with_device_counter(
       inst, counter_index, false, "nds_get_nd_counter",
       [&](const uint64_t* word) { *value = __atomic_load_n(word, __ATOMIC_RELAXED); });
 }
 
 int nds_set_nd_counter(nds_instance_t* inst, uint32_t counter_index, uint64_t* value) {
-  if (value == nullptr) return fail(EINVAL, "nds_set_nd_counter: value is null");
+  if (value == nullptr) return fail(-EINVAL, "nds_set_nd_counter: value is null");
   return with_device_counter(inst, counter_index, true, "nds_set_nd_counter", [&](uint64_t* word) {
     __atomic_store_n(word, *value, __ATOMIC_RELAXED);
   });

@@ -3,8 +3,8 @@
 //
 // Callers: nds_* functions. Thread-safe: counters (atomic words), the list of instances and the
 // lists of their objects; one object, or one instance's slots, are used by one thread at a time.
-// Owns: the mapping, and private copies of objects. Where objects lie is laid out by us
-// (nrt/nds/datastore_layout.h), as no public header says how.
+// Owns: the mapping, and private copies of objects. The layout of objects is our own
+// (nrt/nds/datastore_layout.h), as no public header has one.
 #ifndef DRIVER_NDL_DATASTORE_H
 #define DRIVER_NDL_DATASTORE_H
 

@@ -102,7 +102,7 @@ nds_obj_handle_t read_single(nds_instance_t* inst, int type, const char* functio
     if (held.instance == nullptr) return held.error;
     auto object = new_object(held.instance, type, 0);
     if (!read_slot(*held.instance, 0, object.get())) {
-      return fail(ENOENT, "%s: the process has published none", function);
+      return fail(-ENOENT, "%s: the process has published none", function);
     }
     handle = keep_object(held.instance, std::move(object));
     return 0;
@@ -115,7 +115,7 @@ nds_object* content(nds_obj_handle_t handle, int type, const char* function) {
   auto* object = static_cast<nds_object*>(handle);
   if (held.instance == nullptr) return nullptr;
   if (object->type != type) {
-    fail(EINVAL, "%s: the object is of kind %d, not %d", function, object->type, type);
+    fail(-EINVAL, "%s: the object is of kind %d, not %d", function, object->type, type);
     return nullptr;
   }
   return object;
@@ -129,7 +129,7 @@ nds_obj_handle_t nds_obj_new(nds_instance_t* inst, int type) {
     const HeldInstance held = find_instance(inst, true, "nds_obj_new");
     if (held.instance == nullptr) return held.error;
     if (type < OBJECT_TYPE_MODEL_NODE_INFO || type > OBJECT_TYPE_PROCESS_INFO_EXT) {
-      return fail(EINVAL, "nds_obj_new: there is no kind %d of object", type);
+      return fail(-EINVAL, "nds_obj_new: there is no kind %d of object", type);
     }
     for (unsigned slot = 0; slot < slots_of(type); ++slot) {
       nds_slot_t* to = slot_of(*held.instance, type, slot);
@@ -138,7 +138,7 @@ nds_obj_handle_t nds_obj_new(nds_instance_t* inst, int type) {
       to->state = NDS_SLOT_TAKEN;
       return 0;
     }
-    return fail(ENOSPC, "nds_obj_new: all %u objects of kind %d are in use", slots_of(type), type);
+    return fail(-ENOSPC, "nds_obj_new: all %u objects of kind %d are in use", slots_of(type), type);
   });
   return handle;
 }
@@ -205,13 +205,13 @@ nds_process_info_ext_t* nds_obj_handle_to_process_info_ext(nds_obj_handle_t obj)
 int nds_read_all_model_nodes(nds_instance_t* inst, nds_obj_handle_t** models, size_t* count) {
   return guarded("nds_read_all_model_nodes", [&] {
     if (models == nullptr || count == nullptr) {
-      return fail(EINVAL, "nds_read_all_model_nodes: models or count is null");
+      return fail(-EINVAL, "nds_read_all_model_nodes: models or count is null");
     }
     const HeldInstance held = find_instance(inst, false, "nds_read_all_model_nodes");
     if (held.instance == nullptr) return held.error;
     auto* handles =
         static_cast<nds_obj_handle_t*>(std::calloc(NDS_SLOT_MODEL_COUNT, sizeof(nds_obj_handle_t)));
-    if (handles == nullptr) return fail(ENOMEM, "nds_read_all_model_nodes: out of memory");
+    if (handles == nullptr) return fail(-ENOMEM, "nds_read_all_model_nodes: out of memory");
     size_t found = 0;
     try {
       for (unsigned slot = 0; slot < NDS_SLOT_MODEL_COUNT; ++slot) {

@@ -39,7 +39,7 @@ DeviceTable::DeviceTable() {
 int DeviceTable::open_port(std::shared_ptr<Port>& port) const {
   std::string error;
   port = ndl::port(error);
-  return port != nullptr ? 0 : fail(ENODEV, "%s", error.c_str());
+  return port != nullptr ? 0 : fail(-ENODEV, "%s", error.c_str());
 }
 
 int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_device_t** device) {
@@ -99,8 +99,9 @@ int DeviceTable::close(const ndl_device_t* device) {
 }
 
 int DeviceTable::missing(const char* what) const {
-  return inherited_ ? fail(ENODEV, "%s: it was opened before fork(); the child opens its own", what)
-                    : fail(ENODEV, "%s: it is not an open device", what);
+  return inherited_
+             ? fail(-ENODEV, "%s: it was opened before fork(); the child opens its own", what)
+             : fail(-ENODEV, "%s: it is not an open device", what);
 }
 
 DevicePointer DeviceTable::find(const ndl_device_t* device) const {
@@ -148,7 +149,7 @@ int DeviceTable::with_control(const std::function<int(DevicePort&)>& use) {
     int first = 0;
     const int count = port->devices(&first, 1);
     if (count < 0) return explain(count, "looking for devices (%s)", port->name().c_str());
-    if (count == 0) return fail(ENODEV, "there is no device (%s)", port->name().c_str());
+    if (count == 0) return fail(-ENODEV, "there is no device (%s)", port->name().c_str());
     if (const int result = port->open(first, O_WRONLY, control_); result != 0) {
       return explain(result, "opening device %d for questions (%s)", first, port->name().c_str());
     }

@@ -27,7 +27,7 @@ class OpenDevice {
   OpenDevice(const OpenDevice&) = delete;
   OpenDevice& operator=(const OpenDevice&) = delete;
 
-  // Asks the driver who it is and fills the public struct.
+  // Asks the driver what device this is and fills the public struct.
   int initialize(const ndl_device_init_param_t* params);
 
   // An ioctl whose failure is explained as "device N: <what>: <reason>".

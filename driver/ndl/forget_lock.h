@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reader-writer lock that fork() has copied while this thread held it, made anew in the child.
 //
-// It knows its writer by thread number, which is another one in the child, so it cannot be unlocked
-// there. A thread sanitizer goes on counting it as locked unless it is told. Callers: the fork
-// handlers, in the child's only thread. Cannot fail.
+// The lock knows its writer by thread number. The child's thread has another number and so cannot
+// unlock it. A thread sanitizer goes on counting the lock as held unless it is told. Callers: the
+// fork handlers, in the child's only thread. Cannot fail.
 #ifndef DRIVER_NDL_FORGET_LOCK_H
 #define DRIVER_NDL_FORGET_LOCK_H
 

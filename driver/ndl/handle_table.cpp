@@ -119,7 +119,7 @@ int Allocation::unmap(OpenDevice& on) {
 int HeldAllocation::check_range(uint64_t offset, uint64_t size, const char* what) const {
   const uint64_t room = allocation->info.size;
   if (offset <= room && size <= room - offset) return 0;
-  return fail(EINVAL,
+  return fail(-EINVAL,
               "device %d: %s of %llu bytes at offset %llu leaves the allocation of %llu bytes",
               device->index(), what, static_cast<unsigned long long>(size),
               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(room));
@@ -141,7 +141,7 @@ HeldAllocation find_allocation(uint64_t handle, const char* function) {
     if (std::shared_ptr<Allocation>* entry = tables().allocations.find(handle)) {
       HeldAllocation held{*entry, (*entry)->device.lock()};
       if (held && held.device->is_inherited()) {
-        fail(EINVAL,
+        fail(-EINVAL,
              "%s: %#llx is memory of the process before fork(); the child allocates its own",
              function, static_cast<unsigned long long>(handle));
         return {};
@@ -149,7 +149,7 @@ HeldAllocation find_allocation(uint64_t handle, const char* function) {
       if (held) return held;
     }
   }
-  fail(EINVAL, "%s: %#llx is no memory handle, or one that was freed", function,
+  fail(-EINVAL, "%s: %#llx is no memory handle, or one that was freed", function,
        static_cast<unsigned long long>(handle));
   return {};
 }
@@ -159,7 +159,7 @@ std::shared_ptr<Notification> find_notification(uint64_t handle, const char* fun
     const std::shared_lock lock(tables().mutex);
     if (std::shared_ptr<Notification>* entry = tables().notifications.find(handle)) return *entry;
   }
-  fail(EINVAL, "%s: %#llx is no notification queue, or one that was destroyed", function,
+  fail(-EINVAL, "%s: %#llx is no notification queue, or one that was destroyed", function,
        static_cast<unsigned long long>(handle));
   return nullptr;
 }

@@ -96,7 +96,7 @@ int copy(uint64_t mem_handle, void* buffer, uint64_t offset, uint64_t size, Dire
          bool zero_copy, int qid, uint32_t threshold, const char* function) {
   const HeldAllocation held = find_allocation(mem_handle, function);
   if (!held) return -EINVAL;
-  if (buffer == nullptr && size != 0) return fail(EINVAL, "%s: buffer is null", function);
+  if (buffer == nullptr && size != 0) return fail(-EINVAL, "%s: buffer is null", function);
   if (const int result = held.check_range(offset, size, name_of(direction)); result != 0) {
     return result;
   }
@@ -123,7 +123,7 @@ struct Pair {
     destination = find_allocation(destination_handle, function);
     if (!destination) return -EINVAL;
     if (source.device != destination.device) {
-      return fail(EXDEV, "%s: the source is on device %d and the destination on device %d",
+      return fail(-EXDEV, "%s: the source is on device %d and the destination on device %d",
                   function, source.device->index(), destination.device->index());
     }
     const int result = source.check_range(source_offset, size, "the source of a copy");
@@ -170,7 +170,7 @@ int ndl_memory_buf_batch_copy(neuron_memcpy_batch_t* batches, uint64_t num_batch
   return guarded("ndl_memory_buf_batch_copy", [&] {
     if (num_batches == 0) return 0;
     if (batches == nullptr || direction > 1 || num_batches > UINT32_MAX) {
-      return fail(EINVAL,
+      return fail(-EINVAL,
                   "ndl_memory_buf_batch_copy: batches is null, direction is %u, or there are "
                   "%llu batches",
                   direction, static_cast<unsigned long long>(num_batches));
@@ -185,11 +185,11 @@ int ndl_memory_buf_batch_copy(neuron_memcpy_batch_t* batches, uint64_t num_batch
       if (!held[i]) return -EINVAL;
       if (held[i].device != held[0].device) {
         return fail(
-            EXDEV, "ndl_memory_buf_batch_copy: batch 0 is on device %d and batch %llu on %d",
+            -EXDEV, "ndl_memory_buf_batch_copy: batch 0 is on device %d and batch %llu on %d",
             held[0].device->index(), static_cast<unsigned long long>(i), held[i].device->index());
       }
       if (batch.ops_ptr == nullptr && batch.num_ops != 0) {
-        return fail(EINVAL, "ndl_memory_buf_batch_copy: batch %llu has no operations",
+        return fail(-EINVAL, "ndl_memory_buf_batch_copy: batch %llu has no operations",
                     static_cast<unsigned long long>(i));
       }
       for (uint32_t op = 0; op < batch.num_ops; ++op) {
@@ -197,7 +197,7 @@ int ndl_memory_buf_batch_copy(neuron_memcpy_batch_t* batches, uint64_t num_batch
         uint64_t offset = 0;
         if (transfer.buffer == nullptr ||
             __builtin_add_overflow(batch.mem_handle_offset, transfer.offset, &offset)) {
-          return fail(EINVAL,
+          return fail(-EINVAL,
                       "ndl_memory_buf_batch_copy: operation %u of batch %llu has no buffer "
                       "or an offset beyond 64 bits",
                       op, static_cast<unsigned long long>(i));
@@ -237,7 +237,7 @@ int ndl_memory_buf_batch_copy(neuron_memcpy_batch_t* batches, uint64_t num_batch
 int ndl_program_engine(ndl_device_t* device, uint32_t nc_id, uint64_t dst, void* buffer,
                        uint64_t offset, size_t size) {
   return guarded("ndl_program_engine", [&] {
-    if (buffer == nullptr) return fail(EINVAL, "ndl_program_engine: buffer is null");
+    if (buffer == nullptr) return fail(-EINVAL, "ndl_program_engine: buffer is null");
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     neuron_ioctl_program_engine_nc64 request = {};
@@ -288,7 +288,7 @@ int ndl_memory_copy(uint64_t src_mem_handle, uint64_t dst_mem_handle, uint64_t s
 int ndl_memory_copy_as(uint64_t src_mem_handle, uint64_t dst_mem_handle, uint64_t src_offset,
                        uint64_t dst_offset, size_t size, uint64_t prefetch_addr, int* wait_handle) {
   return guarded("ndl_memory_copy_as", [&] {
-    if (wait_handle == nullptr) return fail(EINVAL, "ndl_memory_copy_as: wait_handle is null");
+    if (wait_handle == nullptr) return fail(-EINVAL, "ndl_memory_copy_as: wait_handle is null");
     Pair pair;
     int result = pair.find(src_mem_handle, dst_mem_handle, src_offset, dst_offset, size,
                            "ndl_memory_copy_as");

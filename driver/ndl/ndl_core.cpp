@@ -43,9 +43,9 @@ int lock_call(ndl_device_t* device, unsigned long request, int nc_index,
 int semaphore_call(ndl_device_t* device, unsigned long request, int nc_index, uint32_t index,
                    uint32_t* value, const char* what) {
   return guarded(what, [&] {
-    if (value == nullptr) return fail(EINVAL, "%s: value is null", what);
+    if (value == nullptr) return fail(-EINVAL, "%s: value is null", what);
     // 256 cells, of which the driver checks only the first bit too late.
-    if (index > 255) return fail(EINVAL, "%s: there is no semaphore %u", what, index);
+    if (index > 255) return fail(-EINVAL, "%s: there is no semaphore %u", what, index);
     neuron_ioctl_semaphore argument = {};
     argument.nc_id = static_cast<__u32>(nc_index);
     argument.semaphore_index = index;
@@ -59,11 +59,11 @@ int semaphore_call(ndl_device_t* device, unsigned long request, int nc_index, ui
 int event_call(ndl_device_t* device, unsigned long request, int nc_index, uint32_t index,
                uint32_t* value, const char* what) {
   return guarded(what, [&] {
-    if (value == nullptr) return fail(EINVAL, "%s: value is null", what);
+    if (value == nullptr) return fail(-EINVAL, "%s: value is null", what);
     // The driver accepts 256 and does not look at the core: both would reach a register elsewhere.
-    if (index > 255) return fail(EINVAL, "%s: there is no event %u", what, index);
+    if (index > 255) return fail(-EINVAL, "%s: there is no event %u", what, index);
     if (nc_index < 0 || nc_index >= MAX_NC_PER_DEVICE) {
-      return fail(E2BIG, "%s: there is no core %d", what, nc_index);
+      return fail(-E2BIG, "%s: there is no core %d", what, nc_index);
     }
     neuron_ioctl_event argument = {};
     argument.nc_id = static_cast<__u32>(nc_index);
@@ -81,11 +81,11 @@ int ndl_crwl_nc_range_mark(uint32_t nc_count, uint32_t start_nc, uint32_t end_nc
                            uint32_t* max_nc_available, uint64_t* bitmap, size_t size) {
   return guarded("ndl_crwl_nc_range_mark", [&] {
     if (bitmap == nullptr || size < sizeof(uint64_t)) {
-      return fail(EINVAL, "ndl_crwl_nc_range_mark: bitmap is null or smaller than 8 bytes");
+      return fail(-EINVAL, "ndl_crwl_nc_range_mark: bitmap is null or smaller than 8 bytes");
     }
     if (end_nc >= size * 8) {
-      return fail(EINVAL, "ndl_crwl_nc_range_mark: core %u is beyond a bitmap of %zu bytes", end_nc,
-                  size);
+      return fail(-EINVAL, "ndl_crwl_nc_range_mark: core %u is beyond a bitmap of %zu bytes",
+                  end_nc, size);
     }
     DeviceTable& table = DeviceTable::instance();
     return table.with_control([&](DevicePort& control) {
@@ -114,7 +114,7 @@ int ndl_crwl_nc_range_mark(uint32_t nc_count, uint32_t start_nc, uint32_t end_nc
 
 int ndl_crwl_nc_range_unmark(uint64_t* bitmap, size_t size) {
   return guarded("ndl_crwl_nc_range_unmark", [&] {
-    if (bitmap == nullptr) return fail(EINVAL, "ndl_crwl_nc_range_unmark: bitmap is null");
+    if (bitmap == nullptr) return fail(-EINVAL, "ndl_crwl_nc_range_unmark: bitmap is null");
     DeviceTable& table = DeviceTable::instance();
     return table.with_control([&](DevicePort& control) {
       uint64_t words[kClaimBytes / sizeof(uint64_t)] = {};
@@ -132,7 +132,7 @@ int ndl_crwl_nc_range_unmark(uint64_t* bitmap, size_t size) {
 
 int ndl_reset_ncs(int device_index, int nc_map, uint32_t* request_id) {
   return guarded("ndl_reset_ncs", [&] {
-    if (request_id == nullptr) return fail(EINVAL, "ndl_reset_ncs: request_id is null");
+    if (request_id == nullptr) return fail(-EINVAL, "ndl_reset_ncs: request_id is null");
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
     neuron_ioctl_device_reset request = {};
@@ -145,7 +145,7 @@ int ndl_reset_ncs(int device_index, int nc_map, uint32_t* request_id) {
 
 int ndl_ready_ncs(int device_index, uint32_t request_id, uint8_t* result) {
   return guarded("ndl_ready_ncs", [&] {
-    if (result == nullptr) return fail(EINVAL, "ndl_ready_ncs: result is null");
+    if (result == nullptr) return fail(-EINVAL, "ndl_ready_ncs: result is null");
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
     neuron_ioctl_device_ready request = {};
@@ -153,7 +153,7 @@ int ndl_ready_ncs(int device_index, uint32_t request_id, uint8_t* result) {
     const int answer = open->call(NEURON_IOCTL_NC_RESET_READY, &request, "waiting for a reset");
     if (answer != 0) return answer;
     if (request.result == -EINTR) {
-      return fail(EINTR, "device %d: a signal ended the wait for a reset", open->index());
+      return fail(-EINTR, "device %d: a signal ended the wait for a reset", open->index());
     }
     *result = request.result == 0 ? 1 : 0;
     return 0;
@@ -163,12 +163,12 @@ int ndl_ready_ncs(int device_index, uint32_t request_id, uint8_t* result) {
 int ndl_nc_init_set_state(ndl_device_t* device, uint32_t nc_id, uint32_t state,
                           uint32_t* new_state) {
   return guarded("ndl_nc_init_set_state", [&] {
-    if (new_state == nullptr) return fail(EINVAL, "ndl_nc_init_set_state: new_state is null");
+    if (new_state == nullptr) return fail(-EINVAL, "ndl_nc_init_set_state: new_state is null");
     neuron_ioctl_cinit_set request = {};
     request.nc_id = nc_id;
     request.state = state;
-    const int result =
-        call_on(device, NEURON_IOCTL_CINIT_SET_STATE, &request, "agreeing who initialises a core");
+    const int result = call_on(device, NEURON_IOCTL_CINIT_SET_STATE, &request,
+                               "agreeing which process initialises a core");
     if (result == 0) *new_state = request.new_state;
     return result;
   });
@@ -177,7 +177,7 @@ int ndl_nc_init_set_state(ndl_device_t* device, uint32_t nc_id, uint32_t state,
 int ndl_nc_model_started_count(ndl_device_t* device, uint32_t nc_id, uint64_t* started_count) {
   return guarded("ndl_nc_model_started_count", [&] {
     if (started_count == nullptr) {
-      return fail(EINVAL, "ndl_nc_model_started_count: started_count is null");
+      return fail(-EINVAL, "ndl_nc_model_started_count: started_count is null");
     }
     neuron_ioctl_nc_model_started_count request = {};
     request.nc_id = nc_id;
@@ -245,7 +245,7 @@ int ndl_nc_event_set(ndl_device_t* device, int nc_index, uint32_t event_index, u
 int ndl_nds_open(ndl_device_t* device, int32_t pid, void** data, size_t* size) {
   return guarded("ndl_nds_open", [&] {
     if (data == nullptr || size == nullptr) {
-      return fail(EINVAL, "ndl_nds_open: data or size is null");
+      return fail(-EINVAL, "ndl_nds_open: data or size is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
@@ -260,7 +260,7 @@ int ndl_nds_open(ndl_device_t* device, int32_t pid, void** data, size_t* size) {
       if (pid == 0) {
         const std::string first = neuron::ndl::last_error();
         open->call(NEURON_IOCTL_RELEASE_NEURON_DS, &request, "giving a datastore up");
-        return fail(-result, "%s", first.c_str());
+        return fail(result, "%s", first.c_str());
       }
       return result;
     }

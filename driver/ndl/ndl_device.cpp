@@ -28,19 +28,19 @@ DeviceTable& table() { return DeviceTable::instance(); }
 std::shared_ptr<neuron::ndl::Port> find_port() {
   std::string error;
   std::shared_ptr<neuron::ndl::Port> port = neuron::ndl::port(error);
-  if (port == nullptr) fail(ENODEV, "%s", error.c_str());
+  if (port == nullptr) fail(-ENODEV, "%s", error.c_str());
   return port;
 }
 
 int null_argument(const char* function) {
-  return fail(EINVAL, "%s: a pointer that must not be null is null", function);
+  return fail(-EINVAL, "%s: a pointer that must not be null is null", function);
 }
 
 int access_registers(ndl_device_t* device, unsigned long request, uint8_t bar, uint64_t* addresses,
                      uint32_t count, uint32_t* data, const char* what) {
   if (addresses == nullptr || data == nullptr) return null_argument(what);
   if (count == 0 || count > kMostRegisters) {
-    return fail(EINVAL, "%s: %u registers asked for; 1 to %u are possible", what, count,
+    return fail(-EINVAL, "%s: %u registers asked for; 1 to %u are possible", what, count,
                 kMostRegisters);
   }
   const DevicePointer open = table().find(device);
@@ -63,7 +63,7 @@ int ndl_get_version(ndl_version_info_t* version) {
     const std::string text = port->driver_version();
     unsigned major = 0, minor = 0;
     if (std::sscanf(text.c_str(), "%u.%u", &major, &minor) != 2) {
-      return fail(ENOENT, "the version of the driver (%s) cannot be found out",
+      return fail(-ENOENT, "the version of the driver (%s) cannot be found out",
                   port->name().c_str());
     }
     *version = {};
@@ -117,7 +117,7 @@ int ndl_open_device(int device_index, ndl_device_init_param_t* params, ndl_devic
   return guarded("ndl_open_device", [&] {
     if (device == nullptr) return null_argument("ndl_open_device");
     if (device_index < 0 || device_index >= MAX_NEURON_DEVICE_COUNT) {
-      return fail(ENODEV, "there is no device %d: numbers go from 0 to %d", device_index,
+      return fail(-ENODEV, "there is no device %d: numbers go from 0 to %d", device_index,
                   MAX_NEURON_DEVICE_COUNT - 1);
     }
     return table().open(device_index, params, device);
@@ -206,7 +206,7 @@ int ndl_get_device_bdf_ext(int device_index, uint32_t* domain, uint32_t* bus_num
     if (count < 0) return explain(count, "looking for devices (%s)", port->name().c_str());
     int* const end = indexes + std::min(count, MAX_NEURON_DEVICE_COUNT);
     if (std::find(indexes, end, device_index) == end) {
-      return fail(ENODEV, "there is no device %d (%s)", device_index, port->name().c_str());
+      return fail(-ENODEV, "there is no device %d (%s)", device_index, port->name().c_str());
     }
     neuron_ioctl_device_bdf_ext place = {};
     // The driver counts from the device that was opened, and questions go to the first one.
@@ -271,7 +271,7 @@ int ndl_printk(char* str, uint32_t size, uint32_t action) {
     if (str == nullptr) return null_argument("ndl_printk");
     // The driver trusts size 0 and reads before the buffer.
     if (size == 0 || size > kLongest || str[size - 1] != '\0') {
-      return fail(EINVAL, "a line for the kernel log ends with NUL and has 1 to %u bytes, not %u",
+      return fail(-EINVAL, "a line for the kernel log ends with NUL and has 1 to %u bytes, not %u",
                   kLongest, size);
     }
     neuron_ioctl_printk line = {};

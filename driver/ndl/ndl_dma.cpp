@@ -31,7 +31,7 @@ struct Ring {
     held = find_allocation(handle, name);
     if (!held) return -EINVAL;
     if (held.device != open) {
-      return fail(EXDEV, "%s of a queue of device %d is on device %d", name, open->index(),
+      return fail(-EXDEV, "%s of a queue of device %d is on device %d", name, open->index(),
                   held.device->index());
     }
     driver_handle = held.driver_handle();
@@ -84,7 +84,7 @@ int ndl_dma_eng_set_state(int device_index, uint32_t eng_id, uint32_t state) {
 
 int ndl_dma_eng_get_state(int device_index, uint32_t eng_id, struct neuron_dma_eng_state* state) {
   return guarded("ndl_dma_eng_get_state", [&] {
-    if (state == nullptr) return fail(EINVAL, "ndl_dma_eng_get_state: state is null");
+    if (state == nullptr) return fail(-EINVAL, "ndl_dma_eng_get_state: state is null");
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
     neuron_ioctl_dma_eng_get_state request = {};
@@ -99,7 +99,7 @@ int ndl_dma_queue_get_state(int device_index, uint8_t eng_id, uint8_t qid,
                             struct neuron_dma_queue_state* tx, struct neuron_dma_queue_state* rx) {
   return guarded("ndl_dma_queue_get_state", [&] {
     if (tx == nullptr || rx == nullptr) {
-      return fail(EINVAL, "ndl_dma_queue_get_state: tx or rx is null");
+      return fail(-EINVAL, "ndl_dma_queue_get_state: tx or rx is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
@@ -117,7 +117,7 @@ int ndl_dma_descriptor_copyout(int device_index, uint8_t eng_id, uint8_t qid,
                                enum neuron_dma_queue_type type, uint32_t start_index,
                                uint32_t count, void* buffer) {
   return guarded("ndl_dma_descriptor_copyout", [&] {
-    if (buffer == nullptr) return fail(EINVAL, "ndl_dma_descriptor_copyout: buffer is null");
+    if (buffer == nullptr) return fail(-EINVAL, "ndl_dma_descriptor_copyout: buffer is null");
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
     neuron_ioctl_dma_descriptor_copyout request = {};
@@ -144,9 +144,9 @@ int ndl_dma_queue_init(int device_index, uint32_t eng_id, uint32_t qid, uint32_t
 
 int ndl_dma_queue_init_batch(int device_idx, struct ndl_queue_init_batch* batch) {
   return guarded("ndl_dma_queue_init_batch", [&] {
-    if (batch == nullptr) return fail(EINVAL, "ndl_dma_queue_init_batch: batch is null");
+    if (batch == nullptr) return fail(-EINVAL, "ndl_dma_queue_init_batch: batch is null");
     if (batch->count >= MAX_NDL_QUEUE_INIT_BATCH) {
-      return fail(E2BIG, "ndl_dma_queue_init_batch: %u queues; at most %u are possible",
+      return fail(-E2BIG, "ndl_dma_queue_init_batch: %u queues; at most %u are possible",
                   batch->count, MAX_NDL_QUEUE_INIT_BATCH - 1);
     }
     const DevicePointer open = DeviceTable::instance().find(device_idx);
@@ -210,7 +210,7 @@ int ndl_dma_copy_descriptors(uint64_t mem_handle, void* buffer, uint64_t offset,
   return guarded("ndl_dma_copy_descriptors", [&] {
     const HeldAllocation held = find_allocation(mem_handle, "ndl_dma_copy_descriptors");
     if (!held) return -EINVAL;
-    if (buffer == nullptr) return fail(EINVAL, "ndl_dma_copy_descriptors: buffer is null");
+    if (buffer == nullptr) return fail(-EINVAL, "ndl_dma_copy_descriptors: buffer is null");
     const uint64_t bytes = static_cast<uint64_t>(num_descs) * kDescriptorBytes;
     if (const int result = held.check_range(offset, bytes, "a copy of descriptors"); result != 0) {
       return result;
@@ -231,13 +231,13 @@ int ndl_h2t_dma_queue_alloc(ndl_device_t* device, uint32_t nc_id, uint32_t copy_
   return guarded("ndl_h2t_dma_queue_alloc", [&] {
     if (copy_queue_bmap == nullptr || service_queue_bmap == nullptr ||
         copy_default_queue == nullptr) {
-      return fail(EINVAL, "ndl_h2t_dma_queue_alloc: an output pointer is null");
+      return fail(-EINVAL, "ndl_h2t_dma_queue_alloc: an output pointer is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     // The driver's fields have 16 bits.
     if (nc_id > UINT16_MAX || copy_queue_cnt > UINT16_MAX || service_queue_cnt > UINT16_MAX) {
-      return fail(E2BIG, "device %d: %u + %u queues for core %u are more than a core can have",
+      return fail(-E2BIG, "device %d: %u + %u queues for core %u are more than a core can have",
                   open->index(), copy_queue_cnt, service_queue_cnt, nc_id);
     }
     neuron_ioctl_h2t_dma_alloc_queues request = {};
@@ -259,7 +259,7 @@ int ndl_h2t_dma_queue_free(ndl_device_t* device, uint32_t nc_id, uint32_t queue_
   return guarded("ndl_h2t_dma_queue_free", [&] {
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
-    if (nc_id > UINT8_MAX) return fail(E2BIG, "device %d has no core %u", open->index(), nc_id);
+    if (nc_id > UINT8_MAX) return fail(-E2BIG, "device %d has no core %u", open->index(), nc_id);
     neuron_ioctl_h2t_dma_free_queues request = {};
     request.sz = sizeof(request);
     request.nc_id = static_cast<__u8>(nc_id);

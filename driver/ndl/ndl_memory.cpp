@@ -29,7 +29,7 @@ using neuron::ndl::OpenDevice;
 
 namespace {
 
-// Whoever has a staging buffer gives it back after one copy of 2 MiB.
+// A thread that has a staging buffer gives it back after one copy of 2 MiB.
 constexpr int kCopyBufferSeconds = 30;
 
 int free_in_driver(const OpenDevice& open, uint64_t driver_handle) {
@@ -64,7 +64,7 @@ int adopt(const DevicePointer& open, uint64_t driver_handle, uint32_t hbm, uint3
 int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t host_memory,
              uint32_t dram_channel, uint32_t dram_region, uint32_t nc_id, uint32_t category,
              uint64_t* mem_handle) {
-  if (size == 0) return fail(EINVAL, "device %d: an allocation of 0 bytes", open->index());
+  if (size == 0) return fail(-EINVAL, "device %d: an allocation of 0 bytes", open->index());
   __u64 driver_handle = 0;
   neuron_ioctl_mem_alloc_v2_mem_type64 request = {};
   request.size = size;
@@ -87,7 +87,7 @@ int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t 
     // What went wrong first is what the caller must read.
     const std::string first = neuron::ndl::last_error();
     free_in_driver(*open, driver_handle);
-    return fail(-result, "%s", first.c_str());
+    return fail(result, "%s", first.c_str());
   }
   return 0;
 }
@@ -121,7 +121,7 @@ int ndl_memory_alloc(ndl_device_t* device, size_t size, uint64_t align, uint32_t
                      uint32_t dram_channel, uint32_t dram_region, uint32_t nc_id,
                      uint32_t mem_alloc_type, uint64_t* mem_handle) {
   return guarded("ndl_memory_alloc", [&] {
-    if (mem_handle == nullptr) return fail(EINVAL, "ndl_memory_alloc: mem_handle is null");
+    if (mem_handle == nullptr) return fail(-EINVAL, "ndl_memory_alloc: mem_handle is null");
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     return allocate(open, size, align, host_memory, dram_channel, dram_region, nc_id,
@@ -133,12 +133,12 @@ int ndl_alloc_contiguous_scratchpad(ndl_device_t* device, uint64_t size, uint32_
                                     uint32_t nc_id, uint64_t* mem_handle) {
   return guarded("ndl_alloc_contiguous_scratchpad", [&] {
     if (mem_handle == nullptr) {
-      return fail(EINVAL, "ndl_alloc_contiguous_scratchpad: mem_handle is null");
+      return fail(-EINVAL, "ndl_alloc_contiguous_scratchpad: mem_handle is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     if (!open->has(NEURON_DRIVER_FEATURE_CONTIGUOUS_SCRATCHPAD)) {
-      return fail(ENOTSUP, "device %d: the driver has no contiguous scratchpad", open->index());
+      return fail(-ENOTSUP, "device %d: the driver has no contiguous scratchpad", open->index());
     }
     return allocate(open, size, 0, 0, hbm_index, 0, nc_id,
                     NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE, mem_handle);
@@ -161,7 +161,7 @@ int ndl_memory_get_pa(uint64_t mem_handle, uint64_t* pa) {
   return guarded("ndl_memory_get_pa", [&] {
     const HeldAllocation held = find_allocation(mem_handle, "ndl_memory_get_pa");
     if (!held) return -EINVAL;
-    if (pa == nullptr) return fail(EINVAL, "ndl_memory_get_pa: pa is null");
+    if (pa == nullptr) return fail(-EINVAL, "ndl_memory_get_pa: pa is null");
     *pa = held.allocation->info.pa;
     return 0;
   });
@@ -171,7 +171,7 @@ int ndl_memory_map(uint64_t mem_handle, void** va) {
   return guarded("ndl_memory_map", [&] {
     const HeldAllocation held = find_allocation(mem_handle, "ndl_memory_map");
     if (!held) return -EINVAL;
-    if (va == nullptr) return fail(EINVAL, "ndl_memory_map: va is null");
+    if (va == nullptr) return fail(-EINVAL, "ndl_memory_map: va is null");
     return held.allocation->map(*held.device, held.allocation->info.size, va);
   });
 }
@@ -181,7 +181,7 @@ int ndl_memory_map_contiguous_scratchpad(uint64_t mem_handle, void** va, uint64_
     const HeldAllocation held = find_allocation(mem_handle, "ndl_memory_map_contiguous_scratchpad");
     if (!held) return -EINVAL;
     if (va == nullptr || size == 0) {
-      return fail(EINVAL, "ndl_memory_map_contiguous_scratchpad: va is null or size is 0");
+      return fail(-EINVAL, "ndl_memory_map_contiguous_scratchpad: va is null or size is 0");
     }
     return held.allocation->map(*held.device, size, va);
   });
@@ -196,20 +196,22 @@ int ndl_memory_unmap(uint64_t mem_handle) {
 
 int ndl_get_hbm_va(ndl_device_t* device, int hbm_idx, void** va, size_t* size) {
   return guarded("ndl_get_hbm_va", [&] {
-    if (va == nullptr || size == nullptr) return fail(EINVAL, "ndl_get_hbm_va: va or size is null");
+    if (va == nullptr || size == nullptr) {
+      return fail(-EINVAL, "ndl_get_hbm_va: va or size is null");
+    }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     if (hbm_idx < 0 || hbm_idx >= MAX_HBM_PER_DEVICE) {
-      return fail(EINVAL, "device %d has no HBM %d", open->index(), hbm_idx);
+      return fail(-EINVAL, "device %d has no HBM %d", open->index(), hbm_idx);
     }
     if (device->hbm_va_cnt == 0) {
-      return fail(ENOTSUP,
+      return fail(-ENOTSUP,
                   "device %d: its HBM is not mapped whole, because the device was opened without "
                   "map_hbm or maps single allocations only",
                   open->index());
     }
     if (device->hbm_va[hbm_idx] == nullptr) {
-      return fail(EINVAL, "device %d has no HBM %d", open->index(), hbm_idx);
+      return fail(-EINVAL, "device %d has no HBM %d", open->index(), hbm_idx);
     }
     *va = device->hbm_va[hbm_idx];
     *size = device->hbm_size;
@@ -221,7 +223,7 @@ int ndl_mem_get_mc_mmap_info(ndl_device_t* device, uint64_t pa, uint64_t* mmap_o
                              uint64_t* size, uint64_t* mem_handle) {
   return guarded("ndl_mem_get_mc_mmap_info", [&] {
     if (mmap_offset == nullptr || size == nullptr) {
-      return fail(EINVAL, "ndl_mem_get_mc_mmap_info: mmap_offset or size is null");
+      return fail(-EINVAL, "ndl_mem_get_mc_mmap_info: mmap_offset or size is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
@@ -244,7 +246,7 @@ int ndl_mem_get_mc_mmap_info(ndl_device_t* device, uint64_t pa, uint64_t* mmap_o
 int ndl_get_va_placement(const void* va, int* device_index, int* hbm_index) {
   return guarded("ndl_get_va_placement", [&] {
     if (device_index == nullptr || hbm_index == nullptr) {
-      return fail(EINVAL, "ndl_get_va_placement: device_index or hbm_index is null");
+      return fail(-EINVAL, "ndl_get_va_placement: device_index or hbm_index is null");
     }
     if (neuron::ndl::find_mapping(va, device_index, hbm_index)) return 0;
     for (const DevicePointer& open : DeviceTable::instance().all()) {
@@ -258,13 +260,13 @@ int ndl_get_va_placement(const void* va, int* device_index, int* hbm_index) {
         }
       }
     }
-    return fail(EINVAL, "address %p is in no device memory that this process has mapped", va);
+    return fail(-EINVAL, "address %p is in no device memory that this process has mapped", va);
   });
 }
 
 int ndl_get_dmabuf_fd(uint64_t addr, uint64_t size, int* fd) {
   return guarded("ndl_get_dmabuf_fd", [&] {
-    if (fd == nullptr) return fail(EINVAL, "ndl_get_dmabuf_fd: fd is null");
+    if (fd == nullptr) return fail(-EINVAL, "ndl_get_dmabuf_fd: fd is null");
     int device_index = 0, hbm_index = 0;
     const int placed =
         ndl_get_va_placement(reinterpret_cast<const void*>(addr), &device_index, &hbm_index);
@@ -272,7 +274,7 @@ int ndl_get_dmabuf_fd(uint64_t addr, uint64_t size, int* fd) {
     const DevicePointer open = DeviceTable::instance().find(device_index);
     if (open == nullptr) return -ENODEV;
     if (!open->has(NEURON_DRIVER_FEATURE_DMABUF)) {
-      return fail(ENOTSUP, "device %d: the driver cannot export memory as dma-buf", open->index());
+      return fail(-ENOTSUP, "device %d: the driver cannot export memory as dma-buf", open->index());
     }
     neuron_ioctl_dmabuf_fd request = {};
     __s32 exported = -1;
@@ -291,7 +293,7 @@ int ndl_dump_device_allocation_info(ndl_device_t* device, uint32_t hbm_index,
                                     uint32_t* num_entries) {
   return guarded("ndl_dump_device_allocation_info", [&] {
     if (num_entries == nullptr || (data == nullptr && *num_entries != 0)) {
-      return fail(EINVAL, "ndl_dump_device_allocation_info: data or num_entries is null");
+      return fail(-EINVAL, "ndl_dump_device_allocation_info: data or num_entries is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
@@ -333,11 +335,11 @@ int ndl_hbm_scrub_wait(ndl_device_t* device, uint32_t nc_id, uint32_t hbm_index)
 
 int ndl_get_copy_buf(ndl_device_t* device, uint32_t nc_id, ndl_copy_buf_t** cpy_buf) {
   return guarded("ndl_get_copy_buf", [&] {
-    if (cpy_buf == nullptr) return fail(EINVAL, "ndl_get_copy_buf: cpy_buf is null");
+    if (cpy_buf == nullptr) return fail(-EINVAL, "ndl_get_copy_buf: cpy_buf is null");
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     if (nc_id >= MAX_NC_PER_DEVICE) {
-      return fail(E2BIG, "device %d has no core %u", open->index(), nc_id);
+      return fail(-E2BIG, "device %d has no core %u", open->index(), nc_id);
     }
     ndl_copy_buf_t& buffer = device->cpy_bufs[nc_id];
     {
@@ -352,14 +354,14 @@ int ndl_get_copy_buf(ndl_device_t* device, uint32_t nc_id, ndl_copy_buf_t** cpy_
         if (result != 0) {
           const std::string first = neuron::ndl::last_error();
           ndl_memory_free(handle);
-          return fail(-result, "%s", first.c_str());
+          return fail(result, "%s", first.c_str());
         }
         buffer.mmap_va = va;
         buffer.mem_handle = handle;
       }
     }
     if (!lock_within_seconds(buffer.lock, kCopyBufferSeconds)) {
-      return fail(ETIMEDOUT,
+      return fail(-ETIMEDOUT,
                   "device %d core %u: another thread has held the staging buffer for %d s",
                   open->index(), nc_id, kCopyBufferSeconds);
     }

@@ -48,7 +48,7 @@ int adopt_queue(const DevicePointer& open, Notification& notification, uint64_t 
 int init(ndl_device_t* device, neuron_ioctl_notifications_init_with_realloc_v2& request,
          bool reallocate, uint64_t* notification_context) {
   if (notification_context == nullptr) {
-    return fail(EINVAL, "a notification queue: notification_context is null");
+    return fail(-EINVAL, "a notification queue: notification_context is null");
   }
   const DevicePointer open = DeviceTable::instance().find(device);
   if (open == nullptr) return -ENODEV;
@@ -139,7 +139,7 @@ int ndl_notification_get_mem_handle(uint64_t notification_context, uint64_t* mem
     const auto found = find_notification(notification_context, "ndl_notification_get_mem_handle");
     if (found == nullptr) return -EINVAL;
     if (mem_handle == nullptr) {
-      return fail(EINVAL, "ndl_notification_get_mem_handle: mem_handle is null");
+      return fail(-EINVAL, "ndl_notification_get_mem_handle: mem_handle is null");
     }
     *mem_handle = found->context.mem_handle;
     return 0;
@@ -150,7 +150,7 @@ int ndl_notification_get_size(uint64_t notification_context, uint32_t* size) {
   return guarded("ndl_notification_get_size", [&] {
     const auto found = find_notification(notification_context, "ndl_notification_get_size");
     if (found == nullptr) return -EINVAL;
-    if (size == nullptr) return fail(EINVAL, "ndl_notification_get_size: size is null");
+    if (size == nullptr) return fail(-EINVAL, "ndl_notification_get_size: size is null");
     *size = found->context.size;
     return 0;
   });

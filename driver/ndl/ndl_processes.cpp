@@ -35,7 +35,7 @@ int ndl_get_all_apps_info(ndl_device_t* device, struct neuron_app_info** info, s
                           uint16_t apps_info_flags) {
   return guarded("ndl_get_all_apps_info", [&] {
     if (info == nullptr || count == nullptr) {
-      return fail(EINVAL, "ndl_get_all_apps_info: info or count is null");
+      return fail(-EINVAL, "ndl_get_all_apps_info: info or count is null");
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
@@ -46,7 +46,7 @@ int ndl_get_all_apps_info(ndl_device_t* device, struct neuron_app_info** info, s
     std::unique_ptr<neuron_app_info, Free> entries(
         static_cast<neuron_app_info*>(std::calloc(kEntries, sizeof(neuron_app_info))));
     if (request == nullptr || entries == nullptr) {
-      return fail(ENOMEM, "device %d: listing its processes: out of memory", open->index());
+      return fail(-ENOMEM, "device %d: listing its processes: out of memory", open->index());
     }
     request->apps_info_flags = apps_info_flags;
     request->capacity = kEntries;
@@ -54,7 +54,7 @@ int ndl_get_all_apps_info(ndl_device_t* device, struct neuron_app_info** info, s
         open->call(NEURON_IOCTL_DEVICE_GET_ALL_APPS_INFO, request.get(), "listing its processes");
     if (result != 0) return result;
     if (request->size > kEntries) {
-      return fail(EIO, "device %d: the driver lists %u processes in room for %zu", open->index(),
+      return fail(-EIO, "device %d: the driver lists %u processes in room for %zu", open->index(),
                   request->size, kEntries);
     }
     std::memcpy(entries.get(), request->app_data, request->size * sizeof(neuron_app_info));
@@ -67,7 +67,7 @@ int ndl_get_all_apps_info(ndl_device_t* device, struct neuron_app_info** info, s
 int ndl_pod_info(uint32_t* pod_type, uint32_t* pod_sz) {
   return guarded("ndl_pod_info", [&] {
     if (pod_type == nullptr || pod_sz == nullptr) {
-      return fail(EINVAL, "ndl_pod_info: pod_type or pod_sz is null");
+      return fail(-EINVAL, "ndl_pod_info: pod_type or pod_sz is null");
     }
     neuron_ioctl_pod_info pod = {};
     pod.sz = sizeof(pod);
@@ -82,7 +82,7 @@ int ndl_pod_info(uint32_t* pod_type, uint32_t* pod_sz) {
 
 int ndl_pod_election_state(uint32_t* state) {
   return guarded("ndl_pod_election_state", [&] {
-    if (state == nullptr) return fail(EINVAL, "ndl_pod_election_state: state is null");
+    if (state == nullptr) return fail(-EINVAL, "ndl_pod_election_state: state is null");
     neuron_ioctl_pod_status_v2 status;
     const int result = pod_status(&status);
     if (result != 0 && result != -EBUSY) return result;
@@ -93,7 +93,7 @@ int ndl_pod_election_state(uint32_t* state) {
 
 int ndl_pod_mapping_info(int* node_id) {
   return guarded("ndl_pod_mapping_info", [&] {
-    if (node_id == nullptr) return fail(EINVAL, "ndl_pod_mapping_info: node_id is null");
+    if (node_id == nullptr) return fail(-EINVAL, "ndl_pod_mapping_info: node_id is null");
     neuron_ioctl_pod_status_v2 status;
     const int result = pod_status(&status);
     if (result != 0) return result;
@@ -107,7 +107,7 @@ int ndl_pod_status(uint8_t* pod_id, uint32_t* state, uint32_t* pod_type, uint32_
   return guarded("ndl_pod_status", [&] {
     if (pod_id == nullptr || state == nullptr || pod_type == nullptr || pod_sz == nullptr ||
         node_id == nullptr || mode == nullptr || modes_supported == nullptr) {
-      return fail(EINVAL, "ndl_pod_status: an output pointer is null");
+      return fail(-EINVAL, "ndl_pod_status: an output pointer is null");
     }
     neuron_ioctl_pod_status_v2 status;
     const int result = pod_status(&status);
@@ -126,7 +126,7 @@ int ndl_pod_status(uint8_t* pod_id, uint32_t* state, uint32_t* pod_type, uint32_
 int ndl_pod_ctrl(uint32_t ctrl, enum neuron_ultraserver_mode mode, uint32_t timeout,
                  uint32_t* state) {
   return guarded("ndl_pod_ctrl", [&] {
-    if (state == nullptr) return fail(EINVAL, "ndl_pod_ctrl: state is null");
+    if (state == nullptr) return fail(-EINVAL, "ndl_pod_ctrl: state is null");
     neuron_ioctl_pod_ctrl_v2 control = {};
     control.v1.sz = sizeof(control);
     control.v1.ctrl = ctrl;
@@ -156,7 +156,7 @@ int ndl_enable_throttling_notifications(ndl_device_t* device, bool) {
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
     return fail(
-        ENOTSUP,
+        -ENOTSUP,
         "device %d: the driver's interface (2.24, 2.25) has no call that switches throttling "
         "notifications",
         open->index());

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver/ndl/architecture.h"
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
 #include "ndl/emulator.h"
@@ -34,14 +35,15 @@ std::string folder_of(unsigned device) {
 int read_text(const std::string& path, std::string& text) {
   constexpr size_t kMostBytes = 65536;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return fail(errno, "%s cannot be read: %s", path.c_str(), std::strerror(errno));
+  if (file < 0) return fail(-errno, "%s cannot be read: %s", path.c_str(), std::strerror(errno));
   char buffer[4096];
   ssize_t length = 0;
-  while (text.size() < kMostBytes && (length = ::read(file, buffer, sizeof(buffer))) > 0)
+  while (text.size() < kMostBytes && (length = ::read(file, buffer, sizeof(buffer))) > 0) {
     text.append(buffer, static_cast<size_t>(length));
+  }
   const int error = length < 0 ? errno : 0;
   ::close(file);
-  return error ? fail(error, "%s cannot be read: %s", path.c_str(), std::strerror(error)) : 0;
+  return error ? fail(-error, "%s cannot be read: %s", path.c_str(), std::strerror(error)) : 0;
 }
 
 uint64_t read_number(const std::string& path) {
@@ -87,8 +89,9 @@ void add_tree(const std::string& top, const std::string& path, std::string& answ
 int observe_attribute(const neuron_emulator_question& question, std::string path,
                       std::string& answer) {
   while (!path.empty() && path.back() == '/') path.pop_back();
-  if (path.starts_with("/") || ("/" + path + "/").find("/../") != std::string::npos)
-    return fail(EINVAL, "%s is no path inside a device's tree of attributes", path.c_str());
+  if (path.starts_with("/") || ("/" + path + "/").find("/../") != std::string::npos) {
+    return fail(-EINVAL, "%s is no path inside a device's tree of attributes", path.c_str());
+  }
   const std::string top = folder_of(question.device);
   const std::string file = path.empty() ? top : top + "/" + path;
   if (question.kind == NEURON_EMULATOR_ASK_READ) return read_text(file, answer);
@@ -100,11 +103,12 @@ int observe_attribute(const neuron_emulator_question& question, std::string path
     const int error = errno;
     if (opened >= 0) ::close(opened);
     return written ? 0
-                   : fail(error, "%s cannot be written: %s", file.c_str(), std::strerror(error));
+                   : fail(-error, "%s cannot be written: %s", file.c_str(), std::strerror(error));
   }
   struct stat status;
-  if (::stat(file.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-    return fail(ENOENT, "%s is no folder of attributes", file.c_str());
+  if (::stat(file.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return fail(-ENOENT, "%s is no folder of attributes", file.c_str());
+  }
   if (question.kind == NEURON_EMULATOR_ASK_TREE) {
     add_tree(top, path, answer);
     return 0;
@@ -124,8 +128,9 @@ void ask_attached(Port& port, ndl_observation_t& out, unsigned index) {
     return;
   }
   out.connected_count = std::min<uint32_t>(info.connected_device_count, NDL_OBSERVED_LINKS);
-  for (uint32_t i = 0; i < out.connected_count; ++i)
+  for (uint32_t i = 0; i < out.connected_count; ++i) {
     out.connected[i] = static_cast<uint8_t>(info.connected_devices[i]);
+  }
   constexpr uint16_t kEntries = NEURON_MAX_PROCESS_PER_DEVICE;
   std::vector<std::byte> room(sizeof(neuron_ioctl_get_apps_info) +
                               kEntries * sizeof(neuron_app_info));
@@ -153,21 +158,24 @@ void ask_attached(Port& port, ndl_observation_t& out, unsigned index) {
   }
 }
 
-// Where each physical core is among the device's, as processes count; the same before generation 3.
+// Where each physical core is among the device's, as processes count.
 void number_cores(ndl_observation_t& out, unsigned index) {
   for (uint32_t core = 0; core < out.cores; ++core) out.logical[core] = static_cast<uint8_t>(core);
-  if (out.architecture < 3) return;
+  if (!architecture_of(out.architecture).maps_cores) return;
   constexpr uint32_t kEntries = 128;
   std::vector<std::byte> room(sizeof(neuron_ioctl_nc_map) +
                               kEntries * sizeof(neuron_ioctl_nc_map_entry));
   auto* map = reinterpret_cast<neuron_ioctl_nc_map*>(room.data());
   if (ndl_get_logical_to_physical_nc_map(map, kEntries,
-                                         static_cast<enum neuron_ioctl_nc_mapping_type>(0)) != 0)
+                                         static_cast<enum neuron_ioctl_nc_mapping_type>(0)) != 0) {
     return;
+  }
   const uint32_t first = index * out.cores;
-  for (uint32_t i = first; i < std::min(map->num_entries, kEntries) && i < first + out.cores; ++i)
-    if (map->mappings[i].device_nc_idx < out.cores)
+  for (uint32_t i = first; i < std::min(map->num_entries, kEntries) && i < first + out.cores; ++i) {
+    if (map->mappings[i].device_nc_idx < out.cores) {
       out.logical[map->mappings[i].device_nc_idx] = static_cast<uint8_t>(i - first);
+    }
+  }
 }
 
 // The module of this project answers through the control device, which attaches nobody. Any other
@@ -186,7 +194,6 @@ int ask_driver(uint32_t kind, unsigned index, int32_t pid, void* answer, size_t&
 }
 
 int observe_device(Port& port, const std::string& nodes, unsigned index, std::string& answer) {
-  constexpr uint64_t kGiB = uint64_t{1} << 30;
   ndl_observation_t out = {};
   size_t told_bytes = sizeof(out);
   if (ask_driver(NEURON_EMULATOR_ASK_DEVICE, index, 0, &out, told_bytes) == 0 &&
@@ -199,21 +206,21 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
   out.numa_node = -1;
   out.state = NDL_DEVICE_UNKNOWN;
   const std::string node = nodes + "/neuron" + std::to_string(index);
-  if (::access(node.c_str(), F_OK) != 0) return fail(ENODEV, "%s does not exist", node.c_str());
-  if (const int result = ndl_get_board_info(&out.architecture, &out.revision); result != 0)
+  if (::access(node.c_str(), F_OK) != 0) return fail(-ENODEV, "%s does not exist", node.c_str());
+  if (const int result = ndl_get_board_info(&out.architecture, &out.revision); result != 0) {
     return result;
+  }
   uint8_t slot = 0, function = 0;
   if (ndl_get_device_bdf_ext(static_cast<int>(index), &out.pci_domain, &out.pci_bus, &slot,
                              &function) == 0) {
     out.pci_slot = slot;
     out.pci_function = function;
   }
-  const bool second = out.architecture == 2;
-  const uint32_t usual = second ? 2 : 8;
+  const Architecture& usual = architecture_of(out.architecture);
   const std::string top = folder_of(index);
   const auto told = static_cast<uint32_t>(read_number(top + "/core_count"));
-  out.cores = told != 0 && told <= NDL_OBSERVED_CORES ? told : usual;
-  out.memory_bytes = second ? 32 * kGiB : 96 * kGiB;
+  out.cores = told != 0 && told <= NDL_OBSERVED_CORES ? told : usual.cores;
+  out.memory_bytes = usual.memory_bytes;
   for (uint32_t core = 0; core < out.cores; ++core) {
     const std::string stats = top + "/neuron_core" + std::to_string(core) + "/stats/";
     out.memory_used += read_number(stats + "memory_usage/device_mem/total");
@@ -224,22 +231,24 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
   }
   number_cores(out, index);
   std::string state;
-  if (read_text(top + "/reset", state) == 0 && state[0] >= '0' && state[0] <= '2')
+  if (read_text(top + "/reset", state) == 0 && state[0] >= '0' && state[0] <= '2') {
     out.state = static_cast<uint32_t>(state[0] - '0');
+  }
   // Opening would wait for the reset.
-  if (out.state == NDL_DEVICE_RESETTING)
+  if (out.state == NDL_DEVICE_RESETTING) {
     out.holders_error = EAGAIN;
-  else
+  } else {
     ask_attached(port, out, index);
+  }
   if (out.state == NDL_DEVICE_UNKNOWN && out.holders_error == 0) out.state = NDL_DEVICE_READY;
   answer.assign(reinterpret_cast<const char*>(&out), sizeof(out));
   return 0;
 }
 
 int observe_datastore(Port& port, const neuron_emulator_question& question, std::string& answer) {
-  if (question.pid == 0) return fail(EINVAL, "a datastore belongs to a process, found pid 0");
+  if (question.pid == 0) return fail(-EINVAL, "a datastore belongs to a process, found pid 0");
   const auto none = [&] {
-    return fail(ENOENT, "device %u: pid %d has no datastore", question.device, question.pid);
+    return fail(-ENOENT, "device %u: pid %d has no datastore", question.device, question.pid);
   };
   std::string told(NDS_BLOCK_BYTES, '\0');
   size_t told_bytes = told.size();
@@ -282,7 +291,7 @@ int observe_kernel(Port& port, const std::string& nodes, const neuron_emulator_q
     case NEURON_EMULATOR_ASK_WRITE:
       return observe_attribute(question, question.path, answer);
     default:
-      return fail(EOPNOTSUPP, "question %u about a device is unknown", question.kind);
+      return fail(-EOPNOTSUPP, "question %u about a device is unknown", question.kind);
   }
 }
 

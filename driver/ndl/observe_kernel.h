@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions of ndl_observe.h about a kernel's devices: sysfs, and what its driver tells processes.
 //
-// Callers: port_kernel, any thread. The module of this project is asked without attaching to it.
-// What another driver tells only attached processes (holders, links, datastores) is asked through
-// an opening of the length of the call, and only while the device is ready. Fails: negative errno
+// Callers: port_kernel, any thread. The module of this project answers without an attached process.
+// Another driver tells some things only to attached processes (holders, links, datastores): its
+// device is opened for the length of the call, and only while it is ready. Fails: negative errno
 // with the sentence in error.h.
 #ifndef DRIVER_NDL_OBSERVE_KERNEL_H
 #define DRIVER_NDL_OBSERVE_KERNEL_H

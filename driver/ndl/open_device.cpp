@@ -8,15 +8,13 @@
 #include <new>
 #include <utility>
 
+#include "driver/ndl/architecture.h"
 #include "driver/ndl/device_table.h"
 #include "driver/ndl/error.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace neuron::ndl {
 namespace {
-
-// Bytes of one HBM, for devices that do not map it whole and so do not tell.
-uint64_t hbm_bytes(unsigned architecture) { return architecture == 2 ? 16ull << 30 : 0; }
 
 // Whether the sentence from below says already which device it is about.
 bool names_device() { return std::strncmp(last_error(), "device ", 7) == 0; }
@@ -41,7 +39,7 @@ int OpenDevice::call(unsigned long request, void* argument, const char* what) co
   clear_error();
   const int result = port_->ioctl(request, argument);
   if (result == 0) return 0;
-  if (result > 0) return fail(EIO, "device %d: %s: the driver answered %d", index_, what, result);
+  if (result > 0) return fail(-EIO, "device %d: %s: the driver answered %d", index_, what, result);
   return names_device() ? explain(result, "%s", what)
                         : explain(result, "device %d: %s", index_, what);
 }
@@ -72,7 +70,7 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
   features_ = driver.feature_flags1;
   if ((features_ & kNeededFeatures) != kNeededFeatures) {
     return fail(
-        ENOTSUP,
+        -ENOTSUP,
         "device %d: the driver has features %#llx and lacks %#llx; install driver 2.24 or later",
         index_, static_cast<unsigned long long>(features_),
         static_cast<unsigned long long>(kNeededFeatures & ~features_));
@@ -100,7 +98,7 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
     device->csr_base[bar] = info.bar_address[bar];
     device->csr_size[bar] = info.bar_size[bar];
   }
-  device->hbm_size = hbm_bytes(info.architecture);
+  device->hbm_size = architecture_of(info.architecture).hbm_bytes;
   // An emulated device has no descriptor; a negative number of its own still tells devices apart.
   auto* context = reinterpret_cast<ndl_device_context_t*>(device->context);
   context->nd_fd = port_->descriptor() >= 0 ? port_->descriptor() : -2 - index_;
@@ -113,7 +111,7 @@ int OpenDevice::map_all_hbm() {
     uint64_t size = 0;
     const int result =
         map_resource(NEURON_DM_BLOCK_HBM, i, NEURON_DM_RESOURCE_DMEM, &address, &size);
-    // Generation 2 has no such resource: its allocations are mapped one by one.
+    // A driver without this resource maps allocations one by one.
     if (result == -EINVAL || result == -ENOTSUP) break;
     if (result != 0) return result;
     device_->hbm_va[i] = address;

@@ -31,15 +31,17 @@ std::string environment(const char* name) {
 std::unique_ptr<Port> choose() {
   const std::string emulator = environment("NEURON_EMULATOR");
   if (emulator.empty()) return kernel_port("/dev");
-  if (emulator.rfind(kShared, 0) == 0)
+  if (emulator.rfind(kShared, 0) == 0) {
     return shared_port(emulator.substr(sizeof(kShared) - 1), environment("NEURON_EMULATOR_COPY"));
+  }
   return embedded_port(emulator, environment("NEURON_EMULATOR_LIBRARY"));
 }
 
 }  // namespace
 
 int Port::observe(const neuron_emulator_question&, uint32_t, std::string&, uint64_t&) {
-  return fail(ENOTSUP, "devices of this kind (%s) cannot be observed from outside", name().c_str());
+  return fail(-ENOTSUP, "devices of this kind (%s) cannot be observed from outside",
+              name().c_str());
 }
 
 std::shared_ptr<Port> port(std::string& error) {
@@ -67,7 +69,7 @@ void release_port() {
 
 void abandon_port() {
   const std::lock_guard lock(mutex);
-  // Leaked on purpose: what it would tear down is the parent's.
+  // Leaked on purpose: its destructor would tear down what belongs to the parent.
   static_cast<void>(new std::shared_ptr<Port>(std::move(current())));
   current().reset();
 }

@@ -20,11 +20,11 @@ using Interface = struct ::neuron_emulator_interface;
 // The emulator's own sentence for the call that just failed, as this thread's sentence.
 int report(const Interface& emulator, int result) {
   if (result > 0) {
-    return fail(EIO, "the emulated driver answered %d, which no driver call may", result);
+    return fail(-EIO, "the emulated driver answered %d, which no driver call may", result);
   }
   if (result < 0) {
     const char* sentence = emulator.last_error();
-    if (sentence != nullptr && sentence[0] != '\0') return fail(-result, "%s", sentence);
+    if (sentence != nullptr && sentence[0] != '\0') return fail(result, "%s", sentence);
     errno = -result;
   }
   return result;
@@ -96,7 +96,7 @@ class EmbeddedPort : public Port {
   }
   int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
     neuron_emulator_device_t* opened = nullptr;
-    if (index < 0) return fail(ENODEV, "there is no device %d", index);
+    if (index < 0) return fail(-ENODEV, "there is no device %d", index);
     const Interface& emulator = instance_->emulator;
     const int result =
         emulator.open(instance_->handle, static_cast<unsigned>(index), flags & O_ACCMODE, &opened);
@@ -152,7 +152,7 @@ std::unique_ptr<Port> embedded_port(const std::string& profile, const std::strin
   const std::string file = library.empty() ? beside_this_code() : library;
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    fail(ENOENT,
+    fail(-ENOENT,
          "NEURON_EMULATOR=%s needs the emulator library, which cannot be loaded: %s; install it "
          "there or name it in NEURON_EMULATOR_LIBRARY",
          profile.c_str(), dlerror());
@@ -160,7 +160,7 @@ std::unique_ptr<Port> embedded_port(const std::string& profile, const std::strin
   }
   auto entry = reinterpret_cast<decltype(&::neuron_emulator_interface)>(dlsym(handle, kEntry));
   if (entry == nullptr) {
-    fail(ENOEXEC, "%s is no emulator library: it has no symbol %s", file.c_str(), kEntry);
+    fail(-ENOEXEC, "%s is no emulator library: it has no symbol %s", file.c_str(), kEntry);
     dlclose(handle);
     return nullptr;
   }
@@ -175,7 +175,7 @@ std::unique_ptr<Port> embedded_port_on(const struct ::neuron_emulator_interface*
                                        const std::string& profile, const std::string& file) {
   if (emulator == nullptr || emulator->version != NEURON_EMULATOR_INTERFACE_VERSION ||
       emulator->size < sizeof(Interface)) {
-    fail(ENOTSUP,
+    fail(-ENOTSUP,
          "%s does not have version %u of the emulator interface; install the one that was built "
          "with this runtime",
          file.c_str(), NEURON_EMULATOR_INTERFACE_VERSION);

@@ -14,8 +14,11 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
+#include "driver/base/file_descriptor.h"
+#include "driver/ndl/architecture.h"
 #include "driver/ndl/async_copies.h"
-#include "driver/ndl/descriptor.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/observe_kernel.h"
 #include "driver/ndl/port_backends.h"
@@ -26,29 +29,7 @@ namespace {
 
 constexpr char kNode[] = "neuron";
 
-// Semaphore and event pages of a generation in BAR 0, one per core (TPB) and collectives core.
-struct PageRow {
-  unsigned architecture;
-  uint32_t block;
-  uint32_t first_id;
-  uint32_t count;
-  uint64_t bar0_start;
-  uint64_t stride;
-};
 constexpr uint64_t kPageBytes = 0x2000;
-constexpr PageRow kPages[] = {
-    {2, NEURON_DM_BLOCK_TPB, 0, 2, 0x2700000, 0x4000000},
-    {2, NEURON_DM_BLOCK_TOPSP, 0, 6, 0x10000000, 0x400000},
-    {3, NEURON_DM_BLOCK_TPB, 0, 8, 0xD2700000, 0x4000000},
-    {3, NEURON_DM_BLOCK_TOPSP, 0, 8, 0xF0000000, 0x400000},
-    {3, NEURON_DM_BLOCK_TOPSP, 8, 8, 0xF2800000, 0x400000},
-};
-
-uint64_t now_ns() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(time.tv_nsec);
-}
 
 class KernelDevice : public DevicePort {
  public:
@@ -69,20 +50,20 @@ class KernelDevice : public DevicePort {
     const int result = ::ioctl(fd_, request, argument);
     if (result == 0) return 0;
     if (result > 0) {
-      return fail(EIO,
+      return fail(-EIO,
                   "%s answered call number %lu with %d: it could not read the argument, or refused",
                   node_.c_str(), request & 0xFF, result);
     }
     const int error = errno;
     // The public driver's word for a transfer that its engine has not finished in time.
     if (error == EPERM && transfers(request)) {
-      return fail(ETIMEDOUT,
+      return fail(-ETIMEDOUT,
                   "%s: the engine has not finished the transfer in time; see the kernel log, and "
                   "reset the core",
                   node_.c_str());
     }
     char buffer[128];
-    return fail(error, "%s: %s", node_.c_str(), strerror_r(error, buffer, sizeof(buffer)));
+    return fail(-error, "%s: %s", node_.c_str(), strerror_r(error, buffer, sizeof(buffer)));
   }
 
   int map(size_t length, int protection, uint64_t offset, void** address) override {
@@ -90,7 +71,7 @@ class KernelDevice : public DevicePort {
     if (mapped == MAP_FAILED) {
       const int error = errno;
       char buffer[128];
-      return fail(error, "%s cannot map %zu bytes at offset %#llx: %s", node_.c_str(), length,
+      return fail(-error, "%s cannot map %zu bytes at offset %#llx: %s", node_.c_str(), length,
                   static_cast<unsigned long long>(offset),
                   strerror_r(error, buffer, sizeof(buffer)));
     }
@@ -100,7 +81,8 @@ class KernelDevice : public DevicePort {
 
   int unmap(void* address, size_t length) override {
     if (munmap(address, length) != 0) {
-      return fail(errno, "%zu bytes at %p are not a mapping of %s", length, address, node_.c_str());
+      return fail(-errno, "%zu bytes at %p are not a mapping of %s", length, address,
+                  node_.c_str());
     }
     return 0;
   }
@@ -130,27 +112,22 @@ class KernelDevice : public DevicePort {
 
   // The driver has no interrupts for user space: poll, at first without giving the CPU away.
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
-    constexpr int kSpins = 2000;
-    constexpr long kFirstSleepNs = 2'000, kLongestSleepNs = 100'000;
-    // Acquire: results that the device wrote before the word are visible after. Pairs with the
-    // order in which the device writes memory.
-    for (int i = 0; i < kSpins; ++i) {
+    base::Backoff backoff({2000, 0, std::chrono::microseconds(2), std::chrono::microseconds(100)});
+    for (;;) {  // bounded: by the deadline
+      // Acquire: results that the device wrote before the word are visible after. Pairs with the
+      // order in which the device writes memory.
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return 0;
-      __builtin_ia32_pause();
-    }
-    // bounded: by the deadline
-    for (long sleep_ns = kFirstSleepNs;; sleep_ns = std::min(sleep_ns * 2, kLongestSleepNs)) {
-      if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return 0;
-      const uint64_t now = now_ns();
+      if (!backoff.sleeps()) {
+        backoff.wait();
+        continue;
+      }
+      const uint64_t now = base::monotonic_ns();
       if (now >= deadline_ns) {
-        return fail(ETIMEDOUT,
+        return fail(-ETIMEDOUT,
                     "%s core %u did not change the word at %p from %#x before the deadline",
                     node_.c_str(), core, static_cast<const void*>(word), old);
       }
-      const timespec span = {
-          0,
-          std::min(sleep_ns, static_cast<long>(std::min<uint64_t>(deadline_ns - now, 1'000'000)))};
-      nanosleep(&span, nullptr);
+      backoff.wait(std::chrono::nanoseconds(std::min<uint64_t>(deadline_ns - now, 1'000'000)));
     }
   }
 
@@ -201,7 +178,7 @@ class KernelDevice : public DevicePort {
   // The mapped register at an offset, or null for one that the driver only reads and writes itself.
   int find(uint64_t bar0_offset, volatile uint32_t** word) {
     if (bar0_offset % 4 != 0) {
-      return fail(EINVAL, "%s: register offset %#llx is not a multiple of 4", node_.c_str(),
+      return fail(-EINVAL, "%s: register offset %#llx is not a multiple of 4", node_.c_str(),
                   static_cast<unsigned long long>(bar0_offset));
     }
     const std::lock_guard lock(mutex_);
@@ -213,12 +190,9 @@ class KernelDevice : public DevicePort {
         return 0;
       }
     }
-    for (const PageRow& row : kPages) {
+    for (const RegisterPages& row : architecture_of(architecture_).pages) {
       const uint64_t distance = bar0_offset - row.bar0_start;
-      if (row.architecture != std::min(architecture_, 3u) || distance / row.stride >= row.count ||
-          distance % row.stride >= kPageBytes) {
-        continue;
-      }
+      if (distance / row.stride >= row.count || distance % row.stride >= kPageBytes) continue;
       neuron_ioctl_resource_mmap_info info = {};
       info.block = row.block;
       info.block_id = row.first_id + static_cast<uint32_t>(distance / row.stride);
@@ -284,7 +258,8 @@ class KernelPort : public Port {
 
   int open(int index, int flags, std::unique_ptr<DevicePort>& device) override {
     const std::string node = folder_ + "/" + kNode + std::to_string(index);
-    const int fd = above_standard_streams(::open(node.c_str(), (flags & O_ACCMODE) | O_CLOEXEC));
+    const int fd =
+        base::above_standard_streams(::open(node.c_str(), (flags & O_ACCMODE) | O_CLOEXEC));
     if (fd < 0) {
       const int error = errno;
       char buffer[128];
@@ -292,7 +267,7 @@ class KernelPort : public Port {
                          : error == EACCES ? "; check the permissions of the node"
                          : error == EINVAL ? "; its last reset failed, see the kernel log"
                                            : "";
-      return fail(error == ENOENT ? ENODEV : error, "%s cannot be opened: %s%s", node.c_str(),
+      return fail(error == ENOENT ? -ENODEV : -error, "%s cannot be opened: %s%s", node.c_str(),
                   strerror_r(error, buffer, sizeof(buffer)), cure);
     }
     device = std::make_unique<KernelDevice>(fd, node);
@@ -309,7 +284,7 @@ class KernelPort : public Port {
   std::string driver_version() const override {
     char text[64];
     const int fd =
-        above_standard_streams(::open("/sys/module/neuron/version", O_RDONLY | O_CLOEXEC));
+        base::above_standard_streams(::open("/sys/module/neuron/version", O_RDONLY | O_CLOEXEC));
     if (fd < 0) return "";
     const ssize_t length = read(fd, text, sizeof(text));
     close(fd);
@@ -344,7 +319,7 @@ std::unique_ptr<Port> kernel_port(const std::string& folder) {
   auto port = std::make_unique<KernelPort>(folder);
   if (port->scan().empty()) {
     fail(
-        ENODEV,
+        -ENODEV,
         "no Neuron device: %s/neuron0 does not exist; load the neuron kernel module on a host with "
         "the chip, or set NEURON_EMULATOR, for example to trn1.2xlarge, for an emulated device",
         folder.c_str());

@@ -32,8 +32,9 @@ class SharedDevice final : public DevicePort {
 
   ~SharedDevice() override {
     channel_->close();
-    for (const auto& [address, mapping] : mappings_)
+    for (const auto& [address, mapping] : mappings_) {
       ::munmap(reinterpret_cast<void*>(address), mapping.length);
+    }
   }
 
   int ioctl(unsigned long request, void* argument) override {
@@ -49,14 +50,16 @@ class SharedDevice final : public DevicePort {
     SharedAnswer answer;
     if (const int result = channel_->call({&part, 1}, {}, answer)) return result;
     const uint64_t file = answer.reply.numbers[0];
-    if (file > wire::kFileHbm || !channel_->files()[file])
-      return fail(EPROTO, "the daemon at %s has sent no memory to map", channel_->path().c_str());
+    if (file > wire::kFileHbm || !channel_->files()[file]) {
+      return fail(-EPROTO, "the daemon at %s has sent no memory to map", channel_->path().c_str());
+    }
     const size_t whole = (length + kPage - 1) / kPage * kPage;
     void* mapped = ::mmap(nullptr, whole, protection, MAP_SHARED, channel_->files()[file].get(),
                           static_cast<off_t>(answer.reply.numbers[1]));
-    if (mapped == MAP_FAILED)
-      return fail(errno, "%zu bytes of device memory cannot be mapped: %s", whole,
+    if (mapped == MAP_FAILED) {
+      return fail(-errno, "%zu bytes of device memory cannot be mapped: %s", whole,
                   std::strerror(errno));
+    }
     // As with a kernel driver's mappings, a child has none of them, and core dumps neither.
     ::madvise(mapped, whole, MADV_DONTFORK);
     ::madvise(mapped, whole, MADV_DONTDUMP);
@@ -69,8 +72,9 @@ class SharedDevice final : public DevicePort {
   int unmap(void* address, size_t length) override {
     const std::lock_guard lock(mutex_);
     const auto found = mappings_.find(reinterpret_cast<uintptr_t>(address));
-    if (found == mappings_.end())
-      return fail(EINVAL, "%zu bytes at %p were never mapped", length, address);
+    if (found == mappings_.end()) {
+      return fail(-EINVAL, "%zu bytes at %p were never mapped", length, address);
+    }
     ::munmap(address, found->second.length);
     mappings_.erase(found);
     return 0;
@@ -94,10 +98,11 @@ class SharedDevice final : public DevicePort {
     message.deadline_ns = deadline_ns;
     message.core = core;
     message.old = old;
-    if (!device_address(word, &message.word_address))
-      return fail(EINVAL, "the word at %p, to be waited for, is in no mapped device memory",
+    if (!device_address(word, &message.word_address)) {
+      return fail(-EINVAL, "the word at %p, to be waited for, is in no mapped device memory",
                   static_cast<const void*>(word));
-    const uint64_t now = monotonic_ns();
+    }
+    const uint64_t now = base::monotonic_ns();
     const uint64_t rest_ms = deadline_ns > now ? (deadline_ns - now) / 1'000'000 : 0;
     const iovec part = {&message, sizeof(message)};
     SharedAnswer answer;
@@ -238,18 +243,18 @@ class SharedPort final : public Port {
 
 std::unique_ptr<Port> shared_port(const std::string& path, const std::string& copies) {
   if (path.empty() || path[0] == '@') {
-    fail(EINVAL,
+    fail(-EINVAL,
          "NEURON_EMULATOR=unix:%s names no socket: an abstract name has no owner and no "
          "permissions; give the path that neuron-emulatord --socket was given",
          path.c_str());
     return nullptr;
   }
   if (!copies.empty() && copies != "mapping" && copies != "descriptors") {
-    fail(EINVAL, "NEURON_EMULATOR_COPY=%s is neither mapping nor descriptors", copies.c_str());
+    fail(-EINVAL, "NEURON_EMULATOR_COPY=%s is neither mapping nor descriptors", copies.c_str());
     return nullptr;
   }
   const bool may_map = copies != "descriptors";
-  // Who looks at devices asks questions next, through the same connection.
+  // A process that looks at devices asks questions next, through the same connection.
   std::shared_ptr<SharedChannel> observer = SharedChannel::open(path, wire::kPurposeObserve, 0, 0);
   if (observer != nullptr) {
     const wire::Welcome welcome = observer->welcome();

@@ -22,15 +22,15 @@ using Clock = std::chrono::steady_clock;
 
 // For a daemon that builds a device, and for one that only has to say what it is.
 constexpr uint32_t kBuildingMs = 60'000, kGreetingMs = 10'000;
-// How long a daemon that somebody has stopped may take to go on.
+// How long a stopped daemon (SIGSTOP) may take to go on.
 constexpr uint32_t kStoppedMs = 1'000;
 // The longest time between two looks at the deadline.
 constexpr std::chrono::milliseconds kLook{500};
 
-// Whether somebody has stopped the process (SIGSTOP); a debugger's breakpoint is no such thing.
+// Whether the process is stopped by a signal (SIGSTOP); a debugger's breakpoint does not count.
 bool is_stopped(int pid) {
   char text[512] = "";
-  const wire::FileDescriptor file(
+  const base::FileDescriptor file(
       ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return false;
   const char* name_end = std::strrchr(text, ')');
@@ -40,16 +40,17 @@ bool is_stopped(int pid) {
 }  // namespace
 
 int SharedChannel::fail_silent(uint64_t waited_ms) const {
-  // Who listens; 0 in a PID namespace that does not see it.
+  // The listening process; 0 in a PID namespace that does not see it.
   ucred peer = {};
   socklen_t size = sizeof(peer);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
   const std::string pid = peer.pid > 1 ? " (pid " + std::to_string(peer.pid) + ")" : "";
-  if (peer.pid > 1 && is_stopped(peer.pid))
-    return fail(ETIMEDOUT,
+  if (peer.pid > 1 && is_stopped(peer.pid)) {
+    return fail(-ETIMEDOUT,
                 "the daemon at %s%s does not answer: it is stopped; kill -CONT %d lets it go on",
                 path_.c_str(), pid.c_str(), peer.pid);
-  return fail(ETIMEDOUT,
+  }
+  return fail(-ETIMEDOUT,
               "the daemon at %s%s has not answered for %llu ms; look at its journal, restart it if "
               "it hangs",
               path_.c_str(), pid.c_str(), static_cast<unsigned long long>(waited_ms));
@@ -57,17 +58,17 @@ int SharedChannel::fail_silent(uint64_t waited_ms) const {
 
 int SharedChannel::await_welcome(uint32_t limit_ms) {
   const uint32_t first = std::min(limit_ms, kStoppedMs);
-  if (wire::await(socket_.get(), POLLIN, static_cast<int>(first)) >= 0) return 0;
+  if (base::await_socket(socket_.get(), POLLIN, static_cast<int>(first)) >= 0) return 0;
   ucred peer = {};
   socklen_t size = sizeof(peer);
   (void)::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
   if (first == limit_ms || (peer.pid > 1 && is_stopped(peer.pid))) return fail_silent(first);
-  if (wire::await(socket_.get(), POLLIN, static_cast<int>(limit_ms - first)) >= 0) return 0;
+  if (base::await_socket(socket_.get(), POLLIN, static_cast<int>(limit_ms - first)) >= 0) return 0;
   return fail_silent(limit_ms);
 }
 
 int SharedChannel::fail_gone() const {
-  return fail(ENODEV, "the daemon at %s is gone; restart it and call nrt_close and nrt_init",
+  return fail(-ENODEV, "the daemon at %s is gone; restart it and call nrt_close and nrt_init",
               path_.c_str());
 }
 
@@ -81,20 +82,23 @@ std::unique_ptr<SharedChannel> SharedChannel::open(const std::string& path, uint
 int SharedChannel::greet(uint32_t purpose, int device, int flags, uint32_t limit_ms) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (path_.empty() || path_.size() >= sizeof(address.sun_path))
-    return fail(EINVAL, "\"%s\" is no path of a socket: it must have 1 to %zu characters",
+  if (path_.empty() || path_.size() >= sizeof(address.sun_path)) {
+    return fail(-EINVAL, "\"%s\" is no path of a socket: it must have 1 to %zu characters",
                 path_.c_str(), sizeof(address.sun_path) - 1);
+  }
   std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
-  socket_ = wire::off_standard_streams(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket_) return fail(errno, "no socket for %s: %s", path_.c_str(), std::strerror(errno));
+  socket_ = base::FileDescriptor(
+      base::above_standard_streams(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
+  if (!socket_) return fail(-errno, "no socket for %s: %s", path_.c_str(), std::strerror(errno));
   const timeval patience = {static_cast<time_t>(limit_ms / 1000),
                             static_cast<suseconds_t>(limit_ms % 1000 * 1000 + 1)};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    return fail(ENODEV,
+  if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return fail(-ENODEV,
                 "no daemon answers at %s: %s; start one with neuron-emulatord --socket %s, or set "
                 "NEURON_EMULATOR to a profile name for a device of this process alone",
                 path_.c_str(), std::strerror(errno), path_.c_str());
+  }
   auto hello = wire::message<wire::Hello>(wire::Kind::kHello, 0);
   hello.oldest_version = wire::kOldestVersion;
   hello.newest_version = wire::kNewestVersion;
@@ -103,30 +107,34 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags, uint32_t limit
   hello.device = device;
   hello.open_flags = flags;
   const iovec part = {&hello, sizeof(hello)};
-  if (wire::send(socket_.get(), {&part, 1}, {}, static_cast<int>(limit_ms)) != 0)
+  if (base::send_packet(socket_.get(), {&part, 1}, {}, static_cast<int>(limit_ms)) != 0) {
     return fail_gone();
+  }
   if (const int silent = await_welcome(limit_ms)) return silent;
   std::vector<std::byte>& packet = buffer_;
   packet.resize(wire::kMaxMessage);
-  const ssize_t length = wire::receive(socket_.get(), packet, files_);
-  if (length == -EMFILE)
-    return fail(EMFILE,
+  const ssize_t length = base::receive_packet(socket_.get(), packet, files_);
+  if (length == -EMFILE) {
+    return fail(-EMFILE,
                 "this process may not open the files of device memory that the daemon at %s has "
                 "passed; raise its limit of open files (ulimit -n)",
                 path_.c_str());
+  }
   if (length <= 0) return fail_gone();
-  if (static_cast<size_t>(length) < sizeof(welcome_))
-    return fail(EPROTO, "what listens at %s is no neuron-emulatord", path_.c_str());
+  if (static_cast<size_t>(length) < sizeof(welcome_)) {
+    return fail(-EPROTO, "what listens at %s is no neuron-emulatord", path_.c_str());
+  }
   std::memcpy(&welcome_, packet.data(), sizeof(welcome_));
   if (welcome_.header.magic != wire::kMagic ||
-      welcome_.header.kind != static_cast<uint16_t>(wire::Kind::kWelcome))
-    return fail(EPROTO, "what listens at %s is no neuron-emulatord", path_.c_str());
+      welcome_.header.kind != static_cast<uint16_t>(wire::Kind::kWelcome)) {
+    return fail(-EPROTO, "what listens at %s is no neuron-emulatord", path_.c_str());
+  }
   welcome_.profile[sizeof(welcome_.profile) - 1] = 0;
   welcome_.driver_version[sizeof(welcome_.driver_version) - 1] = 0;
   if (welcome_.result == 0) return 0;
   const size_t behind = static_cast<size_t>(length) - sizeof(welcome_);
   const int error = welcome_.result < 0 ? -welcome_.result : EIO;
-  return fail(error, "%.*s", static_cast<int>(std::min<size_t>(welcome_.sentence_bytes, behind)),
+  return fail(-error, "%.*s", static_cast<int>(std::min<size_t>(welcome_.sentence_bytes, behind)),
               reinterpret_cast<const char*>(packet.data() + sizeof(welcome_)));
 }
 
@@ -134,10 +142,11 @@ void SharedChannel::deliver(std::span<const std::byte> packet) {
   wire::Header header;
   if (packet.size() < sizeof(header)) return;
   std::memcpy(&header, packet.data(), sizeof(header));
-  if (header.magic != wire::kMagic || header.kind != static_cast<uint16_t>(wire::Kind::kReply))
-    return;  // a wake-up: whoever waits for the slot looks at it again
+  if (header.magic != wire::kMagic || header.kind != static_cast<uint16_t>(wire::Kind::kReply)) {
+    return;  // a wake-up: the thread that waits for the slot looks at it again
+  }
   const auto found = waiting_.find(header.id);
-  // The answer to a call that was given up is nobody's.
+  // Nobody waits for the answer to a call that was given up.
   if (found != waiting_.end()) found->second.assign(packet.begin(), packet.end());
 }
 
@@ -160,15 +169,16 @@ int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<
     const int ready = ::poll(&readable, 1, static_cast<int>(milliseconds) + 1);
     ssize_t length = -EAGAIN;
     if (ready > 0) {
-      wire::Files files;
-      length = wire::receive(socket_.get(), buffer_, files, MSG_DONTWAIT);
+      base::PacketFiles files;
+      length = base::receive_packet(socket_.get(), buffer_, files, MSG_DONTWAIT);
     }
     lock.lock();
     reading_ = false;
     if (length > 0) deliver({buffer_.data(), static_cast<size_t>(length)});
     if (length == 0 ||
-        (length < 0 && length != -EAGAIN && length != -EMSGSIZE && length != -EMFILE))
+        (length < 0 && length != -EAGAIN && length != -EMSGSIZE && length != -EMFILE)) {
       gone_.store(true, std::memory_order_relaxed);
+    }
     changed_.notify_all();
   }
   return 0;
@@ -195,9 +205,10 @@ int SharedChannel::call(std::span<const iovec> parts, std::span<const int> files
   std::unique_lock lock(mutex_);
   // The daemon closes a connection that has more in flight.
   const auto room = [this] { return calls_ < wire::kMaxCalls - wire::kSlots; };
-  if (!room() && !changed_.wait_for(lock, std::chrono::milliseconds(limit_ms), room))
-    return fail(ETIMEDOUT, "%u calls to the daemon at %s are waiting for their answers", calls_,
+  if (!room() && !changed_.wait_for(lock, std::chrono::milliseconds(limit_ms), room)) {
+    return fail(-ETIMEDOUT, "%u calls to the daemon at %s are waiting for their answers", calls_,
                 path_.c_str());
+  }
   if (gone()) return fail_gone();
   if (++next_id_ < wire::kSlots) next_id_ = wire::kSlots;
   const uint32_t id = next_id_;
@@ -206,11 +217,11 @@ int SharedChannel::call(std::span<const iovec> parts, std::span<const int> files
   std::vector<std::byte>& place = waiting_[id];  // stays where it is while others come and go
   ++calls_;
   lock.unlock();
-  const int sent = wire::send(socket_.get(), parts, files, static_cast<int>(limit_ms));
+  const int sent = base::send_packet(socket_.get(), parts, files, static_cast<int>(limit_ms));
   lock.lock();
   int result = 0;
   if (sent == -EFAULT) {
-    result = fail(EFAULT, "a buffer of the call is no memory of this process");
+    result = fail(-EFAULT, "a buffer of the call is no memory of this process");
   } else if (sent != 0) {
     gone_.store(true, std::memory_order_relaxed);
     changed_.notify_all();
@@ -225,14 +236,17 @@ int SharedChannel::call(std::span<const iovec> parts, std::span<const int> files
   changed_.notify_all();
   lock.unlock();
   if (result != 0) return result;
-  if (!take_answer(std::move(packet), answer))
-    return fail(EPROTO, "the daemon at %s has sent an answer that cannot be read", path_.c_str());
-  if (answer.reply.result < 0)
-    return fail(-answer.reply.result, "%.*s", static_cast<int>(answer.sentence.size()),
+  if (!take_answer(std::move(packet), answer)) {
+    return fail(-EPROTO, "the daemon at %s has sent an answer that cannot be read", path_.c_str());
+  }
+  if (answer.reply.result < 0) {
+    return fail(answer.reply.result, "%.*s", static_cast<int>(answer.sentence.size()),
                 reinterpret_cast<const char*>(answer.sentence.data()));
-  if (answer.reply.result > 0)
-    return fail(EIO, "the emulated driver answered %d, which no driver call may",
+  }
+  if (answer.reply.result > 0) {
+    return fail(-EIO, "the emulated driver answered %d, which no driver call may",
                 answer.reply.result);
+  }
   return 0;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection to the daemon of a shared device.
 //
-// Concepts: any number of threads call at once; whoever waits and finds nobody reading the socket
-// reads it for all. When the daemon goes away every call, in progress or later, fails with -ENODEV
-// and a sentence, at once. Callers: port_shared, any thread. Owns: the socket and what came with
-// the daemon's welcome. Fails: negative errno with the sentence in error.h.
+// Concepts: any number of threads call at once. A waiting thread that finds no other one reading
+// the socket reads it for all. When the daemon goes away, every call, in progress or later, fails
+// at once with -ENODEV and a sentence. Callers: port_shared, any thread. Owns: the socket and what
+// came with the daemon's welcome. Fails: negative errno with the sentence in error.h.
 #ifndef DRIVER_NDL_SHARED_CHANNEL_H
 #define DRIVER_NDL_SHARED_CHANNEL_H
 
@@ -19,8 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::ndl {
 
@@ -34,8 +34,8 @@ struct SharedAnswer {
 class SharedChannel {
  public:
   // Null with the sentence recorded. `hello`: purpose, device, access mode.
-  // `limit_ms`: 0 for the time that a daemon may take for such a purpose. One that somebody has
-  // stopped is given up after a second.
+  // `limit_ms`: 0 for the time that a daemon may take for such a purpose. A stopped
+  // daemon is given up after a second.
   static std::unique_ptr<SharedChannel> open(const std::string& path, uint32_t purpose, int device,
                                              int flags, uint32_t limit_ms = 0);
 
@@ -50,14 +50,14 @@ class SharedChannel {
   // For a child after fork().
   void abandon() {
     socket_.reset();
-    for (wire::FileDescriptor& file : files_) file.reset();
+    for (base::FileDescriptor& file : files_) file.reset();
   }
 
-  // Relaxed: who sees it late learns it from the socket.
+  // Relaxed: a thread that sees it late learns it from the socket.
   bool gone() const { return gone_.load(std::memory_order_relaxed); }
   int fail_gone() const;
   const wire::Welcome& welcome() const { return welcome_; }
-  wire::Files& files() { return files_; }
+  base::PacketFiles& files() { return files_; }
   const std::string& path() const { return path_; }
 
   // Longer than any call takes: the driver waits up to two minutes for a reset.
@@ -67,7 +67,7 @@ class SharedChannel {
   explicit SharedChannel(std::string path) : path_(std::move(path)) {}
   int greet(uint32_t purpose, int device, int flags, uint32_t limit_ms);
   int await_welcome(uint32_t limit_ms);
-  // Says who has been silent for so long, and what to do about it.
+  // Fails with a sentence: which process has been silent for so long, and what to do about it.
   int fail_silent(uint64_t waited_ms) const;
   // Reads messages until `done` or the deadline; `mutex_` is held by `lock`.
   int pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
@@ -76,9 +76,9 @@ class SharedChannel {
   static bool take_answer(std::vector<std::byte> packet, SharedAnswer& answer);
 
   const std::string path_;
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   wire::Welcome welcome_{};
-  wire::Files files_;
+  base::PacketFiles files_;
   std::atomic<bool> gone_{false};
   std::mutex mutex_;  // all below
   std::condition_variable changed_;

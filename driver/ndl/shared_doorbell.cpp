@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/ndl/shared_doorbell.h"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <bit>
 #include <cerrno>
@@ -20,25 +18,17 @@ constexpr unsigned kEventFile = 3;
 
 }  // namespace
 
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void yield_processor() { sched_yield(); }
-
 std::unique_ptr<SharedDoorbell> SharedDoorbell::create(SharedChannel& channel) {
   std::unique_ptr<SharedDoorbell> made(new SharedDoorbell(channel));
-  wire::Files& files = channel.files();
+  base::PacketFiles& files = channel.files();
   if (!files[kPageFile] || !files[kEventFile]) {
-    fail(EPROTO, "the daemon at %s has sent no page for registers", channel.path().c_str());
+    fail(-EPROTO, "the daemon at %s has sent no page for registers", channel.path().c_str());
     return nullptr;
   }
   void* page = ::mmap(nullptr, wire::kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                       files[kPageFile].get(), 0);
   if (page == MAP_FAILED) {
-    fail(errno, "the daemon's page for registers cannot be mapped: %s", std::strerror(errno));
+    fail(-errno, "the daemon's page for registers cannot be mapped: %s", std::strerror(errno));
     return nullptr;
   }
   ::madvise(page, wire::kRingBytes, MADV_DONTFORK);

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
 #include "driver/ndl/shared_channel.h"
 
 namespace neuron::ndl {
@@ -44,7 +46,7 @@ class SharedDoorbell {
 
   SharedChannel& channel_;
   wire::RingPage* page_ = nullptr;
-  wire::FileDescriptor event_;
+  base::FileDescriptor event_;
   // Bit per slot in use. Acquire and release: a slot's numbers pass from thread to thread.
   std::atomic<uint32_t> taken_{0};
   uint32_t numbers_[wire::kSlots] = {};
@@ -52,26 +54,21 @@ class SharedDoorbell {
 
 // --- implementation ---------------------------------------------------------------------------
 
-// Nanoseconds of CLOCK_MONOTONIC.
-uint64_t monotonic_ns();
-void yield_processor();
-
 template <typename Done>
 bool spin_briefly(bool asleep, Done&& done) {
   // The first looks, some 3 us of them, cost nothing but time; then others may have the processor:
   // on a loaded machine the daemon may be waiting for this very one.
   constexpr unsigned kPauses = 16;
   constexpr unsigned kPauseLength = 4;
-  constexpr uint64_t kLimit_ns = 20'000;
   for (unsigned i = asleep ? kPauses : 0; i < kPauses; ++i) {
     if (done()) return true;
-    for (unsigned k = 0; k < kPauseLength; ++k) __builtin_ia32_pause();
+    for (unsigned k = 0; k < kPauseLength; ++k) base::pause_processor();
   }
-  const uint64_t end = monotonic_ns() + kLimit_ns;
+  const base::Deadline end = base::Deadline::after(std::chrono::microseconds(20));
   do {
-    yield_processor();
+    base::yield_processor();
     if (done()) return true;
-  } while (monotonic_ns() < end);
+  } while (!end.expired());
   return false;
 }
 

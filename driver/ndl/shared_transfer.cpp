@@ -32,10 +32,11 @@ int transfer(int fd, const std::vector<wire::Bytes>& parts, bool write) {
       const ssize_t moved = write ? ::pwrite(fd, at, part.size - done, position)
                                   : ::pread(fd, at, part.size - done, position);
       if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0)
-        return fail(moved < 0 ? errno : EIO, "the data of a call cannot be %s: %s",
+      if (moved <= 0) {
+        return fail(moved < 0 ? -errno : -EIO, "the data of a call cannot be %s: %s",
                     write ? "written to the file that carries it" : "read from its file",
                     moved < 0 ? std::strerror(errno) : "the file is too short");
+      }
       done += static_cast<uint64_t>(moved);
     }
     offset += part.size;
@@ -49,49 +50,54 @@ SharedTransfer::SharedTransfer(SharedChannel& channel, bool may_map)
     : channel_(channel), may_map_(may_map) {}
 
 SharedTransfer::~SharedTransfer() {
-  for (const Mapping& mapping : mappings_)
+  for (const Mapping& mapping : mappings_) {
     if (mapping.memory != nullptr) ::munmap(mapping.memory, mapping.bytes);
+  }
 }
 
-wire::FileDescriptor SharedTransfer::take_file() {
+base::FileDescriptor SharedTransfer::take_file() {
   {
     const std::lock_guard lock(mutex_);
     if (!files_.empty()) {
-      wire::FileDescriptor file = std::move(files_.back());
+      base::FileDescriptor file = std::move(files_.back());
       files_.pop_back();
       return file;
     }
   }
-  return wire::off_standard_streams(::memfd_create("neuron-call", MFD_CLOEXEC));
+  return base::FileDescriptor(
+      base::above_standard_streams(::memfd_create("neuron-call", MFD_CLOEXEC)));
 }
 
-void SharedTransfer::keep_file(wire::FileDescriptor file) {
+void SharedTransfer::keep_file(base::FileDescriptor file) {
   const std::lock_guard lock(mutex_);
   if (files_.size() < kSpareFiles) files_.push_back(std::move(file));
 }
 
 int SharedTransfer::send(unsigned long request, void* argument) {
   wire::OutgoingCall outgoing;
-  if (const int error = outgoing.prepare(request, argument))
-    return fail(-error, "call %#lx has more than %llu MiB of data; make several calls", request,
+  if (const int error = outgoing.prepare(request, argument)) {
+    return fail(error, "call %#lx has more than %llu MiB of data; make several calls", request,
                 static_cast<unsigned long long>(wire::kMaxData >> 20));
+  }
   const bool in_file = outgoing.in_bytes() > wire::kMaxInlineData;
   const bool needs_file = in_file || outgoing.out_bytes() > wire::kMaxInlineData;
-  wire::FileDescriptor file;
+  base::FileDescriptor file;
   if (needs_file) {
     file = take_file();
-    if (!file)
-      return fail(errno, "no memory file for the data of a call: %s", std::strerror(errno));
+    if (!file) {
+      return fail(-errno, "no memory file for the data of a call: %s", std::strerror(errno));
+    }
   }
   if (in_file) {
     // The host would end the process with a signal instead of refusing the write.
     rlimit limit{};
-    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && outgoing.in_bytes() > limit.rlim_cur)
-      return fail(EFBIG,
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && outgoing.in_bytes() > limit.rlim_cur) {
+      return fail(-EFBIG,
                   "the data of a call has %llu bytes, and files of this process may have %llu; "
                   "raise its limit of file sizes (ulimit -f)",
                   static_cast<unsigned long long>(outgoing.in_bytes()),
                   static_cast<unsigned long long>(limit.rlim_cur));
+    }
     if (const int error = transfer(file.get(), outgoing.in(), true)) return error;
   }
   uint16_t flags = in_file ? wire::kFlagDataInFile : 0;
@@ -123,14 +129,16 @@ int SharedTransfer::send(unsigned long request, void* argument) {
   // Some calls fill in their argument although they fail.
   if (!answer.packet.empty()) outgoing.finish(answer.argument);
   if (result != 0) return result;
-  if (answer.reply.data_bytes != outgoing.out_bytes())
-    return fail(EPROTO, "the daemon at %s has sent %llu bytes of data instead of %llu",
+  if (answer.reply.data_bytes != outgoing.out_bytes()) {
+    return fail(-EPROTO, "the daemon at %s has sent %llu bytes of data instead of %llu",
                 channel_.path().c_str(), static_cast<unsigned long long>(answer.reply.data_bytes),
                 static_cast<unsigned long long>(outgoing.out_bytes()));
+  }
   if ((answer.reply.header.flags & wire::kFlagDataInFile) != 0) {
-    if (!file)
-      return fail(EPROTO, "the daemon at %s has used a file that it was not given",
+    if (!file) {
+      return fail(-EPROTO, "the daemon at %s has used a file that it was not given",
                   channel_.path().c_str());
+    }
     if (const int error = transfer(file.get(), outgoing.out(), false)) return error;
   } else {
     std::span<const std::byte> data = answer.data;
@@ -178,10 +186,11 @@ int SharedTransfer::copy_mapped(const Copy& copy) {
   if (memory == nullptr) return 1;
   const uint64_t bytes = mappings_[answer.reply.numbers[0]].bytes;
   if (offset > bytes || copy.size > bytes - offset) return 1;
-  if (copy.to_device)
+  if (copy.to_device) {
     std::memcpy(memory + offset, copy.buffer, copy.size);
-  else
+  } else {
     std::memcpy(copy.buffer, memory + offset, copy.size);
+  }
   return 0;
 }
 
@@ -212,7 +221,7 @@ int SharedTransfer::copy_batches(unsigned long request, void* argument) {
     total += sizeof(batch) + batch.num_ops * sizeof(nrt_tensor_batch_op_t);
     for (uint32_t k = 0; sound && k < batch.num_ops; ++k) total += batch.ops_ptr[k].size;
   }
-  // What fits a message, or is to be refused, goes as it is.
+  // A call that fits a message, or that is to be refused, goes as it is.
   if (!sound || total <= wire::kMaxInlineData) return send(request, argument);
   const bool default_queue = all.h2t_qid == NEURON_DMA_H2T_DEFAULT_QID || all.h2t_qid == 0;
   for (uint32_t i = 0; i < all.num_batches; ++i) {
@@ -258,8 +267,9 @@ int SharedTransfer::ioctl(unsigned long request, void* argument) {
     case NEURON_IOCTL_MEM_BUF_ZEROCOPY64: {
       auto& copied = *static_cast<neuron_ioctl_mem_buf_copy64zc*>(argument);
       // Other queues do not exist, which the driver has to say.
-      if (copied.h2t_qid != NEURON_DMA_H2T_DEFAULT_QID && copied.h2t_qid != 0)
+      if (copied.h2t_qid != NEURON_DMA_H2T_DEFAULT_QID && copied.h2t_qid != 0) {
         return send(request, argument);
+      }
       return copy(request, copied, copied.is_copy_to_device);
     }
     case NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES:

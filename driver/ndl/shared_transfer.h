@@ -16,8 +16,8 @@
 #include <mutex>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/ndl/shared_channel.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::ndl {
 
@@ -44,13 +44,13 @@ class SharedTransfer {
   // 1: not by a mapping.
   int copy_mapped(const Copy& copy);
   std::byte* mapping(uint32_t file);
-  wire::FileDescriptor take_file();
-  void keep_file(wire::FileDescriptor file);
+  base::FileDescriptor take_file();
+  void keep_file(base::FileDescriptor file);
 
   SharedChannel& channel_;
   const bool may_map_;
   std::mutex mutex_;  // all below
-  std::vector<wire::FileDescriptor> files_;
+  std::vector<base::FileDescriptor> files_;
   struct Mapping {
     std::byte* memory = nullptr;
     uint64_t bytes = 0;

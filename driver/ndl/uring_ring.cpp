@@ -67,7 +67,7 @@ class UringRing : public CompletionRing {
   }
 
   void abandon() override {
-    // The mappings are not in this process; what is left is the descriptor.
+    // The mappings are not in this process; only the descriptor is left.
     if (open_) close(ring_.ring_fd);
     open_ = false;
   }

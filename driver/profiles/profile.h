@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instance types as data: which chips a host has, where they sit and who is whose neighbour.
+// Instance types as data: which chips a host has, where they sit, and which are neighbours.
 //
-// Concepts: a profile is a JSON file (README.md of this folder says its fields). Those of the real
+// Concepts: a profile is a JSON file (README.md of this folder lists its fields). Those of the real
 // instance types are part of the library; a user's own is named by its path, which holds a slash.
 // Callers: the service, when an instance is created; any thread. Profiles live as long as the
 // process and never change. Fails: find_profile returns null for a name that is not in the table

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the JSON text of a profile to a Profile, with a sentence for every field that is not right.
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
+#include <boost/json/array.hpp>
 #include <charconv>
 #include <cstdio>
 #include <list>
 #include <mutex>
 #include <vector>
 
+#include "driver/profiles/field_reader.h"
 #include "driver/profiles/profile.h"
-#include "hw/address_map.h"
 
 namespace neuron::profiles {
 namespace {
@@ -24,18 +22,21 @@ struct Loaded {
   Profile profile{};
 };
 
-// What the chip model can be built as.
+// What the chip model can be built as, a row a generation.
 struct Generation {
   unsigned number;
   uint64_t devices[2];  // PCI, 0: none
   unsigned cores;
   unsigned stacks;
   uint64_t stack_gib;
+  uint64_t link_gb_per_second;  // of a profile that does not say
 };
 constexpr Generation kGenerations[] = {
-    {2, {NEURON_PCI_DEVICE_TRN1, NEURON_PCI_DEVICE_INF2}, 2, 2, 16},
-    {3, {NEURON_PCI_DEVICE_TRN2, 0}, 8, 4, 24},
+    {2, {0x7164, 0x7264}, 2, 2, 16, 48},
+    {3, {0x7364, 0}, 8, 4, 24, 128},
 };
+constexpr unsigned kOldest = std::begin(kGenerations)->number;
+constexpr unsigned kNewest = std::rbegin(kGenerations)->number;
 
 std::string hexadecimal(uint64_t value) {
   char text[24];
@@ -43,59 +44,31 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-class Reader {
+class Reader : public FieldReader {
  public:
-  Reader(const std::string& where, std::string& error) : where_(where), error_(error) {}
+  Reader(const std::string& where, std::string& error) : FieldReader("profile", where, error) {}
 
   bool read(const json::object& root, Loaded& out);
 
  private:
-  bool refuse(const std::string& what) {
-    error_ = "the profile " + where_ + ": " + what;
-    return false;
-  }
-  static std::string shown(const json::value& value) {
-    std::string text = json::serialize(value);
-    if (text.size() > 60) text = text.substr(0, 57) + "...";
-    return text;
-  }
+  // Every field has one of these names, and none is missing.
   bool fields(const json::object& object, const std::string& path,
-              std::initializer_list<const char*> known);
-  bool number(const json::object& object, const std::string& path, const char* field, int64_t least,
-              int64_t most, int64_t& out);
+              std::initializer_list<const char*> names);
   bool chip(const json::object& object, const std::string& path, ChipPlace& place);
   bool address(const json::value& value, const std::string& path, ChipPlace& place);
   bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
   bool links(const std::vector<ChipPlace>& places);
-  bool timing(const json::object& root, Profile& profile);
+  bool timing(const json::object& root, const Generation& generation, Profile& profile);
 
-  const std::string& where_;
-  std::string& error_;
   size_t chips_ = 0;
 };
 
 bool Reader::fields(const json::object& object, const std::string& path,
-                    std::initializer_list<const char*> known) {
-  for (const auto& entry : object) {
-    bool found = false;
-    for (const char* name : known) found = found || entry.key() == name;
-    if (!found)
-      return refuse("field \"" + path + std::string(entry.key().data(), entry.key().size()) +
-                    "\" is unknown; take it out");
-  }
-  for (const char* name : known)
+                    std::initializer_list<const char*> names) {
+  if (!known(object, path, names)) return false;
+  for (const char* name : names) {
     if (!object.contains(name)) return refuse("field \"" + path + name + "\" is missing");
-  return true;
-}
-
-bool Reader::number(const json::object& object, const std::string& path, const char* field,
-                    int64_t least, int64_t most, int64_t& out) {
-  const json::value& value = object.at(field);
-  if (!value.is_int64() || value.get_int64() < least || value.get_int64() > most)
-    return refuse("field \"" + path + field + "\" is " + shown(value) +
-                  ", expected a number from " + std::to_string(least) + " to " +
-                  std::to_string(most));
-  out = value.get_int64();
+  }
   return true;
 }
 
@@ -108,9 +81,10 @@ bool Reader::address(const json::value& value, const std::string& path, ChipPlac
       text != nullptr && text->size() == 12 &&
       std::sscanf(text->c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &end) == 4 &&
       end == 12;
-  if (!read || slot > 31 || function > 7)
+  if (!read || slot > 31 || function > 7) {
     return refuse("field \"" + path + "address\" is " + shown(value) +
                   ", expected a PCI address such as \"0000:10:1b.0\"");
+  }
   place.domain = static_cast<uint16_t>(domain);
   place.bus = static_cast<uint8_t>(bus);
   place.slot = static_cast<uint8_t>(slot);
@@ -120,15 +94,17 @@ bool Reader::address(const json::value& value, const std::string& path, ChipPlac
 
 bool Reader::neighbours(const json::value& value, const std::string& path, ChipPlace& place) {
   const json::array* list = value.if_array();
-  if (list == nullptr || list->size() > kMaxNeighbours)
+  if (list == nullptr || list->size() > kMaxNeighbours) {
     return refuse("field \"" + path + "neighbours\" is " + shown(value) +
                   ", expected a list of at most " + std::to_string(kMaxNeighbours) +
                   " device numbers");
+  }
   for (const json::value& entry : *list) {
     if (!entry.is_int64() || entry.get_int64() < 0 ||
-        entry.get_int64() >= static_cast<int64_t>(chips_))
+        entry.get_int64() >= static_cast<int64_t>(chips_)) {
       return refuse("field \"" + path + "neighbours\" holds " + shown(entry) +
                     ", expected device numbers from 0 to " + std::to_string(chips_ - 1));
+    }
     place.neighbours[place.neighbour_count++] = static_cast<uint8_t>(entry.get_int64());
   }
   return true;
@@ -149,44 +125,49 @@ bool Reader::chip(const json::object& object, const std::string& path, ChipPlace
 
 // A link has two ends, and nothing is there twice.
 bool Reader::links(const std::vector<ChipPlace>& places) {
-  for (size_t i = 0; i < places.size(); i++) {
+  for (size_t i = 0; i < places.size(); ++i) {
     const std::string path = "chips[" + std::to_string(i) + "]";
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i; ++k) {
       const ChipPlace& a = places[i];
       const ChipPlace& b = places[k];
-      if (a.routing_id == b.routing_id)
+      if (a.routing_id == b.routing_id) {
         return refuse("field \"" + path + ".routing_id\" is " + std::to_string(a.routing_id) +
                       ", which chips[" + std::to_string(k) + "] has already");
-      if (a.domain == b.domain && a.bus == b.bus && a.slot == b.slot && a.function == b.function)
+      }
+      if (a.domain == b.domain && a.bus == b.bus && a.slot == b.slot && a.function == b.function) {
         return refuse("field \"" + path + ".address\" is the one of chips[" + std::to_string(k) +
                       "]");
+      }
     }
-    for (unsigned n = 0; n < places[i].neighbour_count; n++) {
+    for (unsigned n = 0; n < places[i].neighbour_count; ++n) {
       const unsigned other = places[i].neighbours[n];
       bool back = false;
-      for (unsigned m = 0; m < places[other].neighbour_count; m++)
+      for (unsigned m = 0; m < places[other].neighbour_count; ++m) {
         back = back || places[other].neighbours[m] == i;
+      }
       bool twice = false;
-      for (unsigned m = 0; m < n; m++) twice = twice || places[i].neighbours[m] == other;
-      if (other == i || twice || !back)
+      for (unsigned m = 0; m < n; ++m) twice = twice || places[i].neighbours[m] == other;
+      if (other == i || twice || !back) {
         return refuse("field \"" + path + ".neighbours\" names device " + std::to_string(other) +
                       (other == i ? ", itself"
                        : twice    ? " twice"
                                   : ", which does not name it in return"));
+      }
     }
   }
   return true;
 }
 
 // Optional, as nothing else depends on it.
-bool Reader::timing(const json::object& root, Profile& profile) {
+bool Reader::timing(const json::object& root, const Generation& generation, Profile& profile) {
   profile.hop_ps = 1'500'000;
-  profile.link_bytes_per_second = profile.architecture >= 3 ? 128'000'000'000 : 48'000'000'000;
+  profile.link_bytes_per_second = generation.link_gb_per_second * 1'000'000'000;
   if (!root.contains("link")) return true;
   const json::object* link = root.at("link").if_object();
-  if (link == nullptr)
+  if (link == nullptr) {
     return refuse("field \"link\" is " + shown(root.at("link")) +
                   R"(, expected for example {"hop_ns": 1500, "gb_per_second": 48})");
+  }
   int64_t value = 0;
   if (!fields(*link, "link.", {"hop_ns", "gb_per_second"})) return false;
   if (!number(*link, "link.", "hop_ns", 0, 1'000'000'000, value)) return false;
@@ -200,32 +181,36 @@ bool Reader::read(const json::object& given, Loaded& out) {
   json::object root = given;
   root.erase("link");
   if (!fields(root, "",
-              {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"}))
+              {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"})) {
     return false;
+  }
   Profile& profile = out.profile;
   const json::string* name = root.at("name").if_string();
   if (name == nullptr || name->empty() || name->size() > 48 ||
       name->find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") !=
-          json::string::npos)
+          json::string::npos) {
     return refuse("field \"name\" is " + shown(root.at("name")) +
                   ", expected 1 to 48 letters, digits, dots, - and _");
+  }
   out.name.assign(name->data(), name->size());
 
   int64_t value = 0;
-  if (!number(root, "", "generation", 2, 3, value)) return false;
+  if (!number(root, "", "generation", kOldest, kNewest, value)) return false;
   profile.architecture = static_cast<unsigned>(value);
-  const Generation& generation = kGenerations[value - 2];
+  const Generation& generation = kGenerations[value - kOldest];
   const json::string* device = root.at("pci_device").if_string();
   uint64_t id = 0;
-  if (device != nullptr && device->size() == 6 && device->starts_with("0x"))
+  if (device != nullptr && device->size() == 6 && device->starts_with("0x")) {
     std::from_chars(device->data() + 2, device->data() + 6, id, 16);
-  if (id == 0 || (id != generation.devices[0] && id != generation.devices[1]))
+  }
+  if (id == 0 || (id != generation.devices[0] && id != generation.devices[1])) {
     return refuse(
         "field \"pci_device\" is " + shown(root.at("pci_device")) + ", expected \"" +
         hexadecimal(generation.devices[0]) + "\"" +
         (generation.devices[1] ? " or \"" + hexadecimal(generation.devices[1]) + "\"" : "") +
         " for generation " + std::to_string(generation.number));
+  }
   profile.pci_device = static_cast<uint16_t>(id);
   if (!number(root, "", "revision", 0, 255, value)) return false;
   profile.revision = static_cast<uint8_t>(value);
@@ -235,45 +220,42 @@ bool Reader::read(const json::object& given, Loaded& out) {
   profile.efa = static_cast<unsigned>(value);
 
   const json::object* hbm = root.at("hbm").if_object();
-  if (hbm == nullptr)
+  if (hbm == nullptr) {
     return refuse("field \"hbm\" is " + shown(root.at("hbm")) +
                   R"(, expected for example {"stacks": 2, "gib": 16})");
+  }
   if (!fields(*hbm, "hbm.", {"stacks", "gib"})) return false;
   if (!number(*hbm, "hbm.", "stacks", generation.stacks, generation.stacks, value)) return false;
   profile.hbm_stacks = static_cast<unsigned>(value);
-  if (!number(*hbm, "hbm.", "gib", 1, static_cast<int64_t>(generation.stack_gib), value))
+  if (!number(*hbm, "hbm.", "gib", 1, static_cast<int64_t>(generation.stack_gib), value)) {
     return false;
+  }
   profile.hbm_stack_bytes = static_cast<uint64_t>(value) << 30;
 
   const json::array* chips = root.at("chips").if_array();
-  if (chips == nullptr || chips->empty() || chips->size() > kMaxChips)
+  if (chips == nullptr || chips->empty() || chips->size() > kMaxChips) {
     return refuse("field \"chips\" must be a list of 1 to " + std::to_string(kMaxChips) + " chips");
+  }
   chips_ = chips->size();
-  for (size_t i = 0; i < chips_; i++) {
+  for (size_t i = 0; i < chips_; ++i) {
     const std::string path = "chips[" + std::to_string(i) + "]";
     const json::object* entry = (*chips)[i].if_object();
-    if (entry == nullptr)
+    if (entry == nullptr) {
       return refuse("field \"" + path + "\" is " + shown((*chips)[i]) + ", expected an object");
+    }
     ChipPlace place;
     if (!chip(*entry, path + ".", place)) return false;
     out.places.push_back(place);
   }
-  if (!timing(given, profile)) return false;
+  if (!timing(given, generation, profile)) return false;
   profile.chips = static_cast<unsigned>(chips_);
   return links(out.places);
 }
 
 bool read_text(std::string_view text, const std::string& where, Loaded& found, std::string& error) {
-  json::error_code code;
-  json::parse_options options;
-  options.max_depth = 6;
-  const json::value root = json::parse({text.data(), text.size()}, code, {}, options);
-  if (code || !root.is_object()) {
-    error = "the profile " + where + " is no JSON" +
-            (code ? ": " + code.message() : std::string(" object"));
-    return false;
-  }
-  return Reader(where, error).read(root.get_object(), found);
+  Reader reader(where, error);
+  json::object section;
+  return reader.section(text, kDevices, section) && reader.read(section, found);
 }
 
 }  // namespace
@@ -285,11 +267,12 @@ bool check_profile(std::string_view text, const std::string& where, std::string&
 
 const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error) {
   static std::mutex mutex;
-  // Never destroyed: whoever holds a profile may outlive static destructors.
+  // Never destroyed: a holder of a profile may outlive static destructors.
   static auto* const loaded = new std::list<Loaded>;
   const std::lock_guard guard(mutex);
-  for (const Loaded& known : *loaded)
+  for (const Loaded& known : *loaded) {
     if (known.text == text) return &known.profile;
+  }
   Loaded found;
   if (!read_text(text, where, found, error)) return nullptr;
   found.text = text;

@@ -32,7 +32,6 @@ inline constexpr uint64_t kFeatures = kFeatureMapping | kFeatureDoorbells;
 inline constexpr size_t kMaxMessage = 64u << 10;
 inline constexpr size_t kMaxInlineData = 32u << 10;  // more goes into a file
 inline constexpr uint64_t kMaxData = 64u << 20;      // of one call, each way
-inline constexpr unsigned kMaxFiles = 4;             // descriptors of one message
 inline constexpr unsigned kMaxCalls = 64;            // in flight on one connection
 inline constexpr size_t kMaxSentence = 1023;
 

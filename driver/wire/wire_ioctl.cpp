@@ -69,9 +69,10 @@ int OutgoingCall::prepare(uint64_t request, void* argument) {
     std::memcpy(copy_.data() + pointer.count.offset, &pointer.most, pointer.count.bytes);
   }
   if (rule_->shape == Shape::kBatches) return prepare_batches();
-  if (rule_->shape == Shape::kTail)
+  if (rule_->shape == Shape::kTail) {
     return add(out_, out_bytes_, original_ + rule_->size,
                size_of(rule_->pointers[0], copy_.data()));
+  }
   for (unsigned i = 0; i < 2; ++i) {
     const PointerRule& rule = rule_->pointers[i];
     if (rule.way == Way::kNone) continue;
@@ -84,9 +85,10 @@ int OutgoingCall::prepare(uint64_t request, void* argument) {
     write_pointer(copy_.data(), rule.field, 0);
     if (state != PointerState::kValid) continue;
     const bool in = way_of(rule, copy_.data()) == Way::kIn;
-    if (const int error =
-            add(in ? in_ : out_, in ? in_bytes_ : out_bytes_, reinterpret_cast<void*>(from), size))
+    if (const int error = add(in ? in_ : out_, in ? in_bytes_ : out_bytes_,
+                              reinterpret_cast<void*>(from), size)) {
       return error;
+    }
   }
   return 0;
 }
@@ -128,8 +130,9 @@ int OutgoingCall::prepare_batches() {
       ops[k].buffer = mark(data_state);
       if (data_state != PointerState::kValid) continue;
       if (const int error =
-              add(to_device ? in_ : out_, to_device ? in_bytes_ : out_bytes_, data, ops[k].size))
+              add(to_device ? in_ : out_, to_device ? in_bytes_ : out_bytes_, data, ops[k].size)) {
         return error;
+      }
     }
   }
   return 0;
@@ -139,11 +142,13 @@ void OutgoingCall::finish(std::span<const std::byte> answered) {
   if (rule_ == nullptr || original_ == nullptr || answered.size() != rule_->size) return;
   std::vector<std::byte> result(answered.begin(), answered.end());
   for (const PointerRule& rule : rule_->pointers) {
-    if (rule.way != Way::kNone && rule_->shape != Shape::kTail)
+    if (rule.way != Way::kNone && rule_->shape != Shape::kTail) {
       write_pointer(result.data(), rule.field, read_pointer(original_, rule.field));
-    if (rule.most != 0)
+    }
+    if (rule.most != 0) {
       std::memcpy(result.data() + rule.count.offset, original_ + rule.count.offset,
                   rule.count.bytes);
+    }
   }
   std::memcpy(original_, result.data(), result.size());
 }
@@ -210,8 +215,9 @@ int IncomingCall::accept_batches(PointerState state, uint64_t& left, DataSource&
     }
     std::byte* memory = nullptr;
     if (const int error = take_in(uint64_t{batches[i].num_ops} * sizeof(nrt_tensor_batch_op_t),
-                                  left, data, memory))
+                                  left, data, memory)) {
       return error;
+    }
     auto* ops = reinterpret_cast<nrt_tensor_batch_op_t*>(memory);
     batches[i].ops_ptr = ops;
     for (uint32_t k = 0; k < batches[i].num_ops; ++k) {
@@ -250,8 +256,9 @@ int IncomingCall::accept(uint64_t request, std::span<const std::byte> argument, 
       if (tail != 0) out_.push_back({copy_.get() + copy_bytes_, tail});
       out_bytes_ = tail;
     } else if (rule_->shape == Shape::kBatches) {
-      if (const int error = accept_batches(static_cast<PointerState>(pointers & 3), left, data))
+      if (const int error = accept_batches(static_cast<PointerState>(pointers & 3), left, data)) {
         return error;
+      }
     } else {
       for (unsigned i = 0; i < 2; ++i) {
         if (rule_->pointers[i].way == Way::kNone) continue;
@@ -267,9 +274,11 @@ int IncomingCall::accept(uint64_t request, std::span<const std::byte> argument, 
 
 std::span<const std::byte> IncomingCall::answer() {
   if (rule_ == nullptr) return {};
-  if (rule_->shape != Shape::kTail)
-    for (const PointerRule& rule : rule_->pointers)
+  if (rule_->shape != Shape::kTail) {
+    for (const PointerRule& rule : rule_->pointers) {
       if (rule.way != Way::kNone) write_pointer(copy_.get(), rule.field, 0);
+    }
+  }
   return {copy_.get(), copy_bytes_};
 }
 

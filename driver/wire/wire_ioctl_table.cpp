@@ -241,12 +241,16 @@ std::span<const IoctlRule> all_ioctls() { return rules; }
 
 const IoctlRule* find_ioctl(uint64_t request) {
   if (request >> 32 != 0) return nullptr;
-  for (const IoctlRule& rule : rules)
+  for (const IoctlRule& rule : rules) {
     if (rule.request == request) return &rule;
-  for (const IoctlRule& rule : rules)
+  }
+  for (const IoctlRule& rule : rules) {
     if (_IOC_TYPE(rule.request) == _IOC_TYPE(request) &&
-        _IOC_NR(rule.request) == _IOC_NR(request) && _IOC_SIZE(rule.request) == _IOC_SIZE(request))
+        _IOC_NR(rule.request) == _IOC_NR(request) &&
+        _IOC_SIZE(rule.request) == _IOC_SIZE(request)) {
       return &rule;
+    }
+  }
   return nullptr;
 }
 

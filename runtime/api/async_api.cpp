@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "driver/ndl/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "nrt/nrt_async.h"
 #include "runtime/api/guard.h"
 #include "runtime/async/async_queues.h"
@@ -52,7 +52,7 @@ Result<AsyncResult> result_of(Session& session, Tracker tracker) {
   return track(session, tracker.handle);
 }
 // A client of the older epoch that looks its functions up by name gets the current ones and hands
-// them a tracker: no pointer has such bits, so it is served as it expects.
+// them a tracker. A handle has bits that no pointer has, so the client is served as it expects.
 Result<AsyncResult> result_of(Session& session, StatusWord status) {
   if (HandleTable::is_handle(status.word)) return track(session, status.word);
   AsyncResult result;
@@ -403,7 +403,7 @@ NRT_EXPORT NRT_STATUS nrta_get_completion_handle(nrta_seq_t seq, int* fd) {
   return guarded("nrta_get_completion_handle", [&](Session& session) -> Result<void> {
     if (fd == nullptr) return null_argument("fd");
     NEURON_TRY(unit, unit_of(session, seq));
-    const int event = neuron::ndl::above_standard_streams(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const int event = neuron::base::above_standard_streams(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (event < 0) return fail_with_errno(NRT_RESOURCE, errno, "making a completion handle");
     auto added = unit->events().add(unit->progress(), NRTA_SEQ_GET_SEQ_NUM(seq), event);
     if (!added) {

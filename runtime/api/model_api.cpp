@@ -122,8 +122,8 @@ NRT_EXPORT NRT_STATUS nrt_open_load_file(const char* path, int32_t vnc, int32_t 
 NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
   return guarded("nrt_unload", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_model(session, model));
-    // The turn first: whoever cannot have it in time keeps a model that works, and nobody retires
-    // one without it. Executions that wait behind this one find the model retired.
+    // The turn comes first: a caller that cannot have it in time keeps a model that works, and no
+    // model is retired without it. Executions that wait behind this one find the model retired.
     NEURON_TRY(turn, CoreTurn::take(object->core()));
     if (!session.handles.remove(model, HandleKind::kModel)) {
       return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");

@@ -60,7 +60,7 @@ Result<void> hand_out(Session& session, std::unique_ptr<Tensor> tensor, nrt_tens
   return {};
 }
 
-// The executor knows sets by version; tell it that one of their tensors is another one now.
+// The executor knows sets by version: it must be told that one of their tensors has changed.
 void tell_executor(Session& session, const Tensor& tensor) {
   if (tensor.in_set.load(std::memory_order_relaxed)) {
     session.tensor_epoch.fetch_add(1, std::memory_order_release);
@@ -101,10 +101,11 @@ NRT_EXPORT NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placemen
                                           size_t size, const char* name, nrt_tensor_t** tensor) {
   return guarded("nrt_tensor_allocate", [&](Session& session) -> Result<void> {
     if (tensor == nullptr) return null_argument("tensor");
-    if (size == 0)
+    if (size == 0) {
       return fail(NRT_INVALID,
                   "tensor '{}' was asked for with 0 bytes; a tensor has at least 1 byte",
                   name_or(name, "tensor"));
+    }
     std::string text = name_or(name, "tensor");
     auto storage = allocate_storage(session, tensor_placement, vnc, size, text);
     if (!storage) return storage.error();
@@ -204,10 +205,11 @@ NRT_EXPORT NRT_STATUS nrt_tensor_attach_buffer(nrt_tensor_t* tensor, void* buffe
   return guarded("nrt_tensor_attach_buffer", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_tensor(session, tensor));
     if (buffer == nullptr) return null_argument("buffer");
-    if (size == 0)
+    if (size == 0) {
       return fail(NRT_INVALID,
                   "tensor '{}' cannot be given a buffer of 0 bytes; give its size in bytes",
                   object->name());
+    }
     object->attach(buffer, size);
     tell_executor(session, *object);
     return {};

@@ -55,8 +55,9 @@ NRT_EXPORT NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t* tensor_se
     if (tensor_name == nullptr) return null_argument("tensor_name");
     if (tensor == nullptr) return null_argument("tensor");
     void* found = set->find(tensor_name);
-    if (found == nullptr)
+    if (found == nullptr) {
       return fail(NRT_FAILURE, "the set has no tensor '{}'", neuron::neff::printable(tensor_name));
+    }
     *tensor = static_cast<nrt_tensor_t*>(found);
     return {};
   });

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "driver/ndl/descriptor.h"
+#include "driver/base/file_descriptor.h"
 
 namespace neuron::runtime {
 namespace {

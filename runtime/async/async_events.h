@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who waits for the requests of one queue: threads, and descriptors that become readable.
+// The waiters for the requests of one queue: threads, and descriptors that become readable.
 // Callers: waiting calls (any thread), the queue's worker (fire). Thread-safe: yes. While nobody
-// waits, fire() is one load. Owns duplicates of the descriptors it was given, so that a descriptor
-// which its owner closes too early, or whose number is used again, harms nobody.
+// waits, fire() is one load. Owns duplicates of the descriptors, so that a descriptor which its
+// owner closes too early, or whose number is used again, does no harm.
 // Fails: NRT_INVALID for what is no eventfd, NRT_RESOURCE when descriptors run out.
 #ifndef RUNTIME_ASYNC_ASYNC_EVENTS_H
 #define RUNTIME_ASYNC_ASYNC_EVENTS_H
@@ -36,8 +36,8 @@ class AsyncEvents {
   // Adds the number of completions from now on; -1 takes it back.
   Result<void> follow(const Progress& progress, int event);
 
-  // After each change of `progress`, which was sequentially consistent: either this sees that
-  // somebody waits, or who begins to wait sees the change.
+  // After each change of `progress`, which was sequentially consistent: either fire() sees the
+  // waiter, or a waiter that begins to wait sees the change.
   void fire(const Progress& progress) {
     if (interested_.load() != 0) fire_slowly(progress);
   }

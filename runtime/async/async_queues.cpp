@@ -126,7 +126,7 @@ uint32_t AsyncQueues::core_of(const Storage& storage) const {
 }
 
 Result<nrta_seq_t> AsyncQueues::submit(AsyncUnit& unit, AsyncRequest&& request) {
-  // Whoever executes a collective waits for other ranks, which need workers of their own meanwhile.
+  // A worker that executes a collective waits for other ranks, which need workers of their own.
   if (request.collective != nullptr || (request.model && request.model->collectives() != nullptr)) {
     workers_.raise_limit(worker_limit(session_) + 2 * session_.core_count());
   }

@@ -2,7 +2,7 @@
 //
 // One asynchronous request: what to do, what it needs, where its status goes.
 // Callers: the C interface (fills), AsyncUnit (keeps), AsyncQueues (performs). Thread-safe: a value
-// that one thread has at a time. Owns shares of what it needs: memory of tensors, models and
+// that one thread has at a time. Shares what it needs: the memory of tensors, models and
 // trackers live until it is released. Borrows the caller's host buffer and status word.
 #ifndef RUNTIME_ASYNC_ASYNC_REQUEST_H
 #define RUNTIME_ASYNC_ASYNC_REQUEST_H

@@ -65,7 +65,7 @@ void AsyncUnit::complete(uint32_t count, NRT_STATUS status, uint64_t duration_ps
     start = std::max(end, request.earliest_ps);
     end = start + duration_ps;
     end_slot(number).store(end, std::memory_order_release);
-    // Release: who polls the word sees what the request did.
+    // Release: a thread that polls the word sees what the request did.
     if (request.result.word != nullptr) {
       __atomic_store_n(reinterpret_cast<int*>(request.result.word), static_cast<int>(status),
                        __ATOMIC_RELEASE);
@@ -73,7 +73,8 @@ void AsyncUnit::complete(uint32_t count, NRT_STATUS status, uint64_t duration_ps
     if (request.result.tracker && status != NRT_SUCCESS) {
       request.result.tracker->add(sequence(number), status);
     }
-    // What it kept alive goes before anybody is told, so that waiting for it is waiting for that.
+    // What the request kept alive is released before anybody is told, so that it is gone for
+    // waiters.
     request = AsyncRequest();
   }
   start_ps_.store(start, std::memory_order_relaxed);

@@ -45,8 +45,8 @@ class AsyncUnit {
   // must hand it to one.
   Result<uint64_t> submit(AsyncRequest&& request, bool& idle);
 
-  // Acquire: pairs with the release in submit() and complete(); who sees a request completed sees
-  // what it did.
+  // Acquire: pairs with the release in submit() and complete(). A thread that sees a request
+  // completed sees what the request did.
   uint64_t submitted() const { return submitted_.load(std::memory_order_acquire); }
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   uint64_t first() const { return first_; }

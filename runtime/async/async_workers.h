@@ -2,9 +2,9 @@
 //
 // The threads that perform asynchronous requests: units that have work wait in a list, and each
 // worker takes one at a time.
-// Callers: AsyncQueues. Thread-safe: ready() and yield(). At most `limit` threads, made as they are
-// needed; all signals are blocked in them; an idle one looks around for some microseconds, then
-// sleeps. Owns the threads; stop() joins them and returns when what they are doing is done.
+// Callers: AsyncQueues. Thread-safe: all but start() and stop(). At most `limit` threads, made as
+// they are needed; all signals are blocked in them. An idle thread polls the list for some
+// microseconds, then sleeps. Owns the threads; stop() joins them when what they are doing is done.
 // Borrows the units. Fails: start() with NRT_RESOURCE if the host gives no thread at all.
 #ifndef RUNTIME_ASYNC_ASYNC_WORKERS_H
 #define RUNTIME_ASYNC_ASYNC_WORKERS_H
@@ -42,7 +42,7 @@ class AsyncWorkers {
     std::lock_guard lock(mutex_);
     limit_ = std::max(limit_, limit);
   }
-  // Whether units wait for a worker: who works long should stop then.
+  // True while units wait for a worker: a worker that has worked long should give way.
   bool others_wait() const { return waiting_.load(std::memory_order_relaxed) != 0; }
   void stop() noexcept;
 

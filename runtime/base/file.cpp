@@ -23,8 +23,9 @@ Result<std::vector<uint8_t>> read_file(const std::string& path) {
   const base::FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return fail_with_errno(NRT_INVALID, errno, "cannot open {}", path);
   struct stat status {};
-  if (fstat(file.get(), &status) != 0)
+  if (fstat(file.get(), &status) != 0) {
     return fail_with_errno(NRT_INVALID, errno, "cannot stat {}", path);
+  }
   if (!S_ISREG(status.st_mode)) return fail(NRT_INVALID, "{} is not a regular file", path);
   std::vector<uint8_t> contents(static_cast<size_t>(status.st_size) + 1);
   size_t size = 0;

@@ -17,7 +17,7 @@
 #include <mutex>
 #include <vector>
 
-#include "driver/ndl/descriptor.h"
+#include "driver/base/file_descriptor.h"
 #include "runtime/base/environment.h"
 
 namespace neuron::runtime {
@@ -39,8 +39,8 @@ struct Route {
 Route routes[kLogComponents];
 
 // False until the environment was read once. Two threads that find it false both read, to the same
-// result. Release in configure_log() pairs with the acquire in log_enabled(): who sees true also
-// sees the routes.
+// result. Release in configure_log() pairs with the acquire in log_enabled(): a thread that sees
+// true also sees the routes.
 std::atomic<bool> configured{false};
 
 Result<uint8_t> read_level(const std::string& name, uint8_t fallback) {
@@ -68,7 +68,7 @@ int open_log(const std::string& name) {
       return entry.file;
     }
   }
-  const int file = ndl::above_standard_streams(
+  const int file = base::above_standard_streams(
       open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
   if (file >= 0) known->push_back({name, file});
   return file;
@@ -131,7 +131,7 @@ bool send_to_syslog(const char* text, size_t size, LogLevel level) {
   }
   std::memcpy(line + head, text, size);
   const int connection =
-      ndl::above_standard_streams(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      base::above_standard_streams(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connection < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -23,9 +23,9 @@ enum class LogLevel : uint8_t { kQuiet, kError, kWarn, kInfo, kDebug, kTrace };
 enum class LogComponent : uint8_t { kNrt, kNmgr, kTdrv };
 inline constexpr int kLogComponents = 3;
 
-// Reads the environment again. A value that cannot be read is an error and the default is used; it
-// is also said on stderr, once, whatever the level;
-// nothing that was logged to before is closed while another thread may still write to it.
+// Reads the environment again. If a value cannot be read, the default is used, an error is
+// returned, and stderr gets the sentence once, whatever the level. A file that was logged to before
+// stays open, because another thread may still write to it.
 Result<void> configure_log();
 
 bool log_enabled(LogComponent component, LogLevel level) noexcept;

@@ -2,8 +2,8 @@
 //
 // Where the ranks of one process exchange small messages: each gives its own and gets those of all.
 // Callers: World, one thread a rank. Thread-safe: yes. Owns the messages of exchanges under way. A
-// rank may be an exchange ahead of the others. Fails: NRT_TIMEOUT with the ranks that did not come;
-// what this rank gave is taken back then, so that it may come again.
+// rank may be one exchange ahead of the others. Fails: NRT_TIMEOUT with the ranks that did not
+// come. The message of this rank is then taken back, so that it may come again.
 #ifndef RUNTIME_COLLECTIVES_MEETING_H
 #define RUNTIME_COLLECTIVES_MEETING_H
 
@@ -31,14 +31,15 @@ class Meeting {
   Result<std::vector<Message>> exchange(uint32_t rank, std::span<const std::byte> mine,
                                         base::Deadline deadline);
 
-  // How many exchanges the rank has had, one that it waits in included: behind an exchange all
+  // Exchanges that the rank has had, including one in which it waits now. Behind an exchange all
   // ranks have the same number.
   uint64_t exchanges(uint32_t rank);
-  // Executions that failed, for those on other ranks that wait for what they would have sent. A
-  // failure belongs to exchanges() of its rank; of those of one number the first is kept, as it is
-  // the cause of others, and of the numbers the highest kFailures. What began to belong together
-  // behind exchange `number` fails with the first that has this number or a higher one.
+  // Notes that an execution of the rank has failed: executions on other ranks may wait for its
+  // data. A failure has the number exchanges() of its rank. Of failures with the same number the
+  // first is kept, because it causes the others. Only the kFailures highest numbers are kept.
   void note_failure(uint32_t rank, const std::string& sentence);
+  // Why a program whose ranks connected in exchange `number` fails: the first failure with this
+  // number or a higher one.
   std::optional<std::string> failure_since(uint64_t number);
   static constexpr size_t kFailures = 64;
 
@@ -60,7 +61,7 @@ class Meeting {
 // "rank 1 has failed (...)": how other ranks are told.
 std::string describe_failure_of(uint32_t rank, const std::string& sentence);
 
-// "ranks 3, 5-7 of 8": those without.
+// "ranks 3, 5-7 of 8": the ranks that are not there.
 std::string missing_ranks(const std::vector<bool>& there);
 
 }  // namespace neuron::runtime

@@ -36,8 +36,8 @@ struct MemberPlace {
   uint32_t generation = 0;
 };
 
-// What an exchange is for. All ranks make the same exchanges in the same order; that they do is
-// found out from this.
+// What an exchange is for. All ranks make the same exchanges in the same order; each exchange
+// checks that they do by this value.
 enum class Occasion : uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPrepare };
 
 class World {
@@ -57,21 +57,22 @@ class World {
   // Whether descriptors of this rank reach the memory of all others; else why not.
   Result<void> check_reachable() const;
 
-  // Every rank gives `mine` and gets all, by rank. `number`: gets that of the exchange, which is
-  // the same on all ranks, for failure_since().
+  // Every rank gives `mine` and gets all, by rank. `number` receives the number of the exchange,
+  // which is the same on all ranks, for failure_since().
   Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine,
                                         uint64_t* number = nullptr);
   Result<void> barrier();
   // For exchanges that belong together: no other thread of this rank has one between them.
   Result<std::unique_lock<base::TimedMutex>> hold();
-  // Whether all processes of the world are there, as far as is known now; else which one is not.
-  // Any thread; waits for nothing.
+  // Fails if a process of the world is known to be gone, with which one. Any thread; waits for
+  // nothing.
   Result<void> check_peers();
-  // Tells all ranks that an execution of this one has failed, and why; what other ranks told, as
-  // Meeting has it. Any thread; waits for nothing.
+  // Tells all ranks that an execution of this rank has failed, and why. Any thread; waits for
+  // nothing.
   void note_failure(const std::string& sentence);
+  // What other ranks have told, as Meeting::failure_since(). Any thread; waits for nothing.
   std::optional<std::string> failure_since(uint64_t number);
-  // Ranks of other processes cannot be reached through it any more.
+  // True once ranks of other processes cannot be reached through this world any more.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:
@@ -89,7 +90,7 @@ class World {
   base::TimedMutex held_;   // taken before mutex_
   base::TimedMutex mutex_;  // exchanges; comm_, but for telling and being told
   ccom_comm_t* comm_ = nullptr;
-  std::atomic<bool> failed_{false};  // relaxed: a hint for who looks for a world
+  std::atomic<bool> failed_{false};  // relaxed: a hint for threads that look for a world
   // Through the library, as Meeting counts them. Relaxed: a failure that comes while ranks meet may
   // count as one before or after.
   std::atomic<uint64_t> exchanges_{0};

@@ -129,8 +129,9 @@ Result<void> Core::recover() {
     if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");
     uint8_t done = 0;
     result = ndl_ready_ncs(device_.index(), request, &done);
-    if (result != 0 || done != 1)
+    if (result != 0 || done != 1) {
       return driver_error(NRT_HW_ERROR, result, "waiting for the reset");
+    }
     for (uint64_t& context : notification_contexts_) {
       if (context != 0) ndl_notification_destroy(context);
       context = 0;

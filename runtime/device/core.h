@@ -40,8 +40,8 @@ class NotificationReader {
   uint32_t phase_ = 1;
 };
 
-// Semaphores of the CC cores of a core: what an earlier process has left there, those of ranks that
-// agree, or lost by a reset, so that they and what the other ranks have do not fit together.
+// The semaphores of a core's CC cores. kUnknown: an earlier process may have left values there.
+// kClean: they fit those of the other ranks. kLost: a reset has cleared them, so that they do not.
 enum class CollectivesState : uint8_t { kUnknown, kClean, kLost };
 
 class Core {
@@ -82,8 +82,8 @@ class Core {
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
 
-  // The second physical core of a virtual one, whose index is that of the first; else null. It is
-  // used in the turn of the first.
+  // The second physical core of a virtual one, with the index of the first; else null. It is used
+  // in the turn of the first.
   std::unique_ptr<Core> peer;
   FairLock turn;
   Scratchpad scratchpad;
@@ -92,14 +92,14 @@ class Core {
   const void* current_model = nullptr;
   const void* current_binding = nullptr;
   uint32_t executions = 0;
-  // Relaxed, both: changed by the holder of the turn, or where no collective is executed.
+  // Both are relaxed: the holder of the turn changes them, or no collective is executed.
   std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
   // Goes up when collectives that were connected before cannot go on: their credits are lost.
   std::atomic<uint32_t> collectives_age{0};
   std::array<NotificationReader, NEURON_CORE_ENGINES> completions;
   NotificationReader errors;
   CoreCounters counters;
-  // Models loaded here; where a load without a core goes.
+  // Models loaded here. A load that names no core goes to the core with the fewest.
   std::atomic<uint32_t> models{0};
 
  private:

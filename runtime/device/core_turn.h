@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The turn of a core: whoever holds it may touch everything of the core.
+// The turn of a core: its holder may touch everything of the core.
 // Callers: loading, executions, unloading, reports. Thread-safe: take(). Owns the turn until it is
 // destroyed. Fails: NRT_TIMEOUT when others have had the core for the core's turn limit.
 #ifndef RUNTIME_DEVICE_CORE_TURN_H

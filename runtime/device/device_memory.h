@@ -20,7 +20,7 @@ struct MemoryRequest {
   uint64_t size = 0;
   uint64_t alignment = 0;  // power of two; 0 for the default; ignored for host memory
   bool host = false;
-  uint32_t core = 0;  // of the device: whose HBM, whose copy queue
+  uint32_t core = 0;  // of the device; its HBM and its copy queue are used
   mem_alloc_category_t category = NEURON_MEMALLOC_TYPE_MISC_DEVICE;
   const char* purpose = "memory";  // for the error sentence
 };

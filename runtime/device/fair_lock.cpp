@@ -37,7 +37,7 @@ void FairLock::unlock() {
     held_ = false;
     return;
   }
-  // Handed over, not released: nobody who asks now can overtake.
+  // Handed over, not released: no thread that asks now can overtake.
   Waiter* next = first_;
   first_ = next->next;
   if (first_ == nullptr) last_ = &first_;

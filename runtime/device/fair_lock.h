@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A lock that is granted in the order of asking: executions on one core take turns.
-// Callers: executor. Thread-safe: yes. The uncontended path is two short critical sections and no
+// Callers: CoreTurn. Thread-safe: yes. The uncontended path is two short critical sections and no
 // system call. Fails: lock() gives up at its deadline and returns false; a waiter that gives up
 // leaves the queue.
 #ifndef RUNTIME_DEVICE_FAIR_LOCK_H
@@ -17,10 +17,10 @@ namespace neuron::runtime {
 class FairLock {
  public:
   bool lock(base::Deadline deadline);
-  // The deadline is only computed (a clock read) when somebody holds the lock.
+  // Needs no deadline: the uncontended path reads no clock.
   bool try_lock();
   void unlock();
-  // Whether somebody waits in lock() now.
+  // True while a thread waits in lock().
   bool has_waiters();
 
  private:

@@ -419,8 +419,8 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
   NEURON_TRY(turn, counted(model, take_turn(model)));
-  // Acquire: pairs with those who free or change a tensor; their change is seen below, or the epoch
-  // is old and the sets are resolved again by the next execution.
+  // Acquire: pairs with the threads that free or change a tensor; their change is seen below, or
+  // the epoch is old and the sets are resolved again by the next execution.
   const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
   Resolution* resolution = model.bindings.find(inputs.version(), outputs.version(), epoch);
   if (resolution == nullptr) {

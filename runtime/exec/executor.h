@@ -25,8 +25,9 @@ Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, Loa
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs);
 
-// At most `count` executions one behind the other; the caller holds the core's turn. `done`: how
-// many succeeded, at least one if there is no error; an error is that of the one behind them.
+// At most `count` executions one behind the other; the caller holds the core's turn. `done`
+// receives how many succeeded: at least one, unless there is an error. An error is that of the next
+// one.
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
                              uint32_t count, uint32_t& done);
 

@@ -34,8 +34,9 @@ ccom_type_t collective_type_of(nrt_dtype_t dtype);
 
 class HostCollective {
  public:
-  // One that every rank of the world has from before, or a new one. The tensors' memory must live
-  // until it has run: it keeps none, so that tensors can be freed while it is remembered.
+  // One that every rank of the world has from before, or a new one. The caller keeps the tensors'
+  // memory until run() has returned. The collective itself keeps none, so that tensors can be freed
+  // while it is remembered.
   static Result<std::shared_ptr<HostCollective>> prepare(Core& core, Session& session,
                                                          std::shared_ptr<World> world,
                                                          const HostCollectiveRequest& request);

@@ -92,8 +92,8 @@ Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedMode
     auto matched = std::make_shared<MatchedTensors>();
     matched->inputs = inputs.version();
     matched->outputs = outputs.version();
-    // Acquire: pairs with those who free or change a tensor; their change is seen below, or the
-    // epoch is old and the sets are matched again.
+    // Acquire: pairs with the threads that free or change a tensor; their change is seen below, or
+    // the epoch is old and the sets are matched again.
     matched->epoch = session.tensor_epoch.load(std::memory_order_acquire);
     for (const ModelPort& port : model.ports()) {
       NEURON_CHECK(match_port(session, model, port, port.output ? outputs : inputs, *matched));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF file as memory of its size in which large arrays are holes: what parses it finds headers,
-// definitions and programs, and the loader streams the arrays from the file to the device.
+// A NEFF file as memory of its size in which large arrays are holes. The parser finds headers,
+// definitions and programs there; the loader streams the arrays from the file to the device.
 // Concept: holes are the contents of large .npy members of an uncompressed archive, behind the part
 // that holds their own header. Any other file, or one whose archive is not plain, has none.
 // Callers: nrt_open_load_file, the loader; one thread. Owns: memory and file.
@@ -22,7 +22,7 @@ namespace neuron::runtime {
 
 class FileImage {
  public:
-  // `whole`: without holes, for whoever looks at every byte.
+  // `whole`: without holes, for callers that look at every byte.
   static Result<FileImage> open(const std::string& path, bool whole, bool ring = true);
 
   neff::Bytes bytes() const { return {memory_.get(), size_}; }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Does a DmaAccess stay inside its variable? Callers: transfer_reader.cpp. Thread-safe: no state.
-// Fails with the rest of a sentence ("reaches byte ..."), which the caller puts behind the place.
+// Checks that a DmaAccess stays inside its variable. Callers: transfer_reader.cpp. Thread-safe: no
+// state. Fails with the rest of a sentence ("reaches byte ..."), which the caller puts behind the
+// place.
 #ifndef RUNTIME_NEFF_ACCESS_CHECK_H
 #define RUNTIME_NEFF_ACCESS_CHECK_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Do the buffers of a collective lie where they may? Callers: collective_reader.cpp when a file is
-// read; LoadedModel when the number of ranks, and with it the sizes, are known. Thread-safe: no
-// state. Fails with a sentence that the caller puts behind the place; it names the buffer.
+// Checks that the buffers of a collective lie where they may. Callers: collective_reader.cpp when a
+// file is read; collectives/connect when the number of ranks, and with it the sizes, are known.
+// Thread-safe: no state. Fails with a sentence that the caller puts behind the place; it names the
+// buffer.
 #ifndef RUNTIME_NEFF_COLLECTIVE_PLACE_H
 #define RUNTIME_NEFF_COLLECTIVE_PLACE_H
 

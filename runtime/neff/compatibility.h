@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Can this runtime run that NEFF on this device? Asked before a container is read as a model.
+// Checks that this runtime can run a NEFF on this device, before a container is read as a model.
 // Callers: load_model(), neuron-packager info. Thread-safe: no state.
 // A program of another compiler is recognised by what it lacks (feature bit, format name, magic)
 // and refused with NRT_UNSUPPORTED_NEFF_VERSION and a sentence that says what it was built for and

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A NEFF file as a container: the header, and the members of its tar or tar.gz payload.
-// Callers: model.h, neuron-packager. Any NEFF opens, whoever made it; whether it can be run is
-// asked of compatibility.h. Thread-safe: const calls. Owns the unpacked bytes of a compressed
+// Callers: model.h, neuron-packager. A NEFF of any compiler opens; compatibility.h says whether it
+// can be run. Thread-safe: const calls. Owns the unpacked bytes of a compressed
 // payload; of an uncompressed one it borrows the caller's, which must then outlive it and every
 // span given out. Fails: NRT_INVALID for what is malformed, hostile or beyond a limit;
 // NRT_FAIL_HOST_MEM_ALLOC if the host has no memory to unpack into. Each error is one sentence with

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads kernel_debug_info.json of a subgraph (or of the whole file): source files, functions, and
-// which tensors the instructions of a range of debug ids work on. Nothing runs by it: a member that
-// is malformed gives a note and no names. Callers: model.cpp; LoadedModel asks for reports.
+// which tensors the instructions of a range of debug ids work on. No program needs it to run: a
+// malformed member gives a note and no names. Callers: model.cpp; LoadedModel asks for reports.
 // Thread-safe: values. Format: {"files": ["a.py"], "functions": ["main" or {"name": "tile",
 // "debug": [first, last]}], "tensors": [{"debug": [first, last], "name": "w", "shape": [128,
 // 64]}]}.

@@ -268,8 +268,9 @@ void Reader::resolve_references() {
     }
     return found->second;
   };
-  for (const auto& [index, id] : pointer_ids_)
+  for (const auto& [index, id] : pointer_ids_) {
     variables[index].referenced = resolve(variables[index], id);
+  }
   for (const auto& [index, ids] : list_ids_) {
     for (uint64_t id : ids) {
       variables[index].list.push_back(resolve(variables[index], id));

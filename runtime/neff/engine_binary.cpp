@@ -216,8 +216,9 @@ Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at)
   };
   const unsigned kind = relocation.kind;
   const unsigned width = relocation.width;
-  if (relocation.pc >= code_.count)
+  if (relocation.pc >= code_.count) {
     return refuse("pc", relocation.pc, "an instruction of the code");
+  }
   const char* widths = nullptr;
   switch (kind) {
     case NEURON_RELOC_VAR_ADDR:
@@ -246,8 +247,9 @@ Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at)
   if (width == 0 && relocation.field != NEURON_DMA_TRIGGER_M2S) {
     return refuse("field", relocation.field, "32, the begin of the body");
   }
-  if (end > NEURON_INSTRUCTION_BYTES)
+  if (end > NEURON_INSTRUCTION_BYTES) {
     return refuse("field", relocation.field, "a field of the instruction");
+  }
   if (kind == NEURON_RELOC_QUEUE && width == 8 && relocation.addend != 0 &&
       relocation.addend != 1) {
     return refuse("addend", relocation.addend, "0 (M2S) or 1 (S2M)");
@@ -261,8 +263,9 @@ Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at)
   const unsigned bits =
       is_dma_control(relocation, program_.code) ? 0xFu << NEURON_RELOC_QUEUE_CTL_SHIFT : 0xFFu;
   for (uint32_t byte = relocation.field; byte < body_end; ++byte) {
-    if ((code[byte] & bits) != 0)
+    if ((code[byte] & bits) != 0) {
       return refuse("the code at its place", static_cast<unsigned>(code[byte]), "0");
+    }
   }
   return {};
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes an engine binary (hw/neff_program.h): header, sections, both CRCs.
-// Callers: program builder, tests. Thread-safe: no state. The result passes read_engine_binary();
-// what is not checked here is found there. Fails with NRT_INVALID when a part does not fit its
-// field.
+// Callers: program builder, tests. Thread-safe: no state. Check the result with
+// read_engine_binary(), which finds what is not checked here. Fails with NRT_INVALID when a part
+// does not fit its field.
 #ifndef RUNTIME_NEFF_ENGINE_BINARY_WRITER_H
 #define RUNTIME_NEFF_ENGINE_BINARY_WRITER_H
 

@@ -3,7 +3,7 @@
 // The 1024-byte header in front of a NEFF's payload.
 // Callers: container.h (reading), the NEFF writer of the tools (layout and uuid). Thread-safe:
 // values. parse_header() checks every field that has a rule, and says offset, found and expected;
-// it accepts any vendor's header, what can be run is decided in compatibility.h. Fails with
+// it accepts any vendor's header; compatibility.h decides what can be run. Fails with
 // NRT_INVALID.
 #ifndef RUNTIME_NEFF_HEADER_H
 #define RUNTIME_NEFF_HEADER_H

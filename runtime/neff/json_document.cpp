@@ -140,8 +140,9 @@ Result<json::value> parse_json(Bytes text, std::string_view member, const JsonLi
   const char* begin = reinterpret_cast<const char*>(text.data());
   const size_t taken = parser.write_some(false, begin, text.size(), ec);
   const std::string& refusal = parser.handler().refusal();
-  if (!refusal.empty())
+  if (!refusal.empty()) {
     return fail(NRT_INVALID, "{}: {}: {}", member, position(text, taken), refusal);
+  }
   if (ec) {
     return fail(NRT_INVALID, "{}: {}: not valid JSON ({})", member, position(text, taken),
                 ec.message());

@@ -42,14 +42,16 @@ class Checker {
 
   template <class... A>
   void fail(const JsonPath& where, fmt::format_string<A...> text, A&&... arguments) {
-    if (!error_)
+    if (!error_) {
       set(NRT_INVALID, where, base::format_arguments(text, fmt::make_format_args(arguments...)));
+    }
   }
   template <class... A>
   void unsupported(const JsonPath& where, fmt::format_string<A...> text, A&&... arguments) {
-    if (!error_)
+    if (!error_) {
       set(NRT_UNSUPPORTED_NEFF_VERSION, where,
           base::format_arguments(text, fmt::make_format_args(arguments...)));
+    }
   }
   void note(const JsonPath& where, std::string_view text);
 

@@ -97,8 +97,9 @@ Result<void> Resolver::resolve(Relocation& relocation) {
       return resolve_block(relocation);
     case NEURON_RELOC_QUEUE:
       relocation.target = index_.queue(relocation.symbol);
-      if (relocation.target == kNoTarget)
+      if (relocation.target == kNoTarget) {
         return refuse(relocation, "def.json has no such queue set");
+      }
       return {};
     case NEURON_RELOC_SEMAPHORE:
     case NEURON_RELOC_SEM_ADDR:

@@ -294,7 +294,7 @@ struct Model {
   std::vector<TensorInfo> inputs;   // In the order of the file.
   std::vector<TensorInfo> outputs;  // A name in both lists is one buffer.
   std::vector<Subgraph> subgraphs;  // At least one
-  std::vector<std::string> notes;   // Ignored keys and the like, one sentence each.
+  std::vector<std::string> notes;   // Ignored keys and other remarks, one sentence each.
 };
 
 // Checks compatibility (compatibility.h) first.

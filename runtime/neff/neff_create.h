@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A NEFF of given contents: a directory of members, or an archive (tar, tar.gz) that becomes the
-// payload as it is. Callers: neuron-packager. Thread-safe: no state. What the header says of the
-// contents is read from them where no option says it.
+// payload as it is. Callers: neuron-packager. Thread-safe: no state. Where no option gives a
+// field of the header, it is read from the contents.
 // Fails with NRT_INVALID and a sentence: no archive, a member that is no regular file, a name that
 // does not fit, a feature without a known bit.
 #ifndef RUNTIME_NEFF_NEFF_CREATE_H

@@ -63,9 +63,10 @@ Result<void> write_member(int root, const neff::Member& member, const UnpackOpti
   // O_EXCL also refuses a symbolic link that somebody puts there meanwhile.
   base::FileDescriptor file(openat(parent.get(), name.c_str(),
                                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file)
+  if (!file) {
     return fail_with_errno(NRT_INVALID, errno, "cannot create {}/{}", options.directory,
                            member.name);
+  }
   neff::Bytes rest = member.bytes;
   while (!rest.empty()) {
     const ssize_t put = write(file.get(), rest.data(), rest.size());

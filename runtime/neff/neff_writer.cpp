@@ -148,8 +148,9 @@ Result<std::vector<uint8_t>> gzip(neff::Bytes bytes) {
     out.resize(made + kPiece - stream.avail_out);
   }
   deflateEnd(&stream);
-  if (status != Z_STREAM_END)
+  if (status != Z_STREAM_END) {
     return fail(NRT_FAILURE, "zlib refused to compress (code {})", status);
+  }
   return out;
 }
 

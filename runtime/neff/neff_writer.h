@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes NEFF files: same members, same options, same zlib: the same bytes, on every host, at any
+// Writes NEFF files. The same members, options and zlib give the same bytes, on every host, at any
 // time. Callers: program builder, tests, fuzzers. Thread-safe: no state. The payload is a ustar
 // archive (members sorted by name, time and owner 0), as it is or as one gzip member; hash is its
 // SHA-256 (or MD5); uuid follows from hash, name and build version. Fails with NRT_INVALID: a name

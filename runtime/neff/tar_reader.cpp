@@ -283,8 +283,9 @@ Result<std::string> Reader::normalise(std::string_view raw) const {
                 why);
   };
   for (char c : raw) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       return refuse("holds a control character");
+    }
     if (c == '\\') return refuse("holds a backslash");
   }
   if (!is_utf8(raw)) return refuse("is not UTF-8");

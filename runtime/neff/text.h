@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text out of files: is it text, and how to show it. Callers: readers of this folder, tools.
+// Whether bytes of a file are text, and how to show them. Callers: readers of this folder, tools.
 // Thread-safe: no state. Cannot fail.
 #ifndef RUNTIME_NEFF_TEXT_H
 #define RUNTIME_NEFF_TEXT_H

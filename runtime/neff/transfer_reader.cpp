@@ -442,8 +442,9 @@ void Reader::read_tables(JsonObject& top) {
   // In the file of another engine either list is a key without meaning, and noted as such.
   if (program_.engine == NEURON_ENGINE_ACTIVATION) {
     program_.activation_function_sets = top.texts("activation_function_sets", kMostTables);
-    for (const std::string& set : program_.activation_function_sets)
+    for (const std::string& set : program_.activation_function_sets) {
       check_tables(top, directory, set);
+    }
   }
   if (program_.engine != NEURON_ENGINE_DVE) return;
   const json::array* tables = top.list("dve_tables", kMostTables);

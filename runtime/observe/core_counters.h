@@ -4,7 +4,7 @@
 // They live in the driver's datastore, memory that the process shares with readers.
 //
 // Callers: executor, loader, queues. add() in any thread; executed*() by the holder of the core's
-// turn, who alone writes what they write. Each counter is one atomic word; readers need no order
+// turn, which alone writes what they write. Each counter is one atomic word; readers need no order
 // between counters. Borrows: the mapped datastore; without one every call does nothing.
 #ifndef RUNTIME_OBSERVE_CORE_COUNTERS_H
 #define RUNTIME_OBSERVE_CORE_COUNTERS_H
@@ -35,7 +35,7 @@ class CoreCounters {
   void executed(NRT_STATUS status, const neuron_work_record& work, uint64_t host_ns);
   // `count` of them that succeeded, with the times and the work of all.
   void executed_well(uint64_t count, const neuron_work_record& work, uint64_t host_ns);
-  // One that was refused before the core had it, in any thread.
+  // An execution that was refused before the core had it. Any thread.
   void refused(NRT_STATUS status);
   // What a second physical core has done for executions that the first one counts.
   void worked(const neuron_work_record& work);
@@ -46,7 +46,7 @@ class CoreCounters {
     return counter < NDS_NC_COUNTER_COUNT ? words_ + counter
                                           : extended_ + (counter - NDS_NC_COUNTER_COUNT);
   }
-  // Of a word that nobody else writes: no locked operation.
+  // For a word that nobody else writes: no locked operation.
   static void grow(uint64_t& word, uint64_t amount) {
     std::atomic_ref<uint64_t> atomic(word);
     atomic.store(atomic.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
@@ -56,7 +56,7 @@ class CoreCounters {
   uint64_t* words_ = nullptr;
   uint64_t* extended_ = nullptr;
   nds_open_core_t* open_ = nullptr;
-  // Host time that is less than a microsecond yet.
+  // Host time that does not make up a whole microsecond yet.
   uint64_t host_rest_ns_ = 0;
 };
 

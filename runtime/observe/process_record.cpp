@@ -60,7 +60,7 @@ uint64_t* ProcessRecord::core_words(char* base, unsigned core) const {
 }
 
 // Odd while the bytes change. The fence keeps them behind the number, the release of the even
-// number before it. Pairs with readers, who look at the number before and after.
+// number before it. Pairs with readers, which look at the number before and after.
 void ProcessRecord::publish(char* base, size_t offset, const void* bytes, size_t size) {
   auto* slot = reinterpret_cast<nds_slot_t*>(base + offset);
   __atomic_store_n(&slot->sequence, slot->sequence + 1, __ATOMIC_RELAXED);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this process publishes of itself on one device, beside the counters of executions: who it
-// is, memory by category, loaded models. It lies in the driver's datastore, which operator tools
-// read.
+// What this process publishes of itself on one device, beside the counters of executions: its
+// versions and tag, memory by category, loaded models. The record lies in the driver's datastore,
+// which operator tools read.
 //
 // Callers: session (attach), every allocation, loader. Thread-safe: memory by atomic words, models
-// by a mutex. Borrows: the mapped datastore between attach() and detach(); what happened before is
-// made up for. Without one, and in a child of fork(), which has no mapping, nothing is written.
+// by a mutex. Borrows: the mapped datastore between attach() and detach(). attach() also publishes
+// the memory that was allocated before. Without a datastore, and in a child of fork(), which has no
+// mapping, nothing is written.
 #ifndef RUNTIME_OBSERVE_PROCESS_RECORD_H
 #define RUNTIME_OBSERVE_PROCESS_RECORD_H
 

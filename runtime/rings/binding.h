@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bindings: a model's rings for one set of tensor addresses, and which tensor sets mean which.
-// Two levels: a pair of set versions names its binding at once (the launch path: no names, no
-// allocation); an unknown pair is matched by names, and finds or makes the binding of its
-// addresses. Callers: executor, holding the core's turn. Thread-safe: no, but for the memo. Owns
-// rings and staging memory; the least recently used go when there are too many.
+// Two levels: a known pair of set versions names its binding at once (the launch path: no names, no
+// allocation). An unknown pair is matched by names; its addresses then find or make the binding.
+// Callers: executor, holding the core's turn. Thread-safe: no, but for the memo. Owns rings and
+// staging memory; the least recently used go when there are too many.
 #ifndef RUNTIME_RINGS_BINDING_H
 #define RUNTIME_RINGS_BINDING_H
 
@@ -36,8 +36,8 @@ struct StagedTensor {
   DeviceMemory* staging = nullptr;
 };
 
-// The tensors of an execution as two sets named them at one moment: their memory lives as long as
-// this does, whatever becomes of tensors and sets. Constant once made.
+// The tensors of an execution as two sets named them at one moment. It keeps their memory alive,
+// whatever becomes of tensors and sets. Constant once made.
 struct MatchedTensors {
   uint64_t inputs = 0;  // versions of the sets
   uint64_t outputs = 0;
@@ -46,7 +46,7 @@ struct MatchedTensors {
   std::vector<std::shared_ptr<CompletionCounter>> written;
 };
 
-// The last matches of a model that somebody still holds, for those who ask without the core's turn.
+// The last matches of a model that are still held somewhere: for threads without the core's turn.
 // Thread-safe: yes. Owns nothing.
 class MatchMemo {
  public:

@@ -5,10 +5,10 @@
 // one for each of its instances, one for each function that has transfers in it, each a hardware
 // queue of its own on the set's DMA engines. Each transfer becomes packets (ring_packets.h), spread
 // over the engines in contiguous blocks; then one packet on each engine adds 1 to the completion
-// semaphore behind a write barrier. A function's ring holds its transfers several times over, and
-// as many slots, so that it begins anew with each call. A dynamic queue's ring is empty.
-// Callers: loader (builds it once per model), RingSet (fills in addresses). Thread-safe: const.
-// Fails: NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id, found and allowed.
+// semaphore behind a write barrier. A function's ring holds its transfers several times over and
+// has exactly as many slots, so that it wraps by itself. A dynamic queue's ring is empty. Callers:
+// loader (builds it once per model), RingSet (fills in addresses). Thread-safe: const. Fails:
+// NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id, found and allowed.
 #ifndef RUNTIME_RINGS_RING_PLAN_H
 #define RUNTIME_RINGS_RING_PLAN_H
 
@@ -60,8 +60,8 @@ class RingPlan {
   const std::vector<QueuePlan>& queues() const { return queues_; }
   // Of the ring that a trigger of this transfer of `engine` pushes.
   uint8_t number(uint32_t engine, const neff::DmaTransfer& transfer) const;
-  // Of queue set `set` itself, whose ring is dynamic or the main program's; none: it has no such
-  // ring, and nothing may name it.
+  // Of queue set `set` itself, whose ring is dynamic or the main program's. None: the set has
+  // neither ring, and nothing may name it.
   std::optional<uint8_t> number(uint32_t set) const;
   const TriggerCounts& counts(uint32_t engine, const neff::DmaTransfer& transfer) const;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handles of the C interface: what a nrt_tensor_t*, nrt_tensor_set_t* or nrt_model_t* really is.
-// A handle is no address but kind, generation and slot number in a pointer's bits (a value that no
-// pointer has), so a stale or foreign one is recognised without touching memory.
-// Callers: every C function. Thread-safe: all functions but clear(); pin and unpin take no lock.
-// Owns the objects: one that is removed is destroyed when its last pin goes, in that thread.
-// Fails: insert() with NRT_RESOURCE when 2^20 handles are in use.
+// A handle is not an address. Its bits are kind, generation and slot number, a value that no
+// pointer has, so a stale or foreign handle is recognised without touching memory. Callers: every C
+// function. Thread-safe: all functions but clear(); pin and unpin take no lock. Owns the objects: a
+// removed object is destroyed when its last pin goes, in that thread. Fails: insert() with
+// NRT_RESOURCE when 2^20 handles are in use.
 #ifndef RUNTIME_SESSION_HANDLE_TABLE_H
 #define RUNTIME_SESSION_HANDLE_TABLE_H
 

@@ -58,7 +58,7 @@ Result<HostCores> host_cores() {
   }
   NEURON_TRY(wanted, read_logical_cores());
   const ChipTable* chip = find_chip_table(host.architecture);
-  // Generation 2 has one size; who asks for another is told when a session is opened.
+  // Generation 2 has one size; a request for another is refused when a session is opened.
   if (chip != nullptr && chip->logical_cores > 1) {
     host.logical = wanted.size == 0 ? chip->logical_cores : wanted.size;
   }

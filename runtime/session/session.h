@@ -25,7 +25,7 @@
 
 namespace neuron::runtime {
 
-// Who called nrt_init, for operator tools.
+// The caller of nrt_init, for operator tools.
 struct Caller {
   nrt_framework_type_t framework = NRT_FRAMEWORK_TYPE_NO_FW;
   std::string framework_version;
@@ -68,8 +68,8 @@ class Session {
   Configuration configuration_;
   const uint32_t logical_cores_;
   std::vector<std::unique_ptr<Device>> devices_;
-  // Bit n: core n of those that the driver counts from the first device that this process sees (a
-  // container may see /dev/neuron4 and later only).
+  // Bit n: core n, counted as the driver does from the first device that this process sees. (A
+  // container may see only /dev/neuron4 and later.)
   std::vector<uint64_t> claimed_;
   int first_device_ = 0;
   struct Datastore {
@@ -83,8 +83,9 @@ class Session {
  public:
   CompletionHub completion_hub;
   MappingTable mappings;
-  // Goes up whenever a tensor that a set refers to is freed or changes its memory. Release by those
-  // who change, acquire by the executor, which then looks at the sets again.
+  // Goes up whenever a tensor that a set refers to is freed or changes its memory. The thread that
+  // changes a tensor adds with release; the executor loads with acquire and looks at the sets
+  // again.
   std::atomic<uint64_t> tensor_epoch{0};
   // Parts of the folders above, destroyed in this order: asynchronous queues before everything
   // else; what the collectives folders remember after the handles, before the cores.

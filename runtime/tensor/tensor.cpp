@@ -99,10 +99,11 @@ Result<void> Tensor::copy(const Tensor& source, uint64_t source_offset, Tensor& 
 
 Result<std::unique_ptr<Tensor>> Tensor::slice(uint64_t offset, uint64_t size,
                                               std::string name) const {
-  if (size == 0)
+  if (size == 0) {
     return fail(NRT_INVALID,
                 "a slice of 0 bytes of tensor '{}' was asked for; a slice has at least 1 byte",
                 name_);
+  }
   NEURON_TRY(view, range("a slice", offset, size));
   return std::make_unique<Tensor>(std::move(name),
                                   TensorView{view.storage, view.offset + offset, size});

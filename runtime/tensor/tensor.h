@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A tensor: a range of a Storage with a name. No shape, no type: those belong to models.
-// Callers: the C interface, executor. Thread-safe: yes; two calls that touch the same bytes order
-// themselves. Owns a share of its storage; an empty tensor has none until a buffer is attached.
+// Callers: the C interface, executor. Thread-safe: yes, but callers order two calls that touch the
+// same bytes. Owns a share of its storage; an empty tensor has none until a buffer is attached.
 // Fails: NRT_INVALID for a range outside the tensor or an empty one, with tensor, range and size.
 #ifndef RUNTIME_TENSOR_TENSOR_H
 #define RUNTIME_TENSOR_TENSOR_H
@@ -43,7 +43,7 @@ class Tensor {
   Result<void> fill(uint64_t offset, uint64_t size, int value);
   static Result<void> copy(const Tensor& source, uint64_t source_offset, Tensor& target,
                            uint64_t target_offset, uint64_t size);
-  // What a copy would touch, checked: source and target from the places that were asked for on.
+  // What a copy would touch, checked: source and target, each from its offset on.
   static Result<std::pair<TensorView, TensorView>> plan_copy(const Tensor& source,
                                                              uint64_t source_offset,
                                                              const Tensor& target,

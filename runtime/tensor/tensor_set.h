@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors by name: what an execution reads or writes. Holds handles, not tensors: a tensor that was
-// freed is found out when the set is used.
+// Tensors by name: what an execution reads or writes. Holds handles, not tensors: an execution that
+// uses the set finds out that a tensor was freed.
 // Callers: the C interface, executor. Thread-safe: yes. `version` identifies the contents among all
 // sets of the process: it changes with every change and is never used twice.
 #ifndef RUNTIME_TENSOR_TENSOR_SET_H

@@ -15,8 +15,9 @@ constexpr int kTimes = 10;
 // Milliseconds of a run; below 0 if one fails.
 double run(const std::string& program, const test::Environment& environment) {
   const double start = now_seconds();
-  for (int i = 0; i < kTimes; ++i)
+  for (int i = 0; i < kTimes; ++i) {
     if (test::run({program}, environment).ending != 0) return -1;
+  }
   return (now_seconds() - start) / kTimes * 1e3;
 }
 

@@ -78,9 +78,10 @@ double processor_time(pid_t pid) {
 struct Watchers {
   Watchers() : daemon(folder, "trn1.32xlarge") {
     const std::string emulator = daemon.emulator();
-    for (int core = 0; core < kClients; ++core)
+    for (int core = 0; core < kClients; ++core) {
       clients.push_back(
           std::make_unique<test::Worker>(folder, emulator, core * 8, "matmul_f32_256.neff"));
+    }
     for (const auto& client : clients) {
       if (client->line() != "ready") error = "a client does not start: " + client->log();
     }
@@ -97,9 +98,10 @@ struct Watchers {
         test::Words{kExporter, "--web.listen-address=" + address(peer_port)}, test::Environment{},
         folder.path("exporter.log"));
     const auto answer = [this] { return scrape(our_port) != 0 && scrape(peer_port) != 0; };
-    if (!test::eventually(answer, std::chrono::seconds(20), std::chrono::milliseconds(100)))
+    if (!test::eventually(answer, std::chrono::seconds(20), std::chrono::milliseconds(100))) {
       error =
           "a program does not answer: " + folder.read("monitor.log") + folder.read("exporter.log");
+    }
   }
 
   // Both at once, so that they share what the host does; false if one does not answer.

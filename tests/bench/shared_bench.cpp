@@ -33,8 +33,9 @@ struct Shared {
           std::make_unique<test::Worker>(folder, daemon.emulator(), core, kEmpty,
                                          test::Environment{{"NEURON_EMULATOR_COPY", copies}}));
     }
-    for (const auto& worker : workers)
+    for (const auto& worker : workers) {
       if (worker->line() != "ready") return "a worker does not start: " + worker->log();
+    }
     return "";
   }
   std::string start_embedded() {
@@ -87,8 +88,9 @@ class FutexPair {
     const timespec patience = {60, 0};
     for (uint32_t seen; (seen = word(index).load()) != value;) {
       if (::syscall(SYS_futex, &word(index), FUTEX_WAIT, seen, &patience, nullptr, 0) != 0 &&
-          errno == ETIMEDOUT)
+          errno == ETIMEDOUT) {
         return false;
+      }
     }
     return true;
   }

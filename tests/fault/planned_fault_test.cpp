@@ -51,8 +51,9 @@ class PlannedFault : public ::testing::Test {
   // it; the driver's copies go through others.
   static std::string on_core_engines(const std::string& at, const std::string& rest) {
     std::string plan;
-    for (int engine = 0; engine < 16; ++engine)
+    for (int engine = 0; engine < 16; ++engine) {
       plan += "{\"at\":\"" + at + "\",\"engine\":" + std::to_string(engine) + "," + rest + "}\n";
+    }
     return plan;
   }
 
@@ -103,8 +104,9 @@ TEST_F(PlannedFault, ADmaErrorInACopyIsAnErrorOfTheCopyAndTheNextOneWorks) {
   const Bytes bytes = pattern(1 << 16);
   NRT_STATUS status = NRT_SUCCESS;
   int writes = 0;
-  for (; writes < 60 && status == NRT_SUCCESS; ++writes)
+  for (; writes < 60 && status == NRT_SUCCESS; ++writes) {
     status = nrt_tensor_write(tensor, bytes.data(), 0, bytes.size());
+  }
   EXPECT_NE(status, NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(),
               AllOf(HasSubstr("DMA engine 32 queue"), HasSubstr("ring index")));

@@ -102,8 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (request->kind == wire::Kind::kWait) call.request.wait.deadline_ns = 0;
     (void)transport::carry_out(*session, machine.sockets[0], call, gone);
     alignas(8) std::byte answer[wire::kMaxMessage];
-    wire::Files files;
-    const ssize_t got = wire::receive(machine.sockets[1], answer, files, MSG_DONTWAIT);
+    base::PacketFiles files;
+    const ssize_t got = base::receive_packet(machine.sockets[1], answer, files, MSG_DONTWAIT);
     wire::Reply reply;
     if (got < static_cast<ssize_t>(sizeof(reply))) std::abort();
     std::memcpy(&reply, answer, sizeof(reply));

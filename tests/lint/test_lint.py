@@ -444,7 +444,7 @@ class Tokens(unittest.TestCase):
 
 class Tidy(Tree):
     def test_a_command_loses_what_only_its_compiler_understands(self):
-        command = "c++ -I. -O2 -gz=zlib -g1 -Wall -Winvalid-pch -include /b/cmake_pch.hxx -include x.h -o a.o -c a.cpp"
+        command = "c++ -I. -O2 -gz=zlib -g1 -fpch-preprocess -Wall -Winvalid-pch -include /b/cmake_pch.hxx -include x.h -o a.o -c a.cpp"
         self.assertEqual("c++ -I. -O2 -include x.h -c a.cpp".split(), tidy.clean(command.split()))
 
     def changed(self, limit):

@@ -33,7 +33,7 @@ def clean(command):
             value = next(words, "")
             if word == "-include" and os.path.basename(value) != "cmake_pch.hxx":
                 kept += [word, value]
-        elif not word.startswith(("-W", "-g")):
+        elif not word.startswith(("-W", "-g", "-fpch-")):
             kept.append(word)
     return kept
 

@@ -18,11 +18,11 @@
 #include <memory>
 #include <random>
 
+#include "driver/base/packet_socket.h"
 #include "driver/ndl/error.h"
 #include "driver/ndl/port.h"
 #include "driver/ndl/port_backends.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 #include "tests/support/daemon.h"
 #include "uapi/neuron_ioctl.h"
 
@@ -45,20 +45,22 @@ class Raw {
     address.sun_family = AF_UNIX;
     daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
     socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+        0) {
       socket_.reset();
+    }
   }
   template <typename T>
   bool send(const T& message, std::span<const int> files = {}) {
     const iovec part = {const_cast<T*>(&message), sizeof(message)};
-    return wire::send(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
+    return base::send_packet(socket_.get(), {&part, 1}, files, kPatienceMs) == 0;
   }
   // Bytes of the next message; 0 when the daemon has closed the connection, -1 when it is silent.
   template <typename T>
   ssize_t receive(T& message) {
     pollfd readable = {socket_.get(), POLLIN, 0};
     if (::poll(&readable, 1, kPatienceMs) <= 0) return -1;
-    const ssize_t length = wire::receive(socket_.get(), buffer_, files);
+    const ssize_t length = base::receive_packet(socket_.get(), buffer_, files);
     if (length > 0) {
       std::memcpy(&message, buffer_.data(), std::min(sizeof(message), static_cast<size_t>(length)));
       behind.assign(reinterpret_cast<const char*>(buffer_.data()) + sizeof(message),
@@ -78,11 +80,11 @@ class Raw {
   }
 
   wire::Welcome welcome{};
-  wire::Files files;
+  base::PacketFiles files;
   std::string behind;  // what followed the struct
 
  private:
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(wire::kMaxMessage);
 };
 
@@ -140,8 +142,9 @@ TEST(HostileClient, CannotTakeMemoryAwayOrConfuseTheDaemonThroughIt) {
   ASSERT_NE(page, MAP_FAILED);
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
-    for (size_t word = 0; word < wire::kRingBytes / 4; ++word)
+    for (size_t word = 0; word < wire::kRingBytes / 4; ++word) {
       static_cast<volatile uint32_t*>(page)[word] = static_cast<uint32_t>(random());
+    }
     const uint64_t one = 1;
     ASSERT_EQ(::write(raw.files[3].get(), &one, sizeof(one)), 8);
   }
@@ -219,8 +222,9 @@ TEST(HostileClient, ThatSaysGoodbyeInTheMiddleOfACallAndDiesIsFreeOfBothAtOnce) 
     ASSERT_TRUE(second.send(wire::message<wire::Header>(wire::Kind::kGoodbye, 6)));
   }
   while (descriptors_of(daemon.process().pid()) > before &&
-         Clock::now() - start < std::chrono::seconds(4))
+         Clock::now() - start < std::chrono::seconds(4)) {
     ::usleep(1000);
+  }
   EXPECT_EQ(descriptors_of(daemon.process().pid()), before);
   expect_alive(daemon);
 }
@@ -242,8 +246,9 @@ TEST(HostileClient, ThatBlocksAsManyCallsAsItCanLeavesThreadsForOthers) {
     hostile.push_back(std::make_unique<Raw>(daemon));
     ASSERT_EQ(hostile.back()->greet(), 0) << hostile.back()->behind;
   }
-  for (int call = 0; call < kCalls; ++call)
+  for (int call = 0; call < kCalls; ++call) {
     for (const auto& raw : hostile) ASSERT_TRUE(raw->send(InitialiseCall()));
+  }
   // Each of three others is served; in a busy host at least one of them before a call has ended.
   auto fastest = Clock::duration::max();
   for (int i = 0; i < 3; ++i) {
@@ -260,7 +265,7 @@ TEST(HostileClient, ThatConnectsAsOftenAsItCanLeavesConnectionsForOthers) {
   const Folder folder;
   // The daemon may open 512 descriptors.
   const Daemon daemon(folder, "trn1.2xlarge", {.before = {"prlimit", "--nofile=512:512"}});
-  std::vector<wire::FileDescriptor> silent;
+  std::vector<base::FileDescriptor> silent;
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   daemon.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);

@@ -147,12 +147,14 @@ TEST(SharedDevice, PrivateDaemonsInParallelDoNotSeeEachOther) {
   const Folder folder;
   std::vector<std::unique_ptr<Daemon>> daemons;
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 8; ++i) {
     daemons.push_back(std::make_unique<Daemon>(
         folder, "trn1.2xlarge", Daemon::Options{.name = "socket" + std::to_string(i)}));
+  }
   // All claim the same core, which only works on devices of their own.
-  for (const auto& daemon : daemons)
+  for (const auto& daemon : daemons) {
     workers.push_back(std::make_unique<Worker>(folder, daemon->emulator(), 0, kDigits));
+  }
   std::string expected;
   for (const auto& worker : workers) {
     ASSERT_EQ(worker->line(), "ready") << worker->log();
@@ -201,8 +203,9 @@ TEST(SharedDevice, AClientKilledAtAnyPointLeavesNothingBehindAfterATenthOfASecon
   Worker worker(folder, daemon.emulator(), 0, kDigits);
   EXPECT_EQ(worker.line(), "ready") << worker.log() << daemon.log();
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".log") files.push_back(entry.path().filename());
+  }
   EXPECT_LE(files.size(), 2u) << "besides the daemon's own sockets";
 }
 

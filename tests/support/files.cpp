@@ -31,8 +31,9 @@ std::string built(const std::string& path) { return std::string(NEURON_BUILD_DIR
 std::string source(const std::string& path) { return std::string(NEURON_SOURCE_DIR) + "/" + path; }
 
 Folder::Folder() : path_("/tmp/neuron-XXXXXX") {
-  if (::mkdtemp(path_.data()) == nullptr)
+  if (::mkdtemp(path_.data()) == nullptr) {
     throw std::runtime_error("cannot make " + path_ + ": " + std::strerror(errno));
+  }
 }
 
 Folder::~Folder() {

@@ -21,8 +21,9 @@ Words variables(const Environment& changes) {
     const std::string text = *entry;
     if (!changes.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
-  for (const auto& [name, value] : changes)
+  for (const auto& [name, value] : changes) {
     if (value) all.push_back(name + "=" + *value);
+  }
   return all;
 }
 

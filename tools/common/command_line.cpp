@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <numeric>
-#include <vector>
+#include <sstream>
+#include <utility>
 
 #include "tools/common/option_table.h"
 #include "tools/common/output.h"
@@ -107,49 +109,265 @@ std::string complaint(const CLI::App* app, const CLI::Error& error) {
   return text + "\n" + app->get_name() + " --help says what there is.\n";
 }
 
+// CLI11 puts what a check allows behind the type: "TEXT:{text,json}".
+std::vector<std::string> choices_of(const std::string& type) {
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open == std::string::npos ? 0 : open);
+  if (open == std::string::npos || close == std::string::npos) return {};
+  std::vector<std::string> choices(1);
+  for (size_t i = open + 1; i < close; ++i) {
+    if (type[i] == ',') {
+      choices.emplace_back();
+    } else {
+      choices.back() += type[i];
+    }
+  }
+  return choices;
+}
+
+bool names_a_path(const std::string& name) {
+  for (const char* word : {"FILE", "PATH", "DIR", "FOLDER", "NEFF", "INPUT", "SOCKET"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+OptionEntry entry_of(const CLI::Option& option) {
+  OptionEntry entry;
+  for (const std::string& name : option.get_snames()) entry.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) entry.names.push_back("--" + name);
+  if (entry.names.empty()) entry.positional = option.get_single_name();
+  if (option.get_items_expected_max() != 0) {
+    const std::string type = option.get_type_name();
+    entry.choices = choices_of(type);
+    entry.value = type.substr(0, type.find_first_of(":{ "));
+    if (entry.value.empty()) entry.value = "VALUE";
+  }
+  entry.description = option.get_description();
+  entry.standard = option.get_default_str();
+  entry.required = option.get_required();
+  entry.repeatable = option.get_items_expected_max() > 1;
+  entry.is_path = names_a_path(entry.positional.empty() ? entry.value : entry.positional);
+  return entry;
+}
+
+CommandEntry table_of(const CLI::App& app) {
+  CommandEntry table;
+  table.name = app.get_name();
+  table.description = app.get_description();
+  // An empty group is how CLI11 hides an option or a command.
+  for (const CLI::Option* option : app.get_options({})) {
+    if (!option->get_group().empty()) table.options.push_back(entry_of(*option));
+  }
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+    table.commands.push_back(table_of(*command));
+  }
+  return table;
+}
+
 }  // namespace
 
-void describe(CLI::App& app, const Manual& manual) {
-  std::string sentence(manual.summary);
+Option& Option::between(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::between(uint32_t least, uint32_t most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::between(size_t least, size_t most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::between(double least, double most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+Option& Option::one_of(const std::vector<std::string>& words) {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+Option& Option::judged_by(Judge judge) {
+  option_->check(std::move(judge));
+  return *this;
+}
+Option& Option::bytes_with_unit() {
+  option_->transform(CLI::AsSizeValue(false));
+  return *this;
+}
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+Option& Option::values(int least, int most) {
+  option_->expected(least, most);
+  return *this;
+}
+Option& Option::last_wins() {
+  option_->take_last();
+  return *this;
+}
+Option& Option::separated_by(char separator) {
+  option_->delimiter(separator);
+  return *this;
+}
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+Option& Option::or_variable(const char* name) {
+  option_->envname(name);
+  return *this;
+}
+Option& Option::value_name(const char* name) {
+  option_->type_name(name);
+  return *this;
+}
+Option& Option::with_default() {
+  option_->capture_default_str();
+  return *this;
+}
+Option& Option::with_default(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+Option& Option::hidden() {
+  option_->group("");
+  return *this;
+}
+bool Option::given() const { return option_->count() != 0; }
+
+template <class Value>
+Option Command::option(const std::string& names, Value& value, const std::string& description) {
+  return Option(app_->add_option(names, value, description));
+}
+template <>
+Option Command::option(const std::string& names, std::optional<double>& value,
+                       const std::string& description) {
+  return Option(app_->add_option_function<double>(
+      names, [&value](double number) { value = number; }, description));
+}
+template Option Command::option(const std::string&, std::string&, const std::string&);
+template Option Command::option(const std::string&, int&, const std::string&);
+template Option Command::option(const std::string&, int64_t&, const std::string&);
+template Option Command::option(const std::string&, uint32_t&, const std::string&);
+template Option Command::option(const std::string&, uint64_t&, const std::string&);
+template Option Command::option(const std::string&, float&, const std::string&);
+template Option Command::option(const std::string&, double&, const std::string&);
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<int>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<uint32_t>&, const std::string&);
+template Option Command::option(const std::string&, std::vector<uint64_t>&, const std::string&);
+
+Option Command::flag(const std::string& names, bool& value, const std::string& description) {
+  return Option(app_->add_flag(names, value, description));
+}
+
+Option Command::parsed(const std::string& name, Judge read, const std::string& description) {
+  return Option(app_->add_option_function<std::string>(
+      name,
+      [name, read = std::move(read)](const std::string& text) {
+        const std::string against = read(text);
+        if (!against.empty()) throw CLI::ValidationError(name, against);
+      },
+      description));
+}
+
+Option Command::choice(const std::string& name, const std::vector<std::string>& words,
+                       size_t standard, std::function<void(size_t)> use,
+                       const std::string& description) {
+  CLI::Option* const option = app_->add_option_function<std::string>(
+      name,
+      [words, use = std::move(use)](const std::string& word) {
+        use(static_cast<size_t>(std::find(words.begin(), words.end(), word) - words.begin()));
+      },
+      description);
+  return Option(option).one_of(words).with_default(words.at(standard));
+}
+
+Command Command::command(const std::string& name, const std::string& description) {
+  return Command(app_->add_subcommand(name, description));
+}
+void Command::needs_command() { app_->require_subcommand(1); }
+void Command::options_anywhere() { app_->fallthrough(); }
+void Command::on_use(std::function<void()> action) { app_->callback(std::move(action)); }
+bool Command::given(const std::string& option_name) const { return app_->count(option_name) != 0; }
+bool Command::used(const std::string& command_name) const {
+  return app_->got_subcommand(command_name);
+}
+std::string Command::used_command() const {
+  const auto commands = app_->get_subcommands();
+  return commands.empty() ? std::string() : commands.front()->get_name();
+}
+
+CommandLine::CommandLine(Manual manual)
+    : Command(nullptr), owned_(std::make_unique<CLI::App>()), manual_(std::move(manual)) {
+  app_ = owned_.get();
+}
+CommandLine::~CommandLine() = default;
+
+Option CommandLine::options_file(const std::string& name, const std::string& description) {
+  app_->allow_config_extras(CLI::config_extras_mode::error);
+  return Option(app_->set_config(name, "", description));
+}
+
+// Last, so that --version is behind the options of the program.
+void CommandLine::describe() {
+  if (std::exchange(described_, true)) return;
+  std::string sentence(manual_.summary);
   if (!sentence.empty()) {
     sentence.front() =
         static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
   }
-  app.name(std::string(manual.name));
-  app.description(sentence + ".");
-  app.footer(footer(manual));
-  app.failure_message(complaint);
-  app.set_version_flag("--version", std::string(manual.name) + " " NEURON_PROJECT_VERSION,
-                       "print the version and exit");
+  app_->name(std::string(manual_.name));
+  app_->description(sentence + ".");
+  app_->footer(footer(manual_));
+  app_->failure_message(complaint);
+  app_->set_version_flag("--version", std::string(manual_.name) + " " NEURON_PROJECT_VERSION,
+                         "print the version and exit");
 }
 
-std::string generate(const CLI::App& app, const Manual& manual, const std::string& what) {
-  const CommandEntry table = option_table(app);
-  if (what == "man") return manual_page(table, manual);
+std::string CommandLine::generate(const std::string& what) {
+  describe();
+  const CommandEntry table = table_of(*app_);
+  if (what == "man") return manual_page(table, manual_);
   if (what == "bash") return bash_completion(table);
   if (what == "zsh") return zsh_completion(table);
   if (what == "fish") return fish_completion(table);
   return {};
 }
 
-std::optional<int> parse_command_line(CLI::App& app, const Manual& manual, int argc, char** argv) {
-  describe(app, manual);
-  if (argc == 3 && std::string_view(argv[1]) == "--generate") {
-    const std::string text = generate(app, manual, argv[2]);
-    if (text.empty()) {
-      std::fprintf(stderr, "%s: --generate %s: give man, bash, zsh or fish\n",
-                   app.get_name().c_str(), argv[2]);
-      return kWrongUsage;
-    }
-    return print_output(app.get_name().c_str(), text) ? kDone : kFailed;
+std::optional<CommandLine::Answer> CommandLine::read(const std::vector<std::string>& words) {
+  describe();
+  if (words.size() == 2 && words[0] == "--generate") {
+    const std::string text = generate(words[1]);
+    if (!text.empty()) return Answer{kDone, text, {}};
+    return Answer{
+        kWrongUsage,
+        {},
+        app_->get_name() + ": --generate " + words[1] + ": give man, bash, zsh or fish\n"};
   }
   try {
-    app.parse(argc, argv);
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    if (app.exit(error) != 0) return kWrongUsage;
-    return finish_output(app.get_name().c_str()) ? kDone : kFailed;
+    std::ostringstream out, wrong;
+    const int status = app_->exit(error, out, wrong) == 0 ? kDone : kWrongUsage;
+    return Answer{status, out.str(), wrong.str()};
   }
+}
+
+std::optional<int> CommandLine::parse(int argc, char** argv) {
+  const auto answer = read({argv + std::min(argc, 1), argv + argc});
+  if (!answer) return std::nullopt;
+  std::fputs(answer->error.c_str(), stderr);
+  if (answer->status != kDone) return answer->status;
+  return print_output(app_->get_name().c_str(), answer->out) ? kDone : kFailed;
 }
 
 }  // namespace neuron::tools

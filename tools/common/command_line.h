@@ -1,28 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading of arguments, alike in all programs. Callers: main() of each. Thread-safe: no state.
-// Help goes to stdout with exit status 0, wrong usage to stderr with exit status 2. Every program
-// has --help and --version, and writes its own manual page and completions of shells from the same
-// tables: --generate man|bash|zsh|fish, which no help mentions, is called by the build.
+// The options, arguments and commands of a program, read in the same way by all programs.
+//
+// Concepts: a program declares what it takes on a CommandLine, which writes the values into the
+// program's own variables. Help goes to standard output with exit status 0, a sentence about wrong
+// usage to standard error with exit status 2. Every program has --help and --version. The build
+// calls --generate man|bash|zsh|fish, which no help mentions, to write the manual page and the
+// completions from the same declarations.
+// Callers: main() of each program. Thread-safe: no. The variables must outlive the CommandLine.
+// CLI11 is compiled in command_line.cpp only: it costs five seconds in each file that includes it.
 #ifndef TOOLS_COMMON_COMMAND_LINE_H
 #define TOOLS_COMMON_COMMAND_LINE_H
 
-#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/common/exit_status.h"
 #include "tools/common/manual.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace neuron::tools {
 
-// Gives the app its description, its footer and --version, then reads the arguments. The status to
-// exit with at once; nothing if the program is to go on.
-std::optional<int> parse_command_line(CLI::App& app, const Manual& manual, int argc, char** argv);
+// Looks at the text of a value; the answer is a sentence against it, or empty.
+using Judge = std::function<std::string(const std::string& text)>;
 
-// The parts of it, for a program that reads a vector of words: help and version of the manual, and
-// what --generate WHAT prints (empty: there is no such WHAT).
-void describe(CLI::App& app, const Manual& manual);
-std::string generate(const CLI::App& app, const Manual& manual, const std::string& what);
+// One declared option or argument. A handle: copies mean the same option.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  // What a value may be. Of a list, each element is checked.
+  Option& between(int least, int most);
+  Option& between(uint32_t least, uint32_t most);
+  Option& between(size_t least, size_t most);
+  Option& between(double least, double most);
+  Option& one_of(const std::vector<std::string>& words);
+  Option& judged_by(Judge judge);
+  Option& bytes_with_unit();  // "64MB" is read as the number of bytes
+
+  // How often the option may be given, and together with what.
+  Option& required();
+  Option& values(int least, int most);  // for each time that the option is given
+  Option& last_wins();
+  Option& separated_by(char separator);
+  Option& excludes(const Option& other);
+  Option& needs(const Option& other);
+  Option& or_variable(const char* name);  // of the environment, if the option is not given
+
+  // How help and manual show it.
+  Option& value_name(const char* name);
+  Option& with_default();  // the present value of its variable
+  Option& with_default(const std::string& text);
+  Option& hidden();
+
+  bool given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// A program, or one of its commands ("unpack"). A handle, as Option is.
+class Command {
+ public:
+  // `names` is "-w,--wide"; a name without a dash declares an argument. The types that are
+  // instantiated: string, int, int64_t, uint32_t, uint64_t, float, double, optional<double>, vectors
+  // of string, int, uint32_t and uint64_t.
+  template <class Value>
+  Option option(const std::string& names, Value& value, const std::string& description = {});
+  Option flag(const std::string& names, bool& value, const std::string& description = {});
+  // A value that `read` turns into something else, unless it has a sentence against the text.
+  Option parsed(const std::string& name, Judge read, const std::string& description);
+  // One of `words`; `use` gets its number. The default that is shown has the number `standard`.
+  Option choice(const std::string& name, const std::vector<std::string>& words, size_t standard,
+                std::function<void(size_t)> use, const std::string& description);
+
+  Command command(const std::string& name, const std::string& description);
+  void needs_command();  // one of those declared
+  // Options of the program may also stand behind the name of a command.
+  void options_anywhere();
+  // Once the arguments have been read, if the command is among them.
+  void on_use(std::function<void()> action);
+
+  bool given(const std::string& option_name) const;
+  bool used(const std::string& command_name) const;
+  std::string used_command() const;  // the first one
+
+ protected:
+  explicit Command(CLI::App* app) : app_(app) {}
+  CLI::App* app_;
+};
+
+class CommandLine : public Command {
+ public:
+  explicit CommandLine(Manual manual);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // A file of lines "name = value" may hold the options, too; wrong names in it are refused.
+  Option options_file(const std::string& name, const std::string& description);
+
+  // Reads the arguments. The status to exit with at once; nothing if the program is to go on.
+  std::optional<int> parse(int argc, char** argv);
+
+  // What parse() prints, for a program that decides itself where to print.
+  struct Answer {
+    int status = kDone;
+    std::string out, error;
+  };
+  std::optional<Answer> read(const std::vector<std::string>& words);
+
+  // What --generate WHAT prints; empty: nothing of this name can be generated.
+  std::string generate(const std::string& what);
+
+ private:
+  void describe();
+
+  std::unique_ptr<CLI::App> owned_;
+  Manual manual_;
+  bool described_ = false;
+};
 
 }  // namespace neuron::tools
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/format.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
+#include "tools/common/command_line.h"
 #include "tools/common/json_text.h"
 
 namespace neuron::tools {
@@ -112,19 +112,11 @@ std::string csv_of(const Records& records, bool with_headings) {
 
 }  // namespace
 
-CLI::Option* add_format_option(CLI::App& app, Format& format) {
-  static constexpr const char* kNames[] = {"text", "json", "ndjson", "csv"};
-  return app
-      .add_option_function<std::string>(
-          "--format",
-          [&format](const std::string& word) {
-            for (unsigned i = 0; i < 4; ++i) {
-              if (word == kNames[i]) format = static_cast<Format>(i);
-            }
-          },
-          "how to print: for people, as one JSON document, as a JSON object a line, or with commas")
-      ->check(CLI::IsMember({"text", "json", "ndjson", "csv"}))
-      ->default_str(kNames[static_cast<unsigned>(format)]);
+void add_format_option(Command& line, Format& format) {
+  line.choice(
+      "--format", {"text", "json", "ndjson", "csv"}, static_cast<size_t>(format),
+      [&format](size_t word) { format = static_cast<Format>(word); },
+      "how to print: for people, as one JSON document, as a JSON object a line, or with commas");
 }
 
 json::object document(std::string_view schema, unsigned version) {

@@ -19,17 +19,14 @@
 
 #include "tools/common/terminal.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace neuron::tools {
+
+class Command;
 
 enum class Format { kText, kJson, kNdjson, kCsv };
 
 // --format text|json|ndjson|csv; `format` is the default until the option is read.
-CLI::Option* add_format_option(CLI::App& app, Format& format);
+void add_format_option(Command& line, Format& format);
 
 enum class Unit { kNone, kBytes, kBytesPerSecond, kPercent, kMicroseconds };
 

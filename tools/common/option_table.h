@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options and commands of a program as plain values, read from its CLI::App: what the writers
-// of manual pages and completions walk. Callers: command_line.cpp and those writers. Thread-safe:
-// values. Cannot fail.
+// The options and commands of a program as plain values, and what is written from them: the manual
+// page and the completions of three shells. Callers: command_line.cpp. Thread-safe: values.
+// Cannot fail.
 #ifndef TOOLS_COMMON_OPTION_TABLE_H
 #define TOOLS_COMMON_OPTION_TABLE_H
 
@@ -10,10 +10,6 @@
 #include <vector>
 
 #include "tools/common/manual.h"
-
-namespace CLI {
-class App;
-}
 
 namespace neuron::tools {
 
@@ -35,8 +31,6 @@ struct CommandEntry {
   std::vector<OptionEntry> options;
   std::vector<CommandEntry> commands;
 };
-
-CommandEntry option_table(const CLI::App& app);
 
 std::string manual_page(const CommandEntry& program, const Manual& manual);
 std::string bash_completion(const CommandEntry& program);

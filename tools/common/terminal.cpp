@@ -5,13 +5,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "runtime/neff/text.h"
+#include "tools/common/command_line.h"
 
 namespace neuron::tools {
 namespace {
@@ -39,17 +39,11 @@ unsigned width_of(int descriptor) {
 
 }  // namespace
 
-void add_color_option(CLI::App& app, ColorMode& mode) {
-  app.add_option_function<std::string>(
-         "--color",
-         [&mode](const std::string& word) {
-           mode = word == "always"  ? ColorMode::kAlways
-                  : word == "never" ? ColorMode::kNever
-                                    : ColorMode::kAuto;
-         },
-         "colours; auto: on a terminal, unless NO_COLOR is set")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->default_str("auto");
+void add_color_option(Command& line, ColorMode& mode) {
+  line.choice(
+      "--color", {"auto", "always", "never"}, 0,
+      [&mode](size_t word) { mode = static_cast<ColorMode>(word); },
+      "colours; auto: on a terminal, unless NO_COLOR is set");
 }
 
 Style style_of(int descriptor, ColorMode mode) {

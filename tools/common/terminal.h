@@ -10,11 +10,9 @@
 #include <string>
 #include <string_view>
 
-namespace CLI {
-class App;
-}
-
 namespace neuron::tools {
+
+class Command;
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
@@ -25,7 +23,7 @@ struct Style {
 };
 
 // --color auto|always|never.
-void add_color_option(CLI::App& app, ColorMode& mode);
+void add_color_option(Command& line, ColorMode& mode);
 
 // auto: a terminal that is not dumb, unless NO_COLOR says no or CLICOLOR_FORCE says yes.
 Style style_of(int descriptor, ColorMode mode);

@@ -39,8 +39,9 @@ int64_t number_of(const json::object& object, const char* field) {
 template <typename Enum, size_t N>
 Enum choice_of(const json::object& object, const char* field, const char* const (&names)[N]) {
   const std::string text = text_of(object, field);
-  for (size_t i = 0; i < N; ++i)
+  for (size_t i = 0; i < N; ++i) {
     if (text == names[i]) return static_cast<Enum>(i);
+  }
   return static_cast<Enum>(0);
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "tools/device_checks/workers.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::checks {
 namespace {
@@ -68,8 +69,9 @@ class Scratch {
  public:
   Scratch(ndl_device_t* device, int hbm, uint32_t core) {
     if (ndl_memory_alloc(device, kBlock, 0, 0, static_cast<uint32_t>(hbm), 0, core,
-                         NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle_) != 0)
+                         NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle_) != 0) {
       handle_ = 0;
+    }
   }
   ~Scratch() {
     if (handle_ != 0) ndl_memory_free(handle_);
@@ -158,9 +160,11 @@ class MemoryCheck {
     }
     // 1 MiB of the 64, 64 of the 1024, or all of it.
     const size_t stride = part_.level == 1 ? 64 : part_.level == 2 ? 16 : 1;
-    for (const Chunk& chunk : chunks_)
-      for (size_t at = 0; at + kBlock <= chunk.bytes; at += kBlock * stride)
+    for (const Chunk& chunk : chunks_) {
+      for (size_t at = 0; at + kBlock <= chunk.bytes; at += kBlock * stride) {
         blocks_.push_back({&chunk, at});
+      }
+    }
     std::vector<Pattern> patterns = {Pattern::kAddress, Pattern::kComplement};
     if (part_.level != 1) patterns.push_back(Pattern::kRandom);
     // Each reads and writes once; the march three times.
@@ -173,8 +177,9 @@ class MemoryCheck {
     std::string marched;
     if (part_.level >= 3) {
       const size_t blocks = march(share_end(3, turns));
-      if (blocks < blocks_.size())
+      if (blocks < blocks_.size()) {
         marched = " (march test: " + std::to_string(blocks >> 4) + " MiB)";
+      }
     }
     if (failures_ != 0) return;
     const size_t all = blocks_.size();
@@ -229,8 +234,9 @@ class MemoryCheck {
   }
 
   void write(Pattern pattern, const Chunk& chunk, size_t at) {
-    for (size_t i = 0; i < data_.size(); ++i)
+    for (size_t i = 0; i < data_.size(); ++i) {
       data_[i] = word_of(pattern, chunk.address + at + 8 * i);
+    }
     if (ndl_memory_buf_copyin(chunk.handle, data_.data(), at, kBlock) == 0) return;
     Finding finding =
         where(std::string("writing ") + hex(chunk.address + at) + ": " + ndl_last_error());
@@ -360,22 +366,26 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, uint32_t core
   const auto run = [&] {
     for (uint64_t& handle : handles) {
       if (ndl_memory_alloc(device, bytes, 0, 0, static_cast<uint32_t>(hbm), 0, core,
-                           NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle) == 0)
+                           NEURON_MEMALLOC_TYPE_TENSORS_DEVICE, &handle) == 0) {
         continue;
+      }
       finding.verdict = Verdict::kSkip;
       finding.found = "no memory is free: " + std::string(ndl_last_error());
       tell_finding(finding);
       return;
     }
     const auto start = Clock::now();
-    if (ndl_memory_buf_copyin(handles[0], data.data(), 0, bytes) != 0)
+    if (ndl_memory_buf_copyin(handles[0], data.data(), 0, bytes) != 0) {
       return fail("from host to device", 0);
+    }
     const auto written = Clock::now();
-    if (ndl_memory_copy(handles[0], handles[1], 0, 0, bytes) != 0)
+    if (ndl_memory_copy(handles[0], handles[1], 0, 0, bytes) != 0) {
       return fail("within the device", handles[0]);
+    }
     const auto copied = Clock::now();
-    if (ndl_memory_buf_copyout(handles[1], back.data(), 0, bytes) != 0)
+    if (ndl_memory_buf_copyout(handles[1], back.data(), 0, bytes) != 0) {
       return fail("from device to host", handles[1]);
+    }
     const auto end = Clock::now();
     for (size_t i = 0; i < data.size(); ++i) {
       if (data[i] == back[i]) continue;
@@ -399,8 +409,9 @@ void check_copies(const Part& part, ndl_device_t* device, int hbm, uint32_t core
     tell_finding(finding);
   };
   run();
-  for (const uint64_t handle : handles)
+  for (const uint64_t handle : handles) {
     if (handle != 0) ndl_memory_free(handle);
+  }
 }
 
 }  // namespace
@@ -425,7 +436,7 @@ void check_memory(const Part& part) {
     tell_finding(finding);
     return;
   }
-  const int stacks = seen.architecture >= 3 ? 4 : 2;
+  const int stacks = telemetry::generation_of(seen.architecture).hbm_stacks;
   const auto cores = std::max(seen.cores, 1u);
   const auto begun = Clock::now();
   for (int hbm = 0; hbm < stacks; ++hbm) {
@@ -434,12 +445,14 @@ void check_memory(const Part& part) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(begun + part.budget - Clock::now());
     // At least a millisecond: 0 is no limit.
-    if (part.budget.count() != 0)
+    if (part.budget.count() != 0) {
       stack.budget = std::max(left / (stacks - hbm), std::chrono::milliseconds(1));
+    }
     MemoryCheck(stack, device, hbm, core).run(part.bytes / static_cast<unsigned>(stacks));
   }
-  for (uint32_t core = 0; core < cores; ++core)
+  for (uint32_t core = 0; core < cores; ++core) {
     check_copies(part, device, static_cast<int>(core) * stacks / static_cast<int>(cores), core);
+  }
   ndl_close_device(device);
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tools/common/exit_status.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::checks {
 namespace {
@@ -26,9 +27,10 @@ HardwareCounters read_counters(int device) {
   text.resize(static_cast<size_t>(length));
   const auto read = [&](const char* key, uint64_t& value) {
     const size_t at = text.find(std::string("/") + key + " ");
-    if (at != std::string::npos)
+    if (at != std::string::npos) {
       value =
           std::strtoull(text.c_str() + at + std::char_traits<char>::length(key) + 2, nullptr, 10);
+    }
   };
   read("mem_ecc_corrected", counters.mem_ecc_corrected);
   read("mem_ecc_uncorrected", counters.mem_ecc_uncorrected);
@@ -38,10 +40,11 @@ HardwareCounters read_counters(int device) {
   return counters;
 }
 
-bool third_generation(int device) {
+bool tells_repairable(int device) {
   ndl_observation_t seen{};
   seen.size = sizeof seen;
-  return ndl_observe_device(device, kCountersMs, &seen) == 0 && seen.architecture >= 3;
+  return ndl_observe_device(device, kCountersMs, &seen) == 0 &&
+         telemetry::generation_of(seen.architecture).tells_repairable;
 }
 
 void tell_errors(const Part& part, const HardwareCounters& before, const HardwareCounters& after,
@@ -67,10 +70,10 @@ void tell_errors(const Part& part, const HardwareCounters& before, const Hardwar
         Verdict::kWarn, Action::kNone);
   count(before.sram_ecc_corrected, after.sram_ecc_corrected, "corrected errors", "SRAM",
         Verdict::kWarn, Action::kNone);
-  // Before generation 3 this counter has also those that can be repaired.
+  // Where repairable errors have no counter of their own, this one has them, too.
   count(before.mem_ecc_uncorrected, after.mem_ecc_uncorrected, "uncorrectable errors", "HBM",
         Verdict::kFail, Action::kReplaceInstance,
-        third_generation(part.device) ? Repair::kImpossible : Repair::kUnknown);
+        tells_repairable(part.device) ? Repair::kImpossible : Repair::kUnknown);
   count(before.mem_ecc_repairable_uncorrected, after.mem_ecc_repairable_uncorrected,
         "repairable errors", "HBM", Verdict::kFail, Action::kResetDevice, Repair::kPossible);
   count(before.sram_ecc_uncorrected, after.sram_ecc_uncorrected, "uncorrectable errors", "SRAM",
@@ -89,7 +92,7 @@ void tell_finding(const Finding& finding) { tell({Line::Kind::kFinding, finding,
 
 void run_job(const Job& job, const UseLine& use) {
   const Part& part = job.part;
-  std::vector<std::string> command = {own_program(),
+  std::vector<std::string> command = {tools::own_program(),
                                       "--worker",
                                       job.kind,
                                       "--worker-level",
@@ -118,13 +121,14 @@ void run_job(const Job& job, const UseLine& use) {
                                                                   : "device.reset";
   last.finding.found = "starting";
   bool ended = false;
-  const Ending ending = run_child(command, environment, job.limits, [&](std::string_view text) {
-    Line line;
-    if (!from_line(text, line)) return;
-    if (line.kind == Line::Kind::kStep) last.finding = line.finding;
-    ended |= line.kind == Line::Kind::kEnd;
-    use(line);
-  });
+  const Ending ending =
+      tools::run_command(command, environment, job.limits, [&](std::string_view text) {
+        Line line;
+        if (!from_line(text, line)) return;
+        if (line.kind == Line::Kind::kStep) last.finding = line.finding;
+        ended |= line.kind == Line::Kind::kEnd;
+        use(line);
+      });
   if (ended && ending.how == Ending::How::kExited) return;
   Finding& finding = last.finding;
   finding.verdict = Verdict::kFail;
@@ -172,15 +176,15 @@ Environment environment_of(const ProgramCore& core) {
   return {{"NEURON_RT_VISIBLE_CORES", std::to_string(core.logical)}, {"NEURON_RT_NUM_CORES", ""}};
 }
 
-void add_worker_options(CLI::App& app, WorkerOptions& options) {
+void add_worker_options(tools::Command& line, WorkerOptions& options) {
   const std::vector<std::string> kinds(std::begin(kKinds), std::end(kKinds));
-  app.add_option("--worker", options.kind)->check(CLI::IsMember(kinds))->group("");
-  app.add_option("--worker-device", options.part.device)->group("");
-  app.add_option("--worker-core", options.part.core)->group("");
-  app.add_option("--worker-level", options.part.level)->group("");
-  app.add_option("--worker-bytes", options.part.bytes)->group("");
-  app.add_option("--worker-budget", options.budget_ms)->group("");
-  app.add_flag("--worker-force", options.part.force)->group("");
+  line.option("--worker", options.kind).one_of(kinds).hidden();
+  line.option("--worker-device", options.part.device).hidden();
+  line.option("--worker-core", options.part.core).hidden();
+  line.option("--worker-level", options.part.level).hidden();
+  line.option("--worker-bytes", options.part.bytes).hidden();
+  line.option("--worker-budget", options.budget_ms).hidden();
+  line.flag("--worker-force", options.part.force).hidden();
 }
 
 int work(const WorkerOptions& options) {

@@ -9,17 +9,21 @@
 #ifndef TOOLS_DEVICE_CHECKS_PART_H
 #define TOOLS_DEVICE_CHECKS_PART_H
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "tools/device_checks/child.h"
+#include "tools/common/child_process.h"
+#include "tools/common/command_line.h"
 #include "tools/device_checks/workers.h"
 #include "tools/telemetry/snapshot.h"
 
 namespace neuron::checks {
+
+using tools::Ending;
+using tools::Environment;
+using tools::Limits;
 
 struct Job {
   const char* kind = "programs";  // or "memory", "reset"
@@ -50,7 +54,7 @@ struct WorkerOptions {
   Part part;
   int64_t budget_ms = 0;
 };
-void add_worker_options(CLI::App& app, WorkerOptions& options);
+void add_worker_options(tools::Command& line, WorkerOptions& options);
 // All that a worker does; its exit status.
 int work(const WorkerOptions& options);
 

@@ -28,8 +28,9 @@ constexpr std::array<const char*, 5> kEngines = {"PE", "Activation", "Pool", "DV
 // Small whole numbers: their sums and products are exact.
 Floats numbers(size_t count, unsigned salt) {
   Floats values(count);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     values[i] = static_cast<float>(static_cast<int>((i * 7 + i / 13 + salt) % 5) - 2);
+  }
   return values;
 }
 
@@ -47,10 +48,13 @@ Golden product(size_t m, size_t k, size_t n) {
   Golden golden{"product", "PE",     kernels::matmul("product", NEURON_DTYPE_F32, {m, k, n}),
                 {},        "result", Floats(m * n)};
   const Floats left = numbers(k * m, 1), right = numbers(k * n, 3);
-  for (size_t j = 0; j < k; ++j)
-    for (size_t i = 0; i < m; ++i)
-      for (size_t l = 0; l < n; ++l)
+  for (size_t j = 0; j < k; ++j) {
+    for (size_t i = 0; i < m; ++i) {
+      for (size_t l = 0; l < n; ++l) {
         golden.expected[i * n + l] += left[j * m + i] * right[j * n + l];
+      }
+    }
+  }
   golden.inputs = {{"lhs_t", left}, {"rhs", right}};
   return golden;
 }
@@ -69,8 +73,9 @@ Golden gelu(size_t rows, size_t columns) {
                 {},     "y",          Floats(rows * columns),
                 5e-3F};
   const Floats x = numbers(rows * columns, 4);
-  for (size_t i = 0; i < x.size(); ++i)
+  for (size_t i = 0; i < x.size(); ++i) {
     golden.expected[i] = 0.5F * x[i] * (1 + std::erf(x[i] / std::sqrt(2.0F)));
+  }
   golden.inputs = {{"x", x}};
   return golden;
 }
@@ -85,11 +90,14 @@ Golden means() {
                 Floats(kChannels * kSide * kSide / 4)};
   const Floats x = numbers(kChannels * kSide * kSide, 1);
   constexpr unsigned kHalf = kSide / 2;
-  for (unsigned c = 0; c < kChannels; ++c)
-    for (unsigned i = 0; i < kSide; ++i)
-      for (unsigned j = 0; j < kSide; ++j)
+  for (unsigned c = 0; c < kChannels; ++c) {
+    for (unsigned i = 0; i < kSide; ++i) {
+      for (unsigned j = 0; j < kSide; ++j) {
         golden.expected[c * kHalf * kHalf + i / 2 * kHalf + j / 2] +=
             x[c * kSide * kSide + i * kSide + j] / 4;
+      }
+    }
+  }
   golden.inputs = {{"x", x}};
   return golden;
 }
@@ -99,8 +107,9 @@ Golden transposed(kernels::TransposeBy by, const char* name, const char* engine)
   Golden golden{name, engine, kernels::transpose(name, NEURON_DTYPE_F32, kRows, kColumns, by),
                 {},   "y",    Floats(kRows * kColumns)};
   const Floats x = numbers(kRows * kColumns, 2);
-  for (size_t i = 0; i < kRows; ++i)
+  for (size_t i = 0; i < kRows; ++i) {
     for (size_t j = 0; j < kColumns; ++j) golden.expected[j * kRows + i] = x[i * kColumns + j];
+  }
   golden.inputs = {{"x", x}};
   return golden;
 }
@@ -138,11 +147,13 @@ class Execution {
   NRT_STATUS add(bool input, const char* name, const Floats* values, size_t bytes) {
     nrt_tensor_t* tensor = nullptr;
     if (const NRT_STATUS s =
-            nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, bytes, name, &tensor))
+            nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, bytes, name, &tensor)) {
       return s;
+    }
     tensors_.push_back(tensor);
-    if (values != nullptr)
+    if (values != nullptr) {
       if (const NRT_STATUS s = nrt_tensor_write(tensor, values->data(), 0, bytes)) return s;
+    }
     return nrt_add_tensor_to_tensor_set(input ? inputs_ : outputs_, name, tensor);
   }
   NRT_STATUS execute() { return nrt_execute(model_, inputs_, outputs_); }
@@ -175,8 +186,9 @@ class ProgramCheck {
     if (gone_ || failed_) return;
     Finding finding = where("engine.program", "");
     std::string idle;
-    for (size_t i = 0; i < kEngines.size(); ++i)
+    for (size_t i = 0; i < kEngines.size(); ++i) {
       if (instructions_[i] == 0) idle += std::string(idle.empty() ? "" : ", ") + kEngines[i];
+    }
     finding.found = "right results of " + std::to_string(executions_) + " executions";
     if (!idle.empty()) {
       finding.verdict = Verdict::kWarn;
@@ -238,11 +250,14 @@ class ProgramCheck {
     }
     Execution execution;
     NRT_STATUS status = execution.load(*golden.neff);
-    for (const auto& [name, values] : golden.inputs)
-      if (status == NRT_SUCCESS)
+    for (const auto& [name, values] : golden.inputs) {
+      if (status == NRT_SUCCESS) {
         status = execution.add(true, name, &values, values.size() * sizeof(float));
-    if (status == NRT_SUCCESS)
+      }
+    }
+    if (status == NRT_SUCCESS) {
       status = execution.add(false, golden.output, nullptr, golden.expected.size() * sizeof(float));
+    }
     if (status != NRT_SUCCESS) return fail("loading " + golden.name, golden.engine, status);
     const int times = part_.level == 1 ? 2 : part_.level == 2 ? 10 : 100;
     bool last = false;
@@ -260,8 +275,9 @@ class ProgramCheck {
     }
     nrt_open_execution_report_t report;
     if (!execution.report(report)) return;
-    for (size_t i = 0; i < instructions_.size(); ++i)
+    for (size_t i = 0; i < instructions_.size(); ++i) {
       instructions_[i] += report.engines[i].instructions;
+    }
     Line line;
     line.kind = Line::Kind::kTiming;
     line.timing = {golden.name, report.device_ps};

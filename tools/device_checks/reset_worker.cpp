@@ -34,8 +34,9 @@ class Claim {
 
 int reset_cores(int device) {
   uint32_t request = 0;
-  if (const int error = ndl_reset_ncs(device, static_cast<int>(NEURON_NC_MAP_DEVICE), &request))
+  if (const int error = ndl_reset_ncs(device, static_cast<int>(NEURON_NC_MAP_DEVICE), &request)) {
     return error;
+  }
   uint8_t done = 0;
   if (const int error = ndl_ready_ncs(device, request, &done)) return error;
   return done == 1 ? 0 : 1;
@@ -60,15 +61,17 @@ void reset_device(const Part& part) {
   step("claiming its cores");
   ndl_observation_t seen{};
   seen.size = sizeof seen;
-  if (ndl_observe_device(part.device, kObserveMs, &seen) != 0)
+  if (ndl_observe_device(part.device, kObserveMs, &seen) != 0) {
     return end(Verdict::kFail, ndl_last_error());
+  }
   Claim claim;
   if (!part.force) {
     const int claimed = claim.take(part.device, std::max(seen.cores, 1u));
     if (claimed == -EBUSY) return end(Verdict::kSkip, ndl_last_error());
     // A driver without claims has none that could be in the way.
-    if (claimed == -EPERM || claimed == -EACCES || claimed == -ENODEV)
+    if (claimed == -EPERM || claimed == -EACCES || claimed == -ENODEV) {
       return end(Verdict::kFail, ndl_last_error());
+    }
   }
   step("opening it");
   ndl_device_t* device = nullptr;
@@ -77,8 +80,9 @@ void reset_device(const Part& part) {
     if (error != -EINVAL) return end(Verdict::kFail, sentence);
     // After a reset that failed the driver lets nobody in; its own reset is asked for then.
     step("asking the driver for its own reset");
-    if (ndl_write_attribute(part.device, "reset", "1\n", kAttributeMs) != 0)
+    if (ndl_write_attribute(part.device, "reset", "1\n", kAttributeMs) != 0) {
       return end(Verdict::kFail, sentence + "; " + ndl_last_error());
+    }
     return end(Verdict::kPass, "asked for");
   }
   step("waiting for the driver");

@@ -58,13 +58,12 @@ int run(const std::vector<std::string>& files, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  tools::CommandLine line(tools::postmortem_manual());
   std::vector<std::string> files;
   bool json = false;
-  app.add_option("FILE", files, "dumps of one job, in any order")->required();
-  app.add_flag("--json", json, "print one JSON object");
-  if (const auto status = tools::parse_command_line(app, tools::postmortem_manual(), argc, argv))
-    return *status;
+  line.option("FILE", files, "dumps of one job, in any order").required();
+  line.flag("--json", json, "print one JSON object");
+  if (const auto status = line.parse(argc, argv)) return *status;
   try {
     return run(files, json);
   } catch (const std::exception& error) {

@@ -101,31 +101,28 @@ int disassemble(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app;
-  app.add_option("INPUT", arguments.input,
-                 "text to assemble, or with -d a NEFF; - is standard input");
-  app.add_option("-o,--output", arguments.output,
-                 "where to; default: INPUT with .neff, or standard output for text; an existing "
-                 "file is replaced as a whole")
-      ->type_name("FILE");
-  app.add_flag("-d,--disassemble", arguments.disassemble, "show a NEFF as text");
-  app.add_option("--constants", arguments.constants,
-                 "with -d: write constants into this directory instead of into the text")
-      ->type_name("DIRECTORY");
-  app.add_flag("-g", arguments.debug_lines,
-               "give every instruction its line of the text, for messages and traces");
-  app.add_flag("--no-check", arguments.no_check,
-               "assemble instructions that break a rule, and what a loader would refuse");
-  app.add_option("--explain", arguments.explain,
-                 "explain this instruction; or ENGINE:PC, the address of one in INPUT")
-      ->type_name("INSTRUCTION");
-  app.add_option(
-         "--engine", arguments.engine,
-         "with --explain of a text: PE, Activation, Pool, DVE, SP or CC; default: the first "
-         "that executes it")
-      ->type_name("ENGINE");
-  if (const auto status = tools::parse_command_line(app, neuron::as::manual(), argc, argv))
-    return *status;
+  tools::CommandLine line(neuron::as::manual());
+  line.option("INPUT", arguments.input, "text to assemble, or with -d a NEFF; - is standard input");
+  line.option("-o,--output", arguments.output,
+              "where to; default: INPUT with .neff, or standard output for text; an existing "
+              "file is replaced as a whole")
+      .value_name("FILE");
+  line.flag("-d,--disassemble", arguments.disassemble, "show a NEFF as text");
+  line.option("--constants", arguments.constants,
+              "with -d: write constants into this directory instead of into the text")
+      .value_name("DIRECTORY");
+  line.flag("-g", arguments.debug_lines,
+            "give every instruction its line of the text, for messages and traces");
+  line.flag("--no-check", arguments.no_check,
+            "assemble instructions that break a rule, and what a loader would refuse");
+  line.option("--explain", arguments.explain,
+              "explain this instruction; or ENGINE:PC, the address of one in INPUT")
+      .value_name("INSTRUCTION");
+  line.option("--engine", arguments.engine,
+              "with --explain of a text: PE, Activation, Pool, DVE, SP or CC; default: the first "
+              "that executes it")
+      .value_name("ENGINE");
+  if (const auto status = line.parse(argc, argv)) return *status;
   try {
     if (!arguments.explain.empty()) {
       return tools::explain_command(arguments.explain, arguments.engine, arguments.input);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "driver/base/backoff.h"
 #include "runtime/base/file.h"
 #include "runtime/neff/header.h"
 #include "tools/neuron-bench/commands.h"
@@ -54,7 +55,7 @@ class Runner {
     }
     // Nobody measures while others still warm up; one that failed is waited for as well.
     waiting_.fetch_add(1);
-    while (waiting_.load() < models_.size()) std::this_thread::yield();  // bounded: by the warm-ups
+    while (waiting_.load() < models_.size()) base::yield_processor();  // bounded: by the warm-ups
     const auto start = Clock::now();
     for (unsigned i = 0; i < options_.executions; ++i) {
       if (!once(model, &host, &device)) break;

@@ -22,31 +22,30 @@ struct Arguments {
   tools::Format format = tools::Format::kText;
 };
 
-void add_exec(CLI::App& app, Arguments& arguments) {
+void add_exec(tools::Command line, Arguments& arguments) {
   ExecOptions& exec = arguments.exec;
-  app.add_option("file", exec.file, "NEFF to execute")->required()->type_name("FILE");
-  app.add_option("-n,--work", exec.executions, "executions of each instance")
-      ->check(CLI::Range(1u, 100'000'000u))
-      ->capture_default_str();
-  app.add_option("-w,--warmup", arguments.warmup, "executions before those, or none")
-      ->capture_default_str();
-  app.add_option("-o,--output-directory", exec.directory, "write the samples there")
-      ->type_name("DIRECTORY");
-  app.add_option("--fixed-nc-count", exec.fixed_cores, "cores, instead of one and all")
-      ->check(CLI::Range(1u, 4096u));
-  app.add_option("--fixed-instance-count", exec.fixed_instances, "instances on each core")
-      ->check(CLI::Range(1u, 64u));
-  app.add_flag("--enable-only-latency", exec.only_latency, "one core only");
-  app.add_option("-f,--fill", arguments.fill, "contents of the inputs: zeros or random")
-      ->check(CLI::IsMember({"zeros", "random"}));
-  app.add_flag("--run-as-cc-neff", exec.collectives,
-               "a NEFF with collectives: a rank on each core");
+  line.option("file", exec.file, "NEFF to execute").required().value_name("FILE");
+  line.option("-n,--work", exec.executions, "executions of each instance")
+      .between(1u, 100'000'000u)
+      .with_default();
+  line.option("-w,--warmup", arguments.warmup, "executions before those, or none").with_default();
+  line.option("-o,--output-directory", exec.directory, "write the samples there")
+      .value_name("DIRECTORY");
+  line.option("--fixed-nc-count", exec.fixed_cores, "cores, instead of one and all")
+      .between(1u, 4096u);
+  line.option("--fixed-instance-count", exec.fixed_instances, "instances on each core")
+      .between(1u, 64u);
+  line.flag("--enable-only-latency", exec.only_latency, "one core only");
+  line.option("-f,--fill", arguments.fill, "contents of the inputs: zeros or random")
+      .one_of({"zeros", "random"});
+  line.flag("--run-as-cc-neff", exec.collectives, "a NEFF with collectives: a rank on each core");
 }
 
-neuron::bench::Result<neuron::tools::Records> run(const CLI::App& app, const Arguments& arguments) {
+neuron::bench::Result<neuron::tools::Records> run(const tools::Command& line,
+                                                  const Arguments& arguments) {
   NEURON_TRY(session, Session::open());
-  if (app.got_subcommand("exec")) return run_exec(*session, arguments.exec);
-  if (app.got_subcommand("memory")) return run_memory(*session, arguments.memory);
+  if (line.used("exec")) return run_exec(*session, arguments.exec);
+  if (line.used("memory")) return run_memory(*session, arguments.memory);
   return run_matmul(*session, arguments.matmul);
 }
 
@@ -63,33 +62,33 @@ int status_of(const neuron::runtime::Error& error) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"", "neuron-bench"};
-  app.require_subcommand(1);
-  tools::add_format_option(app, arguments.format);
-  app.fallthrough();
-  add_exec(*app.add_subcommand("exec", "executions of a NEFF"), arguments);
-  CLI::App& memory = *app.add_subcommand("memory", "copies between host, device and devices");
+  tools::CommandLine line(manual());
+  line.needs_command();
+  tools::add_format_option(line, arguments.format);
+  line.options_anywhere();
+  add_exec(line.command("exec", "executions of a NEFF"), arguments);
+  tools::Command memory = line.command("memory", "copies between host, device and devices");
   arguments.memory.sizes = {4096, 1u << 20, 16u << 20};
-  memory.add_option("--sizes", arguments.memory.sizes, "bytes of a copy (4KB, 1MB)")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(size_t{1}, size_t{1} << 32));
-  memory.add_option("-n,--work", arguments.memory.repetitions, "copies of each size")
-      ->check(CLI::Range(1u, 1'000'000u));
-  CLI::App& matmul = *app.add_subcommand("matmul", "products of square matrices by type");
+  memory.option("--sizes", arguments.memory.sizes, "bytes of a copy (4KB, 1MB)")
+      .bytes_with_unit()
+      .between(size_t{1}, size_t{1} << 32);
+  memory.option("-n,--work", arguments.memory.repetitions, "copies of each size")
+      .between(1u, 1'000'000u);
+  tools::Command matmul = line.command("matmul", "products of square matrices by type");
   arguments.matmul.types = {"fp32", "bf16", "fp16", "fp8_e4"};
   arguments.matmul.sizes = {512, 1024};
-  matmul.add_option("--types", arguments.matmul.types, "types of the elements")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8_e4", "fp8_e5"}));
-  matmul.add_option("--sizes", arguments.matmul.sizes, "rows, a multiple of 512")
-      ->check(CLI::Range(512u, 8192u))
-      ->check([](const std::string& text) {
+  matmul.option("--types", arguments.matmul.types, "types of the elements")
+      .one_of({"fp32", "bf16", "fp16", "fp8_e4", "fp8_e5"});
+  matmul.option("--sizes", arguments.matmul.sizes, "rows, a multiple of 512")
+      .between(512u, 8192u)
+      .judged_by([](const std::string& text) {
         return std::strtoul(text.c_str(), nullptr, 10) % 512 == 0
                    ? std::string()
                    : "Value " + text + " is no multiple of 512";
       });
-  matmul.add_option("-n,--work", arguments.matmul.repetitions, "products of each size")
-      ->check(CLI::Range(1u, 10'000u));
-  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  matmul.option("-n,--work", arguments.matmul.repetitions, "products of each size")
+      .between(1u, 10'000u);
+  if (const auto status = line.parse(argc, argv)) return *status;
   if (arguments.warmup == "none") {
     arguments.exec.warmup = 0;
   } else {
@@ -107,7 +106,7 @@ int main(int argc, char** argv) {
   ::setenv("NEURON_RT_ALLOW_LEGACY_NEFF", "1", 0);
   // What libnrt would log is in the sentence that is printed.
   ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
-  const auto records = run(app, arguments);
+  const auto records = run(line, arguments);
   if (!records) {
     std::fprintf(stderr, "neuron-bench: %s\n", records.error().sentence.c_str());
     return status_of(records.error());

@@ -105,30 +105,30 @@ bool find_devices(Wishes& wishes, std::string& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(kManual);
   Wishes wishes;
   std::string output;
   std::vector<std::string> groups;
   bool libraries = false;
   uint32_t group_id = 0;
-  app.add_option("-o,--output", output,
-                 "file to write, replaced as a whole; without it, standard output")
-      ->type_name("FILE");
-  app.add_option("--kind", wishes.kind, "what the devices are called in a request: VENDOR/CLASS")
-      ->type_name("KIND")
-      ->capture_default_str();
-  app.add_option("--group", groups, "devices A to B by one name; may be given again")
-      ->type_name("A-B")
-      ->expected(1);
-  app.add_flag("--libraries", libraries,
-               "mount this host's libnrt.so.1, libccom.so.1 and libneuron-emulator.so.1 into " +
-                   std::string(kLibraries) + ", and set LD_LIBRARY_PATH");
-  CLI::Option* gid = app.add_option("--gid", group_id,
-                                    "number of the group neuron, for containers without root "
-                                    "(engines with CDI 0.7 or newer)")
-                         ->type_name("NUMBER");
-  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
-    return *status;
+  line.option("-o,--output", output,
+              "file to write, replaced as a whole; without it, standard output")
+      .value_name("FILE");
+  line.option("--kind", wishes.kind, "what the devices are called in a request: VENDOR/CLASS")
+      .value_name("KIND")
+      .with_default();
+  line.option("--group", groups, "devices A to B by one name; may be given again")
+      .value_name("A-B")
+      .values(1, 1);
+  line.flag("--libraries", libraries,
+            "mount this host's libnrt.so.1, libccom.so.1 and libneuron-emulator.so.1 into " +
+                std::string(kLibraries) + ", and set LD_LIBRARY_PATH");
+  const neuron::tools::Option gid =
+      line.option("--gid", group_id,
+                  "number of the group neuron, for containers without root "
+                  "(engines with CDI 0.7 or newer)")
+          .value_name("NUMBER");
+  if (const auto status = line.parse(argc, argv)) return *status;
 
   std::string error;
   for (const std::string& text : groups) {
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
     if (!group) return complain(group.error().sentence, neuron::tools::kWrongUsage);
     wishes.groups.push_back(*group);
   }
-  if (*gid) wishes.group_id = group_id;
+  if (gid.given()) wishes.group_id = group_id;
   if (!find_socket(wishes.socket, error) || !find_devices(wishes, error)) return complain(error);
   if (libraries) {
     auto mounts = neuron::cdi::find_libraries(kLibraries);

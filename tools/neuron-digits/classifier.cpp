@@ -41,10 +41,12 @@ bool Classifier::bind(const nrt_tensor_info_t& info) {
   batch_ = info.shape[0];
   nrt_tensor_t*& tensor = input ? x_ : probabilities_;
   if (NRT_STATUS s =
-          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, info.name, &tensor))
+          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, info.name, &tensor)) {
     return fail(std::string("allocating tensor ") + info.name, s);
-  if (NRT_STATUS s = nrt_add_tensor_to_tensor_set(input ? inputs_ : outputs_, info.name, tensor))
+  }
+  if (NRT_STATUS s = nrt_add_tensor_to_tensor_set(input ? inputs_ : outputs_, info.name, tensor)) {
     return fail(std::string("adding tensor ") + info.name, s);
+  }
   return true;
 }
 
@@ -55,8 +57,9 @@ bool Classifier::load(const std::string& neff_path) {
     return false;
   }
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), -1, -1, &model_))
+  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), -1, -1, &model_)) {
     return fail(neff_path, s);
+  }
   if (NRT_STATUS s = nrt_allocate_tensor_set(&inputs_)) return fail("input set", s);
   if (NRT_STATUS s = nrt_allocate_tensor_set(&outputs_)) return fail("output set", s);
   nrt_tensor_info_array_t* info = nullptr;
@@ -75,14 +78,17 @@ bool Classifier::classify(std::span<const Digit> digits,
                           std::vector<std::array<float, 10>>& probabilities) {
   std::vector<float> x(size_t{batch_} * 64, 0.0f);
   const size_t rows = std::min<size_t>(digits.size(), batch_);
-  for (size_t row = 0; row < rows; ++row)
+  for (size_t row = 0; row < rows; ++row) {
     std::memcpy(&x[row * 64], digits[row].pixels.data(), 64 * sizeof(float));
-  if (NRT_STATUS s = nrt_tensor_write(x_, x.data(), 0, x.size() * sizeof(float)))
+  }
+  if (NRT_STATUS s = nrt_tensor_write(x_, x.data(), 0, x.size() * sizeof(float))) {
     return fail("writing the batch", s);
+  }
   if (NRT_STATUS s = nrt_execute(model_, inputs_, outputs_)) return fail("executing the model", s);
   std::vector<std::array<float, 10>> out(batch_);
-  if (NRT_STATUS s = nrt_tensor_read(probabilities_, out.data(), 0, batch_ * sizeof(out[0])))
+  if (NRT_STATUS s = nrt_tensor_read(probabilities_, out.data(), 0, batch_ * sizeof(out[0]))) {
     return fail("reading the probabilities", s);
+  }
   probabilities.assign(out.begin(), out.begin() + rows);
   return true;
 }

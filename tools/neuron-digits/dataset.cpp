@@ -52,9 +52,11 @@ std::vector<Digit> read_dataset(const std::string& path, std::string& error) {
 std::array<std::string, 8> draw(const Digit& digit) {
   static const char kShades[] = " .:-=+*#%@";
   std::array<std::string, 8> lines;
-  for (int row = 0; row < 8; ++row)
-    for (int column = 0; column < 8; ++column)
+  for (int row = 0; row < 8; ++row) {
+    for (int column = 0; column < 8; ++column) {
       lines[row].append(2, kShades[static_cast<int>(digit.pixels[row * 8 + column]) * 9 / 16]);
+    }
+  }
   return lines;
 }
 

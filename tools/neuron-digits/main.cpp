@@ -41,15 +41,17 @@ void print_device() {
   uint32_t total = 0, visible = 0;
   nrt_get_total_vnc_count(&total);
   nrt_get_visible_vnc_count(&visible);
-  if (nrt_get_instance_info(&info, sizeof info) == NRT_SUCCESS)
+  if (nrt_get_instance_info(&info, sizeof info) == NRT_SUCCESS) {
     std::printf("device   %s, revision %s, %u NeuronCores, %u visible\n", info.arch_name,
                 info.device_revision, total, visible);
+  }
   nrt_version_t version{};
-  if (nrt_get_version(&version, sizeof version) == NRT_SUCCESS)
+  if (nrt_get_version(&version, sizeof version) == NRT_SUCCESS) {
     std::printf("runtime  libnrt %lu.%lu.%lu.%lu\n", static_cast<unsigned long>(version.rt_major),
                 static_cast<unsigned long>(version.rt_minor),
                 static_cast<unsigned long>(version.rt_patch),
                 static_cast<unsigned long>(version.rt_maintenance));
+  }
 }
 
 void print_examples(std::span<const Digit> digits,
@@ -77,10 +79,11 @@ bool print_report(Classifier& classifier, unsigned batches, double host_seconds)
   nrt_open_execution_report_t report;
   if (!classifier.report(report)) return false;
   std::printf("model time of a batch %.3f us; busy:", report.device_ps / 1e6);
-  for (int e = 0; e < NRT_OPEN_ENGINES; ++e)
+  for (int e = 0; e < NRT_OPEN_ENGINES; ++e) {
     std::printf(" %s %.3f us (%lu instructions)%s", kEngines[e], report.engines[e].busy_ps / 1e6,
                 static_cast<unsigned long>(report.engines[e].instructions),
                 e + 1 < NRT_OPEN_ENGINES ? "," : "\n");
+  }
   std::printf(
       "host time of a batch  %.3f us in nrt_execute; %.3f us with writing and reading, mean of "
       "%u\n",
@@ -94,9 +97,10 @@ void print_memory() {
   size_t count = std::size(usage);
   if (nrt_open_get_memory_usage(0, usage, &count) != NRT_SUCCESS) return;
   std::printf("HBM used by the core:");
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     std::printf("%s %s %lu KiB", i ? "," : "", usage[i].category,
                 static_cast<unsigned long>(usage[i].bytes / 1024));
+  }
   std::printf("\n");
 }
 
@@ -143,37 +147,32 @@ bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seco
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(kManual);
   std::string model = "build/neff/digits.neff",
               data = "tools/compiler/kernels/digits/digits.csv.gz";
   neuron::digits::TrainOptions options;
-  app.add_option("--model", model, "NEFF of the classifier")->capture_default_str();
-  app.add_option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label")
-      ->capture_default_str();
+  line.option("--model", model, "NEFF of the classifier").with_default();
+  line.option("--data", data, "gzip of rows: 64 pixels of 0..16 and a label").with_default();
   double seconds = 0;
-  app.add_option("--seconds", seconds, "Go on classifying for that long afterwards")
-      ->check(CLI::Range(0.0, 86400.0));
-  CLI::App* train = app.add_subcommand(
+  line.option("--seconds", seconds, "Go on classifying for that long afterwards")
+      .between(0.0, 86400.0);
+  neuron::tools::Command train = line.command(
       "train", "Train the model in fp32, bf16 and bf16 with stochastic rounding; show the losses");
-  train->fallthrough();
-  train->add_option("--models", options.models, "Folder of the training NEFFs")
-      ->capture_default_str();
-  train->add_option("--output", options.output, "Folder for loss.csv and loss.svg")
-      ->capture_default_str();
-  train->add_option("--epochs", options.epochs, "Passes over the training digits")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  train->add_option("--rate", options.rate, "Learning rate")
-      ->check(CLI::Range(1e-6, 10.0))
-      ->capture_default_str();
-  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
-    return *status;
+  train.options_anywhere();
+  train.option("--models", options.models, "Folder of the training NEFFs").with_default();
+  train.option("--output", options.output, "Folder for loss.csv and loss.svg").with_default();
+  train.option("--epochs", options.epochs, "Passes over the training digits")
+      .between(1, 100000)
+      .with_default();
+  train.option("--rate", options.rate, "Learning rate").between(1e-6, 10.0).with_default();
+  if (const auto status = line.parse(argc, argv)) return *status;
 
   std::string error;
   const std::vector<Digit> digits = neuron::digits::read_dataset(data, error);
-  if (error.empty() && digits.size() <= kTrainingRows)
+  if (error.empty() && digits.size() <= kTrainingRows) {
     error = data + ": " + std::to_string(digits.size()) + " rows; the first " +
             std::to_string(kTrainingRows) + " were used for training, so more are needed";
+  }
   if (!error.empty()) {
     std::fprintf(stderr, "neuron-digits: %s\n", error.c_str());
     return 1;
@@ -185,7 +184,7 @@ int main(int argc, char** argv) {
   }
   print_device();
   bool good;
-  if (*train) {
+  if (line.used("train")) {
     const std::span<const Digit> all(digits);
     good = neuron::digits::train(options, all.first(kTrainingRows), all.subspan(kTrainingRows));
   } else {
@@ -193,8 +192,9 @@ int main(int argc, char** argv) {
     good = classifier.load(model);
     if (good) {
       std::printf("model    %s\n", model.c_str());
-      for (const std::string& line : classifier.description())
+      for (const std::string& line : classifier.description()) {
         std::printf("         %s\n", line.c_str());
+      }
       good = classify_all(classifier, digits) == 0 &&
              (seconds == 0 || go_on(classifier, digits, seconds));
     }

@@ -33,9 +33,10 @@ bool complain(const std::string& sentence) {
 
 bool load(Trainer& trainer, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!file) {
     return complain(path +
                     ": cannot be opened; `make` writes it, or give its folder with --models");
+  }
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   return trainer.load(path, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}) ||
          complain(trainer.error());

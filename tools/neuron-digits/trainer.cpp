@@ -63,8 +63,9 @@ bool Trainer::bind(const nrt_tensor_info_t& info) {
     tensor.bytes = info.size;
     tensor.dtype = info.dtype;
     if (NRT_STATUS s = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, info.size, name.c_str(),
-                                           &tensor.handle))
+                                           &tensor.handle)) {
       return fail("allocating tensor " + name, s);
+    }
   }
   if (tensor.bytes != info.size) {
     error_ = "the model is no training step: " + std::string(info.name) + " has " +
@@ -73,8 +74,9 @@ bool Trainer::bind(const nrt_tensor_info_t& info) {
     return false;
   }
   nrt_tensor_set_t* set = info.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_;
-  if (NRT_STATUS s = nrt_add_tensor_to_tensor_set(set, info.name, tensor.handle))
+  if (NRT_STATUS s = nrt_add_tensor_to_tensor_set(set, info.name, tensor.handle)) {
     return fail(std::string("adding tensor ") + info.name, s);
+  }
   if (name == "x" && info.ndim == 2) batch_ = info.shape[0];
   return true;
 }
@@ -112,8 +114,9 @@ bool Trainer::load(const std::string& name, std::span<const uint8_t> neff) {
 }
 
 bool Trainer::write(const char* name, const void* data, size_t bytes) {
-  if (NRT_STATUS s = nrt_tensor_write(tensors_[name].handle, data, 0, bytes))
+  if (NRT_STATUS s = nrt_tensor_write(tensors_[name].handle, data, 0, bytes)) {
     return fail(std::string("writing ") + name, s);
+  }
   return true;
 }
 
@@ -171,11 +174,13 @@ bool Trainer::evaluate(std::span<const Digit> digits, Evaluation& evaluation) {
     for (size_t i = 0; i < batch_; ++i) rows.push_back(&digits[first + i]);
     if (!step(rows, 0.0f)) return false;
     float loss = 0;
-    if (NRT_STATUS s = nrt_tensor_read(tensors_["loss"].handle, &loss, 0, sizeof loss))
+    if (NRT_STATUS s = nrt_tensor_read(tensors_["loss"].handle, &loss, 0, sizeof loss)) {
       return fail("reading the loss", s);
+    }
     if (NRT_STATUS s = nrt_tensor_read(tensors_["probabilities"].handle, shares.data(), 0,
-                                       shares.size() * sizeof(float)))
+                                       shares.size() * sizeof(float))) {
       return fail("reading the probabilities", s);
+    }
     total += loss;
     for (size_t i = 0; i < batch_; ++i) {
       const float* row = &shares[i * kLabels];
@@ -197,8 +202,9 @@ bool Trainer::weights(std::vector<uint8_t>& bytes) {
     const Tensor& tensor = tensors_[name];
     const size_t at = bytes.size();
     bytes.resize(at + tensor.bytes);
-    if (NRT_STATUS s = nrt_tensor_read(tensor.handle, bytes.data() + at, 0, tensor.bytes))
+    if (NRT_STATUS s = nrt_tensor_read(tensor.handle, bytes.data() + at, 0, tensor.bytes)) {
       return fail(std::string("reading ") + name, s);
+    }
   }
   return true;
 }

@@ -12,20 +12,20 @@
 int main(int argc, char** argv) {
   namespace tools = neuron::tools;
   using namespace neuron::doctor;
-  CLI::App app;
+  tools::CommandLine line(manual());
   tools::Format format = tools::Format::kText;
   tools::ColorMode color = tools::ColorMode::kAuto;
   bool check = false, problems = false;
   unsigned timeout_ms = 2000;
-  app.add_flag("--check", check, "exit status 5 if something has failed");
-  app.add_flag("--problems", problems, "only what is wrong, in text");
-  tools::add_format_option(app, format);
-  app.add_option("--timeout", timeout_ms,
-                 "milliseconds after which a device that does not answer is given up")
-      ->check(CLI::Range(10u, 60000u))
-      ->capture_default_str();
-  tools::add_color_option(app, color);
-  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  line.flag("--check", check, "exit status 5 if something has failed");
+  line.flag("--problems", problems, "only what is wrong, in text");
+  tools::add_format_option(line, format);
+  line.option("--timeout", timeout_ms,
+              "milliseconds after which a device that does not answer is given up")
+      .between(10u, 60000u)
+      .with_default();
+  tools::add_color_option(line, color);
+  if (const auto status = line.parse(argc, argv)) return *status;
 
   const tools::Style style = tools::style_of(STDOUT_FILENO, color);
   Host host = this_host();

@@ -64,11 +64,13 @@ Outcome ask(const std::string& path, const control::Request& request, control::R
     return nobody(reason == EAGAIN ? "has not answered for " + std::to_string(kPatience_s) + " s"
                                    : std::string("broke off: ") + std::strerror(reason));
   }
-  if (received == 0)
+  if (received == 0) {
     return nobody("closed the connection; it answers only the daemon's own user and root");
-  if (!response.ParseFromArray(answer.data(), static_cast<int>(received)))
+  }
+  if (!response.ParseFromArray(answer.data(), static_cast<int>(received))) {
     return nobody("answered with " + std::to_string(received) +
                   " bytes that are no response; is it another program's socket?");
+  }
   if (response.error() == 0) return Outcome::kDone;
   error = response.message().empty() ? std::strerror(response.error()) : response.message();
   return Outcome::kRefused;

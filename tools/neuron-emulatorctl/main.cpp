@@ -53,46 +53,48 @@ bool read_plan(const std::string& what, std::string& plan, std::string& error) {
   return true;
 }
 
-void add_commands(CLI::App& app, Options& options, control::Request& request) {
-  app.require_subcommand(1);
-  CLI::App* status = app.add_subcommand("status",
-                                        "devices with state, memory and errors; cores and who "
-                                        "holds them since when; processes; links "
-                                        "that are down; faults that are armed");
-  status->add_flag("-j,--json", options.json, "as JSON");
-  status->callback([&] { request.mutable_status(); });
+void add_commands(neuron::tools::Command& line, Options& options, control::Request& request) {
+  line.needs_command();
+  neuron::tools::Command status =
+      line.command("status",
+                   "devices with state, memory and errors; cores and who "
+                   "holds them since when; processes; links "
+                   "that are down; faults that are armed");
+  status.flag("-j,--json", options.json, "as JSON");
+  status.on_use([&] { request.mutable_status(); });
 
-  CLI::App* inject = app.add_subcommand("inject", "arm faults");
+  neuron::tools::Command inject = line.command("inject", "arm faults");
   inject
-      ->add_option("SPEC", options.plan,
-                   "a line of a fault plan, a file with one, or - for standard input")
-      ->required();
-  inject->callback([&] { request.mutable_inject(); });
+      .option("SPEC", options.plan,
+              "a line of a fault plan, a file with one, or - for standard input")
+      .required();
+  inject.on_use([&] { request.mutable_inject(); });
 
-  app.add_subcommand("clear", "forget armed faults, heal memory and links")->callback([&] {
+  line.command("clear", "forget armed faults, heal memory and links").on_use([&] {
     request.mutable_clear();
   });
 
-  CLI::App* reset = app.add_subcommand("reset", "reset devices or cores");
-  CLI::Option* device = reset->add_option("--device", options.device, "device; without it, all")
-                            ->check(CLI::Range(0, 63));
-  reset->add_option("--core", options.cores, "core of the device; may be given again")
-      ->needs(device)
-      ->check(CLI::Range(0, 7));
-  reset->callback([&] {
+  neuron::tools::Command reset = line.command("reset", "reset devices or cores");
+  neuron::tools::Option device =
+      reset.option("--device", options.device, "device; without it, all").between(0, 63);
+  reset.option("--core", options.cores, "core of the device; may be given again")
+      .needs(device)
+      .between(0, 7);
+  reset.on_use([&] {
     control::ResetCommand& command = *request.mutable_reset();
     if (options.device >= 0) command.set_device(static_cast<uint32_t>(options.device));
     for (const uint32_t core : options.cores) command.add_cores(core);
   });
 
-  CLI::App* link = app.add_subcommand("link", "take a link between two chips down, or up again");
-  link->require_subcommand(1);
+  neuron::tools::Command link =
+      line.command("link", "take a link between two chips down, or up again");
+  link.needs_command();
   for (const bool up : {true, false}) {
-    CLI::App* way = link->add_subcommand(
+    neuron::tools::Command way = link.command(
         up ? "up" : "down", up ? "the link works again" : "the link between A and B fails");
-    way->add_option("A", options.a, "device")->required();
-    way->add_option("B", options.b, "device")->required();
-    way->callback([&options, &request, up] {
+    way.option("A", options.a, "device").required();
+    way.option("B", options.b, "device").required();
+    way.on_use([&options, &request, up] {
       control::LinkCommand& command = *request.mutable_link();
       command.set_a(options.a);
       command.set_b(options.b);
@@ -100,13 +102,14 @@ void add_commands(CLI::App& app, Options& options, control::Request& request) {
     });
   }
 
-  CLI::App* power = app.add_subcommand("power", "switch a chip off, as if it were pulled, or on");
-  power->require_subcommand(1);
+  neuron::tools::Command power =
+      line.command("power", "switch a chip off, as if it were pulled, or on");
+  power.needs_command();
   for (const bool on : {true, false}) {
-    CLI::App* way = power->add_subcommand(
-        on ? "on" : "off", on ? "as after a cold start" : "nothing answers any more");
-    way->add_option("DEVICE", options.chip, "device")->required();
-    way->callback([&options, &request, on] {
+    neuron::tools::Command way =
+        power.command(on ? "on" : "off", on ? "as after a cold start" : "nothing answers any more");
+    way.option("DEVICE", options.chip, "device").required();
+    way.on_use([&options, &request, on] {
       control::PowerCommand& command = *request.mutable_power();
       command.set_device(options.chip);
       command.set_on(on);
@@ -122,16 +125,14 @@ int complain(Outcome outcome, const std::string& sentence) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(neuron::emulatorctl::manual());
   Options options;
   control::Request request;
-  app.add_option("--socket", options.socket,
-                 "socket of the daemon; without it, that of NEURON_EMULATOR=unix:PATH")
-      ->type_name("PATH");
-  add_commands(app, options, request);
-  if (const auto status =
-          neuron::tools::parse_command_line(app, neuron::emulatorctl::manual(), argc, argv))
-    return *status;
+  line.option("--socket", options.socket,
+              "socket of the daemon; without it, that of NEURON_EMULATOR=unix:PATH")
+      .value_name("PATH");
+  add_commands(line, options, request);
+  if (const auto status = line.parse(argc, argv)) return *status;
 
   const std::string path = options.socket.empty()
                                ? neuron::emulatorctl::path_of_environment()

@@ -13,8 +13,9 @@ std::string time_text(uint64_t seconds) {
   const auto when = static_cast<std::time_t>(seconds);
   std::tm parts{};
   char text[32] = "";
-  if (localtime_r(&when, &parts) != nullptr)
+  if (localtime_r(&when, &parts) != nullptr) {
     std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
+  }
   return text;
 }
 
@@ -24,7 +25,7 @@ std::string size_text(uint64_t bytes) {
   size_t unit = 0;
   while (value >= 1024 && unit + 1 < std::size(kUnits)) {
     value /= 1024;
-    unit++;
+    ++unit;
   }
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
@@ -53,8 +54,9 @@ std::string device_text(const control::Device& device) {
   text += "\n";
   for (const control::Core& core : device.cores()) {
     std::string hung;
-    for (const std::string& engine : core.hung_engines())
+    for (const std::string& engine : core.hung_engines()) {
       hung += (hung.empty() ? "; HUNG: " : ", ") + engine;
+    }
     if (core.pid() == 0 && hung.empty()) continue;
     text +=
         fmt::format("  core {} (of the host: {}): {}{}\n", core.index(), core.host_index(),
@@ -68,8 +70,9 @@ std::string device_text(const control::Device& device) {
         corrected, uncorrected, device.sram_corrected(), device.sram_uncorrected(),
         device.dma_errors());
   }
-  if (device.bad_hbm_bytes() != 0)
+  if (device.bad_hbm_bytes() != 0) {
     text += fmt::format("  bad HBM: {}\n", size_text(device.bad_hbm_bytes()));
+  }
   for (const std::string& fault : device.faults()) text += "  armed: " + fault + "\n";
   return text;
 }
@@ -86,14 +89,16 @@ std::string status_text(const control::Status& status) {
                                  time_text(status.started()), status.connections());
   int idle = 0;
   for (const control::Device& device : status.devices()) {
-    if (has_news(device))
+    if (has_news(device)) {
       text += device_text(device);
-    else
-      idle++;
+    } else {
+      ++idle;
+    }
   }
   if (idle != 0) text += fmt::format("{} devices have not been opened yet\n", idle);
-  for (const control::Link& link : status.links_down())
+  for (const control::Link& link : status.links_down()) {
     text += fmt::format("link {} - {}: down\n", link.a(), link.b());
+  }
   for (const control::Process& process : status.processes()) {
     if (process.control_only()) continue;
     text += fmt::format("process {}: device {}, {} of HBM, {} of host memory\n",

@@ -41,19 +41,18 @@ bool write_kernel(const std::string& name, const std::string& data, const std::s
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(kManual);
   bool all = false;
   bool list = false;
   std::vector<std::string> wanted;
   std::string data = "tools/compiler/kernels/digits";
   std::string output = ".";
-  app.add_flag("--all", all, "Write every kernel but the large ones");
-  app.add_flag("--list", list, "Print the names of the kernels");
-  app.add_option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
-  app.add_option("--data", data, "Folder with the digits' weights")->capture_default_str();
-  app.add_option("--output", output, "Folder to write to, made if missing")->capture_default_str();
-  if (const auto status = neuron::tools::parse_command_line(app, kManual, argc, argv))
-    return *status;
+  line.flag("--all", all, "Write every kernel but the large ones");
+  line.flag("--list", list, "Print the names of the kernels");
+  line.option("--kernel", wanted, "Write the kernel of this name (may be repeated)");
+  line.option("--data", data, "Folder with the digits' weights").with_default();
+  line.option("--output", output, "Folder to write to, made if missing").with_default();
+  if (const auto status = line.parse(argc, argv)) return *status;
   if (list) {
     for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
     for (const std::string& name : neuron::kernels::large_names()) std::puts(name.c_str());

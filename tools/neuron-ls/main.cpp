@@ -180,10 +180,10 @@ int watch(neuron::telemetry::Source& source, const Options& options, const tools
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  tools::CommandLine line(neuron::ls::manual());
   Options options;
-  declare(app, options);
-  if (const auto status = tools::parse_command_line(app, neuron::ls::manual(), argc, argv)) {
+  declare(line, options);
+  if (const auto status = line.parse(argc, argv)) {
     return *status;
   }
   std::string wrong = conflict(options);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-ls/measure.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,21 +13,13 @@
 #include <cstring>
 
 #include "driver/base/file_descriptor.h"
+#include "tools/common/child_process.h"
 
 namespace neuron::ls {
 namespace {
 
 namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
-
-// The program beside this one: both are in one package.
-std::string program_path() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  if (length <= 0) return "nccom-test";
-  const std::string self(path, static_cast<size_t>(length));
-  return self.substr(0, self.rfind('/') + 1) + "nccom-test";
-}
 
 // Both ends of every link once, and the core that stands for each.
 struct Ends {
@@ -76,23 +64,6 @@ base::FileDescriptor memory_file(const std::string& text) {
   return file;
 }
 
-// What the child writes, until it ends or the time is over. False: the time was over.
-bool collect(int from, Clock::time_point end, std::string& text) {
-  char piece[65536];
-  for (;;) {  // bounded: by `end`
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0) return false;
-    pollfd ready{from, POLLIN, 0};
-    const int found = poll(&ready, 1, static_cast<int>(std::min<long>(left.count(), 1000)));
-    if (found < 0 && errno != EINTR) return true;
-    if (found <= 0) continue;
-    const ssize_t got = read(from, piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return true;
-    text.append(piece, static_cast<size_t>(got));
-  }
-}
-
 // A row for each link, in order: the slower end says how long the bytes were on their way.
 bool read_rows(const std::string& text, const std::vector<Ends>& links,
                std::vector<Measured>& measured) {
@@ -100,8 +71,9 @@ bool read_rows(const std::string& text, const std::vector<Ends>& links,
   const json::value whole = json::parse(text, wrong);
   if (wrong || !whole.is_object()) return false;
   const json::value* rows = whole.get_object().if_contains("results");
-  if (rows == nullptr || !rows->is_array() || rows->get_array().size() != links.size())
+  if (rows == nullptr || !rows->is_array() || rows->get_array().size() != links.size()) {
     return false;
+  }
   for (size_t i = 0; i < links.size(); ++i) {
     const json::object* row = rows->get_array()[i].if_object();
     const json::value* bytes = row ? row->if_contains("size(B)") : nullptr;
@@ -126,69 +98,35 @@ bool measure_links(const telemetry::Snapshot& snapshot, unsigned seconds,
   if (links.empty()) return true;
   unsigned last = 0;
   for (const Ends& link : links) last = std::max({last, link.core_a, link.core_b});
-  const std::string program = program_path();
-  const std::string ranks = std::to_string(last + 1);
+  const std::string program = tools::program_beside("nccom-test");
   const base::FileDescriptor pairs = memory_file(pairs_json(links));
   if (!pairs) {
     error = std::string("no memory for the list of links: ") + std::strerror(errno);
     return false;
   }
-  const std::string pairs_path =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(pairs.get());
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    error = std::string("no pipe to nccom-test: ") + std::strerror(errno);
-    return false;
-  }
-  base::FileDescriptor from(ends[0]), to(ends[1]);
-  // Everything that allocates comes before the fork.
-  const char* const arguments[] = {program.c_str(),
-                                   "permute",
-                                   "-r",
-                                   ranks.c_str(),
-                                   "-b",
-                                   "4M",
-                                   "-e",
-                                   "4M",
-                                   "-n",
-                                   "2",
-                                   "-w",
-                                   "1",
-                                   "--backend",
-                                   "device",
-                                   "--non-interactive",
-                                   "--custom-src-target-pairs",
-                                   pairs_path.c_str(),
-                                   "--json",
-                                   "-",
-                                   nullptr};
-  unsetenv("NEURON_RT_VISIBLE_CORES");
-  const pid_t child = fork();
-  if (child < 0) {
-    error = std::string("nccom-test cannot be started: ") + std::strerror(errno);
-    return false;
-  }
-  if (child == 0) {
-    dup2(to.get(), STDOUT_FILENO);
-    execv(arguments[0], const_cast<char* const*>(arguments));
-    _exit(127);
-  }
-  to = base::FileDescriptor();
+  tools::ChildProcess child(
+      {.command = {program, "permute", "-r", std::to_string(last + 1), "-b", "4M", "-e", "4M", "-n",
+                   "2", "-w", "1", "--backend", "device", "--non-interactive",
+                   "--custom-src-target-pairs",
+                   "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(pairs.get()),
+                   "--json", "-"},
+       .environment = {{"NEURON_RT_VISIBLE_CORES", ""}},
+       .input = tools::ChildProcess::Stream::kOurs});
+  const auto end = Clock::now() + std::chrono::seconds(seconds);
   std::string text;
-  const bool in_time = collect(from.get(), Clock::now() + std::chrono::seconds(seconds), text);
-  if (!in_time) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!in_time) {
+  const tools::Ending& ending =
+      child.attend({std::chrono::seconds(seconds), end},
+                   [&](std::string_view line) { text.append(line).append("\n"); });
+  using How = tools::Ending::How;
+  if (ending.how == How::kLate || ending.how == How::kOver) {
     error = "nccom-test did not end within " + std::to_string(seconds) + " s";
     return false;
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+  if (ending.how == How::kNotStarted) {
     error = program + " cannot be started; it belongs to the same package as this program";
     return false;
   }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !read_rows(text, links, measured)) {
+  if (!ending.good() || !read_rows(text, links, measured)) {
     error = "nccom-test could not measure the links; its sentence is above";
     return false;
   }

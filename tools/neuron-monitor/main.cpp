@@ -73,8 +73,9 @@ int run(const Configuration& configuration, const Arguments& arguments) {
                   {stream ? &*stream : nullptr, exporter ? &board : nullptr, exporter.get()},
                   arguments.loop, sleep_until);
   const End end = monitor.run();
-  if (end == End::kStopped && stream && stream->failure() == 0)
+  if (end == End::kStopped && stream && stream->failure() == 0) {
     stream->finish(std::chrono::milliseconds(500));
+  }
   return end == End::kStreamFailed ? neuron::tools::kFailed : neuron::tools::kDone;
 }
 
@@ -90,40 +91,40 @@ auto refused_by(Parser parse) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  neuron::tools::CommandLine line(manual());
   Arguments arguments;
   bool pretty = false;
-  app.add_option("-c,--config-file", arguments.configuration, "what to report, and how often")
-      ->type_name("FILE");
-  app.add_option("--verbose", arguments.loop.verbosity,
-                 "to standard error: 1 what goes wrong, 2 processes, 3 reports, 4 times")
-      ->check(CLI::Range(0, 4))
-      ->default_val(0);
-  app.add_flag("--check-config", arguments.check,
-               "say what is wrong with the configuration, and end");
-  app.add_flag("--once", arguments.loop.once, "write one report and end");
-  app.add_flag("--pretty", pretty, "reports over several lines");
-  app.add_flag("--no-instance-info", arguments.no_instance_info,
-               "leave the instance's names and numbers empty");
-  app.add_option("--prometheus", arguments.exporter.prometheus,
-                 "serve /metrics and /healthz at this address, such as :8000")
-      ->type_name("ADDRESS:PORT")
-      ->check(refused_by(parse_endpoint));
-  app.add_option("--otlp", arguments.exporter.otlp,
-                 "push to this OTLP collector (HTTP, JSON), such as http://127.0.0.1:4318")
-      ->type_name("URL")
-      ->check(refused_by(parse_url));
-  app.add_flag("--no-stream", arguments.no_stream, "write no reports to standard output");
-  if (const auto status = neuron::tools::parse_command_line(app, manual(), argc, argv))
-    return *status;
+  line.option("-c,--config-file", arguments.configuration, "what to report, and how often")
+      .value_name("FILE");
+  line.option("--verbose", arguments.loop.verbosity,
+              "to standard error: 1 what goes wrong, 2 processes, 3 reports, 4 times")
+      .between(0, 4)
+      .with_default();
+  line.flag("--check-config", arguments.check, "say what is wrong with the configuration, and end");
+  line.flag("--once", arguments.loop.once, "write one report and end");
+  line.flag("--pretty", pretty, "reports over several lines");
+  line.flag("--no-instance-info", arguments.no_instance_info,
+            "leave the instance's names and numbers empty");
+  line.option("--prometheus", arguments.exporter.prometheus,
+              "serve /metrics and /healthz at this address, such as :8000")
+      .value_name("ADDRESS:PORT")
+      .judged_by(refused_by(parse_endpoint));
+  line.option("--otlp", arguments.exporter.otlp,
+              "push to this OTLP collector (HTTP, JSON), such as http://127.0.0.1:4318")
+      .value_name("URL")
+      .judged_by(refused_by(parse_url));
+  line.flag("--no-stream", arguments.no_stream, "write no reports to standard output");
+  if (const auto status = line.parse(argc, argv)) return *status;
   arguments.loop.style = {pretty, !arguments.no_instance_info};
-  if (arguments.no_stream && arguments.loop.once)
+  if (arguments.no_stream && arguments.loop.once) {
     return complain("--once writes a report: it cannot go with --no-stream",
                     neuron::tools::kWrongUsage);
+  }
   if (arguments.no_stream && arguments.exporter.prometheus.empty() &&
-      arguments.exporter.otlp.empty() && !arguments.check)
+      arguments.exporter.otlp.empty() && !arguments.check) {
     return complain("--no-stream needs --prometheus or --otlp: there would be nothing to do",
                     neuron::tools::kWrongUsage);
+  }
 
   Configuration configuration = default_configuration();
   if (!arguments.configuration.empty()) {
@@ -133,8 +134,9 @@ int main(int argc, char** argv) {
     configuration = std::move(*read);
   }
   for (const std::string& warning : configuration.warnings) complain(warning, 0);
-  if (arguments.check)
+  if (arguments.check) {
     return configuration.warnings.empty() ? neuron::tools::kDone : neuron::tools::kFailed;
+  }
 
   ::signal(SIGPIPE, SIG_IGN);
   const sigset_t ending = ending_signals();

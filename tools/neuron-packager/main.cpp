@@ -86,62 +86,58 @@ Result<std::string> run(const Arguments& arguments, const std::string& command) 
                                     : tools::neff_info_text(*container);
 }
 
-void add_create_options(CLI::App& create, Arguments& arguments) {
-  create.add_option("INPUT", arguments.file, "a directory of members, or a tar or tar.gz of them")
-      ->required();
-  create.add_option("--name", arguments.create.name, "network name; default: that of INPUT");
-  create.add_option("--tool-version", arguments.create.tool_version,
-                    "version of the compiler that made the contents");
-  create.add_option("--neff-version", arguments.create.neff_version, "MAJOR.MINOR")
-      ->capture_default_str();
+void add_create_options(tools::Command create, Arguments& arguments) {
+  create.option("INPUT", arguments.file, "a directory of members, or a tar or tar.gz of them")
+      .required();
+  create.option("--name", arguments.create.name, "network name; default: that of INPUT");
+  create.option("--tool-version", arguments.create.tool_version,
+                "version of the compiler that made the contents");
+  create.option("--neff-version", arguments.create.neff_version, "MAJOR.MINOR").with_default();
   create
-      .add_option("--header-version", arguments.create.header_version,
-                  "1: SHA-256 of the payload; 2: MD5")
-      ->capture_default_str();
-  create.add_option("--num-nc", arguments.create.cores,
-                    "NeuronCores; default: the number of sgNN directories");
-  create.add_option("--enable-feature", arguments.create.features,
-                    "open-program, or the number of a feature bit; may be repeated");
-  create.add_flag("--no-compress", arguments.no_compress, "leave a directory's archive as a tar");
+      .option("--header-version", arguments.create.header_version,
+              "1: SHA-256 of the payload; 2: MD5")
+      .with_default();
+  create.option("--num-nc", arguments.create.cores,
+                "NeuronCores; default: the number of sgNN directories");
+  create.option("--enable-feature", arguments.create.features,
+                "open-program, or the number of a feature bit; may be repeated");
+  create.flag("--no-compress", arguments.no_compress, "leave a directory's archive as a tar");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app;
-  app.require_subcommand(1);
-  CLI::App* info =
-      app.add_subcommand("info", "header, inputs and outputs, and whether it runs here");
-  CLI::App* unpack = app.add_subcommand("unpack", "write the members into a directory");
-  CLI::App* create = app.add_subcommand("create", "make a NEFF of its contents");
-  CLI::App* optimize = app.add_subcommand(
+  tools::CommandLine line(neuron::packager::manual());
+  line.needs_command();
+  tools::Command info =
+      line.command("info", "header, inputs and outputs, and whether it runs here");
+  tools::Command unpack = line.command("unpack", "write the members into a directory");
+  tools::Command create = line.command("create", "make a NEFF of its contents");
+  tools::Command optimize = line.command(
       "optimize", "one file of weights, no debug information, not compressed: loads faster");
-  for (CLI::App* command : {info, unpack, optimize}) {
-    command->add_option("FILE", arguments.file, "the NEFF")->required();
-    command->add_flag("--validate-hash", arguments.validate,
-                      "compare the payload with the header's hash");
+  for (tools::Command command : {info, unpack, optimize}) {
+    command.option("FILE", arguments.file, "the NEFF").required();
+    command.flag("--validate-hash", arguments.validate,
+                 "compare the payload with the header's hash");
   }
-  info->add_option("--format", arguments.format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  info.option("--format", arguments.format, "text or json").one_of({"text", "json"}).with_default();
   unpack
-      ->add_option("-C,--directory", arguments.directory,
-                   "where to; default: the file's name without .neff")
-      ->type_name("DIRECTORY");
-  unpack->add_flag("-f,--force", arguments.force, "replace existing files");
-  add_create_options(*create, arguments);
-  optimize->add_flag("--keep-debug-info", arguments.keep_debug_info,
-                     "keep source lines and debug members");
-  for (CLI::App* command : {create, optimize}) {
-    command->add_option("-o,--output", arguments.output, "the NEFF to write")
-        ->type_name("FILE")
-        ->required();
+      .option("-C,--directory", arguments.directory,
+              "where to; default: the file's name without .neff")
+      .value_name("DIRECTORY");
+  unpack.flag("-f,--force", arguments.force, "replace existing files");
+  add_create_options(create, arguments);
+  optimize.flag("--keep-debug-info", arguments.keep_debug_info,
+                "keep source lines and debug members");
+  for (tools::Command command : {create, optimize}) {
+    command.option("-o,--output", arguments.output, "the NEFF to write")
+        .value_name("FILE")
+        .required();
   }
-  if (const auto status = tools::parse_command_line(app, neuron::packager::manual(), argc, argv))
-    return *status;
+  if (const auto status = line.parse(argc, argv)) return *status;
   try {
-    const auto done = run(arguments, app.get_subcommands().front()->get_name());
+    const auto done = run(arguments, line.used_command());
     if (done) return tools::print_output("neuron-packager", *done) ? 0 : tools::kFailed;
     std::fprintf(stderr, "neuron-packager: %s\n",
                  neuron::base::escaped(done.error().sentence).c_str());

@@ -9,6 +9,7 @@
 
 #include "tools/device_checks/part.h"
 #include "tools/neuron-precheck/collectives.h"
+#include "tools/telemetry/generation.h"
 #include "tools/telemetry/settled.h"
 
 namespace neuron::precheck {
@@ -39,8 +40,9 @@ class Run {
     level_ = level;
     if (level_ >= 2 && model_.empty()) measure_model();
     std::vector<const Device*> devices;
-    for (const Device& device : snapshot_.devices)
+    for (const Device& device : snapshot_.devices) {
       if (wanted(device) && device.state != DeviceState::kOff) devices.push_back(&device);
+    }
     const size_t side_by_side = std::max<size_t>(
         1, std::min<size_t>({devices.size(), 8, std::thread::hardware_concurrency()}));
     // A third is for what all devices do together.
@@ -68,8 +70,9 @@ class Run {
     for (std::thread& thread : threads) thread.join();
     compare_times();
     if (!options_.collectives) return;
-    for (Finding& finding : check_collectives(snapshot_, {options_.devices, level_, step_, end}))
+    for (Finding& finding : check_collectives(snapshot_, {options_.devices, level_, step_, end})) {
       add(std::move(finding));
+    }
   }
 
  private:
@@ -100,13 +103,15 @@ class Run {
   // `end`: when its share of the time is over.
   void check_device(const Device& device, Clock::time_point end) {
     std::vector<checks::ProgramCore> cores;
-    for (const checks::ProgramCore& core : checks::program_cores(device))
+    for (const checks::ProgramCore& core : checks::program_cores(device)) {
       if (core.free) cores.push_back(core);
+    }
     // Half of it is for the memory.
     run_job("memory", device, -1, {}, share(end, 2));
-    for (size_t i = 0; i < cores.size(); ++i)
+    for (size_t i = 0; i < cores.size(); ++i) {
       run_job("programs", device, cores[i].core, checks::environment_of(cores[i]),
               share(end, static_cast<long>(cores.size() - i)));
+    }
   }
 
   // Part of what is left until then; 0: no limit.
@@ -145,17 +150,18 @@ class Run {
   // The emulated chip is the model of what a program takes.
   void measure_model() {
     if (snapshot_.devices.empty()) return;
-    const bool third = snapshot_.devices[0].core_architecture == "NCv3";
+    const auto& generation = telemetry::generation_of_cores(snapshot_.devices[0].core_architecture);
     // Once each is enough: the model always takes the same time.
     checks::run_job(job_of("programs", 0, 0,
-                           {{"NEURON_EMULATOR", third ? "trn2.3xlarge" : "trn1.2xlarge"},
+                           {{"NEURON_EMULATOR", generation.smallest_instance},
                             {"NEURON_EMULATOR_FAULTS", ""},
                             {"NEURON_RT_VISIBLE_CORES", "0"},
                             {"NEURON_RT_NUM_CORES", ""}},
                            std::chrono::milliseconds(1)),
                     [&](const Line& line) {
-                      if (line.kind == Line::Kind::kTiming)
+                      if (line.kind == Line::Kind::kTiming) {
                         model_[line.timing.program] = line.timing.device_ps;
+                      }
                     });
   }
 
@@ -246,8 +252,9 @@ void soak(const Options& options, Run& run, Findings& findings) {
 }  // namespace
 
 Result check_host(Options options) {
-  if (options.duration.count() == 0)
+  if (options.duration.count() == 0) {
     options.duration = std::chrono::seconds(kSecondsOfLevel[options.level - 1]);
+  }
   Result result;
   result.begun = std::chrono::system_clock::now();
   const auto start = Clock::now();
@@ -259,11 +266,14 @@ Result check_host(Options options) {
                         Clock::now() + kResetEnds);
   };
   result.snapshot = look();
-  for (const int wanted_device : options.devices)
-    if (std::none_of(
-            result.snapshot.devices.begin(), result.snapshot.devices.end(),
-            [&](const Device& device) { return static_cast<int>(device.index) == wanted_device; }))
+  for (const int wanted_device : options.devices) {
+    if (std::none_of(result.snapshot.devices.begin(), result.snapshot.devices.end(),
+                     [&](const Device& device) {
+                       return static_cast<int>(device.index) == wanted_device;
+                     })) {
       result.missing.push_back(wanted_device);
+    }
+  }
   if (!result.missing.empty()) return result;
   check_state(result.snapshot, options.devices, result.findings);
   if (!result.snapshot.devices.empty()) {

@@ -64,8 +64,9 @@ std::string sentence_of(const std::string& text) {
 int number_after(const std::string& sentence, std::string_view word) {
   for (size_t at = sentence.find(word); at != sentence.npos; at = sentence.find(word, at + 1)) {
     const char first = sentence.c_str()[at + word.size()];
-    if (first >= '0' && first <= '9')
+    if (first >= '0' && first <= '9') {
       return static_cast<int>(std::strtoul(sentence.c_str() + at + word.size(), nullptr, 10));
+    }
   }
   return -1;
 }
@@ -87,9 +88,10 @@ class Collectives {
     const char* most = options_.level == 1 ? "64K" : options_.level == 2 ? "1M" : "16M";
     check("collectives.all_reduce",
           {"allr", "-b", "64K", "-e", most, "-f", "16", "-d", "fp32", "-c", "-n", "2", "-w", "0"});
-    if (options_.level >= 2)
+    if (options_.level >= 2) {
       check("dma.pairs",
             {"sendrecv", "-b", "64K", "-e", "64K", "-c", "-n", "1", "-w", "0", "--heat-map"});
+    }
     if (options_.level >= 3) {
       check("collectives.all_gather", {"allg", "-b", "1M", "-e", "1M", "-c", "-n", "2", "-w", "0"});
       check("collectives.all_to_all",
@@ -109,7 +111,7 @@ class Collectives {
     const auto end = options_.end == Clock::time_point::max()
                          ? options_.end
                          : now + (options_.end - now) / checks_left_--;
-    command.insert(command.begin(), checks::program_beside("nccom-test"));
+    command.insert(command.begin(), tools::program_beside("nccom-test"));
     command.insert(command.end(),
                    {"-r", std::to_string(ranks_.size()), "--backend", "device", "--non-interactive",
                     "--timeout", std::to_string(options_.step.count())});
@@ -120,17 +122,19 @@ class Collectives {
         {"NEURON_RT_LOG_LEVEL", "QUIET"}};
     std::string output;
     const Ending ending =
-        checks::run_child(command, environment, {6 * options_.step, end},
-                          [&](std::string_view line) { output.append(line).append("\n"); });
+        tools::run_command(command, environment, {6 * options_.step, end},
+                           [&](std::string_view line) { output.append(line).append("\n"); });
     if (ending.how == Ending::How::kExited && ending.code == 0) {
       finding.found += " gives the right results";
       findings_.push_back(std::move(finding));
       return;
     }
-    if (ending.how == Ending::How::kNotStarted || ending.code == 127)
+    if (ending.how == Ending::How::kNotStarted || ending.code == 127) {
       return skip(finding, ": nccom-test is not installed beside neuron-precheck");
-    if (ending.how == Ending::How::kOver)
+    }
+    if (ending.how == Ending::How::kOver) {
       return skip(finding, ": it had not ended when its time was over");
+    }
     judge(ending, output, finding);
   }
 

@@ -26,9 +26,11 @@ bool write_report(const std::string& path, const std::string& text) {
 }
 
 bool all_busy(const telemetry::Snapshot& snapshot) {
-  for (const telemetry::Device& device : snapshot.devices)
-    for (const telemetry::Core& core : device.cores)
+  for (const telemetry::Device& device : snapshot.devices) {
+    for (const telemetry::Core& core : device.cores) {
       if (core.holder == 0) return false;
+    }
+  }
   return true;
 }
 
@@ -38,37 +40,37 @@ bool all_busy(const telemetry::Snapshot& snapshot) {
 int main(int argc, char** argv) {
   using namespace neuron::precheck;
   namespace tools = neuron::tools;
-  CLI::App app;
+  tools::CommandLine line(manual());
   Options options;
   tools::Format format = tools::Format::kText;
   tools::ColorMode color = tools::ColorMode::kAuto;
   std::string junit, json;
   unsigned duration = 0, step_ms = 0;
   bool no_collectives = false;
-  app.add_option("-l,--level", options.level,
-                 "1 seconds, 2 two minutes, 3 a quarter of an hour, 4 as long as --duration says")
-      ->check(CLI::Range(1, 4))
-      ->capture_default_str();
-  app.add_option("-d,--device", options.devices, "only these devices")->check(CLI::Range(0, 63));
-  app.add_option("--duration", duration,
-                 "seconds: how long level 4 goes on (3600), and at most of the others, which leave "
-                 "out what does not fit (level 3: 900)")
-      ->check(CLI::Range(1u, 31'536'000u));
-  app.add_option("--memory", options.memory_bytes,
-                 "bytes of HBM of each device that patterns may take (64MB); default: as the level "
-                 "says, and as much as is free")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--timeout", step_ms,
-                 "milliseconds that one step may take; default: as the level says")
-      ->check(CLI::Range(100u, 3'600'000u));
-  app.add_flag("--no-collectives", no_collectives, "leave out what several cores do together");
-  app.add_option("--junit", junit, "also write a JUnit report there")->type_name("FILE");
-  app.add_option("--json", json, "also write a JSON report there")->type_name("FILE");
-  tools::add_format_option(app, format);
-  tools::add_color_option(app, color);
+  line.option("-l,--level", options.level,
+              "1 seconds, 2 two minutes, 3 a quarter of an hour, 4 as long as --duration says")
+      .between(1, 4)
+      .with_default();
+  line.option("-d,--device", options.devices, "only these devices").between(0, 63);
+  line.option("--duration", duration,
+              "seconds: how long level 4 goes on (3600), and at most of the others, which leave "
+              "out what does not fit (level 3: 900)")
+      .between(1u, 31'536'000u);
+  line.option("--memory", options.memory_bytes,
+              "bytes of HBM of each device that patterns may take (64MB); default: as the level "
+              "says, and as much as is free")
+      .bytes_with_unit();
+  line.option("--timeout", step_ms,
+              "milliseconds that one step may take; default: as the level says")
+      .between(100u, 3'600'000u);
+  line.flag("--no-collectives", no_collectives, "leave out what several cores do together");
+  line.option("--junit", junit, "also write a JUnit report there").value_name("FILE");
+  line.option("--json", json, "also write a JSON report there").value_name("FILE");
+  tools::add_format_option(line, format);
+  tools::add_color_option(line, color);
   neuron::checks::WorkerOptions worker;
-  add_worker_options(app, worker);
-  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  add_worker_options(line, worker);
+  if (const auto status = line.parse(argc, argv)) return *status;
   setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   if (!worker.kind.empty()) return work(worker);
   options.duration = std::chrono::seconds(duration);
@@ -76,8 +78,9 @@ int main(int argc, char** argv) {
   options.collectives = !no_collectives;
   const tools::Style style = tools::style_of(STDOUT_FILENO, color);
   const Result result = check_host(options);
-  if (result.snapshot.devices.empty())
+  if (result.snapshot.devices.empty()) {
     return neuron::doctor::explain_no_device(kProgram, result.snapshot.error);
+  }
   if (!result.missing.empty()) {
     std::fprintf(stderr, "%s: there is no device %d; there are %zu, neuron-ls shows them\n",
                  kProgram, result.missing.front(), result.snapshot.devices.size());

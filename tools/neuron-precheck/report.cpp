@@ -83,15 +83,17 @@ tools::Records records_of(const Result& result, const Options& options) {
     row.emplace_back(name(f.verdict));
     row.push_back(or_null(f.device));
     row.push_back(or_null(f.core));
-    for (const std::string& text : {f.engine, f.ring, f.address, f.found, f.expected})
+    for (const std::string& text : {f.engine, f.ring, f.address, f.found, f.expected}) {
       row.push_back(or_null(text));
+    }
     row.emplace_back(name(f.action));
     records.rows.push_back(std::move(row));
   }
   json::array devices;
-  for (const telemetry::Device& device : result.snapshot.devices)
+  for (const telemetry::Device& device : result.snapshot.devices) {
     devices.push_back({{"device", device.index},
                        {"verdict", name(worst(result.findings, static_cast<int>(device.index)))}});
+  }
   records.about = {{"level", options.level},
                    {"instance_type", or_null(result.snapshot.instance.type)},
                    {"begun", tools::utc_text(result.begun)},
@@ -143,9 +145,10 @@ std::string junit_of(const Result& result) {
     for (const Finding* f : list) {
       text += "    <testcase classname=\"neuron-precheck." + xml(f->check) + "\" name=\"" +
               xml(place(*f)) + "\">";
-      if (f->verdict == Verdict::kFail)
+      if (f->verdict == Verdict::kFail) {
         text += "<failure type=\"" + std::string(name(f->action)) + "\" message=\"" +
                 xml(f->found) + "\">expected: " + xml(f->expected) + "</failure>";
+      }
       if (f->verdict == Verdict::kSkip) text += "<skipped message=\"" + xml(f->found) + "\"/>";
       if (f->verdict == Verdict::kWarn) text += "<system-out>" + xml(f->found) + "</system-out>";
       text += "</testcase>\n";

@@ -2,8 +2,9 @@
 // What a snapshot tells: nothing is attached for it.
 #include <algorithm>
 
-#include "ccom/topology/topology.h"
+#include "driver/profiles/topology.h"
 #include "tools/neuron-precheck/checks.h"
+#include "tools/telemetry/generation.h"
 
 namespace neuron::precheck {
 namespace {
@@ -17,20 +18,24 @@ class StateCheck {
   StateCheck(const Device& device, Findings& findings) : device_(device), findings_(findings) {}
 
   void state() {
-    if (device_.state == DeviceState::kOff)
+    if (device_.state == DeviceState::kOff) {
       return (void)add("device.state", Verdict::kFail,
                        "device " + std::to_string(device_.index) +
                            " does not answer: every register reads all ones",
                        "ready", Action::kReboot);
-    if (device_.state == DeviceState::kInvalid)
+    }
+    if (device_.state == DeviceState::kInvalid) {
       return (void)add("device.state", Verdict::kFail, "its last reset failed", "ready",
                        Action::kDriverReload);
-    if (device_.state == DeviceState::kResetting)
+    }
+    if (device_.state == DeviceState::kResetting) {
       return (void)add("device.state", Verdict::kFail, "it has been in a reset for seconds",
                        "ready", Action::kNone);
-    if (!device_.error.empty())
+    }
+    if (!device_.error.empty()) {
       return (void)add("device.state", Verdict::kFail, device_.error, "an answer",
                        Action::kResetDevice);
+    }
     add("device.state", Verdict::kPass, telemetry::name(device_.state), {}, Action::kNone);
   }
 
@@ -47,8 +52,8 @@ class StateCheck {
 
   void counters() {
     const telemetry::HardwareCounters& c = device_.hardware;
-    // Before generation 3 this counter has also errors that a reset has repaired since.
-    const bool tells = device_.core_architecture == "NCv3";
+    // Without a counter of their own, errors that a reset has repaired since are in this one.
+    const bool tells = telemetry::generation_of_cores(device_.core_architecture).tells_repairable;
     const auto count = [&](uint64_t number, const char* what, const char* engine, Verdict verdict,
                            Action action, Repair repair = Repair::kNone) {
       if (number == 0) return;
@@ -92,11 +97,12 @@ class StateCheck {
             Action::kReboot);
       }
     }
-    if (whole && !device_.links.empty())
+    if (whole && !device_.links.empty()) {
       add("device.links", Verdict::kPass,
           "links to " + list(found) + " are up" +
               (expected != nullptr ? ", as the type has them" : ""),
           {}, Action::kNone);
+    }
   }
 
   void busy() {
@@ -111,8 +117,9 @@ class StateCheck {
  private:
   static std::string list(const std::vector<uint32_t>& numbers) {
     std::string text;
-    for (const uint32_t number : numbers)
+    for (const uint32_t number : numbers) {
       text += (text.empty() ? "" : ", ") + std::to_string(number);
+    }
     return text.empty() ? "none" : text;
   }
   Finding& add(const char* check, Verdict verdict, std::string found, std::string expected,
@@ -149,17 +156,20 @@ void check_versions(const telemetry::Snapshot& snapshot, Findings& findings) {
 void check_state(const telemetry::Snapshot& snapshot, const std::vector<int>& devices,
                  Findings& findings) {
   check_versions(snapshot, findings);
-  const auto profile = ccom::Topology::profile(snapshot.instance.type);
-  const bool whole = profile && profile->neighbours.size() == snapshot.devices.size();
+  profiles::NodeProfile profile;
+  std::string unknown;
+  const bool whole = profiles::load_topology(snapshot.instance.type, profile, unknown) &&
+                     profile.neighbours.size() == snapshot.devices.size();
   for (const Device& device : snapshot.devices) {
-    if (!devices.empty() &&
-        std::find(devices.begin(), devices.end(), static_cast<int>(device.index)) == devices.end())
+    if (!devices.empty() && std::find(devices.begin(), devices.end(),
+                                      static_cast<int>(device.index)) == devices.end()) {
       continue;
+    }
     StateCheck check(device, findings);
     check.state();
     check.engines();
     check.counters();
-    check.links(whole ? &profile->neighbours[device.index] : nullptr);
+    check.links(whole ? &profile.neighbours[device.index] : nullptr);
     check.busy();
   }
 }

@@ -42,8 +42,9 @@ tools::Records records_of(const std::vector<Event>& events) {
     row.emplace_back(std::round(event.elapsed_seconds * 1000) / 1000);
     row.push_back(detail.empty() ? boost::json::value(nullptr) : boost::json::value(detail));
     records.rows.push_back(std::move(row));
-    if (is_end(event.state))
+    if (is_end(event.state)) {
       ends.push_back(boost::json::object{{"device", event.device}, {"end", name(event.state)}});
+    }
   }
   records.about = {{"devices", std::move(ends)}};
   return records;
@@ -130,14 +131,17 @@ int reset_devices(Options options) {
   wanted.processes = wanted.hardware = wanted.host = wanted.instance = false;
   const telemetry::Snapshot snapshot = telemetry::open_host_source()->take(wanted, kLook);
   if (snapshot.devices.empty()) return doctor::explain_no_device(kProgram, snapshot.error);
-  if (options.all)
-    for (const telemetry::Device& device : snapshot.devices)
+  if (options.all) {
+    for (const telemetry::Device& device : snapshot.devices) {
       options.devices.push_back(static_cast<int>(device.index));
-  if (snapshot.versions.backend == "embedded")
+    }
+  }
+  if (snapshot.versions.backend == "embedded") {
     std::fprintf(stderr,
                  "%s: NEURON_EMULATOR names devices of this process alone: nobody else sees them "
                  "reset\n",
                  kProgram);
+  }
   Reporter reporter(options.format);
   const std::vector<State> ends = reset_all(options, reporter);
   const int status = exit_status(ends);
@@ -150,19 +154,19 @@ int reset_devices(Options options) {
 int main(int argc, char** argv) {
   using namespace neuron::reset;
   namespace tools = neuron::tools;
-  CLI::App app;
+  tools::CommandLine line(manual());
   Options options;
   neuron::checks::WorkerOptions worker;
-  auto* devices =
-      app.add_option("-d,--device", options.devices, "these devices")->check(CLI::Range(0, 63));
-  app.add_flag("--all", options.all, "all devices")->excludes(devices);
-  app.add_flag("--force", options.force, "also if somebody holds the device");
-  app.add_option("--timeout", options.timeout_s, "seconds after which a device is given up")
-      ->check(CLI::Range(1u, 3600u))
-      ->capture_default_str();
-  tools::add_format_option(app, options.format);
-  add_worker_options(app, worker);
-  if (const auto status = tools::parse_command_line(app, manual(), argc, argv)) return *status;
+  const tools::Option devices =
+      line.option("-d,--device", options.devices, "these devices").between(0, 63);
+  line.flag("--all", options.all, "all devices").excludes(devices);
+  line.flag("--force", options.force, "also if somebody holds the device");
+  line.option("--timeout", options.timeout_s, "seconds after which a device is given up")
+      .between(1u, 3600u)
+      .with_default();
+  tools::add_format_option(line, options.format);
+  add_worker_options(line, worker);
+  if (const auto status = line.parse(argc, argv)) return *status;
   setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   if (!worker.kind.empty()) return work(worker);
   if (!options.all && options.devices.empty()) {

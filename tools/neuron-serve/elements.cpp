@@ -112,8 +112,9 @@ size_t append_element(std::string_view text, nrt_dtype_t dtype, std::string& byt
       if (result.ec == std::errc::result_out_of_range) {
         // Also said of what is too small, which is 0.
         double wide = 0;
-        if (std::from_chars(number.data(), end, wide).ec != std::errc() || std::fabs(wide) > 1)
+        if (std::from_chars(number.data(), end, wide).ec != std::errc() || std::fabs(wide) > 1) {
           return 0;
+        }
         value = static_cast<float>(wide);
       }
       append_bytes(value, bytes);

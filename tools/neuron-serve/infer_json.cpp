@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "driver/base/json_text.h"
 #include "tools/neuron-serve/elements.h"
 
 namespace neuron::serve {
@@ -252,12 +253,12 @@ std::optional<JsonError> parse_inputs(std::string_view text, const ModelSpec& mo
 
 void append_outputs(const ModelSpec& model, const Job& job, std::string& text) {
   text += "{\"model\":";
-  append_string(model.name, text);
+  base::append_json_string(text, model.name);
   text += ",\"outputs\":{";
   const char* data = job.output.data();
   for (const TensorSpec& output : model.outputs) {
     if (&output != &model.outputs[0]) text += ',';
-    append_string(output.name, text);
+    base::append_json_string(text, output.name);
     text += ':';
     if (!has_numbers(output.dtype)) {
       text += "null";
@@ -279,37 +280,6 @@ void append_outputs(const ModelSpec& model, const Job& job, std::string& text) {
   text += ",\"device_us\":";
   append_number(static_cast<double>(job.device_ps) / 1e6, text);
   text += ",\"batch_rows\":" + std::to_string(job.batch_rows) + "}}\n";
-}
-
-void append_string(std::string_view value, std::string& text) {
-  static const char kHex[] = "0123456789abcdef";
-  text += '"';
-  for (size_t i = 0; i < value.size(); ++i) {
-    const auto c = static_cast<unsigned char>(value[i]);
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += static_cast<char>(c);
-    } else if (c < 0x20 || c == 0x7F) {
-      text += "\\u00";
-      text += kHex[c >> 4];
-      text += kHex[c & 15];
-    } else if (c < 0x80) {
-      text += static_cast<char>(c);
-    } else {
-      const size_t more = c >= 0xF0 && c < 0xF5 ? 3 : c >= 0xE0 ? 2 : c >= 0xC2 ? 1 : 0;
-      bool good = more != 0 && c < 0xF5 && i + more < value.size();
-      for (size_t k = 1; good && k <= more; ++k) {
-        good = (static_cast<unsigned char>(value[i + k]) & 0xC0) == 0x80;
-      }
-      if (good) {
-        text.append(value.substr(i, more + 1));
-        i += more;
-      } else {
-        text += "\xEF\xBF\xBD";
-      }
-    }
-  }
-  text += '"';
 }
 
 }  // namespace neuron::serve

@@ -28,9 +28,6 @@ std::optional<JsonError> parse_inputs(std::string_view text, const ModelSpec& mo
 // Appends {"model": ..., "outputs": {...}, "timing": {...}}.
 void append_outputs(const ModelSpec& model, const Job& job, std::string& text);
 
-// Appends `value` as a JSON string, control characters escaped, what is no UTF-8 replaced.
-void append_string(std::string_view value, std::string& text);
-
 }  // namespace neuron::serve
 
 #endif

@@ -2,13 +2,14 @@
 // neuron-serve: an inference server. Exit status: 0 ended as asked, 1 it could not start (one
 // sentence on standard error), 2 wrong usage.
 #include <sys/resource.h>
+#include <systemd/sd-daemon.h>
 
 #include <csignal>
 #include <cstdio>
 
 #include "tools/neuron-serve/log.h"
-#include "tools/neuron-serve/sd_notify.h"
 #include "tools/neuron-serve/server.h"
+#include "tools/neuron-serve/service_manager.h"
 
 namespace {
 
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
                                    // line.
                                    std::printf("%s\n", server.address().c_str());
                                    std::fflush(stdout);
-                                   notify("READY=1");
+                                   sd_notify(0, "READY=1");
                                  });
                                }});
   models = &host;

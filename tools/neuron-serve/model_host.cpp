@@ -2,14 +2,14 @@
 #include "tools/neuron-serve/model_host.h"
 
 #include <dirent.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
+#include <boost/json/parse.hpp>
 #include <cerrno>
 #include <cstring>
 
+#include "driver/base/format.h"
 #include "runtime/base/file.h"
 #include "tools/neuron-serve/log.h"
 
@@ -188,19 +188,20 @@ std::string ModelHost::attach() {
   open_ = true;
   ++attached_;
   uint32_t count = 0;
-  if (const NRT_STATUS s = nrt_get_visible_vnc_count(&count))
+  if (const NRT_STATUS s = nrt_get_visible_vnc_count(&count)) {
     return runtime_failure("asking for the number of cores", s);
+  }
   cores_ = options_.cores;
   if (cores_.empty()) {
     for (uint32_t core = 0; core < count; ++core) cores_.push_back(core);
   }
   if (cores_.empty() || cores_.back() >= count) {
-    return fmt::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
-                       cores_.empty() ? 0 : cores_.back(), count);
+    return base::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
+                        cores_.empty() ? 0 : cores_.back(), count);
   }
   if (options_.replicas > cores_.size()) {
-    return fmt::format("--replicas asks for {} cores; there are {}", options_.replicas,
-                       cores_.size());
+    return base::format("--replicas asks for {} cores; there are {}", options_.replicas,
+                        cores_.size());
   }
   return "";
 }
@@ -223,8 +224,9 @@ ModelHost::Found ModelHost::look_at(const std::string& name) const {
       found.identity.words[word + 1] = static_cast<uint64_t>(status.st_size);
       found.identity.words[word + 2] = static_cast<uint64_t>(status.st_mtim.tv_sec);
       found.identity.words[word + 3] = static_cast<uint64_t>(status.st_mtim.tv_nsec);
-      if (&file != &found.spec.file && word != 0)
+      if (&file != &found.spec.file && word != 0) {
         read_sidecar(sidecar, found.spec.batched, found.error);
+      }
     }
     word += 4;
   }
@@ -307,8 +309,8 @@ void ModelHost::do_reload(ReloadReport& report) {
       failed_[name] = error;
       report.good = false;
       report.models[name] = "failed: " + error;
-      log(fmt::format("model {} cannot be loaded{}: {}", name,
-                      old != models_.end() ? "; what was loaded before stays" : "", error));
+      log(base::format("model {} cannot be loaded{}: {}", name,
+                       old != models_.end() ? "; what was loaded before stays" : "", error));
       if (old != models_.end()) next.emplace(name, old->second);
       continue;
     }
@@ -317,9 +319,9 @@ void ModelHost::do_reload(ReloadReport& report) {
                                          options_.queue_limit, options_.latency_budget);
     model->start(model_events());
     if (old != models_.end()) retired.push_back(old->second);
-    log(fmt::format("model {} {}: batch {}, {} core{}", name, report.models[name],
-                    model->spec.batch, model->counters.size(),
-                    model->counters.size() == 1 ? "" : "s"));
+    log(base::format("model {} {}: batch {}, {} core{}", name, report.models[name],
+                     model->spec.batch, model->counters.size(),
+                     model->counters.size() == 1 ? "" : "s"));
     next.emplace(name, std::move(model));
   }
   for (const auto& [name, model] : models_) {
@@ -408,8 +410,8 @@ void ModelHost::recover() {
     pause = std::min(pause * 2, kLastRetry);
   }
   publish(State::kReady, "");
-  log(fmt::format("the device is back after {:.1f} s",
-                  std::chrono::duration<double>(Clock::now() - start).count()));
+  log(base::format("the device is back after {:.1f} s",
+                   std::chrono::duration<double>(Clock::now() - start).count()));
 }
 
 }  // namespace neuron::serve

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-serve/model_json.h"
 
-#include "tools/neuron-serve/infer_json.h"
+#include "driver/base/json_text.h"
 
 namespace neuron::serve {
 namespace {
@@ -11,7 +11,7 @@ void append_tensors(const std::vector<TensorSpec>& tensors, std::string& text) {
   for (const TensorSpec& tensor : tensors) {
     if (&tensor != &tensors[0]) text += ',';
     text += "{\"name\":";
-    append_string(tensor.name, text);
+    base::append_json_string(text, tensor.name);
     text += ",\"dtype\":\"" + std::string(dtype_name(tensor.dtype)) + "\",\"shape\":[";
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       text += (d != 0 ? "," : "") + std::to_string(tensor.shape[d]);
@@ -37,7 +37,7 @@ const char* state_name(State state) {
 
 void append_model(const Model& model, bool ready, std::string& text) {
   text += "{\"name\":";
-  append_string(model.spec.name, text);
+  base::append_json_string(text, model.spec.name);
   text += ",\"state\":\"" + std::string(ready ? "ready" : "unavailable") + "\",\"batched\":";
   text += model.spec.batched ? "true" : "false";
   text += ",\"batch\":" + std::to_string(model.spec.batch) + ",\"cores\":[";
@@ -65,9 +65,9 @@ std::string models_json(const Catalog& catalog) {
   for (const auto& [name, why] : catalog.failed) {
     text += first ? "{\"name\":" : ",{\"name\":";
     first = false;
-    append_string(name, text);
+    base::append_json_string(text, name);
     text += ",\"message\":";
-    append_string(why, text);
+    base::append_json_string(text, why);
     text += '}';
   }
   return text + "]}\n";
@@ -77,16 +77,16 @@ std::string reload_json(const ReloadReport& report) {
   std::string text = "{\"good\":" + std::string(report.good ? "true" : "false");
   if (!report.error.empty()) {
     text += ",\"error\":";
-    append_string(report.error, text);
+    base::append_json_string(text, report.error);
   }
   text += ",\"models\":{";
   bool first = true;
   for (const auto& [name, what] : report.models) {
     if (!first) text += ',';
     first = false;
-    append_string(name, text);
+    base::append_json_string(text, name);
     text += ':';
-    append_string(what, text);
+    base::append_json_string(text, what);
   }
   return text + "}}\n";
 }

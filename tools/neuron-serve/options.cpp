@@ -53,21 +53,19 @@ bool whole(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-CLI::Option* add_duration(CLI::App& app, const char* name, const char* variable,
-                          std::chrono::microseconds& duration, const std::string& help) {
-  return app
-      .add_option_function<std::string>(
+void add_duration(tools::Command& line, const char* name, const char* variable,
+                  std::chrono::microseconds& duration, const std::string& help) {
+  line.parsed(
           name,
-          [&duration, name](const std::string& text) {
-            if (!parse_duration(text, duration)) {
-              throw CLI::ValidationError(name, "'" + text +
-                                                   "' is no time: give a number with us, ms or s, "
-                                                   "at most an hour");
-            }
+          [&duration](const std::string& text) {
+            return parse_duration(text, duration)
+                       ? std::string()
+                       : "'" + text +
+                             "' is no time: give a number with us, ms or s, at most an hour";
           },
           help)
-      ->type_name("TIME")
-      ->envname(variable);
+      .value_name("TIME")
+      .or_variable(variable);
 }
 
 }  // namespace
@@ -122,79 +120,76 @@ bool parse_listen(const std::string& text, std::string& address, uint16_t& port)
 }
 
 std::optional<int> parse_options(int argc, char** argv, Options& options) {
-  CLI::App app;
-  app.set_config("--config", "", "read options from this file: lines of name = value")
-      ->envname("NEURON_SERVE_CONFIG");
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option_function<std::string>(
-         "--listen",
-         [&](const std::string& text) {
-           if (!parse_listen(text, options.address, options.port)) {
-             throw CLI::ValidationError("--listen", "'" + text + "' is no ADDRESS:PORT");
-           }
-         },
-         "where to listen, 127.0.0.1:8000 by default; port 0 takes a free one; a socket that the "
-         "service manager passes comes before it")
-      ->type_name("ADDRESS:PORT")
-      ->envname("NEURON_SERVE_LISTEN");
-  app.add_option("--models", options.models,
-                 "folder of the models: NAME.neff and, if its rows are independent, NAME.json with "
-                 "{\"batched\": true}")
-      ->required()
-      ->type_name("DIR")
-      ->envname("NEURON_SERVE_MODELS");
-  app.add_option_function<std::string>(
-         "--cores",
-         [&](const std::string& text) {
-           if (!parse_cores(text, options.cores)) {
-             throw CLI::ValidationError("--cores",
-                                        "'" + text + "' is no list of cores such as 0,2-3");
-           }
-         },
-         "virtual cores to use, counted from 0 among those of this process; all by default")
-      ->type_name("LIST")
-      ->envname("NEURON_SERVE_CORES");
-  app.add_option("--replicas", options.replicas, "cores that each model is loaded on")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str()
-      ->envname("NEURON_SERVE_REPLICAS");
-  app.add_option("--batched", options.batched,
-                 "a model whose rows are independent, as \"batched\" in NAME.json says; repeatable")
-      ->delimiter(',')
-      ->type_name("NAME")
-      ->envname("NEURON_SERVE_BATCHED");
-  add_duration(app, "--latency-budget", "NEURON_SERVE_LATENCY_BUDGET", options.latency_budget,
+  tools::CommandLine line(kManual);
+  line.options_file("--config", "read options from this file: lines of name = value")
+      .or_variable("NEURON_SERVE_CONFIG");
+  line.parsed(
+          "--listen",
+          [&](const std::string& text) {
+            return parse_listen(text, options.address, options.port)
+                       ? std::string()
+                       : "'" + text + "' is no ADDRESS:PORT";
+          },
+          "where to listen, 127.0.0.1:8000 by default; port 0 takes a free one; a socket that the "
+          "service manager passes comes before it")
+      .value_name("ADDRESS:PORT")
+      .or_variable("NEURON_SERVE_LISTEN");
+  line.option("--models", options.models,
+              "folder of the models: NAME.neff and, if its rows are independent, NAME.json with "
+              "{\"batched\": true}")
+      .required()
+      .value_name("DIR")
+      .or_variable("NEURON_SERVE_MODELS");
+  line.parsed(
+          "--cores",
+          [&](const std::string& text) {
+            return parse_cores(text, options.cores)
+                       ? std::string()
+                       : "'" + text + "' is no list of cores such as 0,2-3";
+          },
+          "virtual cores to use, counted from 0 among those of this process; all by default")
+      .value_name("LIST")
+      .or_variable("NEURON_SERVE_CORES");
+  line.option("--replicas", options.replicas, "cores that each model is loaded on")
+      .between(1, 1024)
+      .with_default()
+      .or_variable("NEURON_SERVE_REPLICAS");
+  line.option("--batched", options.batched,
+              "a model whose rows are independent, as \"batched\" in NAME.json says; repeatable")
+      .separated_by(',')
+      .value_name("NAME")
+      .or_variable("NEURON_SERVE_BATCHED");
+  add_duration(line, "--latency-budget", "NEURON_SERVE_LATENCY_BUDGET", options.latency_budget,
                "longest time that a request may wait for its batch to fill, execution included; "
                "5ms by default");
-  app.add_option("--queue-limit", options.queue_limit,
-                 "rows that may wait for a model, beyond which requests get 503; 0: eight batches")
-      ->check(CLI::Range(0, 1 << 24))
-      ->capture_default_str()
-      ->envname("NEURON_SERVE_QUEUE_LIMIT");
-  add_duration(app, "--request-timeout", "NEURON_SERVE_REQUEST_TIMEOUT", options.request_timeout,
+  line.option("--queue-limit", options.queue_limit,
+              "rows that may wait for a model, beyond which requests get 503; 0: eight batches")
+      .between(0, 1 << 24)
+      .with_default()
+      .or_variable("NEURON_SERVE_QUEUE_LIMIT");
+  add_duration(line, "--request-timeout", "NEURON_SERVE_REQUEST_TIMEOUT", options.request_timeout,
                "longest time that a request may wait for a core, then 504; 1s by default");
-  add_duration(app, "--client-timeout", "NEURON_SERVE_CLIENT_TIMEOUT", options.client_timeout,
+  add_duration(line, "--client-timeout", "NEURON_SERVE_CLIENT_TIMEOUT", options.client_timeout,
                "longest time that a client may take to send a request or to read an answer, then "
                "408; 10s by default");
-  add_duration(app, "--idle-timeout", "NEURON_SERVE_IDLE_TIMEOUT", options.idle_timeout,
+  add_duration(line, "--idle-timeout", "NEURON_SERVE_IDLE_TIMEOUT", options.idle_timeout,
                "how long a connection may stay without a request; 60s by default");
-  add_duration(app, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
+  add_duration(line, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
                "how long SIGTERM waits for requests that were accepted; 10s by default");
-  app.add_option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
-      ->check(CLI::Range(size_t{1}, size_t{1} << 32))
-      ->capture_default_str()
-      ->envname("NEURON_SERVE_MAX_BODY");
-  app.add_option("--max-header", options.max_header,
-                 "bytes of a request's header, beyond which 431")
-      ->check(CLI::Range(size_t{256}, size_t{1} << 20))
-      ->capture_default_str()
-      ->envname("NEURON_SERVE_MAX_HEADER");
-  app.add_option("--max-connections", options.max_connections,
-                 "connections at a time, the next one gets 503")
-      ->check(CLI::Range(size_t{1}, size_t{1} << 20))
-      ->capture_default_str()
-      ->envname("NEURON_SERVE_MAX_CONNECTIONS");
-  return tools::parse_command_line(app, kManual, argc, argv);
+  line.option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
+      .between(size_t{1}, size_t{1} << 32)
+      .with_default()
+      .or_variable("NEURON_SERVE_MAX_BODY");
+  line.option("--max-header", options.max_header, "bytes of a request's header, beyond which 431")
+      .between(size_t{256}, size_t{1} << 20)
+      .with_default()
+      .or_variable("NEURON_SERVE_MAX_HEADER");
+  line.option("--max-connections", options.max_connections,
+              "connections at a time, the next one gets 503")
+      .between(size_t{1}, size_t{1} << 20)
+      .with_default()
+      .or_variable("NEURON_SERVE_MAX_CONNECTIONS");
+  return line.parse(argc, argv);
 }
 
 }  // namespace neuron::serve

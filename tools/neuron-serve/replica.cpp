@@ -103,17 +103,20 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
     // Rows that nobody asked for are zero, so that what they compute does not depend on others.
     std::memset(to, 0, static_cast<size_t>(port.rows.data() + port.spec.bytes - to));
     before += port.spec.row_bytes;
-    if (const NRT_STATUS s = nrt_tensor_write(port.tensor, port.rows.data(), 0, port.spec.bytes))
+    if (const NRT_STATUS s = nrt_tensor_write(port.tensor, port.rows.data(), 0, port.spec.bytes)) {
       return failed("writing the inputs", s);
+    }
   }
   const auto start = Clock::now();
-  if (const NRT_STATUS s = nrt_execute(model_, input_set_, output_set_))
+  if (const NRT_STATUS s = nrt_execute(model_, input_set_, output_set_)) {
     return failed("executing the model", s);
+  }
   host_ns_ = static_cast<uint64_t>((Clock::now() - start).count());
   for (Port& port : outputs_) {
     if (const NRT_STATUS s =
-            nrt_tensor_read(port.tensor, port.rows.data(), 0, port.spec.row_bytes * rows))
+            nrt_tensor_read(port.tensor, port.rows.data(), 0, port.spec.row_bytes * rows)) {
       return failed("reading the outputs", s);
+    }
   }
   nrt_open_execution_report_t report = {};
   report.size = sizeof(report);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "driver/base/json_text.h"
+#include "tools/common/number_text.h"
 #include "tools/neuron-serve/connection.h"
 #include "tools/neuron-serve/infer_json.h"
 #include "tools/neuron-serve/model_json.h"
@@ -32,11 +34,6 @@ bool is_type(std::string_view value, std::string_view type) {
 
 std::string_view text_of(boost::beast::string_view value) { return {value.data(), value.size()}; }
 
-void append_number(uint64_t number, std::string& text) {
-  char digits[24];
-  text.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
-}
-
 // The tensors of a binary message: "x:float32:2,64; y:..."
 std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched, uint32_t rows) {
   std::string text;
@@ -45,7 +42,7 @@ std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batche
     text += tensor.name + ":" + dtype_name(tensor.dtype) + ":";
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (d != 0) text += ',';
-      append_number(d == 0 && batched ? rows : tensor.shape[d], text);
+      tools::append_number(text, d == 0 && batched ? rows : tensor.shape[d]);
     }
   }
   return text;
@@ -218,9 +215,9 @@ void Connection::answer_infer() {
     std::string headers = "X-Tensors: ";
     headers += describe_tensors(model_->spec.outputs, model_->spec.batched, rows);
     headers += "\r\nX-Batch-Rows: ";
-    append_number(batch_rows, headers);
+    tools::append_number(headers, batch_rows);
     headers += "\r\nX-Device-Picoseconds: ";
-    append_number(device_ps, headers);
+    tools::append_number(headers, device_ps);
     headers += "\r\n";
     Answer result{.type = kBinary, .headers = headers};
     result.body.swap(output);
@@ -260,13 +257,13 @@ void Connection::answer(const Answer& answer) {
   ++server_.counters().answers[answer.status];
   out_.clear();
   out_ += "HTTP/1.1 ";
-  append_number(static_cast<uint64_t>(answer.status), out_);
+  tools::append_number(out_, static_cast<uint64_t>(answer.status));
   out_ += ' ';
   out_ += reason(answer.status);
   out_ += "\r\nContent-Type: ";
   out_ += answer.type;
   out_ += "\r\nContent-Length: ";
-  append_number(answer.body.size(), out_);
+  tools::append_number(out_, answer.body.size());
   out_ += "\r\n";
   out_ += answer.headers;
   if (!keep_alive_) {
@@ -283,16 +280,16 @@ void Connection::fail(int status, std::string_view message, std::string_view fie
                       std::string_view headers) {
   Answer result{.status = status, .headers = headers};
   result.body = "{\"error\":{\"status\":";
-  append_number(static_cast<uint64_t>(status), result.body);
+  tools::append_number(result.body, static_cast<uint64_t>(status));
   result.body += ",\"message\":";
-  append_string(message, result.body);
+  base::append_json_string(result.body, message);
   if (!field.empty()) {
     result.body += ",\"field\":";
-    append_string(field, result.body);
+    base::append_json_string(result.body, field);
   }
   if (offset >= 0) {
     result.body += ",\"offset\":";
-    append_number(static_cast<uint64_t>(offset), result.body);
+    tools::append_number(result.body, static_cast<uint64_t>(offset));
   }
   result.body += "}}\n";
   answer(result);

@@ -2,6 +2,7 @@
 #include "tools/neuron-serve/server.h"
 
 #include <sys/socket.h>
+#include <systemd/sd-daemon.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -13,7 +14,7 @@
 
 #include "tools/neuron-serve/connection.h"
 #include "tools/neuron-serve/log.h"
-#include "tools/neuron-serve/sd_notify.h"
+#include "tools/neuron-serve/service_manager.h"
 
 namespace neuron::serve {
 namespace {
@@ -174,7 +175,7 @@ void Server::publish(std::shared_ptr<const Catalog> catalog) {
         catalog_->state == State::kReady
             ? std::to_string(catalog_->models.size()) + " models at " + address()
             : "the device was lost; waiting for it";
-    notify("STATUS=" + what);
+    sd_notify(0, ("STATUS=" + what).c_str());
   });
 }
 
@@ -199,7 +200,7 @@ void Server::drain() {
   if (draining_) return;
   draining_ = true;
   drain_end_ = Clock::now() + options_.drain_timeout;
-  notify("STOPPING=1\nSTATUS=finishing what was asked");
+  sd_notify(0, "STOPPING=1\nSTATUS=finishing what was asked");
   log("finishing " + std::to_string(open_connections()) + " connections");
   Error ignored;
   network_->acceptor.close(ignored);
@@ -235,7 +236,7 @@ void Server::tick_watchdog() {
   network_->watchdog.expires_after(network_->watchdog_period / 2);
   network_->watchdog.async_wait([this](Error error) {
     if (error) return;
-    if (alive_()) notify("WATCHDOG=1");
+    if (alive_()) sd_notify(0, "WATCHDOG=1");
     tick_watchdog();
   });
 }

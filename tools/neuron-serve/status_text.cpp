@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What /metrics and /v1/status say of a server.
-#include <fmt/format.h>
-
-#include <iterator>
-
-#include "tools/neuron-serve/infer_json.h"
+#include "driver/base/format.h"
+#include "driver/base/json_text.h"
+#include "tools/common/prometheus_text.h"
 #include "tools/neuron-serve/model_json.h"
 #include "tools/neuron-serve/server.h"
 
@@ -14,55 +12,38 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-class Metrics {
- public:
-  void family(const char* name, const char* type, const char* help) {
-    name_ = name;
-    fmt::format_to(out(), "# HELP neuron_serve_{} {}\n# TYPE neuron_serve_{} {}\n", name, help,
-                   name, type);
-  }
-  template <class Value>
-  void sample(const std::string& labels, Value value, const char* suffix = "") {
-    fmt::format_to(out(), "neuron_serve_{}{}{} {}\n", name_, suffix,
-                   labels.empty() ? "" : "{" + labels + "}", value);
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::back_insert_iterator<std::string> out() { return std::back_inserter(text_); }
-
-  std::string text_;
-  const char* name_ = "";
-};
-
-std::string of(const Model& model) { return "model=\"" + model.spec.name + "\""; }
-std::string of(const Model& model, const ReplicaCounters& counter) {
-  return of(model) + ",core=\"" + std::to_string(counter.core) + "\"";
+tools::Labels of(const Model& model) { return {{"model", model.spec.name}}; }
+tools::Labels of(const Model& model, const ReplicaCounters& counter) {
+  return {{"model", model.spec.name}, {"core", std::to_string(counter.core)}};
+}
+tools::Labels of(const Model& model, const std::string& bound) {
+  return {{"model", model.spec.name}, {"le", bound}};
 }
 
 }  // namespace
 
 std::string Server::metrics_text() const {
-  Metrics text;
+  tools::PrometheusText text;
   const auto& models = catalog_->models;
-  text.family("ready", "gauge", "1 if models are served.");
-  text.sample("", catalog_->state == State::kReady && !draining_ ? 1 : 0);
-  text.family("attachments_total", "counter", "How often the runtime was initialised.");
-  text.sample("", catalog_->attached);
-  text.family("connections", "gauge", "Open connections.");
-  text.sample("", open_connections());
-  text.family("connections_total", "counter", "Connections accepted.");
-  text.sample("", counters_.connections);
-  text.family("connections_refused_total", "counter", "Connections beyond the limit.");
-  text.sample("", counters_.refused);
-  text.family("http_responses_total", "counter", "Answers by HTTP status.");
+  text.family("neuron_serve_ready", "gauge", "1 if models are served.");
+  text.sample("", {}, catalog_->state == State::kReady && !draining_ ? 1 : 0);
+  text.family("neuron_serve_attachments_total", "counter",
+              "How often the runtime was initialised.");
+  text.sample("", {}, catalog_->attached);
+  text.family("neuron_serve_connections", "gauge", "Open connections.");
+  text.sample("", {}, open_connections());
+  text.family("neuron_serve_connections_total", "counter", "Connections accepted.");
+  text.sample("", {}, counters_.connections);
+  text.family("neuron_serve_connections_refused_total", "counter", "Connections beyond the limit.");
+  text.sample("", {}, counters_.refused);
+  text.family("neuron_serve_http_responses_total", "counter", "Answers by HTTP status.");
   for (const auto& [status, count] : counters_.answers) {
-    text.sample("code=\"" + std::to_string(status) + "\"", count);
+    text.sample("", {{"code", std::to_string(status)}}, count);
   }
-  text.family("queue_rows", "gauge", "Rows that wait for a model.");
-  for (const auto& [name, model] : models) text.sample(of(*model), model->queue.waiting_rows());
-  text.family("queue_limit_rows", "gauge", "Rows that may wait for a model.");
-  for (const auto& [name, model] : models) text.sample(of(*model), model->queue.limit());
+  text.family("neuron_serve_queue_rows", "gauge", "Rows that wait for a model.");
+  for (const auto& [name, model] : models) text.sample("", of(*model), model->queue.waiting_rows());
+  text.family("neuron_serve_queue_limit_rows", "gauge", "Rows that may wait for a model.");
+  for (const auto& [name, model] : models) text.sample("", of(*model), model->queue.limit());
   const struct {
     const char* name;
     const char* help;
@@ -79,29 +60,30 @@ std::string Server::metrics_text() const {
        1e-12},
   };
   for (const auto& row : counted) {
-    text.family(row.name, "counter", row.help);
+    text.family(std::string("neuron_serve_") + row.name, "counter", row.help);
     for (const auto& [name, model] : models) {
       for (const auto& counter : model->counters) {
         const uint64_t value = ((*counter).*(row.counter)).load(kRelaxed);
         if (row.scale == 0) {
-          text.sample(of(*model, *counter), value);
+          text.sample("", of(*model, *counter), value);
         } else {
-          text.sample(of(*model, *counter), static_cast<double>(value) * row.scale);
+          text.sample("", of(*model, *counter), static_cast<double>(value) * row.scale);
         }
       }
     }
   }
-  text.family("latency_seconds", "histogram", "From a request to its answer, of those answered.");
+  text.family("neuron_serve_latency_seconds", "histogram",
+              "From a request to its answer, of those answered.");
   for (const auto& [name, model] : models) {
     uint64_t sum = 0;
     for (size_t i = 0; i < model->latencies.size(); ++i) {
       sum += model->latencies[i];
       const std::string bound =
-          i < Model::kLatencyBounds.size() ? fmt::format("{}", Model::kLatencyBounds[i]) : "+Inf";
-      text.sample(of(*model) + ",le=\"" + bound + "\"", sum, "_bucket");
+          i < Model::kLatencyBounds.size() ? base::format("{}", Model::kLatencyBounds[i]) : "+Inf";
+      text.sample("_bucket", of(*model, bound), sum);
     }
-    text.sample(of(*model), model->latency_sum, "_sum");
-    text.sample(of(*model), sum, "_count");
+    text.sample("_sum", of(*model), model->latency_sum);
+    text.sample("_count", of(*model), sum);
   }
   return text.take();
 }
@@ -109,7 +91,7 @@ std::string Server::metrics_text() const {
 // Counters and the time at which they were read: whoever asks twice knows the rates.
 std::string Server::status_json() const {
   const auto now = Clock::now().time_since_epoch();
-  std::string text = fmt::format(
+  std::string text = base::format(
       "{{\"state\":\"{}\",\"time_us\":{},\"attached\":{},\"connections\":{},\"inferences\":{},"
       "\"replicas\":[",
       draining_ ? "draining" : state_name(catalog_->state),
@@ -120,8 +102,8 @@ std::string Server::status_json() const {
     for (const auto& counter : model->counters) {
       text += first ? "{\"model\":" : ",{\"model\":";
       first = false;
-      append_string(name, text);
-      text += fmt::format(
+      base::append_json_string(text, name);
+      text += base::format(
           ",\"core\":{},\"batches\":{},\"rows\":{},\"busy_us\":{},\"host_us\":{},\"device_us\":{}}"
           "}",
           counter->core, counter->batches.load(kRelaxed), counter->rows.load(kRelaxed),

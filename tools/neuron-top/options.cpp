@@ -53,33 +53,30 @@ std::string read_interval(const std::string& text, std::chrono::milliseconds& in
 }  // namespace
 
 std::optional<int> read_options(int argc, char** argv, Options& options) {
-  CLI::App app{"", "neuron-top"};
-  tools::add_format_option(app, options.format);
-  tools::add_color_option(app, options.color);
-  app.add_flag("--once", options.once, "print one picture as text, and end");
-  app.add_option("--iterations", options.iterations, "end after so many pictures or reports")
-      ->check(CLI::Range(1u, 1'000'000'000u));
-  app.add_option_function<std::string>(
-         "--interval",
-         [&](const std::string& text) {
-           const std::string wrong = read_interval(text, options.interval);
-           if (!wrong.empty()) throw CLI::ValidationError("--interval", wrong);
-         },
-         "time between looks: 2s, 500ms")
-      ->default_str("1s");
-  app.add_option("--width", options.width, "columns of --once")->check(CLI::Range(1, 1000));
-  app.add_option("--height", options.height, "lines of --once")->check(CLI::Range(1, 1000));
-  app.add_flag("--ascii", options.ascii, "no character beyond ASCII");
-  app.add_option("--palette", options.palette, "colours")
-      ->check(CLI::IsMember({"standard", "color-blind", "none"}))
-      ->default_str("standard");
-  app.add_flag("--no-mouse", options.no_mouse, "leave the mouse to the terminal");
-  CLI::Option* record =
-      app.add_option("--record", options.record, "keep every snapshot in FILE")->type_name("FILE");
-  app.add_option("--replay", options.replay, "show what was recorded in FILE")
-      ->type_name("FILE")
-      ->excludes(record);
-  return tools::parse_command_line(app, manual(), argc, argv);
+  tools::CommandLine line(manual());
+  tools::add_format_option(line, options.format);
+  tools::add_color_option(line, options.color);
+  line.flag("--once", options.once, "print one picture as text, and end");
+  line.option("--iterations", options.iterations, "end after so many pictures or reports")
+      .between(1u, 1'000'000'000u);
+  line.parsed(
+          "--interval",
+          [&](const std::string& text) { return read_interval(text, options.interval); },
+          "time between looks: 2s, 500ms")
+      .with_default("1s");
+  line.option("--width", options.width, "columns of --once").between(1, 1000);
+  line.option("--height", options.height, "lines of --once").between(1, 1000);
+  line.flag("--ascii", options.ascii, "no character beyond ASCII");
+  line.option("--palette", options.palette, "colours")
+      .one_of({"standard", "color-blind", "none"})
+      .with_default("standard");
+  line.flag("--no-mouse", options.no_mouse, "leave the mouse to the terminal");
+  tools::Option record =
+      line.option("--record", options.record, "keep every snapshot in FILE").value_name("FILE");
+  line.option("--replay", options.replay, "show what was recorded in FILE")
+      .value_name("FILE")
+      .excludes(record);
+  return line.parse(argc, argv);
 }
 
 }  // namespace neuron::top

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/telemetry/generation.h"
 #include "tools/telemetry/proc.h"
 
 namespace neuron::telemetry {
@@ -64,9 +65,9 @@ DeviceIdentity identity_of(std::string_view lines, const ndl_observation_t& seen
   });
   identity.known = !identity.name.empty();
   // A driver without these attributes still says which generation it is.
-  const bool second = seen.architecture == 2;
-  if (identity.name.empty()) identity.name = second ? "Trainium1" : "Trainium2";
-  if (identity.architecture.empty()) identity.architecture = second ? "NDv2" : "NDv3";
+  const Generation& generation = generation_of(seen.architecture);
+  if (identity.name.empty()) identity.name = generation.device_name;
+  if (identity.architecture.empty()) identity.architecture = generation.architecture;
   identity.core_architecture = "NCv" + std::to_string(seen.architecture);
   return identity;
 }

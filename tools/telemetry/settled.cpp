@@ -2,7 +2,8 @@
 #include "tools/telemetry/settled.h"
 
 #include <algorithm>
-#include <thread>
+
+#include "driver/base/backoff.h"
 
 namespace neuron::telemetry {
 namespace {
@@ -23,9 +24,10 @@ bool any_resetting(const Snapshot& snapshot, const std::vector<int>& devices) {
 Snapshot take_settled(Source& source, const Wanted& wanted, std::chrono::milliseconds per_device,
                       const std::vector<int>& devices,
                       std::chrono::steady_clock::time_point deadline) {
+  base::Backoff backoff({0, 0, kPause, kPause});
   Snapshot snapshot = source.take(wanted, per_device);
   while (any_resetting(snapshot, devices) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kPause);
+    backoff.wait();
     snapshot = source.take(wanted, per_device);
   }
   return snapshot;

@@ -16,8 +16,9 @@
 #include <tuple>
 
 #include "tools/telemetry/device_reading.h"
-#include "tools/telemetry/patience.h"
+#include "tools/telemetry/generation.h"
 #include "tools/telemetry/proc.h"
+#include "tools/telemetry/side_thread.h"
 
 namespace neuron::telemetry {
 namespace {
@@ -25,7 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTogetherPart = 4;
-constexpr double kLinkBytesPerSecondV2 = 48e9, kLinkBytesPerSecondV3 = 128e9;
 
 std::string environment(const char* variable) {
   const char* value = std::getenv(variable);
@@ -33,11 +33,11 @@ std::string environment(const char* variable) {
 }
 
 // Physical cores that make one core of NEURON_RT_VISIBLE_CORES, in this environment.
-unsigned logical_size(unsigned architecture) {
-  if (architecture < 3) return 1;
+unsigned logical_size(const Generation& generation) {
+  if (generation.logical_size == 1) return 1;
   std::string size = environment("NEURON_LOGICAL_NC_CONFIG");
   if (size.empty()) size = environment("NEURON_RT_VIRTUAL_CORE_SIZE");
-  return size == "1" ? 1 : 2;
+  return size == "1" ? 1 : generation.logical_size;
 }
 
 std::string bdf_of(const ndl_observation_t& seen) {
@@ -77,6 +77,7 @@ Device device_of(int index, const DeviceReading& reading, const std::string& onl
   device.index = static_cast<unsigned>(index);
   device.error = reading.error;
   if (!reading.answered) return device;
+  const Generation& generation = generation_of(seen.architecture);
   device.name = reading.identity.name;
   device.architecture = reading.identity.architecture;
   device.core_architecture = reading.identity.core_architecture;
@@ -87,22 +88,20 @@ Device device_of(int index, const DeviceReading& reading, const std::string& onl
   if (seen.emulated == 0) read_place(device.bdf, device.numa_node, device.cpu_affinity);
   if (device.cpu_affinity.empty()) device.cpu_affinity = online;
   device.state = state_of(seen);
-  device.logical_size = logical_size(seen.architecture);
+  device.logical_size = logical_size(generation);
   device.memory_bytes = seen.memory_bytes;
   device.memory_used = seen.memory_used;
   device.hardware = reading.hardware;
   device.power_percent = reading.power_percent;
   device.faults = reading.faults;
-  const bool second = seen.architecture == 2;
   for (uint32_t i = 0; i < seen.connected_count; ++i) {
     Link link;
     link.device = seen.connected[i];
     link.up = (seen.links_down >> i & 1) == 0;
-    link.kind = second ? "NeuronLink-v2" : "NeuronLink-v3";
+    link.kind = generation.link_kind;
     link.theoretical_bytes_per_second = seen.link_bytes_per_second != 0
                                             ? static_cast<double>(seen.link_bytes_per_second)
-                                        : second ? kLinkBytesPerSecondV2
-                                                 : kLinkBytesPerSecondV3;
+                                            : generation.link_bytes_per_second;
     device.links.push_back(std::move(link));
   }
   for (uint32_t i = 0; i < seen.cores; ++i) {
@@ -135,7 +134,7 @@ class HostSource final : public Source {
  private:
   struct Asked {
     int index = 0;
-    Patience patience;
+    SideThread thread;
     DeviceIdentity identity;
     bool begun = false;
     std::shared_ptr<DeviceReading> reading;
@@ -150,7 +149,7 @@ class HostSource final : public Source {
   void add_holder(const Device& device, const HolderReading& held, Process& process);
   bool ran_since(int pid, const Device& device, unsigned core, uint64_t executions);
 
-  Patience list_patience_;  // for questions that are not about one device
+  SideThread list_thread_;  // for questions that are not about one device
   // What they brought in the last take(); null: each device is to be asked.
   std::shared_ptr<const DeviceReadings> together_;
   std::vector<std::unique_ptr<Asked>> asked_;
@@ -191,7 +190,7 @@ std::vector<int> HostSource::find_devices(const Wanted& wanted,
     if (asked->identity.known) known[asked->index] = asked->identity;
   }
   const auto answer = std::make_shared<HostAnswer>();
-  const bool ended = list_patience_.run(
+  const bool ended = list_thread_.run(
       [answer, wanted, per_device, known]() mutable {
         list_devices(*answer);
         // Release: pairs with the acquire of who waited no longer.
@@ -237,7 +236,7 @@ void HostSource::begin_readings(const Wanted& wanted, const std::vector<int>& de
     auto reading = std::make_shared<DeviceReading>();
     device.reading = reading;
     device.begun =
-        device.patience.begin([index, wanted, timeout_ms, reading, identity = device.identity] {
+        device.thread.begin([index, wanted, timeout_ms, reading, identity = device.identity] {
           *reading = read_device(index, wanted, timeout_ms, identity);
         });
   }
@@ -354,7 +353,7 @@ Snapshot HostSource::take(const Wanted& wanted, std::chrono::milliseconds per_de
     late.error = "it has not answered within " + std::to_string(per_device.count()) +
                  " ms; is it being reset, or is its driver stuck?";
     const auto told = alone ? DeviceReadings::const_iterator{} : together_->find(index);
-    const bool in_time = alone ? asked_device.begun && asked_device.patience.ended_by(deadline)
+    const bool in_time = alone ? asked_device.begun && asked_device.thread.ended_by(deadline)
                                : told != together_->end();
     const DeviceReading& reading = !in_time ? late : alone ? *asked_device.reading : told->second;
     if (reading.answered) asked_device.identity = reading.identity;

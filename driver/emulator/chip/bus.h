@@ -26,7 +26,7 @@ using ModelTime = uint64_t;  // picoseconds since the launch's doorbell
 
 enum class Origin : uint8_t { kHost, kDma, kEngine };
 
-// Who accesses and when. `time` is 0 for the host.
+// The initiator of an access, and when it accesses. `time` is 0 for the host.
 struct Access {
   static constexpr uint8_t kOtherChip = 0xFF;
 

@@ -29,8 +29,8 @@ constexpr uint64_t kPeCounterBytes = 0x1000;
 constexpr uint64_t kNoCore = ~uint64_t{0};
 thread_local uint64_t promised_core = kNoCore;
 
-// The extra reset register of revision 255, which reads 0. On generation 2 any write resets the
-// device; on 3 it takes the map of what to reset, 0 for the device.
+// The extra reset register of revision 255, which reads 0. A write resets the device, or, where the
+// register takes a map of what to reset, what the map names; 0 names the device.
 class SimulationReset final : public RegisterTarget {
  public:
   SimulationReset(FirmwareResets& resets, bool takes_map)
@@ -71,10 +71,10 @@ class CcWindow final : public BusTarget {
 
 // Bits of firmware's reset map that belong to a core beside its own, bit n.
 uint32_t engines_in_map(const ChipLayout& layout, unsigned core) {
-  return layout.generation >= 3 ? 1u << (8 + core) : 1u << core;
+  return 1u << (layout.reset_engines + core);
 }
 uint32_t topsp_in_map(const ChipLayout& layout, unsigned topsp) {
-  return layout.generation >= 3 ? 1u << (16 + topsp / layout.topsps_per_core) : 1u << (8 + topsp);
+  return 1u << (layout.reset_topsps + topsp / layout.reset_topsps_per_bit);
 }
 
 class EmulatedChip final : public Chip, public FirmwareResets, public RunnableListener {
@@ -86,7 +86,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
         make_core_(make_core),
         host_(host),
         bus_(layout),
-        simulation_reset_(*this, layout.generation >= 3),
+        simulation_reset_(*this, layout.simulation_reset_takes_map),
         workers_(config.workers != 0 ? config.workers
                                      : std::max(1u, std::thread::hardware_concurrency()),
                  [this](unsigned core, auto deadline) {
@@ -333,7 +333,7 @@ void EmulatedChip::reset(uint32_t core_map) {
 void EmulatedChip::reset_core(unsigned index) {
   faults_.core_was_reset(index);
   CoreBlock& block = *cores_[index];
-  // A core resets its semaphores itself, as the only one who may write them while it runs.
+  // A core resets its semaphores itself: while it runs, nothing else may write them.
   if (block.core != nullptr) {
     block.core->reset();
   } else {
@@ -364,7 +364,7 @@ void EmulatedChip::reset_cores(uint32_t map) {
   }
   for (unsigned i = 0; i < layout_.topsps; ++i) {
     if ((map & topsp_in_map(layout_, i)) == 0) continue;
-    // Who runs the CC core is the only one who may write its semaphores.
+    // The semaphores of a CC core belong to the core that runs it.
     if (core_of_topsp(i) < config_.cores) {
       cores_[core_of_topsp(i)]->core->reset_cc(i % layout_.topsps_per_core);
       topsps_[i]->notifications().reset();
@@ -406,8 +406,7 @@ ChipFaults& Chip::faults() { return ChipFaults::none(); }
 
 std::vector<MemoryPiece> Chip::bar4() {
   const uint64_t bytes = config().hbm_bytes_each;
-  // Generation 3 has a quarter of a smaller BAR4 for each stack where there is no silicon.
-  const bool packed = layout().generation >= 3 && config().revision == kQemuRevision;
+  const bool packed = layout().simulation_packs_bar4 && config().revision == kQemuRevision;
   std::vector<MemoryPiece> pieces;
   for (unsigned i = 0; i < config().hbm_count; ++i) {
     pieces.push_back({i * (packed ? bytes : layout().hbm_window), bytes,

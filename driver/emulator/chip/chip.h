@@ -4,9 +4,9 @@
 //
 // Concepts: the host speaks BAR0 registers (read_register/write_register), BAR4 (hbm()), and
 // nothing else. A doorbell of a host queue is executed before the write returns. A register write
-// that makes a sequencer runnable (START, a semaphore that somebody waits for) marks the core's
-// execution group runnable; the group is then run by `run_group` in the caller's thread, or by the
-// worker pool if nobody has asked to run it inline. Thread-safe: yes. Owns: everything but the
+// that makes a sequencer runnable (START, a semaphore that it waits for) marks the core's execution
+// group runnable; the group is then run by `run_group` in the caller's thread, or by the worker
+// pool if no caller has promised to run it inline. Thread-safe: yes. Owns: everything but the
 // HostMemory. Fails: by faults as include/hw describes; never throws after construction, never
 // aborts.
 #ifndef DRIVER_EMULATOR_CHIP_CHIP_H
@@ -58,10 +58,10 @@ class Chip {
   virtual void write_register(uint64_t offset, uint32_t value, bool inline_run = false) = 0;
 
   // Runs the execution group of a core in this thread until it is quiescent or the deadline passes.
-  // If another thread is running it, waits for that thread; if it can only go on by a write of
-  // another core or chip, sleeps until that.
+  // If another thread runs the group, this call waits for that thread. If only a write of another
+  // core or chip can make the group go on, this call sleeps until there is one.
   virtual RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) = 0;
-  // The same for a thread that others need too: does not sleep, kQuiescent then.
+  // The same without sleeping, for a thread that other groups need too: kQuiescent then.
   virtual RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) {
     return run_group(core, deadline);
   }
@@ -76,8 +76,8 @@ class Chip {
 
   // Faults that are planned or injected here, and what came of them.
   virtual ChipFaults& faults();
-  // Off: every register reads all ones, writes are lost, nothing completes. On again: as after a
-  // reset, with HBM empty.
+  // Off: every register reads all ones, writes are lost, nothing completes. On again: the chip is
+  // as after a reset, and HBM is empty.
   virtual void set_power(bool on) { (void)on; }
 
   // Resets cores of the map (bit n = core n, with its TOPSPs and DMA engines) as firmware does; 0 =

@@ -24,13 +24,14 @@ void ChipFaults::describe_chip(int chip, std::vector<uint64_t> stacks, uint64_t 
 }
 
 void ChipFaults::switch_off() {
-  if (!off_.exchange(true, std::memory_order_relaxed))
+  if (!off_.exchange(true, std::memory_order_relaxed)) {
     losses_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 bool ChipFaults::strikes(Armed& armed) {
   if (++armed.seen < armed.spec.n || armed.happened == armed.spec.count) return false;
-  armed.happened++;
+  ++armed.happened;
   return true;
 }
 
@@ -46,12 +47,13 @@ void ChipFaults::publish() {
 
 void ChipFaults::count_ecc(unsigned word, bool corrected) {
   uint16_t& counter = (corrected ? corrected_ : uncorrected_)[word];
-  if (counter != UINT16_MAX) counter++;
+  if (counter != UINT16_MAX) ++counter;
 }
 
 unsigned ChipFaults::hbm_word(uint64_t address) const {
-  for (size_t i = 0; i < stacks_.size(); i++)
+  for (size_t i = 0; i < stacks_.size(); ++i) {
     if (address - stacks_[i] < stack_bytes_) return static_cast<unsigned>(i) + 1;
+  }
   return 0;
 }
 
@@ -99,8 +101,9 @@ ChipFaults::Issue ChipFaults::instruction(unsigned core, unsigned engine) {
       result = Issue::kHangs;
     } else {
       count_ecc(0, spec.kind == FaultKind::kCorrectable);
-      if (spec.kind == FaultKind::kUncorrectable && result == Issue::kGoesOn)
+      if (spec.kind == FaultKind::kUncorrectable && result == Issue::kGoesOn) {
         result = Issue::kParityError;
+      }
     }
   }
   forget_finished();
@@ -138,7 +141,7 @@ neuron_fault ChipFaults::descriptor(unsigned engine, unsigned queue, uint64_t so
       mark_bad(address, all ? kEccLine : spec.bytes, fault);
     }
   }
-  if (fault != NEURON_FAULT_NONE) dma_errors_++;
+  if (fault != NEURON_FAULT_NONE) ++dma_errors_;
   forget_finished();
   publish();
   return fault;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The faults of one chip: what of a plan is armed here, what has happened, and what is broken now.
 //
-// Concepts: hooks in the chip ask `armed()`, one relaxed load, and go on if it is false. Otherwise
-// they tell of their event and learn what happens to it. Hung engines and power-off last until the
-// core is reset or the power comes back; bad HBM lasts until clear(). Thread-safe: all of it (a
-// mutex behind armed()). Callers: the chip's parts in any thread; service and control channel.
-// Owned by the chip. Fails: arm() returns false for a fault of another chip.
+// Concepts: hooks in the chip ask `armed()`, one relaxed load, and go on if it is false. If it is
+// true they report their event and are told what happens to it. Hung engines and power-off last
+// until the core is reset or the power comes back; bad HBM lasts until clear(). Thread-safe: all of
+// it (a mutex behind armed()). Callers: the chip's parts in any thread; service and control
+// channel. Owned by the chip. Fails: arm() returns false for a fault of another chip.
 #ifndef DRIVER_EMULATOR_CHIP_CHIP_FAULTS_H
 #define DRIVER_EMULATOR_CHIP_CHIP_FAULTS_H
 
@@ -51,7 +51,8 @@ class ChipFaults {
   bool armed() const { return armed_.load(std::memory_order_relaxed); }
   bool off() const { return off_.load(std::memory_order_relaxed); }
 
-  // How often the chip has gone off: who remembers another number has lost what it had there.
+  // How often the chip has lost its power. A client that remembers a smaller number has lost what
+  // it had in the chip's memory.
   uint32_t losses() const { return losses_.load(std::memory_order_relaxed); }
 
   // --- events; only while armed() ---

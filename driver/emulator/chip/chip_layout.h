@@ -50,6 +50,15 @@ struct ChipLayout {
   uint64_t simulation_reset;
   uint64_t host_base, host_mask, host_bytes;
   uint64_t routed_bits;  // any of them: the address is one of another chip's
+  // Of a routed address: the bit that names a peer, else it is a neighbour, and the bits that are
+  // the address on that chip.
+  uint64_t peer_bit, peer_local, neighbour_local;
+  // Firmware's reset map, bit n: where DMA engines of core 0 and TOPSP 0 begin, and how many TOPSPs
+  // share a bit.
+  unsigned reset_engines, reset_topsps, reset_topsps_per_bit;
+  // Revision 255, which has no silicon: its reset register takes the map; its BAR4 shows HBM stacks
+  // one behind the other.
+  bool simulation_reset_takes_map, simulation_packs_bar4;
   // Registers and cores: (address & mask) - base < bytes. HBM and host memory are no registers.
   uint64_t register_mask, register_base, register_bytes;
   uint64_t core_mask, core_base, core_bytes;
@@ -83,9 +92,7 @@ struct ChipLayout {
     if (!is_routed(address)) [[likely]] {
       return address;
     }
-    return address & (generation < 3                        ? NEURON_V2_PEER_LOCAL
-                      : (address & NEURON_V3_PEER_BIT) != 0 ? NEURON_V3_PEER_LOCAL
-                                                            : NEURON_V3_NEIGHBOUR_LOCAL);
+    return address & ((address & peer_bit) != 0 ? peer_local : neighbour_local);
   }
   bool is_host(uint64_t address) const { return (address & host_mask) == host_base; }
   bool is_hbm(uint64_t address) const {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A NeuronCore as its chip sees it: a target on the bus whose programs can be run.
 //
-// The chip gives a core its connections (core_connections.h) and owns it. Which cores a chip has is
-// the choice of whoever creates the chip: neuroncore/chip_factory.h has the cores that execute
-// programs. Callers: the chip. Thread-safe: yes. Fails: engine faults as hw/fault.h says; nothing
-// throws after construction.
+// The chip gives a core its connections (core_connections.h) and owns it. The creator of a chip
+// chooses its cores: neuroncore/chip_factory.h has the cores that execute programs. Callers: the
+// chip. Thread-safe: yes. Fails: engine faults as hw/fault.h says; nothing throws after
+// construction.
 #ifndef DRIVER_EMULATOR_CHIP_CORE_H
 #define DRIVER_EMULATOR_CHIP_CORE_H
 

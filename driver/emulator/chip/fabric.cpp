@@ -130,7 +130,8 @@ unsigned Fabric::hops(unsigned from, unsigned to) const {
 void Fabric::attach(unsigned node, Bus& bus, const ChipFaults& faults) {
   if (node >= nodes_.size()) return;
   chips_[node].faults.store(&faults, std::memory_order_relaxed);
-  // Release: pairs with the acquire in reach(); who sees the bus sees all of the chip.
+  // Release: pairs with the acquire in reach(), so that a thread that sees the bus sees all of the
+  // chip.
   chips_[node].bus.store(&bus, std::memory_order_release);
 }
 

@@ -6,10 +6,10 @@
 // A link has two directions, numbered node * kPorts + port of the sender. Ways are fixed: in a
 // torus of four rows first along the row, then along the column, elsewhere the shortest one. An
 // access happens at once, in the initiator's thread, on the other chip's bus; its model time grows
-// by the latency of each hop. Occupation of links is kept by who sends (LinkTimes). Callers: buses,
-// in any thread. Thread-safe: yes; chips come and go while others run, but a chip that goes must
-// not be in use by a running group. Owns nothing of the chips. Fails: an access is refused,
-// refusal() says why.
+// by the latency of each hop. Each sender keeps the occupation of links for itself (LinkTimes).
+// Callers: buses, in any thread. Thread-safe: yes; chips come and go while others run, but a chip
+// that goes must not be in use by a running group. Owns nothing of the chips. Fails: an access is
+// refused, refusal() says why.
 #ifndef DRIVER_EMULATOR_CHIP_FABRIC_H
 #define DRIVER_EMULATOR_CHIP_FABRIC_H
 
@@ -68,8 +68,8 @@ class Fabric {
 
   // Time of a way without load, one direction; 0 for an address that leads nowhere.
   ModelTime latency(unsigned from, uint64_t address) const;
-  // A DMA engine begins to send (or to ask for) bytes at `start`: when it is done with them. The
-  // links' times move on. Writes arrive `latency` later.
+  // A DMA engine begins to send bytes, or to ask for them, at `start`. Returns when it is done with
+  // them, and moves the links' times on. Writes arrive `latency` later.
   ModelTime transfer(unsigned from, uint64_t address, uint64_t bytes, bool write, ModelTime start,
                      LinkTimes& times) const;
 

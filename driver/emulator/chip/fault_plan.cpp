@@ -67,15 +67,16 @@ constexpr Field kFields[] = {
 
 template <size_t N>
 int find_name(const std::array<const char*, N>& names, std::string_view name) {
-  for (size_t i = 0; i < N; i++)
+  for (size_t i = 0; i < N; ++i) {
     if (name == names[i]) return static_cast<int>(i);
+  }
   return -1;
 }
 
 template <size_t N>
 std::string list(const std::array<const char*, N>& names, unsigned mask) {
   std::string text;
-  for (size_t i = 0; i < N; i++) {
+  for (size_t i = 0; i < N; ++i) {
     if ((mask >> i & 1) == 0) continue;
     if (!text.empty()) text += ", ";
     text += names[i];
@@ -84,10 +85,11 @@ std::string list(const std::array<const char*, N>& names, unsigned mask) {
 }
 
 int engine_number(std::string_view name) {
-  for (unsigned engine = 0; engine <= NEURON_ENGINE_SP; engine++) {
+  for (unsigned engine = 0; engine <= NEURON_ENGINE_SP; ++engine) {
     const std::string known = isa::engine_name(engine);
-    if (known.size() == name.size() && ::strncasecmp(known.data(), name.data(), name.size()) == 0)
+    if (known.size() == name.size() && ::strncasecmp(known.data(), name.data(), name.size()) == 0) {
       return static_cast<int>(engine);
+    }
   }
   return -1;
 }
@@ -125,13 +127,15 @@ class LineReader {
                  int& found) {
     const json::value* value = line_.if_contains(field);
     const std::string known = list(names, allowed);
-    if (value == nullptr)
+    if (value == nullptr) {
       return refuse(std::string("field \"") + field + "\" is missing; it is one of " + known);
+    }
     const json::string* text = value->if_string();
     found = text == nullptr ? -1 : find_name(names, std::string_view(text->data(), text->size()));
-    if (found < 0 || (allowed >> found & 1) == 0)
+    if (found < 0 || (allowed >> found & 1) == 0) {
       return refuse(std::string("field \"") + field + "\" is " + shown(*value) +
                     ", expected one of " + known);
+    }
     return true;
   }
 
@@ -145,9 +149,10 @@ class LineReader {
         known = known || key == field.name;
         expected += (expected.empty() ? "" : ", ") + std::string(field.name);
       }
-      if (!known)
+      if (!known) {
         return refuse("field " + shown(json::string(entry.key())) + " is unknown for \"" +
                       kPoints[static_cast<size_t>(point)] + "\", expected " + expected);
+      }
     }
     return true;
   }
@@ -170,10 +175,11 @@ class LineReader {
       const auto parsed = std::from_chars(text->data() + (hex ? 2 : 0), end, found, hex ? 16 : 10);
       good = parsed.ec == std::errc() && parsed.ptr == end && !text->empty();
     }
-    if (!good || found < least || found > most)
+    if (!good || found < least || found > most) {
       return refuse(std::string("field \"") + field + "\" is " + shown(*value) +
                     ", expected a number from " + std::to_string(least) + " to " +
                     std::to_string(most));
+    }
     number = found;
     return true;
   }
@@ -207,12 +213,15 @@ class LineReader {
   }
 
   bool check(FaultSpec& spec) {
-    if (spec.at == FaultPoint::kLink && (spec.chip < 0 || spec.peer < 0 || spec.chip == spec.peer))
+    if (spec.at == FaultPoint::kLink &&
+        (spec.chip < 0 || spec.peer < 0 || spec.chip == spec.peer)) {
       return refuse(
           "a link needs its two ends, two different chips, in the fields \"a\" and \"b\"");
+    }
     if (line_.contains("address") && spec.bytes == 0) spec.bytes = 64;  // one ECC line
-    if (line_.contains("bytes") && !line_.contains("address"))
+    if (line_.contains("bytes") && !line_.contains("address")) {
       return refuse("field \"bytes\" needs the field \"address\"");
+    }
     return true;
   }
 
@@ -232,10 +241,11 @@ std::string FaultSpec::text() const {
   index(at == FaultPoint::kLink ? "a" : "chip", chip);
   index("b", peer);
   index("core", core);
-  if (at == FaultPoint::kInstruction && engine != kAny)
+  if (at == FaultPoint::kInstruction && engine != kAny) {
     line["engine"] = isa::engine_name(static_cast<unsigned>(engine));
-  else
+  } else {
     index("engine", engine);
+  }
   index("queue", queue);
   if (bytes != 0) {
     char address_text[24];
@@ -254,10 +264,13 @@ const char* engine_label(unsigned engine) { return isa::engine_name(engine); }
 std::vector<std::pair<FaultPoint, FaultKind>> known_faults() {
   static_assert(std::size(kAllowed) == kPoints.size());
   std::vector<std::pair<FaultPoint, FaultKind>> known;
-  for (size_t point = 0; point < kPoints.size(); point++)
-    for (size_t kind = 0; kind < kKinds.size(); kind++)
-      if ((kAllowed[point] >> kind & 1) != 0)
+  for (size_t point = 0; point < kPoints.size(); ++point) {
+    for (size_t kind = 0; kind < kKinds.size(); ++kind) {
+      if ((kAllowed[point] >> kind & 1) != 0) {
         known.emplace_back(static_cast<FaultPoint>(point), static_cast<FaultKind>(kind));
+      }
+    }
+  }
   return known;
 }
 
@@ -273,7 +286,7 @@ bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::
     const size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    number++;
+    ++number;
     const auto where = [&] { return "line " + std::to_string(number) + " of the fault plan: "; };
     const size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string_view::npos || line[first] == '#') continue;

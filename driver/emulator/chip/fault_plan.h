@@ -5,7 +5,7 @@
 // skipped. "at" names the point, "kind" what happens there, "n" the event that it happens at,
 // counted from 1 from the moment at which the fault is armed; the other fields narrow down which
 // events count (chip, core, engine, queue, address, bytes), absent = any. Counting follows the
-// model's order of events, so a plan does the same at every run. README.md of this folder has the
+// model's order of events, so a plan does the same at every run. driver/emulator/README.md has the
 // table of points and kinds. Callers: ChipFaults, the service, the control channel; values only.
 // Fails: parse_fault_plan returns false with a sentence that names line and field.
 #ifndef DRIVER_EMULATOR_CHIP_FAULT_PLAN_H
@@ -32,7 +32,7 @@ enum class FaultKind : uint8_t {
   kHang,           // the engine stops issuing until its core is reset
   kError,          // the DMA engine gives up on the descriptor
   kCorrectable,    // the bytes are right, a counter counts
-  kUncorrectable,  // whoever reads the bytes faults
+  kUncorrectable,  // an access that reads the bytes faults
   kRepairable,     // the same, until the device is reset
   kOff,            // the chip is gone: all registers read all ones
   kDown,           // the link carries nothing

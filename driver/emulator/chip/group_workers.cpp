@@ -9,7 +9,7 @@ namespace {
 
 // How long a group runs before another gets its turn, and a stop is noticed.
 constexpr std::chrono::milliseconds kSlice{20};
-// An idle worker looks again after this time even if nobody has woken it.
+// An idle worker looks again after this time even if it was not woken.
 constexpr std::chrono::seconds kIdle{10};
 
 }  // namespace
@@ -60,8 +60,8 @@ void GroupWorkers::work() {
     const RunResult result = run_(core, std::chrono::steady_clock::now() + kSlice);
     guard.lock();
     running_ &= ~bit;
-    // Somebody who runs it inline (kBusy) goes on until it is quiescent or its own deadline; then
-    // the group may still be runnable.
+    // kBusy: another thread runs the group inline, until the group is quiescent or that thread's
+    // deadline passes. The group may then still be runnable.
     if (result != RunResult::kQuiescent) waiting_ |= bit;
     if ((waiting_ & bit) != 0) changed_.notify_one();
   }

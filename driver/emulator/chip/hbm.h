@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The high-bandwidth memory of one chip: all stacks in one sparse memory file.
 //
-// Concepts: stack i answers device addresses from layout.hbm_base[i] on and lies in
-// the file as in BAR4 (smaller stacks than the generation's: one behind the other). Pages exist
-// once they are written; `discard` gives them back. Callers: any thread; plain memory, so whoever
-// shares a byte orders its own accesses. Owns: the file and its mapping, which live as long as this
+// Concepts: stack i answers device addresses from layout.hbm_base[i] on and lies in the file as in
+// BAR4 (smaller stacks than the generation's: one behind the other). Pages exist once they are
+// written; `discard` gives them back. Callers: any thread. HBM is plain memory: threads that share
+// a byte order their own accesses. Owns: the file and its mapping, which live as long as this
 // object. Fails: create() returns null with a sentence. An address outside the stacks gives a null
 // pointer. Accesses inside never fault: the service checks the host's memory before it hands out
 // HBM.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's memory as the chip sees it (device addresses with the host bit): given to the chip by
-// whoever hosts it.
+// its host.
 //
 // In a process it maps I/O virtual addresses that the service handed out to pointers; behind PCI it
 // is guest memory. Callers: any chip thread. Thread-safe: yes. Ownership: a range stays valid until

@@ -5,9 +5,9 @@
 // Concepts: `post` appends to the ring of a slot if the host has set one up, else does nothing. The
 // last word of an entry, with the phase bit, is stored last with release order; its partner is the
 // host's acquire load of that word. Rings lie in HBM or host memory; a ring whose memory is gone
-// drops its entries. Full rings drop and count (or overwrite, mode bit 0); the next entry that fits
-// is preceded by an overflow entry; an error ring keeps its last slot for it. Callers: any thread.
-// Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
+// drops its entries. A full ring drops entries and counts them (mode bit 0: it overwrites). An
+// overflow entry precedes the next entry that fits; an error ring keeps its last slot for that.
+// Callers: any thread. Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
 #ifndef DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 #define DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 

@@ -47,8 +47,8 @@ class SemaphoreBlock : public RegisterTarget {
   // The listener outlives every access. Set while the chip is built.
   void set_listener(SemaphoreListener* listener) { listener_ = listener; }
 
-  // Acquire: pairs with the release of every change below, so that who sees a count also sees the
-  // data that was written before it.
+  // Acquire: pairs with the release of every change below, so that a reader of a count also sees
+  // the data that was written before it.
   uint32_t semaphore(unsigned index) const {
     return semaphores_[index & 255].load(std::memory_order_acquire);
   }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One UDMA engine: 16 queues of an M2S and an S2M ring each (hw/udma.h), and who executes them.
+// One UDMA engine: 16 queues of an M2S and an S2M ring each (hw/udma.h), and how their packets are
+// executed.
 //
-// Concepts: a tail increment by the host executes everything that is complete before the write
-// returns. One by an engine or by DMA only makes the work visible: the listener (the core's
-// execution group) is told and later takes it in *runs* of packets, at model times of its choosing.
-// Engines behind those of the cores belong to the host: an increment by engines or DMA is refused.
-// Thread-safe: yes. Each queue has a register lock (short, taken by every access) and a run lock
-// (held while a run is executed; never two at once, never taken by a register access of a DMA, and
-// only tried by who holds a core).
-// Listener calls are made without any lock held. Owns: register state only; rings lie in HBM or
-// host memory and every descriptor is copied once before it is checked. Fails: DmaFault; the queue
-// then aborts until it is reset, the rest of the engine goes on.
+// Concepts: a doorbell is an increment of a ring's tail. A doorbell by the host executes everything
+// that is complete before the write returns. A doorbell by an engine or by DMA only makes the work
+// visible: it tells the listener (the core's execution group), which later takes the work in *runs*
+// of packets, at model times of its choosing. Engines behind those of the cores belong to the host:
+// they refuse doorbells by engines and DMA. Thread-safe: yes. Each queue has a register lock
+// (short, taken by every access) and a run lock (held while a run is executed; never two at once,
+// never taken by a register access of a DMA; the holder of a core only tries it). Listener calls
+// are made without any lock held. Owns: register state only; rings lie in HBM or host memory and
+// every descriptor is copied once before it is checked. Fails: DmaFault; the queue then aborts
+// until it is reset, the rest of the engine goes on.
 #ifndef DRIVER_EMULATOR_CHIP_UDMA_ENGINE_H
 #define DRIVER_EMULATOR_CHIP_UDMA_ENGINE_H
 
@@ -65,7 +66,7 @@ class DmaListener {
   // An engine or a DMA of a group has rung `queue` (either ring) of a DMA engine: has_work may be
   // true now. Called in the ringing thread, without locks.
   virtual void dma_rung(unsigned engine, unsigned queue, const Access& access) = 0;
-  // As dma_rung, of a doorbell that leaves the queue nothing to do, as of destinations before their
+  // A doorbell that leaves the queue nothing to do yet, such as one of destinations before their
   // sources.
   virtual void dma_armed(unsigned engine, unsigned queue, const Access& access) {
     (void)engine;
@@ -127,9 +128,9 @@ class UdmaEngine : public RegisterTarget {
   // Seed of stochastic rounding in compute packets: the core's.
   void set_seed(uint32_t seed) { seed_.store(seed, std::memory_order_relaxed); }
   // The same for the group that runs the core. False: another thread executes packets of the queue
-  // at this moment (a host doorbell), nothing was done. Waiting for it could be waiting for
-  // oneself: its packets may read registers of the core, for which that thread needs the group to
-  // let it in.
+  // at this moment (a host doorbell); nothing was done. The group must not wait for that thread:
+  // its packets may read registers of the core, and for that the thread waits for the group to let
+  // it in.
   bool try_execute_run(unsigned queue, uint32_t packets, const Access& access, ModelTime duration);
   // START of an engine of the core: queues that the host has reset accept doorbells of engines
   // again.
@@ -172,7 +173,7 @@ class UdmaEngine : public RegisterTarget {
   DmaFault injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,
                           uint32_t m2s_ahead);
   void report(DmaFault& fault, unsigned queue, const Access& access);
-  // What this engine's transfers carry: its own core, whoever has rung.
+  // What this engine's transfers carry: the engine's own core, not that of the ringer.
   Access mover(unsigned queue, const Access& access) const;
 
   const unsigned index_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors, rings and packets as a UDMA queue reads them, and what can be wrong with them.
 //
-// Concepts: a RingView is a snapshot of one ring; descriptors are fetched from its memory one copy
-// each, so that memory which changes underneath cannot be checked as one thing and used as another.
+// Concepts: a RingView is a snapshot of one ring; each descriptor is copied from the ring's memory
+// once, so that memory which changes meanwhile cannot be checked as one thing and used as another.
 // parse_packet collects the descriptors of the next packet. Callers: UdmaEngine. Thread-safe: pure
 // functions of their arguments. Fails: DmaFault with the descriptor and the rule.
 #ifndef DRIVER_EMULATOR_CHIP_UDMA_PACKET_H

@@ -56,7 +56,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
       return Moved::kYes;
     }
     // Completion markers and counters: one whole word, after everything copied before. Release:
-    // pairs with the acquire load of whoever polls the word.
+    // pairs with the acquire load by which the host polls the word.
     uint32_t value;
     std::memcpy(&value, source, 4);
     std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))
@@ -307,8 +307,9 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
                        : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
     if (faults_->armed() && parsed == Parse::kComplete) [[unlikely]] {
       // Asked once for each packet: a collected one may come here again.
-      if (read.packets == counted && (injected = injected_fault(queue, packet, m2s, read.m2s)))
+      if (read.packets == counted && (injected = injected_fault(queue, packet, m2s, read.m2s))) {
         doomed = read.packets;
+      }
       if (faults_->off()) break;
       if (read.packets == doomed) {
         parsed = Parse::kFault;

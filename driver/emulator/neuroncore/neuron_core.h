@@ -4,11 +4,12 @@
 //
 // Callers: the chip, through chip::Core; tests. Threads: `run` executes the group in the calling
 // thread, one thread at a time. Accesses from that thread (those of the core's own engines and DMA)
-// act at once. Accesses from other threads act at once while nobody runs. Meanwhile their writes go
-// to a mailbox that the runner empties between two events, and their reads of control registers
-// wait for the end of the current event. Nothing here waits for another core, so two running cores
-// may write to each other. Owns: SBUF, PSUM and sequencers. Borrows the connections, which outlive
-// it. Fails: engine faults as hw/fault.h says; never throws after construction.
+// act at once. Accesses from other threads act at once while no thread runs the group. Meanwhile
+// their writes go to a mailbox that the runner empties between two events, and their reads of
+// control registers wait for the end of the current event. Nothing here waits for another core, so
+// two running cores may write to each other. Owns: SBUF, PSUM and sequencers. Borrows the
+// connections, which outlive it. Fails: engine faults as hw/fault.h says; never throws after
+// construction.
 #ifndef DRIVER_EMULATOR_NEURONCORE_NEURON_CORE_H
 #define DRIVER_EMULATOR_NEURONCORE_NEURON_CORE_H
 

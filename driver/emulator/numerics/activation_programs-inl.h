@@ -4,7 +4,7 @@
 //
 // Polynomials are minimax fits with coefficients rounded to fp32, highest power first. Lanes whose
 // input makes a step meaningless (infinity, NaN, far out of range) compute on and are replaced by a
-// select; NaN inputs are made canonical by the caller, who also loops. Included once per target by
+// select; the caller makes NaN inputs canonical, and loops. Included once per target by
 // activation.cpp, after simd_math-inl.h.
 #if defined(NEURON_ACTIVATION_PROGRAMS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURON_ACTIVATION_PROGRAMS_INL_H

@@ -26,10 +26,11 @@ HWY_INLINE void tensor(const float* a, const float* b, float* out, size_t n) {
 template <class Op>
 HWY_INLINE void scalar(const float* a, float s, bool reverse, float* out, size_t n) {
   const V fixed = set(s);
-  if (reverse)
+  if (reverse) {
     map([fixed](V x) HWY_ATTR { return canonical(Op::apply(fixed, x)); }, a, out, n);
-  else
+  } else {
     map([fixed](V x) HWY_ATTR { return canonical(Op::apply(x, fixed)); }, a, out, n);
+  }
 }
 
 // Column vectors of 16 rows, four columns at a time: lane r of columns[j] is in[r * stride + j].
@@ -87,8 +88,9 @@ HWY_INLINE void extreme(const float* in, ptrdiff_t row_stride, size_t rows, size
     V best[4];
     for (V& b : best) b = set(acc[r]);
     size_t i = 0;
-    for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
       for (size_t v = 0; v < 4; ++v) best[v] = Op::apply(best[v], hn::LoadU(d, in + i + v * lanes));
+    }
     for (; i + lanes <= n; i += lanes) best[0] = Op::apply(best[0], hn::LoadU(d, in + i));
     V one = Op::apply(Op::apply(best[0], best[1]), Op::apply(best[2], best[3]));
     alignas(64) float lane[hn::MaxLanes(Floats())];
@@ -103,10 +105,11 @@ HWY_INLINE void extreme(const float* in, ptrdiff_t row_stride, size_t rows, size
 
 HWY_NOINLINE void extreme_kernel(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows,
                                  size_t n, float* acc) {
-  if (op == NEURON_ALU_MAX)
+  if (op == NEURON_ALU_MAX) {
     extreme<Max>(in, row_stride, rows, n, acc);
-  else
+  } else {
     extreme<Min>(in, row_stride, rows, n, acc);
+  }
 }
 
 HWY_NOINLINE void alu_kernel(unsigned op, const float* a, const float* b, float* out, size_t n) {
@@ -175,19 +178,21 @@ bool one_by_one(unsigned op) {
 }
 
 void compute(unsigned op, const float* a, const float* b, float* out, size_t n) {
-  if (one_by_one(op))
+  if (one_by_one(op)) {
     alu_one_by_one(op, a, 1, b, 1, out, n);
-  else
+  } else {
     NEURON_ON_SIMD_PATH(alu_kernel, op, a, b, out, n);
+  }
 }
 
 void compute_scalar(unsigned op, const float* a, float s, bool reverse, float* out, size_t n) {
-  if (!one_by_one(op))
+  if (!one_by_one(op)) {
     NEURON_ON_SIMD_PATH(scalar_kernel, op, a, s, reverse, out, n);
-  else if (reverse)
+  } else if (reverse) {
     alu_one_by_one(op, &s, 0, a, 1, out, n);
-  else
+  } else {
     alu_one_by_one(op, a, 1, &s, 0, out, n);
+  }
 }
 
 }  // namespace
@@ -207,8 +212,9 @@ void alu(unsigned op, const float* a, const float* b, float* out, size_t n, Subn
 void alu_scalar(unsigned op, const float* a, float s, bool reverse, float* out, size_t n,
                 Subnormals subnormals) {
   const FloatScope environment(subnormals);
-  if (subnormals == Subnormals::kKeep || op == NEURON_ALU_BYPASS)
+  if (subnormals == Subnormals::kKeep || op == NEURON_ALU_BYPASS) {
     return compute_scalar(op, a, s, reverse, out, n);
+  }
   copy_flushed(&s, &s, 1);
   float x[kChunk];
   for (size_t first = 0; first < n; first += kChunk) {
@@ -221,13 +227,15 @@ void alu_scalar(unsigned op, const float* a, float s, bool reverse, float* out, 
 void alu_scalar_rows(unsigned op, const float* a, const float* scalars, bool reverse, float* out,
                      size_t rows, size_t n, Subnormals subnormals) {
   if (subnormals == Subnormals::kFlush) {
-    for (size_t r = 0; r < rows; ++r)
+    for (size_t r = 0; r < rows; ++r) {
       alu_scalar(op, a + r * n, scalars[r], reverse, out + r * n, n, subnormals);
+    }
     return;
   }
   const FloatScope environment(subnormals);
-  for (size_t r = 0; r < rows; ++r)
+  for (size_t r = 0; r < rows; ++r) {
     compute_scalar(op, a + r * n, scalars[r], reverse, out + r * n, n);
+  }
 }
 
 float reduce_identity(unsigned op) {
@@ -275,8 +283,9 @@ void reduce_rows(unsigned op, const float* in, ptrdiff_t row_stride, size_t rows
   const bool near = row_stride <= kFarthest && row_stride >= -kFarthest;
   const size_t together = near ? rows - rows % lanes : 0;
   if (together > 0) NEURON_ON_SIMD_PATH(fold_kernel, op, in, row_stride, together, n, acc);
-  for (size_t r = together; r < rows; ++r)
+  for (size_t r = together; r < rows; ++r) {
     N_SCALAR::fold_kernel(op, in + static_cast<ptrdiff_t>(r) * row_stride, 0, 1, n, acc + r);
+  }
 }
 
 float reduce(unsigned op, const float* in, size_t n, float acc, Subnormals subnormals) {

@@ -71,10 +71,11 @@ void alu_bits_scalar(unsigned op, const std::byte* a, uint32_t s, bool reverse, 
                      unsigned element_bytes, size_t n) {
   std::byte scalar[sizeof(s)];
   std::memcpy(scalar, &s, sizeof(s));  // little endian: its first bytes are the narrow scalar
-  if (reverse)
+  if (reverse) {
     combine_any(op, scalar, 0, a, 1, out, element_bytes, n);
-  else
+  } else {
     combine_any(op, a, 1, scalar, 0, out, element_bytes, n);
+  }
 }
 
 uint32_t reduce_bits(unsigned op, const std::byte* in, unsigned element_bytes, size_t n,
@@ -83,8 +84,9 @@ uint32_t reduce_bits(unsigned op, const std::byte* in, unsigned element_bytes, s
     uint32_t x = 0;
     if (element_bytes > sizeof(x)) break;
     std::memcpy(&x, in + i * element_bytes, element_bytes);
-    if (op == NEURON_ALU_AND || op == NEURON_ALU_OR || op == NEURON_ALU_XOR)
+    if (op == NEURON_ALU_AND || op == NEURON_ALU_OR || op == NEURON_ALU_XOR) {
       acc = combined(op, acc, x);
+    }
   }
   return acc;
 }

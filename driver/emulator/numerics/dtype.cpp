@@ -7,11 +7,13 @@
 #include <iterator>
 #include <limits>
 
+#include "driver/base/small_float.h"
 #include "driver/emulator/numerics/dtype_simd.h"
-#include "driver/emulator/numerics/small_float.h"
 
 namespace neuron::numerics {
 namespace {
+
+using base::SmallFloat;
 
 constexpr uint32_t kTf32DroppedBits = 13;
 
@@ -70,18 +72,45 @@ T to_integer(float value) {
 const SmallFloat* small_float_of(unsigned dtype) {
   switch (dtype) {
     case NEURON_DTYPE_F16:
-      return &kFloat16;
+      return &base::kFp16;
     case NEURON_DTYPE_F8E3:
-      return &kFloat8E3;
+      return &base::kFp8E3;
     case NEURON_DTYPE_F8E4:
-      return &kFloat8E4;
+      return &base::kFp8E4;
     case NEURON_DTYPE_F8E5:
-      return &kFloat8E5;
+      return &base::kFp8E5;
     case NEURON_DTYPE_F8E4FN:
-      return &kFloat8E4Fn;
+      return &base::kFp8E4Fn;
     default:
       return nullptr;
   }
+}
+
+// Nearest even, by integer arithmetic.
+float u32_to_f32(uint32_t value) {
+  if (value == 0) return 0.0f;
+  const int width = 32 - std::countl_zero(value);
+  if (width <= 24) {
+    return std::bit_cast<float>((static_cast<uint32_t>(126 + width) << 23) |
+                                ((value << (24 - width)) & 0x007FFFFFu));
+  }
+  const int drop = width - 24;
+  const uint64_t rounded =
+      (static_cast<uint64_t>(value) + (1u << (drop - 1)) - 1 + (value >> drop & 1)) >> drop;
+  // A carry out of the mantissa moves into the exponent by itself.
+  return std::bit_cast<float>((static_cast<uint32_t>(126 + width) << 23) +
+                              (static_cast<uint32_t>(rounded) - 0x00800000u));
+}
+
+float i32_to_f32(int32_t value) {
+  const uint32_t magnitude =
+      value < 0 ? 0u - static_cast<uint32_t>(value) : static_cast<uint32_t>(value);
+  const float f = u32_to_f32(magnitude);
+  return value < 0 ? -f : f;
+}
+
+base::Narrowing narrowing(const NarrowMode& mode, uint32_t random) {
+  return {mode.saturate, mode.rounding == Rounding::kStochastic, random};
 }
 
 // Formats with a bias of their own: only the three f8 types of generation 2 have one.
@@ -169,12 +198,12 @@ float widen_one(unsigned dtype, const std::byte* src, uint8_t bias) {
     case NEURON_DTYPE_BF16:
       return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(src)) << 16);
     case NEURON_DTYPE_F16:
-      return small_float_to_f32(kFloat16, read<uint16_t>(src));
+      return base::widen(base::kFp16, read<uint16_t>(src));
     case NEURON_DTYPE_F8E3:
     case NEURON_DTYPE_F8E4:
     case NEURON_DTYPE_F8E5:
     case NEURON_DTYPE_F8E4FN:
-      return small_float_to_f32(with_bias(dtype, bias), read<uint8_t>(src));
+      return base::widen(with_bias(dtype, bias), read<uint8_t>(src));
     case NEURON_DTYPE_I8:
       return read<int8_t>(src);
     case NEURON_DTYPE_U8:
@@ -207,17 +236,14 @@ void narrow_one(unsigned dtype, float value, std::byte* dst, const NarrowMode& m
       write(dst, static_cast<uint16_t>(drop_low_bits(bits, 16, mode, random) >> 16));
       break;
     case NEURON_DTYPE_F16:
-      write(dst,
-            static_cast<uint16_t>(f32_to_small_float(
-                kFloat16, bits, mode.saturate, mode.rounding == Rounding::kStochastic, random)));
+      write(dst, static_cast<uint16_t>(base::narrow(base::kFp16, value, narrowing(mode, random))));
       break;
     case NEURON_DTYPE_F8E3:
     case NEURON_DTYPE_F8E4:
     case NEURON_DTYPE_F8E5:
     case NEURON_DTYPE_F8E4FN:
       write(dst, static_cast<uint8_t>(
-                     f32_to_small_float(with_bias(dtype, mode.bias), bits, mode.saturate,
-                                        mode.rounding == Rounding::kStochastic, random)));
+                     base::narrow(with_bias(dtype, mode.bias), value, narrowing(mode, random))));
       break;
     case NEURON_DTYPE_I8:
       write(dst, to_integer<int8_t>(value));
@@ -336,8 +362,9 @@ void narrow(unsigned dtype, const float* src, std::byte* dst, ptrdiff_t step, si
   for (size_t first = 0; first < n; first += kWords) {
     const size_t count = std::min(kWords, n - first);
     random->fill(words, count);
-    for (size_t i = 0; i < count; ++i, dst += stride)
+    for (size_t i = 0; i < count; ++i, dst += stride) {
       narrow_one(dtype, src[first + i], dst, effective, words[i]);
+    }
   }
 }
 

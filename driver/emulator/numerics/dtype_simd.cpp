@@ -28,8 +28,9 @@ HWY_NOINLINE void widen_bf16_kernel(const std::byte* src, float* dst, size_t n) 
   const uint16_t* from = reinterpret_cast<const uint16_t*>(src);
   uint32_t* to = reinterpret_cast<uint32_t*>(dst);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  for (; i + lanes <= n; i += lanes) {
     hn::StoreU(hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(half, from + i))), d, to + i);
+  }
   for (; i < n; ++i) {
     uint16_t code;
     std::memcpy(&code, src + 2 * i, 2);

@@ -52,10 +52,12 @@ HWY_INLINE size_t scan(const float* a, const float* b, float* out, size_t stride
                        size_t n, float* state) {
   const size_t lanes = hn::Lanes(Floats());
   size_t r = 0;
-  for (; r + 4 * lanes <= rows; r += 4 * lanes)
+  for (; r + 4 * lanes <= rows; r += 4 * lanes) {
     chains<4, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r);
-  for (; r + lanes <= rows; r += lanes)
+  }
+  for (; r + lanes <= rows; r += lanes) {
     chains<1, Op0, Op1>(a + r, b + r, out + r, stride, n, state + r);
+  }
   return r;
 }
 
@@ -110,10 +112,11 @@ namespace {
 // NaN made canonical, as alu() does with every result.
 void step(unsigned op, bool reverse, const float* x, const float* y, float* out, size_t n,
           Subnormals subnormals) {
-  if (reverse)
+  if (reverse) {
     alu(op, y, x, out, n, subnormals);
-  else
+  } else {
     alu(op, x, y, out, n, subnormals);
+  }
 }
 
 }  // namespace

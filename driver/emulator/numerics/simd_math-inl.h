@@ -91,8 +91,9 @@ HWY_INLINE void map(const Function& function, const float* a, const float* b, fl
   const Floats d;
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  for (; i + lanes <= n; i += lanes) {
     hn::StoreU(function(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  }
   if (i < n) store_part(function(load_part(a + i, n - i), load_part(b + i, n - i)), out + i, n - i);
 }
 

@@ -14,16 +14,18 @@ namespace {
 constexpr SimdPath kAll[] = {SimdPath::kAmx, SimdPath::kAvx512, SimdPath::kAvx2, SimdPath::kScalar};
 
 SimdPath best() {
-  for (SimdPath path : kAll)
+  for (SimdPath path : kAll) {
     if (simd_path_supported(path)) return path;
+  }
   return SimdPath::kScalar;
 }
 
 SimdPath initial() {
   const char* wanted = std::getenv("NEURON_EMULATOR_SIMD");
   if (!wanted || !*wanted) return best();
-  for (SimdPath path : kAll)
+  for (SimdPath path : kAll) {
     if (std::strcmp(wanted, simd_path_name(path)) == 0 && simd_path_supported(path)) return path;
+  }
   std::fprintf(
       stderr,
       "NEURON_EMULATOR_SIMD is \"%.32s\", which is not one of scalar, avx2, avx512, amx or not "

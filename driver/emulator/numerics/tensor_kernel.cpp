@@ -38,8 +38,9 @@ struct Ahead {
 
   void ask_for_row(int r) const {
     if (r >= rows) return;
-    for (size_t offset = 0; offset < bytes; offset += 64)
+    for (size_t offset = 0; offset < bytes; offset += 64) {
       __builtin_prefetch(base + r * row_stride + offset, 0, 2);
+    }
   }
 };
 
@@ -52,8 +53,9 @@ namespace neuron::numerics::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 
 HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
-  for (size_t i = 0; i < n; ++i)
+  for (size_t i = 0; i < n; ++i) {
     if (values[i] != values[i]) std::memcpy(values + i, &kNan, sizeof kNan);
+  }
 }
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
@@ -63,9 +65,10 @@ HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving,
     ahead.ask_for_row(m);
     const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
     float* row = psum + m * psum_stride;
-    for (size_t j = 0; j < n; ++j)
+    for (size_t j = 0; j < n; ++j) {
       row[j] = dot_in_engine_order(column, Stationary::kTileM, moving + j, kBlockN,
                                    weights.padded_k(), accumulate ? row[j] : 0.0f);
+    }
   }
 }
 
@@ -203,10 +206,11 @@ void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
   const std::byte* src =
       rows.base + r * rows.row_stride + static_cast<ptrdiff_t>(first * bytes) * rows.step;
   const bool plain = rows.dtype == NEURON_DTYPE_F32 && rows.step == 1;
-  if (plain && n == kBlockN)
+  if (plain && n == kBlockN) {
     std::memcpy(dst, src, kBlockN * sizeof(float));
-  else
+  } else {
     widen(rows.dtype, src, rows.step, dst, n, rows.bias);
+  }
 }
 
 bool exact_in_bf16(unsigned dtype) {
@@ -273,8 +277,9 @@ void Stationary::pack_floats(Row&& row) {
     }
     for (int t = 0; t < tiles; ++t) {
       float* dst = packed_ + (static_cast<ptrdiff_t>(t) * depth + base) * kTileM;
-      for (int r = 0; r < kStepK; ++r, dst += kTileM)
+      for (int r = 0; r < kStepK; ++r, dst += kTileM) {
         std::memcpy(dst, rows_of_step[r] + t * kTileM, kTileM * sizeof(float));
+      }
     }
   }
   in_floats_ = true;

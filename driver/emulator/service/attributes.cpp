@@ -63,9 +63,10 @@ void add_device(Builder& builder) {
   builder.text("info/architecture/arch_type", kArchType);
   builder.text("info/architecture/instance_type", kInstanceType);
   builder.text("info/architecture/device_name", kDeviceName);
-  for (const nd_attribute_row& row : nd_host_memory_rows)
+  for (const nd_attribute_row& row : nd_host_memory_rows) {
     builder.counter(std::string("stats/memory_usage/host_mem/") + row.name, Kind::kDeviceCategory,
                     0, row.id, true);
+  }
   builder.text("stats/hardware/sram_ecc_corrected", kSramCorrected);
   builder.text("stats/hardware/sram_ecc_uncorrected", kSramUncorrected);
   builder.text("stats/hardware/mem_ecc_corrected", kMemCorrected);
@@ -79,15 +80,18 @@ void add_device(Builder& builder) {
 void add_core(Builder& builder, uint32_t core) {
   const std::string top = "neuron_core" + std::to_string(core) + "/";
   builder.text(top + "info/architecture/arch_type", kCoreArchType, core);
-  for (const nd_attribute_row& row : nd_result_rows)
+  for (const nd_attribute_row& row : nd_result_rows) {
     builder.counter(top + "stats/status/" + row.name, Kind::kResult, core, row.id, false);
+  }
   builder.counter(top + "stats/memory_usage/host_mem", Kind::kCoreHost, core, 0, true);
   builder.counter(top + "stats/memory_usage/device_mem", Kind::kCoreDevice, core, 0, true);
-  for (const nd_attribute_row& row : nd_device_memory_rows)
+  for (const nd_attribute_row& row : nd_device_memory_rows) {
     builder.counter(top + "stats/memory_usage/device_mem/" + row.name, Kind::kCoreCategory, core,
                     row.id, true);
-  for (const nd_attribute_row& row : nd_other_rows)
+  }
+  for (const nd_attribute_row& row : nd_other_rows) {
     builder.counter(top + "stats/other_info/" + row.name, Kind::kResult, core, row.id, false);
+  }
   builder.counter(top + "stats/other_info/reset_req_count", Kind::kResetRequests, core, 0, false);
   builder.counter(top + "stats/other_info/reset_fail_count", Kind::kResetFailures, core, 0, false);
   builder.text(top + "stats/tensor_engine/pe_cntrs", kTensorEngine, core);
@@ -101,7 +105,7 @@ const std::vector<Attribute>& files_of(uint32_t cores) {
   if (!files.empty()) return files;
   Builder builder;
   add_device(builder);
-  for (uint32_t core = 0; core < cores; core++) add_core(builder, core);
+  for (uint32_t core = 0; core < cores; ++core) add_core(builder, core);
   files = std::move(builder.files);
   return files;
 }
@@ -153,9 +157,10 @@ bool Attributes::is_folder(std::string_view path) const {
 }
 
 int Attributes::missing(std::string_view path) const {
-  if (is_folder(path))
+  if (is_folder(path)) {
     return fail(-EISDIR, "device %u: %.*s is a folder of attributes", index_,
                 static_cast<int>(path.size()), path.data());
+  }
   return fail(-ENOENT, "device %u has no attribute %.*s", index_, static_cast<int>(path.size()),
               path.data());
 }
@@ -184,9 +189,10 @@ int Attributes::number(const Attribute& attribute, uint64_t& out) const {
     out = field_of(*memory_counter(accounting, attribute), attribute.field);
     // The contiguous scratchpad is a shared scratchpad with a category of its own.
     if (attribute.kind == Kind::kCoreCategory &&
-        attribute.id == NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE)
+        attribute.id == NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE) {
       out += field_of(accounting.category[NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE],
                       attribute.field);
+    }
     return 0;
   }
   const std::unique_lock lock = lock_soon(device->mutex);
@@ -203,12 +209,12 @@ int Attributes::errors_of(const Attribute& attribute, std::string& out) const {
   bool repairable = false;
   if (device) {
     status = device->chip().faults().status();
-    repairable = device->layout().generation >= 3 &&
+    repairable = device->layout().tells_repair &&
                  (device->chip().faults().ecc_word(NEURON_FW_HBM_REPAIR) & 3) == 1;
   }
   uint32_t corrected = 0;
   uint32_t uncorrected = 0;
-  for (unsigned i = 1; i < chip::kEccWords; i++) {
+  for (unsigned i = 1; i < chip::kEccWords; ++i) {
     corrected += status.corrected[i];
     uncorrected += status.uncorrected[i];
   }
@@ -246,8 +252,9 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
       out = std::to_string(profile.cores);
       return 0;
     case kConnectedDevices:
-      for (unsigned i = 0; i < place.neighbour_count; i++)
+      for (unsigned i = 0; i < place.neighbour_count; ++i) {
         out += (i ? ", " : "") + std::to_string(place.neighbours[i]);
+      }
       out += "\n";
       return 0;
     case kNotifyDelay:
@@ -277,18 +284,19 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
       return 0;
     case kFaults:
       for (const std::string& planted : instance_.faults().waiting(index_)) out += planted + "\n";
-      if (device)
-        for (const std::string& planted : device->chip().faults().status().armed)
+      if (device) {
+        for (const std::string& planted : device->chip().faults().status().armed) {
           out += planted + "\n";
+        }
+      }
       return 0;
     case kTensorEngine: {
       out = "xrow_grp,mm_active,wl_active,idle\n";
       const nd_chip& layout = *nd_chip_for_device(profile.pci_device);
-      for (uint32_t group = 0; group < 4; group++) {
+      for (uint32_t group = 0; group < 4; ++group) {
         uint64_t values[3] = {};
-        for (uint32_t i = 0; device && layout.generation == 2 && i < 3; i++) {
-          const uint64_t at =
-              NEURON_V2_CORE_PE_COUNTERS(attribute.core) + 0x100 + group * 0x40 + 8 * i;
+        for (uint32_t i = 0; device && i < 3; ++i) {
+          const uint64_t at = nd_chip_pe_counters(&layout, attribute.core, group) + 8 * i;
           values[i] = device->chip().read_register(at) |
                       uint64_t{device->chip().read_register(at + 4)} << 32;
         }
@@ -306,19 +314,21 @@ int Attributes::text_of(const Attribute& attribute, std::string& out) const {
 int Attributes::write(std::string_view path, std::string_view) const {
   const Attribute* attribute = find(path);
   if (!attribute) return missing(path);
-  if ((attribute->mode & 0200) == 0)
+  if ((attribute->mode & 0200) == 0) {
     return fail(-EACCES, "device %u: the attribute %s can only be read", index_,
                 attribute->path.c_str());
+  }
   Device* device = instance_.device_if_probed(index_);
   if (!device) return 0;
   if (is_memory(attribute->kind)) {
     // Bytes in use are what they are; the two others start again.
-    if (attribute->field != Field::kTotal)
+    if (attribute->field != Field::kTotal) {
       device->memory().clear(attribute->kind != Kind::kDeviceCategory, attribute->core,
                              [&](nd_accounting& accounting) {
                                field_of(*memory_counter(accounting, *attribute), attribute->field) =
                                    0;
                              });
+    }
     return 0;
   }
   if (attribute->kind == Kind::kText) {
@@ -347,12 +357,14 @@ int Attributes::list(std::string_view folder, std::string& text) const {
     std::string name = slash == std::string::npos
                            ? file.path.substr(prefix.size())
                            : file.path.substr(prefix.size(), slash + 1 - prefix.size());
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
       names.push_back(std::move(name));
+    }
   }
-  if (names.empty())
+  if (names.empty()) {
     return fail(-ENOENT, "device %u has no folder %.*s of attributes", index_,
                 static_cast<int>(folder.size()), folder.data());
+  }
   for (const std::string& name : names) text += name + "\n";
   return 0;
 }
@@ -361,7 +373,7 @@ int Attributes::tree(std::string_view folder, uint64_t first, size_t limit, std:
                      uint64_t& next) const {
   const std::string prefix = prefix_of(folder);
   bool any = false;
-  for (size_t i = 0; i < files_.size(); i++) {
+  for (size_t i = 0; i < files_.size(); ++i) {
     const Attribute& file = files_[i];
     if (!file.path.starts_with(prefix)) continue;
     any = true;

@@ -52,15 +52,17 @@ constexpr Call call(uint32_t request) {
   using Argument = detail::ArgumentOf<decltype(carry_out)>;
   using Type = typename Argument::Type;
   Call row = {request, Argument::kBytes, nullptr, [](Session& session, void* argument) {
-                if constexpr (Argument::kBytes == 0)
+                if constexpr (Argument::kBytes == 0) {
                   return carry_out(session);
-                else
+                } else {
                   return carry_out(session, *static_cast<Type*>(argument));
+                }
               }};
-  if constexpr (!std::is_same_v<std::remove_const_t<decltype(check)>, detail::NothingToCheck>)
+  if constexpr (!std::is_same_v<std::remove_const_t<decltype(check)>, detail::NothingToCheck>) {
     row.check = [](Session& session, const void* argument) {
       return check(session, *static_cast<const Type*>(argument));
     };
+  }
   return row;
 }
 

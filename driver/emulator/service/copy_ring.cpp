@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstring>
-#include <thread>
 
+#include "driver/base/backoff.h"
 #include "driver/core/queue.h"
 #include "driver/emulator/service/error.h"
 #include "hw/address_map.h"
@@ -19,13 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kPatternBytes = 64 << 10;
-// A longer buffer is mapped piece by piece.
-constexpr uint64_t kMapWindow = uint64_t{1} << 30;
 // What the public driver grants a descriptor of this chip, and slack for a loaded host.
 constexpr auto kPerPacket = std::chrono::milliseconds(40);
 constexpr auto kSlack = std::chrono::seconds(2);
-// Rounds of waiting without sleeping.
-constexpr unsigned kYields = 64;
+constexpr base::Backoff::Steps kLooks = {0, 64, std::chrono::microseconds(50),
+                                         std::chrono::microseconds(50)};
 constexpr uint32_t kStateAbort = 3;
 
 }  // namespace
@@ -72,7 +70,7 @@ void CopyRing::restart_locked() {
                        1);
   chip_.write_register(nd_chip_udma(&layout_, engine_) + NEURON_UDMA_S2M + NEURON_UDMA_CHANGE_STATE,
                        1);
-  for (size_t i = 0; i < count; i++) chip_.write_register(writes[i].offset, writes[i].value);
+  for (size_t i = 0; i < count; ++i) chip_.write_register(writes[i].offset, writes[i].value);
   nd_ring_reset(&ring_);
 }
 
@@ -112,19 +110,18 @@ bool CopyRing::is_aborted() {
 int CopyRing::await(uint32_t packets, uint64_t destination, uint64_t source) {
   const auto* arrived = reinterpret_cast<const uint32_t*>(marker_->data) + 1;
   Clock::time_point deadline{};
-  for (unsigned round = 0;; round++) {  // bounded: by `deadline`
+  base::Backoff backoff(kLooks);
+  for (bool first = true;; first = false) {  // bounded: by `deadline`
     // Pairs with the DMA engine's write of the marker, which follows the data in queue order.
     if (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) == NEURON_DMA_COMPLETION_MARKER) return 0;
     // At once, and again before each sleep: an engine that has given up will not write the marker.
-    if ((round == 0 || round >= kYields) && is_aborted()) return report(destination, source, false);
-    if (round == 0)
+    if ((first || backoff.sleeps()) && is_aborted()) return report(destination, source, false);
+    if (first) {
       deadline = Clock::now() + kSlack + kPerPacket * packets;
-    else if (Clock::now() >= deadline)
+    } else if (Clock::now() >= deadline) {
       return report(destination, source, true);
-    if (round < kYields)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    backoff.wait();
   }
 }
 
@@ -138,7 +135,7 @@ int CopyRing::copy_locked(uint64_t destination, uint64_t source, uint64_t size, 
     marker[1] = 0;
     uint32_t packets = nd_ring_push_copy(&ring_, &copy, 1, ND_BARRIER_WRITE);
     nd_ring_push(&ring_, marker_->address, marker_->address + 4, 4, ND_BARRIER_NONE);
-    packets++;
+    ++packets;
     // The descriptors above must be in memory before the engine is told; pairs with the acquire of
     // its descriptor fetch.
     std::atomic_thread_fence(std::memory_order_release);
@@ -157,41 +154,30 @@ int CopyRing::copy(uint64_t destination, uint64_t source, uint64_t size, uint32_
   return copy_locked(destination, source, size, pattern);
 }
 
+int CopyRing::move(std::byte* memory, uint64_t address, uint64_t size, bool to_device) {
+  if (size == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  const uint64_t io = io_.map(memory, size);
+  if (!io) {
+    return fail(-ENOMEM,
+                "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
+                device_, core_, size);
+  }
+  const uint64_t host = layout_.host_base | io;
+  const int error =
+      to_device ? copy_locked(address, host, size, 0) : copy_locked(host, address, size, 0);
+  io_.unmap(io, size);
+  return error;
+}
+
 int CopyRing::write(uint64_t destination, const void* source, uint64_t size) {
   // The engine only reads through this mapping.
-  auto* memory = const_cast<std::byte*>(static_cast<const std::byte*>(source));
-  const std::lock_guard lock(mutex_);
-  for (uint64_t done = 0; done < size;) {
-    const uint64_t part = std::min(size - done, kMapWindow);
-    const uint64_t io = io_.map(memory + done, part);
-    if (!io)
-      return fail(-ENOMEM,
-                  "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
-                  device_, core_, part);
-    const int error = copy_locked(destination + done, layout_.host_base | io, part, 0);
-    io_.unmap(io, part);
-    if (error) return error;
-    done += part;
-  }
-  return 0;
+  return move(const_cast<std::byte*>(static_cast<const std::byte*>(source)), destination, size,
+              true);
 }
 
 int CopyRing::read(void* destination, uint64_t source, uint64_t size) {
-  auto* memory = static_cast<std::byte*>(destination);
-  const std::lock_guard lock(mutex_);
-  for (uint64_t done = 0; done < size;) {
-    const uint64_t part = std::min(size - done, kMapWindow);
-    const uint64_t io = io_.map(memory + done, part);
-    if (!io)
-      return fail(-ENOMEM,
-                  "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",
-                  device_, core_, part);
-    const int error = copy_locked(layout_.host_base | io, source + done, part, 0);
-    io_.unmap(io, part);
-    if (error) return error;
-    done += part;
-  }
-  return 0;
+  return move(static_cast<std::byte*>(destination), source, size, false);
 }
 
 int CopyRing::fill_locked(uint64_t destination, uint64_t size) {

@@ -43,6 +43,8 @@ class CopyRing {
 
  private:
   int copy_locked(uint64_t destination, uint64_t source, uint64_t size, uint32_t pattern);
+  // Between process memory and the device.
+  int move(std::byte* memory, uint64_t address, uint64_t size, bool to_device);
   int fill_locked(uint64_t destination, uint64_t size);
   bool is_aborted();
   int await(uint32_t packets, uint64_t destination, uint64_t source);

@@ -44,25 +44,27 @@ int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
   if (int code = firmware_->create(*memory_)) return code;
   uint32_t id = 0;
   if (int code = firmware_->routing_id(&id)) return code;
-  if (id != place().routing_id)
+  if (id != place().routing_id) {
     return fail(-ENODEV, "device %u: routing id is %u, expected %u", index_, id,
                 place().routing_id);
+  }
 
   AllocateRequest request;
   request.host = true;
   request.category = NEURON_MEMALLOC_TYPE_NCDEV_HOST;
   request.with_handle = false;
   request.size = ND_DATASTORE_BYTES;
-  for (Chunk*& chunk : datastore_memory)
+  for (Chunk*& chunk : datastore_memory) {
     if (int code = memory_->allocate(request, &chunk)) return code;
+  }
   request.size = ND_PAGE_SIZE;
   if (int code = memory_->allocate(request, &dummy_ring_)) return code;
-  for (uint32_t core = 0; core < profile_.cores; core++) {
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     rings_.push_back(std::make_unique<CopyRing>(index_, core, *chip_, io_));
     if (int code = rings_.back()->create(*memory_)) return code;
   }
   if (int code = reset(Firmware::kWholeDevice)) return code;
-  statistics = {};  // the driver's own reset is nobody's request
+  statistics = {};  // the driver's own reset does not count
   return 0;
 }
 
@@ -76,22 +78,24 @@ int Device::check_present() const {
 }
 
 void Device::write_sequence(const nd_register_write* writes, size_t count) {
-  for (size_t i = 0; i < count; i++) chip_->write_register(writes[i].offset, writes[i].value);
+  for (size_t i = 0; i < count; ++i) chip_->write_register(writes[i].offset, writes[i].value);
 }
 
 bool Device::shares_engine_with_others(uint32_t core, uint32_t core_map) const {
-  for (uint32_t other = 0; other < rings_.size(); other++)
+  for (uint32_t other = 0; other < rings_.size(); ++other) {
     if (rings_[other]->engine() == rings_[core]->engine() && !(core_map >> other & 1)) return true;
+  }
   return false;
 }
 
 void Device::start_engines(uint32_t core_map) {
   nd_register_write writes[ND_ENGINE_INIT_WRITES];
-  for (uint32_t core = 0; core < profile_.cores; core++) {
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     if (!(core_map >> core & 1)) continue;
     const uint32_t first = core * ND_DMA_ENGINES_PER_CORE;
-    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; engine++)
+    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; ++engine) {
       write_sequence(writes, nd_engine_init_sequence(&layout_, engine, writes));
+    }
     // An engine that carries the copies of two cores serves the other one meanwhile.
     if (shares_engine_with_others(core, core_map)) {
       rings_[core]->restart();
@@ -105,7 +109,7 @@ void Device::start_engines(uint32_t core_map) {
 void Device::destroy_notification_queues(uint32_t core_map) {
   nd_register_write writes[ND_NQ_WRITES];
   const auto destroy = [&](bool topsp, uint32_t device, auto& table) {
-    for (uint32_t slot = 0; slot < ND_NQ_PER_DEVICE; slot++) {
+    for (uint32_t slot = 0; slot < ND_NQ_PER_DEVICE; ++slot) {
       if (!table[slot].memory) continue;
       const nd_nq_key key = {device, topsp, slot / ND_NQ_INDEXES, slot % ND_NQ_INDEXES};
       write_sequence(writes, nd_nq_sequence(&layout_, &key, 0, 0, writes));
@@ -113,11 +117,14 @@ void Device::destroy_notification_queues(uint32_t core_map) {
       table[slot] = {};
     }
   };
-  for (uint32_t core = 0; core < profile_.cores; core++)
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     if (core_map >> core & 1) destroy(false, core, core_queues_[core]);
-  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
-    if (core_map >> (topsp / layout_.topsps_per_core) & 1)
+  }
+  for (uint32_t topsp = 0; topsp < layout_.topsps; ++topsp) {
+    if (core_map >> (topsp / layout_.topsps_per_core) & 1) {
       destroy(true, topsp, topsp_queues_[topsp]);
+    }
+  }
 }
 
 int Device::reset(uint32_t core_map) {
@@ -126,18 +133,20 @@ int Device::reset(uint32_t core_map) {
   const std::lock_guard one_at_a_time(firmware_mutex_);
   const std::lock_guard lock(mutex);
   destroy_notification_queues(cores);
-  for (uint32_t core = 0; core < profile_.cores; core++) {
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     if (!(cores >> core & 1)) continue;
     core_state[core].init = NEURON_CINIT_STATE_INVALID;
-    core_state[core].resets++;
+    ++core_state[core].resets;
     core_state[core].copies = {};
     const uint32_t first = core * ND_DMA_ENGINES_PER_CORE;
-    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; engine++)
+    for (uint32_t engine = first; engine < first + ND_DMA_ENGINES_PER_CORE; ++engine) {
       queues[engine].fill({});
-    if (shares_engine_with_others(core, cores))
+    }
+    if (shares_engine_with_others(core, cores)) {
       queues[rings_[core]->engine()][rings_[core]->queue()] = {};
-    else
+    } else {
       queues[rings_[core]->engine()].fill({});
+    }
   }
   const int error = firmware_->reset(core_map);
   statistics.count_reset(cores, profile_.cores, error != 0);
@@ -155,15 +164,17 @@ void Device::release_queues(uint64_t session) {
   const nd_queue_ring dummy = {dummy_ring_->address, ND_QUEUE_DUMMY_DESCRIPTORS};
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
   const std::lock_guard lock(mutex);
-  for (uint32_t engine = 0; engine < layout_.dma_engines; engine++)
-    for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; queue++) {
+  for (uint32_t engine = 0; engine < layout_.dma_engines; ++engine) {
+    for (uint32_t queue = 0; queue < NEURON_DMA_QUEUES; ++queue) {
       QueueState& state = queues[engine][queue];
-      if (state.owner != session || nd_queue_is_instruction_fetch(&layout_, engine, queue))
+      if (state.owner != session || nd_queue_is_instruction_fetch(&layout_, engine, queue)) {
         continue;
+      }
       write_sequence(writes,
                      nd_queue_init_sequence(&layout_, engine, queue, &dummy, &dummy, writes));
       state = {};
     }
+  }
 }
 
 int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
@@ -185,11 +196,12 @@ int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool hos
   Chunk* memory = nullptr;
   if (int error = memory_->allocate(request, &memory)) return error;
   // No entry of an earlier owner of the memory may look like a new one.
-  if (!host)
+  if (!host) {
     if (int error = ring(request.core).fill(memory->address, 0, memory->size)) {
       memory_->free(memory);
       return error;
     }
+  }
   nd_register_write writes[ND_NQ_WRITES];
   // The hardware is pointed at the new memory before the old is freed.
   write_sequence(writes, nd_nq_sequence(&layout_, &key, memory->address, size, writes));
@@ -199,26 +211,31 @@ int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool hos
 }
 
 uint32_t Device::core_of_register(uint64_t offset) const {
-  for (uint32_t core = 0; core < profile_.cores; core++)
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     if (offset - semaphores(core) < NEURON_SEM_BLOCK_SIZE) return core;
+  }
   return profile_.cores;
 }
 
 bool Device::is_register_cookie(uint64_t offset) const {
-  if (layout_.generation == 2) return offset - NEURON_V2_BAR0_DEVICE_BASE < layout_.bar0_bytes;
-  for (uint32_t core = 0; core < layout_.cores; core++)
+  if (layout_.bar0_device_base) return offset - layout_.bar0_device_base < layout_.bar0_bytes;
+  for (uint32_t core = 0; core < layout_.cores; ++core) {
     if (offset - nd_chip_core_cookie(&layout_, core) < NEURON_V2_CORE_WINDOW_SIZE) return true;
-  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
+  }
+  for (uint32_t topsp = 0; topsp < layout_.topsps; ++topsp) {
     if (offset - nd_chip_topsp_cookie(&layout_, topsp) < NEURON_V2_TOPSP_WINDOW_SIZE) return true;
+  }
   return false;
 }
 
 bool Device::is_mappable_register(uint64_t offset) const {
   if (offset % 4) return false;
-  for (uint32_t core = 0; core < profile_.cores; core++)
+  for (uint32_t core = 0; core < profile_.cores; ++core) {
     if (offset - semaphores(core) < NEURON_SEM_BLOCK_SIZE) return true;
-  for (uint32_t topsp = 0; topsp < layout_.topsps; topsp++)
+  }
+  for (uint32_t topsp = 0; topsp < layout_.topsps; ++topsp) {
     if (offset - nd_chip_topsp_window(&layout_, topsp) < NEURON_SEM_BLOCK_SIZE) return true;
+  }
   return false;
 }
 

@@ -54,7 +54,7 @@ struct CoreState {
   nd_core_lock lock{};
   uint32_t init = NEURON_CINIT_STATE_INVALID;
   uint64_t resets = 0;
-  nd_async_copies copies{};  // those that somebody will wait for
+  nd_async_copies copies{};  // those that a process will wait for
 };
 
 class Device {

@@ -51,11 +51,12 @@ int DeviceMemory::start() {
   const uint64_t size = config.hbm_bytes_each;
   const uint64_t small = size > 4 * ND_HBM_SMALL_POOL ? ND_HBM_SMALL_POOL : 0;
   hbm_.resize(config.hbm_count);
-  for (uint32_t i = 0; i < config.hbm_count; i++) {
+  for (uint32_t i = 0; i < config.hbm_count; ++i) {
     if (nd_hbm_init(&hbm_[i], nd_chip_hbm_base(&layout_, i), size, layout_.carve_out, small,
-                    nodes_.add(), NodeStore::kBatch) != 0)
+                    nodes_.add(), NodeStore::kBatch) != 0) {
       return fail(-EINVAL, "device %u: an HBM of %" PRIu64 " bytes cannot be laid out", device_,
                   size);
+    }
     nd_account_allocate(&accounting_, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE, false, layout_.carve_out);
   }
   return 0;
@@ -64,26 +65,29 @@ int DeviceMemory::start() {
 int DeviceMemory::insert_handle(Chunk& chunk) {
   if (nd_handles_full(&handles_)) {
     auto level = std::make_unique<nd_handle_entry[]>(ND_HANDLES_PER_LEVEL);
-    if (nd_handles_add_level(&handles_, level.get()) != 0)
+    if (nd_handles_add_level(&handles_, level.get()) != 0) {
       return fail(-ENOENT, "device %u: all %u memory handles are in use; free some", device_,
                   ND_HANDLE_LEVELS * ND_HANDLES_PER_LEVEL - 1);
+    }
     levels_.push_back(std::move(level));
   }
   return nd_handles_insert(&handles_, &chunk, &chunk.handle);
 }
 
 int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
-  if (request.alignment)
+  if (request.alignment) {
     return fail(-EINVAL,
                 "device %u: host memory takes no alignment, found %" PRIu64
                 "; it is page aligned anyway",
                 device_, request.alignment);
+  }
   chunk.data = arena_.allocate(chunk.size, &chunk.block);
-  if (!chunk.data)
+  if (!chunk.data) {
     return fail(-ENOMEM,
                 "device %u: no address range left for %" PRIu64
                 " bytes of host memory; free some or lift the limit on the address space",
                 device_, chunk.size);
+  }
   const uint64_t io = io_.map(chunk.data, chunk.size);
   if (!io) {
     arena_.free(chunk.block);
@@ -95,27 +99,32 @@ int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
 }
 
 int DeviceMemory::allocate_hbm(const AllocateRequest& request, Chunk& chunk) {
-  if (request.hbm >= hbm_.size())
+  if (request.hbm >= hbm_.size()) {
     return fail(-EINVAL, "device %u has HBM 0 to %zu, found %u", device_, hbm_.size() - 1,
                 request.hbm);
-  if (request.region != 0)
+  }
+  if (request.region != 0) {
     return fail(-EINVAL, "device %u: HBM %u has one region, 0; found %u", device_, request.hbm,
                 request.region);
-  if (request.alignment > INT_MAX || (request.alignment && !nd_is_power_of_two(request.alignment)))
+  }
+  if (request.alignment > INT_MAX ||
+      (request.alignment && !nd_is_power_of_two(request.alignment))) {
     return fail(-EINVAL, "device %u: alignment %" PRIu64 " is not a power of two of at most 1 GiB",
                 device_, request.alignment);
+  }
   retire_bad_pages();
   nd_hbm& hbm = hbm_[request.hbm];
   if (nd_hbm_needs_nodes(&hbm)) nd_hbm_give_nodes(&hbm, nodes_.add(), NodeStore::kBatch);
   const bool scratchpad = request.category == NEURON_MEMALLOC_TYPE_CONTIGUOUS_SCRATCHPAD_DEVICE;
   const int error = scratchpad ? nd_hbm_allocate_scratchpad(&hbm, chunk.size, &chunk.block)
                                : nd_hbm_allocate(&hbm, chunk.size, request.alignment, &chunk.block);
-  if (error)
+  if (error) {
     return fail(-ENOMEM,
                 "device %u: HBM %u has no room for %" PRIu64 " bytes: %" PRIu64
                 " are free, the largest block is %" PRIu64 "; free tensors or unload models",
                 device_, request.hbm, chunk.size, nd_hbm_free_bytes(&hbm),
                 nd_hbm_largest_free(&hbm));
+  }
   chunk.address = chunk.block->start;
   chunk.data = chip_.hbm().direct(chunk.address, chunk.size);
   chunk.scratchpad = scratchpad;
@@ -123,13 +132,15 @@ int DeviceMemory::allocate_hbm(const AllocateRequest& request, Chunk& chunk) {
 }
 
 int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
-  if (request.size == 0 || request.size > INT64_MAX)
+  if (request.size == 0 || request.size > INT64_MAX) {
     return fail(-EINVAL,
                 "device %u: cannot allocate %" PRIu64 " bytes; the size must be 1 to 2^63-1",
                 device_, request.size);
-  if (request.core >= chip_.config().cores)
+  }
+  if (request.core >= chip_.config().cores) {
     return fail(-EINVAL, "device %u has cores 0 to %u, found %u", device_, chip_.config().cores - 1,
                 request.core);
+  }
   auto chunk = std::make_unique<Chunk>();
   chunk->size = nd_align_up(request.size, ND_PAGE_SIZE);
   chunk->host = request.host;
@@ -139,7 +150,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->session = request.session;
   chunk->pid = request.pid;
   const std::lock_guard lock(mutex_);
-  // Address space first, so that a request beyond the HBM is told so, not that the host is small.
+  // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
   if (error) return error;
   error = budget_.reserve(chunk->size, request.host ? "host memory" : "HBM", device_);
@@ -199,9 +210,11 @@ uint64_t DeviceMemory::retired_bytes(uint32_t hbm) {
   if (hbm >= hbm_.size()) return 0;
   retire_bad_pages();
   uint64_t bytes = 0;
-  for (const uint64_t page : retired_)
-    if (nd_pool_contains(&hbm_[hbm].main, page) || nd_pool_contains(&hbm_[hbm].small, page))
+  for (const uint64_t page : retired_) {
+    if (nd_pool_contains(&hbm_[hbm].main, page) || nd_pool_contains(&hbm_[hbm].small, page)) {
       bytes += ND_PAGE_SIZE;
+    }
+  }
   return bytes;
 }
 
@@ -237,15 +250,17 @@ void DeviceMemory::free(Chunk* chunk) {
 int DeviceMemory::free_handle(uint64_t handle) {
   const std::lock_guard lock(mutex_);
   auto* chunk = static_cast<Chunk*>(nd_handles_lookup(&handles_, handle));
-  if (!chunk)
+  if (!chunk) {
     return fail(-EINVAL,
                 "device %u: memory handle %" PRIu64 " is not live; it was freed or is foreign",
                 device_, handle);
-  if (chunk->session == 0)
+  }
+  if (chunk->session == 0) {
     return fail(-EINVAL,
                 "device %u: memory handle %" PRIu64
                 " belongs to the device (a notification queue); a reset of its core frees it",
                 device_, handle);
+  }
   unpublish(chunk);
   if (chunk->pins == 0) give_back(chunk);
   return 0;
@@ -265,7 +280,7 @@ void DeviceMemory::release_session(uint64_t session) {
 Pin DeviceMemory::pin(uint64_t handle) {
   const std::lock_guard lock(mutex_);
   auto* chunk = static_cast<Chunk*>(nd_handles_lookup(&handles_, handle));
-  if (chunk) chunk->pins++;
+  if (chunk) ++chunk->pins;
   return Pin(this, chunk);
 }
 
@@ -276,7 +291,7 @@ Pin DeviceMemory::pin_address(uint64_t address, uint64_t size) {
   Chunk* chunk = std::prev(after)->second.get();
   const uint64_t offset = address - chunk->address;
   if (offset >= chunk->size || size > chunk->size - offset) return {};
-  chunk->pins++;
+  ++chunk->pins;
   return Pin(this, chunk);
 }
 
@@ -288,9 +303,10 @@ void DeviceMemory::unpin(Chunk* chunk) {
 int DeviceMemory::give_handle(const Chunk& chunk, uint32_t* handle) {
   const std::lock_guard lock(mutex_);
   const auto found = chunks_.find(chunk.address);
-  if (found == chunks_.end() || found->second.get() != &chunk)
+  if (found == chunks_.end() || found->second.get() != &chunk) {
     return fail(-EINVAL, "device %u: the memory at 0x%" PRIx64 " was freed meanwhile", device_,
                 chunk.address);
+  }
   if (!found->second->handle) {
     const int error = insert_handle(*found->second);
     if (error) return error;
@@ -310,9 +326,11 @@ std::vector<neuron_ioctl_mem_chunk_info> DeviceMemory::list(uint32_t hbm) {
   std::vector<neuron_ioctl_mem_chunk_info> found;
   if (hbm >= hbm_.size()) return found;
   found.push_back({hbm_[hbm].main.base, layout_.carve_out, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE});
-  for (const auto& entry : chunks_)
-    if (!entry.second->host && entry.second->hbm == hbm)
+  for (const auto& entry : chunks_) {
+    if (!entry.second->host && entry.second->hbm == hbm) {
       found.push_back({entry.second->address, entry.second->size, entry.second->category});
+    }
+  }
   return found;
 }
 
@@ -340,9 +358,11 @@ void DeviceMemory::usage(int32_t pid, uint64_t* host, uint64_t* device) {
   const std::lock_guard lock(mutex_);
   *host = 0;
   *device = 0;
-  for (const auto& entry : chunks_)
-    if (entry.second->session != 0 && entry.second->pid == pid)
+  for (const auto& entry : chunks_) {
+    if (entry.second->session != 0 && entry.second->pid == pid) {
       *(entry.second->host ? host : device) += entry.second->size;
+    }
+  }
 }
 
 }  // namespace neuron::service

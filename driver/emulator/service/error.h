@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentence that goes with a negative errno of the service.
-//
-// Callers: everything in this folder. One sentence per thread, replaced by the next failure; a
-// success leaves it alone. Never fails: a sentence that is too long is cut.
+// The sentence that goes with a negative errno of the service (driver/base/last_error.h). A success
+// leaves the sentence of an earlier failure alone.
 #ifndef DRIVER_EMULATOR_SERVICE_ERROR_H
 #define DRIVER_EMULATOR_SERVICE_ERROR_H
 
+#include "driver/base/last_error.h"
+
 namespace neuron::service {
 
-// Returns `error` (negative errno), so that a failure is one line: return fail(-EINVAL, "...").
-int fail(int error, const char* format, ...) __attribute__((format(printf, 2, 3)));
-const char* last_error();
+using base::fail;
+using base::last_error;
 
 }  // namespace neuron::service
 

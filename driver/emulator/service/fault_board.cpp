@@ -23,8 +23,9 @@ int FaultBoard::load_environment() {
   if (!path || !*path) return 0;
   std::vector<chip::FaultSpec> plan;
   std::string sentence;
-  if (!chip::read_fault_plan(path, plan, sentence))
+  if (!chip::read_fault_plan(path, plan, sentence)) {
     return fail(-EINVAL, "NEURON_EMULATOR_FAULTS: %s", sentence.c_str());
+  }
   return inject(plan);
 }
 
@@ -47,7 +48,7 @@ int FaultBoard::check_link(unsigned a, unsigned b) {
   if (int error = check_device(b)) return error;
   const profiles::ChipPlace& place = instance_.profile().places[a];
   std::string known;
-  for (unsigned i = 0; i < place.neighbour_count; i++) {
+  for (unsigned i = 0; i < place.neighbour_count; ++i) {
     if (place.neighbours[i] == b) return 0;
     known += (known.empty() ? "" : ", ") + std::to_string(place.neighbours[i]);
   }
@@ -56,14 +57,17 @@ int FaultBoard::check_link(unsigned a, unsigned b) {
 }
 
 int FaultBoard::check(const chip::FaultSpec& spec) {
-  if (spec.at == chip::FaultPoint::kLink)
+  if (spec.at == chip::FaultPoint::kLink) {
     return check_link(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer));
-  if (spec.chip != chip::FaultSpec::kAny)
+  }
+  if (spec.chip != chip::FaultSpec::kAny) {
     if (int error = check_device(static_cast<unsigned>(spec.chip))) return error;
+  }
   if (spec.core != chip::FaultSpec::kAny &&
-      static_cast<unsigned>(spec.core) >= instance_.profile().cores)
+      static_cast<unsigned>(spec.core) >= instance_.profile().cores) {
     return fail(-EINVAL, "a chip of an emulated %s has cores 0 to %u, the fault names %d",
                 instance_.profile().name, instance_.profile().cores - 1, spec.core);
+  }
   return 0;
 }
 
@@ -76,28 +80,33 @@ int FaultBoard::inject(std::string_view text) {
 }
 
 int FaultBoard::inject(const std::vector<chip::FaultSpec>& plan) {
-  for (const chip::FaultSpec& spec : plan)  // all or nothing
+  for (const chip::FaultSpec& spec : plan) {  // all or nothing
     if (int error = check(spec)) return error;
+  }
   const std::lock_guard lock(mutex_);
   size_t armed = waiting_.size();
-  for (unsigned i = 0; i < instance_.device_count(); i++)
-    if (Device* device = instance_.device_if_probed(i))
+  for (unsigned i = 0; i < instance_.device_count(); ++i) {
+    if (Device* device = instance_.device_if_probed(i)) {
       armed = std::max(armed, device->chip().faults().pending());
-  if (plan.size() > kMostArmed || armed > kMostArmed)
+    }
+  }
+  if (plan.size() > kMostArmed || armed > kMostArmed) {
     return fail(-ENOSPC,
                 "%zu faults are armed and %zu more are wanted, at most %zu are kept; clear some",
                 armed, plan.size(), kMostArmed);
+  }
   for (const chip::FaultSpec& spec : plan) {
     if (spec.at == chip::FaultPoint::kLink) {
       switch_link(static_cast<unsigned>(spec.chip), static_cast<unsigned>(spec.peer), false);
       continue;
     }
-    for (unsigned i = 0; i < instance_.device_count(); i++) {
+    for (unsigned i = 0; i < instance_.device_count(); ++i) {
       if (spec.chip != chip::FaultSpec::kAny && static_cast<unsigned>(spec.chip) != i) continue;
-      if (Device* device = instance_.device_if_probed(i))
+      if (Device* device = instance_.device_if_probed(i)) {
         device->chip().faults().arm(spec);
-      else
+      } else {
         waiting_.push_back({i, spec});
+      }
     }
   }
   return 0;
@@ -108,15 +117,17 @@ void FaultBoard::clear() {
   waiting_.clear();
   for (const auto& [a, b] : down_) instance_.fabric().set_link(a, b, true);
   down_.clear();
-  for (unsigned i = 0; i < instance_.device_count(); i++)
+  for (unsigned i = 0; i < instance_.device_count(); ++i) {
     if (Device* device = instance_.device_if_probed(i)) device->chip().faults().clear();
+  }
 }
 
 int FaultBoard::set_power(unsigned index, bool on) {
   if (int error = check_device(index)) return error;
   Device* device = instance_.device_if_probed(index);
-  if (!device)
+  if (!device) {
     return fail(-EAGAIN, "device %u has not been opened yet: there is no chip to switch", index);
+  }
   const bool was_off = device->chip().faults().off();
   device->chip().set_power(on);
   // As after a probe: the driver sets up what a chip without power has forgotten.
@@ -133,18 +144,20 @@ int FaultBoard::set_link(unsigned a, unsigned b, bool up) {
 // With the mutex held.
 void FaultBoard::switch_link(unsigned a, unsigned b, bool up) {
   const std::pair<unsigned, unsigned> link = std::minmax(a, b);
-  if (up)
+  if (up) {
     down_.erase(link);
-  else
+  } else {
     down_.insert(link);
+  }
   instance_.fabric().set_link(a, b, up);
 }
 
 int FaultBoard::reset(unsigned index, uint32_t core_map) {
   if (int error = check_device(index)) return error;
-  if (core_map >> instance_.profile().cores)
+  if (core_map >> instance_.profile().cores) {
     return fail(-EINVAL, "device %u has cores 0 to %u, the reset names a core of map 0x%" PRIx32,
                 index, instance_.profile().cores - 1, core_map);
+  }
   Device* device = instance_.device_if_probed(index);
   if (!device) return 0;  // as good as reset
   if (int error = device->check_present()) return error;
@@ -154,8 +167,9 @@ int FaultBoard::reset(unsigned index, uint32_t core_map) {
 std::vector<std::string> FaultBoard::waiting(unsigned index) {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> lines;
-  for (const Waiting& entry : waiting_)
+  for (const Waiting& entry : waiting_) {
     if (entry.chip == index) lines.push_back(entry.spec.text());
+  }
   return lines;
 }
 

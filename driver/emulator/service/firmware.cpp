@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
+#include "driver/base/backoff.h"
+#include "driver/base/crc32c.h"
 #include "driver/emulator/service/error.h"
 #include "hw/address_map.h"
 
@@ -25,16 +26,7 @@ constexpr uint8_t kCommandPostMetric = 2;
 constexpr uint8_t kCommandPowerProfile = 3;
 constexpr size_t kMaxRegisters = 100;
 
-uint32_t crc32c(const std::byte* data, size_t size) {
-  uint32_t crc = 0xFFFFFFFF;
-  for (size_t i = 0; i < size; i++) {
-    crc ^= static_cast<uint32_t>(data[i]);
-    for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? 0x82F63B78u : 0);
-  }
-  return ~crc;
-}
-
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+void pause() { base::sleep_for(std::chrono::milliseconds(1)); }
 
 }  // namespace
 
@@ -63,9 +55,10 @@ int Firmware::create(DeviceMemory& memory) {
 int Firmware::routing_id(uint32_t* id) {
   const auto deadline = Clock::now() + limit_;
   while ((*id = read(NEURON_FW_ROUTING_ID)) == kNotReady) {
-    if (Clock::now() >= deadline)
+    if (Clock::now() >= deadline) {
       return fail(-ETIMEDOUT, "device %u: the firmware gave no routing id in %lld ms", device_,
                   static_cast<long long>(limit_.count()));
+    }
     pause();
   }
   return 0;
@@ -78,13 +71,14 @@ int Firmware::reset(uint32_t core_map) {
   write(NEURON_FW_TRIGGER, 1);
   const auto deadline = Clock::now() + limit_;
   while (read(NEURON_FW_RESET) != 0 || (read(NEURON_FW_STATUS) & kResetInProgress)) {
-    if (Clock::now() >= deadline)
+    if (Clock::now() >= deadline) {
       return fail(
           -ETIMEDOUT,
           "device %u: reset of core map 0x%x not finished after %lld ms (request word 0x%x, "
           "status 0x%x)",
           device_, core_map, static_cast<long long>(limit_.count()), read(NEURON_FW_RESET),
           read(NEURON_FW_STATUS));
+    }
     pause();
   }
   return 0;
@@ -100,7 +94,7 @@ int Firmware::request(uint8_t command, std::span<const std::byte> payload,
   message[1] = std::byte{command};
   std::memcpy(message + 2, &size, sizeof(size));
   if (!payload.empty()) std::memcpy(message + kRequestHeader, payload.data(), payload.size());
-  const uint32_t crc = crc32c(message, size);
+  const uint32_t crc = base::crc32c({reinterpret_cast<const uint8_t*>(message), size});
   std::memcpy(message + 4, &crc, sizeof(crc));
   auto* done = reinterpret_cast<uint8_t*>(response_->data);
   __atomic_store_n(done, 0, __ATOMIC_RELEASE);  // pairs with the firmware's read of the request
@@ -112,27 +106,30 @@ int Firmware::request(uint8_t command, std::span<const std::byte> payload,
   const auto deadline = Clock::now() + limit_;
   // Pairs with the firmware's write of byte 0, which it makes last.
   while (__atomic_load_n(done, __ATOMIC_ACQUIRE) != sequence_) {
-    if (Clock::now() >= deadline)
+    if (Clock::now() >= deadline) {
       return fail(-ETIMEDOUT, "device %u: the firmware did not answer command %u in %lld ms",
                   device_, command, static_cast<long long>(limit_.count()));
+    }
     pause();
   }
   const auto error = static_cast<unsigned>(response_->data[1]);
   uint16_t answered = 0;
   std::memcpy(&answered, response_->data + 2, sizeof(answered));
-  if (error != 0 || (!answer.empty() && answered < kResponseHeader + answer.size()))
+  if (error != 0 || (!answer.empty() && answered < kResponseHeader + answer.size())) {
     return fail(-EIO,
                 "device %u: the firmware answered command %u with error %u and %u bytes, expected "
                 "0 and %zu",
                 device_, command, error, answered, kResponseHeader + answer.size());
+  }
   if (!answer.empty()) std::memcpy(answer.data(), response_->data + kResponseHeader, answer.size());
   return 0;
 }
 
 int Firmware::read_registers(std::span<const uint64_t> addresses, uint32_t* values) {
-  if (addresses.empty() || addresses.size() > kMaxRegisters)
+  if (addresses.empty() || addresses.size() > kMaxRegisters) {
     return fail(-EINVAL, "device %u: 1 to %zu registers can be read at once, found %zu", device_,
                 kMaxRegisters, addresses.size());
+  }
   return request(kCommandReadRegisters, std::as_bytes(addresses),
                  std::as_writable_bytes(std::span(values, addresses.size())));
 }
@@ -143,9 +140,10 @@ int Firmware::set_power_profile(uint8_t profile) {
 }
 
 int Firmware::post_metric(std::span<const std::byte> record) {
-  if (record.size() > kMetricBytes)
+  if (record.size() > kMetricBytes) {
     return fail(-E2BIG, "device %u: a metric record has at most %zu bytes, found %zu", device_,
                 kMetricBytes, record.size());
+  }
   for (size_t i = 0; i < record.size(); i += 4) {
     uint32_t word = 0;
     std::memcpy(&word, record.data() + i, std::min<size_t>(4, record.size() - i));

@@ -32,7 +32,7 @@ class Firmware {
   int read_registers(std::span<const uint64_t> addresses, uint32_t* values);
   // At most 128 bytes.
   int post_metric(std::span<const std::byte> record);
-  // Generation 3.
+  // Only chips with power profiles (nd_chip) take it.
   int set_power_profile(uint8_t profile);
 
  private:

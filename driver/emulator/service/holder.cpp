@@ -50,7 +50,7 @@ std::string describe_holders(const nd_claims& claims, uint32_t base, uint32_t st
   constexpr size_t kMost = 3;
   std::string text;
   std::vector<uint64_t> told;  // descriptors
-  for (uint32_t core = start; core <= end && core < ND_CLAIM_CORES; core++) {
+  for (uint32_t core = start; core <= end && core < ND_CLAIM_CORES; ++core) {
     const nd_claim* claim = nd_claims_at(&claims, base + core);
     if (!claim) continue;
     bool known = false;

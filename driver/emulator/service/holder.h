@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds cores, locks and devices, in words: pid, command and since when.
+// The holders of cores, locks and devices in words: pid, command and since when.
 //
 // Callers: this folder and the control channel, any thread. Values only. Fails: never; a command
 // that cannot be read is left out.

@@ -21,7 +21,7 @@ HostArena::HostArena(uint64_t bytes) {
     if (memory != MAP_FAILED) break;
   }
   if (memory == MAP_FAILED) return;
-  // Whoever is given the file cannot take memory away from under us.
+  // A client that gets the file cannot take memory away from under us.
   (void)::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   ::madvise(memory, size_, MADV_DONTFORK);
   ::madvise(memory, size_, MADV_DONTDUMP);
@@ -37,8 +37,9 @@ HostArena::~HostArena() {
 std::byte* HostArena::allocate(uint64_t size, nd_block** block) {
   if (!memory_) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (nd_pool_spare(&pool_) < ND_POOL_NODES_PER_ALLOCATION)
+  if (nd_pool_spare(&pool_) < ND_POOL_NODES_PER_ALLOCATION) {
     nd_pool_give_nodes(&pool_, nodes_.add(), NodeStore::kBatch);
+  }
   if (nd_pool_allocate(&pool_, size, 0, block) != 0) return nullptr;
   return memory_ + (*block)->start;
 }

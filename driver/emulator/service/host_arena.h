@@ -4,7 +4,7 @@
 // Concepts: one sparse memory file, mapped whole and filled on first use. Freed ranges go back to
 // the host but stay addressable, so that a late transfer reads zeros and never faults. Not
 // inherited by fork, as the mappings of a kernel driver are not. A daemon passes the file to its
-// clients, who map their parts of it; it is sealed, so that none of them can shrink it. Callers:
+// clients, which map their parts of it; a seal keeps them from shrinking it. Callers:
 // any thread (a mutex). Owns file and mapping. Fails: allocate returns null when the range is used
 // up.
 #ifndef DRIVER_EMULATOR_SERVICE_HOST_ARENA_H

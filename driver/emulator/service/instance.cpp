@@ -27,7 +27,7 @@ void count_forks() {
 
 std::vector<chip::FabricNode> nodes_of(const profiles::Profile& profile) {
   std::vector<chip::FabricNode> nodes(profile.chips);
-  for (unsigned i = 0; i < profile.chips; i++) {
+  for (unsigned i = 0; i < profile.chips; ++i) {
     const profiles::ChipPlace& place = profile.places[i];
     nodes[i].routing_id = place.routing_id;
     nodes[i].neighbours.assign(place.neighbours, place.neighbours + place.neighbour_count);
@@ -76,9 +76,10 @@ Instance::~Instance() {
   }
   while (!sessions_.empty()) close(sessions_.back().get());
   // Programs that still run may reach other chips: all stop before the first chip goes.
-  for (unsigned i = 0; i < devices_.size(); i++) fabric_.detach(i);
-  for (auto& device : devices_)
+  for (unsigned i = 0; i < devices_.size(); ++i) fabric_.detach(i);
+  for (auto& device : devices_) {
     if (device) device->chip().reset(0);
+  }
 }
 
 bool Instance::is_usable() const { return forks.load(std::memory_order_relaxed) == forks_; }
@@ -92,17 +93,20 @@ int Instance::refuse_after_fork() const {
 
 uint64_t Instance::resident_bytes() {
   uint64_t bytes = arena_.resident_bytes();
-  for (unsigned i = 0; i < profile_.chips; i++)
+  for (unsigned i = 0; i < profile_.chips; ++i) {
     // Pairs with the release in device(): the device is complete.
-    if (Device* device = running_[i].load(std::memory_order_acquire))
+    if (Device* device = running_[i].load(std::memory_order_acquire)) {
       bytes += device->chip().hbm().resident_bytes();
+    }
+  }
   return bytes;
 }
 
 int Instance::device(unsigned index, Device** device) {
-  if (index >= devices_.size())
+  if (index >= devices_.size()) {
     return fail(-ENODEV, "an emulated %s has devices 0 to %zu, found %u", profile_.name,
                 devices_.size() - 1, index);
+  }
   if (!devices_[index]) {
     auto built = std::make_unique<Device>(index, profile_, io_, arena_, budget_);
     if (int error = built->probe(factory_, fabric_)) return error;
@@ -121,8 +125,9 @@ Device* Instance::device_if_probed(unsigned index) {
 int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
   if (!is_usable()) return refuse_after_fork();
   const int mode = flags & O_ACCMODE;
-  if (mode != O_RDONLY && mode != O_WRONLY && mode != O_RDWR)
+  if (mode != O_RDONLY && mode != O_WRONLY && mode != O_RDWR) {
     return fail(-EINVAL, "device %u: open flags 0x%x hold no access mode", index, flags);
+  }
   const std::lock_guard lock(mutex_);
   Device* found = nullptr;
   if (int error = device(index, &found)) return error;
@@ -131,13 +136,14 @@ int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
   const nd_holder who = holder_of(pid);
   if (!restricted) {
     const std::lock_guard tables(found->mutex);
-    if (nd_process_attach(&found->processes, pid) != 0)
+    if (nd_process_attach(&found->processes, pid) != 0) {
       return fail(
           -EBUSY,
           "device %u: %u processes have it open already, the first of them %s; pid %d must "
           "wait for one",
           index, ND_PROCESSES,
           describe_holder(found->processes.slot[0].pid, found->processes.slot[0].who).c_str(), pid);
+    }
     nd_process& process = *nd_process_find(&found->processes, pid);
     if (process.references == 1) process.who = who;
   }
@@ -150,9 +156,10 @@ int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
 std::vector<Instance::SessionInfo> Instance::sessions() {
   const std::lock_guard lock(mutex_);
   std::vector<SessionInfo> found;
-  for (const auto& session : sessions_)
+  for (const auto& session : sessions_) {
     found.push_back(
         {session->device_index(), session->pid(), session->restricted(), session->who()});
+  }
   return found;
 }
 
@@ -163,8 +170,9 @@ int Instance::close(Session* session) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(sessions_.begin(), sessions_.end(),
                                     [&](const auto& entry) { return entry.get() == session; });
-    if (found == sessions_.end())
+    if (found == sessions_.end()) {
       return fail(-EBADF, "this handle of an emulated %s is not open", profile_.name);
+    }
     mine = std::move(*found);
     sessions_.erase(found);
   }

@@ -3,8 +3,8 @@
 //
 // Concepts: devices of a profile, built when first opened; host memory and I/O addresses; the
 // host-wide marks of cores. A session is one open descriptor. Callers: the C interface; any thread.
-// Owns devices and sessions. After a fork the child's copy answers everything with -EBADF, as a
-// child does not inherit the device. Fails: negative errno and a sentence.
+// Owns devices and sessions. After a fork, the child's copy answers every call with -EBADF:
+// a child does not inherit the device. Fails: negative errno and a sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_INSTANCE_H
 #define DRIVER_EMULATOR_SERVICE_INSTANCE_H
 

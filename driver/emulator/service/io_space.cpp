@@ -22,7 +22,7 @@ uint64_t IoSpace::map(std::byte* memory, uint64_t size) {
   const std::lock_guard lock(mutex_);
   uint64_t first = cursor_;
   uint64_t run = 0;
-  for (uint64_t looked = 0; run < needed && looked < 2 * kSlots; looked++) {
+  for (uint64_t looked = 0; run < needed && looked < 2 * kSlots; ++looked) {
     if (first + run >= kSlots) {
       first = 1;
       run = 0;
@@ -30,12 +30,12 @@ uint64_t IoSpace::map(std::byte* memory, uint64_t size) {
       first += run + 1;
       run = 0;
     } else {
-      run++;
+      ++run;
     }
   }
   if (run < needed) return 0;
   const uint64_t begin = first << kSlotShift;
-  for (uint64_t i = first; i < first + needed; i++) {
+  for (uint64_t i = first; i < first + needed; ++i) {
     slots_[i].begin.store(begin, std::memory_order_relaxed);
     slots_[i].delta.store(reinterpret_cast<uint64_t>(memory) - begin, std::memory_order_relaxed);
     // Publishes begin and delta; pairs with the acquire in translate.
@@ -48,8 +48,9 @@ uint64_t IoSpace::map(std::byte* memory, uint64_t size) {
 void IoSpace::unmap(uint64_t address, uint64_t size) {
   const std::lock_guard lock(mutex_);
   const uint64_t first = address >> kSlotShift;
-  for (uint64_t i = first; i < first + slots_of(size) && i < kSlots; i++)
+  for (uint64_t i = first; i < first + slots_of(size) && i < kSlots; ++i) {
     slots_[i].end.store(0, std::memory_order_release);
+  }
 }
 
 std::byte* IoSpace::translate(uint64_t address, size_t length) {
@@ -59,8 +60,9 @@ std::byte* IoSpace::translate(uint64_t address, size_t length) {
   // Pairs with the release in map: begin and delta belong to this end.
   const uint64_t end = slot.end.load(std::memory_order_acquire);
   if (address >= end || length > end - address ||
-      address < slot.begin.load(std::memory_order_relaxed))
+      address < slot.begin.load(std::memory_order_relaxed)) {
     return nullptr;
+  }
   return reinterpret_cast<std::byte*>(address + slot.delta.load(std::memory_order_relaxed));
 }
 

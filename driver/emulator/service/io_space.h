@@ -3,10 +3,10 @@
 // addresses that fit behind the host bit of a descriptor.
 //
 // Concepts: 2^20 slots of 16 MiB; a mapping takes whole consecutive slots, begins at the start of
-// its first one and has exact bounds. Slots are handed out in rotation, so that an address kept too
-// long meets nothing rather than somebody else's memory. Callers: map and unmap from any thread
-// (a mutex); translate from any chip thread without a lock. Ownership: the memory stays the
-// caller's, who unmaps only when no transfer can use it. Fails: map returns 0.
+// its first one and has exact bounds. Slots are handed out in rotation, so that an address that was
+// kept too long meets nothing rather than other memory. Callers: map and unmap from any thread (a
+// mutex); translate from any chip thread without a lock. Ownership: the memory stays the caller's;
+// the caller unmaps it only when no transfer can use it. Fails: map returns 0.
 #ifndef DRIVER_EMULATOR_SERVICE_IO_SPACE_H
 #define DRIVER_EMULATOR_SERVICE_IO_SPACE_H
 

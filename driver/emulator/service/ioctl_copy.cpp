@@ -28,8 +28,9 @@ int copy(Session& session, uint64_t from, uint64_t to, uint64_t size, uint64_t f
     if (session.abandoned()) return session.give_up("a copy");
     if ((error = ring.copy(destination->address + to_offset + done,
                            source->address + from_offset + done,
-                           std::min(size - done, Session::kStride))))
+                           std::min(size - done, Session::kStride)))) {
       return error;
+    }
   }
   return 0;
 }
@@ -45,17 +46,19 @@ CoreState& core_of(Device& device, const Chunk& source, const Chunk& destination
   return device.core_state[(source.host ? destination : source).core];
 }
 
-// The chip carries a copy out while the doorbell is rung: what has been started is complete.
+// The chip carries a copy out while its doorbell is rung: a copy that was started is complete.
 int copy_async(Session& session, const neuron_ioctl_mem_copy_async64& request, __u32* wait_handle) {
   Device& device = session.device();
   const auto previous = static_cast<int32_t>(request.pwait_handle);
   uint32_t name = 0;
-  if (nd_async_next(previous, &name) != 0)
+  if (nd_async_next(previous, &name) != 0) {
     return fail(-EINVAL, "device %u: there is no transfer handle %d", device.index(), previous);
-  if (nd_async_check_size(request.size) != 0)
+  }
+  if (nd_async_check_size(request.size) != 0) {
     return fail(-EINVAL,
                 "device %u: an asynchronous copy has at most %" PRIu64 " bytes, found %" PRIu64,
                 device.index(), ND_ASYNC_BYTES, static_cast<uint64_t>(request.size));
+  }
   int error = 0;
   const Pin source = session.pin(request.src_mem_handle, error);
   if (error) return error;
@@ -64,9 +67,10 @@ int copy_async(Session& session, const neuron_ioctl_mem_copy_async64& request, _
   nd_async_copies& copies = core_of(device, *source, *destination).copies;
   {
     const std::lock_guard lock(device.mutex);
-    if (nd_async_check_started(&copies, previous) != 0)
+    if (nd_async_check_started(&copies, previous) != 0) {
       return fail(-EINVAL, "device %u: no transfer with handle %d is in flight", device.index(),
                   previous);
+    }
     if (previous > 0) nd_async_finish(&copies, static_cast<uint32_t>(previous));
   }
   error = copy(session, request.src_mem_handle, request.dst_mem_handle, request.size,
@@ -98,9 +102,10 @@ int mem_copy_async_wait(Session& session, neuron_ioctl_mem_copy_async_wait& requ
   if (error) return error;
   const std::lock_guard lock(device.mutex);
   nd_async_copies& copies = core_of(device, *source, *destination).copies;
-  if (nd_async_wait(&copies, request.pwait_handle) != 0)
+  if (nd_async_wait(&copies, request.pwait_handle) != 0) {
     return fail(-EINVAL, "device %u: no transfer with handle %u is in flight", device.index(),
                 request.pwait_handle);
+  }
   nd_async_finish(&copies, request.pwait_handle);
   return 0;
 }
@@ -114,10 +119,11 @@ int buffer_copy(Session& session, uint64_t handle, void* buffer, uint64_t size, 
   if (size == 0) return 0;
   if ((error = session.check_buffer(buffer, size))) return error;
   if (chunk->host) {
-    if (to_device)
+    if (to_device) {
       std::memcpy(chunk->data + offset, buffer, size);
-    else
+    } else {
       std::memcpy(buffer, chunk->data + offset, size);
+    }
     return 0;
   }
   // The I/O address space reaches all memory of the process: no bounce buffer is needed.
@@ -151,28 +157,32 @@ int zero_copy(Session& session, neuron_ioctl_mem_buf_copy64zc& request) {
 
 int zero_copy_batches(Session& session, neuron_ioctl_mem_buf_copy64zc_batches& request) {
   const unsigned index = session.device_index();
-  if (request.num_batches == 0)
+  if (request.num_batches == 0) {
     return fail(-EINVAL, "device %u: a batched copy has at least one batch", index);
+  }
   if (int error = session.check_buffer(
-          request.batches_ptr, uint64_t{request.num_batches} * sizeof(neuron_memcpy_batch_t)))
+          request.batches_ptr, uint64_t{request.num_batches} * sizeof(neuron_memcpy_batch_t))) {
     return error;
-  for (uint32_t i = 0; i < request.num_batches; i++) {
+  }
+  for (uint32_t i = 0; i < request.num_batches; ++i) {
     const neuron_memcpy_batch_t& batch = request.batches_ptr[i];
     if (batch.num_ops == 0) return fail(-EINVAL, "device %u: batch %u has no transfer", index, i);
     if (int error = session.check_buffer(batch.ops_ptr,
-                                         uint64_t{batch.num_ops} * sizeof(nrt_tensor_batch_op_t)))
+                                         uint64_t{batch.num_ops} * sizeof(nrt_tensor_batch_op_t))) {
       return error;
+    }
     int error = 0;
     const Pin chunk = session.pin(batch.mem_handle, error);
     if (error) return error;
     if ((error = check_host_queue(session, chunk->core, request.h2t_qid))) return error;
-    for (uint32_t k = 0; k < batch.num_ops; k++) {
+    for (uint32_t k = 0; k < batch.num_ops; ++k) {
       const nrt_tensor_batch_op_t& op = batch.ops_ptr[k];
       const uint64_t offset = batch.mem_handle_offset + op.offset;
-      if (op.size == 0 || offset < op.offset)
+      if (op.size == 0 || offset < op.offset) {
         return fail(-EINVAL,
                     "device %u: transfer %u of batch %u has size %" PRIu64 " at offset %" PRIu64,
                     index, k, i, op.size, op.offset);
+      }
       error = buffer_copy(session, batch.mem_handle, op.buffer, op.size, offset,
                           request.is_copy_to_device != 0);
       if (error) return error;
@@ -190,8 +200,9 @@ int fill(Session& session, uint64_t handle, uint64_t offset, uint32_t value, uin
     if (session.abandoned()) return session.give_up("a fill");
     if ((error = session.ring_of(*chunk).fill(chunk->address + offset + done,
                                               static_cast<uint8_t>(value),
-                                              std::min(size - done, Session::kStride))))
+                                              std::min(size - done, Session::kStride)))) {
       return error;
+    }
   }
   return 0;
 }
@@ -206,11 +217,12 @@ int program_engine(Session& session, uint32_t core, uint64_t destination, const 
   Device& device = session.device();
   // The offset counts on both sides.
   const uint64_t to = destination + offset;
-  if (to < destination || size == 0 || !nd_chip_is_programmable(&device.layout(), to, size))
+  if (to < destination || size == 0 || !nd_chip_is_programmable(&device.layout(), to, size)) {
     return fail(-ENOMEM,
                 "device %u core %u: %" PRIu64 " bytes at 0x%" PRIx64
                 " are not inside a core or CC core window",
                 session.device_index(), core, size, to);
+  }
   const uint64_t from = reinterpret_cast<uint64_t>(buffer) + offset;
   if (!buffer || from < offset) return session.check_buffer(nullptr, size);
   if (int error = session.check_buffer(reinterpret_cast<const void*>(from), size)) return error;

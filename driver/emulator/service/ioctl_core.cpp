@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstring>
-#include <thread>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/holder.h"
@@ -28,17 +28,19 @@ int reset_cores(Session& session, neuron_ioctl_device_reset& request) {
   Device& device = session.device();
   const uint32_t every_core = (1u << device.cores()) - 1;
   const uint32_t map = request.nc_map;
-  if (map != NEURON_NC_MAP_DEVICE && (map == 0 || (map & ~every_core)))
+  if (map != NEURON_NC_MAP_DEVICE && (map == 0 || (map & ~every_core))) {
     return fail(-EINVAL,
                 "device %u: core map 0x%x names no core or one that does not exist (all: 0x%x)",
                 session.device_index(), map, every_core);
+  }
   {
     const std::lock_guard lock(device.mutex);
-    if (device.reset_results.count(session.pid()))
+    if (device.reset_results.count(session.pid())) {
       return fail(-EBUSY,
                   "device %u: pid %d has a reset whose result it has not fetched; call "
                   "NC_RESET_READY first",
                   session.device_index(), session.pid());
+    }
     device.reset_results[session.pid()] = -EINPROGRESS;
   }
   // Carried out at once; the result waits for NC_RESET_READY.
@@ -71,7 +73,7 @@ int reset_ready(Session& session, neuron_ioctl_device_ready& ready) {
       ready.result = 1;
       return 0;
     }
-    std::this_thread::sleep_for(kPause);
+    base::sleep_for(kPause);
   }
 }
 
@@ -111,15 +113,16 @@ int init_state(Session& session, neuron_ioctl_cinit_set& init) {
       const std::lock_guard lock(device.mutex);
       uint32_t& state = device.core_state[init.nc_id].init;
       const int error = nd_core_init_set(&state, init.state);
-      if (error == -ND_EINVAL)
+      if (error == -ND_EINVAL) {
         return fail(-EINVAL, "device %u core %u: initialisation state %u is unknown",
                     session.device_index(), init.nc_id, init.state);
+      }
       init.new_state = state;
       // An initialiser that never finishes is taken to be dead; the caller takes its place.
       if (error == 0 || Clock::now() >= deadline) return 0;
     }
     if (session.abandoned()) return session.give_up("waiting for the initialiser of a core");
-    std::this_thread::sleep_for(kPause);
+    base::sleep_for(kPause);
   }
 }
 
@@ -151,16 +154,18 @@ int core_lock(Session& session, neuron_ioctl_crwl& request) {
       }
     }
     if (error == 0) return 0;
-    if (error != -ND_EAGAIN)
+    if (error != -ND_EAGAIN) {
       return fail(error, "device %u core %u: its lock is %s", device.index(), request.nc_id,
                   error == -ND_EALREADY ? "taken, and the model is already the current one"
                   : error == -ND_ENOENT ? "held for another model or process"
                                         : "not held");
+    }
     if (session.abandoned()) return session.give_up("waiting for the lock of a core");
-    if (Clock::now() >= deadline)
+    if (Clock::now() >= deadline) {
       return fail(-EBUSY, "device %u core %u: its lock is still held by %s", device.index(),
                   request.nc_id, holder.c_str());
-    std::this_thread::sleep_for(kPause);
+    }
+    base::sleep_for(kPause);
   }
 }
 
@@ -170,9 +175,10 @@ int mark(Session& session, uint32_t count, uint32_t start, uint32_t end, uint64_
   // Cores beyond the devices of this host do not exist, whatever the table could hold.
   const uint32_t base = session.device_index() * device.cores();
   const uint32_t cores = device.profile().chips * device.cores() - base;
-  if (start >= cores)
+  if (start >= cores) {
     return fail(-EINVAL, "device %u: the host has cores 0 to %u from here, found %u",
                 session.device_index(), cores - 1, start);
+  }
   nd_claim_request request = {base,          count,        start,        std::min(end, cores - 1),
                               session.pid(), session.id(), session.who()};
   request.who.since = now_in_seconds();
@@ -181,17 +187,19 @@ int mark(Session& session, uint32_t count, uint32_t start, uint32_t end, uint64_
   if (error == -ND_EBUSY) {
     const std::string holders =
         describe_holders(session.instance().claims, base, start, request.end);
-    if (!holders.empty())
+    if (!holders.empty()) {
       return fail(-EBUSY,
                   "device %u: no %u free cores in a row among %u to %u, at most %u; %s: end it, or "
                   "choose others with NEURON_RT_VISIBLE_CORES",
                   session.device_index(), count, start, end, *available, holders.c_str());
+    }
     return fail(-EBUSY, "device %u: no %u cores in a row among %u to %u, at most %u",
                 session.device_index(), count, start, end, *available);
   }
-  if (error)
+  if (error) {
     return fail(error, "device %u: cannot mark %u cores from %u to %u", session.device_index(),
                 count, start, end);
+  }
   return 0;
 }
 
@@ -243,10 +251,11 @@ int semaphore(Session& session, neuron_ioctl_semaphore& request) {
   Device& device = session.device();
   const uint64_t cell = device.semaphores(request.nc_id) + request.semaphore_index * 4 + kRegister;
   session.touch(request.nc_id);
-  if constexpr (kRegister == NEURON_SEM_BLOCK_READ)
+  if constexpr (kRegister == NEURON_SEM_BLOCK_READ) {
     request.value = device.chip().read_register(cell);
-  else
+  } else {
     device.chip().write_register(cell, request.value);
+  }
   return 0;
 }
 
@@ -276,16 +285,18 @@ int event_set(Session& session, neuron_ioctl_event& request) {
 int notifications(Session& session, const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
                   uint32_t region, bool force, __u64* offset, __u64* handle) {
   Device& device = session.device();
-  if (nd_nq_check(&device.layout(), &key, size) != 0)
+  if (nd_nq_check(&device.layout(), &key, size) != 0) {
     return fail(-EINVAL,
                 "device %u: no notification queue of type %u, index %u and %u bytes on %s %u; the "
                 "size must be a power of two",
                 session.device_index(), key.type, key.index, size, key.topsp ? "CC core" : "core",
                 key.device);
+  }
   const std::lock_guard lock(device.mutex);
   NotificationQueue* queue = nullptr;
-  if (int error = device.set_notification_queue(key, size, host, hbm, region, force, &queue))
+  if (int error = device.set_notification_queue(key, size, host, hbm, region, force, &queue)) {
     return error;
+  }
   *offset = queue->memory->host ? queue->memory->address : ~uint64_t{0};
   if (handle) *handle = queue->memory->handle;
   return 0;
@@ -327,9 +338,10 @@ int datastore_acquire(Session& session, neuron_ioctl_neuron_ds_info& info) {
   const int32_t pid = info.pid ? info.pid : session.pid();
   uint32_t slot = 0;
   const int error = nd_datastore_acquire(&device.datastores, pid, info.pid == 0, &slot);
-  if (error == -ND_ENOMEM)
+  if (error == -ND_ENOMEM) {
     return fail(-ENOMEM, "device %u: all %u datastores are in use", session.device_index(),
                 ND_DATASTORES);
+  }
   if (error) return fail(error, "device %u: pid %d has no datastore", session.device_index(), pid);
   info.mmap_offset = device.datastore_memory[slot]->address;
   info.size = ND_DATASTORE_BYTES;
@@ -343,8 +355,9 @@ int datastore_release(Session& session, neuron_ioctl_neuron_ds_info& info) {
   if (pid != 0 && pid != session.pid()) return 0;
   const std::lock_guard lock(device.mutex);
   uint32_t slot = 0;
-  if (nd_datastore_release(&device.datastores, session.pid(), &slot) == 0)
+  if (nd_datastore_release(&device.datastores, session.pid(), &slot) == 0) {
     device.release_datastore(slot);
+  }
   return 0;
 }
 

@@ -51,8 +51,9 @@ int device_info(Session& session, neuron_ioctl_device_info& info) {
   info.architecture = device.profile().architecture;
   info.revision = device.profile().revision;
   info.connected_device_count = place.neighbour_count;
-  for (unsigned i = 0; i < place.neighbour_count; i++)
+  for (unsigned i = 0; i < place.neighbour_count; ++i) {
     info.connected_devices[i] = place.neighbours[i];
+  }
   info.bar_address[0] = device.bar_address();
   info.bar_size[0] = device.layout().bar0_bytes;
   return 0;
@@ -60,9 +61,10 @@ int device_info(Session& session, neuron_ioctl_device_info& info) {
 
 int driver_info(Session& session, neuron_ioctl_device_driver_info& info) {
   Device& device = session.device();
-  if (info.size != 0 && info.size < sizeof(info))
+  if (info.size != 0 && info.size < sizeof(info)) {
     return fail(-EINVAL, "device %u: DRIVER_INFO_GET has room for %u bytes, needs %zu",
                 session.device_index(), info.size, sizeof(info));
+  }
   info.architecture = device.profile().architecture;
   info.revision = device.profile().revision;
   info.version = 0;
@@ -92,14 +94,15 @@ int apps_info(Session& session, neuron_ioctl_get_apps_info& info) {
     neuron_app_info& app = info.app_data[info.size++];
     std::memset(&app, 0, sizeof(app));
     app.pid = process.pid;
-    if (info.apps_info_flags & APP_INFO_PID_NC_LOCK_INFO)
+    if (info.apps_info_flags & APP_INFO_PID_NC_LOCK_INFO) {
       for (uint32_t core = 0; core < device.cores() && core < APP_INFO_MAX_MODELS_PER_DEVICE;
-           core++) {
+           ++core) {
         const nd_core_lock& held = device.core_state[core].lock;
         if (held.pid != process.pid) continue;
         app.nc_lock_map |= static_cast<__u8>(1u << core);
         std::memcpy(app.uuid_data[core].value, held.uuid, sizeof(held.uuid));
       }
+    }
     if (info.apps_info_flags & APP_INFO_PID_MEM_USAGE) {
       uint64_t host_bytes = 0;
       uint64_t device_bytes = 0;
@@ -115,35 +118,41 @@ template <bool write>
 int bar_access(Session& session, neuron_ioctl_bar_rw& access) {
   Device& device = session.device();
   const unsigned index = session.device_index();
-  if (access.bar != 0)
+  if (access.bar != 0) {
     return fail(-EINVAL, "device %u: registers are in BAR 0, found %u", index, access.bar);
-  if (access.count > kMaxRegisters)
+  }
+  if (access.count > kMaxRegisters) {
     return fail(-EINVAL, "device %u: at most %u registers at once, found %u", index, kMaxRegisters,
                 access.count);
+  }
   if (access.count == 0) return 0;
-  if (int error = session.check_buffer(access.address, access.count * sizeof(uint64_t)))
+  if (int error = session.check_buffer(access.address, access.count * sizeof(uint64_t))) {
     return error;
+  }
   if (int error = session.check_buffer(access.data, access.count * sizeof(uint32_t))) return error;
   // All are checked before the first is touched.
-  for (uint32_t i = 0; i < access.count; i++) {
+  for (uint32_t i = 0; i < access.count; ++i) {
     const uint64_t offset = access.address[i] - device.bar_address();
-    if (offset >= device.layout().bar0_bytes || offset % 4)
+    if (offset >= device.layout().bar0_bytes || offset % 4) {
       return fail(-EINVAL,
                   "device %u: register %u at 0x%" PRIx64
                   " is not inside BAR 0; add the offset to bar_address of DEVICE_INFO",
                   index, i, static_cast<uint64_t>(access.address[i]));
-    if (write && nd_register_check_user_write(&device.layout(), offset) != 0)
+    }
+    if (write && nd_register_check_user_write(&device.layout(), offset) != 0) {
       return fail(-EINVAL,
                   "device %u: register %u at offset 0x%" PRIx64
                   " belongs to the driver (ring base, doorbell or firmware request)",
                   index, i, offset);
+    }
   }
-  for (uint32_t i = 0; i < access.count; i++) {
+  for (uint32_t i = 0; i < access.count; ++i) {
     const uint64_t offset = access.address[i] - device.bar_address();
-    if (write)
+    if (write) {
       device.chip().write_register(offset, access.data[i]);
-    else
+    } else {
       access.data[i] = device.chip().read_register(offset);
+    }
   }
   return 0;
 }
@@ -159,9 +168,10 @@ int bdf(Session& session, neuron_ioctl_device_bdf& bdf) {
 int bdf_ext(Session& session, neuron_ioctl_device_bdf_ext& bdf) {
   Device& device = session.device();
   const uint64_t index = uint64_t{session.device_index()} + bdf.nd_index;
-  if (index >= device.profile().chips)
+  if (index >= device.profile().chips) {
     return fail(-EINVAL, "there is no device %" PRIu64 "; an emulated %s has %u", index,
                 device.profile().name, device.profile().chips);
+  }
   const profiles::ChipPlace& place = device.profile().places[index];
   bdf.domain = place.domain;
   bdf.bus_number = place.bus;
@@ -174,19 +184,22 @@ int routing_ids(Session& session, neuron_ioctl_host_device_id_to_rid_map& map) {
   Device& device = session.device();
   std::memset(&map, 0, sizeof(map));
   map.count = device.profile().chips;
-  for (unsigned i = 0; i < device.profile().chips; i++)
+  for (unsigned i = 0; i < device.profile().chips; ++i) {
     map.host_did_to_rid_map[i] = device.profile().places[i].routing_id;
+  }
   return 0;
 }
 
 int print(Session& session, neuron_ioctl_printk& line) {
-  if (line.size == 0 || line.size > kMaxLine)
+  if (line.size == 0 || line.size > kMaxLine) {
     return fail(-EFAULT, "device %u: a log line has 1 to %u bytes, found %u",
                 session.device_index(), kMaxLine, line.size);
+  }
   if (int error = session.check_buffer(line.buffer, line.size)) return error;
   const auto* text = static_cast<const char*>(line.buffer);
-  if (text[line.size - 1] != 0)
+  if (text[line.size - 1] != 0) {
     return fail(-EBADMSG, "device %u: the log line does not end with NUL", session.device_index());
+  }
   std::fprintf(stderr, "neuron%u: %s\n", session.device_index(), text);
   return 0;
 }
@@ -197,12 +210,13 @@ int pid_state_dump(Session& session, neuron_ioctl_nc_pid_state_dump& dump) {
     const std::lock_guard lock(session.instance().claims_mutex);
     owner = nd_claims_owner(&session.instance().claims, dump.nc_id);
   }
-  if (owner)
+  if (owner) {
     std::fprintf(stderr, "neuron%u: core %u of the host is marked by pid %d\n",
                  session.device_index(), dump.nc_id, owner);
-  else
+  } else {
     std::fprintf(stderr, "neuron%u: core %u of the host is free\n", session.device_index(),
                  dump.nc_id);
+  }
   return 0;
 }
 
@@ -217,30 +231,35 @@ int post_metric(Session& session, neuron_ioctl_post_metric& metric) {
 int control_metrics(Session& session, neuron_ioctl_metrics_ctrl& control) {
   Device& device = session.device();
   const std::lock_guard lock(device.mutex);
-  if (control.mode <= NEURON_METRICS_MODE_PERIODIC_DISABLE)
+  if (control.mode <= NEURON_METRICS_MODE_PERIODIC_DISABLE) {
     device.metrics_paused = control.mode == NEURON_METRICS_MODE_PERIODIC_DISABLE;
+  }
   return 0;
 }
 
 int power_profile(Session& session, neuron_ioctl_power_profile& power) {
   Device& device = session.device();
-  if (power.sz != sizeof(power))
+  if (power.sz != sizeof(power)) {
     return fail(-ENXIO, "device %u: POWER_PROFILE names %u bytes, expected %zu", device.index(),
                 unsigned{power.sz}, sizeof(power));
-  if (power.ctrl != 0)
+  }
+  if (power.ctrl != 0) {
     return fail(-kNotSupported, "device %u: power control %u is unknown", device.index(),
                 power.ctrl);
-  if (device.layout().generation == 2) return 0;  // accepted and ignored
+  }
+  if (!device.layout().has_power_profiles) return 0;  // accepted and ignored
   const std::lock_guard lock(device.firmware_mutex());
   return device.firmware().set_power_profile(static_cast<uint8_t>(power.profile));
 }
 
 int hw_counters(Session& session, neuron_ioctl_read_hw_counters& counters) {
   Device& device = session.device();
-  if (int error = session.check_buffer(counters.address, counters.count * sizeof(uint64_t)))
+  if (int error = session.check_buffer(counters.address, counters.count * sizeof(uint64_t))) {
     return error;
-  if (int error = session.check_buffer(counters.data, counters.count * sizeof(uint32_t)))
+  }
+  if (int error = session.check_buffer(counters.data, counters.count * sizeof(uint32_t))) {
     return error;
+  }
   static_assert(sizeof(__u64) == sizeof(uint64_t));
   const std::lock_guard lock(device.firmware_mutex());
   return device.firmware().read_registers(
@@ -250,20 +269,24 @@ int hw_counters(Session& session, neuron_ioctl_read_hw_counters& counters) {
 int core_map(Session& session, neuron_ioctl_get_logical_to_physical_nc_map& request) {
   Device& device = session.device();
   const unsigned index = session.device_index();
-  if (device.layout().generation < 3)
+  if (!nd_chip_maps_cores(&device.layout())) {
     return fail(-kNotSupported,
-                "device %u: logical cores are physical cores on chips of generation 2", index);
-  if (request.mapping_version != 0)
+                "device %u: logical cores are physical cores on chips of generation %u", index,
+                device.layout().generation);
+  }
+  if (request.mapping_version != 0) {
     return fail(-EINVAL, "device %u: core map version %u is unknown, there is version 0", index,
                 request.mapping_version);
-  if (request.max_map_entries > ND_CORE_MAP_ENTRIES)
+  }
+  if (request.max_map_entries > ND_CORE_MAP_ENTRIES) {
     return fail(-EINVAL, "device %u: a core map has at most %u entries, found %u", index,
                 ND_CORE_MAP_ENTRIES, request.max_map_entries);
+  }
   neuron_ioctl_nc_map* map = request.map;
   const uint64_t entries = uint64_t{request.max_map_entries} * sizeof(map->mappings[0]);
   if (int error = session.check_buffer(map, sizeof(*map) + entries)) return error;
   map->num_entries = request.max_map_entries;
-  for (uint32_t i = 0; i < request.max_map_entries; i++) {
+  for (uint32_t i = 0; i < request.max_map_entries; ++i) {
     const uint32_t owner = i / device.layout().cores;
     const uint32_t core = i % device.layout().cores;
     map->mappings[i] = {owner, nd_chip_physical_core(&device.layout(), owner, core)};
@@ -277,8 +300,8 @@ int resource_info(Session& session, neuron_ioctl_resource_mmap_info& info) {
   const uint32_t id = info.block_id;
   const bool core = info.block == NEURON_DM_BLOCK_TPB && id < device.cores();
   const bool topsp = info.block == NEURON_DM_BLOCK_TOPSP && id < chip.topsps;
-  // Only of generation 3: before, HBM is mapped by its allocations.
-  const bool hbm = chip.generation >= 3 && info.block == NEURON_DM_BLOCK_HBM && id < chip.hbms;
+  // Else HBM is mapped by its allocations.
+  const bool hbm = chip.maps_hbm && info.block == NEURON_DM_BLOCK_HBM && id < chip.hbms;
   if (core && info.resource == NEURON_DM_RESOURCE_SEMAPHORE) {
     info.offset = nd_chip_core_cookie(&chip, id) + NEURON_CORE_SEMAPHORES;
     info.size = NEURON_SEM_BLOCK_SIZE;
@@ -307,10 +330,11 @@ int resource_info(Session& session, neuron_ioctl_resource_mmap_info& info) {
 template <typename T>
 int check_size(Session& session, const char* name, const T& argument) {
   unsigned size = 0;
-  if constexpr (requires { argument.v1; })
+  if constexpr (requires { argument.v1; }) {
     size = argument.v1.sz;
-  else
+  } else {
     size = argument.sz;
+  }
   if (size == sizeof(T)) return 0;
   return fail(-EINVAL, "device %u: %s names %u bytes, expected %zu", session.device_index(), name,
               size, sizeof(T));

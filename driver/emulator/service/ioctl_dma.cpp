@@ -18,10 +18,11 @@ constexpr uint32_t kEngineRevision = 4;
 
 int check_queue(Session& session, uint32_t engine, uint32_t queue) {
   Device& device = session.device();
-  if (nd_queue_check_id(&device.layout(), engine, queue) != 0)
+  if (nd_queue_check_id(&device.layout(), engine, queue) != 0) {
     return fail(-EINVAL, "device %u has DMA engines 0 to %u with %u queues, found %u queue %u",
                 session.device_index(), device.layout().dma_engines - 1, NEURON_DMA_QUEUES, engine,
                 queue);
+  }
   return 0;
 }
 
@@ -35,8 +36,9 @@ constexpr auto names_a_queue = [](Session& session, const auto& argument) {
 
 bool is_reserved_queue(Session& session, uint32_t engine, uint32_t queue) {
   Device& device = session.device();
-  for (uint32_t core = 0; core < device.cores(); core++)
+  for (uint32_t core = 0; core < device.cores(); ++core) {
     if (device.ring(core).engine() == engine && device.ring(core).queue() == queue) return true;
+  }
   return false;
 }
 
@@ -73,7 +75,7 @@ int queue_ring(Session& session, uint64_t handle, uint32_t count, const char* na
   const Pin chunk = session.pin(handle, error);
   if (error) return error;
   *ring = {chunk->address, count};
-  if (nd_queue_check_ring(ring, chunk->size) != 0)
+  if (nd_queue_check_ring(ring, chunk->size) != 0) {
     return fail(-EINVAL,
                 "device %u engine %u queue %u: %s ring of %u descriptors at 0x%" PRIx64
                 " in %" PRIu64
@@ -81,23 +83,30 @@ int queue_ring(Session& session, uint64_t handle, uint32_t count, const char* na
                 "aligned",
                 session.device_index(), request.eng_id, request.qid, name, count, ring->address,
                 chunk->size);
+  }
   return 0;
 }
 
 int queue_init(Session& session, neuron_ioctl_dma_queue_init& request) {
   Device& device = session.device();
-  if (request.rxc_handle)
+  if (request.rxc_handle) {
     return fail(-EINVAL, "device %u engine %u queue %u: completion rings are not supported",
                 session.device_index(), request.eng_id, request.qid);
-  if (is_reserved_queue(session, request.eng_id, request.qid))
+  }
+  if (is_reserved_queue(session, request.eng_id, request.qid)) {
     return fail(-EALREADY, "device %u engine %u queue %u carries the host's copies",
                 session.device_index(), request.eng_id, request.qid);
+  }
   nd_queue_ring tx;
   nd_queue_ring rx;
-  if (int error = queue_ring(session, request.tx_handle, request.tx_desc_count, "tx", request, &tx))
+  if (int error =
+          queue_ring(session, request.tx_handle, request.tx_desc_count, "tx", request, &tx)) {
     return error;
-  if (int error = queue_ring(session, request.rx_handle, request.rx_desc_count, "rx", request, &rx))
+  }
+  if (int error =
+          queue_ring(session, request.rx_handle, request.rx_desc_count, "rx", request, &rx)) {
     return error;
+  }
   nd_register_write writes[ND_QUEUE_INIT_WRITES];
   const size_t count =
       nd_queue_init_sequence(&device.layout(), request.eng_id, request.qid, &tx, &rx, writes);
@@ -108,10 +117,11 @@ int queue_init(Session& session, neuron_ioctl_dma_queue_init& request) {
 }
 
 int queue_init_batch(Session& session, neuron_ioctl_dma_queue_init_batch& batch) {
-  if (batch.count >= kBatchLimit)
+  if (batch.count >= kBatchLimit) {
     return fail(-E2BIG, "device %u: a batch sets up at most %u queues, found %u",
                 session.device_index(), kBatchLimit - 1, batch.count);
-  for (uint32_t i = 0; i < batch.count; i++) {
+  }
+  for (uint32_t i = 0; i < batch.count; ++i) {
     neuron_ioctl_dma_queue_init& entry = batch.entries[i];
     if (int error = names_a_queue(session, entry)) return error;
     if (int error = queue_init(session, entry)) return error;
@@ -124,26 +134,30 @@ int queue_start(Session& session, neuron_ioctl_dma_queue_copy_start& request) {
   {
     const std::lock_guard lock(device.mutex);
     const QueueState& state = device.queues[request.eng_id][request.qid];
-    if (state.owner == 0 || state.rx.count == 0 || state.tx.count == 0)
+    if (state.owner == 0 || state.rx.count == 0 || state.tx.count == 0) {
       return fail(-EINVAL, "device %u engine %u queue %u has no rings; call DMA_QUEUE_INIT first",
                   session.device_index(), request.eng_id, request.qid);
-    if (request.tx_desc_count > state.tx.count || request.rx_desc_count > state.rx.count)
+    }
+    if (request.tx_desc_count > state.tx.count || request.rx_desc_count > state.rx.count) {
       return fail(-EPERM,
                   "device %u engine %u queue %u: %u and %u descriptors exceed its rings of %u and "
                   "%u",
                   session.device_index(), request.eng_id, request.qid, request.tx_desc_count,
                   request.rx_desc_count, state.tx.count, state.rx.count);
+    }
   }
   // Destination side first; the doorbell of the source side starts the transfer.
   chip::Chip& chip = device.chip();
-  if (request.rx_desc_count)
+  if (request.rx_desc_count) {
     chip.write_register(nd_queue_register(&device.layout(), request.eng_id, request.qid, false,
                                           NEURON_UDMAQ_TAIL_INC),
                         request.rx_desc_count);
-  if (request.tx_desc_count)
+  }
+  if (request.tx_desc_count) {
     chip.write_register(nd_queue_register(&device.layout(), request.eng_id, request.qid, true,
                                           NEURON_UDMAQ_TAIL_INC),
                         request.tx_desc_count);
+  }
   return 0;
 }
 
@@ -151,12 +165,14 @@ int queue_acknowledge(Session& session, neuron_ioctl_dma_ack_completed& request)
   Device& device = session.device();
   const std::lock_guard lock(device.mutex);
   QueueState& state = device.queues[request.eng_id][request.qid];
-  if (state.tx.count)
+  if (state.tx.count) {
     state.tx_completed =
         static_cast<uint32_t>((uint64_t{state.tx_completed} + request.count) % state.tx.count);
-  if (state.rx.count)
+  }
+  if (state.rx.count) {
     state.rx_completed =
         static_cast<uint32_t>((uint64_t{state.rx_completed} + request.count) % state.rx.count);
+  }
   return 0;
 }
 
@@ -189,9 +205,10 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
                      uint64_t offset, uint32_t type) {
   Device& device = session.device();
   const unsigned index = session.device_index();
-  if (type != NEURON_DMA_QUEUE_TYPE_TX && type != NEURON_DMA_QUEUE_TYPE_RX)
+  if (type != NEURON_DMA_QUEUE_TYPE_TX && type != NEURON_DMA_QUEUE_TYPE_RX) {
     return fail(-EPERM, "device %u: descriptors go to a tx (0) or rx (1) ring, found %u", index,
                 type);
+  }
   int error = 0;
   const Pin ring = session.pin(handle, error);
   if (error) return error;
@@ -204,13 +221,14 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
   std::memcpy(descriptors.data(), buffer, bytes);
   uint64_t known_begin = 0;
   uint64_t known_end = 0;
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; ++i) {
     const uint64_t address = descriptors[i].address;
     if (!nd_chip_is_host(&device.layout(), address) ||
-        (address >= known_begin && address < known_end))
+        (address >= known_begin && address < known_end)) {
       continue;
+    }
     bool found = false;
-    for (unsigned d = 0; d < session.instance().device_count() && !found; d++) {
+    for (unsigned d = 0; d < session.instance().device_count() && !found; ++d) {
       // The opened device first, then the others that this process has open.
       Device* owner = d == 0 ? &device : session.instance().device_if_probed(d == index ? 0 : d);
       if (!owner) continue;
@@ -224,11 +242,12 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
         found = true;
       }
     }
-    if (!found)
+    if (!found) {
       return fail(-EINVAL,
                   "device %u: descriptor %u points to host address 0x%" PRIx64
                   ", which is no memory of a device that pid %d has open",
                   index, i, address, session.pid());
+    }
   }
   if (ring->host) {
     std::memcpy(ring->data + offset, descriptors.data(), bytes);
@@ -253,21 +272,24 @@ int copy_out(Session& session, neuron_ioctl_dma_descriptor_copyout& request) {
     if (request.type == NEURON_DMA_QUEUE_TYPE_TX) ring = state.tx;
     if (request.type == NEURON_DMA_QUEUE_TYPE_RX) ring = state.rx;
   }
-  if (request.count == 0 || ring.count == 0)
+  if (request.count == 0 || ring.count == 0) {
     return fail(-EINVAL, "device %u engine %u queue %u: no descriptors asked for, or no ring",
                 index, request.eng_id, request.qid);
-  if (request.start_index >= ring.count || request.count > ring.count - request.start_index)
+  }
+  if (request.start_index >= ring.count || request.count > ring.count - request.start_index) {
     return fail(-EFBIG,
                 "device %u engine %u queue %u: descriptors %u to %" PRIu64 " leave a ring of %u",
                 index, request.eng_id, request.qid, request.start_index,
                 uint64_t{request.start_index} + request.count - 1, ring.count);
+  }
   const uint64_t bytes = uint64_t{request.count} * NEURON_DESC_BYTES;
   const uint64_t address = ring.address + uint64_t{request.start_index} * NEURON_DESC_BYTES;
   if (int error = session.check_buffer(request.buffer, bytes)) return error;
   const Pin chunk = device.memory().pin_address(address, bytes);
-  if (!chunk)
+  if (!chunk) {
     return fail(-EINVAL, "device %u engine %u queue %u: the memory of its ring was freed", index,
                 request.eng_id, request.qid);
+  }
   if (!chunk->host) return session.ring_of(*chunk).read(request.buffer, address, bytes);
   std::memcpy(request.buffer, chunk->data + (address - chunk->address), bytes);
   return 0;

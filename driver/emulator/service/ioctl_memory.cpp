@@ -15,8 +15,9 @@ namespace {
 int allocate(Session& session, uint64_t size, uint64_t alignment, uint32_t host, uint32_t hbm,
              uint32_t region, uint32_t core, uint32_t category, __u64* handle) {
   Device& device = session.device();
-  if (int error = session.check_buffer(handle, sizeof(*handle)))
+  if (int error = session.check_buffer(handle, sizeof(*handle))) {
     return error == -EFAULT ? -EACCES : error;  // what the public driver answers here
+  }
   AllocateRequest request;
   request.size = size;
   request.alignment = alignment;
@@ -94,9 +95,10 @@ int memory_info(Session& session, neuron_ioctl_mem_get_extended_info& info) {
 int chunk_at(Session& session, uint64_t address, __u64* offset, __u64* size, __u64* handle) {
   Device& device = session.device();
   const Pin chunk = device.memory().pin_address(address);
-  if (!chunk)
+  if (!chunk) {
     return fail(-ENOMEM, "device %u: no allocation contains address 0x%" PRIx64,
                 session.device_index(), address);
+  }
   if (handle) {
     uint32_t number = 0;
     if (int error = device.memory().give_handle(*chunk, &number)) return error;
@@ -117,14 +119,16 @@ int chunk_info_v2(Session& session, neuron_ioctl_mem_get_mc_mmap_info_v2& info) 
 
 int dump_chunks(Session& session, neuron_ioctl_dump_mem_chunks& dump) {
   Device& device = session.device();
-  if (dump.hbm_index >= device.memory().stacks())
+  if (dump.hbm_index >= device.memory().stacks()) {
     return fail(-EINVAL, "device %u has HBM 0 to %u, found %u", session.device_index(),
                 device.memory().stacks() - 1, dump.hbm_index);
+  }
   const auto chunks = device.memory().list(dump.hbm_index);
   dump.num_entries_out = static_cast<__u32>(chunks.size());
-  if (dump.num_entries_in < chunks.size())
+  if (dump.num_entries_in < chunks.size()) {
     return fail(-EAGAIN, "device %u: HBM %u holds %zu allocations, there is room for %u",
                 session.device_index(), dump.hbm_index, chunks.size(), dump.num_entries_in);
+  }
   if (int error = session.check_buffer(dump.data, chunks.size() * sizeof(chunks[0]))) return error;
   std::memcpy(dump.data, chunks.data(), chunks.size() * sizeof(chunks[0]));
   return 0;
@@ -133,25 +137,28 @@ int dump_chunks(Session& session, neuron_ioctl_dump_mem_chunks& dump) {
 int scrub_start(Session& session, neuron_ioctl_hbm_scrub_start& scrub) {
   Device& device = session.device();
   const uint64_t size = device.chip().config().hbm_bytes_each;
-  if (scrub.hbm_index >= device.memory().stacks())
+  if (scrub.hbm_index >= device.memory().stacks()) {
     return fail(-EPERM, "device %u has HBM 0 to %u, found %u", session.device_index(),
                 device.memory().stacks() - 1, scrub.hbm_index);
+  }
   {
     const std::lock_guard lock(device.mutex);
-    if (device.scrubbed[scrub.hbm_index])
+    if (device.scrubbed[scrub.hbm_index]) {
       return fail(-EPERM, "device %u: HBM %u is being scrubbed; call HBM_SCRUB_WAIT first",
                   session.device_index(), scrub.hbm_index);
+    }
     device.scrubbed[scrub.hbm_index] = true;
   }
   // Filling every byte needs that much memory of the host; it is asked for first.
   int error = session.instance().budget().reserve(size, "HBM to scrub", session.device_index());
   if (!error) {
     const uint64_t base = nd_chip_hbm_base(&device.layout(), scrub.hbm_index);
-    for (uint64_t at = device.layout().carve_out; at < size && !error; at += Session::kStride)
+    for (uint64_t at = device.layout().carve_out; at < size && !error; at += Session::kStride) {
       error = session.abandoned()
                   ? session.give_up("a scrub")
                   : device.ring(scrub.nc_id)
                         .fill32(base + at, scrub.init_val, std::min(size - at, Session::kStride));
+    }
     session.instance().budget().release(size);
   }
   if (error) {
@@ -165,8 +172,9 @@ int scrub_wait(Session& session, neuron_ioctl_hbm_scrub_wait& scrub) {
   const uint32_t hbm = scrub.hbm_index;
   Device& device = session.device();
   const std::lock_guard lock(device.mutex);
-  if (hbm >= device.memory().stacks() || !device.scrubbed[hbm])
+  if (hbm >= device.memory().stacks() || !device.scrubbed[hbm]) {
     return fail(-EPERM, "device %u: no scrub of HBM %u was started", session.device_index(), hbm);
+  }
   device.scrubbed[hbm] = false;
   return 0;
 }

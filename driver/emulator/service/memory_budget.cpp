@@ -32,11 +32,12 @@ uint64_t read_available(const std::string& path) {
   char line[160];
   uint64_t kib = 0;
   uint64_t value = kUnlimited;
-  while (std::fgets(line, sizeof(line), file))
+  while (std::fgets(line, sizeof(line), file)) {
     if (std::sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
       value = kib << 10;
       break;
     }
+  }
   std::fclose(file);
   return value;
 }
@@ -93,19 +94,21 @@ void MemoryBudget::look() {
 
 int MemoryBudget::reserve(uint64_t bytes, const char* what, unsigned device) {
   const std::lock_guard lock(mutex_);
-  if (limit_ && (bytes > limit_ || reserved_ > limit_ - bytes))
+  if (limit_ && (bytes > limit_ || reserved_ > limit_ - bytes)) {
     return fail(-ENOMEM,
                 "device %u: %" PRIu64 " bytes of %s exceed NEURON_EMULATOR_MEMORY_LIMIT=%" PRIu64
                 ", of which %" PRIu64 " are in use; free memory or raise the limit",
                 device, bytes, what, limit_, reserved_);
+  }
   // The host is looked at again once a sixteenth of the known room has been promised.
   if (bytes > available_ / 16 || promised_since_look_ > available_ / 16) look();
   const uint64_t room = less(available_, unbacked_ + promised_since_look_);
-  if (bytes > room)
+  if (bytes > room) {
     return fail(-ENOMEM,
                 "device %u: the host cannot back %" PRIu64 " more bytes of %s: %s leaves %" PRIu64
                 "; free memory or use a larger host",
                 device, bytes, what, source_, room);
+  }
   reserved_ += bytes;
   promised_since_look_ += bytes;
   return 0;

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/error.h"
@@ -40,29 +40,35 @@ void describe_profile(const Instance& instance, unsigned index, ndl_observation_
   out.link_bytes_per_second = profile.link_bytes_per_second;
   out.memory_bytes = profile.hbm_stacks * profile.hbm_stack_bytes;
   const nd_chip& chip = *nd_chip_for_device(profile.pci_device);
-  for (uint32_t core = 0; core < profile.cores; core++)
+  for (uint32_t core = 0; core < profile.cores; ++core) {
     out.logical[nd_chip_physical_core(&chip, index, core)] = static_cast<uint8_t>(core);
+  }
 }
 
 void describe_faults(Instance& instance, unsigned index, Device* device, ndl_observation_t& out) {
   out.fault_count = static_cast<uint32_t>(instance.faults().waiting(index).size());
   const profiles::ChipPlace& place = instance.profile().places[index];
-  for (const auto& [a, b] : instance.faults().links_down())
-    for (unsigned i = 0; i < place.neighbour_count; i++)
-      if ((a == index && b == place.neighbours[i]) || (b == index && a == place.neighbours[i]))
+  for (const auto& [a, b] : instance.faults().links_down()) {
+    for (unsigned i = 0; i < place.neighbour_count; ++i) {
+      if ((a == index && b == place.neighbours[i]) || (b == index && a == place.neighbours[i])) {
         out.links_down |= 1u << i;
+      }
+    }
+  }
   if (!device) return;
   const chip::FaultStatus faults = device->chip().faults().status();
   out.fault_count += static_cast<uint32_t>(faults.armed.size());
   if (faults.off) out.state = NDL_DEVICE_OFF;
-  for (size_t core = 0; core < faults.hung.size() && core < NDL_OBSERVED_CORES; core++)
+  for (size_t core = 0; core < faults.hung.size() && core < NDL_OBSERVED_CORES; ++core) {
     out.hung_engines[core] = faults.hung[core];
+  }
 }
 
 // The holder's entry, made if there is room; else null.
 ndl_holder_t* holder_entry(ndl_observation_t& out, int32_t pid, const nd_holder& who) {
-  for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); i++)
+  for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); ++i) {
     if (out.holders[i].pid == pid) return &out.holders[i];
+  }
   if (out.holder_count++ >= NDL_OBSERVED_HOLDERS) return nullptr;
   ndl_holder_t& entry = out.holders[out.holder_count - 1];
   entry.pid = pid;
@@ -76,11 +82,12 @@ void describe_claims(Instance& instance, unsigned index, ndl_observation_t& out)
   const uint32_t cores = instance.profile().cores;
   const nd_chip& chip = *nd_chip_for_device(instance.profile().pci_device);
   const std::lock_guard lock(instance.claims_mutex);
-  for (uint32_t core = 0; core < cores; core++) {
+  for (uint32_t core = 0; core < cores; ++core) {
     const nd_claim* claim = nd_claims_at(&instance.claims, index * cores + core);
     if (!claim) continue;
-    if (ndl_holder_t* entry = holder_entry(out, claim->owner, claim->who))
+    if (ndl_holder_t* entry = holder_entry(out, claim->owner, claim->who)) {
       entry->cores |= uint64_t{1} << nd_chip_physical_core(&chip, index, core);
+    }
   }
 }
 
@@ -89,7 +96,7 @@ using Clock = std::chrono::steady_clock;
 std::unique_lock<std::mutex> lock_by(std::mutex& mutex, Clock::time_point deadline) {
   std::unique_lock lock(mutex, std::try_to_lock);
   while (!lock && Clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    base::sleep_for(std::chrono::microseconds(200));
     lock = std::unique_lock(mutex, std::try_to_lock);
   }
   return lock;
@@ -102,19 +109,23 @@ void describe_tables(Device& device, Clock::time_point deadline, ndl_observation
     return;
   }
   if (device.statistics.reset_failed) out.state = NDL_DEVICE_INVALID;
-  for (uint32_t core = 0; core < device.cores(); core++) {
+  for (uint32_t core = 0; core < device.cores(); ++core) {
     out.resets[core] = static_cast<uint32_t>(device.statistics.reset_requests[core].total);
     out.failed_resets[core] = static_cast<uint32_t>(device.statistics.reset_failures[core].total);
   }
   for (const nd_process& process : device.processes.slot) {
     if (process.pid == 0) continue;
-    if (ndl_holder_t* entry = holder_entry(out, process.pid, process.who))
+    if (ndl_holder_t* entry = holder_entry(out, process.pid, process.who)) {
       entry->flags |= NDL_HOLDER_ATTACHED;
+    }
   }
-  for (const nd_datastore& datastore : device.datastores.slot)
-    for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); i++)
-      if (datastore.pid != 0 && out.holders[i].pid == datastore.pid)
+  for (const nd_datastore& datastore : device.datastores.slot) {
+    for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); ++i) {
+      if (datastore.pid != 0 && out.holders[i].pid == datastore.pid) {
         out.holders[i].flags |= NDL_HOLDER_RECORD;
+      }
+    }
+  }
 }
 
 void observe_device(Instance& instance, unsigned index, Clock::time_point deadline,
@@ -129,7 +140,7 @@ void observe_device(Instance& instance, unsigned index, Clock::time_point deadli
   describe_faults(instance, index, device, out);
   if (!device) return;
   out.memory_used = device->memory().accounting().device.total;
-  for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); i++) {
+  for (uint32_t i = 0; i < std::min<uint32_t>(out.holder_count, NDL_OBSERVED_HOLDERS); ++i) {
     uint64_t host = 0;
     uint64_t bytes = 0;
     device->memory().usage(out.holders[i].pid, &host, &bytes);
@@ -138,12 +149,12 @@ void observe_device(Instance& instance, unsigned index, Clock::time_point deadli
   }
 }
 
-// Devices that are being reset share the time that one of them is waited for.
+// The wait for devices that are being reset is as long for all of them as for one.
 int observe_all(Instance& instance, std::string_view folders, uint64_t first, size_t limit,
                 std::string& answer, uint64_t& next) {
   const auto deadline = Clock::now() + kSoon;
   for (auto index = static_cast<unsigned>(std::min<uint64_t>(first, UINT32_MAX));
-       index < instance.device_count(); index++) {
+       index < instance.device_count(); ++index) {
     ndl_observation_t observation;
     observe_device(instance, index, deadline, observation);
     const uint32_t holders = std::min<uint32_t>(observation.holder_count, NDL_OBSERVED_HOLDERS);
@@ -171,7 +182,7 @@ int observe_all(Instance& instance, std::string_view folders, uint64_t first, si
   return 0;
 }
 
-// Most of the 256 KiB are zero: what is not goes in pieces of whole lines.
+// Most of the 256 KiB are zero. The other bytes go in pieces of whole lines.
 int observe_datastore(Instance& instance, unsigned index, int32_t pid, uint64_t offset,
                       size_t limit, std::string& answer, uint64_t& next) {
   constexpr size_t kLine = 64;
@@ -221,9 +232,10 @@ int observe(Instance& instance, const neuron_emulator_question& question, size_t
   answer.clear();
   next = 0;
   if (!instance.is_usable()) return instance.refuse_after_fork();
-  if (question.device >= instance.device_count())
+  if (question.device >= instance.device_count()) {
     return fail(-ENODEV, "an emulated %s has devices 0 to %u, found %u", instance.profile().name,
                 instance.device_count() - 1, question.device);
+  }
   const std::string path(question.path, ::strnlen(question.path, sizeof(question.path)));
   switch (question.kind) {
     case NEURON_EMULATOR_ASK_DEVICE: {

@@ -20,9 +20,11 @@ namespace neuron::service {
 
 const Call* find_call(uint32_t request) {
   for (const std::span<const Call> calls :
-       {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls})
-    for (const Call& call : calls)
+       {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls}) {
+    for (const Call& call : calls) {
       if (call.request == request) return &call;
+    }
+  }
   return nullptr;
 }
 
@@ -52,29 +54,35 @@ int Session::ioctl(unsigned long request, void* argument) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
   const nd_ioctl* call = nullptr;
   if (nd_ioctl_find(request, &call) != 0) {
-    if (call)
+    if (call) {
       return fail(-EINVAL, "device %u: call 0x%lx has an argument of %lu bytes; %s is 0x%x",
                   device_.index(), request, static_cast<unsigned long>(_IOC_SIZE(request)),
                   call->name, call->request);
+    }
     return fail(-EINVAL, "device %u: there is no call 0x%lx", device_.index(), request);
   }
-  if (restricted_ && call->access != ND_ACCESS_ANY)
+  if (restricted_ && call->access != ND_ACCESS_ANY) {
     return fail(-EINVAL,
                 "device %u: %s needs a descriptor opened O_RDWR, this one was opened O_WRONLY",
                 device_.index(), call->name);
-  if (call->argument_size && !argument)
+  }
+  if (call->argument_size && !argument) {
     return fail(-EFAULT, "device %u: %s needs an argument of %u bytes, found a null pointer",
                 device_.index(), call->name, call->argument_size);
+  }
   // Marks of cores concern all devices of the host: they are answered without this one.
-  if (!restricted_)
+  if (!restricted_) {
     if (int error = check_present()) return error;
+  }
   const Call* served = find_call(call->request);
-  if (!served)
+  if (!served) {
     return fail(-EOPNOTSUPP, "device %u: an emulated chip does not serve %s", device_.index(),
                 call->name);
+  }
   try {
-    if (served->check)
+    if (served->check) {
       if (int error = served->check(*this, argument)) return error;
+    }
     return served->carry_out(*this, argument);
   } catch (const std::bad_alloc&) {
     return fail(-ENOMEM, "device %u: the process is out of memory in %s", device_.index(),
@@ -83,9 +91,10 @@ int Session::ioctl(unsigned long request, void* argument) {
 }
 
 int Session::check_core(uint32_t core) const {
-  if (core >= device_.cores())
+  if (core >= device_.cores()) {
     return fail(-E2BIG, "device %u has cores 0 to %u, found %u", device_.index(),
                 device_.cores() - 1, core);
+  }
   return 0;
 }
 
@@ -101,20 +110,22 @@ Pin Session::pin(uint64_t handle, int& error) {
 
 int Session::check_range(const Chunk& chunk, uint64_t offset, uint64_t size) const {
   const uint64_t limit = device_.memory().reach(chunk) - chunk.address;
-  if (offset > limit || size > limit - offset)
+  if (offset > limit || size > limit - offset) {
     return fail(-EINVAL,
                 "device %u: offset %" PRIu64 " and size %" PRIu64
                 " leave memory handle %u of %" PRIu64 " bytes",
                 device_.index(), offset, size, chunk.handle, limit);
+  }
   return 0;
 }
 
 int Session::check_buffer(const void* buffer, uint64_t size) const {
   const uint64_t address = reinterpret_cast<uint64_t>(buffer);
   constexpr uint64_t kUserSpaceEnd = uint64_t{1} << 47;
-  if (!buffer || size > kUserSpaceEnd || address > kUserSpaceEnd - size)
+  if (!buffer || size > kUserSpaceEnd || address > kUserSpaceEnd - size) {
     return fail(-EFAULT, "device %u: %" PRIu64 " bytes at %p are no buffer of this process",
                 device_.index(), size, buffer);
+  }
   return 0;
 }
 
@@ -123,9 +134,10 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
   (void)protection;  // memory is shared with the device as it is; narrower rights are not enforced
   *address = nullptr;
   if (int error = check_present()) return error;
-  if (restricted_)
+  if (restricted_) {
     return fail(-EACCES, "device %u: a descriptor opened O_WRONLY cannot be mapped",
                 device_.index());
+  }
   if (length == 0) return fail(-EINVAL, "device %u: cannot map 0 bytes", device_.index());
   if (const Pin chunk = device_.memory().pin_address(offset)) {
     if (chunk->scratchpad) {
@@ -133,23 +145,24 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
       *address = chunk->data + (offset - chunk->address);
       return 0;
     }
-    if (nd_align_up(length, ND_PAGE_SIZE) != chunk->size)
+    if (nd_align_up(length, ND_PAGE_SIZE) != chunk->size) {
       return fail(-EINVAL,
                   "device %u: memory at 0x%" PRIx64 " is mapped whole, %" PRIu64
                   " bytes, found %zu",
                   device_.index(), offset, chunk->size, length);
+    }
     *address = chunk->data;
     return 0;
   }
   const nd_chip& chip = device_.layout();
-  // A whole stack: what RESOURCE_MMAP_INFO names on generation 3.
+  // A whole stack, as RESOURCE_MMAP_INFO names it.
   const uint32_t hbm = nd_chip_hbm_of(&chip, offset);
-  if (chip.generation >= 3 && hbm < chip.hbms && offset == nd_chip_hbm_base(&chip, hbm) &&
+  if (chip.maps_hbm && hbm < chip.hbms && offset == nd_chip_hbm_base(&chip, hbm) &&
       length == device_.chip().config().hbm_bytes_each) {
     *address = device_.chip().hbm().direct(offset, length);
     if (*address) return 0;
   }
-  for (uint32_t core = 0; core < device_.cores(); core++) {
+  for (uint32_t core = 0; core < device_.cores(); ++core) {
     if (offset != nd_chip_core_cookie(&chip, core) || length != NEURON_CORE_SBUF_SIZE) continue;
     // The state buffer is memory: it maps where the chip can give it in one piece.
     *address = device_.chip().bus().direct(nd_chip_core_address(&chip, core), length);
@@ -159,11 +172,12 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
                 "not by mapping",
                 device_.index(), core);
   }
-  if (device_.is_register_cookie(offset))
+  if (device_.is_register_cookie(offset)) {
     return fail(-ENOTSUP,
                 "device %u: registers of an emulated chip cannot be mapped (offset 0x%" PRIx64
                 "); use read_register and write_register",
                 device_.index(), offset);
+  }
   return fail(-EPERM, "device %u: no memory of this device at mapping offset 0x%" PRIx64,
               device_.index(), offset);
 }
@@ -171,9 +185,10 @@ int Session::map(size_t length, int protection, uint64_t offset, void** address)
 int Session::unmap(void* address, size_t length) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
   // Mappings are views of memory that exists anyway; there is nothing to take down.
-  if (!address || length == 0)
+  if (!address || length == 0) {
     return fail(-EINVAL, "device %u: %zu bytes at %p were never mapped", device_.index(), length,
                 address);
+  }
   return 0;
 }
 
@@ -192,9 +207,10 @@ int Session::locate(size_t length, int protection, uint64_t offset, Place* place
 
 int Session::resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
-  if (restricted_)
+  if (restricted_) {
     return fail(-EACCES, "device %u: a descriptor opened O_WRONLY reaches no memory",
                 device_.index());
+  }
   int error = 0;
   const Pin chunk = pin(handle, error);
   if (error) return error;
@@ -212,18 +228,20 @@ int Session::give_up(const char* call) const {
 
 int Session::read_register(uint64_t offset, uint32_t* value) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
-  if (restricted_ || !device_.is_mappable_register(offset))
+  if (restricted_ || !device_.is_mappable_register(offset)) {
     return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
                 device_.index(), offset);
+  }
   *value = device_.chip().read_register(offset);
   return check_present();
 }
 
 int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
-  if (restricted_ || !device_.is_mappable_register(offset))
+  if (restricted_ || !device_.is_mappable_register(offset)) {
     return fail(-EACCES, "device %u: register 0x%" PRIx64 " is not one of a semaphore page",
                 device_.index(), offset);
+  }
   const uint64_t core = device_.core_of_register(offset);
   if (core < device_.cores()) touch(static_cast<uint32_t>(core));
   device_.chip().write_register(offset, value, run_inline);
@@ -232,9 +250,10 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
 
 int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) {
   if (!instance_.is_usable()) return instance_.refuse_after_fork();
-  if (restricted_ || core >= device_.cores() || !word)
+  if (restricted_ || core >= device_.cores() || !word) {
     return fail(-EINVAL, "device %u: cannot wait for core %u at %p", device_.index(), core,
                 static_cast<const void*>(word));
+  }
   // Pairs with the release store of the device: of the sequence of a completion record, or of the
   // last word of a notification.
   const auto changed = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != old; };
@@ -244,10 +263,11 @@ int Session::wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t de
   const chip::RunResult result = device_.chip().run_group(core, deadline);
   if (changed()) return 0;
   if (int error = check_present()) return error;
-  if (result == chip::RunResult::kQuiescent)
+  if (result == chip::RunResult::kQuiescent) {
     return fail(-EDEADLK,
                 "device %u core %u: nothing can advance any more and the awaited word is still %u",
                 device_.index(), core, old);
+  }
   const uint64_t status =
       nd_chip_core_window(&device_.layout(), core) + NEURON_CORE_CONTROL + NEURON_CORE_STATUS;
   const bool awaits = result == chip::RunResult::kDeadline &&
@@ -265,7 +285,7 @@ std::string Session::describe(unsigned core) {
 
 void Session::stop_programs() {
   // All devices for a restricted descriptor: it holds the marks, and gives them up.
-  for (unsigned i = 0; i < instance_.device_count(); i++) {
+  for (unsigned i = 0; i < instance_.device_count(); ++i) {
     Device* device = restricted_ ? instance_.device_if_probed(i) : &device_;
     if (!restricted_ && i != 0) break;
     if (!device) continue;
@@ -273,14 +293,15 @@ void Session::stop_programs() {
     {
       const std::lock_guard lock(instance_.claims_mutex);
       const uint32_t touched = touched_cores_.load(std::memory_order_relaxed);
-      for (uint32_t core = 0; core < device->cores(); core++) {
+      for (uint32_t core = 0; core < device->cores(); ++core) {
         const int32_t owner =
             nd_claims_owner(&instance_.claims, device->index() * device->cores() + core);
-        if (owner == pid_ || (owner == 0 && !restricted_ && (touched >> core & 1)))
+        if (owner == pid_ || (owner == 0 && !restricted_ && (touched >> core & 1))) {
           mine |= 1u << core;
+        }
       }
     }
-    // A core that cannot be reset keeps nobody's memory from being freed.
+    // Memory is freed even if a core cannot be reset.
     if (mine) (void)device->reset(mine);
   }
 }
@@ -294,8 +315,9 @@ void Session::release() {
       const std::lock_guard lock(device_.mutex);
       if (nd_process_detach(&device_.processes, pid_)) {
         for (CoreState& core : device_.core_state) nd_core_lock_drop(&core.lock, pid_);
-        if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0)
+        if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0) {
           device_.release_datastore(slot);
+        }
         device_.reset_results.erase(pid_);
       }
     }

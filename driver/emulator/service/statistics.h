@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of one device that outlive the processes that moved them: what their datastores held
-// when these were released, and resets.
+// Counters of one device that outlive processes: what their datastores held when they were
+// released, and resets.
 //
 // Callers: Device and Attributes, with the device's mutex held. A value. Cannot fail.
 #ifndef DRIVER_EMULATOR_SERVICE_STATISTICS_H

@@ -74,8 +74,9 @@ class BoardBootstrap final : public ccom::Bootstrap {
     std::vector<ccom::Bytes> all;
     const auto ranks = static_cast<uint32_t>(members_.size());
     if (!meet(board_, ranks, meetings_)) return ccom::fail(CCOM_TIMEOUT, "a rank is missing");
-    for (uint32_t i = 0; i < ranks; ++i)
+    for (uint32_t i = 0; i < ranks; ++i) {
       all.emplace_back(board_.messages[i], board_.messages[i] + board_.bytes[i]);
+    }
     if (!meet(board_, ranks, meetings_)) return ccom::fail(CCOM_TIMEOUT, "a rank is missing");
     return all;
   }

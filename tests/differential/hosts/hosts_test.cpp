@@ -17,8 +17,9 @@ class Hosts : public ::testing::Test {
   // Nobody leaves a file behind that is not known here.
   void TearDown() override {
     std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       names.insert(entry.path().filename());
+    }
     EXPECT_THAT(std::set<std::string>({"socket", "socket.control", "socket.log", "trace.log"}),
                 ::testing::IsSupersetOf(names));
   }

@@ -40,8 +40,9 @@ class PageModel {
   }
   // First page where `count` pages fit at this alignment, or the number of pages.
   uint64_t first_fit(uint64_t count, uint64_t alignment) const {
-    for (uint64_t page = 0; page < owner_.size(); page += alignment)
+    for (uint64_t page = 0; page < owner_.size(); page += alignment) {
       if (is_free(page, count)) return page;
+    }
     return owner_.size();
   }
 
@@ -57,7 +58,7 @@ RC_GTEST_PROP(PoolProperty, BehavesLikeAnArrayOfPages, ()) {
   PageModel model(kPages);
   std::vector<nd_block*> live;
   const auto steps = *rc::gen::inRange(0, 120);
-  for (int step = 0; step < steps; step++) {
+  for (int step = 0; step < steps; ++step) {
     if (!live.empty() && *rc::gen::inRange(0, 5) < 2) {
       const auto index = *rc::gen::inRange<size_t>(0, live.size());
       nd_block* block = live[index];
@@ -95,7 +96,7 @@ RC_GTEST_PROP(HbmProperty, GivesEverythingBackInAnyOrder, ()) {
   const uint64_t before = nd_hbm_free_bytes(&hbm);
   std::vector<nd_block*> live;
   const auto steps = *rc::gen::inRange(0, 60);
-  for (int step = 0; step < steps; step++) {
+  for (int step = 0; step < steps; ++step) {
     nd_block* block = nullptr;
     const auto bytes = *rc::gen::inRange<uint64_t>(1, 2 << 20);
     const bool scratchpad = *rc::gen::inRange(0, 3) == 0;
@@ -124,7 +125,7 @@ RC_GTEST_PROP(RingProperty, AnEngineThatReadsTheRingSeesEveryByteOfEveryCopyOnce
   uint32_t head = 0;
   uint32_t ring_id = 1;
   const auto copies = *rc::gen::inRange(1, 12);
-  for (int i = 0; i < copies; i++) {
+  for (int i = 0; i < copies; ++i) {
     const auto bytes = *rc::gen::inRange<uint64_t>(1, 40 * 65536);
     const auto from = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 40);
     const auto to = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 40);
@@ -134,7 +135,7 @@ RC_GTEST_PROP(RingProperty, AnEngineThatReadsTheRingSeesEveryByteOfEveryCopyOnce
       const uint32_t packets = nd_ring_push_copy(&ring, &copy, 1, ND_BARRIER_WRITE);
       RC_ASSERT(packets > 0);
       RC_ASSERT(ring.used <= length - ND_RING_RESERVED);
-      for (uint32_t p = 0; p < packets; p++) {
+      for (uint32_t p = 0; p < packets; ++p) {
         const nd_descriptor& s = source[head];
         const nd_descriptor& d = destination[head];
         RC_ASSERT((s.control >> NEURON_DESC_RING_ID_SHIFT & 3) == ring_id);
@@ -159,7 +160,7 @@ RC_GTEST_PROP(ClaimProperty, NoCoreHasTwoOwnersAndReleaseFreesAll, ()) {
   auto claims = std::make_unique<nd_claims>();
   std::map<uint32_t, int32_t> owners;
   const auto steps = *rc::gen::inRange(0, 80);
-  for (int step = 0; step < steps; step++) {
+  for (int step = 0; step < steps; ++step) {
     const auto pid = *rc::gen::inRange(1, 6);
     const auto base = *rc::gen::inRange<uint32_t>(0, 3) * 8;
     uint64_t bitmap[ND_CLAIM_WORDS] = {};
@@ -171,10 +172,11 @@ RC_GTEST_PROP(ClaimProperty, NoCoreHasTwoOwnersAndReleaseFreesAll, ()) {
       case 1: {
         bitmap[0] = *rc::gen::inRange<uint64_t>(0, 1 << 16);
         nd_claims_unmark(claims.get(), base, bitmap, pid);
-        for (uint32_t i = 0; i < 64; i++) {
+        for (uint32_t i = 0; i < 64; ++i) {
           const auto found = owners.find(base + i);
-          if ((bitmap[0] >> i & 1) && found != owners.end() && found->second == pid)
+          if ((bitmap[0] >> i & 1) && found != owners.end() && found->second == pid) {
             owners.erase(found);
+          }
         }
         break;
       }
@@ -191,16 +193,16 @@ RC_GTEST_PROP(ClaimProperty, NoCoreHasTwoOwnersAndReleaseFreesAll, ()) {
           break;
         }
         uint32_t marked = 0;
-        for (uint32_t i = 0; i < 64; i++) {
+        for (uint32_t i = 0; i < 64; ++i) {
           if (!(bitmap[0] >> i & 1)) continue;
           RC_ASSERT(i >= start && i <= end);
           RC_ASSERT(owners.emplace(base + i, pid).second);
-          marked++;
+          ++marked;
         }
         RC_ASSERT(marked == count);
       }
     }
-    for (uint32_t core = 0; core < 64; core++) {
+    for (uint32_t core = 0; core < 64; ++core) {
       const auto found = owners.find(core);
       RC_ASSERT(nd_claims_owner(claims.get(), core) == (found == owners.end() ? 0 : found->second));
     }
@@ -216,7 +218,7 @@ RC_GTEST_PROP(HandleProperty, AHandleNamesItsObjectFromInsertToRemoveAndNothingE
   std::vector<uint32_t> freed;  // newest last
   std::vector<int> objects(200);
   const auto steps = *rc::gen::inRange(0, 200);
-  for (int step = 0; step < steps; step++) {
+  for (int step = 0; step < steps; ++step) {
     if (live.empty() || *rc::gen::inRange(0, 5) < 3) {
       uint32_t handle = 0;
       RC_ASSERT(nd_handles_insert(table.get(), &objects[step], &handle) == 0);
@@ -234,8 +236,9 @@ RC_GTEST_PROP(HandleProperty, AHandleNamesItsObjectFromInsertToRemoveAndNothingE
       freed.push_back(handle);
       RC_ASSERT((nd_handles_lookup(table.get(), handle) == nullptr));
     }
-    for (const auto& entry : live)
+    for (const auto& entry : live) {
       RC_ASSERT((nd_handles_lookup(table.get(), entry.first) == entry.second));
+    }
     RC_ASSERT(table->live == live.size());
   }
 }

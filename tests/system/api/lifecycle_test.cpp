@@ -23,8 +23,10 @@ TEST_F(Lifecycle, ClosesAtOnceWhileOtherThreadsAreRefused) {
     callers.emplace_back([&] {
       while (!stop.load(std::memory_order_relaxed)) {
         nrt_tensor_t* tensor = nullptr;
-        if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_VIRTUAL, -1, 64, "t", &tensor) == NRT_SUCCESS)
+        if (nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_VIRTUAL, -1, 64, "t", &tensor) ==
+            NRT_SUCCESS) {
           nrt_tensor_free(&tensor);
+        }
       }
     });
   }

@@ -46,8 +46,9 @@ std::vector<uint8_t> make_neff() {
   if (!packed) return {};
   const auto container = neff::Container::open(*packed);
   tools::NeffMembers members;
-  for (const neff::Member& member : container->members())
+  for (const neff::Member& member : container->members()) {
     members[member.name].assign(member.bytes.begin(), member.bytes.end());
+  }
   const auto plain =
       tools::write_neff(members, {.name = "large", .build_version = "1", .compress = false});
   return plain ? *plain : std::vector<uint8_t>();

@@ -50,10 +50,12 @@ class Watched : public testing::Test {
     return totals;
   }
   static void expect_kinds(const Totals& totals, const Counts& ends, const Counts& errors) {
-    for (const auto& [kind, count] : totals.ends)
+    for (const auto& [kind, count] : totals.ends) {
       EXPECT_EQ(count, ends.count(kind) != 0 ? ends.at(kind) : 0) << kind;
-    for (const auto& [kind, count] : totals.errors)
+    }
+    for (const auto& [kind, count] : totals.errors) {
       EXPECT_EQ(count, errors.count(kind) != 0 ? errors.at(kind) : 0) << kind;
+    }
     EXPECT_EQ(totals.ends.size(), 6u);
     EXPECT_EQ(totals.errors.size(), 6u);
   }

@@ -70,8 +70,9 @@ class Monitor {
 };
 
 inline const json::value* runtime_of(const json::value& root, pid_t pid) {
-  for (const json::value& runtime : root.at("neuron_runtime_data").as_array())
+  for (const json::value& runtime : root.at("neuron_runtime_data").as_array()) {
     if (runtime.at("pid") == pid) return &runtime;
+  }
   return nullptr;
 }
 
@@ -96,10 +97,12 @@ struct Totals {
   }
   void add(const json::value& report) {
     const json::value& stats = report.at("execution_stats");
-    for (const auto& [key, value] : stats.at("execution_summary").as_object())
+    for (const auto& [key, value] : stats.at("execution_summary").as_object()) {
       ends[key] += value.to_number<int64_t>();
-    for (const auto& [key, value] : stats.at("error_summary").as_object())
+    }
+    for (const auto& [key, value] : stats.at("error_summary").as_object()) {
       errors[key] += value.to_number<int64_t>();
+    }
     latencies |= !stats.at("latency_stats").at("device_latency").is_null();
     const json::value& cores = report.at("neuroncore_counters");
     const double period = cores.at("period").to_number<double>();

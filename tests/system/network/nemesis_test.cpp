@@ -318,8 +318,10 @@ TEST_P(NccomTest, RunsEveryOperationWithChecksAcrossHosts) {
   const std::string checked =
       "\"checked_ranks\": " + std::to_string(lab.hosts() * GetParam().of_host);
   size_t rows = 0;
-  for (size_t at = report.find(checked); at != std::string::npos; at = report.find(checked, at + 1))
+  for (size_t at = report.find(checked); at != std::string::npos;
+       at = report.find(checked, at + 1)) {
     ++rows;
+  }
   EXPECT_EQ(rows, 13u * 3 + 1) << report;
 }
 

@@ -54,8 +54,9 @@ const json::object* find(const Outcome& outcome, const std::string& verdict, int
   for (const json::value& entry : root->at("findings").as_array()) {
     const json::object& finding = entry.as_object();
     if (finding.at("verdict") != verdict.c_str() || finding.at("device") != device) continue;
-    if (json::serialize(finding.at("engine")).find(engine) != std::string::npos || engine.empty())
+    if (json::serialize(finding.at("engine")).find(engine) != std::string::npos || engine.empty()) {
       return &finding;
+    }
   }
   return nullptr;
 }
@@ -137,10 +138,11 @@ TEST_P(FaultFound, WithItsDeviceAndEngine) {
     if (planted.spec.at == FaultPoint::kHbm && planted.verdict == "fail") {
       // All findings about it give one advice; a chip of generation 2 does not say by itself that
       // nothing helps.
-      for (const json::value& entry : outcome.root.at("findings").as_array())
+      for (const json::value& entry : outcome.root.at("findings").as_array()) {
         if (entry.at("verdict") == "fail") {
           EXPECT_EQ(entry.at("action"), "reset_device") << entry;
         }
+      }
       EXPECT_TRUE(finding->at("address").is_string()) << outcome.text;
       EXPECT_THAT(json::serialize(finding->at("ring")), HasSubstr("DMA "));
     }
@@ -151,8 +153,9 @@ TEST_P(FaultFound, WithItsDeviceAndEngine) {
       EXPECT_EQ(finding->at("core"), kCore);
     }
     // Nobody else is accused but the other end of a link.
-    for (int device = 0; device < kChip - 1; ++device)
+    for (int device = 0; device < kChip - 1; ++device) {
       EXPECT_EQ(find(outcome, "fail", device, ""), nullptr) << outcome.text;
+    }
   }
 }
 
@@ -162,9 +165,11 @@ INSTANTIATE_TEST_SUITE_P(OfThePlansGrammar, FaultFound, testing::ValuesIn(chip::
                            std::tie(spec.at, spec.kind) = info.param;
                            std::string name;
                            const json::value line = json::parse(spec.text());
-                           for (const char* field : {"at", "kind"})
-                             for (const char c : line.at(field).as_string())
+                           for (const char* field : {"at", "kind"}) {
+                             for (const char c : line.at(field).as_string()) {
                                name += std::isalnum(c) != 0 ? c : '_';
+                             }
+                           }
                            return name;
                          });
 
@@ -203,8 +208,9 @@ TEST(Precheck, AdvisesNoReplacementForErrorsThatAResetHasRepaired) {
   ASSERT_NE(past, nullptr) << outcome.text;
   EXPECT_EQ(past->at("check"), "device.errors");
   EXPECT_THAT(past->at("found").as_string().c_str(), HasSubstr("before this check began"));
-  for (const json::value& entry : outcome.root.at("findings").as_array())
+  for (const json::value& entry : outcome.root.at("findings").as_array()) {
     EXPECT_NE(entry.at("action"), "replace_instance") << entry;
+  }
 }
 
 TEST(Precheck, NamesTheAddressThatIsBad) {
@@ -239,11 +245,13 @@ TEST(Precheck, LeavesOutWhatDoesNotFitAndSaysSo) {
               testing::AnyOf(HasSubstr("there was no time"), HasSubstr("when its time was over")));
   // A little of everything all the same.
   std::set<std::string> passed;
-  for (const json::value& entry : outcome.root.at("findings").as_array())
+  for (const json::value& entry : outcome.root.at("findings").as_array()) {
     if (entry.at("verdict") == "pass") passed.insert(entry.at("check").as_string().c_str());
+  }
   EXPECT_THAT(passed, testing::IsSupersetOf({"device.state", "dma.copy", "engine.program"}));
-  for (const char* stack : {"HBM 0", "HBM 1"})
+  for (const char* stack : {"HBM 0", "HBM 1"}) {
     EXPECT_NE(find(outcome, "pass", 0, stack), nullptr) << stack << " in " << outcome.text;
+  }
 }
 
 TEST(Precheck, SoaksAsLongAsItIsTold) {

@@ -199,8 +199,9 @@ TEST_F(ResetOfSix, TellsEveryDevicesEndAndTheGravestDecides) {
   ASSERT_EQ(process.wait(), 5) << text;
   std::map<int, std::string> ends;
   const json::value document = json::parse(text);
-  for (const json::value& entry : document.at("devices").as_array())
+  for (const json::value& entry : document.at("devices").as_array()) {
     ends[entry.at("device").to_number<int>()] = entry.at("end").as_string().c_str();
+  }
   const std::map<int, std::string> expected = {{0, "ready"}, {1, "refused"}, {2, "faulty"},
                                                {3, "ready"}, {4, "ready"},   {5, "ready"}};
   EXPECT_EQ(ends, expected) << text;

@@ -35,9 +35,11 @@ TEST(Answers, AreThoseOfLibnrtInBothForms) {
   const auto value = boost::json::parse(text.body);
   const auto& found = value.at("outputs").at("probabilities").as_array();
   ASSERT_EQ(found.size(), 7u);
-  for (size_t row = 0; row < 7; ++row)
-    for (size_t i = 0; i < 10; ++i)
+  for (size_t row = 0; row < 7; ++row) {
+    for (size_t i = 0; i < 10; ++i) {
       EXPECT_EQ(static_cast<float>(found[row].at(i).to_number<double>()), truth[row][i]);
+    }
+  }
   EXPECT_GT(value.at("timing").at("device_us").to_number<double>(), 0);
   EXPECT_EQ(value.at("timing").at("batch_rows").to_number<int>(), 7);
 }
@@ -65,8 +67,9 @@ TEST(Answers, OfRequestsThatShareBatchesStayApart) {
   for (std::thread& thread : threads) thread.join();
   for (int c = 0; c < kClients; ++c) {
     EXPECT_EQ(wrong[c], "");
-    for (int i = 0; i < kRequests; ++i)
+    for (int i = 0; i < kRequests; ++i) {
       EXPECT_EQ(probabilities(got[c][i]), Truth::get().of(asked[c][i])) << c << ", " << i;
+    }
   }
   const double batches = served.metric("batches_total{model=\"digits\",core=\"0\"}");
   EXPECT_GT(batches, 0);
@@ -147,11 +150,12 @@ TEST(Answers, ToPipelinedRequestsComeInOrder) {
   Client client = served.client();
   const std::vector<Row> first = random_rows(1, 11), second = random_rows(2, 12);
   std::string requests;
-  for (const auto& rows : {first, second})
+  for (const auto& rows : {first, second}) {
     requests += "POST " + std::string(kInfer) +
                 " HTTP/1.1\r\nHost: here\r\nContent-Type: application/octet-stream\r\n"
                 "Content-Length: " +
                 std::to_string(rows.size() * sizeof(Row)) + "\r\n\r\n" + binary(rows);
+  }
   ASSERT_TRUE(client.send(requests + "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"));
   EXPECT_EQ(probabilities(client.receive().body), Truth::get().of(first));
   EXPECT_EQ(probabilities(client.receive().body), Truth::get().of(second));
@@ -180,8 +184,9 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
     Client client = served.client();
     while (!end && wrong.empty()) {
       const Answer answer = client.post(kInfer, binary(rows), "application/octet-stream");
-      if (answer.status != 200 || probabilities(answer.body) != truth)
+      if (answer.status != 200 || probabilities(answer.body) != truth) {
         wrong = std::to_string(answer.status) + " " + answer.body;
+      }
       ++answers;
     }
   });

@@ -88,9 +88,10 @@ class Browser {
                                       {"pointerType", "mouse"}});
   }
   void key(const char* name, bool shift = false) {
-    for (const char* type : {"keyDown", "keyUp"})
+    for (const char* type : {"keyDown", "keyUp"}) {
       call("Input.dispatchKeyEvent",
            {{"type", type}, {"key", name}, {"code", name}, {"modifiers", shift ? 8 : 0}});
+    }
   }
 
  private:

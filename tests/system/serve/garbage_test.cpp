@@ -194,8 +194,9 @@ TEST(Garbage, ADrainUnderLoadAnswersWhatItReadAndBreaksOffNoAnswer) {
           if (client.pending() != 0) wrong[c] = "a part of an answer";
           return;
         }
-        if (answer.status != 200 || probabilities(answer.body) != truth)
+        if (answer.status != 200 || probabilities(answer.body) != truth) {
           wrong[c] = std::to_string(answer.status) + " " + answer.body;
+        }
         ++right;
         if (answer.header("Connection") == "close") return;
       }

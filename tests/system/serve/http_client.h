@@ -109,8 +109,9 @@ class Client {
   Answer ask(const std::string& method, const std::string& path, const std::string& body = "",
              const std::string& headers = "") {
     std::string request = method + " " + path + " HTTP/1.1\r\nHost: here\r\n" + headers;
-    if (!body.empty() || method == "POST")
+    if (!body.empty() || method == "POST") {
       request += "Content-Length: " + std::to_string(body.size()) + "\r\n";
+    }
     if (!send(request + "\r\n" + body)) return {};
     return receive(method == "HEAD");
   }
@@ -125,8 +126,9 @@ class Client {
     const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     pollfd readable = {fd_, POLLIN, 0};
-    if (rest.count() <= 0 || ::poll(&readable, 1, static_cast<int>(rest.count())) <= 0)
+    if (rest.count() <= 0 || ::poll(&readable, 1, static_cast<int>(rest.count())) <= 0) {
       return false;
+    }
     char buffer[16384];
     const ssize_t length = ::recv(fd_, buffer, sizeof(buffer), 0);
     ended_ = length <= 0;

@@ -43,8 +43,9 @@ class Notifications {
       if (::poll(&readable, 1, 1000) <= 0) continue;
       char message[512];
       const ssize_t length = ::recv(fd_, message, sizeof(message), 0);
-      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted))
+      if (length > 0 && std::string(message, static_cast<size_t>(length)).starts_with(wanted)) {
         return true;
+      }
     }
     return false;
   }

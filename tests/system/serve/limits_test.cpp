@@ -63,9 +63,10 @@ TEST(Limits, AMalformedBodyIsToldFieldAndOffset) {
 
 TEST(Limits, ABinaryBodyOfAnotherSizeIsRefused) {
   Client client = shared().client();
-  for (const size_t bytes : {0u, 1u, 255u, 257u})
+  for (const size_t bytes : {0u, 1u, 255u, 257u}) {
     EXPECT_EQ(client.post(kInfer, std::string(bytes, '\0'), "application/octet-stream").status,
               400u);
+  }
   const Answer wrong = client.post(kInfer, binary(random_rows(2, 1)), "application/octet-stream",
                                    "X-Tensors: x:float32:3,64\r\n");
   EXPECT_EQ(wrong.status, 400u);
@@ -188,10 +189,11 @@ TEST(Limits, AFullQueueRefusesAtOnceAndAnswersTheOthersRightly) {
   std::vector<std::unique_ptr<Client>> clients;
   const std::string body = binary(rows);
   for (int i = 0; i < 24; ++i) clients.push_back(std::make_unique<Client>(served.port()));
-  for (const auto& client : clients)
+  for (const auto& client : clients) {
     client->send("POST " + std::string(kInfer) +
                  " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
                  std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
   int done = 0, refused = 0;
   for (const auto& client : clients) {
     const Answer answer = client->receive();

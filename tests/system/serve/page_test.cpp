@@ -52,8 +52,9 @@ void expect_truth(Browser& browser, int digit) {
   EXPECT_GT(ink, 50);
   const std::vector<Probabilities> truth = Truth::get().of({row});
   ASSERT_EQ(truth.size(), 1u);
-  for (size_t i = 0; i < 10; ++i)
+  for (size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(static_cast<float>(shown.at(i).to_number<double>()), truth[0][i]) << i;
+  }
   const auto best = std::max_element(truth[0].begin(), truth[0].end()) - truth[0].begin();
   EXPECT_EQ(browser.text("document.getElementById('answer').textContent"), std::to_string(best));
   EXPECT_EQ(best, digit) << browser.text("document.body.dataset.pixels");
@@ -114,8 +115,9 @@ TEST(Page, IsUsedWithKeysAndHasNamesForScreenReaders) {
   EXPECT_TRUE(browser.wait_for("document.body.dataset.prediction === undefined"));
   browser.call("Accessibility.enable");
   const std::string tree = boost::json::serialize(browser.call("Accessibility.getFullAXTree"));
-  for (const char* name : {"Field to draw a digit in", "Clear", "Probabilities", "Draw a digit"})
+  for (const char* name : {"Field to draw a digit in", "Clear", "Probabilities", "Draw a digit"}) {
     EXPECT_THAT(tree, HasSubstr(std::string("\"value\":\"") + name + "\""));
+  }
   EXPECT_EQ(browser.text("document.documentElement.lang"), "en");
   // Without a server it says so.
   served.process().signal(SIGKILL);

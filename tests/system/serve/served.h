@@ -31,8 +31,9 @@ inline const std::string kDigits = test::built("neff/digits.neff");
 inline std::vector<Row> random_rows(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Row> rows(count);
-  for (Row& row : rows)
+  for (Row& row : rows) {
     for (float& pixel : row) pixel = static_cast<float>(random() % 17);
+  }
   return rows;
 }
 
@@ -50,8 +51,9 @@ inline std::string json(const std::vector<Row>& rows) {
   std::string text = "{\"inputs\":{\"x\":[";
   for (const Row& row : rows) {
     text += &row == &rows[0] ? "[" : ",[";
-    for (size_t i = 0; i < row.size(); ++i)
+    for (size_t i = 0; i < row.size(); ++i) {
       text += (i != 0 ? "," : "") + std::to_string(static_cast<int>(row[i]));
+    }
     text += "]";
   }
   return text + "]}}";
@@ -74,8 +76,9 @@ class Truth {
       std::vector<Probabilities> y(batch_);
       if (nrt_tensor_write(x_, x.data(), 0, batch_ * sizeof(Row)) != NRT_SUCCESS ||
           nrt_execute(model_, in_, out_) != NRT_SUCCESS ||
-          nrt_tensor_read(y_, y.data(), 0, batch_ * sizeof(Probabilities)) != NRT_SUCCESS)
+          nrt_tensor_read(y_, y.data(), 0, batch_ * sizeof(Probabilities)) != NRT_SUCCESS) {
         return {};
+      }
       all.insert(all.end(), y.begin(), y.begin() + static_cast<ptrdiff_t>(count));
     }
     return all;
@@ -88,8 +91,9 @@ class Truth {
     nrt_tensor_info_array_t* info = nullptr;
     if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS ||
         nrt_load(neff.data(), neff.size(), 0, -1, &model_) != NRT_SUCCESS ||
-        nrt_get_model_tensor_info(model_, &info) != NRT_SUCCESS)
+        nrt_get_model_tensor_info(model_, &info) != NRT_SUCCESS) {
       return;
+    }
     batch_ = info->tensor_array[0].shape[0];
     nrt_free_model_tensor_info(info);
     valid_ = nrt_allocate_tensor_set(&in_) == NRT_SUCCESS &&
@@ -189,8 +193,9 @@ class Served {
     if (!wait) return;
     address_ = process_->line();
     const size_t colon = address_.rfind(':');
-    if (address_.starts_with("http://") && colon != std::string::npos)
+    if (address_.starts_with("http://") && colon != std::string::npos) {
       port_ = static_cast<uint16_t>(std::stoi(address_.substr(colon + 1)));
+    }
   }
 
   test::Folder folder_;

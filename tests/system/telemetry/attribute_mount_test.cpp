@@ -44,8 +44,9 @@ TEST_F(AttributeFiles, ShowTheTreeOfEachDeviceAndCountWhatRan) {
   EXPECT_EQ(file("neuron15/info/architecture/device_name"), "Trainium1\n");
   EXPECT_EQ(file("node_id_4"), "-1\n");
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3"))
+  for (const auto& entry : std::filesystem::directory_iterator(mount_ + "/neuron3")) {
     names.insert(entry.path().filename());
+  }
   EXPECT_EQ(names, (std::set<std::string>{"reset", "core_count", "connected_devices", "info",
                                           "stats", "emulator", "neuron_core0", "neuron_core1"}));
   EXPECT_FALSE(std::filesystem::exists(mount_ + "/neuron16"));

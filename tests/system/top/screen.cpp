@@ -243,8 +243,9 @@ Screen::Screen(const test::Words& command, const test::Environment& environment,
     for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "LINES", "COLUMNS"}) ::unsetenv(name);
     ::setenv("TERM", "xterm", 1);
     ::setenv("LC_ALL", "C.UTF-8", 1);
-    for (const auto& [name, value] : environment)
+    for (const auto& [name, value] : environment) {
       value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+    }
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }

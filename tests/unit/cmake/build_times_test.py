@@ -87,9 +87,10 @@ class Programs(unittest.TestCase):
         self.assertEqual(subprocess.run([*launcher, sys.executable, "-c", busy, "-o", "made"]).returncode, 0)
         self.assertEqual(subprocess.run([*launcher, "sh", "-c", "exit 3", "-o", "failed"]).returncode, 3)
         self.assertEqual(subprocess.run([*launcher, "sh", "-c", "kill -TERM $$"]).returncode, 143)
+        self.assertEqual(subprocess.run([*launcher, "ar", "qc", "libmade.a"], cwd=self.build).returncode, 0)
         with open(log, encoding="utf-8") as file:
             times = build_times.read_processor_times(file)
-        self.assertEqual(list(times), ["made"])
+        self.assertEqual(list(times), ["made", "libmade.a"])
         self.assertGreater(times["made"], 0.01)
 
 

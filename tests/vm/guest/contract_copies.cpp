@@ -26,8 +26,8 @@ CASE("a user buffer goes into device memory and comes back, whatever its size an
 
 CASE("every core's queue copies to every HBM") {
   const Device device;
-  for (uint32_t core = 0; core < device.chip().cores; core++) {
-    for (uint32_t channel = 0; channel < device.chip().hbm_count; channel++) {
+  for (uint32_t core = 0; core < device.chip().cores; ++core) {
+    for (uint32_t channel = 0; channel < device.chip().hbm_count; ++channel) {
       const Memory memory(device, 100000, {.channel = channel, .core = core});
       const auto bytes = pattern(100000, core * 7 + channel);
       std::vector<uint8_t> back(bytes.size());
@@ -116,8 +116,9 @@ CASE("zero-copy moves whole buffers that start and end anywhere in a page") {
     auto room = pattern(size + 64, static_cast<uint32_t>(size));
     std::vector<uint8_t> back(size + 64);
     const int error = zero_copy(device, memory.handle(), room.data() + 13, size, 256, true);
-    if (error == -EINVAL && device.has_zero_copy_of_2_25() && device.chip().architecture == 2)
+    if (error == -EINVAL && device.has_zero_copy_of_2_25() && device.chip().architecture == 2) {
       throw Skipped{"this driver has no zero-copy on generation 2"};
+    }
     EXPECT_EQ(error, 0);
     EXPECT_EQ(zero_copy(device, memory.handle(), back.data() + 29, size, 256, false), 0);
     EXPECT(std::memcmp(back.data() + 29, room.data() + 13, size) == 0);
@@ -144,8 +145,9 @@ CASE("batches of zero-copy transfers run in order") {
   request.is_copy_to_device = 1;
   request.h2t_qid = NEURON_DMA_H2T_DEFAULT_QID;
   const int error = device.call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES, &request);
-  if (error == -EINVAL && device.chip().architecture == 2)
+  if (error == -EINVAL && device.chip().architecture == 2) {
     throw Skipped{"this driver has no zero-copy on generation 2"};
+  }
   EXPECT_EQ(error, 0);
   std::vector<uint8_t> back(kMiB);
   EXPECT_EQ(device.copy_out(memory.handle(), back.data(), kMiB), 0);
@@ -201,9 +203,10 @@ CASE("a copy of many rings' worth of descriptors arrives whole") {
   const Device device;
   const Memory from(device, 64 * kMiB), to(device, 64 * kMiB, {.channel = 1, .core = 1});
   const auto bytes = pattern(kMiB, 70);
-  for (__u64 at = 0; at < 64 * kMiB; at += kMiB)
+  for (__u64 at = 0; at < 64 * kMiB; at += kMiB) {
     EXPECT_EQ(device.copy_in(from.handle(), bytes.data(), kMiB - 1, at), 0);
-  for (int i = 0; i < 6; i++) EXPECT_EQ(device.copy(from.handle(), to.handle(), 64 * kMiB), 0);
+  }
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(device.copy(from.handle(), to.handle(), 64 * kMiB), 0);
   std::vector<uint8_t> back(kMiB - 1);
   for (__u64 at = 0; at < 64 * kMiB; at += 9 * kMiB) {
     EXPECT_EQ(device.copy_out(to.handle(), back.data(), back.size(), at), 0);

@@ -37,7 +37,7 @@ void reset(const Device& device, uint32_t map) {
 
 CASE("semaphores count up and down on every core") {
   const Device device;
-  for (uint32_t core = 0; core < device.chip().cores; core++) {
+  for (uint32_t core = 0; core < device.chip().cores; ++core) {
     for (const uint32_t index : {0u, 1u, 128u, 255u}) {
       uint32_t value = 1000 + core;
       EXPECT_EQ(semaphore(device, NEURON_IOCTL_SEMAPHORE_WRITE, core, index, value), 0);
@@ -72,7 +72,7 @@ CASE("events are set and cleared") {
 
 CASE("semaphores act through their mapping as through the calls") {
   const Device device;
-  for (uint32_t core = 0; core < device.chip().cores; core++) {
+  for (uint32_t core = 0; core < device.chip().cores; ++core) {
     neuron_ioctl_resource_mmap_info info = {NEURON_DM_BLOCK_TPB, core, NEURON_DM_RESOURCE_SEMAPHORE,
                                             0, 0};
     EXPECT_EQ(device.call(NEURON_IOCTL_RESOURCE_MMAP_INFO, &info), 0);

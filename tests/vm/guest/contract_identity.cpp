@@ -86,7 +86,7 @@ CASE("the PCI place of a device is one that the bus knows") {
 
 CASE("each node knows its index on the host, and every routing id is listed once") {
   const unsigned devices = Device::count();
-  for (unsigned i = 0; i < devices; i++) {
+  for (unsigned i = 0; i < devices; ++i) {
     const Device device(i);
     neuron_ioctl_host_device_id id = {99};
     EXPECT_EQ(device.call(NEURON_IOCTL_HOST_DEVICE_ID, &id), 0);
@@ -98,7 +98,7 @@ CASE("each node knows its index on the host, and every routing id is listed once
   EXPECT_EQ(map.count, devices);
   if (devices != 1 && devices != 16) return;  // the public driver fills the map for whole hosts
   __u64 seen = 0;
-  for (unsigned i = 0; i < devices; i++) {
+  for (unsigned i = 0; i < devices; ++i) {
     EXPECT(map.host_did_to_rid_map[i] < 64);
     seen |= 1ull << map.host_did_to_rid_map[i];
   }
@@ -117,7 +117,7 @@ CASE("generation 3 maps logical cores to physical ones; generation 2 has no map"
   }
   EXPECT_EQ(result, 0);
   const uint32_t first[] = {4, 5, 6, 7, 2, 3, 0, 1};
-  for (uint32_t i = 0; i < 8; i++) EXPECT_EQ(map->mappings[i].device_nc_idx, first[i]);
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(map->mappings[i].device_nc_idx, first[i]);
   request.max_map_entries = 129;
   EXPECT_EQ(device.call(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request), -EINVAL);
   request = {map, 128, 1};

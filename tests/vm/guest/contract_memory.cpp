@@ -17,7 +17,7 @@ namespace {
 CASE("memory comes from the HBM that was asked for, never from the firmware's part") {
   const Device device;
   const Chip& chip = device.chip();
-  for (uint32_t channel = 0; channel < chip.hbm_count; channel++) {
+  for (uint32_t channel = 0; channel < chip.hbm_count; ++channel) {
     for (const __u64 size : {4096ull, 1ull << 20, 64ull << 20}) {
       Where where;
       where.channel = channel;

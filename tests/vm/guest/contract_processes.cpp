@@ -29,7 +29,7 @@ CASE("a killed process leaves no memory behind") {
 
 CASE("a killed process leaves no place taken in the list of processes") {
   const Device device;
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < 20; ++round) {
     WaitingChild child([]() -> __u64 {
       auto* own = new Device;
       return static_cast<__u64>(own->fd());
@@ -45,7 +45,7 @@ CASE("a killed process leaves no place taken in the list of processes") {
 
 CASE("sixteen processes attach to a device, the seventeenth is told to come back") {
   std::list<WaitingChild> children;
-  for (int i = 0; i < 16; i++) {
+  for (int i = 0; i < 16; ++i) {
     children.emplace_back([]() -> __u64 {
       auto* own = new Device;
       return static_cast<__u64>(own->fd());
@@ -202,7 +202,7 @@ CASE("every device of the host works by itself") {
   const unsigned devices = Device::count();
   std::list<Device> open;
   std::list<Memory> memory;
-  for (unsigned i = 0; i < devices; i++) {
+  for (unsigned i = 0; i < devices; ++i) {
     open.emplace_back(i);
     memory.emplace_back(open.back(), 1 << 20);
     const auto bytes = pattern(1 << 20, i);
@@ -217,8 +217,9 @@ CASE("every device of the host works by itself") {
     neuron_ioctl_device_info info = {};
     EXPECT_EQ(device.call(NEURON_IOCTL_DEVICE_INFO, &info), 0);
     EXPECT_EQ(info.connected_device_count, devices == 16 ? 4 : 0);
-    for (unsigned n = 0; n < info.connected_device_count; n++)
+    for (unsigned n = 0; n < info.connected_device_count; ++n) {
       EXPECT(info.connected_devices[n] < devices && info.connected_devices[n] != i);
+    }
     ++each, ++i;
   }
 }

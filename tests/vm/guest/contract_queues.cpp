@@ -100,7 +100,7 @@ void check_ring(bool rings_on_host) {
   const Device device;
   const Memory from(device, 65536, {.host = true}), to(device, 65536);
   UserQueue queue(device, kEngine, kQueue, rings_on_host);
-  for (uint32_t round = 0; round < 100; round++) {  // wraps the ring three times
+  for (uint32_t round = 0; round < 100; ++round) {  // wraps the ring three times
     const uint32_t size = 1 + round * 655;
     const auto bytes = pattern(size, round);
     EXPECT_EQ(device.copy_in(from.handle(), bytes.data(), size), 0);
@@ -165,14 +165,15 @@ CASE("a batch sets up many queues, and stops at the first bad one") {
   const Memory ring(device, 4096, {.host = true});
   auto batch = std::vector<neuron_ioctl_dma_queue_init_batch>(1);
   batch[0].count = 3;
-  for (uint32_t i = 0; i < 3; i++)
+  for (uint32_t i = 0; i < 3; ++i) {
     batch[0].entries[i] = {4 + i, 1, 32, 32, ring.handle(), ring.handle(), 0, 0};
+  }
   EXPECT_EQ(device.call(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.data()), 0);
   batch[0].entries[1].tx_desc_count = 40;
   EXPECT(device.call(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.data()) < 0);
   batch[0].count = 256;
   EXPECT_EQ(device.call(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.data()), -E2BIG);
-  for (uint32_t i = 0; i < 3; i++) {
+  for (uint32_t i = 0; i < 3; ++i) {
     neuron_ioctl_dma_queue_release release = {4 + i, 1};
     EXPECT_EQ(device.call(NEURON_IOCTL_DMA_QUEUE_RELEASE, &release), 0);
     EXPECT_EQ(init(device, 4 + i, 1, 32, 0, 0), 0);

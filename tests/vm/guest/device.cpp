@@ -80,7 +80,7 @@ int Device::try_open(unsigned index, int flags) {
 
 unsigned Device::count() {
   unsigned found = 0;
-  for (unsigned i = 0; i < 64; i++) {
+  for (unsigned i = 0; i < 64; ++i) {
     char path[32];
     std::snprintf(path, sizeof(path), "/dev/neuron%u", i);
     found += access(path, F_OK) == 0;
@@ -95,8 +95,9 @@ int Device::call(unsigned long number, void* argument) const {
 
 const Chip& Device::chip() const {
   neuron_ioctl_device_basic_info info = {};
-  if (const int error = call(NEURON_IOCTL_DEVICE_BASIC_INFO, &info))
+  if (const int error = call(NEURON_IOCTL_DEVICE_BASIC_INFO, &info)) {
     throw Failure{sentence("DEVICE_BASIC_INFO", error)};
+  }
   if (info.architecture == 2) return kGeneration2;
   if (info.architecture == 3) return kGeneration3;
   throw Failure{"DEVICE_BASIC_INFO says architecture " + std::to_string(info.architecture)};
@@ -111,8 +112,9 @@ __u64 Device::features() const {
 neuron_ioctl_mem_get_extended_info Device::info(__u64 handle) const {
   neuron_ioctl_mem_get_extended_info info = {};
   info.mem_handle = handle;
-  if (const int error = call(NEURON_IOCTL_MEM_GET_EXTENDED_INFO, &info))
+  if (const int error = call(NEURON_IOCTL_MEM_GET_EXTENDED_INFO, &info)) {
     throw Failure{sentence("MEM_GET_EXTENDED_INFO", error)};
+  }
   return info;
 }
 
@@ -134,15 +136,17 @@ int Device::copy(__u64 from, __u64 to, __u64 size, __u64 from_offset, __u64 to_o
 std::vector<neuron_ioctl_mem_chunk_info> Device::chunks(uint32_t hbm) const {
   std::vector<neuron_ioctl_mem_chunk_info> list(4096);
   neuron_ioctl_dump_mem_chunks request = {hbm, static_cast<uint32_t>(list.size()), 0, list.data()};
-  if (const int error = call(NEURON_IOCTL_DUMP_MEM_CHUNKS, &request))
+  if (const int error = call(NEURON_IOCTL_DUMP_MEM_CHUNKS, &request)) {
     throw Failure{sentence("DUMP_MEM_CHUNKS", error)};
+  }
   list.resize(request.num_entries_out);
   return list;
 }
 
 bool Device::has_chunk(uint32_t hbm, __u64 pa) const {
-  for (const auto& chunk : chunks(hbm))
+  for (const auto& chunk : chunks(hbm)) {
     if (chunk.pa == pa) return true;
+  }
   return false;
 }
 
@@ -161,8 +165,9 @@ int allocate(const Device& device, __u64 size, const Where& where, __u64& handle
 }
 
 Memory::Memory(const Device& device, __u64 size, const Where& where) : device_(device) {
-  if (const int error = allocate(device, size, where, handle_))
+  if (const int error = allocate(device, size, where, handle_)) {
     throw Failure{sentence("allocation", error) + ", " + std::to_string(size) + " bytes"};
+  }
   info_ = device.info(handle_);
 }
 
@@ -206,8 +211,9 @@ int in_child(const std::function<int()>& run) {
 
 int exit_status_of_child(const std::function<int()>& run) {
   const int status = in_child(run);
-  if (!WIFEXITED(status))
+  if (!WIFEXITED(status)) {
     throw Failure{"the child was ended by signal " + std::to_string(WTERMSIG(status))};
+  }
   return WEXITSTATUS(status);
 }
 
@@ -249,7 +255,7 @@ void WaitingChild::stop() {
 std::vector<uint8_t> pattern(__u64 size, uint32_t seed) {
   std::vector<uint8_t> bytes(size);
   __u64 state = seed * 0x9E3779B97F4A7C15ull + 1;
-  for (__u64 i = 0; i < size; i++) {
+  for (__u64 i = 0; i < size; ++i) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
@@ -259,7 +265,7 @@ std::vector<uint8_t> pattern(__u64 size, uint32_t seed) {
 }
 
 bool becomes_true(const std::function<bool()>& condition, int milliseconds) {
-  for (int i = 0; i <= milliseconds; i++) {
+  for (int i = 0; i <= milliseconds; ++i) {
     if (condition()) return true;
     usleep(1000);
   }

@@ -43,12 +43,12 @@ class Library {
 
 std::vector<uint8_t> pattern(size_t size, unsigned seed) {
   std::vector<uint8_t> bytes(size);
-  for (size_t i = 0; i < size; i++) bytes[i] = static_cast<uint8_t>(i * 37 + (i >> 11) + seed);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 37 + (i >> 11) + seed);
   return bytes;
 }
 
 bool has_io_uring() {
-  for (int fd = 3; fd < 64; fd++) {
+  for (int fd = 3; fd < 64; ++fd) {
     char target[64] = {};
     const std::string link = "/proc/self/fd/" + std::to_string(fd);
     if (readlink(link.c_str(), target, sizeof(target) - 1) > 0 &&

@@ -35,7 +35,7 @@ CASE("copies work until the chip goes, and the first one after that fails in tim
   int error = 0;
   double last = 0;
   int copies = 0;
-  for (; error == 0 && since(start) < 40; copies++) {
+  for (; error == 0 && since(start) < 40; ++copies) {
     const auto before = Clock::now();
     error = device.copy_in(memory.handle(), bytes.data(), bytes.size());
     last = since(before);
@@ -66,8 +66,9 @@ CASE("every further copy fails in time") {
 CASE("registers read all ones or as an error") {
   const Device& device = open_before();
   neuron_ioctl_semaphore semaphore = {0, 3, 0};
-  if (device.call(NEURON_IOCTL_SEMAPHORE_READ, &semaphore) == 0)
+  if (device.call(NEURON_IOCTL_SEMAPHORE_READ, &semaphore) == 0) {
     EXPECT_EQ(semaphore.value, 0xffffffffu);
+  }
 }
 
 CASE("a reset says that it failed, in time") {

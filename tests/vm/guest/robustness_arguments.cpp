@@ -71,8 +71,9 @@ CASE("an argument that is one byte short of its struct is refused") {
       // Calls without effect read nothing.
       const std::string name = call.name;
       if (name != "DMA_ENG_INIT" && name != "DEVICE_INIT" && name != "NOTIFICATIONS_DESTROY_V1" &&
-          name != "DMA_QUEUE_RELEASE")
+          name != "DMA_QUEUE_RELEASE") {
         throw Failure{name + " succeeded with half an argument"};
+      }
     }
   }
   EXPECT(still_works());
@@ -87,8 +88,9 @@ CASE("no call follows a pointer to nothing or into the kernel") {
       const int result = device.call(call.number, reinterpret_cast<void*>(address));
       const std::string name = call.name;
       if (result == 0 && name != "DMA_ENG_INIT" && name != "DEVICE_INIT" &&
-          name != "NOTIFICATIONS_DESTROY_V1" && name != "DMA_QUEUE_RELEASE")
+          name != "NOTIFICATIONS_DESTROY_V1" && name != "DMA_QUEUE_RELEASE") {
         throw Failure{name + " succeeded without an argument"};
+      }
     }
   }
   EXPECT(still_works());
@@ -108,11 +110,12 @@ CASE("answers hold nothing that the call did not put there") {
     if (std::strcmp(call.name, "DEVICE_BDF_EXT") == 0) std::memset(ones.data(), 0, 4);
     EXPECT_EQ(device.call(call.number, zeros.data()), 0);
     EXPECT_EQ(device.call(call.number, ones.data()), 0);
-    for (size_t i = 0; i < call.size; i++) {
+    for (size_t i = 0; i < call.size; ++i) {
       const bool same = zeros[i] == ones[i];
       const bool untouched = zeros[i] == 0 && ones[i] == 0xff;
-      if (!same && !untouched)
+      if (!same && !untouched) {
         throw Failure{std::string(call.name) + " gives a stray byte at " + std::to_string(i)};
+      }
     }
   }
 }

@@ -92,7 +92,7 @@ CASE("what a mapping shows after its memory was freed never belongs to another p
   // Another process fills every small piece of memory there is around that place.
   WaitingChild child([&]() -> __u64 {
     auto* own = new Device;
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 64; ++i) {
       auto* each = new Memory(*own, 64 << 10);
       const std::vector<uint8_t> secret(64 << 10, 0x5e);
       own->copy_in(each->handle(), secret.data(), secret.size());
@@ -128,7 +128,7 @@ CASE("an unprivileged process maps nothing but allocations") {
 CASE("a process that dies while its copies run leaves nothing") {
   const Device device;
   const __u64 before = allocated(device);
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < 20; ++round) {
     {
       WaitingChild child([&]() -> __u64 {
         auto* own = new Device;
@@ -156,7 +156,7 @@ CASE("a process that dies while its copies run leaves nothing") {
 CASE("a process that dies between the start of a copy and the wait for it leaves nothing") {
   const Device device;
   const __u64 before = allocated(device);
-  for (int round = 0; round < 10; round++) {
+  for (int round = 0; round < 10; ++round) {
     WaitingChild child([&]() -> __u64 {
       auto* own = new Device;
       auto* from = new Memory(*own, 16 << 20);
@@ -177,10 +177,10 @@ CASE("a process that dies between the start of a copy and the wait for it leaves
 CASE("many threads use and close one device at once") {
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < 8; t++) {
+  for (uint32_t t = 0; t < 8; ++t) {
     threads.emplace_back([&wrong, t] {
       try {
-        for (int round = 0; round < 15; round++) {
+        for (int round = 0; round < 15; ++round) {
           const Device device;
           const Memory memory(device, 128 << 10, {.core = t % 2});
           const auto bytes = pattern(128 << 10, t * 100 + round);
@@ -191,7 +191,7 @@ CASE("many threads use and close one device at once") {
         }
       } catch (const Failure& failure) {
         std::printf("# %s\n", failure.why.c_str());
-        wrong++;
+        ++wrong;
       }
     });
   }
@@ -209,10 +209,10 @@ CASE("resets by two processes while a third one copies end, and the device works
     });
     return 1;
   });
-  for (int round = 0; round < 3; round++) {
+  for (int round = 0; round < 3; ++round) {
     std::vector<std::thread> threads;
     std::atomic<int> wrong = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&wrong] {
         wrong += exit_status_of_child([] {
           const Device own;
@@ -270,7 +270,7 @@ CASE("random calls of several processes end, and the device works after them") {
   std::printf("# seed %u, %d s\n", seed, seconds);
   alarm(static_cast<unsigned>(seconds) + 60);
   std::vector<pid_t> children;
-  for (uint32_t child = 0; child < 3; child++) {
+  for (uint32_t child = 0; child < 3; ++child) {
     const pid_t pid = fork();
     if (pid == 0) {
       alarm(static_cast<unsigned>(seconds) + 30);
@@ -282,7 +282,7 @@ CASE("random calls of several processes end, and the device works after them") {
       while (time(nullptr) < end) {
         const Call& call = all_calls()[random.next() % all_calls().size()];
         if (!call.harmless) continue;
-        for (size_t i = 0; i <= call.size / 8; i++) {
+        for (size_t i = 0; i <= call.size / 8; ++i) {
           argument[i] = random.number(room);
           if (random.next() % 2) {  // fields of 32 bits
             argument[i] = (random.number(room) & 0xffffffff) << 32 | (argument[i] & 0xffffffff);

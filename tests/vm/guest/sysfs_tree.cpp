@@ -47,8 +47,9 @@ unsigned folders_in(const std::string& path) {
   DIR* folder = opendir((kClass + ("neuron0/" + path)).c_str());
   EXPECT(folder != nullptr);
   unsigned count = 0;
-  while (const dirent* entry = readdir(folder))
+  while (const dirent* entry = readdir(folder)) {
     count += entry->d_type == DT_DIR && entry->d_name[0] != '.';
+  }
   closedir(folder);
   return count;
 }
@@ -76,14 +77,15 @@ CASE("neighbours are those that the call tells") {
   neuron_ioctl_device_info info = {};
   EXPECT_EQ(device.call(NEURON_IOCTL_DEVICE_INFO, &info), 0);
   std::string wanted;
-  for (uint32_t i = 0; i < info.connected_device_count; i++)
+  for (uint32_t i = 0; i < info.connected_device_count; ++i) {
     wanted += (i != 0 ? ", " : "") + std::to_string(info.connected_devices[i]);
+  }
   EXPECT(of_device("connected_devices") == wanted + "\n");
 }
 
 CASE("every core has its counters") {
   const Device device;
-  for (uint32_t core = 0; core < device.chip().cores; core++) {
+  for (uint32_t core = 0; core < device.chip().cores; ++core) {
     const std::string top = "neuron_core" + std::to_string(core) + "/stats/";
     EXPECT_EQ(folders_in(top + "status"), 24);
     EXPECT_EQ(folders_in(top + "other_info"), 6);

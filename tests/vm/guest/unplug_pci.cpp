@@ -35,7 +35,7 @@ void write_file(const std::string& path) {
 
 void plug_in() {
   write_file("/sys/bus/pci/rescan");
-  for (int tries = 0; tries < 300 && Device::count() == 0; tries++) usleep(10000);
+  for (int tries = 0; tries < 300 && Device::count() == 0; ++tries) usleep(10000);
   EXPECT_EQ(Device::count(), 1);
 }
 
@@ -68,22 +68,24 @@ CASE("calls, mappings and closing of a device that was taken away end with an er
 }
 
 CASE("a device can be taken away while copies run, as often as one likes") {
-  for (int round = 0; round < 3; round++) {
+  for (int round = 0; round < 3; ++round) {
     std::string function;
     {
       const Device device;
       function = function_of(device);
     }
     std::vector<std::thread> threads;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; ++i) {
       threads.emplace_back([] {
         const Device device;
         __u64 handle = 0;
         if (allocate(device, 8 << 20, {}, handle) != 0) return;
         std::vector<uint8_t> bytes(8 << 20);
-        for (int copies = 0; copies < 10000; copies++)
+        for (int copies = 0; copies < 10000; ++copies) {
           if (device.copy_in(handle, bytes.data(), bytes.size()) != 0) return;
+        }
       });
+    }
     usleep(100000);
     write_file("/sys/bus/pci/devices/" + function + "/remove");
     for (std::thread& thread : threads) thread.join();

@@ -91,7 +91,7 @@ class Ring {
 
 std::vector<uint8_t> pattern(size_t size, unsigned seed) {
   std::vector<uint8_t> bytes(size);
-  for (size_t i = 0; i < size; i++) bytes[i] = static_cast<uint8_t>(i * 131 + (i >> 9) + seed);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(i * 131 + (i >> 9) + seed);
   return bytes;
 }
 
@@ -149,20 +149,21 @@ CASE("many commands are under way at once, and those of a core are carried out i
   const Memory memory(device, kCommands * 4096);
   Ring ring(128);
   std::vector<std::vector<uint8_t>> buffers;
-  for (unsigned i = 0; i < kCommands; i++) buffers.push_back(pattern(4096, i));
+  for (unsigned i = 0; i < kCommands; ++i) buffers.push_back(pattern(4096, i));
   // Each writes over the one before it, half a page further.
-  for (unsigned i = 0; i < kCommands; i++)
+  for (unsigned i = 0; i < kCommands; ++i) {
     ring.submit(device.fd(), NEURON_URING_WRITE,
                 transfer(memory, i * 2048ull, buffers[i].data(), 4096), i);
+  }
   std::vector<bool> done(kCommands);
-  for (unsigned i = 0; i < kCommands; i++) {
+  for (unsigned i = 0; i < kCommands; ++i) {
     const io_uring_cqe completion = ring.next();
     EXPECT_EQ(completion.res, 0);
     EXPECT(completion.user_data < kCommands && !done[completion.user_data]);
     done[completion.user_data] = true;
   }
   std::vector<uint8_t> out(2048);
-  for (unsigned i = 0; i < kCommands; i++) {
+  for (unsigned i = 0; i < kCommands; ++i) {
     EXPECT_EQ(device.copy_out(memory.handle(), out.data(), out.size(), i * 2048ull), 0);
     EXPECT(std::memcmp(out.data(), buffers[i].data(), 2048) == 0);
   }
@@ -224,17 +225,18 @@ CASE("memory may be freed and a buffer unmapped while commands use them") {
   const Device device;
   constexpr size_t kSize = 8 << 20;
   Ring ring(16);
-  for (int round = 0; round < 4; round++) {
+  for (int round = 0; round < 4; ++round) {
     auto memory = std::make_unique<Memory>(device, kSize);
     void* buffer = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(buffer != MAP_FAILED);
     std::memset(buffer, round, kSize);
-    for (uint64_t i = 0; i < 8; i++)
+    for (uint64_t i = 0; i < 8; ++i) {
       ring.submit(device.fd(), i % 2 != 0 ? NEURON_URING_READ : NEURON_URING_WRITE,
                   transfer(*memory, 0, buffer, kSize), i);
+    }
     EXPECT_EQ(munmap(buffer, kSize), 0);
     memory.reset();
-    for (int i = 0; i < 8; i++) EXPECT_EQ(ring.next().res, 0);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(ring.next().res, 0);
   }
 }
 
@@ -247,14 +249,15 @@ CASE("a process that is killed with commands under way leaves nothing behind") {
       auto* memory = new Memory(*own, 32 << 20);
       auto* ring = new Ring(64);
       auto* buffer = new std::vector<uint8_t>(32 << 20, 7);
-      for (uint64_t i = 0; i < 32; i++)
+      for (uint64_t i = 0; i < 32; ++i) {
         ring->submit(own->fd(), NEURON_URING_WRITE, transfer(*memory, 0, buffer->data(), 32 << 20),
                      i);
+      }
       return memory->pa();
     });
     pa = child.value();
   }
-  for (int tries = 0; tries < 200 && device.has_chunk(0, pa); tries++) usleep(10000);
+  for (int tries = 0; tries < 200 && device.has_chunk(0, pa); ++tries) usleep(10000);
   EXPECT(!device.has_chunk(0, pa));
 }
 
@@ -265,14 +268,14 @@ CASE("closing the descriptor cancels what has not begun and keeps the ring usabl
   EXPECT_EQ(allocate(*device, 32 << 20, {}, handle), 0);
   std::vector<uint8_t> buffer(32 << 20);
   Ring ring(64);
-  for (uint64_t i = 0; i < 32; i++) {
+  for (uint64_t i = 0; i < 32; ++i) {
     const neuron_uring_transfer request = {handle, 0, reinterpret_cast<uintptr_t>(buffer.data()),
                                            buffer.size(), 0};
     ring.submit(device->fd(), NEURON_URING_WRITE, request, i);
   }
   device.reset();
   int cancelled = 0;
-  for (int i = 0; i < 32; i++) {
+  for (int i = 0; i < 32; ++i) {
     const int result = ring.next().res;
     EXPECT(result == 0 || result == -ECANCELED);
     cancelled += result == -ECANCELED;

@@ -384,8 +384,9 @@ void Directives::constant(Cursor& cursor) {
   uint64_t given = 0;
   while (cursor.ok() && !cursor.at_end()) {
     if (cursor.accept(",")) continue;
-    if (given == wanted)
+    if (given == wanted) {
       return cursor.expected(format("the end: the shape has {} numbers", wanted));
+    }
     const uint64_t limit = bytes == 4 ? UINT32_MAX : (1ull << (8 * bytes)) - 1;
     const uint32_t bits =
         real ? parse_real_bits(cursor)

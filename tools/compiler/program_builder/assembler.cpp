@@ -31,7 +31,7 @@ isa::Scalar immediate(int64_t value) {
 Result<void> NeffEmitter::number_semaphores() {
   unsigned next = NEURON_SEM_PROGRAM_FIRST;
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    const auto& steps = program_.steps_[e];
+    const auto& steps = program_.schedule_.steps()[e];
     auto& semaphores = engine_semaphores_[e];
     signals_[e].resize(steps.size());
     uint32_t count = kSignalsOfASemaphore;  // Of the current one: full
@@ -44,13 +44,14 @@ Result<void> NeffEmitter::number_semaphores() {
     const auto full = [&] {
       return fail(
           NRT_RESOURCE, "program \"{}\": {} steps of {} are waited for; too many to count",
-          program_.name_,
+          program_.name(),
           std::count_if(steps.begin(), steps.end(), [](const Step& step) { return step.signals; }),
           isa::engine_name(e));
     };
     for (size_t i = 0; i < steps.size();) {
       const int32_t loop = steps[i].loop;
-      const size_t end = loop < 0 ? i + 1 : program_.loops_[static_cast<size_t>(loop)].end[e];
+      const size_t end =
+          loop < 0 ? i + 1 : program_.schedule_.loops()[static_cast<size_t>(loop)].end[e];
       const auto signals = static_cast<uint32_t>(std::count_if(
           steps.begin() + static_cast<ptrdiff_t>(i), steps.begin() + static_cast<ptrdiff_t>(end),
           [](const Step& step) { return step.signals; }));
@@ -62,10 +63,10 @@ Result<void> NeffEmitter::number_semaphores() {
       if (loop >= 0) count = kSignalsOfASemaphore;
     }
   }
-  for (size_t slot = 0; slot < program_.slots_.size(); ++slot) {
+  for (size_t slot = 0; slot < program_.schedule_.slots().size(); ++slot) {
     if (next > NEURON_SEM_PROGRAM_LAST) {
       return fail(NRT_RESOURCE, "program \"{}\" needs more semaphores than the {} there are",
-                  program_.name_, NEURON_SEM_PROGRAM_LAST - NEURON_SEM_PROGRAM_FIRST + 1);
+                  program_.name(), NEURON_SEM_PROGRAM_LAST - NEURON_SEM_PROGRAM_FIRST + 1);
     }
     slot_semaphores_.push_back({base::format("dma_{}", slot), static_cast<uint8_t>(next++)});
   }
@@ -78,15 +79,15 @@ NeffEmitter::Target NeffEmitter::target_of(const Point& point, int32_t loop) con
   Target target;
   if (point.agent >= kFirstDmaAgent) {
     const size_t slot = point.agent - kFirstDmaAgent;
-    const Slot::Use& use = program_.slots_[slot].uses[point.sequence - 1];
+    const Slot::Use& use = program_.schedule_.slots()[slot].uses[point.sequence - 1];
     of = use.loop;
     previous = use.previous;
     target = {slot_semaphores_[slot].number, int64_t{use.count} * kIncrementsOfATransfer,
               kIncrementsOfATransfer};
   } else {
-    const StepPoint& step = program_.points_[point.agent][point.sequence - 1];
+    const StepPoint& step = program_.schedule_.points()[point.agent][point.sequence - 1];
     const Signal& signal = signals_[point.agent][step.step];
-    of = program_.steps_[point.agent][step.step].loop;
+    of = program_.schedule_.steps()[point.agent][step.step].loop;
     previous = step.previous;
     target = {signal.semaphore, signal.value, signal.per_round};
   }
@@ -95,7 +96,7 @@ NeffEmitter::Target NeffEmitter::target_of(const Point& point, int32_t loop) con
     return target;
   }
   if (of >= 0) {
-    const int64_t rounds = program_.loops_[static_cast<size_t>(of)].rounds;
+    const int64_t rounds = program_.schedule_.loops()[static_cast<size_t>(of)].rounds;
     target.value += (rounds - (previous ? 2 : 1)) * target.per_round;
   }
   target.per_round = 0;
@@ -112,14 +113,14 @@ class NeffEmitter::Assembler {
 
   Result<neff::EngineProgram> run() {
     const Program& program = emitter_.program_;
-    const auto& steps = program.steps_[engine_];
+    const auto& steps = program.schedule_.steps()[engine_];
     for (size_t i = 0; i < steps.size();) {
       if (steps[i].loop < 0) {
         write(steps[i], emitter_.signals_[engine_][i]);
         ++i;
         continue;
       }
-      const LoopInfo& loop = program.loops_[static_cast<size_t>(steps[i].loop)];
+      const LoopInfo& loop = program.schedule_.loops()[static_cast<size_t>(steps[i].loop)];
       const size_t end = loop.end[engine_];
       NEURON_CHECK(open(loop, i, end));
       const uint32_t body = out_.instructions();
@@ -166,7 +167,7 @@ class NeffEmitter::Assembler {
   }
 
   Result<void> open(const LoopInfo& loop, size_t first, size_t end) {
-    const auto& steps = emitter_.program_.steps_[engine_];
+    const auto& steps = emitter_.program_.schedule_.steps()[engine_];
     counters_.clear();
     for (size_t i = first; i < end; ++i) {
       for (const Point& point : steps[i].waits) {
@@ -179,7 +180,7 @@ class NeffEmitter::Assembler {
       return fail(NRT_RESOURCE,
                   "program \"{}\": a loop of {} needs {} registers, there are {}; use a shorter "
                   "body",
-                  emitter_.program_.name_, isa::engine_name(engine_), counters_.size(),
+                  emitter_.program_.name(), isa::engine_name(engine_), counters_.size(),
                   kWaitRegister - kFirstCounter);
     }
     const uint32_t debug = steps[first].label;
@@ -270,11 +271,13 @@ class NeffEmitter::Assembler {
       out_.relocations.push_back(std::move(relocation));
     };
     if (step.transfer >= 0) {
-      relocate(NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK,
-               std::to_string(program.transfers_[static_cast<size_t>(step.transfer)].id));
+      relocate(
+          NEURON_DMA_TRIGGER_M2S, NEURON_RELOC_DMA_BLOCK,
+          std::to_string(program.schedule_.transfers()[static_cast<size_t>(step.transfer)].id));
     }
     if (step.collective >= 0) {
-      const auto& collective = program.collectives_[static_cast<size_t>(step.collective)];
+      const auto& collective =
+          program.schedule_.collectives()[static_cast<size_t>(step.collective)];
       relocate(NEURON_ADDRESS_ADDR, NEURON_RELOC_CORE,
                base::format("cc:{}", collective.operation.stream));
       out_.relocations.back().width = 8;
@@ -304,13 +307,13 @@ Result<neff::EngineProgram> NeffEmitter::assemble(unsigned engine) const {
   NEURON_TRY(out, Assembler(*this, engine).run());
   if (out.instructions() > NEURON_PROGRAM_MAX) {
     return fail(NRT_RESOURCE, "program \"{}\": {} instructions for {}, at most {} are possible",
-                program_.name_, out.instructions(), isa::engine_name(engine), NEURON_PROGRAM_MAX);
+                program_.name(), out.instructions(), isa::engine_name(engine), NEURON_PROGRAM_MAX);
   }
   // The labels of this engine, once each and ascending.
-  for (const Step& step : program_.steps_[engine]) {
+  for (const Step& step : program_.schedule_.steps()[engine]) {
     if (step.label == 0 || (!out.lines.empty() && out.lines.back().debug >= step.label)) continue;
-    const Label& label = program_.labels_[step.label - 1];
-    out.lines.push_back({step.label, label.line, 0, program_.name_ + "/" + label.section});
+    const Label& label = program_.schedule_.journal().labels()[step.label - 1];
+    out.lines.push_back({step.label, label.line, 0, program_.name() + "/" + label.section});
   }
   out.entries.push_back({"main", 0, out.instructions(), NEURON_ENTRY_MAIN});
   return out;

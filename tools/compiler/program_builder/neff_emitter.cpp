@@ -84,7 +84,7 @@ std::map<std::string, QueueUse> NeffEmitter::queues() const {
                ? BufferKind::kTemporary
                : program_.buffers_[static_cast<size_t>(side.buffer)].kind;
   };
-  for (const Transfer& transfer : program_.transfers_) {
+  for (const Transfer& transfer : program_.schedule_.transfers()) {
     QueueUse& use = all[transfer.queue];
     use.engine = transfer.engine;
     for (const BufferAccess& from : transfer.from) {
@@ -92,7 +92,7 @@ std::map<std::string, QueueUse> NeffEmitter::queues() const {
     }
     use.only_out = use.only_out && kind_of(transfer.to) == BufferKind::kOutput;
   }
-  for (const Step& step : program_.steps_[NEURON_ENGINE_POOL]) {
+  for (const Step& step : program_.schedule_.steps()[NEURON_ENGINE_POOL]) {
     if (step.slot >= 0) all[kDynamicQueue] = {NEURON_ENGINE_POOL, false, false, true};
   }
   return all;
@@ -155,7 +155,7 @@ std::string NeffEmitter::definition_json() const {
 
   json::object engines;
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    if (!program_.used_[e]) continue;
+    if (!program_.schedule_.uses(e)) continue;
     const std::string engine = neff::engine_name(static_cast<uint8_t>(e));
     engines[engine] = json::object{{"bin", engine + ".bin"}, {"json", engine + ".json"}};
   }
@@ -173,13 +173,13 @@ std::string NeffEmitter::definition_json() const {
   definition["semaphore"] = std::move(semaphores);
   definition["dma_queue"] = std::move(queue_sets);
   definition["var"] = std::move(variables);
-  if (!program_.collectives_.empty()) definition["collectives"] = collectives_json();
+  if (!program_.schedule_.collectives().empty()) definition["collectives"] = collectives_json();
   return text(definition);
 }
 
 json::array NeffEmitter::collectives_json() const {
   json::array list;
-  for (const CollectiveStep& step : program_.collectives_) {
+  for (const CollectiveStep& step : program_.schedule_.collectives()) {
     neff::Collective operation = step.operation;
     operation.semaphore = slot_semaphores_[step.slot].number;
     const bool moves = step.output >= 0;
@@ -240,15 +240,17 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
     entry["desc"] = std::move(desc);
     list.push_back(std::move(entry));
   };
-  const auto& steps = program_.steps_[engine];
+  const auto& steps = program_.schedule_.steps()[engine];
   for (size_t i = 0; i < steps.size();) {
     const int32_t loop = steps[i].loop;
-    const size_t end = loop < 0 ? i + 1 : program_.loops_[static_cast<size_t>(loop)].end[engine];
-    const uint32_t rounds = loop < 0 ? 1 : program_.loops_[static_cast<size_t>(loop)].rounds;
+    const size_t end =
+        loop < 0 ? i + 1 : program_.schedule_.loops()[static_cast<size_t>(loop)].end[engine];
+    const uint32_t rounds =
+        loop < 0 ? 1 : program_.schedule_.loops()[static_cast<size_t>(loop)].rounds;
     for (uint32_t round = 0; round < rounds; ++round) {
       for (size_t step = i; step < end; ++step) {
         if (steps[step].transfer < 0) continue;
-        append(program_.transfers_[static_cast<size_t>(steps[step].transfer)], round);
+        append(program_.schedule_.transfers()[static_cast<size_t>(steps[step].transfer)], round);
       }
     }
     i = end;
@@ -279,11 +281,11 @@ std::string NeffEmitter::debug_json() const {
     }
     tensors.push_back(std::move(tensor));
   };
-  for (uint32_t i = 0; i < program_.labels_.size(); ++i) {
-    const Label& label = program_.labels_[i];
+  for (uint32_t i = 0; i < program_.schedule_.journal().labels().size(); ++i) {
+    const Label& label = program_.schedule_.journal().labels()[i];
     if (i == 0 || label.section != section) {
       section = label.section;
-      files.emplace_back(program_.name_ + "/" + section);
+      files.emplace_back(program_.name() + "/" + section);
     }
     if (i != 0 && label.tile == open.tile && label.buffer == open.buffer) {
       open.last = i + 1;
@@ -314,7 +316,7 @@ Result<tools::NeffMembers> NeffEmitter::core_members() {
   tools::NeffMembers members;
   bool any = false;
   for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
-    if (!program_.used_[e]) continue;
+    if (!program_.schedule_.uses(e)) continue;
     any = true;
     NEURON_TRY(assembled, assemble(e));
     NEURON_TRY(binary, tools::write_engine_binary(assembled));
@@ -322,7 +324,7 @@ Result<tools::NeffMembers> NeffEmitter::core_members() {
     members[kDirectory + engine + ".bin"] = std::move(binary);
     members[kDirectory + engine + ".json"] = tools::bytes_of(engine_json(e));
   }
-  if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name_);
+  if (!any) return fail(NRT_INVALID, "program \"{}\" uses no engine", program_.name());
   add_constants(members);
   members[std::string(kDirectory) + "kernel_debug_info.json"] = tools::bytes_of(debug_json());
   members[std::string(kDirectory) + "def.json"] = tools::bytes_of(definition_json());
@@ -330,9 +332,9 @@ Result<tools::NeffMembers> NeffEmitter::core_members() {
 }
 
 Result<void> NeffEmitter::add_idle_core(tools::NeffMembers& members) const {
-  Program idle(program_.name_, static_cast<uint8_t>(program_.limits_.generation));
+  Program idle(program_.name(), static_cast<uint8_t>(program_.limits_.generation));
   idle.use(Engine::kSp);
-  idle.finish();
+  idle.schedule_.finish();
   NEURON_TRY(files, NeffEmitter(idle).core_members());
   for (auto& [name, bytes] : files) {
     members[kSecondDirectory + name.substr(std::string_view(kDirectory).size())] = std::move(bytes);
@@ -347,7 +349,7 @@ Result<std::vector<uint8_t>> NeffEmitter::emit() {
   members["info.json"] = tools::bytes_of(
       text(json::object{{"tool_version", "program-builder 1"}, {"target", target()}}));
   tools::NeffOptions options;
-  options.name = program_.name_;
+  options.name = program_.name();
   options.build_version = "program-builder 1";
   options.lnc_size = program_.physical_cores_;
   return tools::write_neff(members, options);

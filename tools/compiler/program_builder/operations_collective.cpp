@@ -70,7 +70,7 @@ neff::RowsOfSbuf rows_of(const SharedSide& side, uint32_t row_columns) {
 
 void Program::collective(Engine owner, ccom_operation_t operation, const Buffer& output,
                          const Buffer& input, const CollectiveOptions& options) {
-  if (!open()) return;
+  if (!schedule_.open()) return;
   if (operation != CCOM_BARRIER) {
     return collective(owner, operation, output.all(), input.all(), options);
   }
@@ -173,10 +173,10 @@ bool Program::place_collective(CollectiveStep& entry, const SharedSide& output,
 
 void Program::collective(Engine owner, ccom_operation_t operation, const Side& output,
                          const Side& input, const CollectiveOptions& options) {
-  if (!open()) return;
-  ++line_;
+  if (!schedule_.open()) return;
+  schedule_.journal().next_operation();
   const auto engine = static_cast<unsigned>(owner);
-  if (recording_) {
+  if (schedule_.in_loop()) {
     fail(runtime::fail(NRT_INVALID, "a collective in a loop; list it once for each round"));
     return;
   }
@@ -195,7 +195,7 @@ void Program::collective(Engine owner, ccom_operation_t operation, const Side& o
   c.receive_displacements = options.receive_displacements;
   c.semaphore_add = 16;  // as a transfer on 16 DMA engines
   const uint64_t ranks = c.groups.empty() ? options.group_size : c.groups[0].size();
-  for (const CollectiveStep& other : collectives_) {
+  for (const CollectiveStep& other : schedule_.collectives()) {
     if (other.operation.stream != c.stream || other.engine == engine) continue;
     fail(runtime::fail(NRT_INVALID,
                        "collectives of stream {} are started by {} and by {}, which may overtake "
@@ -203,7 +203,7 @@ void Program::collective(Engine owner, ccom_operation_t operation, const Side& o
                        c.stream, isa::engine_name(other.engine), isa::engine_name(engine)));
     return;
   }
-  Item item;
+  Schedule::Item item;
   item.engine = engine;
   item.moves = true;
   if (operation != CCOM_BARRIER) {
@@ -227,11 +227,10 @@ void Program::collective(Engine owner, ccom_operation_t operation, const Side& o
   item.step.instruction.engines = static_cast<uint8_t>(1u << engine);
   item.step.instruction.address = {0, 0, 1};
   item.step.instruction.scalar0 = {1, NEURON_SCALAR_IMMEDIATE, NEURON_DTYPE_U32, 0, 0};
-  item.step.collective = static_cast<int32_t>(collectives_.size());
-  item.step.label =
-      output.on_chip.present() ? add_label(output.on_chip.tile, -1) : add_label(0, entry.output);
-  collectives_.push_back(std::move(entry));
-  add(std::move(item));
+  item.step.label = output.on_chip.present() ? schedule_.journal().label(output.on_chip.tile, -1)
+                                             : schedule_.journal().label(0, entry.output);
+  item.step.collective = schedule_.add_collective(std::move(entry));
+  schedule_.add(std::move(item));
 }
 
 }  // namespace neuron::builder

@@ -69,7 +69,7 @@ bool Program::check_buffer_side(const BufferAccess& access, bool write) {
     return false;
   }
   const BufferInfo& info = buffers_[static_cast<size_t>(access.buffer)];
-  const Region reached = region_of(access).spanning(recording_ ? rounds_ : 1);
+  const Region reached = region_of(access).spanning(schedule_.rounds());
   if (static_cast<int64_t>(reached.first) < 0 || reached.end > info.bytes || access.bytes() == 0) {
     fail(runtime::fail(NRT_INVALID,
                        "a transfer reaches bytes {} to {} of buffer \"{}\", which "
@@ -86,7 +86,7 @@ bool Program::check_buffer_side(const BufferAccess& access, bool write) {
 }
 
 std::optional<BufferAccess> Program::memory_side(const Side& side, bool write) {
-  if (!open()) return std::nullopt;
+  if (!schedule_.open()) return std::nullopt;
   if (!side.in_memory.present()) return on_chip_side(side.on_chip);
   if (!check_buffer_side(side.in_memory, write)) return std::nullopt;
   return side.in_memory;
@@ -94,13 +94,13 @@ std::optional<BufferAccess> Program::memory_side(const Side& side, bool write) {
 
 void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>& from,
                        const ComputeOptions& options) {
-  ++line_;
+  schedule_.journal().next_operation();
   const auto target = memory_side(to, true);
   if (!target) return;
   const bool copies = options.operation == NEURON_DMA_COPY;
   const uint64_t wanted = target->bytes() / (copies ? 1 : isa::dtype_bytes(dtype_of(to)));
   Transfer entry;
-  Item item;
+  Schedule::Item item;
   for (const Side& side : from) {
     const auto source = memory_side(side, false);
     if (!source) return;
@@ -117,7 +117,6 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
   entry.engine = engine;
   entry.to = *target;
   entry.compute = options;
-  entry.id = next_id_[engine]++;
   const char* direction = target->buffer == Transfer::kOnChip         ? "in"
                           : entry.from[0].buffer == Transfer::kOnChip ? "out"
                                                                       : "data";
@@ -127,10 +126,9 @@ void Program::transfer(unsigned engine, const Side& to, const std::vector<Side>&
   item.writes = {region_of_side(to)};
   item.step.instruction.opcode = NEURON_OP_DMA_TRIGGER;
   item.step.instruction.engines = static_cast<uint8_t>(1u << engine);
-  item.step.transfer = static_cast<int32_t>(transfers_.size());
-  item.step.label = add_label(to.on_chip.tile, to.in_memory.buffer);
-  transfers_.push_back(std::move(entry));
-  add(std::move(item));
+  item.step.label = schedule_.journal().label(to.on_chip.tile, to.in_memory.buffer);
+  item.step.transfer = schedule_.add_transfer(std::move(entry));
+  schedule_.add(std::move(item));
 }
 
 void Program::dma(Engine owner, const TileAccess& to, const BufferAccess& from) {
@@ -184,21 +182,21 @@ void Program::generated(Draft draft, std::vector<AddressField> addresses) {
   draft.i.dma.mask = kAllDmaEngines;
   draft.i.dma.signal = true;
   if (!draft.wrong.empty()) fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
-  if (!open() || !check_instruction(draft.engine, draft.i)) return;
-  Item item;
+  if (!schedule_.open() || !check_instruction(draft.engine, draft.i)) return;
+  Schedule::Item item;
   item.engine = draft.engine;
   item.step.instruction = draft.i;
   item.step.advances = std::move(draft.advances);
   item.step.addresses = std::move(addresses);
-  item.step.label = add_label(draft.tile, -1);
+  item.step.label = schedule_.journal().label(draft.tile, -1);
   item.reads = std::move(draft.reads);
   item.writes = std::move(draft.writes);
   item.moves = true;
-  add(std::move(item));
+  schedule_.add(std::move(item));
 }
 
 void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, float scale) {
-  ++line_;
+  schedule_.journal().next_operation();
   const auto target = memory_side(to, true);
   const auto source = memory_side(from, false);
   if (!target || !source) return;
@@ -220,8 +218,8 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
     Advance advance{NEURON_BIND_BASE, side, distances[side]};
     if (advance.bytes == 0) continue;
     // A register is added as an unsigned number: what runs back counts down to its last place.
-    if (advance.bytes < 0 && recording_) {
-      advance.first = -advance.bytes * (int64_t{rounds_} - 1);
+    if (advance.bytes < 0 && schedule_.in_loop()) {
+      advance.first = -advance.bytes * (int64_t{schedule_.rounds()} - 1);
       addresses[side].offset -= static_cast<uint64_t>(advance.first);
     }
     draft.advances.push_back(advance);
@@ -248,8 +246,8 @@ void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool 
 
 void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAccess& index,
                          const IndirectOptions& options) {
-  ++line_;
-  if (!open() || !check_buffer_side(rows.all(), false)) return;
+  schedule_.journal().next_operation();
+  if (!schedule_.open() || !check_buffer_side(rows.all(), false)) return;
   Draft draft(NEURON_OP_DMA_GATHER, NEURON_ENGINE_POOL);
   draft.to(to).from(index);
   fill_indirect(draft, rows, to.dtype, true, options);
@@ -260,8 +258,8 @@ void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAcc
 
 void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
                           const IndirectOptions& options) {
-  ++line_;
-  if (!open() || !check_buffer_side(rows.all(), true)) return;
+  schedule_.journal().next_operation();
+  if (!schedule_.open() || !check_buffer_side(rows.all(), true)) return;
   Draft draft(NEURON_OP_DMA_SCATTER, NEURON_ENGINE_POOL);
   draft.to(from).from(index);
   draft.writes.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of Program that Pool alone executes.
-#include "tools/compiler/program_builder/program.h"
+// The operations that Pool alone executes.
+#include "tools/compiler/program_builder/engine_operations.h"
 
 namespace neuron::builder {
 namespace {
@@ -18,7 +18,7 @@ isa::Pattern pattern_of(const IndexPattern& index) {
 
 }  // namespace
 
-void Program::iota(const TileAccess& to, const IndexPattern& index) {
+void EngineOperations::iota(const TileAccess& to, const IndexPattern& index) {
   Draft draft = pool(NEURON_OP_IOTA);
   draft.to(to).immediate0(static_cast<uint32_t>(index.offset), NEURON_DTYPE_I32);
   draft.i.pattern = pattern_of(index);
@@ -26,8 +26,9 @@ void Program::iota(const TileAccess& to, const IndexPattern& index) {
   emit(std::move(draft));
 }
 
-void Program::affine_select(const TileAccess& to, const TileAccess& from, const IndexPattern& index,
-                            uint8_t compare, const ScalarArgument& otherwise) {
+void EngineOperations::affine_select(const TileAccess& to, const TileAccess& from,
+                                     const IndexPattern& index, uint8_t compare,
+                                     const ScalarArgument& otherwise) {
   Draft draft = pool(NEURON_OP_AFFINE_SELECT);
   draft.to(to).from(from).scalar0(otherwise);
   draft.immediate1(static_cast<uint32_t>(index.offset), NEURON_DTYPE_I32);
@@ -37,15 +38,16 @@ void Program::affine_select(const TileAccess& to, const TileAccess& from, const 
   emit(std::move(draft));
 }
 
-void Program::partition_reduce(const TileAccess& to, uint8_t op, const TileAccess& from) {
+void EngineOperations::partition_reduce(const TileAccess& to, uint8_t op, const TileAccess& from) {
   Draft draft = pool(NEURON_OP_PARTITION_REDUCE);
   draft.to(to).from(from);
   draft.i.vector.op0 = op;
   emit(std::move(draft));
 }
 
-void Program::local_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index,
-                           uint8_t log2_elements, uint16_t valid) {
+void EngineOperations::local_gather(const TileAccess& to, const TileAccess& from,
+                                    const TileAccess& index, uint8_t log2_elements,
+                                    uint16_t valid) {
   Draft draft = pool(NEURON_OP_LOCAL_GATHER);
   draft.to(to).from(from).second(index);
   draft.i.pool.elements = log2_elements;
@@ -53,16 +55,17 @@ void Program::local_gather(const TileAccess& to, const TileAccess& from, const T
   emit(std::move(draft));
 }
 
-void Program::n_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index) {
+void EngineOperations::n_gather(const TileAccess& to, const TileAccess& from,
+                                const TileAccess& index) {
   emit(pool(NEURON_OP_N_GATHER).to(to).from(from).second(index));
 }
 
-void Program::sequence_bounds(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::sequence_bounds(const TileAccess& to, const TileAccess& from) {
   emit(pool(NEURON_OP_SEQUENCE_BOUNDS).to(to).from(from));
 }
 
-void Program::topk(const TileAccess& values, const TileAccess& indices, const TileAccess& from,
-                   uint16_t k, uint32_t n) {
+void EngineOperations::topk(const TileAccess& values, const TileAccess& indices,
+                            const TileAccess& from, uint16_t k, uint32_t n) {
   Draft draft = pool(NEURON_OP_TOPK);
   draft.to(values).from(from).second(indices).also_writes(indices);
   draft.i.pool.count = k;
@@ -70,8 +73,8 @@ void Program::topk(const TileAccess& values, const TileAccess& indices, const Ti
   emit(std::move(draft));
 }
 
-void Program::custom(uint32_t number, const TileAccess& to, const TileAccess& a,
-                     const TileAccess& b) {
+void EngineOperations::custom(uint32_t number, const TileAccess& to, const TileAccess& a,
+                              const TileAccess& b) {
   Draft draft = pool(NEURON_OP_CUSTOM);
   draft.to(to).from(a);
   if (b.present()) draft.second(b);

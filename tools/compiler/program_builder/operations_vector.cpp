@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of Program that DVE alone executes.
+// The operations that DVE alone executes.
 #include <algorithm>
+#include <bit>
 
-#include "tools/compiler/program_builder/program.h"
+#include "tools/compiler/program_builder/engine_operations.h"
 
 namespace neuron::builder {
 namespace {
@@ -11,9 +12,9 @@ Draft dve(uint16_t opcode) { return {opcode, NEURON_ENGINE_DVE}; }
 
 }  // namespace
 
-void Program::scalar_tensor_tensor(const TileAccess& to, const TileAccess& a, uint8_t op0,
-                                   const ScalarArgument& s, uint8_t op1, const TileAccess& b,
-                                   bool reverse1) {
+void EngineOperations::scalar_tensor_tensor(const TileAccess& to, const TileAccess& a, uint8_t op0,
+                                            const ScalarArgument& s, uint8_t op1,
+                                            const TileAccess& b, bool reverse1) {
   Draft draft = dve(NEURON_OP_SCALAR_TENSOR_TENSOR);
   draft.to(to).from(a).second(b).scalar0(s);
   draft.i.vector.op0 = op0;
@@ -23,8 +24,9 @@ void Program::scalar_tensor_tensor(const TileAccess& to, const TileAccess& a, ui
   emit(std::move(draft));
 }
 
-void Program::tensor_scalar_reduce(const TileAccess& to, const TileAccess& from, uint8_t op,
-                                   const ScalarArgument& s, uint8_t reduce, uint8_t command) {
+void EngineOperations::tensor_scalar_reduce(const TileAccess& to, const TileAccess& from,
+                                            uint8_t op, const ScalarArgument& s, uint8_t reduce,
+                                            uint8_t command) {
   Draft draft = dve(NEURON_OP_TENSOR_SCALAR_REDUCE);
   draft.to(to).from(from).scalar0(s);
   draft.i.vector.op0 = op;
@@ -33,9 +35,9 @@ void Program::tensor_scalar_reduce(const TileAccess& to, const TileAccess& from,
   emit(std::move(draft));
 }
 
-void Program::tensor_scalar_cumulative(const TileAccess& to, const TileAccess& from, uint8_t op0,
-                                       const ScalarArgument& s, uint8_t op1, uint8_t command,
-                                       const ScalarArgument& initial) {
+void EngineOperations::tensor_scalar_cumulative(const TileAccess& to, const TileAccess& from,
+                                                uint8_t op0, const ScalarArgument& s, uint8_t op1,
+                                                uint8_t command, const ScalarArgument& initial) {
   Draft draft = dve(NEURON_OP_TENSOR_SCALAR_CUMULATIVE);
   draft.to(to).from(from).scalar0(s).scalar1(initial);
   draft.i.vector.op0 = op0;
@@ -45,8 +47,8 @@ void Program::tensor_scalar_cumulative(const TileAccess& to, const TileAccess& f
   emit(std::move(draft));
 }
 
-void Program::tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& from, uint8_t axes,
-                            bool negate) {
+void EngineOperations::tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& from,
+                                     uint8_t axes, bool negate) {
   Draft draft = dve(NEURON_OP_TENSOR_REDUCE);
   draft.to(to).from(from);
   draft.i.vector.reduce = op;
@@ -55,9 +57,10 @@ void Program::tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& 
   emit(std::move(draft));
 }
 
-void Program::tensor_tensor_scan(const TileAccess& to, const TileAccess& a, uint8_t op0,
-                                 uint8_t op1, const TileAccess& b, const ScalarArgument& initial,
-                                 bool reverse0, bool reverse1) {
+void EngineOperations::tensor_tensor_scan(const TileAccess& to, const TileAccess& a, uint8_t op0,
+                                          uint8_t op1, const TileAccess& b,
+                                          const ScalarArgument& initial, bool reverse0,
+                                          bool reverse1) {
   Draft draft = dve(NEURON_OP_TENSOR_TENSOR_SCAN);
   draft.to(to).from(a).second(b).scalar0(initial);
   draft.i.vector.op0 = op0;
@@ -67,45 +70,47 @@ void Program::tensor_tensor_scan(const TileAccess& to, const TileAccess& a, uint
   emit(std::move(draft));
 }
 
-void Program::reciprocal(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::reciprocal(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_RECIPROCAL).to(to).from(from));
 }
 
 // Elements that the predicate does not choose stay, so the destination is read as well.
-void Program::copy_predicated(const TileAccess& to, const TileAccess& from,
-                              const TileAccess& predicate, bool invert) {
+void EngineOperations::copy_predicated(const TileAccess& to, const TileAccess& from,
+                                       const TileAccess& predicate, bool invert) {
   Draft draft = dve(NEURON_OP_COPY_PREDICATED);
   draft.to(to).from(from).second(predicate).also_reads(to);
   draft.i.vector.invert = invert;
   emit(std::move(draft));
 }
 
-void Program::fill_predicated(const TileAccess& to, const ScalarArgument& value,
-                              const TileAccess& predicate, bool invert) {
+void EngineOperations::fill_predicated(const TileAccess& to, const ScalarArgument& value,
+                                       const TileAccess& predicate, bool invert) {
   Draft draft = dve(NEURON_OP_COPY_PREDICATED);
   draft.to(to).second(predicate).scalar0(value).also_reads(to);
   draft.i.vector.invert = invert;
   emit(std::move(draft));
 }
 
-void Program::bn_stats(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::bn_stats(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_BN_STATS).to(to).from(from));
 }
 
-void Program::bn_aggr(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::bn_aggr(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_BN_AGGR).to(to).from(from));
 }
 
-void Program::max8(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::max8(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_MAX8).to(to).from(from));
 }
 
-void Program::find_index8(const TileAccess& to, const TileAccess& from, const TileAccess& values) {
+void EngineOperations::find_index8(const TileAccess& to, const TileAccess& from,
+                                   const TileAccess& values) {
   emit(dve(NEURON_OP_FIND_INDEX8).to(to).from(from).second(values));
 }
 
-void Program::match_replace8(const TileAccess& to, const TileAccess& from, const TileAccess& values,
-                             float replacement, const TileAccess& indices) {
+void EngineOperations::match_replace8(const TileAccess& to, const TileAccess& from,
+                                      const TileAccess& values, float replacement,
+                                      const TileAccess& indices) {
   Draft draft = dve(NEURON_OP_MATCH_REPLACE8);
   draft.to(to).from(from);
   // Both pointers name the first of eight columns.
@@ -121,8 +126,8 @@ void Program::match_replace8(const TileAccess& to, const TileAccess& from, const
   emit(std::move(draft));
 }
 
-void Program::stream_shuffle(const TileAccess& to, const TileAccess& from,
-                             std::span<const uint8_t, NEURON_SHUFFLE_ROWS> mask) {
+void EngineOperations::stream_shuffle(const TileAccess& to, const TileAccess& from,
+                                      std::span<const uint8_t, NEURON_SHUFFLE_ROWS> mask) {
   Draft draft = dve(NEURON_OP_STREAM_SHUFFLE);
   draft.to(to).from(from);
   if (std::find(mask.begin(), mask.end(), NEURON_SHUFFLE_KEEP) != mask.end()) draft.also_reads(to);
@@ -130,21 +135,21 @@ void Program::stream_shuffle(const TileAccess& to, const TileAccess& from,
   emit(std::move(draft));
 }
 
-void Program::transpose32(const TileAccess& to, const TileAccess& from) {
+void EngineOperations::transpose32(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_TRANSPOSE32).to(to).from(from));
 }
 
-void Program::dropout(const TileAccess& to, const TileAccess& from,
-                      const ScalarArgument& probability, bool keep) {
+void EngineOperations::dropout(const TileAccess& to, const TileAccess& from,
+                               const ScalarArgument& probability, bool keep) {
   Draft draft = dve(NEURON_OP_DROPOUT);
   draft.to(to).from(from).scalar0(probability);
   draft.i.vector.invert = keep;
   emit(std::move(draft));
 }
 
-void Program::random_bits(const TileAccess& to) { emit(dve(NEURON_OP_RNG).to(to)); }
+void EngineOperations::random_bits(const TileAccess& to) { emit(dve(NEURON_OP_RNG).to(to)); }
 
-void Program::set_random_seed(const TileAccess& seed) {
+void EngineOperations::set_random_seed(const TileAccess& seed) {
   emit(dve(NEURON_OP_SET_RNG_SEED).from(seed));
 }
 

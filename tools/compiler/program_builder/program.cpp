@@ -10,18 +10,13 @@ using runtime::Error;
 using runtime::Result;
 
 Program::Program(std::string name, uint8_t generation)
-    : name_(std::move(name)),
-      limits_(isa::limits_of(generation)),
+    : limits_(isa::limits_of(generation)),
       sbuf_(NEURON_SPACE_SBUF, limits_.sbuf_partition_bytes),
-      psum_(NEURON_SPACE_PSUM, NEURON_PSUM_PARTITION_BYTES) {}
-
-void Program::fail(Error error) {
-  if (error_) return;
-  error_ = error.with("program \"{}\", section \"{}\", operation {}", name_, section_, line_);
-}
+      psum_(NEURON_SPACE_PSUM, NEURON_PSUM_PARTITION_BYTES),
+      schedule_(std::move(name)) {}
 
 Buffer Program::add_buffer(BufferInfo info) {
-  if (error_) return {};
+  if (!ok()) return {};
   for (const BufferInfo& other : buffers_) {
     if (other.name == info.name) {
       fail(runtime::fail(NRT_INVALID, "two buffers have the name \"{}\"", info.name));
@@ -79,7 +74,7 @@ Buffer Program::constant(const std::string& name, uint8_t dtype, std::vector<uin
 
 Tile Program::allocate(OnChipAllocator& allocator, uint8_t space, const std::string& name,
                        uint32_t parts, uint32_t columns, uint8_t dtype) {
-  if (error_) return {};
+  if (!ok()) return {};
   const auto place = allocator.allocate(name, parts, uint64_t{columns} * isa::dtype_bytes(dtype));
   if (!place) {
     fail(place.error());
@@ -101,17 +96,6 @@ void Program::release(const Tile& tile) {
   (tile.space == NEURON_SPACE_PSUM ? psum_ : sbuf_).release(tile.start, tile.parts, tile.base);
 }
 
-void Program::section(const std::string& name) {
-  section_ = name;
-  line_ = 0;
-}
-void Program::use(Engine engine) { used_[static_cast<unsigned>(engine)] = true; }
-
-uint32_t Program::add_label(uint32_t tile, int32_t buffer) {
-  labels_.push_back({section_, line_, tile, buffer});
-  return static_cast<uint32_t>(labels_.size());
-}
-
 bool Program::check_instruction(unsigned engine, const isa::Instruction& instruction) {
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::encode(instruction, bytes);
@@ -125,15 +109,15 @@ bool Program::check_instruction(unsigned engine, const isa::Instruction& instruc
 }
 
 void Program::emit(Draft draft) {
-  if (!open()) return;
-  ++line_;
+  if (!schedule_.open()) return;
+  schedule_.journal().next_operation();
   if (!draft.wrong.empty()) {
     fail(runtime::fail(NRT_INVALID, "{}", draft.wrong));
     return;
   }
   draft.i.rounding = static_cast<uint8_t>(rounding_);
   if (!check_instruction(draft.engine, draft.i)) return;
-  if (recording_ && !draft.advances.empty()) {
+  if (schedule_.in_loop() && !draft.advances.empty()) {
     if (draft.advances.size() > draft.i.bind.size()) {
       fail(runtime::fail(NRT_INVALID, "{} operands advance in a loop; an instruction can bind 4",
                          draft.advances.size()));
@@ -145,34 +129,34 @@ void Program::emit(Draft draft) {
     for (const Advance& advance : draft.advances) {
       auto& field = advance.item == NEURON_BIND_SCALAR ? scalars[advance.operand]->value
                                                        : operands[advance.operand]->base;
-      field += static_cast<uint32_t>(advance.bytes * (int64_t{rounds_} - 1));
+      field += static_cast<uint32_t>(advance.bytes * (int64_t{schedule_.rounds()} - 1));
     }
     if (!check_instruction(draft.engine, last)) return;
   }
-  Item item;
+  Schedule::Item item;
   item.engine = draft.engine;
   item.step.instruction = draft.i;
   item.step.advances = std::move(draft.advances);
-  item.step.label = add_label(draft.tile, -1);
+  item.step.label = schedule_.journal().label(draft.tile, -1);
   item.reads = std::move(draft.reads);
   item.writes = std::move(draft.writes);
-  add(std::move(item));
+  schedule_.add(std::move(item));
 }
 
 void Program::raw(Engine target, isa::Instruction instruction) {
-  if (!open()) return;
-  ++line_;
-  Item item;
+  if (!schedule_.open()) return;
+  schedule_.journal().next_operation();
+  Schedule::Item item;
   item.engine = static_cast<unsigned>(target);
   instruction.engines = static_cast<uint8_t>(1u << item.engine);
   item.step.instruction = instruction;
-  item.step.label = add_label(0, -1);
-  add(std::move(item));
+  item.step.label = schedule_.journal().label(0, -1);
+  schedule_.add(std::move(item));
 }
 
 Result<std::vector<uint8_t>> Program::build() {
-  if (!error_) finish();
-  if (error_) return *error_;
+  if (ok()) schedule_.finish();
+  if (!ok()) return *schedule_.journal().error();
   return NeffEmitter(*this).emit();
 }
 

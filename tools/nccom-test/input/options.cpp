@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/nccom-test/input/options.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -36,124 +35,117 @@ struct Raw {
   uint32_t program_iterations = 0, program_warmup = 0;
 };
 
-void declare_work(CLI::App& app, Options& o, Raw& raw) {
-  app.add_option("operation", raw.operations,
-                 "all_reduce|allr, all_gather|allg, reduce_scatter|redsct, alltoall, sendrecv, "
-                 "permute, broadcast, reduce, gather, scatter, barrier, all_gatherv|allgv, "
-                 "reduce_scatterv, alltoallv; several run one after another");
-  app.add_option("-r,--nworkers", o.ranks, "ranks in all");
-  app.add_option("-N,--nnodes", o.nodes, "nodes; the ranks are divided evenly among them")
-      ->take_last();
-  app.add_option("-b,--minbytes", raw.minimum, "first size of the sweep; suffixes K M G, of 1024");
-  app.add_option("-e,--maxbytes", raw.maximum, "last size of the sweep");
-  app.add_option("-i,--stepbytes", raw.step, "from size to size; default: a tenth of the range");
-  app.add_option("-f,--stepfactor", raw.factor, "factor from size to size, instead of a step");
-  app.add_option("-n,--iters", o.iterations, "measured operations of each size")
-      ->check(CLI::Range(1u, 1'000'000u));
-  app.add_option("-w,--warmup_iters", o.warmup, "operations before the measured ones")
-      ->check(CLI::Range(0u, 1'000'000u));
-  app.add_option("-I,--neff_iters", raw.program_iterations,
-                 "measured runs of a program of (warmup_iters + iters) operations")
-      ->check(CLI::Range(1u, 1'000'000u));
-  app.add_option("-W,--neff_warmup_iters", raw.program_warmup, "runs of the program before these")
-      ->check(CLI::Range(0u, 1'000'000u));
-  app.add_option("-d,--datatype", raw.datatype,
-                 "uint8 int8 fp8 uint16 int16 fp16 bf16 uint32 int32 fp32, and fp8e3 fp8e5 uint64 "
-                 "int64");
-  app.add_option("--reduction", raw.reduction, "add, min, max, product, average");
-  app.add_option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
-  app.add_option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
-  app.add_flag("--in-place", o.block.in_place, "input and output share memory");
-  app.add_option("-c,--check", raw.check,
-                 "compare results with those of the host: random, all_ones")
-      ->expected(0, 1)
-      ->default_str("random");
-  app.add_option("--seed", raw.seed, "of random data; default: the time, and it is printed")
-      ->take_last();
-  app.add_flag("--unique-buff", o.unique_buffers, "buffers of its own for each operation");
-  app.add_option("--coalesced-cc-size-ratio", raw.ratio,
-                 "several operations at once whose sizes have this ratio, as in [1,2,1]");
-  app.add_flag("--shared-output-buff", o.shared_output, "one output for coalesced operations");
-  app.add_option("--variable-size-op-metadata", raw.metadata,
-                 "JSON file with counts and displacements for alltoallv, all_gatherv");
-  app.add_option("--data-parallel-dimension", raw.data_parallel,
-                 "groups of consecutive ranks that work side by side");
-  app.add_option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
-  app.add_option("--custom-src-target-pairs", raw.pairs,
-                 "JSON file with pairs for permute, sendrecv");
-  app.add_option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
+void declare_work(tools::Command& line, Options& o, Raw& raw) {
+  line.option("operation", raw.operations,
+              "all_reduce|allr, all_gather|allg, reduce_scatter|redsct, alltoall, sendrecv, "
+              "permute, broadcast, reduce, gather, scatter, barrier, all_gatherv|allgv, "
+              "reduce_scatterv, alltoallv; several run one after another");
+  line.option("-r,--nworkers", o.ranks, "ranks in all");
+  line.option("-N,--nnodes", o.nodes, "nodes; the ranks are divided evenly among them").last_wins();
+  line.option("-b,--minbytes", raw.minimum, "first size of the sweep; suffixes K M G, of 1024");
+  line.option("-e,--maxbytes", raw.maximum, "last size of the sweep");
+  line.option("-i,--stepbytes", raw.step, "from size to size; default: a tenth of the range");
+  line.option("-f,--stepfactor", raw.factor, "factor from size to size, instead of a step");
+  line.option("-n,--iters", o.iterations, "measured operations of each size")
+      .between(1u, 1'000'000u);
+  line.option("-w,--warmup_iters", o.warmup, "operations before the measured ones")
+      .between(0u, 1'000'000u);
+  line.option("-I,--neff_iters", raw.program_iterations,
+              "measured runs of a program of (warmup_iters + iters) operations")
+      .between(1u, 1'000'000u);
+  line.option("-W,--neff_warmup_iters", raw.program_warmup, "runs of the program before these")
+      .between(0u, 1'000'000u);
+  line.option("-d,--datatype", raw.datatype,
+              "uint8 int8 fp8 uint16 int16 fp16 bf16 uint32 int32 fp32, and fp8e3 fp8e5 uint64 "
+              "int64");
+  line.option("--reduction", raw.reduction, "add, min, max, product, average");
+  line.option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
+  line.option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
+  line.flag("--in-place", o.block.in_place, "input and output share memory");
+  line.option("-c,--check", raw.check, "compare results with those of the host: random, all_ones")
+      .values(0, 1)
+      .with_default("random");
+  line.option("--seed", raw.seed, "of random data; default: the time, and it is printed")
+      .last_wins();
+  line.flag("--unique-buff", o.unique_buffers, "buffers of its own for each operation");
+  line.option("--coalesced-cc-size-ratio", raw.ratio,
+              "several operations at once whose sizes have this ratio, as in [1,2,1]");
+  line.flag("--shared-output-buff", o.shared_output, "one output for coalesced operations");
+  line.option("--variable-size-op-metadata", raw.metadata,
+              "JSON file with counts and displacements for alltoallv, all_gatherv");
+  line.option("--data-parallel-dimension", raw.data_parallel,
+              "groups of consecutive ranks that work side by side");
+  line.option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
+  line.option("--custom-src-target-pairs", raw.pairs, "JSON file with pairs for permute, sendrecv");
+  line.option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
 }
 
-void declare_place(CLI::App& app, Options& o, Raw& raw) {
-  app.add_option("--backend", raw.backend, "device, host or network; default: what is there")
-      ->take_last();
-  app.add_flag("--processes", o.processes, "one process for each rank instead of threads of one");
-  app.add_option("-s,--hosts", o.hosts, "hosts of the nodes, in order");
-  app.add_option("--hosts-file", raw.hosts_file, "file with the hosts, one a line; also ~/hosts");
-  app.add_option("--launch-command", o.launch,
-                 "starts a process on {host}; default: \"ssh -o BatchMode=yes {host}\"");
-  app.add_option("--root-comm-id", o.root,
-                 "ADDRESS:PORT of rank 0; default: NEURON_RT_ROOT_COMM_ID")
-      ->take_last();
-  app.add_option("--mpi-log-dir,--log-dir", o.log_folder, "folder for the output of each process");
-  app.add_option("--timeout", o.timeout_ms, "milliseconds that one step may take")
-      ->check(CLI::Range(10u, 86'400'000u));
-  app.add_option("--providers", o.providers, "libfabric providers in order of preference");
-  app.add_flag("--no-shared-memory", o.no_shared_memory, "treat all ranks as ones on other hosts");
-  app.add_flag("--fast-order", o.fast_order,
-               "reduce in the order of the algorithm, not of the ranks");
-  app.add_option("--vcpu-pin-mode", raw.pin_mode, "none, or linear: rank i on processor i")
-      ->check(CLI::IsMember({"none", "linear"}));
-  app.add_flag("-S,--slurm-mode", raw.slurm, "start processes with srun");
-  app.add_option("-u,--slurm-vcpus-per-node", raw.vcpus, "processors of each node, for srun");
-  app.add_option("--slurm-setup-script", raw.setup_script,
-                 "read by a shell before the program starts");
-  app.add_option("--slurm-job-id", raw.job, "allocation to use");
-  app.add_flag("--slurm-use-head-node-neuron-bench", raw.slurm_same_path,
-               "the program of this path on every node");
-  app.add_option("--data-collector-port", raw.collector_port,
-                 "accepted; results come through the pipes of the processes");
-  app.add_option("--data-collector-host", raw.collector_host, "likewise");
-  app.add_flag("--sb2sb", o.on_chip, "from state buffer to state buffer");
-  app.add_option("--input-shape", raw.input_shape,
-                 "of --sb2sb: [step0,step1][n0,n1], 0 free, 1 partition");
-  app.add_option("--output-shape", raw.output_shape, "likewise");
-  app.add_option("--cc-dim", o.cc_dimension, "dimension along which --sb2sb gathers or scatters")
-      ->check(CLI::Range(0u, 1u));
-  app.add_option("--simulate", o.profile,
-                 "in model time on this system: profile (trn1.32xlarge, ...) or file");
-  app.add_option("--chips", o.chips, "chips of the simulated system; ranks follow")
-      ->check(CLI::Range(1u, 1u << 30));
-  app.add_option("--window", o.window,
-                 "messages on their way to a peer, simulated; 0: the planner's");
-  app.add_option("--jitter", o.jitter, "relative spread of simulated latencies")
-      ->check(CLI::Range(0.0, 10.0));
-  app.add_option("--worker", raw.worker)->group("");
+void declare_place(tools::Command& line, Options& o, Raw& raw) {
+  line.option("--backend", raw.backend, "device, host or network; default: what is there")
+      .last_wins();
+  line.flag("--processes", o.processes, "one process for each rank instead of threads of one");
+  line.option("-s,--hosts", o.hosts, "hosts of the nodes, in order");
+  line.option("--hosts-file", raw.hosts_file, "file with the hosts, one a line; also ~/hosts");
+  line.option("--launch-command", o.launch,
+              "starts a process on {host}; default: \"ssh -o BatchMode=yes {host}\"");
+  line.option("--root-comm-id", o.root, "ADDRESS:PORT of rank 0; default: NEURON_RT_ROOT_COMM_ID")
+      .last_wins();
+  line.option("--mpi-log-dir,--log-dir", o.log_folder, "folder for the output of each process");
+  line.option("--timeout", o.timeout_ms, "milliseconds that one step may take")
+      .between(10u, 86'400'000u);
+  line.option("--providers", o.providers, "libfabric providers in order of preference");
+  line.flag("--no-shared-memory", o.no_shared_memory, "treat all ranks as ones on other hosts");
+  line.flag("--fast-order", o.fast_order, "reduce in the order of the algorithm, not of the ranks");
+  line.option("--vcpu-pin-mode", raw.pin_mode, "none, or linear: rank i on processor i")
+      .one_of({"none", "linear"});
+  line.flag("-S,--slurm-mode", raw.slurm, "start processes with srun");
+  line.option("-u,--slurm-vcpus-per-node", raw.vcpus, "processors of each node, for srun");
+  line.option("--slurm-setup-script", raw.setup_script,
+              "read by a shell before the program starts");
+  line.option("--slurm-job-id", raw.job, "allocation to use");
+  line.flag("--slurm-use-head-node-neuron-bench", raw.slurm_same_path,
+            "the program of this path on every node");
+  line.option("--data-collector-port", raw.collector_port,
+              "accepted; results come through the pipes of the processes");
+  line.option("--data-collector-host", raw.collector_host, "likewise");
+  line.flag("--sb2sb", o.on_chip, "from state buffer to state buffer");
+  line.option("--input-shape", raw.input_shape,
+              "of --sb2sb: [step0,step1][n0,n1], 0 free, 1 partition");
+  line.option("--output-shape", raw.output_shape, "likewise");
+  line.option("--cc-dim", o.cc_dimension, "dimension along which --sb2sb gathers or scatters")
+      .between(0u, 1u);
+  line.option("--simulate", o.profile,
+              "in model time on this system: profile (trn1.32xlarge, ...) or file");
+  line.option("--chips", o.chips, "chips of the simulated system; ranks follow")
+      .between(1u, 1u << 30);
+  line.option("--window", o.window, "messages on their way to a peer, simulated; 0: the planner's");
+  line.option("--jitter", o.jitter, "relative spread of simulated latencies").between(0.0, 10.0);
+  line.option("--worker", raw.worker).hidden();
 }
 
-void declare_output(CLI::App& app, Options& o, Raw& raw) {
-  app.add_flag("--non-interactive", o.quiet, "no progress on standard error");
-  app.add_option("--report-to-json-file", o.json, "write results, settings and versions there");
-  app.add_option("--json", o.json, "the same; - is standard output, without the table");
-  app.add_option("--csv", o.csv, "results as comma-separated values; - is standard output");
-  app.add_option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
-  app.add_flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
-  app.add_flag("--show-input-output-size", o.show_totals,
-               "columns with the bytes of a rank's buffers");
-  app.add_flag("--gib", o.gibibytes, "bandwidths in GiB/s, 2^30, instead of GB/s, 10^9");
-  app.add_flag("--debug", o.debug, "say what is started, and keep logs");
-  app.add_option("--compare", o.compare, "an earlier JSON report; slower is a failure");
-  app.add_option("--tolerance", raw.tolerance, "of --compare, as in 5%");
-  app.add_option("--expected", raw.expected,
-                 "average bus bandwidth that must be reached: 12, 12GiB/s, 96Gbps");
-  app.add_option("--heat-map", raw.heat_map,
-                 "send between all pairs of ranks (simulated: load of links); FILE is JSON, - text")
-      ->expected(0, 1)
-      ->default_str("-");
-  app.add_option("--calibrate", o.calibration,
-                 "measure operations and algorithms, and write prices for CCOM_CALIBRATION there");
-  app.add_flag("--dry-run", o.dry_run, "what would run, and how many bytes; nothing is run");
-  app.add_option("--dump-dir", o.dump_folder, "folder for buffers of a failed check");
+void declare_output(tools::Command& line, Options& o, Raw& raw) {
+  line.flag("--non-interactive", o.quiet, "no progress on standard error");
+  line.option("--report-to-json-file", o.json, "write results, settings and versions there");
+  line.option("--json", o.json, "the same; - is standard output, without the table");
+  line.option("--csv", o.csv, "results as comma-separated values; - is standard output");
+  line.option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
+  line.flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
+  line.flag("--show-input-output-size", o.show_totals,
+            "columns with the bytes of a rank's buffers");
+  line.flag("--gib", o.gibibytes, "bandwidths in GiB/s, 2^30, instead of GB/s, 10^9");
+  line.flag("--debug", o.debug, "say what is started, and keep logs");
+  line.option("--compare", o.compare, "an earlier JSON report; slower is a failure");
+  line.option("--tolerance", raw.tolerance, "of --compare, as in 5%");
+  line.option("--expected", raw.expected,
+              "average bus bandwidth that must be reached: 12, 12GiB/s, 96Gbps");
+  line.option("--heat-map", raw.heat_map,
+              "send between all pairs of ranks (simulated: load of links); FILE is JSON, - text")
+      .values(0, 1)
+      .with_default("-");
+  line.option("--calibrate", o.calibration,
+              "measure operations and algorithms, and write prices for CCOM_CALIBRATION there");
+  line.flag("--dry-run", o.dry_run, "what would run, and how many bytes; nothing is run");
+  line.option("--dump-dir", o.dump_folder, "folder for buffers of a failed check");
 }
 
 Result<Statistic> parse_statistic(const std::string& name) {
@@ -387,12 +379,11 @@ Result<void> check_ranks(const Options& o, const Raw& raw) {
 }
 
 // What --calibrate measures follows from the model; sizes may be given.
-Result<void> read_calibration(const Options& o, Raw& raw, const CLI::App& app) {
+Result<void> read_calibration(const Options& o, Raw& raw, const tools::Command& line) {
   if (o.calibration.empty()) return {};
-  if (!raw.operations.empty() || !raw.streams.empty() || app.count("--heat-map") != 0 ||
+  if (!raw.operations.empty() || !raw.streams.empty() || line.given("--heat-map") ||
       !raw.metadata.empty() || !raw.groups.empty() || raw.data_parallel != 0 ||
-      app.count("--algorithm") != 0 || app.count("--coalesced-cc-size-ratio") != 0 ||
-      o.block.in_place) {
+      line.given("--algorithm") || line.given("--coalesced-cc-size-ratio") || o.block.in_place) {
     return fail(CCOM_INVALID,
                 "--calibrate chooses operations, algorithms and groups itself; give only ranks, "
                 "sizes, iterations, the data type and where to run");
@@ -401,26 +392,26 @@ Result<void> read_calibration(const Options& o, Raw& raw, const CLI::App& app) {
     return fail(CCOM_INVALID,
                 "--calibrate measures; --simulate computes from prices that are known");
   }
-  if (app.count("--minbytes") == 0) raw.minimum = "1K";
-  if (app.count("--maxbytes") == 0) raw.maximum = "4M";
+  if (!line.given("--minbytes")) raw.minimum = "1K";
+  if (!line.given("--maxbytes")) raw.maximum = "4M";
   if (raw.step.empty() && raw.factor == 0) raw.factor = 4;
-  if (app.count("--datatype") == 0) raw.datatype = "fp32";
+  if (!line.given("--datatype")) raw.datatype = "fp32";
   return {};
 }
 
-Result<void> read(Options& o, Raw& raw, const CLI::App& app) {
-  NEURON_CHECK(read_calibration(o, raw, app));
+Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
+  NEURON_CHECK(read_calibration(o, raw, line));
   NEURON_CHECK(read_work(o, raw));
-  o.heat_map = app.count("--heat-map") != 0;
+  o.heat_map = line.given("--heat-map");
   if (is_operation(raw.heat_map)) {  // "--heat-map allr"
     NEURON_TRY(operation, find_operation(raw.heat_map));
     o.operations.insert(o.operations.begin(), operation);
     raw.heat_map.clear();
   }
   o.heat_map_file = raw.heat_map;
-  if (app.count("--seed") != 0) o.seed = raw.seed;
-  if (app.count("--neff_iters") != 0) o.program_iterations = raw.program_iterations;
-  if (app.count("--neff_warmup_iters") != 0) o.program_warmup = raw.program_warmup;
+  if (line.given("--seed")) o.seed = raw.seed;
+  if (line.given("--neff_iters")) o.program_iterations = raw.program_iterations;
+  if (line.given("--neff_warmup_iters")) o.program_warmup = raw.program_warmup;
   // The number of ranks of a simulated system follows from its chips; a rank count stands for it.
   if (!o.profile.empty() && o.ranks == 0 && o.chips != 0) {
     NEURON_TRY(node, ccom::Topology::profile(o.profile));
@@ -459,30 +450,19 @@ const char* backend_name(Backend backend) {
 }
 
 Result<Options> parse_options(const std::vector<std::string>& arguments, Usage& usage) {
-  CLI::App app;
+  tools::CommandLine line(manual());
   Options options;
   Raw raw;
-  declare_work(app, options, raw);
-  declare_place(app, options, raw);
-  declare_output(app, options, raw);
-  tools::describe(app, manual());
-  if (arguments.size() == 2 && arguments[0] == "--generate") {
-    usage.text = tools::generate(app, manual(), arguments[1]);
-    usage.status = usage.text.empty() ? tools::kWrongUsage : 0;
-    if (usage.text.empty()) usage.text = "nccom-test: --generate: give man, bash, zsh or fish\n";
-    return fail(CCOM_INVALID, "{}", usage.text);
-  }
+  declare_work(line, options, raw);
+  declare_place(line, options, raw);
+  declare_output(line, options, raw);
   options.arguments = arguments;
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, wrong;
-    usage.status = app.exit(error, out, wrong) == 0 ? 0 : 2;
-    usage.text = out.str() + wrong.str();
+  if (const auto answer = line.read(arguments)) {
+    usage = {answer->status, answer->out + answer->error};
     return fail(CCOM_INVALID, "{}", usage.text);
   }
   usage.status = 2;
-  NEURON_CHECK(read(options, raw, app));
+  NEURON_CHECK(read(options, raw, line));
   usage.status = 0;
   return options;
 }

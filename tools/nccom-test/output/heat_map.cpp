@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "driver/base/json_text.h"
 #include "tools/nccom-test/output/report.h"
 
 namespace neuron::nccom {
@@ -119,7 +120,7 @@ std::string loads_json(std::vector<LinkLoad> loads) {
   sort_by_load(loads);
   std::string text = "{\"links\": [";
   for (size_t i = 0; i < loads.size(); ++i) {
-    text += std::string(i == 0 ? "" : ",") + "\n  {\"name\": " + quoted_json(loads[i].name) +
+    text += std::string(i == 0 ? "" : ",") + "\n  {\"name\": " + base::json_string(loads[i].name) +
             ", \"bytes\": " + std::to_string(loads[i].bytes) +
             ", \"busy\": " + fixed(loads[i].busy, 0, 6) + "}";
   }

@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <cstdio>
 
+#include "driver/base/json_text.h"
 #include "runtime/neff/json_document.h"
 #include "tools/nccom-test/input/operation.h"
 
@@ -31,20 +32,21 @@ std::string row_json(const Block& block, const Row& row, const TableOptions& opt
     text += ", \"total_input_size(B)\": " + std::to_string(row.total_input) +
             ", \"total_output_size(B)\": " + std::to_string(row.total_output);
   }
-  text += ", \"type\": " + quoted_json(type_name(block.type));
+  text += ", \"type\": " + base::json_string(type_name(block.type));
   if (row.failure.empty()) {
     const std::string rate = unit(options.gibibytes);
-    text += ", " + quoted_json("algbw(" + rate + ")") + ": " +
+    text += ", " + base::json_string("algbw(" + rate + ")") + ": " +
             number(in_unit(algorithm_rate(row), options.gibibytes)) + ", " +
-            quoted_json("busbw(" + rate + ")") + ": " +
+            base::json_string("busbw(" + rate + ")") + ": " +
             number(in_unit(bus_rate(block, row), options.gibibytes));
     for (const Statistic& statistic : options.statistics) {
-      text += ", " + quoted_json(time_title(statistic)) + ": " + number(time_value(row, statistic));
+      text += ", " + base::json_string(time_title(statistic)) + ": " +
+              number(time_value(row, statistic));
     }
   }
-  text += ", \"operation\": " + quoted_json(operation_name(block.operation)) +
+  text += ", \"operation\": " + base::json_string(operation_name(block.operation)) +
           ", \"ranks\": " + std::to_string(block.group_ranks);
-  if (!row.algorithm.empty()) text += ", \"algorithm\": " + quoted_json(row.algorithm);
+  if (!row.algorithm.empty()) text += ", \"algorithm\": " + base::json_string(row.algorithm);
   if (row.checked != 0) text += ", \"checked_ranks\": " + std::to_string(row.checked);
   if (!row.rank_mean_us.empty()) {
     size_t slowest = 0, quickest = 0;
@@ -57,7 +59,7 @@ std::string row_json(const Block& block, const Row& row, const TableOptions& opt
             "}, \"slowest_rank\": {\"rank\": " + std::to_string(slowest) +
             ", \"time:avg(us)\": " + number(row.rank_mean_us[slowest]) + "}";
   }
-  if (!row.failure.empty()) text += ", \"failure\": " + quoted_json(row.failure);
+  if (!row.failure.empty()) text += ", \"failure\": " + base::json_string(row.failure);
   return text + "}";
 }
 
@@ -85,23 +87,6 @@ bool same(const Block& block, const Row& row, const BaselineRow& other) {
 
 }  // namespace
 
-std::string quoted_json(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned char>(c));
-      result += code;
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
-
 std::string format_report(const std::vector<Block>& blocks, const TableOptions& options,
                           const Facts& configuration) {
   std::string text = "{\n  \"results\": [";
@@ -115,7 +100,8 @@ std::string format_report(const std::vector<Block>& blocks, const TableOptions& 
   text += "\n  ],\n  \"configuration\": {";
   first = true;
   for (const auto& [key, value] : configuration) {
-    text += std::string(first ? "" : ",") + "\n    " + quoted_json(key) + ": " + quoted_json(value);
+    text += std::string(first ? "" : ",") + "\n    " + base::json_string(key) + ": " +
+            base::json_string(value);
     first = false;
   }
   return text + "\n  }\n}\n";

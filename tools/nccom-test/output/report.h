@@ -47,8 +47,6 @@ ccom::Result<Comparison> compare(const std::vector<Block>& blocks,
                                  const std::vector<BaselineRow>& baseline, double tolerance,
                                  bool gibibytes);
 
-std::string quoted_json(const std::string& text);
-
 }  // namespace neuron::nccom
 
 #endif

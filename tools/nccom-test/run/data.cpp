@@ -248,8 +248,9 @@ bool close_enough(const Data& data, const std::byte* found, const std::byte* exp
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   const double largest = format_of(data.type()).largest();
   // At the end of the range one order of summation may overflow and another not.
-  if (std::isinf(a) || std::isinf(b))
+  if (std::isinf(a) || std::isinf(b)) {
     return a * b > 0 && std::min(std::fabs(a), std::fabs(b)) >= largest - bound;
+  }
   return std::fabs(a - b) <= bound;
 }
 

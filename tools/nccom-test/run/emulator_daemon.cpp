@@ -2,10 +2,8 @@
 #include "tools/nccom-test/run/emulator_daemon.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,21 +18,19 @@
 
 namespace neuron::nccom {
 
-using base::FileDescriptor;
 using ccom::fail;
 using ccom::Result;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::milliseconds kPause{2};
 
 // Beside this program, or wherever programs are.
 std::string daemon_program() {
   std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto beside = own.parent_path() / "neuron-emulatord";
-  return !error && std::filesystem::exists(beside, error) ? beside.string() : "neuron-emulatord";
+  const std::string beside = tools::program_beside("neuron-emulatord");
+  return std::filesystem::exists(beside, error) ? beside : "neuron-emulatord";
 }
 
 std::string contents(const std::string& path) {
@@ -65,40 +61,29 @@ Result<void> EmulatorDaemon::start() {
   log_ = folder_ + "/log";
   const std::string program = daemon_program();
   const base::FileDescriptor log(open(log_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const base::FileDescriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!log || !nothing) return ccom::system_error(errno, "the log of the emulator");
-  const char* arguments[] = {program.c_str(), "--profile",     profile_.c_str(),
-                             "--socket",      socket_.c_str(), nullptr};
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ < 0) return ccom::system_error(errno, "no process for the emulator");
-  if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127);
-    dup2(nothing.get(), STDIN_FILENO);
-    dup2(log.get(), STDOUT_FILENO);
-    dup2(log.get(), STDERR_FILENO);
-    unsetenv("NEURON_EMULATOR");
-    execvp(arguments[0], const_cast<char**>(arguments));
-    _exit(127);
-  }
-  const auto end = Clock::now() + kPatience;
+  if (!log) return ccom::system_error(errno, "the log of the emulator");
+  using Stream = tools::ChildProcess::Stream;
+  process_.emplace(
+      tools::ChildProcess::Options{.command = {program, "--profile", profile_, "--socket", socket_},
+                                   .environment = {{"NEURON_EMULATOR", ""}},
+                                   .output = Stream::kLog,
+                                   .errors = Stream::kLog,
+                                   .log = log.get(),
+                                   .signal_at_our_death = SIGTERM});
+  const auto end = base::Deadline::after(kPatience);
   while (!answers()) {
-    int status = 0;
-    if (waitpid(pid_, &status, WNOHANG) == pid_) {
-      pid_ = -1;
+    if (process_->ended_by(base::Deadline::after(kPause))) {
+      const bool missing = process_->ending().how == tools::Ending::How::kNotStarted;
       return fail(
           CCOM_SYSTEM,
           "one process for each rank needs neuron-emulatord, which shares emulated devices; "
           "{} --profile {} ended: {}",
-          program, profile_,
-          WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "no such program" : contents(log_));
+          program, profile_, missing ? "no such program" : contents(log_));
     }
-    if (Clock::now() > end) {
+    if (end.expired()) {
       return fail(CCOM_TIMEOUT, "{} does not answer at {} after {} s", program, socket_,
                   kPatience.count());
     }
-    usleep(2000);
   }
   setenv("NEURON_EMULATOR", ("unix:" + socket_).c_str(), 1);
   return {};
@@ -115,18 +100,7 @@ bool EmulatorDaemon::answers() const {
 
 EmulatorDaemon::~EmulatorDaemon() {
   if (!profile_.empty()) setenv("NEURON_EMULATOR", profile_.c_str(), 1);
-  if (pid_ > 0) {
-    kill(pid_, SIGTERM);
-    const auto end = Clock::now() + std::chrono::seconds(2);
-    while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-      if (Clock::now() > end) {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-        break;
-      }
-      usleep(1000);
-    }
-  }
+  if (process_) process_->end(SIGTERM, std::chrono::seconds(2));
   std::error_code ignored;
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }

@@ -7,12 +7,12 @@
 #ifndef TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
 #define TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
 
-#include <sys/types.h>
-
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ccom/base/error.h"
+#include "tools/common/child_process.h"
 
 namespace neuron::nccom {
 
@@ -30,7 +30,7 @@ class EmulatorDaemon {
   bool answers() const;
 
   std::string profile_, folder_, socket_, log_;
-  pid_t pid_ = -1;
+  std::optional<tools::ChildProcess> process_;
 };
 
 }  // namespace neuron::nccom

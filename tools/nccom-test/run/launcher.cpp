@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,18 +15,20 @@
 #include <mutex>
 
 #include "driver/base/file_descriptor.h"
+#include "tools/common/child_process.h"
 #include "tools/nccom-test/run/emulator_daemon.h"
 #include "tools/nccom-test/run/rank_threads.h"
 
 namespace neuron::nccom {
 
-using base::FileDescriptor;
 using ccom::fail;
 using ccom::format;
 using ccom::Result;
 using Clock = Collector::Clock;
 
 namespace {
+
+constexpr int kNoProgram = 127;  // the exit status of a shell that does not find a program
 
 std::string new_secret() {
   unsigned char bytes[16] = {};
@@ -69,11 +69,10 @@ class ThreadTeam final : public Team {
 
 // One process: its pipes, its ranks, what of its output is no line yet.
 struct Child {
-  pid_t pid = -1;
+  tools::ChildProcess process;
   WorkerPart part;
   std::string name;
-  base::FileDescriptor input, output;
-  std::string text;
+  std::string text = {};
 };
 
 class ProcessTeam final : public Team {
@@ -84,43 +83,25 @@ class ProcessTeam final : public Team {
 
   Result<void> start(const std::vector<std::string>& words, const WorkerPart& part,
                      const std::string& name, const std::string& secret, const std::string& log) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe to a process");
-    base::FileDescriptor in_read(in[0]), in_write(in[1]);
-    if (pipe2(out, O_CLOEXEC) != 0) return ccom::system_error(errno, "no pipe from a process");
-    base::FileDescriptor out_read(out[0]), out_write(out[1]);
     base::FileDescriptor errors;
     if (!log.empty()) {
       errors =
           base::FileDescriptor(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
       if (!errors) return ccom::system_error(errno, format("log {}", log));
     }
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    const pid_t parent = getpid();
-    const pid_t pid = fork();
-    if (pid < 0) return ccom::system_error(errno, format("no process for {}", name));
-    if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(127);
-      dup2(in_read.get(), STDIN_FILENO);
-      dup2(out_write.get(), STDOUT_FILENO);
-      if (errors) dup2(errors.get(), STDERR_FILENO);
-      execvp(arguments[0], arguments.data());
-      const char text[] = "nccom-test: cannot start a process: no such program\n";
-      if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(126);
-      _exit(127);
-    }
-    Child child;
-    child.pid = pid;
-    child.part = part;
-    child.name = name;
-    child.input = std::move(in_write);
-    child.output = std::move(out_read);
+    using Stream = tools::ChildProcess::Stream;
+    Child child{.process = tools::ChildProcess(
+                    {.command = words,
+                     .input = Stream::kPipe,
+                     .errors = Stream::kLog,
+                     .log = errors.get(),
+                     .signal_at_our_death = SIGKILL,
+                     .complaint = "nccom-test: cannot start a process: no such program\n"}),
+                .part = part,
+                .name = name};
     const std::string line = secret + "\n";
     // A process that is gone already shows when its output ends.
-    if (write(child.input.get(), line.data(), line.size()) < 0 && errno != EPIPE) {
+    if (write(child.process.input(), line.data(), line.size()) < 0 && errno != EPIPE) {
       return ccom::system_error(errno, format("cannot speak to {}", name));
     }
     children_.push_back(std::move(child));
@@ -131,8 +112,8 @@ class ProcessTeam final : public Team {
     std::vector<pollfd> waiting;
     std::vector<Child*> who;
     for (Child& child : children_) {
-      if (!child.output) continue;
-      waiting.push_back({child.output.get(), POLLIN, 0});
+      if (child.process.output() < 0) continue;
+      waiting.push_back({child.process.output(), POLLIN, 0});
       who.push_back(&child);
     }
     const auto left =
@@ -146,13 +127,11 @@ class ProcessTeam final : public Team {
   }
 
   bool stop(std::chrono::milliseconds patience) override {
-    for (Child& child : children_) child.input = base::FileDescriptor();
-    const auto end = Clock::now() + patience;
-    while (Clock::now() < end && !reap(WNOHANG)) usleep(1000);
-    for (const Child& child : children_) {
-      if (child.pid > 0) kill(child.pid, SIGKILL);
-    }
-    reap(0);
+    for (Child& child : children_) child.process.close_input();
+    const auto end = base::Deadline::after(patience);
+    for (Child& child : children_) child.process.ended_by(end);
+    for (const Child& child : children_) child.process.signal(SIGKILL);
+    children_.clear();
     return true;
   }
 
@@ -160,10 +139,10 @@ class ProcessTeam final : public Team {
   // Reads what there is; at the end tells how the process ended.
   void receive(Child& child, Collector& collector) {
     char buffer[65536];
-    const ssize_t length = read(child.output.get(), buffer, sizeof buffer);
+    const ssize_t length = read(child.process.output(), buffer, sizeof buffer);
     if (length < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (length <= 0) {
-      child.output = base::FileDescriptor();
+      child.process.close_output();
       tell_end(child, collector);
       return;
     }
@@ -185,43 +164,19 @@ class ProcessTeam final : public Team {
 
   void tell_end(Child& child, Collector& collector) {
     // The output is closed; the process itself ends at once or is stuck.
-    const auto end = Clock::now() + std::chrono::seconds(1);
-    int status = 0;
-    pid_t ended = 0;
-    while ((ended = waitpid(child.pid, &status, WNOHANG)) == 0 && Clock::now() < end) usleep(1000);
     std::string how = "its process closed its output";
-    if (ended == child.pid) {
-      child.pid = -1;
-      if (WIFSIGNALED(status)) {
-        how = format("its process ({}) was ended by signal {}", child.name, WTERMSIG(status));
-      } else if (WEXITSTATUS(status) == 127) {
-        how = format("its process could not be started ({})", child.name);
-      } else {
-        how = format("its process ({}) ended with status {}", child.name, WEXITSTATUS(status));
-      }
+    if (child.process.ended_by(base::Deadline::after(std::chrono::seconds(1)))) {
+      const tools::Ending& ending = child.process.ending();
+      how = ending.how == tools::Ending::How::kNotStarted || ending.code == kNoProgram
+                ? format("its process could not be started ({})", child.name)
+                : format("its process ({}) {}", child.name, ending.sentence());
     }
     for (uint32_t i = 0; i < child.part.count; ++i) collector.lost(child.part.first + i, how);
-  }
-
-  // True: nobody is left.
-  bool reap(int flags) {
-    bool all = true;
-    for (Child& child : children_) {
-      if (child.pid > 0 && waitpid(child.pid, nullptr, flags) == child.pid) child.pid = -1;
-      all = all && child.pid <= 0;
-    }
-    return all;
   }
 
   std::unique_ptr<EmulatorDaemon> emulator_;
   std::vector<Child> children_;
 };
-
-std::string own_path() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "nccom-test";
-}
 
 std::string quoted_for_shell(const std::string& word) {
   std::string text = "'";
@@ -306,7 +261,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
     const bool remote = !options.hosts.empty();
     if (remote) words = split_command(options.launch, options.hosts[node]);
     const bool shell = !words.empty() && words.front().find("ssh") != std::string::npos;
-    std::vector<std::string> own = {own_path()};
+    std::vector<std::string> own = {tools::own_program()};
     own.insert(own.end(), options.arguments.begin(), options.arguments.end());
     own.insert(own.end(),
                {"--worker", format("{},{}", first, of_process), "--root-comm-id", root, "--seed",

@@ -147,8 +147,9 @@ class Run {
     NEURON_CHECK(participant_.execute(0, times));
     for (size_t b = 0; b < cases.size(); ++b) {
       if (!cases[b].takes_part) continue;
-      for (size_t w = 0; w < cases[b].what.works.size(); ++w)
+      for (size_t w = 0; w < cases[b].what.works.size(); ++w) {
         NEURON_CHECK(check_work(cases[b], b, w));
+      }
       checked[b] = true;
     }
     return {};

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
 #include "tools/nccom-test/run/device_participant.h"
 #include "tools/nccom-test/run/host_participant.h"
 
@@ -111,11 +113,13 @@ void RankThreads::abort() {
 }
 
 bool RankThreads::ended(std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = base::Deadline::after(patience);
+  constexpr std::chrono::milliseconds kPause{1};
+  base::Backoff backoff({0, 0, kPause, kPause});
   // Pairs with the release of the threads that end.
   while (running_.load(std::memory_order_acquire) != 0) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (end.expired()) return false;
+    backoff.wait(end.remaining());
   }
   return true;
 }

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether driver, runtime and collectives fit each other, and what libfabric offers.
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <nrt/nrt_version.h>
-#include <poll.h>
 #include <rdma/fabric.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <set>
 
-#include "driver/base/file_descriptor.h"
+#include "tools/common/child_process.h"
 #include "tools/common/version.h"
 #include "tools/neuron-doctor/checks/check.h"
 
@@ -32,57 +27,34 @@ std::string library_path(void* symbol) {
 
 // Runs in a process of its own: a library that hangs or crashes while it is loaded must not take
 // the doctor with it. Empty and false: it did.
-bool ask_child(void (*question)(int), std::string& answer) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  base::FileDescriptor from(ends[0]), to(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    const int null = open("/dev/null", O_WRONLY);
-    dup2(null, STDERR_FILENO);
-    dup2(null, STDOUT_FILENO);
-    question(to.get());
-    _exit(0);
-  }
-  to = base::FileDescriptor();
-  const auto end = Clock::now() + kPatience;
-  bool complete = false;
-  while (Clock::now() < end) {
-    pollfd ready{from.get(), POLLIN, 0};
-    if (poll(&ready, 1, 100) <= 0) continue;
-    char piece[4096];
-    const ssize_t got = read(from.get(), piece, sizeof piece);
-    if (got < 0 && errno == EINTR) continue;
-    complete = got == 0;
-    if (got <= 0) break;
-    answer.append(piece, static_cast<size_t>(got));
-  }
-  if (!complete) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return complete && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+bool ask_child(void (*question)(), std::string& answer) {
+  tools::ChildProcess child({.work = question,
+                             .input = tools::ChildProcess::Stream::kOurs,
+                             .errors = tools::ChildProcess::Stream::kNothing});
+  return child
+      .attend({kPatience, Clock::now() + kPatience},
+              [&](std::string_view line) { answer.append(line); })
+      .good();
 }
 
-void say(int to, const std::string& text) {
-  if (write(to, text.data(), text.size()) < 0) _exit(1);
+void say(const std::string& text) {
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) _exit(1);
 }
 
-void ask_collectives(int to) {
+void ask_collectives() {
   void* library = dlopen("libccom.so.1", RTLD_NOW);
   if (library == nullptr) {
-    say(to, std::string("!") + dlerror());
+    say(std::string("!") + dlerror());
     return;
   }
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(library, "ccom_version"));
-  say(to, version == nullptr ? "!it has no ccom_version" : version());
+  say(version == nullptr ? "!it has no ccom_version" : version());
 }
 
-void ask_fabric(int to) {
+void ask_fabric() {
   void* library = dlopen("libfabric.so.1", RTLD_NOW);
   if (library == nullptr) {
-    say(to, std::string("!") + dlerror());
+    say(std::string("!") + dlerror());
     return;
   }
   const auto get =
@@ -92,7 +64,7 @@ void ask_fabric(int to) {
   fi_info* list = nullptr;
   if (get == nullptr || free_info == nullptr ||
       get(FI_VERSION(1, 11), nullptr, nullptr, 0, nullptr, &list) != 0) {
-    say(to, "!it offers no provider");
+    say("!it offers no provider");
     return;
   }
   std::set<std::string> names;
@@ -104,11 +76,11 @@ void ask_fabric(int to) {
   free_info(list);
   std::string text;
   for (const std::string& one : names) text += (text.empty() ? "" : " ") + one;
-  say(to, text.empty() ? "!it offers no provider" : text);
+  say(text.empty() ? "!it offers no provider" : text);
 }
 
 // A library's answer: "!why" is that it cannot be used.
-Check library_check(const char* id, const char* what, void (*question)(int), const char* action) {
+Check library_check(const char* id, const char* what, void (*question)(), const char* action) {
   Check check{id, what, Verdict::kPass, {}, {}, {}};
   std::string answer;
   if (!ask_child(question, answer)) {

@@ -1,46 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The JSON of the original: an array, four-space indent, numa_node a string, connected_to null
 // without neighbours.
-#include <cstdio>
-
+#include "driver/base/json_text.h"
 #include "tools/neuron-ls/view/inventory.h"
 
 namespace neuron::ls {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-      out += escape;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
+using base::json_string;
 
 template <typename Values, typename Text>
 std::string array(const Values& values, const std::string& indent, Text text) {
   if (values.empty()) return "[]";
   std::string out = "[\n";
   size_t i = 0;
-  for (const auto& value : values)
+  for (const auto& value : values) {
     out += indent + "    " + text(value) + (++i < values.size() ? ",\n" : "\n");
+  }
   return out + indent + "]";
 }
 
 std::string process_json(const Process& process) {
   const std::string indent(16, ' ');
   return "{\n" + indent + "\"pid\": " + std::to_string(process.pid) + ",\n" + indent +
-         "\"command\": " + quoted(process.command) + ",\n" + indent +
-         "\"neuron_runtime_version\": " + quoted(process.runtime_version) + "\n" +
+         "\"command\": " + json_string(process.command) + ",\n" + indent +
+         "\"neuron_runtime_version\": " + json_string(process.runtime_version) + "\n" +
          std::string(12, ' ') + "}";
 }
 
@@ -51,9 +35,9 @@ std::string device_json(const Device& device) {
   for (unsigned i = 0; i < device.cores; ++i) cores.push_back(device.first_core + i);
   std::string out = "{\n";
   out += indent + "\"neuron_device\": " + number(device.index) + ",\n";
-  out += indent + "\"bdf\": " + quoted(device.bdf) + ",\n";
-  out += indent + "\"cpu_affinity\": " + quoted(device.cpu_affinity) + ",\n";
-  out += indent + "\"numa_node\": " + quoted(number(device.numa_node)) + ",\n";
+  out += indent + "\"bdf\": " + json_string(device.bdf) + ",\n";
+  out += indent + "\"cpu_affinity\": " + json_string(device.cpu_affinity) + ",\n";
+  out += indent + "\"numa_node\": " + json_string(number(device.numa_node)) + ",\n";
   out += indent + "\"connected_to\": " +
          (device.connected.empty() ? "null" : array(device.connected, indent, number)) + ",\n";
   out += indent + "\"nc_count\": " + number(device.cores) + ",\n";

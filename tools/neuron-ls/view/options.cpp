@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-ls/view/options.h"
 
-#include <CLI/CLI.hpp>
+#include "tools/common/command_line.h"
 
 namespace neuron::ls {
 
-void declare(CLI::App& app, Options& options) {
-  app.add_flag("-w,--wide", options.wide,
-               "wider table: 80 instead of 40 characters of a command; memory used, state, and of "
-               "each process its user, cores, memory and since when it holds the device");
-  app.add_flag("-a,--show-all-procs", options.all, "also processes without a runtime record");
-  app.add_flag("-t,--topology", options.topology, "draw the interconnect behind the table");
-  app.add_flag("-j,--json-output", options.json,
-               "the JSON array of earlier versions instead of the table");
-  tools::add_format_option(app, options.format);
-  app.add_option("--query", options.query,
-                 "fields of each device, in this order; the fields that exist are in the manual")
-      ->delimiter(',')
-      ->type_name("FIELD,...");
-  app.add_flag("--matrix", options.matrix,
-               "how each device reaches each other: links, hops, theoretical bandwidth, NUMA and "
-               "network devices");
-  app.add_flag("--measure", options.measure,
-               "with --matrix: measure the links with nccom-test, which must get all cores to "
-               "itself");
-  app.add_flag("--check", options.check, "exit status 5 and a sentence if a device is not healthy");
-  app.add_option_function<double>(
-         "--watch", [&options](double seconds) { options.watch_seconds = seconds; },
-         "show it again every so many seconds")
-      ->check(CLI::Range(0.1, 86400.0))
-      ->type_name("SECONDS");
-  app.add_option("--count", options.count, "with --watch: so many times, then end");
-  app.add_option("--timeout", options.timeout_ms,
-                 "milliseconds after which a device that does not answer is given up")
-      ->check(CLI::Range(10u, 60000u))
-      ->capture_default_str();
-  tools::add_color_option(app, options.color);
+void declare(tools::Command& line, Options& options) {
+  line.flag("-w,--wide", options.wide,
+            "wider table: 80 instead of 40 characters of a command; memory used, state, and of "
+            "each process its user, cores, memory and since when it holds the device");
+  line.flag("-a,--show-all-procs", options.all, "also processes without a runtime record");
+  line.flag("-t,--topology", options.topology, "draw the interconnect behind the table");
+  line.flag("-j,--json-output", options.json,
+            "the JSON array of earlier versions instead of the table");
+  tools::add_format_option(line, options.format);
+  line.option("--query", options.query,
+              "fields of each device, in this order; the fields that exist are in the manual")
+      .separated_by(',')
+      .value_name("FIELD,...");
+  line.flag("--matrix", options.matrix,
+            "how each device reaches each other: links, hops, theoretical bandwidth, NUMA and "
+            "network devices");
+  line.flag("--measure", options.measure,
+            "with --matrix: measure the links with nccom-test, which must get all cores to "
+            "itself");
+  line.flag("--check", options.check, "exit status 5 and a sentence if a device is not healthy");
+  line.option("--watch", options.watch_seconds, "show it again every so many seconds")
+      .between(0.1, 86400.0)
+      .value_name("SECONDS");
+  line.option("--count", options.count, "with --watch: so many times, then end");
+  line.option("--timeout", options.timeout_ms,
+              "milliseconds after which a device that does not answer is given up")
+      .between(10u, 60000u)
+      .with_default();
+  tools::add_color_option(line, options.color);
 }
 
 std::string conflict(const Options& options) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-ls is asked for. Callers: its main(), tests. Thread-safe: values. Fails in CLI11's
-// words; conflicts that it does not know are told by conflict().
+// What neuron-ls is asked for. Callers: its main(), tests. Thread-safe: values. Fails: conflict()
+// has a sentence about options that exclude each other; CommandLine refuses the rest.
 #ifndef TOOLS_NEURON_LS_VIEW_OPTIONS_H
 #define TOOLS_NEURON_LS_VIEW_OPTIONS_H
 
@@ -26,7 +26,7 @@ struct Options {
   unsigned timeout_ms = 1000;
 };
 
-void declare(CLI::App& app, Options& options);
+void declare(tools::Command& line, Options& options);
 
 // A sentence if options exclude each other, else empty.
 std::string conflict(const Options& options);

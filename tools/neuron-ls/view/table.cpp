@@ -118,9 +118,10 @@ std::string format_table(const Inventory& inventory, bool wide) {
   for (size_t row = 0; row < starts_device.size(); ++row) {
     if (several && row > 0 && starts_device[row]) text += rule(columns);
     text += "|";
-    for (const Column& column : columns)
+    for (const Column& column : columns) {
       text += " " + column.cells[row] +
               std::string(column.width() - tools::columns_of(column.cells[row]), ' ') + " |";
+    }
     text += "\n";
   }
   return text + rule(columns);

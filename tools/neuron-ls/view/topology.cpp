@@ -29,12 +29,14 @@ std::string torus(const Inventory& inventory, const Glyphs& glyphs) {
       column_marks(glyphs.stub, 4) + column_marks(glyphs.line, 4) + column_marks(glyphs.down, 4);
   for (size_t row = 0; row < 4; ++row) {
     text += glyphs.wrap_left;
-    for (size_t column = 0; column < 4; ++column)
+    for (size_t column = 0; column < 4; ++column) {
       text += (column ? glyphs.both : "") + node(inventory.devices[row * 4 + column].index);
+    }
     text += std::string(glyphs.wrap_right) + "\n";
-    if (row < 3)
+    if (row < 3) {
       text +=
           column_marks(glyphs.up, 4) + column_marks(glyphs.line, 4) + column_marks(glyphs.down, 4);
+    }
   }
   return text + column_marks(glyphs.up, 4) + column_marks(glyphs.line, 4) +
          column_marks(glyphs.stub, 4);

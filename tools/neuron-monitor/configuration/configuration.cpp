@@ -33,11 +33,12 @@ class Reader {
   const std::string& error() const { return error_; }
 
   bool root(const JsonNode& node) {
-    if (node.kind != Kind::kObject)
+    if (node.kind != Kind::kObject) {
       return refuse(node,
                     "expected an object with \"period\", \"neuron_runtimes\" and "
                     "\"system_metrics\", found " +
                         node.description());
+    }
     // Periods first: they hold wherever in the object they stand.
     std::optional<Duration> period;
     if (!own_period(node, period)) return false;
@@ -46,10 +47,12 @@ class Reader {
       const JsonNode& value = member.value;
       if (member.key == "period") {
       } else if (member.key == "neuron_runtimes") {
-        if (!array(value, "neuron_runtimes", "objects with \"tag_filter\" and \"metrics\""))
+        if (!array(value, "neuron_runtimes", "objects with \"tag_filter\" and \"metrics\"")) {
           return false;
-        for (const JsonNode& element : value.elements)
+        }
+        for (const JsonNode& element : value.elements) {
           if (!runtime(element, inherited)) return false;
+        }
       } else if (member.key == "system_metrics") {
         if (!metrics(value, "system_metrics", false, inherited, out_.system_metrics)) return false;
       } else if (member.key == "k8s_info") {
@@ -58,8 +61,9 @@ class Reader {
         unknown(member, "\"period\", \"neuron_runtimes\", \"system_metrics\" and \"k8s_info\"");
       }
     }
-    if (out_.runtimes.empty() && out_.system_metrics.empty() && !out_.k8s_period)
+    if (out_.runtimes.empty() && out_.system_metrics.empty() && !out_.k8s_period) {
       warn(node.line, node.column, "this asks for no metric: reports have no more than hardware");
+    }
     return true;
   }
 
@@ -87,10 +91,11 @@ class Reader {
   bool own_period(const JsonNode& node, std::optional<Duration>& period) {
     for (const JsonNode::Member& member : node.members) {
       if (member.key != "period") continue;
-      if (member.value.kind != Kind::kString)
+      if (member.value.kind != Kind::kString) {
         return refuse(member.value,
                       "\"period\" must be a string such as \"5s\" or \"500ms\", found " +
                           member.value.description());
+      }
       std::string sentence;
       period = parse_period(member.value.text, sentence);
       if (!period) return refuse(member.value, "\"period\": " + sentence);
@@ -99,11 +104,12 @@ class Reader {
   }
 
   bool runtime(const JsonNode& node, Duration inherited) {
-    if (node.kind != Kind::kObject)
+    if (node.kind != Kind::kObject) {
       return refuse(node,
                     "each of \"neuron_runtimes\" must be an object with \"tag_filter\" and "
                     "\"metrics\", found " +
                         node.description());
+    }
     std::optional<Duration> period;
     if (!own_period(node, period)) return false;
     RuntimeSelection selection;
@@ -115,26 +121,30 @@ class Reader {
         selection.tag_filter = member.value.text;
       } else if (member.key == "metrics") {
         has_metrics = true;
-        if (!metrics(member.value, "metrics", true, period.value_or(inherited), selection.metrics))
+        if (!metrics(member.value, "metrics", true, period.value_or(inherited),
+                     selection.metrics)) {
           return false;
+        }
       } else {
         unknown(member, "\"tag_filter\", \"period\" and \"metrics\"");
       }
     }
-    if (!has_metrics)
+    if (!has_metrics) {
       return refuse(node,
                     "this runtime has no \"metrics\"; expected an array of objects such as "
                     "{\"type\": \"execution_stats\"}");
+    }
     out_.runtimes.push_back(std::move(selection));
     return true;
   }
 
   bool tag_filter(const JsonNode& node) {
-    if (node.kind != Kind::kString)
+    if (node.kind != Kind::kString) {
       return refuse(node,
                     "\"tag_filter\" must be a string with a regular expression such as "
                     "\".*\", found " +
                         node.description());
+    }
     try {
       const boost::regex compiled(node.text, boost::regex::perl);
     } catch (const std::exception& error) {
@@ -147,17 +157,19 @@ class Reader {
   bool metrics(const JsonNode& node, const char* key, bool of_runtimes, Duration inherited,
                std::vector<Metric>& out) {
     if (!array(node, key, "objects with \"type\"")) return false;
-    for (const JsonNode& element : node.elements)
+    for (const JsonNode& element : node.elements) {
       if (!metric(element, of_runtimes, inherited, out)) return false;
+    }
     return true;
   }
 
   bool metric(const JsonNode& node, bool of_runtimes, Duration inherited,
               std::vector<Metric>& out) {
-    if (node.kind != Kind::kObject)
+    if (node.kind != Kind::kObject) {
       return refuse(node, "a metric must be an object such as {\"type\": \"" +
                               std::string(of_runtimes ? "execution_stats" : "vcpu_usage") +
                               "\"}, found " + node.description());
+    }
     std::optional<Duration> period;
     if (!own_period(node, period)) return false;
     std::optional<Group> group;
@@ -173,8 +185,9 @@ class Reader {
     }
     if (!group) return refuse(node, "this metric has no \"type\"; expected " + names(of_runtimes));
     for (const Metric& other : out) {
-      if (other.group == *group)
+      if (other.group == *group) {
         return refuse(*type, "\"" + std::string(name(*group)) + "\" is there twice; one must go");
+      }
     }
     out.push_back({*group, period.value_or(inherited)});
     return true;
@@ -182,9 +195,10 @@ class Reader {
 
   bool metric_type(const JsonNode& node, bool of_runtimes, std::optional<Group>& group) {
     const std::string expected = "expected one of " + names(of_runtimes);
-    if (node.kind != Kind::kString)
+    if (node.kind != Kind::kString) {
       return refuse(node,
                     "\"type\" must be a string, found " + node.description() + "; " + expected);
+    }
     std::string text = node.text;
     if (of_runtimes && text == "inference_stats") {
       text = "execution_stats";
@@ -194,10 +208,11 @@ class Reader {
     for (unsigned i = 0; i < kGroups; ++i) {
       const auto candidate = static_cast<Group>(i);
       if (text != kNames[i]) continue;
-      if (of_runtime(candidate) != of_runtimes)
+      if (of_runtime(candidate) != of_runtimes) {
         return refuse(node, "\"" + text + "\" belongs into " +
                                 (of_runtimes ? "\"system_metrics\"" : "\"neuron_runtimes\"") +
                                 "; " + expected + " here");
+      }
       group = candidate;
       return true;
     }
@@ -208,8 +223,9 @@ class Reader {
     std::optional<Duration> period;
     if (node.kind == Kind::kObject) {
       if (!own_period(node, period)) return false;
-      for (const JsonNode::Member& member : node.members)
+      for (const JsonNode::Member& member : node.members) {
         if (member.key != "period") unknown(member, "\"period\"");
+      }
     } else if (node.kind != Kind::kBoolean) {
       return refuse(node, "\"k8s_info\" must be true, false or an object with \"period\", found " +
                               node.description());

@@ -80,8 +80,9 @@ std::optional<Duration> parse_duration(std::string_view text, std::string& error
   std::string what;
   while (!rest.empty()) {
     if (!take_term(rest, nanoseconds, what)) return refuse(what);
-    if (nanoseconds > std::numeric_limits<int64_t>::max())
+    if (nanoseconds > std::numeric_limits<int64_t>::max()) {
       return refuse("it is longer than 292 years");
+    }
   }
   return Duration(static_cast<int64_t>(negative ? -nanoseconds : nanoseconds));
 }

@@ -39,8 +39,9 @@ class Parser {
   }
 
   void skip_space() {
-    while (!at_end() && (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r'))
+    while (!at_end() && (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r')) {
       advance();
+    }
   }
 
   bool complain(std::string_view sentence) { return complain(line_, column_, sentence); }
@@ -83,8 +84,9 @@ class Parser {
   }
 
   bool word(std::string_view expected) {
-    if (text_.substr(at_, expected.size()) != expected)
+    if (text_.substr(at_, expected.size()) != expected) {
       return complain("expected " + std::string(expected));
+    }
     for (size_t i = 0; i < expected.size(); ++i) advance();
     return true;
   }
@@ -170,9 +172,10 @@ class Parser {
     const unsigned line = line_, column = column_;
     advance();
     while (!at_end() && peek() != '"') {
-      if (static_cast<unsigned char>(peek()) < 0x20)
+      if (static_cast<unsigned char>(peek()) < 0x20) {
         return complain(peek() == '\n' ? "a string ends with its line; a quote is missing"
                                        : "a control character stands in a string");
+      }
       if (peek() == '\\') {
         advance();
         if (!escape(out)) return false;
@@ -212,10 +215,11 @@ class Parser {
       member.column = column_;
       if (!string(member.key)) return false;
       for (const JsonNode::Member& other : node.members) {
-        if (&other != &member && other.key == member.key)
+        if (&other != &member && other.key == member.key) {
           return complain(
               member.line, member.column,
               "\"" + member.key + "\" is there twice, first in line " + std::to_string(other.line));
+        }
       }
       skip_space();
       if (peek() != ':') return complain("expected ':' after the key, found " + found());
@@ -228,11 +232,13 @@ class Parser {
   }
 
   bool comma(char end, const JsonNode& node) {
-    if (at_end())
+    if (at_end()) {
       return complain(node.line, node.column,
                       std::string("this has no end; a '") + end + "' is missing");
-    if (peek() != ',')
+    }
+    if (peek() != ',') {
       return complain(std::string("expected ',' or '") + end + "', found " + found());
+    }
     const unsigned line = line_, column = column_;
     advance();
     skip_space();

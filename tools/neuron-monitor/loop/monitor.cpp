@@ -37,8 +37,9 @@ SnapshotPointer Monitor::take(const telemetry::Wanted& wanted) {
 void Monitor::tell_changes(const Observation& observation) {
   if (options_.verbosity >= 1) {
     std::string error = observation.info.error;
-    if (observation.hardware && observation.hardware->error != error)
+    if (observation.hardware && observation.hardware->error != error) {
       error += (error.empty() ? "" : "; ") + observation.hardware->error;
+    }
     if (error != last_error_ && (observation.hardware || !observation.info.error.empty())) {
       std::fprintf(stderr, "neuron-monitor: %s\n",
                    error.empty() ? "all devices answer again" : error.c_str());
@@ -46,12 +47,16 @@ void Monitor::tell_changes(const Observation& observation) {
     }
   }
   if (options_.verbosity >= 2 && observation.alive) {
-    for (const ProcessKey& key : *observation.alive)
-      if (last_processes_.count(key) == 0)
+    for (const ProcessKey& key : *observation.alive) {
+      if (last_processes_.count(key) == 0) {
         std::fprintf(stderr, "neuron-monitor: process %d is there\n", key.first);
-    for (const ProcessKey& key : last_processes_)
-      if (observation.alive->count(key) == 0)
+      }
+    }
+    for (const ProcessKey& key : last_processes_) {
+      if (observation.alive->count(key) == 0) {
         std::fprintf(stderr, "neuron-monitor: process %d has gone\n", key.first);
+      }
+    }
     last_processes_ = *observation.alive;
   }
 }
@@ -78,9 +83,10 @@ std::optional<End> Monitor::publish(const Observation& observation) {
   }
   if (outlets_.stream == nullptr) return std::nullopt;
   std::string report = format_report(observation, options_.style);
-  if (options_.verbosity >= 3)
+  if (options_.verbosity >= 3) {
     std::fprintf(stderr, "neuron-monitor: report of %zu bytes, %zu processes\n", report.size(),
                  observation.runtimes.size());
+  }
   if (!outlets_.stream->push(std::move(report)) && outlets_.stream->failure() == 0 &&
       left_out_++ == 0) {
     std::fprintf(
@@ -103,10 +109,12 @@ End Monitor::run() {
   while (sleep_(schedule.next())) {
     // With nobody else to serve, a reader that is slow makes periods longer: nothing is lost.
     if (outlets_.board == nullptr && outlets_.stream != nullptr &&
-        !outlets_.stream->wait_for_room(kGlance))
+        !outlets_.stream->wait_for_room(kGlance)) {
       continue;
-    if (outlets_.stream != nullptr)
+    }
+    if (outlets_.stream != nullptr) {
       if (const auto end = stream_ended()) return *end;
+    }
     const auto start = steady_clock::now();
     auto due = schedule.take_due(start);
     if (due.empty()) continue;

@@ -53,8 +53,9 @@ bool readable(const Process& process) {
 }
 
 const telemetry::Device* find_device(const Snapshot& snapshot, unsigned index) {
-  for (const telemetry::Device& device : snapshot.devices)
+  for (const telemetry::Device& device : snapshot.devices) {
     if (device.index == index) return &device;
+  }
   return nullptr;
 }
 
@@ -174,8 +175,9 @@ HardwareGroup hardware(const Snapshot* before, const Snapshot& now) {
     entry.index = device.index;
     entry.total = device.hardware;
     // A device that was not readable before has no known start.
-    if (old != nullptr && old->error.empty() && device.error.empty())
+    if (old != nullptr && old->error.empty() && device.error.empty()) {
       entry.in_period = growth(old->hardware, device.hardware);
+    }
     entry.state = device.state;
     entry.memory_bytes = device.memory_bytes;
     entry.memory_used = device.memory_used;
@@ -226,8 +228,9 @@ HardwareInfo hardware_info(const Snapshot& now) {
   }
   if (first == nullptr) return out;
   out.device_type = first->name;
-  for (char& c : out.device_type)
+  for (char& c : out.device_type) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   out.device_version = version_of(first->architecture);
   out.core_version = version_of(first->core_architecture);
   out.logical_size = std::max(1u, first->logical_size);
@@ -289,13 +292,16 @@ Observer::Observer(const Configuration& configuration) {
   for (const RuntimeSelection& selection : configuration.runtimes) {
     const int index = static_cast<int>(filters_.size());
     filters_.emplace_back(selection.tag_filter);
-    for (const Metric& metric : selection.metrics)
+    for (const Metric& metric : selection.metrics) {
       items_.push_back({index, metric.group, metric.period});
+    }
   }
-  for (const Metric& metric : configuration.system_metrics)
+  for (const Metric& metric : configuration.system_metrics) {
     items_.push_back({Item::kOfHost, metric.group, metric.period});
-  if (configuration.k8s_period)
+  }
+  if (configuration.k8s_period) {
     items_.push_back({Item::kK8s, Group::kMemoryUsed, *configuration.k8s_period});
+  }
 }
 
 Observer::~Observer() = default;
@@ -350,8 +356,9 @@ const Observer::Item* Observer::item_for(const Process& process, Group group,
     break;
   }
   if (owner < 0) return nullptr;
-  for (const Item* item : due)
+  for (const Item* item : due) {
     if (item->selection == owner && item->group == group) return item;
+  }
   return nullptr;
 }
 

@@ -55,8 +55,9 @@ Labels with(Labels labels, const Labels& more) {
 Labels owner_labels(const std::array<std::string, 4>& owner) {
   static constexpr const char* kLabels[] = {"runtime_tag", "pod", "namespace", "container"};
   Labels out = {{kLabels[0], owner[0]}};
-  for (size_t i = 1; i < owner.size(); ++i)
+  for (size_t i = 1; i < owner.size(); ++i) {
     if (!owner[i].empty()) out.emplace_back(kLabels[i], owner[i]);
+  }
   return out;
 }
 
@@ -119,9 +120,10 @@ void add_memory(std::vector<Family>& out, const std::vector<Owned>& all) {
     FamilyBuilder builder(out, category.family);
     for (const auto& [runtime, labels] : all) {
       if (!runtime->memory) continue;
-      for (const auto& [index, memory] : runtime->memory->cores)
+      for (const auto& [index, memory] : runtime->memory->cores) {
         builder.add(with({{"memory_location", "None"}, {"neuroncore", text(index)}}, labels),
                     static_cast<double>(memory.*category.member));
+      }
     }
   }
   FamilyBuilder used(out, {"neuron_runtime_memory_used_bytes", "neuron.runtime.memory.used", "By",
@@ -153,10 +155,12 @@ void add_runtime_gauges(std::vector<Family>& out, const std::vector<Owned>& all)
     if (!runtime->execution) continue;
     for (size_t i = 0; i < kPercentiles.size(); ++i) {
       const Labels of = with({{"percentile", "p" + text(kPercentiles[i])}}, labels);
-      if (runtime->execution->total_latency)
+      if (runtime->execution->total_latency) {
         latency.add(of, (*runtime->execution->total_latency)[i], Merge::kLargest);
-      if (runtime->execution->device_latency)
+      }
+      if (runtime->execution->device_latency) {
         device_latency.add(of, (*runtime->execution->device_latency)[i], Merge::kLargest);
+      }
     }
   }
 }
@@ -182,9 +186,10 @@ void add_hardware(std::vector<Family>& out, const HardwareGroup& group, double s
         {"sram_ecc_uncorrected", device.total.sram_ecc_uncorrected}};
     const bool answers = device.error.empty();
     if (answers) {
-      for (const auto& [kind, count] : kinds)
+      for (const auto& [kind, count] : kinds) {
         events.add(with({{"event_type", kind}}, of), static_cast<double>(count), Merge::kAdd,
                    started);
+      }
       used.add(of, static_cast<double>(device.memory_used));
       total.add(of, static_cast<double>(device.memory_bytes));
       if (device.power_percent) power.add(of, *device.power_percent / 100);
@@ -205,8 +210,9 @@ void add_host(std::vector<Family>& out, const Observation& of) {
           static_cast<double>(of.vcpu->processors.size()));
     FamilyBuilder usage(out, {"system_vcpu_usage_ratio", "neuron.vcpu.usage", "1", false,
                               "Share of the time of the host's processors, from 0 to 1."});
-    for (size_t i = 0; i < kProcessorStates.size(); ++i)
+    for (size_t i = 0; i < kProcessorStates.size(); ++i) {
       usage.add({{"usage_type", kProcessorStates[i]}}, of.vcpu->average[i] / 100);
+    }
   }
   if (!of.memory) return;
   const auto bytes = [](uint64_t count) { return static_cast<double>(count); };
@@ -267,8 +273,9 @@ void Board::merge(const RuntimeObservation& runtime, double now) {
 
 void Board::forget(const std::set<ProcessKey>& alive) {
   std::erase_if(runtimes_, [&](const auto& entry) { return alive.count(entry.first) == 0; });
-  for (auto& [owner, account] : accounts_)
+  for (auto& [owner, account] : accounts_) {
     std::erase_if(account.members, [&](const ProcessKey& key) { return alive.count(key) == 0; });
+  }
   std::erase_if(accounts_, [](const auto& entry) { return entry.second.members.empty(); });
 }
 
@@ -303,8 +310,9 @@ Exposition Board::exposition() const {
         {"region", latest_.instance.region},          {"subnet_id", latest_.instance.subnet}};
   }
   std::vector<Owned> all;
-  for (const auto& [key, runtime] : runtimes_)
+  for (const auto& [key, runtime] : runtimes_) {
     all.push_back({&runtime, owner_labels(owner_of(runtime))});
+  }
   add_cores(out.families, all);
   add_memory(out.families, all);
   add_runtime_gauges(out.families, all);
@@ -316,12 +324,14 @@ Exposition Board::exposition() const {
                                       "{execution}", true, "Executions, by how they ended."});
     for (const auto& [owner, account] : accounts_) {
       const Labels labels = owner_labels(owner);
-      for (size_t i = 0; i < kErrorKinds.size(); ++i)
+      for (size_t i = 0; i < kErrorKinds.size(); ++i) {
         errors.add(with({{"error_type", kErrorKinds[i]}}, labels),
                    static_cast<double>(account.total.errors[i]), Merge::kAdd, account.created);
-      for (size_t i = 0; i < kStatusKinds.size(); ++i)
+      }
+      for (size_t i = 0; i < kStatusKinds.size(); ++i) {
         ends.add(with({{"status_type", kStatusKinds[i]}}, labels),
                  static_cast<double>(account.total.ends[i]), Merge::kAdd, account.created);
+      }
     }
   }
   if (latest_.hardware) add_hardware(out.families, *latest_.hardware, started_);

@@ -7,12 +7,13 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "tools/common/prometheus_text.h"
 
 namespace neuron::monitor {
 
-using Labels = std::vector<std::pair<const char*, std::string>>;  // in the order they are written
+using tools::Labels;
 
 struct Sample {
   Labels labels;

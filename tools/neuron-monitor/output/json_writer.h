@@ -7,31 +7,17 @@
 #ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 #define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 
-#include <charconv>
-#include <cmath>
 #include <concepts>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "driver/base/json_text.h"
+#include "tools/common/number_text.h"
 
 namespace neuron::monitor {
 
 using base::append_json_string;
-
-// The shortest spelling that reads back as the same value.
-inline void append_number(std::string& out, double value) {
-  char digits[32];
-  const auto end =
-      std::to_chars(digits, digits + sizeof digits, std::isfinite(value) ? value : 0.0);
-  out.append(digits, end.ptr);
-}
-inline void append_number(std::string& out, std::integral auto value) {
-  char digits[24];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value);
-  out.append(digits, end.ptr);
-}
+using tools::append_number;
 
 class JsonWriter {
  public:

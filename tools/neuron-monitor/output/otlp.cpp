@@ -23,8 +23,9 @@ constexpr Renamed kRenamed[] = {{"pod", "k8s.pod.name"},
                                 {"instance_type", "host.type"}};
 
 void write_attribute(JsonWriter& json, const char* label, const std::string& text) {
-  for (const Renamed& renamed : kRenamed)
+  for (const Renamed& renamed : kRenamed) {
     if (std::strcmp(label, renamed.label) == 0) label = renamed.attribute;
+  }
   json.open_object();
   json.member("key", label);
   json.open_object("value");
@@ -68,8 +69,9 @@ std::string format_otlp(const Exposition& exposition) {
   json.open_object("resource");
   json.open_array("attributes");
   write_attribute(json, "service.name", "neuron-monitor");
-  for (const auto& [label, text] : exposition.instance)
+  for (const auto& [label, text] : exposition.instance) {
     if (!text.empty()) write_attribute(json, label, text);
+  }
   json.close_array();
   json.close_object();
   json.open_array("scopeMetrics");

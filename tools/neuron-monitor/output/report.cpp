@@ -49,8 +49,9 @@ void write_latencies(JsonWriter& json, const char* key, const Values& values) {
   json.key(key);
   if (!values) return json.null();
   json.open_object();
-  for (size_t i = 0; i < kPercentiles.size(); ++i)
+  for (size_t i = 0; i < kPercentiles.size(); ++i) {
     json.member("p" + std::to_string(kPercentiles[i]), (*values)[i]);
+  }
   json.close_object();
 }
 
@@ -58,12 +59,14 @@ void write_execution(JsonWriter& json, const ExecutionGroup& group) {
   json.open_object("execution_stats");
   json.member("period", group.period);
   json.open_object("error_summary");
-  for (size_t i = 0; i < kErrorKinds.size(); ++i)
+  for (size_t i = 0; i < kErrorKinds.size(); ++i) {
     json.member(kErrorKinds[i], group.in_period.errors[i]);
+  }
   json.close_object();
   json.open_object("execution_summary");
-  for (size_t i = 0; i < kStatusKinds.size(); ++i)
+  for (size_t i = 0; i < kStatusKinds.size(); ++i) {
     json.member(kStatusKinds[i], group.in_period.ends[i]);
+  }
   json.close_object();
   json.open_object("latency_stats");
   write_latencies(json, "total_latency", group.total_latency);
@@ -87,8 +90,9 @@ void write_models(JsonWriter& json, const MemoryGroup& group) {
   std::map<std::tuple<uint32_t, std::string, std::string>,
            std::vector<const telemetry::LoadedModel*>>
       models;
-  for (const telemetry::LoadedModel& model : group.models)
+  for (const telemetry::LoadedModel& model : group.models) {
     models[{model.model_id, model.uuid, model.name}].push_back(&model);
+  }
   json.open_array("loaded_models");
   for (const auto& [identity, parts] : models) {
     const auto& [model_id, uuid, name] = identity;
@@ -242,8 +246,9 @@ void write_system(JsonWriter& json, const Observation& of) {
     json.member("period", of.vcpu->period);
     write_processor(json, "average_usage", of.vcpu->average);
     json.open_object("usage_data");
-    for (size_t i = 0; i < of.vcpu->processors.size(); ++i)
+    for (size_t i = 0; i < of.vcpu->processors.size(); ++i) {
       write_processor(json, std::to_string(i), of.vcpu->processors[i]);
+    }
     json.close_object();
     json.member("context_switch_count", of.vcpu->context_switches);
     json.member("error", of.vcpu->error);
@@ -318,8 +323,9 @@ std::string format_report(const Observation& observation, const ReportStyle& sty
   JsonWriter json(out, style.pretty);
   json.open_object();
   json.open_array("neuron_runtime_data");
-  for (const RuntimeObservation& runtime : observation.runtimes)
+  for (const RuntimeObservation& runtime : observation.runtimes) {
     write_runtime(json, runtime, observation.info.core_version);
+  }
   json.close_array();
   write_system(json, observation);
   write_instance(json, observation.instance, style.instance_info);

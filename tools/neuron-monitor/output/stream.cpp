@@ -37,8 +37,9 @@ Stream::~Stream() {
   changed_.notify_all();
   // The signal may come just before the write begins: it is sent until the thread has seen the end.
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, 10ms, [this] { return ended_; }))
+  while (!changed_.wait_for(lock, 10ms, [this] { return ended_; })) {
     ::pthread_kill(thread_.native_handle(), kInterrupt);
+  }
   lock.unlock();
   thread_.join();
 }

@@ -29,8 +29,9 @@ bool take_host(std::string_view& rest, std::string& host) {
 }
 
 bool printable(std::string_view text) {
-  for (const char c : text)
+  for (const char c : text) {
     if (c <= ' ' || c >= 0x7f) return false;
+  }
   return true;
 }
 
@@ -40,8 +41,9 @@ std::optional<Endpoint> parse_endpoint(std::string_view text, std::string& error
   Endpoint out;
   std::string_view rest = text;
   if (printable(text) && take_host(rest, out.host) && !rest.empty() && rest.front() == ':' &&
-      parse_port(rest.substr(1), out.port))
+      parse_port(rest.substr(1), out.port)) {
     return out;
+  }
   error = "\"" + std::string(text) +
           "\" is no address; expected ADDRESS:PORT such as 127.0.0.1:8000, [::1]:8000 or :8000";
   return std::nullopt;
@@ -64,15 +66,18 @@ std::optional<Url> parse_url(std::string_view text, std::string& error) {
   if (path != std::string_view::npos) out.target = rest.substr(path, rest.find('#') - path);
   if (out.target.empty() || out.target == "/") out.target = "/v1/metrics";
   if (out.target.front() == '?') out.target.insert(0, "/v1/metrics");
-  if (out.authority.find('@') != std::string::npos)
+  if (out.authority.find('@') != std::string::npos) {
     return refuse("a user and a password do not belong into it");
+  }
   rest = out.authority;
   out.endpoint.port = kCollectorPort;
-  if (!take_host(rest, out.endpoint.host) || out.endpoint.host.empty())
+  if (!take_host(rest, out.endpoint.host) || out.endpoint.host.empty()) {
     return refuse("the host is missing");
+  }
   if (!rest.empty() && (rest.front() != ':' || !parse_port(rest.substr(1), out.endpoint.port) ||
-                        out.endpoint.port == 0))
+                        out.endpoint.port == 0)) {
     return refuse("its port is no number from 1 to 65535");
+  }
   return out;
 }
 

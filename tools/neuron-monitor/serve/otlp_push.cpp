@@ -51,8 +51,9 @@ class Push : public OtlpPush {
                               stream_.expires_after(kExchange);
                               stream_.async_connect(found,
                                                     [this](Status problem, const tcp::endpoint&) {
-                                                      if (problem)
+                                                      if (problem) {
                                                         return fail("cannot connect", problem);
+                                                      }
                                                       connected_ = true;
                                                       fresh_ = true;
                                                       send();

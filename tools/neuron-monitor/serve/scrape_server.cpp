@@ -37,8 +37,9 @@ int quality(std::string_view accept, std::string_view type) {
     std::string_view entry = accept.substr(at, end - at);
     at = end + 1;
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
-    if (!beast::iequals(entry.substr(0, std::min(entry.find_first_of("; "), entry.size())), type))
+    if (!beast::iequals(entry.substr(0, std::min(entry.find_first_of("; "), entry.size())), type)) {
       continue;
+    }
     const size_t q = entry.find("q=");
     if (q == std::string_view::npos) return 1000;
     return static_cast<int>(1000 * std::atof(std::string(entry.substr(q + 2)).c_str()));
@@ -154,10 +155,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
       say(http::status::ok, *metrics);
     } else if (path == "/healthz") {
       const std::string trouble = shared_->pages.trouble();
-      if (trouble.empty())
+      if (trouble.empty()) {
         say(http::status::ok, "ok\n");
-      else
+      } else {
         say(http::status::service_unavailable, trouble + "\n");
+      }
     } else if (path == "/") {
       say(http::status::ok, "neuron-monitor: /metrics, /healthz\n");
     } else {
@@ -215,8 +217,9 @@ class Server : public ScrapeServer {
       address = tcp::endpoint(tcp::v4(), endpoint.port);
       acceptor_.open(address.protocol(), problem);
     }
-    if (!problem && address.protocol() == tcp::v6() && endpoint.host.empty())
+    if (!problem && address.protocol() == tcp::v6() && endpoint.host.empty()) {
       acceptor_.set_option(asio::ip::v6_only(false), problem);
+    }
     if (!problem) acceptor_.set_option(tcp::acceptor::reuse_address(true), problem);
     if (!problem) acceptor_.bind(address, problem);
     if (!problem) acceptor_.listen(asio::socket_base::max_listen_connections, problem);

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
+
+#include "driver/base/backoff.h"
 
 namespace neuron::reset {
 namespace {
@@ -26,7 +27,7 @@ std::string text_of(const telemetry::Process& process) {
 
 }  // namespace
 
-void DeviceSubject::pause() { std::this_thread::sleep_for(kPause); }
+void DeviceSubject::pause() { base::sleep_for(kPause); }
 
 Sight DeviceSubject::look(Clock::time_point end) {
   telemetry::Wanted wanted;
@@ -43,8 +44,9 @@ Sight DeviceSubject::look(Clock::time_point end) {
     sight.cores = checks::program_cores(device);
     for (const telemetry::Core& core : device.cores) {
       sight.failed_resets += core.failed_resets;
-      for (const std::string& engine : core.hung_engines)
+      for (const std::string& engine : core.hung_engines) {
         sight.hung_engines.push_back("core " + std::to_string(core.physical_core) + " " + engine);
+      }
     }
   }
   for (const telemetry::Process& process : snapshot.processes) {

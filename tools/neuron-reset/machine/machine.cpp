@@ -30,8 +30,9 @@ std::string seconds_text(std::chrono::milliseconds time) {
 std::string sentence_of(const checks::Finding& finding) {
   std::string text = finding.check;
   if (finding.core >= 0) text += " core " + std::to_string(finding.core);
-  for (const std::string& part : {finding.engine, finding.ring, finding.address})
+  for (const std::string& part : {finding.engine, finding.ring, finding.address}) {
     if (!part.empty()) text += " " + part;
+  }
   text += ": " + finding.found;
   if (!finding.expected.empty()) text += ", expected " + finding.expected;
   return text + " (" + checks::name(finding.action) + ")";
@@ -45,26 +46,31 @@ class Machine {
   State run() {
     enter(State::kLooking, "");
     const Sight before = subject_.look(end_);
-    if (!before.found)
+    if (!before.found) {
       return enter(State::kFailed,
                    "there is no such device" + (before.error.empty() ? "" : ": " + before.error));
-    if (!before.holders.empty() && !plan_.force)
+    }
+    if (!before.holders.empty() && !plan_.force) {
       return enter(State::kRefused,
                    "held by " + listed(before.holders) + "; end it, or use --force");
+    }
 
     enter(State::kResetting,
           before.holders.empty() ? "" : "although it is held by " + listed(before.holders));
     const Attempt attempt = subject_.reset(plan_.force, end_);
-    if (attempt.how == Attempt::How::kBusy)
+    if (attempt.how == Attempt::How::kBusy) {
       return enter(State::kRefused, attempt.sentence + "; end it, or use --force");
+    }
     if (attempt.how == Attempt::How::kFailed) return enter(State::kFailed, attempt.sentence);
 
     Sight after;
     if (!await_return(after)) return State::kFailed;
-    if (after.failed_resets > before.failed_resets)
+    if (after.failed_resets > before.failed_resets) {
       return enter(State::kFailed, "the driver has counted a reset that failed");
-    if (!after.hung_engines.empty())
+    }
+    if (!after.hung_engines.empty()) {
       return enter(State::kFaulty, "engines still hang: " + listed(after.hung_engines));
+    }
     return verify(after);
   }
 
@@ -120,21 +126,26 @@ class Machine {
     }
     agree_on_repair(findings);
     // A reset is what has just been tried.
-    for (checks::Finding& finding : findings)
-      if (finding.action == checks::Action::kResetDevice)
+    for (checks::Finding& finding : findings) {
+      if (finding.action == checks::Action::kResetDevice) {
         finding.action = finding.repair == checks::Repair::kNone ? checks::Action::kReboot
                                                                  : checks::Action::kReplaceInstance;
+      }
+    }
     std::string wrong, skipped;
     for (const checks::Finding& finding : findings) {
-      if (finding.verdict == checks::Verdict::kFail)
+      if (finding.verdict == checks::Verdict::kFail) {
         wrong += (wrong.empty() ? "" : "; ") + sentence_of(finding);
-      if (finding.verdict == checks::Verdict::kSkip)
+      }
+      if (finding.verdict == checks::Verdict::kSkip) {
         skipped += "; not tried: " + finding.engine + " " + finding.found;
+      }
     }
     if (!wrong.empty()) return enter(State::kFaulty, wrong);
     // Nothing was found because nothing was looked at: that is not what ready means.
-    if (!held.empty())
+    if (!held.empty()) {
       return enter(State::kUnverified, "held, and not tried: core " + listed(held));
+    }
     if (tried.empty()) return enter(State::kUnverified, "the driver names no core to be tried");
     return enter(State::kReady, "memory holds what is written, and programs on core " +
                                     listed(tried) + " give the right results" + skipped);

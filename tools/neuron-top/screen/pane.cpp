@@ -81,8 +81,9 @@ void draw_engine(Canvas& canvas, const EngineRow& row, int y) {
   const Ink ink = row.selected ? Ink::kSelected : Ink::kPlain;
   canvas.put(0, y, row.text, ink, 12);
   int x = 12;
-  for (const double share : row.activity.engines)
+  for (const double share : row.activity.engines) {
     right(canvas, x += 9, y, percent_text(share), ink);
+  }
   right(canvas, x += 9, y, percent_text(row.activity.collectives), ink);
   right(canvas, x += 13, y, size_text(row.activity.dma_bytes) + "/s", ink);
   right(canvas, x += 13, y, size_text(row.activity.link_bytes) + "/s", ink);

@@ -71,8 +71,9 @@ void transpose_rows(PlanBuilder& builder, const std::vector<GatheredRow>& rows,
       const uint32_t last = std::min<uint32_t>(column + side, tile.parts);
       from.clear();
       to.clear();
-      for (size_t r = begin; r < end; ++r)
+      for (size_t r = begin; r < end; ++r) {
         from.push_back(rows[r].address + uint64_t{column} * bytes);
+      }
       for (uint32_t c = column; c < last; ++c) {
         to.push_back(device_address(window, tile, c) + static_cast<uint64_t>(at));
       }

@@ -2,7 +2,7 @@
 // Instructions that a sequencer executes itself: control (halt, write, notify, complete, mode) and
 // flow (registers, branches, loops, calls, loads and stores).
 //
-// Callers: InstructionIssue, by whoever holds the core, with registers substituted. Fails: by the
+// Callers: InstructionIssue, by the holder of the core, with registers substituted. Fails: by the
 // fault that execute_control and execute_flow return.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CONTROL_FLOW_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_CONTROL_FLOW_H

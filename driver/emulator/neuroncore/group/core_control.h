@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands to sequencers and to the core: start, stop, step, continue, abort, reset.
 //
-// Callers: CoreRegisters and the core's owner, by whoever holds the core. A command that a
+// Callers: CoreRegisters and the core's owner, by the holder of the core. A command that a
 // sequencer's state does not allow is refused with a warning. Cannot fail otherwise.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_CONTROL_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_CONTROL_H

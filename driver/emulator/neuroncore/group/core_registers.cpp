@@ -88,8 +88,9 @@ bool CoreRegisters::is_engine_block(uint64_t offset, unsigned& actor, uint32_t& 
   }
   const uint64_t k = (offset - chip::kCcWindows) / chip::kCcWindowBytes;
   const uint64_t inside = (offset - chip::kCcWindows) % chip::kCcWindowBytes - NEURON_CC_ENGINE;
-  if (offset < chip::kCcWindows || k >= state_.cc_count || inside >= NEURON_CC_ENGINE_SIZE)
+  if (offset < chip::kCcWindows || k >= state_.cc_count || inside >= NEURON_CC_ENGINE_SIZE) {
     return false;
+  }
   actor = static_cast<unsigned>(kEngines + k);
   at = static_cast<uint32_t>(inside);
   return true;

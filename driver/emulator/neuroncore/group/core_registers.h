@@ -2,7 +2,7 @@
 // The registers of a core as they are read and written: its control block, the blocks of its
 // engines and of its CC cores (hw/control.h).
 //
-// Callers: the group, by whoever holds the core; is_register: any thread. Offsets are those of the
+// Callers: the group, by the holder of the core; is_register: any thread. Offsets are those of the
 // core's window, with the CC cores' windows behind it. A write that an engine's state does not
 // allow is refused with a warning; inside a longer write, words that are no registers are ignored.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_REGISTERS_H

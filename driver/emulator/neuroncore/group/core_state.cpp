@@ -26,6 +26,7 @@ CoreState::CoreState(const chip::CoreConnections& connections)
       cc_count(connections.cc_count),
       injected(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
       limits(isa::limits_of(bus.layout().generation)),
+      timing(isa::timing_of(bus.layout().generation)),
       memory(limits.sbuf_partition_bytes),
       scratch(std::make_unique<Scratch>()),
       strict(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),

@@ -2,7 +2,7 @@
 // What a core consists of: its connections, memories, units, sequencers and settings.
 //
 // The classes of this folder share one CoreState; each of them documents the part of the work that
-// it does on it. Callers: whoever holds the core (host_gate.h); the connections and constants: any
+// it does on it. Callers: the holder of the core (host_gate.h); the connections and constants: any
 // thread. Owns: SBUF, PSUM, units and sequencers; borrows the connections. Fails: std::bad_alloc
 // from the constructor only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_STATE_H
@@ -51,8 +51,9 @@ struct CoreState {
   const unsigned cc_count;
   chip::ChipFaults& injected;
   const isa::Limits limits;
+  const isa::Timing& timing;
 
-  // --- of whoever holds the core ---
+  // --- the holder's ---
   Scheduler scheduler;
   CoreMemory memory;
   std::unique_ptr<Scratch> scratch;

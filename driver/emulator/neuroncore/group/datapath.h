@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions that a unit executes: sets the unit's modes and runs it.
 //
-// Callers: InstructionIssue, by whoever holds the core, with registers substituted and operands
+// Callers: InstructionIssue, by the holder of the core, with registers substituted and operands
 // checked. Owns the PE's weights; the other units live in CoreState. Fails: by the fault that
 // execute() returns, with nothing written.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DATAPATH_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a core in words, for deadlock and timeout reports. Callers: the group, by whoever
-// holds the core. Allocates the text.
+// The state of a core in words, for deadlock and timeout reports. Callers: the group, by the holder
+// of the core. Allocates the text.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DESCRIBE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DESCRIBE_H
 

@@ -6,7 +6,7 @@
 // A run takes the time of its descriptors and bytes, and of the links to other chips that it
 // crosses; its effects happen at its end. A queue has an owner: the sequencer that rang it last,
 // which `drain` makes wait for the queue, and which the queue's faults stop.
-// Callers: whoever holds the core; as DmaListener: any thread. Fails: faults of queues are raised
+// Callers: the holder of the core; as DmaListener: any thread. Fails: faults of queues are raised
 // at their owner; std::bad_alloc when the first link is used.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ACTORS_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ACTORS_H
@@ -57,7 +57,7 @@ class DmaActors final : public chip::DmaListener {
                   const chip::Packet& packet) override;
 
  private:
-  // Who rang a queue last, and from where.
+  // The last ringer of a queue, and its instruction.
   struct Owner {
     uint8_t actor = 0;
     uint16_t opcode = 0;

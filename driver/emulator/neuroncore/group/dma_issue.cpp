@@ -66,7 +66,7 @@ Fault DmaIssue::generate(Issue& issue) {
   }
   state_.generation.active = false;
   // The plan was computed before: what is left is the last doorbell.
-  issue.cost.interval = isa::control_interval(state_.limits.generation);
+  issue.cost.interval = state_.timing.control_interval;
   return {};
 }
 

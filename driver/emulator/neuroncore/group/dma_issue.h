@@ -6,7 +6,7 @@
 // for as long as that costs, writes what the rings have room for, rings the doorbells, waits for
 // room and goes on. A queue is whatever its driver has initialised: base, length and position are
 // read from the DMA engine. Descriptors are written before their doorbell, S2M is rung before M2S,
-// ring ids follow the wraps. Callers: whoever holds the core. Fails: by the fault that a call
+// ring ids follow the wraps. Callers: the holder of the core. Fails: by the fault that a call
 // returns; nothing is written before all checks of a plan have passed.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ISSUE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ISSUE_H

@@ -3,7 +3,7 @@
 //
 // An execution begins when an instruction consumes semaphore 7 (NEURON_SEM_LAUNCH) and ends with
 // `complete` or with a fault. Then the host finds a completion record in memory, and the cost is
-// added to its work record. Model time starts at 0 at the launch. Callers: whoever holds the core.
+// added to its work record. Model time starts at 0 at the launch. Callers: the holder of the core.
 // Fails: complete() with BUS where the record cannot be written.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_EXECUTION_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_EXECUTION_H

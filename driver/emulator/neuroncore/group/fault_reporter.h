@@ -3,7 +3,7 @@
 //
 // A fault stops its sequencer, and the others too if the core's mode says so. It is latched in the
 // exception registers, posted as an error notification and ends the execution. A warning is only
-// posted. Callers: whoever holds the core. Cannot fail.
+// posted. Callers: the holder of the core. Cannot fail.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_FAULT_REPORTER_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_FAULT_REPORTER_H
 

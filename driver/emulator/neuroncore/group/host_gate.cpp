@@ -2,7 +2,6 @@
 #include "driver/emulator/neuroncore/group/host_gate.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,12 +9,14 @@
 #include <climits>
 #include <utility>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip_faults.h"
 
 namespace neuron::core {
 namespace {
 
-constexpr unsigned kHandOverSpins = 100'000;
+// How often the runner yields for a visitor to take the lock.
+constexpr unsigned kHandOverYields = 100'000;
 
 }  // namespace
 
@@ -78,7 +79,7 @@ bool HostGate::wait_for_peers(uint32_t word, std::chrono::steady_clock::time_poi
   };
   for (unsigned n = 0; n < kYields; ++n) {
     if (woken()) return true;
-    sched_yield();
+    base::yield_processor();
   }
   // Sequentially consistent: either wake_runner() sees that a thread is asleep, or this thread sees
   // its word.
@@ -164,7 +165,7 @@ bool HostGate::read_between_groups(HostGate& reader, uint64_t offset, std::span<
         done = true;
       }
     }
-    if (!done) sched_yield();
+    if (!done) base::yield_processor();
   }
   end_visit();
   reader.lend(false);
@@ -209,8 +210,8 @@ void HostGate::drain_mail() {
 }
 
 // After unlocking, or after waiting for the lock in vain: applies mail that came while the lock was
-// held or waited for, and tells a worker about it. The thread that left the mail has told nobody,
-// so a launch in it would never run otherwise.
+// held or waited for, and tells a worker about it. The thread that left the mail has woken no
+// worker, so a launch in it would never run otherwise.
 void HostGate::settle() {
   bool applied = false;
   bool quiet = false;
@@ -229,9 +230,9 @@ bool HostGate::attend(std::chrono::steady_clock::time_point deadline) {
   // One visitor between two events: visitors that keep coming do not stop the program.
   const uint32_t before = visits_.load(std::memory_order_relaxed);
   run_lock_.unlock();
-  for (unsigned spin = 0; spin < kHandOverSpins; ++spin) {
+  for (unsigned n = 0; n < kHandOverYields; ++n) {
     if (visitors_.load() == 0 || visits_.load(std::memory_order_relaxed) != before) break;
-    sched_yield();
+    base::yield_processor();
   }
   if (run_lock_.try_lock_until(deadline)) return true;
   settle();

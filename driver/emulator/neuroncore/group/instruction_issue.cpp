@@ -140,8 +140,9 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
       return to_.faults.raise(s, fault, s.pc, i->debug, i->opcode, now);
     }
     i = &substituted_;
-    if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits))
+    if (const isa::Violation v = isa::check_operands(*i, s.engine, state_.limits)) {
       return violated(v);
+    }
     cost = cost_of(*i, s.engine, state_.limits.generation);
   } else if (entry->operands) [[unlikely]] {
     return violated(entry->operands);
@@ -208,7 +209,7 @@ void InstructionIssue::retire(Issue& issued) {
   } else if (issued.i.opcode == NEURON_OP_LDWEIGHTS) {
     const ModelTime begin = std::max(now, s.load_free);
     s.load_free = issued.end = issued.complete = begin + cost.interval;
-    next = begin + pe_issue(state_.limits.generation);
+    next = begin + state_.timing.pe_issue;
     const ModelTime hidden_until = std::max(begin, s.array_free);
     if (s.load_free > hidden_until) s.busy += s.load_free - hidden_until;
   } else if (s.engine == NEURON_ENGINE_PE) {
@@ -216,7 +217,7 @@ void InstructionIssue::retire(Issue& issued) {
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
     s.array_free = issued.end = begin + cost.interval;
     issued.complete = issued.end + cost.latency;
-    next = begin + pe_issue(state_.limits.generation);
+    next = begin + state_.timing.pe_issue;
     s.busy += cost.interval;
   } else {
     next = issued.end = now + cost.interval + issued.gap;
@@ -228,8 +229,9 @@ void InstructionIssue::retire(Issue& issued) {
   s.last_complete = issued.complete;
   ++s.retired;
   s.ignore_break = false;
-  if (cost.datapath)
+  if (cost.datapath) {
     state_.scheduler.spend(static_cast<uint32_t>(std::min<ModelTime>(cost.interval >> 18, 1024)));
+  }
   if (issued.i.trace || (s.mode & 3) == 2) trace(issued);
   if (s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_FAULT) return;  // by its own write
   if (!issued.stays) ControlFlow::advance(s, issued.next_pc);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of one instruction: fetch, break, drain, wait, substitute, check, execute, update.
 //
-// Callers: the group's loop, by whoever holds the core. No allocation for an instruction. Fails:
+// Callers: the group's loop, by the holder of the core. No allocation for an instruction. Fails:
 // what an instruction does wrong is raised at its sequencer.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H

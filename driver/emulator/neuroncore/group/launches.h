@@ -4,7 +4,7 @@
 // A launch is an increment of semaphore 7 of the core from outside. One that finds the group
 // quiescent, outside an execution, starts a new count of time at 0. Launches that find it busy are
 // held and released one by one when it is quiescent again, so each is timed from 0.
-// Callers: whoever holds the core. Cannot fail.
+// Callers: the holder of the core. Cannot fail.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_LAUNCHES_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_LAUNCHES_H
 

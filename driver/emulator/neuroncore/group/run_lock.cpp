@@ -6,8 +6,8 @@
 namespace neuron::core {
 namespace {
 
-// How long others may take the lock past somebody who waits: without that, each change of hands
-// would cost two switches of threads.
+// How long other threads may take the lock before a waiter is starving. Without this time, each
+// change of hands would cost two switches of threads.
 constexpr std::chrono::milliseconds kPatience{1};
 
 }  // namespace
@@ -21,10 +21,10 @@ bool RunLock::try_lock_until(std::chrono::steady_clock::time_point deadline) {
     const auto patient = std::min(deadline, std::chrono::steady_clock::now() + kPatience);
     locked = freed_.wait_until(guard, patient, [this] { return try_lock(); });
     if (!locked && patient < deadline) {
-      overdue_.fetch_add(1);
+      starving_.fetch_add(1);
       locked = freed_.wait_until(guard, deadline, [this] { return take(); });
-      overdue_.fetch_sub(1);
-      // Others were woken for a lock that is free and have left it to this one.
+      starving_.fetch_sub(1);
+      // Other waiters were woken for a free lock and have left it to this one.
       if (!locked) freed_.notify_all();
     }
   }
@@ -33,17 +33,18 @@ bool RunLock::try_lock_until(std::chrono::steady_clock::time_point deadline) {
 }
 
 void RunLock::wake() {
-  bool overdue;
+  bool starving;
   {
     const std::lock_guard guard(mutex_);
-    overdue = overdue_.load(std::memory_order_relaxed) != 0;  // changes under the mutex only
+    starving = starving_.load(std::memory_order_relaxed) != 0;  // changes under the mutex only
   }
-  // One is enough: who gets the lock will unlock it, and wakes the next one then. But it must not
-  // be one that has to leave it to another.
-  if (overdue)
+  // To wake one waiter is enough: it wakes the next when it unlocks. But while a waiter is
+  // starving, the one that wakes up may have to leave the lock to it.
+  if (starving) {
     freed_.notify_all();
-  else
+  } else {
     freed_.notify_one();
+  }
 }
 
 }  // namespace neuron::core

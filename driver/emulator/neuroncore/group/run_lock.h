@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds an execution group: one atomic word when nobody else wants it.
+// The lock of an execution group: one atomic word while there is no contention.
 //
-// Unlike std::timed_mutex it costs one locked instruction each way, and thread sanitizers
-// understand it (they do not intercept pthread_mutex_clocklock, on which the library's timed mutex
-// is built). Who has waited for a millisecond goes first: threads that take it again and again
-// keep nobody out. Callers: any thread; not recursive. Fails: try_lock_until gives false at its
-// deadline; there is no wait without one.
+// Locking and unlocking cost one locked instruction each. A waiter that has waited for a
+// millisecond is *starving*: the lock then goes to a starving waiter, and threads that only try are
+// refused, so that threads that take the lock again and again cannot keep it out. Thread sanitizers
+// understand this lock. They do not intercept pthread_mutex_clocklock, on which std::timed_mutex is
+// built. Callers: any thread; not recursive. Fails: try_lock_until gives false at its deadline;
+// there is no wait without one.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_RUN_LOCK_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_RUN_LOCK_H
 
@@ -19,25 +20,25 @@ namespace neuron::core {
 
 class RunLock {
  public:
-  // False, too, while somebody has waited for too long. Who then leaves work to the holder leaves
-  // it to that one, who has to look for such work even if it waits in vain.
-  bool try_lock() { return overdue_.load() == 0 && take(); }
-  // Past those who wait: for who tries only while a holder makes room for it.
+  // False while the lock is held, and while a waiter is starving. The caller may still queue work:
+  // a starving waiter drains the queue when it gets the lock, and also when it times out.
+  bool try_lock() { return starving_.load() == 0 && take(); }
+  // Ignores starving waiters. Only for a thread to which the holder is lending the lock.
   bool try_lock_first() { return take(); }
   bool try_lock_until(std::chrono::steady_clock::time_point deadline);
   template <class Duration>
   bool try_lock_for(Duration patience) {
     return try_lock() || try_lock_until(std::chrono::steady_clock::now() + patience);
   }
-  // Sequentially consistent: either this thread sees the waiter, or the waiter, who counts itself
-  // before it tries once more, sees the lock free. What the caller loads behind unlock() (is there
-  // mail?) is ordered behind it in the same way.
+  // Sequentially consistent. A waiter counts itself and then tries once more: either this thread
+  // sees the waiter, or the waiter sees the lock free. What the caller loads behind unlock() (is
+  // there mail?) is ordered behind it in the same way.
   void unlock() {
     held_.exchange(false);
     if (waiters_.load() != 0) wake();
   }
-  // Threads that only try are refused at present.
-  bool is_owed() const { return overdue_.load() != 0; }
+  // A starving waiter is entitled to the lock: threads that only try are refused.
+  bool is_owed() const { return starving_.load() != 0; }
 
  private:
   bool take() {
@@ -49,8 +50,8 @@ class RunLock {
 
   std::atomic<bool> held_ = false;
   std::atomic<uint32_t> waiters_ = 0;
-  std::atomic<uint32_t> overdue_ = 0;  // of them
-  std::mutex mutex_;                   // orders a waiter's last look at held_ with the notification
+  std::atomic<uint32_t> starving_ = 0;  // of them
+  std::mutex mutex_;  // orders a waiter's last look at held_ with the notification
   std::condition_variable freed_;
 };
 

@@ -4,7 +4,7 @@
 // Concepts: actors are the sequencers (engines, then CC cores) and, for each DMA engine, its
 // ordinary queues and its queue of collectives. Each actor has the time of its next event, or
 // kNever. The actor with the smallest time acts next; of two with the same time, the one with the
-// smaller number. A group is quiescent when no actor has a time. Callers: whoever holds the core;
+// smaller number. A group is quiescent when no actor has a time. Callers: the holder of the core;
 // is_runnable and is_deadlocked: any thread. Cannot fail, allocates nothing.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_SCHEDULER_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_SCHEDULER_H

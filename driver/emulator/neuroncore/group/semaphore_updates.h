@@ -3,7 +3,7 @@
 // notification, order for strict mode, and the wake-up of waiters.
 //
 // The thread that holds the core is the only one that changes its semaphores; others leave a change
-// in the mailbox. Callers: whoever holds the core. Fails: a refused change is notified, and is a
+// in the mailbox. Callers: the holder of the core. Fails: a refused change is notified, and is a
 // fault of the sequencer that asked for it.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_SEMAPHORE_UPDATES_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_SEMAPHORE_UPDATES_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells strict mode what a core does: accesses of its memories, and what orders them.
 //
-// Callers: the other classes of this folder, by whoever holds the core (access() and is_on():
+// Callers: the other classes of this folder, by the holder of the core (access() and is_on():
 // any thread). Apart from is_on, access and packet, a caller calls only while is_on(): the check is
 // the caller's, so that a core without strict mode pays one load. Fails: std::bad_alloc only; a
 // trap is a fault of the program.
@@ -48,7 +48,7 @@ class StrictObserver {
   Fault check(Sequencer& s, const isa::Instruction& i);
   // The trap of a `store` or `load` that has executed: a fault, or nothing.
   Fault take_fault();
-  // A `store` makes what the sequencer did known to whoever loads; a `load` learns of it.
+  // A `store` releases what the sequencer has done; a `load` acquires it.
   void release_memory(const Sequencer& s, ModelTime now) {
     if (observes(s)) clocks().release_memory(s.engine, tick_of(s, now));
   }

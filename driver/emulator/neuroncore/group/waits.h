@@ -3,7 +3,7 @@
 //
 // Concepts: a change by another group may have a model time before or behind this group's own time;
 // arrival times (sequencer/arrival_times.h) say from when a wait has held. A sequencer resumes at
-// that time, never before it began to wait. Callers: whoever holds the core. Cannot fail, allocates
+// that time, never before it began to wait. Callers: the holder of the core. Cannot fail, allocates
 // nothing.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_WAITS_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_WAITS_H
@@ -53,7 +53,7 @@ class Waits {
   }
 
   CoreState& state_;
-  // Bit per engine. A CC core waits for cells of its own, which nobody else waits for.
+  // Bit per engine. CC cores are not in here: each waits for cells of its own.
   std::array<uint8_t, NEURON_SEMAPHORES> semaphore_waiters_{};
   std::array<uint8_t, NEURON_EVENTS> event_waiters_{};
 };

@@ -2,13 +2,13 @@
 // When the counts of a block's semaphores came from other cores and chips, in model time.
 //
 // A write from another group reaches a semaphore when the host brings it, which may be early or
-// late in this group's model time. Its value counts at once; who waits for it goes on at the time
-// that the sender gave it. So each cell remembers its units in the order in which they came, the
-// older ones are consumed first, and a wait for n holds from the latest time of the first n. With
-// one producer for each cell this is a function of the programs, whatever the host does in which
-// order. Units of this group itself are timed only behind units of others. Callers: who holds the
-// core. Fails: std::bad_alloc only. Above kMaxEntries changes of time in one cell the last takes
-// all.
+// late in this group's model time. Its value counts at once, but a sequencer that waits for it
+// resumes at the time that the sender gave it. So each cell remembers its units in the order in
+// which they came. The older units are consumed first, and a wait for n holds from the latest time
+// of the first n. With one producer for each cell, the result depends on the programs alone, not on
+// the order in which the host runs them. Units of this group itself are timed only behind units of
+// others. Callers: the holder of the core. Fails: std::bad_alloc only. Above kMaxEntries changes of
+// time in one cell, the last entry takes all further units.
 #ifndef DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
 #define DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
 

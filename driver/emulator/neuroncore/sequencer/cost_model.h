@@ -31,11 +31,6 @@ constexpr ModelTime dma_time(uint64_t descriptor_pairs, uint64_t bytes) {
   return descriptor_pairs * kDmaDescriptor + bytes * 10000 / 272;
 }
 
-// Issue of the next PE instruction behind one that has started: LoadStationary runs in the
-// background of a multiplication, so the sequencer does not wait for the array (our choice: 32 PE
-// cycles, the duration of the fastest LoadStationary).
-constexpr ModelTime pe_issue(unsigned generation) { return generation >= 3 ? 13'333 : 11'428; }
-
 }  // namespace neuron::core
 
 #endif

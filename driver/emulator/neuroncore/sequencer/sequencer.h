@@ -94,7 +94,8 @@ class Sequencer {
  public:
   static constexpr unsigned kMaxPending = 8;
 
-  // Which sequencer this is and what it waits for and tells; survives a reset.
+  // Which sequencer this is, whose semaphores it waits for and where it posts notifications.
+  // Survives a reset.
   struct Place {
     unsigned actor = 0;  // in its group: engines 0-4, then CC cores
     chip::SemaphoreBlock* semaphores = nullptr;

@@ -92,14 +92,14 @@ void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned a
   }
   const uint64_t end = q.consumed + pending;
   if (end <= q.rung) {  // the doorbell of the other half
-    // Of somebody else than who rings for the sources: one that lends room. For which transfer is
-    // not known here; for all of them, races may be missed, none is made up.
+    // An actor that does not ring for the sources lends room. For which transfer is not known here.
+    // Counting it for all of them may miss a race, but makes none up.
     if (bit != 0 && (q.starters & bit) == 0) arm(number, actor, tick);
     return;
   }
   q.starters |= bit;
   if (q.waiting.size() == kMaxDoorbells) {
-    // The newest one speaks for this one too: a race may be missed, none is made up.
+    // The newest doorbell speaks for this one too. That may miss a race, but makes none up.
     Vector& seen = *q.waiting.back().seen;
     join(seen, *seen_[actor]);
     seen[actor] = std::max(seen[actor], tick);

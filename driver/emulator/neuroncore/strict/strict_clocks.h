@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who knows of whose accesses: vector clocks of the actors of a core (strict mode).
+// Which accesses come before which: vector clocks of the actors of a core (strict mode).
 //
 // Actors are the five engines, everything outside the core (host, other cores) as one, and the DMA
 // queues, numbered when they are first rung. An access has two ticks of its actor: reads 2k, writes
-// 2k + 1, so that an update at read can release the one without the other. Semaphores, events and
-// memory carry what was released into them. A launch orders everything before it, by raising the
-// floor. Ticks are 64 bits and never start again.
-// Callers: StrictMode, by who holds the core. Owns its vectors. Fails: std::bad_alloc only.
+// 2k + 1, so that an update at read can release reads without writes. Semaphores, events and memory
+// carry what was released into them. A launch orders everything before it, by raising the floor.
+// Ticks are 64 bits and never start again. Callers: StrictMode, by the holder of the core. Owns its
+// vectors. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 
@@ -76,9 +76,10 @@ class StrictClocks {
 
   // Semaphore cells: 0-255 semaphores, 256-511 events.
   void release(unsigned actor, uint64_t tick, unsigned cell);
-  void release_all(unsigned cell);  // by somebody outside, who may know of everything
+  void release_all(unsigned cell);  // by an actor outside, which may know of everything
   void acquire(unsigned actor, unsigned cell);
-  // Through memory, of which nobody keeps clocks: all of it is one cell, with all transfers.
+  // Order through memory, whose words have no clocks of their own: all memory is one cell, and all
+  // transfers count for it.
   void release_memory(unsigned actor, uint64_t tick);
   void acquire_memory(unsigned actor);
   void acquire_all(unsigned actor);
@@ -88,7 +89,8 @@ class StrictClocks {
   // `idle`: nothing was pending before. `pending`: M2S descriptors that wait now.
   void ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
             Ringer ringer);
-  // A doorbell that gives the queue nothing to do: what comes then comes behind the ringer too.
+  // A doorbell that gives the queue nothing to do. Transfers that follow come behind its ringer,
+  // too.
   void arm(unsigned number, unsigned actor, uint64_t tick);
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);

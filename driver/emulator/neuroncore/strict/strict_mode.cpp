@@ -265,7 +265,7 @@ void StrictMode::access_word(unsigned engine, uint32_t pc, unsigned space, unsig
   who.actor = static_cast<uint16_t>(outside ? StrictClocks::kOutside : engine);
   who.engine = static_cast<uint8_t>(outside ? unsigned{NEURON_ENGINE_HOST} : engine);
   who.pc = pc;
-  // Nobody can say what somebody outside knows: all that was done.
+  // An actor outside counts as one that knows of all accesses so far.
   if (outside) clocks_.acquire_all(StrictClocks::kOutside);
   who.tick = clocks_.advance(who.actor);
   conflict_ = {};

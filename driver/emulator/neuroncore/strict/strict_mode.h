@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict mode of a core: traps programs whose result is not theirs to rely on.
+// Strict mode of a core: traps programs whose result depends on chance.
 //
 // Before an instruction executes, its operands are looked up in the shadow of SBUF and PSUM: bytes
 // that nothing has written, accumulation onto what the PE did not write, and accesses of the same
@@ -7,8 +7,8 @@
 // updates and the waits that they satisfy, doorbells, drains, polling of memory, and launches.
 // Transfers count packet by packet, when they are made; a trap of one is raised behind its run.
 // NEURON_EMULATOR_STRICT=0 turns it off for the cores that are made afterwards.
-// Callers: the execution group, by who holds the core. Fails: std::bad_alloc only; the shadow is
-// made at the first access.
+// Callers: the execution group, by the holder of the core. Fails: std::bad_alloc only; the shadow
+// is made at the first access.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_MODE_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_MODE_H
 
@@ -24,7 +24,7 @@ namespace neuron::core {
 
 class StrictMode {
  public:
-  // A trap that concerns another instruction than the one that is being issued.
+  // A trap of an instruction other than the one that is being issued.
   struct Trap {
     Fault fault;
     StrictClocks::Ringer ringer;
@@ -36,7 +36,7 @@ class StrictMode {
 
   // The accesses of an instruction that is about to execute: a fault, or nothing.
   Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc);
-  // Of a DOMAIN fault that the unit has found: names who produced the operand.
+  // Completes a DOMAIN fault that a unit has found: names the producer of the operand.
   void name_producer(Fault& fault, const isa::Operand& operand);
 
   // `store` and `load` of an engine, or an access from outside (engine = NEURON_ENGINE_HOST), of

@@ -287,7 +287,8 @@ uint32_t StrictShadow::single(Pass& pass) {
   return pass.single;
 }
 
-// Readers that this one comes behind are replaced: who is not ordered with them is not with it.
+// Readers that this one comes behind are replaced: an access that is unordered with them is
+// unordered with this one.
 uint32_t StrictShadow::after_read(Pass& pass, uint32_t readers) {
   const State before = states_[readers];
   State state{0, static_cast<uint32_t>(items_.size()), 0, 0};
@@ -424,7 +425,7 @@ bool StrictShadow::nearest(const StrictConflict& from, StrictConflict& found) co
   return false;
 }
 
-// Keeps the states that cells hold; readers from before the floor matter to nobody.
+// Keeps the states that cells hold. Readers from before the floor can conflict with nothing.
 void StrictShadow::collect() {
   std::vector<State> states(1);
   std::vector<Item> items;

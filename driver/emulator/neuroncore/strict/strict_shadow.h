@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who wrote and who has read each byte of SBUF and PSUM (strict mode).
+// The last writer and the readers of each byte of SBUF and PSUM (strict mode).
 //
 // A cell is 64 bytes of one partition. Its state says which bytes were ever written, and lists
 // accesses with the bytes they concern: the last writer of each byte, and the readers since then.
 // So everything is exact to the byte. States are shared and never changed: a cell holds a number.
 // Most tiles have the same state in all partitions, so 32 partitions (a quadrant) share one number
-// until they differ. An access that comes behind another one of the same bytes replaces it, for a
-// third one that conflicts with the older conflicts with the newer. States that no cell holds any
-// more are collected when many have been made.
-// Callers: StrictMode, by who holds the core. Owns all of it; memory for cells that differ inside a
-// quadrant is mapped, not touched before it is used. Fails: std::bad_alloc only.
+// until they differ. An access that is ordered behind another one of the same bytes replaces it: an
+// access that conflicts with the older one conflicts with the newer one, too. States that no cell
+// holds any more are collected when many have been made. Callers: StrictMode, by the holder of the
+// core. Owns all of it; memory for cells that differ inside a quadrant is mapped, not touched
+// before it is used. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 
@@ -24,7 +24,7 @@
 
 namespace neuron::core {
 
-// An access: its tick as a read (as a write, one more) and who made it.
+// An access: its tick as a read (as a write, one more) and its actor.
 struct StrictAccess {
   uint64_t tick = 0;
   uint32_t pc = 0;

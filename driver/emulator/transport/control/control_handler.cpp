@@ -20,15 +20,17 @@ constexpr const char* kVersion = "0.1.0";
 int reset(service::Instance& instance, const control::ResetCommand& command) {
   uint32_t map = 0;
   for (const uint32_t core : command.cores()) {
-    if (core >= 32)
+    if (core >= 32) {
       return service::fail(-EINVAL, "core %u does not exist; a chip has %u", core,
                            instance.profile().cores);
+    }
     map |= 1u << core;
   }
   if (command.has_device()) return instance.faults().reset(command.device(), map);
   int result = 0;
-  for (unsigned i = 0; i < instance.device_count(); i++)
+  for (unsigned i = 0; i < instance.device_count(); ++i) {
     if (int error = instance.faults().reset(i, map)) result = error;
+  }
   return result;
 }
 
@@ -104,7 +106,7 @@ void ControlHandler::fill(control::Status& status) {
   status.set_started(started_);
   status.set_socket(socket_path_);
   status.set_connections(connections_ ? connections_() : 0);
-  for (unsigned i = 0; i < instance_.device_count(); i++) fill_device(status, i);
+  for (unsigned i = 0; i < instance_.device_count(); ++i) fill_device(status, i);
   fill_processes(status);
   for (const auto& [a, b] : instance_.faults().links_down()) {
     control::Link& link = *status.add_links_down();
@@ -132,13 +134,14 @@ void ControlHandler::fill_device(control::Status& status, unsigned index) {
   entry.set_sram_uncorrected(faults.uncorrected[0]);
   entry.set_dma_errors(faults.dma_errors);
   entry.set_bad_hbm_bytes(faults.bad_bytes);
-  for (unsigned i = 0; i < profile.cores; i++) {
+  for (unsigned i = 0; i < profile.cores; ++i) {
     control::Core& core = *entry.add_cores();
     core.set_index(i);
     core.set_host_index(index * profile.cores + i);
     const unsigned hung = i < faults.hung.size() ? faults.hung[i] : 0;
-    for (unsigned engine = 0; engine < 8; engine++)
+    for (unsigned engine = 0; engine < 8; ++engine) {
       if (hung >> engine & 1) core.add_hung_engines(chip::engine_label(engine));
+    }
     {
       const std::lock_guard lock(instance_.claims_mutex);
       if (const nd_claim* claim = nd_claims_at(&instance_.claims, core.host_index())) {
@@ -152,7 +155,7 @@ void ControlHandler::fill_device(control::Status& status, unsigned index) {
       core.set_resets(device->core_state[i].resets);
     }
   }
-  for (unsigned i = 0; i < profile.hbm_stacks; i++) {
+  for (unsigned i = 0; i < profile.hbm_stacks; ++i) {
     control::Hbm& hbm = *entry.add_hbm();
     hbm.set_bytes(profile.hbm_stack_bytes);
     hbm.set_free(profile.hbm_stack_bytes);
@@ -169,8 +172,9 @@ void ControlHandler::fill_device(control::Status& status, unsigned index) {
 void ControlHandler::fill_processes(control::Status& status) {
   for (const service::Instance::SessionInfo& session : instance_.sessions()) {
     control::Process* entry = nullptr;
-    for (control::Process& known : *status.mutable_processes())
+    for (control::Process& known : *status.mutable_processes()) {
       if (known.pid() == session.pid && known.device() == session.device) entry = &known;
+    }
     if (!entry) {
       entry = status.add_processes();
       entry->set_pid(session.pid);
@@ -183,15 +187,17 @@ void ControlHandler::fill_processes(control::Status& status) {
     entry->set_control_only(false);
     uint64_t host = 0;
     uint64_t bytes = 0;
-    if (service::Device* device = instance_.device_if_probed(session.device))
+    if (service::Device* device = instance_.device_if_probed(session.device)) {
       device->memory().usage(session.pid, &host, &bytes);
+    }
     entry->set_host_bytes(host);
     entry->set_device_bytes(bytes);
   }
   for (control::Device& device : *status.mutable_devices()) {
     uint64_t host = 0;
-    for (const control::Process& process : status.processes())
+    for (const control::Process& process : status.processes()) {
       if (process.device() == device.index()) host += process.host_bytes();
+    }
     device.set_host_bytes(host);
   }
 }

@@ -2,7 +2,7 @@
 // Answers to the messages of the control channel (control.proto).
 //
 // Callers: ControlServer, one thread; tests. Borrows the instance. Fails: every packet has an
-// answer; what cannot be read or done is answered with an errno value and a sentence.
+// answer; for a request that cannot be read or done it is an errno value and a sentence.
 #ifndef DRIVER_EMULATOR_TRANSPORT_CONTROL_CONTROL_HANDLER_H
 #define DRIVER_EMULATOR_TRANSPORT_CONTROL_CONTROL_HANDLER_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control channel's socket: accepts operators and answers their requests in turn.
 //
-// Concepts: an event loop of its own in a thread of its own, as a reset may take a second, which
+// Concepts: the server has an event loop and a thread of its own: a reset may take a second, which
 // must not delay clients of the devices. Only the daemon's own user, and root, are answered
 // (SO_PEERCRED). Callers: main() starts and destroys it. Owns: the listening descriptor, the
 // connections, the thread. Fails: start returns null with a sentence; a client that breaks the
@@ -25,7 +25,7 @@ class ControlServer {
   static std::unique_ptr<ControlServer> start(const Daemon& daemon, int listener,
                                               std::function<unsigned()> connections,
                                               std::string& error);
-  // The same for whoever answers packets himself; `answer` is called in the server's thread.
+  // The same with a function that answers packets; it is called in the server's thread.
   static std::unique_ptr<ControlServer> start(int listener,
                                               std::function<std::string(std::string_view)> answer,
                                               std::string& error);

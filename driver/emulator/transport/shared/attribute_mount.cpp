@@ -16,10 +16,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 
+#include "driver/base/guarded.h"
 #include "driver/emulator/service/attributes.h"
 #include "driver/emulator/service/instance.h"
 
@@ -61,8 +62,9 @@ bool locate(const Instance& instance, const char* text, Place& place) {
     return true;
   }
   path.remove_prefix(1);
-  for (const ClassFile& file : kClassFiles)
+  for (const ClassFile& file : kClassFiles) {
     if (path == file.name) place.of_class = &file;
+  }
   if (place.of_class) return true;
   constexpr std::string_view kPrefix = "neuron";
   if (!path.starts_with(kPrefix)) return false;
@@ -72,8 +74,9 @@ bool locate(const Instance& instance, const char* text, Place& place) {
       std::from_chars(digits.data(), digits.data() + digits.size(), place.device);
   // "neuron01" is no name of a device.
   if (error != std::errc{} || end != digits.data() + digits.size() ||
-      std::to_string(place.device) != digits || place.device >= instance.device_count())
+      std::to_string(place.device) != digits || place.device >= instance.device_count()) {
     return false;
+  }
   place.of_device = true;
   place.path = path.substr(std::min(slash + 1, path.size()));
   return true;
@@ -81,14 +84,9 @@ bool locate(const Instance& instance, const char* text, Place& place) {
 
 Instance& instance_of_call() { return *static_cast<Instance*>(fuse_get_context()->private_data); }
 
-// Runs `call`; nothing thrown reaches the library.
 template <typename Call>
-int guarded(Call call) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return -ENOMEM;
-  }
+int guarded(Call&& call) {
+  return base::guarded(std::forward<Call>(call), [](const char*, bool) { return -ENOMEM; });
 }
 
 int get_attributes(const char* path, struct stat* status, fuse_file_info*) {
@@ -130,7 +128,7 @@ int read_folder(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fus
     add(".");
     add("..");
     if (place.top) {
-      for (unsigned i = 0; i < instance.device_count(); i++) add("neuron" + std::to_string(i));
+      for (unsigned i = 0; i < instance.device_count(); ++i) add("neuron" + std::to_string(i));
       for (const ClassFile& file : kClassFiles) add(file.name);
       return 0;
     }
@@ -160,8 +158,9 @@ int open_file(const char* path, fuse_file_info* file) {
       const Attribute* found = attributes.find(place.path);
       if (!found) return -ENOENT;
       if ((file->flags & O_ACCMODE) != O_RDONLY && (found->mode & 0200) == 0) return -EACCES;
-      if ((file->flags & O_ACCMODE) != O_WRONLY)
+      if ((file->flags & O_ACCMODE) != O_WRONLY) {
         if (int error = attributes.read(place.path, *text)) return error;
+      }
     }
     // Texts change and are shorter than their files seem: no page of them is kept.
     file->direct_io = 1;
@@ -208,9 +207,10 @@ fuse_operations operations() {
 
 std::string why_not(const std::string& folder) {
   struct stat status;
-  if (::access("/dev/fuse", F_OK) != 0)
+  if (::access("/dev/fuse", F_OK) != 0) {
     return "/dev/fuse does not exist; load the module (modprobe fuse), or give the container the "
            "device";
+  }
   if (::stat(folder.c_str(), &status) != 0) {
     return errno == ENOTCONN ? "something that ended is still mounted there; unmount it with "
                                "fusermount3 -u"
@@ -241,7 +241,8 @@ class Mount final : public AttributeMount {
     char option[] = "-o";
     char root[] = "allow_other,default_permissions,fsname=neuron,subtype=attributes";
     char user[] = "default_permissions,fsname=neuron,subtype=attributes";
-    // Sysfs is for everybody; who is not root may share a mount only where the host says so.
+    // Sysfs is for everybody. A user other than root may share a mount only where the host allows
+    // it.
     char* words[] = {program, option, ::geteuid() == 0 ? root : user};
     fuse_args arguments = FUSE_ARGS_INIT(3, words);
     static const fuse_operations kOperations = operations();
@@ -257,7 +258,7 @@ class Mount final : public AttributeMount {
   void serve() {
     fuse_session* session = fuse_get_session(fuse_);
     fuse_buf buffer{};
-    // bounded: by the destructor, or by whoever unmounts the folder
+    // bounded: by the destructor, or by an unmount of the folder
     while (!fuse_session_exited(session)) {
       constexpr int kLookMs = 1000;
       pollfd ready[] = {{fuse_session_fd(session), POLLIN, 0}, {stop_, POLLIN, 0}};

@@ -2,7 +2,6 @@
 #include "driver/emulator/transport/shared/doorbells.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/memory_file.h"
 #include "driver/emulator/service/error.h"
@@ -109,7 +109,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
     auto wake = wire::message<wire::Header>(wire::Kind::kWake, index);
     const iovec part = {&wake, sizeof(wake)};
     // Without patience: a client that does not read its messages waits until it does.
-    (void)wire::send(socket_, {&part, 1}, {}, 0);
+    (void)base::send_packet(socket_, {&part, 1}, {}, 0);
   }
   if (!run || result != 0) return;
   try {
@@ -121,7 +121,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
 }
 
 void Doorbell::announce_sleep(bool asleep) {
-  // Sequentially consistent: pairs with the client's, who posts before it looks here.
+  // Sequentially consistent: pairs with the client, which posts before it looks here.
   page_->daemon_sleeps.store(asleep ? 1 : 0, std::memory_order_seq_cst);
 }
 
@@ -143,8 +143,9 @@ std::unique_ptr<Doorbells> Doorbells::create() {
   const unsigned helpers = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads) - 1;
   Doorbells* const doorbells = made.get();
   made->threads_.emplace_back([doorbells] { doorbells->watch(); });
-  for (unsigned i = 0; i < helpers; ++i)
+  for (unsigned i = 0; i < helpers; ++i) {
     made->threads_.emplace_back([doorbells] { doorbells->help(); });
+  }
   return made;
 }
 
@@ -184,8 +185,8 @@ void Doorbells::remove(Doorbell& doorbell) {
 }
 
 unsigned Doorbells::pass() {
-  // Whoever adds or removes one is quick.
-  while (waiting_.load(std::memory_order_relaxed) != 0) ::sched_yield();
+  // Threads that add or remove a doorbell are quick.
+  while (waiting_.load(std::memory_order_relaxed) != 0) base::yield_processor();
   const std::shared_lock lock(mutex_);
   unsigned busy = 0;
   for (Doorbell* doorbell : doorbells_) busy += doorbell->serve();
@@ -210,14 +211,15 @@ void Doorbells::sleep() {
   // What was posted before a client could know.
   const bool more = pass() != 0;
   const int count = more ? 0 : ::epoll_wait(epoll_.get(), events, 16, kSleepMs);
-  // First what somebody waits for.
+  // First the accesses that a client waits for.
   if (count > 0) (void)pass();
   const std::shared_lock lock(mutex_);
   for (int i = 0; i < count; ++i) {
     auto* rung = static_cast<Doorbell*>(events[i].data.ptr);
     // It may have been removed meanwhile.
-    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end())
+    if (std::find(doorbells_.begin(), doorbells_.end(), rung) != doorbells_.end()) {
       rung->drain_event();
+    }
   }
   for (Doorbell* doorbell : doorbells_) doorbell->announce_sleep(false);
 }
@@ -230,12 +232,13 @@ bool Doorbells::spin(unsigned& idle) {
       if (busy > 1) ask_for_help();
       return true;
     }
-    if (++idle < kBusyPasses)
-      __builtin_ia32_pause();
-    else if (Clock::now() < end)
-      ::sched_yield();
-    else
+    if (++idle < kBusyPasses) {
+      base::pause_processor();
+    } else if (Clock::now() < end) {
+      base::yield_processor();
+    } else {
       return false;
+    }
   }
   return false;
 }

@@ -2,12 +2,12 @@
 // Register accesses of clients through shared memory, and the thread that serves them.
 //
 // Concepts: each connection has a Doorbell: a page that both sides map (wire::RingPage) and an
-// eventfd. A thread watches all pages, carries accesses out and runs the execution group of a core
-// whose launch semaphore was written, for a short while: what lasts longer is continued by the
-// client's wait. When nothing has come for kSpin it sleeps until an eventfd is written; when
-// several clients are busy it wakes helpers. Callers: connections add and remove theirs. Owns: the
-// threads. A page's contents are a hostile client's. Fails: create returns null with the sentence
-// in service/error.h.
+// eventfd. A thread watches all pages and carries accesses out. After a write to a launch semaphore
+// it runs the execution group of the core for a short while; the client's wait runs the rest. When
+// nothing has come for kSpin, the thread sleeps until an eventfd is written. When several clients
+// are busy, it wakes helpers. Callers: connections add and remove theirs. Owns: the
+// threads. A hostile client may have written what a page contains. Fails: create returns null with
+// the sentence in service/error.h.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_DOORBELLS_H
 
@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/wire/wire.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::service {
 class Session;
@@ -40,7 +40,7 @@ class Doorbell {
   int page_file() const { return page_file_.get(); }
   int event() const { return event_.get(); }
 
-  // By the threads of Doorbells: true if there was anything to do and nobody else does it.
+  // Called by the threads of Doorbells. True if there was anything to do that no other thread does.
   bool serve();
   void announce_sleep(bool asleep);
   void drain_event();
@@ -51,8 +51,8 @@ class Doorbell {
 
   service::Session& session_;
   const int socket_;
-  wire::FileDescriptor page_file_;
-  wire::FileDescriptor event_;
+  base::FileDescriptor page_file_;
+  base::FileDescriptor event_;
   wire::RingPage* page_ = nullptr;
   // Acquire and release: what follows passes from thread to thread.
   std::atomic_flag busy_;
@@ -69,7 +69,7 @@ class Doorbells {
 
   // False with errno if it cannot be watched.
   bool add(Doorbell& doorbell);
-  // When it returns the thread does not look at it any more.
+  // When it returns, no thread looks at the doorbell any more.
   void remove(Doorbell& doorbell);
 
  private:
@@ -81,10 +81,10 @@ class Doorbells {
   void sleep();
   void ask_for_help();
 
-  wire::FileDescriptor epoll_;
-  wire::FileDescriptor stop_;
+  base::FileDescriptor epoll_;
+  base::FileDescriptor stop_;
   std::shared_mutex mutex_;           // doorbells_; shared during a pass
-  std::atomic<unsigned> waiting_{0};  // who wants it alone: passes let them have it
+  std::atomic<unsigned> waiting_{0};  // threads that want it alone: a pass lets them go first
   std::vector<Doorbell*> doorbells_;
   std::atomic<bool> stopping_{false};
   std::mutex help_mutex_;  // wanted_

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "driver/base/backoff.h"
+
 namespace neuron::transport {
 namespace {
 
@@ -39,7 +41,7 @@ int try_connect(const sockaddr_un& address) {
   const int result =
       ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
   ::close(fd);
-  // A full backlog belongs to somebody who lives.
+  // A full backlog belongs to a process that lives.
   return result == EAGAIN ? 0 : result;
 }
 
@@ -48,10 +50,11 @@ int lock_folder(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Held for a few system calls. Who does not get it goes on without: then two daemons that start
-  // at the same moment may both take the path, and the later one has it.
-  for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i)
-    ::usleep(1000);
+  // A daemon holds the lock for a few system calls. One that does not get it goes on without: then
+  // two daemons that start at the same moment may both take the path, and the later one has it.
+  for (int i = 0; fd >= 0 && i < kLockAttempts && ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++i) {
+    base::sleep_for(std::chrono::milliseconds(1));
+  }
   return fd;
 }
 
@@ -70,23 +73,27 @@ std::unique_ptr<Listener> Listener::open(const std::string& path, const char* wh
   };
   struct stat status = {};
   if (::lstat(path.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode))
+    if (!S_ISSOCK(status.st_mode)) {
       return give_up("cannot be made: another kind of file is there; move it away", -1);
+    }
     const int result = try_connect(address);
-    if (result == 0 || result == EPROTOTYPE)
+    if (result == 0 || result == EPROTOTYPE) {
       return give_up("is served already; stop that daemon or choose another path", -1);
-    // Whatever else went wrong says nothing about who listens.
-    if (result != ECONNREFUSED && result != ENOENT)
+    }
+    // Any other error does not tell whether a daemon listens.
+    if (result != ECONNREFUSED && result != ENOENT) {
       return give_up(std::string("is there, and whether a daemon serves it cannot be found out: ") +
                          std::strerror(result),
                      -1);
+    }
     // Nobody listens: the file of a daemon that was killed.
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
       return give_up(std::string("is stale and cannot be removed: ") + std::strerror(errno), -1);
+    }
   }
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return give_up(std::string("cannot be made: ") + std::strerror(errno), -1);
-  // Whoever may write to it may use every device of the daemon: its user alone.
+  // A process that may write to the socket may use every device of the daemon: its user alone.
   const mode_t before = ::umask(0177);
   const int bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int reason = errno;
@@ -98,8 +105,9 @@ std::unique_ptr<Listener> Listener::open(const std::string& path, const char* wh
     listener->device_ = status.st_dev;
     listener->inode_ = status.st_ino;
   }
-  if (::listen(fd, kBacklog) != 0)
+  if (::listen(fd, kBacklog) != 0) {
     return give_up(std::string("cannot listen: ") + std::strerror(errno), -1);
+  }
   if (folder >= 0) ::close(folder);
   return listener;
 }
@@ -126,8 +134,10 @@ std::unique_ptr<Listener> Listener::adopt(int fd, const char* what, std::string&
 Listener::~Listener() {
   if (owns_path_) {
     struct stat status = {};
-    if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_)
+    if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+        status.st_ino == inode_) {
       ::unlink(path_.c_str());
+    }
   }
   if (fd_ >= 0) ::close(fd_);
 }

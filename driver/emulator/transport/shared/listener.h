@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listening SOCK_SEQPACKET socket at a path, or one that systemd has made.
 //
-// Concepts: a lock on PATH.lock would leave a file, so the path itself decides: whoever can connect
-// to it has found a live daemon; a socket that refuses is stale and is replaced. Callers: main()
+// Concepts: a lock on PATH.lock would leave a file, so the path itself decides. If a connection
+// succeeds, a daemon lives; a socket that refuses is stale and is replaced. Callers: main()
 // and servers, before they serve. Owns: the descriptor, and the path if it was made here, which the
 // destructor unlinks if it still is ours. Fails: open returns null with a sentence.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_LISTENER_H

@@ -101,11 +101,11 @@ int send_answer(int socket, uint32_t id, int result, std::span<const std::byte> 
         joined.insert(joined.end(), begin, begin + part.size);
       }
       parts.push_back({joined.data(), joined.size()});
-      return wire::send(socket, parts, {}, kPatienceMs);
+      return base::send_packet(socket, parts, {}, kPatienceMs);
     }
     for (const wire::Bytes& part : data) parts.push_back({part.address, part.size});
   }
-  return wire::send(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts, {}, kPatienceMs);
 }
 
 int carry_out_ioctl(service::Session& session, int socket, Call& call) {
@@ -115,15 +115,18 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call) {
          static_cast<unsigned long long>(request.ioctl.request), why);
     return send_reply(socket, request.id, error);
   };
-  if ((request.flags & wire::kFlagNoArgument) != 0)
+  if ((request.flags & wire::kFlagNoArgument) != 0) {
     return send_reply(socket, request.id, session.ioctl(request.ioctl.request, nullptr));
-  if (call.file_lost)
+  }
+  if (call.file_lost) {
     return refuse(-EMFILE,
                   "the daemon may not open the file that came with it; raise the daemon's limit of "
                   "open files");
+  }
   const bool has_file = static_cast<bool>(call.file);
-  if (has_file && !wire::is_memory_file(call.file.get()))
+  if (has_file && !base::is_memory_file(call.file.get())) {
     return refuse(-EINVAL, "its data is in a file that is not in memory");
+  }
   PacketData from_packet(request.data);
   FileData from_file(call.file.get());
   const bool in_file = (request.flags & wire::kFlagDataInFile) != 0;
@@ -132,17 +135,19 @@ int carry_out_ioctl(service::Session& session, int socket, Call& call) {
   wire::IncomingCall incoming;
   const int error = incoming.accept(request.ioctl.request, request.argument, request.ioctl.pointers,
                                     request.ioctl.data_bytes, data);
-  if (error != 0)
+  if (error != 0) {
     return refuse(error == -EPROTO ? -EINVAL : error,
                   error == -EPROTO  ? "its data does not agree with its argument"
                   : error == -E2BIG ? "more than 64 MiB of data; make several calls"
                                     : "the daemon is out of memory");
+  }
   const int result = session.ioctl(request.ioctl.request, incoming.argument());
   const std::span<const std::byte> argument = incoming.answer();
   const bool large = incoming.out_bytes() > wire::kMaxInlineData;
   if (large && !has_file) return refuse(-EINVAL, "no file was passed for its answer");
-  if (large && !write_all(call.file.get(), incoming.out()))
+  if (large && !write_all(call.file.get(), incoming.out())) {
     return refuse(-EFAULT, "its answer cannot be written to the file that was passed");
+  }
   return send_answer(socket, request.id, result, argument, incoming.out(), large);
 }
 
@@ -150,9 +155,10 @@ int carry_out_wait(service::Session& session, const wire::WaitRequest& wait,
                    const std::atomic<bool>& gone) {
   // Held in place, so that nobody else gets the memory while we look at it.
   const service::Pin memory = session.device().memory().pin_address(wait.word_address, 4);
-  if (!memory || wait.word_address % 4 != 0)
+  if (!memory || wait.word_address % 4 != 0) {
     return fail(-EINVAL, "device %u: the word to wait for, at 0x%llx, is in no live allocation",
                 session.device().index(), static_cast<unsigned long long>(wait.word_address));
+  }
   const std::byte* word = memory->data + (wait.word_address - memory->address);
   for (;;) {  // bounded: by the deadline of the request
     const uint64_t look = static_cast<uint64_t>((Clock::now() + kLook).time_since_epoch() /
@@ -220,7 +226,7 @@ int carry_out_question(service::Instance& instance, int socket, const Request& r
     reply.numbers[0] = next;
     reply.data_bytes = answer.size();
     const iovec parts[] = {{&reply, sizeof(reply)}, {answer.data(), answer.size()}};
-    return wire::send(socket, parts, {}, kPatienceMs);
+    return base::send_packet(socket, parts, {}, kPatienceMs);
   } catch (const std::bad_alloc&) {
     service::fail(-ENOMEM, "the daemon is out of memory");
     return send_reply(socket, request.id, -ENOMEM);
@@ -236,7 +242,7 @@ int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t sec
   reply.numbers[0] = first;
   reply.numbers[1] = second;
   const iovec parts[] = {{&reply, sizeof(reply)}, {const_cast<char*>(sentence), length}};
-  return wire::send(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts, {}, kPatienceMs);
 }
 
 int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone) {

@@ -2,8 +2,8 @@
 // One request of a client, carried out on its session and answered.
 //
 // Callers: a worker thread per request. Thread-safe: for different requests of one session too.
-// Borrows session and socket. Fails: what fails is the answer, with its sentence; a client that
-// cannot be answered is told by the result.
+// Borrows session and socket. Fails: a call that fails is answered with its error and sentence; the
+// result is that of sending the answer.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CALLS_H
 
@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "driver/base/packet_socket.h"
 #include "driver/emulator/transport/shared/shared_message.h"
-#include "driver/wire/wire_socket.h"
 
 namespace neuron::service {
 class Instance;
@@ -26,7 +26,7 @@ namespace neuron::transport {
 struct Call {
   std::vector<std::byte> packet;
   Request request;  // leads into `packet`
-  wire::FileDescriptor file;
+  base::FileDescriptor file;
   bool file_lost = false;  // one came, and the daemon may not open any more
 };
 

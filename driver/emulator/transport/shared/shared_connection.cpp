@@ -30,7 +30,7 @@ void copy_text(char (&to)[kSize], std::string_view from) {
 
 }  // namespace
 
-Connection::Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+Connection::Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
                        std::function<void()> closed)
     : shared_(shared), socket_(std::move(socket)), pid_(pid), closed_(std::move(closed)) {}
 
@@ -57,13 +57,15 @@ bool Connection::receive() {
 bool Connection::take_turn() {
   alignas(8) std::byte buffer[wire::kMaxMessage];
   for (unsigned i = 0; i < kTurn; ++i) {
-    wire::Files files;
+    base::PacketFiles files;
     bool files_lost = false;
-    const ssize_t length = wire::receive(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
+    const ssize_t length =
+        base::receive_packet(socket_.get(), buffer, files, MSG_DONTWAIT, &files_lost);
     if (length == -EAGAIN) return true;
     if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
-    if (length == -EMSGSIZE)
+    if (length == -EMSGSIZE) {
       complain("a packet that is larger, or has more files, than any message");
+    }
     return false;
   }
   return true;
@@ -82,7 +84,8 @@ void Connection::abandon() {
   if (!goodbye_) drop();
 }
 
-bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost) {
+bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& files,
+                        bool files_lost) {
   std::string why;
   const std::optional<Request> request = parse_request(packet, why);
   if (!request) {
@@ -100,10 +103,11 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, b
     }
     greeted_ = true;
     // Only opening a device takes time.
-    if (request->hello.purpose == wire::kPurposeOpen)
+    if (request->hello.purpose == wire::kPurposeOpen) {
       submit([this, hello = request->hello] { greet(hello); });
-    else
+    } else {
       greet(request->hello);
+    }
     return true;
   }
   // Acquire: pairs with the release in open().
@@ -137,10 +141,11 @@ bool Connection::handle(std::span<const std::byte> packet, wire::Files& files, b
   call->file_lost = files_lost;
   submit([this, session, call] {
     if (gone_.load(std::memory_order_relaxed)) return;
-    if (session == nullptr)
+    if (session == nullptr) {
       (void)carry_out_question(shared_.instance, socket_.get(), call->request);
-    else
+    } else {
       (void)carry_out(*session, socket_.get(), *call, gone_);
+    }
   });
   return true;
 }
@@ -219,7 +224,7 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
   welcome.sentence_bytes = static_cast<uint32_t>(length);
   copy_text(welcome.profile, shared_.profile);
   copy_text(welcome.driver_version, kDriverVersion);
-  int files[wire::kMaxFiles];
+  int files[base::kPacketFiles];
   size_t count = 0;
   service::Session* session = session_.load(std::memory_order_relaxed);
   if (result == 0 && session != nullptr && !session->restricted() &&
@@ -237,32 +242,34 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
     }
   }
   const iovec parts[] = {{&welcome, sizeof(welcome)}, {const_cast<char*>(sentence), length}};
-  return wire::send(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
+  return base::send_packet(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
 }
 
 void Connection::greet(const wire::Hello& hello) {
   uint64_t features = hello.features & wire::kFeatures;
-  // Doorbells are of no use to who cannot map what they lead to.
+  // Doorbells are of no use to a client that cannot map what they lead to.
   if ((features & wire::kFeatureMapping) == 0) features &= ~wire::kFeatureDoorbells;
   int result = 0;
   try {
-    if (hello.newest_version < wire::kOldestVersion || hello.oldest_version > wire::kNewestVersion)
+    if (hello.newest_version < wire::kOldestVersion ||
+        hello.oldest_version > wire::kNewestVersion) {
       result = service::fail(
           -EPROTO,
           "the client speaks versions %u to %u of the shared device, the daemon %u to %u; install "
           "runtime and daemon of releases that are closer to each other",
           hello.oldest_version, hello.newest_version, wire::kOldestVersion, wire::kNewestVersion);
-    else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0)
+    } else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0) {
       result = service::fail(-EACCES,
                              "the client runs in a PID namespace that the daemon cannot see, and "
                              "what it holds could not be told from what others hold; run the "
                              "daemon in the same one or in one above");
-    else if (hello.purpose == wire::kPurposeOpen)
+    } else if (hello.purpose == wire::kPurposeOpen) {
       result = open(hello, features);
-    else if (hello.purpose == wire::kPurposeObserve)
+    } else if (hello.purpose == wire::kPurposeObserve) {
       observes_.store(true, std::memory_order_release);
-    else if (hello.purpose != wire::kPurposeList)
+    } else if (hello.purpose != wire::kPurposeList) {
       result = service::fail(-EPROTO, "purpose %u of a connection is unknown", hello.purpose);
+    }
     // The session is visible only now to the event loop, which may have met the end before.
     service::Session* session = session_.load(std::memory_order_relaxed);
     if (session != nullptr && gone_.load(std::memory_order_relaxed)) session->abandon();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of the daemon: from its Hello until everything it held is free again.
 //
-// Concepts: the event loop receives messages and hands each to a worker thread; `pending_` counts
-// those and the connection itself, and whoever brings it to 0 closes the session. A client that
-// said kGoodbye gets an answer when that is done; one that vanished, before or after that, is
-// abandoned: its calls are given up and its programs stopped. Callers: SharedServer, on the event
-// loop; workers. Shared by both. Fails: what breaks the protocol ends the connection, with a line
-// in the log.
+// Concepts: the event loop receives messages and hands each to a worker thread. `pending_` counts
+// these messages and the connection itself; the thread that brings it to 0 closes the session. A
+// client that said kGoodbye gets an answer when that is done. A client that vanished, before or
+// after its kGoodbye, is abandoned: its calls are given up and its programs stopped. Callers:
+// SharedServer, on the event loop; workers. Shared by both. Fails: what breaks the protocol ends
+// the connection, with a line in the log.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CONNECTION_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_CONNECTION_H
 
@@ -38,7 +38,7 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `closed` is called by a worker when everything is free.
-  Connection(const Shared& shared, wire::FileDescriptor socket, int32_t pid,
+  Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
              std::function<void()> closed);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -53,7 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   bool take_turn();
-  bool handle(std::span<const std::byte> packet, wire::Files& files, bool files_lost);
+  bool handle(std::span<const std::byte> packet, base::PacketFiles& files, bool files_lost);
   void greet(const wire::Hello& hello);
   int open(const wire::Hello& hello, uint64_t features);
   bool send_welcome(const wire::Hello& hello, int result, uint64_t features);
@@ -63,17 +63,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void complain(const std::string& what) const;
 
   const Shared& shared_;
-  wire::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   const int32_t pid_;
   const std::function<void()> closed_;
   // Written by the worker that greets; release, acquire of others in handle().
   std::atomic<service::Session*> session_{nullptr};
   // Greeted for observation, with no session; release and acquire as session_.
   std::atomic<bool> observes_{false};
-  std::mutex session_mutex_;  // between abandon() and close(), who takes it away
+  std::mutex session_mutex_;  // between abandon() and close(), which takes it away
   std::unique_ptr<Doorbell> doorbell_;
   std::atomic<bool> gone_{false};
-  // Release and acquire: what calls did is seen by who closes.
+  // Release and acquire: the thread that closes sees what the calls did.
   std::atomic<unsigned> pending_{1};
   bool greeted_ = false;  // event loop
   bool over_ = false;     // event loop

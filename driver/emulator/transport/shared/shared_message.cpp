@@ -6,7 +6,7 @@
 namespace neuron::transport {
 namespace {
 
-// Later versions may have longer structs: what is not known yet is left alone.
+// Later versions may have longer structs: bytes that are not known yet are ignored.
 template <typename T>
 bool take(std::span<const std::byte> packet, T& message) {
   if (packet.size() < sizeof(T)) return false;

@@ -62,7 +62,7 @@ class Server final : public SharedServer {
     error_code ignored;
     listener_.close(ignored);
     for (const auto& watched : std::unordered_set(clients_)) end(watched);
-    // Then the workers are joined, who close the sessions, and after them the doorbells.
+    // Then the workers are joined; they close the sessions. The doorbells end after them.
   }
 
   unsigned connections() const override { return open_.load(std::memory_order_relaxed); }
@@ -77,11 +77,12 @@ class Server final : public SharedServer {
         welcome(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         // Said once, not at each attempt.
-        if (!std::exchange(exhausted_, true))
+        if (!std::exchange(exhausted_, true)) {
           std::fprintf(stderr,
                        "neuron-emulatord: no client can be accepted with %zu connected: %s; raise "
                        "the limit of open files\n",
                        clients_.size(), std::strerror(errno));
+        }
         pause_.expires_after(kExhausted);
         pause_.async_wait([this](const error_code& cancelled) {
           if (!cancelled) accept();
@@ -99,7 +100,7 @@ class Server final : public SharedServer {
     stream_descriptor process;  // that connected; closed where it cannot be watched
     Client(std::shared_ptr<Connection> made, boost::asio::io_context& io)
         : connection(std::move(made)), watch(io, connection->socket()), process(io) {
-      wire::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
+      base::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
       error_code failure;
       if (found) process.assign(found.get(), failure);
       if (found && !failure) found.release();
@@ -112,7 +113,7 @@ class Server final : public SharedServer {
 
   // What fails for one client ends its connection, not the daemon.
   void welcome(int fd) {
-    wire::FileDescriptor socket(fd);
+    base::FileDescriptor socket(fd);
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
@@ -138,11 +139,12 @@ class Server final : public SharedServer {
     const auto own = connections_of_.find(pid);
     if (own == connections_of_.end() || own->second + clients_.size() < room_) return true;
     // Said once, not at each attempt.
-    if (std::exchange(refused_, pid) != pid)
+    if (std::exchange(refused_, pid) != pid) {
       std::fprintf(stderr,
                    "neuron-emulatord: pid %d has %u connections, and %zu are left for all others; "
                    "its next ones are closed; raise the limit of open files if it needs them\n",
                    pid, own->second, room_ - std::min(room_, clients_.size()));
+    }
     return false;
   }
 
@@ -151,10 +153,11 @@ class Server final : public SharedServer {
       client->watch.async_wait(stream_descriptor::wait_read,
                                [this, client](const error_code& failure) {
                                  if (failure) return;
-                                 if (client->connection->receive())
+                                 if (client->connection->receive()) {
                                    watch(client);
-                                 else
+                                 } else {
                                    forget(client);
+                                 }
                                });
     } catch (const std::bad_alloc&) {
       end(client);
@@ -171,7 +174,7 @@ class Server final : public SharedServer {
                                    if (!failure && clients_.contains(client)) end(client);
                                  });
     } catch (const std::bad_alloc&) {
-      // Then its socket tells, when all who have it have closed it.
+      // Then the socket tells, once every process that has it has closed it.
     }
   }
 

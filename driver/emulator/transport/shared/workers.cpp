@@ -112,7 +112,7 @@ void Workers::work(std::list<std::thread>::iterator self) {
     const int32_t client = job.front().client;
     lock.unlock();
     job.front().run();
-    job.clear();  // what it holds goes before the lock is taken
+    job.clear();  // destroys what the job holds before the lock is taken
     lock.lock();
     finish(client);
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that run the calls of clients: as many as there are calls that wait, so that a call that
-// blocks delays nobody else's.
+// Threads that run the calls of clients: as many as there are calls in progress, so that a call
+// that blocks delays no other one.
 //
-// Concepts: a client may hold as many threads as are left for others, so one alone gets half of
-// them, two a third each, and whoever comes next finds some; what is beyond its share waits in
-// order. Callers: any thread. Thread-safe: yes. Owns: its threads; idle ones but one end after a
-// while, the destructor runs what was submitted and joins all. Fails: the constructor throws
-// std::system_error when the host gives no thread at all; later jobs wait for one that is there.
-// submit throws std::bad_alloc, and then nothing was submitted.
+// Concepts: a client may hold as many threads as are left for others. So one client alone gets half
+// of them, two get a third each, and the next client finds some. A client's calls beyond its share
+// wait in order. Callers: any thread. Thread-safe: yes. Owns: its threads; idle ones but one end
+// after a while. The destructor runs what was submitted and joins all. Fails: the constructor
+// throws std::system_error when the host gives no thread at all; later jobs wait for one that is
+// there. submit throws std::bad_alloc, and then nothing was submitted.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_WORKERS_H
 #define DRIVER_EMULATOR_TRANSPORT_SHARED_WORKERS_H
 

@@ -3,7 +3,7 @@
 // its DMA.
 //
 // Concepts: the guest's kernel driver owns the device; nothing of a driver is here. A register
-// write may execute descriptors before it returns, so whoever serves it answers first. What is
+// write may execute descriptors before it returns, so the server answers it first. What is
 // mapped into the guest is the HBM's file and, at the highest map level, a file shaped like the
 // register BAR for pages of DMA engines that only hold configuration. power_cycle() forgets
 // everything and builds the chip anew: a client that kept the old files sees nothing of the next

@@ -37,7 +37,7 @@ void fill_device(control::Device& entry, unsigned index, chip::Chip& chip) {
       if ((hung >> engine & 1) != 0) core.add_hung_engines(chip::engine_label(engine));
     }
   }
-  // Allocations are the guest's; known here is what it has never written.
+  // Only the guest knows its allocations; this daemon knows which memory it has never written.
   const uint64_t written = chip.hbm().resident_bytes() / chip.hbm().stacks();
   const uint64_t bytes = chip.hbm().stack_bytes();
   for (unsigned i = 0; i < chip.hbm().stacks() && i + 1 < faults.corrected.size(); ++i) {

@@ -118,8 +118,9 @@ int GuestMemory::map(uint64_t address, uint64_t size, int file, uint64_t offset,
     ++file_maps_;
   }
   // Windows of other devices lie there; guests have no memory so high.
-  if (above)
+  if (above) {
     why = "guest memory at " + range_text(address, size) + " lies above 2^40: no DMA there";
+  }
   ranges_.emplace(address, Range{address + size, reachable});
   return 0;
 }

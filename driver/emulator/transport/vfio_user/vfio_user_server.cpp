@@ -260,10 +260,11 @@ class Server final : public VfioUserServer {
       for (size_t i = 0; i < ports_.size(); ++i) {
         if ((watched[i].revents & POLLIN) == 0) continue;
         const int client = accept4(watched[i].fd, nullptr, nullptr, SOCK_CLOEXEC);
-        if (client >= 0)
+        if (client >= 0) {
           ports_[i]->offer(client);
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
           rest();
+        }
       }
     }
   }

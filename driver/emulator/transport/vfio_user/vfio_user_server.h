@@ -6,7 +6,7 @@
 // then the chip is built anew and the socket waits for the next one. A second client of the same
 // function is turned away. Callers: the daemon's main. Threads: one accepts, one a function serves;
 // every call here is thread-safe. Owns the sockets' files, removed by stop(). Fails: create()
-// returns null with a sentence; what clients do wrong is logged and ends at most their connection.
+// returns null with a sentence. An error of a client is logged and ends at most its connection.
 #ifndef DRIVER_EMULATOR_TRANSPORT_VFIO_USER_VFIO_USER_SERVER_H
 #define DRIVER_EMULATOR_TRANSPORT_VFIO_USER_VFIO_USER_SERVER_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One client of a function: decodes its messages, answers them, acts on them.
 //
-// Concepts: every message is checked before anything of it happens; what is wrong is answered with
-// an errno, and only a stream that is out of step ends the connection. A write to the register BAR
+// Concepts: every message is checked before anything of it happens. A wrong one is answered with an
+// errno; only a stream that is out of step ends the connection. A write to the register BAR
 // is answered before the chip sees it: it may ring a doorbell, and a client that waits too long for
 // an answer gives its device up. Callers: the function's thread, or a test with messages of its
 // own. Thread-safe: no. Borrows function and stream. Fails: serve_one returns false when the

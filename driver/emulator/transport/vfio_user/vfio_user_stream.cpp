@@ -123,7 +123,7 @@ bool SocketStream::send(const vfio_user::Header& header, std::span<const std::by
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     left -= static_cast<size_t>(sent);
-    // The descriptor went with the first bytes; what is left of both parts follows.
+    // The descriptor went with the first bytes; the rest of both parts follows.
     envelope.msg_control = nullptr;
     envelope.msg_controllen = 0;
     auto done = static_cast<size_t>(sent);

@@ -79,7 +79,9 @@ class BrokenRank {
  private:
   bool handshake(const Wire& wire, Step greeted, Step proven) {
     Digest mine{};
-    if (!random_bytes(mine) || !wire.say(MessageType::kHello, encode(Hello{1, mine}))) return false;
+    if (!base::random_bytes(mine) || !wire.say(MessageType::kHello, encode(Hello{1, mine}))) {
+      return false;
+    }
     if (last_ == greeted) return true;
     const auto heard = wire.hear();
     Challenge challenge;

@@ -62,7 +62,7 @@ TEST(HostilePeers, ThatFillTheDoorDelayRanksByMomentsOnly) {
 // A rank that has proven the secret, up to there.
 Wire proven(const std::string& root, Proof& proof, Digest& nonce) {
   Wire wire = Wire::to(*parse_address(root));
-  EXPECT_TRUE(random_bytes(nonce));
+  EXPECT_TRUE(base::random_bytes(nonce));
   EXPECT_TRUE(wire.say(MessageType::kHello, encode(Hello{kProtocolVersion, nonce})));
   const auto heard = wire.hear();
   Challenge challenge;

@@ -20,6 +20,8 @@
 #include "ccom/bootstrap/handshake.h"
 #include "ccom/bootstrap/host.h"
 #include "ccom/bootstrap/network_bootstrap.h"
+#include "driver/base/hmac_sha256.h"
+#include "driver/base/random_bytes.h"
 #include "tests/unit/ccom/bootstrap/free_address.h"
 
 namespace neuron::ccom {
@@ -28,8 +30,10 @@ inline constexpr std::chrono::milliseconds kPatience{10000};
 
 // As NetworkBootstrap derives it for a job without a secret.
 inline Bytes key_of(const std::string& root) {
-  const Digest key = hmac_sha256(bytes_of("root address " + root), bytes_of("libccom bootstrap "));
-  return {key.begin(), key.end()};
+  const Digest key =
+      base::hmac_sha256(bytes_of("root address " + root), bytes_of("libccom bootstrap "));
+  const auto bytes = std::as_bytes(std::span(key));
+  return {bytes.begin(), bytes.end()};
 }
 
 struct Frame {

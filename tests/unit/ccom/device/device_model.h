@@ -25,7 +25,7 @@ inline constexpr uint64_t kDoorbell = 0x7000000000;
 
 // Two ranks a chip of generation 2. The memory of core c begins at c x kMemoryBytes of its chip.
 inline DevicePlace place_of(Rank rank) {
-  return {2, rank / 2, rank % 2,
+  return {find_generation(2), rank / 2, rank % 2,
           NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW((rank % 2) * 3)};
 }
 inline uint64_t base_of(Rank rank) { return rank % 2 * kMemoryBytes; }
@@ -82,8 +82,9 @@ class DeviceModel {
       RankState& state = ranks_[r];
       if (state.pc != 0) return "rank " + std::to_string(r) + " " + programs_[r].describe(state.pc);
       for (const auto& [index, value] : state.semaphores) {
-        if (value != 0)
+        if (value != 0) {
           return "semaphore " + std::to_string(index) + " of rank " + std::to_string(r);
+        }
       }
       for (uint32_t e = 0; e < kDmaEngines; ++e) {
         const DescriptorRing& ring = programs_[r].rings[e];

@@ -208,8 +208,9 @@ TEST(HostExecutor, ARootMayWorkInPlaceAlone) {
     job.on_all([&](Rank rank) {
       Buffers buffers(request, rank, 4);
       Operands operands = buffers.operands();
-      if (rank == request.root)
+      if (rank == request.root) {
         operands.output = reinterpret_cast<std::byte*>(buffers.input.data());
+      }
       const auto done = job.executors[rank]->run(rank == request.root ? root : others, operands,
                                                  signature_of(request, number), milliseconds(5000));
       ASSERT_TRUE(done) << done.error().sentence;

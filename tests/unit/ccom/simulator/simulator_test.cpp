@@ -196,8 +196,9 @@ TEST(Simulator, EnginesFoldingAndThreadsGiveTheSameTimes) {
         const auto result = simulate_ring(64, shape, 6'291'456 * 3, window, other);
         ASSERT_TRUE(result) << result.error().sentence;
         EXPECT_EQ(result->time_ps, reference->time_ps);
-        for (size_t rank = 0; rank < result->finished_ps.size(); ++rank)
+        for (size_t rank = 0; rank < result->finished_ps.size(); ++rank) {
           EXPECT_EQ(result->finished_ps[rank], reference->finished_ps[rank % 16]) << rank;
+        }
       };
       options.engine = Engine::kEvents;
       compare(options);
@@ -255,8 +256,9 @@ TEST(Simulator, AFailedLinkIsAvoidedAndCostsTime) {
 TEST(Simulator, AChipWithoutLinksIsNamedWithThoseThatFailed) {
   const Group group = chips_of("trn1.32xlarge", 16);
   SimulationOptions options;
-  for (const char* link : {"0/0-1", "0/0-3", "0/0-4", "0/0-12"})
+  for (const char* link : {"0/0-1", "0/0-3", "0/0-4", "0/0-12"}) {
     options.failed.push_back(*parse_failed_link(link, group.topology));
+  }
   const auto result = simulate(group, ring_plan(group, shape_of(1), 64'000'000, 4), options);
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().sentence.find("no way from chip"), std::string::npos);

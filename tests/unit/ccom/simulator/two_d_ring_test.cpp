@@ -70,8 +70,9 @@ TEST(TwoDRing, APipelineWithTheBestNumberOfSegmentsIsNeverSlowerThanTheOthers) {
         shape.two_d = true;
         const uint64_t two_d = time();
         uint64_t pipelined = two_d;
-        for (shape.segments = 4; shape.segments <= 16; shape.segments += 4)
+        for (shape.segments = 4; shape.segments <= 16; shape.segments += 4) {
           pipelined = std::min(pipelined, time());
+        }
         EXPECT_LE(static_cast<double>(pipelined), 1.02 * static_cast<double>(std::min(flat, two_d)))
             << megabytes << " MB, " << chips << " chips, window " << window;
       }

@@ -38,8 +38,9 @@ TEST(Profile, TheTorusHasTwoEdgeDisjointHamiltonianCyclesThatUseAllLinks) {
     std::set<std::pair<uint32_t, uint32_t>> links, used;
     for (uint32_t chip = 0; chip < profile->chips; ++chip) {
       EXPECT_EQ(profile->neighbours[chip].size(), 4u);
-      for (uint32_t other : profile->neighbours[chip])
+      for (uint32_t other : profile->neighbours[chip]) {
         links.insert({std::min(chip, other), std::max(chip, other)});
+      }
     }
     ASSERT_EQ(profile->rings.size(), 2u);
     for (const auto& ring : profile->rings) {
@@ -57,11 +58,12 @@ TEST(Profile, TheTorusHasTwoEdgeDisjointHamiltonianCyclesThatUseAllLinks) {
 TEST(Profile, NeighboursOfTheTorusAreOneStepAwayInOneDirection) {
   for (const char* name : {"trn1.32xlarge", "trn2.48xlarge"}) {
     const auto profile = Topology::profile(name);
-    for (uint32_t chip = 0; chip < 16; ++chip)
+    for (uint32_t chip = 0; chip < 16; ++chip) {
       for (uint32_t other : profile->neighbours[chip]) {
         const uint32_t rows = (chip / 4 + 4 - other / 4) % 4, columns = (chip + 4 - other) % 4;
         EXPECT_EQ(std::min(rows, 4 - rows) + std::min(columns, 4 - columns), 1u);
       }
+    }
   }
 }
 

@@ -15,8 +15,9 @@ namespace {
 std::vector<ChipFacts> chips_of_profile(const char* name, uint32_t generation) {
   const auto profile = Topology::profile(name);
   std::vector<ChipFacts> chips;
-  for (uint32_t chip = 0; chip < profile->chips; ++chip)
+  for (uint32_t chip = 0; chip < profile->chips; ++chip) {
     chips.push_back({chip, generation, profile->neighbours[chip]});
+  }
   return chips;
 }
 
@@ -93,8 +94,9 @@ std::vector<std::string> names(const Routes& routes, const Place& from, const Pl
   std::vector<std::string> result;
   const auto hops = routes.path(from, to);
   EXPECT_TRUE(hops) << hops.error().sentence;
-  if (hops)
+  if (hops) {
     for (const Hop& hop : *hops) result.push_back(routes.name(hop.resource));
+  }
   return result;
 }
 

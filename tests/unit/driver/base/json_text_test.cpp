@@ -18,7 +18,8 @@ TEST(JsonString, KeepsUtf8AndEscapesQuotesAndControlCharacters) {
 
 TEST(JsonString, ReplacesOnlyTheBytesThatAreNoUtf8) {
   EXPECT_EQ(json_string("é\xFF\xC3z"), "\"é\xEF\xBF\xBD\xEF\xBF\xBDz\"");
-  EXPECT_EQ(json_string("\xED\xA0\x80"), "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");  // a surrogate
+  EXPECT_EQ(json_string("\xED\xA0\x80"),
+            "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");  // a surrogate
 }
 
 // Boost.JSON is the independent reader.
@@ -41,8 +42,9 @@ TEST(Utf8, TellsTheLengthAndTheCodePointOfACharacter) {
   EXPECT_EQ(first_character("€uro").bytes, 3u);
   EXPECT_EQ(first_character("€uro").code, 0x20ACu);
   EXPECT_EQ(first_character("\xF0\x9F\x98\x80").code, 0x1F600u);
-  for (const char* bad : {"", "\x80", "\xC0\x80", "\xE2\x82", "\xED\xA0\x80", "\xF4\x90\x80\x80"})
+  for (const char* bad : {"", "\x80", "\xC0\x80", "\xE2\x82", "\xED\xA0\x80", "\xF4\x90\x80\x80"}) {
     EXPECT_EQ(first_character(bad).bytes, 0u) << testing::PrintToString(bad);
+  }
 }
 
 }  // namespace

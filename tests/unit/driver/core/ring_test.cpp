@@ -22,18 +22,21 @@ struct Ring {
 };
 
 TEST(Ring, LengthsThatAnEngineDoesNotTakeAreRefused) {
-  for (uint32_t length : {0u, 16u, 31u, 33u, 40u, 1u << 24})
+  for (uint32_t length : {0u, 16u, 31u, 33u, 40u, 1u << 24}) {
     EXPECT_EQ(nd_queue_check_length(length), -ND_EINVAL) << length;
-  for (uint32_t length : {32u, 48u, 8192u, (1u << 24) - 16})
+  }
+  for (uint32_t length : {32u, 48u, 8192u, (1u << 24) - 16}) {
     EXPECT_EQ(nd_queue_check_length(length), 0) << length;
+  }
   EXPECT_EQ(Ring(40).error, -ND_EINVAL);
 }
 
 TEST(Ring, KeepsSixteenEntriesFree) {
   Ring r(32);
   EXPECT_EQ(nd_ring_space(&r.ring), 16u);
-  for (int i = 0; i < 16; i++)
+  for (int i = 0; i < 16; ++i) {
     EXPECT_EQ(nd_ring_push(&r.ring, 0x1000, 0x2000, 4, ND_BARRIER_NONE), 0);
+  }
   EXPECT_EQ(nd_ring_push(&r.ring, 0x1000, 0x2000, 4, ND_BARRIER_NONE), -ND_ENOMEM);
   EXPECT_EQ(nd_ring_release(&r.ring, 17), -ND_EINVAL);
   EXPECT_EQ(nd_ring_release(&r.ring, 16), 0);
@@ -41,7 +44,7 @@ TEST(Ring, KeepsSixteenEntriesFree) {
 
 TEST(Ring, TheRingIdStartsAtOneAndAdvancesAtEachWrap) {
   Ring r(48);
-  for (uint32_t i = 0; i < 48 * 5; i++) {
+  for (uint32_t i = 0; i < 48 * 5; ++i) {
     const uint32_t expected = (1 + i / 48) & 3;
     ASSERT_EQ(nd_ring_push(&r.ring, i, i, 4, ND_BARRIER_NONE), 0);
     ASSERT_EQ(r.source[i % 48].control >> NEURON_DESC_RING_ID_SHIFT & 3, expected) << i;
@@ -74,7 +77,7 @@ TEST(Ring, APatternIsReadAgainAndAgain) {
   Ring r(64);
   nd_copy copy = {0x5000, 0x900000, 10000, 4096};
   EXPECT_EQ(nd_ring_push_copy(&r.ring, &copy, 1, ND_BARRIER_NONE), 3u);
-  for (int i = 0; i < 3; i++) EXPECT_EQ(r.source[i].address, 0x5000u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(r.source[i].address, 0x5000u);
   EXPECT_EQ(r.destination[2].address, 0x900000u + 8192);
   EXPECT_EQ(nd_descriptor_length(&r.destination[2]), 10000u - 8192);
 }
@@ -89,7 +92,7 @@ TEST(Queue, InitSequenceIsTheOneOfThePublicDriver) {
   const uint32_t values[] = {3,          0x03000000, 0x100,      0x12345600, 0x1000,
                              0x2000,     0,          0x03030000, 0x03000000, 0x100,
                              0x12345600, 0x1000,     0x2000,     0,          0x03030000};
-  for (int i = 0; i < 15; i++) {
+  for (int i = 0; i < 15; ++i) {
     EXPECT_EQ(writes[i].offset, offsets[i]) << i;
     EXPECT_EQ(writes[i].value, values[i]) << i;
   }
@@ -99,8 +102,9 @@ TEST(Queue, InitSequenceIsTheOneOfThePublicDriver) {
 
 TEST(Queue, EngineSequenceFitsItsRoom) {
   nd_register_write writes[ND_ENGINE_INIT_WRITES];
-  for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
+  for (uint32_t engine = 0; engine < NEURON_V2_DMA_ENGINES; ++engine) {
     EXPECT_LE(nd_engine_init_sequence(&nd_chip_v2, engine, writes), size_t{ND_ENGINE_INIT_WRITES});
+  }
 }
 
 TEST(Queue, RingsMustBeAlignedAndInsideTheirMemory) {
@@ -112,17 +116,20 @@ TEST(Queue, RingsMustBeAlignedAndInsideTheirMemory) {
 }
 
 TEST(Queue, DoorbellsAndBasesAreClosedToUserWrites) {
-  for (uint32_t engine : {0u, 15u, 16u, 31u, 32u, 33u})
-    for (uint32_t queue : {0u, 15u})
+  for (uint32_t engine : {0u, 15u, 16u, 31u, 32u, 33u}) {
+    for (uint32_t queue : {0u, 15u}) {
       for (bool tx : {true, false}) {
-        for (uint32_t reg : {0x28u, 0x2Cu, 0x38u, 0x44u, 0x48u})
+        for (uint32_t reg : {0x28u, 0x2Cu, 0x38u, 0x44u, 0x48u}) {
           EXPECT_EQ(nd_register_check_user_write(
                         &nd_chip_v2, nd_queue_register(&nd_chip_v2, engine, queue, tx, reg)),
                     -ND_EINVAL);
+        }
         EXPECT_EQ(nd_register_check_user_write(
                       &nd_chip_v2, nd_queue_register(&nd_chip_v2, engine, queue, tx, 0x20)),
                   0);
       }
+    }
+  }
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA0800), -ND_EINVAL);
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA01F4), -ND_EINVAL);
   EXPECT_EQ(nd_register_check_user_write(&nd_chip_v2, 0x30FA00C0), 0);

@@ -27,7 +27,7 @@ TEST(HandleTable, AFreedHandleIsNotLiveAndComesBackFirst) {
   int object = 0;
   EXPECT_EQ(nd_handles_insert(table.get(), &object, &handle), -ND_ENOENT);
   ASSERT_EQ(nd_handles_add_level(table.get(), level.data()), 0);
-  for (uint32_t i = 1; i < ND_HANDLES_PER_LEVEL; i++) {
+  for (uint32_t i = 1; i < ND_HANDLES_PER_LEVEL; ++i) {
     ASSERT_EQ(nd_handles_insert(table.get(), &object, &handle), 0);
     ASSERT_EQ(handle, i);
   }
@@ -122,7 +122,7 @@ TEST(CoreInit, OneInitialisesAndOthersWait) {
 
 TEST(ProcessTable, HoldsSixteenProcessesAndCountsTheirOpens) {
   nd_process_table table = {};
-  for (int32_t pid = 1; pid <= 16; pid++) EXPECT_EQ(nd_process_attach(&table, pid), 0);
+  for (int32_t pid = 1; pid <= 16; ++pid) EXPECT_EQ(nd_process_attach(&table, pid), 0);
   EXPECT_EQ(nd_process_attach(&table, 17), -ND_EBUSY);
   EXPECT_EQ(nd_process_attach(&table, 3), 0);
   EXPECT_FALSE(nd_process_detach(&table, 3));
@@ -136,8 +136,9 @@ TEST(DatastoreTable, TakesTheSlotThatIsFreeForLongest) {
   nd_datastore_table table = {};
   uint32_t slot = 0;
   EXPECT_EQ(nd_datastore_acquire(&table, 50, false, &slot), -ND_ENOENT);
-  for (int32_t pid = 1; pid <= 16; pid++)
+  for (int32_t pid = 1; pid <= 16; ++pid) {
     ASSERT_EQ(nd_datastore_acquire(&table, pid, true, &slot), 0);
+  }
   EXPECT_EQ(nd_datastore_acquire(&table, 17, true, &slot), -ND_ENOMEM);
   uint32_t first = 0;
   ASSERT_EQ(nd_datastore_release(&table, 9, &first), 0);

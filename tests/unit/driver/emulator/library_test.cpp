@@ -128,7 +128,7 @@ TEST_F(EmulatorLibrary, MapsTheMemoryThatItsCopiesReach) {
   ASSERT_EQ(emulator->map(device, kBytes, PROT_READ | PROT_WRITE, offset, &mapped), 0)
       << emulator->last_error();
   std::vector<unsigned char> bytes(kBytes);
-  for (size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<unsigned char>(i * 31 >> 3);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 31 >> 3);
   neuron_ioctl_mem_buf_copy64 copy = {};
   copy.mem_handle = handle;
   copy.buffer = bytes.data();

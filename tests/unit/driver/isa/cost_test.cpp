@@ -67,14 +67,15 @@ TEST(Cost, FollowsThePublishedFormulaOfEachInstruction) {
 TEST(Cost, OfGeneratedDescriptorsGrowsWithTheirRows) {
   const auto s = sample(NEURON_OP_DMA_GENERATE);
   const Cost cost = cost_of(s.instruction, s.engine);
-  EXPECT_EQ(cost.interval, 600'000U + 2 * 128 * kPostedWrite);
+  EXPECT_EQ(cost.interval, 600'000U + 2 * 128 * timing_of(2).posted_write);
   EXPECT_FALSE(cost.datapath);
   testing::Sample strided = s;
   strided.instruction.generate.to_dims[0].step = 4;
   EXPECT_EQ(cost_of(strided.instruction, s.engine).interval,
-            600'000U + 2 * 128 * 512 * kPostedWrite);
+            600'000U + 2 * 128 * 512 * timing_of(2).posted_write);
   const auto gather = sample(NEURON_OP_DMA_GATHER);
-  EXPECT_EQ(cost_of(gather.instruction, gather.engine).interval, 600'000U + 2 * 128 * kPostedWrite);
+  EXPECT_EQ(cost_of(gather.instruction, gather.engine).interval,
+            600'000U + 2 * 128 * timing_of(2).posted_write);
 }
 
 TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {

@@ -40,8 +40,9 @@ std::string word(const std::string& text, size_t& at) {
   while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at]))) ++at;
   const size_t from = at;
   while (at < text.size() &&
-         (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_'))
+         (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_')) {
     ++at;
+  }
   return text.substr(from, at - from);
 }
 

@@ -54,7 +54,7 @@ class FakeRing : public CompletionRing {
     return true;
   }
   void wait(int) override {
-    state_.waits++;
+    ++state_.waits;
     if (!state_.submitted.empty()) state_.complete_first();
   }
   void abandon() override { state_.abandoned = true; }

@@ -487,8 +487,9 @@ TEST_F(DriverCalls, TellWhichDevicesOfTheHostTheyAre) {
   answer<neuron_ioctl_host_device_id_to_rid_map>(NEURON_IOCTL_HOST_DEVICE_ID_TO_RID_MAP,
                                                  [&](auto& in) {
                                                    in.count = devices;
-                                                   for (uint32_t i = 0; i < 64; ++i)
+                                                   for (uint32_t i = 0; i < 64; ++i) {
                                                      in.host_did_to_rid_map[i] = 1000 + i;
+                                                   }
                                                    return result;
                                                  });
   std::vector<uint32_t> ids(MAX_NEURON_DEVICE_COUNT + 1, 7);

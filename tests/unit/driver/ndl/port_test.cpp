@@ -136,7 +136,7 @@ TEST(KernelPort, ClosesItsDescriptor) {
 }
 
 TEST(Error, PutsTheCauseBehindTheCircumstance) {
-  EXPECT_EQ(fail(ENOMEM, "HBM %d has no block of %d bytes", 1, 4096), -ENOMEM);
+  EXPECT_EQ(fail(-ENOMEM, "HBM %d has no block of %d bytes", 1, 4096), -ENOMEM);
   EXPECT_EQ(explain(-ENOMEM, "device %d", 3), -ENOMEM);
   EXPECT_STREQ(last_error(), "device 3: HBM 1 has no block of 4096 bytes");
   EXPECT_EQ(errno, ENOMEM);
@@ -144,7 +144,7 @@ TEST(Error, PutsTheCauseBehindTheCircumstance) {
   explain(-EPERM, "device %d", 3);
   EXPECT_STREQ(last_error(), "device 3: Operation not permitted");
   const std::string longest(5000, 'x');
-  fail(EIO, "%s", longest.c_str());
+  fail(-EIO, "%s", longest.c_str());
   EXPECT_EQ(std::string(last_error()).size(), 1023u);
   explain(-EIO, "%s", longest.c_str());
   EXPECT_EQ(std::string(last_error()).size(), 1023u);

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "driver/profiles/profile_texts.h"
+#include "driver/profiles/topology.h"
+#include "hw/address_map.h"
 
 namespace neuron::profiles {
 namespace {
@@ -14,8 +16,9 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string text_of(const char* name) {
-  for (size_t i = 0; i < kProfileTextCount; i++)
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     if (kProfileTexts[i].name == name) return std::string(kProfileTexts[i].text);
+  }
   return "";
 }
 
@@ -35,16 +38,56 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(Profiles, EveryFileOfTheLibraryIsRightAndNamedLikeItsContents) {
-  EXPECT_GE(kProfileTextCount, 9u);
-  for (size_t i = 0; i < kProfileTextCount; i++) {
+  unsigned emulated = 0;
+  for (size_t i = 0; i < kProfileTextCount; ++i) {
     std::string error;
+    NodeProfile topology;
+    EXPECT_TRUE(load_topology(kProfileTexts[i].name, topology, error)) << error;
+    EXPECT_EQ(topology.name, kProfileTexts[i].name);
+    if (kProfileTexts[i].text.find("\"devices\"") == std::string_view::npos) continue;
     const Profile* profile =
         parse_profile(kProfileTexts[i].text, std::string(kProfileTexts[i].name), error);
     ASSERT_NE(profile, nullptr) << error;
     EXPECT_EQ(profile->name, kProfileTexts[i].name);
     EXPECT_THAT(profile_names(), HasSubstr(profile->name));
     EXPECT_EQ(find_profile(profile->name), profile) << "the same text is the same profile";
+    // Said by one of the two sections, or by both alike.
+    EXPECT_EQ(topology.chips, profile->chips);
+    for (unsigned chip = 0; chip < profile->chips; ++chip) {
+      EXPECT_EQ(
+          std::set<uint32_t>(topology.neighbours[chip].begin(), topology.neighbours[chip].end()),
+          std::set<uint32_t>(
+              profile->places[chip].neighbours,
+              profile->places[chip].neighbours + profile->places[chip].neighbour_count))
+          << profile->name << " chip " << chip;
+    }
+    ++emulated;
   }
+  EXPECT_GE(emulated, 9u);
+}
+
+TEST(Profiles, PciDevicesAreThoseOfTheHardwareHeaders) {
+  EXPECT_EQ(find_profile("trn1.2xlarge")->pci_device, NEURON_PCI_DEVICE_TRN1);
+  EXPECT_EQ(find_profile("inf2.xlarge")->pci_device, NEURON_PCI_DEVICE_INF2);
+  EXPECT_EQ(find_profile("trn2.3xlarge")->pci_device, NEURON_PCI_DEVICE_TRN2);
+}
+
+TEST(Profiles, ATypeWithoutDevicesIsATopologyOnly) {
+  EXPECT_EQ(find_profile("trn2-ultraserver"), nullptr);
+  EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("ultraserver")));
+  EXPECT_THAT(topology_names(), ::testing::Contains("trn2-ultraserver"));
+  EXPECT_THAT(refusal(text_of("trn2-ultraserver")), HasSubstr("field \"devices\" is missing"));
+}
+
+TEST(Profiles, AFileOfOneSectionNeedsNoNameAroundIt) {
+  std::string error;
+  const Profile* profile = parse_profile(
+      R"({"name": "mine", "pci_device": "0x7164", "revision": 1, "generation": 2, "cores": 2,
+          "hbm": {"stacks": 2, "gib": 1}, "efa": 0, "chips": [
+            {"routing_id": 0, "address": "0000:00:1e.0", "numa_node": -1, "neighbours": []}]})",
+      "mine.json", error);
+  ASSERT_NE(profile, nullptr) << error;
+  EXPECT_STREQ(profile->name, "mine");
 }
 
 TEST(Profiles, Trn2IsATorusOfSixteenChipsWithEightCoresAndFourStacks) {
@@ -58,7 +101,7 @@ TEST(Profiles, Trn2IsATorusOfSixteenChipsWithEightCoresAndFourStacks) {
   EXPECT_EQ(profile->hbm_stack_bytes, uint64_t{24} << 30);
   EXPECT_EQ(profile->efa, 16u);
   std::set<uint32_t> routing_ids;
-  for (unsigned i = 0; i < profile->chips; i++) {
+  for (unsigned i = 0; i < profile->chips; ++i) {
     EXPECT_EQ(profile->places[i].neighbour_count, 4);
     routing_ids.insert(profile->places[i].routing_id);
   }

@@ -50,8 +50,8 @@ uint64_t get(const void* argument, uint16_t offset) {
 
 TEST(WireIoctl, EveryCallOfTheDriverHasARowOfTheSameSize) {
   unsigned found = 0;
-  for (unsigned nr = 0; nr < 256; ++nr)
-    for (unsigned direction = 0; direction < 4; ++direction)
+  for (unsigned nr = 0; nr < 256; ++nr) {
+    for (unsigned direction = 0; direction < 4; ++direction) {
       for (unsigned size = 0; size < 512; ++size) {
         const nd_ioctl* call = nullptr;
         (void)nd_ioctl_find(_IOC(direction, NEURON_IOCTL_BASE, nr, size), &call);
@@ -61,6 +61,8 @@ TEST(WireIoctl, EveryCallOfTheDriverHasARowOfTheSameSize) {
         EXPECT_EQ(rule->size, call->argument_size) << call->name;
         ++found;
       }
+    }
+  }
   EXPECT_GT(found, 1000u);
   for (const IoctlRule& rule : all_ioctls()) {
     const nd_ioctl* call = nullptr;
@@ -113,24 +115,27 @@ TEST(WireIoctl, DataAndAnswersOfEveryCallArriveWhereTheyBelong) {
         const auto* theirs =
             reinterpret_cast<const std::byte*>(get(incoming.argument(), pointer.field) + skip);
         ASSERT_NE(theirs, buffers[i].data() + skip);
-        for (const Bytes& part : outgoing.in())
+        for (const Bytes& part : outgoing.in()) {
           if (part.address == buffers[i].data() + skip) {
             EXPECT_EQ(std::memcmp(theirs, part.address, part.size), 0);
             seen += part.size;
           }
+        }
       }
       EXPECT_EQ(seen, outgoing.in_bytes());
       for (const Bytes& part : incoming.out()) std::memset(part.address, 0xA5, part.size);
       const auto answer = incoming.answer();
-      for (unsigned i = 0; i < 2; ++i)
+      for (unsigned i = 0; i < 2; ++i) {
         if (rule.pointers[i].way != Way::kNone) {
           EXPECT_EQ(get(answer.data(), rule.pointers[i].field), 0u) << "an address of the daemon";
         }
+      }
       outgoing.finish(answer);
       EXPECT_EQ(argument, original) << "nothing was answered, so nothing changes";
       ASSERT_EQ(incoming.out().size(), outgoing.out().size());
-      for (size_t i = 0; i < outgoing.out().size(); ++i)
+      for (size_t i = 0; i < outgoing.out().size(); ++i) {
         EXPECT_EQ(incoming.out()[i].size, outgoing.out()[i].size);
+      }
     }
   }
 }

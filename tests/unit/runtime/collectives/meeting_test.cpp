@@ -49,8 +49,9 @@ TEST(Meeting, AFailureWhileARankWaitsInVainIsFromBeforeItComesAgain) {
   meet(meeting);
   std::thread fails([&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (meeting.exchanges(0) == 1 && std::chrono::steady_clock::now() < until)
+    while (meeting.exchanges(0) == 1 && std::chrono::steady_clock::now() < until) {
       std::this_thread::yield();
+    }
     meeting.note_failure(0, "a NaN");
   });
   EXPECT_FALSE(meeting.exchange(0, {}, base::Deadline::after(std::chrono::seconds(1))));

@@ -280,8 +280,9 @@ TEST(TarReader, WritesWhatLibarchiveReads) {
   const test::SampleProgram sample;
   const Buffer archive = test::must(tools::write_tar(sample.members));
   Listing expected;
-  for (const auto& [name, bytes] : sample.members)
+  for (const auto& [name, bytes] : sample.members) {
     expected.emplace_back(name, std::string(bytes.begin(), bytes.end()));
+  }
   EXPECT_EQ(libarchive_listing(archive), expected);
   EXPECT_EQ(listing_of(archive), expected);
 }

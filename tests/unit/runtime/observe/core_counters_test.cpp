@@ -25,15 +25,17 @@ class CoreCountersTest : public ::testing::TestWithParam<uint32_t> {
       if (block_[word] == before[word]) continue;
       const auto* at = block_.data() + word;
       uint32_t counter = 1000;
-      for (uint32_t i = 0; i < NDS_EXT_NC_COUNTER_LAST; ++i)
+      for (uint32_t i = 0; i < NDS_EXT_NC_COUNTER_LAST; ++i) {
         if (at == place(base, core, i)) counter = i;
+      }
       out[counter] += block_[word] - before[word];
     }
     return out;
   }
   static const uint64_t* place(char* base, uint32_t core, uint32_t counter) {
-    if (core >= NDS_MAX_NEURONCORE_COUNT)
+    if (core >= NDS_MAX_NEURONCORE_COUNT) {
       return NDS_EXT_NEURONCORE_NC_DATA(base, core - NDS_MAX_NEURONCORE_COUNT) + counter;
+    }
     return counter < NDS_NC_COUNTER_COUNT
                ? NDS_NEURONCORE_COUNTERS(base, core) + counter
                : NDS_EXT_NEURONCORE_COUNTERS(base, core) + (counter - NDS_NC_COUNTER_COUNT);

@@ -22,12 +22,16 @@ using Places = std::vector<uint64_t>;  // byte by byte: variable << 40 | offset
 // The bytes that a side names, in order.
 Places places_of(const DmaAccess& a) {
   Places result;
-  for (uint64_t i3 = 0; i3 < a.sizes[3]; ++i3)
-    for (uint64_t i2 = 0; i2 < a.sizes[2]; ++i2)
-      for (uint64_t i1 = 0; i1 < a.sizes[1]; ++i1)
-        for (uint64_t i0 = 0; i0 < a.sizes[0]; ++i0)
+  for (uint64_t i3 = 0; i3 < a.sizes[3]; ++i3) {
+    for (uint64_t i2 = 0; i2 < a.sizes[2]; ++i2) {
+      for (uint64_t i1 = 0; i1 < a.sizes[1]; ++i1) {
+        for (uint64_t i0 = 0; i0 < a.sizes[0]; ++i0) {
           result.push_back(uint64_t{a.variable} << 40 |
                            (a.offset + i0 + i1 * a.steps[1] + i2 * a.steps[2] + i3 * a.steps[3]));
+        }
+      }
+    }
+  }
   return result;
 }
 
@@ -63,12 +67,14 @@ Moves moves_of(const PacketList& list, size_t sources, uint32_t from_bytes, uint
       }
       EXPECT_NE(one.operation, 0);
       EXPECT_LE(one.length, 65536u);
-      for (uint32_t i = 0; i < one.length; ++i)
+      for (uint32_t i = 0; i < one.length; ++i) {
         in.push_back(uint64_t{one.base} << 40 | (one.offset + i));
+      }
     }
     for (uint32_t d = begin.s2m; d < end.s2m; ++d) {
-      for (uint32_t i = 0; i < list.s2m[d].length; ++i)
+      for (uint32_t i = 0; i < list.s2m[d].length; ++i) {
         out.push_back(uint64_t{list.s2m[d].base} << 40 | (list.s2m[d].offset + i));
+      }
     }
     EXPECT_LT(in.size(), size_t{1} << 20);
     EXPECT_LT(out.size(), size_t{1} << 20);
@@ -83,10 +89,13 @@ Moves moves_of(const PacketList& list, size_t sources, uint32_t from_bytes, uint
     if (rows * columns != 0) {
       EXPECT_EQ(in.size(), rows * columns * from_bytes);
       Places turned;
-      for (uint64_t c = 0; c < columns; ++c)
-        for (uint64_t r = 0; r < rows; ++r)
-          for (uint32_t b = 0; b < from_bytes; ++b)
+      for (uint64_t c = 0; c < columns; ++c) {
+        for (uint64_t r = 0; r < rows; ++r) {
+          for (uint32_t b = 0; b < from_bytes; ++b) {
             turned.push_back(in[(r * columns + c) * from_bytes + b]);
+          }
+        }
+      }
       in = turned;
     }
     moves.to.insert(moves.to.end(), out.begin(), out.end());
@@ -146,8 +155,9 @@ TEST(RingPackets, ComputeMovesEveryElementOfEverySourceOnceWhereverTheSidesBreak
     EXPECT_EQ(moves.to, places_of(t.to));
     for (size_t s = 0; s < sources; ++s) {
       EXPECT_EQ(moves.from[s], places_of(t.from[s])) << "source " << s;
-      for (const auto& scale : scales)
+      for (const auto& scale : scales) {
         EXPECT_EQ(std::bit_cast<float>(scale[s]), t.from[s].scale) << "source " << s;
+      }
     }
   }
 }
@@ -214,10 +224,12 @@ TEST(RingPackets, TransposesEveryMatrixWhateverItsShapeAndTheShapeOfItsSides) {
                          static_cast<uint32_t>(columns), inner};
     t.from = {side(0, NEURON_DTYPE_U8, {columns * bytes, rows, m, 1}, {1, 5000, 1 << 20, 0})};
     t.to = side(1, NEURON_DTYPE_U8, {rows * bytes, columns, m, 1}, {1, 4096, 1 << 20, 0}, 64);
-    if (random() % 2)
+    if (random() % 2) {
       t.from[0] = side(0, NEURON_DTYPE_U8, {columns * rows * m * bytes, 1, 1, 1}, {1, 0, 0, 0});
-    if (random() % 2)
+    }
+    if (random() % 2) {
       t.to = side(1, NEURON_DTYPE_U8, {bytes, rows, columns * m, 1}, {1, 16, 5000, 0});
+    }
     expect_transposed(t, 1 + random() % 16);
   }
 }
@@ -232,9 +244,11 @@ TEST(RingPackets, ATransposeMovesElementsThatAreNoNumberOneByOne) {
   const auto list = cut_into_packets(t, 16, 1u << 22);
   ASSERT_TRUE(list) << list.error().sentence;
   std::map<uint64_t, uint64_t> found;
-  for (size_t d = 0; d < list->m2s.size(); ++d)
-    for (uint32_t i = 0; i < list->m2s[d].length; ++i)
+  for (size_t d = 0; d < list->m2s.size(); ++d) {
+    for (uint32_t i = 0; i < list->m2s[d].length; ++i) {
       EXPECT_TRUE(found.emplace(list->s2m[d].offset + i, list->m2s[d].offset + i).second);
+    }
+  }
   const Places from = places_of(t.from[0]), to = places_of(t.to);
   for (uint64_t i = 0; i < to.size(); ++i) {
     const uint64_t e = i / 12, r = e % 5, c = e / 5 % 7, m = e / 35;

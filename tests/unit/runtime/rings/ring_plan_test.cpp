@@ -39,11 +39,15 @@ neff::DmaAccess access(std::array<uint64_t, 4> sizes, std::array<int64_t, 4> ste
 // The bytes that a side names, in order.
 std::vector<uint64_t> bytes_of(const neff::DmaAccess& a) {
   std::vector<uint64_t> result;
-  for (uint64_t i3 = 0; i3 < a.sizes[3]; ++i3)
-    for (uint64_t i2 = 0; i2 < a.sizes[2]; ++i2)
-      for (uint64_t i1 = 0; i1 < a.sizes[1]; ++i1)
-        for (uint64_t i0 = 0; i0 < a.sizes[0]; ++i0)
+  for (uint64_t i3 = 0; i3 < a.sizes[3]; ++i3) {
+    for (uint64_t i2 = 0; i2 < a.sizes[2]; ++i2) {
+      for (uint64_t i1 = 0; i1 < a.sizes[1]; ++i1) {
+        for (uint64_t i0 = 0; i0 < a.sizes[0]; ++i0) {
           result.push_back(a.offset + i0 + i1 * a.steps[1] + i2 * a.steps[2] + i3 * a.steps[3]);
+        }
+      }
+    }
+  }
   return result;
 }
 

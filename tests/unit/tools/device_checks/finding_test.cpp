@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings as workers tell them, places in sentences, advice about memory, and processes that are
-// given up.
+// Findings as workers tell them, places in sentences, advice about memory, and workers
+// that are none.
 #include "tools/device_checks/finding.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nrt/nrt_status.h>
 
-#include "tools/device_checks/child.h"
 #include "tools/device_checks/part.h"
 
 namespace neuron::checks {
@@ -95,8 +94,9 @@ TEST(PastErrors, AreAHistoryOnceTheMemoryWasTriedAndFoundGood) {
 
 TEST(FindingLine, IsNotReadFromAnythingElse) {
   Line line;
-  for (const char* text : {"", "hello", "{", "[]", "{\"a\": 1}", "17"})
+  for (const char* text : {"", "hello", "{", "[]", "{\"a\": 1}", "17"}) {
     EXPECT_FALSE(from_line(text, line)) << text;
+  }
   ASSERT_TRUE(from_line(R"({"line": "finding", "device": "three", "verdict": 7})", line));
   EXPECT_EQ(line.finding.device, -1);
 }
@@ -147,51 +147,6 @@ TEST(FindingAdvice, IsReadFromTheFaultThatASentenceNames) {
 TEST(FindingRepair, IsWhatTheStatusOfAProgramSays) {
   EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE), Action::kResetDevice);
   EXPECT_EQ(action_of_status(NRT_EXEC_HW_ERR_HBM_UE), Action::kReplaceInstance);
-}
-
-Ending shell(const char* script, const Limits& limits, std::vector<std::string>* lines = nullptr) {
-  return run_child({"/bin/sh", "-c", script}, {{"WORD", "hello"}}, limits,
-                   [&](std::string_view line) {
-                     if (lines != nullptr) lines->emplace_back(line);
-                   });
-}
-
-TEST(Child, GivesItsLinesAndItsEnd) {
-  std::vector<std::string> lines;
-  const Ending ending = shell("echo $WORD; echo two; echo wrong >&2; exit 3", {30s}, &lines);
-  EXPECT_EQ(ending.how, Ending::How::kExited);
-  EXPECT_EQ(ending.code, 3);
-  EXPECT_EQ(ending.errors, "wrong\n");
-  EXPECT_THAT(lines, ElementsAre("hello", "two"));
-}
-
-TEST(Child, IsToldApartByHowItEnded) {
-  EXPECT_EQ(shell("kill -SEGV $$", {30s}).how, Ending::How::kSignalled);
-  EXPECT_EQ(run_child({"/nowhere/at/all"}, {}, {30s}, [](std::string_view) {}).how,
-            Ending::How::kNotStarted);
-}
-
-TEST(Child, IsEndedWhenAStepTakesTooLong) {
-  const auto begun = std::chrono::steady_clock::now();
-  EXPECT_EQ(shell("exec sleep 50", {50ms}).how, Ending::How::kLate);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
-}
-
-TEST(Child, IsEndedWhenItsTimeIsOverWhateverItSays) {
-  const auto begun = std::chrono::steady_clock::now();
-  EXPECT_EQ(shell("while true; do echo on; done", {30s, begun + 50ms}).how, Ending::How::kOver);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s);
-}
-
-TEST(Child, IsOverRatherThanLateAtWhateverMomentItsTimeEnds) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto end =
-        std::chrono::steady_clock::now() + 3ms + std::chrono::microseconds(attempt * 13);
-    EXPECT_EQ(shell("while true; do echo on; done", {30s, end}).how, Ending::How::kOver) << attempt;
-  }
-  // The same of one that has closed its output, and goes on.
-  const auto end = std::chrono::steady_clock::now() + 20ms;
-  EXPECT_EQ(shell("exec >/dev/null; exec sleep 50", {30s, end}).how, Ending::How::kOver);
 }
 
 TEST(Child, ThatIsNoWorkerIsAFinding) {

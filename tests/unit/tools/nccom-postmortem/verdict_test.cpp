@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/tools/golden.h"
+
 namespace neuron::tools {
 namespace {
 
@@ -118,6 +120,33 @@ TEST(Verdict, NamesWhoAborted) {
       judge(merge({dump(1, {{5, "CCOM_ABORTED"}}, "CCOM_ABORTED", "rank 2 (host b) aborted")}));
   EXPECT_EQ(verdict.cause, Cause::kAborted);
   EXPECT_NE(verdict.sentence.find("rank 2 (host b) aborted"), std::string::npos);
+}
+
+TEST(Verdict, OfEveryCauseIsWrittenAsBefore) {
+  const std::string dead = "rank 2 (host b, pid 12) died: killed by signal 9 (Killed); x";
+  const std::string seen =
+      format("{{\"rank\": 2, \"begun\": 5, \"operations\": {}}}", operations({{3}, {4}}));
+  const std::vector<std::vector<std::string>> jobs = {
+      {dump(0, {{0}}, "CCOM_SUCCESS", ""), dump(1, {{0}}, "CCOM_SUCCESS", "")},
+      {dump(0, {{4}, {5, "CCOM_RANK_DEAD"}}, "CCOM_RANK_DEAD", dead, "2", seen)},
+      {dump(0, {{4}, {5, "CCOM_TIMEOUT"}}, "CCOM_TIMEOUT", "late"),
+       dump(1, {{4}}, "CCOM_TIMEOUT", "late"), dump(2, {{4}, {5, ""}}, "CCOM_TIMEOUT", "late")},
+      {dump(0, {{4}, {5, "CCOM_MISMATCH", 8}}, "CCOM_MISMATCH", "x"),
+       dump(1, {{4}, {5, "CCOM_MISMATCH", 9}}, "CCOM_MISMATCH", "x")},
+      {dump(0, {{5, "", 8, 1}}, "CCOM_TIMEOUT", "x"), dump(1, {{5, "", 8, 2}}, "CCOM_TIMEOUT", "x"),
+       dump(2, {{5, "", 8, 2}}, "CCOM_TIMEOUT", "x")},
+      {dump(0, {{5, "", 8, 1}}, "CCOM_TIMEOUT", "x"), dump(1, {{5, "", 8, 2}}, "CCOM_TIMEOUT", "x"),
+       dump(2, {{5, "", 8, 0}}, "CCOM_TIMEOUT", "x")},
+      {dump(1, {{5, "CCOM_ABORTED"}}, "CCOM_ABORTED", "rank 2 (host b) aborted")},
+      {dump(1, {{5, "CCOM_SYSTEM"}}, "CCOM_SYSTEM", "the network is gone")}};
+  std::string text;
+  for (const auto& dumps : jobs) {
+    const Evidence evidence = merge(dumps);
+    const Verdict verdict = judge(evidence);
+    text += std::string(name_of(verdict.cause)) + "\n" + text_of(verdict, evidence) +
+            json_of(verdict, evidence) + "----\n";
+  }
+  neuron::testing::expect_golden("postmortem.txt", text);
 }
 
 TEST(Evidence, RefusesWhatIsNoDumpWithFileAndField) {

@@ -40,8 +40,9 @@ void check_edits(const json::object& edits) {
   EXPECT_FALSE(edits.empty());
   if (const json::value* list = edits.if_contains("env")) {
     EXPECT_FALSE(list->as_array().empty());
-    for (const auto& line : list->as_array())
+    for (const auto& line : list->as_array()) {
       EXPECT_TRUE(std::regex_match(std::string(line.as_string()), std::regex("[^=]+=.+")));
+    }
   }
   if (const json::value* list = edits.if_contains("deviceNodes")) {
     EXPECT_FALSE(list->as_array().empty());
@@ -84,14 +85,16 @@ void check_schema(const json::object& specification) {
     check_edits(device.at("containerEdits").as_object());
   }
   EXPECT_FALSE(names.empty());
-  if (const json::value* edits = specification.if_contains("containerEdits"))
+  if (const json::value* edits = specification.if_contains("containerEdits")) {
     check_edits(edits->as_object());
+  }
 }
 
 std::string edits_of(const json::object& specification, const std::string& name) {
   for (const auto& entry : specification.at("devices").as_array()) {
-    if (text(entry.as_object(), "name") == name)
+    if (text(entry.as_object(), "name") == name) {
       return tools::json_text(entry.as_object().at("containerEdits"));
+    }
   }
   return "no " + name;
 }

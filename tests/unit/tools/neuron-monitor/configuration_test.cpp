@@ -148,8 +148,9 @@ TEST(Configuration, PointsAtTheCharacterThatIsWrong) {
       {"{\"\u00e4\u00f6\": tru}", "1:8: expected true"},
       {"{\"a\": \"\\x\"}", "1:9: unknown escape"},
       {"{\"a\": 01}", "1:9: a number must not begin with 0"}};
-  for (const auto& [text, expected] : all)
+  for (const auto& [text, expected] : all) {
     EXPECT_THAT(refused(text), StartsWith("monitor.conf:" + std::string(expected))) << text;
+  }
 }
 
 TEST(Configuration, OfHostileDepthIsRefused) {

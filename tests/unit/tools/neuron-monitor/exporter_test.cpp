@@ -143,8 +143,9 @@ TEST(ScrapeServer, GoesOnBesideHundredsOfSilentClients) {
   Served served;
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 400; ++i) silent.push_back(std::make_unique<Client>(served.exporter->port()));
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(get(served.exporter->port(), "/healthz"), StartsWith("HTTP/1.1 200 "));
+  }
   // Those that waited longest have made room.
   EXPECT_EQ(silent.front()->answer(), "");
 }
@@ -198,8 +199,9 @@ class Collector {
     return "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   std::string request() {
-    if (connection_ < 0 && readable(listener_))
+    if (connection_ < 0 && readable(listener_)) {
       connection_ = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    }
     return receive(connection_, "]}]}]}");
   }
   void answer(std::string_view status) {

@@ -144,8 +144,9 @@ TEST(Monitor, LosesNothingWhenItsOnlyReaderIsSlow) {
   EXPECT_EQ(monitor.run(), End::kStopped);
   EXPECT_LT(looks_when_full, 12);
   const auto end = std::chrono::steady_clock::now() + 5s;
-  while (!stream.finish(5ms) && std::chrono::steady_clock::now() < end)
+  while (!stream.finish(5ms) && std::chrono::steady_clock::now() < end) {
     text += everything(pipe.ends[0]);
+  }
   text += everything(pipe.ends[0]);
   int64_t sum = 0;
   for (size_t at = 0; at < text.size();) {

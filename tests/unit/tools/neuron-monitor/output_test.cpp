@@ -120,8 +120,9 @@ TEST(Report, HasNullLatenciesWhenNothingRanAndItsObjectsAlways) {
   const std::string empty = format_report(Observation(), {});
   EXPECT_TRUE(valid(empty));
   for (const char* key :
-       {"neuron_runtime_data", "system_data", "instance_info", "neuron_hardware_info"})
+       {"neuron_runtime_data", "system_data", "instance_info", "neuron_hardware_info"}) {
     EXPECT_TRUE(json::parse(empty).as_object().contains(key)) << key;
+  }
 }
 
 TEST(Report, NamesPhysicalCoresOfPairs) {
@@ -172,8 +173,9 @@ TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
         "execution_status_created{status_type=\"completed\"," + owner + instance + " 1700000002",
         "hardware_ecc_events_total{event_type=\"mem_ecc_corrected\",neuron_device_index=\"1\"," +
             instance + " 0",
-        "system_vcpu_count{" + instance + " 2"})
+        "system_vcpu_count{" + instance + " 2"}) {
     EXPECT_THAT(text, HasSubstr("\n" + line + "\n"));
+  }
   EXPECT_THAT(text, HasSubstr("# TYPE execution_status_total counter\n"));
   EXPECT_THAT(text, HasSubstr("execution_latency_seconds{percentile=\"p99\","));
   EXPECT_THAT(text, Not(HasSubstr("# EOF")));
@@ -188,12 +190,13 @@ TEST(Prometheus, WritesEachSampleOnce) {
   board.update(host.see(1, {pod_process(10, "same"), pod_process(11, "same")}));
   const Exposition exposition = board.exposition();
   std::set<std::string> seen;
-  for (const Family& family : exposition.families)
+  for (const Family& family : exposition.families) {
     for (const Sample& sample : family.samples) {
       std::string key = family.name;
       for (const auto& [label, value] : sample.labels) key += std::string(label) + "=" + value;
       EXPECT_TRUE(seen.insert(key).second) << key;
     }
+  }
   // What both use adds up.
   EXPECT_THAT(format_prometheus(exposition, false),
               HasSubstr("neuron_runtime_memory_used_bytes{memory_location=\"host\","
@@ -285,8 +288,9 @@ TEST(Schedule, IsPromptForShortPeriodsAndMakesNoTinyOnes) {
 struct Pipe {
   Pipe() { EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0); }
   ~Pipe() {
-    for (const int end : ends)
+    for (const int end : ends) {
       if (end >= 0) ::close(end);
+    }
   }
   int ends[2];
 };

@@ -286,10 +286,12 @@ TEST(ResetExitStatus, IsThatOfTheGravestEnd) {
 
 TEST(ResetStates, EndOnlyInWhatIsAnEnd) {
   using enum State;
-  for (const State state : {kLooking, kResetting, kReturning, kVerifying})
+  for (const State state : {kLooking, kResetting, kReturning, kVerifying}) {
     EXPECT_FALSE(is_end(state)) << name(state);
-  for (const State state : {kReady, kRefused, kFailed, kFaulty, kUnverified})
+  }
+  for (const State state : {kReady, kRefused, kFailed, kFaulty, kUnverified}) {
     EXPECT_TRUE(is_end(state)) << name(state);
+  }
 }
 
 }  // namespace

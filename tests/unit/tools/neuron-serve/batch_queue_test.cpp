@@ -28,8 +28,9 @@ Jobs questions(std::initializer_list<uint32_t> rows) {
 }
 
 bool add(BatchQueue& queue, std::initializer_list<uint32_t> rows) {
-  for (const uint32_t count : rows)
+  for (const uint32_t count : rows) {
     if (!queue.admit(count)) return false;
+  }
   Jobs jobs = questions(rows);
   return queue.push(jobs);
 }

@@ -163,8 +163,9 @@ TEST(TopKeys, SortProcessesByEachColumnAndReverse) {
   interval.activities[{200, 1, 0}].busy = 0.9;
   const auto pids = [&] {
     std::vector<int> out;
-    for (const ProcessRow& row : view_of(person.host, person.state, interval).processes)
+    for (const ProcessRow& row : view_of(person.host, person.state, interval).processes) {
       out.push_back(row.pid);
+    }
     return out;
   };
   EXPECT_THAT(pids(), ElementsAre(100, 200));

@@ -164,8 +164,9 @@ TEST(TopLayout, IsAsciiAloneWhenAsked) {
   View view = view_of(host);
   view.history = {0.5};
   for (const int height : {5, 24, 62}) {
-    for (const char c : text_of(view, 120, height, false))
+    for (const char c : text_of(view, 120, height, false)) {
       ASSERT_LT(static_cast<unsigned char>(c), 128);
+    }
   }
   EXPECT_THAT(text_of(view, 120, 40, true), HasSubstr("[2]:漢字 é"));
 }
@@ -212,8 +213,9 @@ TEST(TopLayout, HasAPageOfKeysThatFitsEightyColumns) {
   View view = view_of(busy_host(10));
   view.help = true;
   const std::string text = text_of(view, 80, 24);
-  for (const char* key : {"quit", "expand or collapse the entire tree", "1-9, a, d", "history"})
+  for (const char* key : {"quit", "expand or collapse the entire tree", "1-9, a, d", "history"}) {
     EXPECT_THAT(text, HasSubstr(key));
+  }
   EXPECT_THAT(text_of(view, 50, 24), HasSubstr("x  expand or collapse the entire tree"));
 }
 

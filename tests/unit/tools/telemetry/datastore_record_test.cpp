@@ -12,8 +12,8 @@
 #include <mutex>
 #include <random>
 
-#include "tools/telemetry/patience.h"
 #include "tools/telemetry/proc.h"
+#include "tools/telemetry/side_thread.h"
 
 namespace neuron::telemetry {
 namespace {
@@ -150,28 +150,28 @@ TEST(Proc, KnowsProcessorsAndMemory) {
   EXPECT_GT(host.memory_total, host.memory_used);
 }
 
-TEST(Patience, LeavesAJobThatIsLateAndBeginsNoOtherMeanwhile) {
+TEST(SideThread, LeavesAJobThatIsLateAndBeginsNoOtherMeanwhile) {
   struct Gate {
     std::mutex mutex;
     std::condition_variable changed;
     bool open = false;
   };
   const auto gate = std::make_shared<Gate>();
-  Patience patience;
+  SideThread worker;
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto stuck = [gate] {
     std::unique_lock lock(gate->mutex);
     gate->changed.wait(lock, [&] { return gate->open; });
   };
-  EXPECT_FALSE(patience.run(stuck, now() + std::chrono::milliseconds(1)));
-  EXPECT_FALSE(patience.begin([] {}));
+  EXPECT_FALSE(worker.run(stuck, now() + std::chrono::milliseconds(1)));
+  EXPECT_FALSE(worker.begin([] {}));
   {
     const std::lock_guard lock(gate->mutex);
     gate->open = true;
     gate->changed.notify_all();
   }
-  EXPECT_TRUE(patience.ended_by(now() + std::chrono::seconds(10)));
-  EXPECT_TRUE(patience.run([] {}, now() + std::chrono::seconds(10)));
+  EXPECT_TRUE(worker.ended_by(now() + std::chrono::seconds(10)));
+  EXPECT_TRUE(worker.run([] {}, now() + std::chrono::seconds(10)));
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ TEST_F(Faults, NothingIsArmedBeforeAPlanAndAfterItHasHappened) {
 
 TEST_F(Faults, OnlyEventsThatThePlanNamesAreCounted) {
   arm(R"({"at":"dma.descriptor","kind":"error","engine":4,"queue":2,"n":2})");
-  for (int i = 0; i < 5; i++) EXPECT_EQ(faults_.descriptor(4, 1, 0, 4), NEURON_FAULT_NONE);
-  for (int i = 0; i < 5; i++) EXPECT_EQ(faults_.descriptor(3, 2, 0, 4), NEURON_FAULT_NONE);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(faults_.descriptor(4, 1, 0, 4), NEURON_FAULT_NONE);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(faults_.descriptor(3, 2, 0, 4), NEURON_FAULT_NONE);
   EXPECT_EQ(faults_.descriptor(4, 2, 0, 4), NEURON_FAULT_NONE);
   EXPECT_EQ(faults_.descriptor(4, 2, 0, 4), NEURON_FAULT_DMA_ENGINE);
   EXPECT_FALSE(faults_.arm(parse(R"({"at":"chip","kind":"off","chip":1})")[0]));
@@ -145,7 +145,7 @@ TEST_F(Faults, CorrectableErrorsCountInTheirStackAndLeaveTheBytesAlone) {
   EXPECT_EQ(faults_.descriptor(0, 0, kStride, 64), NEURON_FAULT_NONE);
   EXPECT_EQ(faults_.descriptor(0, 0, NEURON_V2_HOST_BASE, 64), NEURON_FAULT_NONE);
   EXPECT_EQ(faults_.ecc_word(NEURON_FW_ECC_HBM0 + 4), 0u);
-  for (int i = 0; i < 4; i++) EXPECT_EQ(faults_.descriptor(0, 0, kStride, 64), NEURON_FAULT_NONE);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(faults_.descriptor(0, 0, kStride, 64), NEURON_FAULT_NONE);
   EXPECT_EQ(faults_.ecc_word(NEURON_FW_ECC_HBM0 + 4), 2u << 16);
   EXPECT_EQ(faults_.ecc_word(NEURON_FW_ECC_HBM0), 0u);
   EXPECT_FALSE(faults_.armed());

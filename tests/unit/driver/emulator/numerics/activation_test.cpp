@@ -77,8 +77,9 @@ std::vector<float> samples(float low, float high) {
   for (int i = 0; i <= kSamples; ++i) in.push_back(low + (high - low) * (i / float{kSamples}));
   for (float end : {low, high}) {
     const uint32_t first = bits_of(low > 0 ? low : 0x1p-120f), last = bits_of(std::fabs(end));
-    for (uint32_t bits = first; bits < last; bits += (last - first) / kSamples + 1)
+    for (uint32_t bits = first; bits < last; bits += (last - first) / kSamples + 1) {
       in.push_back(std::copysign(from_bits(bits), end));
+    }
   }
   return in;
 }
@@ -105,8 +106,8 @@ TEST(Activation, EveryPathGivesTheSameBits) {
   auto in = special_floats();
   for (float x : any_floats(2000, 1)) in.push_back(x);
   for (float x : normal_floats(2003, 2, 10.0f)) in.push_back(x);
-  for (Subnormals subnormals : {Subnormals::kKeep, Subnormals::kFlush})
-    for (unsigned function = 0; function < 256; function += function < 32 ? 1 : 32)
+  for (Subnormals subnormals : {Subnormals::kKeep, Subnormals::kFlush}) {
+    for (unsigned function = 0; function < 256; function += function < 32 ? 1 : 32) {
       paths.expect_same(
           [&] {
             std::vector<float> out(in.size());
@@ -115,6 +116,8 @@ TEST(Activation, EveryPathGivesTheSameBits) {
             return out;
           },
           "activation");
+    }
+  }
 }
 
 TEST(Activation, HasExactSpecialValues) {
@@ -169,9 +172,10 @@ TEST(Activation, HasExactSpecialValues) {
                         Case{NEURON_ACT_RECIPROCAL, -8, -0.125f},
                         Case{NEURON_ACT_RECIPROCAL, -0.0f, -kInf},
                         Case{NEURON_ACT_ARCTAN, kInf, 1.57079637f},
-                        Case{NEURON_ACT_SIN, 0, 0}})
+                        Case{NEURON_ACT_SIN, 0, 0}}) {
     EXPECT_EQ(bits_of(one(c.function, c.x)), bits_of(c.result))
         << "function " << c.function << " of " << c.x << " is " << one(c.function, c.x);
+  }
 }
 
 TEST(Activation, SinExtrapolatesThroughThePublishedValue) {
@@ -186,12 +190,14 @@ TEST(Activation, PreluScalesNegativeInputsOnly) {
 
 TEST(Activation, NanInGivesCanonicalNanOutExceptThroughCopy) {
   const float payload = from_bits(0xFF812345u);
-  for (unsigned function = 0; activation_known(function); ++function)
+  for (unsigned function = 0; activation_known(function); ++function) {
     EXPECT_EQ(bits_of(one(function, payload, 0.5f)),
               function == NEURON_ACT_COPY ? 0xFF812345u : kNanBits)
         << function;
-  for (unsigned function : {NEURON_ACT_LOG, NEURON_ACT_SQRT, NEURON_ACT_RSQRT})
+  }
+  for (unsigned function : {NEURON_ACT_LOG, NEURON_ACT_SQRT, NEURON_ACT_RSQRT}) {
     EXPECT_EQ(bits_of(one(function, -1.0f)), kNanBits) << function;
+  }
   EXPECT_EQ(bits_of(one(200, 1.0f)), kNanBits);
   EXPECT_FALSE(activation_known(26));
 }

@@ -20,11 +20,12 @@ float one(unsigned op, float a, float b) {
 // Special values against each other, then anything.
 void operands(std::vector<float>* a, std::vector<float>* b) {
   const auto special = special_floats();
-  for (float x : special)
+  for (float x : special) {
     for (float y : special) {
       a->push_back(x);
       b->push_back(y);
     }
+  }
   for (float x : any_floats(500, 1)) a->push_back(x);
   for (float x : any_floats(500, 2)) b->push_back(x);
   for (float x : normal_floats(501, 3)) a->push_back(x);
@@ -35,7 +36,7 @@ TEST(Alu, EveryPathGivesTheSameBits) {
   OnEveryPath paths;
   std::vector<float> a, b;
   operands(&a, &b);
-  for (Subnormals subnormals : {Subnormals::kKeep, Subnormals::kFlush})
+  for (Subnormals subnormals : {Subnormals::kKeep, Subnormals::kFlush}) {
     for (unsigned op = 0; op < kOperations; ++op) {
       paths.expect_same(
           [&] {
@@ -45,7 +46,7 @@ TEST(Alu, EveryPathGivesTheSameBits) {
             return out;
           },
           "tensor by tensor");
-      for (bool reverse : {false, true})
+      for (bool reverse : {false, true}) {
         paths.expect_same(
             [&] {
               std::vector<float> out(a.size());
@@ -54,7 +55,9 @@ TEST(Alu, EveryPathGivesTheSameBits) {
               return out;
             },
             "tensor by scalar");
+      }
     }
+  }
 }
 
 TEST(Alu, ComputesWhatTheOperationsNamesSay) {
@@ -87,8 +90,9 @@ TEST(Alu, ComputesWhatTheOperationsNamesSay) {
                         Case{NEURON_ALU_RELU, -3, 9, 0},
                         Case{NEURON_ALU_RSQRT, 4, 9, 0.5f},
                         Case{NEURON_ALU_RECIPROCAL, 4, 9, 0.25f},
-                        Case{NEURON_ALU_BYPASS, 4, 9, 4}})
+                        Case{NEURON_ALU_BYPASS, 4, 9, 4}}) {
     EXPECT_EQ(one(c.op, c.a, c.b), c.result) << "operation " << c.op;
+  }
 }
 
 TEST(Alu, ReversedScalarIsTheLeftOperand) {
@@ -111,12 +115,14 @@ TEST(Alu, NanIsUnorderedTrueAndCanonical) {
     EXPECT_EQ(bits_of(one(op, 2.0f, payload)), kNanBits) << op;
   }
   for (unsigned op : {NEURON_ALU_ABS, NEURON_ALU_SQUARE, NEURON_ALU_RELU, NEURON_ALU_RSQRT,
-                      NEURON_ALU_RECIPROCAL})
+                      NEURON_ALU_RECIPROCAL}) {
     EXPECT_EQ(bits_of(one(op, payload, 0.0f)), kNanBits) << op;
+  }
   EXPECT_EQ(bits_of(one(NEURON_ALU_BYPASS, payload, 0.0f)), 0xFF812345u);
   EXPECT_EQ(bits_of(one(NEURON_ALU_SUB, INFINITY, INFINITY)), kNanBits);
-  for (unsigned op : {NEURON_ALU_EQ, NEURON_ALU_GT, NEURON_ALU_GE, NEURON_ALU_LT, NEURON_ALU_LE})
+  for (unsigned op : {NEURON_ALU_EQ, NEURON_ALU_GT, NEURON_ALU_GE, NEURON_ALU_LT, NEURON_ALU_LE}) {
     EXPECT_EQ(one(op, NAN, NAN), 0.0f) << op;
+  }
   EXPECT_EQ(one(NEURON_ALU_NE, NAN, NAN), 1.0f);
   EXPECT_EQ(one(NEURON_ALU_LOGICAL_AND, NAN, 1.0f), 1.0f);
 }
@@ -158,14 +164,16 @@ TEST(Alu, ReducesManyRowsAsOneByOneOnEveryPath) {
   for (unsigned op = 0; op < kOperations; ++op) {
     if (!alu_is_reducible(op)) continue;
     std::vector<float> expected(rows, reduce_identity(op));
-    for (size_t r = 0; r < rows; ++r)
+    for (size_t r = 0; r < rows; ++r) {
       for (size_t i = 0; i < n; ++i) expected[r] = one(op, expected[r], in[r * stride + i]);
+    }
     paths.expect_same(
         [&] {
           std::vector<float> acc(rows, reduce_identity(op));
           reduce_rows(op, in.data(), stride, rows, n, acc.data());
-          for (size_t r = 0; r < rows; ++r)
+          for (size_t r = 0; r < rows; ++r) {
             EXPECT_EQ(bits_of(acc[r]), bits_of(expected[r])) << op << " row " << r;
+          }
           return acc;
         },
         "reduction");
@@ -174,8 +182,9 @@ TEST(Alu, ReducesManyRowsAsOneByOneOnEveryPath) {
 
 TEST(Alu, IdentityLeavesTheFirstElementAlone) {
   for (unsigned op : {NEURON_ALU_ADD, NEURON_ALU_MUL, NEURON_ALU_MAX, NEURON_ALU_MIN,
-                      NEURON_ALU_ABS_MAX, NEURON_ALU_ABS_MIN})
+                      NEURON_ALU_ABS_MAX, NEURON_ALU_ABS_MIN}) {
     for (float x : {0.25f, 7.0f, 1e30f}) EXPECT_EQ(reduce(op, &x, 1, reduce_identity(op)), x) << op;
+  }
 }
 
 template <typename T>
@@ -230,7 +239,7 @@ TEST(Alu, PowerIsWithinOneUnitOfTheLastPlace) {
 
 TEST(Alu, PowerHasTheSpecialValuesOfC) {
   const auto special = special_floats();
-  for (float x : special)
+  for (float x : special) {
     for (float y :
          {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, 3.0f, -3.0f, 0.5f, INFINITY, -INFINITY, 1e20f}) {
       // A quiet NaN, because the library treats signalling ones apart.
@@ -241,6 +250,7 @@ TEST(Alu, PowerHasTheSpecialValuesOfC) {
         EXPECT_EQ(bits_of(found), bits_of(expected)) << x << " to the " << y;
       }
     }
+  }
 }
 
 TEST(Alu, RemainderIsExact) {
@@ -250,8 +260,9 @@ TEST(Alu, RemainderIsExact) {
                              {0x1p-140f, 0x1p-149f},
                              {1.0f, 0x1.8p-140f},
                              {5.0f, INFINITY},
-                             {-0.0f, 1.0f}})
+                             {-0.0f, 1.0f}}) {
     EXPECT_EQ(bits_of(remainder_towards_zero(x, y)), bits_of(std::fmod(x, y))) << x << " " << y;
+  }
   const auto a = any_floats(2000, 7), b = any_floats(2000, 8);
   for (size_t i = 0; i < a.size(); ++i) {
     const float expected = std::fmod(a[i], b[i]), found = remainder_towards_zero(a[i], b[i]);

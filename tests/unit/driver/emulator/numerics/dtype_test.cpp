@@ -76,20 +76,22 @@ unsigned nearest(const Format& f, long double x) {
 }
 
 TEST(Dtype, WidensEveryCodeToItsExactValue) {
-  for (const Format& f : kFormats)
+  for (const Format& f : kFormats) {
     for (unsigned code = 0; code < 1u << bits_of_format(f); ++code) {
       const long double expected = value_of(f, code);
       const float found = widen_code(f, code);
-      if (std::isnan(expected))
+      if (std::isnan(expected)) {
         ASSERT_TRUE(std::isnan(found)) << f.dtype << " " << code;
-      else
+      } else {
         ASSERT_EQ(static_cast<long double>(found), expected) << f.dtype << " " << code;
+      }
       ASSERT_EQ(std::signbit(found), (code >> (bits_of_format(f) - 1)) != 0);
     }
+  }
 }
 
 TEST(Dtype, NarrowsEveryCodeBackToItself) {
-  for (const Format& f : kFormats)
+  for (const Format& f : kFormats) {
     for (unsigned code = 0; code < 1u << bits_of_format(f); ++code) {
       const float value = widen_code(f, code);
       if (std::isnan(value)) {
@@ -100,6 +102,7 @@ TEST(Dtype, NarrowsEveryCodeBackToItself) {
       // What is representable never moves, whatever the random word.
       ASSERT_EQ(narrow_code(f, value, {Rounding::kStochastic}, 0xFFFFFFFFu), code) << f.dtype;
     }
+  }
 }
 
 TEST(Dtype, RoundsToTheNearestValueAndTiesToEven) {
@@ -112,8 +115,9 @@ TEST(Dtype, RoundsToTheNearestValueAndTiesToEven) {
       if (std::isnan(base) || std::isinf(base)) continue;
       float x = base;
       const float next = widen_code(f, code + 1);
-      if (std::isfinite(next))
+      if (std::isfinite(next)) {
         x = i % 2 ? (base + next) / 2 : base + (next - base) * (random() % 1024) / 1024;
+      }
       if (random() % 2) x = -x;
       ASSERT_EQ(narrow_code(f, x), nearest(f, x)) << f.dtype << std::hexfloat << " " << x;
     }
@@ -131,10 +135,11 @@ TEST(Dtype, OverflowGivesInfinityOrTheLargestValueWhenSaturating) {
     EXPECT_EQ(widen_code(f, largest_code), largest) << f.dtype;
     for (float x : {std::numeric_limits<float>::max(), INFINITY}) {
       const float plain = widen_code(f, narrow_code(f, x));
-      if (f.finite_only)
+      if (f.finite_only) {
         EXPECT_TRUE(std::isnan(plain));
-      else
+      } else {
         EXPECT_EQ(plain, INFINITY) << f.dtype;
+      }
       EXPECT_EQ(widen_code(f, narrow_code(f, x, {.saturate = true})), largest) << f.dtype;
       EXPECT_EQ(widen_code(f, narrow_code(f, -x, {.saturate = true})), -largest) << f.dtype;
     }
@@ -230,10 +235,11 @@ TEST(Dtype, BulkConversionEqualsOneByOneOnEveryPath) {
       const ptrdiff_t origin = step < 0 ? static_cast<ptrdiff_t>((n - 1) * bytes) : 0;
       std::vector<std::byte> one(span), bulk(span);
       // One byte off: nothing may rely on alignment.
-      for (size_t i = 0; i < n; ++i)
+      for (size_t i = 0; i < n; ++i) {
         narrow_one(dtype, source[i],
                    one.data() + 1 + origin +
                        static_cast<ptrdiff_t>(i) * step * static_cast<ptrdiff_t>(bytes));
+      }
       paths.expect_same(
           [&] {
             narrow(dtype, source.data(), bulk.data() + 1 + origin, step, n);
@@ -260,9 +266,10 @@ TEST(Dtype, BulkStochasticRoundingTakesOneWordPerElement) {
   std::vector<uint16_t> found(100), expected(100);
   narrow(NEURON_DTYPE_BF16, source.data(), reinterpret_cast<std::byte*>(found.data()), 1, 100,
          {Rounding::kStochastic}, &stream);
-  for (size_t i = 0; i < 100; ++i)
+  for (size_t i = 0; i < 100; ++i) {
     narrow_one(NEURON_DTYPE_BF16, source[i], reinterpret_cast<std::byte*>(&expected[i]),
                {Rounding::kStochastic}, same.next());
+  }
   EXPECT_EQ(found, expected);
   EXPECT_EQ(stream.position(), 106u);
 }

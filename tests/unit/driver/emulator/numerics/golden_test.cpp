@@ -24,9 +24,11 @@ std::vector<float> moderate_floats(size_t n, uint32_t seed) {
 }
 
 uint64_t hash_of(const std::vector<float>& values, uint64_t hash = 0xCBF29CE484222325ull) {
-  for (float v : values)
-    for (int shift = 0; shift < 32; shift += 8)
+  for (float v : values) {
+    for (int shift = 0; shift < 32; shift += 8) {
       hash = (hash ^ (bits_of(v) >> shift & 0xFF)) * 0x100000001B3ull;
+    }
+  }
   return hash;
 }
 
@@ -42,8 +44,9 @@ TEST(Golden, ProductsOfEveryFloatType) {
     auto weights = std::make_unique<Stationary>();
     weights->load({a.data(), kM * bytes, dtype}, kK, kM);
     std::vector<float> psum(kM * kN);
-    for (bool accumulate : {false, true})
+    for (bool accumulate : {false, true}) {
       multiply(*weights, {b.data(), kN * bytes, dtype}, kN, psum.data(), kN, accumulate);
+    }
     hash = hash_of(psum, hash);
   }
   EXPECT_EQ(hash, 0x7DA2A30AD815BAE5ull);
@@ -51,11 +54,12 @@ TEST(Golden, ProductsOfEveryFloatType) {
 
 TEST(Golden, Activations) {
   uint64_t hash = 0;
-  for (unsigned function = 0; activation_known(function); ++function)
+  for (unsigned function = 0; activation_known(function); ++function) {
     for (auto in : {moderate_floats(3000, 3), any_floats(3000, 4)}) {
       activate(function, in.data(), in.data(), in.size(), 0.3f);
       hash = hash_of(in, hash);
     }
+  }
   EXPECT_EQ(hash, 0x140222C0743C9FBEull);
 }
 
@@ -69,8 +73,9 @@ TEST(Golden, AluOperations) {
     hash = hash_of(out, hash);
     alu(op, c.data(), d.data(), out.data(), out.size());
     hash = hash_of(out, hash);
-    if (alu_is_reducible(op))
+    if (alu_is_reducible(op)) {
       hash = hash_of({reduce(op, a.data(), 500, reduce_identity(op))}, hash);
+    }
   }
   EXPECT_EQ(hash, 0xB860324DA9FDFB3Eull);
 }

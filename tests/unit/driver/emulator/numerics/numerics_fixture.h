@@ -36,10 +36,11 @@ class OnEveryPath {
       if (!select_simd_path(path)) continue;
       const std::vector<float> found = compute();
       ASSERT_EQ(found.size(), expected.size());
-      for (size_t i = 0; i < found.size(); ++i)
+      for (size_t i = 0; i < found.size(); ++i) {
         ASSERT_EQ(bits_of(found[i]), bits_of(expected[i]))
             << what << ", element " << i << " on " << simd_path_name(path) << ": " << found[i]
             << " instead of " << expected[i];
+      }
     }
   }
 

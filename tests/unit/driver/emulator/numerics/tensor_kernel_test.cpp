@@ -52,13 +52,14 @@ TEST(TensorKernel, SumsEvenAndOddChainsOfThirtyTwoDeepSteps) {
     const auto start = normal_floats(s.m * s.n, 3);
     const auto fresh = product(a, b, s, start, s.n, false);
     const auto added = product(a, b, s, start, s.n, true);
-    for (int m = 0; m < s.m; ++m)
+    for (int m = 0; m < s.m; ++m) {
       for (size_t n = 0; n < s.n; ++n) {
         const size_t cell = m * s.n + n;
         ASSERT_EQ(bits_of(fresh[cell]), bits_of(expected_cell(a, b, s, m, n, 0.0f)))
             << "k " << s.k << " m " << m << " n " << n;
         ASSERT_EQ(bits_of(added[cell]), bits_of(expected_cell(a, b, s, m, n, start[cell])));
       }
+    }
   }
 }
 
@@ -92,10 +93,12 @@ TEST(TensorKernel, EveryPathGivesTheSameBitsOnSpecialValues) {
   std::mt19937 random(6);
   for (int round = 0; round < 20; ++round) {
     auto a = normal_floats(s.k * s.m, random()), b = normal_floats(s.k * s.n, random());
-    for (float& v : a)
+    for (float& v : a) {
       if (random() % 64 == 0) v = special[random() % special.size()];
-    for (float& v : b)
+    }
+    for (float& v : b) {
       if (random() % 64 == 0) v = special[random() % special.size()];
+    }
     paths.expect_same(
         [&] { return product(a, b, s, std::vector<float>(s.m * s.n, -0.0f), s.n, round % 2); },
         "special values");
@@ -152,8 +155,9 @@ TEST(TensorKernel, WritesOnlyTheCellsOfTheResult) {
       [&] { return product(a, b, s, std::vector<float>(s.m * stride, 7.0f), stride, false); },
       "strided result");
   const auto result = product(a, b, s, std::vector<float>(s.m * stride, 7.0f), stride, false);
-  for (int m = 0; m < s.m; ++m)
+  for (int m = 0; m < s.m; ++m) {
     for (size_t n = s.n; n < stride; ++n) ASSERT_EQ(result[m * stride + n], 7.0f);
+  }
 }
 
 TEST(TensorKernel, WidensOtherTypesBeforeMultiplying) {
@@ -205,12 +209,13 @@ TEST(TensorKernel, ReadsStridedAndBroadcastRows) {
   moving.step = 0;
   std::vector<float> found(s.m * s.n);
   multiply(*weights, moving, s.n, found.data(), s.n, false);
-  for (int m = 0; m < s.m; ++m)
+  for (int m = 0; m < s.m; ++m) {
     for (size_t n = 0; n < s.n; ++n) {
       float expected = 0;
       for (int k = 0; k < s.k; ++k) expected += static_cast<float>(k * 6 + m * 2) * (k + 1);
       ASSERT_EQ(found[m * s.n + n], expected);
     }
+  }
 }
 
 TEST(TensorKernel, LeavesMxcsrAlone) {

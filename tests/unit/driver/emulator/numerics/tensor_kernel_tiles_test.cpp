@@ -22,13 +22,15 @@ struct ModelTiles {
   }
   template <int T>
   static void load(const void* from, ptrdiff_t row_bytes) {
-    for (int r = 0; r < 16; ++r)
+    for (int r = 0; r < 16; ++r) {
       std::memcpy(registers[T][r], static_cast<const char*>(from) + r * row_bytes, 64);
+    }
   }
   template <int T>
   static void store(void* to, ptrdiff_t row_bytes) {
-    for (int r = 0; r < 16; ++r)
+    for (int r = 0; r < 16; ++r) {
       std::memcpy(static_cast<char*>(to) + r * row_bytes, registers[T][r], 64);
+    }
   }
   template <int C, int A, int B>
   static void multiply() {
@@ -39,8 +41,9 @@ struct ModelTiles {
           uint16_t a[2], b[2];
           std::memcpy(a, registers[A][m] + 4 * k, 4);
           std::memcpy(b, registers[B][k] + 4 * n, 4);
-          for (int i = 0; i < 2; ++i)
+          for (int i = 0; i < 2; ++i) {
             chain[i] = flushed_fma(from_bf16(a[i]), from_bf16(b[i]), chain[i]);
+          }
         }
         std::memcpy(&cell, registers[C][m] + 4 * n, 4);
         cell = flushed_add(cell, flushed_add(chain[0], chain[1]));
@@ -98,9 +101,11 @@ TEST(TensorKernelTiles, KeepEveryStationaryValue) {
   const auto a = random_bf16(k * m, 3);
   std::vector<uint16_t> packed(steps * 32 * m);
   tiles::pack_stationary([&](int r) { return a.data() + r * m; }, k, m, steps, packed.data());
-  for (int r = 0; r < steps * 32; ++r)
-    for (int c = 0; c < m; ++c)
+  for (int r = 0; r < steps * 32; ++r) {
+    for (int c = 0; c < m; ++c) {
       ASSERT_EQ(tiles::packed_value(packed.data(), r, c, steps), r < k ? a[r * m + c] : 0);
+    }
+  }
 }
 
 TEST(TensorKernelTiles, EveryPathMultipliesBf16AndMixedTypesAlike) {

@@ -92,8 +92,9 @@ TEST_F(AttributeTree, HasTheCountersOfTheModulesTree) {
            "neuron_core0/stats/other_info/flop_count/total",
            "neuron_core0/stats/other_info/reset_fail_count/present",
            "neuron_core0/stats/tensor_engine/pe_cntrs",
-       })
+       }) {
     EXPECT_NE(tree.find(path), nullptr) << path;
+  }
   EXPECT_EQ(tree.find("neuron_core2/stats/tensor_engine/pe_cntrs"), nullptr);
   EXPECT_EQ(tree.find("neuron_core0/stats/status/success/peak"), nullptr);
 }
@@ -262,7 +263,7 @@ TEST_F(AttributeTree, OneQuestionTellsOfAllDevicesInAsManyAnswersAsItTakes) {
   for (const size_t limit : {size_t{1} << 20, size_t{2000}}) {
     std::map<unsigned, std::pair<ndl_observation_t, std::string>> found;
     unsigned answers = 0;
-    for (uint64_t next = 0; answers == 0 || next != 0; answers++) {
+    for (uint64_t next = 0; answers == 0 || next != 0; ++answers) {
       neuron_emulator_question question = {};
       question.kind = NEURON_EMULATOR_ASK_ALL;
       question.offset = next;
@@ -285,14 +286,14 @@ TEST_F(AttributeTree, OneQuestionTellsOfAllDevicesInAsManyAnswersAsItTakes) {
 
 TEST_F(AttributeTree, DevicesThatAreBeingResetAreWaitedForOnceTogether) {
   start("trn1.32xlarge", 0);
-  for (unsigned i = 0; i < 15; i++) open(i, O_RDWR, 4711);
+  for (unsigned i = 0; i < 15; ++i) open(i, O_RDWR, 4711);
   // Opening takes the instance's lock before a device's: no device may be held then.
   std::vector<std::unique_lock<std::mutex>> locks;
-  for (unsigned i = 0; i < 15; i++) locks.emplace_back(instance_->device_if_probed(i)->mutex);
+  for (unsigned i = 0; i < 15; ++i) locks.emplace_back(instance_->device_if_probed(i)->mutex);
   std::thread([&] {
     std::string answer;
     auto fastest = std::chrono::steady_clock::duration::max();
-    for (int i = 0; i < 5 && fastest > std::chrono::milliseconds(200); i++) {
+    for (int i = 0; i < 5 && fastest > std::chrono::milliseconds(200); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       uint64_t next = 0;
       ASSERT_EQ(ask(NEURON_EMULATOR_ASK_ALL, answer, next), 0) << last_error();

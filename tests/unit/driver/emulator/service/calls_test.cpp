@@ -16,8 +16,9 @@ namespace {
 
 std::vector<Call> all_calls() {
   std::vector<Call> calls;
-  for (const auto& group : {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls})
+  for (const auto& group : {kCopyCalls, kMemoryCalls, kDmaCalls, kCoreCalls, kDeviceCalls}) {
     calls.insert(calls.end(), group.begin(), group.end());
+  }
   return calls;
 }
 

@@ -72,7 +72,7 @@ TEST_F(CopyCalls, TheRingWrapsThroughAllIdsWithoutAMismatch) {
   ASSERT_EQ(buffer_copy(a, const_cast<uint8_t*>(bytes.data()), bytes.size(), 0, true), 0);
   behaviour_.ring_id_errors = 0;
   // 513 descriptors a copy, 8192 in the ring: more than four laps.
-  for (int i = 0; i < 70; i++) ASSERT_EQ(copy(a, b, 32 << 20, 0, 0), 0) << last_error();
+  for (int i = 0; i < 70; ++i) ASSERT_EQ(copy(a, b, 32 << 20, 0, 0), 0) << last_error();
   EXPECT_EQ(behaviour_.ring_id_errors, 0u);
   EXPECT_EQ(read(b, bytes.size()), bytes);
 }

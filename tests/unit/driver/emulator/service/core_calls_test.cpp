@@ -208,7 +208,7 @@ TEST_F(CoreCalls, ADatastoreBelongsToItsProcessAndIsClearedWithIt) {
 
 TEST_F(CoreCalls, ASeventeenthProcessIsTurnedAwayUntilOneLeaves) {
   std::vector<Session*> sessions;
-  for (int32_t pid = 101; pid < 116; pid++) sessions.push_back(open(0, O_RDWR, pid));
+  for (int32_t pid = 101; pid < 116; ++pid) sessions.push_back(open(0, O_RDWR, pid));
   Session* extra = nullptr;
   EXPECT_EQ(instance_->open(0, O_RDWR, 500, &extra), -EBUSY);
   EXPECT_EQ(instance_->open(0, O_WRONLY, 500, &extra), 0);

@@ -63,11 +63,11 @@ TEST_F(DeviceCalls, NeighboursFormATorusAndAddressesAreUnique) {
     const profiles::Profile& profile = *profiles::find_profile(name);
     std::set<int> places;
     std::set<uint32_t> ids;
-    for (unsigned i = 0; i < profile.chips; i++) {
+    for (unsigned i = 0; i < profile.chips; ++i) {
       const profiles::ChipPlace& place = profile.places[i];
       places.insert(place.bus << 8 | place.slot);
       ids.insert(place.routing_id);
-      for (unsigned k = 0; k < place.neighbour_count; k++) {
+      for (unsigned k = 0; k < place.neighbour_count; ++k) {
         const profiles::ChipPlace& next = profile.places[place.neighbours[k]];
         EXPECT_THAT(std::vector<uint8_t>(next.neighbours, next.neighbours + next.neighbour_count),
                     ::testing::Contains(i))

@@ -44,8 +44,9 @@ class FakeChip final : public chip::Chip {
     if (offset == NEURON_V2_MISC_RAM + NEURON_FW_ROUTING_ID) return config_.routing_id;
     const uint64_t in_half = offset % NEURON_UDMA_S2M;
     if (offset >= NEURON_V2_APB && offset < NEURON_V2_MISC_RAM && in_half == NEURON_UDMA_STATE &&
-        !registers_.count(offset))
+        !registers_.count(offset)) {
       return NEURON_UDMA_STATE_NORMAL;
+    }
     return registers_[offset];
   }
 
@@ -54,11 +55,14 @@ class FakeChip final : public chip::Chip {
     if (behaviour_.record) behaviour_.writes.push_back(offset);
     if (is_semaphore_alias(offset, value)) return;
     registers_[offset] = value;
-    if (offset == NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER && !behaviour_.reset_never_finishes)
+    if (offset == NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER && !behaviour_.reset_never_finishes) {
       registers_[NEURON_V2_MISC_RAM + NEURON_FW_RESET] = 0;
-    for (unsigned engine = 0; engine < NEURON_V2_DMA_ENGINES; engine++)
-      if (offset - NEURON_V2_UDMA(engine) < NEURON_UDMA_SIZE)
+    }
+    for (unsigned engine = 0; engine < NEURON_V2_DMA_ENGINES; ++engine) {
+      if (offset - NEURON_V2_UDMA(engine) < NEURON_UDMA_SIZE) {
         udma(engine, static_cast<uint32_t>(offset - NEURON_V2_UDMA(engine)), value);
+      }
+    }
   }
 
   chip::RunResult run_group(unsigned, std::chrono::steady_clock::time_point) override {
@@ -72,25 +76,27 @@ class FakeChip final : public chip::Chip {
 
  private:
   bool is_semaphore_alias(uint64_t offset, uint32_t value) {
-    for (unsigned core = 0; core < config_.cores; core++) {
+    for (unsigned core = 0; core < config_.cores; ++core) {
       const uint64_t base = NEURON_V2_CORE_WINDOW(core) + NEURON_CORE_SEMAPHORES;
       const uint64_t inside = offset - base;
       if (inside < NEURON_SEM_BLOCK_READ || inside >= NEURON_SEM_BLOCK_SIZE) continue;
       uint32_t& cell = registers_[base + NEURON_SEM_BLOCK_READ + inside % 0x400];
-      if (inside >= NEURON_SEM_BLOCK_DEC)
+      if (inside >= NEURON_SEM_BLOCK_DEC) {
         cell -= value;
-      else if (inside >= NEURON_SEM_BLOCK_INC)
+      } else if (inside >= NEURON_SEM_BLOCK_INC) {
         cell += value;
-      else
+      } else {
         cell = value;
+      }
       return true;
     }
     return false;
   }
 
   std::byte* memory(uint64_t address, size_t length) {
-    if ((address & NEURON_V2_ROUTE_MASK) == NEURON_V2_HOST_BASE)
+    if ((address & NEURON_V2_ROUTE_MASK) == NEURON_V2_HOST_BASE) {
       return host_.translate(address & ~NEURON_V2_HOST_BASE, length);
+    }
     return hbm_->direct(address, length);
   }
 
@@ -104,15 +110,16 @@ class FakeChip final : public chip::Chip {
     const uint64_t unit = NEURON_V2_UDMA(engine);
     const uint32_t half = offset & NEURON_UDMA_S2M;
     const uint32_t inside = offset & (NEURON_UDMA_S2M - 1);
-    if (inside == NEURON_UDMA_CHANGE_STATE && value == 1)
+    if (inside == NEURON_UDMA_CHANGE_STATE && value == 1) {
       registers_[unit + half + NEURON_UDMA_STATE] = NEURON_UDMA_STATE_NORMAL;
+    }
     if (inside < 0x1000 || inside >= 0x11000) return;
     const unsigned queue = inside / 0x1000 - 1;
     Side& side = sides_[{engine, queue, half != 0}];
     const uint32_t reg = inside & 0xFFF;
     if (reg == (half ? NEURON_UDMAQ_S2M_SW_CONTROL : NEURON_UDMAQ_M2S_SW_CONTROL)) side = {};
     if (reg != NEURON_UDMAQ_TAIL_INC) return;
-    behaviour_.doorbells++;
+    ++behaviour_.doorbells;
     side.pending += value;
     Side& from = sides_[{engine, queue, false}];
     Side& to = sides_[{engine, queue, true}];
@@ -128,8 +135,8 @@ class FakeChip final : public chip::Chip {
     if (!descriptor) return nullptr;
     uint32_t control = 0;
     std::memcpy(&control, descriptor, 4);
-    if ((control >> NEURON_DESC_RING_ID_SHIFT & 3) != side.ring_id) behaviour_.ring_id_errors++;
-    side.pending--;
+    if ((control >> NEURON_DESC_RING_ID_SHIFT & 3) != side.ring_id) ++behaviour_.ring_id_errors;
+    --side.pending;
     if (++side.index == registers_[base + NEURON_UDMAQ_LENGTH]) {
       side.index = 0;
       side.ring_id = (side.ring_id + 1) & 3;
@@ -155,7 +162,7 @@ class FakeChip final : public chip::Chip {
       registers_[unit + NEURON_UDMA_STATE] = NEURON_UDMA_STATE_ABORT;
       return false;
     }
-    behaviour_.packets++;
+    ++behaviour_.packets;
     if (!(behaviour_.lose_markers && length == 4)) std::memmove(out, in, length);
     return true;
   }

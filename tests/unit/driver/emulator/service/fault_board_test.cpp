@@ -60,7 +60,7 @@ TEST_F(FaultBoardTest, CorrectedErrorsAreCountedInTheFirmwareAndNobodyIsTold) {
   auto bytes = random_bytes(4096, 2);
   ASSERT_EQ(buffer_copy(handle, bytes.data(), bytes.size(), 0, true), 0);
   inject(R"({"at":"hbm","kind":"correctable","count":3})");
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < 5; ++i) {
     std::vector<uint8_t> back(4096);
     ASSERT_EQ(buffer_copy(handle, back.data(), back.size(), 0, false), 0) << last_error();
     EXPECT_EQ(back, bytes);

@@ -95,7 +95,7 @@ TEST_F(MemoryCalls, ClosingASessionGivesBackAllThatItHeld) {
   const uint64_t host_before = instance_->arena().used_bytes();
   const uint64_t reserved_before = instance_->budget().reserved();
   Session* other = open(0, O_RDWR, 200);
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 50; ++i) {
     allocate(uint64_t{4096} << (i % 12), false, 9, i % 2, other);
     allocate(8192, true, 2, 0, other);
   }
@@ -128,7 +128,7 @@ TEST_F(MemoryCalls, AFullHbmIsReportedAndUsableAgainAfterAFree) {
   behaviour_.hbm_bytes = uint64_t{1} << 30;
   start("trn1.2xlarge", 0);
   std::vector<uint64_t> handles;
-  for (int i = 0; i < 9; i++) handles.push_back(allocate(uint64_t{110} << 20));
+  for (int i = 0; i < 9; ++i) handles.push_back(allocate(uint64_t{110} << 20));
   __u64 handle = 0;
   neuron_ioctl_mem_alloc_v2_mem_type64 more = {uint64_t{220} << 20, 0, 0, 0, 0, 0, 9, &handle, 0};
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), -ENOMEM);

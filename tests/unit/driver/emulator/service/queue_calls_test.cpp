@@ -99,7 +99,7 @@ TEST_F(QueueCalls, ABatchStopsAtTheFirstBadEntry) {
   batch->count = 256;
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.get()), -E2BIG);
   batch->count = 3;
-  for (uint32_t i = 0; i < 3; i++) batch->entries[i] = {i, 1, 64, 64, ring, ring, 0, 0};
+  for (uint32_t i = 0; i < 3; ++i) batch->entries[i] = {i, 1, 64, 64, ring, ring, 0, 0};
   batch->entries[1].tx_desc_count = 1;
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_DMA_QUEUE_INIT_BATCH, batch.get()), -EINVAL);
   EXPECT_EQ(device().queues[0][1].tx.count, 64u);

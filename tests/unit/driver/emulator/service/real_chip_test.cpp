@@ -60,7 +60,7 @@ TEST_P(RealChip, BuffersOfAnySizeAndAlignmentSurviveTheWayThroughBothHbms) {
 TEST_P(RealChip, TheRingWrapsManyTimes) {
   const uint64_t a = allocate(1 << 20);
   auto bytes = random_bytes(1000, 1);
-  for (uint32_t i = 0; i < 20000; i++) {
+  for (uint32_t i = 0; i < 20000; ++i) {
     bytes[i % 1000] ^= static_cast<uint8_t>(i);
     ASSERT_EQ(buffer_copy(a, bytes.data(), 1000, 0, true), 0) << last_error();
   }
@@ -220,20 +220,24 @@ TEST_F(Trn2Device, MapsLogicalCoresByThePlaceOfTheDeviceInItsTorus) {
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request), 0);
   const auto cores_of = [&](uint32_t device) {
     std::vector<uint32_t> cores;
-    for (uint32_t core = 0; core < 8; core++) {
+    for (uint32_t core = 0; core < 8; ++core) {
       EXPECT_EQ(request.map->mappings[8 * device + core].device_id, device);
       cores.push_back(request.map->mappings[8 * device + core].device_nc_idx);
     }
     return cores;
   };
-  for (const uint32_t device : {0u, 2u, 8u, 10u})
+  for (const uint32_t device : {0u, 2u, 8u, 10u}) {
     EXPECT_EQ(cores_of(device), (std::vector<uint32_t>{4, 5, 6, 7, 2, 3, 0, 1})) << device;
-  for (const uint32_t device : {1u, 3u, 9u, 11u})
+  }
+  for (const uint32_t device : {1u, 3u, 9u, 11u}) {
     EXPECT_EQ(cores_of(device), (std::vector<uint32_t>{2, 3, 0, 1, 4, 5, 6, 7})) << device;
-  for (const uint32_t device : {4u, 6u, 12u, 14u})
+  }
+  for (const uint32_t device : {4u, 6u, 12u, 14u}) {
     EXPECT_EQ(cores_of(device), (std::vector<uint32_t>{0, 1, 2, 3, 6, 7, 4, 5})) << device;
-  for (const uint32_t device : {5u, 7u, 13u, 15u})
+  }
+  for (const uint32_t device : {5u, 7u, 13u, 15u}) {
     EXPECT_EQ(cores_of(device), (std::vector<uint32_t>{6, 7, 4, 5, 0, 1, 2, 3})) << device;
+  }
   request.max_map_entries = 129;
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request), -EINVAL);
 }
@@ -252,7 +256,7 @@ TEST_F(Trn2Device, NamesItsResourcesByTheCookiesOfThePublicDriver) {
 }
 
 TEST_F(Trn2Device, CopiesThroughTheQueueOfEachCoreAndKeepsThatOfTheOtherInAReset) {
-  for (uint32_t hbm = 0; hbm < 4; hbm++) {
+  for (uint32_t hbm = 0; hbm < 4; ++hbm) {
     const uint64_t handle = allocate(8192, false, 9, hbm);
     auto bytes = random_bytes(8192, hbm);
     ASSERT_EQ(buffer_copy(handle, bytes.data(), bytes.size(), 0, true), 0) << last_error();

@@ -26,7 +26,7 @@ class Threads : public ServiceTest {
     int failures = 0;
     Session* session = nullptr;
     if (instance_->open(0, O_RDWR, kPid, &session) != 0) return 1;
-    for (int i = 0; i < rounds; i++) {
+    for (int i = 0; i < rounds; ++i) {
       const uint32_t hbm = (seed + i) % 2;
       const size_t size = 1 + (seed * 7919 + i * 104729) % 200000;
       __u64 handle = 0;
@@ -53,8 +53,9 @@ TEST_F(Threads, CopyAndAllocateIndependently) {
   const uint64_t reserved = instance_->budget().reserved();
   std::vector<int> failures(4);
   std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < failures.size(); t++)
+  for (uint32_t t = 0; t < failures.size(); ++t) {
     threads.emplace_back([&, t] { failures[t] = work(t * 1000, 40); });
+  }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, std::vector<int>(4, 0));
   EXPECT_EQ(memory().free_bytes(0), before[0]);
@@ -63,7 +64,7 @@ TEST_F(Threads, CopyAndAllocateIndependently) {
 }
 
 TEST_F(Threads, AHandleFreedByOneThreadWhileAnotherCopiesIsEitherLiveOrRefused) {
-  for (int round = 0; round < 50; round++) {
+  for (int round = 0; round < 50; ++round) {
     const uint64_t handle = allocate(256 << 10);
     std::vector<uint8_t> bytes(256 << 10, 1);
     int copied = 1;
@@ -78,13 +79,14 @@ TEST_F(Threads, AHandleFreedByOneThreadWhileAnotherCopiesIsEitherLiveOrRefused) 
 TEST_F(Threads, OneOfManyClaimantsGetsACore) {
   std::vector<int> results(8, 1);
   std::vector<std::thread> threads;
-  for (size_t t = 0; t < results.size(); t++)
+  for (size_t t = 0; t < results.size(); ++t) {
     threads.emplace_back([&, t] {
       Session* session = nullptr;
       instance_->open(0, O_WRONLY, static_cast<int32_t>(1000 + t), &session);
       neuron_ioctl_crwl_nc_map_ext map = {1, 0, 0, 0, {}};
       results[t] = session->ioctl(NEURON_IOCTL_CRWL_NC_RANGE_MARK_EXT0, &map);
     });
+  }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::count(results.begin(), results.end(), 0), 1);
   EXPECT_EQ(std::count(results.begin(), results.end(), -EBUSY), 7);

@@ -272,8 +272,9 @@ TEST(Ordering, ReusesSemaphoresWhenThereAreMoreTransfersThanSemaphores) {
   const Buffer in = program.input("x", NEURON_DTYPE_F32, {32, 1024});
   std::vector<Tile> tiles;
   for (unsigned t = 0; t < 300; ++t) tiles.push_back(program.sbuf("t", 32, 16, NEURON_DTYPE_F32));
-  for (unsigned t = 0; t < 300; ++t)
+  for (unsigned t = 0; t < 300; ++t) {
     program.dma(Engine::kSp, tiles[t].all(), in.block(0, 32, 0, 16));
+  }
   const auto loaded = testing::load(program.build());
   unsigned waiting = 0;
   for (const auto& i : loaded.code[NEURON_ENGINE_SP]) {

@@ -27,8 +27,9 @@ std::vector<std::vector<uint64_t>> launch_all(RingMachine& machine, unsigned tim
       std::mt19937 random(seed * 131 + n);
       const Member& me = machine.members()[n];
       for (unsigned k = 0; k < times; ++k) {
-        if (random() % 3 == 0)
+        if (random() % 3 == 0) {
           std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+        }
         const unsigned before = machine.completions(me);
         machine.launch(me);
         EXPECT_EQ(machine.run(me), chip::RunResult::kQuiescent) << me.chip->describe_core(me.core);

@@ -15,8 +15,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{30};
 
 void await(const RunLock& lock) {
-  for (const auto end = Clock::now() + kPatience; !lock.is_owed() && Clock::now() < end;)
+  for (const auto end = Clock::now() + kPatience; !lock.is_owed() && Clock::now() < end;) {
     std::this_thread::yield();
+  }
   ASSERT_TRUE(lock.is_owed());
 }
 
@@ -75,8 +76,9 @@ TEST(RunLock, ThreadsThatWaitAllGetTheirTurnAlthoughSomeGiveUp) {
   std::vector<std::thread> waiters;
   for (int i = 0; i < 8; ++i) {
     waiters.emplace_back([&, patient = i % 2 == 0] {
-      if (!lock.try_lock_for(patient ? Clock::duration(kPatience) : std::chrono::milliseconds(1)))
+      if (!lock.try_lock_for(patient ? Clock::duration(kPatience) : std::chrono::milliseconds(1))) {
         return;
+      }
       ++turns;
       lock.unlock();
     });

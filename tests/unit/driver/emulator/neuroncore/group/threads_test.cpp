@@ -86,8 +86,9 @@ TEST_F(Threads, AFloodOfResetsKeepsNobodyOut) {
   while (resets.load(std::memory_order_relaxed) < 500 && Clock::now() < begin + kPatience) {
     std::this_thread::yield();
   }
-  for (unsigned i = 0; i < 20; ++i)
+  for (unsigned i = 0; i < 20; ++i) {
     (void)chip_->read_register(engine_register(0, kSp, NEURON_ENG_ID));
+  }
   over.store(true, std::memory_order_relaxed);
   flood.join();
   runner.join();
@@ -121,12 +122,14 @@ TEST_F(Threads, NoWriteIsLostBetweenThreadsThatWaitForTheCoreInVain) {
   const uint64_t increment = semaphore_cell(0, NEURON_SEM_BLOCK_INC, kIndex);
   for (unsigned round = 1; round <= 200; ++round) {
     std::thread runner([&] {
-      for (unsigned i = 0; i < 8; ++i)
+      for (unsigned i = 0; i < 8; ++i) {
         (void)chip_->run_group(0, Clock::now() + std::chrono::microseconds(i * round % 7));
+      }
     });
     std::thread visitor([&] {
-      for (unsigned i = 0; i < 8; ++i)
+      for (unsigned i = 0; i < 8; ++i) {
         (void)chip_->read_register(engine_register(0, kSp, NEURON_ENG_ID));
+      }
     });
     for (unsigned i = 0; i < 8; ++i) chip_->write_register(increment, 1, true);
     runner.join();

@@ -187,7 +187,7 @@ TEST_F(ControlSocket, SeveralClientsAskSeveralTimes) {
   request.mutable_status();
   const int first = connect();
   const int second = connect();
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(exchange(first, request.SerializeAsString()).status().devices_size(), 16);
     EXPECT_EQ(exchange(second, request.SerializeAsString()).status().devices_size(), 16);
   }
@@ -216,7 +216,7 @@ TEST_F(ControlSocket, ClientsThatCannotBeAnsweredForWantOfMemoryKeepNobodyOut) {
       error);
   ASSERT_NE(server_, nullptr) << error;
   char answer[16];
-  for (int i = 0; i < 40; i++) {
+  for (int i = 0; i < 40; ++i) {
     const int fd = connect();
     ASSERT_EQ(::send(fd, "large", 5, MSG_NOSIGNAL), 5);
     EXPECT_EQ(::recv(fd, answer, sizeof(answer), 0), 0) << "client " << i << " is told at once";
@@ -232,7 +232,7 @@ TEST_F(ControlSocket, ClientsThatLeaveInTheMiddleDisturbNobody) {
   control::Request request;
   request.mutable_status();
   const std::string packet = request.SerializeAsString();
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 50; ++i) {
     const int fd = connect();
     if (i % 2 != 0) {
       EXPECT_EQ(::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL),
@@ -241,7 +241,7 @@ TEST_F(ControlSocket, ClientsThatLeaveInTheMiddleDisturbNobody) {
     ::close(fd);
   }
   // More than are served at once: the rest are turned away, and there is room again afterwards.
-  for (int round = 0; round < 50; round++) {
+  for (int round = 0; round < 50; ++round) {
     const int fd = connect();
     (void)::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL);
     char byte = 0;

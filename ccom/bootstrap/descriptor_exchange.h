@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors between the ranks of a host: over a unix socket whose file is gone before anybody
+// could find it.
+//
+// Concepts: the lowest rank of a host listens. The others reach its socket through /proc, by the
+// number of a descriptor that it told them, and are known by the process that the system says they
+// are. Nothing is left in the file system, also when ranks are killed. Threads: the caller's.
+// Fails: the job's failure, CCOM_TIMEOUT or a system error, each with the ranks.
+#ifndef CCOM_BOOTSTRAP_DESCRIPTOR_EXCHANGE_H
+#define CCOM_BOOTSTRAP_DESCRIPTOR_EXCHANGE_H
+
+#include <vector>
+
+#include "ccom/bootstrap/network_news.h"
+#include "ccom/bootstrap/network_rounds.h"
+
+namespace neuron::ccom {
+
+// As Bootstrap::exchange_descriptors().
+Result<std::vector<int>> exchange_descriptors(const NetworkJob& job, const NetworkNews& news,
+                                              NetworkRounds& rounds, int mine,
+                                              base::Deadline deadline);
+
+}  // namespace neuron::ccom
+
+#endif

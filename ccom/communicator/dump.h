@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flight recorder as a file: what this rank did, why it stopped, and what it sees of the
+// others.
+//
+// Callers: ccom_dump from any thread; the communicator's thread after a failure. Thread-safe:
+// write() and json(). Fails: CCOM_SYSTEM with the file. A file is whole or not there.
+#ifndef CCOM_COMMUNICATOR_DUMP_H
+#define CCOM_COMMUNICATOR_DUMP_H
+
+#include <string>
+
+#include "ccom/bootstrap/bootstrap.h"
+#include "ccom/communicator/first_failure.h"
+#include "ccom/communicator/shared_memory.h"
+#include "ccom/flight/flight_recorder.h"
+
+namespace neuron::ccom {
+
+class FlightDump {
+ public:
+  // `path`: of after_failure(), a file or a folder; empty: none. Everything outlives this.
+  FlightDump(const Bootstrap& bootstrap, const SharedMemory& memory, const FlightRecorder& recorder,
+             const FirstFailure& failure, std::string path)
+      : bootstrap_(bootstrap),
+        memory_(memory),
+        recorder_(recorder),
+        failure_(failure),
+        path_(std::move(path)) {}
+
+  std::string json() const;
+  Result<void> write(const std::string& path) const;
+  // Once, if there is a failure. It is called where the communicator's thread meets the failure,
+  // and not where that is noticed: that may be another thread, in the middle of anything.
+  void after_failure();
+  // after_failure() does nothing from now on.
+  void forget() { done_ = true; }
+
+ private:
+  uint32_t number() const;
+
+  const Bootstrap& bootstrap_;
+  const SharedMemory& memory_;
+  const FlightRecorder& recorder_;
+  const FirstFailure& failure_;
+  std::string path_;
+  bool done_ = false;
+  mutable uint32_t number_ = 0;  // of this rank's dumps in a folder; 0: none yet
+};
+
+}  // namespace neuron::ccom
+
+#endif

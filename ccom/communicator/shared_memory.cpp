@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccom/communicator/shared_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+
+#include "ccom/transport/arena_layout.h"
+
+namespace neuron::ccom {
+namespace {
+
+constexpr size_t kLargeBlock = 64u << 20;
+
+// Bytes that the host can still give; 0: it does not say.
+uint64_t available_memory() {
+  FILE* file = fopen("/proc/meminfo", "re");
+  if (file == nullptr) {
+    return 0;
+  }
+  char line[128];
+  unsigned long long kilobytes = 0;
+  while (fgets(line, sizeof(line), file) != nullptr) {
+    if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1) {
+      break;
+    }
+  }
+  fclose(file);
+  return uint64_t{kilobytes} << 10;
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(std::vector<std::shared_ptr<Arena>> arenas, Rank rank)
+    : arenas_(std::move(arenas)),
+      rank_(rank),
+      heap_at_(arenas_[rank]->data() + ArenaLayout::of(static_cast<uint32_t>(arenas_.size())).heap),
+      heap_(arenas_[rank]->size() - ArenaLayout::of(static_cast<uint32_t>(arenas_.size())).heap) {}
+
+std::vector<Arena*> SharedMemory::arenas() const {
+  std::vector<Arena*> result;
+  for (const auto& arena : arenas_) {
+    result.push_back(arena.get());
+  }
+  return result;
+}
+
+std::byte* SharedMemory::flight(Rank rank) const {
+  const ArenaLayout layout = ArenaLayout::of(static_cast<uint32_t>(arenas_.size()));
+  return arenas_[rank] != nullptr ? arenas_[rank]->data() + layout.flight : nullptr;
+}
+
+Result<void*> SharedMemory::allocate(size_t bytes) {
+  // Pages come with use: a host that cannot give them would kill the process then.
+  if (bytes >= kLargeBlock) {
+    const uint64_t available = available_memory();
+    if (available != 0 && bytes > available) {
+      return fail(CCOM_RESOURCE,
+                  "rank {}: {} bytes of shared memory were asked for, but the host has only {} "
+                  "bytes available",
+                  rank_, bytes, available);
+    }
+  }
+  const auto offset = heap_.allocate(bytes);
+  if (!offset) {
+    return offset.error().with("rank {}", rank_);
+  }
+  return static_cast<void*>(heap_at_ + *offset);
+}
+
+Result<void> SharedMemory::release(void* memory) {
+  const auto at = reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(heap_at_);
+  const auto freed = heap_.release(at);
+  if (!freed) {
+    return freed.error().with("rank {}: ccom_mem_free({})", rank_,
+                              ccom::format("{:#x}", reinterpret_cast<uintptr_t>(memory)));
+  }
+  // Gives the pages of large blocks back; the next owner finds zeros.
+  if (*freed >= (2u << 20)) {
+    madvise(memory, *freed, MADV_REMOVE);
+  }
+  return {};
+}
+
+}  // namespace neuron::ccom

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arenas that the ranks of this host share, and the heap of ccom_mem_alloc in this rank's own.
+//
+// Callers: the communicator's thread. Thread-safe: no. Owns: this rank's arena; arenas of ranks
+// that are threads of one process are shared between their communicators. Fails: CCOM_RESOURCE with
+// what is free, CCOM_INVALID for memory that it did not give.
+#ifndef CCOM_COMMUNICATOR_SHARED_MEMORY_H
+#define CCOM_COMMUNICATOR_SHARED_MEMORY_H
+
+#include <memory>
+#include <vector>
+
+#include "ccom/communicator/heap.h"
+#include "ccom/schedule/step.h"
+#include "ccom/transport/arena.h"
+
+namespace neuron::ccom {
+
+class SharedMemory {
+ public:
+  // By rank; null: on another host, or without shared memory. `rank` has one.
+  SharedMemory(std::vector<std::shared_ptr<Arena>> arenas, Rank rank);
+
+  std::vector<Arena*> arenas() const;
+  // Where the flight recorder of a rank lies, also after its death; null: it cannot be seen.
+  std::byte* flight(Rank rank) const;
+
+  Result<void*> allocate(size_t bytes);
+  Result<void> release(void* memory);
+
+ private:
+  std::vector<std::shared_ptr<Arena>> arenas_;
+  Rank rank_;
+  std::byte* heap_at_;
+  Heap heap_;
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of one rank: which operation runs, which ones wait for their turn, and how they end.
+//
+// Concepts: a stream remembers its last call, so that a repeated one goes straight to the executor.
+// Operations of a stream run in order; those that were started wait for their turn. Operations of
+// several streams go on together. A failure is kept in FirstFailure and told to all ranks. Threads:
+// one at a time. Owns: the executor and the plans. Fails: status and sentence.
+#ifndef CCOM_COMMUNICATOR_STREAMS_H
+#define CCOM_COMMUNICATOR_STREAMS_H
+
+#include <ccom/ccom.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+
+#include "ccom/communicator/dump.h"
+#include "ccom/communicator/first_failure.h"
+#include "ccom/plan/plan_cache.h"
+#include "ccom/progress/executor.h"
+#include "ccom/request/arguments.h"
+
+namespace neuron::ccom {
+
+class Streams;
+
+// An operation that was started: it waits for its turn, runs, or is over.
+struct Started {
+  Streams* owner = nullptr;  // null: the communicator was freed
+  uint32_t stream = 0;
+  std::shared_ptr<const Plan> plan;
+  Operands operands;
+  Signature signature;
+  std::chrono::milliseconds timeout{0};
+  std::unique_ptr<Execution> execution;  // null: its turn has not come
+  FlightRecord* record = nullptr;
+  bool over = false;
+  Error error;  // of an operation that is over
+  ccom_status_t status = CCOM_SUCCESS;
+
+  ~Started();  // leaves its stream
+};
+
+class Streams {
+ public:
+  using Records = std::array<std::atomic<FlightRecord*>, CCOM_MAX_STREAMS>;
+
+  // `timeout`: of calls that say none. Everything outlives this.
+  Streams(Bootstrap& bootstrap, const Planner& planner, FlightRecorder& recorder,
+          FirstFailure& failure, FlightDump& dump, std::chrono::milliseconds timeout);
+  ~Streams();
+
+  // Before the first call. The executor notes its progress in records().
+  void use(std::unique_ptr<Executor> executor) { executor_ = std::move(executor); }
+  Records& records() { return records_; }
+
+  Result<void> run(const ccom_collective_t& call) {
+    if (call.stream < CCOM_MAX_STREAMS) {
+      Lane& lane = lanes_[call.stream];
+      if (lane.same(call) && lane.pending.empty()) {
+        return run_lane(lane, {static_cast<const std::byte*>(call.input),
+                               static_cast<std::byte*>(call.output)});
+      }
+    }
+    return run_new(call);
+  }
+  Result<std::unique_ptr<Started>> start(const ccom_collective_t& call);
+  // CCOM_IN_PROGRESS, or how it ended with its sentence in `error`.
+  static ccom_status_t test(Started& started, Error& error);
+  static ccom_status_t wait(Started& started, Error& error);
+
+  // The failure that ended the communicator, which is then dumped.
+  Result<void> usable();
+  // The process has forked: nothing of the parent is touched.
+  void forget();
+
+ private:
+  struct Lane {
+    ccom_collective_t key{};
+    bool known = false;
+    std::shared_ptr<const Plan> plan;
+    Signature signature;
+    Extents extents;
+    std::chrono::milliseconds timeout{0};
+    uint64_t next = 0;  // number of the next operation
+    std::deque<Started*> pending;
+
+    bool same(const ccom_collective_t& call) const;
+  };
+  friend struct Started;
+
+  Result<void> run_lane(Lane& lane, const Operands& operands);
+  // The same while something is under way on other streams: that goes on meanwhile.
+  Result<void> run_among_started(Lane& lane, const Operands& operands);
+  Result<void> run_new(const ccom_collective_t& call);
+  // Checks the call, plans it, and makes it the lane's last call.
+  Result<void> prepare(Lane& lane, const ccom_collective_t& call);
+  Result<void> exchange_counts(Lane& lane, const ccom_collective_t& call, Request& request);
+  std::chrono::milliseconds timeout_of(const ccom_collective_t& call) const;
+
+  // Runs what was started before; returns the failure that ended it.
+  Result<void> drain(Lane& lane);
+  std::unique_ptr<Started> enqueue(Lane& lane, const Operands& operands);
+  void advance(Lane& lane);
+  void advance_all();
+  void finish(Lane& lane, Started& started, ccom_status_t status, Error error);
+  // A failure of this rank that ends the communicator: told to all.
+  Error give_up(const Signature& signature, Error error);
+
+  Bootstrap& bootstrap_;
+  FlightRecorder& recorder_;
+  FirstFailure& failure_;
+  FlightDump& dump_;
+  Rank rank_;
+  uint32_t size_;
+  std::chrono::milliseconds timeout_;
+  PlanCache plans_;
+  Records records_{};
+  std::array<Lane, CCOM_MAX_STREAMS> lanes_;
+  size_t started_ = 0;                  // pending, of all lanes
+  std::unique_ptr<Executor> executor_;  // destroyed first
+};
+
+}  // namespace neuron::ccom
+
+#endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccom/device/stream_planner.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "ccom/device/compiler.h"
+#include "ccom/device/generation.h"
+#include "ccom/plan/calibration.h"
+#include "ccom/plan/planner.h"
+#include "ccom/request/layout.h"
+#include "ccom/request/names.h"
+
+namespace neuron::ccom {
+namespace {
+
+bool same(const ccom_device_layout_t& a, const ccom_device_layout_t& b) {
+  return a.row_bytes == b.row_bytes && a.rows == b.rows && a.stride == b.stride;
+}
+
+bool in_place(const ccom_device_collective_t& collective) {
+  const ccom_device_member_t& own = collective.members[collective.rank];
+  return collective.operation != CCOM_BARRIER && own.input == own.output;
+}
+
+Result<void> check_layouts(const ccom_device_collective_t& collective, uint32_t number) {
+  for (const ccom_device_layout_t* layout : {&collective.input_layout, &collective.output_layout}) {
+    const char* which = layout == &collective.input_layout ? "input" : "output";
+    if (same(*layout, {0, 0, 0})) continue;
+    if (layout->rows == 0 || layout->row_bytes == 0 ||
+        layout->row_bytes % ccom_type_size(collective.type) != 0 ||
+        (layout->rows > 1 && layout->stride < layout->row_bytes)) {
+      return fail(CCOM_INVALID,
+                  "the {} of collective {} of the stream ({}) lies in {} rows of {} bytes, {} "
+                  "apart; expected are whole elements of {} bytes in rows that do not overlap",
+                  which, number, operation_name(collective.operation), layout->rows,
+                  layout->row_bytes, layout->stride, ccom_type_size(collective.type));
+    }
+  }
+  if (in_place(collective) && !same(collective.input_layout, collective.output_layout)) {
+    return fail(CCOM_INVALID,
+                "input and output of collective {} of the stream ({}) are one buffer in different "
+                "rows",
+                number, operation_name(collective.operation));
+  }
+  return {};
+}
+
+BufferPlace place_of(uint64_t address, const ccom_device_layout_t& layout) {
+  if (layout.row_bytes == 0) return address;
+  return {address, layout.row_bytes, layout.rows, layout.stride};
+}
+
+Result<void> check(const ccom_device_stream_t* stream) {
+  if (stream == nullptr || stream->size_of != sizeof(ccom_device_stream_t) ||
+      stream->collective_size != sizeof(ccom_device_collective_t)) {
+    return fail(CCOM_INVALID,
+                "a stream of collectives was described for another version of libccom; use the "
+                "libccom.so.1 that belongs to this libnrt.so.1");
+  }
+  if (find_generation(stream->generation) == nullptr) {
+    return fail(CCOM_UNSUPPORTED, "chips of generation {} have no collectives here",
+                stream->generation);
+  }
+  for (uint32_t i = 0; i < stream->count; ++i) {
+    const ccom_device_collective_t& collective = stream->collectives[i];
+    if (collective.size == 0 || collective.rank >= collective.size ||
+        collective.members == nullptr) {
+      return fail(CCOM_INVALID, "collective {} of the stream has rank {} of {} members", i,
+                  collective.rank, collective.size);
+    }
+    if (collective.operation >= CCOM_OPERATION_COUNT) {
+      return fail(CCOM_INVALID, "collective {} of the stream has operation {}", i,
+                  static_cast<unsigned>(collective.operation));
+    }
+    const bool needs_arrays = collective.operation > CCOM_BARRIER;
+    if (needs_arrays && (collective.counts == nullptr || collective.displacements == nullptr ||
+                         (collective.operation == CCOM_ALL_TO_ALL_V &&
+                          collective.receive_displacements == nullptr))) {
+      return fail(CCOM_INVALID, "collective {} of the stream ({}) has no counts or displacements",
+                  i, operation_name(collective.operation));
+    }
+    if (collective.type >= CCOM_TYPE_COUNT || collective.reduction >= CCOM_REDUCTION_COUNT) {
+      return fail(CCOM_INVALID, "collective {} of the stream has type {} and reduction {}", i,
+                  static_cast<unsigned>(collective.type),
+                  static_cast<unsigned>(collective.reduction));
+    }
+    NEURON_CHECK(check_layouts(collective, i));
+  }
+  return {};
+}
+
+// What each rank has of its own.
+void put_arrays(const ccom_device_collective_t& collective, Request& request) {
+  const auto values = [](const uint64_t* from, uint64_t count) {
+    return std::vector<uint64_t>(from, from + count);
+  };
+  const uint64_t ranks = collective.size;
+  if (collective.operation == CCOM_ALL_TO_ALL_V) {
+    request.send_counts = values(collective.counts, ranks * ranks);
+    request.send_displacements = values(collective.displacements, ranks * ranks);
+    request.receive_displacements = values(collective.receive_displacements, ranks * ranks);
+  } else if (collective.operation > CCOM_BARRIER) {
+    request.counts = values(collective.counts, ranks);
+    request.displacements = values(collective.displacements, ranks);
+  }
+}
+
+std::string name_of(const ccom_device_collective_t& collective) {
+  if (collective.name != nullptr) return collective.name;
+  std::string name = ccom::format("{} of {} {}", operation_name(collective.operation),
+                                  collective.count, type_name(collective.type));
+  if (reduces(collective.operation)) {
+    name += ccom::format(" ({})", reduction_name(collective.reduction));
+  }
+  return name;
+}
+
+Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective) {
+  NEURON_TRY(profile, Topology::profile(find_generation(stream.generation)->instance));
+  Group group{{}, Topology(profile, 1)};
+  for (uint32_t i = 0; i < collective.size; ++i) {
+    const ccom_device_member_t& member = collective.members[i];
+    group.places.push_back(
+        {0, member.chip % profile.chips, member.core % profile.ranks_per_chip, 0});
+  }
+  NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
+  const Planner planner(std::move(group), costs);
+  Request request;
+  request.operation = collective.operation;
+  request.type = collective.type;
+  request.reduction = collective.reduction;
+  request.algorithm = collective.algorithm;
+  request.root = collective.root;
+  request.in_place = in_place(collective);
+  request.count = collective.count;
+  put_arrays(collective, request);
+  if (collective.pairs != nullptr) {
+    request.pairs.assign(collective.pairs, collective.pairs + collective.pair_count);
+  }
+  if (request.algorithm == CCOM_ALGORITHM_AUTO && reduces(request.operation) &&
+      std::getenv("CCOM_ALGORITHM") == nullptr) {
+    const auto candidates = planner.candidates(request);
+    if (std::find(candidates.begin(), candidates.end(), CCOM_MESH) != candidates.end()) {
+      request.algorithm = CCOM_MESH;
+    }
+  }
+  return planner.plan(request);
+}
+
+DeviceCollective prepare(const ccom_device_stream_t& stream,
+                         const ccom_device_collective_t& collective, const Plan& plan) {
+  DeviceCollective result;
+  result.schedule = plan.schedule.get();
+  result.window = plan.window;
+  result.name = name_of(collective);
+  result.rank = collective.rank;
+  for (uint32_t i = 0; i < collective.size; ++i) {
+    const ccom_device_member_t& member = collective.members[i];
+    result.world.push_back(member.world);
+    result.places.push_back(
+        {find_generation(stream.generation), member.chip, member.core, member.cc_core});
+    result.buffers.push_back({place_of(member.input, collective.input_layout),
+                              place_of(member.output, collective.output_layout), member.scratch});
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (collective.done[i] == 0) continue;
+    result.done.emplace_back(collective.done[i], collective.done_value[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<uint64_t> scratch_bytes(const ccom_device_stream_t* stream, uint32_t number) {
+  NEURON_CHECK(check(stream));
+  if (number >= stream->count) {
+    return fail(CCOM_INVALID, "collective {} of a stream of {} was asked for", number,
+                stream->count);
+  }
+  const ccom_device_collective_t& collective = stream->collectives[number];
+  NEURON_TRY(planned, plan(*stream, collective));
+  return planned.schedule->scratch_bytes(collective.rank);
+}
+
+Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
+  NEURON_CHECK(check(stream));
+  std::vector<Plan> plans;
+  std::vector<DeviceCollective> collectives;
+  for (uint32_t i = 0; i < stream->count; ++i) {
+    NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
+    plans.push_back(std::move(planned));
+    collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
+  }
+  const StreamPlace place{
+      {find_generation(stream->generation), stream->chip, stream->core, stream->cc_core},
+      stream->m2s_doorbell,
+      stream->s2m_doorbell,
+      stream->stride,
+      stream->engines,
+      stream->one};
+  return compile_stream(place, collectives);
+}
+
+}  // namespace neuron::ccom

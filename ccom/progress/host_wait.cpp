@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ccom/progress/host_wait.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+
+namespace neuron::ccom {
+namespace {
+
+// With others on this processor who sleeps is back sooner than who yields: waking it preempts them.
+constexpr auto kYielding = std::chrono::milliseconds(2);
+constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
+
+}  // namespace
+
+bool HostWait::long_turn(HostTask& task) {
+  const uint32_t first = (crowded_ ? kSpinsCrowded : kSpins) + 1;
+  if (turns_ == first) since_ = base::Clock::now();
+  // The clock costs little beside a yield, but is not needed each time.
+  const bool look = (turns_ - first) % 32 == 31;
+  const base::Clock::duration yielding =
+      crowded_ ? base::Clock::duration(kYieldingCrowded) : kYielding;
+  if (!look || base::Clock::now() - since_ < yielding) {
+    base::yield_processor();
+    return look;
+  }
+  const Rank rank = task.waiting_for();
+  HostSleep& sleep = task.lane().streams[rank]->sleep;
+  const uint32_t wakes = sleep.wakes.load(std::memory_order_acquire);
+  sleep.sleepers.store(1, std::memory_order_seq_cst);
+  if (task.waiting_for() == rank && rank != task.lane().context->rank) {
+    const timespec millisecond{0, 1'000'000};
+    syscall(SYS_futex, &sleep.wakes, FUTEX_WAIT, wakes, &millisecond, nullptr, 0);
+  }
+  turns_ = first + 30;  // the next turn looks again
+  return true;
+}
+
+}  // namespace neuron::ccom

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one generation of the chip executes, and how fast: one row for each generation.
+//
+// `Limits` is what checks need, `Timing` what costs need. A new generation is one more row here,
+// and the code that really differs. Constants, no state; cannot fail: a number without a row of its
+// own has that of the generation before it.
+#ifndef DRIVER_ISA_GENERATION_H
+#define DRIVER_ISA_GENERATION_H
+
+#include <cstdint>
+
+#include "hw/isa.h"
+
+namespace neuron::isa {
+
+using ModelTime = uint64_t;  // picoseconds
+
+// Sizes, and what instructions may ask for. The defaults are generation 2.
+struct Limits {
+  uint8_t generation = 2;
+  uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
+  uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
+  bool engines_v3 = false;         // opcodes on the engines that OpcodeInfo::engines_v3 adds
+  bool activate_any_bias = false;  // activate: a bias that is no tile pointer; reciprocal with one
+  bool small_tiles = false;        // the PE divides into tiles of 32 x 32
+  bool dma_generators = false;
+  bool dma_priorities = false;
+  bool block_scaled_types = false;  // data types from f8e4fn on
+  bool indirect_operands = false;
+};
+
+// Picoseconds for a cycle, as a fraction.
+struct Clock {
+  uint64_t picoseconds;
+  uint64_t cycles;
+  constexpr ModelTime time(uint64_t count) const { return count * picoseconds / cycles; }
+};
+
+// Each number has its source beside it: a published fact, or our own choice where nothing is
+// published.
+struct Timing {
+  // Clocks (architecture guides).
+  Clock pe, vector, others;
+  // A control or flow instruction occupies its sequencer for one smallest initiation interval; the
+  // guide publishes 64 cycles for small instructions. All sequencers run at the clock of the Scalar
+  // engine (our choice).
+  ModelTime control_interval;
+  // Every further store of one `write`, every doorbell of a dma_trigger, and every half of a
+  // descriptor pair that Pool writes: one posted write per cycle of its sequencer (our choice).
+  ModelTime posted_write;
+  // Issue of the next PE instruction behind one that has started: LoadStationary runs in the
+  // background of a multiplication, so the sequencer does not wait for the array (our choice: 32 PE
+  // cycles, the duration of the fastest LoadStationary).
+  ModelTime pe_issue;
+  bool performance_modes;  // Vector engine: 16-bit types faster (instruction reference)
+  bool fast_transpose;     // PE: a 32-bit transpose in half the passes (instruction reference)
+};
+
+struct Generation {
+  Limits limits;
+  Timing timing;
+};
+
+inline constexpr Generation kGenerations[] = {
+    {.limits = {},
+     .timing = {.pe = {2500, 7},      // 2.8 GHz
+                .vector = {6250, 7},  // 1.12 GHz
+                .others = {5000, 7},  // 1.4 GHz
+                .control_interval = 45'714,
+                .posted_write = 714,
+                .pe_issue = 11'428,
+                .performance_modes = false,
+                .fast_transpose = false}},
+    {.limits = {.generation = 3,
+                .sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES,
+                .engines_v3 = true,
+                .activate_any_bias = true,
+                .small_tiles = true,
+                .dma_generators = true},
+     .timing = {.pe = {1250, 3},      // 2.4 GHz
+                .vector = {3125, 3},  // 0.96 GHz
+                .others = {2500, 3},  // 1.2 GHz
+                .control_interval = 53'333,
+                .posted_write = 833,
+                .pe_issue = 13'333,
+                .performance_modes = true,
+                .fast_transpose = true}},
+    // No device has generation 4 yet. Its encodings are known, so that programs for it can be
+    // written down; its sizes and times stand in for facts that are still to come: they are those
+    // of generation 3.
+    {.limits = {.generation = 4,
+                .sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES,
+                .engines_v3 = true,
+                .activate_any_bias = true,
+                .small_tiles = true,
+                .dma_generators = true,
+                .dma_priorities = true,
+                .block_scaled_types = true,
+                .indirect_operands = true},
+     .timing = {.pe = {1250, 3},
+                .vector = {3125, 3},
+                .others = {2500, 3},
+                .control_interval = 53'333,
+                .posted_write = 833,
+                .pe_issue = 13'333,
+                .performance_modes = true,
+                .fast_transpose = true}},
+};
+
+constexpr const Generation& generation_row(unsigned generation) {
+  const Generation* found = kGenerations;
+  for (const Generation& row : kGenerations) {
+    if (row.limits.generation <= generation) found = &row;
+  }
+  return *found;
+}
+// With the number that was asked for, whether it has a row of its own or not.
+constexpr Limits limits_of(unsigned generation) {
+  Limits limits = generation_row(generation).limits;
+  limits.generation = static_cast<uint8_t>(generation);
+  return limits;
+}
+constexpr const Timing& timing_of(unsigned generation) { return generation_row(generation).timing; }
+
+}  // namespace neuron::isa
+
+#endif

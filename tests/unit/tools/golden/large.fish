@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -s h -l help -d 'Print this help message and exit'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -s t -l text -x -d 'a text; it'\''s 100% [sure]: yes'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l number -x -d 'a number'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l large -x -d 'a large one'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l small -x -d 'a small one'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l bytes -x -d 'bytes'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l real -x -d 'a real'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l maybe -x -d 'perhaps'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l list -x -d 'words'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l numbers -x -d 'numbers'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l sizes -x -d 'sizes'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l mode -x -a 'fast slow' -d 'how'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -s o -l output -r -F -d 'where to'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -s f -l flag -d 'a flag'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l cores -x -d 'with --output'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l word -x -d 'even'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l choice -x -a 'red green' -d 'colour'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -l version -d 'print the version and exit'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -f
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -f -a show -d 'show things'
+complete -c neuron-large -n 'not __fish_seen_subcommand_from show files' -f -a files -d 'take files'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and not __fish_seen_subcommand_from all one' -s h -l help -d 'Print this help message and exit'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and not __fish_seen_subcommand_from all one' -f
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and not __fish_seen_subcommand_from all one' -f -a all -d 'all of them'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and not __fish_seen_subcommand_from all one' -f -a one -d 'one of them'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and __fish_seen_subcommand_from all' -s h -l help -d 'Print this help message and exit'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and __fish_seen_subcommand_from all' -f
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and __fish_seen_subcommand_from one' -s h -l help -d 'Print this help message and exit'
+complete -c neuron-large -n '__fish_seen_subcommand_from show; and __fish_seen_subcommand_from one' -f
+complete -c neuron-large -n '__fish_seen_subcommand_from files' -s h -l help -d 'Print this help message and exit'

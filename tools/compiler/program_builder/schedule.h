@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engines' instruction streams while they are written: each operation gets its place, the waits
+// that its memory needs, and the semaphore that its transfer counts on.
+//
+// A loop's body is placed twice, as its last round and the one before. The round before only serves
+// the ordering: what the last round has to wait for is then either in its own round or in the round
+// before. The same holds in every round, counted from the engine's own progress. What lies before
+// the loop is waited for once, at its entry.
+// Callers: Program, in program order; NeffEmitter reads the result. Thread-safe: no. Owns all of
+// it. Fails: too many transfers and loops that cannot be are errors of the journal; later calls
+// then do nothing.
+#ifndef TOOLS_COMPILER_PROGRAM_BUILDER_SCHEDULE_H
+#define TOOLS_COMPILER_PROGRAM_BUILDER_SCHEDULE_H
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/compiler/program_builder/journal.h"
+#include "tools/compiler/program_builder/ordering.h"
+#include "tools/compiler/program_builder/program_parts.h"
+
+namespace neuron::builder {
+
+class Schedule {
+ public:
+  using Steps = std::array<std::vector<Step>, NEURON_CORE_ENGINES>;
+  using Points = std::array<std::vector<StepPoint>, NEURON_CORE_ENGINES>;
+
+  // A piece of work before it has a place: an instruction, or a transfer that one starts.
+  struct Item {
+    unsigned engine = 0;
+    Step step;
+    std::vector<Region> reads, writes;
+    bool moves = false;  // DMA reads and writes, not the engine
+    int32_t slot = -1;
+    Point point;  // Where it was placed last
+  };
+
+  explicit Schedule(std::string program) : journal_(std::move(program)) {}
+
+  Journal& journal() { return journal_; }
+  const Journal& journal() const { return journal_; }
+  // False after an error and after finish().
+  bool open() const { return !journal_.error() && !finished_; }
+
+  void use(unsigned engine) { used_[engine] = true; }
+  void add(Item item);
+  // The number of the transfer or collective, which an item's step then names.
+  int32_t add_transfer(Transfer transfer);
+  int32_t add_collective(CollectiveStep collective);
+
+  // Repeats the items that `body` adds. Inside it, rounds() is their number; outside it is 1.
+  void loop(uint32_t rounds, const std::function<void()>& body);
+  bool in_loop() const { return recording_; }
+  uint32_t rounds() const { return recording_ ? rounds_ : 1; }
+
+  // Waits for all transfers and returns from every engine.
+  void finish();
+
+  bool uses(unsigned engine) const { return used_[engine]; }
+  const Steps& steps() const { return steps_; }
+  const Points& points() const { return points_; }
+  const std::vector<Transfer>& transfers() const { return transfers_; }
+  const std::vector<CollectiveStep>& collectives() const { return collectives_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  const std::vector<LoopInfo>& loops() const { return loops_; }
+
+ private:
+  enum class Round : uint8_t { kOnly, kPrevious, kLast };  // Of a loop, the last two
+
+  void place(Item& item, Round round);
+  void place_transfer(Item& item, Step& step, Round round);
+  void repeat(std::vector<Item> body);
+  void enter_loop(std::vector<Item>& body);
+  // What the step must wait for; the points then count as known to the engine.
+  void order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too);
+  uint32_t take_slot(unsigned engine, Step& step);
+
+  Journal journal_;
+  Steps steps_;
+  Points points_;
+  std::array<bool, NEURON_CORE_ENGINES> used_{};
+  std::vector<Transfer> transfers_;
+  std::array<uint32_t, NEURON_CORE_ENGINES> next_id_{};  // Of an engine's transfers
+  std::vector<CollectiveStep> collectives_;
+  std::vector<Slot> slots_;
+  Accesses accesses_;
+  Knowledge knowledge_;
+  uint64_t issue_ = 0;
+  std::vector<LoopInfo> loops_;
+  bool recording_ = false;  // Inside a loop's body
+  uint32_t rounds_ = 1;     // Of that loop
+  std::vector<Item> recorded_;
+  std::array<size_t, NEURON_CORE_ENGINES> cursor_{};  // Next step of the loop's last round
+  bool finished_ = false;
+};
+
+}  // namespace neuron::builder
+
+#endif

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/telemetry/generation.h"
+
+namespace neuron::telemetry {
+namespace {
+
+constexpr Generation kGenerations[] = {
+    {2, "Trainium1", "NDv2", "NCv2", "NeuronLink-v2", 48e9, 2, 1, false, "trn1.2xlarge"},
+    {3, "Trainium2", "NDv3", "NCv3", "NeuronLink-v3", 128e9, 4, 2, true, "trn2.3xlarge"},
+};
+
+}  // namespace
+
+const Generation& generation_of(uint32_t number) {
+  const Generation* best = kGenerations;
+  for (const Generation& row : kGenerations) {
+    if (row.number <= number) best = &row;
+  }
+  return *best;
+}
+
+const Generation& generation_of_cores(std::string_view core_architecture) {
+  for (const Generation& row : kGenerations) {
+    if (row.core_architecture == core_architecture) return row;
+  }
+  return kGenerations[0];
+}
+
+}  // namespace neuron::telemetry
