@@ -45,8 +45,9 @@ Ratio async_launch() {
       nrta_seq_t& place = seq[i % kOutstanding];
       // The oldest is outstanding still: sleep until half of them have completed.
       if (i >= kOutstanding && !completed(place) &&
-          !sleep_until_completed(seq[(i + kOutstanding / 2) % kOutstanding]))
+          !sleep_until_completed(seq[(i + kOutstanding / 2) % kOutstanding])) {
         return -1.0;
+      }
       if (model->schedule(&place) != NRT_SUCCESS) return -1.0;
     }
     if (!sleep_until_completed(seq[(kLaunches - 1) % kOutstanding])) return -1.0;
@@ -54,8 +55,9 @@ Ratio async_launch() {
   };
   ratio.peer = [model] {
     const double start = now_seconds();
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
       if (model->execute() != NRT_SUCCESS) return -1.0;
+    }
     return kLaunches / (now_seconds() - start);
   };
   return ratio;
@@ -76,8 +78,9 @@ struct Pipeline {
     out.assign(nrt_tensor_get_size(sets[0].outputs()[0]), 0);
   }
   bool write(int step, nrta_seq_t* seq) {
-    for (nrt_tensor_t* tensor : sets[step % 2].inputs())
+    for (nrt_tensor_t* tensor : sets[step % 2].inputs()) {
       if (nrta_tensor_write(tensor, in.data(), 0, in.size(), 0, nullptr, seq)) return false;
+    }
     return true;
   }
   bool execute(int step, nrta_seq_t* seq) { return sets[step % 2].schedule(seq) == NRT_SUCCESS; }
@@ -93,8 +96,9 @@ struct Pipeline {
       if (step >= 1 && step <= kSteps && !execute(step - 1, &seq[count++])) return -1;
       if (step >= 2 && !read(step - 2, &seq[count++])) return -1;
       if (step < kSteps && !write(step, &seq[count++])) return -1;
-      while (count > 0)
+      while (count > 0) {
         if (!sleep_until_completed(seq[--count])) return -1;
+      }
     }
     return now_seconds() - start;
   }
@@ -102,8 +106,9 @@ struct Pipeline {
   double alone(Operation operation) {
     const double start = now_seconds();
     nrta_seq_t seq = 0;
-    for (int step = 0; step < kSteps; ++step)
+    for (int step = 0; step < kSteps; ++step) {
       if (!operation(step, &seq) || !sleep_until_completed(seq)) return -1;
+    }
     return now_seconds() - start;
   }
 };

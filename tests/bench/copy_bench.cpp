@@ -37,8 +37,9 @@ template <typename Operation>
 double bytes_per_second(Operation operation) {
   constexpr int kTimes = 4;
   const double start = now_seconds();
-  for (int i = 0; i < kTimes; ++i)
+  for (int i = 0; i < kTimes; ++i) {
     if (!operation()) return -1.0;
+  }
   return kTimes * static_cast<double>(kBytes) / (now_seconds() - start);
 }
 

@@ -57,14 +57,16 @@ Ratio launch() {
   ratio.error = !ours->error().empty() ? ours->error() : peer->error();
   ratio.ours = [ours] {
     const double start = now_seconds();
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
       if (ours->execute() != NRT_SUCCESS) return -1.0;
+    }
     return (now_seconds() - start) / kLaunches * 1e6;
   };
   ratio.peer = [peer] {
     const double start = now_seconds();
-    for (int i = 0; i < kLaunches; ++i)
+    for (int i = 0; i < kLaunches; ++i) {
       if (!peer->launch()) return -1.0;
+    }
     return (now_seconds() - start) / kLaunches * 1e6;
   };
   return ratio;

@@ -26,15 +26,17 @@ Ratio matmul_f32() {
   ratio.peer_name += std::string(" (") + openblas_get_corename() + ")";
   ratio.ours = [ours] {
     const double start = now_seconds();
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       if (ours->execute() != NRT_SUCCESS) return -1.0;
+    }
     return 3 * kOperations / (now_seconds() - start);
   };
   ratio.peer = [a, b, c] {
     const double start = now_seconds();
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0f, a->data(), n, b->data(),
                   n, 0.0f, c->data(), n);
+    }
     return 3 * kOperations / (now_seconds() - start);
   };
   return ratio;

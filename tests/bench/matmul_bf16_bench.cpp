@@ -66,8 +66,9 @@ Ratio matmul_bf16() {
   ratio.peer_name += " (" + peer->implementation + ")";
   ratio.ours = [ours] {
     const double start = now_seconds();
-    for (int i = 0; i < kRuns; ++i)
+    for (int i = 0; i < kRuns; ++i) {
       if (ours->execute() != NRT_SUCCESS) return -1.0;
+    }
     return kRuns * kOperations / (now_seconds() - start);
   };
   ratio.peer = [peer] {

@@ -132,8 +132,9 @@ Digits read_digits() {
   char line[1024];
   while (file && gzgets(file, line, sizeof line)) {
     char* at = line;
-    for (int i = 0; i < 64; ++i)
+    for (int i = 0; i < 64; ++i) {
       digits.pixels.push_back(static_cast<float>(strtol(at, &at, 10))), ++at;
+    }
     digits.labels.push_back(static_cast<int>(strtol(at, &at, 10)));
   }
   if (file) gzclose(file);

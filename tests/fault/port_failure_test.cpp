@@ -63,13 +63,15 @@ class Client {
     const char* const names[] = {"a", "b", "sum"};
     for (int i = 0; i < 3; ++i) {
       if (!good("nrt_tensor_allocate", nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, kBytes,
-                                                           names[i], &tensors_[i])))
+                                                           names[i], &tensors_[i]))) {
         return;
+      }
       if (!good("nrt_tensor_write", nrt_tensor_write(tensors_[i], twos.data(), 0, kBytes))) return;
       nrt_add_tensor_to_tensor_set(i < 2 ? inputs_ : outputs_, names[i], tensors_[i]);
     }
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
       if (!good("nrt_execute", nrt_execute(model_, inputs_, outputs_))) return;
+    }
     std::vector<float> sum(128 * 16);
     if (!good("nrt_tensor_read", nrt_tensor_read(tensors_[2], sum.data(), 0, kBytes))) return;
     outcome_.right_answer = sum == std::vector<float>(128 * 16, 4.0f);

@@ -41,8 +41,9 @@ void assemble_text(std::string_view text) {
   if (!file) return;
   const auto shown = disassemble(*file);
   if (!shown) complain("an assembled file cannot be shown", shown.error().sentence);
-  if (!shown->same_file && shown->verbatim.empty())
+  if (!shown->same_file && shown->verbatim.empty()) {
     complain("an assembled file does not come back", shown->text);
+  }
 }
 
 void parse_one(std::string_view text) {

@@ -28,8 +28,9 @@ namespace {
 
 void read_profile(std::string_view text) {
   std::string error;
-  if (!neuron::profiles::check_profile(text, "fuzz", error) && error.empty())
+  if (!neuron::profiles::check_profile(text, "fuzz", error) && error.empty()) {
     complain("a profile was refused without a sentence", "");
+  }
 }
 
 void read_plan(std::string_view text) {
@@ -42,8 +43,9 @@ void read_plan(std::string_view text) {
   for (const neuron::chip::FaultSpec& spec : plan) {
     std::vector<neuron::chip::FaultSpec> again;
     if (!neuron::chip::parse_fault_plan(spec.text(), again, error) || again.size() != 1 ||
-        again[0].text() != spec.text())
+        again[0].text() != spec.text()) {
       complain("a line is not read as it was written", spec.text() + " " + error);
+    }
   }
 }
 
@@ -59,8 +61,9 @@ void ask(std::string_view packet) {
   neuron::control::Response response;
   const std::string answer = handler.answer(packet);
   if (answer.empty() || !response.ParseFromString(answer)) complain("no answer", "");
-  if (response.error() != 0 && response.message().empty())
+  if (response.error() != 0 && response.message().empty()) {
     complain("an error without a sentence", std::to_string(response.error()));
+  }
   instance->faults().clear();
 }
 
@@ -68,11 +71,12 @@ void ask(std::string_view packet) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (!text.empty() && text[0] == 'p')
+  if (!text.empty() && text[0] == 'p') {
     read_profile(text.substr(1));
-  else if (!text.empty() && text[0] == 'f')
+  } else if (!text.empty() && text[0] == 'f') {
     read_plan(text.substr(1));
-  else
+  } else {
     ask(text);
+  }
   return 0;
 }

@@ -52,8 +52,9 @@ uint64_t highest_byte(const neff::DmaAccess& access) {
 void walk(const neff::Subgraph& subgraph, const neff::EngineProgram& program) {
   require(program.code.size() % NEURON_INSTRUCTION_BYTES == 0,
           "the code is no whole number of instructions");
-  if (!program.code.empty())
+  if (!program.code.empty()) {
     require(program.main < program.entries.size(), "there is no main entry");
+  }
   for (const neff::ProgramEntry& entry : program.entries) {
     require(entry.pc + uint64_t{entry.length} <= program.instructions(),
             "an entry leaves the code");
@@ -106,8 +107,9 @@ void walk(const neff::Model& model) {
     }
     require(sum != UINT32_MAX, "never");
     for (const neff::EngineProgram& program : subgraph.engines) walk(subgraph, program);
-    for (const neff::CollectiveProgram& collective : subgraph.collectives)
+    for (const neff::CollectiveProgram& collective : subgraph.collectives) {
       walk(subgraph, collective.program);
+    }
   }
 }
 

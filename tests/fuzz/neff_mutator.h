@@ -80,13 +80,15 @@ class JsonMutator {
   void collect(json::value& value) {
     values_.push_back(&value);
     if (value.is_string()) texts_.emplace_back(value.get_string().c_str());
-    if (json::array* list = value.if_array())
+    if (json::array* list = value.if_array()) {
       for (json::value& item : *list) collect(item);
-    if (json::object* object = value.if_object())
+    }
+    if (json::object* object = value.if_object()) {
       for (auto& entry : *object) {
         texts_.emplace_back(entry.key());
         collect(entry.value());
       }
+    }
   }
   const std::string& text() {
     static const std::string kFields[] = {

@@ -96,8 +96,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // What only writes to the log.
     if (request->kind == wire::Kind::kIoctl &&
         (request->ioctl.request == NEURON_IOCTL_PRINTK ||
-         request->ioctl.request == NEURON_IOCTL_NC_PID_STATE_DUMP))
+         request->ioctl.request == NEURON_IOCTL_NC_PID_STATE_DUMP)) {
       continue;
+    }
     call.request = *request;
     if (request->kind == wire::Kind::kWait) call.request.wait.deadline_ns = 0;
     (void)transport::carry_out(*session, machine.sockets[0], call, gone);

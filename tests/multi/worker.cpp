@@ -44,8 +44,9 @@ bool say_status(NRT_STATUS status) {
 
 bool launch(Session& session, int count) {
   const double start = now_seconds();
-  for (int i = 0; i < count; ++i)
+  for (int i = 0; i < count; ++i) {
     if (const NRT_STATUS status = session.execute()) return say_status(status);
+  }
   return say(std::to_string((now_seconds() - start) / count * 1e6));
 }
 
@@ -54,8 +55,9 @@ bool launch_for(Session& session, int milliseconds) {
   double now = start;
   uint64_t count = 0;
   while (now - start < milliseconds / 1e3) {
-    for (int i = 0; i < 16; ++i, ++count)
+    for (int i = 0; i < 16; ++i, ++count) {
       if (const NRT_STATUS status = session.execute()) return say_status(status);
+    }
     now = now_seconds();
   }
   return say(std::to_string(static_cast<double>(count) / (now - start)));
@@ -137,10 +139,11 @@ int main(int argc, char** argv) {
       launch_cold(*session, count);
     } else if (command == "copy") {
       if (large == nullptr &&
-          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, kCopyBytes, "large", &large))
+          nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, kCopyBytes, "large", &large)) {
         say("failed to allocate");
-      else
+      } else {
         copy(large, count);
+      }
     } else if (command == "memcpy") {
       copy(nullptr, count);
     } else if (command == "hash") {

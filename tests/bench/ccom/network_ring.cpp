@@ -88,8 +88,9 @@ std::vector<std::byte> NetworkRing::address() const {
 bool NetworkRing::connect(const std::vector<std::vector<std::byte>>& addresses) {
   fabric_->peers.resize(ranks_);
   for (uint32_t i = 0; i < ranks_; ++i) {
-    if (fi_av_insert(fabric_->table, addresses[i].data(), 1, &fabric_->peers[i], 0, nullptr) != 1)
+    if (fi_av_insert(fabric_->table, addresses[i].data(), 1, &fabric_->peers[i], 0, nullptr) != 1) {
       return check(-FI_EINVAL, "fi_av_insert");
+    }
   }
   return true;
 }
@@ -102,8 +103,9 @@ bool NetworkRing::wait(uint64_t sent, uint64_t received) {
     const ssize_t count = fi_cq_read(fabric_->queue, entries, 8);
     if (count == -FI_EAGAIN) {
       if (++idle % 16 == 0) sched_yield();
-      if (idle % 65536 == 0 && now_seconds() > deadline)
+      if (idle % 65536 == 0 && now_seconds() > deadline) {
         return check(-FI_ETIMEDOUT, "the peer of this rank in the ring");
+      }
       continue;
     }
     if (count < 0) return check(count, "fi_cq_read");

@@ -19,8 +19,9 @@ inline ccom::Group trn1_chips(uint32_t chips) {
   ccom::NodeProfile node = *ccom::Topology::profile("trn1.32xlarge");
   node.ranks_per_chip = 1;
   ccom::Group group{{}, ccom::Topology(node, (chips + node.chips - 1) / node.chips)};
-  for (ccom::Rank rank = 0; rank < chips; ++rank)
+  for (ccom::Rank rank = 0; rank < chips; ++rank) {
     group.places.push_back(group.topology.place(rank));
+  }
   return group;
 }
 

@@ -183,16 +183,20 @@ class Truth {
   void collect() {
     for (const uint32_t ranks : kRanks) {
       for (const uint64_t bytes : kCalibrated) {
-        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER})
+        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER}) {
           measured_[{ranks, operation, CCOM_MESH, bytes}];
-        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_ALL_GATHER})
+        }
+        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_ALL_GATHER}) {
           measured_[{ranks, operation, CCOM_RING, bytes}];
+        }
       }
       for (const uint64_t bytes : kTested) {
-        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER})
+        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER}) {
           measured_[{ranks, operation, CCOM_MESH, bytes}];
-        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_ALL_GATHER})
+        }
+        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_ALL_GATHER}) {
           measured_[{ranks, operation, CCOM_RING, bytes}];
+        }
       }
     }
   }
@@ -220,9 +224,11 @@ class Truth {
       // less than anything that was measured, however badly these two went.
       double start = std::max(
           0.0, 2 * real(CCOM_ALL_REDUCE, kCalibrated[0]) - real(CCOM_ALL_REDUCE, kCalibrated[1]));
-      for (const uint64_t bytes : kCalibrated)
-        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER})
+      for (const uint64_t bytes : kCalibrated) {
+        for (const auto operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER, CCOM_ALL_GATHER}) {
           start = std::min(start, 0.98 * real(operation, bytes));
+        }
+      }
       model.start_ps = static_cast<uint64_t>(start);
       const double turns = static_cast<double>(ranks) / std::min(ranks, online);
       for (const uint64_t bytes : kCalibrated) {
@@ -259,12 +265,14 @@ class Truth {
   bool compare() {
     std::vector<double> errors, spreads;
     for (const auto& [cell, values] : measured_) {
-      if (std::find(std::begin(kTested), std::end(kTested), cell.bytes) == std::end(kTested))
+      if (std::find(std::begin(kTested), std::end(kTested), cell.bytes) == std::end(kTested)) {
         continue;
+      }
       HostModel model = prices_[cell.ranks].model;
-      if (cell.algorithm == CCOM_RING)
+      if (cell.algorithm == CCOM_RING) {
         model.message_ps =
             static_cast<uint64_t>(prices_[cell.ranks].message[cell.operation].at(cell.bytes));
+      }
       const double real = real_ps(cell);
       const double model_ps = static_cast<double>(simulated(cell, model).time_ps);
       const auto [least, most] = std::minmax_element(values.begin(), values.end());

@@ -101,7 +101,7 @@ struct FakeState {
 
 class FakeDevice : public ndl::DevicePort {
  public:
-  FakeDevice(FakeState& state, int index) : state_(state), index_(index) {}
+  explicit FakeDevice(FakeState& state) : state_(state) {}
 
   int ioctl(unsigned long request, void* argument) override {
     state_.calls.push_back(request);
@@ -284,7 +284,6 @@ class FakeDevice : public ndl::DevicePort {
 
  private:
   FakeState& state_;
-  const int index_;
 };
 
 class FakePort : public ndl::Port {
@@ -294,8 +293,8 @@ class FakePort : public ndl::Port {
     for (int i = 0; i < std::min(capacity, state_.devices); ++i) indexes[i] = i;
     return state_.devices;
   }
-  int open(int index, int, std::unique_ptr<ndl::DevicePort>& device) override {
-    device = std::make_unique<FakeDevice>(state_, index);
+  int open(int, int, std::unique_ptr<ndl::DevicePort>& device) override {
+    device = std::make_unique<FakeDevice>(state_);
     return 0;
   }
   std::string name() const override { return "fake"; }
