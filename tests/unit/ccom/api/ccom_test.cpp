@@ -2,7 +2,6 @@
 #include <ccom/ccom.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/child.h"
+#include "tests/support/files.h"
 
 namespace {
 
@@ -402,16 +404,13 @@ TEST(Ccom, RefusesAFreedCommunicator) {
 
 TEST(Ccom, BelongsToTheParentAfterAFork) {
   Ranks ranks(2);
-  const pid_t child = fork();
-  if (child == 0) {
+  auto child = neuron::test::Child::forked([&] {
     const auto call = call_of(CCOM_BARRIER, CCOM_UINT8, 0, nullptr, nullptr);
     const bool refused =
         ccom_run(ranks[0], &call) == CCOM_INVALID && strstr(ccom_last_error(), "forked") != nullptr;
-    _exit(refused && ccom_free(ranks[0]) == CCOM_SUCCESS ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused && ccom_free(ranks[0]) == CCOM_SUCCESS ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(Ccom, AForkWhileAnOperationIsUnderWayLeavesItToTheParent) {
@@ -428,16 +427,13 @@ TEST(Ccom, AForkWhileAnOperationIsUnderWayLeavesItToTheParent) {
       ASSERT_EQ(ccom_start(ranks[rank], &call, &requests[rank]), CCOM_SUCCESS) << ccom_last_error();
     };
     start(0);
-    const pid_t child = fork();
-    if (child == 0) {
+    auto child = neuron::test::Child::forked([&] {
       alarm(10);
       const bool refused =
           ccom_test(requests[0]) == CCOM_INVALID && strstr(ccom_last_error(), "forked") != nullptr;
-      _exit(refused && ccom_free(ranks[0]) == CCOM_SUCCESS ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+      return refused && ccom_free(ranks[0]) == CCOM_SUCCESS ? 0 : 1;
+    });
+    EXPECT_EQ(child.wait(), 0);
     start(1);
     ranks.each([&](ccom_comm_t*, uint32_t rank) {
       EXPECT_EQ(ccom_wait(requests[rank]), CCOM_SUCCESS) << ccom_last_error();
@@ -447,8 +443,8 @@ TEST(Ccom, AForkWhileAnOperationIsUnderWayLeavesItToTheParent) {
 }
 
 TEST(Ccom, DumpsOfTwoCommunicatorsDoNotOverwriteEachOther) {
-  char folder[] = "/tmp/flight-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const neuron::test::Folder temporary;
+  const char* const folder = temporary.path().c_str();
   size_t files = 0;
   {
     Ranks first(1), second(1);
@@ -461,7 +457,6 @@ TEST(Ccom, DumpsOfTwoCommunicatorsDoNotOverwriteEachOther) {
     files += entry.path().extension() == ".json";
   }
   EXPECT_EQ(files, 2u);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Ccom, TellsNewsThatEndNothing) {

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -20,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/child.h"
 #include "tests/unit/ccom/bootstrap/free_address.h"
 
 namespace neuron::ccom {
@@ -57,8 +57,7 @@ class Job {
     EXPECT_EQ(pipe2(pipe_, O_CLOEXEC | O_DIRECT), 0);
     const std::string root = free_address();
     for (uint32_t rank = 0; rank < size; ++rank) {
-      const pid_t child = fork();
-      if (child == 0) {
+      children_.push_back(test::Child::forked([&] {
         if (before) before(rank);
         ccom_options_t options = {};
         options.size_of = sizeof(options);
@@ -73,20 +72,16 @@ class Job {
           tell(pipe_[1], rank, status);
           // As in run_until_it_fails(): who goes would be the next dead rank.
           poll(nullptr, 0, 20000);
-          _exit(1);
+          return 1;
         }
         work(comm, rank, pipe_[1]);
-        _exit(0);
-      }
-      children_.push_back(child);
+        return 0;
+      }));
     }
     close(pipe_[1]);
   }
   ~Job() {
-    for (const pid_t child : children_) {
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
+    children_.clear();
     close(pipe_[0]);
   }
   Job(const Job&) = delete;
@@ -107,11 +102,11 @@ class Job {
     return poll(&wanted, 1, static_cast<int>(time.count())) > 0 &&
            read(pipe_[0], &said, sizeof(said)) == static_cast<ssize_t>(sizeof(said));
   }
-  pid_t child(uint32_t rank) const { return children_[rank]; }
+  pid_t child(uint32_t rank) const { return children_[rank].pid(); }
 
  private:
   int pipe_[2] = {-1, -1};
-  std::vector<pid_t> children_;
+  std::vector<test::Child> children_;
 };
 
 // Says that it is there, then what its first failure is. `timeout_ms`: of a call; 0: the job's.

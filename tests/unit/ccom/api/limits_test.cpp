@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "driver/base/format.h"
+#include "tests/support/child.h"
 #include "tests/unit/ccom/api/job.h"
 
 namespace neuron::ccom {
@@ -89,10 +90,7 @@ bool fill(const char* folder) {
 
 // Whether this process may make file systems of its own.
 bool may_mount() {
-  const pid_t child = fork();
-  if (child == 0) _exit(fill("/dev/shm") ? 0 : 1);
-  int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0;
+  return test::Child::forked([] { return fill("/dev/shm") ? 0 : 1; }).wait() == 0;
 }
 
 TEST_P(Limits, AFullDevShmIsNotMissed) {

@@ -11,12 +11,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "driver/base/format.h"
+#include "tests/support/files.h"
+#include "tests/support/setting.h"
 #include "tests/unit/ccom/api/job.h"
 
 namespace neuron::ccom {
@@ -132,9 +135,8 @@ TEST(Processes, EverySurvivorNamesAKilledRankWithin100Milliseconds) {
 }
 
 TEST(Processes, EverySurvivorDumpsItsFlightRecorderWithThatOfTheDead) {
-  char folder[] = "/tmp/flight-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  setenv("CCOM_DUMP_PATH", folder, 1);
+  const test::Folder folder;
+  test::Setting path("CCOM_DUMP_PATH", folder.path());
   Report said;
   pid_t dead = 0;
   {
@@ -148,26 +150,16 @@ TEST(Processes, EverySurvivorDumpsItsFlightRecorderWithThatOfTheDead) {
       ASSERT_TRUE(job.hear(said, milliseconds(10000)));
     }
   }
-  unsetenv("CCOM_DUMP_PATH");
+  path.set(nullptr);
   int dumps = 0;
-  if (DIR* opened = opendir(folder)) {
-    while (const dirent* entry = readdir(opened)) {
-      const std::string path = std::string(folder) + "/" + entry->d_name;
-      std::string text(1 << 20, 0);
-      if (FILE* file = entry->d_name[0] == '.' ? nullptr : fopen(path.c_str(), "re")) {
-        text.resize(fread(text.data(), 1, text.size(), file));
-        fclose(file);
-        EXPECT_NE(text.find("\"dead\": [1]"), std::string::npos) << text.substr(0, 500);
-        EXPECT_NE(text.find("{\"rank\": 1, \"begun\": "), std::string::npos);
-        EXPECT_NE(text.find("\"status\": \"CCOM_RANK_DEAD\""), std::string::npos);
-        unlink(path.c_str());
-        ++dumps;
-      }
-    }
-    closedir(opened);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const std::string text = test::read_file(entry.path());
+    EXPECT_NE(text.find("\"dead\": [1]"), std::string::npos) << text.substr(0, 500);
+    EXPECT_NE(text.find("{\"rank\": 1, \"begun\": "), std::string::npos);
+    EXPECT_NE(text.find("\"status\": \"CCOM_RANK_DEAD\""), std::string::npos);
+    ++dumps;
   }
   EXPECT_EQ(dumps, 2);
-  EXPECT_EQ(rmdir(folder), 0);
 }
 
 TEST(Processes, SurvivorsShrinkAndGoOn) {

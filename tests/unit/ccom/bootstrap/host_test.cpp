@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/support/child.h"
 
 namespace neuron::ccom {
 namespace {
@@ -19,25 +20,21 @@ class Child {
   explicit Child(int status = 0) {
     int ends[2] = {-1, -1};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    process_ = fork();
-    if (process_ == 0) {
+    process_ = test::Child::forked([&] {
       close(ends[0]);
       char byte;
       (void)!read(ends[1], &byte, 1);
-      _exit(status);
-    }
+      return status;
+    });
     close(ends[1]);
     socket_ = ends[0];
   }
-  ~Child() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-    close(socket_);
-  }
+  ~Child() { close(socket_); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  pid_t process() const { return process_; }
+  pid_t process() const { return process_.pid(); }
+  const test::Child& state() const { return process_; }
   void finish() { EXPECT_EQ(send(socket_, "x", 1, MSG_NOSIGNAL), 1); }
   // Until its end is closed, which the system does before the process is a zombie.
   void wait_for_close() {
@@ -47,7 +44,7 @@ class Child {
   }
 
  private:
-  pid_t process_ = -1;
+  test::Child process_;
   int socket_ = -1;
 };
 
@@ -71,11 +68,10 @@ TEST(ExitReason, IsNothingForOneThatRunsOrIsStopped) {
   Child child;
   EXPECT_EQ(exit_reason(child.process()), "");
   kill(child.process(), SIGSTOP);
-  int status = 0;
-  ASSERT_EQ(waitpid(child.process(), &status, WUNTRACED), child.process());
+  ASSERT_TRUE(test::eventually([&] { return child.state().stopped(); }));
   EXPECT_EQ(exit_reason(child.process()), "");
   kill(child.process(), SIGCONT);
-  ASSERT_EQ(waitpid(child.process(), &status, WCONTINUED), child.process());
+  ASSERT_TRUE(test::eventually([&] { return child.state().continued(); }));
   EXPECT_EQ(exit_reason(child.process()), "");
 }
 

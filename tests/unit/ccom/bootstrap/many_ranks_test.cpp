@@ -2,7 +2,6 @@
 // A thousand ranks on one host: eight processes with 128 ranks each.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "ccom/bootstrap/network_bootstrap.h"
+#include "tests/support/child.h"
 #include "tests/unit/ccom/bootstrap/free_address.h"
 
 namespace neuron::ccom {
@@ -55,10 +55,9 @@ bool take_part(Rank rank, const std::string& root) {
 
 TEST(ManyRanks, AThousandJoinOnOneHost) {
   const std::string root = free_address();
-  pid_t children[kProcesses];
+  std::vector<test::Child> children;
   for (uint32_t process = 0; process < kProcesses; ++process) {
-    children[process] = fork();
-    if (children[process] == 0) {
+    children.push_back(test::Child::forked([&] {
       std::atomic<uint32_t> good{0};
       std::vector<std::thread> threads;
       for (uint32_t i = 0; i < kRanksEach; ++i) {
@@ -69,19 +68,16 @@ TEST(ManyRanks, AThousandJoinOnOneHost) {
       for (std::thread& thread : threads) {
         thread.join();
       }
-      _exit(good == kRanksEach ? 0 : 1);
-    }
+      return good == kRanksEach ? 0 : 1;
+    }));
   }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+  for (test::Child& child : children) {
+    EXPECT_EQ(child.wait(), 0);
   }
 }
 
 TEST(ManyRanks, SayHowManyDescriptorsTheyNeed) {
-  const pid_t child = fork();
-  if (child == 0) {
+  auto child = test::Child::forked([] {
     const rlimit low{100, 100};
     setrlimit(RLIMIT_NOFILE, &low);
     JoinOptions options;
@@ -92,11 +88,9 @@ TEST(ManyRanks, SayHowManyDescriptorsTheyNeed) {
     const bool named = !joined && joined.error().status == CCOM_RESOURCE &&
                        joined.error().sentence.find("needs ") != std::string::npos &&
                        joined.error().sentence.find("limit is 100") != std::string::npos;
-    _exit(named ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return named ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 }  // namespace

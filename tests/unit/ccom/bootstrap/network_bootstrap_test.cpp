@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include <numeric>
 #include <thread>
 
+#include "tests/support/child.h"
 #include "tests/unit/ccom/bootstrap/free_address.h"
 
 namespace neuron::ccom {
@@ -330,16 +330,14 @@ TEST(NetworkBootstrap, SplitsIntoGroupsWithLowestRanksThatListen) {
 }
 
 // A process for each rank; `work` runs in the child, whose exit status says whether it was content.
-std::vector<pid_t> fork_ranks(const std::vector<JoinOptions>& ranks,
-                              const std::function<bool(std::unique_ptr<Bootstrap>)>& work) {
-  std::vector<pid_t> children;
+std::vector<test::Child> fork_ranks(const std::vector<JoinOptions>& ranks,
+                                    const std::function<bool(std::unique_ptr<Bootstrap>)>& work) {
+  std::vector<test::Child> children;
   for (const JoinOptions& options : ranks) {
-    const pid_t child = fork();
-    if (child == 0) {
+    children.push_back(test::Child::forked([&] {
       auto joined = Bootstrap::join(options);
-      _exit(joined && work(std::move(*joined)) ? 0 : 1);
-    }
-    children.push_back(child);
+      return joined && work(std::move(*joined)) ? 0 : 1;
+    }));
   }
   return children;
 }
@@ -350,7 +348,7 @@ TEST(NetworkBootstrap, TellsSurvivorsOfAKilledRankInTimeAndRegroupsThem) {
     auto ranks = all_ranks(kSize);
     int killed[2];
     ASSERT_EQ(pipe2(killed, O_CLOEXEC), 0);
-    const auto children = fork_ranks(ranks, [&](std::unique_ptr<Bootstrap> rank) {
+    auto children = fork_ranks(ranks, [&](std::unique_ptr<Bootstrap> rank) {
       // Static: a child of its own, whose bootstrap outlives this call.
       static std::atomic<int64_t> told{0};
       static std::atomic<bool> named{false};
@@ -394,11 +392,9 @@ TEST(NetworkBootstrap, TellsSurvivorsOfAKilledRankInTimeAndRegroupsThem) {
       return named.load();
     });
     for (size_t i = 0; i < children.size(); ++i) {
-      int status = 0;
-      waitpid(children[i], &status, 0);
+      const test::Ending ending = children[i].wait();
       if (ranks[i].rank != victim) {
-        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-            << status << ": rank " << ranks[i].rank << " when " << victim << " was killed";
+        EXPECT_EQ(ending, 0) << "rank " << ranks[i].rank << " when " << victim << " was killed";
       }
     }
     close(killed[0]);

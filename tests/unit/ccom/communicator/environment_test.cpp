@@ -3,20 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include "tests/support/setting.h"
 
 namespace neuron::ccom {
 namespace {
 
-// A variable for the length of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
+using Variable = test::Setting;
 
 TEST(Environment, ReadsSizesWithUnits) {
   const Variable memory("CCOM_MEMORY", "3M");

@@ -3,10 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
-#include <fstream>
+#include "tests/support/files.h"
+#include "tests/support/setting.h"
 
 namespace neuron::ccom {
 namespace {
@@ -15,21 +14,15 @@ using testing::HasSubstr;
 
 class Calibration : public testing::Test {
  protected:
-  Calibration() {
-    std::string name = (std::filesystem::temp_directory_path() / "calibration-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    file_ = folder_ + "/prices.json";
-  }
-  ~Calibration() override { std::filesystem::remove_all(folder_); }
-
   std::string refused(const std::string& text) {
-    std::ofstream(file_) << text;
+    test::write_file(file_, text);
     const auto costs = load_calibration(file_, Medium::kHostMemory);
     EXPECT_FALSE(costs);
     return costs ? "" : costs.error().sentence;
   }
 
-  std::string folder_, file_;
+  const test::Folder folder_;
+  const std::string file_ = folder_.path("prices.json");
 };
 
 TEST_F(Calibration, ComesBackAsItWasSavedForEachMedium) {
@@ -58,7 +51,7 @@ TEST_F(Calibration, RefusesFilesThatAreNone) {
   EXPECT_THAT(refused("{\"version\": 1, \"host\": {\"step_ps\": -1}}"), HasSubstr("host.step_ps"));
   EXPECT_THAT(refused("{\"version\": 1, \"host\": {\"step_ps\": 1e300}}"), HasSubstr("step_ps"));
   EXPECT_THAT(refused(std::string(100'000, ' ')), HasSubstr("65536"));
-  const auto missing = load_calibration(folder_ + "/none", Medium::kHostMemory);
+  const auto missing = load_calibration(folder_.path("none"), Medium::kHostMemory);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().sentence, HasSubstr("/none"));
 }
@@ -68,9 +61,8 @@ TEST_F(Calibration, IsFoundByTheEnvironment) {
   host.step_ps = 5;
   ASSERT_TRUE(save_calibration(file_, host));
   EXPECT_EQ(calibration_of_environment(Medium::kHostMemory)->step_ps, 0u);
-  ::setenv("CCOM_CALIBRATION", file_.c_str(), 1);
+  const test::Setting calibration("CCOM_CALIBRATION", file_);
   EXPECT_EQ(calibration_of_environment(Medium::kHostMemory)->step_ps, 5u);
-  ::unsetenv("CCOM_CALIBRATION");
 }
 
 TEST_F(Calibration, FitsLatencyAndRate) {

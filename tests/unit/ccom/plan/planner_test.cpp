@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "tests/support/setting.h"
 #include "tests/unit/ccom/plan/groups.h"
 
 namespace neuron::ccom {
@@ -18,10 +19,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 // CCOM_ALGORITHM for the length of a test.
-class Wish {
- public:
-  explicit Wish(const char* value) { ::setenv("CCOM_ALGORITHM", value, 1); }
-  ~Wish() { ::unsetenv("CCOM_ALGORITHM"); }
+struct Wish : test::Setting {
+  explicit Wish(const char* value) : Setting("CCOM_ALGORITHM", value) {}
 };
 
 CostParameters device() {

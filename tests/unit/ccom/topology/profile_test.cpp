@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <set>
+
+#include "tests/support/files.h"
 
 namespace neuron::ccom {
 namespace {
@@ -83,15 +83,12 @@ TEST(Profile, AnUnknownNameIsAnsweredWithThoseThatThereAre) {
 }
 
 TEST(Profile, AFileIsReadByItsPath) {
-  std::string folder = (std::filesystem::temp_directory_path() / "topologyXXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  std::ofstream(folder + "/x.json") << kSmall;
-  const auto profile = Topology::profile(folder + "/x.json");
+  const test::Folder folder;
+  const auto profile = Topology::profile(folder.write("x.json", kSmall));
   EXPECT_TRUE(profile) << profile.error().sentence;
-  const auto missing = Topology::profile(folder + "/y.json");
+  const auto missing = Topology::profile(folder.path("y.json"));
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().sentence.find("y.json"), std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Profile, ErrorsNameFileFieldFoundAndExpected) {

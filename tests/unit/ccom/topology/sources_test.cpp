@@ -2,12 +2,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "ccom/topology/facts.h"
 #include "ccom/topology/host.h"
 #include "ccom/topology/routes.h"
+#include "tests/support/files.h"
 
 namespace neuron::ccom {
 namespace {
@@ -57,11 +55,9 @@ TEST(Facts, ContradictionsAreNamed) {
 }
 
 TEST(Host, ListsNumaNodesAndEfaDevices) {
-  std::string root = (std::filesystem::temp_directory_path() / "sysfsXXXXXX").string();
-  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  const test::Folder root;
   const auto write = [&](const std::string& path, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root + "/" + path).parent_path());
-    std::ofstream(root + "/" + path) << text << "\n";
+    root.write(path, text + "\n");
   };
   write("devices/system/node/node1/cpulist", "2-3,6");
   write("devices/system/node/node0/cpulist", "0-1,4-5");
@@ -69,8 +65,7 @@ TEST(Host, ListsNumaNodesAndEfaDevices) {
   write("class/infiniband/rdmap1/device/vendor", "0x1d0f");
   write("class/infiniband/rdmap1/device/numa_node", "1");
   write("class/infiniband/mlx5_0/device/vendor", "0x15b3");
-  const HostFacts facts = host_facts(root);
-  std::filesystem::remove_all(root);
+  const HostFacts facts = host_facts(root.path());
   ASSERT_EQ(facts.numa.size(), 2u);
   EXPECT_EQ(facts.numa[1].processors, (std::vector<uint32_t>{2, 3, 6}));
   EXPECT_EQ(facts.numa_of(6), 1u);

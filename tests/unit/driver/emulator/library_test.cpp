@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +17,8 @@
 
 #include "hw/address_map.h"
 #include "ndl/emulator.h"
+#include "tests/support/child.h"
+#include "tests/support/setting.h"
 #include "uapi/neuron_ioctl.h"
 
 namespace {
@@ -97,11 +98,10 @@ TEST_F(EmulatorLibrary, SaysWhichProfileOrLimitItCannotUse) {
   EXPECT_EQ(emulator->create(nullptr, &instance), -EINVAL);
   EXPECT_EQ(emulator->create("trn1.2xlarge", nullptr), -EINVAL);
   for (const char* limit : {" -1", "-1", "0", "16G", "99999999999999999999"}) {
-    setenv("NEURON_EMULATOR_MEMORY_LIMIT", limit, 1);
+    const neuron::test::Setting setting("NEURON_EMULATOR_MEMORY_LIMIT", limit);
     EXPECT_EQ(emulator->create("trn1.2xlarge", &instance), -EINVAL) << limit;
     EXPECT_TRUE(says("NEURON_EMULATOR_MEMORY_LIMIT")) << emulator->last_error();
   }
-  unsetenv("NEURON_EMULATOR_MEMORY_LIMIT");
 }
 
 TEST_F(EmulatorLibrary, OpensTheDevicesThatItsProfileHas) {
@@ -223,16 +223,12 @@ TEST_F(EmulatorLibrary, KeepsASentencePerThread) {
 
 TEST_F(EmulatorLibrary, RefusesTheChildOfAFork) {
   open();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  auto child = neuron::test::Child::forked([&] {
     neuron_ioctl_device_basic_info info = {};
     const int answer = emulator->ioctl(device, NEURON_IOCTL_DEVICE_BASIC_INFO, &info);
-    _exit(answer == -EBADF && says("parent") ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return answer == -EBADF && says("parent") ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 }  // namespace

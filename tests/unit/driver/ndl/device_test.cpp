@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "fixture.h"
+#include "tests/support/child.h"
 
 namespace neuron::ndl::testing {
 namespace {
@@ -181,8 +180,7 @@ TEST_F(Devices, GiveASmallNotificationQueueItsOwnSizeNotThatOfItsPage) {
 TEST_F(Devices, BelongToTheProcessThatOpenedThem) {
   open();
   const uint64_t handle = allocate(4096);
-  const pid_t child = fork();
-  if (child == 0) {
+  auto child = test::Child::forked([&] {
     uint64_t pa = 0;
     uint32_t value = 0;
     int failures = 0;
@@ -200,11 +198,9 @@ TEST_F(Devices, BelongToTheProcessThatOpenedThem) {
     failures += ndl_open_device(0, nullptr, &again) != 0;
     failures += mine.open_devices != 1;
     failures += ndl_close_device(again) != 0;
-    _exit(failures);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return failures;
+  });
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(ndl_memory_free(handle), 0) << "the parent goes on";
 }
 

@@ -8,42 +8,18 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "driver/ndl/error.h"
 #include "driver/ndl/port_backends.h"
 #include "ndl/ndl.h"
+#include "tests/support/files.h"
+#include "tests/support/setting.h"
 
 namespace neuron::ndl {
 namespace {
 
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
-  }
-  ~Environment() { old_.empty() ? unsetenv(name_) : setenv(name_, old_.c_str(), 1); }
-
- private:
-  const char* name_;
-  std::string old_;
-};
-
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/neuron-port-test-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  void make(const char* name) const { std::ofstream(path_ + "/" + name) << ""; }
-
- private:
-  std::string path_;
-};
+using test::Folder;
+using Environment = test::Setting;
 
 TEST(Port, SaysHowToGetADeviceWhenThereIsNone) {
   Folder empty;
@@ -79,7 +55,7 @@ TEST(Port, NamesTheEmulatorLibraryThatItCannotLoad) {
 TEST(KernelPort, ListsItsNodesByNumber) {
   Folder folder;
   for (const char* name : {"neuron10", "neuron2", "neuron0", "neuron", "neuronx", "neuron1a"}) {
-    folder.make(name);
+    folder.write(name, "");
   }
   const auto port = kernel_port(folder.path());
   ASSERT_NE(port, nullptr);
@@ -93,7 +69,7 @@ TEST(KernelPort, ListsItsNodesByNumber) {
 
 TEST(KernelPort, ReportsWhatTheSystemCallsSay) {
   Folder folder;
-  folder.make("neuron0");
+  folder.write("neuron0", "");
   const auto port = kernel_port(folder.path());
   ASSERT_NE(port, nullptr);
   std::unique_ptr<DevicePort> device;
@@ -114,7 +90,7 @@ TEST(KernelPort, ReportsWhatTheSystemCallsSay) {
 
 TEST(KernelPort, WaitsForAWordUntilItsDeadline) {
   Folder folder;
-  folder.make("neuron0");
+  folder.write("neuron0", "");
   const auto port = kernel_port(folder.path());
   std::unique_ptr<DevicePort> device;
   ASSERT_EQ(port->open(0, O_RDWR, device), 0);
@@ -126,7 +102,7 @@ TEST(KernelPort, WaitsForAWordUntilItsDeadline) {
 
 TEST(KernelPort, ClosesItsDescriptor) {
   Folder folder;
-  folder.make("neuron0");
+  folder.write("neuron0", "");
   const auto port = kernel_port(folder.path());
   std::unique_ptr<DevicePort> device;
   ASSERT_EQ(port->open(0, O_RDWR, device), 0);

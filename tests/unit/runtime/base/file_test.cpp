@@ -6,22 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
 #include <string>
+
+#include "tests/support/files.h"
 
 namespace neuron::tools {
 namespace {
 
 class File : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::array<char, 64> name{"/tmp/file_test.XXXXXX"};
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name.data();
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   static std::span<const uint8_t> bytes_of(std::string_view text) {
     return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
   }
@@ -34,7 +28,8 @@ class File : public ::testing::Test {
            files;
   }
 
-  std::string root_;
+  const test::Folder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(File, IsReplacedAsAWholeAndLeavesNothingBeside) {

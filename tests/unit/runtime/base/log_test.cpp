@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <sstream>
 #include <thread>
 #include <vector>
+
+#include "tests/support/child.h"
 
 namespace neuron::runtime {
 namespace {
@@ -117,15 +118,12 @@ TEST_F(Log, KeepsLinesOfThreadsAndForkedChildrenWhole) {
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) threads.emplace_back(write_many);
-  const pid_t child = fork();
-  if (child == 0) {
+  auto child = test::Child::forked([&] {
     write_many();
-    _exit(0);
-  }
+    return 0;
+  });
   for (std::thread& thread : threads) thread.join();
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(child.wait(), 0);
   const auto all = lines();
   ASSERT_EQ(all.size(), 400u);
   for (const std::string& line : all) ASSERT_THAT(line, testing::EndsWith("yyy|end"));

@@ -9,8 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/support/files.h"
 
 namespace neuron::runtime {
 namespace {
@@ -41,16 +42,7 @@ std::string neff_of(const std::string& archive) {
 
 class Image : public ::testing::TestWithParam<bool> {
  protected:
-  Image() {
-    char name[] = "/tmp/neuron-image-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  ~Image() override { std::filesystem::remove_all(folder_); }
-  std::string write(const std::string& bytes) {
-    const std::string path = folder_ + "/file";
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-    return path;
-  }
+  std::string write(const std::string& bytes) { return folder_.write("file", bytes); }
   // All bytes, those in holes streamed.
   static std::string all(const FileImage& image) {
     const neff::Bytes bytes = image.bytes();
@@ -70,7 +62,7 @@ class Image : public ::testing::TestWithParam<bool> {
     }
     return text;
   }
-  std::string folder_;
+  const test::Folder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(RingOrNot, Image, ::testing::Bool());

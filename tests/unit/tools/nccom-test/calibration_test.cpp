@@ -3,12 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
 #include "ccom/plan/calibration.h"
 #include "ccom/plan/planner.h"
+#include "tests/support/files.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/job.h"
 
@@ -20,11 +20,8 @@ using testing::HasSubstr;
 class Calibrate : public testing::Test {
  protected:
   Calibrate() {
-    std::string name = (std::filesystem::temp_directory_path() / "calibrate-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-    options_ = parse({"--calibrate", folder_ + "/prices.json", "-r", "4", "--backend", "host"});
+    options_ = parse({"--calibrate", folder_.path("prices.json"), "-r", "4", "--backend", "host"});
   }
-  ~Calibrate() override { std::filesystem::remove_all(folder_); }
 
   static Options parse(const std::vector<std::string>& arguments) {
     Usage usage;
@@ -64,7 +61,7 @@ class Calibrate : public testing::Test {
     return blocks;
   }
 
-  std::string folder_;
+  const test::Folder folder_;
   Options options_;
 };
 
@@ -86,12 +83,13 @@ TEST_F(Calibrate, WritesPricesUnderWhichTheModelPredictsWhatWasMeasured) {
   const auto text = calibrate(options_, Backend::kHost, measured(3));
   ASSERT_TRUE(text) << text.error().sentence;
   EXPECT_THAT(*text, HasSubstr("built-in prices: 200 %"));
-  EXPECT_THAT(*text, HasSubstr("CCOM_CALIBRATION=" + folder_));
-  const auto costs = ccom::load_calibration(folder_ + "/prices.json", ccom::Medium::kHostMemory);
+  EXPECT_THAT(*text, HasSubstr("CCOM_CALIBRATION=" + folder_.path()));
+  const auto costs = ccom::load_calibration(folder_.path("prices.json"), ccom::Medium::kHostMemory);
   ASSERT_TRUE(costs) << costs.error().sentence;
   EXPECT_NEAR(costs->local_bytes_per_second, 10e9 / 3, 1e9);
   EXPECT_EQ(costs->remote_latency_ps, 0u);
-  EXPECT_EQ(ccom::load_calibration(folder_ + "/prices.json", ccom::Medium::kDevice)->step_ps, 0u);
+  EXPECT_EQ(ccom::load_calibration(folder_.path("prices.json"), ccom::Medium::kDevice)->step_ps,
+            0u);
 }
 
 TEST_F(Calibrate, SaysWhatFailedWhenTooLittleIsLeft) {
@@ -102,7 +100,7 @@ TEST_F(Calibrate, SaysWhatFailedWhenTooLittleIsLeft) {
   const auto text = calibrate(options_, Backend::kHost, blocks);
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().sentence, HasSubstr("rank 1 is gone"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/prices.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("prices.json")));
 }
 
 TEST_F(Calibrate, RefusesWhatItChoosesItself) {
@@ -110,7 +108,7 @@ TEST_F(Calibrate, RefusesWhatItChoosesItself) {
                                                {"--algorithm", "ring"},
                                                {"--in-place"},
                                                {"--data-parallel-dimension", "2"}}) {
-    std::vector<std::string> arguments = {"--calibrate", folder_ + "/p", "-r", "4"};
+    std::vector<std::string> arguments = {"--calibrate", folder_.path("p"), "-r", "4"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     Usage usage;
     const auto options = parse_options(arguments, usage);

@@ -5,14 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
+#include "tests/support/files.h"
 #include "tools/nccom-test/input/operation.h"
 
 namespace neuron::nccom {
 namespace {
 
+using test::Folder;
 using testing::HasSubstr;
 
 ccom::Result<Options> parsed(const std::vector<std::string>& arguments) {
@@ -27,22 +27,6 @@ std::string complaint(const std::vector<std::string>& arguments) {
   EXPECT_NE(usage.status, 0);
   return options ? "" : options.error().sentence;
 }
-
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/nccom-test-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ + "/" + name) << text;
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 TEST(ByteSize, SuffixesArePowersOf1024InEverySpelling) {
   for (const char* text : {"32M", "32MB", "32mb", "32MiB", "33554432", "33554432B", "32768kb"}) {
@@ -94,7 +78,7 @@ TEST(Options, DefaultsAreThoseOfTheOriginal) {
 
 TEST(Options, EveryFlagOfTheOriginalIsUnderstood) {
   const Folder folder;
-  const std::string hosts = folder.file("hosts", "a\nb # the second\n");
+  const std::string hosts = folder.write("hosts", "a\nb # the second\n");
   const auto options = parsed({"--nworkers",
                                "4",
                                "-N",

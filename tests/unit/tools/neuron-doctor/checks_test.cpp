@@ -4,13 +4,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
+#include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tools/common/exit_status.h"
 #include "tools/neuron-doctor/checks/check.h"
 #include "tools/neuron-doctor/checks/health.h"
@@ -25,18 +25,15 @@ namespace fs = std::filesystem;
 class MadeUpHost : public testing::Test {
  protected:
   MadeUpHost() {
-    char name[] = "/tmp/doctor-XXXXXX";
-    root_ = mkdtemp(name);
     host_.places.devices = root_ + "/dev";
     host_.places.sys = root_ + "/sys";
     fs::create_directories(host_.places.devices);
     fs::create_directories(host_.places.sys + "/bus/pci/devices");
   }
-  ~MadeUpHost() override { fs::remove_all(root_); }
 
   void put(const std::string& path, const std::string& text) {
     fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << text;
+    test::write_file(path, text);
   }
   void add_function() {
     const std::string folder = host_.places.sys + "/bus/pci/devices/0000:00:1e.0/";
@@ -64,7 +61,8 @@ class MadeUpHost : public testing::Test {
     return found ? *found : Check{};
   }
 
-  std::string root_;
+  const test::Folder folder_;
+  const std::string root_ = folder_.path();
   Host host_;
 };
 
@@ -118,18 +116,15 @@ TEST_F(MadeUpHost, NamesTheGroupThatMayOpenADevice) {
     // Root may open anything: ask as somebody else, in a child, so that this process stays root.
     chmod(root_.c_str(), 0755);
     ASSERT_EQ(chown(file.c_str(), 0, 1), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(9);
+    auto child = test::Child::forked([&] {
+      if (setgid(65534) != 0 || setuid(65534) != 0) return 9;
       const Access access = look_for_devices(host_.places);
-      _exit(access.obstacle == Obstacle::kNoPermission &&
-                    access.action.find("usermod -aG " + group_name(1)) != std::string::npos
-                ? 0
-                : 1);
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(WEXITSTATUS(status), 0);
+      return access.obstacle == Obstacle::kNoPermission &&
+                     access.action.find("usermod -aG " + group_name(1)) != std::string::npos
+                 ? 0
+                 : 1;
+    });
+    EXPECT_EQ(child.wait(), 0);
   } else {
     chmod(file.c_str(), 0060);
     EXPECT_EQ(look_for_devices(host_.places).obstacle, Obstacle::kNoPermission);

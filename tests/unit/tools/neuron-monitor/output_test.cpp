@@ -12,6 +12,8 @@
 #include <fstream>
 #include <numeric>
 
+#include "tests/support/files.h"
+#include "tests/support/process.h"
 #include "tests/unit/tools/neuron-monitor/snapshots.h"
 #include "tools/neuron-monitor/model/schedule.h"
 #include "tools/neuron-monitor/output/board.h"
@@ -64,22 +66,11 @@ telemetry::Process pod_process(int pid, const char* tag) {
 
 // Whether the schema of the reports takes the document.
 testing::AssertionResult valid(const std::string& report) {
-  char name[] = "/tmp/neuron-monitor-report-XXXXXX";
-  const int file = ::mkstemp(name);
-  const bool written =
-      ::write(file, report.data(), report.size()) == static_cast<ssize_t>(report.size());
-  ::close(file);
-  const std::string command =
-      std::string(NEURON_SOURCE_DIR "/tests/system/programs/validate neuron-monitor ") + name +
-      " 2>&1";
-  std::string output;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  char buffer[512];
-  while (std::fgets(buffer, sizeof buffer, pipe)) output += buffer;
-  const int status = ::pclose(pipe);
-  ::unlink(name);
-  if (written && status == 0) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << output << report;
+  const test::Folder folder;
+  const test::Run run = test::run({test::source("tests/system/programs/validate"), "neuron-monitor",
+                                   folder.write("report", report)});
+  if (run.ending == 0) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << run.output << report;
 }
 
 TEST(Report, IsOneLineThatTheSchemaTakes) {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
+#include "tests/support/files.h"
 #include "tests/unit/tools/neuron-top/snapshots.h"
 
 namespace neuron::top {
@@ -19,18 +19,13 @@ using testing::HasSubstr;
 
 class TopRecording : public testing::Test {
  protected:
-  TopRecording() {
-    char name[] = "/tmp/neuron-recording-XXXXXX";
-    folder_ = ::mkdtemp(name);
-    path_ = folder_ + "/file";
-  }
-  ~TopRecording() override { std::filesystem::remove_all(folder_); }
   void record(int count) {
     Recorder recorder;
     ASSERT_EQ(recorder.open(path_), "");
     for (int i = 0; i < count; ++i) ASSERT_EQ(recorder.add(busy_host(10 + i)), "");
   }
-  std::string folder_, path_;
+  const test::Folder temporary_;
+  const std::string folder_ = temporary_.path(), path_ = temporary_.path("file");
   Replay replay_;
   Snapshot snapshot_;
   std::string error_;
@@ -65,11 +60,11 @@ TEST_F(TopRecording, RefusesWhatIsNoRecording) {
   EXPECT_THAT(Replay().open("/dev/zero"), HasSubstr("no regular file"));
   ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_THAT(Replay().open(folder_ + "/pipe"), HasSubstr("no regular file"));
-  std::ofstream{path_};
+  test::write_file(path_, "");
   EXPECT_THAT(Replay().open(path_), HasSubstr("there is no record in it"));
-  std::ofstream(path_) << "hello\n";
+  test::write_file(path_, "hello\n");
   EXPECT_THAT(Replay().open(path_), HasSubstr("record 1: no JSON"));
-  std::ofstream(path_, std::ios::binary) << std::string(100'000, '\0');
+  test::write_file(path_, std::string(100'000, '\0'));
   EXPECT_NE(Replay().open(path_), "");
 }
 

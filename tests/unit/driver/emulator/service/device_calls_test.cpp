@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <set>
 
 #include "driver/emulator/service/error.h"
+#include "tests/support/child.h"
+#include "tests/support/setting.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 
 namespace neuron::service {
@@ -162,9 +163,7 @@ TEST_F(DeviceCalls, AHostOnItsOwnIsNoUltraServer) {
 }
 
 TEST_F(DeviceCalls, AChildOfForkIsRefusedAndTheParentGoesOn) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  auto child = test::Child::forked([&] {
     neuron_ioctl_device_info info = {};
     uint32_t value = 0;
     Session* other = nullptr;
@@ -173,24 +172,22 @@ TEST_F(DeviceCalls, AChildOfForkIsRefusedAndTheParentGoesOn) {
                          session_->wait(0, &value, 0, 0) == -EBADF &&
                          instance_->open(0, O_RDWR, 1, &other) == -EBADF &&
                          instance_->close(session_) == -EBADF;
-    ::_exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_NE(allocate(4096), 0u);
 }
 
 TEST_F(DeviceCalls, TheMemoryLimitOfTheEnvironmentIsANumber) {
   uint64_t limit = 1;
-  ::setenv("NEURON_EMULATOR_MEMORY_LIMIT", "4294967296", 1);
+  test::Setting setting("NEURON_EMULATOR_MEMORY_LIMIT", "4294967296");
   EXPECT_TRUE(memory_limit_of_environment(limit));
   EXPECT_EQ(limit, uint64_t{1} << 32);
   for (const char* bad : {"4G", "-1", "0", "x"}) {
-    ::setenv("NEURON_EMULATOR_MEMORY_LIMIT", bad, 1);
+    setting.set(bad);
     EXPECT_FALSE(memory_limit_of_environment(limit)) << bad;
   }
-  ::unsetenv("NEURON_EMULATOR_MEMORY_LIMIT");
+  setting.set(nullptr);
   EXPECT_TRUE(memory_limit_of_environment(limit));
   EXPECT_EQ(limit, 0u);
 }

@@ -11,6 +11,8 @@
 #include "driver/emulator/neuroncore/chip_factory.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/holder.h"
+#include "tests/support/files.h"
+#include "tests/support/setting.h"
 #include "tests/unit/driver/emulator/service/fake_chip.h"
 
 namespace neuron::service {
@@ -155,21 +157,16 @@ TEST_F(FaultBoardTest, LinksGoDownAndComeBack) {
 }
 
 TEST_F(FaultBoardTest, ThePlanThatTheEnvironmentNamesIsReadWhenTheInstanceIsMade) {
-  char path[] = "/tmp/neuron-fault-plan-XXXXXX";
-  const int file = ::mkstemp(path);
-  ASSERT_GE(file, 0);
-  const std::string plan = R"({"at":"dma.descriptor","kind":"error"})";
-  ASSERT_EQ(::write(file, plan.data(), plan.size()), static_cast<ssize_t>(plan.size()));
-  ::close(file);
-  ::setenv("NEURON_EMULATOR_FAULTS", path, 1);
+  const test::Folder folder;
+  const std::string path = folder.write("plan", R"({"at":"dma.descriptor","kind":"error"})");
+  const test::Setting faults("NEURON_EMULATOR_FAULTS", path);
   begin("trn1.2xlarge");
   EXPECT_THAT(device().chip().faults().status().armed, SizeIs(1));
-  ::unlink(path);
+  ::unlink(path.c_str());
   int error = 0;
   EXPECT_EQ(Instance::create("trn1.2xlarge", 0, core::create_chip, error), nullptr);
   EXPECT_EQ(error, -EINVAL);
   EXPECT_THAT(last_error(), HasSubstr("NEURON_EMULATOR_FAULTS: the fault plan"));
-  ::unsetenv("NEURON_EMULATOR_FAULTS");
 }
 
 TEST_F(FaultBoardTest, WhoHoldsACoreIsNamedWithItsCommandAndTheTime) {

@@ -2,6 +2,7 @@
 // Strict mode: what it traps, what it must not trap, and how the trap names both instructions.
 #include <cstdlib>
 
+#include "tests/support/setting.h"
 #include "tests/unit/driver/emulator/neuroncore/core_machine.h"
 
 namespace neuron::core {
@@ -54,21 +55,12 @@ struct Words {
 class Strict : public CoreMachine {
  protected:
   void SetUp() override {
-    if (const char* old = std::getenv("NEURON_EMULATOR_STRICT")) old_ = old;
-    setenv("NEURON_EMULATOR_STRICT", "1", 1);
     CoreMachine::SetUp();
     set_up_ring(NEURON_NQ_SLOT_ERROR, kErrors);
   }
-  void TearDown() override {
-    if (old_.empty()) {
-      unsetenv("NEURON_EMULATOR_STRICT");
-    } else {
-      setenv("NEURON_EMULATOR_STRICT", old_.c_str(), 1);
-    }
-  }
   // Another chip, without strict mode.
   void turn_off() {
-    setenv("NEURON_EMULATOR_STRICT", "0", 1);
+    strict_.set("0");
     CoreMachine::SetUp();
   }
   // Expects the engine to have trapped at `pc`; the words of its notification, which are also those
@@ -101,7 +93,7 @@ class Strict : public CoreMachine {
   }
 
  private:
-  std::string old_;
+  test::Setting strict_{"NEURON_EMULATOR_STRICT", "1"};
 };
 
 TEST_F(Strict, TrapsReadsOfBytesThatNothingHasWrittenAndNamesTheNearestWriter) {

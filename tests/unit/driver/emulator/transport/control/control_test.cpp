@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <filesystem>
 
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/neuroncore/chip_factory.h"
@@ -20,6 +20,7 @@
 #include "driver/emulator/transport/control/control_handler.h"
 #include "driver/emulator/transport/control/control_server.h"
 #include "driver/emulator/transport/shared/listener.h"
+#include "tests/support/files.h"
 
 namespace neuron::transport {
 namespace {
@@ -134,8 +135,7 @@ class ControlSocket : public Control {
  protected:
   void SetUp() override {
     Control::SetUp();
-    ASSERT_NE(::mkdtemp(folder_), nullptr);
-    path_ = control_path(std::string(folder_) + "/s");
+    path_ = control_path(folder_.path("s"));
     std::string error;
     listener_ = Listener::open(path_, "control channel", error);
     ASSERT_NE(listener_, nullptr) << error;
@@ -146,9 +146,9 @@ class ControlSocket : public Control {
   void TearDown() override {
     server_.reset();
     listener_.reset();
-    EXPECT_EQ(::rmdir(folder_), 0) << "the socket is left";
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "the socket is left";
   }
-  Daemon daemon_() { return {io_, *instance_, "trn1.32xlarge", std::string(folder_) + "/s"}; }
+  Daemon daemon_() { return {io_, *instance_, "trn1.32xlarge", folder_.path("s")}; }
   int connect() {
     const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     sockaddr_un address = {};
@@ -169,7 +169,7 @@ class ControlSocket : public Control {
     EXPECT_TRUE(response.ParseFromArray(bytes.data(), static_cast<int>(received)));
     return response;
   }
-  char folder_[32] = "/tmp/neuron-control-XXXXXX";
+  const test::Folder folder_;
   std::string path_;
   boost::asio::io_context io_;
   std::unique_ptr<Listener> listener_;

@@ -6,7 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <filesystem>
+
+#include "tests/support/files.h"
 
 namespace neuron::transport {
 namespace {
@@ -15,10 +17,11 @@ using ::testing::HasSubstr;
 
 class ListenerTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(::mkdtemp(folder_), nullptr); }
-  void TearDown() override { EXPECT_EQ(::rmdir(folder_), 0) << "a file is left"; }
-  std::string path() const { return std::string(folder_) + "/s"; }
-  char folder_[32] = "/tmp/neuron-listener-XXXXXX";
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path())) << "a file is left";
+  }
+  std::string path() const { return folder_.path("s"); }
+  const test::Folder folder_;
 };
 
 TEST_F(ListenerTest, LeavesALiveSocketAloneWhenItCannotLookWhoListens) {

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "driver/emulator/chip/hbm.h"
+#include "tests/support/files.h"
 #include "tests/unit/driver/emulator/transport/vfio_user/vfio_user_client.h"
 
 namespace neuron::transport {
@@ -19,25 +20,20 @@ using testing::HasSubstr;
 class VfioUserServerTest : public testing::Test {
  protected:
   VfioUserServerTest() {
-    char name[] = "/tmp/neuron-vfio-XXXXXX";
-    folder = mkdtemp(name);
-    options.folder = folder;
+    options.folder = folder.path();
     options.workers = 1;
     options.log = [this](const std::string& sentence) {
       const std::lock_guard guard(mutex_);
       log_ += sentence + "\n";
     };
   }
-  ~VfioUserServerTest() override {
-    server.reset();
-    std::filesystem::remove_all(folder);
-  }
+  ~VfioUserServerTest() override { server.reset(); }
   void start() {
     server = VfioUserServer::create(options, error);
     ASSERT_NE(server, nullptr) << error;
   }
   std::string path(unsigned index) const {
-    return folder + "/nd" + std::to_string(index) + ".sock";
+    return folder.path("nd" + std::to_string(index) + ".sock");
   }
   std::unique_ptr<VfioUserClient> connect_to(unsigned index) const {
     sockaddr_un address = {};
@@ -52,7 +48,7 @@ class VfioUserServerTest : public testing::Test {
     return log_;
   }
 
-  std::string folder;
+  const test::Folder folder;
   std::string error;
   VfioUserOptions options;
   std::unique_ptr<VfioUserServer> server;
@@ -151,7 +147,7 @@ TEST_F(VfioUserServerTest, RemovesItsSocketsAndEndsConnectionsWhenItStops) {
   server->stop();
   EXPECT_FALSE(client->receive().arrived);
   server.reset();
-  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_F(VfioUserServerTest, ReplacesASocketThatNobodyServesAndRefusesALiveOne) {
@@ -193,16 +189,16 @@ TEST_F(VfioUserServerTest, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
   EXPECT_THAT(error, HasSubstr("65 functions"));
   options.functions = 1;
-  options.folder = folder + "/" + std::string(120, 'x');
+  options.folder = folder.path(std::string(120, 'x'));
   EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
   EXPECT_THAT(error, HasSubstr("choose a shorter folder"));
-  options.folder = folder + "/none";
+  options.folder = folder.path("none");
   EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
   EXPECT_THAT(error, HasSubstr("No such file"));
-  options.folder = folder;
+  options.folder = folder.path();
   options.pci_device = 1;
   EXPECT_EQ(VfioUserServer::create(options, error), nullptr);
-  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace
