@@ -119,8 +119,7 @@ class CopiedTree:
     def tests(self, names):
         """The tests of ctest whose names match, but for those with the label slow."""
         commands = self._commands()
-        outputs = [line.split(": ")[0] for line in self._ninja("-t", "targets", "all")]
-        everything = [name for name in outputs if re.match(r"(?:bin|lib|neff)/", name)]
+        everything = [name for name in self._ninja("-t", "inputs", "all") if re.match(r"(?:bin|lib|neff)/", name)]
         listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build_folder, check=True,
                                            capture_output=True, text=True).stdout)
         found = []
