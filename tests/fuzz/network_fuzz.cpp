@@ -62,8 +62,7 @@ class Victim {
   Victim() {
     auto endpoint = std::make_unique<ScriptedEndpoint>();
     script = endpoint.get();
-    port = std::move(
-        *NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(kRanks)));
+    port = *NetworkPort::open(0, std::move(endpoint), std::vector<std::vector<std::byte>>(kRanks));
     port->on_control = [this](Rank rank, const ControlMessage& message) {
       if (rank == 0 || rank >= kRanks) complain("a report of a rank that there is not");
       port->send_control(rank, message);

@@ -16,7 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::Not;
 
 // CCOM_ALGORITHM for the length of a test.
 struct Wish : test::Setting {
