@@ -110,6 +110,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   Hbm& hbm() override { return *hbm_; }
   const ChipConfig& config() const override { return config_; }
   void reset(uint32_t core_map) override;
+  void halt(uint32_t core_map) override;
+  uint32_t halted() override;
   ChipFaults& faults() override { return faults_; }
   void set_power(bool on) override;
   std::string describe_core(unsigned core) override;
@@ -334,6 +336,20 @@ void EmulatedChip::reset(uint32_t core_map) {
     if ((core_map >> i & 1) != 0) map |= engines_in_map(layout_, i);
   }
   reset_cores(map);
+}
+
+void EmulatedChip::halt(uint32_t core_map) {
+  for (unsigned i = 0; i < cores_.size(); ++i) {
+    if ((core_map >> i & 1) != 0 && cores_[i]->core != nullptr) cores_[i]->core->halt();
+  }
+}
+
+uint32_t EmulatedChip::halted() {
+  uint32_t map = 0;
+  for (unsigned i = 0; i < cores_.size(); ++i) {
+    if (cores_[i]->core != nullptr && cores_[i]->core->halted()) map |= 1u << i;
+  }
+  return map;
 }
 
 void EmulatedChip::reset_core(unsigned index) {

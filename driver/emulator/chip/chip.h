@@ -94,6 +94,11 @@ class Chip {
   // the whole chip with the host's DMA engines. HBM keeps its contents.
   virtual void reset(uint32_t core_map) = 0;
 
+  // The cores of the map (bit n = core n) stop within a millisecond, also in the middle of an
+  // instruction, and rest until they are reset. Does not wait. Which of them rest now.
+  virtual void halt(uint32_t core_map) { (void)core_map; }
+  virtual uint32_t halted() { return 0; }
+
   // Text for an operator: for each engine of the core its state, program counter, disassembled
   // instruction and the wait that is not met. Used in deadlock and timeout reports.
   virtual std::string describe_core(unsigned core) = 0;

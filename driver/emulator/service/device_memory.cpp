@@ -237,8 +237,6 @@ void DeviceMemory::give_back(Chunk* chunk) {
     io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
     arena_of(chunk->own).free(chunk->block);
   } else {
-    // A transfer of its old owner may still be at work; the next owner gets it afterwards.
-    io_.await_transfers();
     chip_.hbm().discard(chunk->address, chunk->size);
     nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
   }
@@ -249,7 +247,10 @@ void DeviceMemory::give_back(Chunk* chunk) {
 void DeviceMemory::free(Chunk* chunk) {
   const std::lock_guard lock(mutex_);
   unpublish(chunk);
-  if (chunk->pins == 0) give_back(chunk);
+  if (chunk->pins != 0) return;
+  // A transfer that began before may still be at work; the next owner gets the memory afterwards.
+  io_.await_transfers();
+  give_back(chunk);
 }
 
 int DeviceMemory::free_handle(uint64_t handle) {
@@ -267,12 +268,16 @@ int DeviceMemory::free_handle(uint64_t handle) {
                 device_, handle);
   }
   unpublish(chunk);
-  if (chunk->pins == 0) give_back(chunk);
+  if (chunk->pins != 0) return 0;
+  io_.await_transfers();
+  give_back(chunk);
   return 0;
 }
 
 void DeviceMemory::release_session(uint64_t session) {
   const std::lock_guard lock(mutex_);
+  // One wait for all of it: the process and its queues begin no transfer any more.
+  io_.await_transfers();
   // Allocates nothing: what a process holds is given back also when the host is out of memory.
   for (auto next = chunks_.begin(); next != chunks_.end();) {
     Chunk* chunk = (next++)->second.get();
@@ -302,7 +307,9 @@ Pin DeviceMemory::pin_address(uint64_t address, uint64_t size) {
 
 void DeviceMemory::unpin(Chunk* chunk) {
   const std::lock_guard lock(mutex_);
-  if (--chunk->pins == 0 && chunk->freed) give_back(chunk);
+  if (--chunk->pins != 0 || !chunk->freed) return;
+  io_.await_transfers();
+  give_back(chunk);
 }
 
 int DeviceMemory::give_handle(const Chunk& chunk, uint32_t* handle) {
