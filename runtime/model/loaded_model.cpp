@@ -152,6 +152,12 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   return {};
 }
 
+Result<void> LoadedModel::make_ready(const Binding& binding, bool watch_nan) {
+  if (core_.current_model != this) NEURON_CHECK(activate(*binding.rings, watch_nan));
+  if (second_ == nullptr || second_->core_.current_model == second_.get()) return {};
+  return second_->activate(*binding.second_rings, watch_nan);
+}
+
 void LoadedModel::move_scratchpad(uint64_t address) {
   for (const auto& [variable, offset] : in_scratchpad_) addresses_[variable] = address + offset;
   for (const AddressPlace& place : address_places_) {
