@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hw/udma.h"
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 namespace neuron::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/neff/access_check.h"
+#include "runtime/neff/dma_bounds.h"
 
 namespace neuron::neff {
 namespace {

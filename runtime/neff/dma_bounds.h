@@ -3,8 +3,8 @@
 // Checks that a DmaAccess stays inside its variable. Callers: transfer_reader.cpp. Thread-safe: no
 // state. Fails with the rest of a sentence ("reaches byte ..."), which the caller puts behind the
 // place.
-#ifndef RUNTIME_NEFF_ACCESS_CHECK_H
-#define RUNTIME_NEFF_ACCESS_CHECK_H
+#ifndef RUNTIME_NEFF_DMA_BOUNDS_H
+#define RUNTIME_NEFF_DMA_BOUNDS_H
 
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/exec/resolve.h"
+#include "runtime/exec/bind_tensors.h"
 
 #include <atomic>
 
@@ -140,12 +140,12 @@ Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors) {
   resolution.binding = model.bindings.find_binding(ports);
   if (resolution.binding == nullptr) {
     auto binding = std::make_unique<Binding>();
-    NEURON_TRY(rings, RingSet::create(model.core().device(), model.core().number(), model.rings(),
-                                      addresses[0]));
+    NEURON_TRY(rings, DescriptorRings::create(model.core().device(), model.core().number(),
+                                              model.rings(), addresses[0]));
     binding->rings = std::move(rings);
     if (LoadedModel* second = model.second()) {
-      NEURON_TRY(others, RingSet::create(second->core().device(), second->core().number(),
-                                         second->rings(), addresses[1]));
+      NEURON_TRY(others, DescriptorRings::create(second->core().device(), second->core().number(),
+                                                 second->rings(), addresses[1]));
       binding->second_rings = std::move(others);
     }
     binding->ports = std::move(ports);

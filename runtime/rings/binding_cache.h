@@ -5,8 +5,8 @@
 // allocation). An unknown pair is matched by names; its addresses then find or make the binding.
 // Callers: executor, holding the core's turn. Thread-safe: no, but for the memo. Owns rings and
 // staging memory; the least recently used go when there are too many.
-#ifndef RUNTIME_RINGS_BINDING_H
-#define RUNTIME_RINGS_BINDING_H
+#ifndef RUNTIME_RINGS_BINDING_CACHE_H
+#define RUNTIME_RINGS_BINDING_CACHE_H
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 #include "runtime/tensor/completion.h"
 #include "runtime/tensor/tensor.h"
 
@@ -22,8 +22,8 @@ namespace neuron::runtime {
 
 struct Binding {
   std::vector<uint64_t> ports;  // address of each input and output
-  std::unique_ptr<RingSet> rings;
-  std::unique_ptr<RingSet> second_rings;  // of the model's part on a second physical core
+  std::unique_ptr<DescriptorRings> rings;
+  std::unique_ptr<DescriptorRings> second_rings;  // of the model's part on a second physical core
   uint32_t number = 0;
   uint64_t used = 0;
 };

@@ -6,8 +6,8 @@
 // Callers: match(): anyone; resolve(): executor, holding the core's turn.
 // Fails: NRT_INVALID (a tensor is missing, has another size, or lies where the core cannot reach
 // it), NRT_INVALID_HANDLE (it was freed), NRT_RESOURCE.
-#ifndef RUNTIME_EXEC_RESOLVE_H
-#define RUNTIME_EXEC_RESOLVE_H
+#ifndef RUNTIME_EXEC_BIND_TENSORS_H
+#define RUNTIME_EXEC_BIND_TENSORS_H
 
 #include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
