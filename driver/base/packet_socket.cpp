@@ -89,7 +89,7 @@ ssize_t receive_packet(int socket, std::span<std::byte> buffer, PacketFiles& fil
   }
   if ((header.msg_flags & MSG_TRUNC) != 0) return -EMSGSIZE;
   if ((header.msg_flags & MSG_CTRUNC) == 0) return length;
-  // Too many for us, or one more than this process may open.
+  // The message had more descriptors than fit, or more than this process may open.
   if (count == files.size()) return -EMSGSIZE;
   if (files_lost == nullptr) return -EMFILE;
   *files_lost = true;
