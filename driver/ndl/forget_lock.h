@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader-writer lock that fork() has copied while this thread held it, made anew in the child.
+// Reinitialises, in the child, a reader-writer lock that was held when fork() copied it.
 //
 // The lock knows its writer by thread number. The child's thread has another number and so cannot
-// unlock it. A thread sanitizer goes on counting the lock as held unless it is told. Callers: the
+// unlock it. A thread sanitizer must be told, or it goes on counting the lock as held. Callers: the
 // fork handlers, in the child's only thread. Cannot fail.
 #ifndef DRIVER_NDL_FORGET_LOCK_H
 #define DRIVER_NDL_FORGET_LOCK_H

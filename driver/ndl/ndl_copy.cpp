@@ -54,7 +54,7 @@ int copy_bounced(const HeldAllocation& held, void* buffer, uint64_t offset, uint
   });
 }
 
-// What the call of driver 2.24 takes: no queue and no threshold.
+// The arguments of the call in driver 2.24: no queue and no threshold.
 int copy_zero_copy_2_24(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
                         Direction direction, const char* what) {
   neuron_ioctl_mem_buf_copy64 request = {};
@@ -102,8 +102,9 @@ int copy(uint64_t mem_handle, void* buffer, uint64_t offset, uint64_t size, Dire
   }
   if (zero_copy && has_zero_copy(held)) {
     const int result = copy_zero_copy(held, buffer, offset, size, direction, qid, threshold);
-    // Arguments are good, so EINVAL with the default queue means that the driver does not do this
-    // on this chip (the public one of version 2.25 on generation 2), or is older than the call.
+    // The arguments are valid, so EINVAL with the default queue means that the driver does not do
+    // this on this chip (the public one of version 2.25 on generation 2), or is older than the
+    // call.
     const bool chose_queue =
         qid != NEURON_DMA_H2T_DEFAULT_QID && held.device->has(NEURON_DRIVER_FEATURE_ZEROCOPY);
     if (result != -EINVAL || chose_queue) return result;
@@ -312,7 +313,7 @@ int ndl_memory_copy_as_wait(uint64_t mem_handle, int wait_handle) {
     const HeldAllocation held = find_allocation(mem_handle, "ndl_memory_copy_as_wait");
     if (!held) return -EINVAL;
     neuron_ioctl_mem_copy_async_wait request = {};
-    // The driver finds the queue by the handles; the device side alone names it.
+    // The driver finds the queue by the handles; only the device side names it.
     request.src_mem_handle = held.driver_handle();
     request.dst_mem_handle = held.driver_handle();
     request.pwait_handle = static_cast<__u32>(wait_handle);
