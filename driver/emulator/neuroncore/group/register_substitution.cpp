@@ -16,8 +16,8 @@ uint32_t substituted_value(const isa::Binding& binding, uint32_t old, uint32_t v
   }
 }
 
-// A field narrower than a register must hold the value that was asked for, or the instruction would
-// run with another one.
+// A field narrower than a register must be able to hold the register's value, or the instruction
+// would run with another value.
 template <class T>
 bool assign(T& field, uint32_t value) {
   field = static_cast<T>(value);
@@ -53,8 +53,8 @@ Fault bind_operand(isa::Operand& operand, const isa::Binding& b, uint32_t value,
                            static_cast<uint8_t>(NEURON_INST_BIND + 2 * slot));
 }
 
-// Device addresses and patterns of instructions that make descriptors; operands in SBUF are bound
-// as everywhere. `done` if the binding was one of these.
+// Binds device addresses and patterns of instructions that make descriptors and sets `done`. Their
+// operands in SBUF are bound like all others.
 Fault bind_dma(isa::Instruction& i, const isa::Binding& b, uint32_t value, uint32_t high,
                unsigned slot, bool& done) {
   const bool generates = i.opcode == NEURON_OP_DMA_GENERATE;
