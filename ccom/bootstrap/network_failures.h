@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// News that reach every rank: that one died, that one aborted, and notices.
+// Messages that reach every rank: a death, an abort, and notices.
 //
-// Concepts: every rank passes news on once to each of its other neighbours. They reach all ranks
-// even where the tree is broken, since each part has a neighbour of the dead rank. The first
-// failure stays the failure of the job. Threads: as each group of functions says. Owns: notices and
-// the handler of failures. Cannot fail.
+// Concepts: every rank passes a message once to each of its other neighbours. It reaches all ranks
+// even if the tree is broken, since each part has a neighbour of the dead rank. The first failure
+// stays the failure of the job. Threads: as each group of functions says. Owns: notices and the
+// handler of failures. Cannot fail.
 #ifndef CCOM_BOOTSTRAP_NETWORK_FAILURES_H
 #define CCOM_BOOTSTRAP_NETWORK_FAILURES_H
 
@@ -35,7 +35,7 @@ class NetworkFailures {
   // The loop's thread:
   // kFailure and kNotice. False: no such message.
   bool hear(Rank from, MessageType type, const Bytes& body);
-  // `from`: the neighbour that knows already.
+  // `from`: the neighbour that already knows.
   void declare_dead(Rank rank, const std::string& sentence, Rank from);
 
  private:
