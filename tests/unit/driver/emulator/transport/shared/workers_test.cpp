@@ -77,9 +77,9 @@ TEST(Workers, FinishWhatWasSubmittedBeforeTheyEnd) {
   {
     Workers workers(2);
     for (int i = 0; i < 20; ++i) {
-      workers.submit(i % 3, [&, i] {
+      workers.submit(process(i % 3), [&, i] {
         ++first;
-        if (i % 2 == 0) workers.submit(i % 3, [&] { ++second; });
+        if (i % 2 == 0) workers.submit(process(i % 3), [&] { ++second; });
       });
     }
   }
