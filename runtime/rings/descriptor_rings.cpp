@@ -64,7 +64,7 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
   if (plan.queues().empty()) return set;
   const CorePlace place = device.place(core);
 
-  // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
+  // All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
   uint64_t half[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (uint32_t engine = 0; engine < queue.engines; ++engine) {
