@@ -33,7 +33,7 @@ void expect_right(const Served& served, size_t count = 2) {
   const std::vector<Row> rows = random_rows(count, 77);
   const Answer answer = served.infer(rows);
   EXPECT_EQ(answer.status, 200u) << answer.body;
-  EXPECT_EQ(probabilities(answer.body), Truth::get().of(rows));
+  EXPECT_EQ(verdict(answer, Truth::get().of(rows)), "");
 }
 
 // A server on a socket of this test, because nobody can read what it prints.
@@ -53,7 +53,7 @@ class Mute {
     const std::vector<Row> rows = random_rows(3, 5);
     const Answer answer = client().post(kInfer, binary(rows), "application/octet-stream");
     EXPECT_EQ(answer.status, 200u) << answer.body;
-    EXPECT_EQ(probabilities(answer.body), Truth::get().of(rows));
+    EXPECT_EQ(verdict(answer, Truth::get().of(rows)), "");
   }
 
  private:
@@ -168,7 +168,9 @@ TEST(Garbage, AThousandConnectionsAreAllAnsweredRightly) {
   for (int i = 0; i < kClients; ++i) {
     const Answer answer = clients[i]->receive();
     EXPECT_EQ(answer.status, 200u) << answer.body;
-    right += probabilities(answer.body) == std::vector<Probabilities>{truth[i]};
+    const std::string wrong = verdict(answer, std::vector<Probabilities>{truth[i]}, truth);
+    EXPECT_EQ(wrong, "") << i;
+    right += wrong.empty();
   }
   EXPECT_EQ(right, kClients);
   EXPECT_EQ(served.metric("rows_total{model=\"digits\",core=\"0\"}"), kClients);
@@ -194,9 +196,7 @@ TEST(Garbage, ADrainUnderLoadAnswersWhatItReadAndBreaksOffNoAnswer) {
           if (client.pending() != 0) wrong[c] = "a part of an answer";
           return;
         }
-        if (answer.status != 200 || probabilities(answer.body) != truth) {
-          wrong[c] = std::to_string(answer.status) + " " + answer.body;
-        }
+        wrong[c] = verdict(answer, truth);
         ++right;
         if (answer.header("Connection") == "close") return;
       }
