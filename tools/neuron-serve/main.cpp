@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   ModelHost* models = nullptr;
   Server server(options,
                 [&](std::function<void(ReloadReport)> done) { models->reload(std::move(done)); });
-  if (!error.empty() || !server.listen(passed, error)) {
+  if (!error.empty() || !server.take_files(error) || !server.listen(passed, error)) {
     log(error);
     return 1;
   }
@@ -70,8 +70,12 @@ int main(int argc, char** argv) {
                                }});
   models = &host;
   host.start();
-  server.run([&] { host.reload([](const ReloadReport& report) { log(summary(report)); }); },
-             [&] { return host.alive(); });
+  const auto hang_up = [&] {
+    std::string why;
+    if (!server.take_files(why)) log("reload: what was there before stays: " + why);
+    host.reload([](const ReloadReport& report) { log(summary(report)); });
+  };
+  server.run(hang_up, [&] { return host.alive(); });
   host.stop();
   if (!failure.empty()) {
     log(failure);

@@ -146,11 +146,12 @@ TEST(Answers, ToPipelinedRequestsComeInOrder) {
   std::string requests;
   for (const auto& rows : {first, second}) {
     requests += "POST " + std::string(kInfer) +
-                " HTTP/1.1\r\nHost: here\r\nContent-Type: application/octet-stream\r\n"
+                " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
                 "Content-Length: " +
                 std::to_string(rows.size() * sizeof(Row)) + "\r\n\r\n" + binary(rows);
   }
-  ASSERT_TRUE(client.send(requests + "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(client.send(requests +
+                          "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
   EXPECT_EQ(verdict(client.receive(), Truth::get().of(first)), "");
   EXPECT_EQ(verdict(client.receive(), Truth::get().of(second)), "");
   EXPECT_EQ(client.receive().body, "alive\n");
@@ -183,12 +184,12 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
     }
   });
   Client client = served.client();
-  EXPECT_THAT(client.post("/v1/reload", "").body, HasSubstr("\"digits\":\"unchanged\""));
+  EXPECT_THAT(served.reload().body, HasSubstr("\"digits\":\"unchanged\""));
   for (int i = 0; i < 3; ++i) {
     std::filesystem::copy_file(NEURON_BUILD_DIR "/neff/digits.neff", served.models + "/new",
                                std::filesystem::copy_options::overwrite_existing);
     std::filesystem::rename(served.models + "/new", served.models + "/digits.neff");
-    const Answer reloaded = client.post("/v1/reload", "");
+    const Answer reloaded = served.reload();
     EXPECT_EQ(reloaded.status, 200u);
     EXPECT_THAT(reloaded.body, HasSubstr("\"digits\":\"replaced\""));
   }
@@ -196,7 +197,7 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
   served.process().signal(SIGHUP);
   EXPECT_TRUE(served.wait_for("/v1/models/empty", 200));
   std::filesystem::remove(served.models + "/empty.neff");
-  EXPECT_THAT(client.post("/v1/reload", "").body, HasSubstr("\"empty\":\"removed\""));
+  EXPECT_THAT(served.reload().body, HasSubstr("\"empty\":\"removed\""));
   EXPECT_EQ(client.get("/v1/models/empty").status, 404u);
   const int before = answers;
   while (answers < before + 5 && wrong.empty()) ::usleep(1000);
@@ -210,7 +211,7 @@ TEST(Reload, KeepsWhatWorksWhenTheNewFileIsBroken) {
   ASSERT_NE(served.port(), 0) << served.log();
   test::write_file(served.models + "/digits.neff", "this is no NEFF");
   Client client = served.client();
-  const Answer reloaded = client.post("/v1/reload", "");
+  const Answer reloaded = served.reload();
   EXPECT_EQ(reloaded.status, 500u);
   EXPECT_THAT(reloaded.body, HasSubstr("failed: loading "));
   const std::vector<Row> rows = random_rows(1, 9);

@@ -192,7 +192,7 @@ class ManyKills : public testing::TestWithParam<const char*> {};
 TEST(Kills, CountAnAnswerAsWrongInWhichOneBitWasTurnedOnTheWay) {
   const test::Folder models;
   copy_models(models);
-  const Served served(models, {"--batched", "digits,add"}, {});
+  const Served served(models, {"--batched", "digits,add", "--request-timeout", "60s"}, {});
   ASSERT_NE(served.port(), 0) << served.log();
   Load load(served, 5);
   EXPECT_TRUE(test::eventually([&] { return load.bad(); }));

@@ -64,9 +64,10 @@ TEST(Life, SigtermFinishesWhatWasAskedAndEndsWith0) {
   Client waiting = served.client(), idle = served.client();
   EXPECT_EQ(idle.get("/healthz").status, 200u);
   const std::string body = binary(random_rows(2, 2));
-  waiting.send("POST " + std::string(kInfer) +
-               " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
-               std::to_string(body.size()) + "\r\n\r\n" + body);
+  waiting.send(
+      "POST " + std::string(kInfer) +
+      " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
   test::eventually([&] { return served.metric("queue_rows{model=\"digits\"}") >= 2; });
   served.process().signal(SIGTERM);
   EXPECT_TRUE(idle.closed());
@@ -82,7 +83,7 @@ TEST(Life, DrainingEndsInTimeWhateverClientsDo) {
   Served served({"--drain-timeout", "200ms"});
   ASSERT_NE(served.port(), 0) << served.log();
   Client stuck = served.client();
-  stuck.send("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n");
+  stuck.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n");
   EXPECT_EQ(served.get("/healthz").status, 200u);
   served.process().signal(SIGTERM);
   EXPECT_EQ(served.ending(), 0);

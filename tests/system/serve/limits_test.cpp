@@ -91,15 +91,16 @@ TEST(Limits, OtherMethodsAreNotAllowed) {
 
 TEST(Limits, ABodyThatIsTooLargeGets413BeforeItIsSent) {
   Client client = shared().client();
-  client.send("POST " + std::string(kInfer) +
-              " HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
+  client.send(
+      "POST " + std::string(kInfer) +
+      " HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
   const Answer answer = client.receive();
   EXPECT_EQ(answer.status, 413u);
   EXPECT_THAT(answer.body, HasSubstr("--max-body"));
   EXPECT_EQ(answer.header("Connection"), "close");
   Client chunked = shared().client();
   chunked.send("POST " + std::string(kInfer) +
-               " HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" +
+               " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" +
                std::string(0x20000, 'x') + "\r\n0\r\n\r\n");
   EXPECT_EQ(chunked.receive().status, 413u);
   // A body of nearly that size, in chunks, is none.
@@ -108,7 +109,7 @@ TEST(Limits, ABodyThatIsTooLargeGets413BeforeItIsSent) {
   char size[16];
   std::snprintf(size, sizeof(size), "%zx\r\n", body.size());
   fits.send("POST " + std::string(kInfer) +
-            " HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n" + size + body +
+            " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + size + body +
             "\r\n0\r\n\r\n");
   EXPECT_EQ(fits.receive().status, 200u);
 }
@@ -117,7 +118,7 @@ TEST(Limits, AClientThatWaitsForItIsToldToContinue) {
   Client client = shared().client();
   const std::string body = json(random_rows(1, 1));
   client.send("POST " + std::string(kInfer) +
-              " HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nContent-Length: " +
+              " HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: " +
               std::to_string(body.size()) + "\r\n\r\n");
   EXPECT_EQ(client.receive(true).status, 100u);
   client.send(body);
@@ -135,7 +136,7 @@ TEST(Limits, WhatIsNoHttpGets400) {
   EXPECT_EQ(client.receive().status, 400u);
   EXPECT_TRUE(client.closed());
   Client length = shared().client();
-  length.send("POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n");
+  length.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n");
   EXPECT_EQ(length.receive().status, 400u);
 }
 
@@ -144,7 +145,8 @@ TEST(Limits, AClientThatIsTooSlowGets408AndAnIdleOneDoesNot) {
   Client header = shared().client();
   header.send("GET / HT");
   Client body = shared().client();
-  body.send("POST " + std::string(kInfer) + " HTTP/1.1\r\nContent-Length: 10\r\n\r\n{");
+  body.send("POST " + std::string(kInfer) +
+            " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{");
   EXPECT_EQ(header.receive().status, 408u);
   EXPECT_TRUE(header.closed());
   EXPECT_EQ(body.receive().status, 408u);
@@ -191,7 +193,8 @@ TEST(Limits, AFullQueueRefusesAtOnceAndAnswersTheOthersRightly) {
   for (int i = 0; i < 24; ++i) clients.push_back(std::make_unique<Client>(served.port()));
   for (const auto& client : clients) {
     client->send("POST " + std::string(kInfer) +
-                 " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
+                 " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                 "application/octet-stream\r\nContent-Length: " +
                  std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   int done = 0, refused = 0;

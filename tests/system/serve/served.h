@@ -72,6 +72,9 @@ class Served {
   std::string log() const { return folder_.read("log"); }
   const std::string& folder() const { return folder_.path(); }
   Client client() const { return Client(port_); }
+  // One that may do what needs a token elsewhere.
+  Client control() const { return Client(folder_.path("control")); }
+  Answer reload() const { return control().post("/v1/reload", ""); }
   Answer get(const std::string& path) const { return client().get(path); }
   Answer infer(const std::vector<Row>& rows) const {
     return client().post("/v1/models/digits/infer", binary(rows), "application/octet-stream");
@@ -90,8 +93,9 @@ class Served {
 
  private:
   void start(test::Words arguments, test::Environment environment, bool wait) {
-    test::Words command = {test::built("bin/neuron-serve"), "--models", models, "--listen",
-                           "127.0.0.1:0"};
+    test::Words command = {
+        test::built("bin/neuron-serve"), "--models", models, "--listen", "127.0.0.1:0", "--control",
+        folder_.path("control")};
     command.insert(command.end(), arguments.begin(), arguments.end());
     environment.emplace("NEURON_EMULATOR", "trn1.2xlarge");
     process_ = std::make_unique<test::Process>(command, environment, folder_.path("log"));
