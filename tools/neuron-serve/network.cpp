@@ -8,7 +8,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -273,13 +272,6 @@ std::string text_of(const tcp::endpoint& endpoint) {
          std::to_string(endpoint.port());
 }
 
-std::string last_tls_error() {
-  std::array<char, 256> text{};
-  ERR_error_string_n(ERR_get_error(), text.data(), text.size());
-  ERR_clear_error();
-  return text.data();
-}
-
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -411,11 +403,8 @@ bool Network::use_tls(const std::string& certificates, const std::string& key, s
   context->set_password_callback([](size_t, auto) { return std::string(); }, code);
   context->use_private_key(asio::buffer(key), ssl::context::pem, code);
   if (code) {
-    error = "the TLS key is none in PEM without a passphrase: " + code.message();
-    return false;
-  }
-  if (SSL_CTX_check_private_key(native) != 1) {
-    error = "the TLS key does not belong to the certificate: " + last_tls_error();
+    error = "the TLS key is not that of the certificate, in PEM and without a passphrase: " +
+            code.message();
     return false;
   }
   parts_->tls = std::move(context);

@@ -73,6 +73,12 @@ class Client {
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     close();
   }
+  int descriptor() const { return fd_; }
+  // Whether something of an answer has come, or the end.
+  bool readable() const {
+    pollfd one = {fd_, POLLIN, 0};
+    return !read_.empty() || ::poll(&one, 1, 0) > 0;
+  }
   // Bytes that came and belong to no whole answer yet.
   size_t pending() const { return read_.size() + taken_; }
   bool send(const std::string& bytes) {
