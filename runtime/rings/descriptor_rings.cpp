@@ -2,6 +2,7 @@
 #include "runtime/rings/descriptor_rings.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "hw/isa.h"
 #include "hw/udma.h"
@@ -122,7 +123,9 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
                                  static_cast<uint32_t>(targets.size()), NEURON_DMA_QUEUE_TYPE_RX);
   }
   if (result != 0) {
-    return driver_error(NRT_INVALID, result, "writing {} DMA descriptors of device {} core {}",
+    // Descriptors that a driver refuses are the program's fault; a device that is gone is not.
+    const NRT_STATUS status = result == -ENODEV ? NRT_HW_ERROR : NRT_INVALID;
+    return driver_error(status, result, "writing {} DMA descriptors of device {} core {}",
                         plan.descriptor_count(), device.index(), core);
   }
   NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));
