@@ -72,7 +72,8 @@ TEST_F(Lifecycle, OpeningTwiceGivesTheSessionThatThereIs) {
     EXPECT_EQ(state_.resets.size(), resets);
     ASSERT_TRUE(close_session());
     EXPECT_TRUE(close_session());
-    EXPECT_TRUE(state_.memory.empty()) << "a closed session has freed all memory";
+    EXPECT_EQ(state_.count(NEURON_IOCTL_RELEASE_NEURON_DS), 1u);
+    EXPECT_EQ(state_.count(NEURON_IOCTL_MEM_FREE), 4u) << "what its two cores had";
   });
 }
 
@@ -93,7 +94,7 @@ TEST_F(Lifecycle, TheEnvironmentIsReadAgainAfterAClose) {
   });
 }
 
-TEST_F(Lifecycle, AForkedChildHasNoSessionAndCanOpenOne) {
+TEST_F(Lifecycle, AForkedChildHasNoSession) {
   in_a_new_process([&] {
     {
       Child never = Child::forked([] {
@@ -111,10 +112,7 @@ TEST_F(Lifecycle, AForkedChildHasNoSessionAndCanOpenOne) {
       EXPECT_FALSE(use);
       EXPECT_EQ(use.error().status, NRT_UNINITIALIZED);
       EXPECT_THAT(use.error().sentence, HasSubstr("this process was forked from one that had"));
-      EXPECT_TRUE(close_session()) << "the parent's";
-      ASSERT_TRUE(open());
-      EXPECT_TRUE(SessionUse());
-      EXPECT_TRUE(close_session()) << "the parent's calls are none of this process";
+      EXPECT_TRUE(close_session()) << "the parent's, so there is nothing to close";
     });
     EXPECT_TRUE(SessionUse()) << "the parent's goes on";
   });
