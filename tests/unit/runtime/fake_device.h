@@ -56,6 +56,7 @@ struct FakeState {
   uint32_t reset_result = 0;
   uint32_t longest_free_run = 512;
   std::vector<uint32_t> routing_ids = {0};           // by device
+  std::vector<uint32_t> connected;                   // devices at the links of each
   std::vector<std::pair<uint32_t, uint32_t>> marks;  // first and last core that were asked for
   uint64_t datastore = 0;                            // handle
   uint32_t datastore_bytes = NDS_BLOCK_BYTES;
@@ -120,6 +121,8 @@ class FakeDevice : public ndl::DevicePort {
         info.architecture = state_.generation;
         info.bar_address[0] = FakeState::kBar0;
         info.bar_size[0] = uint64_t{1} << 36;
+        info.connected_device_count = static_cast<__u32>(state_.connected.size());
+        std::copy(state_.connected.begin(), state_.connected.end(), info.connected_devices);
         return 0;
       }
       case NEURON_IOCTL_DEVICE_BASIC_INFO:
