@@ -244,6 +244,10 @@ TEST_F(LoadedVariables, EachEngineHasItsProgramBehindTheWrapper) {
 TEST_F(LoadedVariables, TheWrapperClearsWhatTheProgramUsesAndNothingElse) {
   neff::Subgraph& graph = model_.subgraphs[0];
   graph.semaphores = {{"ready", 20}, {"other", 30}};
+  graph.engines[NEURON_ENGINE_SP].dma[0].semaphore = 35;
+  neff::Collective barrier;
+  barrier.semaphore = 60;
+  graph.operations = {barrier, neff::Collective()};
   graph.queues[0].semaphore = 40;
   graph.queues.push_back({.name = "d", .semaphore_set = {50, 51}});
   neff::DmaTransfer transfer = graph.engines[NEURON_ENGINE_SP].dma[0];
@@ -265,7 +269,7 @@ TEST_F(LoadedVariables, TheWrapperClearsWhatTheProgramUsesAndNothingElse) {
     }
     event = event || (i.opcode == NEURON_OP_WRITE && i.address.addr == events + 9 * 4);
   }
-  EXPECT_EQ(cleared, (std::set<uint32_t>{20, 30, 40, 50, 51}));
+  EXPECT_EQ(cleared, (std::set<uint32_t>{20, 30, 35, 40, 50, 51, 60}));
   EXPECT_TRUE(event);
 }
 
