@@ -140,11 +140,13 @@ TEST_F(LoadedVariables, OfTheScratchpadMoveWithIt) {
   machine_.state
       .registers[core_->place().window_bar0() + NEURON_CORE_CONTROL + NEURON_CORE_STATUS] =
       test::kSettled;
-  const auto rings = RingSet::create(
+  Binding binding;
+  auto rings = DescriptorRings::create(
       *machine_.device, 0, loaded_->rings(),
       std::vector<uint64_t>(loaded_->addresses().begin(), loaded_->addresses().end()));
   ASSERT_TRUE(rings);
-  ASSERT_TRUE(loaded_->activate(**rings, false));
+  binding.rings = std::move(*rings);
+  ASSERT_TRUE(loaded_->make_ready(binding, false));
   EXPECT_EQ(word_at<uint64_t>(address(pointer)), address(first));
   EXPECT_EQ(word_at<uint64_t>(address(table)), address(pointer));
   EXPECT_EQ(word_at<uint64_t>(address(table) + 8), address(first));
@@ -152,7 +154,8 @@ TEST_F(LoadedVariables, OfTheScratchpadMoveWithIt) {
   EXPECT_EQ(core_->current_model, loaded_.get());
   // What nothing has moved is not written again.
   const size_t copies = machine_.state.count(NEURON_IOCTL_MEM_BUF_ZEROCOPY64);
-  ASSERT_TRUE(loaded_->activate(**rings, false));
+  core_->current_model = nullptr;
+  ASSERT_TRUE(loaded_->make_ready(binding, false));
   EXPECT_EQ(machine_.state.count(NEURON_IOCTL_MEM_BUF_ZEROCOPY64), copies);
   loaded_->retire();
   EXPECT_EQ(core_->scratchpad.size(), 128ull << 20) << "the other still has it";
