@@ -48,6 +48,8 @@ class GuardedCore {
   virtual bool read_words(uint64_t offset, std::span<std::byte> out) = 0;
   // A sequencer waits for what only another group can do.
   virtual bool awaits_peers() const = 0;
+  // The core was halted: although it may be runnable, nothing happens until its reset.
+  virtual bool rests() const = 0;
   // Runs events until the group is quiescent or the deadline passes. kBusy: attend() was false.
   virtual chip::RunResult run_events(std::chrono::steady_clock::time_point deadline) = 0;
 
