@@ -145,6 +145,17 @@ void AsyncQueues::observed(AsyncUnit& unit, uint64_t number) {
   }
 }
 
+Result<CoreTurn> AsyncQueues::take_turn(const Session& session, LoadedModel& model) {
+  if (AsyncQueues* queues = existing(session)) {
+    const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
+    NEURON_CHECK(queues->wait_for_executions(model.core(), limit));
+  }
+  auto turn = CoreTurn::take(model.core());
+  // An execution that never reached its core is counted all the same.
+  if (!turn) model.core().counters.refused(turn.error().status);
+  return turn;
+}
+
 Result<void> AsyncQueues::wait_for_executions(const Core& core, std::chrono::seconds limit) {
   AsyncUnit& unit = *units_[core.index() * kUnitsPerCore + place_in_core(NRTA_XU_COMPUTE, 0)];
   const uint64_t last = unit.submitted();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The asynchronous side of a session: units of all its cores, their workers, sequence ids.
-// Callers: nrta_* functions, nrt_execute (waits for what was scheduled before it). Thread-safe: all
+// Callers: nrta_* functions, nrt_execute (take_turn). Thread-safe: all
 // functions. Made by the first asynchronous call of a session, so no thread exists before that.
 // Owns units and workers. The destructor lets running requests end (by their own deadlines) and
 // completes all others with NRT_CLOSED. Borrows the session, which destroys this first.
@@ -14,6 +14,8 @@
 
 #include "runtime/async/async_unit.h"
 #include "runtime/async/async_workers.h"
+#include "runtime/device/core_turn.h"
+#include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
 
 namespace neuron::runtime {
@@ -42,6 +44,10 @@ class AsyncQueues final : public SessionPart {
   // later in model time.
   void observed(AsyncUnit& unit, uint64_t number);
 
+  // The turn of the model's core for an execution that the calling thread runs itself, behind those
+  // that were scheduled on the core before. NRT_TIMEOUT: none of them has completed for twice
+  // NEURON_RT_EXEC_TIMEOUT, or others have the core for its turn limit.
+  static Result<CoreTurn> take_turn(const Session& session, LoadedModel& model);
   // Waits for the executions that were scheduled on the core before, as long as at least one of
   // them completes within each `limit`.
   Result<void> wait_for_executions(const Core& core, std::chrono::seconds limit);

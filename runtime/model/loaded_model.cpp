@@ -121,7 +121,7 @@ Result<void> LoadedModel::check_collectives() const {
       name_, core_.device().index(), core_.number());
 }
 
-Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
+Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan) {
   NEURON_CHECK(core_.halt());
   if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));
@@ -150,6 +150,12 @@ Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
   core_.current_model = this;
   core_.current_binding = nullptr;
   return {};
+}
+
+Result<void> LoadedModel::make_ready(const Binding& binding, bool watch_nan) {
+  if (core_.current_model != this) NEURON_CHECK(activate(*binding.rings, watch_nan));
+  if (second_ == nullptr || second_->core_.current_model == second_.get()) return {};
+  return second_->activate(*binding.second_rings, watch_nan);
 }
 
 void LoadedModel::move_scratchpad(uint64_t address) {

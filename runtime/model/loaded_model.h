@@ -18,7 +18,7 @@
 #include "runtime/model/model_collectives.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
-#include "runtime/rings/binding.h"
+#include "runtime/rings/binding_cache.h"
 #include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {
@@ -94,8 +94,9 @@ class LoadedModel final : private ScratchpadUser {
   // Fails if its collectives cannot be executed any more; nothing need be reset then.
   Result<void> check_collectives() const;
 
-  // Puts the programs onto the core and starts them; they wait for the first launch.
-  Result<void> activate(const RingSet& rings, bool watch_nan);
+  // Puts the programs of all parts onto their cores and starts them, where others run there; they
+  // wait for the first launch.
+  Result<void> make_ready(const Binding& binding, bool watch_nan);
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
@@ -118,7 +119,8 @@ class LoadedModel final : private ScratchpadUser {
   };
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
-  // No binding survives this; the next activate() tells the device.
+  Result<void> activate(const DescriptorRings& rings, bool watch_nan);
+  // No binding survives this; the next make_ready() tells the device.
   void move_scratchpad(uint64_t address) override;
   Result<void> write_moved();
   // Tells operator tools of it.

@@ -11,13 +11,12 @@
 #include <string>
 
 #include "runtime/base/error.h"
+#include "runtime/device/core_launch.h"
 
 namespace neuron::runtime {
 
-class ModelCollectives {
+class ModelCollectives : public RankWatch {
  public:
-  virtual ~ModelCollectives() = default;
-
   // Gives the queues their rings and starts the CC cores; the core is halted.
   virtual Result<void> start() = 0;
   // "rank 3 waits in all_reduce ... (2 of 5) for data of rank 7": what the CC cores do now. Those
@@ -30,6 +29,7 @@ class ModelCollectives {
   virtual std::optional<std::string> failure_of_rank() const = 0;
   // Whether the processes of all ranks are there, as far as is known now; else which one is not.
   virtual Result<void> check_peers() const = 0;
+  bool lost_a_rank() const final { return failure_of_rank() || !check_peers(); }
   // The collectives cannot be executed any more; the model must be loaded again.
   virtual bool broken() const = 0;
 };

@@ -9,7 +9,7 @@
 
 #include "runtime/neff/text.h"
 
-// The library's only translation unit in the program.
+// The program's only translation unit that contains Boost.JSON's code.
 
 namespace neuron::neff {
 
@@ -23,7 +23,7 @@ using boost::json::error_code;
 using boost::json::string_view;
 
 // Builds values as boost::json::parse does, but refuses an object that has a key twice: two readers
-// that each take another one would see two programs.
+// could take different ones and so see different programs.
 class Builder {
  public:
   static constexpr size_t max_object_size = 1u << 20;

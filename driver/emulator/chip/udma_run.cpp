@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "driver/base/thread_sanitizer.h"
 #include "driver/emulator/chip/bulk_copy.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/chip/udma_queue.h"
@@ -59,6 +60,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
     // pairs with the acquire load by which the host polls the word.
     uint32_t value;
     std::memcpy(&value, source, 4);
+    base::hand_to_other_processes();
     std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))
         .store(value, std::memory_order_release);
     return Moved::kYes;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::core {
 
 void Execution::begin(Sequencer& s) {
@@ -111,6 +113,7 @@ bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, u
   record->info = info;
   // Release: pairs with the acquire load by which the host polls `sequence`, so that it then sees
   // the rest of the record and everything the execution wrote.
+  base::hand_to_other_processes();
   std::atomic_ref<unsigned int> sequence(record->sequence);
   sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -59,14 +59,13 @@ Descriptor target(const RingDescriptor& d, std::span<const uint64_t> addresses) 
 
 }  // namespace
 
-Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, uint32_t core,
-                                                 const RingPlan& plan,
-                                                 std::span<const uint64_t> addresses) {
-  std::unique_ptr<RingSet> set(new RingSet);
+Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
+    Device& device, uint32_t core, const RingPlan& plan, std::span<const uint64_t> addresses) {
+  std::unique_ptr<DescriptorRings> set(new DescriptorRings);
   if (plan.queues().empty()) return set;
   const CorePlace place = device.place(core);
 
-  // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
+  // All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
   uint64_t half[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (uint32_t engine = 0; engine < queue.engines; ++engine) {
@@ -134,7 +133,7 @@ Result<std::unique_ptr<RingSet>> RingSet::create(Device& device, uint32_t core,
   return set;
 }
 
-Result<void> RingSet::initialize_queues(const RingPlan& plan) const {
+Result<void> DescriptorRings::initialize_queues(const RingPlan& plan) const {
   if (rings_ == nullptr) return {};
   auto batch = std::make_unique<ndl_queue_init_batch>();
   const uint32_t core = rings_->core();

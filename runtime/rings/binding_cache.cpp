@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/rings/binding.h"
+#include "runtime/rings/binding_cache.h"
 
 #include <algorithm>
 

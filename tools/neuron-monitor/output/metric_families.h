@@ -4,8 +4,8 @@
 // their memory adds up, their counters go on when one of them ends, and are gone with the last.
 // Callers: the monitor's loop updates, exporters read; thread-safe by a mutex, held for the time
 // of making an exposition. Owns: copies. Cannot fail.
-#ifndef TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H
-#define TOOLS_NEURON_MONITOR_OUTPUT_BOARD_H
+#ifndef TOOLS_NEURON_MONITOR_OUTPUT_METRIC_FAMILIES_H
+#define TOOLS_NEURON_MONITOR_OUTPUT_METRIC_FAMILIES_H
 
 #include <map>
 #include <mutex>
@@ -18,10 +18,10 @@
 
 namespace neuron::monitor {
 
-class Board {
+class MetricFamilies {
  public:
   // instance_info: whether labels tell which instance this is.
-  explicit Board(bool instance_info) : instance_info_(instance_info) {}
+  explicit MetricFamilies(bool instance_info) : instance_info_(instance_info) {}
 
   void update(const Observation& observation);
   Exposition exposition() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/neuron-monitor/output/board.h"
+#include "tools/neuron-monitor/output/metric_families.h"
 
 #include <algorithm>
 #include <iterator>
@@ -248,12 +248,12 @@ void add_infos(std::vector<Family>& out, const Observation& of, bool instance_in
 
 }  // namespace
 
-Board::Owner Board::owner_of(const RuntimeObservation& runtime) {
+MetricFamilies::Owner MetricFamilies::owner_of(const RuntimeObservation& runtime) {
   return {runtime.tag, runtime.orchestration.pod_name, runtime.orchestration.pod_namespace,
           runtime.orchestration.container_name};
 }
 
-void Board::merge(const RuntimeObservation& runtime, double now) {
+void MetricFamilies::merge(const RuntimeObservation& runtime, double now) {
   RuntimeObservation& known = runtimes_[runtime.key];
   known.key = runtime.key;
   known.tag = runtime.tag;
@@ -271,7 +271,7 @@ void Board::merge(const RuntimeObservation& runtime, double now) {
   account.total += joins ? runtime.execution->total : runtime.execution->in_period;
 }
 
-void Board::forget(const std::set<ProcessKey>& alive) {
+void MetricFamilies::forget(const std::set<ProcessKey>& alive) {
   std::erase_if(runtimes_, [&](const auto& entry) { return alive.count(entry.first) == 0; });
   for (auto& [owner, account] : accounts_) {
     std::erase_if(account.members, [&](const ProcessKey& key) { return alive.count(key) == 0; });
@@ -279,7 +279,7 @@ void Board::forget(const std::set<ProcessKey>& alive) {
   std::erase_if(accounts_, [](const auto& entry) { return entry.second.members.empty(); });
 }
 
-void Board::update(const Observation& observation) {
+void MetricFamilies::update(const Observation& observation) {
   const std::lock_guard lock(mutex_);
   ++version_;
   const double now = seconds_of(observation.at);
@@ -294,12 +294,12 @@ void Board::update(const Observation& observation) {
   if (observation.alive) forget(*observation.alive);
 }
 
-uint64_t Board::version() const {
+uint64_t MetricFamilies::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
 }
 
-Exposition Board::exposition() const {
+Exposition MetricFamilies::exposition() const {
   const std::lock_guard lock(mutex_);
   Exposition out;
   out.at = latest_.at;

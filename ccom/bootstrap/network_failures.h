@@ -5,8 +5,8 @@
 // even where the tree is broken, since each part has a neighbour of the dead rank. The first
 // failure stays the failure of the job. Threads: as each group of functions says. Owns: notices and
 // the handler of failures. Cannot fail.
-#ifndef CCOM_BOOTSTRAP_NETWORK_NEWS_H
-#define CCOM_BOOTSTRAP_NETWORK_NEWS_H
+#ifndef CCOM_BOOTSTRAP_NETWORK_FAILURES_H
+#define CCOM_BOOTSTRAP_NETWORK_FAILURES_H
 
 #include <functional>
 #include <optional>
@@ -18,10 +18,10 @@
 
 namespace neuron::ccom {
 
-class NetworkNews {
+class NetworkFailures {
  public:
   // `died`: called in the loop's thread after each death that is new.
-  NetworkNews(NetworkJob& job, NetworkTree& tree, std::function<void()> died)
+  NetworkFailures(NetworkJob& job, NetworkTree& tree, std::function<void()> died)
       : job_(job), tree_(tree), died_(std::move(died)) {}
 
   // Any thread: as in Bootstrap.

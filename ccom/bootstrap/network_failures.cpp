@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ccom/bootstrap/network_news.h"
+#include "ccom/bootstrap/network_failures.h"
 
 namespace neuron::ccom {
 
-void NetworkNews::on_failure(std::function<void(Rank, const Error&)> handler) {
+void NetworkFailures::on_failure(std::function<void(Rank, const Error&)> handler) {
   job_.loop->post([this, handler = std::move(handler)] {
     std::optional<std::pair<Rank, Error>> failure;
     {
@@ -17,13 +17,13 @@ void NetworkNews::on_failure(std::function<void(Rank, const Error&)> handler) {
   });
 }
 
-void NetworkNews::abort(const Error& why) {
+void NetworkFailures::abort(const Error& why) {
   job_.loop->post([this, why] {
     spread(Failure{job_.rank(), 0, static_cast<uint32_t>(why.status), why.sentence}, job_.rank());
   });
 }
 
-void NetworkNews::tell(uint64_t number, const std::string& sentence) {
+void NetworkFailures::tell(uint64_t number, const std::string& sentence) {
   const Notice notice{job_.rank(), number, notice_text(sentence)};
   if (keep(notice)) {
     job_.loop->post(
@@ -31,27 +31,27 @@ void NetworkNews::tell(uint64_t number, const std::string& sentence) {
   }
 }
 
-std::optional<Notice> NetworkNews::told(uint64_t since) const {
+std::optional<Notice> NetworkFailures::told(uint64_t since) const {
   const std::lock_guard lock(job_.mutex);
   return notices_.since(since);
 }
 
-bool NetworkNews::keep(const Notice& notice) {
+bool NetworkFailures::keep(const Notice& notice) {
   const std::lock_guard lock(job_.mutex);
   return notices_.keep(notice);
 }
 
-std::vector<Rank> NetworkNews::dead() const {
+std::vector<Rank> NetworkFailures::dead() const {
   const std::lock_guard lock(job_.mutex);
   return {job_.dead.begin(), job_.dead.end()};
 }
 
-std::optional<Error> NetworkNews::failure() const {
+std::optional<Error> NetworkFailures::failure() const {
   const std::lock_guard lock(job_.mutex);
   return job_.failure ? std::optional<Error>(job_.failure->second) : std::nullopt;
 }
 
-bool NetworkNews::hear(Rank from, MessageType type, const Bytes& body) {
+bool NetworkFailures::hear(Rank from, MessageType type, const Bytes& body) {
   Failure failure;
   Notice notice;
   if (type == MessageType::kFailure && decode(body, failure) && failure.rank < job_.options.size) {
@@ -67,11 +67,11 @@ bool NetworkNews::hear(Rank from, MessageType type, const Bytes& body) {
   return false;
 }
 
-void NetworkNews::declare_dead(Rank rank, const std::string& sentence, Rank from) {
+void NetworkFailures::declare_dead(Rank rank, const std::string& sentence, Rank from) {
   spread(Failure{rank, 1, CCOM_RANK_DEAD, sentence}, from);
 }
 
-void NetworkNews::spread(const Failure& failure, Rank from) {
+void NetworkFailures::spread(const Failure& failure, Rank from) {
   if (failure.dead != 0) {
     const std::lock_guard lock(job_.mutex);
     if (!job_.dead.insert(failure.rank).second) {
@@ -87,7 +87,7 @@ void NetworkNews::spread(const Failure& failure, Rank from) {
   }
 }
 
-void NetworkNews::report(Rank rank, const Error& error) {
+void NetworkFailures::report(Rank rank, const Error& error) {
   job_.failed = true;
   std::function<void(Rank, const Error&)> handler;
   {

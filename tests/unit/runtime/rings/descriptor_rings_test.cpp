@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,9 +51,9 @@ RingPlan plan_of(uint64_t bytes, uint32_t engines, bool cast = false) {
 // Of the variables, the constant 1, the semaphores, the events.
 const std::vector<uint64_t> kAddresses = {0x10000, 0x20000, 0x30000, 0x40000, 0x50000};
 
-TEST(RingSet, OfAModelWithoutTransfersHasNoMemoryAndNoQueues) {
+TEST(DescriptorRings, OfAModelWithoutTransfersHasNoMemoryAndNoQueues) {
   FakeMachine machine;
-  const auto set = RingSet::create(*machine.device, 0, RingPlan(), {});
+  const auto set = DescriptorRings::create(*machine.device, 0, RingPlan(), {});
   ASSERT_TRUE(set);
   EXPECT_EQ((*set)->table_address(), 0u);
   EXPECT_EQ((*set)->table_entries(), 0u);
@@ -61,10 +61,10 @@ TEST(RingSet, OfAModelWithoutTransfersHasNoMemoryAndNoQueues) {
   EXPECT_TRUE(machine.state.memory.empty());
 }
 
-TEST(RingSet, FillsDescriptorsWithAddresses) {
+TEST(DescriptorRings, FillsDescriptorsWithAddresses) {
   FakeMachine machine;
   const RingPlan plan = plan_of(512, 1);
-  const auto set = RingSet::create(*machine.device, 0, plan, kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 0, plan, kAddresses);
   ASSERT_TRUE(set) << set.error().sentence;
   const RingPair& ring = plan.queues()[0].rings[0];
   const uint64_t half = (uint64_t{ring.m2s_length} * 16 + NEURON_UDMA_RING_ALIGN - 1) /
@@ -87,18 +87,18 @@ TEST(RingSet, FillsDescriptorsWithAddresses) {
   EXPECT_EQ(sources[2].control, 0u) << "free slots are zero";
 }
 
-TEST(RingSet, WritesALengthOf64KiBAsZero) {
+TEST(DescriptorRings, WritesALengthOf64KiBAsZero) {
   FakeMachine machine;
-  const auto set = RingSet::create(*machine.device, 0, plan_of(65536, 1), kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 0, plan_of(65536, 1), kAddresses);
   ASSERT_TRUE(set);
   const auto* sources =
       reinterpret_cast<const Descriptor*>(machine.state.memory.at(0x10).bytes.get());
   EXPECT_EQ(sources[0].control & NEURON_DESC_LENGTH_MASK, 0u);
 }
 
-TEST(RingSet, MarksMetadataAndTheOperationOfAComputePacket) {
+TEST(DescriptorRings, MarksMetadataAndTheOperationOfAComputePacket) {
   FakeMachine machine;
-  const auto set = RingSet::create(*machine.device, 0, plan_of(512, 1, true), kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 0, plan_of(512, 1, true), kAddresses);
   ASSERT_TRUE(set) << set.error().sentence;
   const auto* sources =
       reinterpret_cast<const Descriptor*>(machine.state.memory.at(0x10).bytes.get());
@@ -111,10 +111,10 @@ TEST(RingSet, MarksMetadataAndTheOperationOfAComputePacket) {
   EXPECT_NE(sources[1].control & NEURON_DESC_LAST, 0u);
 }
 
-TEST(RingSet, HasATableThatPointsBothSidesOfEachQueueToTheirRings) {
+TEST(DescriptorRings, HasATableThatPointsBothSidesOfEachQueueToTheirRings) {
   FakeMachine machine;
   const RingPlan plan = plan_of(4096, 2);
-  const auto set = RingSet::create(*machine.device, 1, plan, kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 1, plan, kAddresses);
   ASSERT_TRUE(set);
   EXPECT_EQ((*set)->table_entries(), 8u) << "two engines, two sides, two halves of an address";
   const auto& table = machine.state.at_address((*set)->table_address());
@@ -140,10 +140,10 @@ TEST(RingSet, HasATableThatPointsBothSidesOfEachQueueToTheirRings) {
   EXPECT_EQ(entries[2].value - entries[0].value, 2 * one) << "S2M rings lie behind all M2S rings";
 }
 
-TEST(RingSet, GivesEveryQueueItsLengthsAndItsMemory) {
+TEST(DescriptorRings, GivesEveryQueueItsLengthsAndItsMemory) {
   FakeMachine machine;
   const RingPlan plan = plan_of(4096, 3);
-  const auto set = RingSet::create(*machine.device, 1, plan, kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 1, plan, kAddresses);
   ASSERT_TRUE(set);
   ASSERT_TRUE((*set)->initialize_queues(plan));
   ASSERT_EQ(machine.state.queues.size(), 3u);
@@ -158,16 +158,16 @@ TEST(RingSet, GivesEveryQueueItsLengthsAndItsMemory) {
   }
 }
 
-TEST(RingSet, SaysWhatTheDriverRefused) {
+TEST(DescriptorRings, SaysWhatTheDriverRefused) {
   FakeMachine machine;
   const RingPlan plan = plan_of(64, 1);
   machine.state.failing[NEURON_IOCTL_DMA_COPY_DESCRIPTORS64] = -EINVAL;
-  const auto refused = RingSet::create(*machine.device, 0, plan, kAddresses);
+  const auto refused = DescriptorRings::create(*machine.device, 0, plan, kAddresses);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().status, NRT_INVALID);
   EXPECT_THAT(refused.error().sentence, HasSubstr("writing 4 DMA descriptors of device 0 core 0"));
   machine.state.failing.clear();
-  const auto set = RingSet::create(*machine.device, 0, plan, kAddresses);
+  const auto set = DescriptorRings::create(*machine.device, 0, plan, kAddresses);
   machine.state.failing[NEURON_IOCTL_DMA_QUEUE_INIT_BATCH] = -EIO;
   const auto queues = (*set)->initialize_queues(plan);
   ASSERT_FALSE(queues);

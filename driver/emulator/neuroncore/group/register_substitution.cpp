@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/emulator/neuroncore/group/binding.h"
+#include "driver/emulator/neuroncore/group/register_substitution.h"
 
 namespace neuron::core {
 namespace {

@@ -6,8 +6,8 @@
 // Callers: match(): anyone; resolve(): executor, holding the core's turn.
 // Fails: NRT_INVALID (a tensor is missing, has another size, or lies where the core cannot reach
 // it), NRT_INVALID_HANDLE (it was freed), NRT_RESOURCE.
-#ifndef RUNTIME_EXEC_RESOLVE_H
-#define RUNTIME_EXEC_RESOLVE_H
+#ifndef RUNTIME_EXEC_BIND_TENSORS_H
+#define RUNTIME_EXEC_BIND_TENSORS_H
 
 #include "runtime/model/loaded_model.h"
 #include "runtime/session/session.h"
@@ -18,7 +18,7 @@ namespace neuron::runtime {
 Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
                                                     const TensorSet& inputs,
                                                     const TensorSet& outputs);
-// A version that no set has, for tensors that no two sets name.
+// A version that no set has, for tensors that do not come from two sets.
 uint64_t private_version();
 Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors);
 
