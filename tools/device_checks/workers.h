@@ -18,10 +18,9 @@ struct Part {
   int device = 0;
   int core = 0;  // within the device
   int level = 1;
-  uint64_t bytes = 0;  // of HBM that may be taken
-  std::chrono::milliseconds budget{
-      0};              // work that does not fit is skipped and reported; 0: no limit
-  bool force = false;  // reset even if somebody holds the device
+  uint64_t bytes = 0;                   // of HBM that may be taken
+  std::chrono::milliseconds budget{0};  // work beyond it is skipped and reported; 0: no limit
+  bool force = false;                   // reset even if somebody holds the device
 };
 
 // Patterns over HBM, and copies through the queues of every core in both directions.
