@@ -94,7 +94,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(MAKE) fuzz T=1800
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
-	$(BUILD)/tests/serve --gtest_filter='Life.ADaemon*' --gtest_repeat=50 --gtest_brief=1
+	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1

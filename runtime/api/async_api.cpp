@@ -450,7 +450,7 @@ NRT_EXPORT NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t* error_tr
     if (list == nullptr) return null_argument("list");
     if (error_count == nullptr) return null_argument("error_count");
     static_assert(sizeof(AsyncErrorTracker::Entry) == sizeof(nrta_error_t));
-    const auto& entries = tracker->take();
+    const auto entries = tracker->take();
     *list = reinterpret_cast<const nrta_error_t*>(entries.data());
     *error_count = entries.size();
     return {};

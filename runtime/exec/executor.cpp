@@ -9,8 +9,8 @@
 #include "runtime/base/log.h"
 #include "runtime/device/core_launch.h"
 #include "runtime/device/driver_error.h"
+#include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/fault_report.h"
-#include "runtime/exec/resolve.h"
 
 namespace neuron::runtime {
 namespace {
@@ -48,7 +48,7 @@ Outcome counted(LoadedModel& model, Outcome outcome) {
   return outcome;
 }
 
-LaunchOrder order_of(const Binding& binding, const RingSet& rings, uint32_t count,
+LaunchOrder order_of(const Binding& binding, const DescriptorRings& rings, uint32_t count,
                      const Configuration& configuration) {
   return {.count = count,
           .binding = &binding,

@@ -8,9 +8,9 @@
 #include "driver/isa/instruction.h"
 #include "runtime/collectives/connect.h"
 #include "runtime/device/core_turn.h"
+#include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/host_collective_cache.h"
-#include "runtime/exec/resolve.h"
 
 namespace neuron::runtime {
 namespace {

@@ -121,7 +121,7 @@ Result<void> LoadedModel::check_collectives() const {
       name_, core_.device().index(), core_.number());
 }
 
-Result<void> LoadedModel::activate(const RingSet& rings, bool watch_nan) {
+Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan) {
   NEURON_CHECK(core_.halt());
   if (moved_) NEURON_CHECK(write_moved());
   NEURON_CHECK(rings.initialize_queues(rings_));

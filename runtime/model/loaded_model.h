@@ -18,7 +18,7 @@
 #include "runtime/model/model_collectives.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
-#include "runtime/rings/binding.h"
+#include "runtime/rings/binding_cache.h"
 #include "runtime/rings/ring_plan.h"
 
 namespace neuron::runtime {
@@ -119,7 +119,7 @@ class LoadedModel final : private ScratchpadUser {
   };
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
-  Result<void> activate(const RingSet& rings, bool watch_nan);
+  Result<void> activate(const DescriptorRings& rings, bool watch_nan);
   // No binding survives this; the next make_ready() tells the device.
   void move_scratchpad(uint64_t address) override;
   Result<void> write_moved();

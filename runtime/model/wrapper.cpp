@@ -9,7 +9,7 @@
 #include "hw/control.h"
 #include "hw/udma.h"
 #include "runtime/device/device.h"
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 namespace neuron::runtime {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "driver/base/format.h"
-#include "runtime/neff/access_check.h"
+#include "runtime/neff/dma_bounds.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {

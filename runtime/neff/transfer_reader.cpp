@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/neff/access_check.h"
+#include "runtime/neff/dma_bounds.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
 #include "runtime/neff/text.h"

@@ -7,7 +7,7 @@
 // (ring_packets.h), spread over the engines in contiguous blocks; then one packet on each engine
 // adds 1 to the completion semaphore behind a write barrier. A function's ring holds its transfers
 // several times over and has exactly as many slots, so that it wraps by itself. A dynamic queue's
-// ring is empty. Callers: loader (builds it once per model), RingSet (fills in addresses).
+// ring is empty. Callers: loader (builds it once per model), DescriptorRings (fills in addresses).
 // Thread-safe: const. Fails: NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id,
 // found and allowed.
 #ifndef RUNTIME_RINGS_RING_PLAN_H

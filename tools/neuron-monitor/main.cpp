@@ -53,7 +53,7 @@ struct Arguments {
 };
 
 int run(const Configuration& configuration, const Arguments& arguments) {
-  Board board(arguments.loop.style.instance_info);
+  MetricFamilies board(arguments.loop.style.instance_info);
   std::unique_ptr<Exporter> exporter;
   if (!arguments.exporter.prometheus.empty() || !arguments.exporter.otlp.empty()) {
     std::string error;

@@ -17,7 +17,7 @@
 #include "tools/neuron-monitor/configuration/configuration.h"
 #include "tools/neuron-monitor/model/observer.h"
 #include "tools/neuron-monitor/model/schedule.h"
-#include "tools/neuron-monitor/output/board.h"
+#include "tools/neuron-monitor/output/metric_families.h"
 #include "tools/neuron-monitor/output/report.h"
 #include "tools/neuron-monitor/output/stream.h"
 #include "tools/neuron-monitor/serve/exporter.h"
@@ -27,7 +27,7 @@ namespace neuron::monitor {
 
 struct Outlets {
   Stream* stream = nullptr;
-  Board* board = nullptr;
+  MetricFamilies* board = nullptr;
   Exporter* exporter = nullptr;  // told when the board changes
 };
 

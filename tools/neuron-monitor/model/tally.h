@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executions as the report counts them: how they ended, which errors they had, how long they took.
-// Callers: Observer and Board. Thread-safe: no state. Cannot fail.
+// Callers: Observer and MetricFamilies. Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_NEURON_MONITOR_MODEL_TALLY_H
 #define TOOLS_NEURON_MONITOR_MODEL_TALLY_H
 

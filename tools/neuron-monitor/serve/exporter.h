@@ -2,10 +2,10 @@
 //
 // The thread for the network: scrapes of Prometheus and pushes to an OTLP collector.
 //
-// Concepts: it reads the Board whenever it likes; the loop that measures never waits for it.
-// Callers: the monitor's loop. Owns: the thread, its sockets. Borrows: the Board and the clock of
-// the last report. Fails: start() with a sentence (an address in use, a malformed URL); later
-// errors of a collector are sentences on stderr; those of a client are ignored.
+// Concepts: it reads the MetricFamilies whenever it likes; the loop that measures never waits for
+// it. Callers: the monitor's loop. Owns: the thread, its sockets. Borrows: the MetricFamilies and
+// the clock of the last report. Fails: start() with a sentence (an address in use, a malformed
+// URL); later errors of a collector are sentences on stderr; those of a client are ignored.
 #ifndef TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H
 #define TOOLS_NEURON_MONITOR_SERVE_EXPORTER_H
 
@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "tools/neuron-monitor/output/board.h"
+#include "tools/neuron-monitor/output/metric_families.h"
 
 namespace neuron::monitor {
 
@@ -27,8 +27,8 @@ struct ExporterOptions {
 class Exporter {
  public:
   // Fails: null, and a sentence in `error`.
-  static std::unique_ptr<Exporter> start(const ExporterOptions& options, const Board& board,
-                                         std::string& error);
+  static std::unique_ptr<Exporter> start(const ExporterOptions& options,
+                                         const MetricFamilies& board, std::string& error);
   virtual ~Exporter() = default;
 
   // The board has changed.
