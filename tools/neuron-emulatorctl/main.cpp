@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-emulatorctl: looks into a running neuron-emulatord, and breaks its devices on purpose.
+// neuron-emulatorctl: shows the state of a running neuron-emulatord, and breaks its devices on
+// purpose.
 //
 // Exit status: 0 done, 1 the daemon refused (its sentence is on standard error), 2 wrong usage, 3
-// no daemon can be asked.
+// no daemon answers.
 #include <cstdio>
 #include <iterator>
 #include <string>

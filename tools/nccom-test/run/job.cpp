@@ -106,7 +106,7 @@ Result<PhaseBlock> make_block(const BlockOptions& block, const GroupConfig& grou
   }
   NEURON_TRY(sizes, sizes_of(block.sweep));
   result.sizes = sizes;
-  // One size: a barrier has no data, metadata say what there is.
+  // Only one size: a barrier has no data, and metadata fix the sizes.
   if (block.operation == CCOM_BARRIER) result.sizes = {0};
   if (!block.metadata.empty()) result.sizes.resize(1);
   NEURON_CHECK(check_block(result, options));
