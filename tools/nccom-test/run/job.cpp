@@ -60,7 +60,7 @@ Result<void> check_block(const PhaseBlock& block, const Options& options) {
   }
   if (o.operation == CCOM_SEND_RECEIVE && block.pairs.size() > 1) {
     return fail(CCOM_INVALID,
-                "sendrecv takes one source and target, {} are given; permute takes several", name,
+                "sendrecv takes one source and target, {} are given; permute takes several",
                 block.pairs.size());
   }
   if (has_root(o.operation) && o.root >= ranks) {
