@@ -172,11 +172,15 @@ static struct neuron_device *nd_device_new(struct pci_dev *pdev)
 	nd->pdev = pci_dev_get(pdev);
 	nd->dev = &pdev->dev;
 	mutex_init(&nd->copy_queues_lock);
+	mutex_init(&nd->exits_lock);
 	mutex_init(&nd->files_lock);
 	mutex_init(&nd->processes_lock);
 	mutex_init(&nd->scrub_lock);
 	mutex_init(&nd->datastore_lock);
 	INIT_LIST_HEAD(&nd->files);
+	spin_lock_init(&nd->leaving_lock);
+	INIT_LIST_HEAD(&nd->leaving);
+	init_waitqueue_head(&nd->leaving_wait);
 	spin_lock_init(&nd->mappings_lock);
 	INIT_LIST_HEAD(&nd->mappings);
 	spin_lock_init(&nd->oplog.lock);
