@@ -22,6 +22,7 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 	int error;
 
 	request.pid = nd_current_pid();
+	request.payer = request.pid;
 	request.lifespan = ND_LIFE_PROCESS;
 	request.with_handle = true;
 	request.pinned = true;

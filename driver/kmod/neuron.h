@@ -356,6 +356,8 @@ int nd_file_reset_if_idle(struct neuron_device *nd);
 
 extern int nd_param_no_reset;
 extern ulong nd_param_small_pool_size;
+extern ulong nd_param_host_reserve;
+extern ulong nd_param_host_limit_mib;
 extern int nd_param_wc_enable;
 extern int nd_param_metric_delay_ms;
 extern int nd_param_log_posts;

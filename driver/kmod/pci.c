@@ -63,6 +63,7 @@ static void nd_device_free(struct kref *refs)
 	struct neuron_device *nd = container_of(refs, struct neuron_device, refs);
 
 	nd_mapping_destroy(nd);
+	nd_host_reserve_destroy(nd);
 	nd_core_destroy(nd);
 	cleanup_srcu_struct(&nd->srcu);
 	pci_dev_put(nd->pdev);
