@@ -5,16 +5,18 @@
 #ifndef TESTS_MULTI_LONG_WORK_H
 #define TESTS_MULTI_LONG_WORK_H
 
+#include <functional>
 #include <span>
 
 #include "tests/multi/device_client.h"
 
 namespace neuron::multi {
 
-// Each call of it would take many seconds, or is followed by the next one.
+// Each call of it would take many seconds, or is followed by the next one. `begun` is called before
+// the first.
 struct LongWork {
   const char* name;
-  void (*work)(DeviceClient&);
+  void (*work)(DeviceClient&, const std::function<void()>& begun);
 };
 
 std::span<const LongWork> long_works();

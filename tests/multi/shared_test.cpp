@@ -177,15 +177,14 @@ TEST_P(ClientKilledDuring, LeavesNothingBehindAfterASecond) {
     test::Child child = test::Child::forked([&] {
       const auto client = DeviceClient::open(daemon.socket());
       if (client == nullptr || !client->mark(0)) return 1;
-      if (::write(begun[1], "", 1) != 1) return 1;
-      GetParam().work(*client);
+      GetParam().work(*client, [&] { EXPECT_EQ(::write(begun[1], "", 1), 1); });
       return 2;
     });
+    ::close(begun[1]);
     char byte;
-    ASSERT_EQ(::read(begun[0], &byte, 1), 1);
-    for (const int fd : begun) ::close(fd);
-    // The ring of 4 M descriptors takes a while to be written; then anything from its start.
-    ::usleep(250'000 + random() % 100'000);
+    EXPECT_EQ(::read(begun[0], &byte, 1), 1) << "its work has not begun: " << daemon.log();
+    ::close(begun[0]);
+    ::usleep(20'000 + random() % 100'000);
     ASSERT_FALSE(child.ended()) << "its work has failed: " << daemon.log();
     child.kill();
     const double took = milliseconds_until([&] { return observer.is_free(before); });

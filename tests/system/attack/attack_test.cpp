@@ -84,12 +84,16 @@ class Attacker {
           floods();
       }
     }
-    return 0;
+    return opened_ == 0 ? 3 : 0;  // one that never got in has attacked nothing
   }
 
  private:
   uint64_t pick(uint64_t below) { return random_() % below; }
-  std::unique_ptr<DeviceClient> open() { return DeviceClient::open(socket_); }
+  std::unique_ptr<DeviceClient> open() {
+    auto client = DeviceClient::open(socket_);
+    if (client != nullptr) ++opened_;
+    return client;
+  }
   uint32_t engine() { return kFirstEngine + static_cast<uint32_t>(pick(16)); }
   uint32_t queue() { return static_cast<uint32_t>(pick(NEURON_DMA_QUEUES)); }
 
@@ -249,6 +253,7 @@ class Attacker {
   const std::string socket_;
   std::mt19937_64 random_;
   std::vector<char> buffer_;
+  std::atomic<unsigned> opened_ = 0;
 };
 
 // The socket and its folder for a group, as units set them; what attackers become.

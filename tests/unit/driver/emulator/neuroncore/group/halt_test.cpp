@@ -34,11 +34,20 @@ class Halt : public CoreMachine {
  protected:
   // Seconds from the reset until both it and the runner of the group are done.
   double seconds_of_reset(unsigned engine, const Instruction& instruction) {
+    fill_sbuf(128, 16384);
     load(engine, {instruction, update_of_a_peer(), inst(NEURON_OP_HALT)});
     chip::RunResult result = chip::RunResult::kBusy;
-    std::thread runner([&] { result = run(60'000); });
-    // The instruction has begun: model time has moved, and the group does not pause.
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::atomic<bool> ended = false;
+    std::thread runner([&] {
+      result = run(60'000);
+      ended = true;
+    });
+    // Its length is what this test needs: it is still at it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_FALSE(ended) << "the instruction of engine " << engine
+                        << " is not a long one: " << chip_->describe_core(0) << " fault "
+                        << fault(engine) << " info " << get(engine, NEURON_ENG_EXC_INFO)
+                        << " field " << std::hex << get(engine, NEURON_ENG_EXC_FIELD);
     const auto start = Clock::now();
     chip_->reset(1);
     runner.join();
