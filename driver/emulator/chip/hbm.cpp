@@ -16,6 +16,8 @@ namespace neuron::chip {
 // What the rest of a process needs beside the HBM of one device, for the advice in a sentence.
 constexpr uint64_t kRoomBesideKiB = 4u << 20;
 
+constexpr uint64_t kHugePage = 2u << 20;
+
 // Where the address maps have room: 64 GiB to the next block.
 constexpr uint64_t kLargestStack = NEURON_V2_HBM_STRIDE;
 
@@ -105,8 +107,10 @@ void* Hbm::map(void* at, uint64_t length, int file, uint64_t offset) {
                       MAP_SHARED | MAP_NORESERVE | (at == nullptr ? 0 : MAP_FIXED), file,
                       static_cast<off_t>(offset));
   if (mapped == MAP_FAILED) return mapped;
-  // Advice only: where the host gives shared memory no huge pages, small ones serve.
-  const bool huge_pages = madvise(mapped, length, MADV_HUGEPAGE) == 0;
+  // Advice only: where the host gives shared memory no huge pages, small ones serve. What has its
+  // own file and no room for one is spared the call.
+  const bool huge_pages =
+      (file == fd_ || length >= kHugePage) && madvise(mapped, length, MADV_HUGEPAGE) == 0;
   if (at == nullptr) huge_pages_ = huge_pages;
   // A core dump of the process would otherwise contain the models' weights, gigabytes of them.
   (void)madvise(mapped, length, MADV_DONTDUMP);

@@ -13,9 +13,7 @@ base::FileDescriptor MemoryFiles::create(uint64_t bytes, const Client& owner) {
   const std::lock_guard lock(mutex_);
   if (!shares_->has_share(owner)) return base::FileDescriptor();
   base::FileDescriptor file(chip::create_memory_file("neuron-memory"));
-  // Who gets the file to read only must not open it anew to write.
-  if (!file || ::fchmod(file.get(), S_IRUSR | S_IWUSR) != 0 ||
-      chip::size_memory_file(file.get(), bytes) != 0 ||
+  if (!file || chip::size_memory_file(file.get(), bytes) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return base::FileDescriptor();
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/transport/shared/shared_calls.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -183,7 +185,10 @@ int answer_map(service::Session& session, int socket, const Request& request) {
   int file = place.memory->file.get();
   if (!session.may_use(*place.memory)) {
     const std::string path = "/proc/self/fd/" + std::to_string(file);
-    readable.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // Other users must not open it anew to write.
+    if (::fchmod(file, S_IRUSR | S_IWUSR) == 0) {
+      readable.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    }
     if (!readable) {
       result = fail(-errno, "device %u: a datastore cannot be opened for reading: %s",
                     session.device_index(), std::strerror(errno));
