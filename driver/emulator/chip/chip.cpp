@@ -84,7 +84,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
       : config_(config),
         layout_(layout),
         make_core_(make_core),
-        host_(host),
+        all_host_(host),
+        host_(config.clients_memory != nullptr ? *config.clients_memory : host),
         bus_(layout),
         simulation_reset_(*this, layout.simulation_reset_takes_map),
         workers_(config.workers != 0 ? config.workers
@@ -102,6 +103,9 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   void write_register(uint64_t offset, uint32_t value, bool inline_run) override;
   RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) override;
   RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) override;
+  void keep_queue(unsigned engine, unsigned queue) override {
+    if (engine < engines_.size()) engines_[engine]->keep(queue);
+  }
   Bus& bus() override { return bus_; }
   Hbm& hbm() override { return *hbm_; }
   const ChipConfig& config() const override { return config_; }
@@ -155,7 +159,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   const CoreFactory make_core_;
   Fabric alone_{{{config_.routing_id, {}}}, {}};  // where there is no other
   ChipFaults faults_;
-  HostWindow host_;
+  HostWindow all_host_;
+  HostWindow host_;  // what of it all but the queues that the host keeps may reach
   Bus bus_;
   std::vector<uint64_t> slots_;  // device address minus BAR0 offset, of each 4 MiB of BAR0
   std::deque<std::string> names_;
@@ -198,6 +203,7 @@ bool EmulatedChip::build(std::string& error) {
   }
   faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
   bus_.attach(layout_.host_base, layout_.host_bytes, &host_, "host memory");
+  bus_.set_host(host_.memory(), all_host_.memory(), all_host_);
   // Notification blocks exist for all cores: the driver may set up what a fused one would use.
   for (unsigned i = 0; i < layout_.cores; ++i) {
     cores_.push_back(std::make_unique<CoreBlock>(bus_));

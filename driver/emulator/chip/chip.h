@@ -40,6 +40,9 @@ struct ChipConfig {
   unsigned hbm_count = 0;
   int numa_node = -1;    // where HBM pages go; -1 = no preference
   unsigned workers = 0;  // 0 = host cores
+  // What of the host's memory all but the queues of keep_queue() reach; null: all of it. Outlives
+  // the chip.
+  HostMemory* clients_memory = nullptr;
   // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
   Fabric* fabric = nullptr;
 };
@@ -64,6 +67,13 @@ class Chip {
   // The same without sleeping, for a thread that other groups need too: kQuiescent then.
   virtual RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) {
     return run_group(core, deadline);
+  }
+
+  // The host keeps a queue of one of its DMA engines for itself: this queue alone reaches all of
+  // its memory, and no engine or DMA can program it. Before any transfer.
+  virtual void keep_queue(unsigned engine, unsigned queue) {
+    (void)engine;
+    (void)queue;
   }
 
   virtual Bus& bus() = 0;

@@ -26,8 +26,23 @@ UdmaEngine::UdmaEngine(unsigned index, const Bus& bus, NotificationBlock& errors
 
 UdmaEngine::~UdmaEngine() = default;
 
-bool UdmaEngine::accepts(uint64_t offset, uint64_t bytes, bool, const Access&) {
-  return offset < NEURON_UDMA_SIZE && bytes <= NEURON_UDMA_SIZE - offset;
+bool UdmaEngine::accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) {
+  if (offset >= NEURON_UDMA_SIZE || bytes > NEURON_UDMA_SIZE - offset) return false;
+  // What a program writes there would be done with the host's rights.
+  return !write || access.origin == Origin::kHost || !touches_kept(offset, bytes);
+}
+
+bool UdmaEngine::touches_kept(uint64_t offset, uint64_t bytes) const {
+  const uint32_t kept = kept_.load(std::memory_order_relaxed);
+  if (kept == 0) return false;
+  for (const uint64_t end = offset + bytes; offset < end; offset += 4) {
+    bool s2m = false;
+    unsigned queue = 0;
+    unsigned reg = 0;
+    // Registers outside queues act on all of them.
+    if (!queue_register(offset, s2m, queue, reg) || (kept >> queue & 1) != 0) return true;
+  }
+  return false;
 }
 
 bool UdmaEngine::queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const {
@@ -260,8 +275,10 @@ void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
 }
 
 Access UdmaEngine::mover(unsigned queue, const Access& access) const {
-  return {Origin::kDma, static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
-          NEURON_ENGINE_DMA, access.time};
+  Access mover{Origin::kDma, static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
+               NEURON_ENGINE_DMA, access.time};
+  mover.reach = reach(queue);
+  return mover;
 }
 
 void UdmaEngine::reset() {

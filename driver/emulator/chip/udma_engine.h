@@ -137,6 +137,8 @@ class UdmaEngine : public RegisterTarget {
   void accept_engine_doorbells() { start_epoch_.fetch_add(1, std::memory_order_relaxed); }
 
   // --- for the chip ---
+  // Chip::keep_queue.
+  void keep(unsigned queue) { kept_.fetch_or(1u << queue, std::memory_order_relaxed); }
   // Reset values; work in flight stops at the next packet.
   void reset();
   // Leaves the rings and clears abort states only (core reset, for the host's own engines), of the
@@ -154,6 +156,12 @@ class UdmaEngine : public RegisterTarget {
   struct Queue;
 
   bool queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const;
+  // Whether one of the words acts on a queue that the host keeps.
+  bool touches_kept(uint64_t offset, uint64_t bytes) const;
+  Reach reach(unsigned queue) const {
+    return (kept_.load(std::memory_order_relaxed) >> queue & 1) != 0 ? Reach::kDriver
+                                                                     : Reach::kShared;
+  }
   void write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t value, const Access& access);
   void ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access);
   void rewind(unsigned queue, bool s2m, const Access& access);
@@ -185,6 +193,7 @@ class UdmaEngine : public RegisterTarget {
   std::unique_ptr<Queue[]> queues_;
   StoredRegisters stored_;
   std::atomic<uint32_t> work_ = 0;
+  std::atomic<uint32_t> kept_ = 0;  // queues that the host keeps
   std::atomic<uint32_t> state_[2];  // per half: NEURON_UDMA_STATE_NORMAL, 0 (disabled), ..._ABORT
   std::atomic<uint32_t> start_epoch_ = 1;
   std::atomic<uint32_t> seed_ = 0;

@@ -28,12 +28,13 @@ Pin::~Pin() {
 }
 
 DeviceMemory::DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
-                           MemoryBudget& budget)
+                           HostArena& own, MemoryBudget& budget)
     : device_(device),
       chip_(chip),
       layout_(*nd_chip_for_device(chip.config().pci_device)),
       io_(io),
       arena_(arena),
+      own_(own),
       budget_(budget) {
   nd_handles_init(&handles_);
 }
@@ -81,16 +82,17 @@ int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
                 "; it is page aligned anyway",
                 device_, request.alignment);
   }
-  chunk.data = arena_.allocate(chunk.size, &chunk.block);
+  chunk.data = arena_of(chunk.own).allocate(chunk.size, &chunk.block);
   if (!chunk.data) {
     return fail(-ENOMEM,
                 "device %u: no address range left for %" PRIu64
                 " bytes of host memory; free some or lift the limit on the address space",
                 device_, chunk.size);
   }
-  const uint64_t io = io_.map(chunk.data, chunk.size);
+  const uint64_t io =
+      chunk.own ? io_.map_own(chunk.data, chunk.size) : io_.map(chunk.data, chunk.size);
   if (!io) {
-    arena_.free(chunk.block);
+    arena_of(chunk.own).free(chunk.block);
     return fail(-ENOMEM, "device %u: no I/O addresses left for %" PRIu64 " bytes of host memory",
                 device_, chunk.size);
   }
@@ -149,6 +151,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->category = nd_category(request.category, request.host);
   chunk->session = request.session;
   chunk->pid = request.pid;
+  chunk->own = request.own;
   const std::lock_guard lock(mutex_);
   // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
@@ -157,7 +160,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   if (error) {
     if (request.host) {
       io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
-      arena_.free(chunk->block);
+      arena_of(chunk->own).free(chunk->block);
     } else {
       nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
     }
@@ -232,8 +235,10 @@ void DeviceMemory::unpublish(Chunk* chunk) {
 void DeviceMemory::give_back(Chunk* chunk) {
   if (chunk->host) {
     io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
-    arena_.free(chunk->block);
+    arena_of(chunk->own).free(chunk->block);
   } else {
+    // A transfer of its old owner may still be at work; the next owner gets it afterwards.
+    io_.await_transfers();
     chip_.hbm().discard(chunk->address, chunk->size);
     nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
   }
@@ -290,7 +295,7 @@ Pin DeviceMemory::pin_address(uint64_t address, uint64_t size) {
   if (after == chunks_.begin()) return {};
   Chunk* chunk = std::prev(after)->second.get();
   const uint64_t offset = address - chunk->address;
-  if (offset >= chunk->size || size > chunk->size - offset) return {};
+  if (chunk->own || offset >= chunk->size || size > chunk->size - offset) return {};
   ++chunk->pins;
   return Pin(this, chunk);
 }

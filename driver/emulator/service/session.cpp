@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
 #include "driver/core/descriptor.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
@@ -79,6 +80,7 @@ int Session::ioctl(unsigned long request, void* argument) {
     return fail(-EOPNOTSUPP, "device %u: an emulated chip does not serve %s", device_.index(),
                 call->name);
   }
+  const base::Abandonment client(abandoned_);
   try {
     if (served->check) {
       if (int error = served->check(*this, argument)) return error;
@@ -244,6 +246,7 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   }
   const uint64_t core = device_.core_of_register(offset);
   if (core < device_.cores()) touch(static_cast<uint32_t>(core));
+  const base::Abandonment client(abandoned_);
   device_.chip().write_register(offset, value, run_inline);
   return check_present();
 }
