@@ -99,6 +99,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
+	tests/vm/vm-test late-writes $(BUILD)
 	$(MAKE) test-packages
 	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
 

@@ -30,7 +30,7 @@ struct Options {
   std::vector<uint32_t> cores;
   int device = -1;
   bool up = false, on = false;
-  uint32_t a = 0, b = 0, chip = 0;
+  uint32_t a = 0, b = 0, chip = 0, writer = 0;
 };
 
 // A line of a plan, "-" for standard input, or the name of a file with a plan.
@@ -103,6 +103,11 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
     });
   }
 
+  neuron::tools::Command writes =
+      line.command("writes", "what a device has written last into the memory of its guest");
+  writes.option("DEVICE", options.writer, "device").required();
+  writes.on_use([&] { request.mutable_writes()->set_device(options.writer); });
+
   neuron::tools::Command power =
       line.command("power", "switch a chip off, as if it were pulled, or on");
   power.needs_command();
@@ -153,6 +158,11 @@ int main(int argc, char** argv) {
   control::Response response;
   const Outcome outcome = neuron::emulatorctl::ask(path, request, response, error);
   if (outcome != Outcome::kDone) return complain(outcome, error);
+  if (request.has_writes()) {
+    std::string lines;
+    for (const std::string& line : response.writes()) lines += line + "\n";
+    return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
+  }
   if (!request.has_status()) return 0;
   const std::string text = options.json ? neuron::emulatorctl::status_json(response.status())
                                         : neuron::emulatorctl::status_text(response.status());

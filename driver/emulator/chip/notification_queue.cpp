@@ -46,6 +46,10 @@ bool NotificationBlock::append(Queue& queue, const Notification& entry) {
     queue.tail = 0;
     queue.phase ^= 1;
   }
+  bus_.wrote({.address = address,
+              .bytes = NEURON_NOTIFICATION_BYTES,
+              .kind = HostWriteKind::kNotification,
+              .engine = static_cast<uint8_t>(&queue - queues_.data())});
   return true;
 }
 
