@@ -10,7 +10,7 @@ namespace {
 
 const char* direction(const ModelPort& port) { return port.output ? "output" : "input"; }
 
-// Whether the core of the model reaches the tensor, directly or through staging memory.
+// Fails if the core of the model reaches the tensor neither directly nor through staging memory.
 Result<void> check_place(const LoadedModel& model, const ModelPort& port, const TensorView& view) {
   if (!view.storage->reachable()) return {};
   const Core& core = model.core();
@@ -25,7 +25,7 @@ Result<void> check_place(const LoadedModel& model, const ModelPort& port, const 
   return {};
 }
 
-// Where the device finds the tensor's bytes; through staging memory if it cannot reach them.
+// The device address of the tensor's bytes; of staging memory if the device cannot reach them.
 Result<uint64_t> place(LoadedModel& model, size_t index, const TensorView& view,
                        Resolution& resolution) {
   if (view.storage->reachable()) return view.storage->memory()->address() + view.offset;
@@ -86,7 +86,7 @@ uint64_t private_version() {
 Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
                                                     const TensorSet& inputs,
                                                     const TensorSet& outputs) {
-  // Again if a tensor changed meanwhile, so that versions and epoch say what the tensors are.
+  // Repeated if a tensor changes meanwhile, so that versions and epoch identify these tensors.
   constexpr int kAttempts = 8;
   for (int attempt = 1;; ++attempt) {  // bounded: by kAttempts
     auto matched = std::make_shared<MatchedTensors>();
@@ -109,7 +109,8 @@ Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedMode
                   "change sets before they are executed",
                   model.name());
     }
-    // Other tensors come and go all the time: nobody else may know these by this epoch.
+    // Tensors change all the time, so this match never got a stable epoch. Under a private version
+    // no later execution finds it.
     matched->inputs = private_version();
     return matched;
   }

@@ -18,7 +18,7 @@ namespace neuron::runtime {
 Result<std::shared_ptr<const MatchedTensors>> match(Session& session, LoadedModel& model,
                                                     const TensorSet& inputs,
                                                     const TensorSet& outputs);
-// A version that no set has, for tensors that no two sets name.
+// A version that no set has, for tensors that do not come from two sets.
 uint64_t private_version();
 Result<Resolution*> resolve(LoadedModel& model, const MatchedTensors& tensors);
 

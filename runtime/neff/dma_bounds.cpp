@@ -6,7 +6,8 @@ namespace {
 
 using Wide = __int128;  // A size of 2^40 times a step of 2^63 must not wrap.
 
-// SBUF partitions are 256 KiB apart and have fewer bytes: each run must lie in what one really has.
+// SBUF partitions are 256 KiB apart but have fewer bytes: each run must lie in the bytes that
+// exist.
 std::optional<std::string> check_partitions(const DmaAccess& access, const Variable& variable,
                                             uint32_t generation) {
   const uint64_t backed = sbuf_partition_bytes(generation);

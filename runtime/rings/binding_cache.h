@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bindings: a model's rings for one set of tensor addresses, and which tensor sets mean which.
+// Bindings: a model's rings for one set of tensor addresses, and the map from tensor sets to
+// bindings.
 // Two levels: a known pair of set versions names its binding at once (the launch path: no names, no
 // allocation). An unknown pair is matched by names; its addresses then find or make the binding.
 // Callers: executor, holding the core's turn. Thread-safe: no, but for the memo. Owns rings and
-// staging memory; the least recently used go when there are too many.
+// staging memory; the least recently used are evicted when there are too many.
 #ifndef RUNTIME_RINGS_BINDING_CACHE_H
 #define RUNTIME_RINGS_BINDING_CACHE_H
 
@@ -36,8 +37,8 @@ struct StagedTensor {
   DeviceMemory* staging = nullptr;
 };
 
-// The tensors of an execution as two sets named them at one moment. It keeps their memory alive,
-// whatever becomes of tensors and sets. Constant once made.
+// The tensors that two sets named at one moment. It keeps their memory alive even if tensors and
+// sets are freed. Constant once made.
 struct MatchedTensors {
   uint64_t inputs = 0;  // versions of the sets
   uint64_t outputs = 0;
@@ -65,7 +66,7 @@ class MatchMemo {
   unsigned next_ = 0;
 };
 
-// What a pair of tensor sets means for the model.
+// The binding that a pair of tensor sets names.
 struct Resolution {
   uint64_t inputs = 0;  // versions of the sets
   uint64_t outputs = 0;
@@ -95,10 +96,10 @@ class BindingCache {
   Resolution* keep(Resolution resolution);
 
   Binding* find_binding(const std::vector<uint64_t>& ports);
-  // `evicted`: the binding that had to go, whose address is now free for reuse; or null.
+  // `evicted`: the binding that was dropped, whose address may be used again; or null.
   Binding* keep_binding(std::unique_ptr<Binding> binding, const Binding*& evicted);
 
-  // After the addresses of the model's own variables have changed.
+  // To be called after the addresses of the model's own variables have changed.
   void forget() {
     resolutions_.clear();
     bindings_.clear();

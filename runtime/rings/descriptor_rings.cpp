@@ -2,6 +2,7 @@
 #include "runtime/rings/descriptor_rings.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "hw/isa.h"
 #include "hw/udma.h"
@@ -64,7 +65,7 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
   if (plan.queues().empty()) return set;
   const CorePlace place = device.place(core);
 
-  // All M2S rings, then all S2M rings in the same order, so that two copies bring them in.
+  // All M2S rings come first, then all S2M rings in the same order, so that two copies upload them.
   uint64_t half[2] = {0, 0};
   for (const QueuePlan& queue : plan.queues()) {
     for (uint32_t engine = 0; engine < queue.engines; ++engine) {
@@ -122,7 +123,9 @@ Result<std::unique_ptr<DescriptorRings>> DescriptorRings::create(
                                  static_cast<uint32_t>(targets.size()), NEURON_DMA_QUEUE_TYPE_RX);
   }
   if (result != 0) {
-    return driver_error(NRT_INVALID, result, "writing {} DMA descriptors of device {} core {}",
+    // Descriptors that a driver refuses are the program's fault; a device that is gone is not.
+    const NRT_STATUS status = result == -ENODEV ? NRT_HW_ERROR : NRT_INVALID;
+    return driver_error(status, result, "writing {} DMA descriptors of device {} core {}",
                         plan.descriptor_count(), device.index(), core);
   }
   NEURON_CHECK(set->table_->write(entries.data(), 0, entries.size() * sizeof(TableEntry)));

@@ -26,7 +26,7 @@ class DescriptorRings {
   uint64_t table_address() const { return table_ == nullptr ? 0 : table_->address(); }
   uint32_t table_entries() const { return entries_; }
 
-  // Gives every queue its ring lengths. The bases are the ring table's business.
+  // Gives every queue its ring lengths. The ring table sets the bases.
   Result<void> initialize_queues(const RingPlan& plan) const;
 
  private:

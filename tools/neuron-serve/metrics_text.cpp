@@ -36,6 +36,16 @@ std::string Server::metrics_text() const {
   text.sample("", {}, counters_.connections);
   text.family("neuron_serve_connections_refused_total", "counter", "Connections beyond the limit.");
   text.sample("", {}, counters_.refused);
+  text.family("neuron_serve_held_bytes", "gauge", "Bytes of requests and answers in memory.");
+  text.sample("", {}, held_);
+  text.family("neuron_serve_held_limit_bytes", "gauge", "Bytes of them that there may be.");
+  text.sample("", {}, options_.max_held);
+  text.family("neuron_serve_withdrawn_total", "counter",
+              "Requests that left a queue because their client had gone.");
+  text.sample("", {}, counters_.withdrawn);
+  text.family("neuron_serve_access_log_dropped_total", "counter",
+              "Lines that the access log did not take.");
+  text.sample("", {}, access_log_.dropped());
   text.family("neuron_serve_http_responses_total", "counter", "Answers by HTTP status.");
   for (const auto& [status, count] : counters_.answers) {
     text.sample("", {{"code", std::to_string(status)}}, count);

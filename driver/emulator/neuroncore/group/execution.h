@@ -26,6 +26,9 @@ class Execution {
   // Reports a fault of a sequencer to the host and ends the execution, if there is one.
   void fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
             ModelTime now);
+  // The host has taken away what the execution in progress works with, as drivers do when a process
+  // ends: its records are not written, as their memory goes next. Nothing if none is in progress.
+  void disown();
   void reset();
 
   // Adds bytes that DMA engines have begun to move.
