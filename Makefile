@@ -87,18 +87,20 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, retraining
+nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, a debug kernel, retraining
 	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
 	$(MAKE) fuzz T=1800
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
-	$(BUILD)/tests/serve --gtest_filter='Life.ADaemon*' --gtest_repeat=50 --gtest_brief=1
+	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
+	tests/vm/vm-test late-writes $(BUILD)
+	tests/vm/vm-test debug $(BUILD)
 	$(MAKE) test-packages
 	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
 

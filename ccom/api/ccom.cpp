@@ -27,13 +27,13 @@ using neuron::ccom::Streams;
 
 namespace {
 
-// The result's status, with its sentence kept.
+// The status of the result. Keeps its sentence as the thread's last error.
 template <class T>
 ccom_status_t status_of(const Result<T>& result) {
   return result ? CCOM_SUCCESS : set_last_error(result.error());
 }
 
-// Calls `work` with the body of a good handle.
+// Calls `work` with the body of the handle, if the handle is valid.
 template <class Work>
 ccom_status_t with(const ccom_comm_t* comm, const char* function, Work&& work) {
   return guarded([&] {
@@ -48,7 +48,7 @@ ccom_status_t null_argument(const char* function, const char* name) {
   return set_last_error(fail(CCOM_INVALID, "{}: {} is null", function, name));
 }
 
-// Takes a communicator that was made, or its error; null when there is none for this rank.
+// Hands a new communicator, or its error, to the caller; null if this rank has none.
 ccom_status_t hand_over(Result<std::unique_ptr<Communicator>> made, ccom_comm_t** comm) {
   if (!made) {
     return set_last_error(made.error());
@@ -57,7 +57,7 @@ ccom_status_t hand_over(Result<std::unique_ptr<Communicator>> made, ccom_comm_t*
   return CCOM_SUCCESS;
 }
 
-// Every rank is set up by a thread of its own, since each waits for the others.
+// Sets up each rank in a thread of its own, since each waits for the others.
 Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
                                                             const Settings& settings) {
   NEURON_TRY(bootstraps, Bootstrap::join_all(size));
@@ -78,7 +78,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
   for (std::thread& thread : threads) {
     thread.join();
   }
-  // The first cause: ranks that were only told of it say that it was aborted.
+  // Finds the first cause: the other ranks only report that the communicator was aborted.
   const Error* worst = nullptr;
   for (const Error& error : errors) {
     if (error.status != CCOM_SUCCESS && (worst == nullptr || worst->status == CCOM_ABORTED)) {
@@ -91,7 +91,7 @@ Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
   return made;
 }
 
-// A request that is over is freed.
+// Frees the request if its operation is over.
 ccom_status_t end_request(ccom_request_t* request, const char* function,
                           ccom_status_t (*look)(Started&, Error&)) {
   return guarded([&] {
@@ -252,7 +252,7 @@ ccom_status_t ccom_told(const ccom_comm_t* comm, uint64_t since, ccom_notice_t* 
     }
     notice->number = told->number;
     notice->rank = told->rank;
-    // It is no longer than what fits: notice_text() and decode() see to that.
+    // The sentence fits: notice_text() and decode() limit it.
     std::memcpy(notice->sentence, told->sentence.c_str(), told->sentence.size() + 1);
     return CCOM_SUCCESS;
   });

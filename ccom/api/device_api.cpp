@@ -13,7 +13,7 @@ namespace neuron::ccom {
 namespace {
 
 struct OwnedProgram {
-  ccom_device_program_t shown;  // first: what callers hold is its address
+  ccom_device_program_t shown;  // must be first: callers hold its address
   DeviceProgram program;
 };
 
@@ -26,7 +26,7 @@ size_t put_text(std::string_view from, char* text, size_t size) {
   return from.size();
 }
 
-// Runs `work`; what it says becomes the caller's status and sentence.
+// Runs `work`; its result becomes the caller's status and sentence.
 template <class Work>
 ccom_status_t guarded(char* error, size_t error_size, Work work) noexcept {
   const auto failed = [&](const char* what, bool memory_ran_out) {

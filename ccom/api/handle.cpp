@@ -17,7 +17,7 @@ std::atomic<uint32_t>& fork_counter() {
   return counter;
 }
 
-// Freed handles stay readable; a list keeps them reachable.
+// Freed handles stay readable; this list keeps them alive.
 struct Freed {
   std::mutex mutex;
   std::vector<ccom_comm_t*> handles;
@@ -42,7 +42,7 @@ ccom_status_t set_last_error(const Error& error) {
 uint32_t forks() {
   [[maybe_unused]] static const int registered = pthread_atfork(
       nullptr, nullptr, [] { fork_counter().fetch_add(1, std::memory_order_relaxed); });
-  // Relaxed: a child begins with one thread.
+  // Relaxed: a child process begins with one thread.
   return fork_counter().load(std::memory_order_relaxed);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ccom_comm_t and ccom_request_t point to, and the guard around every call of the C interface.
 //
-// Concepts: a handle outlives what it stands for. Handles of freed communicators are kept (a few
-// bytes each), so that their use is an error and not a crash. After fork() a communicator belongs
+// Concepts: a handle outlives its communicator. Handles of freed communicators are kept (a few
+// bytes each), so that using one is an error and not a crash. After fork() a communicator belongs
 // to the parent alone. Threads: as ccom.h says. Fails: sentences in ccom_last_error() of the
 // thread.
 #ifndef CCOM_API_HANDLE_H
@@ -34,16 +34,17 @@ namespace neuron::ccom {
 
 ccom_status_t set_last_error(const Error& error);
 
-// How often this process and its ancestors have forked since the library was loaded.
+// How often this process and its ancestors have forked since the library was loaded. The count
+// tells a child from its parent.
 uint32_t forks();
 
-// A handle for it, or CCOM_RESOURCE.
+// Makes a handle for the communicator; fails with CCOM_RESOURCE.
 ccom_comm_t* make_handle(std::unique_ptr<Communicator> body);
-// Why the handle cannot be used.
+// Says why the handle cannot be used.
 Error bad_handle(const ccom_comm_t* comm, const char* function);
 bool good_handle(const ccom_comm_t* comm);
 
-// Runs `work`, which returns ccom_status_t; nothing escapes.
+// Runs `work`, which returns ccom_status_t; no exception escapes.
 template <class Work>
 ccom_status_t guarded(Work&& work) noexcept {
   return base::guarded(std::forward<Work>(work), [](const char*, bool memory_ran_out) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An internet address with a port: 10.0.0.1:4000, [fe80::1]:4000.
 //
-// Names are refused: every rank must mean the same place, whatever its resolver says. Thread-safe:
-// values. Fails: CCOM_INVALID with the text and what is expected.
+// Names are refused: all ranks must mean the same address, whatever their resolvers say.
+// Thread-safe: values. Fails: CCOM_INVALID with the text and what is expected.
 #ifndef CCOM_BOOTSTRAP_ADDRESS_H
 #define CCOM_BOOTSTRAP_ADDRESS_H
 
@@ -28,10 +28,11 @@ struct Address {
 Result<Address> parse_address(const std::string& text);
 std::string text_of(const Address& address);
 
-// A listening socket at the address; port 0: any. `address` becomes what it is bound to.
+// Opens a listening socket at the address; port 0 means any port. `address` becomes the address
+// that it is bound to.
 Result<int> open_listener(Address& address, const std::string& purpose);
 
-// To and from the system's form, which has `length` bytes.
+// Conversion to and from the system's form, which has `length` bytes.
 struct SystemAddress {
   alignas(8) std::array<std::byte, 128> bytes{};
   uint32_t length = 0;

@@ -123,12 +123,13 @@ void close_all(std::vector<int>& descriptors) {
 // One exchange, in the caller's thread.
 class DescriptorExchange {
  public:
-  DescriptorExchange(const NetworkJob& job, const NetworkNews& news, base::Deadline deadline)
+  DescriptorExchange(const NetworkJob& job, const NetworkFailures& failures,
+                     base::Deadline deadline)
       : members_(job.table.members),
         rank_(job.rank()),
         session_(job.session),
         deadline_(deadline),
-        news_(news),
+        failures_(failures),
         all_(members_.size(), -1) {}
   ~DescriptorExchange() { close_all(all_); }
 
@@ -243,7 +244,7 @@ class DescriptorExchange {
   Error cause_of(const Error& symptom) const {
     const base::Deadline until = base::Deadline::after(kNewsTime);
     while (!until.expired()) {
-      if (const auto failure = news_.failure()) {
+      if (const auto failure = failures_.failure()) {
         return *failure;
       }
       base::sleep_for(std::chrono::milliseconds(1));
@@ -255,7 +256,7 @@ class DescriptorExchange {
   Result<void> wait_for(int descriptor, short events, const Sentence& sentence) {
     pollfd wanted{descriptor, events, 0};
     while (!deadline_.expired()) {
-      if (const auto failure = news_.failure()) {
+      if (const auto failure = failures_.failure()) {
         return *failure;
       }
       if (poll(&wanted, 1, kSlice) > 0) {
@@ -283,13 +284,14 @@ class DescriptorExchange {
   Rank rank_;
   const Digest& session_;
   base::Deadline deadline_;
-  const NetworkNews& news_;
+  const NetworkFailures& failures_;
   std::vector<int> all_;
 };
 
 }  // namespace
 
-Result<std::vector<int>> exchange_descriptors(const NetworkJob& job, const NetworkNews& news,
+Result<std::vector<int>> exchange_descriptors(const NetworkJob& job,
+                                              const NetworkFailures& failures,
                                               NetworkRounds& rounds, int mine,
                                               base::Deadline deadline) {
   std::vector<Rank> local;
@@ -312,7 +314,7 @@ Result<std::vector<int>> exchange_descriptors(const NetworkJob& job, const Netwo
     }
   }
   NEURON_TRY(words, rounds.all_gather(bytes_of(word), deadline));
-  DescriptorExchange exchange(job, news, deadline);
+  DescriptorExchange exchange(job, failures, deadline);
   const Bytes& said = words[local.front()];
   const std::string leader_word(reinterpret_cast<const char*>(said.data()), said.size());
   if (local.size() > 1 && (leader_word.empty() || leader_word.front() != '+')) {

@@ -11,13 +11,14 @@
 
 #include <vector>
 
-#include "ccom/bootstrap/network_news.h"
+#include "ccom/bootstrap/network_failures.h"
 #include "ccom/bootstrap/network_rounds.h"
 
 namespace neuron::ccom {
 
 // As Bootstrap::exchange_descriptors().
-Result<std::vector<int>> exchange_descriptors(const NetworkJob& job, const NetworkNews& news,
+Result<std::vector<int>> exchange_descriptors(const NetworkJob& job,
+                                              const NetworkFailures& failures,
                                               NetworkRounds& rounds, int mine,
                                               base::Deadline deadline);
 

@@ -187,8 +187,8 @@ struct Door::State : std::enable_shared_from_this<Door::State> {
     loop.pause_accepting(listener, false);
   }
 
-  // While the door is full, those that came first have had their time. A rank among them comes
-  // again.
+  // Refuses the oldest strangers while the door is full, once their time is over. A rank among them
+  // connects again.
   void thin_out() {
     while (strangers.size() >= kMostStrangers) {  // bounded: each round refuses one, or is the last
       const std::shared_ptr<Stranger> oldest = strangers.begin()->second;

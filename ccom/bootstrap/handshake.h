@@ -2,11 +2,11 @@
 // Both sides of a connection prove that they know the job's secret, by an HMAC of each other's
 // nonces.
 //
-// Concepts: the side that accepted proves first, so that a rank with another secret learns it at
-// once and says so. A Door accepts connections and admits those that prove the secret. At most a
-// fixed number of strangers wait at a time. Each has a limited time, which is short while others
-// wait outside, and may send only a few bytes. Threads: the loop's. Owns: the listening socket and
-// the strangers' connections. Fails: prove() with CCOM_REFUSED or CCOM_TIMEOUT; a door counts the
+// Concepts: the side that accepted proves first, so that a rank with another secret finds out at
+// once and reports it. A Door accepts connections and admits those that prove the secret. At most a
+// fixed number of strangers wait at a time. Each may send only a few bytes and has limited time,
+// which is shorter while the door is full. Threads: the loop's. Owns: the listening socket and the
+// strangers' connections. Fails: prove() with CCOM_REFUSED or CCOM_TIMEOUT; a door counts the
 // connections that it refused.
 #ifndef CCOM_BOOTSTRAP_HANDSHAKE_H
 #define CCOM_BOOTSTRAP_HANDSHAKE_H
@@ -21,17 +21,18 @@ namespace neuron::ccom {
 
 inline constexpr uint32_t kMostStrangers = 256;
 inline constexpr std::chrono::milliseconds kHandshakeTime{5000};
-// What a stranger has while the door is full: a backlog of 4,096 silent connections is through in
-// four seconds, before a rank behind them gives its own connection up (kHandshakeTime).
+// The time of a stranger while the door is full. A backlog of 4,096 silent connections is then
+// refused in four seconds, before a rank behind them gives up its own connection (kHandshakeTime).
 inline constexpr std::chrono::milliseconds kCrowdedTime{250};
 
-// The side that connected. `done`: no error, or why not; a refused connection is closed.
+// Called by the side that connected. `done` gets no error, or the reason; a refused connection is
+// closed.
 void prove(Loop& loop, LinkPointer link, const Bytes& key, std::chrono::milliseconds time,
            std::function<void(const Error* error)> done);
 
 class Door {
  public:
-  // Takes the listening socket.
+  // Takes ownership of the listening socket.
   Door(Loop& loop, int listener, Bytes key, std::function<void(LinkPointer)> admitted);
   ~Door();
   Door(const Door&) = delete;

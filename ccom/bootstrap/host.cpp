@@ -93,9 +93,9 @@ Result<void> reserve_descriptors(uint32_t needed) {
 }
 
 std::string exit_reason(int32_t process) {
-  // A process that ended keeps its state until its parent has read it. One that is being taken
-  // apart has its status before it is a zombie, after its sockets are closed; one that is stopped
-  // has the signal that stopped it there.
+  // A process that ended keeps its status until its parent has read it. A dying process has the
+  // status there after its sockets are closed and before it is a zombie. A stopped process has the
+  // signal that stopped it in the same field.
   const std::string text = read_small_file(format("/proc/{}/stat", process).c_str());
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text.size()) {

@@ -20,7 +20,7 @@ namespace {
 
 using Handler = std::function<void(Rank, const Error&)>;
 
-// Rounds are numbered by each rank itself; a round lives until the last of its ranks has read it.
+// Each rank counts its own rounds; a round lives until the last of its ranks has read it.
 struct Round {
   std::vector<Bytes> contributions;
   std::vector<int> descriptors;
@@ -43,7 +43,7 @@ struct Regrouping {
   std::vector<bool> here;
   uint32_t waiting = 0;
   bool closed = false;
-  std::vector<std::unique_ptr<Bootstrap>> made;  // by place in the list; null: not there
+  std::vector<std::unique_ptr<Bootstrap>> made;  // by place in the list; null: absent
 };
 
 struct LocalGroup {
@@ -51,7 +51,7 @@ struct LocalGroup {
   std::condition_variable changed;
   std::vector<Member> members;
   std::map<uint64_t, Round> rounds;
-  // By list, and how often each of its ranks has asked for it.
+  // By the list of survivors, and by how often each of its ranks has asked for it.
   std::map<std::pair<std::vector<Rank>, uint32_t>, Regrouping> regroupings;
   std::vector<Handler> handlers;
   std::vector<bool> left;
@@ -94,7 +94,7 @@ class LocalBootstrap : public Bootstrap {
   Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) override {
     std::unique_lock lock(group_->mutex);
     Round& round = enter();
-    // A duplicate of its own: the caller may close its descriptor while others still read.
+    // The round gets a duplicate: the caller may close its descriptor while others still read.
     round.descriptors[rank_] = mine < 0 ? -1 : fcntl(mine, F_DUPFD_CLOEXEC, 0);
     const Result<void> done = complete(lock, round, deadline);
     if (!done) {
@@ -139,7 +139,8 @@ class LocalBootstrap : public Bootstrap {
     group_->changed.notify_all();
     std::vector<Handler> handlers(group_->members.size());
     handlers.swap(group_->handlers);
-    // Under the lock: a rank that is destroyed meanwhile waits until its handler has returned.
+    // Called under the lock, so that a rank that is destroyed meanwhile waits until its handler has
+    // returned.
     for (const Handler& handler : handlers) {
       if (handler) {
         handler(rank_, why);
@@ -220,7 +221,7 @@ class LocalBootstrap : public Bootstrap {
   }
 
   void leave(Round& round) {
-    // A failed round stays for those who come late.
+    // A failed round stays for ranks that come late.
     if (++round.read == group_->members.size()) {
       group_->rounds.erase(number_ - 1);
     }
@@ -236,7 +237,7 @@ class LocalBootstrap : public Bootstrap {
     return ranks;
   }
 
-  // Waits until all have come to the round. On failure it has left the round.
+  // Waits until all ranks have come to the round. On failure the caller has left the round.
   Result<void> complete(std::unique_lock<std::mutex>& lock, Round& round, base::Deadline deadline) {
     const uint32_t size = static_cast<uint32_t>(group_->members.size());
     if (round.come == size) {

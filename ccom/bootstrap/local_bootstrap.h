@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one process: rounds by a mutex and a condition, without sockets and threads.
 //
-// Callers: Bootstrap::join_all, and tests. Threads: one calls a rank's Bootstrap; all ranks of a
-// group share its state, which the last of them frees. A rank that is destroyed has left: rounds
-// that need it fail and name it. The thread that causes a failure tells it.
+// Callers: Bootstrap::join_all, and tests. Threads: one thread calls a rank's Bootstrap. All ranks
+// of a group share its state; the last of them frees it. A rank that is destroyed has left: rounds
+// that need it fail and name it. The thread that causes a failure also calls the handlers.
 #ifndef CCOM_BOOTSTRAP_LOCAL_BOOTSTRAP_H
 #define CCOM_BOOTSTRAP_LOCAL_BOOTSTRAP_H
 

@@ -45,8 +45,8 @@ tcp::endpoint endpoint_of(const Address& address) {
   return endpoint;
 }
 
-// This thread works for microseconds, but must not queue behind ranks that spin: with a short slice
-// the scheduler runs it soon after it wakes. Kernels that do not know this refuse, which is fine.
+// This thread works for microseconds, but must not queue behind spinning ranks. With a short slice
+// the scheduler runs it soon after it wakes. Older kernels refuse the request, which does no harm.
 void ask_for_short_slices() {
   struct {
     uint32_t size = 48;
@@ -141,7 +141,7 @@ class TcpLink : public Link, public std::enable_shared_from_this<TcpLink> {
                          return;
                        }
                        if (self->received_) {
-                         // A copy: the callee may replace or drop the receiver.
+                         // A copy, because the callee may replace or drop the receiver.
                          const Received received = self->received_;
                          received(type, std::exchange(self->body_, {}));
                        }
@@ -218,7 +218,7 @@ class AsioLoop : public Loop {
   AsioLoop() : guard_(asio::make_work_guard(context_)) {}
   ~AsioLoop() override {
     stop();
-    // Links and their callbacks may hold one another.
+    // Links and their callbacks may own one another, so they are cut here.
     for (const auto& weak : links_) {
       if (const auto link = weak.lock()) {
         link->close(false);
@@ -227,7 +227,7 @@ class AsioLoop : public Loop {
   }
 
   Result<void> start() {
-    // Signals are for the program's own threads.
+    // Signals go to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -362,7 +362,7 @@ class AsioLoop : public Loop {
         return;
       }
       if (error) {
-        // Out of descriptors, or a connection that went away: the others still wait.
+        // Descriptors ran out, or the connection went away. Others still wait, so it tries again.
         after(Milliseconds(20), [this, entry] {
           if (entry->acceptor.is_open()) {
             accept_next(entry);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread inside a Bootstrap: connections with frames, timers, and descriptors to watch.
 //
-// Concepts: a Link is one connection. It hands out whole frames and says once that it is closed. It
-// closes itself when a frame is malformed or longer than its limit, or when its peer does not take
-// what is sent. Threads: post(), start and stop from anywhere; everything else, and every callback,
-// on the loop's thread. Owns: sockets and watched descriptors. Fails: callbacks with the reason;
-// nothing throws.
+// Concepts: a Link is one connection. It delivers whole frames, and calls `closed` once. It closes
+// itself when a frame is malformed or longer than its limit, or when its peer does not read.
+// Threads: post(), start and stop from anywhere; everything else, and every callback, on the loop's
+// thread. Owns: sockets and watched descriptors. Fails: callbacks with the reason; nothing throws.
 #ifndef CCOM_BOOTSTRAP_LOOP_H
 #define CCOM_BOOTSTRAP_LOOP_H
 
@@ -31,7 +30,7 @@ class Link {
   virtual void send(MessageType type, const Bytes& body) = 0;
   // Frames longer than this close the link.
   virtual void limit(uint32_t bytes) = 0;
-  // `closed` is not called. `flush`: only after what was sent has left.
+  // Closes without calling `closed`. `flush`: only after everything queued has left.
   virtual void close(bool flush) = 0;
   virtual Address local() const = 0;
   virtual Address remote() const = 0;
@@ -48,22 +47,23 @@ class Loop {
   virtual ~Loop() = default;  // stops
 
   virtual void post(Task task) = 0;
-  // Ends the thread; callbacks that wait are dropped.
+  // Ends the thread; queued callbacks are dropped.
   virtual void stop() = 0;
 
-  // Number of a timer, for cancel().
+  // Runs the task after this time. Returns the number of a timer, for cancel().
   virtual uint64_t after(Milliseconds time, Task task) = 0;
   virtual void cancel(uint64_t timer) = 0;
-  // Takes the listening socket. `accepted` gets each connection. Number for stop_accepting().
+  // Takes ownership of the listening socket. `accepted` gets each connection. Returns a number for
+  // stop_accepting().
   virtual uint64_t accept(int listener, std::function<void(LinkPointer)> accepted) = 0;
-  // For a while (the backlog holds those that come), or for good.
+  // pause: for a while; the backlog holds new connections. stop: for good.
   virtual void pause_accepting(uint64_t listener, bool paused) = 0;
   virtual void stop_accepting(uint64_t listener) = 0;
-  // Null with the reason when there is no connection within `time`.
+  // Calls back with null and the reason if there is no connection within `time`.
   virtual void connect(
       const Address& address, Milliseconds time,
       std::function<void(LinkPointer, const std::string& why, bool refused)> connected) = 0;
-  // Takes the descriptor; `readable` is called once.
+  // Takes ownership of the descriptor; calls `readable` once.
   virtual void watch(int descriptor, Task readable) = 0;
 };
 

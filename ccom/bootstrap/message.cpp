@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kTextBytes = 16384;  // sentences that name many ranks
 
-// Both directions go through one list of fields for each message: fields() below.
+// Reading and writing use one list of fields for each message: fields() below.
 class Writer {
  public:
   template <class T>
@@ -50,7 +50,7 @@ class Writer {
       (*this)(item);
     }
   }
-  // A number that is always the same.
+  // A field whose value is always the same.
   template <class T>
   void constant(T number) {
     (*this)(number);
@@ -92,7 +92,7 @@ class Reader {
     }
     const auto data = raw(good_ ? length : 0);
     text.assign(reinterpret_cast<const char*>(data.data()), data.size());
-    // For people: what a peer says must not steer a terminal.
+    // The text is for people, and a peer's text must not control a terminal.
     for (char& c : text) {
       c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
     }
@@ -126,7 +126,8 @@ class Reader {
   void operator()(std::vector<T>& list) {
     uint32_t count = 0;
     (*this)(count);
-    // Every item has at least four bytes: a count cannot ask for more memory than it brought.
+    // Every item has at least four bytes, so a count cannot ask for much more memory than the
+    // message has bytes.
     if (count > kMaxRanks || count > (bytes_.size() - at_) / 4) {
       good_ = false;
     }
@@ -141,7 +142,7 @@ class Reader {
     (*this)(found);
     good_ = good_ && found == number;
   }
-  // Everything was there, and nothing else.
+  // True if every field was there, and nothing else.
   bool complete() const { return good_ && at_ == bytes_.size(); }
 
  private:
@@ -198,8 +199,8 @@ void fields(Direction& each, T& m) {
   }
 }
 
-// What a failure may have: a rank must not take one for a success, nor show a number without a
-// name.
+// Whether a failure may have this status: a rank must not take a failure for a success, nor show a
+// number without a name.
 bool is_failure(uint32_t status) {
   return status > CCOM_SUCCESS && status <= CCOM_REFUSED && status != CCOM_IN_PROGRESS;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks say to one another while they join, while they gather, and when one is gone.
+// The messages of ranks while they join, while they gather, and when a rank is gone.
 //
-// Concepts: a frame is 8 bytes (length, type, mark) and a body. Numbers are little-endian; texts
-// have their length in front. A reader never reads beyond the body, and refuses what is longer than
-// its limit. Until a connection has proven the secret, a rank reads only hello, challenge and
-// proof, at most kStrangerBytes each. Thread-safe: values. Fails: decode() says false.
+// Concepts: a frame is 8 bytes (length, type, mark) and a body. Numbers are little-endian; the
+// length of a text precedes it. A reader never reads beyond the body, and refuses a frame longer
+// than its limit. Until a connection has proven the secret, a rank reads only hello, challenge and
+// proof, at most kStrangerBytes each. Thread-safe: values. Fails: decode() returns false.
 #ifndef CCOM_BOOTSTRAP_MESSAGE_H
 #define CCOM_BOOTSTRAP_MESSAGE_H
 
@@ -20,7 +20,7 @@
 
 namespace neuron::ccom {
 
-// Nonces, and what proves that a peer knows the secret.
+// Nonces, and digests that prove that a peer knows the secret.
 using Digest = base::Sha256::Digest;
 
 inline constexpr uint16_t kFrameMark = 0xb007;
@@ -124,7 +124,7 @@ struct RoundFailed {
 };
 struct Failure {
   uint32_t rank = 0;
-  uint32_t dead = 0;  // else it aborted
+  uint32_t dead = 0;  // 0: the rank aborted
   uint32_t status = 0;
   std::string sentence;
 };

@@ -45,9 +45,9 @@ NetworkBootstrap::NetworkBootstrap(const JoinOptions& options)
                      return hear(from, type, body);
                    },
                    [this](Rank rank, const std::string& why) { lose(rank, why); }}),
-      news_(job_, tree_, [this] { regroup_.decide_all(); }),
+      failures_(job_, tree_, [this] { regroup_.decide_all(); }),
       rounds_(job_, tree_),
-      regroup_(job_, news_),
+      regroup_(job_, failures_),
       join_(job_, tree_, [this](const Regroup& request, LinkPointer link) {
         regroup_.gather(request, std::move(link));
       }) {}
@@ -56,7 +56,7 @@ NetworkBootstrap::~NetworkBootstrap() {
   if (job_.loop == nullptr) {
     return;
   }
-  const bool quick = !join_.done() || news_.failure().has_value();
+  const bool quick = !join_.done() || failures_.failure().has_value();
   const base::Deadline until = base::Deadline::after(quick ? milliseconds(0) : kLinger);
   job_.loop->post([this, until] { leave(until); });
   {
@@ -92,7 +92,7 @@ bool NetworkBootstrap::hear(Rank from, MessageType type, const Bytes& body) {
       return rounds_.hear(from, type, body);
     case MessageType::kFailure:
     case MessageType::kNotice:
-      return news_.hear(from, type, body);
+      return failures_.hear(from, type, body);
     default:
       return false;
   }
@@ -103,14 +103,14 @@ void NetworkBootstrap::lose(Rank rank, const std::string& why) {
     join_.lose(rank, why);
     return;
   }
-  news_.declare_dead(rank,
-                     format("{} died: {}; {} noticed", describe(job_.table.members[rank]), why,
-                            describe(job_.me())),
-                     rank);
+  failures_.declare_dead(rank,
+                         format("{} died: {}; {} noticed", describe(job_.table.members[rank]), why,
+                                describe(job_.me())),
+                         rank);
 }
 
 Result<std::vector<int>> NetworkBootstrap::exchange_descriptors(int mine, base::Deadline deadline) {
-  return ccom::exchange_descriptors(job_, news_, rounds_, mine, deadline);
+  return ccom::exchange_descriptors(job_, failures_, rounds_, mine, deadline);
 }
 
 Result<std::unique_ptr<Bootstrap>> NetworkBootstrap::regroup(const std::vector<Rank>& survivors,

@@ -3,7 +3,7 @@
 //
 // Concepts: a NetworkBootstrap joins its parts and gives each message to its part. NetworkJoin
 // brings the ranks into the tree, NetworkTree keeps the connections and notices lost ranks,
-// NetworkNews tells all ranks of them, NetworkRounds gathers, NetworkRegroup makes new groups.
+// NetworkFailures tells all ranks of them, NetworkRounds gathers, NetworkRegroup makes new groups.
 // Threads: functions with a comment "loop" belong to the thread inside; callers wait for
 // NetworkJob's `changed`. Owns: the parts. Fails: as Bootstrap says.
 #ifndef CCOM_BOOTSTRAP_NETWORK_BOOTSTRAP_H
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "ccom/bootstrap/network_failures.h"
 #include "ccom/bootstrap/network_join.h"
-#include "ccom/bootstrap/network_news.h"
 #include "ccom/bootstrap/network_regroup.h"
 #include "ccom/bootstrap/network_rounds.h"
 
@@ -36,12 +36,14 @@ class NetworkBootstrap : public Bootstrap {
   }
   Result<std::vector<int>> exchange_descriptors(int mine, base::Deadline deadline) override;
   void on_failure(std::function<void(Rank, const Error&)> handler) override {
-    news_.on_failure(std::move(handler));
+    failures_.on_failure(std::move(handler));
   }
-  void abort(const Error& why) override { news_.abort(why); }
-  void tell(uint64_t number, const std::string& sentence) override { news_.tell(number, sentence); }
-  std::optional<Notice> told(uint64_t since) const override { return news_.told(since); }
-  std::vector<Rank> dead() const override { return news_.dead(); }
+  void abort(const Error& why) override { failures_.abort(why); }
+  void tell(uint64_t number, const std::string& sentence) override {
+    failures_.tell(number, sentence);
+  }
+  std::optional<Notice> told(uint64_t since) const override { return failures_.told(since); }
+  std::vector<Rank> dead() const override { return failures_.dead(); }
   Result<std::unique_ptr<Bootstrap>> regroup(const std::vector<Rank>& survivors,
                                              base::Deadline deadline) override;
 
@@ -55,7 +57,7 @@ class NetworkBootstrap : public Bootstrap {
 
   NetworkJob job_;  // first: the parts hold connections of its loop
   NetworkTree tree_;
-  NetworkNews news_;
+  NetworkFailures failures_;
   NetworkRounds rounds_;
   NetworkRegroup regroup_;
   NetworkJoin join_;

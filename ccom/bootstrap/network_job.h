@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a NetworkBootstrap share: who the ranks are, and what has become of the job.
+// What the parts of a NetworkBootstrap share: the members and the state of the job.
 //
 // Concepts: a job joins, then it is ready, then it is over for one of two reasons: this rank
 // leaves, or a failure was reported. Threads: each field says which thread uses it. The loop's
@@ -19,7 +19,7 @@
 
 namespace neuron::ccom {
 
-// How long a rank waits beyond its deadline for rank 0 to say who is missing.
+// How long a rank waits beyond its deadline for the answer of rank 0 about missing ranks.
 inline constexpr std::chrono::milliseconds kGrace{400};
 
 struct NetworkJob {
@@ -32,7 +32,7 @@ struct NetworkJob {
   }
 
   const JoinOptions options;
-  std::unique_ptr<Loop> loop;  // stopped before anything that its callbacks use goes
+  std::unique_ptr<Loop> loop;  // is stopped before anything that its callbacks use is destroyed
   Bytes key;                   // of handshakes: derived from the secret
   // The loop's thread writes these before join() returns; they are constant afterwards.
   Table table;
@@ -46,7 +46,7 @@ struct NetworkJob {
 
   // Both threads:
   mutable std::mutex mutex;
-  std::condition_variable changed;  // what a caller waits for is there
+  std::condition_variable changed;  // signals changes that a caller waits for
   std::set<Rank> dead;
   std::optional<std::pair<Rank, Error>> failure;  // the first that was reported
 };

@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What rank 0 says of the end of a join comes that much later than the end of another connection.
+// How much later rank 0's message about the end of a join may come than the end of another
+// connection.
 constexpr milliseconds kWordTime{100};
-// A handshake that the deadline leaves less than this says nothing about the other side.
+// If the deadline leaves a handshake less than this, its timeout says nothing about the other side.
 constexpr milliseconds kTelling{1000};
 
 }  // namespace
@@ -28,7 +29,7 @@ Result<void> NetworkJoin::start(int listener) {
     opened = parsed.error();
   } else {
     root_ = *parsed;
-    // Door, links, their timers; rank 0 has every rank as a guest, and strangers.
+    // The door, links and their timers; on rank 0 also a guest for every rank, and strangers.
     const uint32_t needed = 48 + 2 * kTreeWidth +
                             (job_.rank() == 0 ? job_.options.size + kMostStrangers : 0) +
                             2 * std::min(job_.options.size, 1024u);
@@ -44,7 +45,7 @@ Result<void> NetworkJoin::start(int listener) {
     }
     return opened.error();
   }
-  // Without a secret the root's address keeps jobs apart, not strangers out.
+  // Without a secret, the root's address separates jobs but does not keep strangers out.
   const std::string secret = job_.options.secret.empty() ? "root address " + job_.options.root
                                                          : "secret " + job_.options.secret;
   const Digest key =
@@ -89,7 +90,7 @@ uint32_t NetworkJoin::remaining_ms() const {
   return static_cast<uint32_t>(std::clamp<int64_t>(left.count(), 1, 24 * 3600 * 1000));
 }
 
-// Not beyond the deadline: what listens there and says nothing is to be named.
+// It ends before the deadline, so that the error can name a silent listener.
 milliseconds NetworkJoin::handshake_time() const {
   return std::min(kHandshakeTime, milliseconds(remaining_ms()));
 }
@@ -139,7 +140,7 @@ void NetworkJoin::begin_root(int listener) {
   events.unconnected = [this] {
     std::vector<Rank> ranks;
     for (const Rank child : tree_.children()) {
-      // Those that are connected, but not ready, wait for others behind them.
+      // Children that are connected but not ready wait for ranks below them.
       if (!tree_.has(child)) ranks.push_back(child);
     }
     for (const Rank child : tree_.children()) {
@@ -151,7 +152,7 @@ void NetworkJoin::begin_root(int listener) {
       std::make_unique<Rendezvous>(*job_.loop, listener, job_.key, own_join(), std::move(events));
 }
 
-// The caller of join() reads it when its time is over.
+// The caller of join() reads it when its own time is over.
 void NetworkJoin::note_trouble(const std::string& why) {
   const std::lock_guard lock(job_.mutex);
   last_trouble_ = why;
@@ -211,8 +212,8 @@ void NetworkJoin::meet_root(LinkPointer link) {
     root_link_->limit(1u << 16);
     root_link_->listen([this](MessageType type, const Bytes& body) { hear_root(type, body); },
                        [this, again](const std::string& why) {
-                         // In the tree, its connections tell: rank 0 lets guests go when it
-                         // stands.
+                         // A rank in the tree learns of failures from its tree connections; rank 0
+                         // releases guests when the tree is complete.
                          if (placed_ && tree_.has(tree_parent(job_.rank()))) {
                            return;
                          }
@@ -276,7 +277,7 @@ void NetworkJoin::attach_to(LinkPointer link, const TreePlace& place) {
 void NetworkJoin::visit(LinkPointer link) {
   visitors_.insert(link);
   const std::weak_ptr<Link> weak = link;
-  // A visitor that says nothing is sent away.
+  // A visitor that sends nothing is disconnected.
   const uint64_t timer = job_.loop->after(kHandshakeTime, [this, weak] {
     if (const LinkPointer here = weak.lock(); here && visitors_.erase(here) != 0) {
       here->close(false);
@@ -312,7 +313,7 @@ void NetworkJoin::take_child(const LinkPointer& link, const Bytes& body) {
     return;
   }
   if (!placed_) {
-    // The child heard from rank 0 before this rank did.
+    // The child had its answer from rank 0 before this rank had its own.
     if (early_.size() < kTreeWidth) {
       early_.emplace_back(link, attach);
     } else {
@@ -369,8 +370,8 @@ void NetworkJoin::lose(Rank rank, const std::string& why) {
     ready_children_.erase(rank);
     return;
   }
-  // The parent may have gone because of another rank. What rank 0 says of that comes over another
-  // connection.
+  // The parent may have gone because of another rank. Rank 0's message about that comes over
+  // another connection.
   job_.loop->after(kWordTime, [this, rank, why] {
     give_up(fail(CCOM_RANK_DEAD, "rank {} went away while ranks joined: {}", rank, why));
   });
@@ -392,8 +393,8 @@ bool NetworkJoin::done() const {
 }
 
 void NetworkJoin::check_ready() {
-  // A join that has failed stays failed: a rank that was told so does not come any more, and a rank
-  // that is gone does not hear of later deaths.
+  // A failed join stays failed: a rank that knows of the failure does not come again, and a rank
+  // that has left does not hear of later deaths.
   if (job_.ready || job_.leaving || ready_children_.size() != tree_.children().size()) {
     return;
   }
@@ -401,7 +402,7 @@ void NetworkJoin::check_ready() {
     tree_.send_up(MessageType::kReady, {});
     return;
   }
-  // The tree stands. A rank that is through may begin a new job at the same address at once.
+  // The tree is complete. A rank that is done may begin a new job at the same address at once.
   if (placed_) {
     Rendezvous* const done = rendezvous_.get();
     done->release();

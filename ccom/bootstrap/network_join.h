@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank gets into the tree: first to rank 0, from there to its parent, and to work when all
+// How a rank gets into the tree: it connects to rank 0, then to its parent, and is ready when all
 // ranks are in.
 //
-// Concepts: rank 0 places each rank, whose parent may hear of it later than the rank itself. A
-// child that comes so early waits. Every rank keeps a door of its own: its children come through
-// it, and later ranks that regroup do. Threads: start() and wait() are the caller's, the rest is
-// the loop's. Owns: doors, the connection to rank 0, visitors. Fails: wait() with the sentence of
-// rank 0, or with what went wrong here.
+// Concepts: rank 0 gives each rank its place, and the parent may hear of it later than the child.
+// Such an early child waits. Every rank has a door of its own, for its children and later for ranks
+// that regroup. Threads: the caller calls start() and wait(), the loop everything else. Owns:
+// doors, the connection to rank 0, visitors. Fails: wait() with the sentence of rank 0, or with
+// this rank's own trouble.
 #ifndef CCOM_BOOTSTRAP_NETWORK_JOIN_H
 #define CCOM_BOOTSTRAP_NETWORK_JOIN_H
 
@@ -30,14 +30,15 @@ class NetworkJoin {
               std::function<void(const Regroup&, LinkPointer)> survivor)
       : job_(job), tree_(tree), survivor_(std::move(survivor)) {}
 
-  // `listener`: rank 0's socket at the root address, when it is open already; else -1. Takes it.
+  // `listener`: rank 0's socket at the root address if it is open already, else -1. Takes
+  // ownership.
   Result<void> start(int listener);
   Result<void> wait();
   bool done() const;  // any thread
 
   // kReady, kTable and kGo. False: no such message from this neighbour.
   bool hear(Rank from, MessageType type, const Bytes& body);
-  // Before the job is ready: a child may come again, but without a parent the join is over.
+  // Before the job is ready: a lost child may come again; a lost parent ends the join.
   void lose(Rank rank, const std::string& why);
   // Closes the doors and the connection to rank 0.
   void leave();
@@ -72,7 +73,7 @@ class NetworkJoin {
   LinkPointer root_link_;
   bool placed_ = false;
   std::set<Rank> ready_children_;
-  std::vector<std::pair<LinkPointer, Attach>> early_;  // children that came before the place
+  std::vector<std::pair<LinkPointer, Attach>> early_;  // children that came too early
   std::set<LinkPointer> visitors_;
 
   // Under job_.mutex:

@@ -282,8 +282,8 @@ void NetworkRegroup::probe(uint64_t key) {
 }
 
 void NetworkRegroup::declare_gone(Rank rank, const std::string& why) {
-  news_.declare_dead(rank, format("{} is gone: {}", describe(job_.table.members[rank]), why),
-                     job_.rank());
+  failures_.declare_dead(rank, format("{} is gone: {}", describe(job_.table.members[rank]), why),
+                         job_.rank());
 }
 
 void NetworkRegroup::decide_all() {

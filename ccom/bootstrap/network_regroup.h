@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "ccom/bootstrap/network_news.h"
+#include "ccom/bootstrap/network_failures.h"
 
 namespace neuron::ccom {
 
@@ -28,7 +28,7 @@ class NetworkRegroup {
     int listener = -1;  // of the new rank 0, at the root address
   };
 
-  NetworkRegroup(NetworkJob& job, NetworkNews& news) : job_(job), news_(news) {}
+  NetworkRegroup(NetworkJob& job, NetworkFailures& failures) : job_(job), failures_(failures) {}
 
   Result<NewGroup> regroup(const std::vector<Rank>& survivors, base::Deadline deadline);
   // A rank came to this one, which is to collect.
@@ -66,7 +66,7 @@ class NetworkRegroup {
   void finish(const std::shared_ptr<Answer>& answer, Bytes decision, std::optional<Error> error);
 
   NetworkJob& job_;
-  NetworkNews& news_;
+  NetworkFailures& failures_;
   std::map<uint64_t, Gathering> gatherings_;  // the loop's thread, as what follows
   std::set<uint64_t> decided_;                // keys of gatherings that are over
   std::map<uint64_t, uint32_t> counts_;       // under job_.mutex: by key without its count

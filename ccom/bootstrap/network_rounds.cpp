@@ -78,7 +78,7 @@ bool NetworkRounds::hear(Rank from, MessageType type, const Bytes& body) {
 
 void NetworkRounds::gather_up(const GatherUp& message) {
   if (job_.failed) {
-    return;  // the callers know, or will: a round never ends well after a failure was told
+    return;  // the callers know or will know: a round never succeeds after a reported failure
   }
   if (job_.rank() != 0) {
     tree_.send_up(MessageType::kGatherUp, encode(message));
@@ -94,7 +94,7 @@ void NetworkRounds::gather_up(const GatherUp& message) {
   }
   round.here[message.rank] = true;
   round.data[message.rank] = message.data;
-  // The first deadline counts: that rank will not wait longer.
+  // The earliest deadline counts: its rank will not wait longer.
   const base::Deadline until = base::Deadline::after(milliseconds(message.remaining_ms));
   if (until < round.until) {
     if (round.timer != 0) {
@@ -118,7 +118,7 @@ void NetworkRounds::time_out(uint64_t number) {
   std::vector<Rank> missing, behind;
   for (Rank i = 0; i < job_.options.size; ++i) {
     if (!round.here[i]) {
-      // Those behind a missing rank may only be cut off by it.
+      // Ranks below a missing rank may only be cut off by it.
       const bool cut_off = i != 0 && !round.here[tree_parent(i)] && tree_parent(i) != 0;
       (cut_off ? behind : missing).push_back(i);
     }

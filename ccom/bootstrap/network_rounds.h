@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-gathers through the tree: single contributions go up to rank 0, and the whole comes down.
 //
-// Concepts: rank 0 sees each contribution, so that it can say which ranks are missing when the
-// deadline of the first rank has come. Threads: all_gather() is a caller's, the rest is the loop's.
-// Owns: rounds that are under way. Fails: CCOM_TIMEOUT with the missing ranks, or the job's
-// failure.
+// Concepts: rank 0 sees each contribution, so at the earliest deadline it can say which ranks are
+// missing. Threads: a caller calls all_gather(), the loop everything else. Owns: rounds that are
+// under way. Fails: CCOM_TIMEOUT with the missing ranks, or the job's failure.
 #ifndef CCOM_BOOTSTRAP_NETWORK_ROUNDS_H
 #define CCOM_BOOTSTRAP_NETWORK_ROUNDS_H
 
@@ -27,7 +26,7 @@ class NetworkRounds {
   bool hear(Rank from, MessageType type, const Bytes& body);
 
  private:
-  // Of rank 0.
+  // A round at rank 0.
   struct Round {
     std::vector<Bytes> data;
     std::vector<bool> here;
@@ -35,7 +34,7 @@ class NetworkRounds {
     uint64_t timer = 0;
     base::Deadline until = base::Deadline::never();
   };
-  // What a caller waits for.
+  // The answer that a caller waits for.
   struct Answer {
     bool there = false;
     std::vector<Bytes> data;

@@ -15,9 +15,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBeat{200};
-// From the end of a connection, or of a process, to the verdict that its rank is dead.
+// The time from the end of a connection, or of a process, to the verdict that its rank is dead.
 constexpr milliseconds kAutopsy{10};
-// How many times that is, while the system still takes the process apart.
+// How many such times to wait while the system is still ending the process.
 constexpr uint32_t kAutopsies = 5;
 
 }  // namespace
@@ -33,7 +33,7 @@ void NetworkTree::add(Rank rank, LinkPointer link) {
   neighbour.link->listen(
       [this, rank](MessageType type, const Bytes& body) { hear(rank, type, body); },
       [this, rank](const std::string& why) {
-        // The sockets of a process close before the system says how it ended.
+        // The sockets of a process close before the system knows how it ended.
         if (job_.ready && reason_of(rank).empty() && in_other_process_of_host(rank)) {
           neighbours_[rank].ended = true;
           job_.loop->after(kAutopsy, [this, rank, why] { examine(rank, why, 1); });
@@ -150,7 +150,7 @@ void NetworkTree::watch_process(Rank rank) {
   }
   job_.loop->watch(process, [this, rank] {
     static_cast<void>(reason_of(rank));
-    // What the rank sent before its end is read first.
+    // Messages that the rank sent before its end are read first.
     if (neighbours_[rank].ended) {
       lose(rank, "its process ended");
     } else {

@@ -19,7 +19,7 @@ namespace neuron::ccom {
 class NetworkTree {
  public:
   struct Events {
-    // False: the message makes no sense here. Its sender is lost then.
+    // False: the message makes no sense here, and its sender counts as lost.
     std::function<bool(Rank from, MessageType type, const Bytes& body)> heard;
     // Not called for a neighbour that said farewell, nor when this rank is leaving.
     std::function<void(Rank rank, const std::string& why)> lost;
@@ -27,20 +27,21 @@ class NetworkTree {
 
   NetworkTree(NetworkJob& job, Events events) : job_(job), events_(std::move(events)) {}
 
-  // Takes the place of an earlier connection to the same rank.
+  // Replaces an earlier connection to the same rank.
   void add(Rank rank, LinkPointer link);
   void remove(Rank rank) { neighbours_.erase(rank); }
   bool has(Rank rank) const { return neighbours_.count(rank) != 0; }
-  std::vector<Rank> children() const;  // that this rank has to have
+  std::vector<Rank> children() const;  // the children that this rank must have
 
-  // Without a parent it does nothing.
+  // Does nothing on the rank without a parent.
   void send_up(MessageType type, const Bytes& body);
   void send_down(MessageType type, const Bytes& body);
   void send_all(MessageType type, const Bytes& body, Rank except);
 
-  // All ranks are in the tree: begins to watch processes and heartbeats.
+  // Called when all ranks are in the tree: begins to watch processes and heartbeats.
   void watch();
-  // A child that is alive has not said farewell: it may still need news that this rank passes on.
+  // Whether a living child has not said farewell: it may still need messages that this rank passes
+  // on.
   bool has_followers() const;
   // Says farewell, if the job was ready, and closes everything.
   void leave();
@@ -49,15 +50,15 @@ class NetworkTree {
   struct Neighbour {
     LinkPointer link;
     base::Moment heard;
-    bool left = false;   // it said farewell, or was declared lost
+    bool left = false;   // it said farewell, or counts as lost
     bool ended = false;  // its connection closed; how its process ended is not known yet
-    // How its process ended. It is kept, since the parent of the process may reap it any time.
+    // How its process ended; kept because the process's parent may reap it at any time.
     std::string how{};
   };
 
   void hear(Rank from, MessageType type, const Bytes& body);
   void lose(Rank rank, const std::string& why);
-  // Looks again until the system says how the process ended, then loses the rank.
+  // Checks again until the system says how the process ended, then loses the rank.
   void examine(Rank rank, const std::string& why, uint32_t times);
   bool in_other_process_of_host(Rank rank) const;
   const std::string& reason_of(Rank rank);

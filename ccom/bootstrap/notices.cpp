@@ -10,7 +10,7 @@ std::string notice_text(const std::string& sentence) {
     return sentence;
   }
   size_t end = CCOM_NOTICE_BYTES;
-  // Behind the cut is the rest of a character of UTF-8: its beginning goes too.
+  // A UTF-8 character that the cut divides is removed whole.
   while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xC0) == 0x80) {
     --end;
   }

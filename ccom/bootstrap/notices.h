@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks have told one another without ending anything.
+// Notices that ranks have sent to one another; they end nothing.
 //
-// Concepts: a notice has a number, to which its job gives a meaning, such as how often ranks had
-// met before. Of each number the first notice is kept, since others may be told because of it. Of
-// the numbers the highest CCOM_NOTICES are kept, so that memory is bounded whatever peers send.
-// Callers: the bootstraps, under a lock of theirs. Thread-safe: no. Cannot fail.
+// Concepts: a notice has a number, whose meaning the job defines, such as how often ranks had met
+// before. For each number the first notice is kept, since later ones may be a consequence of it.
+// Only the highest CCOM_NOTICES numbers are kept, so memory is bounded whatever peers send.
+// Callers: the bootstraps, under their own lock. Thread-safe: no. Cannot fail.
 #ifndef CCOM_BOOTSTRAP_NOTICES_H
 #define CCOM_BOOTSTRAP_NOTICES_H
 
@@ -18,19 +18,19 @@
 namespace neuron::ccom {
 
 struct Notice {
-  Rank rank = 0;  // that told it
+  Rank rank = 0;  // the rank that sent it
   uint64_t number = 0;
   std::string sentence;
 };
 
-// At most CCOM_NOTICE_BYTES of it, and no half character at the end.
+// The sentence, cut to CCOM_NOTICE_BYTES without half a character at the end.
 std::string notice_text(const std::string& sentence);
 
 class Notices {
  public:
-  // Whether it is news, and so to be passed on.
+  // Returns whether the notice is new, and so must be passed on.
   bool keep(const Notice& notice);
-  // That of the lowest number from `number` on.
+  // The notice with the lowest number from `number` on.
   std::optional<Notice> since(uint64_t number) const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace neuron::ccom {
 
-// Ascending ranks with ranges; at most `limit` pieces, then how many more there are.
+// Ascending ranks with ranges: at most `limit` pieces, then the number of ranks left out.
 std::string rank_list(const std::vector<Rank>& ranks, size_t limit = 16);
 // "rank 5 (host b, pid 12)".
 std::string describe(const Member& member);

@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// How long others may come after one that does not fit.
+// How long other ranks may still come after one that does not match.
 constexpr std::chrono::milliseconds kComplaintTime{150};
 constexpr size_t kMostComplaints = 64;
 
@@ -30,7 +30,7 @@ Rendezvous::~Rendezvous() { release(); }
 
 void Rendezvous::admit(LinkPointer link) {
   Link* const key = link.get();
-  // Between the proof and the join the rank is not known: the door's time limit goes on.
+  // Between the proof and the join the rank is unknown, so the door's time limit still holds.
   unnamed_.push_back(link);
   const uint64_t timer = loop_.after(kHandshakeTime, [this, key] {
     const auto at = std::find_if(unnamed_.begin(), unnamed_.end(),
@@ -75,7 +75,7 @@ void Rendezvous::hear(const LinkPointer& link, const Bytes& body) {
   const std::string where = text_of(link->remote());
   compare(join, where);
   if (join.rank >= own_.size || join.rank == 0) {
-    // No place in the table; it hears the complaint about itself.
+    // It has no place in the table, but it must hear the complaint about itself.
     const auto place = static_cast<Rank>(0x80000000u + guests_.size());
     link->listen(nullptr, nullptr);
     guests_[place] = {std::move(join), link};
@@ -95,7 +95,7 @@ void Rendezvous::hear(const LinkPointer& link, const Bytes& body) {
     link->listen(
         [](MessageType, Bytes) {},
         [this, rank](const std::string& why) {
-          // Before the tree stands, a rank that goes may come again.
+          // Before the tree is complete, a rank that leaves may come again.
           const auto guest = guests_.find(rank);
           if (guest == guests_.end()) {
             return;

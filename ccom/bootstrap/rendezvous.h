@@ -2,11 +2,11 @@
 // What rank 0 does while a job comes together: it collects all ranks, compares them and places
 // them.
 //
-// Concepts: a guest is a rank that has proven the secret and said who it is. When one does not fit,
-// the others have a moment to come; then all hear one sentence that names each rank that does not
-// fit. When all are there, each learns its parent in the tree of connections. Guests stay until the
-// tree stands. Threads: the loop's. Owns: the listening socket, the guests' connections. Fails: the
-// sentence goes to every guest and to rank 0.
+// Concepts: a guest is a rank that has proven the secret and sent its identity. If one does not
+// match, the others have a moment to come; then all get one sentence that names each rank that does
+// not match. When all ranks are there, each learns its parent in the tree of connections. Guests
+// stay until the tree is complete. Threads: the loop's. Owns: the listening socket, the guests'
+// connections. Fails: the sentence goes to every guest and to rank 0.
 #ifndef CCOM_BOOTSTRAP_RENDEZVOUS_H
 #define CCOM_BOOTSTRAP_RENDEZVOUS_H
 
@@ -26,17 +26,19 @@ class Rendezvous {
   struct Events {
     std::function<void(Table table, Digest session)> complete;
     std::function<void(const Error& error)> failed;
-    // Of the ranks that connect to rank 0, those that have not, or else are not ready.
+    // Returns the children of rank 0 that have not connected; if all have, those that are not
+    // ready.
     std::function<std::vector<Rank>()> unconnected;
   };
 
-  // Takes the listening socket. `own`: rank 0's entry, with the size that counts.
+  // Takes ownership of the listening socket. `own`: rank 0's entry; its size is the one that
+  // counts.
   Rendezvous(Loop& loop, int listener, const Bytes& key, Join own, Events events);
   ~Rendezvous();
 
-  // Ends the join for all; `events.failed` is called, and must not destroy this.
+  // Ends the join for all. It calls `events.failed`, which must not destroy this object.
   void fail_all(const Error& error);
-  // The tree stands: guests are released.
+  // Releases the guests when the tree is complete.
   void release();
 
  private:
@@ -63,8 +65,8 @@ class Rendezvous {
   std::vector<std::string> complaints_;
   uint64_t timer_ = 0, complaint_timer_ = 0;
   base::Deadline deadline_ = base::Deadline::never();
-  bool over_ = false;  // no other rank is taken
-  bool told_ = false;  // of a failure
+  bool over_ = false;  // no further rank is accepted
+  bool told_ = false;  // a failure was reported
 };
 
 }  // namespace neuron::ccom

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make(std::unique_ptr<Bootstr
   const base::Deadline deadline = base::Deadline::after(settings.timeout);
   const Result<void> done = made->set_up(deadline);
   if (!done) {
-    // Others would wait for this rank.
+    // Tells the other ranks, which would otherwise wait for this one.
     made->bootstrap_->abort(
         done.error().with("{} could not set up its communicator", describe(made->me())));
     return done.error();
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::shrink() {
-  // Whatever is under way ends first, here and elsewhere.
+  // All operations in flight end first, here and elsewhere.
   abort("it shrinks the communicator");
   const std::vector<Rank> dead = bootstrap_->dead();
   std::vector<Rank> ranks;
@@ -115,7 +115,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink() {
       ranks.push_back(i);
     }
   }
-  // Ranks that do not come are given up after half a second in which no other rank came.
+  // A rank that does not come is given up after half a second in which no other rank came.
   const auto limit =
       std::min<std::chrono::milliseconds>(settings_.timeout, std::chrono::milliseconds(10000));
   NEURON_TRY(group, bootstrap_->regroup(ranks, base::Deadline::after(limit)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a communicator: it makes the parts, and hands each call to the one that it is for.
+// One rank of a communicator: it makes the parts, and hands each call to its part.
 //
 // Threads: one at a time, except abort(), dump(), status(), tell() and told(). Owns: everything but
 // buffers outside the arena. Fails: status and sentence; after the first failure from which ranks
@@ -45,7 +45,7 @@ class Communicator {
   void tell(uint64_t number, const std::string& sentence) { bootstrap_->tell(number, sentence); }
   std::optional<Notice> told(uint64_t since) const { return bootstrap_->told(since); }
   Result<void> dump(const std::string& path) const { return dump_->write(path); }
-  // The process has forked: nothing of the parent is touched.
+  // The process has forked: touches nothing of the parent.
   void forget();
 
  private:
@@ -55,7 +55,7 @@ class Communicator {
   Result<void> set_up(base::Deadline deadline);
   const Member& me() const { return bootstrap_->members()[bootstrap_->rank()]; }
 
-  // Each uses those above it.
+  // Each member uses those above it.
   Settings settings_;
   FirstFailure failure_;
   std::optional<SharedMemory> memory_;

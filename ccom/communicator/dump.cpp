@@ -79,7 +79,7 @@ std::string FlightDump::json() const {
     if (member.rank == me.rank || flight == nullptr) {
       continue;
     }
-    // The memory of a rank outlives it.
+    // The memory of a rank outlives the rank.
     const FlightRecorder peer(flight);
     text +=
         ccom::format("{}\n{{\"rank\": {}, \"begun\": {}, \"operations\": {}}}", first ? "" : ",",
@@ -89,10 +89,10 @@ std::string FlightDump::json() const {
   return text + "]}\n";
 }
 
-// Communicators of this process in which it has the same rank must not overwrite each other's.
+// If communicators of this process have the same rank, they must not overwrite each other's file.
 uint32_t FlightDump::number() const {
   static std::mutex mutex;
-  static auto* numbers = new std::map<Rank, uint32_t>;  // outlives everything
+  static auto* numbers = new std::map<Rank, uint32_t>;  // outlives all static objects
   const std::lock_guard lock(mutex);
   if (number_ == 0) {
     number_ = ++(*numbers)[bootstrap_.rank()];
@@ -109,7 +109,7 @@ Result<void> FlightDump::write(const std::string& path) const {
     file += which == 1 ? ccom::format("/ccom-{}-{}.json", rank, getpid())
                        : ccom::format("/ccom-{}-{}-{}.json", rank, getpid(), which);
   }
-  // Whole or not at all: a reader may come while another failure is written.
+  // The file is written whole or not at all: a reader may come while another failure is written.
   const std::string part = ccom::format("{}.{}-{}.part", file, rank, getpid());
   NEURON_CHECK(write_file(part, json()));
   if (rename(part.c_str(), file.c_str()) != 0) {

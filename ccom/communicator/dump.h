@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flight recorder as a file: what this rank did, why it stopped, and what it sees of the
+// The flight recorder as a file: what this rank did, why it stopped, and what it knows of the
 // others.
 //
 // Callers: ccom_dump from any thread; the communicator's thread after a failure. Thread-safe:
-// write() and json(). Fails: CCOM_SYSTEM with the file. A file is whole or not there.
+// write() and json(). Fails: CCOM_SYSTEM with the file. A file is written whole or not at all.
 #ifndef CCOM_COMMUNICATOR_DUMP_H
 #define CCOM_COMMUNICATOR_DUMP_H
 
@@ -18,7 +18,7 @@ namespace neuron::ccom {
 
 class FlightDump {
  public:
-  // `path`: of after_failure(), a file or a folder; empty: none. Everything outlives this.
+  // `path`: the file or folder for after_failure(); empty: none. All arguments outlive this object.
   FlightDump(const Bootstrap& bootstrap, const SharedMemory& memory, const FlightRecorder& recorder,
              const FirstFailure& failure, std::string path)
       : bootstrap_(bootstrap),
@@ -29,10 +29,10 @@ class FlightDump {
 
   std::string json() const;
   Result<void> write(const std::string& path) const;
-  // Once, if there is a failure. It is called where the communicator's thread meets the failure,
-  // and not where that is noticed: that may be another thread, in the middle of anything.
+  // Writes the dump once, if there is a failure. The communicator's thread calls it when it meets
+  // the failure. The thread that notices the failure does not: it may be in the middle of anything.
   void after_failure();
-  // after_failure() does nothing from now on.
+  // Makes after_failure() do nothing from now on.
   void forget() { done_ = true; }
 
  private:

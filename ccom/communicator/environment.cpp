@@ -22,7 +22,7 @@ std::string text_of(const char* given, const char* variable) {
   return value != nullptr ? value : "";
 }
 
-// A number with an optional K, M, G or T behind it where `units`.
+// A number; with `units`, K, M, G or T may follow it.
 Result<uint64_t> number_of(const char* variable, bool units, uint64_t least, uint64_t most,
                            uint64_t otherwise) {
   const char* value = std::getenv(variable);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator is made with: options of the caller, else the environment, else defaults.
+// The settings of a communicator: options of the caller, else the environment, else defaults.
 //
 // README.md of this folder has the table of variables. Callers: ccom_init, ccom_init_all.
-// Thread-safe: functions that read the environment. Fails: CCOM_INVALID with the variable, what it
-// holds and what is expected.
+// Thread-safe: functions that read the environment. Fails: CCOM_INVALID with the variable, its
+// value and the expected one.
 #ifndef CCOM_COMMUNICATOR_ENVIRONMENT_H
 #define CCOM_COMMUNICATOR_ENVIRONMENT_H
 
@@ -20,10 +20,10 @@ struct Settings {
   std::string root;
   std::string secret;
   std::string providers;
-  std::string topology;  // empty: of plain processes
+  std::string topology;  // empty: plain processes
   std::string dump_path;
-  std::string algorithm;    // of the environment: ranks must agree about it
-  std::string calibration;  // prices of CCOM_CALIBRATION as text: likewise
+  std::string algorithm;    // from the environment: ranks must agree on it
+  std::string calibration;  // prices of CCOM_CALIBRATION as text: ranks must agree on them, too
   std::chrono::milliseconds timeout{60000};
   std::chrono::milliseconds heartbeat{900};
   uint64_t memory_bytes = uint64_t{1} << 30;

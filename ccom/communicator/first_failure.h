@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first failure from which the ranks of a communicator cannot continue.
 //
-// Callers: the bootstrap's thread and the communicator's note failures, executors look for one
-// while they wait. Thread-safe: yes. Cannot fail.
+// Callers: the threads of the bootstrap and of the communicator note failures; executors check for
+// one while they wait. Thread-safe: yes. Cannot fail.
 #ifndef CCOM_COMMUNICATOR_FIRST_FAILURE_H
 #define CCOM_COMMUNICATOR_FIRST_FAILURE_H
 
@@ -15,7 +15,7 @@ namespace neuron::ccom {
 
 class FirstFailure {
  public:
-  // For each call: whether there is one. Its sentence may not be visible yet.
+  // For each call: whether there is a failure. Its sentence may not be visible yet.
   bool there() const { return status_.load(std::memory_order_relaxed) != 0; }
   // CCOM_SUCCESS: none.
   ccom_status_t status() const {
@@ -26,7 +26,7 @@ class FirstFailure {
     const std::lock_guard lock(mutex_);
     return error_;
   }
-  // Later failures are not kept.
+  // Keeps only the first failure.
   void note(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (!there()) {
@@ -35,7 +35,7 @@ class FirstFailure {
       status_.store(error.status, std::memory_order_release);
     }
   }
-  // The status, where an executor looks for it while it waits.
+  // The status, for an executor that checks it while it waits.
   const std::atomic<uint32_t>& flag() const { return status_; }
 
  private:

@@ -2,8 +2,8 @@
 // Blocks of a range of addresses: first fit, whole pages.
 //
 // Callers: ccom_mem_alloc and ccom_mem_free, by the communicator's thread. Thread-safe: no. Owns:
-// the bookkeeping, not the memory. Fails: CCOM_RESOURCE with what is free, CCOM_INVALID for an
-// offset that it did not give.
+// the bookkeeping, not the memory. Fails: CCOM_RESOURCE with the free size, CCOM_INVALID for an
+// offset that it did not allocate.
 #ifndef CCOM_COMMUNICATOR_HEAP_H
 #define CCOM_COMMUNICATOR_HEAP_H
 
@@ -21,9 +21,9 @@ class Heap {
 
   explicit Heap(uint64_t bytes);
 
-  // Offset of a block of at least one page.
+  // Returns the offset of a block of at least one page.
   Result<uint64_t> allocate(uint64_t bytes);
-  // Its size in bytes.
+  // Returns the size of the block in bytes.
   Result<uint64_t> release(uint64_t offset);
 
   uint64_t used() const { return used_; }
@@ -32,7 +32,7 @@ class Heap {
  private:
   uint64_t bytes_;
   uint64_t used_ = 0;
-  std::map<uint64_t, uint64_t> free_;       // offset, size; no two touch
+  std::map<uint64_t, uint64_t> free_;       // offset, size; no two are adjacent
   std::map<uint64_t, uint64_t> allocated_;  // offset, size
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
 
-// Arenas of this process by their file: ranks that are threads map each file once.
+// Arenas of this process by their file: ranks that are threads share one mapping of each file.
 struct Registry {
   std::mutex mutex;
   std::map<FileId, std::weak_ptr<Arena>> arenas;
@@ -39,7 +39,7 @@ Result<FileId> file_of(int descriptor) {
   return FileId{status.st_dev, status.st_ino};
 }
 
-// Takes the descriptor.
+// Takes ownership of the descriptor.
 Result<std::shared_ptr<Arena>> arena_of(int descriptor) {
   const auto file = file_of(descriptor);
   if (!file) {
@@ -126,7 +126,7 @@ Result<void> agree(Bootstrap& bootstrap, const Settings& settings, base::Deadlin
       settings.topology.empty() ? "hosts" : settings.topology, settings.heartbeat.count(),
       settings.algorithm.empty() ? "auto" : settings.algorithm,
       settings.calibration.empty() ? "built-in" : settings.calibration);
-  // Long texts are compared by their beginning; names of algorithms are shorter.
+  // Only the beginning of a long text is compared; names of algorithms are shorter.
   const size_t length = std::min<size_t>(mine.size(), 4096);
   NEURON_TRY(
       all, bootstrap.all_gather(std::span(reinterpret_cast<const std::byte*>(mine.data()), length),
@@ -151,7 +151,7 @@ bool one_host(const std::vector<Member>& members) {
 Result<Group> place_members(const std::vector<Member>& members, const Settings& settings) {
   NEURON_TRY(profile,
              Topology::profile(settings.topology.empty() ? "host" : settings.topology.c_str()));
-  // A node for each host, in the order of its first rank.
+  // Makes a node for each host, in the order of its first rank.
   std::map<uint64_t, uint32_t> nodes;
   std::map<uint32_t, uint32_t> local;                       // ranks seen, by node
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> cores;  // ranks seen, by node and device
@@ -166,7 +166,7 @@ Result<Group> place_members(const std::vector<Member>& members, const Settings& 
     const uint32_t index = local[node]++;
     Place place{node, 0, index, 0};
     if (!settings.topology.empty()) {
-      // Devices as the ranks named them, if they did; else chip by chip.
+      // Uses the devices that the ranks named; if they named none, fills chip by chip.
       const bool named = devices.size() > 1;
       place.chip = named ? member.device : index / profile.ranks_per_chip;
       place.core = named ? cores[{node, member.device}]++ : index % profile.ranks_per_chip;

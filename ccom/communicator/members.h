@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator learns first: the arenas of this host's ranks, settings that agree, and the
-// places of all ranks.
+// The first exchanges of a communicator: the arenas of this host's ranks, the agreement on
+// settings, and the places of all ranks.
 //
 // Callers: communicators while they are made. Thread-safe: no, except that communicators of one
 // process share the arenas of its ranks. Fails: CCOM_RESOURCE, CCOM_MISMATCH with ranks.
@@ -17,11 +17,11 @@
 
 namespace neuron::ccom {
 
-// Every rank's arena by rank; null: on another host, or without shared memory.
+// The arena of each rank; null: on another host, or without shared memory.
 Result<std::vector<std::shared_ptr<Arena>>> share_arenas(Bootstrap& bootstrap,
                                                          const Settings& settings,
                                                          base::Deadline deadline);
-// All ranks have the same settings where that matters.
+// Checks that all ranks have the same settings where they must.
 Result<void> agree(Bootstrap& bootstrap, const Settings& settings, base::Deadline deadline);
 Result<Group> place_members(const std::vector<Member>& members, const Settings& settings);
 // Whether all ranks are processes or threads of one host.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kLargeBlock = 64u << 20;
 
-// Bytes that the host can still give; 0: it does not say.
+// Bytes that the host can still give; 0: unknown.
 uint64_t available_memory() {
   FILE* file = fopen("/proc/meminfo", "re");
   if (file == nullptr) {
@@ -51,7 +51,7 @@ std::byte* SharedMemory::flight(Rank rank) const {
 }
 
 Result<void*> SharedMemory::allocate(size_t bytes) {
-  // Pages come with use: a host that cannot give them would kill the process then.
+  // Pages are allocated on first use; a host without memory would kill the process then.
   if (bytes >= kLargeBlock) {
     const uint64_t available = available_memory();
     if (available != 0 && bytes > available) {
@@ -75,7 +75,7 @@ Result<void> SharedMemory::release(void* memory) {
     return freed.error().with("rank {}: ccom_mem_free({})", rank_,
                               ccom::format("{:#x}", reinterpret_cast<uintptr_t>(memory)));
   }
-  // Gives the pages of large blocks back; the next owner finds zeros.
+  // Returns the pages of large blocks to the system; the next owner finds zeros.
   if (*freed >= (2u << 20)) {
     madvise(memory, *freed, MADV_REMOVE);
   }

@@ -3,7 +3,7 @@
 //
 // Callers: the communicator's thread. Thread-safe: no. Owns: this rank's arena; arenas of ranks
 // that are threads of one process are shared between their communicators. Fails: CCOM_RESOURCE with
-// what is free, CCOM_INVALID for memory that it did not give.
+// the free size, CCOM_INVALID for memory that it did not allocate.
 #ifndef CCOM_COMMUNICATOR_SHARED_MEMORY_H
 #define CCOM_COMMUNICATOR_SHARED_MEMORY_H
 
@@ -18,11 +18,11 @@ namespace neuron::ccom {
 
 class SharedMemory {
  public:
-  // By rank; null: on another host, or without shared memory. `rank` has one.
+  // `arenas`: by rank; null: on another host, or without shared memory. `rank` itself has one.
   SharedMemory(std::vector<std::shared_ptr<Arena>> arenas, Rank rank);
 
   std::vector<Arena*> arenas() const;
-  // Where the flight recorder of a rank lies, also after its death; null: it cannot be seen.
+  // The flight recorder of a rank, readable even after its death; null: it is not visible here.
   std::byte* flight(Rank rank) const;
 
   Result<void*> allocate(size_t bytes);

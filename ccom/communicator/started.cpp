@@ -8,7 +8,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Between looks at an operation that does not advance.
+// Backoff between checks of an operation that does not advance.
 constexpr base::Backoff::Steps kLooks{.pauses = 256, .yields = 3840};
 
 }  // namespace
@@ -62,7 +62,7 @@ Result<void> Streams::run_among_started(Lane& lane, const Operands& operands) {
 }
 
 void Streams::finish(Lane& lane, Started& started, ccom_status_t status, Error error) {
-  // Its slot may be another operation's by now: streams share the recorder.
+  // Streams share the recorder, so the slot may belong to another operation by now.
   if (started.record != nullptr && started.record->signature == started.signature) {
     recorder_.end(*started.record, status);
   }
@@ -111,7 +111,7 @@ void Streams::advance(Lane& lane) {
   }
 }
 
-// Other ranks may wait for any of the streams, whichever this one waits for.
+// Other ranks may wait for any stream, whichever one this rank waits for.
 void Streams::advance_all() {
   for (Lane& lane : lanes_) {
     advance(lane);

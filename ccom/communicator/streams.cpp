@@ -15,7 +15,8 @@ constexpr size_t kPlans = 256;
 }  // namespace
 
 bool Streams::Lane::same(const ccom_collective_t& call) const {
-  // Everything but the buffers, which are checked by themselves. No padding: see the assertion.
+  // Compares everything but the buffers, which are checked separately. There is no padding: see the
+  // assertion.
   static_assert(offsetof(ccom_collective_t, input) == 32 &&
                 offsetof(ccom_collective_t, count) == 48 && sizeof(ccom_collective_t) == 104);
   if (!known || std::memcmp(&call, &key, 32) != 0 ||
@@ -82,7 +83,7 @@ Result<void> Streams::run_lane(Lane& lane, const Operands& operands) {
   lane.signature.operation = lane.next++;
   FlightRecord& record = recorder_.begin(lane.signature);
   std::atomic<FlightRecord*>& under_way = records_[lane.signature.stream];
-  // Relaxed: read by this thread, and by a proxy that the executor synchronises with.
+  // Relaxed: this thread reads it, and so does a proxy that the executor synchronises with.
   under_way.store(&record, std::memory_order_relaxed);
   Result<void> done = executor_->run(lane.plan, operands, lane.signature, lane.timeout);
   under_way.store(nullptr, std::memory_order_relaxed);
@@ -123,9 +124,9 @@ Result<void> Streams::prepare(Lane& lane, const ccom_collective_t& call) {
   lane.plan = plan;
   lane.extents = sizes;
   lane.timeout = timeout_of(call);
-  // The algorithm that runs, not the one that was asked for: ranks that chose differently must see.
+  // The algorithm that runs, not the requested one, so that ranks with different choices find out.
   lane.signature.algorithm = static_cast<uint8_t>(plan->algorithm);
-  // Arrays are read at each call: what they point to may have changed.
+  // Arrays are read at each call, because their contents may have changed.
   lane.known = call.counts == nullptr && call.displacements == nullptr && call.pairs == nullptr &&
                request.operation != CCOM_ALL_TO_ALL_V;
   return {};

@@ -3,8 +3,8 @@
 //
 // Concepts: a stream remembers its last call, so that a repeated one goes straight to the executor.
 // Operations of a stream run in order; those that were started wait for their turn. Operations of
-// several streams go on together. A failure is kept in FirstFailure and told to all ranks. Threads:
-// one at a time. Owns: the executor and the plans. Fails: status and sentence.
+// several streams go on together. A failure is kept in FirstFailure and reported to all ranks.
+// Threads: one at a time. Owns: the executor and the plans. Fails: status and sentence.
 #ifndef CCOM_COMMUNICATOR_STREAMS_H
 #define CCOM_COMMUNICATOR_STREAMS_H
 
@@ -26,7 +26,7 @@ namespace neuron::ccom {
 
 class Streams;
 
-// An operation that was started: it waits for its turn, runs, or is over.
+// A started operation: it waits for its turn, runs, or is over.
 struct Started {
   Streams* owner = nullptr;  // null: the communicator was freed
   uint32_t stream = 0;
@@ -47,12 +47,12 @@ class Streams {
  public:
   using Records = std::array<std::atomic<FlightRecord*>, CCOM_MAX_STREAMS>;
 
-  // `timeout`: of calls that say none. Everything outlives this.
+  // `timeout`: for calls that give none. All arguments outlive this object.
   Streams(Bootstrap& bootstrap, const Planner& planner, FlightRecorder& recorder,
           FirstFailure& failure, FlightDump& dump, std::chrono::milliseconds timeout);
   ~Streams();
 
-  // Before the first call. The executor notes its progress in records().
+  // Called before the first operation. The executor notes its progress in records().
   void use(std::unique_ptr<Executor> executor) { executor_ = std::move(executor); }
   Records& records() { return records_; }
 
@@ -67,13 +67,13 @@ class Streams {
     return run_new(call);
   }
   Result<std::unique_ptr<Started>> start(const ccom_collective_t& call);
-  // CCOM_IN_PROGRESS, or how it ended with its sentence in `error`.
+  // CCOM_IN_PROGRESS, or the status at its end, with the sentence in `error`.
   static ccom_status_t test(Started& started, Error& error);
   static ccom_status_t wait(Started& started, Error& error);
 
-  // The failure that ended the communicator, which is then dumped.
+  // Returns the failure that ended the communicator, after dumping the flight recorder.
   Result<void> usable();
-  // The process has forked: nothing of the parent is touched.
+  // The process has forked: touches nothing of the parent.
   void forget();
 
  private:
@@ -92,7 +92,7 @@ class Streams {
   friend struct Started;
 
   Result<void> run_lane(Lane& lane, const Operands& operands);
-  // The same while something is under way on other streams: that goes on meanwhile.
+  // The same while operations on other streams are in flight; they also advance.
   Result<void> run_among_started(Lane& lane, const Operands& operands);
   Result<void> run_new(const ccom_collective_t& call);
   // Checks the call, plans it, and makes it the lane's last call.
@@ -100,13 +100,13 @@ class Streams {
   Result<void> exchange_counts(Lane& lane, const ccom_collective_t& call, Request& request);
   std::chrono::milliseconds timeout_of(const ccom_collective_t& call) const;
 
-  // Runs what was started before; returns the failure that ended it.
+  // Runs the operations that were started before; returns the failure that ended the communicator.
   Result<void> drain(Lane& lane);
   std::unique_ptr<Started> enqueue(Lane& lane, const Operands& operands);
   void advance(Lane& lane);
   void advance_all();
   void finish(Lane& lane, Started& started, ccom_status_t status, Error error);
-  // A failure of this rank that ends the communicator: told to all.
+  // Reports a failure of this rank that ends the communicator to all ranks.
   Error give_up(const Signature& signature, Error error);
 
   Bootstrap& bootstrap_;

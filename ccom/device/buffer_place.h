@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bytes of a buffer lie on their chip: in one piece, or in rows of a core's SBUF.
+// The place of a buffer on its chip: one contiguous range, or rows of a core's SBUF.
 //
 // Concepts. Schedules count the bytes of a buffer from 0. In rows, byte b is in row b / row_bytes.
 // `rows` rows, `stride` apart (one a partition), are a block; the next block lies behind it in the
 // same rows. So one buffer is a tile of SBUF, and several buffers one behind the other are tiles
-// beside one another. A descriptor is contiguous: its writer asks run() how far it may go. Callers:
-// interleaving, compiler, ring writer. Thread-safe: values. Cannot fail: a place has been checked
-// before it is made.
+// beside one another. A descriptor is contiguous; run() tells its writer how far it may go.
+// Callers: interleaving, compiler, ring writer. Thread-safe: values. Cannot fail: a place is
+// checked before it is made.
 #ifndef CCOM_DEVICE_BUFFER_PLACE_H
 #define CCOM_DEVICE_BUFFER_PLACE_H
 
@@ -23,7 +23,7 @@ struct BufferPlace {
       : address(first), row_bytes(count == 1 ? 0 : row), rows(count), stride(apart) {}
 
   uint64_t address = 0;
-  uint64_t row_bytes = 0;  // 0: in one piece
+  uint64_t row_bytes = 0;  // 0: contiguous
   uint64_t rows = 1;
   uint64_t stride = 0;
 
@@ -32,7 +32,7 @@ struct BufferPlace {
     const uint64_t row = offset / row_bytes;
     return address + row % rows * stride + row / rows * row_bytes + offset % row_bytes;
   }
-  // So many bytes from `offset` on are contiguous.
+  // How many bytes from `offset` on are contiguous.
   uint64_t run(uint64_t offset) const {
     return row_bytes == 0 ? UINT64_MAX : row_bytes - offset % row_bytes;
   }
@@ -40,7 +40,7 @@ struct BufferPlace {
   bool operator==(const BufferPlace&) const = default;
 };
 
-// Bytes of a buffer from `offset` on.
+// The bytes of a buffer from `offset` on.
 struct Region {
   BufferPlace place;
   uint64_t offset = 0;
@@ -50,7 +50,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-// The buffers of a rank, as its own chip sees them. Input and output are apart or the same.
+// The buffers of a rank, as its own chip sees them. Input and output are disjoint or the same.
 struct RankBuffers {
   BufferPlace input;
   BufferPlace output;
@@ -60,8 +60,8 @@ struct RankBuffers {
     return buffer == Buffer::kInput ? input : buffer == Buffer::kOutput ? output : scratch;
   }
   Region region(const Slice& slice) const { return {of(slice.buffer), slice.offset}; }
-  // One number for each byte, in the order of the buffer, to find out what overlaps: its address,
-  // or for rows, whose addresses have gaps, one beyond all addresses.
+  // Numbers the bytes in buffer order, to find overlaps. The number is the address; for rows, whose
+  // addresses have gaps, it is a number beyond all addresses.
   uint64_t number(const Slice& slice) const {
     const BufferPlace& place = of(slice.buffer);
     if (place.row_bytes == 0) return place.address + slice.offset;

@@ -52,7 +52,7 @@ Combination combination(const Schedule& schedule, bool complete) {
   return how;
 }
 
-// A semaphore of this CC core that must show `least`, of which `taken` then go.
+// A semaphore of this CC core that must reach `least`; `taken` is then subtracted.
 struct PendingWait {
   uint8_t semaphore = 0;
   uint16_t least = 0;
@@ -60,7 +60,7 @@ struct PendingWait {
   InstructionNote note;
 };
 
-// A transfer of this rank that is on its way.
+// A transfer of this rank that is in flight.
 struct Transfer {
   uint8_t semaphore = 0;
   uint16_t parts = 0;
@@ -123,8 +123,8 @@ class StreamCompiler {
     return {};
   }
 
-  // A rank that grants is known by its place: two ranks with one semaphore would take each other's
-  // credits.
+  // Checks that each rank has a place of its own, which selects its credit semaphore: two ranks
+  // with one semaphore would take each other's credits.
   static Result<void> check_places(const DeviceCollective& collective) {
     std::array<int64_t, kCreditSemaphores> member;
     member.fill(-1);
@@ -163,7 +163,7 @@ class StreamCompiler {
 
   void wait_for(const PendingWait& wait) { waits_.push_back(wait); }
 
-  // Makes instructions of all pending waits but the last `kept`.
+  // Emits instructions for all pending waits but the last `kept`.
   void flush(size_t kept) {
     while (waits_.size() > kept) {
       isa::Instruction& event = emit(NEURON_OP_EVENT);
@@ -178,7 +178,7 @@ class StreamCompiler {
           .index = wait.semaphore, .condition = NEURON_WAIT_GE, .value = wait.least};
       instruction.update[i] = {
           .index = wait.semaphore, .operation = NEURON_UPDATE_SUB, .value = wait.taken};
-      // Others before one's own: a transfer of this core always ends.
+      // The note prefers waits for other ranks, because a transfer of this core always ends.
       if (i == 0 || program_.notes.back().reason == WaitReason::kOwnTransfer) {
         program_.notes.back() = wait.note;
       }
@@ -216,7 +216,7 @@ class StreamCompiler {
     transfers_.erase(transfers_.begin() + static_cast<ptrdiff_t>(index));
   }
 
-  // Transfers that must be over before something with this footprint begins.
+  // Waits for the transfers that must end before a step with this footprint begins.
   void settle(const Footprint& footprint) {
     for (size_t i = 0; i < transfers_.size();) {
       const Footprint& other = transfers_[i].footprint;
@@ -235,10 +235,10 @@ class StreamCompiler {
                   place.cc_core + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4ull);
   }
 
-  // The increment alias that a transfer of `parts` on this core's engines adds to.
+  // Returns the increment alias that a transfer of `parts` on this core's engines adds to.
   uint64_t begin_transfer(Footprint footprint, uint32_t parts) {
     if (free_.empty()) wait_for_transfer(0);
-    // A semaphore that is waited for by a pending instruction is free behind it.
+    // A semaphore that a pending instruction waits for is free after that instruction.
     const uint8_t semaphore = free_.front();
     free_.erase(free_.begin());
     transfers_.push_back({semaphore, static_cast<uint16_t>(parts), std::move(footprint)});
@@ -251,7 +251,7 @@ class StreamCompiler {
     Footprint written;
     written.writes.push_back({buffers_.number(action.step.destination), action.step.bytes});
     settle(written);
-    // The waits come first: the peer writes as soon as it sees the credit.
+    // The waits come first, because the peer writes as soon as it sees the credit.
     write(increment(collective_->places[action.step.peer], credit_of(stream_.place)), 1);
     return {};
   }
@@ -268,7 +268,7 @@ class StreamCompiler {
       case StepKind::kSend:
         return send(action);
       case StepKind::kReceive: {
-        // Its sender has as many DMA engines as this rank: streams are alike on all ranks.
+        // The sender has as many DMA engines as this rank, because streams are alike on all ranks.
         const auto count = static_cast<uint16_t>(parts(step.bytes));
         wait_for({static_cast<uint8_t>(kFirstArrivalSemaphore + action.arrival), count, count,
                   note(WaitReason::kArrival, step.peer)});
@@ -321,8 +321,8 @@ class StreamCompiler {
     }
     const Slice& to = step.destination;
     if (step.bytes == 0 || sources.empty()) return {};
-    // Where what has been combined so far lies; in place the destination may be an operand that is
-    // still to come, but the first one that was gathered is not read again.
+    // The place of the partial result. In place, the destination may be an operand that has not
+    // been read yet; the first gathered operand is not read again, so it can be overwritten.
     Slice partial = to;
     if (sources.size() > kMostSources &&
         std::any_of(sources.begin() + kMostSources, sources.end(), [&](const Slice& source) {
@@ -336,7 +336,7 @@ class StreamCompiler {
       }
       partial = step.source;
     }
-    // bounded: each turn takes at least 63 of the sources.
+    // bounded: each turn consumes at least 63 of the sources.
     while (true) {
       const size_t count = std::min(kMostSources, sources.size());
       const bool last = count == sources.size();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// From schedules to the program of one collective core (CC core) and its DMA rings.
+// Compiles schedules into the program of one collective core (CC core) and its DMA rings.
 //
 // Concepts. A stream is a sequence of collectives on one CC core. Its program waits for `go`,
 // executes the next collective, increments the core's semaphores, and begins anew after the last
-// one. Semaphores of a CC core: 16-31 count its own transfers that are on their way, 32-127 count
-// arrivals (one message at a time writes each), 128-255 count credits, by the place of the rank
-// that grants. All are 0 again at the end. Data moves by push: the sender's DMA engines write to
-// the receiver's place, then add to its semaphore. A send waits for its credit first, so that no
-// rank is written to before it has begun the same collective.
+// one. Semaphores of a CC core: 16-31 count its own transfers in flight, 32-127 count arrivals (one
+// message at a time writes each), 128-255 count credits, by the place of the rank that grants. All
+// are 0 again at the end. Data moves by push: the sender's DMA engines write to the receiver's
+// place, then add to its semaphore. A send waits for its credit first, so no rank is written to
+// before it has begun the same collective.
 //
-// A reduction is one compute packet for up to 64 operands, in their order, rounded once. More
-// operands round once for each 63 further ones. Callers: stream_planner. Thread-safe: no. Fails:
-// CCOM_UNSUPPORTED with what DMA engines do not have, CCOM_INVALID, CCOM_RESOURCE.
+// A reduction is one compute packet for up to 64 operands, in their order, rounded once. With more
+// operands, each further 63 are rounded once more. Callers: stream_planner. Thread-safe: no. Fails:
+// CCOM_UNSUPPORTED with what DMA engines cannot do, CCOM_INVALID, CCOM_RESOURCE.
 #ifndef CCOM_DEVICE_COMPILER_H
 #define CCOM_DEVICE_COMPILER_H
 
@@ -32,7 +32,7 @@ inline constexpr uint32_t kTransferSemaphores = 16, kFirstTransferSemaphore = 16
 inline constexpr uint32_t kArrivalSemaphores = 96, kFirstArrivalSemaphore = 32;
 inline constexpr uint32_t kCreditSemaphores = 128, kFirstCreditSemaphore = 128;
 
-// Where a rank computes.
+// The core of a rank.
 struct DevicePlace {
   const DeviceGeneration* generation = find_generation(2);
   uint32_t chip = 0;     // routing id
@@ -40,7 +40,7 @@ struct DevicePlace {
   uint64_t cc_core = 0;  // window of the stream's CC core, as its own chip addresses it
 };
 
-// What a stream of this rank has.
+// The hardware that a stream of this rank uses.
 struct StreamPlace {
   DevicePlace place;
   uint64_t m2s_doorbell = 0;  // tail increment of queue 15 of the core's DMA engine 0
@@ -58,11 +58,11 @@ struct DeviceCollective {
   std::vector<uint32_t> world;       // rank of the world of each member
   std::vector<DevicePlace> places;   // of the members
   std::vector<RankBuffers> buffers;  // of the members, on their own chips
-  // Increment aliases of this chip that learn of the end, and what they are given.
+  // Increment aliases of this chip to signal at the end, and the values to add.
   std::vector<std::pair<uint64_t, uint32_t>> done;
 };
 
-// The address on `place`'s chip as a descriptor of another chip writes it.
+// The address on `place`'s chip, in the form that a descriptor of another chip needs.
 uint64_t routed(const DevicePlace& from, const DevicePlace& place, uint64_t address);
 
 Result<DeviceProgram> compile_stream(const StreamPlace& stream,

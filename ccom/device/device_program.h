@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a collective core and its DMA queues are given: instructions, descriptors, and words for
+// The program of a collective core and its DMA queues: instructions, descriptors, and text for
 // people.
 //
-// The instructions hold no address of their own, so they may lie anywhere behind a prologue, and so
-// may the rings. Descriptors are those of hw/udma.h, ready to be copied to device memory; their
-// ring ids are those of the first lap. The launcher of the core rewinds the rings before each
-// execution. Thread-safe: values.
+// The instructions and the rings contain no address of themselves, so both may lie anywhere; a
+// prologue precedes the instructions. Descriptors are those of hw/udma.h, ready to be copied to
+// device memory; their ring ids are those of the first lap. The launcher of the core rewinds the
+// rings before each execution. Thread-safe: values.
 #ifndef CCOM_DEVICE_DEVICE_PROGRAM_H
 #define CCOM_DEVICE_DEVICE_PROGRAM_H
 
@@ -34,17 +34,17 @@ struct DescriptorRing {
 
 enum class WaitReason : uint8_t { kNone, kGo, kCredit, kArrival, kOwnTransfer };
 
-// Of one instruction: what it waits for if it waits.
+// What one instruction waits for, if it waits.
 struct InstructionNote {
   WaitReason reason = WaitReason::kNone;
-  uint16_t collective = 0;  // number in the stream, from 0
+  uint16_t collective = 0;  // its number in the stream, from 0
   uint32_t peer = 0;        // rank of the world: credit, arrival
 };
 
 struct DeviceProgram {
   std::vector<std::byte> code;
   std::array<DescriptorRing, kDmaEngines> rings;
-  std::vector<InstructionNote> notes;  // one an instruction
+  std::vector<InstructionNote> notes;  // one per instruction
   std::vector<std::string> names;      // of the collectives: "all_reduce of 1024 float32 (add)"
   uint64_t moved_bytes = 0;            // read by all descriptors, once through the program
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What collectives must know of a generation of chips: one row each.
+// What collectives must know about each generation of chips, one row each.
 //
-// Callers: the compiler and the stream planner. Thread-safe: constant. Cannot fail: a generation
-// that is not there has no row.
+// Callers: the compiler and the stream planner. Thread-safe: constant. Cannot fail: an unknown
+// generation has no row.
 #ifndef CCOM_DEVICE_GENERATION_H
 #define CCOM_DEVICE_GENERATION_H
 

@@ -7,13 +7,13 @@
 namespace neuron::ccom {
 namespace {
 
-// Steps of all ranks together: 1 GiB of memory while a collective is compiled.
+// The most steps of all ranks together; they take 1 GiB of memory while a collective is compiled.
 constexpr uint64_t kMostSteps = 4u << 20;
 
-// One message, known by its receive.
+// One message, identified by its receive.
 struct Message {
   uint32_t receive = 0;   // step number at the receiver
-  uint32_t grant_at = 0;  // the receiver's channel has got so far
+  uint32_t grant_at = 0;  // channel position at which the receiver grants
   uint32_t grant_number = 0;
   uint16_t slot = 0;
   bool granted = false;
@@ -126,7 +126,7 @@ class Run {
     return {};
   }
 
-  // Every pair of ranks has the same number of semaphores, at least one for each channel.
+  // Gives every pair of ranks the same number of semaphores, at least one for each channel.
   Result<void> share_arrivals() {
     size_t peers = 1;
     for (const RankState& state : ranks_) peers = std::max(peers, state.pairs.size());
@@ -150,7 +150,7 @@ class Run {
     return {};
   }
 
-  // As early as the destination is free, and not more than the window ahead.
+  // Grants each receive as soon as its destination is free, but at most the window ahead.
   void plan_grants(const RankState& state, Channel& channel) {
     for (auto& [peer, messages] : channel.from) {
       for (uint32_t m = 0; m < messages.size(); ++m) {
@@ -179,7 +179,7 @@ class Run {
       const Grant& grant = channel.grants[channel.next_grant++];
       Message& message = channel.from[grant.peer][grant.message];
       Pair& pair = ranks_[r].pairs[grant.peer];
-      // There is a free one: each channel has at most window_ messages on their way.
+      // A free slot exists, because each channel has at most window_ messages in flight.
       message.slot = static_cast<uint16_t>(std::find(pair.busy.begin(), pair.busy.end(), false) -
                                            pair.busy.begin());
       pair.busy[message.slot] = true;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One order of all steps of a rank: what a single collective core executes one after the other.
+// Orders all steps of a rank, so that a single collective core can execute them one after the
+// other.
 //
-// Concepts: interleave() runs the programs of all ranks on counters instead of bytes, every rank
-// and channel in turn, with the credits that the device will have. That gives a global order in
-// which every step follows what it waits for. So each rank may take its own part of the order and
-// block at any of its steps, and no circle of waits can arise. Each message also gets its place at
-// the receiver, the receiver's semaphore, and the number of grants that its sender must have seen.
+// Concepts: interleave() simulates the programs of all ranks in turn, with counters instead of
+// bytes and with the credits of the device. That gives a global order in which every step follows
+// what it waits for. So each rank may take its own part of the order and block at any of its steps,
+// and no circle of waits can arise. Each message also gets its place at the receiver, the
+// receiver's semaphore, and the number of grants that its sender must have seen.
 //
-// Callers: the compiler, once per collective and rank; every rank finds the same. Thread-safe: a
-// function. Owns: its result. Fails: CCOM_INVALID with rank, channel and step for a schedule whose
-// sends and receives do not meet or that waits in a circle; CCOM_RESOURCE beyond a limit.
+// Callers: the compiler, once per collective and rank; every rank gets the same result.
+// Thread-safe: a function. Owns: its result. Fails: CCOM_INVALID with rank, channel and step for a
+// schedule whose sends and receives do not meet or that waits in a circle; CCOM_RESOURCE beyond a
+// limit.
 #ifndef CCOM_DEVICE_INTERLEAVING_H
 #define CCOM_DEVICE_INTERLEAVING_H
 
@@ -32,7 +34,7 @@ struct AddressRange {
   }
 };
 
-// What a step reads and writes at its own rank.
+// The bytes that a step reads and writes at its own rank.
 struct Footprint {
   std::vector<AddressRange> reads;
   std::vector<AddressRange> writes;
@@ -48,15 +50,15 @@ struct DeviceAction {
   uint32_t credits = 0;      // send: the credit counter must show at least this, then loses one
   uint32_t number = 0;       // of the step in its channel
   Step step;                 // grant: the receive that is granted
-  Slice remote_destination;  // send: where it goes at the peer
+  Slice remote_destination;  // send: the destination at the peer
 };
 
 struct Interleaving {
   std::vector<std::vector<DeviceAction>> ranks;
 };
 
-// `window`: messages that a receiver admits per peer and channel. `arrivals`: semaphores of each
-// rank for what arrives; peers and channels share them.
+// `window`: messages that a receiver admits per peer and channel. `arrivals`: the number of
+// semaphores of each rank for arriving messages; peers and channels share them.
 Result<Interleaving> interleave(const Schedule& schedule, std::span<const RankBuffers> buffers,
                                 uint32_t window, uint32_t arrivals);
 

@@ -10,7 +10,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kFirstRingId = 1;
-// Below this an engine's words cost more than its share of the bytes.
+// For smaller parts, the semaphore words of an engine cost more than its share of the bytes.
 constexpr uint64_t kPartBytes = 32 * 1024;
 constexpr uint64_t kPartAlignment = 64;
 constexpr size_t kMostOfTrigger = 0xFFFF;
@@ -22,7 +22,7 @@ Descriptor source(uint64_t address, uint32_t bytes, uint32_t flags, uint8_t oper
     meta |= NEURON_META_OP_COMPUTE << NEURON_META_OP_SHIFT | uint32_t{operation}
                                                                  << NEURON_META_TYPE_SHIFT;
   }
-  // Length 64 KiB is written as 0.
+  // A length of 64 KiB is encoded as 0.
   return {kFirstRingId << NEURON_DESC_RING_ID_SHIFT | flags | (bytes & NEURON_DESC_LENGTH_MASK),
           meta, address};
 }
@@ -74,7 +74,7 @@ std::vector<RingWriter::Part> RingWriter::cut(uint64_t bytes) {
 
 void RingWriter::words(uint32_t engine, bool bare, std::span<const uint64_t> semaphores) {
   DescriptorRing& ring = rings_[engine];
-  // The barrier makes the data visible before a semaphore says so.
+  // The barrier makes the data visible before the semaphore.
   if (!bare) ring.m2s.back().meta |= NEURON_META_WRITE_BARRIER;
   for (const uint64_t semaphore : semaphores) {
     Descriptor word = source(one_, 4, NEURON_DESC_FIRST | NEURON_DESC_LAST, NEURON_DMA_COPY);
@@ -92,7 +92,7 @@ TriggerCounts RingWriter::write(uint64_t bytes, std::span<const uint64_t> semaph
     DescriptorRing& ring = rings_[part.engine];
     const size_t m2s = ring.m2s.size(), s2m = ring.s2m.size();
     uint64_t done = 0;
-    // Rows of a few bytes make many descriptors: no more are written than can be triggered.
+    // Rows of a few bytes make many descriptors; the loop stops when a trigger cannot count more.
     while (done < part.bytes && ring.m2s.size() - m2s <= kMostOfTrigger) {
       done += write_piece(ring, part.offset + done, part.bytes - done);
     }

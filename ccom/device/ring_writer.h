@@ -2,9 +2,10 @@
 // Writes transfers as descriptors into the rings of a stream, spread over its DMA engines.
 //
 // A transfer is cut into one part for each engine, and a part into descriptors of at most 64 KiB
-// that are contiguous on all sides (buffer_place.h). Behind them comes a word for each semaphore
-// that is to know. One trigger pushes what belongs together; it counts to 65535 for each engine.
-// Callers: the compiler, which has checked types and sizes. Thread-safe: no. Fails: overflowed().
+// that are contiguous on all sides (buffer_place.h). After them comes a word for each semaphore to
+// signal. One trigger starts the whole transfer; it counts at most 65535 descriptors for each
+// engine. Callers: the compiler, which has checked types and sizes. Thread-safe: no. Fails:
+// overflowed().
 #ifndef CCOM_DEVICE_RING_WRITER_H
 #define CCOM_DEVICE_RING_WRITER_H
 
@@ -35,14 +36,14 @@ class RingWriter {
  public:
   RingWriter(std::array<DescriptorRing, kDmaEngines>& rings, uint16_t engines, uint64_t one);
 
-  // How many engines take part in a transfer of so many bytes: what its semaphores count.
+  // How many engines take part in a transfer of `bytes`; its semaphores count to this number.
   uint32_t parts(uint64_t bytes) const { return parts_of(bytes, engines_of(mask_)); }
   static uint32_t parts_of(uint64_t bytes, uint32_t engines);
   static uint32_t engines_of(uint16_t mask) {
     return static_cast<uint32_t>(__builtin_popcount(mask));
   }
 
-  // Each semaphore (an increment alias) gets parts(bytes).
+  // Adds parts(bytes) to each semaphore (an increment alias).
   TriggerCounts copy(const Region& from, const Region& to, uint64_t bytes,
                      std::span<const uint64_t> semaphores);
   // At most 64 sources.
@@ -50,7 +51,7 @@ class RingWriter {
                         uint64_t bytes, std::span<const uint64_t> semaphores);
 
   uint64_t moved_bytes() const { return moved_; }
-  // A transfer had more descriptors than a trigger counts, and is incomplete.
+  // True if a transfer had more descriptors than a trigger counts, and is incomplete.
   bool overflowed() const { return overflowed_; }
 
  private:

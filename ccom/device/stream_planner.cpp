@@ -90,7 +90,7 @@ Result<void> check(const ccom_device_stream_t* stream) {
   return {};
 }
 
-// What each rank has of its own.
+// Puts the arrays with one entry per rank into the request.
 void put_arrays(const ccom_device_collective_t& collective, Request& request) {
   const auto values = [](const uint64_t* from, uint64_t count) {
     return std::vector<uint64_t>(from, from + count);

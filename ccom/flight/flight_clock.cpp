@@ -12,7 +12,7 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr uint64_t kMeasure = 20'000'000;  // ns before the rate is known well enough
+constexpr uint64_t kMeasure = 20'000'000;  // ns until the rate is known well enough
 
 uint64_t system_ns(clockid_t clock) {
   timespec time{};
@@ -34,8 +34,8 @@ struct Reading {
   uint64_t ticks = 0, ns = 0;
 };
 
-// Counter and clock of one moment. A thread that loses its processor between the two would make all
-// times wrong by as much, so it reads again, and keeps the pair that lies closest together.
+// Reads counter and clock at one moment. If the thread loses its processor in between, all later
+// times would be wrong. So it reads several times and keeps the closest pair.
 Reading read_both(clockid_t clock) {
   constexpr uint64_t kClose = 20'000;  // ticks: some microseconds
   constexpr int kAttempts = 8;

@@ -2,8 +2,8 @@
 // Wall-clock time in a few nanoseconds, for records of operations.
 //
 // Concepts: with an invariant time stamp counter, its ticks are converted from an anchor that is
-// renewed about every second. Otherwise, and until the rate is known, the system's clock is asked.
-// Thread-safe: no; one recorder owns one. Cannot fail.
+// renewed about every second. Otherwise, and until the rate is known, the time is that of the
+// system's clock. Thread-safe: no; one recorder owns one. Cannot fail.
 #ifndef CCOM_FLIGHT_FLIGHT_CLOCK_H
 #define CCOM_FLIGHT_FLIGHT_CLOCK_H
 
@@ -37,7 +37,7 @@ class FlightClock {
   uint64_t first_ticks_ = 0, first_ns_ = 0;    // where the rate is measured from
   uint64_t anchor_ticks_ = 0, anchor_ns_ = 0;  // where a time is computed from
   uint64_t rate_ = 0;                          // nanoseconds of a tick, times 2^32
-  uint64_t valid_ticks_ = 0;                   // of the anchor; 0: ask the system
+  uint64_t valid_ticks_ = 0;                   // of the anchor; 0: use the system's clock
 };
 
 }  // namespace neuron::ccom

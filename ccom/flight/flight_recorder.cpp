@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Reads a slot that its owner, perhaps another process, may be writing.
+// Reads a slot that its owner, possibly another process, may be writing.
 __attribute__((no_sanitize("thread"))) FlightRecord copy_of(const FlightRecord& slot) {
   FlightRecord record;
   const auto* from = reinterpret_cast<const volatile uint64_t*>(&slot);
@@ -44,7 +44,7 @@ std::vector<FlightRecord> FlightRecorder::records(uint32_t limit) const {
       }
       record = again;
     }
-    // The ring may have come round while this slot was read.
+    // The ring may have wrapped while this slot was read.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (number + kFlightRecords > begun()) {
       result.push_back(record);

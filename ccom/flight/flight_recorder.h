@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last 1,000 operations of a rank: what began, what ended, how, and how far it got.
+// The last 1,000 operations of a rank: their begin, end, status and progress.
 //
 // Callers: the communicator's thread records (tens of nanoseconds, no lock, no allocation); any
-// thread dumps. The records lie in a memory file that peers of the host can map, so that they stay
-// readable when the rank is dead. Cannot fail: a record that is overwritten while it is read is
+// thread dumps. The records lie in a memory file that peers of the host can map, so they stay
+// readable after the rank's death. Cannot fail: a record that is overwritten while it is read is
 // left out.
 #ifndef CCOM_FLIGHT_FLIGHT_RECORDER_H
 #define CCOM_FLIGHT_FLIGHT_RECORDER_H
@@ -29,22 +29,22 @@ struct FlightRecord {
   uint64_t bytes = 0;     // that this rank's program has received and reduced so far
   uint32_t status = 0;    // ccom_status_t once ended
   Rank waiting_for = 0;   // peer, when it waited last
-  uint32_t steps = 0;     // done
+  uint32_t steps = 0;     // steps done
   uint32_t reserved = 0;
 };
 
 class FlightRecorder {
  public:
-  // `memory`: kFlightMemory bytes, zero or with the records of an earlier life.
+  // `memory`: kFlightMemory bytes, either zero or with the records of an earlier recorder.
   static constexpr uint64_t kFlightMemory = 64 + kFlightRecords * sizeof(FlightRecord);
   explicit FlightRecorder(std::byte* memory) : memory_(memory) {}
 
-  // The slot stays valid until end(); progress is written into it by the executor.
+  // The slot stays valid until end(); the executor writes the progress into it.
   FlightRecord& begin(const Signature& signature) {
     std::atomic_ref<uint64_t> next(*reinterpret_cast<uint64_t*>(memory_));
     const uint64_t number = next.load(std::memory_order_relaxed);
-    // The compiler keeps what follows behind the publication of the record before: a reader drops
-    // the slot that comes next.
+    // The fence keeps the compiler from moving these stores before the publication of the previous
+    // record: readers ignore the next slot.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     FlightRecord& record = slots()[number % kFlightRecords];
     record.end_ns = 0;
@@ -63,11 +63,11 @@ class FlightRecorder {
     record.end_ns = clock_.now();
   }
 
-  // Oldest first, at most `limit` of the newest.
+  // Oldest first; only the newest `limit` records.
   std::vector<FlightRecord> records(uint32_t limit = kFlightRecords) const;
-  // How many operations ever began.
+  // The number of operations that ever began.
   uint64_t begun() const;
-  // The newest record; false: none.
+  // Gets the newest record; false: there is none.
   bool last(FlightRecord& record) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makers of the schedules that are not rings. Each takes a valid request that its algorithm can do.
+// Functions that make the schedules other than rings. Each takes a valid request that its algorithm
+// supports.
 //
 // Callers: the planner. Thread-safe: functions of their arguments. Cannot fail.
 #ifndef CCOM_PLAN_ALGORITHMS_H
@@ -14,11 +15,11 @@
 
 namespace neuron::ccom {
 
-// Direct exchanges go in batches of this many peers: as many sends and receives as fit into the
+// Direct exchanges are done in batches of this many peers, whose sends and receives fit into the
 // lookahead of executors with credits.
 inline constexpr uint32_t kPeersAtOnce = 15;
 
-// What the recipes of plan/ share: the request, and where its blocks lie.
+// The base of the recipes of plan/: the request, and the places of its blocks.
 class PlannedRecipe : public Recipe {
  public:
   PlannedRecipe(const Request& request, uint32_t ranks)
@@ -45,28 +46,28 @@ class PlannedRecipe : public Recipe {
   const uint32_t ranks_;
 };
 
-// Every rank with every other. `one_step`: all-reduce, broadcast and reduce without a second step.
-// `pairwise`: with one at a time.
+// Every rank exchanges with every other. `one_step`: all-reduce, broadcast and reduce without a
+// second step. `pairwise`: one peer at a time.
 std::shared_ptr<const Schedule> make_mesh(const Request& request, uint32_t ranks, bool one_step,
                                           bool pairwise = false);
-// `whole_vector`: all-reduce by doubling alone, for few bytes.
+// `whole_vector`: all-reduce by recursive doubling alone, for few bytes.
 std::shared_ptr<const Schedule> make_recursive(const Request& request, uint32_t ranks,
                                                bool whole_vector);
 std::shared_ptr<const Schedule> make_bruck(const Request& request, uint32_t ranks);
-// All-to-all of nodes with equal numbers of ranks.
+// All-to-all for nodes with equal numbers of ranks.
 std::shared_ptr<const Schedule> make_two_level(const Request& request, const Places& places);
 // Rings of chips with two ranks each.
 std::shared_ptr<const Schedule> make_kangaring(const Request& request, const Group& group,
                                                const Places& places, uint32_t channels);
 
-// Trees, for everything but all-to-all and pairs. Several segments: two binary trees in a pipeline
-// where the operation allows it, else one binomial tree.
+// Trees, for everything but all-to-all and pairs. With several segments: two binary trees in a
+// pipeline if the operation allows it. Otherwise one binomial tree.
 std::shared_ptr<const Schedule> make_tree(const Request& request, uint32_t ranks,
                                           uint64_t segments);
-// The ring of the same operations: a chain that begins at the root.
+// The ring for rooted operations: a chain that begins at the root.
 std::shared_ptr<const Schedule> make_chain(const Request& request, uint32_t ranks,
                                            uint64_t segments);
-// All-reduce, all-gather and reduce-scatter of nodes with equal numbers of ranks, in a pipeline.
+// All-reduce, all-gather and reduce-scatter for nodes with equal numbers of ranks, in a pipeline.
 std::shared_ptr<const Schedule> make_hierarchical(const Request& request, const Places& places,
                                                   uint64_t segments);
 // A leader for each node, any number of ranks in a node.

@@ -6,7 +6,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Blocks travel by powers of two: ceil(log2 n) messages a rank, for small blocks.
+// Blocks travel by powers of two, for small blocks: ceil(log2 n) messages per rank.
 class Bruck final : public PlannedRecipe {
  public:
   Bruck(const Request& request, uint32_t ranks)
@@ -36,7 +36,7 @@ class Bruck final : public PlannedRecipe {
  private:
   Slice block(uint64_t number) const { return {Buffer::kScratch, number * block_}; }
 
-  // Blocks whose number has the bit.
+  // The number of blocks whose number has the bit.
   uint64_t moved(uint64_t bit) const {
     uint64_t count = 0;
     for (uint64_t i = bit; i < ranks_; i += 2 * bit) count += std::min(bit, ranks_ - i);
@@ -50,7 +50,8 @@ class Bruck final : public PlannedRecipe {
     return most;
   }
 
-  // Block i is for the rank i further on; all-gather: of it.
+  // Puts the blocks in order: block i is for the rank i further on (all-gather: it comes from that
+  // rank).
   void turn_in(Rank rank, Script& script) const {
     if (request_.operation == CCOM_ALL_GATHER) {
       script.copy(layout_.input(rank, 0), block(0), block_);
@@ -110,8 +111,8 @@ class Bruck final : public PlannedRecipe {
   bool empty_ = false;
 };
 
-// All-to-all of even nodes: first to the rank of the own node that stands where the target stands
-// in its node, then between nodes.
+// All-to-all of even nodes. A block first goes to the rank of the own node with the target's local
+// number, then to the target's node.
 class TwoLevel final : public PlannedRecipe {
  public:
   TwoLevel(const Request& request, const Places& places)
@@ -162,7 +163,7 @@ class TwoLevel final : public PlannedRecipe {
       const uint32_t to = (x + i) % rows_, from = (x + rows_ - i) % rows_;
       const uint64_t bytes = columns_ * block_;
       script.send(places_.nodes[to][y], leaving + to * bytes, bytes);
-      // Over what was packed, which is gone by now.
+      // Overwrites the packed blocks, which have been sent by now.
       script.receive(places_.nodes[from][y], packed + from * bytes, bytes);
       for (uint32_t column = 0; column < columns_; ++column) {
         script.copy(packed + from * bytes + column * block_,

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint32_t kMostChannels = 32;
 constexpr uint32_t kMostSegments = 64;
-constexpr uint64_t kSlicedBytes = 1 << 20;  // blocks of rings from here on travel in two pieces
-// All-reduce of at most this much doubles whole vectors: half the rounds.
+constexpr uint64_t kSlicedBytes = 1 << 20;  // ring blocks from this size on travel in two pieces
+// All-reduce of at most this many bytes doubles whole vectors, which takes half the rounds.
 constexpr uint64_t kDoublingBytes = 8192;
 
 bool ring_operation(ccom_operation_t operation) {
@@ -58,7 +58,7 @@ uint64_t ring_block_bytes(const Request& request, uint32_t ranks, uint32_t chann
   return largest_block_bytes(request, ranks) / parts;
 }
 
-// A channel for each directed cycle, and as many as there are NICs.
+// One channel for each directed cycle, and as many as there are NICs.
 uint32_t usual_channels(ccom_algorithm_t algorithm, const Group& group,
                         const CostParameters& costs) {
   const bool ring = algorithm == CCOM_RING || algorithm == CCOM_BIDIRECTIONAL_RING ||
@@ -140,7 +140,8 @@ Choice choose(ccom_algorithm_t algorithm, const Request& request, const Group& g
   chosen.channels = std::clamp(chosen.channels, 1u, kMostChannels);
   chosen.segments = std::min(chosen.segments, kMostSegments);
   if (chosen.chunk_bytes == 0 && costs.medium == Medium::kHostMemory) {
-    // Two pieces: one is reduced while the other one travels. On devices other channels do that.
+    // Two pieces: one is reduced while the other one travels. On devices, other channels have this
+    // effect.
     const uint64_t block = ring_block_bytes(request, group.ranks(), chosen.channels);
     if (block >= kSlicedBytes) chosen.chunk_bytes = block / 2 + 1;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which algorithms can do a request for a group, and the schedule of one of them.
+// Says which algorithms can do a request for a group, and builds the schedule of one of them.
 //
 // Callers: the planner. Thread-safe: functions of their arguments. Cannot fail: the caller builds
 // nothing that refusal() refuses.
@@ -14,7 +14,7 @@
 
 namespace neuron::ccom {
 
-// Why the algorithm cannot do it, as the end of a sentence; empty: it can.
+// Why the algorithm cannot do the request, as the end of a sentence; empty: it can.
 std::string refusal(ccom_algorithm_t algorithm, const Request& request, const Group& group,
                     const Places& places);
 
@@ -22,7 +22,7 @@ struct Choice {
   Parameters parameters;  // none of them 0, but for chunk_bytes
   bool flat = false;      // a pipelined ring for which a flat one is quicker
 };
-// Fills what the parameters leave to the planner.
+// Fills in what the parameters leave to the planner.
 Choice choose(ccom_algorithm_t algorithm, const Request& request, const Group& group,
               const Places& places, const CostParameters& costs, const Parameters& wanted);
 

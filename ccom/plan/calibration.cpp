@@ -168,7 +168,7 @@ Result<void> save_calibration(const std::string& file, const CostParameters& cos
     if (field.rate != nullptr && costs.*field.rate != 0) section[field.name] = costs.*field.rate;
   }
   root[medium_name(costs.medium)] = std::move(section);
-  // Readers see the old file or the new one, never a part.
+  // Readers see the old file or the new one, never a mixture.
   const std::string fresh = format("{}.{}", file, ::getpid());
   std::ofstream stream(fresh, std::ios::binary | std::ios::trunc);
   stream << json::serialize(root) << "\n";
@@ -182,7 +182,7 @@ Result<void> save_calibration(const std::string& file, const CostParameters& cos
 }
 
 Result<Fitted> fit(const std::vector<Sample>& samples) {
-  // Weights of 1 / time^2 make the relative error count, so that small sizes are not lost.
+  // Weights of 1 / time^2 minimise the relative error, so that small sizes count as well.
   double weight = 0, x = 0, y = 0, xx = 0, xy = 0;
   uint64_t least = ~uint64_t{0}, most = 0;
   for (const Sample& sample : samples) {

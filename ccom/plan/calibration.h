@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices of the cost model: from measurements, from a file of them, from the topology, or defaults.
+// Prices of the cost model, from measurements, from a file, from the topology, or by default.
 //
 // CCOM_CALIBRATION names the file. It is JSON: {"version": 1, "host": {...}, "device": {...}} with
 // the fields of CostParameters as numbers. Callers: communicators, nccom-test. Thread-safe:
@@ -15,22 +15,22 @@
 
 namespace neuron::ccom {
 
-// Fills every price that is 0, from the links of the topology or with a default.
+// Fills in every price that is 0, from the links of the topology or with a default.
 CostParameters complete_costs(const CostParameters& costs, const Topology& topology);
 
 // Prices of the medium; fields that the file leaves out stay 0.
 Result<CostParameters> load_calibration(const std::string& file, Medium medium);
 // Prices of the medium from CCOM_CALIBRATION; all 0 without it.
 Result<CostParameters> calibration_of_environment(Medium medium);
-// Writes the file anew, with the prices of the other medium kept.
+// Writes the file anew and keeps the prices of the other medium.
 Result<void> save_calibration(const std::string& file, const CostParameters& costs);
 
 // "local_latency_ps=300000 step_ps=12"; "built-in" when all are 0.
 std::string describe(const CostParameters& costs);
-// Both media of CCOM_CALIBRATION, for ranks that must have the same.
+// Both media of CCOM_CALIBRATION; ranks compare the text, since they must have the same prices.
 Result<std::string> describe_calibration_of_environment();
 
-// A message or a reduction of this size took this long.
+// The measured time of a message or a reduction of this size.
 struct Sample {
   uint64_t bytes = 0;
   double seconds = 0;
@@ -39,7 +39,8 @@ struct Fitted {
   uint64_t latency_ps = 0;
   double bytes_per_second = 0;
 };
-// The line latency + bytes / rate with the least relative error. Fails: fewer than two sizes.
+// The line latency + bytes / rate with the least relative error. Fails if there are fewer than two
+// sizes.
 Result<Fitted> fit(const std::vector<Sample>& samples);
 
 }  // namespace neuron::ccom

@@ -7,11 +7,11 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr double kDoublingBytes = 8192;  // as build.cpp
+constexpr double kDoublingBytes = 8192;  // must equal the constant in build.cpp
 
 struct Sizes {
-  double block = 0;   // of a rank, where ranks have blocks; else of the whole vector
-  double vector = 0;  // all of it
+  double block = 0;   // of a rank, if ranks have blocks; else of the whole vector
+  double vector = 0;  // the whole vector
 };
 
 Sizes sizes_of(const Request& request, double ranks) {
@@ -50,15 +50,15 @@ double two_d_time(const CostModel& model, const Request& request, const Sizes& s
   const double n = model.ranks(), x = model.nodes(), y = model.columns();
   const double inner_block = sizes.block * x / segments, outer_block = sizes.block / segments;
   const bool both = both_ways(request.operation);
-  // Blocks of ranks are apart: each travels as a message of its own.
+  // The blocks of a node's ranks are not contiguous, so each travels as a message of its own.
   const double inner = model.ring(y, inner_block, true, y, both ? 1 : x);
   const double outer = (both ? 2 : 1) * model.ring(x, outer_block, false, y);
   const double reducing =
       reduces(request.operation) ? model.reduce_on_the_way(2 * (n - 1) * sizes.block) : 0;
   const double once = (both ? 2 : 1) * inner + outer;
   if (segments <= 1) return once + reducing;
-  // The two inner stages share links. A stage waits for the one before, and until its last sends
-  // are known to be done.
+  // The two inner stages share links. A stage waits for the one before, and for confirmation of its
+  // last sends.
   const double busy = (both ? 2 : 1) * (y - 1) * model.occupancy(inner_block, true, y);
   const double interval = std::max({inner, outer, busy});
   return once + (segments - 1) * interval + 2 * model.latencies() + reducing;
@@ -84,7 +84,7 @@ double tree_time(const CostModel& model, const Request& request, const Sizes& si
   }
   const double ways = request.operation == CCOM_ALL_REDUCE ? 2 : 1;
   if (segments <= 1) return ways * model.tree_hops(vector) + reducing;
-  // Two trees with half of it each; an inner rank serves two children.
+  // Two trees carry half of the vector each; an inner rank serves two children.
   const double part = vector / 2 / segments;
   const double adding = model.reduce(3 * part);
   return ways * (model.tree_hops(part) + model.worst_hop(part) + depth * adding) +
@@ -258,7 +258,8 @@ uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group
     }
     default:
       time = mesh_time(model, request, sizes, algorithm == CCOM_ONE_STEP_MESH);
-      // Ranks that share memory run a mesh without messages, which its steps do not show.
+      // Ranks that share memory run a mesh without messages, which the steps of the schedule do not
+      // show.
       if (model.host() && model.nodes() <= 1) time /= 2;
       break;
   }
@@ -279,7 +280,7 @@ uint32_t best_segments(ccom_algorithm_t algorithm, const Request& request, const
   uint32_t best = 1;
   uint64_t least = ~uint64_t{0};
   for (uint32_t segments = 1; segments <= 64; segments *= 2) {
-    // Messages of less than a cache line or so are never worth it.
+    // Messages of less than about a cache line are never worth it.
     if (segments > 1 && sizes.vector / model.ranks() / segments < 64) break;
     Parameters trial = parameters;
     trial.segments = segments;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The predicted time of an algorithm in closed form, and the segments that make it least.
+// The predicted time of an algorithm in closed form, and the number of segments that minimises it.
 //
 // README.md of this folder has the formulas. Callers: the planner. Thread-safe. Cannot fail.
 #ifndef CCOM_PLAN_COST_H
@@ -10,11 +10,11 @@
 
 namespace neuron::ccom {
 
-// Channels and window of `parameters` are set; so are the segments.
+// The channels, window and segments of `parameters` must be set.
 uint64_t predict(ccom_algorithm_t algorithm, const Request& request, const Group& group,
                  const Places& places, const CostParameters& costs, const Parameters& parameters);
 
-// Segments for algorithms that work in a pipeline; 1 for the others, and where one is best.
+// The best number of segments for pipelined algorithms; 1 for the others, and where one is best.
 uint32_t best_segments(ccom_algorithm_t algorithm, const Request& request, const Group& group,
                        const Places& places, const CostParameters& costs,
                        const Parameters& parameters);

@@ -44,7 +44,7 @@ class Fitter {
   Fitter(const Group& group, Medium medium, const std::vector<Observation>& observations)
       : group_(group), medium_(medium), observations_(observations) {}
 
-  // |log(predicted / measured)| of each.
+  // |log(predicted / measured)| of each observation.
   std::vector<double> errors(const Point& point) const {
     const Planner planner(group_, costs_at(point, medium_));
     std::vector<double> result;
@@ -56,8 +56,8 @@ class Fitter {
     return result;
   }
 
-  // Absolute values, so that what a busy host disturbed does not decide; the square keeps a price
-  // from being good for half of the observations at the cost of the others.
+  // The sum of absolute values limits the effect of observations that a busy host disturbed. The
+  // square keeps a price from fitting half of the observations at the cost of the others.
   double badness(const Point& point) const {
     double sum = 0;
     for (const double error : errors(point)) sum += error + std::min(error * error, 1.0) / 4;
@@ -71,7 +71,7 @@ class Fitter {
     return std::expm1(*middle);
   }
 
-  // Downhill along one price, or two at once, with smaller and smaller steps.
+  // Descends along one price, or two at once, with smaller and smaller steps.
   Point descend(Point point) const {
     double least = badness(point);
     for (const double step : {2.0, 1.0, 0.5, 0.2, 0.08, 0.03}) {
@@ -82,7 +82,7 @@ class Fitter {
           for (const double way : {step, -step}) {
             better = try_it(point, i, way, i, 0, least) || better;
           }
-          // Latency and rate stand for each other where sizes are in between.
+          // A latency and a rate can compensate each other at medium sizes.
           const size_t partner = (i + 1) % kPrices;
           for (const double way : {step, -step}) {
             better = try_it(point, i, way, partner, way, least) || better;
@@ -109,7 +109,7 @@ class Fitter {
     trial[i] += way;
     trial[j] += other_way;
     for (const double value : trial) {
-      if (value < 0 || value > 41) return false;  // a picosecond; 10^17
+      if (value < 0 || value > 41) return false;  // between a picosecond and 10^17
     }
     const double found = badness(trial);
     if (found >= least * (1 - 1e-6)) return false;
@@ -123,7 +123,7 @@ class Fitter {
   const std::vector<Observation>& observations_;
 };
 
-// What the steps of a ring say, which is one message after the other.
+// Starts from the steps of all-gather rings, in which one message follows the other.
 void start_from_rings(const Group& group, const std::vector<Observation>& observations,
                       CostParameters& costs) {
   std::vector<Sample> samples;

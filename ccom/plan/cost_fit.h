@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prices under which the cost model predicts what was measured.
+// Fits prices so that the cost model predicts measured times.
 //
 // Callers: nccom-test --calibrate, tests. Thread-safe: functions of their arguments. A fit takes
 // about a second for a hundred observations. Fails: CCOM_INVALID when there are too few
@@ -14,7 +14,7 @@
 
 namespace neuron::ccom {
 
-// A collective of the group that took so long.
+// The measured time of a collective of the group.
 struct Observation {
   ccom_algorithm_t algorithm = CCOM_RING;
   Request request;
@@ -22,9 +22,9 @@ struct Observation {
 };
 
 struct CostFit {
-  CostParameters costs;  // 0: the observations say nothing about this price
+  CostParameters costs;  // 0: the observations do not determine this price
   double error = 0;      // median of predicted / measured or its inverse, the larger, less 1
-  double before = 0;     // the same with the prices that are built in
+  double before = 0;     // the same with the built-in prices
 };
 
 Result<CostFit> fit_costs(const Group& group, Medium medium,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of the patterns that algorithms are made of, in seconds.
+// Times of the patterns that make up algorithms, in seconds.
 //
 // Callers: cost.cpp. Threads: one. Cannot fail.
 #ifndef CCOM_PLAN_COST_MODEL_H
@@ -32,8 +32,8 @@ class CostModel {
     direct_rate_ = costs.local_bytes_per_second;
     if (!host_) {
       ring_rate_ *= std::min<double>(channels, cycles);
-      // Chips of a torus or ring that are no neighbours share the links between them, and about
-      // half of those are idle, as routes are not even.
+      // Chips of a torus or ring that are not neighbours share the links between them. About half
+      // of these are idle, because routes are uneven.
       const double chips = group.topology.node().chips;
       if (cycles >= 4) {
         longest_way_ = std::sqrt(chips);
@@ -58,7 +58,7 @@ class CostModel {
   bool host() const { return host_; }
 
   double reduce(double bytes) const { return bytes / reduce_rate_; }
-  // Of a ring: DMA engines reduce while the links carry other channels.
+  // The cost of a reduction inside a ring: DMA engines reduce while the links carry other channels.
   double reduce_on_the_way(double bytes) const { return host_ ? reduce(bytes) : 0; }
   double copy(double bytes) const { return bytes / direct_rate_; }
 
@@ -69,13 +69,14 @@ class CostModel {
   double far(double bytes, double senders) const {
     return remote_alpha_ + std::max(bytes / nic_rate_, bytes * senders / node_rate_) + 2 * step_;
   }
-  // Every rank to one `distance` further on.
+  // Every rank sends to the rank `distance` further on.
   double hop(double bytes, double distance) const {
     return x_ > 1 && distance >= y_ ? far(bytes, y_) : near(bytes);
   }
   double worst_hop(double bytes) const { return x_ > 1 ? far(bytes, 1) : near(bytes); }
 
-  // Messages to peers go out a few at a time; readers of shared memory need none.
+  // The number of batches: messages to peers go out a few at a time. Readers of shared memory send
+  // none.
   double batches(double peers) const {
     return host_ && x_ <= 1 ? 1 : std::ceil(peers / kPeersAtOnce);
   }
@@ -90,7 +91,8 @@ class CostModel {
     return batches(n_ - 1) * latency + std::max((y_ - 1) * each / direct_rate_, outside) +
            2 * (n_ - 1) * step_;
   }
-  // One rank with all others, `each` bytes. Readers of one memory do not wait for one another.
+  // One rank exchanges `each` bytes with every other. Readers of one memory do not wait for one
+  // another.
   double star(double each, bool readers) const {
     const double served = host_ && readers ? 1 : y_ - 1;
     const double inside = longest_way_ * alpha_ + served * each / direct_rate_;
@@ -98,8 +100,8 @@ class CostModel {
     return std::max(inside, outside) + (n_ - 1) * step_;
   }
 
-  // One step of a ring in its steady state: with credits, latency counts on average, or once for
-  // each window. `inner`: within nodes; else `senders` rings leave each node.
+  // One step of a ring in its steady state: with credits, latency counts on average or once per
+  // window. `inner`: within nodes; else `senders` rings leave each node.
   // `pieces`: messages of a block, of `bytes` together.
   double ring_step(double members, double bytes, bool inner, double senders,
                    double pieces = 1) const {
@@ -108,7 +110,7 @@ class CostModel {
     const double busy = occupancy(bytes, inner, senders);
     // While one message waits for its credit, those of other channels use the link.
     const double flows = !crosses ? inner_flows_ : senders > 1 ? outer_flows_ : 1;
-    // A block moves on when it has arrived, piece by piece.
+    // A block can be forwarded when it has arrived, piece by piece.
     const double local_hop = pieces * alpha_ + bytes / ring_rate_ / inner_flows_;
     const double far_hop = pieces * remote_alpha_ + busy / (senders > 1 ? outer_flows_ : 1);
     const double mean =
@@ -124,7 +126,8 @@ class CostModel {
   double ring(double members, double bytes, bool inner, double senders, double pieces = 1) const {
     return members <= 1 ? 0 : (members - 1) * ring_step(members, bytes, inner, senders, pieces);
   }
-  // Neighbours in the order of the ranks, one after the other: all but x hops are within nodes.
+  // Hops between neighbours in rank order, one after the other: all but x of them stay within
+  // nodes.
   double neighbour_hops(double bytes) const {
     return (n_ - x_) * (alpha_ + bytes / direct_rate_) + (x_ - 1) * far(bytes, 1);
   }
@@ -141,9 +144,9 @@ class CostModel {
   double window_;
   double n_, x_, y_;
   double alpha_, remote_alpha_, step_, reduce_rate_;
-  double longest_way_ = 1;  // links between two chips of a node
+  double longest_way_ = 1;  // most links between two chips of a node
   double ring_rate_, direct_rate_, nic_rate_, node_rate_, ring_node_rate_;
-  double inner_flows_, outer_flows_;  // that share a link, a NIC
+  double inner_flows_, outer_flows_;  // flows that share a link, a NIC
 };
 
 }  // namespace neuron::ccom

@@ -7,8 +7,9 @@
 namespace neuron::ccom {
 namespace {
 
-// Even nodes: directly within the node, directly between the ranks of a column, directly within the
-// node again. With several segments each stage has a channel of its own, and all work at once.
+// For even nodes: direct exchanges within the node, then between the ranks of a column, then within
+// the node again. With several segments, each stage has a channel of its own, and all stages work
+// at the same time.
 class Hierarchical final : public PlannedRecipe {
  public:
   Hierarchical(const Request& request, const Places& places, uint64_t segments)
@@ -21,7 +22,7 @@ class Hierarchical final : public PlannedRecipe {
       for (uint32_t i = 0; i < columns_; ++i) column_of_[node[i]] = i;
     }
     const bool all = request_.operation == CCOM_ALL_REDUCE;
-    // No part is empty, so that every segment has as many steps.
+    // No part is empty, so every segment has the same number of steps.
     const uint64_t parts = all ? ranks_ : 1;
     segments_ = std::clamp<uint64_t>(segments, 1, std::max<uint64_t>(1, request_.count / parts));
     if (request_.operation != CCOM_ALL_GATHER) stages_[stage_count_++] = Stage::kInnerReduce;
@@ -91,7 +92,7 @@ class Hierarchical final : public PlannedRecipe {
     }
   }
 
-  // One message each way with all other members, a few at a time.
+  // One message to and from every other member, a few at a time.
   template <class Send, class Receive>
   static void exchange(uint32_t members, uint32_t me, Send send, Receive receive) {
     for (uint32_t begin = 1; begin < members; begin += kPeersAtOnce) {
@@ -101,7 +102,7 @@ class Hierarchical final : public PlannedRecipe {
     }
   }
 
-  // All-reduce: a column's part of a segment, and of that a row's.
+  // All-reduce: the part of a segment that belongs to a column; row_part divides it among the rows.
   Range column_part(uint64_t segment, uint32_t column) const {
     const Partition cut(request_.count, segments_);
     const Partition columns(cut.size(segment), columns_);
@@ -114,7 +115,7 @@ class Hierarchical final : public PlannedRecipe {
     const Partition rows(part.bytes / width, rows_);
     return {part.offset + rows.offset(row) * width, rows.size(row) * width};
   }
-  // A segment of the block of a rank.
+  // The part of a rank's block that belongs to a segment.
   Range block_part(uint64_t segment, Rank rank) const {
     const Partition cut(request_.count, segments_);
     const uint64_t width = layout_.width();

@@ -7,9 +7,10 @@
 namespace neuron::ccom {
 namespace {
 
-// A ring of pairs of ranks that share a chip. One of the two, the primary (the other one on every
-// second channel), carries both: it adds three operands at a time, and hands results to the
-// secondary. A chip with more ranks has several pairs, next to each other in the ring.
+// A ring of pairs of ranks that share a chip. The primary of the two carries the data of both (on
+// every second channel, the other rank is primary). It adds three operands at a time, and hands
+// results to the secondary. A chip with more ranks has several pairs, next to each other in the
+// ring.
 class KangaRing final : public PlannedRecipe {
  public:
   KangaRing(const Request& request, const Group& group, const Places& places, uint32_t channels)
@@ -29,7 +30,7 @@ class KangaRing final : public PlannedRecipe {
 
   uint32_t channels() const override { return channels_; }
 
-  // Two pairs of operands and two sums; the secondary's part of the last sum.
+  // Room for two pairs of operands, two sums, and the secondary's part of the last sum.
   uint64_t scratch_bytes(Rank) const override {
     if (request_.operation == CCOM_ALL_GATHER) return 0;
     return channels_ * 7 * slot_bytes();
@@ -90,7 +91,7 @@ class KangaRing final : public PlannedRecipe {
     return most * layout_.width();
   }
 
-  // What a chip's block is made of: a stretch of the vector, or the blocks of its two ranks.
+  // The pieces of a chip's block: a range of the vector, or the blocks of the chip's two ranks.
   uint32_t pieces(uint32_t channel, uint32_t chip, Piece (&result)[2]) const {
     if (request_.operation == CCOM_ALL_REDUCE) {
       const Partition cut(share_bytes(channel) / layout_.width(), chips_);
@@ -106,7 +107,7 @@ class KangaRing final : public PlannedRecipe {
     return 2;
   }
 
-  // Round `round` of the sums: block of the chip that is 1 + round before this one.
+  // Round `round` of the sums, about the block of the chip 1 + round places before this one.
   void add(const Seat& seat, uint32_t round, Script& script) const {
     const uint32_t chip = (seat.chip + 2 * chips_ - 1 - round) % chips_;
     const bool last = round + 1 == chips_;
@@ -148,7 +149,7 @@ class KangaRing final : public PlannedRecipe {
       script.reduce(sum);
       if (!last) {
         script.send(at(seat.channel, seat.chip + 1, true), sum.destination, piece[i].bytes);
-        // What the next round adds to: now, so that a window of one is enough.
+        // Receives the operands of the next round now, so that a window of one is enough.
         script.receive(at(seat.channel, seat.chip + chips_ - 1, true),
                        scratch + (round + 1) % 2 * 2 * slot + 2 * within, coming[i].bytes);
       } else if (scatter && piece[i].owner != seat.rank) {
@@ -173,7 +174,8 @@ class KangaRing final : public PlannedRecipe {
     }
   }
 
-  // Round `round` of the results: the primary has the block of the chip `round` before its own.
+  // Round `round` of the results: the primary has the block of the chip `round` places before its
+  // own.
   void pass(const Seat& seat, uint32_t round, Script& script) const {
     const uint32_t chip = (seat.chip + chips_ - round % chips_) % chips_;
     Piece piece[2], coming[2];
@@ -191,11 +193,11 @@ class KangaRing final : public PlannedRecipe {
       if (round + 1 != chips_) {
         script.send(at(seat.channel, seat.chip + 1, true), output, piece[i].bytes);
       }
-      // The secondary has its own block.
+      // The secondary has its own block already.
       if (request_.operation == CCOM_ALL_REDUCE || piece[i].owner != seat.other) {
         script.send(seat.other, output, piece[i].bytes);
       }
-      // One message after the other both ways: a window of one is enough.
+      // Messages alternate in both directions, so a window of one is enough.
       if (round + 1 != chips_) {
         script.receive(at(seat.channel, seat.chip + chips_ - 1, true),
                        layout_.output(seat.rank, coming[i].offset), coming[i].bytes);

@@ -81,7 +81,7 @@ class Mesh final : public PlannedRecipe {
   }
 
  private:
-  // One batch of an exchange with all others; false past the last.
+  // One batch of an exchange with all others; false after the last.
   template <class Send, class Receive>
   bool exchange(Rank rank, uint64_t batch, Script&, Send send, Receive receive) const {
     if (batch >= batches_) return false;
@@ -94,7 +94,7 @@ class Mesh final : public PlannedRecipe {
   uint64_t part_offset(Rank rank) const { return parts_.offset(rank) * layout_.width(); }
   uint64_t part_bytes(Rank rank) const { return parts_.size(rank) * layout_.width(); }
 
-  // Scratch of the contribution of `peer`, which leaves the own one out.
+  // The place in scratch for the contribution of `peer`; the rank's own contribution has none.
   static Slice slot(Rank rank, Rank peer, uint64_t bytes) {
     return {Buffer::kScratch, (peer < rank ? peer : peer - 1) * bytes};
   }
@@ -128,7 +128,7 @@ class Mesh final : public PlannedRecipe {
     return true;
   }
 
-  // The ranks' parts of the vector, to their owners; then the sum at `destination`.
+  // Sends the ranks' parts of the vector to their owners; then forms the sum at `destination`.
   bool collect_parts(Rank rank, uint64_t index, const Slice& destination, Script& script) const {
     const uint64_t bytes = part_bytes(rank);
     if (exchange(
@@ -192,7 +192,7 @@ class Mesh final : public PlannedRecipe {
     return true;
   }
 
-  // In place, everything that leaves is set aside first, as what comes may be elsewhere.
+  // In place, all outgoing blocks are copied aside first, as incoming blocks may overwrite them.
   bool all_to_all(Rank rank, uint64_t index, Script& script) const {
     const auto source = [&](Rank peer) {
       const uint64_t offset = layout_.send_offset(rank, peer);
@@ -226,7 +226,7 @@ class Mesh final : public PlannedRecipe {
     return true;
   }
 
-  // The root with every other; a non-root has a single part.
+  // Exchanges the root's data with every other rank; a non-root has a single part.
   template <class Root, class Other>
   bool with_root(Rank rank, uint64_t index, Root root, Other other) const {
     if (rank != request_.root) {
@@ -264,7 +264,7 @@ class Mesh final : public PlannedRecipe {
     return true;
   }
 
-  // A part to each rank, then every part to all ranks.
+  // Sends a part to each rank, then every part to all ranks.
   bool broadcast(Rank rank, uint64_t index, Script& script) const {
     const Rank root = request_.root;
     const uint64_t first = rank == root ? batches_ + 1 : 1;
@@ -282,7 +282,7 @@ class Mesh final : public PlannedRecipe {
       }
       return true;
     }
-    // The root has everything, so no rank sends to it.
+    // The root has all parts, so no rank sends to it.
     const uint64_t bytes = part_bytes(rank);
     return exchange(
         rank, index - first, script,
@@ -367,7 +367,7 @@ class Mesh final : public PlannedRecipe {
 
   bool one_step_;
   uint64_t batch_;
-  std::vector<Rank> targets_, sources_;  // send/receive and permute, by rank
+  std::vector<Rank> targets_, sources_;  // send_receive and permute, by rank
   uint64_t batches_ = 0;
   Partition parts_;
   bool empty_ = false;

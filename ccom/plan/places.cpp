@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Chips of a node in the order of directed cycle number `channel`.
+// The chips of a node, in the order of directed cycle number `channel`.
 std::vector<uint32_t> chip_order(const NodeProfile& node, uint32_t channel, bool both) {
   std::vector<uint32_t> chips(node.chips);
   std::iota(chips.begin(), chips.end(), 0);
@@ -24,8 +24,8 @@ uint32_t nic_of(const NodeProfile& node, uint32_t chip) {
   return static_cast<uint32_t>(uint64_t{chip} * node.nics / std::max(1u, node.chips));
 }
 
-// Where each channel enters its cycle, so that no NIC has more than its part of the exits, nor of
-// the entries. Zeros if the search does not find any.
+// Where each channel enters its cycle, so that no NIC has more than its share of exits and entries.
+// Zeros if the search finds no solution.
 std::vector<uint32_t> entries(const NodeProfile& node,
                               const std::vector<std::vector<uint32_t>>& cycles) {
   std::vector<uint32_t> entry(cycles.size(), 0);
@@ -110,7 +110,7 @@ std::vector<std::vector<Rank>> ring_orders(const Group& group, const Places& pla
       orders[channel].insert(orders[channel].end(), ranks.begin(), ranks.end());
       const auto where = [&](Rank rank) {
         const uint32_t chip = group.places[rank].chip;
-        // Chips that the profile does not have keep their order, behind the others.
+        // Chips that are not in the profile keep their order, behind the others.
         return chip < node.chips ? position[chip] : node.chips;
       };
       std::stable_sort(orders[channel].begin() + static_cast<ptrdiff_t>(begin),

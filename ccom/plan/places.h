@@ -17,16 +17,17 @@ struct Places {
 
   std::vector<std::vector<Rank>> nodes;  // ranks of each node that has any, by chip, core, rank
   std::vector<uint32_t> node_of;         // index into `nodes`, by rank
-  bool even = true;                      // every node has as many ranks
+  bool even = true;                      // all nodes have the same number of ranks
   bool node_major = true;    // rank = index of its node * ranks of a node + local number
-  bool whole_pairs = false;  // four ranks or more, an even number on every chip
+  bool whole_pairs = false;  // at least four ranks, and an even number on every chip
 
   uint32_t ranks() const { return static_cast<uint32_t>(node_of.size()); }
 };
 
 // Order of all ranks for each of `channels` rings: node after node, and within a node along the
-// profile's Hamiltonian cycles, each in both directions, entered where the channels use different
-// NICs. Without cycles: by rank, odd channels backwards. `both`: false keeps to one direction.
+// profile's Hamiltonian cycles. Each cycle is used in both directions, and channels enter it where
+// they use different NICs. Without cycles: by rank, odd channels backwards. `both`: false keeps to
+// one direction.
 std::vector<std::vector<Rank>> ring_orders(const Group& group, const Places& places,
                                            uint32_t channels, bool both);
 // Directed cycles of the group's nodes; 1 where there are no links to follow.

@@ -15,7 +15,7 @@ Result<std::shared_ptr<const Plan>> PlanCache::find(const Request& request) {
   }
   NEURON_TRY(plan, planner_.plan(request));
   auto made = std::make_shared<Plan>(std::move(plan));
-  made->request = request;  // the key, whatever the planner settled
+  made->request = request;  // the key, before the planner filled anything in
   if (plans_.size() == capacity_) {
     const auto last = std::prev(plans_.end());
     for (auto [at, end] = by_hash_.equal_range(hash_of((*last)->request)); at != end; ++at) {

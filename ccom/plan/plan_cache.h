@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a communicator by their requests. When it is full, the least recently used plan
-// goes.
+// The plans of a communicator by their requests. A full cache drops the least recently used plan.
 //
 // Callers: the communicator's thread. Thread-safe: no. Owns: plans, together with the operations
-// that still run them. Fails as the planner does; failures are not kept.
+// that still run them. Fails like the planner; failures are not cached.
 #ifndef CCOM_PLAN_PLAN_CACHE_H
 #define CCOM_PLAN_PLAN_CACHE_H
 

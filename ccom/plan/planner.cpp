@@ -21,7 +21,7 @@ namespace {
 
 struct Wish {
   ccom_algorithm_t algorithm = CCOM_ALGORITHM_AUTO;
-  bool strict = false;  // for this operation by name: an error where it cannot be done
+  bool strict = false;  // named for this operation: an error if it cannot do it
 };
 
 std::string known_algorithms() {
@@ -33,7 +33,8 @@ std::string known_algorithms() {
   return names;
 }
 
-// CCOM_ALGORITHM: NAME for everything that it can do, or OPERATION=NAME;OPERATION=NAME.
+// Reads CCOM_ALGORITHM: NAME for every operation that it supports, or
+// OPERATION=NAME;OPERATION=NAME.
 Result<Wish> wish_of_environment(ccom_operation_t operation) {
   const char* text = std::getenv("CCOM_ALGORITHM");
   std::string_view rest = text != nullptr ? text : "";
@@ -107,7 +108,7 @@ uint64_t Planner::predict(ccom_algorithm_t algorithm, const Request& request,
 Result<void> Planner::check(const Plan& plan, const Parameters& parameters) const {
   if (group_.ranks() > kCheckedRanks) return {};
   const Request& request = plan.request;
-  // Small requests leave parts empty, each in its own way; large ones differ in sizes alone.
+  // Each small request leaves other parts empty; large ones differ only in sizes.
   constexpr uint64_t kSmall = 1024;
   const uint64_t parts = uint64_t{group_.ranks()} * parameters.channels * parameters.segments;
   const uint64_t size =

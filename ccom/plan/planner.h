@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request and a group to a schedule: the planner chooses the algorithm by predicted time,
+// Makes a schedule from a request and a group. The planner chooses the algorithm by predicted time,
 // unless the call or the environment names one.
 //
 // Callers: communicators (through a cache), the simulator, nccom-test. Thread-safe: const calls.
-// Fails: CCOM_INVALID with the argument, CCOM_UNSUPPORTED with the algorithms that could do it.
+// Fails: CCOM_INVALID with the argument, CCOM_UNSUPPORTED with the algorithms that can do it.
 #ifndef CCOM_PLAN_PLANNER_H
 #define CCOM_PLAN_PLANNER_H
 
@@ -21,7 +21,7 @@ namespace neuron::ccom {
 // Where the ranks of a group are. `ranks()` places; equal nodes are one host.
 struct Group {
   std::vector<Place> places;
-  Topology topology;  // for links and rings; its node count may exceed that of the group
+  Topology topology;  // for links and rings; may have more nodes than the group
 
   uint32_t ranks() const { return static_cast<uint32_t>(places.size()); }
 };
@@ -29,8 +29,8 @@ struct Group {
 // What moves bytes between two ranks of one node.
 enum class Medium : uint8_t { kHostMemory, kDevice };
 
-// Prices of the cost model. 0: what the topology says, else a default (plan/calibration.h, which
-// also loads measured ones).
+// Prices of the cost model. 0: the price follows from the topology, else it is a default.
+// plan/calibration.h also loads measured prices.
 struct CostParameters {
   Medium medium = Medium::kHostMemory;
   uint64_t local_latency_ps = 0;       // message between two ranks of a node
@@ -64,16 +64,17 @@ class Planner {
  public:
   Planner(Group group, CostParameters costs);
 
-  // Algorithm of the request, of CCOM_ALGORITHM (environment: NAME, or OPERATION=NAME;...), or the
-  // cheapest. Up to kCheckedRanks ranks, the first schedule of its kind (algorithm, operation,
-  // shape, parameters, and for small requests the count) has passed the checker.
+  // Uses the algorithm of the request, else of CCOM_ALGORITHM (environment: NAME, or
+  // OPERATION=NAME;...), else the cheapest. For up to kCheckedRanks ranks, the first schedule of
+  // each kind (algorithm, operation, shape, parameters, and for small requests the count) is run
+  // through the checker.
   static constexpr uint32_t kCheckedRanks = 16;
   Result<Plan> plan(const Request& request, const Parameters& parameters = {}) const;
-  // All candidates with their predicted times, and why the others cannot do it.
+  // All candidates with their predicted times, and the reason why each other algorithm is unfit.
   std::string explain(const Request& request) const;
-  // Algorithms that can do the operation for this group.
+  // The algorithms that can do the operation for this group.
   std::vector<ccom_algorithm_t> candidates(const Request& request) const;
-  // Predicted time of one of them, in picoseconds; costs less than 2 us.
+  // The predicted time of one algorithm, in picoseconds. The call takes less than 2 us.
   uint64_t predict(ccom_algorithm_t algorithm, const Request& request,
                    const Parameters& parameters = {}) const;
 

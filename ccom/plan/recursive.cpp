@@ -7,8 +7,8 @@
 namespace neuron::ccom {
 namespace {
 
-// Doubling and halving among a power of two of ranks. The others hand their contribution to a
-// neighbour first and get the result from it last. Ranks count from the root.
+// Doubling and halving among a power of two of ranks. Each other rank first hands its contribution
+// to a neighbour, and gets the result from it last. Ranks are counted from the root.
 class Recursive final : public PlannedRecipe {
  public:
   Recursive(const Request& request, uint32_t ranks, bool whole_vector)
@@ -39,7 +39,7 @@ class Recursive final : public PlannedRecipe {
       return true;
     }
     const uint32_t id = relative < 2 * extra_ ? relative / 2 : relative - extra_;
-    const Rank partner = relative < 2 * extra_ ? plus(rank, 1) : rank;  // itself: nobody
+    const Rank partner = relative < 2 * extra_ ? plus(rank, 1) : rank;  // rank itself: none
     if (index == 0) {
       begin(rank, partner, script);
     } else if (index <= levels_) {
@@ -63,7 +63,7 @@ class Recursive final : public PlannedRecipe {
 
   Rank rank_of(uint32_t id) const { return plus(root_, id < extra_ ? 2 * id : id + extra_); }
 
-  // First byte of the parts of `id` and up.
+  // The first byte of the parts of `id` and above.
   uint64_t start(uint32_t id) const {
     if (request_.operation == CCOM_ALL_GATHER || request_.operation == CCOM_REDUCE_SCATTER) {
       return (id < extra_ ? 2 * uint64_t{id} : uint64_t{id} + extra_) * layout_.bytes(0);
@@ -71,12 +71,12 @@ class Recursive final : public PlannedRecipe {
     return parts_.offset(id) * layout_.width();
   }
 
-  // Where sums and gathered parts are.
+  // The place of sums and gathered parts.
   Slice vector(Rank rank) const {
     if (!sums_in_scratch() || (rooted() && rank == root_)) return layout_.output(rank, 0);
     return {Buffer::kScratch, layout_.vector_bytes()};
   }
-  // The contribution, and later the sums.
+  // Whether the rank's data is a sum already; before that, it is the input.
   bool summed(Rank rank, uint32_t level) const {
     return level != 0 || minus(rank, root_) < 2 * extra_;
   }
@@ -126,7 +126,7 @@ class Recursive final : public PlannedRecipe {
     add(rank, rank < partner, layout_.input(rank, 0), vector(rank), 0, bytes, core_ == 1, script);
   }
 
-  // Adds what arrived at the same offset of the scratch buffer.
+  // Adds what has arrived at the same offset of the scratch buffer.
   void add(Rank, bool own_first, const Slice& own, const Slice& destination, uint64_t offset,
            uint64_t bytes, bool complete, Script& script) const {
     Script::Reduction sum;
@@ -143,7 +143,7 @@ class Recursive final : public PlannedRecipe {
     script.reduce(sum);
   }
 
-  // Sums: halving (or doubling of the whole vector); broadcast: parts from the root's side.
+  // Sums: halving, or doubling of the whole vector. Broadcast: parts spread from the root's side.
   void first_half(Rank rank, uint32_t id, uint32_t level, Script& script) const {
     if (request_.operation == CCOM_ALL_GATHER) return;
     const uint32_t bit = whole_ ? 1u << level : core_ >> (level + 1);
@@ -169,7 +169,7 @@ class Recursive final : public PlannedRecipe {
       add(rank, id < other, own, vector(rank), 0, bytes, complete, script);
       return;
     }
-    // Keeps the half that its id is in.
+    // Keeps the half that contains its own id.
     const uint32_t mine = id & ~(bit - 1), theirs = other & ~(bit - 1);
     const uint64_t away = start(theirs), keep = start(mine);
     script.send(peer, own + away, start(theirs + bit) - away);
@@ -178,7 +178,7 @@ class Recursive final : public PlannedRecipe {
     add(rank, id < other, own, vector(rank), keep, bytes, complete, script);
   }
 
-  // Doubling of what is gathered; reduce: towards the root.
+  // Gathers by doubling. Reduce: gathers towards the root.
   void second_half(Rank rank, uint32_t id, uint32_t level, Script& script) const {
     if (request_.operation == CCOM_REDUCE_SCATTER) return;
     const uint32_t bit = 1u << level;
@@ -197,7 +197,7 @@ class Recursive final : public PlannedRecipe {
       }
       return;
     }
-    // Each broadcast half starts at the root, which needs nothing back.
+    // Each half of a broadcast starts at the root, which needs nothing back.
     const bool had = request_.operation == CCOM_BROADCAST;
     if (!had || other != 0) script.send(peer, data + offset, bytes);
     if (!had || id != 0) script.receive(peer, data + comes, coming);

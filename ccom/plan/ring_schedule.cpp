@@ -10,10 +10,10 @@
 namespace neuron::ccom {
 namespace {
 
-constexpr uint32_t kSlots = 4;      // where a partial result moves on to its own place
-constexpr uint32_t kKeptSlots = 8;  // where it stays in the slot until it is sent
+constexpr uint32_t kSlots = 4;      // if a partial result moves on to its own place
+constexpr uint32_t kKeptSlots = 8;  // if it stays in the slot until it is sent
 
-// What a lane (one ring, or the three stages of one) does, in order.
+// The parts of a lane (one ring, or the three stages of one), in order.
 enum class Part : uint8_t { kInnerReduce, kOuterReduce, kOuterGather, kInnerGather };
 
 class RingSchedule final : public RingSource {
@@ -81,7 +81,7 @@ class RingSchedule final : public RingSource {
     if (!scatters()) add(Part::kInnerGather);
     empty_ = request_.count == 0 && request_.counts.empty();
     if (shape_.segments <= 1) return;
-    // Stages: what happens within the node before, between the nodes, within the node after.
+    // Stages: within the node before, between nodes, within the node after.
     first_part_[0] = 0;
     stages_ = 1;
     for (uint32_t i = 1; i < part_count_; ++i) {
@@ -108,8 +108,8 @@ class RingSchedule final : public RingSource {
     return *std::max_element(request_.counts.begin(), request_.counts.end());
   }
 
-  // Every channel has slots, and for reduce-scatter in two dimensions a place for the sums of its
-  // node.
+  // Every channel has slots. Reduce-scatter in two dimensions also needs a place for the sums of
+  // the node.
   void lay_out_scratch() {
     const uint64_t width = layout_.width();
     const uint64_t share = region(largest_block()).largest();
@@ -131,21 +131,21 @@ class RingSchedule final : public RingSource {
     }
     const uint64_t inner_pieces = scatters() && shape_.two_d ? rows_ : shape_.slices;
     inner_bytes_ = inner_slots_ * inner_pieces * inner_slot_bytes_;
-    // One segment's sums may still be sent while the next one's are formed.
+    // The sums of one segment may still be in flight while those of the next are formed.
     lane_bytes_ = inner_bytes_ + outer_slots_ * shape_.slices * outer_slot_bytes_ +
                   sums_bytes_ * shape_.segments;
     lane_bytes_ = (lane_bytes_ + 63) / 64 * 64;
     scratch_bytes_ = lane_bytes_ * shape_.channels;
   }
 
-  // Of the first `segments` segments.
+  // Steps of the first `segments` segments.
   uint64_t stage_steps(Rank rank, uint32_t lane, uint32_t stage, uint32_t segments) const {
     uint64_t steps = stage == 0 ? 0 : segments;
     for (uint32_t segment = 0; segment < segments; ++segment) {
       for (uint32_t i = first_part_[stage]; i < first_part_[stage + 1]; ++i) {
         RingPhase phase;
         fill(rank, lane, segment, parts_[i], phase);
-        // Copies alone may be left out where a segment has no bytes.
+        // In segments without bytes, only copies may be left out.
         if (phase.members > 1) {
           steps += segment == 0 ? segments * ring_steps(phase) : 0;
         } else {
@@ -209,7 +209,7 @@ class RingSchedule final : public RingSource {
     phase.target = phase.final = output;
   }
 
-  // All-gather and reduce-scatter: blocks belong to ranks.
+  // All-gather and reduce-scatter: each block belongs to a rank.
   void by_rank(Rank rank, const std::vector<Rank>& order, uint32_t share, uint64_t lane_scratch,
                uint32_t segment, uint32_t x, uint32_t y, Part part, RingPhase& phase) const {
     const uint64_t own_share = region(layout_.elements(rank)).offset(share) * layout_.width();

@@ -19,7 +19,7 @@ struct RingShape {
   uint32_t slices = 1;    // messages that a block travels in
   uint32_t segments = 1;  // more than one: the stages run on channels of their own, in a pipeline
   bool two_d = false;     // within the node, between nodes, within the node
-  bool both = true;       // half of the channels against the others
+  bool both = true;       // half of the channels run in the opposite direction
 };
 
 std::shared_ptr<const Schedule> make_ring(const Request& request, const Group& group,

@@ -4,7 +4,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Orders children as they were added.
+// Keeps the children in the order in which they were added.
 Tree finish(Rank root, const std::vector<std::vector<Rank>>& children) {
   const auto ranks = static_cast<uint32_t>(children.size());
   Tree tree;
@@ -38,7 +38,8 @@ void binomial_children(uint32_t p, uint32_t size, Visit visit) {
   }
 }
 
-// In order over positions [begin, end): the middle one is the root, so that every second is a leaf.
+// A balanced tree over positions [begin, end), in order: the middle one is the root, so every
+// second position is a leaf.
 uint32_t balanced(uint32_t begin, uint32_t end, std::vector<std::vector<uint32_t>>& children) {
   const uint32_t size = end - begin;
   uint32_t half = 1;
@@ -54,7 +55,8 @@ Rank binary(const std::vector<Rank>& ranks, bool second, std::vector<std::vector
   const auto size = static_cast<uint32_t>(ranks.size());
   std::vector<std::vector<uint32_t>> positions(size);
   const uint32_t top = balanced(0, size, positions);
-  // Even sizes are mirrored, odd ones turned by one: what was a leaf is an inner one then.
+  // Mirrors even sizes and rotates odd ones by one, so that leaves of the first tree become inner
+  // ranks.
   const auto rank_at = [&](uint32_t position) {
     if (!second) return ranks[position];
     return size % 2 == 0 ? ranks[size - 1 - position] : ranks[(position + 1) % size];
@@ -109,7 +111,7 @@ Tree node_tree(const Places& places, Rank root) {
     return position == 0 ? root : places.nodes[(first + position) % nodes][0];
   };
   for (uint32_t i = 0; i < nodes; ++i) {
-    // Other nodes first: their way is the longer one.
+    // Children on other nodes come first, because their way is longer.
     binomial_children(i, nodes,
                       [&](uint32_t child) { children[leader(i)].push_back(leader(child)); });
     for (const Rank rank : places.nodes[(first + i) % nodes]) {

@@ -8,8 +8,8 @@
 namespace neuron::ccom {
 namespace {
 
-// Up the tree (sums or blocks), then down (results or blocks), or one of them. Several trees carry
-// parts of the vector; with several segments, up and down run on channels of their own.
+// Data goes up the tree (sums or blocks), then down (results or blocks), or only one way. Several
+// trees carry parts of the vector. With several segments, up and down have channels of their own.
 class TreeSchedule final : public PlannedRecipe {
  public:
   TreeSchedule(const Request& request, std::vector<Tree> trees, uint64_t segments)
@@ -51,7 +51,7 @@ class TreeSchedule final : public PlannedRecipe {
     const uint32_t number = split_ ? channel / 2 : channel;
     if (!split_) {
       if (index >= segments_ * (up_ && down_ ? 2 : 1)) return false;
-      // Without a channel of its own, down follows up.
+      // If down has no channel of its own, it follows up.
       if (up_ && index < segments_) {
         climb(rank, number, index, script);
       } else {
@@ -105,7 +105,7 @@ class TreeSchedule final : public PlannedRecipe {
     uint64_t offset;
     uint64_t bytes;
   };
-  // Of a tree's part of the vector.
+  // One segment of a tree's part of the vector.
   Range segment(uint32_t number, uint64_t index) const {
     const Partition cut(parts_.size(number), segments_);
     const uint64_t width = layout_.width();
@@ -115,8 +115,8 @@ class TreeSchedule final : public PlannedRecipe {
     return Partition(parts_.size(number), segments_).largest() * layout_.width();
   }
 
-  // Scratch: for each tree two sets of slots (children, then the sum), as segments alternate; then
-  // the blocks of the ranks below, and with scatter at the root the whole sum.
+  // Scratch holds two sets of slots for each tree (children, then the sum), which segments use in
+  // turn. Then follow the blocks of the ranks below, and at the root of a scatter the whole sum.
   uint64_t sums_bytes(Rank rank, uint32_t number) const {
     if (!sums()) return 0;
     return 2 * (uint64_t{trees_[number].child_count(rank)} + 1) * segment_bytes(number);
@@ -139,7 +139,7 @@ class TreeSchedule final : public PlannedRecipe {
 
   uint64_t climb_steps(Rank rank, uint32_t number) const {
     const uint32_t children = trees_[number].child_count(rank);
-    // Where there are no bytes, nothing is reduced.
+    // Without bytes there is no reduction.
     const bool reducing = children != 0 && parts_.size(number) >= segments_;
     return children + (reducing ? 1 : 0) + (trees_[number].parent[rank] != Tree::kNone ? 1 : 0);
   }
@@ -186,7 +186,7 @@ class TreeSchedule final : public PlannedRecipe {
     if (!root) script.send(tree.parent[rank], children == 0 ? own : sum.destination, range.bytes);
   }
 
-  // Blocks of the ranks below, in the order of the tour.
+  // Gathers the blocks of the ranks below, in the order of the tour.
   void gather(Rank rank, Script& script) const {
     const Tree& tree = trees_[0];
     const Slice place = blocks(rank);
@@ -209,7 +209,7 @@ class TreeSchedule final : public PlannedRecipe {
     });
   }
 
-  // Stretches of the tour from place `from` on that lie side by side in the buffer, too.
+  // Visits the ranges of the tour, from place `from` on, that are also contiguous in the buffer.
   template <class Visit>
   void by_rank(uint32_t from, Visit visit) const {
     const Tree& tree = trees_[0];
@@ -281,7 +281,7 @@ class TreeSchedule final : public PlannedRecipe {
   uint64_t elements_ = 0;
   uint64_t segments_ = 1;
   Partition parts_;
-  std::vector<uint64_t> starts_;  // bytes of the blocks before a place of the tour
+  std::vector<uint64_t> starts_;  // first byte of the blocks from a place of the tour on
   bool up_ = false, down_ = false;
   bool gathers_ = false, scatters_ = false;
   bool split_ = false;

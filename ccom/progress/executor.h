@@ -2,11 +2,11 @@
 // Runs the programs of one rank over its connections, inline in the caller's thread.
 //
 // Concepts: run() interprets the rank's channels round-robin until all are done or the timeout
-// passes without progress. While it waits for what the connections offer it spins, then yields,
-// then sleeps. With the rank order (default) and all ranks in one host's memory, a complete
-// reduction reads every rank's input in rank order, and an incomplete one is only waited for.
-// Threads: one runs an executor; others may set `interrupted`. Fails: the sentence names the ranks
-// that are missing, what they did last, and the connection.
+// passes without progress. While it waits for its connections, it spins, then yields, then sleeps.
+// With the rank order (default) and all ranks in one host's memory, a complete reduction reads
+// every rank's input in rank order, and an incomplete one does no arithmetic, only its waits
+// remain. Threads: one runs an executor; others may set `interrupted`. Fails: the sentence names
+// the missing ranks, their last operations, and the connection.
 #ifndef CCOM_PROGRESS_EXECUTOR_H
 #define CCOM_PROGRESS_EXECUTOR_H
 
@@ -34,11 +34,12 @@ struct Operands {
   std::byte* output = nullptr;
 };
 
-// One collective under way.
+// One collective in flight.
 class Execution {
  public:
   virtual ~Execution() = default;
-  // Advances as far as possible without blocking. kDone once, when the caller's buffers are free.
+  // Advances as far as possible without blocking. Returns kDone once, when the caller's buffers are
+  // free.
   virtual Outcome advance() = 0;
   virtual const Error& failure() const = 0;
 };
@@ -47,17 +48,17 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // `timeout`: without progress; zero: the context's.
+  // `timeout`: the longest time without progress; zero: that of the context.
   virtual Result<std::unique_ptr<Execution>> start(std::shared_ptr<const Plan> plan,
                                                    const Operands& operands,
                                                    const Signature& signature,
                                                    std::chrono::milliseconds timeout = {}) = 0;
-  // start, then advance until done, with the quickest path there is. The plan outlives the call.
+  // Starts and advances until done, by the quickest path. The plan must outlive the call.
   virtual Result<void> run(const std::shared_ptr<const Plan>& plan, const Operands& operands,
                            const Signature& signature, std::chrono::milliseconds timeout) = 0;
 };
 
-// What an executor is made with. Everything pointed at outlives it.
+// The arguments of an executor. All pointers must outlive it.
 struct ExecutorContext {
   Rank rank = 0;
   uint32_t size = 1;
@@ -66,18 +67,18 @@ struct ExecutorContext {
   bool rank_order = true;
   std::string providers;                     // libfabric's, in order of preference
   std::string local_address;                 // of the interface between hosts; empty: chosen
-  base::Deadline deadline{base::Moment{}};   // of making it
+  base::Deadline deadline{base::Moment{}};   // for making the executor
   std::chrono::milliseconds timeout{60000};  // of an operation without progress
-  // Not zero: a rank died or one aborted, and interruption() has the error.
+  // Not zero: a rank died or aborted, and interruption() has the error.
   const std::atomic<uint32_t>* interrupted = nullptr;
   std::function<Error()> interruption;
-  // Where progress of the operation under way on a stream is noted; null: nowhere.
+  // The record of the operation in flight on each stream, for its progress; null: none is kept.
   std::array<std::atomic<FlightRecord*>, CCOM_MAX_STREAMS>* records = nullptr;
 };
 
-// All ranks in one host's memory.
+// For ranks that are all in one host's memory.
 Result<std::unique_ptr<Executor>> make_host_executor(const ExecutorContext& context);
-// Ranks of several hosts: shared memory within one, libfabric between them.
+// For ranks of several hosts: shared memory within a host, libfabric between hosts.
 Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context);
 
 }  // namespace neuron::ccom

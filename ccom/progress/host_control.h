@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host executor of a rank keeps in its arena for the others to read.
+// The words that the host executor of a rank keeps in its arena for other ranks to read.
 //
 // Concepts: the owner of the arena alone writes each word, except `sleepers`. A stream numbers its
 // collectives from 1. Collective n uses slot n % kSlots of entries, signatures and values, which is
-// free for n when all others have said `done` of n - kSlots. A rank says `done` of n when it reads
-// nothing of n in other arenas any more, and has written what it had to write there. Threads: one
-// per stream and rank writes. Owns nothing: a view of arena memory, zero at first.
+// free for n when all others have set `done` to at least n - kSlots. A rank sets `done` to n when
+// it has finished reading and writing other arenas for n. Threads: one per stream and rank writes.
+// Owns nothing: a view of arena memory, zero at first.
 #ifndef CCOM_PROGRESS_HOST_CONTROL_H
 #define CCOM_PROGRESS_HOST_CONTROL_H
 
@@ -42,7 +42,7 @@ struct alignas(64) HostEntry {
 };
 static_assert(sizeof(HostEntry) == 64);
 
-// May be read while it changes: the number is looked at before and after.
+// May be read while it changes: the reader checks the number before and after.
 struct alignas(64) HostSignature {
   static constexpr uint32_t kWords = sizeof(Signature) / 8;
 
@@ -73,7 +73,7 @@ struct alignas(128) HostSleep {
   std::atomic<uint32_t> wakes;     // futex: counts up when the owner wakes them
 };
 
-// Entries two lines apart: processors fetch lines in pairs.
+// Entries are two cache lines apart, because processors fetch lines in pairs.
 struct alignas(128) HostEntrySlot {
   HostEntry entry;
 };
@@ -81,21 +81,22 @@ struct alignas(128) HostEntrySlot {
 struct HostStream {
   HostEntrySlot entries[kSlots];
   HostCounter done;
-  // Within one process, where buffers are anybody's memory: this rank reads or writes buffers of
-  // others; and, not zero, others must not touch its buffers any more, as it has failed.
+  // touching: within one process, where every rank can reach every buffer, this rank is using
+  // buffers of others. withdrawn: not zero when others must not touch its buffers any more, because
+  // it has failed.
   HostCounter touching;
   HostCounter withdrawn;
-  HostCounter left;  // not zero: this rank has freed its communicator, and begins nothing any more
+  HostCounter left;  // not zero: this rank has freed its communicator and will begin nothing
   HostSleep sleep;
   HostSignature signatures[kSlots];
-  // What a channel of the schedule under way has counted: see channel_word().
+  // The counts of each channel of the schedule in flight: see channel_word().
   HostCounter channels[kMaxChannels];
   alignas(4096) std::byte values[kSlots][kSlotBytes];
 };
 static_assert(sizeof(HostStream) <= ArenaLayout::kHostControlBytes / CCOM_MAX_STREAMS);
 
-// Steps that a channel of collective `number` has counted. Grows over all collectives of a stream:
-// 2^40 of them, more than a year of one each 30 us.
+// How many bits count the steps of a channel within one collective. The word grows over all
+// collectives of a stream: 2^40 of them, more than a year at one each 30 us.
 inline constexpr uint32_t kPositionBits = 24;
 constexpr uint64_t channel_word(uint64_t number, uint32_t position) {
   return (number << kPositionBits) + position;
@@ -106,7 +107,7 @@ inline HostStream* host_stream(std::byte* arena, const ArenaLayout& layout, uint
       arena + layout.control + stream * (ArenaLayout::kHostControlBytes / CCOM_MAX_STREAMS));
 }
 
-// Differs, but for one time in 2^64, where signatures differ.
+// A hash of the signature; different signatures have the same one with probability 2^-64.
 inline uint64_t check_of(const Signature& signature) {
   uint64_t words[sizeof(Signature) / 8];
   static_assert(sizeof(Signature) == 40);
@@ -115,7 +116,7 @@ inline uint64_t check_of(const Signature& signature) {
   constexpr uint64_t kOdd[5] = {0xBF58476D1CE4E5B9u, 0x94D049BB133111EBu, 0xD6E8FEB86659FD93u,
                                 0xA0761D6478BD642Fu, 0xE7037ED1A0B428DBu};
   for (uint32_t i = 0; i < 5; ++i) {
-    // Independent products: the multiplications overlap.
+    // The products are independent, so the multiplications overlap.
     const unsigned __int128 product =
         static_cast<unsigned __int128>(words[i] ^ kOdd[(i + 1) % 5]) * kOdd[i];
     sum ^= static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct forms of meshes: which rank reads, reduces and writes what. They follow from the request
-// and from the complete reductions of the schedule.
+// Direct forms of meshes: the parts that each rank reads, reduces and writes. They follow from the
+// request and from the complete reductions of the schedule.
 #include <algorithm>
 
 #include "ccom/progress/host_control.h"
@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// The one stretch of the vector that `rank` reduces completely; false: it is not one.
+// The range of the vector that `rank` reduces completely; false: it is not a single range.
 bool reduced_part(const Schedule& schedule, Rank rank, Step& part) {
   part = Step{};
   for (uint32_t channel = 0; channel < schedule.channels(); ++channel) {
@@ -51,7 +51,7 @@ bool compile_direct(const Plan& plan, Rank rank, bool in_place, const HostLimits
   program.input_bytes = schedule.input_bytes(rank);
   program.output_bytes = schedule.output_bytes(rank);
   program.from = everybody(ranks);
-  uint64_t largest = 0;  // input of any rank: the same on all
+  uint64_t largest = 0;  // largest input of any rank: the same on all
   for (Rank other = 0; other < ranks; ++other) {
     largest = std::max(largest, schedule.input_bytes(other));
   }
@@ -59,7 +59,7 @@ bool compile_direct(const Plan& plan, Rank rank, bool in_place, const HostLimits
   program.in_entry = largest <= kInlineBytes;
   const bool root = rank == request.root;
   const auto copy_all = [&](uint64_t source, uint64_t bytes) {
-    // Others first, in an order of its own for each rank, so that not all read the same one.
+    // Other ranks come first, in a different order on each rank, so that not all read the same one.
     for (uint32_t i = 1; i <= ranks; ++i) {
       const Rank peer = (rank + i) % ranks;
       program.copies.push_back({peer, source, peer * bytes, bytes});
@@ -79,7 +79,7 @@ bool compile_direct(const Plan& plan, Rank rank, bool in_place, const HostLimits
     case CCOM_ALL_REDUCE:
       if (!reduce_part(one_step ? std::vector<Rank>{rank} : everybody(ranks))) return false;
       if (program.by_value || one_step) {
-        // Every rank reduces everything: the same bits as from the owner of the part.
+        // Every rank reduces everything; the bits equal those that the owner of the part would get.
         program.reduces = program.input_bytes != 0;
         program.vector_offset = program.destination = 0;
         program.reduce_bytes = program.input_bytes;

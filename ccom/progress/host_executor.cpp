@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor for ranks that all share memory.
 //
-// Concepts: programs are compiled once per plan and kept. A stream has one lane. What was started
-// on it runs in order, whichever call asks. run() uses a task of the lane, so that it allocates
-// nothing.
+// Concepts: programs are compiled once per plan and kept. A stream has one lane. Operations that
+// were started on it run in order, whichever call advances them. run() uses a task of the lane, so
+// it allocates nothing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,12 +28,12 @@ struct Stream {
   explicit Stream(HostLane made) : lane(std::move(made)), task(lane) {}
 
   HostLane lane;
-  HostTask task;                     // of run()
-  std::deque<HostExecution*> queue;  // started, not over; the first runs
+  HostTask task;                     // used by run()
+  std::deque<HostExecution*> queue;  // started, not over; the first one runs
   const Plan* plan = nullptr;        // of the last run(), with its buffers and what it compiled to
   Operands operands;
   const HostProgram* program = nullptr;
-  Error broken{CCOM_SUCCESS, {}};  // what ended this stream for good
+  Error broken{CCOM_SUCCESS, {}};  // the failure that ended this stream for good
 };
 
 bool ranges_meet(const std::byte* a, uint64_t a_bytes, const std::byte* b, uint64_t b_bytes) {
@@ -67,7 +67,7 @@ class HostExecution final : public Execution {
   Outcome advance() override;
   const Error& failure() const override { return failure_; }
 
-  // As the first of its stream. kDone: it left the queue.
+  // Advances the operation if it is the first of its stream. kDone: it has left the queue.
   Outcome step();
 
  private:
@@ -112,7 +112,8 @@ class HostExecutor final : public Executor {
 
   ~HostExecutor() override {
     for (const auto& stream : streams_) {
-      // Behind all that this rank posted. Pairs with the acquire of HostTask::desertion().
+      // Published after everything that this rank posted. Pairs with the acquire of
+      // HostTask::desertion().
       stream->lane.own->left.value.store(1, std::memory_order_release);
       stream->lane.wake();
     }
@@ -150,7 +151,7 @@ class HostExecutor final : public Executor {
     return task.failure();
   }
 
-  // Looks at what a rank that waits must not miss. kFailed: the task has failed.
+  // Checks what a waiting rank must not miss. kFailed: the task has failed.
   Outcome inspect(HostTask& task, base::Moment silent_since, std::chrono::milliseconds timeout) {
     // Relaxed: interruption() synchronises inside.
     if (context_.interrupted != nullptr &&
@@ -170,8 +171,8 @@ class HostExecutor final : public Executor {
     return Outcome::kNotYet;
   }
 
-  // Ranks may wait for what they started in different orders, so a rank that waits moves
-  // everything.
+  // Ranks may wait for their operations in different orders, so a waiting rank advances all
+  // streams.
   void advance_others(const Stream& except) {
     for (auto& stream : streams_) {
       if (stream.get() != &except && !stream->queue.empty()) stream->queue.front()->step();
@@ -191,7 +192,7 @@ class HostExecutor final : public Executor {
     return &stream;
   }
 
-  // Where the operation is, for a thread that dumps the flight recorder meanwhile.
+  // Notes the progress of the operation, for a thread that dumps the flight recorder meanwhile.
   void note(const HostTask& task) {
     if (context_.records == nullptr) return;
     FlightRecord* record =
@@ -207,7 +208,7 @@ class HostExecutor final : public Executor {
     HostWait waiting(crowded_);
     const bool alone = std::all_of(streams_.begin(), streams_.end(),
                                    [](const auto& other) { return other->queue.empty(); });
-    for (;;) {  // bounded: inspect() ends it after a silent timeout
+    for (;;) {  // bounded: inspect() ends it after a timeout without progress
       const bool look = waiting.turn(task);
       if (!alone) advance_others(stream);
       const Outcome outcome = task.advance();
@@ -256,7 +257,7 @@ class HostExecutor final : public Executor {
       programs_.clear();
       for (auto& stream : streams_) stream->plan = nullptr;
     }
-    // An address names one plan: programs keep theirs alive.
+    // An address identifies a plan, because programs keep their plans alive.
     return programs_[plan.get()][in_place] = std::move(program);
   }
 
@@ -264,7 +265,7 @@ class HostExecutor final : public Executor {
   const bool crowded_;
   const HostLimits limits_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  // By plan: with buffers apart, and in place.
+  // By plan: one with separate buffers, one in place.
   std::unordered_map<const Plan*, std::array<std::shared_ptr<const HostProgram>, 2>> programs_;
 };
 
@@ -305,7 +306,7 @@ Outcome HostExecution::step() {
     if (task_.moved()) {
       fruitless_ = 0;
     } else {
-      // By time as well: callers may ask rarely.
+      // The check is by time as well, because callers may ask rarely.
       const base::Moment now = base::Clock::now();
       if (++fruitless_ == 1) silent_since_ = now;
       if (fruitless_ % 64 == 1 || now - looked_ > kSuspicious) {
@@ -348,12 +349,13 @@ Result<std::unique_ptr<Executor>> make_host_executor(const ExecutorContext& cont
   cpu_set_t processors;
   const bool known = sched_getaffinity(0, sizeof processors, &processors) == 0;
   const uint32_t online = static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  // A rank that is bound to one processor says nothing about the others.
+  // The processors of a rank that is bound to one say nothing about the other ranks.
   const uint32_t available =
       known && CPU_COUNT(&processors) > 1 ? static_cast<uint32_t>(CPU_COUNT(&processors)) : online;
   HostLimits limits;
   limits.rank_order = context.rank_order;
-  // What ranks must agree about follows from what they all see; how to wait is each one's own.
+  // Limits on which ranks must agree follow from facts that all of them see; each rank chooses its
+  // own way to wait.
   limits.value_bytes = context.size > online ? 8192 : 1024;
   const bool crowded = context.size > available;
   return std::unique_ptr<Executor>(new HostExecutor(context, crowded, limits));

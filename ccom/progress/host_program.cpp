@@ -43,13 +43,13 @@ class Steps {
   const std::vector<Step>& of(Rank rank, uint32_t channel) const {
     return steps_[index(rank, channel)];
   }
-  // What the ranks count of one another: messages and complete reductions among the first `steps`
-  // steps. Copies are left out, since a rank that works in place has fewer.
+  // What other ranks can count of a rank: the messages and complete reductions among its first
+  // `steps` steps. Copies are left out, since a rank that works in place has fewer.
   uint32_t count(Rank rank, uint32_t channel, uint64_t steps) const {
     const auto& counts = counts_[index(rank, channel)];
     return counts[std::min<uint64_t>(steps, counts.size() - 1)];
   }
-  // Position of the n-th send (receive) of `rank` to (from) `peer`; false: there is none.
+  // The position of the n-th send (receive) of `rank` to (from) `peer`; false: there is none.
   bool send(Rank rank, uint32_t channel, Rank peer, uint32_t n, uint32_t& position) const {
     return find(sends_, rank, channel, peer, n, position);
   }
@@ -96,7 +96,7 @@ struct Pending {
   Rank peer = 0;
   uint32_t channel = 0;   // of the send
   uint32_t index = 0;     // of its step
-  uint32_t position = 0;  // count at which the receiver's channel has it
+  uint32_t position = 0;  // count at which the receiver's channel has received it
 };
 
 class Compiler {
@@ -133,8 +133,8 @@ class Compiler {
     }
   }
 
-  // Waits for receivers of what the step at `index` overwrites. Sends of other channels count when
-  // a kWait has ordered them before.
+  // Waits for the receivers of bytes that the step at `index` overwrites. Sends of other channels
+  // count if a kWait has ordered them before it.
   void hold(std::vector<Action>& actions, uint32_t channel, uint32_t index,
             const Slice& destination, uint64_t bytes, const std::vector<uint32_t>& known) {
     for (Pending& send : pending_) {
@@ -155,8 +155,8 @@ class Compiler {
     }
   }
 
-  // Whether the received bytes are read by reductions alone, whose arithmetic the rank order
-  // replaces: then they need not be fetched.
+  // Whether only reductions read the received bytes. The rank order replaces the arithmetic of
+  // those reductions, so the bytes need not be fetched.
   bool only_reduced(const std::vector<Step>& steps, uint32_t index) const {
     const Step& receive = steps[index];
     if (!rank_order_ || receive.destination.buffer == Buffer::kOutput || receive.bytes == 0) {
@@ -183,7 +183,7 @@ class Compiler {
                        overlap(step.second, step.bytes, receive.destination, receive.bytes);
             break;
           case StepKind::kReceive:
-            // Overwritten in the same channel: what follows reads something else.
+            // The same channel overwrites the bytes, so later steps read something else.
             if (same && reduced && step.destination == receive.destination &&
                 step.bytes >= receive.bytes) {
               i = static_cast<uint32_t>(others.size());
@@ -214,7 +214,7 @@ class Compiler {
       action.second = step.second;
       switch (step.kind) {
         case StepKind::kSend:
-          continue;  // counted as done when the next action begins
+          continue;  // is counted when the next action begins
         case StepKind::kReceive: {
           uint32_t position = 0;
           if (!steps_.send(step.peer, channel, rank_, received[step.peer]++, position)) {
@@ -235,7 +235,7 @@ class Compiler {
           break;
         }
         case StepKind::kReduce:
-          if (rank_order_ && !step.complete) continue;  // no rank reads the sum of some
+          if (rank_order_ && !step.complete) continue;  // no rank reads a partial sum
           hold(actions, channel, i, step.destination, step.bytes, known);
           action.kind = rank_order_ ? ActionKind::kReduceVectors : ActionKind::kReduce;
           action.complete = step.complete;
@@ -274,7 +274,8 @@ class Compiler {
     return {};
   }
 
-  // All receivers have everything, and every rank that reduces vectors has read this one's.
+  // Waits until all receivers have their messages and every rank that reduces vectors has read this
+  // one's.
   void leave() {
     std::unordered_map<uint64_t, uint32_t> last;
     const uint32_t channels = plan_.schedule->channels();
@@ -310,8 +311,8 @@ class Compiler {
   std::vector<Pending> pending_;
 };
 
-// In place, a rank's vector must stay as it was until all ranks that reduce from it have read it.
-// It does where each byte is reduced once, and outputs take nothing but complete results.
+// In place, a rank's vector must not change until all ranks that reduce from it have read it. This
+// holds without a copy if each byte is reduced once and only complete results go to outputs.
 bool needs_snapshot(const Schedule& schedule, const Steps& steps, Rank rank) {
   std::vector<std::pair<uint64_t, uint64_t>> reduced;
   for (Rank other = 0; other < schedule.ranks(); ++other) {
@@ -357,7 +358,7 @@ Result<std::unique_ptr<HostProgram>> compile_host(const std::shared_ptr<const Pl
   program->input_bytes = schedule.input_bytes(rank);
   program->output_bytes = schedule.output_bytes(rank);
   program->scratch_bytes = schedule.scratch_bytes(rank);
-  // Meshes reduce in the order of ranks by themselves.
+  // Meshes always reduce in the order of ranks.
   program->direct = compile_direct(*plan, rank, in_place, limits, program->mesh);
   if (program->direct) return program;
   const Steps steps(schedule);

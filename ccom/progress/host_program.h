@@ -2,15 +2,16 @@
 // A plan compiled for one rank of a group that shares memory.
 //
 // Concepts: every rank knows the programs of all, so a message needs no mailbox. Its receiver waits
-// until the sender's channel has come past the send, and reads the source where it lies. The sender
-// may write there again when the receiver's channel has come past the receive. Channels count
-// messages and complete reductions: no rank has more of these than others know. `actions` are a
-// channel's steps in this form. With the rank order, incomplete reductions disappear, and complete
-// ones read the vectors of all ranks.
+// until the sender's channel has passed the send, and reads the source in place. The sender may
+// write there again when the receiver's channel has passed the receive. Channels count only
+// messages and complete reductions, whose number other ranks know, too. `actions` are a channel's
+// steps in this form. With the rank order, incomplete reductions disappear, and complete ones read
+// the vectors of all ranks.
 //
-// A mesh needs no steps at all (`direct`): each rank says where its buffers are, reads or writes
-// its part, and says that it is done. Small inputs go by value, with their number. Callers:
-// HostExecutor. Thread-safe: immutable. Fails: CCOM_UNSUPPORTED with the number that is too large.
+// A mesh needs no steps at all (`direct`): each rank publishes the places of its buffers, reads or
+// writes its part, and publishes that it is done. Small inputs are published by value, with the
+// number of the collective. Callers: HostExecutor. Thread-safe: immutable. Fails: CCOM_UNSUPPORTED
+// with the number that is too large.
 #ifndef CCOM_PROGRESS_HOST_PROGRAM_H
 #define CCOM_PROGRESS_HOST_PROGRAM_H
 
@@ -50,14 +51,14 @@ struct Action {
   uint64_t vector_offset = 0;
 };
 
-// Progress of a channel that must be seen before this rank may leave.
+// Progress of a channel that this rank must see before it may leave.
 struct Leave {
   Rank peer = 0;
   uint16_t channel = 0;
   uint32_t position = 0;
 };
 
-// `bytes` at `source` of the input of `peer`, to `destination` of the own output.
+// `bytes` bytes from `source` in the input of `peer` to `destination` in the own output.
 struct DirectCopy {
   Rank peer = 0;
   uint64_t source = 0;
@@ -69,15 +70,15 @@ struct DirectProgram {
   bool by_value = false;   // inputs go through the entries or slots
   bool in_entry = false;   // and fit beside the number
   bool publishes = true;   // this rank's input is read by others
-  bool snapshot = false;   // in place, others would read what this rank has overwritten
-  std::vector<Rank> from;  // whose entries are needed, in the order of ranks
+  bool snapshot = false;   // in place: others would read what this rank has overwritten
+  std::vector<Rank> from;  // ranks whose entries are needed, in order
   std::vector<DirectCopy> copies;
-  // The part of the vector that this rank reduces, and where the result goes.
+  // The part of the vector that this rank reduces, and the place of the result.
   bool reduces = false;
   uint64_t vector_offset = 0;
   uint64_t reduce_bytes = 0;
   uint64_t destination = 0;
-  std::vector<Rank> targets;  // whose outputs; may contain this rank
+  std::vector<Rank> targets;  // ranks whose outputs get the result; may contain this rank
   std::vector<Rank> leave;    // ranks that must be done before this one may leave
   uint64_t input_bytes = 0, output_bytes = 0;
 };
@@ -90,7 +91,7 @@ struct HostProgram {
   std::vector<uint32_t> steps;    // of each channel
   std::vector<uint32_t> counted;  // of those: messages and complete reductions
   std::vector<Leave> leave;
-  bool reads_vectors = false;  // any rank does
+  bool reads_vectors = false;  // true if any rank reads vectors
   bool snapshot = false;
   uint64_t input_bytes = 0, output_bytes = 0, scratch_bytes = 0;
   uint32_t element = 1;

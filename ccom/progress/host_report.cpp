@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a HostTask waits for, and which rank called something else: read from the arenas of all
-// ranks.
+// Reads from the arenas of all ranks what a HostTask waits for, and which rank called something
+// else.
 #include "ccom/progress/host_report.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kConnection = "shared memory";
 
-// The signature that a rank posted under a number; none: another is there, or it changes.
+// The signature that a rank posted under a number; none if the slot has another number or is
+// changing.
 std::optional<Signature> posted(const HostStream& stream, uint64_t number) {
   const HostSignature& board = stream.signatures[number % kSlots];
   // Pairs with the release of HostTask::publish_signature().
@@ -123,7 +124,7 @@ std::optional<Error> HostTask::desertion() const {
   const auto& members = lane_.context->bootstrap->members();
   for (const Rank rank : awaited()) {
     const HostStream& stream = *lane_.streams[rank];
-    // Pairs with the release of the executor's end: what it posted before is seen.
+    // Pairs with the release at the executor's end: everything that it posted before is visible.
     if (stream.left.value.load(std::memory_order_acquire) == 0) continue;
     if (last_posted(stream) >= number_) continue;
     return left_error(lane_.context->rank, signature_, rank, did_last(stream), members);

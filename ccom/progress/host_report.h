@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentence for a collective in host memory that does not go on: which ranks are missing, and
-// what those did last.
+// The sentence for a collective in host memory that does not advance: the missing ranks, and their
+// last operations.
 //
 // Callers: HostExecutor. Threads: that of the task. Cannot fail.
 #ifndef CCOM_PROGRESS_HOST_REPORT_H

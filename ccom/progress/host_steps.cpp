@@ -21,11 +21,11 @@ const std::byte* HostTask::own(const Slice& slice) const {
 }
 
 std::byte* HostTask::own_writable(const Slice& slice) const {
-  // In place, an output that lies in the input is named by it.
+  // In place, the output may lie in the input and has the input's name.
   return const_cast<std::byte*>(own(slice));
 }
 
-// What the action waits for is there.
+// Whether the action has what it waits for.
 bool HostTask::ready(const Action& action) {
   const uint64_t wanted = channel_word(number_, action.position);
   switch (action.kind) {
@@ -115,7 +115,7 @@ void HostTask::execute(const Action& action) {
   bytes_done_ += action.bytes;
 }
 
-// Until the channel ends or waits. False: the task has failed.
+// Runs the channel until it ends or waits. False: the task has failed.
 bool HostTask::run_channel(uint32_t channel, bool& ended) {
   Cursor& cursor = cursors_[channel];
   const auto& actions = program_->channels[channel];
@@ -123,8 +123,8 @@ bool HostTask::run_channel(uint32_t channel, bool& ended) {
   const auto publish = [&](uint32_t position) {
     if (position == cursor.published) return;
     cursor.published = position;
-    // What the steps up to here wrote is there, and what they read is free. Pairs with the acquires
-    // of ready() and left() on other ranks.
+    // Publishes that the writes of the steps up to here are visible, and that the bytes they read
+    // are free. Pairs with the acquires of ready() and left() on other ranks.
     word.store(channel_word(number_, position), std::memory_order_release);
     lane_.wake();
     moved_ = true;

@@ -19,7 +19,7 @@ bool HostLane::slot_free(uint64_t next) {
   uint64_t least = next;
   for (HostStream* stream : streams) {
     if (stream == own) continue;
-    // Pairs with the release of `done` in HostTask: what it read of old slots, it has read.
+    // Pairs with the release of `done` in HostTask: that rank has finished reading old slots.
     least = std::min(least, stream->done.value.load(std::memory_order_acquire));
   }
   everybody_done = least;
@@ -27,7 +27,7 @@ bool HostLane::slot_free(uint64_t next) {
 }
 
 void HostLane::wake() {
-  // Relaxed, and no fence after the word that was written: a sleeper that is missed looks again
+  // Relaxed, and without a fence after the written word: a sleeper that this misses checks again
   // within a millisecond.
   if (own->sleep.sleepers.load(std::memory_order_relaxed) == 0) [[likely]] {
     return;
@@ -67,8 +67,8 @@ Outcome HostTask::advance() {
   if (phase_ == Phase::kDirect) {
     const Outcome outcome = direct();
     if (outcome != Outcome::kDone) return outcome;
-    // All reading and writing in other arenas is behind this. Pairs with the acquires of left() and
-    // HostLane::slot_free().
+    // All reads and writes in other arenas come before this store. Pairs with the acquires of
+    // left() and HostLane::slot_free().
     lane_.own->done.value.store(number_, std::memory_order_release);
     lane_.wake();
     phase_ = Phase::kLeave;
@@ -98,12 +98,12 @@ Outcome HostTask::fail_with(Error error) {
   return Outcome::kFailed;
 }
 
-// A caller that has its failure may free its buffers. In an arena they stay mapped; elsewhere
-// no thread may be in the middle of them. The wait is for copies that other threads make without
-// waiting.
+// A caller may free its buffers after a failure. Those in an arena stay mapped; others must not be
+// in use by any thread then. So this waits for copies by other threads, which never wait
+// themselves.
 void HostTask::withdraw() {
   if (!lane_.one_process) return;
-  // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
+  // Ordered before the loads below. Pairs with touch(), which has the opposite order.
   lane_.own->withdrawn.value.store(number_, std::memory_order_seq_cst);
   const base::Deadline deadline = base::Deadline::after(std::chrono::seconds(10));
   for (const HostStream* stream : lane_.streams) {
@@ -170,7 +170,7 @@ HostPlace HostTask::place_of(const void* address, uint64_t bytes) const {
   return {static_cast<uint64_t>(static_cast<const std::byte*>(address) - arena.data())};
 }
 
-// The next bytes of the staging space; null: it is too small, and the task has failed.
+// Returns the next bytes of the staging space; null: it is too small, and the task has failed.
 std::byte* HostTask::stage(uint64_t bytes) {
   const uint64_t at = staged_;
   staged_ += (bytes + 4095) / 4096 * 4096;
@@ -207,7 +207,8 @@ bool HostTask::prepare_direct(HostEntry& entry) {
       entry.places.input = place_of(copy, mesh.input_bytes);
     }
   }
-  // Others write into the output where results have several targets, or one that is not the owner.
+  // Other ranks write into this output if results have several targets, or one that is not the
+  // owner.
   const bool pushed = signature_.kind == CCOM_REDUCE || mesh.targets.size() > 1;
   if (pushed && mesh.output_bytes != 0 && output_ != nullptr) {
     entry.places.output = place_of(output_, mesh.output_bytes);
@@ -242,7 +243,7 @@ bool HostTask::prepare_steps(HostEntry& entry) {
   const std::byte* end = std::max<const std::byte*>(input_ + in, output_ + out);
   if (in != 0 && out != 0 && (in_hidden || out_hidden) &&
       static_cast<uint64_t>(end - begin) < in + out) {
-    // In place: one copy that both lie in.
+    // In place: one copy that contains both.
     std::byte* copy = stage(static_cast<uint64_t>(end - begin));
     if (copy == nullptr) return false;
     std::memcpy(copy, begin, static_cast<uint64_t>(end - begin));
@@ -338,7 +339,7 @@ Outcome HostTask::direct() {
     if (copy.bytes != 0 && to != from + copy.source) {
       const bool others = copy.peer != self && !mesh.by_value;
       if (others && !touch()) return Outcome::kFailed;
-      // What all ranks write together has to fit into the caches, or is written past them.
+      // What all ranks write together must fit into the caches; otherwise the stores bypass them.
       copy_bytes(to, from + copy.source, copy.bytes, streaming(mesh.output_bytes * peers_.size()));
       if (others) untouch();
     }
@@ -366,7 +367,8 @@ Outcome HostTask::direct_reduce() {
   }
   const Schedule& schedule = *program_->plan->schedule;
   if (!mesh.by_value && !touch()) return Outcome::kFailed;
-  // What all ranks read and write together has to fit into the caches, or is written past them.
+  // What all ranks read and write together must fit into the caches; otherwise the stores bypass
+  // them.
   reduce_to_many(schedule.type, schedule.reduction, results_.data(), targets,
                  operands_of_reduce_.data(), ranks, mesh.reduce_bytes / program_->element,
                  streaming(2 * mesh.reduce_bytes * ranks * targets), ranks);
@@ -397,7 +399,8 @@ bool HostTask::left() {
   return true;
 }
 
-// From the copy in the arena. What lies between the parts of the variable forms is the caller's.
+// Copies the output from its copy in the arena. Bytes between the parts of the variable forms
+// belong to the caller and stay.
 void HostTask::copy_out(uint64_t bytes) {
   const Request& request = program_->plan->request;
   const uint64_t element = program_->element;

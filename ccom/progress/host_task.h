@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective of one rank in host memory, as a machine that goes on when it is asked to.
+// One collective of one rank in host memory, as a state machine that advance() drives.
 //
 // Concepts: a lane is a stream of the executor: its words in all arenas, and the number of its last
-// collective. Tasks of a lane run one after the other. advance() never blocks. Missing ranks are
-// looked for only when a caller asks. Callers: HostExecutor. Threads: the executor's. Owns: nothing
-// of its program or buffers. Fails: kFailed, with the sentence in failure().
+// collective. Tasks of a lane run one after the other. advance() never blocks. It looks for missing
+// ranks only when a caller asks. Callers: HostExecutor. Threads: the executor's. Owns: nothing of
+// its program or buffers. Fails: kFailed, with the sentence in failure().
 #ifndef CCOM_PROGRESS_HOST_TASK_H
 #define CCOM_PROGRESS_HOST_TASK_H
 
@@ -19,16 +19,16 @@ namespace neuron::ccom {
 
 struct HostLane {
   const ExecutorContext* context = nullptr;
-  bool one_process = false;  // addresses mean the same to all ranks
+  bool one_process = false;  // addresses are valid on all ranks
   HostStream* own = nullptr;
   std::vector<HostStream*> streams;  // by rank
   std::byte* staging = nullptr;      // kStagingBytes in the own arena
   uint64_t number = 0;               // of the last collective that began
-  uint64_t everybody_done = 0;       // all others are known to be done with this collective
+  uint64_t everybody_done = 0;       // the last collective that all others have done
 
-  // The slots of `next` may be written.
+  // Whether the slots of collective `next` may be written.
   bool slot_free(uint64_t next);
-  void wake();  // after a word of `own` was written that others wait for
+  void wake();  // called after writing a word of `own` that others wait for
 };
 
 class HostTask {
@@ -36,9 +36,9 @@ class HostTask {
   explicit HostTask(HostLane& lane);
 
   void begin(const HostProgram& program, const Operands& operands, const Signature& signature);
-  // Goes on as far as possible. kDone once.
+  // Advances as far as possible. Returns kDone once.
   Outcome advance();
-  // Something happened since the last call of moved().
+  // Whether something happened since the last call of moved().
   bool moved() {
     const bool moved = moved_;
     moved_ = false;
@@ -47,9 +47,9 @@ class HostTask {
 
   // Slow, for reports.
   std::vector<Rank> awaited() const;
-  // A rank that posted another signature under this number.
+  // The error about a rank that posted another signature under this number, if there is one.
   std::optional<Error> disagreement() const;
-  // A rank that left and never began what this one waits for.
+  // The error about a rank that left and never began what this one waits for, if there is one.
   std::optional<Error> desertion() const;
   const Signature& signature() const { return signature_; }
   const Error& failure() const { return failure_; }
@@ -61,7 +61,7 @@ class HostTask {
 
  private:
   enum class Phase : uint8_t { kReserve, kDirect, kSteps, kLeave, kOver };
-  struct Peer {  // what its entry said
+  struct Peer {  // contents of its entry
     bool known = false;
     const std::byte* input = nullptr;
     const std::byte* scratch = nullptr;
@@ -71,7 +71,7 @@ class HostTask {
   struct Cursor {
     uint32_t next = 0;
     uint32_t passed = 0;     // steps completed
-    uint32_t published = 0;  // what is counted of them
+    uint32_t published = 0;  // the count that others see
     bool ended = false;
   };
 
@@ -82,11 +82,12 @@ class HostTask {
   HostPlace place_of(const void* address, uint64_t bytes) const;
   std::byte* stage(uint64_t bytes);
   std::byte* resolve(Rank peer, HostPlace place, uint64_t bytes);
-  // 1: its entry is there and fits; 0: not yet; -1: failed.
+  // 1: the peer's entry is there and matches; 0: not yet; -1: failed.
   int meet(Rank peer);
   const std::byte* value_of(Rank peer) const;
 
-  // Around what reads or writes buffers of others. False: one of them has failed, and so has this.
+  // touch() and untouch() enclose reads and writes of others' buffers. False: one of those ranks
+  // has failed, and so has this task.
   bool touch();
   void untouch();
   void withdraw();
@@ -119,7 +120,7 @@ class HostTask {
   uint32_t leave_ = 0;   // in the list of ranks that must have finished
   uint64_t staged_ = 0;
   uint64_t bytes_done_ = 0;
-  // Where this rank's buffers are for the task: the caller's, or copies of them in the arena.
+  // The buffers that the task uses: the caller's, or copies of them in the arena.
   const std::byte* input_ = nullptr;
   const std::byte* vector_ = nullptr;
   std::byte* output_ = nullptr;

@@ -10,8 +10,8 @@
 namespace neuron::ccom {
 namespace {
 
-// With others on this processor a sleeper is back sooner than a rank that yields: waking it
-// preempts them.
+// On a shared processor a sleeper resumes sooner than a rank that yields, because its wake-up
+// preempts the others.
 constexpr auto kYielding = std::chrono::milliseconds(2);
 constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
 
@@ -20,7 +20,7 @@ constexpr auto kYieldingCrowded = std::chrono::microseconds(50);
 bool HostWait::long_turn(HostTask& task) {
   const uint32_t first = (crowded_ ? kSpinsCrowded : kSpins) + 1;
   if (turns_ == first) since_ = base::Clock::now();
-  // The clock costs little beside a yield, but is not needed each time.
+  // The clock costs little compared with a yield, but need not be read each time.
   const bool look = (turns_ - first) % 32 == 31;
   const base::Clock::duration yielding =
       crowded_ ? base::Clock::duration(kYieldingCrowded) : kYielding;
@@ -36,7 +36,7 @@ bool HostWait::long_turn(HostTask& task) {
     const timespec millisecond{0, 1'000'000};
     syscall(SYS_futex, &sleep.wakes, FUTEX_WAIT, wakes, &millisecond, nullptr, 0);
   }
-  turns_ = first + 30;  // the next turn looks again
+  turns_ = first + 30;  // the next turn checks again
   return true;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a rank waits for others of its host: it spins, then yields the processor, then sleeps.
 //
-// Concepts: with more ranks than processors it yields soon, since the rank that it waits for may
-// need this processor. It sleeps on a futex in the arena of that rank, a millisecond at most; that
-// rank wakes sleepers when it writes a word. Threads: one per object. Cannot fail.
+// Concepts: with more ranks than processors, it yields soon, since the other rank may need this
+// processor. It sleeps at most a millisecond, on a futex in the arena of that rank, which wakes
+// sleepers when it writes a word. Threads: one per object. Cannot fail.
 #ifndef CCOM_PROGRESS_HOST_WAIT_H
 #define CCOM_PROGRESS_HOST_WAIT_H
 
@@ -20,7 +20,8 @@ class HostWait {
   explicit HostWait(bool crowded) : crowded_(crowded) {}
 
   void reset() { turns_ = 0; }
-  // Once without success. True: it is time for a look at clocks and other ranks' calls.
+  // Called after each check without success. True: it is time to check clocks and other ranks'
+  // calls.
   bool turn(HostTask& task) {
     ++turns_;
     if (turns_ <= (crowded_ ? kSpinsCrowded : kSpins)) {

@@ -14,14 +14,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSilence{1000};    // before the others are asked
-constexpr milliseconds kAnswer{300};      // that they have to answer before a deadline
-constexpr milliseconds kGrace{500};       // more, when some have not answered by then
-constexpr milliseconds kSuspicion{1000};  // for the reason of a broken connection to be known
-constexpr std::chrono::seconds kWithdrawal{10};  // for neighbours on this host to end a copy
-constexpr milliseconds kQuiescence{100};         // for the network to give memory back
+constexpr milliseconds kSilence{1000};           // without progress, before the others are asked
+constexpr milliseconds kAnswer{300};             // time for answers before a deadline
+constexpr milliseconds kGrace{500};              // more time, if some have not answered by then
+constexpr milliseconds kSuspicion{1000};         // time to learn the reason of a broken connection
+constexpr std::chrono::seconds kWithdrawal{10};  // time for neighbours on this host to end a copy
+constexpr milliseconds kQuiescence{100};         // time for the network to give memory back
 constexpr uint32_t kRoundsPerLook = 64;          // idle rounds between looks at the clock
-constexpr uint32_t kAskedAtOnce = 256;           // ranks of a group that all ask one another
+constexpr uint32_t kAskedAtOnce = 256;           // larger groups ask along the chain of waits
 constexpr uint64_t kHugePage = 2u << 20;
 
 }  // namespace
@@ -60,7 +60,7 @@ NetworkEngine::~NetworkEngine() {
     farewell.leaving = true;
     port_->say_farewell(farewell);
   } catch (const std::bad_alloc&) {
-    // Then the others find out at their deadline.
+    // The others find out at their deadline, then.
   }
 }
 
@@ -126,7 +126,7 @@ std::byte* NetworkEngine::take_scratch(uint64_t bytes) {
   if (bytes == 0) {
     return nullptr;
   }
-  // So that giving back never wants memory.
+  // Reserves now, so that giving the memory back never allocates.
   lent_.reserve(lent_.size() + 1);
   scratches_.reserve(scratches_.size() + lent_.size() + 1);
   for (size_t i = 0; i < scratches_.size(); ++i) {
@@ -136,7 +136,7 @@ std::byte* NetworkEngine::take_scratch(uint64_t bytes) {
       return lent_.back().second.get();
     }
   }
-  // None is large enough: what there is goes back, so that sizes that grow do not pile up.
+  // None is large enough: all are freed, so that growing sizes do not pile up.
   scratches_.clear();
   const uint64_t unit = bytes >= kHugePage ? kHugePage : 4096;
   const uint64_t rounded = (bytes + unit - 1) / unit * unit;
@@ -188,8 +188,8 @@ void NetworkEngine::finish(NetworkTask& task) {
   note(task, false);
   release(task);
   task.runner.reset();
-  // Pairs with the acquire of the caller that waits: results and buffers are the caller's from here
-  // on.
+  // Pairs with the acquire of the caller that waits: from here on, results and buffers belong to
+  // the caller.
   task.state.store(TaskState::kDone, std::memory_order_release);
   if (!queue.empty()) {
     activate(*queue.front());
@@ -225,7 +225,7 @@ void NetworkEngine::fail_all(Error error) {
       try {
         task.failure = *failure_;
       } catch (const std::bad_alloc&) {
-        task.failure = Error{failure_->status, "out of memory"};  // fits into a string as it is
+        task.failure = Error{failure_->status, "out of memory"};  // allocates nothing
       }
       // Pairs with the acquire of the caller that waits: nothing touches its buffers any more.
       task.state.store(TaskState::kFailed, std::memory_order_release);
@@ -263,7 +263,7 @@ bool NetworkEngine::turn() {
   }
   for (const auto& connection : shared_) {
     if (connection != nullptr) {
-      // Whether that did anything shows in the steps; a failure shows there, too.
+      // The steps show whether that did anything; they also show a failure.
       connection->progress();
     }
   }
@@ -280,7 +280,7 @@ bool NetworkEngine::turn() {
   } else {
     ++idle_rounds_;
   }
-  // Set by others' threads with release, after the error that interruption() gives.
+  // Other threads set it with release, after the error that interruption() returns.
   if (context_.interrupted != nullptr &&
       context_.interrupted->load(std::memory_order_acquire) != 0 && !failure_) {
     if (std::any_of(queues_.begin(), queues_.end(), [](const auto& q) { return !q.empty(); })) {
@@ -316,8 +316,8 @@ void NetworkEngine::step(NetworkTask& task) {
   }
 }
 
-// A connection failed. The reason is known better elsewhere: a mismatch by the peer's report, a
-// broken connection by the bootstrap, which sees processes die.
+// A connection failed. Others know the reason better: the peer's report knows a mismatch, and the
+// bootstrap, which sees processes die, knows a broken connection.
 void NetworkEngine::suspect(NetworkTask& task) {
   const base::Moment now = base::Clock::now();
   task.suspicion = task.runner->failure();
@@ -338,14 +338,14 @@ void NetworkEngine::judge(NetworkTask& task, base::Moment now) {
   }
 }
 
-// Fails the task if a rank called something else with its number.
+// Fails the task if a rank made another call under its number.
 void NetworkEngine::compare(NetworkTask& task) {
   for (Rank rank = 0; rank < context_.size; ++rank) {
     if (rank == context_.rank) {
       continue;
     }
     if (const auto theirs = different_call(task.signature, reports_[rank])) {
-      // So that it can say the same at once.
+      // The peer gets this rank's report, so it can report the same at once.
       port_->send_control(rank, own_report());
       fail_all(mismatch_error(context_.rank, task.signature, rank, *theirs, members_,
                               connections_[rank]->description()));
@@ -354,7 +354,7 @@ void NetworkEngine::compare(NetworkTask& task) {
   }
 }
 
-// Nothing has happened for some rounds.
+// Called when nothing has happened for some rounds.
 void NetworkEngine::watch(NetworkTask& task, base::Moment now) {
   if (task.moving) {
     task.moving = false;
@@ -372,7 +372,7 @@ void NetworkEngine::watch(NetworkTask& task, base::Moment now) {
   if (now >= task.ask || finally) {
     task.asked_finally = task.asked_finally || finally;
     ask_all(task, now);
-    // Less and less often.
+    // Asks less and less often.
     task.ask = now + std::max<base::Clock::duration>(kSilence, now - task.moved);
   }
   if (now >= end + std::min(kGrace, task.timeout) || (now >= end && all_answered())) {
@@ -385,8 +385,8 @@ void NetworkEngine::watch(NetworkTask& task, base::Moment now) {
   }
 }
 
-// Fails the task if a rank has left that never began it. One that left after its part is no matter:
-// what it sent arrives.
+// Fails the task if a rank has left that never began it. A rank that left after its part does no
+// harm: its messages arrive.
 bool NetworkEngine::deserted(NetworkTask& task) {
   for (Rank rank = 0; rank < context_.size; ++rank) {
     const RankReport& report = reports_[rank];
@@ -420,7 +420,7 @@ void NetworkEngine::ask_all(NetworkTask& task, base::Moment now) {
     }
     return;
   }
-  // In large groups along the chain of those that wait for one another, a link each time.
+  // In large groups the question follows the chain of waiting ranks, one link each time.
   std::vector<bool> asked(context_.size);
   for (Rank rank : task.runner->awaited()) {
     while (rank != context_.rank && rank < context_.size && !asked[rank]) {
@@ -441,7 +441,7 @@ void NetworkEngine::take_report(Rank rank, const ControlMessage& message) {
   }
   for (auto& queue : queues_) {
     if (!queue.empty() && !failure_ && different_call(queue.front()->signature, reports_[rank])) {
-      // Not here: the port is in the middle of its completions.
+      // The task is not failed here, because the port is in the middle of its completions.
       queue.front()->suspicion = fail(CCOM_MISMATCH, "rank {} called another collective", rank);
       queue.front()->suspect = rank;
       queue.front()->decide = base::Clock::now();
@@ -463,17 +463,17 @@ ControlMessage NetworkEngine::own_report() const {
   return message;
 }
 
-// Into the flight record of the stream, if there is one.
+// Notes the progress in the flight record of the stream, if there is one.
 void NetworkEngine::note(NetworkTask& task, bool waiting) {
   if (context_.records == nullptr) {
     return;
   }
-  // Published by the communicator's thread with release when the operation began.
+  // The communicator's thread published it with release when the operation began.
   FlightRecord* record = (*context_.records)[task.signature.stream].load(std::memory_order_acquire);
   if (record == nullptr || !(record->signature == task.signature)) {
     return;
   }
-  // Dumps read while this is written, and want no more than whole words.
+  // Dumps read while this is written; they only need untorn words.
   std::atomic_ref(record->bytes).store(task.runner->bytes(), std::memory_order_relaxed);
   std::atomic_ref(record->steps)
       .store(static_cast<uint32_t>(task.runner->steps()), std::memory_order_relaxed);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank has under way on its streams, over connections of the network and of the host.
+// Runs the collectives of a rank's streams over connections of the network and of the host.
 //
 // Concepts: the collectives of a stream run one after the other, those of several streams at the
-// same time. A round takes everything a step further. When a collective is silent for a second, the
-// rank asks all others what they do. Another call with the same number is a mismatch then, and at
-// the deadline the sentence can name the missing ranks. A failure ends everything that is under
-// way, takes back what the network still holds, and stays. Reports are given after it, too.
-// Callers: NetworkExecutor and its proxy. Threads: one at a time; others may read the state of a
-// task. Owns: port and shared connections. Fails: tasks, each with a sentence.
+// same time. A round advances everything by a step. When a collective has made no progress for a
+// second, the rank asks all others for reports. A report of another call with the same number is a
+// mismatch; at the deadline the sentence can name the missing ranks. A failure ends all tasks,
+// takes buffers back from the network, and is permanent. The engine still answers with reports
+// after it. Callers: NetworkExecutor and its proxy. Threads: one at a time; others may read the
+// state of a task. Owns: port and shared connections. Fails: tasks, each with a sentence.
 #ifndef CCOM_PROGRESS_NETWORK_ENGINE_H
 #define CCOM_PROGRESS_NETWORK_ENGINE_H
 
@@ -35,38 +35,38 @@ struct NetworkTask {
   Operands operands;
   Signature signature;
   std::chrono::milliseconds timeout{0};
-  // The driver of the engine stores it with release, the caller loads it with acquire and then
-  // sees the results and `failure`.
+  // The thread that drives the engine stores it with release. The caller loads it with acquire and
+  // then sees the results and `failure`.
   std::atomic<TaskState> state{TaskState::kWaiting};
   Error failure;
 
-  // Of the engine.
+  // The engine's part.
   std::optional<StepRunner> runner;
   std::byte* scratch = nullptr;
   base::Moment moved{};  // last time that something happened
-  base::Moment ask{};    // when to ask the others
+  base::Moment ask{};    // when to ask the others next
   bool moving = false;
   bool asked_finally = false;
-  uint32_t known = 0;              // of its memories: input, output, scratch
-  std::optional<Error> suspicion;  // of `suspect`, until it is known or `decide` has come
+  uint32_t known = 0;              // bits of its registered memories: input, output, scratch
+  std::optional<Error> suspicion;  // about `suspect`, until it is certain or `decide` has come
   Rank suspect = 0;
   base::Moment decide{};
 };
 
 class NetworkEngine {
  public:
-  // `shared`: connections within the host, by rank; null where the network is used. `context` as
-  // for the executor.
+  // `shared`: connections within the host, by rank; null where the network is used. `context` is
+  // that of the executor.
   NetworkEngine(const ExecutorContext& context, std::vector<Member> members,
                 std::unique_ptr<NetworkPort> port, std::vector<std::unique_ptr<Connection>> shared);
   ~NetworkEngine();
 
   Result<void> begin(NetworkTask& task);
-  // True: something happened. Throws nothing: without memory everything fails.
+  // Returns whether something happened. Throws nothing: if memory runs out, all tasks fail.
   bool round();
-  // The owner gives up on a task: everything fails unless it has ended.
+  // The owner gives up on a task: unless the task has ended, everything fails.
   void forget(NetworkTask& task);
-  bool idle() const;  // no task, and nothing on its way out
+  bool idle() const;  // no task, and nothing left to send
 
  private:
   using Scratch = std::unique_ptr<std::byte, decltype(&std::free)>;
@@ -102,7 +102,7 @@ class NetworkEngine {
   std::vector<std::pair<uint64_t, Scratch>> scratches_;  // free
   std::vector<std::pair<uint64_t, Scratch>> lent_;
   std::optional<Error> failure_;
-  Error no_memory_;  // made while there is some
+  Error no_memory_;  // allocated in advance
   uint32_t idle_rounds_ = 0;
   bool somebody_left_ = false;
   bool moved_ = false;

@@ -21,11 +21,11 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr uint32_t kProxyRounds = 64;    // before the proxy lets others in
-constexpr microseconds kShortNap{50};    // of the proxy, when it waits for messages
-constexpr microseconds kLongNap{20000};  // when this rank has nothing under way
-// Idle rounds before the core is given away. Each asks the kernel about all sockets and costs more
-// than a yield that no other thread takes, and the rank that is waited for may need this core.
+constexpr uint32_t kProxyRounds = 64;    // before the proxy releases the lock
+constexpr microseconds kShortNap{50};    // of the proxy while it waits for messages
+constexpr microseconds kLongNap{20000};  // when nothing is in flight
+// Idle rounds before the core is yielded. Each round asks the kernel about all sockets, which costs
+// more than a yield that no other thread takes; and the awaited rank may need this core.
 constexpr uint32_t kSpins = 4;
 
 class NetworkExecutor;
@@ -84,11 +84,11 @@ class NetworkExecutor final : public Executor {
                    const Signature& signature, milliseconds timeout) override {
     NetworkTask task;
     prepare(task, plan, operands, signature, timeout);
-    // Progress is inline here: the proxy does not get the engine before this ends.
+    // The caller makes progress inline, so the proxy does not get the engine before the end.
     const std::lock_guard lock(mutex_);
     NEURON_CHECK(engine_.begin(task));
     base::Backoff backoff({.pauses = kSpins, .yields = base::Backoff::kNoSleep});
-    // Ends: the engine fails every task that is silent for its timeout.
+    // Bounded: the engine fails every task that makes no progress for its timeout.
     while (!ended(task)) {
       if (engine_.round()) {
         backoff.reset();
@@ -104,7 +104,7 @@ class NetworkExecutor final : public Executor {
 
   Outcome advance(NetworkTask& task) {
     if (!ended(task)) {
-      // Without the lock the proxy is at it.
+      // If the lock is taken, the proxy is driving the engine.
       if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
         engine_.round();
       }
@@ -139,8 +139,8 @@ class NetworkExecutor final : public Executor {
     return state == TaskState::kDone || state == TaskState::kFailed;
   }
 
-  // The proxy: goes on with what was started while the caller computes, answers questions of other
-  // ranks, and sends what is still on its way after a collective.
+  // The proxy thread. It advances operations while the caller computes, answers questions of other
+  // ranks, and finishes sending after a collective.
   void drive() {
     microseconds nap = kLongNap;
     std::unique_lock wake(wake_mutex_);
@@ -149,7 +149,7 @@ class NetworkExecutor final : public Executor {
       kicked_ = false;
       wake.unlock();
       nap = kLongNap;
-      // Without the lock the caller runs a collective inline, which does all of this.
+      // If the lock is taken, the caller runs a collective inline, which does all of this.
       if (std::unique_lock lock(mutex_, std::try_to_lock); lock) {
         bool moved = false;
         for (uint32_t i = 0; i < kProxyRounds; ++i) {
@@ -174,11 +174,11 @@ class NetworkExecutor final : public Executor {
 NetworkExecution::~NetworkExecution() { executor_.forget(task); }
 Outcome NetworkExecution::advance() { return executor_.advance(task); }
 
-// Ranks that exchange text or addresses before there is anything else. An error is told to all, so
-// that they fail with the same sentence instead of waiting for one another.
+// What ranks exchange before there is an executor: text or addresses. An error goes to all, so that
+// they fail with the same sentence instead of waiting for one another.
 struct Offer {
   bool good = false;
-  std::string text;  // names with a line break between them; or an error
+  std::string text;  // names, one a line; or an error
 };
 
 Bytes pack(bool good, const std::string& text) {
@@ -225,7 +225,7 @@ std::string choose_address(const ExecutorContext& context, const std::vector<Mem
   return root == nullptr ? "" : address_towards(root);
 }
 
-// Connections to the ranks whose memory is mapped here, by rank; null for the others.
+// Makes connections to the ranks whose memory is mapped here, by rank; null for the others.
 Result<std::vector<std::unique_ptr<Connection>>> connect_arenas(
     const ExecutorContext& context, const std::vector<Member>& members) {
   std::vector<std::unique_ptr<Connection>> connections(context.size);
@@ -259,7 +259,7 @@ std::vector<std::string> lines(const std::string& text) {
   return result;
 }
 
-// The first provider of rank 0's preference that all ranks have.
+// Chooses the first provider of rank 0's preference that all ranks have.
 Result<std::string> agree(const std::vector<Offer>& offers, const std::vector<Member>& members) {
   std::string missing;
   for (const std::string& name : lines(offers[0].text)) {

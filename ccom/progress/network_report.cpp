@@ -24,7 +24,7 @@ const char* state_text(StreamState state) {
   return "?";
 }
 
-// What a rank did last on a stream.
+// The last operation of a rank on a stream.
 std::string last_text(const RankReport& report, uint8_t stream) {
   if (!report.message) {
     return "does not answer";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences about collectives that do not go on, from what all ranks reported.
+// Sentences about collectives that do not advance, from the reports of all ranks.
 //
 // Callers: NetworkExecutor. Thread-safe: functions of their arguments. Cannot fail.
 #ifndef CCOM_PROGRESS_NETWORK_REPORT_H
@@ -14,11 +14,11 @@
 
 namespace neuron::ccom {
 
-// What a rank said last, if it ever did.
+// The last report of a rank, if there is one.
 struct RankReport {
   std::optional<ControlMessage> message;
   base::Moment at{};     // when it came
-  base::Moment asked{};  // when it was asked last; zero: never
+  base::Moment asked{};  // when it was last asked; zero: never
 };
 
 // "all_reduce 7 of stream 0 (1024 fp32 elements, add, ring)".
@@ -30,14 +30,14 @@ std::string rank_text(Rank rank, const std::vector<Member>& members);
 std::optional<Signature> different_call(const Signature& ours, const RankReport& peer);
 Error mismatch_error(Rank rank, const Signature& ours, Rank peer, const Signature& theirs,
                      const std::vector<Member>& members, const std::string& connection);
-// It has not begun the collective that we are in, by a report that there is.
+// Whether the report shows that the rank has not begun our collective; false without a report.
 bool behind(const Signature& ours, const RankReport& report);
 Error left_error(Rank rank, const Signature& ours, Rank peer, const RankReport& report,
                  const std::vector<Member>& members);
-// `last`: "it is in ...", where that is known otherwise.
+// `last`: "it is in ...", if that is known from elsewhere.
 Error left_error(Rank rank, const Signature& ours, Rank peer, const std::string& last,
                  const std::vector<Member>& members);
-// `awaited`: ranks that this rank waits for, with their connections.
+// `awaited`: the ranks that this rank waits for, with their connections.
 Error timeout_error(Rank rank, const Signature& ours, std::chrono::milliseconds silent,
                     const std::vector<std::pair<Rank, std::string>>& awaited,
                     const std::vector<RankReport>& reports, const std::vector<Member>& members);

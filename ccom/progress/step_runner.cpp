@@ -10,7 +10,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Steps of one channel before the others have their turn.
+// Steps of one channel before the other channels have their turn.
 constexpr uint32_t kTurn = 64;
 
 void move_bytes(std::byte* to, const std::byte* from, uint64_t bytes) {
@@ -26,7 +26,7 @@ StepRunner::StepRunner(Rank rank, const std::vector<Connection*>& connections,
                        std::byte* scratch, const Signature& signature)
     : connections_(connections),
       plan_(std::move(plan)),
-      // Programs write to no input, unless it is a part of the output.
+      // Programs never write to the input, unless it is a part of the output.
       buffers_{const_cast<std::byte*>(operands.input), operands.output, scratch},
       signature_(signature) {
   const Schedule& schedule = *plan_->schedule;

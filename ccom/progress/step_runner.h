@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interprets the programs of one rank over its connections, of whatever kind these are.
+// Interprets the programs of one rank over its connections, of any kind.
 //
-// Concepts: each channel has a Lookahead, which says what may be granted and what a step must wait
-// for. A round visits every channel and takes it as far as it goes. No step names bytes outside its
-// buffers: the planner checked the schedule. Callers: NetworkExecutor. Threads: one at a time.
-// Borrows: plan's schedule (shared), buffers, connections. Fails: with the failure of the
-// connection that failed.
+// Concepts: each channel has a Lookahead, which says which receives may be granted and which sends
+// a step must wait for. A round visits every channel and advances it as far as possible. No step
+// names bytes outside its buffers: the planner checked the schedule. Callers: NetworkExecutor.
+// Threads: one at a time. Borrows: plan's schedule (shared), buffers, connections. Fails: with the
+// failure of the connection that failed.
 #ifndef CCOM_PROGRESS_STEP_RUNNER_H
 #define CCOM_PROGRESS_STEP_RUNNER_H
 
@@ -22,25 +22,25 @@ namespace neuron::ccom {
 
 class StepRunner {
  public:
-  // `connections`: by rank, null for the own. `scratch`: what the schedule asks for.
+  // `connections`: by rank, null for the own. `scratch`: the bytes that the schedule asks for.
   StepRunner(Rank rank, const std::vector<Connection*>& connections,
              std::shared_ptr<const Plan> plan, const Operands& operands, std::byte* scratch,
              const Signature& signature);
 
   // One round. kDone: all programs have ended, and the buffers are the caller's again.
   Outcome advance();
-  // The last round did something.
+  // Whether the last round did something.
   bool moved() const { return moved_; }
-  // After kFailed; null when a connection was missing.
+  // The connection that failed, after kFailed; null if a connection was missing.
   Connection* failed() const { return failed_; }
   const Error& failure() const { return failure_; }
 
   static constexpr Rank kNobody = ~Rank{0};
-  // Whom a channel waits for; kNobody when none does.
+  // The rank that a channel waits for; kNobody if no channel waits.
   Rank waits_for() const { return waits_for_; }
   uint64_t steps() const { return steps_; }
   uint64_t bytes() const { return bytes_; }
-  // All peers that a channel waits for, in order.
+  // All peers that channels wait for, in order.
   std::vector<Rank> awaited() const;
 
  private:

@@ -30,7 +30,7 @@ const char* kind_name(StepKind kind) {
 struct Message {
   uint64_t number = 0;
   uint64_t bytes = 0;
-  std::vector<Contents::Run> runs;  // begin and end relative to the message; shift as well
+  std::vector<Contents::Run> runs;  // begin and end are relative to the message; so is shift
   std::vector<uint64_t> heard;      // barrier: ranks whose start the sender knows of
 };
 
@@ -50,15 +50,15 @@ class Trial {
  private:
   struct Lane {  // one channel of one rank
     Lookahead ahead;
-    std::map<Rank, uint64_t> grants;            // places given to a sender
-    std::map<Rank, std::deque<Message>> inbox;  // of a sender
+    std::map<Rank, uint64_t> grants;            // places granted to a sender
+    std::map<Rank, std::deque<Message>> inbox;  // by sender
     std::vector<uint64_t> heard;
     bool queued = false;
   };
   struct Memory {
     Contents buffers[3];
     uint64_t sizes[3] = {};
-    std::vector<Overlaps> accesses;  // of several channels: one for each buffer
+    std::vector<Overlaps> accesses;  // with several channels: one for each buffer
   };
 
   Lane& lane(Rank rank, uint32_t channel) { return lanes_[rank * channels_ + channel]; }
@@ -81,7 +81,7 @@ class Trial {
   }
 
   Result<void> prepare();
-  Result<bool> step(Rank rank, uint32_t channel);  // false: cannot go on now
+  Result<bool> step(Rank rank, uint32_t channel);  // false: cannot advance now
   void grant(Rank rank, uint32_t channel);
   Result<void> access(Rank rank, uint32_t channel, const Slice& slice, uint64_t bytes, bool write);
   Result<void> read(Rank rank, uint32_t channel, const Slice& slice, uint64_t bytes,
@@ -195,7 +195,7 @@ Result<void> Trial::write(Rank rank, uint32_t channel, const Slice& slice, uint6
                           const std::vector<Contents::Run>& runs) {
   NEURON_CHECK(access(rank, channel, slice, bytes, true));
   if (slice.buffer == Buffer::kInput && bytes != 0) {
-    // The caller's, except where the output lies in it.
+    // The caller's buffer, except where the output lies in it.
     const Slice own = layout_.output(rank, 0);
     if (own.buffer != Buffer::kInput || slice.offset < own.offset ||
         slice.offset + bytes > own.offset + layout_.output_bytes(rank)) {
@@ -377,7 +377,7 @@ std::string Trial::blocked() {
   for (Rank rank = 0; rank < ranks_; ++rank) {
     for (uint32_t channel = 0; channel < channels_; ++channel) {
       if (lane(rank, channel).ahead.current() == nullptr) continue;
-      // Follow what it waits for until that ends, or is where this began.
+      // Follows the chain of waits until it ends or comes back to its start.
       std::string text;
       std::set<std::pair<Rank, uint32_t>> seen;
       Rank r = rank;
@@ -442,7 +442,7 @@ Result<void> Trial::finish_memory(Rank rank) {
       }
     }
     if (want.all && request_.operation == CCOM_ALL_REDUCE && rank != 0) {
-      // Every rank must have the same bits, so the same terms in the same order.
+      // Every rank must have the same bits, so it needs the same terms in the same order.
       std::vector<Contents::Run> first;
       const Slice place = layout_.output(0, 0);
       memory_[0].buffers[static_cast<size_t>(place.buffer)].read(
@@ -460,7 +460,7 @@ Result<void> Trial::finish_memory(Rank rank) {
     }
     if (want.place.buffer == Buffer::kOutput) blocks[begin] = end;
   }
-  // Between the blocks nothing may have changed.
+  // The bytes between the blocks must not have changed.
   const Expected input = initial(request_, ranks_, rank);
   const Content untouched{terms_.rank(rank), -static_cast<int64_t>(input.place.offset)};
   for (const auto& [begin, run] : memory.buffers[1].runs()) {

@@ -4,7 +4,7 @@
 // For a window of 1 and for `window` it checks: every send meets a receive of its size and order;
 // no channel waits in a circle; credits never go negative, and every credit is used; no step reads
 // bytes that no step wrote, or overwrites bytes that a send still reads; offsets lie inside the
-// buffers; at the end each output byte of each rank holds what the request asks for, with every
+// buffers; at the end each output byte of each rank holds the requested value, with every
 // contribution exactly once. Callers: planner, tests. Thread-safe: functions of their arguments.
 // Fails: a sentence with rank, channel, step and byte.
 #ifndef CCOM_PROOF_CHECKER_H

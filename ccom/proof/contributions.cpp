@@ -71,7 +71,7 @@ void Contents::write(uint64_t begin, uint64_t end, const Content& content) {
     }
   }
   Run run{begin, end, content};
-  // Neighbours with the same content become one, so that runs stay few.
+  // Neighbours with the same content are merged, so that there are few runs.
   it = runs_.lower_bound(begin);
   if (it != runs_.end() && it->first == end && it->second.content == content) {
     run.end = it->second.end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bytes stand for while a schedule is checked: sums of contributions, by interval.
+// The symbolic contents of buffers while a schedule is checked: sums of contributions, by interval.
 //
 // Concepts: a term is a rank's contribution, or a reduction of terms in an order. Equal terms have
 // equal numbers, so equal numbers mean equal bits. A Content is a term and a distance: byte `a` of
@@ -20,7 +20,7 @@ class Terms {
   explicit Terms(uint32_t ranks);
 
   uint32_t rank(Rank rank) const { return rank; }
-  // False: `twice` is a rank that two operands hold.
+  // False: `twice` is a rank whose contribution two operands hold.
   bool reduce(const std::vector<uint32_t>& operands, uint32_t& result, Rank& twice);
   bool complete(uint32_t term) const;
   bool holds(uint32_t term, Rank rank) const;
@@ -40,7 +40,7 @@ struct Content {
   bool operator==(const Content&) const = default;
 };
 
-// Intervals of one buffer. What was never written has none.
+// The intervals of one buffer. Bytes that were never written have none.
 class Contents {
  public:
   struct Run {

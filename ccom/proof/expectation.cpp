@@ -11,7 +11,7 @@ Extents extents(const Request& request, uint32_t ranks, Rank rank) {
   const Layout layout(request, ranks);
   Extents result{layout.input_bytes(rank), layout.output_bytes(rank)};
   if (!request.in_place) return result;
-  // The smaller of the two lies in the larger and goes by its name.
+  // The smaller of the two lies in the larger and has its name.
   if (layout.input(rank, 0).buffer == Buffer::kOutput) {
     if (request.operation == CCOM_ALL_TO_ALL_V) {
       result.output = std::max(result.output, result.input);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What buffers hold before a collective, and what they must hold after it.
+// The contents of buffers before a collective, and the required contents after it.
 //
 // Callers: the checker. Threads: one. Cannot fail: the request is valid.
 #ifndef CCOM_PROOF_EXPECTATION_H
@@ -22,13 +22,13 @@ struct Expected {
   uint64_t bytes = 0;
   bool all = false;  // the contribution of every rank, else of `rank`
   Rank rank = 0;
-  uint64_t origin = 0;  // offset of the first byte in what is contributed
+  uint64_t origin = 0;  // offset of the first byte in the contribution
 };
 
-// Bytes of the buffers by the names that the schedule may use: in place, one of them is empty or
-// holds the other.
+// The sizes of the buffers that the schedule may name: in place, one of them is empty or contains
+// the other.
 Extents extents(const Request& request, uint32_t ranks, Rank rank);
-// Where the input of a rank lies.
+// The place and contents of a rank's input.
 Expected initial(const Request& request, uint32_t ranks, Rank rank);
 std::vector<Expected> expected(const Request& request, uint32_t ranks, Rank rank);
 

@@ -11,7 +11,7 @@ ChannelOrder::ChannelOrder(uint32_t channels)
 void ChannelOrder::wait(uint32_t channel, uint64_t at, uint32_t other, uint64_t position) {
   Clock& mine = known_[channel];
   mine[other] = std::max(mine[other], position);
-  // What the other channel knew at its step position - 1.
+  // What the other channel knew at its step number position - 1.
   const auto& past = history_[other];
   auto it = std::lower_bound(past.begin(), past.end(), position,
                              [](const auto& entry, uint64_t p) { return entry.first < p; });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the channels of a rank use the same bytes without an order that waits give them.
+// Finds bytes that several channels of a rank use without waits that order the accesses.
 //
 // Concepts: each channel knows how many steps of each other channel are done. It knows this from
-// its waits, and from what the channels that it waited for knew. When a channel writes bytes that
-// another one uses, one of the two must know the other's step. Callers: the checker. Threads: one.
-// Cannot fail.
+// its own waits, and from the knowledge of the channels that it waited for. When a channel writes
+// bytes that another one uses, one of the two must know the other's step. Callers: the checker.
+// Threads: one. Cannot fail.
 #ifndef CCOM_PROOF_OVERLAPS_H
 #define CCOM_PROOF_OVERLAPS_H
 
@@ -28,7 +28,7 @@ class ChannelOrder {
   using Clock = std::vector<uint64_t>;
   std::vector<Clock> known_;
   std::vector<std::vector<std::pair<uint64_t, Clock>>>
-      history_;  // step of the wait, clock after it
+      history_;  // step of the wait, and the clock after it
 };
 
 class Overlaps {
@@ -46,7 +46,7 @@ class Overlaps {
     uint64_t end = 0;
     bool written = false;
     Access write;
-    std::vector<Access> reads;  // the last of each channel since the write
+    std::vector<Access> reads;  // the last one of each channel since the write
   };
   void split(uint64_t at);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floating-point environment of a reduction: to nearest even, exceptions masked, subnormals
-// kept, whatever the caller's program was built with.
+// The floating-point environment of a reduction: round to nearest even, exceptions masked,
+// subnormals kept, whatever the caller's settings are.
 //
-// It costs a nanosecond where the environment is so already. One object per call, on the stack. The
-// arithmetic is in a function that is not inlined, since the compiler does not know that it depends
-// on MXCSR. Cannot fail.
+// It costs a nanosecond if the environment is right already. One object per call, on the stack. The
+// arithmetic must be in a function that is not inlined, since the compiler does not know that it
+// depends on MXCSR. Cannot fail.
 #ifndef CCOM_REDUCTION_FLOAT_SCOPE_H
 #define CCOM_REDUCTION_FLOAT_SCOPE_H
 

@@ -38,7 +38,7 @@ inline constexpr Fp8Values kFp8E5Values = fp8_values(base::kFp8E5);
 }  // namespace neuron::ccom
 #endif
 
-// Two targets; what has neither runs the plain loops of the definition.
+// Two targets; processors without either run the plain loops of the definition.
 #define HWY_BROKEN_EMU128 1
 #define HWY_COMPILE_ALL_ATTAINABLE 1
 #define HWY_DISABLED_TARGETS (~(HWY_AVX3 | HWY_AVX2 | HWY_SCALAR))
@@ -74,7 +74,7 @@ bool supported(ReductionPath path) {
   }
 }
 
-// Relaxed everywhere: the value is independent of all other memory.
+// Relaxed everywhere: this value does not order any other memory.
 std::atomic<ReductionPath> current{supported(ReductionPath::kAvx512) ? ReductionPath::kAvx512
                                    : supported(ReductionPath::kAvx2) ? ReductionPath::kAvx2
                                                                      : ReductionPath::kScalar};
@@ -98,10 +98,10 @@ void run_vectors(ReductionPath path, const ReductionWork& work) {
   }
 }
 
-// Pieces that stay in the first cache, for what needs a second pass over a result.
+// Pieces that stay in the first-level cache, for reductions that need a second pass over a result.
 constexpr uint64_t kPiece = 8192;
 
-// The plain loops from `offset` on, and what else the contract asks for.
+// The plain loops from `offset` on, and everything else that the contract asks for.
 void run_reference(const ReductionWork& work, uint64_t offset) {
   const uint64_t size = type_size(work.type);
   std::vector<const std::byte*> operands(work.count);
@@ -117,7 +117,7 @@ void run_reference(const ReductionWork& work, uint64_t offset) {
   }
 }
 
-// Less than a vector, by way of padded copies.
+// Reduces less than a vector, through padded copies.
 void run_tail(ReductionPath path, ReductionWork work, uint64_t offset) {
   if (work.count > kFewOperands) return run_reference(work, offset);
   const uint64_t bytes = work.bytes - offset;
@@ -166,7 +166,7 @@ void reduce_to_many(ccom_type_t type, ccom_reduction_t reduction, std::byte* con
   }
   const uint64_t bytes = work.bytes;
   const uint64_t whole = bytes & ~uint64_t{path == ReductionPath::kAvx512 ? 63u : 31u};
-  // Elements do not depend on one another, so the end may come first.
+  // Elements are independent, so the end may be computed first.
   if (whole < bytes) run_tail(path, work, whole);
   work.bytes = whole;
   if (whole != 0) run_vectors(path, work);

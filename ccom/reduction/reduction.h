@@ -3,10 +3,11 @@
 //
 // result[i] = ((a0[i] op a1[i]) op a2[i]) ...: operands in the given order. Floating-point types
 // below 32 bits are widened to fp32, accumulated there, and rounded once, to nearest even. fp32
-// accumulates as itself. There is no contraction, and subnormals are kept. min and max: a NaN wins;
-// -0 is less than +0. A NaN as a result is the positive quiet one. Integers wrap. An average is the
-// sum until it is divided. A result may be one of the operands, or share none of their bytes.
-// Thread-safe: functions of their arguments; MXCSR of the caller does not matter. Cannot fail.
+// accumulates as itself. There is no contraction, and subnormals are kept. In min and max, a NaN
+// operand gives NaN, and -0 is less than +0. A NaN result is the positive quiet NaN. Integers wrap.
+// An average is the sum until it is divided. A result may be one of the operands, or share none of
+// their bytes. Thread-safe: functions of their arguments; the caller's MXCSR has no influence.
+// Cannot fail.
 #ifndef CCOM_REDUCTION_REDUCTION_H
 #define CCOM_REDUCTION_REDUCTION_H
 
@@ -24,22 +25,23 @@ void reduce(ccom_type_t type, ccom_reduction_t reduction, std::byte* result,
             bool streaming = false);
 
 // The same with copies of the result in all of `results`, each operand read once. A result may be
-// an operand. `divisor`: with CCOM_AVERAGE and not 0, the sum is divided by it: integers towards
-// zero, floating-point types in fp32, before the rounding.
+// an operand. With CCOM_AVERAGE and a `divisor` other than 0, the sum is divided: integers towards
+// zero, floating-point types in fp32 before the rounding.
 void reduce_to_many(ccom_type_t type, ccom_reduction_t reduction, std::byte* const* results,
                     uint32_t result_count, const std::byte* const* operands, uint32_t count,
                     uint64_t elements, bool streaming = false, uint32_t divisor = 0);
 
-// The same with plain loops, the definition: tests compare.
+// The same with plain loops: the definition that tests compare with.
 void reduce_reference(ccom_type_t type, ccom_reduction_t reduction, std::byte* result,
                       const std::byte* const* operands, uint32_t count, uint64_t elements,
                       uint32_t divisor = 0);
 
-// memcpy, or with `streaming` stores past the caches, ordered before what the caller stores later.
+// memcpy. With `streaming`, stores bypass the caches; they are ordered before the caller's later
+// stores.
 void copy_bytes(std::byte* destination, const std::byte* source, uint64_t bytes,
                 bool streaming = false);
 
-// Which instructions are used: the widest that the processor has, unless a test says otherwise.
+// The instructions in use: the widest that the processor has, unless a test selects others.
 enum class ReductionPath : uint8_t { kScalar, kAvx2, kAvx512 };
 ReductionPath reduction_path();
 bool select_reduction_path(ReductionPath path);  // false: not on this processor

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions for one SIMD target: reduction.cpp includes this once per target, after Highway.
 //
-// A codec turns a vector of bytes into values to compute with and back; the loop is the same for
-// all. Kernels take whole vectors only: reduction.cpp brings the rest in padded buffers. Cannot
-// fail.
+// A codec converts a vector of bytes to values and back; all types share one loop. Kernels take
+// whole vectors only; reduction.cpp passes the rest in padded buffers. Cannot fail.
 #include <hwy/highway.h>
 
 #include "driver/base/small_float.h"
@@ -65,7 +64,7 @@ struct ExtremeOp {
     const FloatTag d;
     const auto first = kMaximum ? hn::Gt(a, b) : hn::Lt(a, b);
     auto value = hn::IfThenElse(first, a, b);
-    // Equal: the same number, or zeros whose signs decide.
+    // Where operands are equal, they are the same number, or zeros whose signs decide.
     const auto zeros = kMaximum ? hn::And(a, b) : hn::Or(a, b);
     value = hn::IfThenElse(hn::Eq(a, b), zeros, value);
     const auto nan = hn::Or(hn::VecFromMask(d, hn::IsNaN(a)), hn::VecFromMask(d, hn::IsNaN(b)));
@@ -112,7 +111,7 @@ struct Fp32Codec {
   }
 };
 
-// Even and odd elements apart: no bytes change places.
+// Handles even and odd elements apart, so that no bytes change places.
 template <bool kDivide>
 struct Bf16Codec {
   struct Value {
@@ -124,7 +123,8 @@ struct Bf16Codec {
     return {hn::BitCast(FloatTag(), hn::ShiftLeft<16>(words)),
             hn::BitCast(FloatTag(), hn::And(words, hn::Set(d, 0xFFFF0000u)))};
   }
-  // The sum is only rounded where that cannot carry a NaN into an infinity: NaNs are canonical.
+  // Rounds the bits by an addition. It cannot carry a NaN into an infinity, because NaNs are
+  // canonical.
   static HWY_INLINE Words rounded(Floats value) {
     const WordTag d;
     const Words bits = hn::BitCast(d, value);
@@ -171,7 +171,7 @@ struct Fp16Codec {
   }
 };
 
-// The four elements of each 32-bit word, one vector each; values come from a table.
+// The four elements of each 32-bit word, in one vector each; a table gives their values.
 template <const base::SmallFloat& kFormat, const Fp8Values& kTable, bool kDivide>
 struct Fp8Codec {
   struct Value {
@@ -202,8 +202,9 @@ struct Fp8Codec {
         hn::Set(d, static_cast<uint32_t>(127 - kFormat.bias) << kFormat.mantissa_bits);
     Words normal = hn::Sub(hn::ShiftRight<kDrop>(hn::Add(magnitude, half)), rebias);
     normal = hn::Min(normal, hn::Set(d, kFormat.infinity()));
-    // Below the normals an addition whose last place is the format's rounds; fp32's own subnormals,
-    // far below, are cleared since the processor is slow with them.
+    // Below the normal numbers, an addition rounds: the last place of its sum is that of the
+    // format. Subnormals of fp32 are far smaller; they are cleared because the processor is slow
+    // with them.
     constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 1 - kFormat.bias + kDrop) << 23;
     const Words large = hn::IfThenZeroElse(hn::Lt(magnitude, hn::Set(d, 0x00800000u)), magnitude);
     const Words small =
@@ -230,7 +231,7 @@ struct Fp8Codec {
   }
 };
 
-// kOperands: their number, 0 for any.
+// kOperands: the number of operands, 0 for any.
 template <class Codec, class Op, uint32_t kOperands, bool kStream>
 HWY_NOINLINE void loop(const ReductionWork& work) {
   const ByteTag d;

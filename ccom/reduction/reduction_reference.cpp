@@ -61,7 +61,7 @@ float apply(ccom_reduction_t reduction, float a, float b) {
 
 template <class T>
 T apply(ccom_reduction_t reduction, T a, T b) requires std::is_integral_v<T> {
-  // Unsigned and wide enough not to be promoted to int: wrapping is defined there.
+  // Unsigned and too wide to be promoted to int, so wrapping is defined.
   using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   switch (reduction) {
     case CCOM_PRODUCT:

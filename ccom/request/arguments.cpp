@@ -76,7 +76,7 @@ Result<Request> make_request(const ccom_collective_t& call, uint32_t ranks) {
     default:
       request.count = call.count;
   }
-  // Reductions of the other operations mean nothing: equal calls have equal requests.
+  // Other operations ignore the reduction, so it is cleared: equal calls have equal requests.
   if (!reduces(call.operation)) {
     request.reduction = CCOM_ADD;
   }
@@ -99,8 +99,8 @@ BufferExtents buffer_extents(const Request& request, Rank rank, uint32_t ranks) 
   const Layout layout(shared, ranks);
   const Slice input = layout.input(rank, 0);
   const Slice output = layout.output(rank, 0);
-  // Of the variable forms a rank may have nothing of its own where the others have something: then
-  // the places of its buffers alone say what it means.
+  // In the variable forms a rank may have no data where the others have some. Then only the
+  // addresses of its buffers say whether it works in place.
   const bool variable = request.operation == CCOM_ALL_GATHER_V ||
                         request.operation == CCOM_REDUCE_SCATTER_V ||
                         request.operation == CCOM_ALL_TO_ALL_V;

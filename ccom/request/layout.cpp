@@ -74,7 +74,7 @@ Slice Layout::output(Rank rank, uint64_t offset) const {
 
 namespace {
 
-// End of the furthest block.
+// The end of the last block in memory.
 template <class Size, class Offset>
 uint64_t extent(uint32_t ranks, Size size, Offset offset) {
   uint64_t end = 0;

@@ -3,7 +3,7 @@
 //
 // In place, input and output share bytes. A schedule then names them by the larger buffer of the
 // two: the output, except for reduce-scatter and the root of a scatter, where it is the input. So
-// equal slices are equal bytes. Callers: algorithms of plan/, the checker. Thread-safe: a value
+// equal slices mean the same bytes. Callers: algorithms of plan/, the checker. Thread-safe: a value
 // that refers to its request. Cannot fail: the planner validates requests first.
 #ifndef CCOM_REQUEST_LAYOUT_H
 #define CCOM_REQUEST_LAYOUT_H
@@ -21,12 +21,12 @@ class Layout {
   uint32_t width() const { return width_; }  // bytes of an element
   bool in_place() const { return request_->in_place; }
 
-  // Block of a rank in the buffer that has one per rank.
+  // The block of a rank in the buffer that has one per rank.
   uint64_t elements(Rank rank) const;
   uint64_t displacement(Rank rank) const;  // elements
   uint64_t bytes(Rank rank) const { return elements(rank) * width_; }
   uint64_t offset(Rank rank) const { return displacement(rank) * width_; }
-  // All-to-all: what `from` sends to `to`, bytes, and where it lies.
+  // All-to-all: how many bytes `from` sends to `to`, and where they lie.
   uint64_t pair_bytes(Rank from, Rank to) const;
   uint64_t send_offset(Rank from, Rank to) const;
   uint64_t receive_offset(Rank to, Rank from) const;
@@ -36,7 +36,7 @@ class Layout {
   Slice output(Rank rank, uint64_t offset) const;
   uint64_t input_bytes(Rank rank) const;
   uint64_t output_bytes(Rank rank) const;
-  // Bytes of the vector that is reduced; 0 for operations that do not reduce.
+  // Bytes of the reduced vector; 0 for operations that do not reduce.
   uint64_t vector_bytes() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a collective is asked to do, without its buffers: the key of a plan.
+// The arguments of a collective without its buffers: the key of a plan.
 //
 // `count` and the arrays have the meaning of ccom_collective_t. All ranks make the same request.
 // For all_to_all_v they exchange first what each rank sends; the three arrays of ranks * ranks hold
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-// Beside its type, where comparisons of vectors look for it.
+// In the namespace of its type, where comparisons of vectors look for it.
 inline bool operator==(const ccom_pair_t& a, const ccom_pair_t& b) {
   return a.source == b.source && a.target == b.target;
 }

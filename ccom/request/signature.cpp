@@ -41,8 +41,8 @@ void add_arrays(Hash& hash, const Request& request) {
   hash.add(request.receive_displacements);
 }
 
-// Whether being in place is the same on all ranks. In the other operations one rank may be in place
-// while another is not.
+// Whether all ranks agree on being in place. In the other operations one rank may be in place while
+// another is not.
 bool in_place_on_all(ccom_operation_t operation) {
   switch (operation) {
     case CCOM_ALL_REDUCE:

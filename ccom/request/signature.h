@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks must agree about for one collective, and the hashes of a request.
+// The facts that all ranks must agree on for one collective, and the hashes of a request.
 //
-// Callers: the communicator makes a signature for each operation, executors compare those of their
-// peers, the flight recorder keeps them. Thread-safe: values. Cannot fail.
+// Callers: the communicator makes a signature for each operation, executors compare it with those
+// of their peers, and the flight recorder keeps it. Thread-safe: values. Cannot fail.
 #ifndef CCOM_REQUEST_SIGNATURE_H
 #define CCOM_REQUEST_SIGNATURE_H
 
@@ -25,17 +25,17 @@ struct Signature {
   uint8_t stream = 0;
   uint8_t reserved[3] = {};
   uint32_t root = 0;
-  uint32_t unused = 0;  // no byte of a signature is undefined
+  uint32_t unused = 0;  // padding, so that every byte is defined
 
   bool operator==(const Signature&) const = default;
 };
 
-// Without the number and the algorithm.
+// The number and the algorithm are not filled in.
 Signature make_signature(const Request& request, uint32_t stream, uint64_t salt);
 // "all_reduce 4711 of stream 0": for sentences.
 std::string describe(const Signature& signature);
 
-// Hash of the fields of a request for which a signature has no field of its own.
+// A hash of those fields of a request that have no field in the signature.
 uint64_t detail_of(const Request& request, uint64_t salt);
 // Hash of the whole request.
 uint64_t hash_of(const Request& request);

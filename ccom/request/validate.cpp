@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Elements of a whole buffer; far from where products with ranks and widths overflow.
+// The most elements of a whole buffer; far below an overflow of products with ranks and widths.
 constexpr uint64_t kMostElements = uint64_t{1} << 48;
 
 bool rooted(ccom_operation_t operation) {
@@ -17,7 +17,7 @@ bool rooted(ccom_operation_t operation) {
          operation == CCOM_SCATTER;
 }
 
-// Blocks of one buffer that would overwrite each other.
+// Refuses blocks of one buffer that would overwrite each other.
 Result<void> disjoint(const char* what, const uint64_t* sizes, const uint64_t* displacements,
                       uint32_t count) {
   std::vector<std::pair<uint64_t, uint32_t>> order;

@@ -34,7 +34,7 @@ bool touches(const Step& step, const Slice& slice, uint64_t bytes) {
              (step.has_own && overlap(step.second, step.bytes, slice, bytes));
     }
     case StepKind::kWait:
-      return true;  // the channel that is waited for may touch anything
+      return true;  // the channel that kWait waits for may touch anything
   }
   return true;
 }
@@ -44,15 +44,15 @@ bool touches(const Step& step, const Slice& slice, uint64_t bytes) {
 struct Lookahead::State {
   struct Entry {
     Step step;
-    uint64_t number = 0;     // of its peer
-    uint64_t not_until = 0;  // receive: position from which no step before it touches its place
+    uint64_t number = 0;     // among the messages of its peer
+    uint64_t not_until = 0;  // receive: the position before which a step still touches its place
   };
   struct Peer {
     uint64_t sends = 0;     // read ahead
     uint64_t receives = 0;  // read ahead
     uint64_t granted = 0;
     uint64_t received = 0;  // executed
-    uint64_t scan = 0;      // number of the last scan that found its next receive not grantable
+    uint64_t scan = 0;      // last scan in which its next receive could not be granted
   };
   struct Pending {  // a send that was started
     Rank peer;
@@ -68,7 +68,7 @@ struct Lookahead::State {
   bool ended = false;
   uint64_t position = 0;
   std::deque<Entry> ahead;
-  std::deque<uint64_t> ungranted;  // positions of receives
+  std::deque<uint64_t> ungranted;  // positions of the receives that are not granted yet
   std::vector<Pending> pending;
   std::unordered_map<Rank, Peer> peers;
   uint64_t scans = 0;
@@ -136,7 +136,7 @@ void Lookahead::advance() {
     auto& peer = state.peers[entry.step.peer];
     ++peer.received;
     peer.granted = std::max(peer.granted, peer.received);
-    // Connections that need no grants never ask for them.
+    // For connections that need no grants, grantable() is never called.
     if (!state.ungranted.empty() && state.ungranted.front() == state.position) {
       state.ungranted.pop_front();
     }
@@ -154,7 +154,7 @@ const Step* Lookahead::grantable(uint64_t& number) {
   for (const uint64_t at : state.ungranted) {
     auto& entry = state.ahead[at - state.position];
     auto& peer = state.peers[entry.step.peer];
-    if (peer.scan == state.scans) continue;  // an earlier one of this peer comes first
+    if (peer.scan == state.scans) continue;  // an earlier receive from this peer comes first
     if (entry.not_until > state.position || peer.granted - peer.received >= state.window ||
         state.being_sent(entry.step.destination, entry.step.bytes)) {
       peer.scan = state.scans;

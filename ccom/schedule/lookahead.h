@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor with credits needs of a channel: when each receive may be granted, and which
-// sends a step must wait for.
+// Tells an executor with credits, for one channel, when each receive may be granted and which sends
+// a step must wait for.
 //
 // Concepts: a Lookahead reads a program some steps ahead of the executor. A receive becomes
 // grantable when no step between the executor's position and the receive touches its destination,
@@ -19,7 +19,8 @@
 
 namespace neuron::ccom {
 
-// Steps read ahead. Every schedule that the checker passes ends with this many and with more.
+// How many steps are read ahead. Every schedule that passes the checker works with this many and
+// with more.
 inline constexpr uint32_t kLookaheadSteps = 32;
 
 class Lookahead {
@@ -32,22 +33,23 @@ class Lookahead {
 
   // The step to execute now; null at the end. Valid until advance().
   const Step* current() const;
-  // The step is done (a send: started). Moves on.
+  // Marks the current step as done (a send: started) and moves on.
   void advance();
-  // Number of the current step, from 0.
+  // The number of the current step, from 0.
   uint64_t position() const;
 
   // The next receive that may be granted and has not been; null: none now. Valid until advance().
-  // `number`: of its peer, from 0.
+  // `number`: its number among the messages of its peer, from 0.
   const Step* grantable(uint64_t& number);
-  void granted();  // the one that grantable() gave last was
+  void granted();  // grants the receive that grantable() returned last
   // How many of this channel's sends to `peer` must be done before the current step may be
-  // executed; 0: none of any peer. Ask again after they are: there may be another peer.
+  // executed; 0: none to any peer. Ask again when they are done: there may be another peer.
   uint64_t sends_needed(Rank& peer) const;
   void sent(Rank peer, uint64_t number);  // a send to `peer` is known to be done
-  // Number of the current send or receive among those with its peer, from 0.
+  // The number of the current send or receive among those with its peer, from 0.
   uint64_t number() const;
-  // The first `position` steps have been executed and their sends are done: what kWait waits for.
+  // Whether the first `position` steps have been executed and their sends are done, which is what
+  // kWait waits for.
   bool completed(uint64_t position) const;
 
  private:

@@ -80,7 +80,8 @@ class RingProgram final : public Program {
     }
   }
 
-  // One member: its contribution is the result, where that is elsewhere.
+  // A ring of one member: its contribution is the result, and is copied if the result lies
+  // elsewhere.
   bool alone(Step& step) {
     const bool gather = phase_.kind == RingPhase::kAllGather;
     while (piece_ < phase_.blocks.pieces) {
@@ -102,8 +103,8 @@ class RingProgram final : public Program {
     return false;
   }
 
-  // In one piece: send, receive, reduce. In several: send, reduce what arrived before, receive, so
-  // that a piece is reduced while the next ones travel.
+  // With one piece: send, receive, reduce. With several: send, reduce the piece that arrived
+  // before, receive; so a piece is reduced while the next ones travel.
   void reduce_scatter(Step& step) {
     const bool lagging = phase_.blocks.pieces > 1;
     if (part_ == 0) {
@@ -184,7 +185,7 @@ class RingProgram final : public Program {
       part_ = own ? 1 : 2;
       return;
     }
-    if (part_ == 1) {  // behind the send, so that it takes no time from it
+    if (part_ == 1) {  // after the send, so that it does not delay it
       const Span span = phase_.blocks.span(block_, piece_);
       step.kind = StepKind::kCopy;
       step.bytes = span.bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring phases, and the program that walks through a list of them: the hot path of the simulator.
+// Ring phases, and the program that walks through a list of phases: the hot path of the simulator.
 //
 // Concepts: a phase is a reduce-scatter or an all-gather of `members` ranks in a ring, over a
 // region that is cut into one block per member. A block travels as `pieces` messages. A ring, a
@@ -21,8 +21,8 @@ struct Span {
 };
 
 // Blocks of a phase. Without a table: a region of `elements` cut evenly, then into pieces. With a
-// table: block q is what ranks table[q * column], table[q * column + row], ... own of a buffer with
-// one block per rank; of each rank's elements the share [part `share` of `shares`] is meant.
+// table: block q consists of the blocks of ranks table[q * column], table[q * column + row], ... in
+// a buffer with one block per rank. Of each rank's elements, only part `share` of `shares` counts.
 struct RingBlocks {
   Partition cut;
   uint32_t pieces = 1;
@@ -41,7 +41,7 @@ struct RingBlocks {
     if (table != nullptr || pieces != 1) return cut_span(block, piece);
     return {base + cut.offset(block) * width, cut.size(block) * width};
   }
-  // Of the same piece when the pieces of a block lie side by side.
+  // The offset of the same piece if the pieces of a block lie side by side.
   uint64_t compact(uint32_t block, uint32_t piece) const;
 
  private:
@@ -51,19 +51,20 @@ struct RingBlocks {
 struct RingPhase {
   enum Kind : uint8_t { kReduceScatter, kAllGather, kWait };
   Kind kind = kWait;
-  // Reduce-scatter: intermediate results go to the slot they arrived in, not over `target`.
+  // Reduce-scatter: intermediate results stay in the slot they arrived in instead of going to
+  // `target`.
   bool keep_in_slots = false;
   bool compact_final =
       false;               // reduce-scatter: pieces of the own block lie side by side at `final`
-  bool copy_own = false;   // all-gather: the own block still is at `own`, side by side
-  bool complete = false;   // reduce-scatter: the last reduction holds every rank
+  bool copy_own = false;   // all-gather: the own block is still at `own`, side by side
+  bool complete = false;   // reduce-scatter: the last reduction has all contributions
   bool own_first = false;  // order of the operands
   uint16_t channel = 0;    // kWait
   uint32_t members = 1;
   uint32_t position = 0;
   Rank next = 0;
   Rank previous = 0;
-  uint32_t slots = 0;  // 0: arrives at `target`, which is not `own`
+  uint32_t slots = 0;  // 0: messages arrive at `target`, which is not `own`
   RingBlocks blocks;
   Slice own;     // own contribution, at the spans of the blocks (all-gather: side by side)
   Slice target;  // results, at the spans of the blocks
@@ -77,12 +78,12 @@ struct RingPhase {
 
 class RingSource : public Schedule {
  public:
-  // The phase number `index` of a rank's channel; false past the end.
+  // Gets phase number `index` of a rank's channel; false past the end.
   virtual bool phase(Rank rank, uint32_t channel, uint32_t index, RingPhase& phase) const = 0;
   std::unique_ptr<Program> program(Rank rank, uint32_t channel) const final;
 };
 
-// Steps that a program makes of a phase, for kWait positions.
+// The number of steps that a program makes of a phase, for kWait positions.
 uint64_t ring_steps(const RingPhase& phase);
 
 }  // namespace neuron::ccom

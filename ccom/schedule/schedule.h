@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned collective: for each rank and channel a generator of steps, never all of them at once.
+// A planned collective: for each rank and channel a generator of steps, which never holds all of
+// them at once.
 //
 // Callers: planners make schedules; executors, the checker and the simulator take programs from
 // them, in any thread. Thread-safe: const calls; a Program belongs to one thread. Owns: itself; a
-// program may refer to its schedule, which outlives it. Cannot fail: the planner refuses what
-// cannot be planned.
+// program may refer to its schedule, which outlives it. Cannot fail: the planner refuses requests
+// that it cannot plan.
 #ifndef CCOM_SCHEDULE_SCHEDULE_H
 #define CCOM_SCHEDULE_SCHEDULE_H
 
@@ -21,8 +22,8 @@ namespace neuron::ccom {
 class Program {
  public:
   virtual ~Program() = default;
-  // Fills what its kind uses of `step` (and `bytes`) and returns true, or returns false at the end.
-  // Costs nanoseconds: the simulator calls it a billion times.
+  // Fills the fields of `step` that its kind uses (and `bytes`) and returns true, or returns false
+  // at the end. Costs nanoseconds: the simulator calls it a billion times.
   virtual bool next(Step& step) = 0;
 };
 
@@ -33,13 +34,13 @@ class Schedule {
   virtual uint32_t ranks() const = 0;
   virtual uint32_t channels() const = 0;
   virtual std::unique_ptr<Program> program(Rank rank, uint32_t channel) const = 0;
-  // Bytes of the buffers of a rank that the programs touch.
+  // How many bytes of a rank's buffers the programs touch.
   virtual uint64_t input_bytes(Rank rank) const = 0;
   virtual uint64_t output_bytes(Rank rank) const = 0;
   virtual uint64_t scratch_bytes(Rank rank) const = 0;
 
   // Symmetry: rank r + period() has the program of rank r with every peer moved by period() (modulo
-  // ranks()); offsets and the order of operands may differ. 0: none is claimed.
+  // ranks()); offsets and the order of operands may differ. 0: no symmetry is claimed.
   virtual uint32_t period() const { return 0; }
   ccom_type_t type = CCOM_UINT8;
   ccom_reduction_t reduction = CCOM_ADD;

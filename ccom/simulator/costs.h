@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picoseconds of steps and messages: the arithmetic that both engines share, so that they agree to
-// the last digit.
+// Picoseconds of steps and messages: the arithmetic of both engines, which makes them agree to the
+// last digit.
 //
 // Thread-safe: functions of their arguments. Cannot fail.
 #ifndef CCOM_SIMULATOR_COSTS_H
@@ -38,7 +38,7 @@ struct LocalCosts {
   }
 };
 
-// Uniform in [0, most], by flow (both ends) and number of the message.
+// Uniform in [0, most]; depends on the flow (both ends) and the number of the message.
 inline uint64_t jitter_ps(uint64_t most, uint64_t seed, uint64_t flow, uint64_t message) {
   if (most == 0) return 0;
   uint64_t x = seed * 0x9E3779B97F4A7C15u ^ flow * 0xBF58476D1CE4E5B9u ^ message;

@@ -15,7 +15,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr uint32_t kPollEvery = 512;  // lanes run between two looks at other workers
+constexpr uint32_t kPollEvery = 512;  // lanes run between two checks of other workers
 
 // One channel of one rank.
 struct alignas(64) Lane {
@@ -30,7 +30,7 @@ struct alignas(64) Lane {
   Rank in_peer = kNone;
   Rank rank = 0;
   Rank peer = 0;            // of the pending step; kWait: channel
-  uint32_t waiter = kNone;  // first lane that waits for a position of this one
+  uint32_t waiter = kNone;  // first lane that waits for a position of this lane
   uint32_t next_waiter = kNone;
   uint16_t channel = 0;
   StepKind kind = StepKind::kCopy;
@@ -38,7 +38,7 @@ struct alignas(64) Lane {
   bool done = false;
 };
 
-struct Log {  // times of the positions that are waited for
+struct Log {  // times of the positions that other lanes wait for
   std::vector<uint64_t> positions;
   std::vector<uint64_t> times;
 };
@@ -71,11 +71,11 @@ class Worker {
   Machine& machine_;
   uint32_t number_;
   uint32_t begin_, end_;
-  std::vector<uint32_t> queue_;  // lanes that can go on; a lane is in it at most once
+  std::vector<uint32_t> queue_;  // lanes that can run; a lane is in it at most once
   size_t mask_ = 0, first_ = 0, count_ = 0;
-  std::vector<uint32_t> polled_;  // lanes that wait for another worker's
+  std::vector<uint32_t> polled_;  // lanes that wait for another worker's lanes
   uint32_t left_ = 0;
-  Step step_;  // of the lane that runs; kept here as clearing one costs as much as a step
+  Step step_;  // of the running lane; kept here because clearing one costs as much as a step
 };
 
 class Machine {
@@ -107,9 +107,10 @@ class Machine {
   const uint32_t window;
   const uint32_t channels;
   std::vector<Lane> lanes;
-  std::vector<Log> logs;  // by lane; empty when nothing is waited for
-  // Deadlock of several workers: `resumes` counts how often one of them went on; each votes with
-  // the count at which it found nothing although all were idle. All orders are sequential.
+  std::vector<Log> logs;  // by lane; empty where no lane waits
+  // Detects deadlock of several workers. `resumes` counts how often a worker went on. Each votes
+  // with the count at which it found no work although all were idle. All accesses are sequentially
+  // consistent.
   std::atomic<uint32_t> idle{0};
   std::atomic<uint64_t> resumes{0};
   std::vector<std::atomic<uint64_t>> votes;
@@ -145,7 +146,7 @@ void Worker::run() {
     const uint32_t lane = queue_[first_ & mask_];
     ++first_;
     --count_;
-    // The state of lanes is far apart: fetch what runs soon.
+    // The states of lanes are far apart in memory, so those that run soon are prefetched.
     const Lane& later = machine_.lanes[queue_[(first_ + 6) & mask_]];
     __builtin_prefetch(&later);
     __builtin_prefetch(reinterpret_cast<const char*>(&later) + 64);
@@ -156,12 +157,12 @@ void Worker::run() {
     __builtin_prefetch(soon.in);
     run_lane(lane);
   }
-  // For the others this worker is idle for good.
+  // This worker now counts as idle for good.
   machine_.votes[number_].store(UINT64_MAX);
   machine_.idle.fetch_add(1);
 }
 
-// Nothing to do: waits until another worker has made something possible. False: none ever will.
+// Called without work: waits until another worker has made some. False: none ever will.
 bool Worker::idle() {
   Machine& m = machine_;
   const auto workers = static_cast<uint32_t>(m.votes.size());
@@ -189,7 +190,8 @@ bool Worker::idle() {
     }
     base::yield_processor();
   }
-  // In this order: a worker that reads the new count of resumes must not count this one as idle.
+  // The order matters: a worker that reads the new count of resumes must not count this one as
+  // idle.
   m.votes[number_].store(UINT64_MAX - 1);
   m.idle.fetch_sub(1);
   m.resumes.fetch_add(1);
@@ -277,7 +279,7 @@ bool Worker::send(Lane& lane, uint32_t number) {
     return false;
   }
   uint64_t& slot = flow.slots[flow.head];
-  lane.time = std::max(lane.time, slot);  // its last content: when the credit was back
+  lane.time = std::max(lane.time, slot);  // the slot holds the time at which the credit was back
   const uint64_t leaves =
       std::max(lane.time, flow.free_ps) + occupancy_ps(lane.bytes, flow.ps_per_byte);
   flow.free_ps = leaves;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates programs whose messages share nothing: each runs until it waits, without any queue of
+// Simulates programs whose messages share no resource: each runs until it waits, without a queue of
 // events.
 //
 // Concepts: when every flow has its rate for itself, the time of a step depends only on the times
 // of the steps that it waits for. So any order of execution gives the same result, also on several
-// threads. A Flow holds the times at which its last `window` messages arrive or their credits are
-// back: one lane writes a time, the other one replaces it. Threads: `threads` workers, each with
-// its own ranks. Callers: simulate(). Fails: as simulate().
+// threads. A Flow holds a time for each of its last `window` messages: the sender's lane writes the
+// arrival, and the receiver's lane replaces it by the return of the credit. Threads: `threads`
+// workers, each with its own ranks. Callers: simulate(). Fails: like simulate().
 #ifndef CCOM_SIMULATOR_DATAFLOW_H
 #define CCOM_SIMULATOR_DATAFLOW_H
 

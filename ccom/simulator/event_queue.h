@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events in the order of time, and of insertion among equal times: a heap of four branches.
+// Events in the order of time, and of insertion among equal times: a 4-ary heap.
 //
 // Callers: the engine of events. Thread-safe: no. Cannot fail, except for lack of memory.
 #ifndef CCOM_SIMULATOR_EVENT_QUEUE_H

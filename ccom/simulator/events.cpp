@@ -33,13 +33,13 @@ struct Lane {
   Rank rank = 0;
   uint32_t channel = 0;
   uint64_t position = 0;  // steps done
-  uint64_t end = 0;       // when the last one was
+  uint64_t end = 0;       // when the last step ended
   Flow* out = nullptr;
   const Route* route = nullptr;
   Flow* in = nullptr;
   Rank out_peer = kNone;
   Rank in_peer = kNone;
-  std::vector<uint32_t> waiters;  // lanes that wait for a position of this one
+  std::vector<uint32_t> waiters;  // lanes that wait for a position of this lane
 };
 
 class Simulator {
@@ -60,8 +60,7 @@ class Simulator {
   Result<Simulation> run();
 
  private:
-  // Goes on with a lane at now_ until it waits. Another lane then has, or will have, an event for
-  // it.
+  // Runs a lane from now_ until it waits. Then another lane has, or will have, an event for it.
   void go_on(uint32_t number);
   bool attempt(Lane& lane, uint32_t number);
   bool send(Lane& lane, uint32_t number);
@@ -69,7 +68,7 @@ class Simulator {
   bool local(Lane& lane, uint32_t number);
   bool find(Lane& lane, bool sending);
   uint64_t transfer(const Lane& lane, uint64_t bytes);
-  // The step ends after `delay`; true: at once.
+  // Ends the step after `delay`; true: at once.
   bool finish(Lane& lane, uint32_t number, uint64_t delay) {
     if (delay == 0) return true;
     lane.phase = Phase::kFinish;
@@ -86,7 +85,7 @@ class Simulator {
   const uint32_t channels_;
   std::vector<Lane> lanes_;
   std::unordered_map<const Flow*, Route> routes_;
-  std::vector<uint64_t> free_;  // by resource: when it is
+  std::vector<uint64_t> free_;  // by resource: when it is free
   std::vector<uint64_t> carried_;
   EventQueue queue_;
   uint64_t now_ = 0;
@@ -124,7 +123,7 @@ bool Simulator::find(Lane& lane, bool sending) {
   return true;
 }
 
-// When a message that is sent now has arrived.
+// The arrival time of a message that is sent now.
 uint64_t Simulator::transfer(const Lane& lane, uint64_t bytes) {
   Flow& flow = *lane.out;
   flow.bytes += bytes;

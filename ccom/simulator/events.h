@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates programs event by event in the order of (time, sequence), for resources that messages
-// of several flows queue for.
+// Simulates programs event by event in the order of (time, sequence), for resources on which
+// messages of several flows queue.
 //
-// Concepts: a lane (one channel of one rank) has at most one event, the time at which it goes on. A
-// message occupies the resources of its route one after the other from the moment it is sent. The
-// message that is sent first is first everywhere, since links buffer. Threads: one. Callers:
-// simulate(); tests compare it with the dataflow engine. Fails: as simulate().
+// Concepts: a lane (one channel of one rank) has at most one event, the time at which it resumes.
+// From the moment it is sent, a message occupies the resources of its route one after the other.
+// The message that is sent first is first on each of them, since links buffer. Threads: one.
+// Callers: simulate(); tests compare it with the dataflow engine. Fails: like simulate().
 #ifndef CCOM_SIMULATOR_EVENTS_H
 #define CCOM_SIMULATOR_EVENTS_H
 

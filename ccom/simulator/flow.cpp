@@ -28,7 +28,7 @@ Flow* Flows::allocate() {
 }
 
 Result<Flow*> Flows::between(Rank from, Rank to, uint32_t channel, uint32_t channels) {
-  // A flow is known by its receiver's stand-in and by its sender as seen from there.
+  // A flow is identified by its receiver's stand-in, and by its sender as seen from there.
   const Rank receiver = network_.stand_in(to), sender = network_.moved(to, from);
   const std::lock_guard lock(mutex_);
   const Key key{uint64_t{receiver} << 32 | sender, channel};

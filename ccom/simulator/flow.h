@@ -4,7 +4,7 @@
 //
 // Concepts: message n uses slot n mod window. The sender writes its arrival there; the receiver
 // replaces it by the time at which the credit is back at the sender. Threads: sender and receiver
-// may be in two; the table is locked. Owns: the flows. Fails: as Network::path.
+// may be in different threads; the table is locked. Owns: the flows. Fails: like Network::path.
 #ifndef CCOM_SIMULATOR_FLOW_H
 #define CCOM_SIMULATOR_FLOW_H
 
@@ -22,8 +22,8 @@
 namespace neuron::ccom {
 
 struct Flow {
-  // Messages, modulo 2^32. The side that counts stores with release, the other loads with acquire:
-  // slots go with it.
+  // Numbers of messages, modulo 2^32. The counting side stores with release and the other loads
+  // with acquire, which also publishes the slots.
   std::atomic<uint32_t> sent{0};
   std::atomic<uint32_t> consumed{0};
   uint32_t sender = 0;    // lanes
@@ -44,11 +44,11 @@ class Flows {
   Flows(const Network& network, const Survey& survey, uint32_t window)
       : network_(network), survey_(survey), window_(window) {}
 
-  // Between two simulated ranks; `from` and `to` are numbers of the group, as the sender or the
-  // receiver sees them, and stand-ins are found here.
+  // The flow between two ranks. `from` and `to` are ranks of the group, as the sender or the
+  // receiver sees them; this function finds their stand-ins.
   Result<Flow*> between(Rank from, Rank to, uint32_t channel, uint32_t channels);
 
-  // After the simulation: what went over each resource.
+  // After the simulation: adds up the bytes that went over each resource.
   Result<void> add_up(std::vector<uint64_t>& bytes) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// A step as the executor for host memory sees it.
+// A step in the view of the executor for host memory.
 struct Work {
   StepKind kind = StepKind::kCopy;
   Rank peer = 0;         // messages
@@ -72,7 +72,7 @@ class HostSimulator {
     return channels_[uint64_t{rank} * plan_.schedule->channels() + channel];
   }
 
-  // The larger buffer of a rank, by which prices are known.
+  // The size of a rank's larger buffer, which selects the price.
   uint64_t size_of(Rank rank) const {
     return std::max(plan_.schedule->input_bytes(rank), plan_.schedule->output_bytes(rank));
   }
@@ -110,7 +110,7 @@ class HostSimulator {
     }
   }
 
-  // In a mesh the one that reduces writes where the result belongs.
+  // In a mesh, the rank that reduces writes the result to its targets.
   bool pushed() const {
     return plan_.request.operation == CCOM_ALL_REDUCE || plan_.request.operation == CCOM_REDUCE;
   }
@@ -154,7 +154,7 @@ class HostSimulator {
     return depth_[rank];
   }
 
-  // Does the step that can begin first. False: there is none.
+  // Executes the step that can begin first. False: there is none.
   bool step() {
     uint64_t best = UINT64_MAX;
     uint32_t best_depth = 0, best_channel = 0;

@@ -34,7 +34,7 @@ Result<Network> Network::make(const Group& group, const Schedule& schedule,
   return network;
 }
 
-// The schedule's period counts only if the places repeat with it, whole pods at a time.
+// The schedule's period holds only if the places repeat with it, in whole pods.
 void Network::find_symmetry(uint32_t claimed, const SimulationOptions& options) {
   symmetry_ = ranks_;
   const Topology& topology = group_->topology;

@@ -3,8 +3,9 @@
 // others.
 //
 // Concepts: with folding, ranks r and r + period do the same at the same time. Only the first
-// period is simulated, and a resource of a later node is that of the node that stands for it. Owns:
-// routes. Callers: the engines of one simulation. Thread-safe: const calls. Fails: as Routes.
+// period is simulated, and a resource of a later node maps to that of the node that stands for it.
+// Owns: routes. Callers: the engines of one simulation. Thread-safe: const calls. Fails: like
+// Routes.
 #ifndef CCOM_SIMULATOR_NETWORK_H
 #define CCOM_SIMULATOR_NETWORK_H
 
@@ -33,14 +34,14 @@ class Network {
 
   Result<std::vector<Hop>> path(Rank from, Rank to) const;
   uint32_t resources() const { return resources_; }
-  // HBM and DMA of the chip of a rank; false without options.memory.
+  // HBM and DMA of the chip of a rank; false if options.memory is not set.
   bool memory_of(Rank rank, Hop& hbm, Hop& dma) const;
   std::string name(uint32_t resource) const;
   double bytes_per_second(uint32_t resource) const;
 
   // Ranks r and r + symmetry() have the same flows, whether or not one stands for the other.
   uint32_t symmetry() const { return symmetry_; }
-  // The resource of the first `symmetry` ranks that carries the same flows.
+  // The resource among the first `symmetry` ranks that carries the same flows.
   uint32_t typical(uint32_t resource) const;
 
  private:
@@ -54,11 +55,11 @@ class Network {
   uint32_t ranks_ = 0;
   uint32_t period_ = 0;
   uint32_t symmetry_ = 0;
-  uint32_t symmetry_nodes_ = 0;  // nodes of so many ranks; 0: no symmetry
+  uint32_t symmetry_nodes_ = 0;  // nodes of symmetry() ranks; 0: no symmetry
   uint32_t resources_ = 0;
 };
 
-// Fills result.loads from the bytes that went over each resource; result.time_ps is known.
+// Fills result.loads from the bytes that went over each resource; result.time_ps must be set.
 void add_loads(const Network& network, const std::vector<uint64_t>& bytes, Simulation& result);
 
 }  // namespace neuron::ccom

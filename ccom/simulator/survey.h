@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a look through the programs tells before they are simulated: how many flows share each
-// resource, and at which positions other channels wait for a channel.
+// Reads the programs before they are simulated. It finds how many flows share each resource, and
+// the positions of a channel that other channels wait for.
 //
-// Callers: simulate(). It reads the programs of one rank of each kind only. Threads: one. Fails: as
-// routes do.
+// Callers: simulate(). Of ranks that stand for others, it reads one of each kind. Threads: one.
+// Fails: like Routes.
 #ifndef CCOM_SIMULATOR_SURVEY_H
 #define CCOM_SIMULATOR_SURVEY_H
 

@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// The profile whose rates are those of the chips; null: there is none.
+// The profile with the rates of these chips; null: there is none.
 const char* rates_of(uint32_t generation, size_t chips) {
   switch (generation) {
     case 2:
@@ -67,7 +67,7 @@ Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32
   profile.name = format("driver ({})", known.name);
   profile.chips = static_cast<uint32_t>(chips.size());
   profile.nics = nics;
-  // What the driver sees is one node: whether it is part of a pod is not among its facts.
+  // The driver reports one node; it does not know whether that node is part of a pod.
   profile.pod = PodType::kNone;
   profile.pod_nodes = profile.racks = 1;
   profile.neighbours.assign(chips.size(), {});

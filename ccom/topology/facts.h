@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node profile from what a driver says about chips and their neighbours.
+// Makes a node profile from a driver's facts about chips and their neighbours.
 //
 // Concepts: the driver knows numbers of chips, generation and links, but no rates. Rates come from
-// the carried profile of the same generation; where its graph is the same, so do its rings. A part
-// of a host (some chips of sixteen) keeps the links that both ends have. Callers: driver.cpp,
+// the built-in profile of the same generation; if its graph is the same, rings come from it, too. A
+// part of a host (some chips of sixteen) keeps the links that both ends have. Callers: driver.cpp,
 // tests. Thread-safe: functions of their arguments. Fails: CCOM_UNSUPPORTED for a generation that
 // no profile has, CCOM_INVALID for neighbours that contradict each other.
 #ifndef CCOM_TOPOLOGY_FACTS_H

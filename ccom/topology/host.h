@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says about this host: NUMA nodes with their processors, and EFA devices.
+// The kernel's facts about this host: NUMA nodes with their processors, and EFA devices.
 //
 // Callers: driver.cpp, the communicator (places of ranks). It reads sysfs; in tests `root` is
-// another folder. Thread-safe. Cannot fail: what is missing is not listed.
+// another folder. Thread-safe. Cannot fail: what the kernel does not have is not listed.
 #ifndef CCOM_TOPOLOGY_HOST_H
 #define CCOM_TOPOLOGY_HOST_H
 
@@ -31,7 +31,7 @@ struct HostFacts {
 };
 
 HostFacts host_facts(const std::string& root = "/sys");
-// "0-3,8" -> 0, 1, 2, 3, 8; what cannot be read ends the list.
+// "0-3,8" -> 0, 1, 2, 3, 8; unreadable text ends the list.
 std::vector<uint32_t> parse_processors(const std::string& text);
 
 }  // namespace neuron::ccom

@@ -23,7 +23,7 @@ bool is_torus(const NodeProfile& node) {
   return true;
 }
 
-// The next place on a ring of `size` from a to b the short way; upwards when both are equal.
+// The next place from a to b on a ring of `size`, the shorter way round; upwards if both are equal.
 uint32_t towards(uint32_t a, uint32_t b, uint32_t size) {
   const uint32_t up = (b + size - a) % size;
   return up <= size - up ? (a + 1) % size : (a + size - 1) % size;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a message from one place to another: which resources it occupies, in order.
+// The route of a message from one place to another: the resources that it occupies, in order.
 //
-// Concepts: a resource is what one message at a time goes through: one direction of a link, of a
-// NIC or of a core's port. Resources are numbered node by node, so that a resource of node n is n *
+// Concepts: a resource carries one message at a time: it is one direction of a link, of a NIC or of
+// a core's port. Resources are numbered node by node, so that a resource of node n is n *
 // per_node() + its number within the node. Within a torus of 4 x 4 chips messages go along the row,
 // then along the column. Elsewhere, and around links that have failed, they take the fewest links.
 // Between nodes they take the Z ring or the switch of the pod, else the NICs of the two chips.

@@ -2,8 +2,8 @@
 // Nodes, chips, cores, links and network devices that a group of ranks runs on.
 //
 // Concepts: ports of a chip are directed links to neighbours (NeuronLink) or to a switch. A NIC
-// belongs to one chip or is shared by several. A profile describes one node and how nodes are
-// joined; a Topology is a profile times a number of nodes. Ranks are placed node by node, chip by
+// belongs to one chip or is shared by several. A profile describes one node and the links between
+// nodes; a Topology is a profile with a number of nodes. Ranks are placed node by node, chip by
 // chip, core by core. Thread-safe: immutable values once made. Owns: itself.
 #ifndef CCOM_TOPOLOGY_TOPOLOGY_H
 #define CCOM_TOPOLOGY_TOPOLOGY_H

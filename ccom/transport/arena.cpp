@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kHugePage = 2u << 20;
 constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// A mapping at a multiple of the huge page size, so that huge pages of the file fit.
+// Maps at a multiple of the huge page size, so that huge pages of the file fit.
 void* map_aligned(int descriptor, uint64_t size) {
   void* reserved = mmap(nullptr, size + kHugePage, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,7 +35,7 @@ void* map_aligned(int descriptor, uint64_t size) {
   if (begin + kHugePage > at) {
     munmap(reinterpret_cast<void*>(at + size), begin + kHugePage - at);
   }
-  // Advice: a host without huge pages for memory files ignores it.
+  // This is only advice: a host without huge pages for memory files ignores it.
   madvise(mapped, size, MADV_HUGEPAGE);
   return mapped;
 }
@@ -48,7 +48,7 @@ Result<std::unique_ptr<Arena>> Arena::create(uint64_t bytes) {
                 bytes);
   }
   const uint64_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  // Beyond this limit the system does not refuse, it ends the process by a signal.
+  // Beyond this limit the system does not refuse the size; it kills the process by a signal.
   rlimit file_size{};
   if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < size) {
     return fail(CCOM_RESOURCE,

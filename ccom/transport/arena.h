@@ -2,10 +2,10 @@
 // The memory that ranks of one host share: one memory file for each rank, mapped by all of them.
 //
 // Concepts: an arena has a head (flight recorder and control words), staging memory, and a heap for
-// ccom_mem_alloc. A rank writes its own arena, and in the others' the slots that the layout gives
-// it. It reads any other memory of a peer by convention only. Address space is reserved, and pages
-// come with use. Thread-safe: const calls. Owns: mapping and descriptor; no file has a name, so
-// nothing stays behind.
+// ccom_mem_alloc. A rank writes its own arena, and those slots of other arenas that the layout
+// gives it. By convention it only reads all other memory of a peer. Address space is reserved, and
+// pages are allocated on first use. Thread-safe: const calls. Owns: mapping and descriptor; files
+// have no name, so nothing is left behind.
 #ifndef CCOM_TRANSPORT_ARENA_H
 #define CCOM_TRANSPORT_ARENA_H
 
@@ -21,7 +21,7 @@ class Arena {
  public:
   // Makes the file (sealed against shrinking) and maps it. `bytes` is rounded up to 2 MiB.
   static Result<std::unique_ptr<Arena>> create(uint64_t bytes);
-  // Maps a peer's file; takes the descriptor. Refuses a file that is not sealed.
+  // Maps a peer's file and takes ownership of the descriptor. Refuses a file that is not sealed.
   static Result<std::unique_ptr<Arena>> map(int descriptor);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things are in an arena. The layout is the same on all ranks of a group, since it follows
-// from the group's size.
+// The layout of an arena. It is the same on all ranks of a group, since it follows from the group's
+// size.
 //
 // Concepts: flight recorder, control words of the host executor, control words and rings of shared
 // connections, staging (copies of buffers that peers cannot see, scratch), heap of ccom_mem_alloc.
-// All regions begin as zeros, large ones at a multiple of 2 MiB. What is never touched costs
-// address space only. Callers: the communicator makes an arena of `heap` + its memory_bytes.
+// All regions begin as zeros, large ones at a multiple of 2 MiB. Memory that is never touched costs
+// only address space. Callers: the communicator makes an arena of `heap` + its memory_bytes.
 // Thread-safe: values. Cannot fail.
 #ifndef CCOM_TRANSPORT_ARENA_LAYOUT_H
 #define CCOM_TRANSPORT_ARENA_LAYOUT_H
@@ -23,7 +23,7 @@ inline constexpr uint32_t kMaxChannels = 64;  // of a schedule, in shared memory
 struct ArenaLayout {
   uint64_t flight = 0;       // FlightRecorder::kFlightMemory bytes
   uint64_t control = 0;      // host executor: kHostControlBytes
-  uint64_t connections = 0;  // shared connections: one SharedLink of each peer and stream
+  uint64_t connections = 0;  // one SharedLink for each peer and stream
   uint64_t staging = 0;      // kStagingBytes for each stream
   uint64_t heap = 0;         // to the end
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What joins this rank with one other: ordered messages on channels, with credits.
+// The connection of this rank with one other: ordered messages on channels, with credits.
 //
 // Concepts: messages of one direction and channel are numbered from 0 within a collective
 // (`operation` numbers the collectives of a stream and goes with each message). A receiver grants a
-// place for message n; a sender may then send it. Shared memory needs no grants and hands data out
-// where it lies. Nothing here blocks: a call that cannot be done now says so, and the executor
-// calls progress() until it can. Threads: the one that drives the executor; a connection with a
+// place for message n; a sender may then send it. Shared memory needs no grants and delivers data
+// in place. Nothing here blocks: a call that cannot be done now returns kNotYet, and the executor
+// calls progress() until it can. Threads: the thread that drives the executor; a connection with a
 // thread of its own (proxy) synchronises inside. Fails: Outcome::kFailed with the sentence in
 // failure().
 #ifndef CCOM_TRANSPORT_CONNECTION_H
@@ -31,7 +31,7 @@ struct MessageId {
 };
 
 struct Arrival {
-  const std::byte* data = nullptr;  // the granted place, or where it lies in the peer's memory
+  const std::byte* data = nullptr;  // the granted place, or its place in the peer's memory
   uint64_t bytes = 0;
   const Signature* signature = nullptr;  // of the sender; valid until consumed()
 };
@@ -43,20 +43,20 @@ class Connection {
   virtual Rank peer() const = 0;
   // Receiver: `place` may be written from now on. Null: the connection provides the place.
   virtual Outcome grant(const MessageId& id, std::byte* place, uint64_t bytes) = 0;
-  // kNotYet without credit. The source stays as it is until sent() says kDone.
+  // kNotYet without credit. The source must not change until sent() returns kDone.
   virtual Outcome send(const MessageId& id, const std::byte* source, uint64_t bytes,
                        const Signature& signature) = 0;
   virtual Outcome sent(const MessageId& id) = 0;
   virtual Outcome arrived(const MessageId& id, Arrival& arrival) = 0;
-  // The receiver has used what arrived: its place, or the peer's memory, is free again.
+  // The receiver has used the message: its place, or the peer's memory, is free again.
   virtual void consumed(const MessageId& id) = 0;
-  // What arrived is not what was expected: the receiver has not looked at it and never will.
+  // The message is not the expected one: the receiver has not read it and never will.
   virtual void declined(const MessageId&) {}
   virtual Outcome progress() = 0;
   // True: arrival.data points into the sender's memory, and grants are not needed.
   virtual bool by_reference() const = 0;
-  // After a failure: the peer reads nothing of this rank's memory any more, at the deadline at the
-  // latest; what it has not taken by then fails on its side.
+  // After a failure: returns when the peer has stopped reading this rank's memory, at the deadline
+  // at the latest. Messages that the peer has not taken by then fail on its side.
   virtual void withdraw(base::Deadline) {}
   virtual const Error& failure() const = 0;
   // For sentences: "shared memory", "tcp;ofi_rxm 10.0.0.1 -> 10.0.0.2".

@@ -29,7 +29,7 @@ std::string address_towards(const std::string& root) {
                 : inet_pton(AF_INET, host.c_str(), &four.sin_addr) != 1) {
     return "";
   }
-  // Connecting a datagram socket sends nothing, and chooses the route.
+  // Connecting a datagram socket sends nothing; it only chooses the route.
   const int descriptor = socket(bracketed ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) {
     return "";

@@ -25,9 +25,9 @@ FabricLane* FabricConnection::lane(uint32_t stream, uint32_t channel) {
   return lanes[channel].get();
 }
 
-// The place for message `number`, made when it is the first to know of it.
+// The place for message `number`; made here if this call is the first to know of the message.
 FabricLane::Incoming* FabricConnection::slot(FabricLane& lane, uint64_t number) {
-  // A peer is at most its window ahead of what we have granted.
+  // A peer is at most its window ahead of the grants.
   if (number < lane.in_first || number >= lane.in_granted + NetworkPort::kInitialWindow) {
     return nullptr;
   }
@@ -236,7 +236,8 @@ void FabricConnection::accept_eager(const FabricTag& tag, uint32_t word,
     return;
   }
   if (incoming->operation != nullptr) {
-    // It is short, and a long one is expected: the receive under way stays for quiesce().
+    // The message is short although a long one is expected: the pending receive stays for
+    // quiesce().
     incoming->operation = nullptr;
     incoming->truncated = true;
   } else if (incoming->granted) {

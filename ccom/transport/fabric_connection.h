@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection to a rank across the network. network_port.h says how messages travel.
 //
-// Callers: the executor; NetworkPort hands arrivals and completions in. Threads: that of the port.
-// Owns: the state of its channels. Fails: with the peer, the route, and what the provider said.
+// Callers: the executor; NetworkPort passes in arrivals and completions. Threads: that of the port.
+// Owns: the state of its channels. Fails: with the peer, the route, and the provider's error.
 #ifndef CCOM_TRANSPORT_FABRIC_CONNECTION_H
 #define CCOM_TRANSPORT_FABRIC_CONNECTION_H
 
@@ -27,8 +27,8 @@ struct FabricLane {
     bool granted = false;
     bool arrived = false;
     bool truncated = false;                // the message was longer than its place
-    FabricOperation* operation = nullptr;  // of a long message under way
-    std::vector<std::byte> stash;          // a short one ahead of its grant
+    FabricOperation* operation = nullptr;  // of a long message in flight
+    std::vector<std::byte> stash;          // a short message ahead of its grant
   };
 
   FabricConnection* connection = nullptr;
@@ -39,7 +39,7 @@ struct FabricLane {
   uint64_t out_operation = 0;
   uint64_t out_base = 0;  // number of message 0 of the operation
   uint64_t out_next = 0;
-  uint64_t out_granted = 0;  // by the peer, as far as we know
+  uint64_t out_granted = 0;  // by the peer, as far as known here
   uint64_t out_first = 0;    // of out_done
   std::deque<bool> out_done;
 
@@ -67,14 +67,15 @@ class FabricConnection final : public Connection {
   const Error& failure() const override { return failure_; }
   const char* description() const override;
 
-  // Of NetworkPort: a message of the pool, or one that went straight to its place, has arrived.
+  // Called by NetworkPort: a message of the pool, or one that went straight to its place, has
+  // arrived.
   void accept_grants(const FabricTag& tag);
   void accept_eager(const FabricTag& tag, uint32_t word, std::span<const std::byte> data);
   void received(FabricLane& lane, uint64_t number, const FabricCompletion& completion);
   void send_done(FabricLane& lane, uint64_t number);
   void broken(const char* doing, int error);
   void cancel_receives();
-  // Messages have gone, or were expected.
+  // Whether messages were sent or expected.
   bool used() const;
 
  private:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a network gives one rank: tagged messages to and from every other rank, unordered.
+// The network endpoint of one rank: tagged messages to and from every other rank, unordered.
 //
-// Concepts: an operation is posted, and ends with a completion that poll() hands out, in any order.
+// Concepts: an operation is posted, and ends with a completion that poll() returns, in any order.
 // Messages with different tags may overtake one another. A receive is for one peer and tag, or for
 // any peer and a tag under a mask; the provider keeps a message that no receive waits for. A post
-// that cannot be done now says -EAGAIN: the caller polls, then tries again. Callers: NetworkPort.
-// Threads: one at a time. Owns: the provider's objects; closing ends every operation without a
-// completion, and nothing touches its memory afterwards. Fails: negative errno values of an
-// operation in its completion, of the whole endpoint in poll() with failure().
+// that cannot be done now returns -EAGAIN; the caller polls, then tries again. Callers:
+// NetworkPort. Threads: one at a time. Owns: the provider's objects; closing ends every operation
+// without a completion, and nothing touches its memory afterwards. Fails: negative errno values of
+// an operation in its completion, of the whole endpoint in poll() with failure().
 #ifndef CCOM_TRANSPORT_FABRIC_ENDPOINT_H
 #define CCOM_TRANSPORT_FABRIC_ENDPOINT_H
 
@@ -25,8 +25,8 @@ namespace neuron::ccom {
 
 inline constexpr Rank kAnyPeer = ~Rank{0};
 
-// One send or receive under way: its memory stays where it is until it has completed. `provider` is
-// the network's own, and the first member.
+// One send or receive in flight. The object must not move until it has completed. `provider`
+// belongs to the network and is the first member.
 struct FabricOperation {
   std::array<void*, 8> provider{};
   void* owner = nullptr;  // of the caller
@@ -40,11 +40,11 @@ struct FabricCompletion {
   bool receive = false;
   int error = 0;       // errno value; ECANCELED after cancel()
   uint64_t tag = 0;    // receive: of the message
-  uint32_t word = 0;   // receive: what the sender gave along
+  uint32_t word = 0;   // receive: the word that the sender attached
   uint64_t bytes = 0;  // receive: of the message
 };
 
-// Memory that the provider knows; null where it needs no registration.
+// A memory registration of the provider; null if it needs none.
 using FabricMemory = void*;
 
 class FabricEndpoint {
@@ -52,7 +52,7 @@ class FabricEndpoint {
   virtual ~FabricEndpoint() = default;
 
   virtual std::vector<std::byte> address() const = 0;
-  // By rank; the own place is ignored. Before anything is posted.
+  // Introduces the addresses of all ranks, before anything is posted; the own place is ignored.
   virtual Result<void> introduce(const std::vector<std::vector<std::byte>>& addresses) = 0;
   virtual bool registers_memory() const = 0;
   virtual Result<FabricMemory> register_memory(const void* data, uint64_t bytes) = 0;
@@ -61,17 +61,18 @@ class FabricEndpoint {
   // 0: posted. Bit 63 of a tag is the provider's.
   virtual int send(Rank peer, const std::byte* data, uint64_t bytes, FabricMemory memory,
                    uint64_t tag, uint32_t word, FabricOperation& operation) = 0;
-  // At most small_bytes(), which are free again when this returns 0; no completion.
+  // Sends at most small_bytes() bytes without a completion; the memory is free again when this
+  // returns 0.
   virtual int send_small(Rank peer, const std::byte* data, uint64_t bytes, uint64_t tag,
                          uint32_t word) = 0;
   virtual uint64_t small_bytes() const = 0;
   virtual int receive(Rank peer, std::byte* data, uint64_t bytes, FabricMemory memory, uint64_t tag,
                       uint64_t ignore, FabricOperation& operation) = 0;
-  // A receive that nothing has arrived for completes with ECANCELED; any other completes as usual.
+  // A receive without a message completes with ECANCELED; any other completes as usual.
   virtual void cancel(FabricOperation& operation) = 0;
-  // Operations that may be posted at once, in each direction.
+  // How many operations may be posted at once, in each direction.
   virtual uint32_t depth() const = 0;
-  // Number of completions written, or a negative errno value when the endpoint is lost.
+  // Returns the number of completions written, or a negative errno value if the endpoint is lost.
   virtual int poll(std::span<FabricCompletion> completions) = 0;
   virtual void close() = 0;
 

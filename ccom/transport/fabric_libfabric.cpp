@@ -22,7 +22,7 @@ namespace {
 static_assert(sizeof(fi_context2) <= sizeof(FabricOperation::provider));
 static_assert(offsetof(FabricOperation, provider) == 0);
 
-// Polls before an endpoint is closed, so that what is under way may end.
+// Polls before an endpoint is closed, so that pending operations may end.
 constexpr uint32_t kSettlingPolls = 32;
 
 class LibfabricEndpoint final : public FabricEndpoint {
@@ -67,10 +67,10 @@ class LibfabricEndpoint final : public FabricEndpoint {
   std::vector<std::byte> address() const override { return own_address_; }
 
   Result<void> introduce(const std::vector<std::vector<std::byte>>& addresses) override {
-    // The own one, too: shm compares places in this table when it looks for a receive.
+    // Includes the own address: shm compares places in this table when it looks for a receive.
     peers_.assign(addresses.size(), FI_ADDR_NOTAVAIL);
     for (size_t rank = 0; rank < addresses.size(); ++rank) {
-      // The provider reads as much as its kind of address has, or up to a final zero.
+      // The provider reads as many bytes as its kind of address has, or up to a final zero.
       const auto& address = addresses[rank];
       const bool names = info_->addr_format == FI_ADDR_STR;
       if (names ? address.empty() || address.back() != std::byte{0}
@@ -110,7 +110,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
 
   void unregister_memory(FabricMemory memory) override {
     auto* region = static_cast<fid_mr*>(memory);
-    // None of them outlives close().
+    // No registration outlives close().
     if (std::erase(regions_, region) != 0) {
       close_object(region, "a region of memory");
     }
@@ -187,7 +187,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
   void close() override {
     settle();
     close_object(endpoint_, "its endpoint");
-    // Nothing uses memory any more, and a domain that still knows some does not close.
+    // Nothing uses the memory any more, and a domain with registrations does not close.
     for (fid_mr*& region : regions_) {
       close_object(region, "a region of memory");
     }
@@ -205,7 +205,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
   }
 
  private:
-  // What comes last is used by nothing: an error says that the order is wrong, and loses memory.
+  // Nothing uses the last object any more; an error means a wrong order, and leaks memory.
   template <class T>
   void close_object(T*& object, const char* what) {
     if (object == nullptr) {
@@ -217,9 +217,9 @@ class LibfabricEndpoint final : public FabricEndpoint {
     object = nullptr;
   }
 
-  // A connection that was accepted and has not said yet who it is belongs to no endpoint: libfabric
-  // 1.17's tcp closes neither its socket nor its memory (decisions.md). A poll takes it on, or sees
-  // that the peer has gone.
+  // An accepted connection that has not identified itself yet belongs to no endpoint: tcp of
+  // libfabric 1.17 closes neither its socket nor its memory (decisions.md). A poll attaches it, or
+  // sees that the peer has gone.
   void settle() {
     std::array<fi_cq_tagged_entry, 32> entries;
     for (uint32_t i = 0; i < kSettlingPolls && endpoint_ != nullptr && queue_ != nullptr; ++i) {
@@ -255,7 +255,7 @@ class LibfabricEndpoint final : public FabricEndpoint {
     size_t bytes = buffer.size();
     fi_av_straddr(vector_, address.data(), buffer.data(), &bytes);
     std::string text(buffer.data());
-    // Addresses read fi_sockaddr_in://10.0.0.1:4000.
+    // libfabric reads addresses as fi_sockaddr_in://10.0.0.1:4000.
     const size_t scheme = text.find("://");
     return scheme == std::string::npos ? text : text.substr(scheme + 3);
   }

@@ -41,7 +41,7 @@ std::vector<std::string> split(const std::string& list) {
 
 bool is_rough(const std::string& name) { return name.rfind(kRough, 0) == 0; }
 
-// The name that libfabric knows it by.
+// The provider's name in libfabric.
 std::string full_name(const std::string& name) {
   const std::string plain = is_rough(name) ? name.substr(std::strlen(kRough)) : name;
   return plain == "tcp" ? "tcp;ofi_rxm" : plain;
@@ -70,20 +70,20 @@ Description ask(const std::string& provider, const std::string& local_address) {
   fi_info* found = nullptr;
   const int error = fi_getinfo(FI_VERSION(1, 17), bind ? local_address.c_str() : nullptr, nullptr,
                                bind ? FI_SOURCE : 0, hints.get(), &found);
-  give_signals_back();  // providers may be libraries that have just been loaded
+  give_signals_back();  // loading providers may have loaded libraries
   return Description(error == 0 ? found : nullptr, fi_freeinfo);
 }
 
-// Why a provider cannot carry us, or "".
+// Why a provider is unfit for us, or "".
 std::string unfit(const fi_info& info) {
-  // Seen with libfabric 1.17: decisions.md.
+  // Observed with libfabric 1.17: decisions.md.
   if (std::strcmp(info.fabric_attr->prov_name, "shm") == 0) {
     return "stalls with long messages once two ranks have written to each other at the same time";
   }
   if (info.domain_attr->cq_data_size < sizeof(uint32_t)) {
     return "has no data beside a message";
   }
-  // Leading zeros of the format are bits that it keeps for itself.
+  // The provider keeps the bits of the format's leading zeros for itself.
   if ((info.ep_attr->mem_tag_format >> 62 & 3) == 0) {
     return "has tags of less than 63 bits";
   }
@@ -93,12 +93,12 @@ std::string unfit(const fi_info& info) {
   return "";
 }
 
-// The first description that fits, or why there is none.
+// The first description that fits, or the reason why there is none.
 Description choose(const std::string& name, const std::string& local_address, std::string& reason) {
   Description all = ask(full_name(name), local_address);
   reason = "not here";
   for (const fi_info* info = all.get(); info != nullptr; info = info->next) {
-    // A request for "net" is also answered by what is layered over it.
+    // libfabric also answers a request for "net" with providers layered over it.
     if (full_name(name) != info->fabric_attr->prov_name) {
       continue;
     }

@@ -3,10 +3,10 @@
 //
 // Concepts: a preference is a list of names with commas between them ("efa,tcp;ofi_rxm"). "tcp" is
 // short for "tcp;ofi_rxm", and "rough+NAME" puts RoughEndpoint over one. Without a preference the
-// providers fit for production are tried in turn, and never sockets or udp, which are slower than
-// any user would guess. A provider is fit if it has reliable tagged messages, 63 bits of tag and 32
-// bits of data beside each message. Callers: make_network_executor, tests. Thread-safe: functions
-// of their arguments. Fails: CCOM_UNSUPPORTED, with what was asked for and what this host has.
+// providers fit for production are tried in turn, but never sockets or udp, which are very slow. A
+// provider is fit if it has reliable tagged messages, 63 bits of tag and 32 bits of data beside
+// each message. Callers: make_network_executor, tests. Thread-safe: functions of their arguments.
+// Fails: CCOM_UNSUPPORTED, with the requested providers and those of this host.
 #ifndef CCOM_TRANSPORT_FABRIC_PROVIDER_H
 #define CCOM_TRANSPORT_FABRIC_PROVIDER_H
 
@@ -19,7 +19,7 @@
 namespace neuron::ccom {
 
 // Providers of the preference ("": the default) that this host has, in that order. `local_address`:
-// of the interface to use, "" for any.
+// that of the interface to use, "" for any.
 Result<std::vector<std::string>> offered_providers(const std::string& preference,
                                                    const std::string& local_address);
 

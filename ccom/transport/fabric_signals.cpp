@@ -9,7 +9,7 @@
 namespace neuron::ccom {
 namespace {
 
-// A library's constructors run behind those of what it needs.
+// A library's constructors run after those of the libraries that it needs.
 [[gnu::constructor]] void when_loaded() { give_signals_back(); }
 
 bool of_a_provider(const void* code) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 63 bits of a message's tag: its kind, sender, channel and number, and how many messages of
-// the way back its sender has granted by now.
+// the opposite direction its sender has granted so far.
 //
-// With the sender in it, no receive depends on how well a provider tells peers apart (libfabric
-// 1.17's shm does not always). Counters are cut: a sender is at most its window ahead, so their low
-// bits tell them apart. Callers: NetworkPort and its connections. Thread-safe: values. Cannot fail:
-// every tag decodes to something; the receiver checks sender, channel and number.
+// Because the tag names the sender, no receive depends on how well a provider distinguishes peers
+// (shm of libfabric 1.17 does not always). Counters are truncated: a sender is at most its window
+// ahead, so their low bits distinguish them. Callers: NetworkPort and its connections. Thread-safe:
+// values. Cannot fail: every tag decodes to something; the receiver checks sender, channel and
+// number.
 #ifndef CCOM_TRANSPORT_FABRIC_TAG_H
 #define CCOM_TRANSPORT_FABRIC_TAG_H
 
@@ -17,9 +18,9 @@ namespace neuron::ccom {
 
 enum class FabricKind : uint8_t {
   kBulk = 0,     // straight into its granted place
-  kEager = 4,    // into a buffer of the pool
-  kGrant = 5,    // the same, no data: only the grants of the tag
-  kControl = 6,  // the same, with a ControlMessage
+  kEager = 4,    // through a buffer of the pool
+  kGrant = 5,    // through the pool, no data: only the grants of the tag
+  kControl = 6,  // through the pool, with a ControlMessage
 };
 
 struct FabricTag {
@@ -31,16 +32,16 @@ struct FabricTag {
   static constexpr uint32_t kChannels = 1u << kChannelBits;
   static constexpr uint64_t kGrantMask = (uint64_t{1} << kGrantBits) - 1;
   static constexpr uint64_t kNumberMask = (uint64_t{1} << kNumberBits) - 1;
-  // What a receive of a long message leaves open.
+  // The bits that a receive of a long message ignores.
   static constexpr uint64_t kAnyGrants = kGrantMask << kRankBits;
-  // Messages of the pool: the highest bit of the kind.
+  // Set for messages of the pool: the highest bit of the kind.
   static constexpr uint64_t kPool = uint64_t{1} << 62;
 
   FabricKind kind = FabricKind::kBulk;
   Rank sender = 0;
   uint8_t stream = 0;
   uint16_t channel = 0;
-  uint64_t number = 0;  // of this direction of the channel, since the connection was made
+  uint64_t number = 0;  // in this direction of the channel, since the connection was made
   uint64_t grants = 0;  // of the other direction
 
   uint64_t encode() const {

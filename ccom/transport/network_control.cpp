@@ -7,7 +7,7 @@
 namespace neuron::ccom {
 namespace {
 
-// Hosts of a job have one byte order: the bootstrap compares it.
+// All hosts of a job have the same byte order: the bootstrap compares it.
 constexpr uint32_t kMagic = 0x63636d32;
 constexpr uint32_t kQuestion = 1;
 constexpr uint32_t kLeaving = 2;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks tell one another about what they do, when one of them waits for too long.
+// The reports that ranks exchange about their operations when one of them waits too long.
 //
 // Concepts: a rank asks, and another answers with its report: for each stream the last two
 // collectives, whether the last is under way, how far it got and which rank it waits for. Callers:
 // NetworkPort sends and takes reports, the executor fills and reads them. Thread-safe: values.
-// Fails: decode refuses what is too short, too long, or out of range.
+// Fails: decode refuses messages that are too short, too long, or out of range.
 #ifndef CCOM_TRANSPORT_NETWORK_CONTROL_H
 #define CCOM_TRANSPORT_NETWORK_CONTROL_H
 
@@ -35,7 +35,7 @@ struct StreamReport {
 
 struct ControlMessage {
   bool question = false;  // an answer is wanted
-  bool leaving = false;   // this is the last that comes from its sender
+  bool leaving = false;   // the last message from its sender
   std::array<StreamReport, CCOM_MAX_STREAMS> streams;
 
   std::vector<std::byte> encode() const;

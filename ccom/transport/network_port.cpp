@@ -50,14 +50,15 @@ NetworkPort::NetworkPort(Rank rank, std::unique_ptr<FabricEndpoint> endpoint, si
 }
 
 NetworkPort::~NetworkPort() {
-  // A peer may still need the last message: what has left this rank's queue arrives without it.
+  // A peer may still need the last messages: once they have left this rank's queue, they arrive
+  // even if the rank is gone.
   const base::Deadline end = base::Deadline::after(std::chrono::milliseconds(200));
   try {
     while (!closed_ && busy() && !end.expired() && progress() != Outcome::kFailed) {
       base::yield_processor();
     }
   } catch (const std::bad_alloc&) {
-    // What has not left by now does not.
+    // Messages that have not left by now are lost.
   }
   endpoint_->close();
   endpoint_->unregister_memory(pool_memory_);
@@ -135,7 +136,8 @@ FabricOperation* NetworkPort::take_operation() {
 }
 
 void NetworkPort::post_pool() {
-  // The lower bits of a pool message's tag are anything; its highest bit tells it from long ones.
+  // The lower bits of a pool message's tag may have any value; its highest bit distinguishes it
+  // from long messages.
   while (!unposted_.empty() &&
          endpoint_->receive(kAnyPeer, unposted_.back()->buffer, kEagerBytes, pool_memory_,
                             FabricTag::kPool, FabricTag::kPool - 1, *unposted_.back()) == 0) {
@@ -166,7 +168,8 @@ int NetworkPort::send_pool(Rank peer, uint64_t tag, uint32_t word, const std::by
 }
 
 void NetworkPort::send_control(Rank peer, const ControlMessage& message) {
-  // One of each kind to a peer is enough; one that takes none must not use up the room of others.
+  // One message of each kind to a peer is enough; a peer that takes none must not use up the room
+  // of others.
   const auto waiting = std::count_if(controls_.begin(), controls_.end(),
                                      [peer](const auto& control) { return control.first == peer; });
   if (peer != rank_ && peer < connections_.size() && waiting < 4) {
@@ -178,15 +181,15 @@ void NetworkPort::say_farewell(const ControlMessage& message) {
   const std::vector<std::byte> bytes = message.encode();
   const uint64_t tag = FabricTag{FabricKind::kControl, rank_, 0, 0, 0, 0}.encode();
   for (const auto& connection : connections_) {
-    // A peer that has gone itself is no matter.
+    // A peer that has gone itself does no harm.
     if (!closed_ && connection->used() && connection->failure().sentence.empty()) {
       send_pool(connection->peer(), tag, 0, bytes.data(), bytes.size(), connection.get());
     }
   }
 }
 
-// A peer may take nothing now, because it is stopped or does not answer the connection. It does not
-// hold up the others: they are to hear which rank it is.
+// A peer may take nothing now, because it is stopped or does not answer. It must not hold up the
+// others, which need to learn which rank it is.
 void NetworkPort::flush() {
   size_t kept = 0;
   for (size_t i = 0; i < untold_.size(); ++i) {
@@ -208,7 +211,7 @@ void NetworkPort::flush() {
     lane.untold = false;
   }
   untold_.resize(kept);
-  std::vector<Rank> held_up;  // what a peer is told stays in order
+  std::vector<Rank> held_up;  // messages to one peer stay in order
   kept = 0;
   for (auto& control : controls_) {
     const auto& [peer, bytes] = control;
@@ -286,7 +289,7 @@ void NetworkPort::complete(const FabricCompletion& completion) {
   give_operation(operation);
 }
 
-// What a peer sent into the pool: nothing of it is believed before it is checked.
+// Handles a peer's message to the pool, and checks everything before it uses it.
 void NetworkPort::accept(const FabricCompletion& completion) {
   const FabricTag tag = FabricTag::decode(completion.tag);
   if (completion.bytes > kEagerBytes || tag.sender >= connections_.size() || tag.sender == rank_) {

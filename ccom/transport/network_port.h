@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's place in the network: its endpoint, a connection to each other rank, and the buffers
-// that small messages arrive in.
+// One rank's network access: its endpoint, a connection to each other rank, and the buffers for
+// small messages.
 //
 // Concepts. Messages of a pair, stream and channel are numbered for as long as the port lives. A
 // message of at most kEagerBytes is copied through buffers of the pool on both sides; a longer one
 // goes from the source straight into the granted place. A sender may be kInitialWindow messages
-// ahead of the grants that it knows. Grants travel in the tag of every message of the way back, and
-// in a message of their own when half the window is untold. The word beside each message is a hash
-// of its Signature. Memory that the provider must know is added before use. Callers: the executor.
-// Threads: one at a time. Owns: endpoint, pool, connections. Fails: the connection with the peer's
-// name and route, or the port when the endpoint is lost; a message that breaks the rules of the
-// wire fails its connection.
+// ahead of the grants that it knows. Grants travel in the tag of every message of the opposite
+// direction, and in a message of their own when half the window is unreported. The word beside each
+// message is a hash of its Signature. Memory that the provider must register is added before use.
+// Callers: the executor. Threads: one at a time. Owns: endpoint, pool, connections. Fails: the
+// connection with the peer's name and route, or the port when the endpoint is lost; a message that
+// breaks the protocol fails its connection.
 #ifndef CCOM_TRANSPORT_NETWORK_PORT_H
 #define CCOM_TRANSPORT_NETWORK_PORT_H
 
@@ -36,7 +36,7 @@ class NetworkPort {
   static constexpr uint64_t kEagerBytes = 8192;
   static constexpr uint64_t kInitialWindow = 16;
 
-  // `addresses`: of all ranks' endpoints. The endpoint has not been introduced to them yet.
+  // `addresses`: those of all ranks' endpoints. The endpoint has not been introduced to them yet.
   static Result<std::unique_ptr<NetworkPort>> open(
       Rank rank, std::unique_ptr<FabricEndpoint> endpoint,
       const std::vector<std::vector<std::byte>>& addresses);
@@ -49,12 +49,12 @@ class NetworkPort {
   Rank rank() const { return rank_; }
   uint32_t ranks() const { return static_cast<uint32_t>(connections_.size()); }
 
-  // What messages of a stream must belong to from now on.
+  // From now on, messages of the stream must belong to this collective.
   void expect(const Signature& signature);
   const Signature& expected(uint8_t stream) const { return expected_[stream]; }
   uint32_t expected_hash(uint8_t stream) const { return expected_hash_[stream]; }
 
-  // Long messages from and to this memory may follow; nothing to do for most providers.
+  // Announces memory for long messages; most providers need nothing.
   Result<void> add_memory(const void* data, uint64_t bytes);
   void remove_memory(const void* data);
   FabricMemory memory_of(const std::byte* data, uint64_t bytes) const;
@@ -62,19 +62,20 @@ class NetworkPort {
   // kDone: something happened. kFailed: the endpoint is lost.
   Outcome progress();
   const Error& failure() const { return failure_; }
-  // Sends that have not completed.
+  // Whether some sends have not completed.
   bool busy() const {
     return sending_ + bulk_sending_ != 0 || !controls_.empty() || !untold_.empty();
   }
 
   void send_control(Rank peer, const ControlMessage& message);
-  // To all that this rank has had to do with, as far as it can be said without waiting.
+  // Sends the farewell to all ranks that this rank exchanged messages with, if it can be sent
+  // without waiting.
   void say_farewell(const ControlMessage& message);
   std::function<void(Rank, const ControlMessage&)> on_control;
 
-  // After a failure: nothing touches memory of the callers any more. Data that still comes is
-  // dropped, receives are taken back, and when that cannot be done before the deadline, the
-  // endpoint is closed. Reports go on where it stays open. Throws nothing.
+  // After a failure: makes sure that nothing touches memory of the callers any more. Data that
+  // still arrives is dropped, and receives are cancelled. If that is not possible before the
+  // deadline, the endpoint is closed; otherwise reports go on. Throws nothing.
   void quiesce(base::Deadline deadline);
 
  private:
@@ -96,7 +97,7 @@ class NetworkPort {
   void accept(const FabricCompletion& completion);
   FabricOperation* take_operation();
   void give_operation(FabricOperation* operation) { operations_.push_back(operation); }
-  // A message of the pool: 0 or a negative errno value.
+  // Sends a message of the pool: 0 or a negative errno value.
   int send_pool(Rank peer, uint64_t tag, uint32_t word, const std::byte* data, uint64_t bytes,
                 FabricConnection* owner);
 
@@ -115,13 +116,13 @@ class NetworkPort {
   std::deque<FabricOperation> operation_store_;
   std::vector<FabricOperation*> operations_;     // free, for long messages
   std::vector<std::vector<std::byte>> stashes_;  // free, for messages ahead of their grant
-  std::vector<FabricLane*> untold_;              // have grants to tell
+  std::vector<FabricLane*> untold_;              // those with unreported grants
   std::deque<std::pair<Rank, std::vector<std::byte>>> controls_;
   uint64_t sending_ = 0;  // from the pool
   uint64_t bulk_sending_ = 0;
   uint64_t receiving_ = 0;  // long ones
   bool closed_ = false;
-  bool quiet_ = false;  // no data is taken any more
+  bool quiet_ = false;  // data is no longer accepted
   Error failure_;
 };
 

@@ -20,7 +20,7 @@ enum class PacketKind : uint32_t {
   kNotReady = 0x52474833
 };
 
-// In front of every packet, in the byte order of the host.
+// Precedes every packet, in the byte order of the host.
 struct PacketHead {
   PacketKind kind = PacketKind::kData;
   uint32_t source = 0;
@@ -96,7 +96,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
     return link_->introduce(addresses);
   }
-  // As EFA: memory must be registered before it is used, so that a caller that forgets it is seen.
+  // Like EFA: memory must be registered before use, which exposes a caller that forgets it.
   bool registers_memory() const override { return true; }
   Result<FabricMemory> register_memory(const void* data, uint64_t bytes) override {
     if (bytes == 0) {
@@ -145,7 +145,7 @@ class RoughEndpoint final : public FabricEndpoint {
       return -EAGAIN;
     }
     const Posted posted{peer, data, bytes, tag, ignore, &operation};
-    // Any of the unexpected messages that match, not the first.
+    // Takes any of the unexpected messages that match, not the first.
     std::vector<std::list<Incoming>::iterator> matching;
     for (auto incoming = incoming_.begin(); incoming != incoming_.end(); ++incoming) {
       if (incoming->operation == nullptr && matches(posted, *incoming)) {
@@ -406,7 +406,7 @@ class RoughEndpoint final : public FabricEndpoint {
     }
   }
 
-  // The first packet of a message, whichever it is: finds its receive, or keeps it.
+  // Called at the first packet of a message, whichever it is: finds its receive, or keeps it.
   std::list<Incoming>::iterator begin(const PacketHead& head) {
     Incoming incoming;
     incoming.source = head.source;
@@ -422,7 +422,7 @@ class RoughEndpoint final : public FabricEndpoint {
       return incoming_.end();
     }
     // A message too long for its receive still completes it, with an error; its size is bounded by
-    // what the sender has in memory, not by what we have.
+    // the sender's memory, not by ours.
     if (expected && head.total > posted->bytes) {
       finish({posted->operation, true, EMSGSIZE, head.tag, head.word, head.total});
       posted_.erase(posted);

@@ -26,7 +26,7 @@ class PacketLink {
   virtual ~PacketLink() = default;
   virtual std::vector<std::byte> address() const = 0;
   virtual Result<void> introduce(const std::vector<std::vector<std::byte>>& addresses) = 0;
-  // 0, -EAGAIN, or another negative errno value. Copies.
+  // Copies the packet. 0, -EAGAIN, or another negative errno value.
   virtual int send(Rank peer, std::span<const std::byte> packet) = 0;
   // 1 with a packet, 0 without, or a negative errno value.
   virtual int poll(std::vector<std::byte>& packet) = 0;
@@ -35,7 +35,7 @@ class PacketLink {
   virtual std::string route(Rank peer) const = 0;
 };
 
-// Queues between the threads of a process. Outlives its links.
+// Queues between the threads of a process. It must outlive its links.
 class PacketHub {
  public:
   explicit PacketHub(uint32_t ranks) : queues_(ranks) {}

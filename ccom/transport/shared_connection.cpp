@@ -24,17 +24,17 @@ struct alignas(128) Descriptor {
   uint64_t number;
   uint64_t place;  // offset in the sender's arena, or address
   uint64_t bytes;
-  uint64_t index;  // of the message among those of the ring; kConsumed: of which one
+  uint64_t index;  // the message's number in the ring; kConsumed: that of the consumed one
   Signature signature;
 };
 static_assert(sizeof(Descriptor) == 128);
 
-// In the arena of the rank that writes the descriptors.
+// A ring lies in the arena of the rank that writes its descriptors.
 struct Ring {
   alignas(128) std::atomic<uint64_t> written;  // descriptors, by the owner
-  std::atomic<uint32_t> withdrawn;             // 1: what they name must not be read any more
-  alignas(128) std::atomic<uint64_t> read;     // of the other rank's ring, by the owner
-  std::atomic<uint32_t> touching;              // 1: the owner is reading what the other one named
+  std::atomic<uint32_t> withdrawn;             // 1: nothing that they name may be read
+  alignas(128) std::atomic<uint64_t> read;     // by the owner, of the other rank's ring
+  std::atomic<uint32_t> touching;              // 1: the owner is reading the other's data
   Descriptor descriptors[kDescriptors];
 };
 static_assert(sizeof(Ring) <= ArenaLayout::kConnectionBytes / CCOM_MAX_STREAMS);
@@ -50,7 +50,7 @@ struct Outgoing {
   uint16_t channel = 0;
   uint64_t operation = 0;
   uint64_t number = 0;
-  uint64_t staged_end = 0;  // where the staging space goes on behind its copy
+  uint64_t staged_end = 0;  // where the staging space continues after its copy
   bool done = false;
 };
 
@@ -59,14 +59,14 @@ struct Lane {
   const Ring* other = nullptr;
   std::byte* staging = nullptr;
   uint64_t staging_bytes = 0;
-  uint64_t staged_begin = 0;  // counted without end; modulo staging_bytes is the place
+  uint64_t staged_begin = 0;  // grows without bound; modulo staging_bytes it is the place
   uint64_t staged_end = 0;
   uint64_t written = 0;
   uint64_t read = 0;
   uint64_t messages = 0;  // sent
   std::map<uint16_t, std::deque<Incoming>> incoming;
-  std::deque<Outgoing> outgoing;     // not known to be consumed, or behind one that is not
-  std::deque<uint64_t> unconfirmed;  // consumed, but the ring was full
+  std::deque<Outgoing> outgoing;     // not known to be consumed, or behind such a message
+  std::deque<uint64_t> unconfirmed;  // consumed, but not reported because the ring was full
 };
 
 class SharedConnection final : public Connection {
@@ -154,7 +154,7 @@ class SharedConnection final : public Connection {
     Lane& lane = lanes_[id.stream];
     Incoming* message = find(lane, id);
     if (message == nullptr) return;
-    // The reads are before it. Pairs with the load in withdraw().
+    // All reads come before this store. Pairs with the load in withdraw().
     lane.own->touching.store(0, std::memory_order_release);
     message->consumed = true;
     lane.unconfirmed.push_back(message->descriptor.index);
@@ -178,10 +178,10 @@ class SharedConnection final : public Connection {
 
   void withdraw(base::Deadline deadline) override {
     for (Lane& lane : lanes_) {
-      // Ordered before the loads below. Pairs with touch(), where the order is the other way round.
+      // Ordered before the loads below. Pairs with touch(), which has the opposite order.
       lane.own->withdrawn.store(1, std::memory_order_seq_cst);
     }
-    // In an arena they stay mapped.
+    // Buffers in an arena stay mapped.
     if (!end_.one_process) return;
     for (Lane& lane : lanes_) {
       while (lane.other->touching.load(std::memory_order_seq_cst) != 0 && !deadline.expired()) {
@@ -191,7 +191,8 @@ class SharedConnection final : public Connection {
   }
 
  private:
-  // From arrived() to consumed() the peer's memory stays, unless it had withdrawn before.
+  // From arrived() to consumed() the peer's memory stays valid, unless the peer had withdrawn
+  // before.
   bool touch(Lane& lane) {
     lane.own->touching.store(1, std::memory_order_seq_cst);
     if (lane.other->withdrawn.load(std::memory_order_seq_cst) == 0) return true;
@@ -204,7 +205,8 @@ class SharedConnection final : public Connection {
   bool failed() const { return !failure_.sentence.empty(); }
 
   static bool room(const Lane& lane) {
-    // Pairs with the release in receive() of the other rank: it has read what is overwritten.
+    // Pairs with the release in receive() of the other rank: it has read the entry that this
+    // overwrites.
     return lane.written - lane.other->read.load(std::memory_order_acquire) < kDescriptors;
   }
 
@@ -224,7 +226,7 @@ class SharedConnection final : public Connection {
     }
   }
 
-  // A copy that the peer can see, in one piece.
+  // Makes a contiguous copy that the peer can see.
   Outcome stage(Lane& lane, const std::byte* source, uint64_t bytes, uint64_t& place) {
     if (bytes > lane.staging_bytes) {
       failure_ = fail(CCOM_RESOURCE,
@@ -244,7 +246,7 @@ class SharedConnection final : public Connection {
     return Outcome::kDone;
   }
 
-  // Takes what the peer wrote.
+  // Takes the descriptors that the peer wrote.
   bool receive(Lane& lane) {
     // Pairs with the release in write() on the peer.
     const uint64_t written = lane.other->written.load(std::memory_order_acquire);

@@ -2,12 +2,11 @@
 // A connection between two ranks of one host, for groups that span several hosts.
 //
 // Concepts: each direction of a stream is a ring of descriptors in the sender's arena. A descriptor
-// says where a message lies, or that a message was consumed. The receiver reads data where it lies
-// if it can see it there (arena, or same process), else from a copy in the sender's staging memory.
+// gives the place of a message, or reports that a message was consumed. The receiver reads data in
+// place if it can see it (arena, or same process), else from a copy in the sender's staging memory.
 // Grants are not needed. Callers: the executor between hosts. Threads: one per pair and side. Owns:
-// no memory but its own lists; the arenas outlive it. Fails: CCOM_RESOURCE where a message that
-// must be copied is larger than the staging memory, CCOM_MISMATCH where a descriptor makes no
-// sense.
+// no memory but its own lists; the arenas outlive it. Fails: CCOM_RESOURCE if a message that must
+// be copied is larger than the staging memory, CCOM_MISMATCH for an invalid descriptor.
 #ifndef CCOM_TRANSPORT_SHARED_CONNECTION_H
 #define CCOM_TRANSPORT_SHARED_CONNECTION_H
 
@@ -22,10 +21,10 @@ namespace neuron::ccom {
 struct SharedEnd {
   Rank rank = 0;
   Rank peer = 0;
-  uint32_t size = 1;  // of the group: it gives the layout of arenas
+  uint32_t size = 1;  // of the group; it determines the layout of arenas
   Arena* own = nullptr;
   Arena* other = nullptr;
-  bool one_process = false;  // addresses mean the same on both sides
+  bool one_process = false;  // addresses are valid on both sides
 };
 
 Result<std::unique_ptr<Connection>> make_shared_connection(const SharedEnd& end);

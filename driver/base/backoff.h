@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread does between two looks at something that another thread or device will change:
-// first it spins, then it yields the processor, then it sleeps, each time longer.
+// What a thread does between two checks for a change by another thread or a device: it first spins,
+// then yields the processor, then sleeps, each time longer.
 //
 // Callers: every loop that polls. The loop has a deadline of its own; a Backoff never ends a wait.
 // Thread-safe: no, one object belongs to one waiting thread. Cannot fail.
@@ -21,11 +21,11 @@ void sleep_for(std::chrono::nanoseconds span);
 
 class Backoff {
  public:
-  // So many yields: it never sleeps.
+  // A number of yields that no wait reaches: the waiter never sleeps.
   static constexpr uint32_t kNoSleep = UINT32_MAX / 2;
 
-  // How many looks are followed by a pause, how many by a yield, and how long sleeps are: the first
-  // one, and the longest one, to which they double.
+  // `pauses` checks are followed by a pause and `yields` by a yield. Then sleeps double from the
+  // first length to the longest.
   struct Steps {
     uint32_t pauses = 256;
     uint32_t yields = 4096;
@@ -35,13 +35,13 @@ class Backoff {
 
   explicit Backoff(Steps steps) : steps_(steps), sleep_(steps.first_sleep) {}
 
-  // Something has changed: the next wait spins again.
+  // The caller found a change: the next wait spins again.
   void reset() {
     looks_ = 0;
     sleep_ = steps_.first_sleep;
   }
 
-  // Called after each look that found no change. No sleep is longer than `limit`.
+  // The caller calls this after each check that found no change. No sleep is longer than `limit`.
   void wait(std::chrono::nanoseconds limit = std::chrono::hours(1)) {
     if (looks_ < steps_.pauses) {
       ++looks_;
@@ -51,7 +51,8 @@ class Backoff {
     }
   }
 
-  // Whether the next wait is a sleep: callers look at a clock, or whether a peer lives, before it.
+  // Whether the next wait is a sleep. Before a sleep, callers check a clock or whether a peer
+  // lives.
   bool sleeps() const { return looks_ >= steps_.pauses + steps_.yields; }
 
  private:

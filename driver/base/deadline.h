@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Deadline: the moment at which a wait gives up. Every blocking function takes one by value.
-// Thread-safe: a value. A deadline is absolute on the monotonic clock, so a wait that is woken for
-// nothing and goes on waiting does not grow longer. A Moment is a time that was measured.
+// Thread-safe: a value. A deadline is absolute on the monotonic clock, so spurious wakeups do not
+// lengthen a wait. A Moment is a time that was measured.
 #ifndef DRIVER_BASE_DEADLINE_H
 #define DRIVER_BASE_DEADLINE_H
 
@@ -28,7 +28,7 @@ class Deadline {
   explicit Deadline(Moment when) : when_(when) {}
   static Deadline never() { return Deadline(Moment::max()); }
 
-  // Spans beyond what the clock can express mean its last moment, not an overflow.
+  // A span that the clock cannot express gives its last moment instead of an overflow.
   static Deadline after(std::chrono::nanoseconds span) {
     return Deadline(Clock::now()).later_by(span);
   }

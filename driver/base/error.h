@@ -21,7 +21,7 @@ namespace neuron::base {
 // The text, ": ", and what the errno value means.
 std::string with_errno_meaning(std::string text, int errno_value);
 
-// `kUnknown` is the status of an error that nobody filled in.
+// `kUnknown` is the status of an error whose status nobody has set.
 template <class Status, Status kUnknown>
 struct BasicError {
   BasicError() = default;

@@ -37,9 +37,9 @@ class FileDescriptor {
   int value_;
 };
 
-// The same file behind a number above 2; takes the descriptor that it is given. A process may have
-// started without standard streams: what it then prints must not land in a device, in device memory
-// or in a socket. Fails like open(2): -1 with errno.
+// Moves a descriptor to a number above 2 and takes ownership of it. A process may have started
+// without standard streams; its output must then not land in a device, in device memory or in a
+// socket. Fails like open(2): -1 with errno.
 inline int above_standard_streams(int descriptor) {
   constexpr int kFirst = 3;
   if (descriptor < 0 || descriptor >= kFirst) return descriptor;

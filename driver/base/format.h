@@ -20,7 +20,7 @@ std::string format_arguments(fmt::string_view text, fmt::format_args arguments);
 size_t format_arguments_into(char* out, size_t size, fmt::string_view text,
                              fmt::format_args arguments) noexcept;
 
-// Copies text of unknown origin: control characters and bytes that are no UTF-8 become \xNN, so
+// Copies text of unknown origin: control characters and bytes that are not UTF-8 become \xNN, so
 // that a name out of a file can neither break a line nor command a terminal. Writes at most `size`
 // bytes, no terminator, no allocation; returns the bytes written.
 size_t escape_into(char* out, size_t size, fmt::string_view text) noexcept;

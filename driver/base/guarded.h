@@ -12,7 +12,7 @@
 namespace neuron::base {
 
 // Returns what the body returns. If the body throws, returns failed(what, memory_ran_out), where
-// `what` lives as long as the call. failed() must not throw.
+// `what` is valid during that call. failed() must not throw.
 template <class Body, class Failed>
 auto guarded(Body&& body, Failed&& failed) noexcept {
   try {

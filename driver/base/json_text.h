@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text as a JSON string. Thread-safe: no state. Cannot fail: bytes that are no UTF-8 become
-// U+FFFD, so that the result always is.
+// A text as a JSON string. Thread-safe: no state. Cannot fail: bytes that are not UTF-8 become
+// U+FFFD, so the result is always valid.
 #ifndef DRIVER_BASE_JSON_TEXT_H
 #define DRIVER_BASE_JSON_TEXT_H
 

@@ -39,7 +39,7 @@ int explain(int error, const char* format, ...) {
   if (static_cast<unsigned>(length) < kSentence) {
     char buffer[128];
     const char* reason = below[0] != '\0' ? below : strerror_r(-error, buffer, sizeof(buffer));
-    // Looking at the result says that being cut is meant.
+    // The result is checked to tell the compiler that truncation is intended.
     if (std::snprintf(sentence + length, kSentence - length, ": %s", reason) < 0) {
       sentence[length] = '\0';
     }

@@ -30,9 +30,10 @@ int send_packet(int socket, std::span<const iovec> parts, std::span<const int> f
                 int patience_ms);
 
 // Receives one message of at most buffer.size() bytes. Returns its length, or 0 when the peer has
-// closed. Descriptors that came with it are in `files`, from its beginning. `flags`: of recvmsg(2).
-// -EMSGSIZE: the message was cut, or has more descriptors than any has. -EMFILE: this process may
-// not open the descriptors; with `files_lost` that is told there instead.
+// closed. Its descriptors are put at the start of `files`. `flags` are those of recvmsg(2).
+// -EMSGSIZE: the message was longer than the buffer, or had more than kPacketFiles descriptors.
+// -EMFILE: this process may not open the descriptors; if `files_lost` is given, it becomes true and
+// the call succeeds.
 ssize_t receive_packet(int socket, std::span<std::byte> buffer, PacketFiles& files, int flags = 0,
                        bool* files_lost = nullptr);
 

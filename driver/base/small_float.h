@@ -17,13 +17,13 @@ struct SmallFloat {
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  // No infinity, and all ones is the only NaN: the "fn" formats. Else the highest exponent is that
-  // of infinity and NaNs.
+  // True for the "fn" formats: no infinity, and the only NaN is all ones. In the others the highest
+  // exponent encodes infinity and NaNs.
   bool finite_only = false;
 
   constexpr int width() const { return 1 + exponent_bits + mantissa_bits; }
   constexpr uint32_t infinity() const { return ((1u << exponent_bits) - 1) << mantissa_bits; }
-  // Without their sign: the code with all bits set, and that of the largest number.
+  // Codes without the sign: all bits set, and the largest number.
   constexpr uint32_t all_ones() const { return (1u << (width() - 1)) - 1; }
   constexpr uint32_t largest() const { return finite_only ? all_ones() - 1 : infinity() - 1; }
   // Its exponents are those of fp32, so its subnormals are too.
@@ -62,8 +62,9 @@ constexpr float widen(const SmallFloat& format, uint32_t code) {
 }
 
 struct Narrowing {
-  bool saturate = false;  // what is too large becomes the largest number, else infinity (fn: NaN)
-  // Up with probability (x - lower) / (upper - lower), as `random` decides; else to nearest even.
+  bool saturate = false;  // a value too large becomes the largest number, else infinity (fn: NaN)
+  // Rounds up with probability (x - lower) / (upper - lower), as `random` decides; else to nearest
+  // even.
   bool stochastic = false;
   uint32_t random = 0;
 };
@@ -82,8 +83,8 @@ constexpr uint32_t narrow(const SmallFloat& format, float value, const Narrowing
   }
   if (magnitude == 0x7F800000u) return sign | overflow;
   const bool subnormal = magnitude < 0x00800000u;
-  // Below 2^-126 is under half of the smallest subnormal of the formats with fewer exponents. Only
-  // stochastic rounding could move it up, with a probability below 2^-80.
+  // A value below 2^-126 is under half of the smallest subnormal of any format with a smaller
+  // exponent range. Only stochastic rounding could move it up, with a probability below 2^-80.
   if (subnormal && !format.has_exponents_of_f32()) return sign;
   const int exponent = subnormal ? -126 : static_cast<int>(magnitude >> 23) - 127;
   const uint64_t mantissa = (magnitude & 0x007FFFFFu) | (subnormal ? 0 : 0x00800000u);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mutex that is waited for until a deadline of the monotonic clock.
+// A mutex whose waits end at a deadline of the monotonic clock.
 //
 // std::timed_mutex is built on pthread_mutex_clocklock, which thread sanitizers do not know: they
-// report its unlocking as that of a mutex nobody holds. For what threads wait for in milliseconds,
-// not for fast paths. Callers: any thread, through std::unique_lock; not recursive, in no order.
-// Fails: try_lock_for gives false when its time is over; there is no wait without one.
+// report its unlocking as that of a mutex nobody holds. For waits of milliseconds, not for fast
+// paths. Callers: any thread, through std::unique_lock; not recursive, not fair. Fails:
+// try_lock_for gives false when its time is over; there is no wait without one.
 #ifndef DRIVER_BASE_TIMED_MUTEX_H
 #define DRIVER_BASE_TIMED_MUTEX_H
 

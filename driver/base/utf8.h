@@ -9,8 +9,8 @@
 
 namespace neuron::base {
 
-// The character at the start of a text: how many bytes it has, and its code point. No bytes: the
-// text is empty or begins with something that is no UTF-8, such as a surrogate.
+// The character at the start of a text: how many bytes it has, and its code point. `bytes` is 0 if
+// the text is empty or does not begin with valid UTF-8 (a surrogate is not valid).
 struct Utf8Character {
   size_t bytes = 0;
   uint32_t code = 0;

@@ -86,7 +86,7 @@ Violation check_types(const DmaControl& ctl) {
   return {};
 }
 
-// Used dimensions come first; a size from a register is at least 1 like any other.
+// Used dimensions come first. A size that comes from a register is at least 1, like any other.
 Violation check_dimensions(const std::array<DmaDimension, 4>& dims, unsigned offset,
                            unsigned code) {
   unsigned used = 0;
@@ -101,7 +101,7 @@ Violation check_dimensions(const std::array<DmaDimension, 4>& dims, unsigned off
   return {};
 }
 
-// Elements of a pattern; 0 if they are more than fit.
+// Elements of a pattern; 0 if there are too many.
 uint64_t elements(const std::array<DmaDimension, 4>& dims) {
   uint64_t n = 1;
   for (const DmaDimension& d : dims) {
@@ -190,7 +190,7 @@ Violation check_indirect(const Instruction& i, unsigned engine, const Limits& li
                  "row_bytes must be a multiple of the element size, at least one element");
   }
   const uint64_t columns = body.row_bytes / bytes;
-  // A transposing gather turns the row of index p into column p.
+  // A transposing gather writes the row that index p names as column p.
   const bool transpose = i.dma.operation == NEURON_DMA_TRANSPOSE;
   const uint64_t parts = transpose ? columns : i.src0.parts;
   const uint64_t row = transpose ? i.src0.parts : columns;

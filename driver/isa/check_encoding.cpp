@@ -18,8 +18,8 @@ Violation field(unsigned offset, uint32_t value, const char* what, unsigned oper
 
 // The first byte with a bit that no field of this opcode covers.
 Violation check_stray_bits(const Words& words, const OpcodeInfo& info) {
-  // One coverage per opcode, computed once; a function-local static is initialised thread-safely.
-  // It outlives static destructors: cores still run while the process exits.
+  // One coverage mask per opcode, computed once by a thread-safe static. It is never destroyed,
+  // because cores still run while the process exits.
   static const auto& coverage = *[] {
     auto* coverages = new std::vector<Words>;
     std::vector<Words>& all = *coverages;
@@ -29,7 +29,8 @@ Violation check_stray_bits(const Words& words, const OpcodeInfo& info) {
       const Instruction any;
       visit_head(mark, any);
       visit_body(mark, entry, any);
-      // dma_trigger's body lies over the operation word; every other opcode names its bits there.
+      // The body of dma_trigger overlaps the operation word; every other opcode names its bits
+      // there.
       if (entry.word != OpWord::kNone) mask[NEURON_INST_OP / 8] &= entry.op_bits;
       all.push_back(mask);
     }
@@ -166,7 +167,7 @@ Violation check_scalar(const Scalar& scalar, unsigned which, bool required, bool
       }
       break;
   }
-  // Control and flow move raw 32-bit words; there the type may be left out.
+  // Control and flow instructions move raw 32-bit words and may leave the type out.
   const bool raw = control && scalar.dtype == NEURON_DTYPE_NONE;
   if (!raw && (scalar.dtype == NEURON_DTYPE_NONE || scalar.dtype > NEURON_DTYPE_TF32)) {
     return field(offset + 4, scalar.dtype, "the data type of a scalar must be a listed one");
@@ -180,7 +181,8 @@ bool has_immediate(unsigned opcode) {
   return (info->word == OpWord::kVector || info->word == OpWord::kPool) && info->op_bits >> 32 != 0;
 }
 
-// Addresses, and sizes and steps of patterns, of instructions that make descriptors.
+// Instructions that make descriptors: registers may give addresses, and sizes and steps of
+// patterns.
 Violation check_dma_binding(const Binding& bind, unsigned offset, const Instruction& instruction,
                             unsigned slots) {
   if (bind.item == NEURON_BIND_BASE) {

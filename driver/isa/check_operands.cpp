@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operand rules of the compute instructions (R1-R5, R8) on the decoded form, after registers were
-// substituted: a bad register value is found like a bad constant.
+// Operand rules of the compute instructions (R1-R5, R8) on the decoded form, after the substitution
+// of registers, so a bad register value is found like a bad constant.
 #include "driver/isa/operand_rules.h"
 
 namespace neuron::isa {
@@ -141,7 +141,8 @@ Violation check_operands(const Instruction& i, unsigned engine, const Limits& li
   const Operand* operands[] = {&i.dst, &i.src0, &i.src1};
   for (unsigned o = 0; o < 3; ++o) {
     if (!operands[o]->present()) {
-      // Bytes that no other check has seen: the dimensions of nothing must not be walked.
+      // No other check has seen the bytes of an absent operand, so its dimensions must not be
+      // walked.
       if (operands[o]->ndim == 0) continue;
       return violation(NEURON_FAULT_OPERAND_SHAPE, slot_offset(o) + 5, operands[o]->ndim,
                        "an absent operand has no dimensions", 0, o);

@@ -113,8 +113,8 @@ Violation check_replace(const Instruction& i, unsigned engine, const Limits& lim
   return check_pointer(i.scalar1, 1, i.dst.parts, kBest, engine, limits);
 }
 
-// Whole blocks of 32 x 32 stay where they are and are transposed; one smaller block [P, N] becomes
-// [N, P].
+// Each whole block of 32 x 32 is transposed in its place; a single smaller block [P, N] becomes [N,
+// P].
 Violation check_transpose32(const Instruction& i) {
   if (i.dst.dtype != i.src0.dtype) {
     return wrong_dtype(0, i.dst.dtype, "transpose32 keeps the data type of its source");

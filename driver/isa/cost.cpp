@@ -21,7 +21,8 @@ constexpr uint64_t kGatherGroup = 512;     // elements of n_gather behind one st
 constexpr uint64_t kReduceLanes = 16;      // partitions that a GpSimd core walks (our choice)
 // A generated transfer: the guide publishes about 600 ns per DMA instruction of a generator.
 constexpr ModelTime kGenerate = 600'000;
-// A table set comes by DMA: its start and one descriptor (our choice; the cost is not published).
+// A table set is loaded by DMA: the start of a DMA and one descriptor (our choice; no cost is
+// published).
 constexpr ModelTime kLoadTable = 1'350'000;
 constexpr int kFullRateStride = 16;  // bytes; a longer inner stride halves the rate (guide)
 
@@ -120,7 +121,7 @@ uint64_t vector_cycles(const Instruction& i) {
   }
 }
 
-// 150 cycles of start are added by the caller, except for topk.
+// The caller adds 150 cycles of start, except for topk.
 uint64_t pool_cycles(const Instruction& i) {
   const uint64_t n = i.dst.elements();
   switch (i.opcode) {
@@ -144,7 +145,8 @@ uint64_t pool_cycles(const Instruction& i) {
   }
 }
 
-// The Scalar engine has tables for it; GpSimd iterates (instruction reference: 4 times slower).
+// The Scalar engine computes rsqrt from tables; GpSimd iterates (instruction reference: 4 times
+// slower).
 bool is_slow_rsqrt(const Instruction& i) {
   return i.group() == 3 && (i.vector.op0 == NEURON_ALU_RSQRT || i.vector.op1 == NEURON_ALU_RSQRT);
 }

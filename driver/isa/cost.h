@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one instruction costs on its engine, in cycles and in model time (integer picoseconds).
 //
-// What differs by generation is a row of generation.h. The other constants stand in cost.cpp, with
-// their source beside them. Pure functions of the decoded instruction, so a result may be kept with
-// it. Callers: the emulated sequencer, neuron-as. Any thread, cannot fail.
+// Numbers that differ by generation are in generation.h; the others are in cost.cpp, each with its
+// source. Pure functions of the decoded instruction, so a result may be kept with it. Callers: the
+// emulated sequencer, neuron-as. Any thread, cannot fail.
 #ifndef DRIVER_ISA_COST_H
 #define DRIVER_ISA_COST_H
 
@@ -18,7 +18,7 @@ ModelTime cycles_to_ps(unsigned engine, uint64_t cycles, unsigned generation = 2
 
 inline constexpr ModelTime kControlInterval = kGenerations[0].timing.control_interval;
 
-// An instruction on its engine.
+// The cost of an instruction on its engine.
 struct Cost {
   ModelTime interval = kControlInterval;  // the unit is occupied; inputs are consumed at its end
   ModelTime latency = 0;                  // from there until the result is visible
@@ -27,7 +27,7 @@ struct Cost {
 };
 Cost cost_of(const Instruction& instruction, unsigned engine, unsigned generation = 2);
 
-// Cycles of the engine's clock behind `interval` of a datapath instruction; 0 of any other.
+// Cycles of the engine's clock that make up `interval` of a datapath instruction; 0 for any other.
 uint64_t cycles_of(const Instruction& instruction, unsigned engine, unsigned generation = 2);
 
 }  // namespace neuron::isa

@@ -19,13 +19,13 @@ constexpr const char* kItem[] = {"base",  "parts", "start", "scalar", "size0", "
                                  "?12",   "?13",   "?14",   "?15"};
 constexpr const char* kOperand[] = {"dst", "src0", "src1", "?3"};
 
-// The binding that is printed inside its operand, if any: slot 0, adding to a base.
+// True for a binding that is printed inside its operand: slot 0, added to a base.
 bool is_inline(const Binding& bind) {
   return bind.item == NEURON_BIND_BASE &&
          (bind.mode == NEURON_BIND_ADD || bind.mode == NEURON_BIND_ADD_ELEMENTS);
 }
 
-// The bytes of the operands are something else; addresses in it are bound by name.
+// True if the operand bytes hold a body instead; its bound addresses are printed by name.
 bool has_body(const Instruction& i) {
   return i.group() <= 1 || i.group() == 7 || i.opcode == NEURON_OP_LOAD_TABLE ||
          i.opcode == NEURON_OP_DMA_TRIGGER || i.opcode == NEURON_OP_DMA_GENERATE;
@@ -72,7 +72,7 @@ void scalar(Line& line, const char* name, const Scalar& s, bool raw = false) {
                s.start, s.value);
       break;
   }
-  // f32 is what a number in a vector instruction is; raw is what it is in control.
+  // A vector instruction's numbers are f32 by default; those of control are raw.
   const bool number = !raw && s.kind == NEURON_SCALAR_IMMEDIATE && s.dtype == NEURON_DTYPE_F32 &&
                       scalar_value(s.value, s.dtype).compare(0, 2, "0x") != 0;
   if (!number && s.dtype != NEURON_DTYPE_NONE) line.addf(" %s", dtype_name(s.dtype));
@@ -205,7 +205,7 @@ void compute(Line& line, const Instruction& i) {
   }
 }
 
-// Words of one or two registers and an immediate.
+// Flow instructions: words of one or two registers and an immediate.
 void flow(Line& line, const Instruction& i) {
   const FlowOp& op = i.flow;
   switch (i.opcode) {
@@ -277,7 +277,7 @@ void clauses(Line& line, const Instruction& i) {
     const Wait& wait = i.wait[n];
     if (wait.condition == NEURON_WAIT_NONE) continue;
     line.add(any ? ", " : "  wait(");
-    // An empty first slot shows, so that the slots can be told apart.
+    // An empty first slot is printed, so that the reader can tell the slots apart.
     if (n == 1 && !any) line.add("-, ");
     any = true;
     line.addf("%s%u %s %s%u", wait.event ? "e" : "s", wait.index, kCompare[wait.condition & 7],

@@ -23,7 +23,7 @@ std::string engine_list(unsigned mask) {
   return text;
 }
 
-// What every instruction of the group has to obey, beside the rules of the opcode.
+// The rules that every instruction of the group obeys, beside the rules of its opcode.
 void common_rules(const OpcodeInfo& info, std::vector<std::string>& rules) {
   const unsigned group = info.opcode >> 8;
   if (group < 2 || group > 6 || !((info.required | info.optional) & (kSlotDst | kSlotSrc0))) return;
@@ -53,7 +53,7 @@ void split_rules(const char* text, std::vector<std::string>& rules) {
   }
 }
 
-// Operands that registers complete cannot be judged here.
+// True if registers complete an operand, which then cannot be judged here.
 bool is_dynamic(const Instruction& i) {
   bool dynamic =
       i.scalar0.kind == NEURON_SCALAR_REGISTER || i.scalar1.kind == NEURON_SCALAR_REGISTER;

@@ -2,9 +2,8 @@
 // What an operator may ask about one instruction: which engines execute it, since which generation,
 // under which rules, and what it costs.
 //
-// Callers: neuron-as --explain, tests. Any instruction may be explained; cycles are those of an
-// instruction that the checks accept, and `problem` says why one is refused. Thread-safe. Fails by
-// bad_alloc only.
+// Callers: neuron-as --explain, tests. Any instruction may be explained; the cycles hold if the
+// checks accept it, else `problem` says why they refuse it. Thread-safe. Fails by bad_alloc only.
 #ifndef DRIVER_ISA_EXPLAIN_H
 #define DRIVER_ISA_EXPLAIN_H
 

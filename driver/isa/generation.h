@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one generation of the chip executes, and how fast: one row for each generation.
 //
-// `Limits` is what checks need, `Timing` what costs need. A new generation is one more row here,
-// and the code that really differs. Constants, no state; cannot fail: a number without a row of its
-// own has that of the generation before it.
+// `Limits` is what checks need, `Timing` what costs need. A new generation needs one more row here,
+// and code where it really differs. Constants, no state; cannot fail: a generation without a row
+// has the row before it.
 #ifndef DRIVER_ISA_GENERATION_H
 #define DRIVER_ISA_GENERATION_H
 
@@ -21,7 +21,7 @@ struct Limits {
   uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
   uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
   bool engines_v3 = false;         // opcodes on the engines that OpcodeInfo::engines_v3 adds
-  bool activate_any_bias = false;  // activate: a bias that is no tile pointer; reciprocal with one
+  bool activate_any_bias = false;  // activate takes any bias, not only tile pointers
   bool small_tiles = false;        // the PE divides into tiles of 32 x 32
   bool dma_generators = false;
   bool dma_priorities = false;
@@ -45,12 +45,12 @@ struct Timing {
   // guide publishes 64 cycles for small instructions. All sequencers run at the clock of the Scalar
   // engine (our choice).
   ModelTime control_interval;
-  // Every further store of one `write`, every doorbell of a dma_trigger, and every half of a
-  // descriptor pair that Pool writes: one posted write per cycle of its sequencer (our choice).
+  // The time of each further store of one `write`, each doorbell of a dma_trigger, and each half of
+  // a descriptor pair that Pool writes: one posted write per cycle of the sequencer (our choice).
   ModelTime posted_write;
-  // Issue of the next PE instruction behind one that has started: LoadStationary runs in the
-  // background of a multiplication, so the sequencer does not wait for the array (our choice: 32 PE
-  // cycles, the duration of the fastest LoadStationary).
+  // The time from the start of a PE instruction to the issue of the next. LoadStationary runs in
+  // the background of a multiplication, so the sequencer does not wait for the array (our choice:
+  // 32 PE cycles, the duration of the fastest LoadStationary).
   ModelTime pe_issue;
   bool performance_modes;  // Vector engine: 16-bit types faster (instruction reference)
   bool fast_transpose;     // PE: a 32-bit transpose in half the passes (instruction reference)
@@ -85,9 +85,8 @@ inline constexpr Generation kGenerations[] = {
                 .pe_issue = 13'333,
                 .performance_modes = true,
                 .fast_transpose = true}},
-    // No device has generation 4 yet. Its encodings are known, so that programs for it can be
-    // written down; its sizes and times stand in for facts that are still to come: they are those
-    // of generation 3.
+    // No device has generation 4 yet. Its encodings are known, so programs for it can be written.
+    // Its sizes and times are not known; those of generation 3 stand in for them.
     {.limits = {.generation = 4,
                 .sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES,
                 .engines_v3 = true,
@@ -114,7 +113,7 @@ constexpr const Generation& generation_row(unsigned generation) {
   }
   return *found;
 }
-// With the number that was asked for, whether it has a row of its own or not.
+// The result has the number that was asked for, whether that generation has its own row or not.
 constexpr Limits limits_of(unsigned generation) {
   Limits limits = generation_row(generation).limits;
   limits.generation = static_cast<uint8_t>(generation);

@@ -59,7 +59,7 @@ struct Operand {
   std::array<uint16_t, 4> size{};  // innermost first
   std::array<int16_t, 4> step{};   // elements
   bool present() const { return space != NEURON_SPACE_ABSENT; }
-  // Elements per partition. The field holds up to 7 dimensions in bytes that no check has seen.
+  // Elements per partition. In bytes that no check has seen, the field may say up to 7 dimensions.
   uint64_t elements() const {
     uint64_t n = 1;
     for (int d = 0; d < ndim && d < 4; ++d) n *= size[d];
@@ -189,7 +189,7 @@ struct Instruction {
   uint8_t group() const { return opcode >> 8; }
 };
 
-// What check() found. code == NEURON_FAULT_NONE: nothing.
+// The result of check(). code == NEURON_FAULT_NONE: no violation.
 struct Violation {
   uint8_t code = NEURON_FAULT_NONE;
   uint8_t rule = 0;       // R1..R9 of the operand rules, 0 = none

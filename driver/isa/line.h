@@ -26,7 +26,7 @@ class Line {
     va_end(arguments);
     text_ += buffer;
   }
-  // What follows the mnemonic and its first argument is separated by commas.
+  // Commas separate what follows the mnemonic and its first argument.
   [[gnu::format(printf, 2, 3)]] void key(const char* format, ...) {
     char buffer[160];
     va_list arguments;

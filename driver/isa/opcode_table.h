@@ -2,8 +2,8 @@
 // What is known about each opcode: its name, which engines execute it, which slots it uses.
 //
 // Callers: the other files of this folder. Constant data, thread-safe. An opcode of the instruction
-// set that this device does not execute has an entry with `available` false, so that a program
-// which uses it is told the name; an opcode that is not listed has none.
+// set that this device does not execute has an entry with `available` false, so that a refusal can
+// name it; an opcode that is not listed has no entry.
 #ifndef DRIVER_ISA_OPCODE_TABLE_H
 #define DRIVER_ISA_OPCODE_TABLE_H
 

@@ -10,7 +10,7 @@ uint32_t partition_bytes(unsigned space, const Limits& limits) {
   return space == NEURON_SPACE_PSUM ? limits.psum_partition_bytes : limits.sbuf_partition_bytes;
 }
 
-// R1: many partitions must start where their lanes start.
+// R1: operands of many partitions must start where their lanes start.
 Violation check_start(unsigned start, unsigned parts, unsigned offset, unsigned which) {
   const auto bad = [&](uint32_t value, const char* what) {
     return violation(NEURON_FAULT_OPERAND_PARTITION, offset, value, what, 1, which);

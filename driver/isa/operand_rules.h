@@ -2,8 +2,8 @@
 // Operand rules that every compute instruction shares (R1-R3, R5), and the parts of check_operands.
 //
 // Callers: check_operands.cpp, check_vector.cpp, check_pool.cpp, check_dma.cpp. Instructions come
-// with registers already substituted. Units index memory with what passed here, so every offset
-// that an instruction can reach is bounded by these functions. Thread-safe: no state.
+// with registers already substituted. Units index memory with operands that passed here, so these
+// functions bound every offset that an instruction can reach. Thread-safe: no state.
 #ifndef DRIVER_ISA_OPERAND_RULES_H
 #define DRIVER_ISA_OPERAND_RULES_H
 
@@ -12,7 +12,8 @@
 
 namespace neuron::isa {
 
-// Elements that one partition of an operand may have; step 0 could ask for any number.
+// Elements that one partition of an operand may have; with step 0 a pattern could ask for any
+// number.
 inline constexpr uint64_t kMaxStream = 1 << 20;
 
 constexpr unsigned slot_offset(unsigned which) {
@@ -33,13 +34,13 @@ inline Violation wrong_shape(unsigned which, unsigned byte, uint64_t value, cons
 inline Violation wrong_dtype(unsigned which, uint32_t dtype, const char* what) {
   return violation(NEURON_FAULT_OPERAND_DTYPE, slot_offset(which) + 4, dtype, what, 3, which);
 }
-// Bytes of an operand that a shape violation points at.
+// The bytes of an operand that a shape violation points at.
 inline constexpr unsigned kPartsByte = 3, kSizeByte = 8;
 
 // One tile: partitions (R1), pattern (R2), element size (R3), port (R5).
 Violation check_tile(const Operand& operand, unsigned which, unsigned engine, const Limits& limits);
 
-// A scalar of `parts` partitions. `bits`: of a bit operation, which takes integers.
+// A scalar of `parts` partitions. `bits`: the scalar of a bit operation, which takes integers.
 Violation check_scalar_tile(const Scalar& scalar, unsigned which, unsigned parts, unsigned engine,
                             bool bits, const Limits& limits);
 // A pointer to [parts, count] contiguous elements.

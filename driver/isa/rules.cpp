@@ -16,7 +16,7 @@ bool is_listed_alu(unsigned op) {
          (op >= NEURON_ALU_ABS && op <= NEURON_ALU_RECIPROCAL);
 }
 
-// Operations of elementwise tensor instructions; div, mod and average have other homes.
+// Operations of elementwise tensor instructions; div, mod and average belong to other instructions.
 Violation check_elementwise(unsigned op, unsigned offset, unsigned engine, bool scalar) {
   if (!is_listed_alu(op)) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, offset, op,
@@ -140,7 +140,8 @@ Violation check_shuffle(const std::array<uint8_t, NEURON_SHUFFLE_ROWS>& mask) {
   return {};
 }
 
-// Generation 3 has a part of tensor_scalar on its Scalar engine: what its scale and bias can do.
+// Generation 3 executes some of tensor_scalar on its Scalar engine: the steps that scale and bias
+// can do.
 Violation check_scalar_engine_steps(const Instruction& i) {
   const VectorOp& op = i.vector;
   const bool two = i.scalar1.present();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver library has to know of a chip generation that a driver does not tell.
+// What the driver library must know about a chip generation and cannot ask a driver.
 //
 // Concepts: one table row per generation. Callers: ports and open devices; any thread. Constant.
 // Cannot fail: a generation newer than the table is taken for its newest row.
@@ -24,8 +24,8 @@ struct Architecture {
   unsigned generation;
   uint32_t cores;
   uint64_t memory_bytes;  // of a device
-  uint64_t hbm_bytes;     // of one HBM; 0: devices map it whole, which tells its size
-  bool maps_cores;        // logical cores may be other physical ones
+  uint64_t hbm_bytes;     // of one HBM; 0: the library maps it whole and so learns its size
+  bool maps_cores;        // logical cores may map to other physical cores
   std::span<const RegisterPages> pages;
 };
 

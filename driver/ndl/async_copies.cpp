@@ -44,7 +44,7 @@ void prefetch(uint64_t address, uint64_t size) {
 
 AsyncCopies::Copies::iterator AsyncCopies::find(uint64_t source, uint64_t destination,
                                                 uint32_t name) {
-  // A waiter may know one side only, and gives it as both.
+  // A waiter may know only one side; it then passes that side twice.
   return std::find_if(copies_.begin(), copies_.end(), [&](const auto& entry) {
     const Copy& copy = entry.second;
     return copy.name == name && (copy.source == source || copy.destination == destination);
@@ -55,7 +55,7 @@ AsyncCopies::Copies::iterator AsyncCopies::find_for_wait(uint64_t source, uint64
                                                          uint32_t name) {
   const auto found = find(source, destination, name);
   if (found != copies_.end()) return found;
-  // The driver's names belong to a core: any copy of the core may be waited for by them.
+  // The driver's names belong to a core: a caller may wait for any copy of the core by its name.
   return std::find_if(copies_.begin(), copies_.end(),
                       [&](const auto& entry) { return entry.second.name == name; });
 }

@@ -4,8 +4,8 @@
 //
 // Callers: port_kernel, any thread. Owns: the ring. A name belongs to the two handles, so that
 // copies of other memory do not wait for it (through ioctls all copies of a core share two names).
-// Fails: -EINVAL for a name that is in use or unknown, else what the driver answered; -ETIMEDOUT
-// after kLongestCopy, which only a driver that broke its own deadlines lets pass.
+// Fails: -EINVAL for a name that is in use or unknown, else the driver's own error; -ETIMEDOUT
+// after kLongestCopy, which passes only if the driver broke its own deadlines.
 #ifndef DRIVER_NDL_ASYNC_COPIES_H
 #define DRIVER_NDL_ASYNC_COPIES_H
 
@@ -20,8 +20,8 @@
 
 namespace neuron::ndl {
 
-// Where copies are submitted and completions come from. submit() and reap() are called by one
-// thread at a time, wait() by any number.
+// A queue pair: it takes copies and returns their completions. submit() and reap() are called by
+// one thread at a time, wait() by any number.
 class CompletionRing {
  public:
   virtual ~CompletionRing() = default;
@@ -29,7 +29,7 @@ class CompletionRing {
   virtual int submit(const neuron_uring_copy& copy, uint64_t id) = 0;
   // One completion, if there is any.
   virtual bool reap(uint64_t* id, int* result) = 0;
-  // Returns when there may be completions, and after timeout_ms at the latest.
+  // Returns when there may be completions, at the latest after timeout_ms.
   virtual void wait(int timeout_ms) = 0;
   // For the child after fork().
   virtual void abandon() = 0;

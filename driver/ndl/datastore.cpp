@@ -69,7 +69,7 @@ uint64_t* device_counter(const nds_instance& instance, uint32_t index) {
   return index < NDS_ND_COUNTER_COUNT ? NDS_ND_COUNTERS(instance.base) + index : nullptr;
 }
 
-// Relaxed throughout: counters order nothing, they are only never torn.
+// Relaxed throughout: counters order no other memory; they only must not be torn.
 void add(uint64_t* word, uint64_t value) { __atomic_fetch_add(word, value, __ATOMIC_RELAXED); }
 
 void subtract(uint64_t* word, uint64_t value) {
@@ -182,7 +182,8 @@ int nds_open(ndl_device_t* device, pid_t pid, nds_instance_t** inst) {
       const std::unique_lock lock(instances().mutex);
       instances().all.push_back(std::move(instance));
     } catch (...) {
-      // Without the lock: around fork() it is taken after the device table's, never before.
+      // Called without the lock: around fork() this lock is taken after the device table's, never
+      // before.
       ndl_nds_close(device, pid, data, size);
       throw;
     }
@@ -204,7 +205,7 @@ int nds_close(nds_instance_t* inst) {
       closed = std::move(*found);
       instances().all.erase(found);
     }
-    // With its device the mapping is gone already.
+    // The mapping went when its device was closed.
     const DevicePointer open = closed->open.lock();
     if (open == nullptr || closed->fork_generation != neuron::ndl::fork_generation()) return 0;
     return ndl_nds_close(closed->device, closed->pid, closed->base, closed->size);

@@ -42,15 +42,15 @@ struct nds_instance {
 
 namespace neuron::ndl {
 
-// An instance that is open and usable, with its device alive while this is; else null, with the
-// sentence recorded. `to_write`: also -EPERM for a datastore of another process.
+// An open, usable instance; it keeps its device alive. Otherwise null, with the sentence recorded.
+// `to_write`: also -EPERM for a datastore of another process.
 struct HeldInstance {
   nds_instance* instance = nullptr;
   DevicePointer open;
   int error = 0;  // -errno
 };
 HeldInstance find_instance(const nds_instance* instance, bool to_write, const char* function);
-// The instance of an object; null for a handle that is none.
+// The instance of an object; null for an invalid handle.
 HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* function);
 
 // Other threads look through the objects of all instances (find_object), so the list changes only
@@ -58,7 +58,7 @@ HeldInstance find_object(nds_obj_handle_t handle, bool to_write, const char* fun
 nds_object* keep_object(nds_instance* instance, std::unique_ptr<nds_object> object);
 void drop_object(nds_instance* instance, const nds_object* object);
 
-// Around fork(), so that the child finds the list's lock free.
+// Called around fork(), so that the child finds the list's lock free.
 void lock_datastores_for_fork();
 void unlock_datastores_after_fork(bool child);
 

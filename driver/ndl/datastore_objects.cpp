@@ -62,7 +62,7 @@ bool read_slot(const nds_instance& instance, unsigned slot, nds_object* object) 
     nds_process_info_ext_t process_ext;
   } copy;
   for (int i = 0; i < kTries; ++i) {
-    // Acquire: pairs with the release of an even number in nds_obj_commit.
+    // Acquire: pairs with the release store of an even number in nds_obj_commit.
     const uint32_t before = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
     if (__atomic_load_n(&from->state, __ATOMIC_RELAXED) != NDS_SLOT_PUBLISHED) return false;
     if (before % 2 != 0) continue;
@@ -152,8 +152,8 @@ int nds_obj_commit(nds_obj_handle_t obj) {
     nds_model_bytes_t model = {};
     const void* bytes = nullptr;
     const size_t size = bytes_of(object, &model, &bytes);
-    // Odd while the bytes change. The fence keeps them behind the number; the release of the even
-    // number keeps them before it. Pairs with read_slot.
+    // The number is odd while the bytes change. The fence keeps their stores after the odd number;
+    // the release store of the even number keeps them before it. Pairs with read_slot.
     __atomic_store_n(&to->sequence, to->sequence + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     std::memcpy(to + 1, bytes, size);
@@ -170,7 +170,7 @@ int nds_obj_delete(nds_obj_handle_t obj) {
     const auto* object = static_cast<const nds_object*>(obj);
     if (held.instance->pid == 0) {
       nds_slot_t* slot = slot_of(*held.instance, object->type, object->slot);
-      // Readers that are copying see the number change.
+      // A reader in the middle of a copy sees that the number has changed.
       __atomic_store_n(&slot->state, uint32_t{NDS_SLOT_FREE}, __ATOMIC_RELAXED);
       __atomic_store_n(&slot->sequence, slot->sequence + 2, __ATOMIC_RELEASE);
     }

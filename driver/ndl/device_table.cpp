@@ -17,7 +17,7 @@
 namespace neuron::ndl {
 namespace {
 
-// Relaxed: written by the only thread that a child of fork() has.
+// Relaxed: the only writer is the single thread of a child after fork().
 std::atomic<unsigned> generation{0};
 
 void before_fork();
@@ -45,7 +45,7 @@ int DeviceTable::open_port(std::shared_ptr<Port>& port) const {
 int DeviceTable::open(int index, const ndl_device_init_param_t* params, ndl_device_t** device) {
   void (*incompatible)(const char*) = nullptr;
   const int result = open_locked(index, params, device, incompatible);
-  // Without the lock: the callback may call this library.
+  // Called without the lock: the callback may call this library.
   if (incompatible != nullptr) {
     incompatible(
         "the driver has no batched zero-copy transfers: each buffer takes a call of its own; a "
@@ -92,8 +92,8 @@ int DeviceTable::close(const ndl_device_t* device) {
     open_.erase(entry);
     close_control_if_unneeded();
   }
-  // Mappings outlive a descriptor: they go first. The port itself goes with the last call in
-  // flight.
+  // A mapping outlives its descriptor, so mappings go first. The port itself goes with the last
+  // call in flight.
   forget_handles_of(last.get());
   return 0;
 }
@@ -217,7 +217,7 @@ DevicePort* device_port(const ndl_device* device) {
   return open == nullptr ? nullptr : &open->port();
 }
 
-// The three below have access to the table's lock and flag.
+// Gives the three functions below access to the table's lock and flag.
 struct ForkHandlers {
   static void before() {
     DeviceTable::instance().mutex_.lock();
@@ -233,7 +233,7 @@ struct ForkHandlers {
     if (child) {
       generation.fetch_add(1, std::memory_order_relaxed);
       table.inherited_ = !table.open_.empty() || table.control_ != nullptr;
-      // The port itself is the parent's too: an emulator whose threads do not exist here.
+      // The port belongs to the parent, too: an embedded emulator's threads do not exist here.
       if (!table.inherited_) abandon_port();
     }
     table.mutex_.unlock();

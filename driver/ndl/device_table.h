@@ -2,9 +2,9 @@
 // The devices that this process has open, and its claim on cores.
 //
 // Callers: ndl_* functions. Thread-safe: every function. Owns: the port of each open device and the
-// control device, an O_WRONLY opening through which cores are claimed and the host is asked; it is
-// closed when nothing needs it, because closing it drops the claims. An OpenDevice is shared: a
-// call that has it keeps it alive while another thread closes the device.
+// control device, an O_WRONLY opening through which the library claims cores and asks about the
+// host. It is closed when nothing needs it, because closing it drops the claims. An OpenDevice is
+// shared: a call that uses it keeps it alive while another thread closes the device.
 #ifndef DRIVER_NDL_DEVICE_TABLE_H
 #define DRIVER_NDL_DEVICE_TABLE_H
 
@@ -40,13 +40,13 @@ class OpenDevice {
   int map_resource(uint32_t block, uint32_t id, uint32_t resource, void** address, uint64_t* size);
 
   int index() const { return index_; }
-  // True in a child of the process that opened it: nothing of it may be used.
+  // True in a child of the process that opened it; the child must not use any of it.
   bool is_inherited() const;
   DevicePort& port() const { return *port_; }
   ndl_device_t* device() const { return device_.get(); }
   bool has(uint64_t feature) const { return (features_ & feature) != 0; }
   std::mutex& copy_buffer_mutex() { return copy_buffer_mutex_; }
-  // Zero-copy was refused once: not tried again.
+  // The driver refused zero-copy once; the library does not try it again.
   std::atomic<bool>& zero_copy_refused() { return zero_copy_refused_; }
 
  private:
@@ -70,7 +70,7 @@ class OpenDevice {
   std::unique_ptr<ndl_device_t, FreeDevice> device_;
   std::mutex copy_buffer_mutex_;  // making a staging buffer
   std::atomic<bool> zero_copy_refused_{false};
-  std::mutex resource_mutex_;  // resources_
+  std::mutex resource_mutex_;  // guards resources_
   std::vector<Resource> resources_;
 };
 
@@ -94,7 +94,7 @@ class DeviceTable {
   // Calls `use` with the control device. Keeps it open afterwards only while cores are claimed or
   // devices open.
   int with_control(const std::function<int(DevicePort&)>& use);
-  // An ioctl that needs no particular device, on the control device; `what` says its purpose.
+  // An ioctl that needs no particular device, on the control device; `what` names its purpose.
   int ask(unsigned long request, void* argument, const char* what);
   // Cores claimed (+) or given back (-), so that the control device stays open as long as needed.
   void set_claims(const uint64_t* bitmap, size_t words, bool claimed);
@@ -102,11 +102,11 @@ class DeviceTable {
   // Calls `then`, under the table's lock, unless a device is open or a core is claimed.
   void if_unused(const std::function<void()>& then);
   void set_incompatibility_callback(void (*callback)(const char*));
-  // For the child after fork(): forgets everything without a call to any device.
+  // For the child after fork(): forgets everything and calls no device.
   void abandon();
 
  private:
-  // `incompatible`: what to call when the lock is free again.
+  // `incompatible`: the function that the caller must call after it has released the lock.
   int open_locked(int index, const ndl_device_init_param_t* params, ndl_device_t** device,
                   void (*&incompatible)(const char*));
   static constexpr size_t kClaimWords = 8;
@@ -128,11 +128,11 @@ class DeviceTable {
   bool inherited_ = false;  // this is a child, and the entries are its parent's
 };
 
-// Number of forks between this process and the one that loaded the library: things made under
-// another number are not usable any more.
+// Number of forks between this process and the one that loaded the library: what was made under
+// another number is no longer usable.
 unsigned fork_generation();
 
-// What a driver must have for this library to work with it: the 64-bit forms of its calls.
+// The features that this library needs from a driver: the 64-bit forms of its calls.
 inline constexpr uint64_t kNeededFeatures = NEURON_DRIVER_FEATURE_MEM_ALLOC64;
 
 }  // namespace neuron::ndl

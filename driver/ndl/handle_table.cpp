@@ -27,7 +27,7 @@ class Slots {
   uint64_t add(std::shared_ptr<T> entry) {
     uint32_t slot = 0;
     if (free_.empty()) {
-      free_.reserve(slots_.size() + 1);  // so that taking out never allocates
+      free_.reserve(slots_.size() + 1);  // so that removing an entry never allocates
       slot = static_cast<uint32_t>(slots_.size());
       slots_.push_back({});
     } else {
@@ -219,7 +219,7 @@ void forget_handles_of(const OpenDevice* device) {
 void abandon_handles() {
   const std::unique_lock lock(tables().mutex);
   tables().allocations.for_each([](uint64_t slot, std::shared_ptr<Allocation>&) {
-    // Leaked on purpose, like the devices they belong to.
+    // Leaked on purpose, like the devices of these allocations.
     static_cast<void>(new std::shared_ptr<Allocation>(tables().allocations.take_slot(slot)));
   });
   tables().notifications.for_each([](uint64_t slot, std::shared_ptr<Notification>&) {

@@ -2,9 +2,10 @@
 // Handles of the driver library: allocations and notification queues as numbers that go stale.
 //
 // A mem_handle or notification context of the C interface is kind, generation and slot in 64 bits,
-// never an address: a freed or invented one is recognised. Callers: ndl_* functions. Thread-safe:
-// every function. Entries are shared: a call that has one keeps it alive while another thread frees
-// it. Entries of a device are forgotten when it is closed; the driver has freed the memory by then.
+// never an address, so a freed or invented handle is recognised. Callers: ndl_* functions.
+// Thread-safe: every function. Entries are shared: a call that uses one keeps it alive while
+// another thread frees it. Entries of a device are forgotten when it is closed; the driver has
+// freed the memory by then.
 #ifndef DRIVER_NDL_HANDLE_TABLE_H
 #define DRIVER_NDL_HANDLE_TABLE_H
 
@@ -27,7 +28,7 @@ struct Allocation {
   std::weak_ptr<OpenDevice> device;
   ndl_mem_info_t info = {};  // mmap_va: mutex
   uint32_t hbm = 0;
-  bool owned = true;  // the driver is told to free it with the handle
+  bool owned = true;  // freeing the handle also frees the driver's
   uint64_t mapped_bytes = 0;
   std::mutex mutex;
 };
@@ -39,21 +40,23 @@ struct Notification {
   ndl_notification_context_t context = {};  // mem_handle is one of ours
 };
 
-// An allocation together with its device, both alive while this is.
+// An allocation and its device; this object keeps both alive.
 struct HeldAllocation {
   std::shared_ptr<Allocation> allocation;
   DevicePointer device;
 
   explicit operator bool() const { return device != nullptr; }
   uint64_t driver_handle() const { return allocation->info.driver_handle; }
-  // [offset, offset + size) lies inside; else -EINVAL with a sentence that says `what`.
+  // Checks that [offset, offset + size) lies inside; else -EINVAL with a sentence that begins with
+  // `what`.
   int check_range(uint64_t offset, uint64_t size, const char* what) const;
 };
 
 uint64_t add_allocation(std::shared_ptr<Allocation> allocation);
 uint64_t add_notification(std::shared_ptr<Notification> notification);
 
-// A handle of ours for the buffer of a notification queue; freeing it leaves the driver's alone.
+// Makes a handle of ours for the buffer of a notification queue; freeing it leaves the driver's
+// handle alone.
 int adopt_notification_buffer(const DevicePointer& open, uint64_t driver_handle, uint32_t hbm,
                               uint32_t nc_id, uint64_t* mem_handle);
 
@@ -71,10 +74,10 @@ bool find_mapping(const void* address, int* device_index, int* hbm_index);
 // Handles in use, of both kinds.
 size_t handles_in_use();
 
-// A device was closed: unmaps what is mapped of it and makes its handles stale.
+// Called when a device was closed: unmaps its mappings and makes its handles stale.
 void forget_handles_of(const OpenDevice* device);
 
-// For fork(): all handles become stale in the child, without a call to a device.
+// For fork(): makes all handles stale in the child and calls no device.
 void abandon_handles();
 void lock_handles_for_fork();
 void unlock_handles_after_fork(bool child);

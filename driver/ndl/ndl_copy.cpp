@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies: between host buffers and device memory, inside the device, to the chip; fills.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <vector>
@@ -54,16 +56,33 @@ int copy_bounced(const HeldAllocation& held, void* buffer, uint64_t offset, uint
   });
 }
 
-// What the call of driver 2.24 takes: no queue and no threshold.
-int copy_zero_copy_2_24(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
+// How much of a transfer the next call of driver 2.24 may take. That driver pins 64 pages at a time
+// and has a table of so many. A transfer of up to their bytes is one piece to it, even one that
+// begins inside a page and touches 65: it then writes behind its table, into whatever the kernel
+// keeps there. So such a transfer is cut where the table is full.
+uint64_t pinned_at_once(const void* buffer, uint64_t size) {
+  constexpr uint64_t kPages = 64;
+  const auto page = static_cast<uint64_t>(getpagesize());
+  const uint64_t inside = reinterpret_cast<uintptr_t>(buffer) % page;
+  const uint64_t most = kPages * page;
+  return size <= most && inside + size > most ? most - inside : size;
+}
+
+// The arguments of the call in driver 2.24: no queue and no threshold.
+int copy_zero_copy_2_24(const HeldAllocation& held, char* buffer, uint64_t offset, uint64_t size,
                         Direction direction, const char* what) {
-  neuron_ioctl_mem_buf_copy64 request = {};
-  request.mem_handle = held.driver_handle();
-  request.buffer = buffer;
-  request.size = size;
-  request.offset = offset;
-  request.copy_to_mem_handle = static_cast<__u32>(direction);
-  return held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, &request, what);
+  for (uint64_t done = 0; done < size;) {
+    neuron_ioctl_mem_buf_copy64 request = {};
+    request.mem_handle = held.driver_handle();
+    request.buffer = buffer + done;
+    request.size = pinned_at_once(buffer + done, size - done);
+    request.offset = offset + done;
+    request.copy_to_mem_handle = static_cast<__u32>(direction);
+    const int result = held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, &request, what);
+    if (result != 0) return result;
+    done += request.size;
+  }
+  return 0;
 }
 
 int copy_zero_copy(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
@@ -102,8 +121,9 @@ int copy(uint64_t mem_handle, void* buffer, uint64_t offset, uint64_t size, Dire
   }
   if (zero_copy && has_zero_copy(held)) {
     const int result = copy_zero_copy(held, buffer, offset, size, direction, qid, threshold);
-    // Arguments are good, so EINVAL with the default queue means that the driver does not do this
-    // on this chip (the public one of version 2.25 on generation 2), or is older than the call.
+    // The arguments are valid, so EINVAL with the default queue means that the driver does not do
+    // this on this chip (the public one of version 2.25 on generation 2), or is older than the
+    // call.
     const bool chose_queue =
         qid != NEURON_DMA_H2T_DEFAULT_QID && held.device->has(NEURON_DRIVER_FEATURE_ZEROCOPY);
     if (result != -EINVAL || chose_queue) return result;
@@ -312,7 +332,7 @@ int ndl_memory_copy_as_wait(uint64_t mem_handle, int wait_handle) {
     const HeldAllocation held = find_allocation(mem_handle, "ndl_memory_copy_as_wait");
     if (!held) return -EINVAL;
     neuron_ioctl_mem_copy_async_wait request = {};
-    // The driver finds the queue by the handles; the device side alone names it.
+    // The driver finds the queue by the handles; only the device side names it.
     request.src_mem_handle = held.driver_handle();
     request.dst_mem_handle = held.driver_handle();
     request.pwait_handle = static_cast<__u32>(wait_handle);

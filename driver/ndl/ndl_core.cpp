@@ -44,7 +44,7 @@ int semaphore_call(ndl_device_t* device, unsigned long request, int nc_index, ui
                    uint32_t* value, const char* what) {
   return guarded(what, [&] {
     if (value == nullptr) return fail(-EINVAL, "%s: value is null", what);
-    // 256 cells, of which the driver checks only the first bit too late.
+    // There are 256 cells; the check of the driver does not suffice.
     if (index > 255) return fail(-EINVAL, "%s: there is no semaphore %u", what, index);
     neuron_ioctl_semaphore argument = {};
     argument.nc_id = static_cast<__u32>(nc_index);
@@ -60,7 +60,7 @@ int event_call(ndl_device_t* device, unsigned long request, int nc_index, uint32
                uint32_t* value, const char* what) {
   return guarded(what, [&] {
     if (value == nullptr) return fail(-EINVAL, "%s: value is null", what);
-    // The driver accepts 256 and does not look at the core: both would reach a register elsewhere.
+    // The driver accepts 256 and does not check the core; both would reach a register elsewhere.
     if (index > 255) return fail(-EINVAL, "%s: there is no event %u", what, index);
     if (nc_index < 0 || nc_index >= MAX_NC_PER_DEVICE) {
       return fail(-E2BIG, "%s: there is no core %d", what, nc_index);
@@ -122,8 +122,9 @@ int ndl_crwl_nc_range_unmark(uint64_t* bitmap, size_t size) {
       neuron_ioctl_crwl_nc_map_ext request = {};
       std::memcpy(request.bitmap, words, kClaimBytes);
       const int result = control.ioctl(NEURON_IOCTL_CRWL_NC_RANGE_UNMARK_EXT0, &request);
-      // Forgotten even if the driver refuses: nobody wants these cores any more, and closing the
-      // control device, once nothing else needs it, drops the marks that are left.
+      // The claims are forgotten even if the driver refuses: nobody wants these cores any more.
+      // When nothing else needs the control device it is closed, which drops the marks that are
+      // left.
       table.set_claims(words, std::size(words), false);
       return result == 0 ? 0 : explain(result > 0 ? -EIO : result, "giving cores back");
     });

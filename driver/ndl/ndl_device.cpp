@@ -209,7 +209,7 @@ int ndl_get_device_bdf_ext(int device_index, uint32_t* domain, uint32_t* bus_num
       return fail(-ENODEV, "there is no device %d (%s)", device_index, port->name().c_str());
     }
     neuron_ioctl_device_bdf_ext place = {};
-    // The driver counts from the device that was opened, and questions go to the first one.
+    // The driver counts from the device that it is asked through, which is the first one here.
     place.nd_index = static_cast<__u32>(device_index - indexes[0]);
     const int result = table().ask(NEURON_IOCTL_DEVICE_BDF_EXT, &place, "asking for a PCI address");
     if (result != 0) return result;
@@ -260,7 +260,7 @@ int ndl_get_logical_to_physical_nc_map(struct neuron_ioctl_nc_map* map, uint32_t
     request.mapping_version = static_cast<__u32>(mapping_version);
     const int result = table().ask(NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP, &request,
                                    "asking for the map of logical cores");
-    // 524 is a number of the kernel that user space has no name for.
+    // 524 is a kernel-internal errno (ENOTSUPP) that user space has no name for.
     return result == -524 ? explain(-ENOTSUP, "this chip numbers its cores physically") : result;
   });
 }
@@ -269,7 +269,7 @@ int ndl_printk(char* str, uint32_t size, uint32_t action) {
   return guarded("ndl_printk", [&] {
     constexpr uint32_t kLongest = 512;
     if (str == nullptr) return null_argument("ndl_printk");
-    // The driver trusts size 0 and reads before the buffer.
+    // The driver trusts a size of 0 and reads before the buffer.
     if (size == 0 || size > kLongest || str[size - 1] != '\0') {
       return fail(-EINVAL, "a line for the kernel log ends with NUL and has 1 to %u bytes, not %u",
                   kLongest, size);

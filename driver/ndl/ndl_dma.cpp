@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t kDescriptorBytes = 16;
 
-// A ring of a queue with the driver's own handle, kept alive by `held`. Handle 0 means no ring.
+// A ring of a queue with the driver's own handle; `held` keeps it alive. Handle 0 means no ring.
 struct Ring {
   HeldAllocation held;
   uint64_t driver_handle = 0;
@@ -39,7 +39,7 @@ struct Ring {
   }
 };
 
-// One queue with rings that stay alive until the driver has it.
+// A request for one queue; it keeps the rings alive until the driver has them.
 struct QueueRequest {
   Ring tx, rx, completion;
   neuron_ioctl_dma_queue_init request = {};
@@ -235,7 +235,7 @@ int ndl_h2t_dma_queue_alloc(ndl_device_t* device, uint32_t nc_id, uint32_t copy_
     }
     const DevicePointer open = DeviceTable::instance().find(device);
     if (open == nullptr) return -ENODEV;
-    // The driver's fields have 16 bits.
+    // These fields of the driver have 16 bits.
     if (nc_id > UINT16_MAX || copy_queue_cnt > UINT16_MAX || service_queue_cnt > UINT16_MAX) {
       return fail(-E2BIG, "device %d: %u + %u queues for core %u are more than a core can have",
                   open->index(), copy_queue_cnt, service_queue_cnt, nc_id);

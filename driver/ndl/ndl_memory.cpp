@@ -84,7 +84,7 @@ int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t 
     throw;
   }
   if (result != 0) {
-    // What went wrong first is what the caller must read.
+    // The caller must read about the first failure, so its sentence is restored.
     const std::string first = neuron::ndl::last_error();
     free_in_driver(*open, driver_handle);
     return fail(result, "%s", first.c_str());
@@ -94,8 +94,8 @@ int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t 
 
 bool lock_within_seconds(pthread_mutex_t& mutex, int seconds) {
   timespec deadline;
-#ifdef NEURON_NDL_THREAD_SANITIZER
-  // Thread sanitizers do not know pthread_mutex_clocklock and would take the lock for free.
+#if NEURON_THREAD_SANITIZER
+  // Thread sanitizers do not know pthread_mutex_clocklock and would treat the lock as free.
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += seconds;
   return pthread_mutex_timedlock(&mutex, &deadline) == 0;
@@ -232,8 +232,7 @@ int ndl_mem_get_mc_mmap_info(ndl_device_t* device, uint64_t pa, uint64_t* mmap_o
     int result = open->call(NEURON_IOCTL_MEM_MC_GET_INFO_V2, &info, "finding an allocation");
     if (result != 0) return result;
     if (mem_handle != nullptr) {
-      // The driver's handle is the allocating process's: using it is allowed, freeing it is not
-      // ours.
+      // The handle belongs to the allocating process: this process may use it but not free it.
       result = adopt(open, info.mem_handle, 0, 0, 0, false, mem_handle);
       if (result != 0) return result;
     }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 
-// Takes the queue's buffer in and makes the context. The queue itself stays with the driver on
+// Adopts the queue's buffer and makes the context. The queue itself stays with the driver on
 // failure: it lives until its core is reset, and asking again finds it.
 int adopt_queue(const DevicePointer& open, Notification& notification, uint64_t driver_handle,
                 uint32_t hbm, uint32_t asked, uint64_t* mem_handle) {
@@ -34,8 +34,9 @@ int adopt_queue(const DevicePointer& open, Notification& notification, uint64_t 
   if (result != 0) return result;
   const HeldAllocation held = find_allocation(*mem_handle, "a notification queue");
   if (!held) return -EINVAL;
-  // An existing queue keeps its size, whatever was asked for. Memory comes in whole pages: a ring
-  // smaller than a page is as large as was asked for, if that is what its buffer would have.
+  // An existing queue keeps its size, whatever was asked for. Memory comes in whole pages, so the
+  // size of a ring smaller than a page is unknown: it counts as what was asked for if that many
+  // bytes need a buffer of this size.
   const uint64_t allocated = held.allocation->info.size;
   const uint64_t in_pages = (uint64_t{asked} + kPageBytes - 1) / kPageBytes * kPageBytes;
   notification.context.size = in_pages == allocated ? asked : static_cast<uint32_t>(allocated);

@@ -91,7 +91,7 @@ ssize_t ask_text(uint32_t kind, int device, const char* path, uint32_t timeout_m
   });
 }
 
-// Pieces are not trusted: each must lie in the block.
+// The pieces come from outside: each must lie in the block.
 int place_pieces(const std::string& answer, void* buffer, size_t size, size_t& end) {
   for (size_t at = 0; at < answer.size();) {
     neuron_emulator_piece piece;
@@ -109,7 +109,7 @@ int place_pieces(const std::string& answer, void* buffer, size_t size, size_t& e
   return 0;
 }
 
-// Neither are lengths: each must lie in the answer.
+// The lengths come from outside, too: each must lie in the answer.
 int tell_devices(std::string_view answer, ndl_told_t told, void* context) {
   const auto cut_off = [] { return fail(-EPROTO, "an answer about all devices was cut off"); };
   while (!answer.empty()) {

@@ -21,7 +21,7 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// While an election runs the driver says EBUSY and fills in the rest all the same.
+// During an election the driver returns EBUSY but fills in all other fields.
 int pod_status(neuron_ioctl_pod_status_v2* status) {
   *status = {};
   status->v1.sz = sizeof(*status);

@@ -51,7 +51,7 @@ uint64_t read_number(const std::string& path) {
   return read_text(path, text) == 0 ? std::strtoull(text.c_str(), nullptr, 10) : 0;
 }
 
-// Entries of a folder of attributes; what every kernel object has beside them is left out.
+// Lists a folder of attributes, without the entries that every kernel object has.
 std::vector<std::pair<std::string, bool>> entries(const std::string& folder) {
   std::vector<std::pair<std::string, bool>> found;
   DIR* opened = ::opendir(folder.c_str());
@@ -61,7 +61,7 @@ std::vector<std::pair<std::string, bool>> entries(const std::string& folder) {
     struct stat status;
     if (name[0] == '.' || ::lstat((folder + "/" + name).c_str(), &status) != 0) continue;
     if (S_ISLNK(status.st_mode) || name == "dev" || name == "uevent" || name == "power") {
-      // Of the two folders called so, ours is below stats/.
+      // Two folders have this name; the wanted one is below stats/.
       if (name != "power" || !folder.ends_with("/stats")) continue;
     }
     found.emplace_back(name, S_ISDIR(status.st_mode));
@@ -79,7 +79,7 @@ void add_tree(const std::string& top, const std::string& path, std::string& answ
       continue;
     }
     std::string text;
-    if (read_text(top + "/" + inside, text) != 0) continue;  // for root only
+    if (read_text(top + "/" + inside, text) != 0) continue;  // only root may read it
     while (!text.empty() && text.back() == '\n') text.pop_back();
     std::replace(text.begin(), text.end(), '\n', ' ');
     answer += inside + " " + text + "\n";
@@ -117,7 +117,7 @@ int observe_attribute(const neuron_emulator_question& question, std::string path
   return 0;
 }
 
-// What the driver tells only processes that have the device open.
+// Asks for what the driver tells only processes that have the device open.
 void ask_attached(Port& port, ndl_observation_t& out, unsigned index) {
   std::unique_ptr<DevicePort> device;
   int result = port.open(static_cast<int>(index), O_RDWR, device);
@@ -158,7 +158,7 @@ void ask_attached(Port& port, ndl_observation_t& out, unsigned index) {
   }
 }
 
-// Where each physical core is among the device's, as processes count.
+// Fills in the logical number of each physical core of the device; lists of processes use it.
 void number_cores(ndl_observation_t& out, unsigned index) {
   for (uint32_t core = 0; core < out.cores; ++core) out.logical[core] = static_cast<uint8_t>(core);
   if (!architecture_of(out.architecture).maps_cores) return;
@@ -178,8 +178,8 @@ void number_cores(ndl_observation_t& out, unsigned index) {
   }
 }
 
-// The module of this project answers through the control device, which attaches nobody. Any other
-// driver says EINVAL.
+// The module of this project answers through the control device, without attaching the process. Any
+// other driver returns EINVAL.
 int ask_driver(uint32_t kind, unsigned index, int32_t pid, void* answer, size_t& size) {
   neuron_ioctl_observe question = {};
   question.kind = kind;
@@ -234,7 +234,7 @@ int observe_device(Port& port, const std::string& nodes, unsigned index, std::st
   if (read_text(top + "/reset", state) == 0 && state[0] >= '0' && state[0] <= '2') {
     out.state = static_cast<uint32_t>(state[0] - '0');
   }
-  // Opening would wait for the reset.
+  // An open would wait for the reset to end.
   if (out.state == NDL_DEVICE_RESETTING) {
     out.holders_error = EAGAIN;
   } else {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions of ndl_observe.h about a kernel's devices: sysfs, and what its driver tells processes.
+// Questions of ndl_observe.h about a kernel's devices: from sysfs, and from the driver's answers to
+// processes.
 //
 // Callers: port_kernel, any thread. The module of this project answers without an attached process.
-// Another driver tells some things only to attached processes (holders, links, datastores): its
-// device is opened for the length of the call, and only while it is ready. Fails: negative errno
-// with the sentence in error.h.
+// Another driver tells some things (holders, links, datastores) only to attached processes: the
+// call then opens the device, only while it is ready, and closes it before it returns. Fails:
+// negative errno with the sentence in error.h.
 #ifndef DRIVER_NDL_OBSERVE_KERNEL_H
 #define DRIVER_NDL_OBSERVE_KERNEL_H
 

@@ -16,7 +16,7 @@
 namespace neuron::ndl {
 namespace {
 
-// Whether the sentence from below says already which device it is about.
+// Whether the recorded sentence already names its device.
 bool names_device() { return std::strncmp(last_error(), "device ", 7) == 0; }
 
 }  // namespace
@@ -87,7 +87,7 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
   device->device_index = static_cast<uint8_t>(index_);
   device->device_type = static_cast<uint8_t>(info.architecture);
   device->device_revision = static_cast<uint16_t>(info.revision);
-  // The count comes from outside: it must not lead past either array.
+  // The count comes from outside: it must not index past either array.
   const auto neighbours =
       std::min<size_t>(info.connected_device_count, std::size(info.connected_devices));
   device->connected_device_count = static_cast<uint8_t>(neighbours);
@@ -99,7 +99,7 @@ int OpenDevice::initialize(const ndl_device_init_param_t* params) {
     device->csr_size[bar] = info.bar_size[bar];
   }
   device->hbm_size = architecture_of(info.architecture).hbm_bytes;
-  // An emulated device has no descriptor; a negative number of its own still tells devices apart.
+  // An emulated device has no descriptor; its own negative number still tells devices apart.
   auto* context = reinterpret_cast<ndl_device_context_t*>(device->context);
   context->nd_fd = port_->descriptor() >= 0 ? port_->descriptor() : -2 - index_;
   return params != nullptr && params->map_hbm ? map_all_hbm() : 0;
@@ -142,7 +142,7 @@ int OpenDevice::map_resource(uint32_t block, uint32_t id, uint32_t resource, voi
     return result;
   }
   resources_.reserve(resources_.size() + 1);
-  // A whole collectives core is mapped for reading only.
+  // A collectives core as a whole is mapped read-only.
   const int protection = resource == NEURON_DM_RESOURCE_ALL ? PROT_READ : PROT_READ | PROT_WRITE;
   void* mapped = nullptr;
   if (const int result = map(info.size, protection, info.offset, &mapped); result != 0) {

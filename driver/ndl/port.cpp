@@ -60,7 +60,7 @@ void set_port(std::unique_ptr<Port> port) {
 }
 
 void release_port() {
-  // The table's lock first, then ours: the order in which opening a device takes them.
+  // The table's lock is taken first, then this one, as when a device is opened.
   DeviceTable::instance().if_unused([] {
     const std::lock_guard lock(mutex);
     current().reset();
@@ -69,7 +69,7 @@ void release_port() {
 
 void abandon_port() {
   const std::lock_guard lock(mutex);
-  // Leaked on purpose: its destructor would tear down what belongs to the parent.
+  // Leaked on purpose: its destructor would tear down objects of the parent.
   static_cast<void>(new std::shared_ptr<Port>(std::move(current())));
   current().reset();
 }

@@ -19,11 +19,12 @@ struct neuron_emulator_question;
 
 namespace neuron::ndl {
 
-// One open device: everything a process holds hangs on it and is freed when it is destroyed.
+// One open device. Everything that a process holds of it hangs on this object and is freed when the
+// object is destroyed.
 class DevicePort {
  public:
   virtual ~DevicePort() = default;
-  // ioctl(2); success is exactly 0, a positive result of the driver is turned into -EIO.
+  // ioctl(2). Only 0 is success; a positive result of the driver becomes -EIO.
   virtual int ioctl(unsigned long request, void* argument) = 0;
   virtual int map(size_t length, int protection, uint64_t offset, void** address) = 0;
   virtual int unmap(void* address, size_t length) = 0;
@@ -38,7 +39,7 @@ class DevicePort {
   virtual std::string describe(unsigned core) = 0;
   // Descriptor of the device node, -1 where there is none.
   virtual int descriptor() const { return -1; }
-  // For the child after fork(), which then leaks the object: lets go of descriptors, nothing else.
+  // For the child after fork(), which then leaks the object: gives up descriptors, nothing else.
   virtual void abandon() {}
 };
 
@@ -49,31 +50,31 @@ class Port {
   virtual int devices(int* indexes, int capacity) = 0;
   // flags: O_RDWR or O_WRONLY (restricted, takes no process slot).
   virtual int open(int index, int flags, std::unique_ptr<DevicePort>& device) = 0;
-  // Answers a question of ndl_observe.h in at most timeout_ms. `next`: 0, or the offset from which
-  // the rest of a longer answer is asked for.
+  // Answers a question of ndl_observe.h in at most timeout_ms. `next`: 0, or the offset at which to
+  // continue a longer answer.
   virtual int observe(const neuron_emulator_question& question, uint32_t timeout_ms,
                       std::string& answer, uint64_t& next);
   // "embedded trn1.2xlarge", "kernel", ...: for messages.
   virtual std::string name() const = 0;
-  // Version of the driver behind the port, as text; empty if it cannot be found out.
+  // Version of the driver behind the port, as text; empty if it is unknown.
   virtual std::string driver_version() const { return ""; }
-  // "trn1.32xlarge", or a file that describes one; empty where the host's firmware says it.
+  // "trn1.32xlarge", or a file that describes one; empty where the host's firmware knows it.
   virtual std::string instance_type() const { return ""; }
 };
 
 // The port of this process, chosen by NEURON_EMULATOR at first use (unset: /dev/neuron*). Null on
-// failure with the sentence in `error`. Shared, so that a call in flight keeps the port it asked
-// while another thread releases it. A test may install its own with set_port.
+// failure with the sentence in `error`. Shared, so that a call in flight keeps its port while
+// another thread releases it. A test may install its own with set_port.
 std::shared_ptr<Port> port(std::string& error);
 void set_port(std::unique_ptr<Port> port);
 // The port behind a device of ndl_open_device, valid until its last ndl_close_device; null for any
-// other pointer. For the runtime's registers and waits.
+// other pointer. The runtime uses it for registers and waits.
 DevicePort* device_port(const ndl_device* device);
 // Forgets the port when no device is open, so that the environment is read again.
 void release_port();
-// For the child after fork(): forgets the port without a call to it.
+// For the child after fork(): forgets the port without calling it.
 void abandon_port();
-// Around fork(), so that the child finds the port's lock free.
+// Called around fork(), so that the child finds the port's lock free.
 void lock_port_for_fork();
 void unlock_port_after_fork();
 

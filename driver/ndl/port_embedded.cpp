@@ -17,7 +17,7 @@ constexpr char kEntry[] = "neuron_emulator_interface";
 
 using Interface = struct ::neuron_emulator_interface;
 
-// The emulator's own sentence for the call that just failed, as this thread's sentence.
+// Copies the emulator's sentence for the call that just failed into this thread's sentence.
 int report(const Interface& emulator, int result) {
   if (result > 0) {
     return fail(-EIO, "the emulated driver answered %d, which no driver call may", result);
@@ -73,7 +73,7 @@ class EmbeddedDevice : public DevicePort {
   std::string describe(unsigned core) override {
     std::string text(emulator_.describe(device_, core, nullptr, 0) + 1, '\0');
     const size_t length = emulator_.describe(device_, core, text.data(), text.size());
-    // The core may have gone on between the two calls: what did not fit is cut.
+    // The core may have advanced between the two calls: text that does not fit is cut.
     text.resize(length < text.size() ? length : text.size() - 1);
     return text;
   }

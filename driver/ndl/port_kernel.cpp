@@ -55,7 +55,7 @@ class KernelDevice : public DevicePort {
                   node_.c_str(), request & 0xFF, result);
     }
     const int error = errno;
-    // The public driver's word for a transfer that its engine has not finished in time.
+    // With EPERM the public driver means that its engine did not finish the transfer in time.
     if (error == EPERM && transfers(request)) {
       return fail(-ETIMEDOUT,
                   "%s: the engine has not finished the transfer in time; see the kernel log, and "
@@ -101,8 +101,8 @@ class KernelDevice : public DevicePort {
     volatile uint32_t* word = nullptr;
     if (const int result = find(bar0_offset, &word); result != 0) return result;
     if (word != nullptr) {
-      // What was written to memory before (ring contents, inputs) must be there when the device
-      // sees this store. Pairs with the device's reads that the register triggers.
+      // Earlier stores to memory (ring contents, inputs) must be visible when the device sees this
+      // one. Pairs with the device's reads that the register triggers.
       std::atomic_thread_fence(std::memory_order_seq_cst);
       *word = value;
       return 0;
@@ -110,12 +110,13 @@ class KernelDevice : public DevicePort {
     return bar_access(NEURON_IOCTL_BAR_WRITE, bar0_offset, &value);
   }
 
-  // The driver has no interrupts for user space: poll, at first without giving the CPU away.
+  // The driver delivers no interrupts to user space, so this polls, at first without yielding the
+  // CPU.
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns) override {
     base::Backoff backoff({2000, 0, std::chrono::microseconds(2), std::chrono::microseconds(100)});
     for (;;) {  // bounded: by the deadline
-      // Acquire: results that the device wrote before the word are visible after. Pairs with the
-      // order in which the device writes memory.
+      // Acquire: results that the device wrote before the word are visible after this load. Pairs
+      // with the order in which the device writes memory.
       if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old) return 0;
       if (!backoff.sleeps()) {
         backoff.wait();
@@ -134,7 +135,7 @@ class KernelDevice : public DevicePort {
   std::string describe(unsigned) override { return ""; }
   int descriptor() const override { return fd_; }
   void abandon() override {
-    // Mappings are not inherited, so there is nothing to unmap at these addresses.
+    // A child does not inherit these mappings, so there is nothing to unmap at these addresses.
     pages_.clear();
     if (copies_ != nullptr) copies_->abandon();
     close(fd_);
@@ -147,7 +148,7 @@ class KernelDevice : public DevicePort {
     void* address;
   };
 
-  // Calls that wait for an engine to move bytes.
+  // True for calls that wait for an engine to move bytes.
   static bool transfers(unsigned long request) {
     switch (_IOC_NR(request)) {
       case _IOC_NR(NEURON_IOCTL_MEM_COPY64):
@@ -166,7 +167,8 @@ class KernelDevice : public DevicePort {
     }
   }
 
-  // Null where the driver or the system has no io_uring for it; asked at the first such copy.
+  // Null where the driver or the system has no io_uring for copies; tried once, at the first such
+  // copy.
   AsyncCopies* async_copies() {
     std::call_once(copies_asked_, [this] {
       std::unique_ptr<CompletionRing> ring = make_completion_ring(fd_);
@@ -175,7 +177,7 @@ class KernelDevice : public DevicePort {
     return copies_.get();
   }
 
-  // The mapped register at an offset, or null for one that the driver only reads and writes itself.
+  // Finds the mapped register at an offset; null for a register that only the driver accesses.
   int find(uint64_t bar0_offset, volatile uint32_t** word) {
     if (bar0_offset % 4 != 0) {
       return fail(-EINVAL, "%s: register offset %#llx is not a multiple of 4", node_.c_str(),
@@ -214,7 +216,7 @@ class KernelDevice : public DevicePort {
     return 0;
   }
 
-  // Which generation this is and where its registers start; asked once.
+  // Asks once which generation this is and where its registers start.
   int identify() {
     if (architecture_ != 0) return 0;
     neuron_ioctl_device_info info = {};

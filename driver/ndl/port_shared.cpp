@@ -42,30 +42,25 @@ class SharedDevice final : public DevicePort {
   }
 
   int map(size_t length, int protection, uint64_t offset, void** address) override {
-    auto message = wire::message<wire::MapRequest>(wire::Kind::kMap, 0);
-    message.length = length;
-    message.offset = offset;
-    message.protection = static_cast<uint32_t>(protection);
-    const iovec part = {&message, sizeof(message)};
-    SharedAnswer answer;
-    if (const int result = channel_->call({&part, 1}, {}, answer)) return result;
-    const uint64_t file = answer.reply.numbers[0];
-    if (file > wire::kFileHbm || !channel_->files()[file]) {
-      return fail(-EPROTO, "the daemon at %s has sent no memory to map", channel_->path().c_str());
-    }
     const size_t whole = (length + kPage - 1) / kPage * kPage;
-    void* mapped = ::mmap(nullptr, whole, protection, MAP_SHARED, channel_->files()[file].get(),
-                          static_cast<off_t>(answer.reply.numbers[1]));
-    if (mapped == MAP_FAILED) {
-      return fail(-errno, "%zu bytes of device memory cannot be mapped: %s", whole,
-                  std::strerror(errno));
+    // The first part says where the others, if there are any, are to follow: each is a file.
+    std::byte* begin = nullptr;
+    for (size_t done = 0; done < whole;) {
+      uint64_t bytes = 0;
+      const int result = map_part(begin == nullptr ? length : whole - done, protection,
+                                  offset + done, done, whole, &begin, &bytes);
+      if (result != 0) {
+        if (begin != nullptr) ::munmap(begin, whole);
+        return result;
+      }
+      done += bytes;
     }
     // As with a kernel driver's mappings, a child has none of them, and core dumps neither.
-    ::madvise(mapped, whole, MADV_DONTFORK);
-    ::madvise(mapped, whole, MADV_DONTDUMP);
+    ::madvise(begin, whole, MADV_DONTFORK);
+    ::madvise(begin, whole, MADV_DONTDUMP);
     const std::lock_guard lock(mutex_);
-    mappings_[reinterpret_cast<uintptr_t>(mapped)] = {whole, offset};
-    *address = mapped;
+    mappings_[reinterpret_cast<uintptr_t>(begin)] = {whole, offset};
+    *address = begin;
     return 0;
   }
 
@@ -129,6 +124,44 @@ class SharedDevice final : public DevicePort {
     size_t length;
     uint64_t device_address;
   };
+
+  // Maps what the file at `offset` has of `length` bytes, behind the first `done` of the `whole`
+  // that begin at `begin`, which the first part finds room for.
+  int map_part(size_t length, int protection, uint64_t offset, size_t done, size_t whole,
+               std::byte** begin, uint64_t* bytes) {
+    auto message = wire::message<wire::MapRequest>(wire::Kind::kMap, 0);
+    message.length = length;
+    message.offset = offset;
+    message.protection = static_cast<uint32_t>(protection);
+    const iovec part = {&message, sizeof(message)};
+    SharedAnswer answer;
+    if (const int result = channel_->call({&part, 1}, {}, answer)) return result;
+    if (answer.files_lost) {
+      return fail(-EMFILE,
+                  "this process may not open the file of %zu bytes of device memory; raise its "
+                  "limit of open files (ulimit -n)",
+                  length);
+    }
+    *bytes =
+        std::min<uint64_t>((answer.reply.numbers[1] + kPage - 1) / kPage * kPage, whole - done);
+    if (!answer.files[0] || *bytes == 0) {
+      return fail(-EPROTO, "the daemon at %s has sent no memory to map", channel_->path().c_str());
+    }
+    void* mapped = *begin;
+    if (mapped == nullptr) {
+      mapped = ::mmap(nullptr, whole, protection, MAP_SHARED | MAP_NORESERVE, answer.files[0].get(),
+                      static_cast<off_t>(answer.reply.numbers[0]));
+    } else {
+      mapped = ::mmap(*begin + done, *bytes, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+                      answer.files[0].get(), static_cast<off_t>(answer.reply.numbers[0]));
+    }
+    if (mapped == MAP_FAILED) {
+      return fail(-errno, "%zu bytes of device memory cannot be mapped: %s", whole,
+                  std::strerror(errno));
+    }
+    if (*begin == nullptr) *begin = static_cast<std::byte*>(mapped);
+    return 0;
+  }
 
   int access(uint64_t offset, uint32_t* value, uint32_t flags) {
     if (doorbell_) {

@@ -138,7 +138,8 @@ int SharedChannel::greet(uint32_t purpose, int device, int flags, uint32_t limit
               reinterpret_cast<const char*>(packet.data() + sizeof(welcome_)));
 }
 
-void SharedChannel::deliver(std::span<const std::byte> packet) {
+void SharedChannel::deliver(std::span<const std::byte> packet, base::PacketFiles files,
+                            bool files_lost) {
   wire::Header header;
   if (packet.size() < sizeof(header)) return;
   std::memcpy(&header, packet.data(), sizeof(header));
@@ -147,7 +148,10 @@ void SharedChannel::deliver(std::span<const std::byte> packet) {
   }
   const auto found = waiting_.find(header.id);
   // Nobody waits for the answer to a call that was given up.
-  if (found != waiting_.end()) found->second.assign(packet.begin(), packet.end());
+  if (found == waiting_.end()) return;
+  found->second.packet.assign(packet.begin(), packet.end());
+  found->second.files = std::move(files);
+  found->second.files_lost = files_lost;
 }
 
 int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
@@ -168,15 +172,17 @@ int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<
     const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(look).count();
     const int ready = ::poll(&readable, 1, static_cast<int>(milliseconds) + 1);
     ssize_t length = -EAGAIN;
+    base::PacketFiles files;
+    bool files_lost = false;
     if (ready > 0) {
-      base::PacketFiles files;
-      length = base::receive_packet(socket_.get(), buffer_, files, MSG_DONTWAIT);
+      length = base::receive_packet(socket_.get(), buffer_, files, MSG_DONTWAIT, &files_lost);
     }
     lock.lock();
     reading_ = false;
-    if (length > 0) deliver({buffer_.data(), static_cast<size_t>(length)});
-    if (length == 0 ||
-        (length < 0 && length != -EAGAIN && length != -EMSGSIZE && length != -EMFILE)) {
+    if (length > 0) {
+      deliver({buffer_.data(), static_cast<size_t>(length)}, std::move(files), files_lost);
+    }
+    if (length == 0 || (length < 0 && length != -EAGAIN && length != -EMSGSIZE)) {
       gone_.store(true, std::memory_order_relaxed);
     }
     changed_.notify_all();
@@ -184,9 +190,8 @@ int SharedChannel::pump(std::unique_lock<std::mutex>& lock, const std::function<
   return 0;
 }
 
-bool SharedChannel::take_answer(std::vector<std::byte> packet, SharedAnswer& answer) {
-  if (packet.size() < sizeof(wire::Reply)) return false;
-  answer.packet = std::move(packet);
+bool SharedChannel::take_answer(SharedAnswer& answer) {
+  if (answer.packet.size() < sizeof(wire::Reply)) return false;
   std::memcpy(&answer.reply, answer.packet.data(), sizeof(wire::Reply));
   std::span<const std::byte> rest = answer.packet;
   rest = rest.subspan(sizeof(wire::Reply));
@@ -214,7 +219,7 @@ int SharedChannel::call(std::span<const iovec> parts, std::span<const int> files
   const uint32_t id = next_id_;
   auto* header = static_cast<wire::Header*>(parts[0].iov_base);
   header->id = id;
-  std::vector<std::byte>& place = waiting_[id];  // stays where it is while others come and go
+  SharedAnswer& place = waiting_[id];  // stays where it is while others come and go
   ++calls_;
   lock.unlock();
   const int sent = base::send_packet(socket_.get(), parts, files, static_cast<int>(limit_ms));
@@ -228,15 +233,15 @@ int SharedChannel::call(std::span<const iovec> parts, std::span<const int> files
     result = fail_gone();
   } else {
     result = pump(
-        lock, [&place] { return !place.empty(); }, limit_ms);
+        lock, [&place] { return !place.packet.empty(); }, limit_ms);
   }
-  std::vector<std::byte> packet = std::move(place);
+  answer = std::move(place);
   waiting_.erase(id);
   --calls_;
   changed_.notify_all();
   lock.unlock();
   if (result != 0) return result;
-  if (!take_answer(std::move(packet), answer)) {
+  if (!take_answer(answer)) {
     return fail(-EPROTO, "the daemon at %s has sent an answer that cannot be read", path_.c_str());
   }
   if (answer.reply.result < 0) {

@@ -29,6 +29,8 @@ struct SharedAnswer {
   wire::Reply reply{};
   std::vector<std::byte> packet;
   std::span<const std::byte> sentence, argument, data;
+  base::PacketFiles files;
+  bool files_lost = false;  // one came, and this process may not open any more
 };
 
 class SharedChannel {
@@ -72,8 +74,8 @@ class SharedChannel {
   // Reads messages until `done` or the deadline; `mutex_` is held by `lock`.
   int pump(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
            uint64_t limit_ms);
-  void deliver(std::span<const std::byte> packet);
-  static bool take_answer(std::vector<std::byte> packet, SharedAnswer& answer);
+  void deliver(std::span<const std::byte> packet, base::PacketFiles files, bool files_lost);
+  static bool take_answer(SharedAnswer& answer);
 
   const std::string path_;
   base::FileDescriptor socket_;
@@ -86,7 +88,7 @@ class SharedChannel {
   std::vector<std::byte> buffer_;    // of the thread that reads
   uint32_t next_id_ = wire::kSlots;  // smaller ones are slots
   unsigned calls_ = 0;
-  std::unordered_map<uint32_t, std::vector<std::byte>> waiting_;  // empty until it is answered
+  std::unordered_map<uint32_t, SharedAnswer> waiting_;  // without a packet until it is answered
 };
 
 }  // namespace neuron::ndl

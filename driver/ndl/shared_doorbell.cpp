@@ -13,8 +13,8 @@ namespace neuron::ndl {
 namespace {
 
 // Of the files that come with the welcome.
-constexpr unsigned kPageFile = 2;
-constexpr unsigned kEventFile = 3;
+constexpr unsigned kPageFile = 0;
+constexpr unsigned kEventFile = 1;
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Register accesses through the page that a process shares with the daemon (wire::RingPage).
 //
-// Concepts: a thread takes a slot, posts its request and spins for the answer, for at most 20 us;
-// then it sleeps until the daemon sends a message, so that the daemon's death wakes it, too.
-// Callers: port_shared, any thread. Owns: the mapping and the eventfd. Borrows the channel. Fails:
-// negative errno with the sentence in error.h.
+// Concepts: a thread takes a slot, posts its request and spins at most 20 us for the answer. Then
+// it sleeps on the channel until the daemon sends a message or dies. Callers: port_shared, any
+// thread. Owns: the mapping and the eventfd. Borrows the channel. Fails: negative errno with the
+// sentence in error.h.
 #ifndef DRIVER_NDL_SHARED_DOORBELL_H
 #define DRIVER_NDL_SHARED_DOORBELL_H
 
@@ -18,8 +18,8 @@
 
 namespace neuron::ndl {
 
-// Spins until `done` says so or 20 us have passed; gives the processor to others after a while.
-// Returns what `done` said last. `asleep`: the other side has just been woken, and may need this
+// Spins until `done` returns true or 20 us have passed; yields the processor after a while. Returns
+// the last result of `done`. `asleep`: the other side has just been woken, and may need this
 // processor to run at all.
 template <typename Done>
 bool spin_briefly(bool asleep, Done&& done);
@@ -32,9 +32,9 @@ class SharedDoorbell {
   SharedDoorbell(const SharedDoorbell&) = delete;
   SharedDoorbell& operator=(const SharedDoorbell&) = delete;
 
-  // One access; `value` is written or, without kFlagWrite, receives what was read. kNoSlot when as
-  // many threads as there are slots are at it, kRefused when the daemon refused it: a message then
-  // gets the sentence.
+  // One access; `value` is written or, without kFlagWrite, receives what was read. kNoSlot when
+  // other threads use all slots. kRefused when the daemon refused it; the caller then asks by a
+  // message, which returns the sentence.
   int access(uint64_t offset, uint32_t* value, uint32_t flags);
   static constexpr int kNoSlot = 1;
   static constexpr int kRefused = 2;
@@ -47,7 +47,7 @@ class SharedDoorbell {
   SharedChannel& channel_;
   wire::RingPage* page_ = nullptr;
   base::FileDescriptor event_;
-  // Bit per slot in use. Acquire and release: a slot's numbers pass from thread to thread.
+  // Bit per slot in use. Acquire and release hand a slot's number from thread to thread.
   std::atomic<uint32_t> taken_{0};
   uint32_t numbers_[wire::kSlots] = {};
 };
@@ -56,8 +56,8 @@ class SharedDoorbell {
 
 template <typename Done>
 bool spin_briefly(bool asleep, Done&& done) {
-  // The first looks, some 3 us of them, cost nothing but time; then others may have the processor:
-  // on a loaded machine the daemon may be waiting for this very one.
+  // The first checks take about 3 us and only spin. Then the thread yields: on a loaded machine the
+  // daemon may be waiting for this very processor.
   constexpr unsigned kPauses = 16;
   constexpr unsigned kPauseLength = 4;
   for (unsigned i = asleep ? kPauses : 0; i < kPauses; ++i) {

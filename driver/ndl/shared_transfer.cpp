@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +19,8 @@ namespace {
 // Of a copy in messages: what the memory files of both sides then hold.
 constexpr uint64_t kPiece = 4u << 20;
 constexpr size_t kSpareFiles = 4;
+// Of allocations; the host lets a process have some 65,000.
+constexpr size_t kMostMappings = 8192;
 // Parts of one message; more are joined.
 constexpr size_t kMostParts = 64;
 
@@ -48,12 +51,6 @@ int transfer(int fd, const std::vector<wire::Bytes>& parts, bool write) {
 
 SharedTransfer::SharedTransfer(SharedChannel& channel, bool may_map)
     : channel_(channel), may_map_(may_map) {}
-
-SharedTransfer::~SharedTransfer() {
-  for (const Mapping& mapping : mappings_) {
-    if (mapping.memory != nullptr) ::munmap(mapping.memory, mapping.bytes);
-  }
-}
 
 base::FileDescriptor SharedTransfer::take_file() {
   {
@@ -151,41 +148,70 @@ int SharedTransfer::send(unsigned long request, void* argument) {
   return 0;
 }
 
-std::byte* SharedTransfer::mapping(uint32_t file) {
-  if (file > wire::kFileHbm) return nullptr;
-  const std::lock_guard lock(mutex_);
-  Mapping& known = mappings_[file];
-  if (known.memory != nullptr || known.refused) return known.memory;
-  const uint64_t bytes =
-      file == wire::kFileHost ? channel_.welcome().host_bytes : channel_.welcome().hbm_bytes;
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                        channel_.files()[file].get(), 0);
+SharedTransfer::Mapping::~Mapping() {
+  if (memory != nullptr) ::munmap(memory, bytes);
+}
+
+SharedTransfer::MappingPointer SharedTransfer::map(base::FileDescriptor file, uint64_t number) {
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0 || status.st_size <= 0) return nullptr;
+  const auto mapping = std::make_shared<Mapping>();
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  void* memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
   // A process with a limit on its address space copies in messages.
-  known.refused = memory == MAP_FAILED;
-  if (known.refused) return nullptr;
+  if (memory == MAP_FAILED) return nullptr;
   ::madvise(memory, bytes, MADV_DONTFORK);
   ::madvise(memory, bytes, MADV_DONTDUMP);
   ::madvise(memory, bytes, MADV_HUGEPAGE);
-  known.memory = static_cast<std::byte*>(memory);
-  known.bytes = bytes;
-  return known.memory;
+  mapping->memory = static_cast<std::byte*>(memory);
+  mapping->bytes = bytes;
+  mapping->number = number;
+  return mapping;
+}
+
+SharedTransfer::MappingPointer SharedTransfer::known(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = mappings_.find(handle);
+  return found == mappings_.end() ? nullptr : found->second;
+}
+
+void SharedTransfer::keep(uint64_t handle, MappingPointer mapping) {
+  const std::lock_guard lock(mutex_);
+  // One that is dropped is mapped again when it is next used.
+  if (mappings_.size() >= kMostMappings) mappings_.erase(mappings_.begin());
+  mappings_[handle].swap(mapping);
+}
+
+void SharedTransfer::forget(uint64_t handle) {
+  MappingPointer last;  // unmapped without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = mappings_.find(handle);
+  if (found == mappings_.end()) return;
+  last = std::move(found->second);
+  mappings_.erase(found);
 }
 
 int SharedTransfer::copy_mapped(const Copy& copy) {
   if (!may_map_ || copy.size <= wire::kMaxInlineData || copy.buffer == nullptr) return 1;
+  MappingPointer mapping = known(copy.handle);
   auto message = wire::message<wire::ResolveRequest>(wire::Kind::kResolve, 0);
   message.handle = copy.handle;
   message.offset = copy.offset;
   message.size = copy.size;
+  message.known = mapping == nullptr ? 0 : mapping->number;
   const iovec part = {&message, sizeof(message)};
   SharedAnswer answer;
   // What is refused here is refused by the call itself, too, in its own words.
   if (channel_.call({&part, 1}, {}, answer) != 0) return channel_.gone() ? -ENODEV : 1;
-  std::byte* memory = mapping(static_cast<uint32_t>(answer.reply.numbers[0]));
-  const uint64_t offset = answer.reply.numbers[1];
-  if (memory == nullptr) return 1;
-  const uint64_t bytes = mappings_[answer.reply.numbers[0]].bytes;
-  if (offset > bytes || copy.size > bytes - offset) return 1;
+  const uint64_t number = answer.reply.numbers[0], offset = answer.reply.numbers[1];
+  if (mapping == nullptr || mapping->number != number) {
+    mapping = answer.files[0] ? map(std::move(answer.files[0]), number) : nullptr;
+    if (mapping == nullptr) return 1;
+    keep(copy.handle, mapping);
+  }
+  if (offset > mapping->bytes || copy.size > mapping->bytes - offset) return 1;
+  std::byte* const memory = mapping->memory;
   if (copy.to_device) {
     std::memcpy(memory + offset, copy.buffer, copy.size);
   } else {
@@ -274,6 +300,10 @@ int SharedTransfer::ioctl(unsigned long request, void* argument) {
     }
     case NEURON_IOCTL_MEM_BUF_ZEROCOPY64_BATCHES:
       return copy_batches(request, argument);
+    case NEURON_IOCTL_MEM_FREE:
+      // Before, because another thread may get the handle for other memory at once.
+      forget(static_cast<neuron_ioctl_mem_free*>(argument)->mem_handle);
+      return send(request, argument);
     default:
       return send(request, argument);
   }

@@ -24,10 +24,10 @@ class UringRing : public CompletionRing {
 
   // True if the system has io_uring and the driver answers commands on it.
   bool open() {
-    // Twice as long entries: the argument of a command lies inside.
+    // Entries of twice the size: the argument of a command lies inside the entry.
     if (io_uring_queue_init(kEntries, &ring_, IORING_SETUP_SQE128) != 0) return false;
     open_ = true;
-    // A forked child must not find the ring's pages.
+    // A forked child must not inherit the ring's pages.
     io_uring_ring_dontfork(&ring_);
     io_uring_sqe* entry = prepare(NEURON_URING_QUERY, 0);
     if (entry == nullptr || io_uring_submit(&ring_) != 1) return false;
@@ -46,7 +46,8 @@ class UringRing : public CompletionRing {
     std::memcpy(reinterpret_cast<char*>(entry) + kCommandOffset, &copy, sizeof(copy));
     const int submitted = io_uring_submit(&ring_);
     if (submitted >= 1) return 0;
-    // The entry stays in the ring and will go with the next one: it must do nothing then.
+    // The entry stays in the ring and goes out with the next submission; as a NOP it does nothing
+    // then.
     std::memset(entry, 0, 2 * sizeof(*entry));
     entry->opcode = IORING_OP_NOP;
     return submitted < 0 ? submitted : -EAGAIN;
@@ -67,7 +68,7 @@ class UringRing : public CompletionRing {
   }
 
   void abandon() override {
-    // The mappings are not in this process; only the descriptor is left.
+    // The child does not have the mappings; only the descriptor is left.
     if (open_) close(ring_.ring_fd);
     open_ = false;
   }

@@ -85,7 +85,7 @@ bool FieldReader::section(std::string_view text, const char* name, json::object&
   if (!found || !found->is_object()) return refuse_field(name, found, "an object");
   out = found->get_object();
   if (const json::value* title = root.if_contains("name")) out["name"] = *title;
-  // A host's chips and their neighbours are listed once, with the devices.
+  // The chips of a host and their neighbours are listed once, in the section "devices".
   const json::value* devices = root.if_contains(kDevices);
   if (std::string_view(name) != kTopology || !devices || !devices->is_object()) return true;
   const json::value* chips = devices->get_object().if_contains("chips");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers of both sections of a profile share: the text as JSON, a section of it, and
-// fields with a sentence for each that is not right.
+// What the readers of both sections of a profile share: they parse the JSON text, find a section,
+// and read its fields, with a sentence for each wrong one.
 //
 // Callers: profile_reader.cpp and topology_reader.cpp. Thread-safe: one reader belongs to one
 // thread. Borrows the strings that it is made with. Fails: false, with the sentence in `error`.
@@ -21,12 +21,12 @@ inline constexpr const char* kTopology = "topology";
 
 class FieldReader {
  public:
-  // Sentences begin with "the <kind> <where>: ".
+  // Every sentence begins with "the <kind> <where>: ".
   FieldReader(const char* kind, const std::string& where, std::string& error)
       : kind_(kind), where_(where), error_(error) {}
 
-  // The section with the profile's name in it. A file that has only fields of one section, without
-  // the section's name around them, is that section.
+  // The section with the profile's name in it. A file without section names that holds the fields
+  // of one section is that section.
   bool section(std::string_view text, const char* name, boost::json::object& out);
 
  protected:
@@ -34,7 +34,7 @@ class FieldReader {
   // `found`: null if the field is missing.
   bool refuse_field(const std::string& field, const boost::json::value* found,
                     const std::string& expected);
-  // Every field of the object has one of these names.
+  // Checks that every field of the object has one of these names.
   bool known(const boost::json::object& object, const std::string& path,
              std::initializer_list<const char*> names);
   bool number(const boost::json::object& object, const std::string& path, const char* field,
@@ -48,7 +48,7 @@ class FieldReader {
   std::string& error_;
 };
 
-// A value as sentences show it, at most 60 characters.
+// A value as the sentences show it, cut to 60 characters.
 std::string shown(const boost::json::value& value);
 
 }  // namespace neuron::profiles

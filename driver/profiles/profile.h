@@ -2,11 +2,11 @@
 // Instance types as data: which chips a host has, where they sit, and which are neighbours.
 //
 // Concepts: a profile is a JSON file (README.md of this folder lists its fields). Those of the real
-// instance types are part of the library; a user's own is named by its path, which holds a slash.
-// Callers: the service, when an instance is created; any thread. Profiles live as long as the
-// process and never change. Fails: find_profile returns null for a name that is not in the table
-// (profile_names lists those that are); load_profile and parse_profile with a sentence that names
-// the field.
+// instance types are part of the library; a profile of the user's own is named by its path, which
+// contains a slash. Callers: the service, when an instance is created; any thread. Profiles live as
+// long as the process and never change. Fails: find_profile returns null for a name that is not in
+// the table (profile_names lists those that are); load_profile and parse_profile with a sentence
+// that names the field.
 #ifndef DRIVER_PROFILES_PROFILE_H
 #define DRIVER_PROFILES_PROFILE_H
 
@@ -54,7 +54,7 @@ std::string profile_names();
 const Profile* load_profile(std::string_view name_or_path, std::string& error);
 // `where` names the text in sentences. The same text gives the same profile.
 const Profile* parse_profile(std::string_view text, const std::string& where, std::string& error);
-// Whether the text is a profile; keeps nothing.
+// Whether the text is a profile; stores nothing.
 bool check_profile(std::string_view text, const std::string& where, std::string& error);
 
 }  // namespace neuron::profiles

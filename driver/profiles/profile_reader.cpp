@@ -22,14 +22,14 @@ struct Loaded {
   Profile profile{};
 };
 
-// What the chip model can be built as, a row a generation.
+// The limits within which the chip model can be built, one row per generation.
 struct Generation {
   unsigned number;
   uint64_t devices[2];  // PCI, 0: none
   unsigned cores;
   unsigned stacks;
   uint64_t stack_gib;
-  uint64_t link_gb_per_second;  // of a profile that does not say
+  uint64_t link_gb_per_second;  // of a profile that gives no rate
 };
 constexpr Generation kGenerations[] = {
     {2, {0x7164, 0x7264}, 2, 2, 16, 48},
@@ -51,7 +51,7 @@ class Reader : public FieldReader {
   bool read(const json::object& root, Loaded& out);
 
  private:
-  // Every field has one of these names, and none is missing.
+  // Checks that every field has one of these names and that none is missing.
   bool fields(const json::object& object, const std::string& path,
               std::initializer_list<const char*> names);
   bool chip(const json::object& object, const std::string& path, ChipPlace& place);
@@ -123,7 +123,7 @@ bool Reader::chip(const json::object& object, const std::string& path, ChipPlace
          neighbours(object.at("neighbours"), path, place);
 }
 
-// A link has two ends, and nothing is there twice.
+// Checks that a link has two ends and that nothing is listed twice.
 bool Reader::links(const std::vector<ChipPlace>& places) {
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string path = "chips[" + std::to_string(i) + "]";
@@ -158,7 +158,7 @@ bool Reader::links(const std::vector<ChipPlace>& places) {
   return true;
 }
 
-// Optional, as nothing else depends on it.
+// This section is optional, as nothing else depends on it.
 bool Reader::timing(const json::object& root, const Generation& generation, Profile& profile) {
   profile.hop_ps = 1'500'000;
   profile.link_bytes_per_second = generation.link_gb_per_second * 1'000'000'000;

@@ -2,9 +2,9 @@
 // Instance types as collectives see them: chips, links, rings and network devices of a node.
 //
 // Concepts: the section "topology" of a profile (README.md of this folder lists its fields). Names
-// and files are those of profile.h; some types have no devices that can be emulated, and are here
-// all the same. Callers: libccom; any thread. Values. Fails: false with a sentence that names the
-// profile, the field, what it holds and what is expected.
+// and files are those of profile.h; types whose devices cannot be emulated are here, too. Callers:
+// libccom; any thread. Values. Fails: false, with a sentence that names the profile, the field, its
+// value and the expected one.
 #ifndef DRIVER_PROFILES_TOPOLOGY_H
 #define DRIVER_PROFILES_TOPOLOGY_H
 
@@ -22,7 +22,7 @@ struct LinkClass {
   uint64_t latency_ps = 0;
 };
 
-// What one node of a system has.
+// The hardware of one node of a system.
 struct NodeProfile {
   std::string name;  // "trn1.32xlarge"
   uint32_t chips = 1;
@@ -46,12 +46,12 @@ struct NodeProfile {
 
 std::vector<std::string> topology_names();
 
-// By name, or by the path of a file, which holds a slash.
+// By name, or by the path of a file, which contains a slash.
 bool load_topology(std::string_view name_or_path, NodeProfile& profile, std::string& error);
 // `where` names the text in sentences.
 bool parse_topology(std::string_view text, const std::string& where, NodeProfile& profile,
                     std::string& error);
-// Whether the parts fit together: neighbours are mutual, rings follow links and share none.
+// Checks that the parts fit together: neighbours are mutual, rings follow links and share none.
 bool check_topology(const NodeProfile& profile, const std::string& where, std::string& error);
 
 }  // namespace neuron::profiles

@@ -24,9 +24,10 @@ inline constexpr uint32_t kMagic = 0x45554E4E;
 inline constexpr uint16_t kOldestVersion = 1;
 inline constexpr uint16_t kNewestVersion = 1;
 
-// Bits of Hello and Welcome; both sides use those that both have.
-inline constexpr uint64_t kFeatureMapping = 1;    // memory files are passed, kMap and kResolve
+// Bits of Hello and Welcome; both sides use those that both have. Bit 0 was once that of clients
+// which got whole memories, those of others included.
 inline constexpr uint64_t kFeatureDoorbells = 2;  // RingPage
+inline constexpr uint64_t kFeatureMapping = 4;    // kMap and kResolve bring files of allocations
 inline constexpr uint64_t kFeatures = kFeatureMapping | kFeatureDoorbells;
 
 inline constexpr size_t kMaxMessage = 64u << 10;
@@ -77,8 +78,8 @@ struct Hello {
   int32_t open_flags;  // access mode of open(2)
 };
 
-// With kPurposeOpen and kFeatureMapping on a descriptor that is not restricted, files follow:
-// host memory, HBM, and with kFeatureDoorbells the RingPage and the eventfd that wakes the daemon.
+// With kPurposeOpen and kFeatureDoorbells on a descriptor that is not restricted, files follow: the
+// RingPage and the eventfd that wakes the daemon.
 struct Welcome {
   Header header;
   int32_t result;  // 0 or -errno; then `sentence` says why
@@ -87,8 +88,7 @@ struct Welcome {
   uint64_t features;
   uint32_t devices;
   uint32_t sentence_bytes;
-  uint64_t host_bytes;  // of the files
-  uint64_t hbm_bytes;
+  uint64_t unused_bytes[2];
   char profile[32];
   char driver_version[32];
   // sentence
@@ -105,6 +105,7 @@ struct IoctlRequest {
 
 enum class PointerState : uint8_t { kNull = 0, kValid = 1, kBad = 2 };
 
+// Answered with the file of the allocation, or of the part of it that comes first.
 struct MapRequest {
   Header header;
   uint64_t length;
@@ -113,12 +114,14 @@ struct MapRequest {
   uint32_t unused;
 };
 
-// Where [offset, offset + size) of a memory handle lies.
+// Where [offset, offset + size) of a memory handle lies. Answered with the file of the allocation
+// unless it is the one that the client has, whose number is `known`.
 struct ResolveRequest {
   Header header;
   uint64_t handle;
   uint64_t offset;
   uint64_t size;
+  uint64_t known;  // 0: none
 };
 
 struct RegisterRequest {
@@ -148,14 +151,12 @@ struct ObserveRequest {
   neuron_emulator_question question;
 };
 
-inline constexpr uint32_t kFileHost = 0;
-inline constexpr uint32_t kFileHbm = 1;
-
 struct Reply {
   Header header;
   int32_t result;
   uint32_t sentence_bytes;
-  uint64_t numbers[2];  // map, resolve: file, offset in it; register: value
+  uint64_t numbers[2];  // map: offset in the file, bytes that are in it; resolve: number of the
+                        // file, offset in it; register: value
   uint32_t argument_bytes;
   uint32_t unused;
   uint64_t data_bytes;
@@ -188,7 +189,7 @@ inline constexpr size_t kRingBytes = (sizeof(RingPage) + 4095) / 4096 * 4096;
 
 static_assert(sizeof(Header) == 16 && sizeof(Hello) == 40 && sizeof(Welcome) == 120);
 static_assert(sizeof(IoctlRequest) == 40 && sizeof(MapRequest) == 40 && sizeof(Reply) == 56);
-static_assert(sizeof(ResolveRequest) == 40 && sizeof(RegisterRequest) == 32);
+static_assert(sizeof(ResolveRequest) == 48 && sizeof(RegisterRequest) == 32);
 static_assert(sizeof(ObserveRequest) == 296);
 static_assert(sizeof(WaitRequest) == 40 && sizeof(DescribeRequest) == 24 && sizeof(Slot) == 128);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

@@ -111,7 +111,7 @@ NRT_STATUS nrta_error_tracker_create(uint32_t lnc_idx, nrta_error_tracker_t **er
 void nrta_error_tracker_destroy(nrta_error_tracker_t *error_tracker);
 
 // Errors since the last call; beyond 65,536 of them the oldest are dropped. The array is the
-// tracker's, valid until the next call on it.
+// tracker's, valid until this thread's next call on it.
 NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t *error_tracker,
                                        const nrta_error_t **list, size_t *error_count);
 

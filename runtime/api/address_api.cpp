@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that get an address from nrt_tensor_get_va instead of a handle.
+// Calls that take an address, as nrt_tensor_get_va returns it, instead of a handle.
 #include <cstring>
 
 #include "nrt/nrt.h"
@@ -24,7 +24,7 @@ Result<MappingTable::Range> mapped_range(Session& session, uint64_t va, uint64_t
   return *range;
 }
 
-// Callers take every status but NRT_RESOURCE as "do without a dma-buf".
+// Callers understand every status but NRT_RESOURCE as "do without a dma-buf".
 Result<void> export_range(uint64_t va, uint64_t size, int* fd) {
   int descriptor = -1;
   if (const int result = ndl_get_dmabuf_fd(va, size, &descriptor); result != 0) {

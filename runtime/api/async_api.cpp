@@ -15,7 +15,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/observe/last_error.h"
 
-// name_3 is what programs get that are linked today, name_2 what older ones ask for; the nodes are
+// Programs that are linked today get name_3; older programs ask for name_2. The version nodes are
 // in libnrt.map.
 #define TWO_VERSIONS(name)                             \
   __asm__(".symver " #name "_3," #name "@@NRT_3.0.0"); \
@@ -51,8 +51,9 @@ Result<AsyncResult> track(Session& session, const void* handle) {
 Result<AsyncResult> result_of(Session& session, Tracker tracker) {
   return track(session, tracker.handle);
 }
-// A client of the older epoch that looks its functions up by name gets the current ones and hands
-// them a tracker. A handle has bits that no pointer has, so the client is served as it expects.
+// A client of the older epoch that looks functions up by name gets the current ones and passes them
+// a tracker in place of a status word. A handle has bits that no pointer has, so the tracker is
+// recognised and used.
 Result<AsyncResult> result_of(Session& session, StatusWord status) {
   if (HandleTable::is_handle(status.word)) return track(session, status.word);
   AsyncResult result;
@@ -60,7 +61,7 @@ Result<AsyncResult> result_of(Session& session, StatusWord status) {
   return result;
 }
 
-// A full queue is no mistake and may be met often: the sentence is kept, not logged.
+// A full queue is not a mistake and may occur often: its sentence is kept but not logged.
 template <class Body>
 NRT_STATUS scheduled(const char* name, nrta_seq_t* sequence, Body&& body) noexcept {
   bool full = false;
@@ -156,7 +157,7 @@ NRT_STATUS schedule_execution(nrt_model_t* model, const nrt_tensor_set_t* input,
       });
 }
 
-// What a context of the C interface stands for.
+// What a collective context of the C interface stands for.
 struct CollectiveContext {
   std::shared_ptr<HostCollective> collective;
   std::shared_ptr<const HostCollectiveRequest> operands;
@@ -449,7 +450,7 @@ NRT_EXPORT NRT_STATUS nrta_error_tracker_get_list(nrta_error_tracker_t* error_tr
     if (list == nullptr) return null_argument("list");
     if (error_count == nullptr) return null_argument("error_count");
     static_assert(sizeof(AsyncErrorTracker::Entry) == sizeof(nrta_error_t));
-    const auto& entries = tracker->take();
+    const auto entries = tracker->take();
     *list = reinterpret_cast<const nrta_error_t*>(entries.data());
     *error_count = entries.size();
     return {};

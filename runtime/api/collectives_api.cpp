@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models with collectives, the communicator of all ranks, and what is done with it from the host.
+// Models with collectives, the communicator of all ranks, and the host's operations on it.
 #include <cstring>
 
 #include "nrt/nrt.h"
@@ -35,7 +35,7 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
       return fail(NRT_INVALID, "ctx_device_id is {}, ctx_device_count {}; ranks count from 0",
                   ctx_device_id, ctx_device_count);
     }
-    // Ranks of one process that do not say where: each has the core of its number.
+    // No core was named: a rank gets the virtual core of its number, modulo the number of cores.
     if (vnc == -1) {
       vnc = static_cast<int32_t>(ctx_device_id % session.core_count());
     }

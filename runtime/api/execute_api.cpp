@@ -18,11 +18,7 @@ NRT_STATUS with_sets(const char* name, nrt_model_t* model, const nrt_tensor_set_
     NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
     NEURON_TRY(inputs, pin<TensorSet>(session, input_set, HandleKind::kTensorSet, "input_set"));
     NEURON_TRY(outputs, pin<TensorSet>(session, output_set, HandleKind::kTensorSet, "output_set"));
-    // What was scheduled on the core before comes first.
-    if (AsyncQueues* queues = AsyncQueues::existing(session)) {
-      const auto limit = std::chrono::seconds(2 * session.configuration().exec_timeout_s);
-      NEURON_CHECK(queues->wait_for_executions(object->core(), limit));
-    }
+    NEURON_TRY(turn, AsyncQueues::take_turn(session, *object));
     return run(session, *object, *inputs, *outputs);
   });
 }

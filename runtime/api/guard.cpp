@@ -7,7 +7,7 @@
 namespace neuron::runtime::api {
 
 NRT_STATUS report(const char* name, const Error& error) noexcept {
-  // Names of files and callers are in it: escaped here, once for all of them.
+  // The sentence contains names of files and callers; it is escaped here, once for all of them.
   char text[4096];
   const size_t head =
       base::format_arguments_into(text, sizeof(text), "{}: ", fmt::make_format_args(name));

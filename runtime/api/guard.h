@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The edge between the C interface and the runtime: state check, exceptions, statuses, sentences.
-// Callers: every nrt_* function. Thread-safe: yes. No exception leaves a C function: memory that
-// runs out is NRT_RESOURCE, anything else is a bug and NRT_FAILURE. A failure is kept as the
-// thread's last sentence and logged.
+// Callers: every nrt_* function. Thread-safe: yes. No exception leaves a C function: std::bad_alloc
+// becomes NRT_RESOURCE; any other exception is a bug and becomes NRT_FAILURE. The sentence of a
+// failure is logged and kept as the thread's last one.
 #ifndef RUNTIME_API_GUARD_H
 #define RUNTIME_API_GUARD_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models: loading, asking, unloading.
+// Models: loading, queries, unloading.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +22,7 @@ Result<Pin<LoadedModel>> pin_model(Session& session, const nrt_model_t* model) {
   return pin<LoadedModel>(session, model, HandleKind::kModel, "model");
 }
 
-// Types that the interface has no number for are given as unsigned integers of their width.
+// A type for which the interface has no number is reported as an unsigned integer of its width.
 nrt_dtype_t public_dtype(uint8_t dtype) {
   switch (dtype) {
     case NEURON_DTYPE_TF32:
@@ -122,8 +122,9 @@ NRT_EXPORT NRT_STATUS nrt_open_load_file(const char* path, int32_t vnc, int32_t 
 NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
   return guarded("nrt_unload", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_model(session, model));
-    // The turn comes first: a caller that cannot have it in time keeps a model that works, and no
-    // model is retired without it. Executions that wait behind this one find the model retired.
+    // The turn comes first: a caller that does not get it in time keeps a model that works. A model
+    // is retired only in its core's turn. Executions that wait behind this call find the model
+    // retired.
     NEURON_TRY(turn, CoreTurn::take(object->core()));
     if (!session.handles.remove(model, HandleKind::kModel)) {
       return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");

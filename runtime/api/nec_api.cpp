@@ -19,11 +19,11 @@ using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-// Changes when libccom.so.1 and libnrt.so.1 must be changed together.
+// This number changes when libccom.so.1 and libnrt.so.1 must be replaced together.
 constexpr uint64_t kCompatibility = 1;
 
-// The words of a variable-size all-to-all, in elements: what goes to each rank, where it begins,
-// where what comes from each rank begins, and how much of it came.
+// The words of a variable-size all-to-all, in elements, for each rank: size and offset of the data
+// sent to it, offset and size of the data received from it.
 enum class DynamicPart : unsigned { kSendSize, kSendOffset, kReceiveOffset, kReceiveSize };
 
 volatile uint32_t* dynamic_word(enc_host_mem_t* memory, DynamicPart part, int rank, int ranks) {
@@ -40,7 +40,7 @@ size_t dynamic_bytes(enc_host_mem_t* memory, DynamicPart part, size_t element, i
   return word == nullptr ? 0 : size_t{*word} * element;
 }
 
-// Devices by their place in an UltraServer node, as nec_build_port_and_rid_map was told.
+// Devices by their place in an UltraServer node, as given to nec_build_port_and_rid_map.
 class RoutingTable {
  public:
   static RoutingTable& instance() {
@@ -206,7 +206,7 @@ NRT_EXPORT int nec_get_p2p_pod_peer_node(uint32_t nec_dev_id, int node, uint32_t
   if (type != NEC_POD_TYPE_P2P || size == 0 || node < 0 || static_cast<uint32_t>(node) >= size) {
     return -1;
   }
-  // Nodes of such an UltraServer are a ring.
+  // The nodes of such an UltraServer form a ring.
   *peer_node = static_cast<int>((static_cast<uint32_t>(node) + port_distance) % size);
   return 0;
 }

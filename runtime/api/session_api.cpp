@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nrt_init, nrt_close, and what can be asked about host, cores and library.
+// nrt_init, nrt_close, and queries about host, cores and library.
 #include <algorithm>
 #include <cstring>
 

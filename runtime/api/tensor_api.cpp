@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kPinnedLimit = 4u << 20;  // one page of a kernel with huge pages
 constexpr auto kWarnAfter = std::chrono::seconds(30);
 
-// Names of tensors are for sentences only: made printable, and not too long, where they come in.
+// Tensor names are used in sentences only. They are made printable and cut to a limit on entry.
 std::string name_or(const char* name, const char* otherwise) {
   return name != nullptr && *name != '\0' ? neuron::neff::printable(name) : otherwise;
 }
@@ -60,14 +60,14 @@ Result<void> hand_out(Session& session, std::unique_ptr<Tensor> tensor, nrt_tens
   return {};
 }
 
-// The executor knows sets by version: it must be told that one of their tensors has changed.
+// The executor knows sets by their version, so it must be told when one of their tensors changes.
 void tell_executor(Session& session, const Tensor& tensor) {
   if (tensor.in_set.load(std::memory_order_relaxed)) {
     session.tensor_epoch.fetch_add(1, std::memory_order_release);
   }
 }
 
-// Checks all of a batch before anything moves.
+// Checks the whole batch before any data moves.
 template <class Move>
 Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, uint64_t count,
                    const char* what, Move&& move) {

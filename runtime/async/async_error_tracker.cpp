@@ -19,11 +19,13 @@ void AsyncErrorTracker::add(uint64_t sequence, NRT_STATUS status) noexcept {
       });
 }
 
-const std::vector<AsyncErrorTracker::Entry>& AsyncErrorTracker::take() {
+std::span<const AsyncErrorTracker::Entry> AsyncErrorTracker::take() {
   std::lock_guard lock(mutex_);
-  taken_.assign(fresh_.begin(), fresh_.end());
+  // Another thread may be reading what it has taken.
+  std::vector<Entry>& taken = taken_[std::this_thread::get_id()];
+  taken.assign(fresh_.begin(), fresh_.end());
   fresh_.clear();
-  return taken_;
+  return taken;
 }
 
 }  // namespace neuron::runtime

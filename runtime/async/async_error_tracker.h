@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where requests of the older asynchronous interface leave their errors.
+// Collects the errors of requests of the older asynchronous interface.
 // Callers: workers (add), nrta_error_tracker_get_list. Thread-safe: yes; a list that take() gave
-// stays until the next take(). Owns its lists. Cannot fail: beyond kLimit errors the oldest go, and
-// what memory has no room for is dropped with a line in the log.
+// stays until the thread that has it takes again. Owns its lists. Cannot fail: beyond kLimit errors
+// the oldest are dropped; an error for which no memory is left is dropped with a line in the log.
 #ifndef RUNTIME_ASYNC_ASYNC_ERROR_TRACKER_H
 #define RUNTIME_ASYNC_ASYNC_ERROR_TRACKER_H
 
@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "nrt/nrt_status.h"
@@ -28,13 +31,13 @@ class AsyncErrorTracker {
   };
 
   void add(uint64_t sequence, NRT_STATUS status) noexcept;
-  // What was added since the last call.
-  const std::vector<Entry>& take();
+  // The errors added since the last call of any thread.
+  std::span<const Entry> take();
 
  private:
   std::mutex mutex_;  // all below
   std::deque<Entry> fresh_;
-  std::vector<Entry> taken_;
+  std::unordered_map<std::thread::id, std::vector<Entry>> taken_;
 };
 
 }  // namespace neuron::runtime

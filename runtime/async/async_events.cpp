@@ -14,7 +14,7 @@
 namespace neuron::runtime {
 namespace {
 
-// Never blocks: a counter that cannot take more is readable anyway.
+// Never blocks: a counter that is too full for the addition is readable anyway.
 void signal(int descriptor, uint64_t amount) {
   pollfd state{descriptor, POLLOUT, 0};
   if (poll(&state, 1, 0) != 1 || (state.revents & POLLOUT) == 0) return;
@@ -29,7 +29,8 @@ Result<int> duplicate_eventfd(int event) {
   if (length < 0 && fcntl(event, F_GETFD) < 0) {
     return fail(NRT_INVALID, "descriptor {} is not open; give an eventfd, or -1", event);
   }
-  // "anon_inode:[eventfd]"; a file may have such a name, but no such prefix.
+  // The link reads "anon_inode:[eventfd]". A path of a file begins with a slash, never with this
+  // prefix.
   if (length >= 0 &&
       !std::string_view(target, static_cast<size_t>(length)).starts_with("anon_inode:[eventfd")) {
     return fail(NRT_INVALID, "descriptor {} is no eventfd; make one with eventfd(2)", event);

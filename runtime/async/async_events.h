@@ -2,9 +2,10 @@
 //
 // The waiters for the requests of one queue: threads, and descriptors that become readable.
 // Callers: waiting calls (any thread), the queue's worker (fire). Thread-safe: yes. While nobody
-// waits, fire() is one load. Owns duplicates of the descriptors, so that a descriptor which its
-// owner closes too early, or whose number is used again, does no harm.
-// Fails: NRT_INVALID for what is no eventfd, NRT_RESOURCE when descriptors run out.
+// waits, fire() is one load. Owns duplicates of the descriptors: it does no harm if the owner
+// closes a descriptor too early or its number is used again.
+// Fails: NRT_INVALID for a descriptor that is not an eventfd, NRT_RESOURCE when descriptors run
+// out.
 #ifndef RUNTIME_ASYNC_ASYNC_EVENTS_H
 #define RUNTIME_ASYNC_ASYNC_EVENTS_H
 
@@ -33,7 +34,7 @@ class AsyncEvents {
   // Adds 1 to the eventfd when `number` has completed, at once if it has.
   Result<void> add(const Progress& progress, uint64_t number, int event);
   void remove(uint64_t number);
-  // Adds the number of completions from now on; -1 takes it back.
+  // From now on adds each number of completions to the eventfd; -1 ends this.
   Result<void> follow(const Progress& progress, int event);
 
   // After each change of `progress`, which was sequentially consistent: either fire() sees the

@@ -2,8 +2,8 @@
 //
 // One asynchronous request: what to do, what it needs, where its status goes.
 // Callers: the C interface (fills), AsyncUnit (keeps), AsyncQueues (performs). Thread-safe: a value
-// that one thread has at a time. Shares what it needs: the memory of tensors, models and
-// trackers live until it is released. Borrows the caller's host buffer and status word.
+// that one thread has at a time. Shares tensor memory, models and trackers, which live until the
+// request is released. Borrows the caller's host buffer and status word.
 #ifndef RUNTIME_ASYNC_ASYNC_REQUEST_H
 #define RUNTIME_ASYNC_ASYNC_REQUEST_H
 
@@ -39,10 +39,10 @@ struct AsyncRequest {
   // Execute.
   Pin<LoadedModel> model;
   std::shared_ptr<const MatchedTensors> tensors;
-  // Collective of the host, and its tensors, whose memory lives as long.
+  // A collective that the host starts, and its tensors, whose memory lives as long as the request.
   std::shared_ptr<HostCollective> collective;
   std::shared_ptr<const HostCollectiveRequest> operands;
-  // Model time on the core before which it does not begin.
+  // The request does not begin before this model time of the core.
   uint64_t earliest_ps = 0;
 };
 

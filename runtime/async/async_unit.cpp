@@ -51,7 +51,8 @@ uint64_t AsyncUnit::end_of(uint64_t number) const {
   if (completed() - number >= depth_) return 0;
   // Acquire: pairs with complete(), where a later request's end precedes its completion.
   const uint64_t end = end_slot(number).load(std::memory_order_acquire);
-  // Still this request's: the next one of the slot is submitted after `depth_` more have completed.
+  // The slot is still this request's: its next request is submitted after `depth_` more have
+  // completed.
   return completed() - number < depth_ ? end : 0;
 }
 
@@ -73,8 +74,7 @@ void AsyncUnit::complete(uint32_t count, NRT_STATUS status, uint64_t duration_ps
     if (request.result.tracker && status != NRT_SUCCESS) {
       request.result.tracker->add(sequence(number), status);
     }
-    // What the request kept alive is released before anybody is told, so that it is gone for
-    // waiters.
+    // The request's resources are released before waiters are told: a waiter may rely on it.
     request = AsyncRequest();
   }
   start_ps_.store(start, std::memory_order_relaxed);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One queue of an execution unit: a bounded ring of requests, first in, first out.
-// Callers: schedule calls (submit), one worker at a time (available, front, complete, rest), anyone
-// (the const functions, waits, events). Thread-safe: as said. Requests are numbered; numbers below
-// or equal to completed() have completed, in order, each once, with its status already stored.
+// Callers: schedule calls (submit), one worker at a time (available, front, complete, rest), any
+// thread (the const functions, waits, events). Thread-safe: for these callers. Requests are
+// numbered and complete in order, each once. A request up to completed() has completed, and its
+// status is stored.
 // Owns the ring, made by the first submit. Fails: NRT_QUEUE_FULL, or what killed the unit.
 #ifndef RUNTIME_ASYNC_ASYNC_UNIT_H
 #define RUNTIME_ASYNC_ASYNC_UNIT_H
@@ -53,7 +54,7 @@ class AsyncUnit {
   uint64_t sequence(uint64_t number) const {
     return uint64_t{id_} << 48 | (number & NRTA_SEQ_NUM_MASK);
   }
-  // When a completed request ended in model time; 0 if that was forgotten.
+  // The model time at which a completed request ended; 0 if it is no longer known.
   uint64_t end_of(uint64_t number) const;
 
   // The worker's side. available(): requests from front() on.
@@ -65,7 +66,7 @@ class AsyncUnit {
   }
   // The next `count` requests have ended with `status`, each after `duration_ps` of model time.
   void complete(uint32_t count, NRT_STATUS status, uint64_t duration_ps);
-  // The worker leaves an empty unit. False: there is a request after all, and the worker stays.
+  // The worker leaves an empty unit. False: a request has come meanwhile, and the worker stays.
   bool rest();
   // From now on requests are refused with `status`.
   void kill(NRT_STATUS status) { dead_.store(status, std::memory_order_relaxed); }
@@ -78,7 +79,7 @@ class AsyncUnit {
   AsyncEvents& events() { return events_; }
   const std::atomic<uint64_t>& progress() const { return completed_; }
 
-  // What was done here so far, in model time.
+  // The unit's work so far, in model time.
   struct Totals {
     uint64_t completed = 0;
     uint64_t failed = 0;
@@ -103,7 +104,8 @@ class AsyncUnit {
   const uint64_t first_;
   std::mutex submit_mutex_;  // writers of ring slots above submitted_
   std::unique_ptr<AsyncRequest[]> ring_;
-  // Twice the depth: those of completed requests stay while as many others are outstanding.
+  // Twice `depth_` entries: the end of a completed request stays known while that many are
+  // outstanding.
   std::unique_ptr<std::atomic<uint64_t>[]> ends_;
   std::atomic<int> dead_{NRT_SUCCESS};
   alignas(64) std::atomic<uint64_t> submitted_;
@@ -111,7 +113,7 @@ class AsyncUnit {
   // the worker that leaves sees the request, or its submitter sees that the worker has left.
   std::atomic<bool> scheduled_{false};
   alignas(64) std::atomic<uint64_t> completed_;
-  // Written by the worker, read by totals(): each a word of its own.
+  // Written by the worker, read by totals(); each word is independent of the others.
   std::atomic<uint64_t> failed_{0}, busy_ps_{0}, start_ps_{0}, end_ps_{0};
   AsyncEvents events_;
 };

@@ -19,7 +19,8 @@ namespace {
 constexpr uint32_t kLooks = 200;
 constexpr auto kSleep = std::chrono::minutes(1);
 
-// The caller's signal mask; all signals blocked meanwhile, for the thread that is made to inherit.
+// Blocks all signals while it lives, so that a thread created meanwhile inherits the mask; then
+// restores the caller's mask.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -51,7 +52,7 @@ bool AsyncWorkers::add_thread() noexcept {
         pthread_setname_np(threads_.back().native_handle(), "nrt-async");
         return true;
       },
-      // The threads that there are do all the work.
+      // The threads that exist do all the work.
       [](const char*, bool) { return false; });
 }
 
@@ -86,7 +87,7 @@ AsyncUnit* AsyncWorkers::take() {
   ++sleeping_;
   while (first_ == nullptr && !stopping_) {
     changed_.wait_for(lock, kSleep);
-    // One too many, after a wake-up without reason, costs one more notification, no more.
+    // After a spurious wake-up the count may be one too small; that costs one more notification.
     if (woken_ != 0) --woken_;
   }
   --sleeping_;
@@ -111,7 +112,7 @@ void AsyncWorkers::stop() noexcept {
     stopping_ = true;
     changed_.notify_all();
   }
-  // Nobody adds threads any more. bounded: by what the threads are doing, which has deadlines.
+  // No thread is added any more. bounded: by what the threads are doing, which has deadlines.
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }

@@ -37,12 +37,13 @@ class AsyncWorkers {
   // The first thread; without it nothing would be performed.
   Result<void> start();
   void ready(AsyncUnit& unit) noexcept;
-  // At most so many threads from now on; never fewer than before.
+  // Raises the limit of threads; it never falls.
   void raise_limit(unsigned limit) {
     std::lock_guard lock(mutex_);
     limit_ = std::max(limit_, limit);
   }
-  // True while units wait for a worker: a worker that has worked long should give way.
+  // True while units wait for a worker. A worker that has had one unit for long should then give
+  // way.
   bool others_wait() const { return waiting_.load(std::memory_order_relaxed) != 0; }
   void stop() noexcept;
 

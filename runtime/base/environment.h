@@ -2,9 +2,9 @@
 //
 // Typed reading of environment variables.
 // Callers: nrt_init and what it starts; not on hot paths. Thread-safe as far as getenv is: no
-// thread may change the environment meanwhile. An unset or empty variable is the fallback; a value
-// that cannot be read is an error NRT_INVALID whose sentence names variable, value and what is
-// allowed.
+// thread may change the environment meanwhile. An unset or empty variable gives the fallback.
+// Fails: NRT_INVALID for a value that cannot be read; the sentence names the variable, the value
+// and what is allowed.
 #ifndef RUNTIME_BASE_ENVIRONMENT_H
 #define RUNTIME_BASE_ENVIRONMENT_H
 

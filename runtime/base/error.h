@@ -26,7 +26,7 @@ Error fail(NRT_STATUS status, fmt::format_string<A...> text, A&&... arguments) {
   return {status, base::format(text, std::forward<A>(arguments)...)};
 }
 
-// As fail(), with the meaning of the errno value appended to the sentence.
+// As fail(); the meaning of the errno value is appended to the sentence.
 template <class... A>
 Error fail_with_errno(NRT_STATUS status, int errno_value, fmt::format_string<A...> text,
                       A&&... arguments) {

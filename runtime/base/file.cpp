@@ -54,7 +54,7 @@ int write_all(int file, std::span<const uint8_t> contents) {
   return 0;
 }
 
-// A device or FIFO takes the bytes itself: to replace it by a file would take it from everybody.
+// Writes into a device or FIFO itself: its other users would lose it if a file replaced it.
 Result<void> write_into(const std::string& path, std::span<const uint8_t> contents) {
   // Without O_NONBLOCK, opening a FIFO would wait for a reader.
   const base::FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
@@ -76,7 +76,7 @@ Result<void> write_file(const std::string& path, std::span<const uint8_t> conten
       return fail(NRT_INVALID, "{} is a directory; expected the name of a file", path);
     }
     if (!S_ISREG(status.st_mode)) return write_into(path, contents);
-    // A symbolic link stays one: what it points to is replaced.
+    // A symbolic link stays: the file that it points to is replaced.
     if (const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
                                                                &std::free);
         real != nullptr) {

@@ -14,11 +14,11 @@
 
 namespace neuron::tools {
 
-// Regular files only; reads what is there, whatever size the file system claims.
+// Regular files only. Reads to the end of the file, whatever size the file system claims.
 runtime::Result<std::vector<uint8_t>> read_file(const std::string& path);
 
-// Replaces the file as a whole: readers see the old or the new contents. A symbolic link stays one.
-// Devices and FIFOs are written to, never replaced.
+// Replaces the file as a whole: readers see the old or the new contents. A symbolic link stays; the
+// file that it points to is replaced. Devices and FIFOs are written to, never replaced.
 runtime::Result<void> write_file(const std::string& path, std::span<const uint8_t> contents);
 
 }  // namespace neuron::tools

@@ -29,18 +29,18 @@ constexpr int kSyslog = -2;
 constexpr const char* kLevelNames[] = {"QUIET", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 constexpr const char* kComponentNames[kLogComponents] = {"NRT", "NMGR", "TDRV"};
 
-// Level and place of a component. Each is one word that is written by configure_log() and read by
-// everyone; a reader that sees one new and one old value logs one line to the old place, no more.
-// Relaxed everywhere for that reason: no other memory is published through them.
+// Level and place of a component. Each is one word; configure_log() writes it, every thread reads
+// it. A reader that sees one new and one old value logs one line to the old place, no more. All
+// accesses are relaxed: no other memory is published through these words.
 struct Route {
   std::atomic<uint8_t> level{static_cast<uint8_t>(LogLevel::kError)};
   std::atomic<int> place{kConsole};
 };
 Route routes[kLogComponents];
 
-// False until the environment was read once. Two threads that find it false both read, to the same
-// result. Release in configure_log() pairs with the acquire in log_enabled(): a thread that sees
-// true also sees the routes.
+// False until the environment has been read once. Two threads that find it false both read it, with
+// the same result. Release in configure_log() pairs with the acquire in log_enabled(): a thread
+// that sees true also sees the routes.
 std::atomic<bool> configured{false};
 
 Result<uint8_t> read_level(const std::string& name, uint8_t fallback) {
@@ -51,8 +51,8 @@ Result<uint8_t> read_level(const std::string& name, uint8_t fallback) {
   return static_cast<uint8_t>(choice == 6 ? size_t(LogLevel::kWarn) : choice);
 }
 
-// The file as it was opened before, if the name still means it. None is ever closed: a thread may
-// be writing to it.
+// Gives the descriptor of the earlier opening if the name still means the same file. No file is
+// ever closed: a thread may be writing to it.
 int open_log(const std::string& name) {
   struct Known {
     std::string name;
@@ -90,8 +90,8 @@ Result<int> read_place(const std::string& name, int fallback, bool file_allowed)
   return file;
 }
 
-// Days since 1970-01-01 to a civil date, without localtime and its lock, which a fork may leave
-// held.
+// Converts days since 1970-01-01 to a civil date. Does not call localtime, whose lock a fork may
+// leave held.
 void civil_date(int64_t days, int& year, int& month, int& day) {
   days += 719468;
   const int64_t era = days / 146097;
@@ -118,7 +118,7 @@ int line_head(char* out, size_t size, LogComponent component, LogLevel level) {
                   kComponentNames[static_cast<int>(component)]);
 }
 
-// One datagram on a socket of its own: syslog(3) takes a lock and allocates.
+// Sends one datagram on a socket of its own, because syslog(3) takes a lock and allocates.
 bool send_to_syslog(const char* text, size_t size, LogLevel level) {
   constexpr int kPriority[] = {3, 3, 4, 6, 7, 7};
   constexpr int kUserFacility = 1 << 3;
@@ -145,10 +145,11 @@ bool send_to_syslog(const char* text, size_t size, LogLevel level) {
 void write_line(int place, LogComponent component, LogLevel level, fmt::string_view text,
                 fmt::format_args arguments) noexcept;
 
-// What the log itself was told wrong is said whatever its level and place, or nobody learns of it;
-// once, although the environment is read at each nrt_init.
+// Reports a bad value of the log's own variables on stderr, whatever the level and place: otherwise
+// nobody would learn of it. Each nrt_init reads the environment; a repeated sentence is not
+// reported again.
 void warn_of(const std::string& sentence) {
-  // Relaxed: only the value counts; two threads at once may both say it.
+  // Relaxed: only the value counts. Two threads at once may both report it.
   static std::atomic<size_t> said{0};
   const size_t hash = std::hash<std::string>{}(sentence) | 1;
   if (said.exchange(hash, std::memory_order_relaxed) == hash) return;

@@ -4,9 +4,9 @@
 // component. NEURON_RT_LOG_LEVEL and NEURON_RT_LOG_LEVEL_<component> choose the level (QUIET,
 // ERROR, WARN, INFO, DEBUG, TRACE; default ERROR), NEURON_RT_LOG_LOCATION and
 // NEURON_RT_LOG_LOCATION_<component> the place (console, syslog; for a component also a file name).
-// Read at the first message or by configure_log(). Thread-safe and fork-safe: no lock, a line is
-// one write() from a buffer on the stack, longer lines are cut. A message allocates nothing (its
-// arguments may), never throws, and cannot fail visibly. Line: "2026-11-21 03:57:12.123456
+// They are read at the first message or by configure_log(). Thread-safe and fork-safe: no lock; a
+// line is one write() from a buffer on the stack; longer lines are cut. A message allocates nothing
+// (its arguments may), never throws, and cannot fail visibly. Line: "2026-11-21 03:57:12.123456
 // 1234:1240 ERROR NRT text" in UTC, pid:tid.
 #ifndef RUNTIME_BASE_LOG_H
 #define RUNTIME_BASE_LOG_H
@@ -24,8 +24,8 @@ enum class LogComponent : uint8_t { kNrt, kNmgr, kTdrv };
 inline constexpr int kLogComponents = 3;
 
 // Reads the environment again. If a value cannot be read, the default is used, an error is
-// returned, and stderr gets the sentence once, whatever the level. A file that was logged to before
-// stays open, because another thread may still write to it.
+// returned, and its sentence is written to stderr once, whatever the level. A file of the earlier
+// configuration stays open, because another thread may still write to it.
 Result<void> configure_log();
 
 bool log_enabled(LogComponent component, LogLevel level) noexcept;

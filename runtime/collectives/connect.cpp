@@ -21,7 +21,7 @@ Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world) {
                   "{} of {} ranks: {}; load it with the number of ranks that it was built for",
                   neff::collective_name(c.operation), world->size(), *sentence);
     };
-    // Names of variables stay in the file.
+    // The names of the variables are not kept after loading.
     neff::CollectivePlace input{"input", 0, c.input_offset, c.input_rows, bytes.input};
     neff::CollectivePlace output{"output", 0, c.output_offset, c.output_rows, bytes.output};
     for (const auto& [place, variable, address] :

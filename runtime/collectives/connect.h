@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives a loaded model its collectives: meets the other ranks, without the core's turn, before
-// another thread sees the model.
+// Connects the collectives of a loaded model with the other ranks, before another thread sees the
+// model. The caller does not hold the core's turn.
 // Callers: nrt_load_collectives, host-driven collectives. Fails: as CollectivePrograms::connect;
 // NRT_INVALID for a buffer that does not fit the number of ranks.
 #ifndef RUNTIME_COLLECTIVES_CONNECT_H
@@ -17,7 +17,7 @@ namespace neuron::runtime {
 
 // The buffers are variables of the model.
 Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world);
-// `buffers`: of each operation of the model.
+// `buffers`: one entry for each operation of the model.
 Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world,
                            std::span<const CollectiveBuffers> buffers);
 

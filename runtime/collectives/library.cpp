@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kName = "libccom.so.1";
 constexpr const char* kVariable = "NEURON_CCOM_LIBRARY";
 
-// The directory of the file that holds this code, with its slash; empty if it cannot be told.
+// The directory of the file that holds this code, with its slash; empty if it is not known.
 std::string own_directory() {
   Dl_info info;
   if (dladdr(reinterpret_cast<const void*>(&own_directory), &info) == 0 || !info.dli_fname) {
@@ -27,8 +27,8 @@ std::string own_directory() {
   return slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
 }
 
-// Puts back what the program does at signals: providers of libfabric, which libccom needs, replace
-// it by backtraces of their own when they are loaded.
+// Restores the program's signal handlers. libccom needs libfabric, whose providers install handlers
+// of their own (backtraces) when they are loaded.
 class SignalsOfTheProgram {
  public:
   SignalsOfTheProgram() {

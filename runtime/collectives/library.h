@@ -30,7 +30,7 @@ struct CollectivesLibrary {
 
 Result<const CollectivesLibrary*> collectives_library();
 
-// The status of the runtime for one of libccom.
+// The runtime's status for a status of libccom.
 NRT_STATUS status_of_collectives(ccom_status_t status);
 
 }  // namespace neuron::runtime

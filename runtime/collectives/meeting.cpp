@@ -37,7 +37,8 @@ Result<std::vector<Message>> Meeting::exchange(uint32_t rank, std::span<const st
     for (uint32_t r = 0; r < size_; ++r) there[r] = round.given[r].has_value();
     round.given[rank].reset();
     --round.arrived;
-    // It comes again with the same number: what failed while it waited is from before that.
+    // The rank will come again with the same number. A failure noted while it waited belongs to the
+    // exchange before.
     if (auto failure = failures_.extract(exchanges_[rank]--)) {
       --failure.key();
       failures_.insert(std::move(failure));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the ranks of one process exchange small messages: each gives its own and gets those of all.
+// Exchange of small messages between the ranks of one process: each rank gives one and gets all.
 // Callers: World, one thread a rank. Thread-safe: yes. Owns the messages of exchanges under way. A
 // rank may be one exchange ahead of the others. Fails: NRT_TIMEOUT with the ranks that did not
 // come. The message of this rank is then taken back, so that it may come again.
@@ -31,8 +31,8 @@ class Meeting {
   Result<std::vector<Message>> exchange(uint32_t rank, std::span<const std::byte> mine,
                                         base::Deadline deadline);
 
-  // Exchanges that the rank has had, including one in which it waits now. Behind an exchange all
-  // ranks have the same number.
+  // The number of exchanges of the rank so far, including one in which it waits now. After an
+  // exchange all ranks have the same number.
   uint64_t exchanges(uint32_t rank);
   // Notes that an execution of the rank has failed: executions on other ranks may wait for its
   // data. A failure has the number exchanges() of its rank. Of failures with the same number the
@@ -58,10 +58,10 @@ class Meeting {
   std::map<uint64_t, std::string> failures_;
 };
 
-// "rank 1 has failed (...)": how other ranks are told.
+// "rank 1 has failed (...)": the sentence for other ranks.
 std::string describe_failure_of(uint32_t rank, const std::string& sentence);
 
-// "ranks 3, 5-7 of 8": the ranks that are not there.
+// "ranks 3, 5-7 of 8": the ranks that are false in `there`.
 std::string missing_ranks(const std::vector<bool>& there);
 
 }  // namespace neuron::runtime

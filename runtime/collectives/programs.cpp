@@ -46,7 +46,7 @@ std::string describe_operation(const neff::Collective& c) {
   return text;
 }
 
-// Of counts and displacements.
+// A hash of counts and displacements.
 uint64_t hash_of_lengths(const neff::Collective& c) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const auto* list : {&c.counts, &c.displacements, &c.receive_displacements}) {
@@ -55,7 +55,7 @@ uint64_t hash_of_lengths(const neff::Collective& c) {
   return hash;
 }
 
-// The ranks that take part with `rank`; empty: it does not.
+// The ranks that take part together with `rank`; empty if `rank` takes no part.
 std::vector<uint32_t> group_of(const neff::Collective& c, uint32_t rank, uint32_t size) {
   if (c.groups.empty()) {
     std::vector<uint32_t> all(size);
@@ -82,15 +82,15 @@ struct CollectivePrograms::Announcement {
   uint64_t input = 0;
   uint64_t output = 0;
   uint64_t scratch = 0;
-  uint64_t count = 0;  // of operations with lengths of their own: a hash of these
+  uint64_t count = 0;  // operations with variable lengths: a hash of the lengths
   uint32_t operation = 0;
   uint32_t type = 0;
   uint32_t reduction = 0;
   uint32_t root = 0;
   uint32_t stream = 0;
   uint32_t engines = 0;
-  uint32_t lost = 0;  // CollectivesState::kLost on its core
-  // Of buffers in SBUF: bytes of a row, partitions.
+  uint32_t lost = 0;  // its core is in CollectivesState::kLost
+  // For buffers in SBUF: bytes of a row, partitions.
   std::array<uint32_t, 2> input_rows{}, output_rows{};
   uint32_t reserved = 0;
 
@@ -110,7 +110,7 @@ struct CollectivePrograms::Announcement {
   }
 };
 
-// One CC core with its program.
+// A CC core and its program.
 struct CollectivePrograms::Stream {
   StreamUse use;
   std::vector<size_t> operations;                          // of the model, in order
@@ -244,7 +244,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
     }
     stream.description.collectives = stream.collectives.data();
 
-    // One scratch for all collectives of a stream, which come one after the other.
+    // All collectives of a stream share one scratch buffer: they run one after the other.
     const auto with_own = [&](size_t n, const CollectiveBuffers& b, uint64_t scratch) {
       for (ccom_device_member_t& m : stream.members[n]) {
         if (m.world != rank) continue;
@@ -292,10 +292,10 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
   }
 
   NEURON_TRY(held, world_->hold());
-  // Behind this exchange no rank executes an older model of theirs on these CC cores.
+  // After this exchange no rank executes an older model of these ranks on these CC cores.
   NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
   const Result<void> compiled = compile(mine, all);
-  // A rank that cannot go on says so, else the others would wait for it.
+  // A rank that cannot go on tells the others, which would otherwise wait for it.
   const std::string trouble = compiled ? std::string() : compiled.error().sentence;
   NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(trouble))));
   NEURON_CHECK(compiled);
@@ -308,7 +308,7 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
   return {};
 }
 
-// With what the other ranks have said.
+// Compiles the streams from the announcements of all ranks.
 Result<void> CollectivePrograms::compile(std::span<const Announcement> mine,
                                          const std::vector<Message>& all) {
   NEURON_TRY(library, collectives_library());
@@ -363,8 +363,8 @@ Result<void> CollectivePrograms::compile(std::span<const Announcement> mine,
   return {};
 }
 
-// What an execution that failed, or an earlier process, may have left there. `lost`: by a rank of
-// the world, which has forgotten what this one gave it and has got, so that this one forgets, too.
+// Clears values that a failed execution or an earlier process may have left in the semaphores.
+// `lost`: some rank of the world has lost its credits, so this rank must reset its own to match.
 Result<void> CollectivePrograms::clear_semaphores(bool lost) {
   NEURON_TRY(turn, CoreTurn::take(core_));
   if (lost) core_.lose_collectives();
@@ -381,7 +381,8 @@ Result<void> CollectivePrograms::clear_semaphores(bool lost) {
   return {};
 }
 
-// Rings and code go to device memory; a prologue before the code points the queues to the rings.
+// Puts rings and code into device memory. A prologue before the code points the queues to the
+// rings.
 Result<void> CollectivePrograms::place(Stream& stream) {
   const CorePlace& core = core_.place();
   const ccom_device_program_t& program = *stream.program;

@@ -5,7 +5,7 @@
 // Callers: nrt_load_collectives and host-driven collectives (connect), LoadedModel (start), fault
 // reports. Thread-safe: connect() in one thread before the model is used; the rest belongs to the
 // holder of the core's turn. Owns: memory, compiled programs; shares the world.
-// Fails: connect() with what a rank lacks, or which ranks did not come.
+// Fails: connect() with what a rank lacks, or with the ranks that did not come.
 #ifndef RUNTIME_COLLECTIVES_PROGRAMS_H
 #define RUNTIME_COLLECTIVES_PROGRAMS_H
 
@@ -22,7 +22,7 @@
 
 namespace neuron::runtime {
 
-// Device addresses of the buffers of a collective: of their first bytes, where they lie in rows.
+// Device addresses of the buffers of a collective; for buffers in rows, of their first bytes.
 struct CollectiveBuffers {
   uint64_t input = 0;
   uint64_t output = 0;
@@ -30,7 +30,7 @@ struct CollectiveBuffers {
 
 class CollectivePrograms final : public ModelCollectives {
  public:
-  // Meets the other ranks, twice. `buffers`: of each operation.
+  // Exchanges messages with the other ranks twice. `buffers`: one entry for each operation.
   static Result<std::unique_ptr<CollectivePrograms>> connect(
       Core& core, std::shared_ptr<World> world, const std::vector<neff::Collective>& operations,
       std::span<const CollectiveBuffers> buffers);

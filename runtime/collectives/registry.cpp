@@ -20,7 +20,8 @@ Result<std::shared_ptr<World>> CollectivesRegistry::world(Session& session, Core
     return fail(NRT_INVALID, "rank {} of {} ranks does not exist", rank, size);
   }
   const Configuration& configuration = session.configuration();
-  // Ranks of one process need no address; a job of more ranks than this process has cores does.
+  // Ranks of one process need no address. A job with more ranks than this process has cores needs
+  // one.
   if (configuration.root.empty() && size > session.core_count()) {
     return fail(NRT_INVALID,
                 "{} ranks do not fit the {} virtual cores of this process, and "
@@ -33,7 +34,8 @@ Result<std::shared_ptr<World>> CollectivesRegistry::world(Session& session, Core
     const std::lock_guard lock(mutex_);
     if (const auto found = worlds_.find(key); found != worlds_.end()) {
       if (!found->second->failed()) return found->second;
-      // Its ranks may meet again; those that come anew know nothing of the credits of the old.
+      // The ranks may meet again in a new world. New ranks know nothing of the credits of the old
+      // world.
       worlds_.erase(found);
       core.lose_collectives();
     }

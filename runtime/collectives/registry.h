@@ -18,10 +18,10 @@ namespace neuron::runtime {
 
 class CollectivesRegistry : public SessionPart {
  public:
-  // The registry of the session, made with the first call.
+  // The registry of the session; the first call makes it.
   static CollectivesRegistry& of(Session& session);
 
-  // Joins on the first call.
+  // Joins the world on the first call; returns the same world afterwards.
   Result<std::shared_ptr<World>> world(Session& session, Core& core, uint32_t rank, uint32_t size);
 
  private:

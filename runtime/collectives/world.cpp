@@ -23,7 +23,7 @@ const char* name_of(uint8_t occasion) {
   return occasion < std::size(kNames) ? kNames[occasion] : "runs another version of libnrt.so.1";
 }
 
-// The library's sentence, with the variable that says how long this library waits.
+// The library's sentence; the variable that limits the wait is replaced by this library's own.
 std::string in_our_words(std::string sentence) {
   constexpr std::string_view kTheirs = "CCOM_TIMEOUT_MS";
   const size_t at = sentence.find(kTheirs);
@@ -209,8 +209,8 @@ Result<void> World::check_peers() {
   const ccom_status_t status = library_->status(comm_);
   if (status == CCOM_SUCCESS) return {};
   failed_.store(true, std::memory_order_relaxed);
-  // The library tells the cause with the next call, which fails at once; a thread that is in one
-  // will be told it.
+  // The library gives the cause in its next call, which fails at once. If another thread is in a
+  // call, that thread gets the cause.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   std::vector<std::byte> all(size_);
   if (lock) {

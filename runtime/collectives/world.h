@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks that take part in collectives, as one of them sees them, and where each computes.
+// The ranks that take part in collectives, as seen by one of them, and where each rank computes.
 // Two kinds: all ranks in this process, one virtual core each, which meet in memory
 // (NEURON_RT_ROOT_COMM_ID unset); or ranks of several processes, which meet through libccom at that
 // address. Callers: loading of models with collectives, nrt_barrier, nrt_all_gather, host-driven
@@ -25,11 +25,11 @@
 
 namespace neuron::runtime {
 
-// Where a rank computes. Travels between processes of one version as it is.
+// Where a rank computes. Processes of one version exchange it as raw bytes.
 struct MemberPlace {
   char host[64] = {};
   int32_t process = 0;
-  uint32_t embedded = 0;  // its devices are its own process's
+  uint32_t embedded = 0;  // its process emulates its own devices
   uint32_t device = 0;    // number on the host
   uint32_t chip = 0;      // routing id
   uint32_t core = 0;      // physical core of the chip
@@ -42,7 +42,8 @@ enum class Occasion : uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPre
 
 class World {
  public:
-  // `meeting`: of ranks in this process; null: through libccom at `root`.
+  // `meeting`: where the ranks of this process meet; null: the ranks meet through libccom at
+  // `root`.
   static Result<std::shared_ptr<World>> join(Core& core, uint32_t rank, uint32_t size,
                                              std::shared_ptr<Meeting> meeting,
                                              const std::string& root,
@@ -54,23 +55,26 @@ class World {
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return static_cast<uint32_t>(size_); }
   const std::vector<MemberPlace>& members() const { return members_; }
-  // Whether descriptors of this rank reach the memory of all others; else why not.
+  // Fails, with the reason, if descriptors of this rank cannot reach the memory of every other
+  // rank.
   Result<void> check_reachable() const;
 
-  // Every rank gives `mine` and gets all, by rank. `number` receives the number of the exchange,
-  // which is the same on all ranks, for failure_since().
+  // Every rank gives `mine` and gets the messages of all, by rank. `number` receives the number of
+  // the exchange, which is the same on all ranks; failure_since() takes it.
   Result<std::vector<Message>> exchange(Occasion occasion, std::span<const std::byte> mine,
                                         uint64_t* number = nullptr);
   Result<void> barrier();
-  // For exchanges that belong together: no other thread of this rank has one between them.
+  // Keeps exchanges together: while the lock is held, no other thread of this rank makes an
+  // exchange.
   Result<std::unique_lock<base::TimedMutex>> hold();
-  // Fails if a process of the world is known to be gone, with which one. Any thread; waits for
+  // Fails if a process of the world is known to be gone, and names it. Any thread; waits for
   // nothing.
   Result<void> check_peers();
   // Tells all ranks that an execution of this rank has failed, and why. Any thread; waits for
   // nothing.
   void note_failure(const std::string& sentence);
-  // What other ranks have told, as Meeting::failure_since(). Any thread; waits for nothing.
+  // The failure that other ranks have reported, as Meeting::failure_since(). Any thread; waits for
+  // nothing.
   std::optional<std::string> failure_since(uint64_t number);
   // True once ranks of other processes cannot be reached through this world any more.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -88,11 +92,11 @@ class World {
   std::shared_ptr<Meeting> meeting_;
   const CollectivesLibrary* library_ = nullptr;
   base::TimedMutex held_;   // taken before mutex_
-  base::TimedMutex mutex_;  // exchanges; comm_, but for telling and being told
+  base::TimedMutex mutex_;  // exchanges; comm_, except to send and read failures
   ccom_comm_t* comm_ = nullptr;
   std::atomic<bool> failed_{false};  // relaxed: a hint for threads that look for a world
-  // Through the library, as Meeting counts them. Relaxed: a failure that comes while ranks meet may
-  // count as one before or after.
+  // Exchanges through the library, counted as Meeting does. Relaxed: a failure during an exchange
+  // may be counted before or after it.
   std::atomic<uint64_t> exchanges_{0};
   std::vector<MemberPlace> members_;
 };

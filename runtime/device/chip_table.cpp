@@ -16,7 +16,7 @@ constexpr AddressRegion kRegionsV2[] = {
      "the registers and on-chip memories"},
     {NEURON_V2_HOST_BASE, NEURON_V2_HOST_BASE + NEURON_V2_HOST_SIZE - 1, "host memory"}};
 
-// Of generation 3: DMA engines, cores, and the die's own registers, as each die has them.
+// Generation 3: each die's DMA engines, cores and own registers.
 constexpr uint64_t kSengBytes = NEURON_V3_SENG_SIZE;
 constexpr uint64_t kIoEnd = 0x8500000000;  // behind the last CC core
 

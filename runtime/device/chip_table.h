@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a chip generation has what the runtime programs: core windows, DMA queues, notification
-// rings, memories. One table per generation.
+// Addresses of what the runtime programs on a chip: core windows, DMA queues, notification rings,
+// memories. One table per generation.
 // Callers: session, model, queue, exec; any thread: the tables are constant. Cannot fail: numbers
 // are checked where cores are claimed.
 #ifndef RUNTIME_DEVICE_CHIP_TABLE_H
@@ -46,8 +46,8 @@ struct ChipTable {
 const ChipTable* find_chip_table(uint32_t generation);
 // "2 (trn1, inf2) and 3 (trn2)"
 std::string known_chips();
-// Cores of one device, also of an architecture that this runtime does not drive; 0 for one that is
-// not known.
+// Cores of one device, also for an architecture that this runtime does not drive; 0 for an unknown
+// architecture.
 uint32_t cores_per_device(uint32_t architecture);
 
 // One core of a device.
@@ -59,11 +59,11 @@ struct CorePlace {
   uint64_t window() const { return chip->window(number); }
   uint64_t notification() const { return chip->notification(number); }
   uint32_t hbm() const { return number / chip->cores_per_hbm; }
-  // Number of one of its DMA engines (0-15) on the device.
+  // The number on the device of one of this core's DMA engines (0-15).
   uint32_t dma_engine(uint32_t engine) const { return number * 16 + engine; }
   uint64_t cc_bar0(uint32_t k) const { return chip->cc_bar0(number * chip->cc_cores + k); }
   uint64_t cc_window(uint32_t k) const { return chip->cc_window(number * chip->cc_cores + k); }
-  // Device address, and offset in BAR 0, of a register of a queue of such an engine.
+  // Device address, and offset in BAR 0, of a queue register of one of these engines.
   uint64_t queue_register(uint32_t engine, uint32_t half, uint32_t queue, uint32_t offset) const;
   uint64_t queue_register_bar0(uint32_t engine, uint32_t half, uint32_t queue,
                                uint32_t offset) const;

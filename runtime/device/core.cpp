@@ -105,8 +105,8 @@ Result<void> Core::halt() {
     return device_.write_register(command,
                                   NEURON_CMD_RESET | kAllEngines << kFirstEngine | cc_cores);
   }
-  // A reset of all engines would be one of the core, and take credits with it that other ranks have
-  // given already.
+  // Resetting all engines in one command would reset the core, and with it the credits that other
+  // ranks have already given.
   constexpr uint32_t kSp = 1u << NEURON_ENGINE_SP;
   NEURON_CHECK(device_.write_register(
       command, NEURON_CMD_RESET | (kAllEngines & ~kSp) << kFirstEngine | cc_cores));
@@ -166,7 +166,8 @@ Result<void> Core::acknowledge_errors() {
 }
 
 Result<NotificationReader> Core::ring(uint32_t type, uint32_t slot, bool overwrite) {
-  // A ring of an earlier owner of the core is replaced: its reader's position is not ours.
+  // A ring that an earlier owner of the core left is replaced: its reading position is unknown
+  // here.
   uint64_t context = 0;
   int result = ndl_notification_init_with_realloc(
       device_.ndl(), static_cast<int>(number_), NQ_DEV_TYPE_NEURON_CORE, static_cast<uint8_t>(type),
@@ -182,7 +183,7 @@ Result<NotificationReader> Core::ring(uint32_t type, uint32_t slot, bool overwri
   }
   std::memset(address, 0, kRingBytes);
   if (overwrite) {
-    // The executor reads every entry at once and never tells the device how far it is.
+    // The executor reads every entry at once and never tells the device its reading position.
     NEURON_CHECK(
         device_.write_register(place_.notification() + NEURON_NQ_BASE(slot) + NEURON_NQ_MODE, 1));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One NeuronCore that this process owns: its records, notification rings, and what is on it.
+// One NeuronCore that this process owns: its records, its notification rings, and the model on it.
 // Callers: loader and executor, which hold the turn (CoreTurn) while they touch anything but the
 // constants.
 // Owns: launch, completion and work record (one page of host memory), notification rings, the
@@ -40,8 +40,9 @@ class NotificationReader {
   uint32_t phase_ = 1;
 };
 
-// The semaphores of a core's CC cores. kUnknown: an earlier process may have left values there.
-// kClean: they fit those of the other ranks. kLost: a reset has cleared them, so that they do not.
+// State of the semaphores of a core's CC cores. kUnknown: an earlier process may have left values
+// in them. kClean: they match those of the other ranks. kLost: a reset has cleared them, so that
+// they no longer match.
 enum class CollectivesState : uint8_t { kUnknown, kClean, kLost };
 
 class Core {
@@ -68,7 +69,7 @@ class Core {
   uint64_t launch_address() const { return records_->address() + 64; }
   uint64_t completion_address() const { return records_->address(); }
   uint64_t work_address() const { return records_->address() + 128; }
-  // What the core has done since the last call.
+  // The work of the core since the last call.
   neuron_work_record take_work();
   const DeviceMemory& one() const { return *one_; }
 
@@ -76,7 +77,7 @@ class Core {
   Result<void> halt();
   // Resets the core through the driver and prepares it again; used after a fault.
   Result<void> recover();
-  // No collective that is connected now can be executed any more.
+  // From here on, no collective that is connected now can be executed.
   void lose_collectives();
   // Tells the device that the entries read from `errors` may be overwritten.
   Result<void> acknowledge_errors();
@@ -92,9 +93,9 @@ class Core {
   const void* current_model = nullptr;
   const void* current_binding = nullptr;
   uint32_t executions = 0;
-  // Both are relaxed: the holder of the turn changes them, or no collective is executed.
+  // Both are relaxed: they change only in the core's turn, or while no collective is executed.
   std::atomic<CollectivesState> collectives{CollectivesState::kUnknown};
-  // Goes up when collectives that were connected before cannot go on: their credits are lost.
+  // Increases when connected collectives have lost their credits and cannot go on.
   std::atomic<uint32_t> collectives_age{0};
   std::array<NotificationReader, NEURON_CORE_ENGINES> completions;
   NotificationReader errors;

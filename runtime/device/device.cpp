@@ -25,7 +25,7 @@ Result<std::unique_ptr<Device>> Device::open(int index) {
   return opened;
 }
 
-// A driver that has no map numbers its cores physically.
+// A driver without a core map numbers its cores physically.
 void Device::read_core_map() {
   for (uint32_t core = 0; core < physical_.size(); ++core) {
     physical_[core] = static_cast<uint8_t>(core);

@@ -39,7 +39,7 @@ class Device {
   // Of a physical core.
   CorePlace place(uint32_t core) const { return {&chip_, core}; }
 
-  // What operator tools see of this process on this device.
+  // The record of this process on this device, which operator tools read.
   ProcessRecord& record() const { return *record_; }
 
   Result<uint32_t> read_register(uint64_t bar0_offset) const;

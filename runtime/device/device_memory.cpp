@@ -6,7 +6,7 @@
 namespace neuron::runtime {
 namespace {
 
-// `copy`: a function of the driver library, which also cuts what is too large for a driver.
+// `copy`: a function of the driver library; the library cuts a copy that is too large for a driver.
 template <class Copy>
 Result<void> moved(uint64_t size, Copy&& copy, const char* what, uint64_t address) {
   if (size == 0) return {};

@@ -3,8 +3,8 @@
 // One allocation: device memory (HBM), or host memory that the device reaches.
 // Callers: tensors, loader, executor. Thread-safe: calls on different bytes; map() always.
 // Owns: the allocation; the destructor frees it, mapping included. Borrows: the device.
-// Fails: NRT_RESOURCE when memory is short, with what was asked for and for whom; NRT_HW_ERROR when
-// a copy fails. Ranges are the caller's duty.
+// Fails: NRT_RESOURCE when memory is short, with the size and its purpose; NRT_HW_ERROR when a copy
+// fails. The caller checks ranges.
 #ifndef RUNTIME_DEVICE_DEVICE_MEMORY_H
 #define RUNTIME_DEVICE_DEVICE_MEMORY_H
 
@@ -40,7 +40,7 @@ class DeviceMemory {
   bool host() const { return host_; }
   Device& device() const { return device_; }
 
-  // Where the whole allocation is mapped; the same address each time.
+  // Maps the whole allocation on the first call; returns the same address each time.
   Result<std::byte*> map();
 
   Result<void> write(const void* from, uint64_t offset, uint64_t size);

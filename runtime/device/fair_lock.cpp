@@ -37,7 +37,7 @@ void FairLock::unlock() {
     held_ = false;
     return;
   }
-  // Handed over, not released: no thread that asks now can overtake.
+  // The lock is handed over, not released: a thread that asks now cannot overtake the waiters.
   Waiter* next = first_;
   first_ = next->next;
   if (first_ == nullptr) last_ = &first_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lock that is granted in the order of asking: executions on one core take turns.
+// A first-come, first-served lock: executions on one core take turns.
 // Callers: CoreTurn. Thread-safe: yes. The uncontended path is two short critical sections and no
 // system call. Fails: lock() gives up at its deadline and returns false; a waiter that gives up
 // leaves the queue.

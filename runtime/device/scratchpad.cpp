@@ -14,7 +14,7 @@ Result<void> Scratchpad::join(Core& core, ScratchpadUser& user, uint64_t size) {
                                                .core = core.number(),
                                                .category = NEURON_MEMALLOC_TYPE_SCRATCHPAD_DEVICE,
                                                .purpose = "the scratchpad that models share"}));
-    // Resident programs name the old place.
+    // Resident programs contain the old address.
     if (core.current_model != nullptr) NEURON_CHECK(core.halt());
     memory_ = std::move(memory);
   }

@@ -4,9 +4,10 @@
 // share it, because one of them runs at a time. It is as large as the largest model needs, in steps
 // of 64 MiB. It grows when a model that needs more is loaded; the other models are then told the
 // new address. It is freed with the last model that uses it. Contents last for one execution.
-// Callers: loader, LoadedModel, holding the core's turn. Thread-safe: no. Owns the memory, borrows
-// its users, each of which leaves before it dies.
-// Fails: NRT_RESOURCE when HBM is short while old and new are both there; nothing has changed then.
+// Callers: loader, LoadedModel, holding the core's turn. Thread-safe: no. Owns the memory. Borrows
+// its users, each of which leaves before it is destroyed.
+// Fails: NRT_RESOURCE when HBM has no room for the old and the new scratchpad together; nothing has
+// changed then.
 #ifndef RUNTIME_DEVICE_SCRATCHPAD_H
 #define RUNTIME_DEVICE_SCRATCHPAD_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engines of a core do, in words: for executions that do not end.
-// Callers: fault reports, before the core is reset; they hold the core's turn. Reads registers, so
-// that it works behind every kind of driver. Fails: never; what cannot be read is left out.
+// Describes in words what the engines of a core do, for executions that do not end.
+// Callers: fault reports, before the core is reset; they hold the core's turn. Reads registers
+// only, so it works with every kind of driver. Fails: never; what cannot be read is left out.
 #ifndef RUNTIME_EXEC_ENGINE_STATES_H
 #define RUNTIME_EXEC_ENGINE_STATES_H
 
@@ -22,7 +22,7 @@ struct EngineStates {
   std::string queues;    // DMA queues of the core with descriptors left
 };
 
-// `stuck`: nothing on the core can advance, so an engine that says it runs hangs.
+// `stuck`: nothing on the core can advance, so an engine whose state is "running" hangs.
 EngineStates describe_engines(const LoadedModel& model, bool stuck);
 
 }  // namespace neuron::runtime

@@ -2,74 +2,32 @@
 #include "runtime/exec/executor.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 
-#include "hw/control.h"
-#include "hw/fault.h"
 #include "runtime/base/log.h"
-#include "runtime/device/core_turn.h"
+#include "runtime/device/core_launch.h"
 #include "runtime/device/driver_error.h"
+#include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/fault_report.h"
-#include "runtime/exec/resolve.h"
 
 namespace neuron::runtime {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Executions shorter than this on the host may be launched several at a time.
 constexpr uint64_t kQuick_ns = 50'000;
 
-uint64_t nanoseconds(Clock::time_point when) {
-  return static_cast<uint64_t>(when.time_since_epoch().count());
-}
-
-// Reads what the engines wrote about their part of this execution, which ends with the longer one
-// of two cores.
-void collect_report(LoadedModel& model, LoadedModel& part, uint64_t host_ns) {
-  Core& core = part.core();
-  const neuron_completion_record& record = core.completion();
-  const bool second = &part != &model;
-  ExecutionReport& report = model.report;
-  const uint64_t device_ps = record.end - record.start;
-  if (!second) {
-    report.exec_id = record.exec_id;
-    report.host_ns = host_ns;
-  }
-  report.device_ps = second ? std::max(report.device_ps, device_ps) : device_ps;
-  report.valid = true;
-  std::array<uint64_t, NEURON_CORE_ENGINES> busy{};
-  std::array<uint32_t, NEURON_CORE_ENGINES> retired{};
+// Adds what one physical core did in this execution, which ends with the longer one of two.
+void add_to_report(ExecutionReport& report, const CoreLaunch& launch, bool second) {
+  report.device_ps = second ? std::max(report.device_ps, launch.device_ps) : launch.device_ps;
   for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
-    neuron_notification entry;
-    while (core.completions[engine].next(entry)) {
-      if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_COMPLETE) continue;
-      busy[engine] = uint64_t{entry.info[1]} << 32 | entry.info[0];
-      retired[engine] = entry.info[2];
-    }
-    report.busy_ps[engine] = busy[engine] + (second ? report.busy_ps[engine] : 0);
-    report.retired[engine] = retired[engine] + (second ? report.retired[engine] : 0);
+    report.busy_ps[engine] = launch.busy_ps[engine] + (second ? report.busy_ps[engine] : 0);
+    report.retired[engine] = launch.retired[engine] + (second ? report.retired[engine] : 0);
   }
 }
 
-void fill_launch_record(Core& core, const Binding& binding, const RingSet& rings,
-                        uint64_t time_limit) {
-  neuron_launch_record& record = core.launch();
-  record.exec_id = ++core.executions;
-  record.binding = binding.number;
-  const bool rebind = core.current_binding != &binding && rings.table_entries() != 0;
-  record.flags = rebind ? NEURON_LAUNCH_REBIND : 0;
-  record.ring_entries = rebind ? rings.table_entries() : 0;
-  record.ring_table = rings.table_address();
-  record.time_limit = time_limit;
-  record.work_record = core.work_address();
-}
-
-// After a failure: the core is reset, so that the next execution finds it as the first one did.
+// After a failure: resets the core, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
   if (model.collectives() != nullptr) model.collectives()->give_up(error.sentence);
@@ -83,159 +41,78 @@ Error give_up(LoadedModel& model, Error error) {
   return error;
 }
 
-// How long a wait for other ranks goes on without a look whether they are there, and how long after
-// one is gone: what it had sent may be all that is needed.
-constexpr uint64_t kLookAfterRanks = 100'000'000;
-
-// Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
-// process is gone.
-int await_word(Core& core, uint32_t* word, uint32_t before, uint64_t until,
-               const ModelCollectives* collectives) {
-  ndl::DevicePort& port = core.device().port();
-  bool gone = false;
-  // bounded: each turn but the last takes some of the time until `until`.
-  while (collectives != nullptr) {
-    const uint64_t look = nanoseconds(Clock::now()) + kLookAfterRanks;
-    if (look >= until) break;
-    const int result = port.wait(core.number(), word, before, look);
-    if (result != -ETIMEDOUT) return result;
-    if (gone) return -EOWNERDEAD;
-    gone = collectives->failure_of_rank() || !collectives->check_peers();
-  }
-  return port.wait(core.number(), word, before, until);
-}
-
-// Waits until `count` more completion records were written, or one that tells of a failure.
-int await_completions(Core& core, uint32_t before, uint32_t count, uint64_t until,
-                      const ModelCollectives* collectives) {
-  neuron_completion_record& record = core.completion();
-  uint32_t done = 0;
-  while (done < count) {
-    const int result = await_word(core, &record.sequence, before + done, until, collectives);
-    if (result != 0) return result;
-    done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before;
-    if (record.status == NEURON_FAULT_NONE) continue;
-    // The status of a record may be seen before its sequence. The core answers behind what it has
-    // written, so that the caller's look at the sequence counts the one that failed.
-    (void)core.device().read_register(core.place().window_bar0() + NEURON_CORE_CONTROL +
-                                      NEURON_CORE_STATUS);
-    break;
-  }
-  return 0;
-}
-
-Result<void> make_ready(Session& session, LoadedModel& model, const Binding& binding) {
-  const bool watch_nan = session.configuration().fail_on_nan;
-  NEURON_CHECK(model.check_collectives());
-  if (model.core().current_model != &model) {
-    auto activated = model.activate(*binding.rings, watch_nan);
-    if (!activated) return give_up(model, activated.error());
-  }
-  LoadedModel* second = model.second();
-  if (second != nullptr && second->core().current_model != second) {
-    auto activated = second->activate(*binding.second_rings, watch_nan);
-    if (!activated) return give_up(model, activated.error());
-  }
-  return {};
-}
-
-// Of an execution that never reached its core: how it ended is counted all the same.
+// Counts the outcome of an execution that never reached its core.
 template <typename Outcome>
 Outcome counted(LoadedModel& model, Outcome outcome) {
   if (!outcome) model.core().counters.refused(outcome.error().status);
   return outcome;
 }
 
-// One physical core of a launch.
-struct Launch {
-  LoadedModel& part;
-  const RingSet& rings;
-  uint32_t before = 0;    // completions, when it was launched
-  uint32_t first_id = 0;  // of the executions
-  uint32_t done = 0;
-  int result = 0;  // of the driver
-  bool failed = false;
-};
-
-// `here`: this thread waits for the core at once, so nobody else need run it.
-void start(Launch& launch, const Binding& binding, const Configuration& configuration,
-           uint32_t count, bool here) {
-  Core& core = launch.part.core();
-  fill_launch_record(core, binding, launch.rings, configuration.model_time_limit_ps);
-  launch.before = __atomic_load_n(&core.completion().sequence, __ATOMIC_ACQUIRE);
-  launch.first_id = core.executions;
-  // Release: the record above is complete before the device sees the semaphore; its partner is the
-  // load of the record by the SP program.
-  std::atomic_thread_fence(std::memory_order_release);
-  launch.result =
-      core.device().port().write_register(core.place().window_bar0() + NEURON_CORE_SEMAPHORES +
-                                              NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
-                                          count, here);
+LaunchOrder order_of(const Binding& binding, const DescriptorRings& rings, uint32_t count,
+                     const Configuration& configuration) {
+  return {.count = count,
+          .binding = &binding,
+          .binding_number = binding.number,
+          .ring_table = rings.table_address(),
+          .ring_entries = rings.table_entries(),
+          .time_limit_ps = configuration.model_time_limit_ps};
 }
 
-void finish(Launch& launch, const Binding& binding, uint32_t count, uint64_t until) {
-  Core& core = launch.part.core();
-  const neuron_completion_record& record = core.completion();
-  if (launch.result == 0) {
-    launch.result = await_completions(core, launch.before, count, until, launch.part.collectives());
-  }
-  launch.failed = launch.result != 0 || record.status != NEURON_FAULT_NONE;
-  launch.done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - launch.before;
-  if (launch.result == 0 && launch.failed) --launch.done;
-  core.executions = launch.first_id + launch.done - (launch.failed ? 0 : 1);
-  if (launch.done != 0) core.current_binding = &binding;
-}
-
-Error describe_failure(const Launch& launch, const Configuration& configuration) {
-  LoadedModel& model = launch.part;
-  if (launch.result == 0) return describe_fault(model, model.core().completion());
-  if (launch.result == -EDEADLK) return describe_deadlock(model);
-  if (launch.result == -EOWNERDEAD) return describe_lost_rank(model);
-  if (launch.result == -ETIMEDOUT) return describe_timeout(model, configuration.exec_timeout_s);
-  return driver_error(NRT_HW_ERROR, launch.result, "launching model '{}' on device {} core {}",
+Error describe_failure(LoadedModel& model, int result, const Configuration& configuration) {
+  if (result == 0) return describe_fault(model, model.core().completion());
+  if (result == -EDEADLK) return describe_deadlock(model);
+  if (result == -EOWNERDEAD) return describe_lost_rank(model);
+  if (result == -ETIMEDOUT) return describe_timeout(model, configuration.exec_timeout_s);
+  return driver_error(NRT_HW_ERROR, result, "launching model '{}' on device {} core {}",
                       model.name(), model.core().device().index(), model.core().number());
 }
 
-// `count` launches, which the core takes one behind the other. `done`: how many succeeded; the one
-// behind them has failed if an error is returned.
+// Makes `count` launches, which the core runs one after the other. `done`: how many succeeded; an
+// error is that of the next one.
 Result<void> launch(Session& session, LoadedModel& model, const Binding& binding, uint32_t count,
                     uint32_t& done) {
   Core& core = model.core();
+  LoadedModel* part = model.second();
   const Configuration& configuration = session.configuration();
   done = 0;
-  NEURON_CHECK(counted(model, make_ready(session, model, binding)));
-  Launch first{model, *binding.rings};
-  std::optional<Launch> second;
-  if (model.second() != nullptr) second.emplace(Launch{*model.second(), *binding.second_rings});
-  const Clock::time_point begin = Clock::now();
-  if (second) start(*second, binding, configuration, count, false);
-  start(first, binding, configuration, count, true);
-  const uint64_t until = nanoseconds(begin) + configuration.exec_timeout_s * 1'000'000'000ull;
-  finish(first, binding, count, until);
-  if (second) finish(*second, binding, count, until);
-  const uint64_t host_ns = nanoseconds(Clock::now()) - nanoseconds(begin);
+  NEURON_CHECK(counted(model, model.check_collectives()));
+  if (auto ready = model.make_ready(binding, configuration.fail_on_nan); !ready) {
+    return counted(model, Result<void>(give_up(model, ready.error())));
+  }
+  const LaunchOrder order = order_of(binding, *binding.rings, count, configuration);
+  CoreLaunch first(core, order, model.collectives());
+  std::optional<LaunchOrder> second_order;
+  std::optional<CoreLaunch> second;
+  if (part != nullptr) {
+    second_order = order_of(binding, *binding.second_rings, count, configuration);
+    second.emplace(part->core(), *second_order, part->collectives());
+  }
+  const uint64_t host_ns =
+      CoreLaunch::run(first, second ? &*second : nullptr, configuration.exec_timeout_s);
   done = second ? std::min(first.done, second->done) : first.done;
   const bool failed = first.failed || (second && second->failed);
   if (!failed) {
-    collect_report(model, model, host_ns / count);
-    if (second) collect_report(model, second->part, 0);
+    model.report.valid = true;
     model.report.exec_id = core.executions;
+    model.report.host_ns = host_ns / count;
+    add_to_report(model.report, first, false);
+    if (second) add_to_report(model.report, *second, true);
   }
-  const neuron_work_record work = core.take_work();
-  if (second) second->part.core().counters.worked(second->part.core().take_work());
+  if (second) part->core().counters.worked(second->work);
   if (!failed && configuration.fail_on_nan) {
     auto clean = find_numeric_errors(model);
-    if (clean && second) clean = find_numeric_errors(second->part);
+    if (clean && second) clean = find_numeric_errors(*part);
     if (!clean) {
-      core.counters.executed(clean.error().status, work, host_ns);
+      core.counters.executed(clean.error().status, first.work, host_ns);
       done = 0;
       return clean;
     }
   }
-  core.counters.executed_well(done, work, host_ns);
+  core.counters.executed_well(done, first.work, host_ns);
   if (!failed) return {};
-  Error error = describe_failure(first.failed ? first : *second, configuration);
-  // The work is that of those that succeeded.
+  Error error = first.failed ? describe_failure(model, first.result, configuration)
+                             : describe_failure(*part, second->result, configuration);
+  // Work is counted for successful executions only.
   core.counters.executed(error.status, {}, done == 0 ? host_ns : 0);
   return give_up(model, std::move(error));
 }
@@ -255,13 +132,6 @@ Result<void> check_usable(const LoadedModel& model) {
                 part->core().device().index(), part->core().number());
   }
   return {};
-}
-
-// The turn of the model's core, if the model can still be executed then.
-Result<CoreTurn> take_turn(const LoadedModel& model) {
-  NEURON_TRY(turn, CoreTurn::take(model.core()));
-  NEURON_CHECK(check_usable(model));
-  return std::move(turn);
 }
 
 // `count` above 1 only for executions that need no copies by the host.
@@ -333,7 +203,7 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return a.storage == b.storage && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
 
-// Whether outputs and inputs may change places: same size, device memory, nothing in two places.
+// True if outputs and inputs may be exchanged: same size, device memory, no overlap.
 bool may_swap(const LoadedModel& model, const MatchedTensors& tensors,
               const std::vector<Feedback>& pairs) {
   for (const Feedback& pair : pairs) {
@@ -418,7 +288,7 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs) {
-  NEURON_TRY(turn, counted(model, take_turn(model)));
+  NEURON_CHECK(counted(model, check_usable(model)));
   // Acquire: pairs with the threads that free or change a tensor; their change is seen below, or
   // the epoch is old and the sets are resolved again by the next execution.
   const uint64_t epoch = session.tensor_epoch.load(std::memory_order_acquire);
@@ -437,13 +307,13 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
   if (count < 1) return fail(NRT_INVALID, "repeat_count is {}; it must be at least 1", count);
   if (count == 1) return execute(session, model, inputs, outputs);
   NEURON_TRY(pairs, feedback_of(model));
-  NEURON_TRY(turn, counted(model, take_turn(model)));
+  NEURON_CHECK(counted(model, check_usable(model)));
   auto matched = counted(model, match(session, model, inputs, outputs));
   if (!matched) return matched.error().with("repetition 1 of {}", count);
   const bool swap = may_swap(model, **matched, pairs);
   const std::shared_ptr<const MatchedTensors> there = *matched;
   const std::shared_ptr<const MatchedTensors> back = swap ? swapped(*there, pairs) : there;
-  // With an odd number of executions left the last one writes the outputs that were asked for.
+  // With an odd number of executions left, the last one writes the requested outputs.
   bool turned = false;
   for (int i = 0; i < count; ++i) {
     const bool change = i > 0 && swap && !(i == 1 && count % 2 == 0);

@@ -16,8 +16,8 @@ struct Field {
   uint32_t loaded = 0;   // of weights
 };
 
-// The value that a register has put into the field which the fault names: the instruction as the
-// engine saw it, as far as the entry tells.
+// Puts the value of a register into the field that the fault names. The result is the instruction
+// as the engine saw it, as far as the entry tells.
 void substitute(isa::Instruction& instruction, const Field& field) {
   isa::Operand* operands[] = {&instruction.dst, &instruction.src0, &instruction.src1};
   if (field.operand >= 3) return;
@@ -144,7 +144,8 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
                     words[0] & 0xFF, words[1], info);
     case NEURON_FAULT_HBM_UE:
     case NEURON_FAULT_HBM_UE_REPAIRABLE:
-      // The record has the whole address; the entry is that of a DMA engine or of the reader.
+      // The record has the whole address. The entry comes from a DMA engine or from the engine that
+      // read.
       if (entry != nullptr && (entry->word >> NEURON_NW_ENGINE_SHIFT & 0xF) == NEURON_ENGINE_DMA) {
         return format(
             "DMA engine {} queue {} ring index {}: found bad bytes at device address {:#x}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fault found and what was expected instead, in words.
+// Describes in words what a fault found and what was expected instead.
 // Callers: fault reports, holding the core's turn. Thread-safe: no state. Fails: never; an unknown
 // fault gives an empty text.
 #ifndef RUNTIME_EXEC_FAULT_EXPECTATION_H

@@ -31,7 +31,7 @@ std::string other_text(const LoadedModel& model, const FaultWords& words, bool q
                 queue_known ? " of " + queue_text(words.detail >> 8) : "", who);
 }
 
-// What public documents give for the inputs of an activation function.
+// The range of inputs that public documents give for an activation function.
 const char* range_text(unsigned function) {
   switch (function) {
     case NEURON_ACT_LOG:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults of strict mode, which are about two instructions: what was found at which byte, which
-// instruction is the second one, and what was expected (the words of hw/fault.h).
-// Callers: fault reports, holding the core's turn. Thread-safe: no state. Fails: never; what the
-// words do not tell is left out.
+// Describes faults of strict mode, which concern two instructions: what was found at which byte,
+// which instruction is the second one, and what was expected (the words of hw/fault.h).
+// Callers: fault reports, holding the core's turn. Thread-safe: no state. Fails: never; a detail
+// that the words lack is left out.
 #ifndef RUNTIME_EXEC_FAULT_PAIR_H
 #define RUNTIME_EXEC_FAULT_PAIR_H
 

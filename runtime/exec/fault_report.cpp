@@ -81,7 +81,7 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
   if (code == NEURON_FAULT_TIME_LIMIT) return describe_time_limit(model, core.launch().time_limit);
   neuron_notification entry{};
   const bool found = find_entry(core, code, entry);
-  // Without its link a program is wrong, a collective is stuck.
+  // For a program a missing link is a program error; for a collective it is a hardware error.
   const NRT_STATUS status = code == NEURON_FAULT_LINK && model.collectives() != nullptr
                                 ? NRT_EXEC_HW_ERR_COLLECTIVES
                                 : status_of_fault(code);

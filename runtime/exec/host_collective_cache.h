@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prepared collectives of the host, by what they do on which tensors; the least recently used go.
-// Callers: HostCollective::prepare. Thread-safe: yes. Shares the collectives with those who run
-// them. Cannot fail.
+// Prepared collectives that the host starts, by operation and tensors. The least recently used are
+// evicted. Callers: HostCollective::prepare. Thread-safe: yes. Shares the collectives with the
+// threads that run them. Cannot fail.
 #ifndef RUNTIME_EXEC_HOST_COLLECTIVE_CACHE_H
 #define RUNTIME_EXEC_HOST_COLLECTIVE_CACHE_H
 
@@ -23,10 +23,10 @@ class HostCollectiveCache : public SessionPart {
   using Key = std::vector<uint64_t>;
   static constexpr size_t kMost = 64;
 
-  // That of the session, made with the first call.
+  // The cache of the session; the first call makes it.
   static HostCollectiveCache& of(Session& session);
 
-  // Null if there is none of this key.
+  // Null if the key is unknown.
   std::shared_ptr<HostCollective> find(const Key& key);
   void keep(const Key& key, std::shared_ptr<HostCollective> collective);
 

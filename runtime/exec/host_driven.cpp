@@ -8,9 +8,9 @@
 #include "driver/isa/instruction.h"
 #include "runtime/collectives/connect.h"
 #include "runtime/device/core_turn.h"
+#include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/host_collective_cache.h"
-#include "runtime/exec/resolve.h"
 
 namespace neuron::runtime {
 namespace {
@@ -25,7 +25,7 @@ uint64_t address_of(const TensorView& tensor) {
   return tensor.storage->memory()->address() + tensor.offset;
 }
 
-// What makes two preparations one.
+// Two preparations with the same key are one.
 std::vector<uint64_t> key_of(const Core& core, const HostCollectiveRequest& request) {
   std::vector<uint64_t> key = {core.index(), request.operation, request.type, request.reduction,
                                request.group.size()};
@@ -33,7 +33,7 @@ std::vector<uint64_t> key_of(const Core& core, const HostCollectiveRequest& requ
   for (const auto* list : {&request.inputs, &request.outputs}) {
     key.push_back(list->size());
     for (const TensorView& tensor : *list) {
-      // Another at the place of one that was freed is found out by usable().
+      // usable() detects a new storage at the address of a freed one.
       key.push_back(reinterpret_cast<uintptr_t>(tensor.storage.get()));
       key.push_back(tensor.offset);
       key.push_back(tensor.size);
@@ -176,7 +176,7 @@ Result<std::shared_ptr<HostCollective>> HostCollective::prepare(
   return made;
 }
 
-// Like an unload: in the core's turn, as another thread may execute there.
+// As an unload does, this takes the core's turn: another thread may be executing there.
 HostCollective::~HostCollective() {
   if (model_ == nullptr) return;
   auto turn = CoreTurn::take(model_->core());

@@ -3,9 +3,9 @@
 // Collectives that the host starts, on tensors of a core (nrta_cc_*): a program of one instruction,
 // which triggers a CC core. All ranks of the job prepare the same operations in the same order; a
 // preparation that every rank still knows (same operation, same addresses) is used again.
-// Callers: the C interface (prepare), workers of asynchronous queues (run). Thread-safe: prepare()
-// by the ranks' threads; run() takes the core's turn. Owns: program, intermediate buffers. Fails:
-// NRT_INVALID with tensor, sizes and types; as World and executor.
+// Callers: the C interface (prepare), workers of asynchronous queues (run). Thread-safe: the ranks'
+// threads may call prepare() at the same time; run() takes the core's turn. Owns: program,
+// intermediate buffers. Fails: NRT_INVALID with tensor, sizes and types; as World and executor.
 #ifndef RUNTIME_EXEC_HOST_DRIVEN_H
 #define RUNTIME_EXEC_HOST_DRIVEN_H
 
@@ -34,9 +34,9 @@ ccom_type_t collective_type_of(nrt_dtype_t dtype);
 
 class HostCollective {
  public:
-  // One that every rank of the world has from before, or a new one. The caller keeps the tensors'
-  // memory until run() has returned. The collective itself keeps none, so that tensors can be freed
-  // while it is remembered.
+  // Returns a collective that every rank of the world still remembers, or a new one. The caller
+  // keeps the tensors' memory until run() has returned. The collective itself keeps none, so that
+  // tensors can be freed while it is remembered.
   static Result<std::shared_ptr<HostCollective>> prepare(Core& core, Session& session,
                                                          std::shared_ptr<World> world,
                                                          const HostCollectiveRequest& request);
@@ -46,10 +46,10 @@ class HostCollective {
   HostCollective& operator=(const HostCollective&) = delete;
 
   Result<void> run(Session& session);
-  // Of the last run.
+  // Model time of the last run.
   uint64_t device_ps() const { return model_->report.device_ps; }
   const LoadedModel& model() const { return *model_; }
-  // Neither broken by a failure nor about tensors that were freed.
+  // False if a failure has broken the collective or one of its tensors was freed.
   bool usable() const;
 
  private:

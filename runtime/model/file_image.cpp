@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint64_t kBlock = 512;
 constexpr uint64_t kSmallest = 1u << 20;       // members below are read with the rest
-constexpr uint64_t kArrayHeader = 128u << 10;  // of a .npy, at most; a longer one is refused
+constexpr uint64_t kArrayHeader = 128u << 10;  // of a .npy, at most; a longer header is refused
 constexpr uint64_t kLargest = 64ull << 30;
 
-// The size field of a plain ustar header; false: it is none that holes may rely on.
+// Reads the size field of a plain ustar header; false if holes may not rely on this header.
 bool plain_size(const uint8_t* header, uint64_t& size) {
   size = 0;
   bool digit = false;
@@ -72,7 +72,8 @@ Result<void> FileImage::fill(uint64_t from, uint64_t to) {
   return reader_->read(from, memory_.get() + from, to - from);
 }
 
-// Reads on to the next hole; from the first thing that is not plain on, all of the rest.
+// Reads everything but the holes. From the first member that is not plain on, reads all of the
+// rest.
 Result<void> FileImage::fill_archive() {
   uint64_t at = std::min(size_, neff::Header{}.header_size);
   NEURON_CHECK(fill(0, at));

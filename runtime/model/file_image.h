@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF file as memory of its size in which large arrays are holes. The parser finds headers,
-// definitions and programs there; the loader streams the arrays from the file to the device.
-// Concept: holes are the contents of large .npy members of an uncompressed archive, behind the part
-// that holds their own header. Any other file, or one whose archive is not plain, has none.
+// Memory of the size of a NEFF file, in which large arrays are holes. The parser finds headers,
+// definitions and programs in it; the loader streams the arrays from the file to the device.
+// Concept: a hole is the content of a large .npy member of an uncompressed archive, behind the part
+// that holds the array's header. Any other file, or one whose archive is not plain, has no holes.
 // Callers: nrt_open_load_file, the loader; one thread. Owns: memory and file.
-// Fails: as FileReader does; NRT_RESOURCE without address space.
+// Fails: as FileReader does; NRT_RESOURCE when address space is short.
 #ifndef RUNTIME_MODEL_FILE_IMAGE_H
 #define RUNTIME_MODEL_FILE_IMAGE_H
 
@@ -22,15 +22,15 @@ namespace neuron::runtime {
 
 class FileImage {
  public:
-  // `whole`: without holes, for callers that look at every byte.
+  // `whole`: make no holes; for callers that look at every byte.
   static Result<FileImage> open(const std::string& path, bool whole, bool ring = true);
 
   neff::Bytes bytes() const { return {memory_.get(), size_}; }
   // Offset and length of each hole, in order.
   const std::vector<std::pair<uint64_t, uint64_t>>& holes() const { return holes_; }
-  // Whether a part of bytes() lies at least partly in a hole.
+  // True if a part of bytes() lies at least partly in a hole.
   bool in_hole(neff::Bytes part) const;
-  // That part from the file, in pieces.
+  // Reads such a part from the file, in pieces.
   Result<void> stream(neff::Bytes part,
                       const std::function<Result<void>(const std::byte* piece, uint64_t at,
                                                        uint64_t length)>& take) const;

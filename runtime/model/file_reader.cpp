@@ -20,7 +20,7 @@ namespace neuron::runtime {
 struct FileReader::Ring {
   io_uring ring = {};
   bool open = false;
-  // Destroyed behind the ring, so that a read that is given up does not write into freed memory.
+  // Destroyed after the ring, so that an abandoned read does not write into freed memory.
   std::array<std::vector<std::byte>, kDepth> buffers;
   ~Ring() {
     if (open) io_uring_queue_exit(&ring);
@@ -109,7 +109,7 @@ Result<void> FileReader::stream_in_ring(
   const auto length_of = [&](uint64_t piece) {
     return std::min<uint64_t>(kPiece, bytes - piece * kPiece);
   };
-  // What came of the piece in each buffer; empty while it is under way.
+  // The result of the read into each buffer; empty while the read is under way.
   std::array<std::optional<int>, kDepth> results;
   uint64_t started = 0, under_way = 0;
   Result<void> result;
@@ -142,15 +142,15 @@ Result<void> FileReader::stream_in_ring(
     if (broken) break;
     std::byte* data = ring_->buffers[piece % kDepth].data();
     const auto got = static_cast<uint64_t>(std::max(*results[piece % kDepth], 0));
-    // A short or refused read, which a file system may answer with, is completed plainly; if that
-    // fails, too, it says why.
+    // A file system may answer with a short or refused read. pread then completes it; if that
+    // fails, too, its error says why.
     result = got < length_of(piece)
                  ? read_plainly(offset + piece * kPiece + got, data + got, length_of(piece) - got)
                  : Result<void>();
     if (result) result = take(data, piece * kPiece, length_of(piece));
     if (!result) break;
   }
-  // Reads that are under way end before their buffers are used again.
+  // Reads under way must end before their buffers are used again.
   while (!broken && under_way != 0) {
     io_uring_cqe* completion = nullptr;
     __kernel_timespec limit = {kPatienceSeconds, 0};
@@ -159,7 +159,7 @@ Result<void> FileReader::stream_in_ring(
     --under_way;
   }
   if (!broken) return result;
-  // Closing the ring waits for what the kernel still does with the buffers.
+  // Closing the ring waits until the kernel no longer uses the buffers.
   ring_.reset();
   return fail(NRT_TIMEOUT, "{} gave no answer to a read for {} s", path_, kPatienceSeconds);
 }

@@ -3,8 +3,8 @@
 // Reads parts of a file with several requests under way at a time.
 // Concept: io_uring where the kernel lets this process have a ring, else pread; both give the same
 // bytes and errors. Callers: FileImage, one thread. Owns: the descriptor and the ring.
-// Fails: NRT_FAILURE for a file that cannot be opened or read, NRT_INVALID for one that is shorter
-// than it was; no read waits longer than kPatience.
+// Fails: NRT_FAILURE for a file that cannot be opened or read, NRT_INVALID for a file that has
+// become shorter. No read waits longer than kPatience.
 #ifndef RUNTIME_MODEL_FILE_READER_H
 #define RUNTIME_MODEL_FILE_READER_H
 

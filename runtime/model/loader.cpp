@@ -77,7 +77,7 @@ class Loader {
   }
 
  private:
-  // Of all subgraphs.
+  // Lists the ports of all subgraphs.
   void list_ports() {
     for (const auto* list : {&model_.inputs, &model_.outputs}) {
       for (const neff::TensorInfo& info : *list) {
@@ -181,7 +181,7 @@ class Loader {
     return {};
   }
 
-  // Every input or output variable that is moved must be one that a tensor is bound to.
+  // Every input or output variable that a transfer moves must have a tensor bound to it.
   Result<void> check_transfers() {
     std::vector<bool> bound(graph_.variables.size());
     for (const auto* list : {&model_.inputs, &model_.outputs}) {

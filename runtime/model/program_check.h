@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks every instruction of a program before it is loaded, so that most mistakes are found with a
-// name and a place instead of by a fault. Callers: loader. Thread-safe: no state.
+// Checks every instruction of a program before it is loaded. Most mistakes are so reported with
+// name and place, instead of causing a fault. Callers: loader. Thread-safe: no state.
 // Fails: NRT_UNSUPPORTED_NEFF_VERSION for another instruction set, else NRT_INVALID; the sentence
 // has engine, pc, source line, instruction, rule, and what was found.
 #ifndef RUNTIME_MODEL_PROGRAM_CHECK_H

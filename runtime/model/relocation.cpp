@@ -6,7 +6,7 @@
 
 #include "hw/udma.h"
 #include "runtime/device/device.h"
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 namespace neuron::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fills the places of a program that depend on where it was loaded.
+// Fills in the bytes of a program that depend on where it is loaded.
 // Callers: loader. Thread-safe: no state. Fails: NRT_INVALID with engine, pc and symbol for an
 // address that only a binding knows; NRT_UNSUPPORTED_NEFF_VERSION for other cores and ranks.
 #ifndef RUNTIME_MODEL_RELOCATION_H

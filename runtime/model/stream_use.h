@@ -16,7 +16,7 @@
 
 namespace neuron::runtime {
 
-// What a stream of a program has of its core.
+// The parts of the core that one stream of a program uses.
 struct StreamUse {
   uint32_t stream = 0;   // CC core of the core
   uint16_t engines = 0;  // mask of the core's DMA engines

@@ -9,7 +9,7 @@
 #include "hw/control.h"
 #include "hw/udma.h"
 #include "runtime/device/device.h"
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 namespace neuron::runtime {
 namespace {
@@ -102,7 +102,7 @@ void rebind(Emitter& emit, uint64_t record) {
   emit.at(skip).flow.target = static_cast<int32_t>(emit.here() - skip);
 }
 
-// The rings of a stream's DMA engines, whose numbers follow each other.
+// Rewinds the rings of a stream's DMA engines, which have consecutive numbers.
 void rewind(Emitter& emit, const CorePlace& core, const StreamUse& stream) {
   const auto first = static_cast<uint32_t>(std::countr_zero(stream.engines));
   const auto count = static_cast<uint16_t>(std::popcount(stream.engines));

@@ -24,7 +24,7 @@ namespace neuron::runtime {
 
 struct WrapperRequest {
   uint8_t engine = 0;
-  // Index of `main` in the model's code of this engine, which follows the wrapper; none: no code.
+  // Index of `main` in the model's code for this engine, which follows the wrapper; empty: no code.
   std::optional<uint32_t> main;
   // SP only:
   CorePlace core;

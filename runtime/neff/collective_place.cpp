@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "driver/base/format.h"
-#include "runtime/neff/access_check.h"
+#include "runtime/neff/dma_bounds.h"
 #include "runtime/neff/text.h"
 
 namespace neuron::neff {
@@ -14,7 +14,7 @@ using base::format;
 
 constexpr uint32_t kPartitions = 128;
 
-// The partitions and the bytes of each that rows take.
+// The partitions that rows take, and the bytes of each.
 struct Box {
   uint64_t first_partition = 0, partitions = 0, first_byte = 0, bytes = 0;
 };

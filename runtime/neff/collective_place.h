@@ -2,8 +2,8 @@
 //
 // Checks that the buffers of a collective lie where they may. Callers: collective_reader.cpp when a
 // file is read; collectives/connect when the number of ranks, and with it the sizes, are known.
-// Thread-safe: no state. Fails with a sentence that the caller puts behind the place; it names the
-// buffer.
+// Thread-safe: no state. Fails with a sentence that names the buffer; the caller appends it to the
+// place.
 #ifndef RUNTIME_NEFF_COLLECTIVE_PLACE_H
 #define RUNTIME_NEFF_COLLECTIVE_PLACE_H
 
@@ -15,7 +15,7 @@
 
 namespace neuron::neff {
 
-// A buffer of a collective with what is known of its variable.
+// A buffer of a collective, and what is known of its variable.
 struct CollectivePlace {
   std::string name;  // of the variable
   uint64_t variable_bytes = 0;
@@ -26,7 +26,7 @@ struct CollectivePlace {
 
 std::optional<std::string> check_place(const CollectivePlace& place, uint64_t element_bytes,
                                        uint32_t generation);
-// In SBUF: in place (the same rows), or apart.
+// Buffers in SBUF are either in place (the same rows) or apart.
 std::optional<std::string> check_apart(const CollectivePlace& input, const CollectivePlace& output);
 
 }  // namespace neuron::neff

@@ -53,7 +53,7 @@ uint64_t extent(const uint64_t* counts, const uint64_t* places, size_t size, siz
   return end;
 }
 
-// The most that any rank has of each.
+// The largest input and output of any rank, in elements.
 CollectiveBytes variable_elements(const Collective& c) {
   const uint64_t most = c.counts.empty() ? 0 : *std::max_element(c.counts.begin(), c.counts.end());
   if (c.operation != CCOM_ALL_TO_ALL_V) {
@@ -137,7 +137,7 @@ class Reader {
       }
       rows.row_bytes = static_cast<uint32_t>(*row);
       rows.core_offset = variable.core_offset + offset;
-      // To the last one, unless it is said.
+      // The default is every partition from the first one on.
       const uint64_t left = NEURON_PARTITIONS - rows.first_partition() % NEURON_PARTITIONS;
       rows.partitions = static_cast<uint32_t>(partitions.value_or(left));
     } else if (variable.kind != VariableKind::kTmpBuf) {
@@ -221,7 +221,7 @@ class Reader {
     return values;
   }
 
-  // Blocks lie one behind the other where their displacements are not said.
+  // Blocks without displacements lie one behind the other.
   void read_counts(JsonObject& field, Collective& c) {
     Checker& checker = field.checker();
     c.counts = read_numbers(field, "counts");
@@ -256,7 +256,7 @@ class Reader {
     if (pairs) complete("receive_displacements", c.receive_displacements, true);
   }
 
-  // With groups the size is known now; else when the number of ranks is.
+  // With groups the size is known now; without, only when the number of ranks is known.
   void check_sizes(JsonObject& field, const Collective& c) const {
     const CollectiveBytes bytes = collective_bytes(c, c.groups.empty() ? 1 : c.groups[0].size());
     const auto place = [&](uint32_t variable, uint64_t offset, const RowsOfSbuf& rows,

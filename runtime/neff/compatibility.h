@@ -2,8 +2,8 @@
 //
 // Checks that this runtime can run a NEFF on this device, before a container is read as a model.
 // Callers: load_model(), neuron-packager info. Thread-safe: no state.
-// A program of another compiler is recognised by what it lacks (feature bit, format name, magic)
-// and refused with NRT_UNSUPPORTED_NEFF_VERSION and a sentence that says what it was built for and
+// A program of another compiler lacks the feature bit, the format name or the magic of this format.
+// Fails: NRT_UNSUPPORTED_NEFF_VERSION with a sentence that says what the program was built for and
 // what runs it.
 #ifndef RUNTIME_NEFF_COMPATIBILITY_H
 #define RUNTIME_NEFF_COMPATIBILITY_H
@@ -13,7 +13,7 @@
 
 namespace neuron::neff {
 
-// What the file must fit. Zero means: any.
+// What the file must match. Zero means: any.
 struct Target {
   uint32_t generation = 0;   // 2 = trn1 and inf2, 3 = trn2.
   uint32_t lnc = 0;          // Physical cores per logical core of this process.
@@ -25,7 +25,7 @@ inline constexpr uint64_t kVersionMinor = 1;
 
 runtime::Result<void> check_compatible(const Container& container, const Target& target);
 
-// "trn1 by neuronx-cc 2.14", as far as the file says so; for people.
+// "trn1 by neuronx-cc 2.14", as far as the file tells; for people.
 std::string describe_origin(const Container& container);
 
 }  // namespace neuron::neff

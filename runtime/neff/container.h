@@ -2,9 +2,9 @@
 //
 // A NEFF file as a container: the header, and the members of its tar or tar.gz payload.
 // Callers: model.h, neuron-packager. A NEFF of any compiler opens; compatibility.h says whether it
-// can be run. Thread-safe: const calls. Owns the unpacked bytes of a compressed
-// payload; of an uncompressed one it borrows the caller's, which must then outlive it and every
-// span given out. Fails: NRT_INVALID for what is malformed, hostile or beyond a limit;
+// can be run. Thread-safe: const calls. Owns the unpacked bytes of a compressed payload. Borrows
+// the caller's bytes of an uncompressed payload, which must then outlive it and every span given
+// out. Fails: NRT_INVALID for a file that is malformed, hostile or beyond a limit;
 // NRT_FAIL_HOST_MEM_ALLOC if the host has no memory to unpack into. Each error is one sentence with
 // member, offset, found, expected.
 #ifndef RUNTIME_NEFF_CONTAINER_H

@@ -32,7 +32,7 @@ struct DebugInfo {
   std::vector<DebugRange> functions;        // Those that say which ids are theirs.
   std::vector<DebugRange> tensors;
 
-  // "in tile, on w [128, 64] and x [64]"; empty if nothing is known of this id.
+  // "in tile, on w [128, 64] and x [64]"; empty for an unknown id.
   std::string describe(uint32_t debug) const;
 };
 

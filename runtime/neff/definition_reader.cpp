@@ -225,7 +225,7 @@ void Reader::read_constant(JsonObject& field, Variable& variable) {
     }
     variable.contents = array->data;
   }
-  // Ours: several constants in one file.
+  // An extension of this project: several constants in one file.
   if (const auto offset = field.optional_number("file_offset", 0, limits_.variable_bytes)) {
     const uint64_t available = variable.contents.size();
     if (*offset > available || variable.size > available - *offset) {
@@ -257,8 +257,8 @@ void Reader::resolve_references() {
       return 0;
     }
     const Variable& to = variables[found->second];
-    // The address of an input or output changes with every binding, that of a state buffer is no
-    // memory address that a table may hold.
+    // The address of an input or output changes with every binding. The address of a state buffer
+    // is not a memory address that a table may hold.
     if (to.kind == VariableKind::kInput || to.kind == VariableKind::kOutput ||
         to.kind == VariableKind::kStateBuffer) {
       checker_.fail(

@@ -14,7 +14,8 @@
 
 namespace neuron::neff {
 
-// Members with their directory; `bin` empty: the engine has no program. `json` may be empty.
+// Member names with their directory. `bin` is empty if the engine has no program; `json` may be
+// empty.
 struct EngineFiles {
   std::string bin;
   std::string json;

@@ -271,7 +271,7 @@ Result<void> Reader::check_relocation(const Relocation& relocation, uint64_t at)
 }
 
 Result<void> Reader::read_relocations() {
-  // A byte that two relocations write would depend on their order.
+  // If two relocations wrote the same byte, its value would depend on their order.
   std::vector<std::array<uint64_t, 2>> written;
   if (relocations_.count) written.resize(code_.count);
   for (uint64_t i = 0; i < relocations_.count; ++i) {

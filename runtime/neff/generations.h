@@ -19,7 +19,7 @@ struct Generation {
   uint64_t sbuf_partition_bytes = 0;        // that a partition really has
 };
 
-// Null for a number that is not known.
+// Null for an unknown number.
 const Generation* find_generation(uint32_t number);
 
 // 2 for "trn1", "trn1n", "inf2"; 0 for an unknown name.

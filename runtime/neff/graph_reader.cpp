@@ -88,7 +88,7 @@ void Reader::read_nodes(JsonObject& top) {
     }
     graph_.subgraphs.push_back(name);
   }
-  // More subgraphs than one exist only because a logical core has several physical ones.
+  // A file has more than one subgraph only if a logical core has several physical ones.
   if (checker_.ok() && graph_.subgraphs.size() != graph_.lnc) {
     checker_.fail(where, "{} subgraphs, but the logical core size is {}", graph_.subgraphs.size(),
                   graph_.lnc);

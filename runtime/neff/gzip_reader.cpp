@@ -31,7 +31,7 @@ class Inflater {
   bool ready_ = false;
 };
 
-// The most that `stored` bytes may have become, and the first byte too many.
+// The most bytes that `stored` bytes may unpack to.
 uint64_t allowance(uint64_t stored, const Limits& limits) {
   const uint64_t by_ratio =
       stored > UINT64_MAX / limits.expansion_ratio ? UINT64_MAX : stored * limits.expansion_ratio;

@@ -2,8 +2,8 @@
 //
 // Unpacks a gzip payload into memory, within limits. Callers: container.cpp. Thread-safe: no state.
 // The result is owned by the caller. Fails with NRT_INVALID (damaged, truncated, beyond a limit) or
-// NRT_FAIL_HOST_MEM_ALLOC. Memory grows with what was really unpacked, never with what a file
-// claims.
+// NRT_FAIL_HOST_MEM_ALLOC. Memory grows with the bytes really unpacked, never with the size that a
+// file claims.
 #ifndef RUNTIME_NEFF_GZIP_READER_H
 #define RUNTIME_NEFF_GZIP_READER_H
 

@@ -2,9 +2,8 @@
 //
 // The 1024-byte header in front of a NEFF's payload.
 // Callers: container.h (reading), the NEFF writer of the tools (layout and uuid). Thread-safe:
-// values. parse_header() checks every field that has a rule, and says offset, found and expected;
-// it accepts any vendor's header; compatibility.h decides what can be run. Fails with
-// NRT_INVALID.
+// values. parse_header() checks every field that has a rule. It accepts any vendor's header;
+// compatibility.h decides what can be run. Fails: NRT_INVALID with offset, found and expected.
 #ifndef RUNTIME_NEFF_HEADER_H
 #define RUNTIME_NEFF_HEADER_H
 
@@ -38,7 +37,7 @@ struct Header {
   uint64_t feature_bits = 0;
   uint32_t lnc_size = 1;  // As stored; 0 is read as 1.
 
-  // First byte behind the documented fields that is not zero; 0: all are.
+  // Offset of the first byte behind the documented fields that is not zero; 0 if all are zero.
   uint32_t stray_offset = 0;
 
   uint32_t effective_lnc() const { return lnc_size == 0 ? 1 : lnc_size; }
@@ -49,7 +48,7 @@ runtime::Result<Header> parse_header(Bytes file);
 // The inverse of parse_header().
 std::array<uint8_t, 1024> encode_header(const Header& header);
 
-// NRT_INVALID with both digests in the sentence if the payload's hash is not the header's.
+// Fails with NRT_INVALID if the payload's hash is not the header's; the sentence has both digests.
 runtime::Result<void> check_hash(const Header& header, Bytes payload);
 
 }  // namespace neuron::neff

@@ -9,8 +9,6 @@
 
 #include "runtime/neff/text.h"
 
-// The library's only translation unit in the program.
-
 namespace neuron::neff {
 
 using runtime::fail;
@@ -23,7 +21,7 @@ using boost::json::error_code;
 using boost::json::string_view;
 
 // Builds values as boost::json::parse does, but refuses an object that has a key twice: two readers
-// that each take another one would see two programs.
+// could take different ones and so see different programs.
 class Builder {
  public:
   static constexpr size_t max_object_size = 1u << 20;

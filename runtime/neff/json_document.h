@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON member of a NEFF, parsed: strict JSON, UTF-8, bounded depth and size, no key twice.
+// Parses a JSON member of a NEFF: strict JSON, UTF-8, bounded depth and size, no key twice.
 // Callers: the readers of this folder only (the header is heavy). Thread-safe: const calls.
 // Owns its values. Fails with NRT_INVALID and "member: line, column: what".
 #ifndef RUNTIME_NEFF_JSON_DOCUMENT_H
@@ -24,7 +24,7 @@ struct JsonLimits {
 runtime::Result<boost::json::value> parse_json(Bytes text, std::string_view member,
                                                const JsonLimits& limits);
 
-// The member `name`, whose outermost value must be an object.
+// Reads the member `name`, whose outermost value must be an object.
 runtime::Result<boost::json::value> read_json_object(const Container& container,
                                                      std::string_view name,
                                                      const JsonLimits& limits);

@@ -17,7 +17,7 @@ const json::value kNull;
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-// What stands there, for a message.
+// The value found, for a message.
 std::string shown(const json::value& value) {
   switch (value.kind()) {
     case json::kind::object:

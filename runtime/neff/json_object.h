@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Typed reading of a JSON object, with one place for errors.
-// A Checker belongs to one member and keeps the first error; after it, every reader returns a
-// harmless default, so that the code which reads twenty fields has no twenty branches: it asks ok()
-// before it uses what it read. An object reports keys that nobody asked for as a note when it is
-// closed. Callers: readers of this folder. Thread-safe: no. Borrows the document.
+// A Checker belongs to one member and keeps the first error. After it, every reader returns a
+// harmless default, so that code which reads twenty fields needs no twenty branches: it calls ok()
+// before it uses the values. When an object is closed, it notes the keys that were not read.
+// Callers: readers of this folder. Thread-safe: no. Borrows the document.
 #ifndef RUNTIME_NEFF_JSON_OBJECT_H
 #define RUNTIME_NEFF_JSON_OBJECT_H
 
@@ -19,7 +19,7 @@
 
 namespace neuron::neff {
 
-// Where a value is: a chain on the stack, turned into "dma[3].desc.from" only for a message.
+// The place of a value: a chain on the stack, turned into "dma[3].desc.from" only for a message.
 struct JsonPath {
   const JsonPath* parent = nullptr;
   std::string_view key;
@@ -67,7 +67,7 @@ class JsonObject {
  public:
   using Value = boost::json::value;
 
-  // A value that is no object is an error, and the object is empty.
+  // If the value is not an object, that is an error and this object is empty.
   JsonObject(Checker& checker, const Value& value, const JsonPath* parent, std::string_view key);
   JsonObject(Checker& checker, const Value& value, const JsonPath* parent, size_t index);
   ~JsonObject();  // Notes the keys that were not asked for.
@@ -93,7 +93,7 @@ class JsonObject {
                                 uint64_t maximum);
   std::vector<int64_t> signed_numbers(std::string_view key, size_t most);
   std::vector<std::string> texts(std::string_view key, size_t most);
-  // Index of the text in `choices`.
+  // The index in `choices` of the text.
   template <size_t N>
   size_t choice(std::string_view key, const char* const (&choices)[N]) {
     return choose(key, choices, N, N);
@@ -102,7 +102,7 @@ class JsonObject {
   size_t choice_or(std::string_view key, const char* const (&choices)[N], size_t fallback) {
     return choose(key, choices, N, fallback);
   }
-  // Null if absent; an error, and null, if it is no list or too long.
+  // Null if absent. Null and an error if the value is not a list or too long.
   const boost::json::array* list(std::string_view key, size_t most);
   const boost::json::object* object(std::string_view key);
 
@@ -116,7 +116,7 @@ class JsonObject {
   std::vector<std::string_view> asked_;  // Keys of object_, each once.
 };
 
-// The number if it is one in the range; else an error at `where` and `minimum`.
+// The number if the value is one in the range; else an error at `where`, and `minimum`.
 uint64_t json_number(Checker& checker, const JsonPath& where, const boost::json::value& value,
                      uint64_t minimum, uint64_t maximum);
 // Likewise for text of 1 to `most_bytes` bytes without control characters; else empty.

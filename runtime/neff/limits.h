@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a NEFF file may demand of the host before it is refused. A genuine program stays far below
-// each. Callers: the readers of this folder. Thread-safe: values. Tests and fuzzers lower them.
+// Limits on what a NEFF file may demand of the host. A genuine program stays far below each.
+// Callers: the readers of this folder. Thread-safe: values. Tests and fuzzers lower them.
 #ifndef RUNTIME_NEFF_LIMITS_H
 #define RUNTIME_NEFF_LIMITS_H
 

@@ -162,7 +162,8 @@ Result<void> Resolver::resolve_block(Relocation& relocation) {
   if (error != std::errc() || stop != end || relocation.symbol.empty()) {
     return refuse(relocation, "expected the decimal id of a transfer");
   }
-  // Ids are per function: the one whose instructions hold the trigger, else the main program.
+  // Ids are per function: that of the function whose instructions hold the trigger, else of the
+  // main program.
   uint32_t function = kNoTarget;
   auto next = functions_.upper_bound(relocation.pc);
   if (next != functions_.begin()) {
@@ -277,7 +278,7 @@ Result<EngineProgram> Loader::load_program(const EngineFiles& files, uint8_t eng
 Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inputs) {
   std::vector<TensorInfo>& out = inputs ? model_.inputs : model_.outputs;
   const VariableKind expected = inputs ? VariableKind::kInput : VariableKind::kOutput;
-  // A tensor that is read and written is in both lists, and its variable is of either kind.
+  // A tensor that is read and written is in both lists; its variable may be of either kind.
   const std::vector<GraphTensor>& others = inputs ? graph_.outputs : graph_.inputs;
   std::unordered_map<std::string_view, const GraphTensor*> aliases;
   for (const GraphTensor& other : others) aliases.emplace(other.info.name, &other);
@@ -313,7 +314,7 @@ Result<void> Loader::bind_tensors(const std::vector<GraphTensor>& from, bool inp
   return {};
 }
 
-// A transfer that names an input variable no tensor stands for would have no address.
+// A transfer that names an input or output variable without a tensor would have no address.
 Result<void> Loader::check_all_bound() const {
   std::map<std::pair<uint32_t, uint32_t>, const TensorInfo*> bound;
   std::unordered_set<std::string_view> names;

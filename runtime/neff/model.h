@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF as a program: what the loader puts onto a device. Plain data, read by load_model() and
-// checked: every index, offset, size, symbol and number in it is in range, so that users need no
-// further bounds checks. Callers: runtime/model (loading), tools. Thread-safe: values. Owns
-// everything except Variable::contents, which points into the container (or, for an uncompressed
-// payload, into the caller's file bytes): upload constants before those go.
+// A NEFF as a program: the data that the loader puts onto a device. load_model() reads and checks
+// it: every index, offset, size, symbol and number in it is in range, so that users need no further
+// bounds checks. Callers: runtime/model (loading), tools. Thread-safe: values. Owns everything
+// except Variable::contents, which points into the container (or, for an uncompressed payload, into
+// the caller's file bytes): upload constants before those bytes are freed.
 // Fails: NRT_INVALID (malformed), NRT_UNSUPPORTED_NEFF_VERSION (not for this runtime or device);
 // the sentence names member, field, found, expected. Unknown JSON keys are ignored and listed in
 // `notes`.
@@ -91,8 +91,8 @@ struct QueueSet {
   uint32_t num_queues = 1;             // 1..16
   std::optional<uint8_t> owner;        // enum neuron_engine
   std::vector<std::string> instances;  // Further ring sets, each with transfers of its own.
-  // What a transfer that names no semaphore increments: `semaphore` by every queue, or
-  // semaphore_set[q] by queue q (then it has num_queues numbers).
+  // Incremented by a transfer that names no semaphore: every queue increments `semaphore`, or queue
+  // q increments semaphore_set[q] (which then has num_queues numbers).
   std::vector<uint8_t> semaphore_set;
   std::optional<uint8_t> semaphore;
   uint32_t ring_descriptors = 1024;  // kDynamic: slots of each ring (key ours).
@@ -107,8 +107,8 @@ struct Semaphore {
 enum class DmaOperation : uint8_t { kCopy, kCast, kFma, kAdd, kMin, kMax, kTranspose };
 
 // One side of a transfer: bytes of a variable. Dimension 0 is innermost and contiguous: sizes[0] is
-// in bytes, steps[0] is 1; the other sizes count, the other steps are in bytes. All of it lies in
-// the variable; for a state buffer each run lies in the backed bytes of one partition.
+// in bytes, steps[0] is 1; the other sizes count, the other steps are in bytes. Every run lies in
+// the variable; for a state buffer it lies in the existing bytes of one partition.
 struct DmaAccess {
   uint32_t variable = 0;  // Index into Subgraph::variables
   uint64_t offset = 0;
@@ -124,9 +124,9 @@ struct DmaAccess {
 };
 
 // One entry of the `dma` list of <ENGINE>.json: what one execution of one dma_trigger moves. The
-// ring of a queue set holds its transfers in the order of the list; a trigger with block id N
-// stands for the next of them, and all transfers with that id (in the same function) have equally
-// many descriptors.
+// ring of a queue set holds its transfers in the order of the list. A trigger with block id N moves
+// the next of them. All transfers with that id (in the same function) have equally many
+// descriptors.
 struct DmaTransfer {
   uint32_t id = 0;
   uint32_t queue = 0;                // Index into Subgraph::queues
@@ -158,10 +158,10 @@ struct ProgramEntry {
   uint32_t kind = NEURON_ENTRY_MAIN;  // enum neuron_bin_entry_kind
 };
 
-// Bytes of the code that depend on where things are loaded. pc, field and width lie in the code,
-// which is zero there. The symbol exists (a variable that is no input or output, a block id, a
-// queue set, a semaphore, an entry, "self"), except those of another core or rank, which only the
-// loader can know.
+// Bytes of the code that depend on addresses chosen when the model is loaded. pc, field and width
+// lie in the code, which is zero at these bytes. The symbol exists (a variable that is not an input
+// or output, a block id, a queue set, a semaphore, an entry, "self"), except symbols of another
+// core or rank, which only the loader can resolve.
 struct Relocation {
   uint32_t pc = 0;
   uint16_t field = 0;  // Byte offset in the instruction.
@@ -176,7 +176,7 @@ struct Relocation {
 };
 inline constexpr uint32_t kNoTarget = UINT32_MAX;
 
-// Whether a relocation of kind NEURON_RELOC_QUEUE and width 1 goes into the middle of dma.ctl.
+// True if a relocation of kind NEURON_RELOC_QUEUE and width 1 goes into the middle of dma.ctl.
 bool is_dma_control(const Relocation& relocation, Bytes code);
 
 struct SourceLine {
@@ -216,10 +216,10 @@ struct CollectiveProgram {
   uint32_t stream = 0;
 };
 
-// Where a collective's buffer lies in SBUF. Byte b of it is in row b / row_bytes. The first rows
-// stand one in each of `partitions` partitions from that of the buffer's offset on; the rows after
-// them stand behind them in the same partitions. Several tiles one behind the other are so tiles
-// beside one another.
+// Where a collective's buffer lies in SBUF. Byte b of the buffer is in row b / row_bytes. The first
+// rows lie one in each of `partitions` partitions, beginning with the partition of the buffer's
+// offset. The next rows lie behind them in the same partitions. So consecutive tiles of the buffer
+// lie side by side in SBUF.
 struct RowsOfSbuf {
   uint32_t row_bytes = 0;    // 0: the buffer is in HBM
   uint32_t partitions = 0;   // 1..128
@@ -254,10 +254,10 @@ struct Collective {
   // Ranks that work together; each rank of the job is in at most one. Empty: all, as one group.
   std::vector<std::vector<uint32_t>> groups;
   std::vector<ccom_pair_t> pairs;  // send_receive, permute; of ranks in the group
-  // Of operations whose lengths differ between ranks, as ccom_device_collective_t has them.
+  // For operations whose lengths differ between ranks; as in ccom_device_collective_t.
   std::vector<uint64_t> counts, displacements, receive_displacements;
   uint32_t stream = 0;               // below CCOM_MAX_STREAMS
-  std::optional<uint8_t> semaphore;  // of the core, which gets semaphore_add at the end
+  std::optional<uint8_t> semaphore;  // a semaphore of the core; it gets semaphore_add at the end
   uint16_t semaphore_add = 1;
 };
 

@@ -9,8 +9,8 @@ struct Dtype {
   uint32_t bytes;
 };
 
-// By enum neuron_dtype. The names are those of engine JSON; the last six, which it does not name,
-// are ours.
+// By enum neuron_dtype. The names are those of engine JSON, except the last six, which it lacks:
+// those are this project's.
 constexpr Dtype kDtypes[] = {
     {"none", 0},       {"uint64", 8},      {"int8", 1},       {"uint8", 1},      {"int16", 2},
     {"uint16", 2},     {"bfloat16", 2},    {"float16", 2},    {"int32", 4},      {"uint32", 4},

@@ -156,7 +156,7 @@ Result<std::vector<uint8_t>> create_neff(const CreateOptions& options) {
     NEURON_TRY(archive, read_file(options.input));
     payload = std::move(archive);
   }
-  // What the contents are decides what the header says of them.
+  // Fields of the header depend on the contents, so a trial file is read first.
   const std::vector<uint8_t> trial = wrap_payload(payload, header);
   auto container = neff::Container::open(trial);
   if (!container) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF of given contents: a directory of members, or an archive (tar, tar.gz) that becomes the
-// payload as it is. Callers: neuron-packager. Thread-safe: no state. Where no option gives a
-// field of the header, it is read from the contents.
-// Fails with NRT_INVALID and a sentence: no archive, a member that is no regular file, a name that
-// does not fit, a feature without a known bit.
+// Makes a NEFF of given contents: a directory of members, or an archive (tar, tar.gz) that becomes
+// the payload as it is. Callers: neuron-packager. Thread-safe: no state. A header field that no
+// option gives is derived from the contents.
+// Fails: NRT_INVALID for contents that are no archive, a member that is not a regular file, a name
+// that does not fit, a feature without a known bit.
 #ifndef RUNTIME_NEFF_NEFF_CREATE_H
 #define RUNTIME_NEFF_NEFF_CREATE_H
 

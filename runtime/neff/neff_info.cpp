@@ -44,7 +44,7 @@ std::vector<std::string> feature_names(uint64_t bits) {
   std::vector<std::string> names;
   for (int bit = 0; bit < 64; ++bit) {
     if (!(bits >> bit & 1)) continue;
-    // A mask can have 64 bits; those without a name are seen in the mask.
+    // The mask has 64 bits; bits without a name are shown by the mask itself.
     if (1ull << bit == NEFF_FEATURE_OPEN_PROGRAM) names.push_back("open-program");
   }
   return names;

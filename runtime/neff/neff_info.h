@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a NEFF says about itself, for people and for programs. Callers: neuron-packager.
-// Thread-safe: no state. Works on any NEFF that opens; for a program in another encoding it shows
-// the header and why the program cannot be run. Text out of the file is shown without control
-// characters.
+// Thread-safe: no state. Works on any NEFF that opens. For a program in another encoding it shows
+// the header and the reason why the program cannot be run. Text out of the file is shown without
+// control characters.
 #ifndef RUNTIME_NEFF_NEFF_INFO_H
 #define RUNTIME_NEFF_NEFF_INFO_H
 

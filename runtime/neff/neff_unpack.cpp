@@ -16,8 +16,8 @@ using runtime::Result;
 
 namespace {
 
-// Opens the directory that holds `path` below `root`. With `create`, missing ones are made;
-// without, the absence of one is an empty descriptor.
+// Opens the directory that holds `path` below `root`. With `create`, makes missing directories;
+// without, a missing directory gives an empty descriptor.
 Result<base::FileDescriptor> open_parent(int root, const std::string& path, bool create) {
   base::FileDescriptor at(fcntl(root, F_DUPFD_CLOEXEC, 0));
   if (!at) return fail_with_errno(NRT_INVALID, errno, "cannot duplicate a directory");

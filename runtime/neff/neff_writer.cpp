@@ -48,7 +48,7 @@ void put_octal(uint8_t* field, size_t size, uint64_t value) {
 void put_size(uint8_t* field, uint64_t size) {
   constexpr uint64_t kOctalEnd = 1ull << 33;
   if (size < kOctalEnd) return put_octal(field, 12, size);
-  field[0] = 0x80;  // Binary, big endian: what every reader of large archives knows.
+  field[0] = 0x80;  // Binary, big endian: every reader of large archives knows this form.
   for (int i = 0; i < 8; ++i) field[11 - i] = static_cast<uint8_t>(size >> (8 * i));
 }
 
@@ -80,7 +80,7 @@ Result<void> put_member(std::vector<uint8_t>& archive, const std::string& path,
   return {};
 }
 
-// Same build, same uuid: tools match a profile to its program by it.
+// The same build gets the same uuid: tools match a profile to its program by it.
 std::array<uint8_t, 16> derive_uuid(const neff::Header& header) {
   base::Sha256 hash;
   hash.update(bytes_of("neff-uuid"));

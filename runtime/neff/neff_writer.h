@@ -45,7 +45,7 @@ runtime::Result<std::vector<uint8_t>> write_neff(const NeffMembers& members,
 runtime::Result<std::vector<uint8_t>> write_tar(const NeffMembers& members);
 runtime::Result<std::vector<uint8_t>> gzip(neff::Bytes bytes);
 
-// A file of a payload that is given as it is: hash, uuid and sizes are filled in.
+// Puts a header before a given payload; hash, uuid and sizes are filled in.
 std::vector<uint8_t> wrap_payload(neff::Bytes payload, const NeffOptions& options);
 
 std::vector<uint8_t> bytes_of(std::string_view text);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kDimensions = 32;  // NumPy's own limit.
 
-// The header is a Python dictionary of three known keys; this reads that much Python.
+// The header is a Python dictionary with three known keys; this class reads only that much Python.
 class Dictionary {
  public:
   explicit Dictionary(std::string_view text) : text_(text) {}

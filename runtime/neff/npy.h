@@ -2,8 +2,7 @@
 //
 // Arrays of .npy files: format versions 1 to 3, C order, numbers, little endian.
 // Callers: constants of a model, tools. Thread-safe: no state. `data` borrows the file's bytes.
-// Fails with NRT_INVALID: the sentence says which part of the header was found and what is
-// expected.
+// Fails: NRT_INVALID; the sentence quotes the wrong part of the header and says what is expected.
 #ifndef RUNTIME_NEFF_NPY_H
 #define RUNTIME_NEFF_NPY_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of one subgraph to indices into its lists. Callers: readers of this folder.
+// Maps the names of one subgraph to indices into its lists. Callers: readers of this folder.
 // Thread-safe: const calls. Borrows the subgraph's strings, whose lists must not change meanwhile.
 #ifndef RUNTIME_NEFF_SUBGRAPH_INDEX_H
 #define RUNTIME_NEFF_SUBGRAPH_INDEX_H

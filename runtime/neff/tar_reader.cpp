@@ -205,7 +205,7 @@ Result<void> Reader::read_member() {
     case '0':
     case '7':  // Contiguous file: a file.
       return add(name, false, data);
-    case '\0':  // Before ustar a directory was a file with a slash.
+    case '\0':  // Before ustar, a directory was a file whose name ends with a slash.
       return add(name, !name.empty() && name.back() == '/', data);
     case '5':
       return add(name, true, data);

@@ -14,7 +14,8 @@ namespace neuron::neff {
 
 using base::is_utf8;
 
-// For messages: control characters, quotes and bytes that are no UTF-8 as \xNN, at most 200 bytes.
+// For messages: shows control characters, quotes and bytes that are not UTF-8 as \xNN; at most 200
+// bytes.
 std::string printable(std::string_view text);
 
 }  // namespace neuron::neff

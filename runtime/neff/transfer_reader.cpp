@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/neff/access_check.h"
+#include "runtime/neff/dma_bounds.h"
 #include "runtime/neff/json_document.h"
 #include "runtime/neff/json_object.h"
 #include "runtime/neff/text.h"
@@ -182,7 +182,7 @@ void Reader::check_same_trigger(JsonObject& field, const DmaTransfer& transfer) 
   }
 }
 
-// By number, or by its name in def.json.
+// A semaphore, given by its number or by its name in def.json.
 uint8_t Reader::semaphore_of(const JsonPath& where, const json::value& value) {
   if (value.is_string()) {
     const uint32_t found = index_.semaphore(view(value.get_string()));
@@ -316,7 +316,7 @@ void Reader::check_sources(JsonObject& desc, const DmaTransfer& transfer) {
   }
 }
 
-// Both sides hold equally many elements; for a copy, bytes.
+// Both sides must hold equally many elements; for a copy, equally many bytes.
 void Reader::check_bytes(JsonObject& desc, const DmaTransfer& transfer) {
   const bool copy = transfer.operation == DmaOperation::kCopy;
   const uint64_t transposed =
@@ -359,7 +359,7 @@ float Reader::read_real(JsonObject& field, std::string_view key, double fallback
                             : static_cast<float>(fallback);
 }
 
-// Of min and max; without one, what changes no value.
+// Reads the constant of min and max; the default is one that changes no value.
 void Reader::read_constant(JsonObject& desc, DmaTransfer& transfer) {
   transfer.constant_dtype = read_dtype(desc, "constant_dtype", NEURON_DTYPE_F32);
   const json::value* value = desc.find("constant");
@@ -439,7 +439,7 @@ void Reader::check_tables(JsonObject& top, const std::string& directory, const s
 
 void Reader::read_tables(JsonObject& top) {
   const std::string directory = checker_.member().substr(0, checker_.member().rfind('/') + 1);
-  // In the file of another engine either list is a key without meaning, and noted as such.
+  // In the file of another engine either list is an unknown key and is noted as one.
   if (program_.engine == NEURON_ENGINE_ACTIVATION) {
     program_.activation_function_sets = top.texts("activation_function_sets", kMostTables);
     for (const std::string& set : program_.activation_function_sets) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint64_t kPicosecondsPerUs = 1'000'000;
 
-// Microseconds that `amount` completes, on top of `before`; so that the sum of all is exact.
+// The whole microseconds that `amount` completes when added to `before`, so that the sum of all is
+// exact.
 uint64_t whole_us(uint64_t before, uint64_t amount) {
   return (before % kPicosecondsPerUs + amount) / kPicosecondsPerUs;
 }

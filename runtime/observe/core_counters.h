@@ -37,7 +37,7 @@ class CoreCounters {
   void executed_well(uint64_t count, const neuron_work_record& work, uint64_t host_ns);
   // An execution that was refused before the core had it. Any thread.
   void refused(NRT_STATUS status);
-  // What a second physical core has done for executions that the first one counts.
+  // The work of a second physical core for executions that the first one counts.
   void worked(const neuron_work_record& work);
 
  private:
@@ -46,7 +46,7 @@ class CoreCounters {
     return counter < NDS_NC_COUNTER_COUNT ? words_ + counter
                                           : extended_ + (counter - NDS_NC_COUNTER_COUNT);
   }
-  // For a word that nobody else writes: no locked operation.
+  // For a word with one writer: needs no locked operation.
   static void grow(uint64_t& word, uint64_t amount) {
     std::atomic_ref<uint64_t> atomic(word);
     atomic.store(atomic.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
@@ -56,7 +56,7 @@ class CoreCounters {
   uint64_t* words_ = nullptr;
   uint64_t* extended_ = nullptr;
   nds_open_core_t* open_ = nullptr;
-  // Host time that does not make up a whole microsecond yet.
+  // Host time that is not yet a whole microsecond.
   uint64_t host_rest_ns_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace neuron::runtime {
 namespace {
 
-// A fixed array: recording an error must work when memory is what has run out.
+// A fixed array: recording an error must work when memory has run out.
 thread_local char last_sentence[4096] = "";
 
 }  // namespace

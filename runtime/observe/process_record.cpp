@@ -16,7 +16,7 @@ enum Use : unsigned { kCode, kTensors, kConstants, kScratchpad, kOthers };
 unsigned use_of(uint32_t category) {
   switch (category) {
     case NEURON_MEMALLOC_TYPE_CODE_HOST:
-    case NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST:  // both are what tools call DMA buffers
+    case NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST:  // tools call both DMA buffers
     case NEURON_MEMALLOC_TYPE_CODE_DEVICE:
       return kCode;
     case NEURON_MEMALLOC_TYPE_TENSORS_HOST:
@@ -42,7 +42,7 @@ size_t model_offset(int slot) {
 
 }  // namespace
 
-// Null also in a child of fork(), where the mapping is not.
+// Null also in a child of fork(), which does not have the mapping.
 char* ProcessRecord::data() const {
   char* base = data_.load(std::memory_order_acquire);
   return base != nullptr && ::getpid() == pid_ ? base : nullptr;
@@ -59,8 +59,9 @@ uint64_t* ProcessRecord::core_words(char* base, unsigned core) const {
   return words + NDS_NC_COUNTER_MEM_USAGE_CODE_DEVICE;
 }
 
-// Odd while the bytes change. The fence keeps them behind the number, the release of the even
-// number before it. Pairs with readers, which look at the number before and after.
+// The sequence is odd while the bytes change. The fence orders the bytes after the odd number; the
+// release orders them before the even number. Pairs with readers, which read the number before and
+// after the bytes.
 void ProcessRecord::publish(char* base, size_t offset, const void* bytes, size_t size) {
   auto* slot = reinterpret_cast<nds_slot_t*>(base + offset);
   __atomic_store_n(&slot->sequence, slot->sequence + 1, __ATOMIC_RELAXED);
@@ -134,7 +135,7 @@ void ProcessRecord::memory_changed(bool host, uint32_t core, uint32_t category, 
   if (base == nullptr) return;
   uint64_t* word = (host ? host_words(base) : core_words(base, core)) + use;
   store(word, now);
-  // Of two changes at a time the older sum may have been stored last.
+  // When two changes overlap, the older sum may have been stored last.
   const uint64_t latest = known.load(std::memory_order_relaxed);
   if (latest != now) store(word, latest);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this process publishes of itself on one device, beside the counters of executions: its
-// versions and tag, memory by category, loaded models. The record lies in the driver's datastore,
-// which operator tools read.
+// The data that this process publishes about itself on one device, beside the counters of
+// executions: versions and tag, memory by category, loaded models. The record lies in the driver's
+// datastore, which operator tools read.
 //
 // Callers: session (attach), every allocation, loader. Thread-safe: memory by atomic words, models
 // by a mutex. Borrows: the mapped datastore between attach() and detach(). attach() also publishes

@@ -6,7 +6,7 @@
 
 namespace neuron::runtime {
 
-// The interface is the one of runtime 2.x; clients compare the major number.
+// The interface is that of runtime 2.x; clients compare the major number.
 inline constexpr unsigned kVersionMajor = 2;
 inline constexpr unsigned kVersionMinor = 0;
 inline constexpr unsigned kVersionPatch = 1;

@@ -17,8 +17,8 @@ using neff::DmaTransfer;
 
 // Small transfers are not worth a packet on every DMA engine.
 constexpr uint64_t kSmallestShare = 2048;
-// Row counts from 4096 on would put bits of a host address into the metadata, which a driver that
-// checks the addresses of descriptors takes for one.
+// Row counts from 4096 on would set bits in the metadata that look like a host address to a driver
+// which checks the addresses of descriptors.
 constexpr uint64_t kMostRows = 2048;
 constexpr uint64_t kMostColumns = UINT16_MAX;
 
@@ -87,8 +87,8 @@ class Cursor {
     return true;
   }
 
-  // How many bytes the next `pieces` pieces have, at most `bytes`. Counts runs, which can only be
-  // more than the pieces that take() makes of them.
+  // The bytes in the next `pieces` pieces, at most `bytes`. Counts runs; take() never makes more
+  // pieces than there are runs.
   uint64_t reach(size_t pieces, uint64_t bytes) const {
     Cursor ahead = *this;
     uint64_t reached = 0;
@@ -107,7 +107,7 @@ class Cursor {
   std::array<uint64_t, 4> index_{};
 };
 
-// What the metadata of a transfer's packets says, but for the scale.
+// The metadata of a transfer's packets, except the scale.
 struct Metadata {
   uint8_t operation = 0;
   uint8_t from_type = 0;
@@ -307,7 +307,7 @@ Result<void> Cutter::transpose() {
   element_ = transfer_.transpose_element_bytes * uint64_t{shape[3]};
   if (element_ > sizeof(uint64_t) || !std::has_single_bit(element_)) return move_elements();
   metadata_.from_type = metadata_.to_type = kTypes[std::countr_zero(element_)];
-  // Blocks that give every DMA engine one, where the matrix has as many rows.
+  // Every DMA engine gets a block if the matrix has enough rows.
   const uint64_t blocks = std::max<uint64_t>(1, spread_ / std::min(matrices, spread_));
   const uint64_t tall = std::clamp<uint64_t>((rows + blocks - 1) / blocks, 1, kMostRows);
   for (uint64_t m = 0; m < matrices; ++m) {
@@ -320,7 +320,7 @@ Result<void> Cutter::transpose() {
   return {};
 }
 
-// Elements that are no number of the device: each is moved by itself.
+// For elements of a size that the device has no type for: moves each one by itself.
 Result<void> Cutter::move_elements() {
   const auto& shape = transfer_.transpose_shape;
   std::vector<Piece> from, to;
@@ -333,7 +333,7 @@ Result<void> Cutter::move_elements() {
     to.clear();
     source.take(element_, SIZE_MAX, from);
     target.take(element_, SIZE_MAX, to);
-    // Both sides of a piece may break elsewhere.
+    // The two sides may be cut at different bytes.
     for (size_t s = 0, t = 0; s < from.size();) {
       const uint32_t length = std::min(from[s].length, to[t].length);
       add_copy(from[s].offset, to[t].offset, length);
@@ -347,7 +347,7 @@ Result<void> Cutter::move_elements() {
   return {};
 }
 
-// One packet, or what remains of the block when it is halved until it is one.
+// Makes one packet of a block; halves the block as often as needed.
 Result<void> Cutter::block(uint64_t matrix, uint64_t row, uint64_t column, uint64_t rows,
                            uint64_t columns) {
   const uint64_t bytes = element_;

@@ -9,7 +9,7 @@
 namespace neuron::runtime {
 namespace {
 
-// How often a function may be called before its first call's transfers have moved.
+// How many calls of a function may be outstanding before the transfers of the first have moved.
 constexpr uint32_t kCallsInFlight = 4;
 
 const char* engine_text(uint32_t engine) { return neff::engine_name(static_cast<uint8_t>(engine)); }
@@ -18,7 +18,7 @@ std::string words(uint32_t engine, const neff::DmaTransfer& transfer) {
   return format("transfer {} of engine {}", transfer.id, engine_text(engine));
 }
 
-// Which semaphore queue `e` of the set increments when its part of the transfer has moved.
+// The semaphore that queue `e` of the set increments when its part of the transfer has moved.
 std::optional<uint8_t> semaphore_of(const neff::DmaTransfer& transfer, const neff::QueueSet& set,
                                     uint32_t e) {
   if (transfer.semaphore) return transfer.semaphore;
@@ -45,7 +45,8 @@ Result<void> check_supported(uint32_t engine, const neff::DmaTransfer& transfer,
   return {};
 }
 
-// One word from `from` to `base` + offset, behind what precedes it on this queue.
+// Adds a copy of one word from `from` to `base` + offset; with `barrier`, after everything before
+// it on this queue.
 void add_word(RingPair& ring, uint32_t from, uint32_t base, uint64_t offset, bool barrier) {
   ring.m2s.push_back(
       {.offset = 0, .base = from, .length = 4, .first = true, .last = true, .barrier = barrier});
@@ -87,12 +88,12 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
                                     const neff::DmaTransfer& transfer, QueuePlan& queue) {
   const neff::QueueSet& set = subgraph.queues[transfer.queue];
   const uint32_t engines = set.num_queues;
-  // The queues of a set advance independently: what must come after all of a transfer, or at its
-  // first queue, leaves one queue to it.
+  // The queues of a set advance independently. A transfer that sets an event or starts a section
+  // therefore uses one queue.
   const uint32_t spread = transfer.event || transfer.starts_section ? 1 : engines;
   const uint64_t words_after = 2ull * engines + 2;
-  // Known before any row is made: a file of a few bytes can ask for any number of them. More than a
-  // trigger pushes would be refused below, when they all were in memory.
+  // The limit is checked before any row is made: a file of a few bytes can ask for any number of
+  // rows. The check below, against what a trigger can push, would come when all were in memory.
   const uint64_t most =
       std::min<uint64_t>(2 * kMaxPackets - std::min(2 * kMaxPackets, descriptors_ + words_after),
                          2ull * spread * UINT16_MAX);
@@ -178,7 +179,7 @@ Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
   for (const RingPair& ring : queue.rings) {
     longest = std::max({longest, ring.m2s.size(), ring.s2m.size()});
   }
-  // One slot more than descriptors: a full ring would look like an empty one.
+  // A ring has one slot more than descriptors: a full ring would look like an empty one.
   const uint64_t plain =
       std::max<uint64_t>((longest + kMultiple) / kMultiple * kMultiple, NEURON_UDMA_RING_MIN);
   for (uint32_t e = 0; e < queue.engines; ++e) {
@@ -206,7 +207,7 @@ Result<void> RingPlan::size_rings(QueuePlan& queue, bool function) {
   return {};
 }
 
-// Sets first, in the order of the file, then instances and functions in theirs.
+// Numbers sets first, then instances and functions, each in the order of the file.
 Result<void> RingPlan::number_queues(const neff::Subgraph& subgraph) {
   std::vector<QueuePlan> ordered;
   std::map<RingKey, uint32_t> places;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which descriptors the DMA rings of a model hold, before any address is known.
-// A ring is what one hardware queue replays: one for the main program's transfers of a queue set,
-// one for each of its instances, one for each function that has transfers in it, each a hardware
-// queue of its own on the set's DMA engines. Each transfer becomes packets (ring_packets.h), spread
-// over the engines in contiguous blocks; then one packet on each engine adds 1 to the completion
-// semaphore behind a write barrier. A function's ring holds its transfers several times over and
-// has exactly as many slots, so that it wraps by itself. A dynamic queue's ring is empty. Callers:
-// loader (builds it once per model), RingSet (fills in addresses). Thread-safe: const. Fails:
-// NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id, found and allowed.
+// One hardware queue replays a ring. A queue set has one ring for the main program's transfers, one
+// for each of its instances, and one for each function that has transfers in it. Each ring has a
+// hardware queue of its own on the set's DMA engines. Each transfer becomes packets
+// (ring_packets.h), spread over the engines in contiguous blocks; then one packet on each engine
+// adds 1 to the completion semaphore behind a write barrier. A function's ring holds its transfers
+// several times over and has exactly as many slots, so that it wraps by itself. A dynamic queue's
+// ring is empty. Callers: loader (builds it once per model), DescriptorRings (fills in addresses).
+// Thread-safe: const. Fails: NRT_INVALID or NRT_UNSUPPORTED_NEFF_VERSION with engine, block id,
+// found and allowed.
 #ifndef RUNTIME_RINGS_RING_PLAN_H
 #define RUNTIME_RINGS_RING_PLAN_H
 
@@ -27,7 +28,7 @@ namespace neuron::runtime {
 
 inline constexpr uint32_t kDmaEngines = 16;  // of one core
 inline constexpr uint32_t kMaxQueues = 14;   // 14 and 15 are reserved
-// Of one model, all rings together, free slots included: 256 MiB of descriptors a side.
+// For all rings of one model together, free slots included: 256 MiB of descriptors a side.
 inline constexpr uint64_t kMaxPackets = 1ull << 24;
 
 // Descriptors per DMA engine of one trigger.
@@ -58,10 +59,10 @@ class RingPlan {
 
   // Hardware queues in use, ascending by number.
   const std::vector<QueuePlan>& queues() const { return queues_; }
-  // Of the ring that a trigger of this transfer of `engine` pushes.
+  // The queue number of the ring that a trigger of this transfer of `engine` pushes.
   uint8_t number(uint32_t engine, const neff::DmaTransfer& transfer) const;
-  // Of queue set `set` itself, whose ring is dynamic or the main program's. None: the set has
-  // neither ring, and nothing may name it.
+  // The queue number of queue set `set` itself, whose ring is dynamic or the main program's. Empty:
+  // the set has neither ring, and nothing may name it.
   std::optional<uint8_t> number(uint32_t set) const;
   const TriggerCounts& counts(uint32_t engine, const neff::DmaTransfer& transfer) const;
 
@@ -69,7 +70,7 @@ class RingPlan {
   uint32_t one_index() const { return one_; }
   uint32_t semaphore_index() const { return one_ + 1; }
   uint32_t event_index() const { return one_ + 2; }
-  // Of both sides, copies included.
+  // Descriptors of both sides, copies included.
   uint64_t descriptor_count() const { return descriptors_; }
 
  private:

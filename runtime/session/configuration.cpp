@@ -64,7 +64,7 @@ Result<Configuration> read_configuration() {
   NEURON_TRY(older, environment_boolean("NEURON_RT_ALLOW_LEGACY_NEFF", false));
   configuration.allow_older_programs = older;
   NEURON_TRY(timeout, environment_unsigned("NEURON_RT_EXEC_TIMEOUT", 600, 0, INT_MAX));
-  // Zero cannot mean "no wait" (nothing would ever finish) nor "for ever"; it is the default.
+  // Zero means the default. It cannot mean "no wait" (nothing would ever finish) nor "for ever".
   configuration.exec_timeout_s = timeout == 0 ? 600 : timeout;
   NEURON_TRY(limit_us,
              environment_unsigned("NEURON_OPEN_MODEL_TIME_LIMIT_US", 0, 0, UINT64_MAX / 1'000'000));

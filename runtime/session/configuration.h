@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the environment asks of a session. Read by nrt_init, once per session, and by the functions
-// that may be called before it. Thread-safe: values. Fails: NRT_INVALID with a sentence that names
-// the variable, its value and what is allowed.
+// The settings of a session, from the environment. Read by nrt_init, once per session, and by the
+// functions that may be called before it. Thread-safe: values. Fails: NRT_INVALID with a sentence
+// that names the variable, its value and what is allowed.
 #ifndef RUNTIME_SESSION_CONFIGURATION_H
 #define RUNTIME_SESSION_CONFIGURATION_H
 
@@ -23,7 +23,7 @@ struct CoreSelection {
 // Physical cores of a virtual one: 1, 2, or 0 for what the chip's generation has.
 struct LogicalCores {
   uint32_t size = 0;
-  const char* variable = "NEURON_LOGICAL_NC_CONFIG";  // that says so
+  const char* variable = "NEURON_LOGICAL_NC_CONFIG";  // that sets it
 };
 
 struct Configuration {
@@ -37,12 +37,12 @@ struct Configuration {
   bool fail_on_nan = false;           // NEURON_FAIL_ON_NAN
   uint32_t async_queue_depth = 1024;  // NEURON_OPEN_ASYNC_QUEUE_DEPTH; a power of two
   std::string process_tag;            // NEURON_PROCESS_TAG
-  // Of everything that waits for other ranks but executions.
+  // For every wait for other ranks, except in executions.
   uint64_t collectives_timeout_s = 60;  // NEURON_OPEN_COLLECTIVES_TIMEOUT
   std::string root;                     // NEURON_RT_ROOT_COMM_ID
 };
 
-// The selection alone, for counts that are asked before nrt_init.
+// Reads the selection alone, for queries before nrt_init.
 Result<CoreSelection> read_core_selection();
 Result<LogicalCores> read_logical_cores();
 Result<Configuration> read_configuration();

@@ -13,7 +13,7 @@ constexpr uint64_t kPins = (1ull << 28) - 1;
 uint64_t bits_of(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 uint32_t index_of(const void* handle) { return bits_of(handle) & 0xFFFFFF; }
 
-// What the state of the handle's slot must be, pins aside.
+// The state that the handle's slot must have, pins aside.
 uint64_t expected_state(const void* handle, HandleKind kind) {
   const uint64_t generation = (bits_of(handle) >> 24) & 0xFFFFFFFF;
   return generation << 32 | kLive | static_cast<uint64_t>(kind) << 28;
@@ -45,7 +45,7 @@ Result<void*> HandleTable::insert_object(HandleKind kind, void* object, void (*d
                     "have; free some",
                     used_);
       }
-      // Room for every slot, so that giving one back never allocates.
+      // Reserves room for every slot, so that freeing a slot never allocates.
       if (used_ % kChunkSlots == 0) {
         free_.reserve(used_ + kChunkSlots);
         chunks_[used_ / kChunkSlots].store(new Chunk, std::memory_order_release);

@@ -39,7 +39,7 @@ class HandleTable {
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
 
-  // Takes the object over, also when it fails.
+  // Takes the object over, also when the call fails.
   template <class T>
   Result<void*> insert(HandleKind kind, std::unique_ptr<T> object) {
     auto result = insert_object(kind, object.get(), [](void* o) { delete static_cast<T*>(o); });
@@ -47,14 +47,14 @@ class HandleTable {
     return result;
   }
 
-  // The object, protected from destruction until unpin(); null for a handle that names none.
+  // The object, protected from destruction until unpin(); null for a handle that names no object.
   void* pin(const void* handle, HandleKind kind) noexcept;
   void unpin(const void* handle) noexcept;
 
   // The handle is dead from here on. False if it already was, or never was one.
   bool remove(const void* handle, HandleKind kind) noexcept;
 
-  // Destroys what is left, models first, tensors last. Nothing may be pinned.
+  // Destroys the objects that are left, models first, tensors last. Nothing may be pinned.
   void clear() noexcept;
 
   // Whether the bits are those of a handle of any kind, dead or alive.

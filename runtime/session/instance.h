@@ -13,7 +13,7 @@
 
 namespace neuron::runtime {
 
-// As the provider, or the emulated profile, spells it; "" where nobody says.
+// As the provider, or the emulated profile, spells it; "" if neither gives one.
 std::string instance_type();
 
 nrt_instance_info_t describe_instance(const HostCores& host);

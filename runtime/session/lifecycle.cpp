@@ -44,8 +44,8 @@ void set_state(State state) {
   }
 }
 
-// A call that was counted is over, whether it was let in or refused: close_session() waits for the
-// last of either.
+// Ends a call that was counted, whether it was let in or refused: close_session() waits for both
+// kinds.
 void end_call() {
   // Acquire-release: what the call did happens before the session is destroyed by close_session().
   const uint64_t before = state_word.fetch_sub(1, std::memory_order_acq_rel);
@@ -72,12 +72,17 @@ Result<void> open_session(const Caller& caller) {
   std::lock_guard lock(transition());
   const State state = state_of(state_word.load(std::memory_order_acquire));
   if (state == kOpen) return {};
-  (void)configure_log();  // warns itself
+  (void)configure_log();  // writes the warning itself
   if (state == kForked) ndl_device_cached_fd_close_all();
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
   NEURON_TRY(configuration, read_configuration());
-  NEURON_TRY(session, Session::open(configuration, caller));
-  the_session = session.release();
+  auto session = Session::open(configuration, caller);
+  if (!session) {
+    // The next attempt reads anew where the devices are.
+    ndl::release_port();
+    return session.error();
+  }
+  the_session = session->release();
   set_state(kOpen);
   return {};
 }

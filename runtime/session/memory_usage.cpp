@@ -11,7 +11,7 @@ namespace neuron::runtime {
 Result<MemoryUsage> read_memory_usage(Device& device, uint32_t hbm) {
   std::vector<neuron_ioctl_mem_chunk_info> chunks;
   int result = -EAGAIN;
-  // Others may allocate between the question how many there are and the list.
+  // Other processes may allocate between the call that counts and the call that lists.
   for (int attempt = 0; attempt < 8 && result == -EAGAIN; ++attempt) {
     auto count = static_cast<uint32_t>(chunks.size());
     result = ndl_dump_device_allocation_info(device.ndl(), hbm, chunks.data(), &count);

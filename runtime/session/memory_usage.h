@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an HBM holds, by category, as the driver lists it. Callers: memory statistics, reports.
-// Thread-safe: yes. Fails: NRT_FAILURE with the driver's sentence.
+// The memory in use of an HBM, by category, as the driver lists it. Callers: memory statistics,
+// reports. Thread-safe: yes. Fails: NRT_FAILURE with the driver's sentence.
 #ifndef RUNTIME_SESSION_MEMORY_USAGE_H
 #define RUNTIME_SESSION_MEMORY_USAGE_H
 
@@ -22,7 +22,7 @@ struct MemoryUsage {
 
 Result<MemoryUsage> read_memory_usage(Device& device, uint32_t hbm);
 
-// "model_code", "tensors" ...; as the driver's own statistics call it.
+// "model_code", "tensors" ...: the names of the driver's own statistics.
 const char* memory_category_name(uint32_t category);
 
 }  // namespace neuron::runtime

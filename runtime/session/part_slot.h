@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a folder above keeps its part of the session: asynchronous queues, collectives. The session
-// knows of a part only that it is destroyed with the session.
+// Holds the part of the session that a folder above owns: asynchronous queues, collectives. All
+// that the session knows of a part is to destroy it at the end.
 // Callers: the owner of the part. Thread-safe: all but clear(). Owns the part, which its first user
 // makes. Fails: of() as the maker does.
 #ifndef RUNTIME_SESSION_PART_SLOT_H
@@ -30,7 +30,7 @@ class PartSlot {
   // Null before the first of(). Acquire: pairs with the release of of().
   SessionPart* existing() const { return part_.load(std::memory_order_acquire); }
 
-  // The part; if there is none yet, the one that `make` gives as Result<std::unique_ptr<Part>>.
+  // The part; if there is none yet, `make` makes it and returns a Result<std::unique_ptr<Part>>.
   template <class Part, class Make>
   Result<Part*> of(Make&& make) {
     if (SessionPart* known = existing()) return static_cast<Part*>(known);
@@ -47,7 +47,7 @@ class PartSlot {
     return **of<Part>([]() -> Result<std::unique_ptr<Part>> { return std::make_unique<Part>(); });
   }
 
-  // Destroys the part. Nobody uses it any more.
+  // Destroys the part. No thread may use it any more.
   void clear() { delete part_.exchange(nullptr, std::memory_order_acq_rel); }
 
  private:

@@ -144,7 +144,7 @@ Result<void> Session::claim(const std::vector<int>& indexes, uint32_t per_device
     last = (wanted.visible.back() + 1) * logical_cores_ - 1;
   }
   first_device_ = indexes.front();
-  // A claim hangs on an open device, so one is opened before.
+  // A claim belongs to an open device, so a device is opened first.
   NEURON_CHECK(open_device(first_device_ + static_cast<int>(first / per_device)));
   if (logical_cores_ > 1 && last - first + 1 > count) {
     NEURON_CHECK(claim_pairs(count, total));
@@ -159,7 +159,8 @@ Result<void> Session::claim(const std::vector<int>& indexes, uint32_t per_device
   return {};
 }
 
-// The driver looks for cores in a row, wherever they begin; virtual cores begin at multiples.
+// The driver looks for cores in a row with any first number. A virtual core begins at a multiple of
+// its size.
 Result<void> Session::claim_pairs(uint32_t count, uint32_t total) {
   for (uint32_t first = 0; first + count < total; first += logical_cores_) {
     if (claim_range(count, first, first + count - 1, total)) return {};
@@ -173,11 +174,11 @@ Result<void> Session::claim_range(uint32_t count, uint32_t first, uint32_t last,
   const int result = ndl_crwl_nc_range_mark(count, first, last, &longest, bitmap.data(),
                                             bitmap.size() * sizeof(bitmap[0]));
   if (result == -EBUSY) {
-    // A driver that keeps books says which core is held by whom and since when.
+    // A driver that records owners says which process holds a core and since when.
     const std::string sentence = ndl::last_error() == nullptr ? "" : ndl::last_error();
     const bool tells = sentence.find(" is held by pid ") != std::string::npos;
     if (tells) {
-      // Its own words about the holder, behind what was asked for.
+      // Appends the driver's words about the holder to the request.
       const size_t holder = sentence.find("; core ");
       const std::string who = holder == std::string::npos ? sentence : sentence.substr(holder + 2);
       if (first == last) return fail(NRT_FAILURE, "core {} is not free: {}", first, who);
@@ -244,7 +245,7 @@ Result<void> Session::prepare(uint32_t per_device) {
       }
     }
   }
-  // As long as two executions may take: one that runs, one that was before the one that waits.
+  // The time limit of two executions: the one that runs, and one that waits before this one.
   const auto limit = std::chrono::seconds(2 * configuration_.exec_timeout_s);
   std::vector<Device*> ordered = devices();
   for (Device* device : ordered) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nrt_init made and nrt_close ends: devices, owned cores, handles.
+// The state between nrt_init and nrt_close: devices, owned cores, handles.
 // Callers: the C interface, through SessionUse, which keeps the session from being closed
 // meanwhile. Thread-safe: const functions; handles and maps by themselves. Owns everything of the
-// process on its devices; closing gives all of it back. Fails: open() with NRT_FAILURE when there
-// is no device or a core is held, and names the holder.
+// process on its devices; closing frees all of it. Fails: open() with NRT_FAILURE when there is no
+// device, or when a core is held; the sentence names the holder.
 #ifndef RUNTIME_SESSION_SESSION_H
 #define RUNTIME_SESSION_SESSION_H
 
@@ -44,7 +44,8 @@ class Session {
   // Physical cores of each virtual one.
   uint32_t logical_cores() const { return logical_cores_; }
   uint32_t core_count() const { return static_cast<uint32_t>(cores_.size()); }
-  // `vnc` as callers number cores. NRT_INVALID if this process has no such core.
+  // `vnc`: number of a virtual core as callers count them. NRT_INVALID if this process has no such
+  // core.
   Result<Core*> core(int64_t vnc) const;
   // The core with the fewest models.
   Core& least_loaded_core() const;
@@ -68,8 +69,8 @@ class Session {
   Configuration configuration_;
   const uint32_t logical_cores_;
   std::vector<std::unique_ptr<Device>> devices_;
-  // Bit n: core n, counted as the driver does from the first device that this process sees. (A
-  // container may see only /dev/neuron4 and later.)
+  // Bit n stands for core n. Counted, as the driver does, from the first device that this process
+  // sees. (A container may see only /dev/neuron4 and later.)
   std::vector<uint64_t> claimed_;
   int first_device_ = 0;
   struct Datastore {
@@ -83,9 +84,9 @@ class Session {
  public:
   CompletionHub completion_hub;
   MappingTable mappings;
-  // Goes up whenever a tensor that a set refers to is freed or changes its memory. The thread that
-  // changes a tensor adds with release; the executor loads with acquire and looks at the sets
-  // again.
+  // Increases whenever a tensor that a set refers to is freed or changes its memory. The thread
+  // that changes a tensor adds with release; the executor loads with acquire and then matches the
+  // sets again.
   std::atomic<uint64_t> tensor_epoch{0};
   // Parts of the folders above, destroyed in this order: asynchronous queues before everything
   // else; what the collectives folders remember after the handles, before the cores.
@@ -95,7 +96,7 @@ class Session {
   PartSlot collectives;
 };
 
-// What can be known of the host before nrt_init.
+// Facts about the host that are known before nrt_init.
 struct HostCores {
   uint32_t devices = 0;
   uint32_t per_device = 0;
@@ -106,7 +107,7 @@ struct HostCores {
   uint32_t total() const { return devices * per_device / logical; }
 };
 Result<HostCores> host_cores();
-// Cores that a session of this environment has, or would have.
+// The cores that a session with this environment has, or would have.
 Result<uint32_t> visible_core_count(const HostCores& host, const CoreSelection& selection);
 
 }  // namespace neuron::runtime

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many executions have written a tensor, and waiting for a number of them.
+// Counts the executions that have written a tensor, and waits for a number of them.
 // Callers: executor (counts), nrt_tensor_check_output_completion (waits). Thread-safe: yes.
-// Counting is one atomic addition while nobody waits. Waits end at their deadline; a wait without
-// one goes on in bounded steps.
+// Counting is one atomic addition while nobody waits. Waits end at their deadline; a wait without a
+// deadline continues in bounded steps.
 #ifndef RUNTIME_TENSOR_COMPLETION_H
 #define RUNTIME_TENSOR_COMPLETION_H
 

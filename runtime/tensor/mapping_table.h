@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of this process's addresses are tensors: for calls that get an address instead of a handle.
-// Callers: Storage (adds when it maps, removes when it goes), nrt_memcpy_to_device,
+// The addresses of this process that belong to tensors, for calls that take an address instead of a
+// handle. Callers: Storage (adds when it maps, removes when it goes), nrt_memcpy_to_device,
 // nrt_get_dmabuf_fd. Thread-safe: yes. Owns nothing.
 #ifndef RUNTIME_TENSOR_MAPPING_TABLE_H
 #define RUNTIME_TENSOR_MAPPING_TABLE_H

@@ -72,7 +72,7 @@ Storage::~Storage() {
 Result<std::byte*> Storage::address() {
   if (std::byte* host = host_.load(std::memory_order_acquire)) return host;
   NEURON_TRY(mapping, memory_->map());
-  // Two first callers get the same mapping and register the same range.
+  // Two threads that both make the first call get the same mapping and register the same range.
   mappings_->add(mapping, size_);
   host_.store(mapping, std::memory_order_release);
   return mapping;

@@ -33,7 +33,7 @@ class Storage {
 
   StorageKind kind() const { return kind_; }
   uint64_t size() const { return size_; }
-  // Whether DMA of a device reaches it, and then where.
+  // True if DMA of a device reaches the storage; memory() is then not null.
   bool reachable() const { return memory_ != nullptr; }
   DeviceMemory* memory() const { return memory_.get(); }
 

@@ -59,7 +59,7 @@ Result<std::pair<TensorView, TensorView>> Tensor::plan_copy(const Tensor& source
   if (size != 0 && from.storage == to.storage) {
     const uint64_t first = from.offset + source_offset;
     const uint64_t second = to.offset + target_offset;
-    // Onto itself nothing changes.
+    // A copy of a range onto itself changes nothing.
     if (first != second && first < second + size && second < first + size) {
       return fail(
           NRT_INVALID,

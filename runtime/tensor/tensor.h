@@ -3,7 +3,8 @@
 // A tensor: a range of a Storage with a name. No shape, no type: those belong to models.
 // Callers: the C interface, executor. Thread-safe: yes, but callers order two calls that touch the
 // same bytes. Owns a share of its storage; an empty tensor has none until a buffer is attached.
-// Fails: NRT_INVALID for a range outside the tensor or an empty one, with tensor, range and size.
+// Fails: NRT_INVALID for a range outside the tensor, or for an empty tensor, with tensor, range and
+// size.
 #ifndef RUNTIME_TENSOR_TENSOR_H
 #define RUNTIME_TENSOR_TENSOR_H
 
@@ -43,7 +44,7 @@ class Tensor {
   Result<void> fill(uint64_t offset, uint64_t size, int value);
   static Result<void> copy(const Tensor& source, uint64_t source_offset, Tensor& target,
                            uint64_t target_offset, uint64_t size);
-  // What a copy would touch, checked: source and target, each from its offset on.
+  // Checks a copy and returns the views of source and target, each from its offset on.
   static Result<std::pair<TensorView, TensorView>> plan_copy(const Tensor& source,
                                                              uint64_t source_offset,
                                                              const Tensor& target,
@@ -54,7 +55,7 @@ class Tensor {
 
   const std::shared_ptr<CompletionCounter>& completions() const { return completions_; }
 
-  // Set once the tensor is put into a set: changes of it are then told to the executor.
+  // Set once the tensor is put into a set: from then on the executor is told of its changes.
   std::atomic<bool> in_set{false};
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors by name: what an execution reads or writes. Holds handles, not tensors: an execution that
-// uses the set finds out that a tensor was freed.
+// Tensors by name: what an execution reads or writes. Holds handles, not tensors, so an execution
+// that uses the set detects a freed tensor.
 // Callers: the C interface, executor. Thread-safe: yes. `version` identifies the contents among all
 // sets of the process: it changes with every change and is never used twice.
 #ifndef RUNTIME_TENSOR_TENSOR_SET_H
@@ -20,7 +20,7 @@ class TensorSet {
  public:
   TensorSet() : version_(next_version()) {}
 
-  // Replaces what had the name.
+  // Replaces the earlier tensor of that name.
   void put(std::string name, void* tensor);
   // Handle, or null.
   void* find(const std::string& name) const;
@@ -32,8 +32,8 @@ class TensorSet {
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, void*> tensors_;
-  // Release after the map has changed, acquire by the executor: a version that is still the known
-  // one means contents that are still the known ones.
+  // Stored with release after the map has changed, loaded with acquire by the executor: an
+  // unchanged version means unchanged contents.
   std::atomic<uint64_t> version_;
 };
 

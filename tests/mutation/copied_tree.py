@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 from fence import Fence
 
-# As quick to build as it gets at which no test takes too long. A function that loses its last `return` does not compile:
-# what it does then is not defined, so no test can tell anything about it.
-_OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG", "-DCMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG",
-            "-DCMAKE_CXX_FLAGS=-Werror=return-type", "-DCMAKE_C_FLAGS=-Werror=return-type",
+# The options of the build that everybody has, and its place in the tree: so ccache has its objects already.
+_OPTIONS = ["--preset", "default",
             # A program need not be linked again because a library that it opens has changed.
             "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON"]
 
@@ -36,7 +34,7 @@ class CopiedTree:
         self._origin, self._jobs = origin, str(jobs)
         self.folder = os.path.realpath(folder)
         self.source = os.path.join(self.folder, "source")
-        self.build_folder = os.path.join(self.folder, "build")
+        self.build_folder = os.path.join(self.source, "build")
         os.makedirs(self.source, exist_ok=True)
         writable = [self.folder]
         if shutil.which("ccache"):
@@ -54,7 +52,8 @@ class CopiedTree:
         """Makes the copy equal to the tree, changes that are not committed included; touches nothing that is equal."""
         wanted = set(self.files())
         for parent, folders, names in os.walk(self.source):
-            folders[:] = [name for name in folders if not os.path.islink(os.path.join(parent, name))]
+            folders[:] = [name for name in folders
+                          if not os.path.islink(os.path.join(parent, name)) and os.path.join(parent, name) != self.build_folder]
             for name in names:
                 path = os.path.join(parent, name)
                 if os.path.relpath(path, self.source) not in wanted:
@@ -83,8 +82,7 @@ class CopiedTree:
             if shutil.which(f"ld.{linker}"):
                 options += [f"-DCMAKE_{kind}_LINKER_FLAGS=-fuse-ld={linker}" for kind in ("EXE", "SHARED", "MODULE")]
                 break
-        done = subprocess.run(["cmake", "-S", self.source, "-B", self.build_folder, "-G", "Ninja", *options],
-                              capture_output=True, text=True)
+        done = subprocess.run(["cmake", *options], cwd=self.source, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"cmake failed in {self.build_folder}:\n{done.stdout}{done.stderr}")
 
@@ -98,10 +96,11 @@ class CopiedTree:
     def build_mutated(self, targets, seconds):
         """Builds what may be mutated: "built", "does not compile", or how a program that the build runs failed."""
         # What is compiled here is compiled once: it shall not push anything out of the cache.
-        ended = self.fence.run(["ninja", "-C", self.build_folder, "-j", self._jobs, *targets], seconds,
+        ended = self.fence.run(["ninja", "--quiet", "-C", self.build_folder, "-j", self._jobs, *targets], seconds,
                                environment={"CCACHE_READONLY": "1", "NINJA_STATUS": ""})
         if ended.status == 0:
-            return "built"
+            # What a function does that has lost its last `return` is not defined: no test can tell anything about it.
+            return "does not compile" if "[-Wreturn-type]" in ended.tail else "built"
         made = re.findall(r"^FAILED: (\S+)", ended.tail, re.MULTILINE)
         if made and not made[0].endswith((".o", ".a")) and not re.search(r"\bld(\.\w+)?: error|ld returned", ended.tail):
             return f"the build of {made[0]}"

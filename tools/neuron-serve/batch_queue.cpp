@@ -44,10 +44,20 @@ Clock::time_point BatchQueue::start_by() const {
   return std::min(quiet, due);
 }
 
-void BatchQueue::remove_front() {
-  rows_ -= jobs_.front()->rows;
-  admitted_.fetch_sub(jobs_.front()->rows, std::memory_order_relaxed);
-  jobs_.pop_front();
+// Of a job that leaves.
+void BatchQueue::forget(const Job& job) {
+  rows_ -= job.rows;
+  admitted_.fetch_sub(job.rows, std::memory_order_relaxed);
+}
+
+bool BatchQueue::cancel(const Job& job) {
+  std::lock_guard lock(mutex_);
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(),
+                                  [&](const auto& waiting) { return waiting.get() == &job; });
+  if (found == jobs_.end()) return false;
+  forget(job);
+  jobs_.erase(found);
+  return true;
 }
 
 BatchQueue::Batch BatchQueue::take() {
@@ -67,8 +77,9 @@ BatchQueue::Batch BatchQueue::take() {
     const bool late = now > job->deadline;
     if (!late && batch.rows + job->rows > batch_) break;
     if (!late) batch.rows += job->rows;
-    (late ? batch.late : batch.jobs).push_back(job);
-    remove_front();
+    forget(*job);
+    (late ? batch.late : batch.jobs).push_back(std::move(jobs_.front()));
+    jobs_.pop_front();
   }
   if (batch.rows != 0) crowd_ = std::max<size_t>(1, batch.rows + rows_);
   // Another executor of this model takes the rest.
@@ -102,8 +113,9 @@ Jobs BatchQueue::clear() {
   std::lock_guard lock(mutex_);
   Jobs jobs;
   while (!jobs_.empty()) {
-    jobs.push_back(jobs_.front());
-    remove_front();
+    forget(*jobs_.front());
+    jobs.push_back(std::move(jobs_.front()));
+    jobs_.pop_front();
   }
   return jobs;
 }

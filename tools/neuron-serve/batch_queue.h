@@ -31,6 +31,9 @@ class BatchQueue {
   // the list.
   bool push(Jobs& jobs);
 
+  // Takes a job out whose client is gone; false: it does not wait here, or not any more.
+  bool cancel(const Job& job);
+
   // The next batch, and those whose deadline has passed. Both empty: nothing came for a second, or
   // the queue is closed and empty, which closed() tells apart.
   struct Batch {
@@ -54,7 +57,7 @@ class BatchQueue {
 
  private:
   Clock::time_point start_by() const;  // holds mutex_
-  void remove_front();                 // holds mutex_
+  void forget(const Job& job);         // holds mutex_
 
   const uint32_t batch_;
   const size_t limit_;

@@ -3,155 +3,159 @@
 // The life of a connection; what is answered to whom is in routes.cpp.
 #include "tools/neuron-serve/connection.h"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/write.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "tools/neuron-serve/server.h"
+#include "tools/neuron-serve/word.h"
 
 namespace neuron::serve {
 namespace {
 
-namespace asio = boost::asio;
-namespace http = boost::beast::http;
-
 constexpr std::chrono::seconds kLinger{1};
 // Of the time that a client which does not wait after a refusal is left alone.
 constexpr unsigned kDoublings = 2;
-// Memory that a connection keeps between requests.
-constexpr size_t kKept = 256 << 10;
+// Memory that a connection keeps between requests, of each kind.
+constexpr size_t kKept = 16 << 10;
 
 }  // namespace
 
-Connection::Connection(Server& server, Socket socket)
-    : server_(server), socket_(std::move(socket)) {}
+Connection::Connection(Server& server, std::shared_ptr<HttpStream> stream)
+    : server_(server), stream_(std::move(stream)) {}
 
-Connection::~Connection() = default;
+Connection::~Connection() { stream_->close(); }
 
 void Connection::start() {
-  Error ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
-  read_header();
+  // A handshake may take as long as a request.
+  phase_ = stream_->ready() ? Phase::kIdle : Phase::kReading;
+  deadline_ = Clock::now() + (phase_ == Phase::kIdle ? server_.options().idle_timeout
+                                                     : server_.options().client_timeout);
+  stream_->start(*this, server_.options().max_header, server_.options().max_body);
 }
 
 void Connection::refuse() {
+  asked_ = Clock::now();
   keep_alive_ = false;
+  // Nobody shakes hands to be refused.
+  if (!stream_->ready()) return close();
+  stream_->hold_back(*this);
   unavailable("this server has as many connections as it takes; try again");
 }
 
 void Connection::read_header() {
   phase_ = Phase::kIdle;
-  timed_out_ = false;
   head_ = false;
+  has_request_ = false;
   deadline_ = Clock::now() + server_.options().idle_timeout;
-  parser_.emplace();
-  parser_->header_limit(static_cast<uint32_t>(server_.options().max_header));
-  parser_->body_limit(server_.options().max_body);
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](Error error, size_t) { self->on_header(error); });
+  stream_->next_header();
 }
 
-void Connection::on_header(Error error) {
-  if (error) return on_read_error(error);
-  if (phase_ == Phase::kClosed) return;  // what had come was read, but the server has ended
+void Connection::header_came() {
   phase_ = Phase::kReading;
-  deadline_ = Clock::now() + server_.options().client_timeout;
-  if (parser_->is_done()) return on_body({});
-  const auto expect = parser_->get().find(http::field::expect);
-  if (expect == parser_->get().end()) return read_body();
-  if (!boost::beast::iequals(expect->value(), "100-continue")) {
-    keep_alive_ = false;
+  has_request_ = true;
+  asked_ = Clock::now();
+  deadline_ = asked_ + server_.options().client_timeout;
+  keep_alive_ = stream_->keep_alive();
+  head_ = stream_->method() == "HEAD";
+  // Until the body has been read, what follows the header is none of the next request.
+  const bool kept = std::exchange(keep_alive_, keep_alive_ && !stream_->has_body());
+  if (!may_enter()) return;
+  const std::string_view expect = stream_->header("Expect");
+  const bool expected = same_word(expect, "100-continue");
+  if (!expect.empty() && !expected) {
     return fail(417, "the only expectation that is met is 100-continue");
   }
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  asio::async_write(socket_, asio::buffer(kContinue),
-                    [self = shared_from_this()](Error written, size_t) {
-                      if (written) return self->on_read_error(written);
-                      if (self->phase_ == Phase::kClosed) return;
-                      self->read_body();
-                    });
+  if (!hold(stream_->length().value_or(0))) {
+    return unavailable("the bodies of other requests take all the memory that there is for them");
+  }
+  keep_alive_ = kept;
+  stream_->read_body(expected);
 }
 
-void Connection::read_body() {
-  http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](Error error, size_t) { self->on_body(error); });
+bool Connection::body_grows(size_t bytes) {
+  // In steps, so that not every piece is counted.
+  constexpr size_t kStep = 64 << 10;
+  return hold((bytes + kStep - 1) / kStep * kStep);
 }
 
-void Connection::on_body(Error error) {
-  if (error) return on_read_error(error);
-  if (phase_ == Phase::kClosed) return;
+void Connection::body_came() {
   phase_ = Phase::kWaiting;
-  keep_alive_ = parser_->get().keep_alive();
-  head_ = parser_->get().method() == http::verb::head;
   handle();
 }
 
-void Connection::on_read_error(Error error) {
+void Connection::unreadable(HttpStream::Trouble trouble, const std::string& why) {
+  asked_ = has_request_ ? asked_ : Clock::now();
   keep_alive_ = false;
-  if (phase_ == Phase::kClosed) return;
-  if (timed_out_) {
-    return fail(408,
-                "the request did not arrive in time; it is read for as long as "
-                "--client-timeout says");
+  switch (trouble) {
+    case HttpStream::Trouble::kBodyTooLarge:
+      return fail(413, "the body is larger than " + std::to_string(server_.options().max_body) +
+                           " bytes; --max-body allows more");
+    case HttpStream::Trouble::kHeaderTooLarge:
+      return fail(431, "the header is larger than " + std::to_string(server_.options().max_header) +
+                           " bytes; --max-header allows more");
+    case HttpStream::Trouble::kNoRoom:
+      return unavailable("the bodies of other requests take all the memory that there is for them");
+    case HttpStream::Trouble::kMalformed:
+      return fail(400, "this is no HTTP request: " + why);
   }
-  if (error == http::error::body_limit) {
-    return fail(413, "the body is larger than " + std::to_string(server_.options().max_body) +
-                         " bytes; --max-body allows more");
+}
+
+void Connection::peer_gone(bool broken) {
+  if (phase_ == Phase::kWriting && !broken) {
+    // It may have ended its side only, and still read.
+    keep_alive_ = false;
+    return;
   }
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return fail(431, "the header is larger than " + std::to_string(server_.options().max_header) +
-                         " bytes; --max-header allows more");
-  }
-  if (error == http::error::end_of_stream || error == http::error::partial_message ||
-      error.category() != make_error_code(http::error::bad_method).category()) {
-    return close();
-  }
-  fail(400, "this is no HTTP request: " + error.message());
+  if (phase_ == Phase::kWaiting) log_access(AccessLog::kClientGone, 0);
+  close();
 }
 
 void Connection::check_deadline(Clock::time_point now) {
-  if (phase_ == Phase::kIdle && (buffer_.size() != 0 || parser_->got_some())) {
+  if (phase_ == Phase::kIdle && stream_->begun()) {
     phase_ = Phase::kReading;
     deadline_ = now + server_.options().client_timeout;
+  } else if (phase_ == Phase::kReading && stream_->ready() && !stream_->begun()) {
+    // Hands were shaken, and nothing has been asked yet.
+    phase_ = Phase::kIdle;
+    deadline_ = now + server_.options().idle_timeout;
   }
   if (now < deadline_ || phase_ == Phase::kWaiting || phase_ == Phase::kClosed) return;
-  if (phase_ == Phase::kReading) {
-    timed_out_ = true;
-    Error ignored;
-    socket_.cancel(ignored);
-  } else {
-    close();
-  }
+  if (phase_ != Phase::kReading || !stream_->ready()) return close();
+  asked_ = has_request_ ? asked_ : now;
+  keep_alive_ = false;
+  fail(408, "the request did not arrive in time; it is read for as long as --client-timeout says");
 }
 
 void Connection::drain() {
-  if (phase_ == Phase::kPausing) return close();
-  if (phase_ == Phase::kIdle && buffer_.size() == 0 && !(parser_ && parser_->got_some())) close();
+  if (phase_ == Phase::kPausing || (phase_ == Phase::kIdle && !stream_->begun())) close();
 }
 
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
-  if (pause_ != nullptr) pause_->cancel();
-  Error ignored;
-  socket_.close(ignored);
+  stream_->close();
+  // Nobody waits for the answer any more: its place is free at once, unless it is being computed.
+  if (in_queue_) server_.withdraw(model_, *this);
+  hold_anyway(0);
   server_.forget(*this);
 }
 
-void Connection::write() {
-  phase_ = Phase::kWriting;
-  deadline_ = Clock::now() + server_.options().client_timeout;
-  asio::async_write(socket_, asio::buffer(out_),
-                    [self = shared_from_this()](Error error, size_t) { self->on_written(error); });
+bool Connection::hold(size_t bytes) {
+  if (bytes > held_ && !server_.may_hold(bytes - held_)) return false;
+  hold_anyway(bytes);
+  return true;
 }
 
-void Connection::on_written(Error error) {
-  if (phase_ == Phase::kClosed) return;
-  if (error) return close();
+void Connection::hold_anyway(size_t bytes) { server_.held(std::exchange(held_, bytes), bytes); }
+
+void Connection::written() {
   for (std::string* text : {&out_, &body_, &input, &output}) {
     if (text->capacity() > kKept) std::string().swap(*text);
   }
+  // Of a request that was not read to its end, too.
+  if (has_request_) std::string().swap(stream_->body());
+  hold_anyway(0);
+  model_.reset();
   if (!keep_alive_) return linger();
   if (std::exchange(refused_, false)) return pause();
   read_header();
@@ -161,14 +165,10 @@ void Connection::on_written(Error error) {
 // others need: its next request is read later each time, from a budget on.
 void Connection::pause() {
   phase_ = Phase::kPausing;
-  if (pause_ == nullptr) {
-    pause_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
-  }
   const auto time = server_.options().latency_budget * (1u << std::min(refusals_ - 1, kDoublings));
   deadline_ = Clock::now() + time + std::chrono::seconds(10);
-  pause_->expires_after(time);
-  pause_->async_wait([self = shared_from_this()](Error error) {
-    if (!error && self->phase_ == Phase::kPausing) self->read_header();
+  server_.after(time, [self = shared_from_this()] {
+    if (self->phase_ == Phase::kPausing) self->read_header();
   });
 }
 
@@ -176,19 +176,7 @@ void Connection::pause() {
 void Connection::linger() {
   phase_ = Phase::kLingering;
   deadline_ = Clock::now() + kLinger;
-  Error error;
-  socket_.shutdown(Socket::shutdown_send, error);
-  if (error) return close();
-  on_lingered({}, 0);
-}
-
-void Connection::on_lingered(Error error, size_t) {
-  if (phase_ == Phase::kClosed) return;
-  if (error) return close();
-  buffer_.clear();
-  socket_.async_read_some(
-      buffer_.prepare(16 << 10),
-      [self = shared_from_this()](Error read, size_t bytes) { self->on_lingered(read, bytes); });
+  stream_->finish();
 }
 
 }  // namespace neuron::serve

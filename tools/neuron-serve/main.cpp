@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-serve: an inference server. Exit status: 0 ended as asked, 1 it could not start (one
 // sentence on standard error), 2 wrong usage.
+#include <malloc.h>
 #include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
@@ -40,6 +41,8 @@ int main(int argc, char** argv) {
   Options options;
   if (const auto status = parse_options(argc, argv, options)) return *status;
   raise_descriptor_limit(options.max_connections);
+  // Bodies that were large go back to the system, so that what is counted is what is resident.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   // Whoever started us may not read what we say.
   std::signal(SIGPIPE, SIG_IGN);
   std::string error;
@@ -47,7 +50,7 @@ int main(int argc, char** argv) {
   ModelHost* models = nullptr;
   Server server(options,
                 [&](std::function<void(ReloadReport)> done) { models->reload(std::move(done)); });
-  if (!error.empty() || !server.listen(passed, error)) {
+  if (!error.empty() || !server.take_files(error) || !server.listen(passed, error)) {
     log(error);
     return 1;
   }
@@ -70,8 +73,12 @@ int main(int argc, char** argv) {
                                }});
   models = &host;
   host.start();
-  server.run([&] { host.reload([](const ReloadReport& report) { log(summary(report)); }); },
-             [&] { return host.alive(); });
+  const auto hang_up = [&] {
+    std::string why;
+    if (!server.take_files(why)) log("reload: what was there before stays: " + why);
+    host.reload([](const ReloadReport& report) { log(summary(report)); });
+  };
+  server.run(hang_up, [&] { return host.alive(); });
   host.stop();
   if (!failure.empty()) {
     log(failure);

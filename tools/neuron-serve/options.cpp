@@ -18,7 +18,9 @@ const tools::Manual kManual{
         "Loads every NEFF of a folder onto NeuronCores and answers inferences in JSON or as binary "
         "tensors. Requests for a model whose rows are independent are gathered into batches for as "
         "long as the latency budget allows. What is too much gets 503 at once.\n\n"
-        "SIGTERM finishes what was asked and ends, SIGHUP reads the folder again. When the device "
+        "SIGTERM finishes what was asked and ends. SIGHUP reads the folder again, the tokens and "
+        "the "
+        "TLS files, and opens the access log anew. When the device "
         "is lost, requests get 503 until it is back and the models are loaded anew.\n\n"
         "Every option may also stand in the environment, NEURON_SERVE_LISTEN for `--listen` and so "
         "on, and in the file of `--config`. An argument wins over the environment, and that over "
@@ -29,8 +31,17 @@ const tools::Manual kManual{
                   "GET /v1/models, /v1/models/NAME :: what is served, with types and shapes\n\n"
                   "GET /healthz, /readyz :: whether the program lives; whether it serves\n\n"
                   "GET /metrics, /v1/status :: counters, for Prometheus and as JSON\n\n"
-                  "POST /v1/reload :: reads the folder of models again\n\n"
+                  "POST /v1/reload :: reads the folder of models again; with a token, or at the "
+                  "socket of `--control`\n\n"
                   "GET / :: a page on which digits are drawn"},
+                 {"SECURITY",
+                  "Only requests for localhost, an IP address or a name of `--host` are answered, "
+                  "so that a page of another site cannot make its own name point here; requests "
+                  "that such a page makes (Origin, Sec-Fetch-Site) get 403. With `--token-file` "
+                  "they need `Authorization: Bearer TOKEN`; open the page as /#token=TOKEN then. "
+                  "Give tokens only to a server with `--tls-certificate`, or on loopback.\n\n"
+                  "The files of tokens and of the key must belong to this server's user or to root "
+                  "and be closed to others: mode 0600, or 0640 if they are root's."},
                  {"SERVICE MANAGER",
                   "READY=1, STOPPING=1 and WATCHDOG=1 are sent to NOTIFY_SOCKET. A listening TCP "
                   "socket that is passed (LISTEN_FDS) is used instead of `--listen`."}},
@@ -43,8 +54,11 @@ const tools::Manual kManual{
                      "cores of this process; --cores counts among them"}},
     .examples = {{"neuron-serve --models /usr/share/neuron/models",
                   "serve them at http://127.0.0.1:8000/"},
-                 {"neuron-serve --models DIR --listen :80 --cores 0-3 --replicas 4",
-                  "on all addresses, each model on four cores"}},
+                 {"neuron-serve --models DIR --listen :443 --host models.example "
+                  "--tls-certificate chain.pem --tls-key key.pem --token-file tokens",
+                  "on all addresses, with TLS, to clients that have a token"},
+                 {"curl --unix-socket control -X POST http://localhost/v1/reload",
+                  "read the folder of models again, where --control names the socket"}},
     .see_also = {"neuron-ls(1)", "neuron-packager(1)"}};
 
 template <class Number>
@@ -66,6 +80,39 @@ void add_duration(tools::Command& line, const char* name, const char* variable,
           help)
       .value_name("TIME")
       .or_variable(variable);
+}
+
+// Who may ask, and how that is recorded.
+void add_access_options(tools::CommandLine& line, Options& options) {
+  line.option("--host", options.hosts,
+              "a name by which clients call this server, besides localhost and IP addresses; "
+              "requests for other names get 421; repeatable")
+      .separated_by(',')
+      .value_name("NAME")
+      .or_variable("NEURON_SERVE_HOST");
+  line.option("--token-file", options.token_file,
+              "file of bearer tokens, one a line, that only this server's user may read; requests "
+              "without one of them get 401, but for /, /healthz and /readyz")
+      .value_name("FILE")
+      .or_variable("NEURON_SERVE_TOKEN_FILE");
+  auto certificate = line.option("--tls-certificate", options.tls_certificate,
+                                 "certificate chain in PEM: serve HTTPS, TLS 1.2 or later")
+                         .value_name("FILE")
+                         .or_variable("NEURON_SERVE_TLS_CERTIFICATE");
+  auto key = line.option("--tls-key", options.tls_key,
+                         "key of the certificate in PEM, that only this server's user may read")
+                 .value_name("FILE")
+                 .or_variable("NEURON_SERVE_TLS_KEY");
+  certificate.needs(key);
+  key.needs(certificate);
+  line.option("--control", options.control,
+              "a Unix socket for requests of this user and root, who need no token")
+      .value_name("PATH")
+      .or_variable("NEURON_SERVE_CONTROL");
+  line.option("--access-log", options.access_log,
+              "file to which each request that was answered is a line; - is standard error")
+      .value_name("FILE")
+      .or_variable("NEURON_SERVE_ACCESS_LOG");
 }
 
 }  // namespace
@@ -176,7 +223,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                "how long a connection may stay without a request; 60s by default");
   add_duration(line, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
                "how long SIGTERM waits for requests that were accepted; 10s by default");
-  line.option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
+  line.option("--max-body", options.max_body,
+              "bytes of a request's body, beyond which 413; at most --max-held")
       .between(size_t{1}, size_t{1} << 32)
       .with_default()
       .or_variable("NEURON_SERVE_MAX_BODY");
@@ -189,7 +237,18 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       .between(size_t{1}, size_t{1} << 20)
       .with_default()
       .or_variable("NEURON_SERVE_MAX_CONNECTIONS");
-  return line.parse(argc, argv);
+  line.option(
+          "--max-held", options.max_held,
+          "bytes of all requests and answers at a time, beyond which bodies get 503 before they "
+          "are read")
+      .between(size_t{1} << 16, size_t{1} << 40)
+      .with_default()
+      .or_variable("NEURON_SERVE_MAX_HELD");
+  add_access_options(line, options);
+  const auto status = line.parse(argc, argv);
+  // What could never be held is refused as too large, and not for the time being.
+  options.max_body = std::min(options.max_body, options.max_held);
+  return status;
 }
 
 }  // namespace neuron::serve

@@ -31,6 +31,12 @@ struct Options {
   size_t max_body = size_t{8} << 20;
   size_t max_header = size_t{8} << 10;
   size_t max_connections = 1024;
+  size_t max_held = size_t{256} << 20;  // bytes of requests and answers at a time
+  std::vector<std::string> hosts;       // names of this server besides localhost and addresses
+  std::string token_file;               // "": anybody may ask
+  std::string tls_certificate, tls_key;
+  std::string control;     // path of the control socket; "": there is none
+  std::string access_log;  // "-": standard error; "": there is none
 };
 
 // Fills `options`; the status to exit with at once, or nothing if the program is to go on.

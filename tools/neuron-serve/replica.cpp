@@ -90,7 +90,10 @@ bool Replica::bind(std::string& error) {
 Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error) {
   const auto failed = [&](const char* what, NRT_STATUS status) {
     error = runtime_failure(std::string(what) + " on core " + std::to_string(core_), status);
-    return of_the_model(status) ? Result::kModelFailed : Result::kDeviceFailed;
+    // A step may blame the program for a device that died under it.
+    std::string gone;
+    const bool model = of_the_model(status) && probe(gone);
+    return model ? Result::kModelFailed : Result::kDeviceFailed;
   };
   size_t before = 0;  // row bytes of the inputs before this one
   for (Port& port : inputs_) {

@@ -11,28 +11,26 @@
 #include "tools/neuron-serve/model_json.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/web.h"
+#include "tools/neuron-serve/word.h"
 
 namespace neuron::serve {
 namespace {
-
-namespace http = boost::beast::http;
 
 constexpr std::string_view kBinary = "application/octet-stream";
 constexpr std::string_view kModels = "/v1/models";
 constexpr std::string_view kRetry = "Retry-After: 1\r\n";
 
-const char* reason(int status) {
-  return http::obsolete_reason(static_cast<http::status>(status)).data();
-}
+// Texts up to this are read and written on the network thread: that takes less than a millisecond.
+// Longer ones would keep everybody else waiting.
+constexpr size_t kShort = 32 << 10;
 
 // The type without its parameters.
 bool is_type(std::string_view value, std::string_view type) {
   const std::string_view bare = value.substr(0, value.find(';'));
-  return boost::beast::iequals({bare.data(), bare.find_last_not_of(' ') + 1},
-                               {type.data(), type.size()});
+  return same_word(bare.substr(0, bare.find_last_not_of(' ') + 1), type);
 }
 
-std::string_view text_of(boost::beast::string_view value) { return {value.data(), value.size()}; }
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
 // The tensors of a binary message: "x:float32:2,64; y:..."
 std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched, uint32_t rows) {
@@ -50,25 +48,37 @@ std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batche
 
 }  // namespace
 
+bool Connection::may_enter() {
+  const auto refusal = server_.gate().check({.method = stream_->method(),
+                                             .path = path_of(stream_->target()),
+                                             .host = stream_->header("Host"),
+                                             .origin = stream_->header("Origin"),
+                                             .fetch_site = stream_->header("Sec-Fetch-Site"),
+                                             .authorization = stream_->header("Authorization"),
+                                             .hosts = stream_->count("Host"),
+                                             .version_1_0 = stream_->version_1_0(),
+                                             .trusted = stream_->trusted()});
+  if (refusal) fail(refusal->status, refusal->message, {}, -1, refusal->headers);
+  return !refusal;
+}
+
 void Connection::handle() {
-  const auto& request = parser_->get();
-  std::string_view target = text_of(request.target());
-  const std::string_view path = target.substr(0, target.find('?'));
+  const std::string_view path = path_of(stream_->target()), method = stream_->method();
   if (path.size() > kModels.size() + 1 && path.starts_with(kModels) &&
       path[kModels.size()] == '/') {
     const std::string_view rest = path.substr(kModels.size() + 1);
     const size_t slash = rest.find('/');
     const std::string_view name = rest.substr(0, slash);
     if (slash != std::string_view::npos && rest.substr(slash) == "/infer") {
-      if (request.method() == http::verb::post) return handle_infer(name);
+      if (method == "POST") return handle_infer(name);
       return fail(405, "an inference is asked for with POST", {}, -1, "Allow: POST\r\n");
     }
     if (slash != std::string_view::npos) return fail(404, "there is nothing at this path");
   } else if (path == "/v1/reload") {
-    if (request.method() == http::verb::post) return handle_reload();
+    if (method == "POST") return handle_reload();
     return fail(405, "a reload is asked for with POST", {}, -1, "Allow: POST\r\n");
   }
-  if (request.method() != http::verb::get && !head_) {
+  if (method != "GET" && !head_) {
     return fail(405, "this path is read with GET", {}, -1, "Allow: GET, HEAD\r\n");
   }
   handle_get(path);
@@ -77,11 +87,12 @@ void Connection::handle() {
 void Connection::handle_get(std::string_view path) {
   const Catalog& catalog = server_.catalog();
   if (path == "/") {
-    return answer({.type = "text/html; charset=utf-8",
-                   .headers = "Content-Security-Policy: default-src 'none'; style-src "
-                              "'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-                              "img-src data:\r\nX-Content-Type-Options: nosniff\r\n",
-                   .body = std::string(web_page())});
+    return answer(
+        {.type = "text/html; charset=utf-8",
+         .headers = "Content-Security-Policy: default-src 'none'; style-src "
+                    "'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+                    "img-src data:; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\n",
+         .body = std::string(web_page())});
   }
   if (path == "/healthz") return answer({.type = "text/plain", .body = "alive\n"});
   if (path == "/readyz") {
@@ -126,49 +137,80 @@ void Connection::handle_infer(std::string_view name) {
                            : "the device was lost: " + catalog.detail);
   }
   if (found == catalog.models.end()) return handle_model(name);
-  const std::shared_ptr<Model>& model = found->second;
-  const auto& request = parser_->get();
+  model_ = found->second;
   // Without a look at the body: refusing has to be cheap when there is too much of it.
-  if (model->queue.waiting_rows() >= model->queue.limit()) {
-    return refuse_inference();
-  }
-  const std::string_view type = text_of(request[http::field::content_type]);
-  if (is_type(type, kBinary)) {
-    if (!parse_binary(model->spec)) return;
-  } else if (type.empty() || is_type(type, "application/json") ||
-             is_type(type, "application/x-www-form-urlencoded")) {
-    if (const auto error = parse_inputs(request.body(), model->spec, *this)) {
-      return fail(400, error->message, error->field, static_cast<long>(error->offset));
-    }
-  } else {
+  if (model_->queue.waiting_rows() >= model_->queue.limit()) return refuse_inference();
+  const std::string_view type = stream_->header("Content-Type");
+  const bool binary = is_type(type, kBinary);
+  if (!binary && !type.empty() && !is_type(type, "application/json") &&
+      !is_type(type, "application/x-www-form-urlencoded")) {
     return fail(415, "expected application/json or application/octet-stream");
   }
-  const std::string_view accept = text_of(request[http::field::accept]);
-  binary_answer_ = accept.empty() || accept == "*/*" ? is_type(type, kBinary)
-                                                     : accept.find(kBinary) != accept.npos;
+  const std::string_view accept = stream_->header("Accept");
+  binary_answer_ = accept.empty() || accept == "*/*" ? binary : accept.find(kBinary) != accept.npos;
+  if (!take_patience()) return;
+  if (!binary) return parse_json();
+  if (parse_binary(model_->spec)) ask_model();
+}
+
+bool Connection::take_patience() {
   auto patience = server_.options().request_timeout;
-  const std::string_view asked = text_of(request["X-Request-Timeout-Ms"]);
+  const std::string_view asked = stream_->header("X-Request-Timeout-Ms");
   if (!asked.empty()) {
     uint32_t milliseconds = 0;
     const auto [end, code] =
         std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
     if (code != std::errc() || end != asked.data() + asked.size() || milliseconds == 0) {
-      return fail(400, "expected a number of milliseconds, at least 1", "X-Request-Timeout-Ms");
+      fail(400, "expected a number of milliseconds, at least 1", "X-Request-Timeout-Ms");
+      return false;
     }
     patience =
         std::min(patience, std::chrono::microseconds(std::chrono::milliseconds(milliseconds)));
   }
   deadline = accepted + patience;
-  if (!model->queue.admit(rows)) {
-    return refuse_inference();
+  return true;
+}
+
+void Connection::parse_json() {
+  json_error_.reset();
+  if (stream_->body().size() <= kShort) {
+    json_error_ = parse_inputs(stream_->body(), model_->spec, *this);
+    return parsed();
   }
+  // Until it is back, nobody else looks at the body and at what it becomes.
+  server_.in_background(
+      [self = shared_from_this()] {
+        self->json_error_ = parse_inputs(self->stream_->body(), self->model_->spec, *self);
+      },
+      [self = shared_from_this()] {
+        if (self->phase_ != Phase::kClosed) self->parsed();
+      });
+}
+
+void Connection::parsed() {
+  if (json_error_) {
+    const JsonError error = std::move(*json_error_);
+    return fail(400, error.message, error.field, static_cast<long>(error.offset));
+  }
+  ask_model();
+}
+
+void Connection::ask_model() {
+  // The text has become the input.
+  std::string().swap(stream_->body());
+  // An answer is there twice until it is written, and a number in JSON may be four times as long.
+  const size_t copies = binary_answer_ ? 2 : 1 + 2 * 4;
+  if (!hold(input.size() + copies * rows * model_->spec.output_row_bytes)) {
+    return unavailable("the requests of others take all the memory that there is for them");
+  }
+  if (!model_->queue.admit(rows)) return refuse_inference();
   refusals_ = 0;
-  model_ = model;
-  server_.submit(model, shared_from_this());
+  in_queue_ = true;
+  server_.submit(model_, shared_from_this());
 }
 
 bool Connection::parse_binary(const ModelSpec& model) {
-  std::string& body = parser_->get().body();
+  std::string& body = stream_->body();
   const size_t row = model.input_row_bytes;
   rows = row == 0 ? 1 : static_cast<uint32_t>(std::min<size_t>(body.size() / row, 1u << 30));
   if (row != 0 && (body.empty() || body.size() % row != 0 || rows > model.batch)) {
@@ -177,7 +219,7 @@ bool Connection::parse_binary(const ModelSpec& model) {
                   " of them are taken at once");
     return false;
   }
-  const std::string_view tensors = text_of(parser_->get()["X-Tensors"]);
+  const std::string_view tensors = stream_->header("X-Tensors");
   if (!tensors.empty()) {
     const std::string expected = describe_tensors(model.inputs, model.batched, rows);
     if (tensors != expected) {
@@ -192,6 +234,7 @@ bool Connection::parse_binary(const ModelSpec& model) {
 // The job is back from its queue.
 void Connection::finished() {
   if (phase_ == Phase::kClosed) return;
+  in_queue_ = false;
   switch (outcome) {
     case Outcome::kDone:
       return answer_infer();
@@ -223,15 +266,25 @@ void Connection::answer_infer() {
     result.body.swap(output);
     answer(result);
     output.swap(result.body);
-  } else {
-    Answer result;
-    result.body.swap(body_);
-    result.body.clear();
-    append_outputs(model_->spec, *this, result.body);
-    answer(result);
-    body_.swap(result.body);
+    return;
   }
-  model_.reset();
+  body_.clear();
+  if (output.size() * 8 <= kShort) {
+    append_outputs(model_->spec, *this, body_);
+    return answer_json();
+  }
+  server_.in_background(
+      [self = shared_from_this()] { append_outputs(self->model_->spec, *self, self->body_); },
+      [self = shared_from_this()] {
+        if (self->phase_ != Phase::kClosed) self->answer_json();
+      });
+}
+
+void Connection::answer_json() {
+  Answer result;
+  result.body.swap(body_);
+  answer(result);
+  body_.swap(result.body);
 }
 
 void Connection::handle_reload() {
@@ -259,7 +312,7 @@ void Connection::answer(const Answer& answer) {
   out_ += "HTTP/1.1 ";
   tools::append_number(out_, static_cast<uint64_t>(answer.status));
   out_ += ' ';
-  out_ += reason(answer.status);
+  out_ += reason_phrase(answer.status);
   out_ += "\r\nContent-Type: ";
   out_ += answer.type;
   out_ += "\r\nContent-Length: ";
@@ -268,12 +321,30 @@ void Connection::answer(const Answer& answer) {
   out_ += answer.headers;
   if (!keep_alive_) {
     out_ += "Connection: close\r\n";
-  } else if (parser_->get().version() == 10) {
+  } else if (stream_->version_1_0()) {
     out_ += "Connection: keep-alive\r\n";
   }
   out_ += "\r\n";
   if (!head_) out_ += answer.body;
-  write();
+  log_access(answer.status, out_.size());
+  // What was asked with is not needed any more.
+  if (input.capacity() > kShort) std::string().swap(input);
+  hold_anyway(out_.size() + output.size() + answer.body.size());
+  phase_ = Phase::kWriting;
+  deadline_ = Clock::now() + server_.options().client_timeout;
+  stream_->write(out_);
+}
+
+void Connection::log_access(int status, size_t bytes) {
+  if (!server_.access_log().enabled()) return;
+  const size_t length = has_request_ ? stream_->length().value_or(0) : 0;
+  server_.access_log().add({.peer = stream_->peer(),
+                            .method = has_request_ ? stream_->method() : "",
+                            .target = has_request_ ? stream_->target() : "",
+                            .status = status,
+                            .bytes_in = length,
+                            .bytes_out = bytes,
+                            .time = Clock::now() - asked_});
 }
 
 void Connection::fail(int status, std::string_view message, std::string_view field, long offset,

@@ -1,138 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-serve/server.h"
 
-#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
-#include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 
+#include "runtime/base/file.h"
 #include "tools/neuron-serve/connection.h"
 #include "tools/neuron-serve/log.h"
+#include "tools/neuron-serve/private_file.h"
 #include "tools/neuron-serve/service_manager.h"
 
 namespace neuron::serve {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using Error = boost::system::error_code;
-
 constexpr std::chrono::milliseconds kSweep{100};
-constexpr std::chrono::milliseconds kAcceptPause{50};
 // Turns that connections get before what they asked for is pushed.
 constexpr int kTurns = 128;
-constexpr int kBacklog = 1024;
 // Connections beyond the limit that are told so; those beyond these are closed without a word.
 constexpr size_t kRefusals = 64;
 
 }  // namespace
 
-struct Server::Network {
-  asio::io_context loop{1};
-  tcp::acceptor acceptor{loop};
-  asio::signal_set signals{loop};
-  asio::steady_timer sweeper{loop}, watchdog{loop}, accept_again{loop};
-  std::chrono::microseconds watchdog_period{};
-  std::vector<std::shared_ptr<Connection>> connections;
-  bool stopped = false;
-};
-
 Server::Server(const Options& options,
                std::function<void(std::function<void(ReloadReport)>)> reload)
     : options_(options),
       reload_(std::move(reload)),
-      network_(std::make_unique<Network>()),
+      gate_(options.hosts),
       catalog_(std::make_shared<Catalog>()) {}
 
 Server::~Server() = default;
 
-bool Server::listen(int passed, std::string& error) {
-  Error code;
-  tcp::acceptor& acceptor = network_->acceptor;
-  if (passed >= 0) {
-    sockaddr_storage name = {};
-    socklen_t size = sizeof(name);
-    ::getsockname(passed, reinterpret_cast<sockaddr*>(&name), &size);
-    if (name.ss_family != AF_INET && name.ss_family != AF_INET6) {
-      error = "the socket that the service manager passed is none of TCP; use ListenStream=PORT";
+bool Server::take_files(std::string& error) {
+  if (!options_.token_file.empty()) {
+    const auto text = read_private_file(options_.token_file, error);
+    if (text && !gate_.set_tokens(*text, error)) error = options_.token_file + ": " + error;
+    if (!error.empty()) return false;
+  }
+  if (!options_.tls_certificate.empty()) {
+    const auto certificate = tools::read_file(options_.tls_certificate);
+    if (!certificate) error = certificate.error().sentence;
+    const auto key =
+        certificate ? read_private_file(options_.tls_key, error) : std::optional<std::string>();
+    if (!key || !network_.use_tls({certificate->begin(), certificate->end()}, *key, error)) {
       return false;
     }
-    acceptor.assign(name.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), passed, code);
-    if (code) error = "the socket that the service manager passed: " + code.message();
-    return !code;
   }
-  const std::string where = options_.address + ":" + std::to_string(options_.port);
-  const auto address = asio::ip::make_address(options_.address, code);
-  if (code) {
-    error = "'" + options_.address + "' is no IP address; give one in --listen";
+  return options_.access_log.empty() || access_log_.open(options_.access_log, error);
+}
+
+bool Server::listen(int passed, std::string& error) {
+  if (passed >= 0 ? !network_.adopt(passed, error)
+                  : !network_.listen(options_.address, options_.port, error)) {
     return false;
   }
-  const tcp::endpoint endpoint(address, options_.port);
-  acceptor.open(endpoint.protocol(), code);
-  if (!code) acceptor.set_option(tcp::acceptor::reuse_address(true), code);
-  if (!code) acceptor.bind(endpoint, code);
-  if (!code) acceptor.listen(kBacklog, code);
-  if (code) error = "cannot listen at " + where + ": " + code.message();
-  return !code;
+  return options_.control.empty() || network_.listen_control(options_.control, error);
 }
 
-std::string Server::address() const {
-  Error code;
-  const tcp::endpoint endpoint = network_->acceptor.local_endpoint(code);
-  const std::string host = endpoint.address().to_string();
-  return "http://" + (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" +
-         std::to_string(endpoint.port()) + "/";
-}
-
-size_t Server::open_connections() const { return network_->connections.size(); }
-
-void Server::accept() {
-  network_->acceptor.async_accept([this](Error error, tcp::socket socket) {
-    if (draining_) return;
-    if (error) {
-      // Out of descriptors or the like: the next try comes when some may be free again.
-      network_->accept_again.expires_after(kAcceptPause);
-      network_->accept_again.async_wait([this](Error stopped) {
-        if (!stopped && !draining_) accept();
-      });
-      return;
-    }
-    auto& connections = network_->connections;
-    const bool full = connections.size() >= options_.max_connections;
-    ++counters_.connections;
-    if (full) ++counters_.refused;
-    if (connections.size() < options_.max_connections + kRefusals) {
-      auto connection = std::make_shared<Connection>(*this, std::move(socket));
-      connection->index = connections.size();
-      connections.push_back(connection);
-      if (full) {
-        connection->refuse();
-      } else {
-        connection->start();
-      }
-    }
-    accept();
-  });
+void Server::welcome(std::shared_ptr<HttpStream> stream) {
+  const bool full = connections_.size() >= options_.max_connections;
+  ++counters_.connections;
+  if (full) ++counters_.refused;
+  if (connections_.size() >= options_.max_connections + kRefusals) return;
+  auto connection = std::make_shared<Connection>(*this, std::move(stream));
+  connection->index = connections_.size();
+  connections_.push_back(connection);
+  if (full) {
+    connection->refuse();
+  } else {
+    connection->start();
+  }
 }
 
 void Server::forget(Connection& connection) {
-  auto& connections = network_->connections;
   const size_t index = connection.index;
-  if (index >= connections.size() || connections[index].get() != &connection) return;
+  if (index >= connections_.size() || connections_[index].get() != &connection) return;
   // The caller still runs in it.
-  asio::post(network_->loop, [keep = std::move(connections[index])] {});
-  if (index + 1 != connections.size()) {
-    connections[index] = std::move(connections.back());
-    connections[index]->index = index;
+  network_.post([keep = std::move(connections_[index])] {});
+  if (index + 1 != connections_.size()) {
+    connections_[index] = std::move(connections_.back());
+    connections_[index]->index = index;
   }
-  connections.pop_back();
+  connections_.pop_back();
   stop_if_drained();
+}
+
+void Server::in_background(std::function<void()> work, std::function<void()> done) {
+  background_.run([this, work = std::move(work), done = std::move(done)] {
+    work();
+    network_.post(done);
+  });
 }
 
 void Server::submit(const std::shared_ptr<Model>& model, std::shared_ptr<Job> job) {
@@ -145,6 +102,19 @@ void Server::submit(const std::shared_ptr<Model>& model, std::shared_ptr<Job> jo
   pending_.emplace_back(model, Jobs{}).second.push_back(std::move(job));
 }
 
+void Server::withdraw(const std::shared_ptr<Model>& model, const Job& job) {
+  ++counters_.withdrawn;
+  for (auto& [known, jobs] : pending_) {
+    const auto found = std::find_if(jobs.begin(), jobs.end(),
+                                    [&](const auto& waiting) { return waiting.get() == &job; });
+    if (known != model || found == jobs.end()) continue;
+    model->queue.withdraw(job.rows);
+    jobs.erase(found);
+    return;
+  }
+  if (!model->queue.cancel(job)) --counters_.withdrawn;
+}
+
 void Server::flush() {
   for (auto& [model, jobs] : pending_) {
     if (model->queue.push(jobs)) continue;
@@ -152,7 +122,7 @@ void Server::flush() {
       model->queue.withdraw(job->rows);
       job->outcome = Outcome::kUnavailable;
       job->detail = "the device was lost, or the model is not served any more";
-      asio::post(network_->loop, [job] { job->finished(); });
+      network_.post([job] { job->finished(); });
     }
     jobs.clear();
   }
@@ -160,16 +130,16 @@ void Server::flush() {
   if (pending_.size() > 1) pending_.clear();
 }
 
-void Server::post(std::function<void()> work) { asio::post(network_->loop, std::move(work)); }
+void Server::post(std::function<void()> work) { network_.post(std::move(work)); }
 
 void Server::deliver(Jobs jobs) {
-  asio::post(network_->loop, [jobs = std::move(jobs)] {
+  network_.post([jobs = std::move(jobs)] {
     for (const std::shared_ptr<Job>& job : jobs) job->finished();
   });
 }
 
 void Server::publish(std::shared_ptr<const Catalog> catalog) {
-  asio::post(network_->loop, [this, catalog = std::move(catalog)]() mutable {
+  network_.post([this, catalog = std::move(catalog)]() mutable {
     catalog_ = std::move(catalog);
     const std::string what =
         catalog_->state == State::kReady
@@ -180,7 +150,7 @@ void Server::publish(std::shared_ptr<const Catalog> catalog) {
 }
 
 void Server::unready(const std::string& why) {
-  asio::post(network_->loop, [this, why] {
+  network_.post([this, why] {
     auto catalog = std::make_shared<Catalog>(*catalog_);
     catalog->state = State::kRecovering;
     catalog->detail = why;
@@ -189,7 +159,7 @@ void Server::unready(const std::string& why) {
 }
 
 void Server::retire(std::vector<std::shared_ptr<Model>> models) {
-  asio::post(network_->loop, [this, models = std::move(models)] {
+  network_.post([this, models = std::move(models)] {
     flush();
     pending_.clear();
     for (const std::shared_ptr<Model>& model : models) model->queue.close();
@@ -202,73 +172,53 @@ void Server::drain() {
   drain_end_ = Clock::now() + options_.drain_timeout;
   sd_notify(0, "STOPPING=1\nSTATUS=finishing what was asked");
   log("finishing " + std::to_string(open_connections()) + " connections");
-  Error ignored;
-  network_->acceptor.close(ignored);
-  const auto connections = network_->connections;
+  network_.stop_accepting();
+  const auto connections = connections_;
   for (const auto& connection : connections) connection->drain();
   stop_if_drained();
 }
 
 void Server::stop_if_drained() {
-  if (draining_ && network_->connections.empty()) network_->stopped = true;
+  if (draining_ && connections_.empty()) stopped_ = true;
 }
 
 void Server::sweep() {
-  network_->sweeper.expires_after(kSweep);
-  network_->sweeper.async_wait([this](Error error) {
-    if (error) return;
-    const auto now = Clock::now();
-    const auto connections = network_->connections;
-    for (const auto& connection : connections) {
-      if (draining_) connection->drain();
-      connection->check_deadline(now);
-    }
-    if (draining_ && now >= drain_end_ && !network_->stopped) {
-      log(std::to_string(open_connections()) + " connections did not finish in time");
-      network_->stopped = true;
-    }
-    sweep();
-  });
-}
-
-void Server::tick_watchdog() {
-  if (network_->watchdog_period.count() == 0) return;
-  network_->watchdog.expires_after(network_->watchdog_period / 2);
-  network_->watchdog.async_wait([this](Error error) {
-    if (error) return;
-    if (alive_()) sd_notify(0, "WATCHDOG=1");
-    tick_watchdog();
-  });
+  const auto now = Clock::now();
+  const auto connections = connections_;
+  for (const auto& connection : connections) {
+    if (draining_) connection->drain();
+    connection->check_deadline(now);
+  }
+  if (draining_ && now >= drain_end_ && !stopped_) {
+    log(std::to_string(open_connections()) + " connections did not finish in time");
+    stopped_ = true;
+  }
 }
 
 void Server::run(std::function<void()> hang_up, std::function<bool()> alive) {
-  alive_ = std::move(alive);
-  network_->watchdog_period = watchdog_period();
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) network_->signals.add(signal);
-  std::function<void(Error, int)> on_signal = [&](Error error, int signal) {
-    if (error) return;
+  network_.on_signals({SIGTERM, SIGINT, SIGHUP}, [&](int signal) {
     if (signal == SIGHUP) {
       hang_up();
     } else {
       drain();
     }
-    network_->signals.async_wait(on_signal);
-  };
-  network_->signals.async_wait(on_signal);
-  accept();
-  sweep();
-  tick_watchdog();
-  while (!network_->stopped) {
-    network_->loop.run_one_for(std::chrono::seconds(1));
-    for (int turn = 0; turn < kTurns && network_->loop.poll_one() != 0; ++turn) continue;
-    flush();
+  });
+  network_.accept([this](auto stream) { welcome(std::move(stream)); });
+  network_.every(kSweep, [this] { sweep(); });
+  if (const auto period = watchdog_period(); period.count() != 0) {
+    network_.every(period / 2, [&] {
+      if (alive()) sd_notify(0, "WATCHDOG=1");
+    });
   }
-  const auto connections = network_->connections;
+  while (!stopped_) {
+    network_.run(std::chrono::seconds(1), kTurns);
+    flush();
+    access_log_.flush();
+  }
+  const auto connections = connections_;
   for (const auto& connection : connections) connection->close();
-  network_->signals.cancel();
-  network_->sweeper.cancel();
-  network_->watchdog.cancel();
-  network_->loop.poll();
+  network_.end();
+  access_log_.flush();
 }
 
 }  // namespace neuron::serve

@@ -4,11 +4,14 @@
 // connections, ends by draining.
 // One thread runs all of it (run()); other threads only post(). Requests that arrive together are
 // pushed together: run() gives its connections a turn each before it touches a queue.
-// Owns: the listening socket and the list of connections. Borrows: the host, which outlives it.
+// Bytes that are held for requests and answers are counted, and a body that would be too much is
+// refused before any of it is read.
+// Owns: the network and the list of connections. Borrows: the host, which outlives it.
 // Fails: listen() with a sentence; later failures end single connections.
 #ifndef TOOLS_NEURON_SERVE_SERVER_H
 #define TOOLS_NEURON_SERVE_SERVER_H
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,7 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "tools/neuron-serve/access_log.h"
+#include "tools/neuron-serve/background.h"
+#include "tools/neuron-serve/gate.h"
 #include "tools/neuron-serve/model_host.h"
+#include "tools/neuron-serve/network.h"
 #include "tools/neuron-serve/options.h"
 
 namespace neuron::serve {
@@ -30,6 +37,7 @@ struct ServerCounters {
   uint64_t connections = 0;         // accepted, ever
   uint64_t refused = 0;             // beyond --max-connections
   uint64_t inferences = 0;          // answered with 200
+  uint64_t withdrawn = 0;           // from a queue, because the client had gone
 };
 
 class Server {
@@ -39,7 +47,10 @@ class Server {
 
   // `passed`: a listening socket of the service manager, or -1. False: `error` has a sentence.
   bool listen(int passed, std::string& error);
-  std::string address() const;
+  std::string address() const { return network_.address(); }
+  // Reads tokens, key and certificate, and opens the access log: at the start, and as often as one
+  // of them may have changed. False: `error` has a sentence, and what was there before stays.
+  bool take_files(std::string& error);
 
   // Until drained: SIGTERM and SIGINT drain, SIGHUP calls hang_up. `alive` is asked for the
   // service manager's watchdog.
@@ -58,8 +69,22 @@ class Server {
   const Catalog& catalog() const { return *catalog_; }
   bool draining() const { return draining_; }
   ServerCounters& counters() { return counters_; }
-  size_t open_connections() const;
+  size_t open_connections() const { return connections_.size(); }
+  const Gate& gate() const { return gate_; }
+  AccessLog& access_log() { return access_log_; }
+  // Whether so many bytes more may be held for a request.
+  bool may_hold(size_t more) const {
+    return more <= options_.max_held - std::min(options_.max_held, held_);
+  }
+  void held(size_t before, size_t now) { held_ += now - before; }
+  void after(std::chrono::microseconds time, std::function<void()> work) {
+    network_.after(time, std::move(work));
+  }
+  // Does `work` on another thread, then `done` on this one.
+  void in_background(std::function<void()> work, std::function<void()> done);
   void submit(const std::shared_ptr<Model>& model, std::shared_ptr<Job> job);
+  // Takes back what was submitted, unless it is being computed.
+  void withdraw(const std::shared_ptr<Model>& model, const Job& job);
   // The connection's own strand of thought ends; it is forgotten.
   void forget(Connection& connection);
   void reload(std::function<void(ReloadReport)> done) { reload_(std::move(done)); }
@@ -67,25 +92,26 @@ class Server {
   std::string status_json() const;
 
  private:
-  struct Network;  // asio's objects, kept out of this header
-
-  void accept();
+  void welcome(std::shared_ptr<HttpStream> stream);
   void sweep();
-  void tick_watchdog();
   void flush();
   void stop_if_drained();
 
   const Options options_;
   const std::function<void(std::function<void(ReloadReport)>)> reload_;
-  std::function<bool()> alive_;
   ServerCounters counters_;
-  bool draining_ = false;
+  Gate gate_;
+  AccessLog access_log_;
+  size_t held_ = 0;  // bytes of bodies, inputs and answers, of all connections
+  bool draining_ = false, stopped_ = false;
   Clock::time_point drain_end_;
-  std::unique_ptr<Network> network_;
+  Network network_;
   // Behind the network: jobs are connections, whose sockets must go before the loop does.
+  std::vector<std::shared_ptr<Connection>> connections_;
   std::shared_ptr<const Catalog> catalog_;
   // Jobs of this turn of the loop, by model.
   std::vector<std::pair<std::shared_ptr<Model>, Jobs>> pending_;
+  Background background_;
 };
 
 }  // namespace neuron::serve

@@ -103,7 +103,13 @@ bool Bus::read(uint64_t address, std::span<std::byte> out, const Access& access)
 bool Bus::write(uint64_t address, std::span<const std::byte> in, const Access& access) const {
   const Range* range = find(address, in.size());
   if (range != nullptr) [[likely]] {
-    return target_of(*range, access.reach).write(address - range->base, in, access);
+    if (!target_of(*range, access.reach).write(address - range->base, in, access)) return false;
+    wrote({.address = address,
+           .bytes = in.size(),
+           .kind = HostWriteKind::kStore,
+           .core = access.core,
+           .engine = access.engine});
+    return true;
   }
   return is_routed(address) && fabric_->write(node_, address, in, access);
 }

@@ -19,6 +19,7 @@
 
 #include "driver/emulator/chip/chip_layout.h"
 #include "driver/emulator/chip/host_memory.h"
+#include "driver/emulator/chip/host_writes.h"
 #include "hw/fault.h"
 
 namespace neuron::chip {
@@ -84,6 +85,18 @@ class Bus {
     return *host_memory_[static_cast<size_t>(reach)];
   }
   const ChipLayout& layout() const { return layout_; }
+  // Where writes into the host's memory are recorded; null: nowhere. Before any access.
+  void set_host_writes(HostWrites* writes) { host_writes_ = writes; }
+  HostWrites* host_writes() const { return host_writes_; }
+  // By whoever has written through a pointer of direct() or memory(). `write` has the device
+  // address.
+  void wrote(HostWrite write, uint64_t doorbell_ns = 0) const {
+    if (host_writes_ == nullptr || !layout_.is_host(write.address)) [[likely]] {
+      return;
+    }
+    write.address -= layout_.host_base;
+    host_writes_->record(write, doorbell_ns);
+  }
 
   bool read(uint64_t address, std::span<std::byte> out, const Access& access) const;
   bool write(uint64_t address, std::span<const std::byte> in, const Access& access) const;
@@ -143,6 +156,7 @@ class Bus {
   const Range* host_ = nullptr;
   std::array<HostMemory*, 2> host_memory_ = {&HostMemory::none(), &HostMemory::none()};  // by Reach
   BusTarget* window_of_all_ = nullptr;
+  HostWrites* host_writes_ = nullptr;
   std::array<Region, kRegions> regions_{};
   std::vector<std::vector<const Range*>> tables_;
 };

@@ -43,6 +43,8 @@ struct ChipConfig {
   // What of the host's memory all but the queues of keep_queue() reach; null: all of it. Outlives
   // the chip.
   HostMemory* clients_memory = nullptr;
+  // Where the chip records what it writes into the host's memory, or null. Outlives the chip.
+  HostWrites* host_writes = nullptr;
   // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
   Fabric* fabric = nullptr;
 };

@@ -67,7 +67,7 @@ neuron_fault ChipFaults::meets_bad(uint64_t address, uint64_t bytes) {
 void ChipFaults::mark_bad(uint64_t address, uint64_t bytes, neuron_fault fault) {
   uint64_t begin = address;
   uint64_t end = address + bytes;
-  // What overlaps becomes one range; the worse fault stays.
+  // Overlapping ranges become one; the worse fault stays.
   auto next = bad_.upper_bound(end);
   while (next != bad_.begin()) {
     auto before = std::prev(next);
@@ -215,7 +215,7 @@ FaultStatus ChipFaults::status() const {
   const std::lock_guard guard(mutex_);
   FaultStatus status;
   for (const Armed& armed : plan_) {
-    FaultSpec left = armed.spec;  // what is still to come
+    FaultSpec left = armed.spec;  // the events that are still to come
     left.n = armed.seen < left.n ? left.n - armed.seen : 1;
     left.count -= armed.happened;
     status.armed.push_back(left.text());
@@ -242,7 +242,8 @@ uint32_t ChipFaults::ecc_word(uint64_t offset) const {
 }
 
 std::vector<uint64_t> ChipFaults::bad_pages() const {
-  // More are not taken out one by one: a plan that breaks gigabytes breaks them for its readers.
+  // Above this many, pages are not listed one by one: a plan that breaks gigabytes breaks them for
+  // its readers.
   constexpr size_t kMost = 65536;
   const std::lock_guard guard(mutex_);
   std::vector<uint64_t> pages;

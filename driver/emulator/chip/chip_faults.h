@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faults of one chip: what of a plan is armed here, what has happened, and what is broken now.
+// The faults of one chip: the armed faults of a plan, those that have happened, and what is broken
+// now.
 //
 // Concepts: hooks in the chip ask `armed()`, one relaxed load, and go on if it is false. If it is
-// true they report their event and are told what happens to it. Hung engines and power-off last
+// true, they report their event and receive its fault, if any. Hung engines and power-off last
 // until the core is reset or the power comes back; bad HBM lasts until clear(). Thread-safe: all of
 // it (a mutex behind armed()). Callers: the chip's parts in any thread; service and control
 // channel. Owned by the chip. Fails: arm() returns false for a fault of another chip.
@@ -41,18 +42,18 @@ class ChipFaults {
   static constexpr unsigned kMostCores = 8;
 
   ChipFaults() = default;
-  // Which chip this is and where its HBM lies; once, before anything is armed.
+  // Which chip this is and where its HBM lies; called once, before anything is armed.
   void describe_chip(int chip, std::vector<uint64_t> stacks, uint64_t stack_bytes);
   // For parts that belong to no chip: never armed.
   static ChipFaults& none();
 
-  // Relaxed: a fault that is armed while the chip works need not be seen at once. What belongs to
-  // it is read under the mutex.
+  // Relaxed: a fault that is armed while the chip works need not be seen at once. Its data is read
+  // under the mutex.
   bool armed() const { return armed_.load(std::memory_order_relaxed); }
   bool off() const { return off_.load(std::memory_order_relaxed); }
 
-  // How often the chip has lost its power. A client that remembers a smaller number has lost what
-  // it had in the chip's memory.
+  // How often the chip has lost its power. A client that has seen a smaller number has lost its
+  // data in the chip's memory.
   uint32_t losses() const { return losses_.load(std::memory_order_relaxed); }
 
   // --- events; only while armed() ---
@@ -61,7 +62,7 @@ class ChipFaults {
   Issue instruction(unsigned core, unsigned engine);
   // A descriptor is about to be moved. Sources that are not HBM have no memory errors.
   neuron_fault descriptor(unsigned engine, unsigned queue, uint64_t source, uint64_t bytes);
-  // Bytes are fetched or loaded by an engine: meets what is known to be bad.
+  // An engine fetches or loads bytes: returns the fault if they are known to be bad.
   neuron_fault fetched(uint64_t address, uint64_t bytes);
   // The host accesses a register. True: the chip is gone.
   bool host_access();
@@ -73,12 +74,12 @@ class ChipFaults {
   bool arm(const FaultSpec& spec);
   // Faults that have not happened yet.
   size_t pending() const;
-  // Forgets what has not happened and heals the memory. Hung engines and power stay as they are.
+  // Forgets pending faults and heals the memory. Hung engines and power stay as they are.
   void clear();
   void set_off(bool off);
   FaultStatus status() const;
 
-  // Words of the firmware's RAM that tell of memory errors.
+  // Words of the firmware's RAM that report memory errors.
   static bool has_word(uint64_t offset) {
     return offset == NEURON_FW_HBM_REPAIR ||
            (offset >= NEURON_FW_ECC_SRAM && offset < NEURON_FW_ECC_SRAM + 4 * kEccWords);
@@ -97,7 +98,7 @@ class ChipFaults {
   static bool concerns(int wanted, unsigned found) {
     return wanted == FaultSpec::kAny || wanted == static_cast<int>(found);
   }
-  // True if the fault happens at this event; forgets it with its last one.
+  // True if the fault happens at this event; removes the fault after its last event.
   static bool strikes(Armed& armed);
   void switch_off();
   void forget_finished();

@@ -127,7 +127,8 @@ const ChipLayout kLayoutV3 = {
     .reset_topsps_per_bit = NEURON_V3_TOPSPS_PER_CORE,
     .simulation_reset_takes_map = true,
     .simulation_packs_bar4 = true,
-    // With die and SENG folded: HBM below 64 GiB, then everything else up to 2^40.
+    // Dies and SENGs are folded onto one: HBM is below 64 GiB, everything else between there and
+    // 2^40.
     .register_mask = ~(kDieBit | kSengBit),
     .register_base = NEURON_V3_SENG_DEVICE(0ull),
     .register_bytes = (uint64_t{1} << 40) - NEURON_V3_SENG_DEVICE(0ull),

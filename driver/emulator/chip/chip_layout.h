@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One chip generation as the chip itself knows it: counts, and where its blocks lie.
+// The layout of one chip generation: counts, and the addresses of its blocks.
 //
 // Concepts: BAR0 shows *pieces* of the device's address space (one on generation 2, many on 3);
 // `device_of` translates. Blocks are named by their BAR0 offset; `bus` addresses are device
 // addresses. Masks that fold the dies and cores onto one place tell registers, cores and HBM apart
-// without a search. Callers: everything of the chip, any thread: the tables are constant. Indexes
-// are checked by the caller. Written from hw/address_map.h, not shared with the drivers' table.
+// without a search. Callers: all parts of the chip, any thread: the tables are constant. The caller
+// checks indexes. Written from hw/address_map.h, not shared with the drivers' table.
 #ifndef DRIVER_EMULATOR_CHIP_CHIP_LAYOUT_H
 #define DRIVER_EMULATOR_CHIP_CHIP_LAYOUT_H
 
@@ -26,7 +26,7 @@ struct RegisterPiece {
   uint64_t bar0, bytes, device;
 };
 
-// A part of BAR4 that is memory. What lies between two of them does not exist.
+// A part of BAR4 that is memory. There is nothing between two pieces.
 struct MemoryPiece {
   uint64_t bar4, bytes;
   uint64_t file;  // offset in the memory file of the HBM
@@ -49,9 +49,9 @@ struct ChipLayout {
   uint64_t misc_ram;
   uint64_t simulation_reset;
   uint64_t host_base, host_mask, host_bytes;
-  uint64_t routed_bits;  // any of them: the address is one of another chip's
-  // Of a routed address: the bit that names a peer, else it is a neighbour, and the bits that are
-  // the address on that chip.
+  uint64_t routed_bits;  // if any of them is set, the address is on another chip
+  // Parts of a routed address: the bit that is set for a peer and clear for a neighbour, and the
+  // bits of the address on that chip.
   uint64_t peer_bit, peer_local, neighbour_local;
   // Firmware's reset map, bit n: where DMA engines of core 0 and TOPSP 0 begin, and how many TOPSPs
   // share a bit.
@@ -81,13 +81,13 @@ struct ChipLayout {
     return inside >= core_bytes ||
            inside % NEURON_V2_CORE_WINDOW_SIZE >= NEURON_CORE_PSUM + NEURON_CORE_PSUM_SIZE;
   }
-  // Whether it lies in a core's window: its SBUF and PSUM, and its registers.
+  // Whether it lies in a core's window: its SBUF, PSUM and registers.
   bool is_core(uint64_t address) const {
     address = local(address);
     return (address & core_mask) - core_base < core_bytes;
   }
   bool is_routed(uint64_t address) const { return (address & routed_bits) != 0; }
-  // The address on the chip that it names.
+  // The address on the chip that the routed address names.
   uint64_t local(uint64_t address) const {
     if (!is_routed(address)) [[likely]] {
       return address;
@@ -100,7 +100,8 @@ struct ChipLayout {
   }
   // Device address of a BAR0 offset; ~0 where BAR0 shows nothing.
   uint64_t device_of(uint64_t bar0) const;
-  // Core that a host's DMA engine serves with a queue, or that another engine belongs to.
+  // The core that a host's DMA engine serves with a queue; for other engines, the core that owns
+  // the engine.
   unsigned core_of(unsigned engine, unsigned queue) const {
     return engine < first_host_engine ? engine / kEnginesPerCore
                                       : (engine - first_host_engine) * cores_per_host_engine +

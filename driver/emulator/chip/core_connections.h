@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a NeuronCore is connected to: everything it needs from its chip, given at construction.
+// What a NeuronCore is connected to: everything that it needs from its chip, given at construction.
 //
 // The chip owns all of it and outlives the core. The core sets itself as listener of its semaphores
 // and DMA engines and is the bus target of its window, which forwards

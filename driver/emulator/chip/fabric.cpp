@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kRow = 4;  // nodes in a row of a torus
 
-// What a chip shows to others: memory, and semaphores of cores and CC cores.
+// Whether a chip shows the address to others: memory, and semaphores of cores and CC cores.
 bool is_shown(const ChipLayout& layout, uint64_t local) {
   if (layout.is_host(local)) return false;
   if (layout.is_hbm(local)) return true;
@@ -75,7 +75,7 @@ void Fabric::find_ways() {
         if (from == to) continue;
         const unsigned columns = (to % kRow + kRow - from % kRow) % kRow;
         const unsigned rows = (to / kRow + kRow - from / kRow) % kRow;
-        // The shorter way round; where both are equal, upwards.
+        // The shorter way round; if both are equal, upwards.
         const unsigned step = columns != 0 ? (columns <= 2 ? 1 : kRow - 1) : 0;
         const unsigned next = columns != 0
                                   ? from / kRow * kRow + (from + step) % kRow
@@ -84,7 +84,8 @@ void Fabric::find_ways() {
       }
       continue;
     }
-    // Shortest ways to one node, from it outwards; of equal ones that by the smallest number.
+    // Shortest ways to one node, searched outwards from it; of equal ones, the way over the
+    // smallest number.
     std::vector<unsigned> distance(nodes_.size(), kNoNode);
     std::queue<unsigned> open;
     distance[to] = 0;
@@ -160,7 +161,7 @@ unsigned Fabric::node_of(unsigned from, uint64_t address, uint64_t& local, uint3
   if ((address & NEURON_V3_PEER_BIT) != 0) {
     local = address & NEURON_V3_PEER_LOCAL;
     id = static_cast<uint32_t>(address >> NEURON_V3_PEER_SHIFT & 0xFF);
-    // Bits between the local address and the mark of the way.
+    // Bits between the local address and the bit of a routed address.
     if ((address & (NEURON_V3_PEER_BIT - 1)) != local) return kNoNode;
   } else {
     local = address & NEURON_V2_PEER_LOCAL;
@@ -248,7 +249,7 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
   if (to == kNoNode || to == from || !is_open(from, to)) return start;
   const unsigned length = hops(from, to);
   const ModelTime needs = duration(bytes);
-  // The first byte enters a link when the one before has passed it on, the last one follows.
+  // The first byte enters a link when the link before has passed it on; the last byte follows.
   ModelTime enters = write ? start : start + length * timing_.hop;
   const unsigned end = write ? to : from;
   for (unsigned at = write ? from : to; at != end;) {
@@ -259,7 +260,7 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
     enters += timing_.hop;
     at = nodes_[at].neighbours[port];
   }
-  // `enters`: the first byte is there. A write is posted: its way is not the sender's time.
+  // `enters`: the first byte is there. A write is posted: the sender does not wait for its way.
   return enters + needs - (write ? length * timing_.hop : 0);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links between the chips of an instance: where a routed address (hw/address_map.h) goes, on
+// The links between the chips of an instance: where a routed address (hw/address_map.h) leads, by
 // which way, and how long that takes.
 //
 // Concepts: nodes are chips, by their index; each has up to four ports with a link to a neighbour.
 // A link has two directions, numbered node * kPorts + port of the sender. Ways are fixed: in a
 // torus of four rows first along the row, then along the column, elsewhere the shortest one. An
 // access happens at once, in the initiator's thread, on the other chip's bus; its model time grows
-// by the latency of each hop. Each sender keeps the occupation of links for itself (LinkTimes).
+// by the latency of each hop. Each sender keeps its own record of when links are busy (LinkTimes).
 // Callers: buses, in any thread. Thread-safe: yes; chips come and go while others run, but a chip
-// that goes must not be in use by a running group. Owns nothing of the chips. Fails: an access is
+// that goes must not be in use by a running group. Does not own the chips. Fails: an access is
 // refused, refusal() says why.
 #ifndef DRIVER_EMULATOR_CHIP_FABRIC_H
 #define DRIVER_EMULATOR_CHIP_FABRIC_H
@@ -36,7 +36,7 @@ struct LinkTiming {
   uint64_t bytes_per_second = 48'000'000'000;  // of one direction
 };
 
-// When each direction of each link is free again, for one sender.
+// For one sender: when each direction of each link is free again.
 using LinkTimes = std::array<ModelTime, 256>;
 
 class Fabric {
@@ -56,7 +56,7 @@ class Fabric {
   bool read(unsigned from, uint64_t address, std::span<std::byte> out, const Access& access) const;
   bool write(unsigned from, uint64_t address, std::span<const std::byte> in,
              const Access& access) const;
-  // Memory of the other chip; null for all else and for what read() and write() would refuse.
+  // Memory of the other chip; null for anything else, and where read() and write() would refuse.
   std::byte* direct(unsigned from, uint64_t address, size_t length) const;
 
   // Why an access to the address is refused: LINK with the routing id, else BUS.
@@ -66,10 +66,10 @@ class Fabric {
   };
   Refusal refusal(unsigned from, uint64_t address) const;
 
-  // Time of a way without load, one direction; 0 for an address that leads nowhere.
+  // Time of a way in one direction, without load; 0 for an address that leads nowhere.
   ModelTime latency(unsigned from, uint64_t address) const;
-  // A DMA engine begins to send bytes, or to ask for them, at `start`. Returns when it is done with
-  // them, and moves the links' times on. Writes arrive `latency` later.
+  // A DMA engine begins to send bytes, or to ask for them, at `start`. Returns when the engine is
+  // done with them, and updates the times of the links. Writes arrive `latency` later.
   ModelTime transfer(unsigned from, uint64_t address, uint64_t bytes, bool write, ModelTime start,
                      LinkTimes& times) const;
 
@@ -84,10 +84,10 @@ class Fabric {
   void find_ways();
   bool is_torus_of_four_rows() const;
   uint8_t port_to(unsigned from, unsigned to) const;
-  // The node that the address names, kNoNode if there is none; the address there.
+  // Returns the node that the address names, kNoNode if there is none, and the address on it.
   unsigned node_of(unsigned from, uint64_t address, uint64_t& local, uint32_t& id) const;
   bool is_open(unsigned from, unsigned to) const;
-  // The bus to use and the address there; null: refused.
+  // Returns the bus to use and the address there; null: refused.
   Bus* reach(unsigned from, uint64_t address, uint64_t& local, unsigned& hops) const;
   unsigned hops(unsigned from, unsigned to) const;
   ModelTime duration(uint64_t bytes) const;

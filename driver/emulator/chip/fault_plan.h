@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that an operator or a test plans: where, at which event, what happens.
+// Faults that an operator or a test plans: what happens, where, and at which event.
 //
-// Concepts: a plan is text, one JSON object a line; empty lines and lines that begin with # are
+// Concepts: a plan is text, one JSON object per line; empty lines and lines that begin with # are
 // skipped. "at" names the point, "kind" what happens there, "n" the event that it happens at,
 // counted from 1 from the moment at which the fault is armed; the other fields narrow down which
 // events count (chip, core, engine, queue, address, bytes), absent = any. Counting follows the
@@ -31,7 +31,7 @@ enum class FaultPoint : uint8_t {
 enum class FaultKind : uint8_t {
   kHang,           // the engine stops issuing until its core is reset
   kError,          // the DMA engine gives up on the descriptor
-  kCorrectable,    // the bytes are right, a counter counts
+  kCorrectable,    // the bytes are right, and a counter increases
   kUncorrectable,  // an access that reads the bytes faults
   kRepairable,     // the same, until the device is reset
   kOff,            // the chip is gone: all registers read all ones
@@ -51,9 +51,9 @@ struct FaultSpec {
   uint64_t address = 0;  // device address; with bytes = 0: all of HBM
   uint64_t bytes = 0;
   uint64_t n = 1;
-  uint64_t count = 1;  // events in a row that it happens at (correctable errors)
+  uint64_t count = 1;  // number of events in a row at which it happens (correctable errors)
 
-  // The line that gives this fault.
+  // The line of a plan that describes this fault.
   std::string text() const;
 };
 
@@ -65,7 +65,7 @@ std::vector<std::pair<FaultPoint, FaultKind>> known_faults();
 
 // Appends nothing unless all lines are right.
 bool parse_fault_plan(std::string_view text, std::vector<FaultSpec>& plan, std::string& error);
-// Reads a plan from a file. False with a sentence, also if it cannot be read.
+// Reads a plan from a file. False, with a sentence, if it cannot be read or is wrong.
 bool read_fault_plan(const std::string& path, std::vector<FaultSpec>& plan, std::string& error);
 
 }  // namespace neuron::chip

@@ -142,6 +142,7 @@ void FirmwareRam::serve_mailbox() {
   // The sequence number last: the driver polls it. Release: pairs with its acquire load.
   std::atomic_ref<uint8_t>(*reinterpret_cast<uint8_t*>(to))
       .store(static_cast<uint8_t>(sequence), std::memory_order_release);
+  bus_.wrote({.address = response_at, .bytes = total, .kind = HostWriteKind::kFirmware});
 }
 
 }  // namespace neuron::chip

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MISC RAM: where driver and firmware talk (reset requests, mailbox, identity).
+// MISC RAM: the interface between driver and firmware (reset requests, mailbox, identity).
 //
 // Concepts: plain RAM with a few live words. A write of 1 to TRIGGER serves a pending reset request
 // (RESET != 0) or, if there is none, the mailbox; both are finished when the write returns.
@@ -22,7 +22,7 @@ class FirmwareResets {
  public:
   virtual ~FirmwareResets() = default;
   virtual void reset_device() = 0;
-  // The map as written: bit n core n, bits 8 + 3n.. its TOPSPs.
+  // `map` as the driver wrote it: bit n is core n, bits 8 + 3n.. are its TOPSPs.
   virtual void reset_cores(uint32_t map) = 0;
 };
 
@@ -30,7 +30,7 @@ class FirmwareRam final : public RegisterTarget {
  public:
   static constexpr uint64_t kBytes = 0x1000;
 
-  // `faults` has the counters of memory errors.
+  // `faults` holds the counters of memory errors.
   FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routing_id, uint64_t serial,
               const ChipFaults& faults = ChipFaults::none());
 
@@ -42,7 +42,7 @@ class FirmwareRam final : public RegisterTarget {
  private:
   void serve_trigger();
   void serve_mailbox();
-  // Fills the payload of the response; returns the error byte, `bytes` the payload's size.
+  // Fills the payload of the response and sets `bytes` to its size; returns the error byte.
   uint8_t serve_request(std::span<const std::byte> request, std::span<std::byte> payload,
                         size_t& bytes);
 

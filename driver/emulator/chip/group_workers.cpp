@@ -7,9 +7,9 @@
 namespace neuron::chip {
 namespace {
 
-// How long a group runs before another gets its turn, and a stop is noticed.
+// How long a group runs before another gets its turn and a stop is noticed.
 constexpr std::chrono::milliseconds kSlice{20};
-// An idle worker looks again after this time even if it was not woken.
+// An idle worker checks again after this time even if it was not woken.
 constexpr std::chrono::seconds kIdle{10};
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker pool: threads that run execution groups which no caller runs inline.
+// The worker pool: threads for execution groups that no caller runs inline.
 //
-// Concepts: wake(core) has the group of that core run soon, in slices, until it is quiescent.
-// Callers: any thread; wake never waits for a group. Thread-safe: yes. Owns: its threads; none
-// exists before the first wake, at most `limit` ever, all are joined by the destructor, which waits
-// for the slices in progress. Fails: if the host gives no thread, the group stays runnable until a
-// caller runs it inline.
+// Concepts: after wake(core), the group of that core runs soon, in slices, until it is quiescent.
+// Callers: any thread; wake never waits for a group. Thread-safe: yes. Owns: its threads, at most
+// `limit`, none before the first wake. The destructor waits for slices in progress and joins the
+// threads. Fails: if the host cannot create a thread, the group stays runnable until a caller runs
+// it inline.
 #ifndef DRIVER_EMULATOR_CHIP_GROUP_WORKERS_H
 #define DRIVER_EMULATOR_CHIP_GROUP_WORKERS_H
 

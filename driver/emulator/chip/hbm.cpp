@@ -16,6 +16,8 @@ namespace neuron::chip {
 // What the rest of a process needs beside the HBM of one device, for the advice in a sentence.
 constexpr uint64_t kRoomBesideKiB = 4u << 20;
 
+constexpr uint64_t kHugePage = 2u << 20;
+
 // Where the address maps have room: 64 GiB to the next block.
 constexpr uint64_t kLargestStack = NEURON_V2_HBM_STRIDE;
 
@@ -72,8 +74,7 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
             " bytes: " + std::strerror(errno) + "; check the limit of file sizes (ulimit -f)";
     return nullptr;
   }
-  void* mapped =
-      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, hbm->fd_, 0);
+  void* mapped = hbm->map(nullptr, total, hbm->fd_, 0);
   if (mapped == MAP_FAILED) {
     error = "the HBM needs " + std::to_string(total) + " bytes of address space (" +
             std::to_string(total >> 30) +
@@ -83,10 +84,6 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
     return nullptr;
   }
   hbm->memory_ = static_cast<std::byte*>(mapped);
-  // Advice only: where the host gives shared memory no huge pages, small ones serve.
-  hbm->huge_pages_ = madvise(mapped, total, MADV_HUGEPAGE) == 0;
-  // A core dump of the process would otherwise contain the models' weights, gigabytes of them.
-  (void)madvise(mapped, total, MADV_DONTDUMP);
   if (numa_node < 0) {
     hbm->placement_note_ = "no preference";
   } else if (numa_node >= placement.node_count()) {
@@ -96,11 +93,38 @@ std::unique_ptr<Hbm> Hbm::create(unsigned stacks, uint64_t bytes_each, int numa_
                            std::to_string(numa_node) + " (" + std::strerror(errno) + ")";
   } else {
     hbm->placement_note_ = "NUMA node " + std::to_string(numa_node);
+    hbm->placement_ = &placement;
+    hbm->numa_node_ = numa_node;
   }
   for (unsigned i = 0; i < stacks; ++i) {
     hbm->targets_.push_back(std::make_unique<Stack>(hbm->memory_ + i * hbm->distance_, bytes_each));
   }
   return hbm;
+}
+
+void* Hbm::map(void* at, uint64_t length, int file, uint64_t offset) {
+  void* mapped = mmap(at, length, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE | (at == nullptr ? 0 : MAP_FIXED), file,
+                      static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED) return mapped;
+  // Advice only: where the host gives shared memory no huge pages, small ones serve. What has its
+  // own file and no room for one is spared the call.
+  const bool huge_pages =
+      (file == fd_ || length >= kHugePage) && madvise(mapped, length, MADV_HUGEPAGE) == 0;
+  if (at == nullptr) huge_pages_ = huge_pages;
+  // A core dump of the process would otherwise contain the models' weights, gigabytes of them.
+  (void)madvise(mapped, length, MADV_DONTDUMP);
+  return mapped;
+}
+
+bool Hbm::place(uint64_t address, uint64_t length, int file) {
+  std::byte* at = direct(address, length);
+  if (at == nullptr) return false;
+  const bool own = file < 0;
+  if (map(at, length, own ? fd_ : file, own ? file_offset(address) : 0) == MAP_FAILED) return false;
+  // Its own file keeps the policy that it has.
+  if (!own && placement_ != nullptr) (void)placement_->prefer(at, length, numa_node_);
+  return true;
 }
 
 Hbm::~Hbm() {

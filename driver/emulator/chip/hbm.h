@@ -46,6 +46,10 @@ class Hbm {
   // Gives the whole pages inside the range back to the host; their bytes read 0 afterwards. False
   // if the range is not inside one stack.
   bool discard(uint64_t address, uint64_t length);
+  // Maps the beginning of another file in the place of a range, in whole pages, or with -1 its own
+  // bytes again. False if the range is not inside one stack or the host refuses; nothing is changed
+  // then. The caller owns the file, and the range has no user meanwhile.
+  bool place(uint64_t address, uint64_t length, int file);
   // Host memory in use, in bytes.
   uint64_t resident_bytes() const;
   // Offset of a device address in the file, for mapping fd(); UINT64_MAX if outside.
@@ -63,6 +67,8 @@ class Hbm {
  private:
   class Stack;
   Hbm() = default;
+  // At any address with `at` null, else in the place of what is there. MAP_FAILED with errno.
+  void* map(void* at, uint64_t length, int file, uint64_t offset);
 
   int fd_ = -1;
   std::byte* memory_ = nullptr;
@@ -72,6 +78,8 @@ class Hbm {
   uint64_t distance_ = 0;  // of two stacks in the file
   uint64_t file_bytes_ = 0;
   bool huge_pages_ = false;
+  MemoryPlacement* placement_ = nullptr;  // null: no preference
+  int numa_node_ = -1;
   std::string placement_note_;
   std::vector<std::unique_ptr<BusTarget>> targets_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file in memory, for contents that are mapped.
 // Callers: HBM, the memories of a core. Thread-safe: no state. The caller owns the descriptor,
-// which never is 0, 1 or 2: a process may have started without standard streams, and what it then
-// prints must not land in device memory. Fails like memfd_create and ftruncate: -1 with errno.
+// which is never 0, 1 or 2: a process may have started without standard streams, and its output
+// must then not land in device memory. Fails like memfd_create and ftruncate: -1 with errno.
 #ifndef DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 #define DRIVER_EMULATOR_CHIP_MEMORY_FILE_H
 
@@ -27,8 +27,8 @@ inline int create_memory_file(const char* name) {
   return moved;
 }
 
-// False with EFBIG where files of this process may not have so many bytes (ulimit -f), memory files
-// included. The host would end the process with SIGXFSZ instead of telling it.
+// False with EFBIG if the file size limit of this process (ulimit -f), which includes memory files,
+// is smaller. Otherwise the host would end the process with SIGXFSZ instead of returning an error.
 inline bool may_have_file_of(uint64_t bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the host puts the pages of a mapping: NUMA nodes behind an interface, so that tests can
-// bring their own topology.
+// Chooses the NUMA node for the pages of a mapping, behind an interface so that tests can supply a
+// topology.
 //
 // Callers: Hbm, while it is created. Thread-safe: yes. Fails: prefer() returns false; the memory
 // then stays where the host's policy puts it.

@@ -2,12 +2,12 @@
 // A block of 16 notification queues: rings of 32-byte entries that the device fills
 // (hw/notification.h).
 //
-// Concepts: `post` appends to the ring of a slot if the host has set one up, else does nothing. The
-// last word of an entry, with the phase bit, is stored last with release order; its partner is the
-// host's acquire load of that word. Rings lie in HBM or host memory; a ring whose memory is gone
-// drops its entries. A full ring drops entries and counts them (mode bit 0: it overwrites). An
-// overflow entry precedes the next entry that fits; an error ring keeps its last slot for that.
-// Callers: any thread. Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
+// Concepts: `post` appends to the ring of a slot; without a ring it does nothing. The last word of
+// an entry, which has the phase bit, is stored last, with release order; it pairs with the host's
+// acquire load of that word. Rings lie in HBM or host memory; a ring whose memory is gone drops its
+// entries. A full ring drops entries and counts them (mode bit 0: it overwrites). An overflow entry
+// precedes the next entry that fits; an error ring keeps its last slot for that. Callers: any
+// thread. Thread-safe: yes, a lock per queue; `enabled` is one relaxed load.
 #ifndef DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 #define DRIVER_EMULATOR_CHIP_NOTIFICATION_QUEUE_H
 
@@ -43,7 +43,7 @@ class NotificationBlock : public RegisterTarget {
   bool enabled(unsigned slot) const {
     return queues_[slot].enabled.load(std::memory_order_relaxed);
   }
-  // False if the entry was not stored: no ring, ring full, or its memory is not there.
+  // False if the entry was not stored: no ring, a full ring, or no memory there.
   bool post(unsigned slot, const Notification& entry);
   // Error notification in slot 7; info as hw/notification.h says for the fault. Also counted.
   bool post_error(neuron_fault fault, const Access& access, std::array<uint32_t, 3> info,
@@ -55,7 +55,7 @@ class NotificationBlock : public RegisterTarget {
   uint64_t errors() const { return error_total_.load(std::memory_order_relaxed); }
   // True once an error did not fit the error ring (NQ_OVERFLOW); cleared by reset.
   bool overflowed() const { return overflowed_.load(std::memory_order_relaxed); }
-  // All rings off.
+  // Turns all rings off.
   void reset();
 
  protected:

@@ -2,9 +2,9 @@
 // A bus target made of 32-bit registers, and plain stored registers.
 //
 // Concepts: an access must be 4-byte aligned and a multiple of 4 bytes; it is checked as a whole
-// (`accepts`) before its words are applied in ascending order. StoredRegisters keep what is written
-// and read 0 before: configuration without effect in the model. Callers: any thread. Thread-safe:
-// as the derived class says; StoredRegisters are, word by word.
+// (`accepts`) before its words are applied in ascending order. StoredRegisters hold configuration
+// that has no effect in the model: they keep what is written and read 0 before. Callers: any
+// thread. Thread-safe: as the derived class says; StoredRegisters are thread-safe for each word.
 #ifndef DRIVER_EMULATOR_CHIP_REGISTER_TARGET_H
 #define DRIVER_EMULATOR_CHIP_REGISTER_TARGET_H
 
@@ -45,7 +45,7 @@ class StoredRegisters : public RegisterTarget {
   void write_word(uint64_t offset, uint32_t value, const Access& access) override;
 
  private:
-  // Pages appear with their first non-zero word, so that 34 engines do not cost 9 MiB.
+  // A page is allocated with its first non-zero word, so that 34 engines do not cost 9 MiB.
   static constexpr uint64_t kPageWords = 1024;
   using Page = std::array<std::atomic<uint32_t>, kPageWords>;
   uint64_t bytes_;

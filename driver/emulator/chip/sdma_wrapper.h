@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SDMA wrapper around a UDMA engine: configuration that is stored, and the block of
-// notification queues whose slot 0 takes the engine's DMA notifications.
+// The SDMA wrapper around a UDMA engine: stored configuration, and a block of notification queues.
+// Slot 0 takes the engine's DMA notifications.
 //
 // Callers: any thread. Thread-safe: yes.
 #ifndef DRIVER_EMULATOR_CHIP_SDMA_WRAPPER_H

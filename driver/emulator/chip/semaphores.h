@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // 256 semaphores and 256 events of a core or TOPSP, with the aliases of hw/address_map.h.
 //
-// Concepts: a semaphore holds 0..2^31-1, an event 0 or 1. A change that would leave the range (or
-// set a set event, clear a clear one) is refused: the cell keeps its value and the caller gets the
+// Concepts: a semaphore holds 0..2^31-1, an event 0 or 1. A change is refused if it would leave the
+// range, set a set event or clear a clear one: the cell keeps its value and the caller gets the
 // fault code. As a bus target: read and event cells read the value, so do the other aliases; a
 // write to the read alias is refused; a write of a non-zero value sets an event, 0 clears it.
 // Callers: any thread. Values are atomic and readable without a lock. `change` may be called from
-// several threads; `change_exclusive` only by a caller that knows to be the only writer (the thread
-// that runs the core's execution group). A change through the bus tells the listener after the cell
-// has its new value; the listener is called in the writer's thread.
+// several threads; `change_exclusive` only by a caller that is the only writer (the thread that
+// runs the core's execution group). A change through the bus tells the listener after the cell has
+// its new value; the listener is called in the writer's thread.
 #ifndef DRIVER_EMULATOR_CHIP_SEMAPHORES_H
 #define DRIVER_EMULATOR_CHIP_SEMAPHORES_H
 
@@ -60,23 +60,23 @@ class SemaphoreBlock : public RegisterTarget {
   }
 
   // Applies an update operation (enum neuron_update_operation; NEURON_UPDATE_NONE does nothing).
-  // `change`, if given, is filled. Does not call the listener.
+  // Fills `change`, if given. Does not call the listener.
   neuron_fault change(neuron_update_operation operation, unsigned index, uint32_t operand,
                       SemaphoreChange* change = nullptr);
   neuron_fault change_exclusive(neuron_update_operation operation, unsigned index, uint32_t operand,
                                 SemaphoreChange* change = nullptr);
 
-  // All cells 0; the listener is not told.
+  // Sets all cells to 0 without telling the listener.
   void reset();
 
   // Pure arithmetic of an update: the new value in `after`, or the fault (then after = before).
   static neuron_fault apply(neuron_update_operation operation, uint32_t before, uint32_t operand,
                             uint32_t& after);
-  // What a bus write to `offset` of the block means: operation, index, operand. False: no such
-  // cell, or it cannot be written. A core that defers foreign writes decodes them with this.
+  // Decodes a bus write to `offset` of the block: operation, index, operand. False: no such cell,
+  // or it cannot be written. A core that defers foreign writes decodes them with this.
   static bool decode_write(uint64_t offset, uint32_t value, neuron_update_operation& operation,
                            unsigned& index, uint32_t& operand);
-  // Value behind a readable offset of the block; false if there is none.
+  // The value behind a readable offset of the block; false if there is none.
   bool peek(uint64_t offset, uint32_t& value) const;
   static bool is_event(neuron_update_operation operation) {
     return operation == NEURON_UPDATE_EVENT_SET || operation == NEURON_UPDATE_EVENT_CLEAR;

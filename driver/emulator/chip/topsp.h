@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One TOPSP (collective core): its semaphores and events, and its notification queues.
 //
-// Callers: any thread. Thread-safe: yes. A refused change is notified in slot 7.
+// Callers: any thread. Thread-safe: yes. A refused change posts a notification in slot 7.
 #ifndef DRIVER_EMULATOR_CHIP_TOPSP_H
 #define DRIVER_EMULATOR_CHIP_TOPSP_H
 

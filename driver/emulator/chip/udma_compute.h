@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compute packets (hw/udma.h, "Compute"): what their metadata says, and their execution.
+// Compute packets (hw/udma.h, "Compute"): decoding of their metadata, and execution.
 //
-// Concepts: a packet's sources are one stream of bytes, source i being the i-th equal part of it,
-// whatever descriptors it lies in. All of it (and the destination, with acc) is read before
-// anything is written. README.md says how a loader cuts transfers into such packets.
+// Concepts: a packet's sources are one stream of bytes. Source i is the i-th of its equal parts,
+// whichever descriptors hold it. All of it (and the destination, with acc) is read before anything
+// is written. README.md says how a loader cuts transfers into such packets.
 // Callers: parse_packet (ComputeSpec), UdmaEngine (run_compute). Thread-safe: functions of their
-// arguments. Fails: a rule in words for what is malformed, DmaFault for an address that refuses.
-// Reductions from memory to memory, apart from each other, allocate nothing; other packets allocate
-// twice, never more than 8 MiB.
+// arguments. Fails: the broken rule in words for a malformed packet, DmaFault for a refused
+// address. Reductions from memory to memory, apart from each other, allocate nothing; other packets
+// allocate twice, never more than 8 MiB.
 #ifndef DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 #define DRIVER_EMULATOR_CHIP_UDMA_COMPUTE_H
 
@@ -28,7 +28,7 @@ struct RingView;
 inline constexpr uint32_t kMaxComputeSources = 16;  // with a scale each
 inline constexpr uint32_t kMaxReduceSources = 64;
 
-// No initial values: part of every Packet, filled by begin().
+// Has no initial values: begin() fills it. Every Packet contains one.
 struct ComputeSpec {
   uint8_t operation;  // enum neuron_dma_operation
   uint8_t from_type;
@@ -43,15 +43,15 @@ struct ComputeSpec {
   uint32_t result_bytes;
   std::array<uint32_t, kMaxComputeSources> scale;  // fp32 bits, per source; [0]: divisor of reduce
 
-  // Each gives null or the rule that is broken. `low`, `high`: the descriptor's 64-bit words.
-  // begin: the metadata that opens the packet. change: metadata behind `bytes` bytes of sources.
-  // finish: after LAST, `bytes` in all.
+  // Each returns null or the broken rule. `low`, `high`: the descriptor's 64-bit words. begin()
+  // takes the metadata that opens the packet, change() metadata behind `bytes` bytes of sources.
+  // finish() is called after LAST, with `bytes` in all.
   const char* begin(uint64_t low, uint64_t high);
   const char* change(uint64_t low, uint64_t high, uint32_t bytes);
   const char* finish(uint32_t bytes);
 
   uint32_t elements() const;  // of the result
-  // Bytes at the rate of a plain copy that take as long; see the cost table in README.md.
+  // The number of bytes that a plain copy moves in the same time; see the cost table in README.md.
   uint64_t time_bytes(bool inside_core) const;
 
  private:

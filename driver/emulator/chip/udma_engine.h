@@ -80,6 +80,11 @@ class DmaListener {
     (void)queue;
     (void)access;
   }
+  // The host has reset a queue that the programs started last have rung: their memory may go next.
+  // Called in the host's thread, without locks.
+  virtual void dma_stopped(unsigned engine, unsigned queue, const Access& access) {
+    dma_freed(engine, queue, access);
+  }
   // A queue of the listener's engines has faulted (also for host doorbells). The error notification
   // has been posted.
   virtual void dma_faulted(const DmaFault& fault, const Access& access) = 0;
@@ -139,7 +144,7 @@ class UdmaEngine : public RegisterTarget {
   // --- for the chip ---
   // Chip::keep_queue.
   void keep(unsigned queue) { kept_.fetch_or(1u << queue, std::memory_order_relaxed); }
-  // Reset values; work in flight stops at the next packet.
+  // Reset values. When this returns, nothing that was in flight writes any more.
   void reset();
   // Leaves the rings and clears abort states only (core reset, for the host's own engines), of the
   // queues in the mask.
@@ -167,6 +172,10 @@ class UdmaEngine : public RegisterTarget {
   void rewind(unsigned queue, bool s2m, const Access& access);
   void change_state(bool s2m, uint32_t value, const Access& access);
   uint32_t half_state(bool s2m) const;
+  // Behind a register write of the host that stops the queue or moves its rings: returns when the
+  // packets in flight have stopped, which takes them at most a stride (udma_run.cpp). What was
+  // theirs may be anybody's then.
+  void await_run(unsigned queue, const Access& access) const;
   // With the queue's register lock held.
   void publish_work(unsigned queue);
   // Without locks: executes (host) or tells the listener.

@@ -41,7 +41,7 @@ const char* broken_compute(const Descriptor& d, const ComputeSpec& spec) {
   return nullptr;
 }
 
-// Looks at the descriptor behind `count` others with `bytes` of data.
+// Checks the descriptor behind `count` others with `bytes` of data.
 const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, Packet& packet) {
   const bool metadata = (d.control & NEURON_DESC_META) != 0;
   if (count == 0) {

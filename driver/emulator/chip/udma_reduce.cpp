@@ -43,7 +43,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
-// One lane: the plain loops do it.
+// With one lane, the plain loops do all the work.
 size_t reduce_vectors(const ReduceWork&) { return 0; }
 
 #else
@@ -68,7 +68,7 @@ template <bool kMost>
 struct Pick {
   static HWY_INLINE Values floats(Values a, Values b) {
     const auto chosen = hn::IfThenElse(kMost ? hn::Gt(a, b) : hn::Lt(a, b), a, b);
-    // What compares as equal differs at most in the sign of zero.
+    // Values that compare equal differ at most in the sign of zero.
     const auto same = hn::IfThenElse(hn::Eq(a, b), kMost ? hn::And(a, b) : hn::Or(a, b), chosen);
     return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, same));
   }
@@ -110,7 +110,7 @@ struct Product {
   }
 };
 
-// How bytes become values and values bytes.
+// A codec converts bytes to values and back.
 template <class T>
 struct Integer {
   using D = hn::ScalableTag<T>;
@@ -146,7 +146,7 @@ struct TwoValues {
   Values a, b;
 };
 
-// Elements of even and of odd number, which need no shuffles to come apart and together.
+// Splits into elements of even and of odd number, which needs no shuffles.
 template <bool kDivides>
 struct Brain {
   using Value = TwoValues;
@@ -155,7 +155,7 @@ struct Brain {
     const auto upper = hn::And(words, hn::Set(Words(), 0xFFFF0000u));
     return {hn::BitCast(Floats(), hn::ShiftLeft<16>(words)), hn::BitCast(Floats(), upper)};
   }
-  // Upper halves hold the result. The quiet NaN does not carry.
+  // The upper halves hold the result. The quiet NaN causes no carry.
   static HWY_INLINE hn::Vec<Words> rounded(Values v) {
     const auto bits = hn::BitCast(Words(), v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(Words(), 1u));
@@ -201,9 +201,9 @@ struct FourValues {
   Values v[4];
 };
 
-// fp8 by its mantissa bits, the rest but the sign being the exponent. In the upper byte of a
-// half-precision number, moved down until the mantissas meet, a code has its value but for a power
-// of two: the processor's conversion takes subnormals, too.
+// An fp8 type with kMantissa mantissa bits; the other bits are sign and exponent. A code in the
+// upper byte of a half-precision number, shifted down until the mantissas align, has its value up
+// to a power of two. The processor's conversion handles subnormals, too.
 template <int kMantissa, bool kDivides>
 struct Small {
   static constexpr int kExponent = 7 - kMantissa;
@@ -231,7 +231,7 @@ struct Small {
   static HWY_INLINE Values value_of(Values half) {
     if constexpr (kExponent == 5) return half;
     const Values v = hn::Mul(half, hn::Set(Floats(), static_cast<float>(1 << (15 - kBias))));
-    // What the highest exponent would be is infinity, or with a mantissa NaN.
+    // A code with the highest exponent is infinity or, with a mantissa, NaN.
     const auto special =
         hn::Ge(hn::Abs(v), hn::Set(Floats(), static_cast<float>(1 << (kBias + 1))));
     const auto exponent = hn::BitCast(Floats(), hn::Set(Words(), 0x7F800000u));
@@ -245,7 +245,7 @@ struct Small {
     return value;
   }
 
-  // To nearest even; too large is infinity. `v` is no negative NaN.
+  // Rounds to nearest even; too large values become infinity. `v` is not a negative NaN.
   static HWY_INLINE hn::Vec<Words> code_of(Values v) {
     const Words d;
     constexpr int kDrop = 23 - kMantissa;
@@ -259,8 +259,8 @@ struct Small {
         hn::Min(hn::Sub(hn::ShiftRight<kDrop>(hn::Add(magnitude, up)),
                         hn::Set(d, static_cast<uint32_t>(127 - kBias) << kMantissa)),
                 hn::Set(d, kInfinity));
-    // Below the normal ones an addition rounds whose last place is that of the format. Subnormals
-    // of fp32 are far below, and slow.
+    // Below the normal numbers, an addition rounds: the last place of its sum is that of the
+    // format. Subnormals of fp32 are far smaller, and slow.
     constexpr uint32_t kMagic = static_cast<uint32_t>(128 - kBias + kDrop) << 23;
     const auto large = hn::IfThenZeroElse(hn::Lt(magnitude, hn::Set(d, 0x00800000u)), magnitude);
     const auto rounded =
@@ -296,7 +296,7 @@ using Small4 = Small<3, kDivides>;
 template <bool kDivides>
 using Small5 = Small<2, kDivides>;
 
-// Two vectors a turn, so that loads of one wait beside those of the other. kSources 0: any number.
+// Two vectors in each turn, so that their loads overlap. kSources 0: any number.
 template <class Codec, class Op, uint32_t kSources>
 HWY_INLINE void loop_over(const ReduceWork& work) {
   const Bytes d;
@@ -383,7 +383,7 @@ void with_type(const ReduceWork& work) {
   }
 }
 
-// How many bytes it has done: whole vectors.
+// Returns how many bytes it has reduced: whole vectors.
 size_t reduce_vectors(const ReduceWork& all) {
   ReduceWork work = all;
   work.bytes -= work.bytes % hn::Lanes(Bytes());
@@ -403,7 +403,7 @@ namespace {
 using numerics::simd_path;
 using numerics::SimdPath;
 
-// Of fp32 values, and of types that are widened to them.
+// Reduces fp32 values, and types that are widened to fp32.
 void reduce_floats(const ReduceWork& work) {
   constexpr size_t kChunk = 512;
   alignas(64) float sum[kChunk], next[kChunk];
@@ -421,7 +421,7 @@ void reduce_floats(const ReduceWork& work) {
       numerics::widen(dtype, work.from[s] + at, 1, next, n);
       numerics::alu(op, sum, next, sum, n);
     }
-    // By 1 changes nothing but the bits of a NaN.
+    // A division by 1 changes nothing but the bits of a NaN.
     const uint32_t divisor = std::max(1u, work.how.divisor);
     if (work.how.divisor != 0 || work.sources == 1) {
       numerics::alu_scalar(NEURON_ALU_DIV, sum, static_cast<float>(divisor), false, sum, n);
@@ -432,7 +432,8 @@ void reduce_floats(const ReduceWork& work) {
 
 template <class T>
 void reduce_integers(const ReduceWork& work) {
-  // Arithmetic on what is at least as wide as unsigned int wraps without being undefined.
+  // Unsigned arithmetic wraps; types narrower than int are widened, because as int they could
+  // overflow.
   using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   for (size_t at = 0; at < work.bytes; at += sizeof(T)) {
     T value;
@@ -455,7 +456,7 @@ void reduce_integers(const ReduceWork& work) {
       }
     }
     if (work.how.divisor != 0) {
-      // A divisor may be more than the type holds.
+      // A divisor may exceed the range of the type.
       if constexpr (std::is_signed_v<T>) {
         value =
             static_cast<T>(static_cast<int64_t>(value) / static_cast<int64_t>(work.how.divisor));
@@ -504,7 +505,7 @@ bool can_reduce(unsigned dtype) {
 void reduce(const Reduction& how, const std::byte* const* from, uint32_t sources, std::byte* to,
             size_t elements) {
   ReduceWork work{how, from, sources, to, elements * numerics::element_bytes(how.dtype)};
-  // Divisions of integers are what vectors do not have.
+  // Vectors cannot divide integers.
   const bool plain = how.divisor != 0 && numerics::is_integer(how.dtype);
   size_t done = 0;
   if (!plain) {

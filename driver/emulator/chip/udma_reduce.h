@@ -2,7 +2,7 @@
 // Reductions of compute packets (hw/udma.h, "Reduce"): many sources into one result, in the
 // arithmetic of their own type.
 //
-// Each source is read once and the result written once; what is combined stays in registers.
+// Each source is read once and the result written once; intermediate values stay in registers.
 // Callers: udma_compute.cpp. Any thread; MXCSR comes back as it was. Pointers need no alignment.
 // The result may be one of the sources, or share no byte with any. The bits are the same on every
 // SIMD path. Cannot fail: ComputeSpec has checked types.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "driver/base/abandonment.h"
+#include "driver/base/thread_sanitizer.h"
 #include "driver/emulator/chip/bulk_copy.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/chip/udma_queue.h"
@@ -51,7 +52,23 @@ struct Position {
 
 enum class Moved : uint8_t { kYes, kSourceRefused, kDestinationRefused };
 
-Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access) {
+// A write of a queue, which is recorded where it reaches the host's memory.
+struct Recorded {
+  const Bus& bus;
+  HostWrite write;  // all but address and bytes
+  uint64_t doorbell_ns = 0;
+
+  void operator()(uint64_t to, uint64_t bytes, HostWriteKind kind, uint32_t descriptor) {
+    write.address = to;
+    write.bytes = bytes;
+    write.kind = kind;
+    write.descriptor = descriptor;
+    bus.wrote(write, doorbell_ns);
+  }
+};
+
+Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access,
+                 Recorded& wrote, uint32_t descriptor) {
   const std::byte* source = bus.memory(from, bytes, access.reach);
   std::byte* destination =
       bus.layout().is_register(to) ? nullptr : bus.memory(to, bytes, access.reach);
@@ -59,12 +76,15 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
     const bool word = bytes == 4 && reinterpret_cast<uintptr_t>(destination) % 4 == 0;
     if (!word) {
       bulk_copy(destination, source, bytes);
+      wrote(to, bytes, HostWriteKind::kCopy, descriptor);
       return Moved::kYes;
     }
+    wrote(to, bytes, HostWriteKind::kWord, descriptor);
     // Completion markers and counters: one whole word, after everything copied before. Release:
     // pairs with the acquire load by which the host polls the word.
     uint32_t value;
     std::memcpy(&value, source, 4);
+    base::hand_to_other_processes();
     std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))
         .store(value, std::memory_order_release);
     return Moved::kYes;
@@ -82,6 +102,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
   }
   if (destination != nullptr) {
     bulk_copy(destination, source, bytes);
+    wrote(to, bytes, HostWriteKind::kCopy, descriptor);
     return Moved::kYes;
   }
   return bus.write(to, {source, bytes}, access) ? Moved::kYes : Moved::kDestinationRefused;
@@ -89,7 +110,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
 
 // Moves a packet's bytes from its source to its destination descriptors.
 DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, const RingView& s2m,
-                     const Position& at, const Access& access) {
+                     const Position& at, const Access& access, Recorded& wrote) {
   uint32_t s = 0;
   uint32_t in_source = 0;
   uint32_t d = 0;
@@ -101,7 +122,7 @@ DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, 
         std::min(source.bytes() - in_source, destination.bytes() - in_destination);
     const uint64_t from = source.address + in_source;
     const uint64_t to = destination.address + in_destination;
-    const Moved moved = move_piece(bus, from, to, bytes, access);
+    const Moved moved = move_piece(bus, from, to, bytes, access, wrote, s2m.at(at.s2m + d));
     if (moved != Moved::kYes) {
       const bool refused_source = moved == Moved::kSourceRefused;
       DmaFault fault;
@@ -300,6 +321,11 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   DmaFault injected;  // for packet number `doomed`
   uint32_t doomed = UINT32_MAX;
 
+  Recorded wrote{bus_,
+                 {.core = mover.core,
+                  .engine = static_cast<uint8_t>(index_),
+                  .queue = static_cast<uint8_t>(queue)},
+                 q.doorbell_ns.load(std::memory_order_relaxed)};
   Transfer transfer(bus_.host_memory(m2s.reach));
   uint64_t effort = 0;  // of this stride
   bool given_up = false;
@@ -308,13 +334,16 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
     s2m.look_up(bus_);
   };
   look_up_rings();
+  // Not reset, not moved elsewhere, not stopped.
+  const auto wanted = [&] {
+    return q.generation.load(std::memory_order_relaxed) == generation && has_work(queue);
+  };
   // Ends a stride. False: the run is not wanted any more.
   const auto next_stride = [&] {
     effort = 0;
     transfer.renew();
     look_up_rings();
-    given_up =
-        base::Abandonment::seen() || q.generation.load(std::memory_order_relaxed) != generation;
+    given_up = base::Abandonment::seen() || !wanted();
     return !given_up;
   };
   const auto copy_piece = [&] {
@@ -326,6 +355,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       if (to == nullptr || from == nullptr) return Copied::kNotInOnePiece;
       const uint64_t stride = std::min(bytes, kStrideBytes);
       bulk_copy(to, from, stride, piece.bytes);
+      wrote(piece.to + at, stride, HostWriteKind::kCopy, s2m.at(done.s2m));
       at += stride;
       if (at == piece.bytes) return Copied::kAll;
       if (!next_stride()) return Copied::kGivenUp;
@@ -348,7 +378,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   };
 
   for (;;) {  // bounded: `packets`, and what the ring holds
-    if (given_up || q.generation.load(std::memory_order_relaxed) != generation) break;
+    if (given_up || !wanted()) break;
     if (effort >= kStrideEffort && !next_stride()) break;
     Parse parsed = read.packets == packets
                        ? Parse::kIncomplete
@@ -384,7 +414,15 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
         piece = {packet.m2s[0].address, packet.s2m[0].address, packet.bytes, 1};
       } else {
         fault = packet.computes ? compute_packet(queue, packet, m2s, read.m2s, s2m, read.s2m, mover)
-                                : move_packet(bus_, packet, m2s, s2m, read, mover);
+                                : move_packet(bus_, packet, m2s, s2m, read, mover, wrote);
+        if (packet.computes && !fault) {
+          uint32_t left = packet.result_bytes();
+          for (uint32_t d = 0; d < packet.s2m_count; ++d) {
+            const uint32_t bytes = std::min(packet.s2m[d].bytes(), left);
+            wrote(packet.s2m[d].address, bytes, HostWriteKind::kCompute, s2m.at(read.s2m + d));
+            left -= bytes;
+          }
+        }
         effort += effort_of(packet);
         if (fault) break;
       }

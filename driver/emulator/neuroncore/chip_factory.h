@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place that puts NeuronCores into a chip: chips know cores by their interface only.
+// The one place that puts NeuronCores into a chip; a chip knows only the interface of a core.
 //
 // Callers: the owners of chips (embedded library, daemon, PCI functions, tests). Any thread. Fails:
 // null, with a sentence in `error`.

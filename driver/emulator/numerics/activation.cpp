@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
-// A NaN input stays NaN whatever the program made of it. A NaN between scale, bias and program need
-// not be canonical for that.
+// A NaN input gives NaN, whatever the program computed from it. So a NaN between scale, bias and
+// program need not be canonical.
 template <class Function>
 HWY_INLINE void rows_of(const Function& function, const ActivationRows& work, size_t rows,
                         size_t n) {
@@ -196,7 +196,8 @@ size_t count_outside_domain(unsigned function, const float* in, size_t n) {
   size_t outside = 0;
   for (size_t i = 0; i < n; ++i) {
     const float x = by_size && in[i] < 0 ? -in[i] : in[i];
-    // NaN is outside only of a real range: functions of all reals just pass it on.
+    // NaN counts as outside only if the function has a limited range; a function of all reals
+    // passes NaN on.
     const bool below = x<domain.low, above = x> domain.high;
     const bool unordered = x != x && domain.high < std::numeric_limits<float>::infinity();
     outside += below || above || unordered;

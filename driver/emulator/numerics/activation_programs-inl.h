@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activation functions for the Highway target that is being compiled: what is computed, step by
-// step.
+// The activation functions for the Highway target that is being compiled: their steps, one by one.
 //
 // Polynomials are minimax fits with coefficients rounded to fp32, highest power first. Lanes whose
 // input makes a step meaningless (infinity, NaN, far out of range) compute on and are replaced by a
@@ -46,15 +45,16 @@ HWY_INLINE V power_of_two(I n) {
   return as_float(hn::ShiftLeft<23>(hn::Add(n, hn::Set(Ints(), 127))));
 }
 HWY_INLINE V exp_of(V x) {
-  // Beyond these the result is 0 or infinity, which is what the rounding below makes of the ends.
+  // Beyond these the result is 0 or infinity, and the rounding below gives exactly that for both
+  // ends.
   x = hn::Min(hn::Max(x, set(-104.0f)), set(89.0f));
   const Reduced a = reduce_by_ln2(x);
   const V p = hn::Add(one(), expm1_reduced(a.r));
-  // Two factors, because 2^n alone leaves the exponent range where the result need not.
+  // Two factors, because 2^n alone can leave the exponent range when the result does not.
   const I half = hn::ShiftRight<1>(a.n);
   return hn::Mul(hn::Mul(p, power_of_two(half)), power_of_two(hn::Sub(a.n, half)));
 }
-// e^(-s x^2) for s a power of two: the rounding error of x^2 is put back.
+// e^(-s x^2) for s a power of two: corrected by the rounding error of x^2.
 HWY_INLINE V exp_minus_square(V x, float s) {
   const V h = hn::Mul(x, x);
   const V rest = fma(x, x, negated(h));
@@ -84,7 +84,7 @@ HWY_INLINE V log_of(V x) {
   const V at_zero = select(hn::Eq(x, zero()), negated(infinity()), edge);
   return select(hn::Lt(x, zero()), nan(), at_zero);
 }
-// log(1 + e) for e in [0, 1]; the rounding error of 1 + e is put back.
+// log(1 + e) for e in [0, 1]; corrected by the rounding error of 1 + e.
 HWY_INLINE V log1p_of(V e) {
   const V u = hn::Add(one(), e);
   const V rest = hn::Sub(e, hn::Sub(u, one()));
@@ -196,8 +196,8 @@ HWY_INLINE V erf_dx(V x) {
 
 // ---- the rest ----
 
-// No range reduction: good on [-pi, pi], and beyond it the polynomial goes its own way,
-// through 27.65 at 9, the one published value of a real chip.
+// No range reduction: accurate on [-pi, pi]. Beyond it the polynomial continues, through 27.65 at
+// 9, the one published value of a real chip.
 HWY_INLINE V sin_of(V x) {
   constexpr float kP[] = {-0x1.543fa4p-42f, 0x1.42543cp-33f, -0x1.ab4694p-26f, 0x1.71b54ep-19f,
                           -0x1.a017d4p-13f, 0x1.111102p-7f,  -0x1.555554p-3f};

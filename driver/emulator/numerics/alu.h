@@ -4,11 +4,11 @@
 //
 // Arithmetic is fp32 with one rounding per operation; comparisons and logical operations give 1.0
 // or 0.0; a NaN result is 0x7FC00000 (bypass keeps the bits). max and min give NaN when either
-// operand is one, and order -0 below +0. Bit operations work on raw integers of 1, 2 or 4 bytes.
+// operand is NaN, and order -0 below +0. Bit operations work on raw integers of 1, 2 or 4 bytes.
 // Callers: engines, one partition (row) or one block of partitions at a time. Any thread; out may
 // be equal to an input but must not overlap otherwise; MXCSR comes back as it was. An operation
-// that the function does not cover writes NaN (bits: nothing): ask alu_is_* first; which operation
-// is legal in which instruction is the engine's business.
+// that the function does not cover writes NaN (bits: nothing): ask alu_is_* first; the engine
+// checks which operation is legal in which instruction.
 #ifndef DRIVER_EMULATOR_NUMERICS_ALU_H
 #define DRIVER_EMULATOR_NUMERICS_ALU_H
 
@@ -43,7 +43,7 @@ void alu_bits(unsigned op, const std::byte* a, const std::byte* b, std::byte* ou
 void alu_bits_scalar(unsigned op, const std::byte* a, uint32_t s, bool reverse, std::byte* out,
                      unsigned element_bytes, size_t n);
 
-// The value that a reduction starts from when nothing was loaded: 0 for add, subtract, logical or
+// The value that a reduction starts from when no value was loaded: 0 for add, subtract, logical or
 // and xor, abs_max; 1 for mul and logical and; -inf for max; +inf for min and abs_min.
 float reduce_identity(unsigned op);
 // (x0 - x1 - ... starts from x0 and reduces the rest.)

@@ -39,7 +39,7 @@ T combined(unsigned op, T a, T b) {
   }
 }
 
-// Steps are 0 or 1 element: 0 for a scalar that every element meets.
+// Steps are 0 or 1 element; with step 0, every element meets the same scalar.
 template <typename T>
 void combine(unsigned op, const std::byte* a, size_t a_step, const std::byte* b, size_t b_step,
              std::byte* out, size_t n) {

@@ -88,7 +88,7 @@ HWY_NOINLINE void alu_rows_kernel(const AluRows& work, size_t rows, size_t n) {
   }
 }
 
-// bf16 as integers in the order of their values, -0 below +0, NaN beyond the infinities.
+// Maps bf16 to integers of the same order: -0 below +0, NaN beyond the infinities.
 HWY_INLINE int16_t key_of(const std::byte* code) {
   int16_t bits;
   std::memcpy(&bits, code, 2);
@@ -159,7 +159,7 @@ void extreme_bf16_rows(unsigned op, const SourceRows& in, size_t rows, size_t n,
   for (size_t r = 0; r < rows; ++r) {
     const Extremes found = NEURON_ON_SIMD_PATH(extreme_bf16_kernel, in.from_row(r).data, n);
     float value = value_of_key(op == NEURON_ALU_MAX ? found.largest : found.smallest);
-    // A NaN of either sign makes the result one.
+    // A NaN of either sign makes the result NaN.
     if (found.largest > kInfinity) value = value_of_key(found.largest);
     if (found.smallest < kMinusInfinity) value = value_of_key(found.smallest);
     acc[r] = reduce(op, &value, 1, acc[r]);

@@ -29,8 +29,7 @@ void write(std::byte* dst, T value) {
   std::memcpy(dst, &value, sizeof(T));
 }
 
-// The bits of the types whose exponent is that of fp32: bf16 and tf32 are fp32 with the low bits
-// dropped.
+// Narrows to bf16 or tf32, which are fp32 with the low bits dropped.
 uint32_t drop_low_bits(uint32_t bits, unsigned drop, const NarrowMode& mode, uint32_t random) {
   constexpr uint32_t kSign = 0x80000000u, kInfinity = 0x7F800000u, kQuiet = 0x00400000u;
   const uint32_t sign = bits & kSign;
@@ -113,7 +112,7 @@ base::Narrowing narrowing(const NarrowMode& mode, uint32_t random) {
   return {mode.saturate, mode.rounding == Rounding::kStochastic, random};
 }
 
-// Formats with a bias of their own: only the three f8 types of generation 2 have one.
+// The format of a type with the given bias; only the three f8 types of generation 2 take one.
 SmallFloat with_bias(unsigned dtype, uint8_t bias) {
   SmallFloat format = *small_float_of(dtype);
   const bool adjustable =
@@ -279,7 +278,8 @@ void fill_byte_table(unsigned dtype, uint8_t bias, float* table) {
   }
 }
 
-// The values of all codes of a type of one byte, made once; null for an exponent bias of its own.
+// The values of all codes of a one-byte type, computed once; null if the exponent bias is not the
+// default.
 const float* byte_table(unsigned dtype, uint8_t bias) {
   static constexpr unsigned kTypes[] = {NEURON_DTYPE_I8, NEURON_DTYPE_U8, NEURON_DTYPE_F8E3,
                                         NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5};

@@ -5,10 +5,10 @@
 // widen: exact for every float type; tf32 rounds to 10 mantissa bits; i32 and u32 round to nearest
 // even. narrow: one rounding, nearest even or stochastic. Overflow gives infinity (f8e4fn: NaN), or
 // the largest finite value when `saturate`, which also clamps infinities. NaN stays NaN; integers
-// round to nearest even, clamp to their range, NaN gives 0. Subnormals are kept: flushing is the
-// arithmetic's business. Callers: engines, DMA casts. Any thread; MXCSR has no influence and
-// comes back as it was. An unsupported type is the caller's bug: ask `is_convertible` first;
-// else elements read as 0 and nothing is written. Pointers need no alignment.
+// round to nearest even, clamp to their range, NaN gives 0. Subnormals are kept: the arithmetic
+// flushes them where it must. Callers: engines, DMA casts. Any thread; MXCSR has no influence and
+// comes back as it was. An unsupported type is the caller's bug (ask `is_convertible` first): its
+// elements read as 0, and nothing is written. Pointers need no alignment.
 #ifndef DRIVER_EMULATOR_NUMERICS_DTYPE_H
 #define DRIVER_EMULATOR_NUMERICS_DTYPE_H
 
@@ -44,9 +44,9 @@ void narrow_one(unsigned dtype, float value, std::byte* dst, const NarrowMode& m
 // dst[i] = src element at i * step; step in elements, 0 repeats one element, negative walks back.
 void widen(unsigned dtype, const std::byte* src, ptrdiff_t step, float* dst, size_t n,
            uint8_t bias = 0);
-// Element i of src goes to dst + i * step elements, in ascending order of i: the last write to an
-// address stays. Stochastic rounding takes one word of `random` per element, whatever its value,
-// and rounds to nearest when `random` is null.
+// Element i of src goes to dst + i * step elements, in ascending order of i: of several writes to
+// an address, the last one stays. Stochastic rounding consumes one word of `random` per element,
+// whatever the element's value. If `random` is null, it rounds to nearest.
 void narrow(unsigned dtype, const float* src, std::byte* dst, ptrdiff_t step, size_t n,
             const NarrowMode& mode = {}, RandomStream* random = nullptr);
 

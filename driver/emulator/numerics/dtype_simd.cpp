@@ -45,7 +45,7 @@ HWY_INLINE hn::Vec<Words> rounded_to_bf16(hn::Vec<Words> bits) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x7FFFu)), odd);
   const auto quiet = hn::Or(bits, hn::Set(d, 0x00400000u));
-  // A comparison of integers, because that of floats looks at MXCSR.
+  // An integer comparison, because a float comparison depends on MXCSR.
   const auto size = hn::Add(bits, bits);
   return hn::IfThenElse(hn::Gt(size, hn::Set(d, 0xFF000000u)), quiet, rounded);
 }
@@ -130,7 +130,7 @@ void narrow_bf16(const float* src, std::byte* dst, size_t n) {
   NEURON_ON_SIMD_PATH(narrow_bf16_kernel, src, dst, n);
 }
 
-// The conversions of x86 raise flags and, when narrowing, look at MXCSR.
+// The x86 conversions raise flags and, when narrowing, depend on MXCSR.
 void widen_f16(const std::byte* src, float* dst, size_t n) {
   const FloatScope environment(Subnormals::kKeep);
   size_t i = NEURON_ON_SIMD_PATH(widen_f16_kernel, src, dst, n);

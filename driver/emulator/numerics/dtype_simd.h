@@ -8,7 +8,7 @@
 
 namespace neuron::numerics {
 
-// From this many 1-byte elements on, a table is built.
+// Rows of at least this many 1-byte elements are converted through a table.
 inline constexpr size_t kByteTable = 256;
 
 void widen_bf16(const std::byte* src, float* dst, size_t n);

@@ -44,10 +44,9 @@ class FlushScope : public FloatScope {
   FlushScope() : FloatScope(Subnormals::kFlush) {}
 };
 
-// Copies n floats with subnormals replaced by zeros of their sign, by integer operations. Done to
-// operands before arithmetic that flushes: a compiler may turn a comparison and a selection into an
-// equivalent that passes an operand through, and with subnormal operands it would not be
-// equivalent.
+// Copies n floats with subnormals replaced by zeros of their sign, by integer operations. Apply it
+// to operands before arithmetic that flushes: a compiler may replace a comparison and a selection
+// by an instruction that passes an operand through, which differs for subnormal operands.
 inline void copy_flushed(const float* in, float* out, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     uint32_t bits = std::bit_cast<uint32_t>(in[i]);

@@ -20,7 +20,7 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 class RandomStream {
  public:
-  // `lane` tells apart everything that draws from one seed: partition in bits 7:0, engine above.
+  // `lane` separates the streams that draw from one seed: partition in bits 7:0, engine above.
   RandomStream(uint64_t seed, uint32_t lane, uint64_t position = 0)
       : seed_(seed), position_(position), lane_(lane) {}
 

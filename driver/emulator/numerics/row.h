@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contiguous rows of fp32 or bf16 where they lie in memory, for loops that load, compute and store
-// without a packed fp32 copy in between. The bits are those of widen, compute, narrow.
+// Contiguous rows of fp32 or bf16 in memory, for loops that load, compute and store without a
+// packed fp32 copy in between. They give the same bits as widen, compute, narrow.
 //
 // Callers: the engines, for operands without gaps, nearest even, no saturation, subnormals kept.
 // Plain values; the memory belongs to the caller. Pointers need no alignment.

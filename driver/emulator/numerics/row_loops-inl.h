@@ -2,8 +2,8 @@
 // Loops over a row (row.h) for the Highway target that is being compiled: two vectors at a time, so
 // that their bf16 results fill one.
 //
-// Results that are NaN must be canonical: the rounding to bf16 leaves that NaN as it is and knows
-// no other. Included once per target, after simd_math-inl.h, inside no namespace.
+// NaN results must be canonical: the rounding to bf16 handles only that NaN. Included once per
+// target, after simd_math-inl.h, inside no namespace.
 #if defined(NEURON_ROW_LOOPS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURON_ROW_LOOPS_INL_H
 #undef NEURON_ROW_LOOPS_INL_H
@@ -62,7 +62,7 @@ HWY_INLINE void store_pair(const Pair& values, std::byte* row, bool bf16, size_t
 #endif
 }
 
-// The first n < kPair elements of a row, at the end of a row: through a copy.
+// The first n < kPair elements of a row, for the end of a row; accessed through a copy.
 struct RowEnd {
   alignas(64) std::byte bytes[kPair * sizeof(float)] = {};
 };

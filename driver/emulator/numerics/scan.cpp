@@ -18,14 +18,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
-// The first operand is the accumulated one in all classes; this is for those that do not commute.
+// Every operation takes the accumulated value as its first operand; this one swaps the operands of
+// operations that do not commute.
 template <class Op>
 struct Swapped {
   static HWY_INLINE V apply(V a, V b) { return Op::apply(b, a); }
 };
 
-// Chains of 4 vectors of rows at a time, because one step has to wait for the one before. NaN stays
-// NaN through these operations, so it is made canonical on the way out only.
+// Advances several vectors of rows together, because each step of a chain waits for the one before.
+// NaN stays NaN through these operations, so it is made canonical on the way out only.
 template <size_t kVectors, class Op0, class Op1>
 HWY_INLINE void chains(const float* a, const float* b, float* out, size_t stride, size_t n,
                        float* state) {
@@ -46,7 +47,7 @@ HWY_INLINE void chains(const float* a, const float* b, float* out, size_t stride
   for (size_t v = 0; v < kVectors; ++v) hn::StoreU(canonical(s[v]), d, state + v * lanes);
 }
 
-// As many rows as fill whole vectors; returns their number.
+// Computes as many rows as fill whole vectors; returns their number.
 template <class Op0, class Op1>
 HWY_INLINE size_t scan(const float* a, const float* b, float* out, size_t stride, size_t rows,
                        size_t n, float* state) {
@@ -81,7 +82,7 @@ HWY_INLINE size_t scan_second(unsigned op1, bool reverse, const float* a, const 
   }
 }
 
-// Rows that were computed; 0 for operations that have no vector loop.
+// Returns the number of computed rows; 0 for operations that have no vector loop.
 HWY_NOINLINE size_t scan_kernel(const ScanOperations& o, const float* a, const float* b, float* out,
                                 size_t stride, size_t rows, size_t n, float* state) {
   switch (o.op0) {
@@ -109,7 +110,7 @@ HWY_AFTER_NAMESPACE();
 namespace neuron::numerics {
 namespace {
 
-// NaN made canonical, as alu() does with every result.
+// Makes NaN canonical, as alu() does with every result.
 void step(unsigned op, bool reverse, const float* x, const float* y, float* out, size_t n,
           Subnormals subnormals) {
   if (reverse) {

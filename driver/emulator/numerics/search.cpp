@@ -59,7 +59,7 @@ void FirstPlaces::add(const float* x, uint64_t first, size_t n) {
     if (!any) [[likely]] {
       continue;
     }
-    // Of equal values, the first one that is still open takes the place.
+    // Of equal values, the first one without a place takes it.
     for (const uint8_t v : order_) {
       if ((open_ >> v & 1) == 0 || values_[v] != value) continue;
       places_[v] = static_cast<uint32_t>(first + i);

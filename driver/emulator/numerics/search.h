@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eight largest values and their places, streamed over a row in pieces.
+// Finds the eight largest values of a row, and the places of eight values, from pieces of the row.
 //
 // Order: -0 below +0, NaN above everything (as max gives NaN). Equality is that of fp32: -0 equals
 // +0, NaN equals nothing. One object per row, on the stack; no allocation, no failure.
@@ -18,7 +18,7 @@ inline constexpr size_t kSearched = 8;
 class LargestEight {
  public:
   void add(const float* x, size_t n);
-  // Slots that no element filled are -inf.
+  // Slots without an element are -inf.
   std::array<float, kSearched> values() const;
 
  private:

@@ -34,7 +34,7 @@ SimdPath initial() {
   return best();
 }
 
-// Relaxed everywhere: the value is independent of all other memory.
+// Relaxed everywhere: this value does not order any other memory.
 std::atomic<SimdPath>& current() {
   static std::atomic<SimdPath> path{initial()};
   return path;

@@ -3,9 +3,9 @@
 // only.
 //
 // The best path of the host is taken at first use, or the one that the environment variable
-// NEURON_EMULATOR_SIMD names (scalar, avx2, avx512, amx), so that equality can be proved on one
-// machine. A name that is unknown or that the host lacks is reported once on stderr and the best
-// path is used. select_simd_path is for tests and benchmarks: it changes the path of the whole
+// NEURON_EMULATOR_SIMD names (scalar, avx2, avx512, amx), so that one machine can prove that all
+// paths agree. A name that is unknown or that the host lacks is reported once on stderr and the
+// best path is used. select_simd_path is for tests and benchmarks: it changes the path of the whole
 // process. Thread-safe; nothing here fails.
 #ifndef DRIVER_EMULATOR_NUMERICS_SIMD_PATH_H
 #define DRIVER_EMULATOR_NUMERICS_SIMD_PATH_H
@@ -14,7 +14,7 @@
 
 namespace neuron::numerics {
 
-// kAmx is kAvx512 with matrix products of bf16 and f8 on tile instructions.
+// kAmx is kAvx512, but with matrix products of bf16 and f8 on tile instructions.
 enum class SimdPath : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
 
 SimdPath simd_path();

@@ -2,8 +2,8 @@
 // Which Highway targets the numerics are compiled for, and how a call reaches the chosen one.
 //
 // Included before <hwy/foreach_target.h>. Three targets: AVX-512 (HWY_AVX3), AVX2 with FMA, and one
-// lane of plain C++. SSE is left out because it has no fused multiply-add. Own dispatch instead of
-// Highway's, because the path can be forced and must be the same for all functions.
+// lane of plain C++. SSE is left out because it has no fused multiply-add. The dispatch is our own,
+// not Highway's, because an operator can force the path and all functions must take the same one.
 #ifndef DRIVER_EMULATOR_NUMERICS_SIMD_TARGETS_H
 #define DRIVER_EMULATOR_NUMERICS_SIMD_TARGETS_H
 

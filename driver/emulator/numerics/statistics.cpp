@@ -47,7 +47,7 @@ HWY_INLINE void walk(const float* x, size_t n, const float* padding, const Step&
   }
 }
 
-// The chains added up as the header says: by vectors while both summands fill one.
+// Adds up the chains as the header says, by vectors as long as both summands fill one.
 HWY_INLINE void fold_chains(V* sums, float* even, float* odd) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
@@ -82,7 +82,8 @@ HWY_NOINLINE void parity_kernel(const float* x, size_t n, float* out) {
   for (size_t parity = 0; parity < 2; ++parity) {
     mean[parity] = count[parity] == 0.0f ? 0.0f : total[parity] / count[parity];
   }
-  // An absent element is its own mean: its square is 0, also where the mean is not finite.
+  // An absent element counts as equal to the mean, so that its square is 0 even where the mean is
+  // not finite.
   alignas(64) float means[kChains];
   for (size_t q = 0; q < kChains; ++q) {
     means[q] = mean[q % 2];
@@ -109,8 +110,8 @@ HWY_NOINLINE void parity_kernel(const float* x, size_t n, float* out) {
 
 // ---- rows of bf16 ----
 // A word holds two elements: the even chains come from the lower halves and the odd ones from the
-// upper halves, so no element changes its place, and the folds stay inside one parity. Rows go
-// together because each chain waits for its own addition.
+// upper halves, so no element moves, and the folds stay inside one parity. Several rows advance
+// together because each chain waits for its own last addition.
 
 constexpr size_t kParityVectors = kChains / 2 / hn::MaxLanes(Floats());
 constexpr size_t kRowsTogether = kParityVectors == 1 ? 4 : 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mean and variance of the Vector engine (bn_stats, bn_aggr), in fp32 and in a written order.
+// Mean and variance of the Vector engine (bn_stats, bn_aggr), in fp32 and in a defined order.
 //
 // bn_stats splits a row into its even and odd elements. Element k adds to chain k mod 32, in
 // ascending order from +0; chains q and q + 16, then q + 8, q + 4 and q + 2 are added, which leaves
@@ -24,8 +24,8 @@ void parity_statistics(const float* x, size_t n, float out[6],
 void parity_statistics_rows(const float* x, ptrdiff_t stride, size_t rows, size_t n, float* out,
                             Subnormals subnormals = Subnormals::kKeep);
 
-// The same, with subnormals kept, for rows of bf16 in memory, whatever `bf16` of x says. False, and
-// nothing is done: the length is not a multiple of the chains.
+// The same for rows of bf16 in memory, with subnormals kept; ignores `bf16` of x. Returns false and
+// does nothing if the length is not a multiple of the chains.
 bool parity_statistics_bf16(const SourceRows& x, size_t rows, size_t n, float* out);
 
 // The triples (count, mean, variance * count) of one row, combined in ascending order:

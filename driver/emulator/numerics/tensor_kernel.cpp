@@ -28,13 +28,13 @@ namespace neuron::numerics {
 constexpr size_t kBlockN = 64;
 constexpr uint32_t kNan = 0x7FC00000u;
 
-// Memory that will be needed after the current block: rows of the next one. Asked for while
-// computing, because the distance between rows is beyond what hardware prefetchers follow.
+// Rows of the next block, which the kernel prefetches while it computes: hardware prefetchers do
+// not follow such a distance between rows.
 struct Ahead {
   const std::byte* base;
   ptrdiff_t row_stride;
   int rows;
-  size_t bytes;  // of each row; 0: nothing to ask for
+  size_t bytes;  // of each row; 0: nothing to prefetch
 
   void ask_for_row(int r) const {
     if (r >= rows) return;
@@ -95,7 +95,7 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
 constexpr int kVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
 // Keeps a loaded vector in its register: the compiler would otherwise repeat the load as a memory
-// operand of each use, and loads, not multiplications, would be the limit.
+// operand of each use, and loads would limit the speed instead of multiplications.
 HWY_INLINE Vec in_register(Vec v) {
   __asm__("" : "+v"(v.raw));
   return v;
@@ -218,7 +218,8 @@ bool exact_in_bf16(unsigned dtype) {
          dtype == NEURON_DTYPE_F8E5;
 }
 
-// n values of row r from column `first`, in bf16: where they lie if they are so, else in `scratch`.
+// n values of row r from column `first`, in bf16. Returns the row in memory if it is contiguous
+// bf16, else `scratch`.
 const uint16_t* bf16_row(const RowView& rows, int r, size_t first, size_t n, uint16_t* scratch) {
   if (rows.dtype == NEURON_DTYPE_BF16 && rows.step == 1) {
     return reinterpret_cast<const uint16_t*>(rows.base + r * rows.row_stride) + first;
@@ -266,7 +267,7 @@ template <class Row>
 void Stationary::pack_floats(Row&& row) {
   const int depth = padded_k();
   const int tiles = (m_ + kTileM - 1) / kTileM;
-  // One step's rows at a time, so that each tile is written in runs of consecutive memory.
+  // Collects the rows of one step, so that each tile is written in runs of consecutive memory.
   float rows_of_step[kStepK][kTiles * kTileM];
   for (int base = 0; base < depth; base += kStepK) {
     for (int r = 0; r < kStepK; ++r) {

@@ -7,8 +7,8 @@
 // from PSUM when accumulating, else from +0. Round to nearest even; subnormal operands and results
 // are zero; a NaN result is 0x7FC00000. Inputs widen to fp32 first (tf32 rounds to 10 bits).
 // Callers: the PE of a NeuronCore. A Stationary belongs to one thread at a time; multiply uses 40
-// KiB of stack. MXCSR comes back as it was. Sizes beyond K 128, M 128 are clamped to them: checking
-// is the engine's business, and N has no limit here.
+// KiB of stack. MXCSR comes back as it was. The engine checks sizes: K and M above 128 are clamped
+// here, and N has no limit.
 #ifndef DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_H
 #define DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_H
 
@@ -43,7 +43,7 @@ class Stationary {
   int m() const { return m_; }
   int padded_k() const { return (k_ + kStepK - 1) / kStepK * kStepK; }
   bool loaded() const { return k_ > 0; }
-  // Makes tile() valid; until then weights in AMX tiles may lack the other form.
+  // Makes tile() valid; until then weights that are in AMX tiles may lack this other form.
   void need_floats();
   void clear() { k_ = m_ = 0; }
   // The same as AMX tiles (tensor_kernel_tiles-inl.h); null unless that path runs, the type is

@@ -16,7 +16,7 @@
 namespace neuron::numerics {
 namespace {
 
-// Assembly instead of intrinsics: the rest of the library is compiled for every processor, and tile
+// Assembly instead of intrinsics: the library is compiled for processors without AMX, too, and tile
 // numbers come from templates.
 struct Processor {
   template <int T>

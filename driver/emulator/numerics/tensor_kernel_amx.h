@@ -2,8 +2,8 @@
 // The Tensor engine's product on AMX tile instructions, for inputs that are exact in bf16.
 //
 // Available where the processor has AMX-BF16, the system grants its state, and a product of random,
-// special and tiny values gives the bits of the definition (tensor_kernel_scalar.h): asked once.
-// Thread-safe. Cannot fail.
+// special and tiny values gives the bits of the definition (tensor_kernel_scalar.h). This is tested
+// once. Thread-safe. Cannot fail.
 #ifndef DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_AMX_H
 #define DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_AMX_H
 
@@ -19,7 +19,7 @@ bool amx_available();
 void multiply_on_amx(const uint16_t* weights, int m, const uint16_t* moving, size_t columns,
                      int steps, float* c, ptrdiff_t c_stride, bool accumulate);
 
-// Tile registers are set up while an object of this class lives, and given back at its end.
+// Sets up the tile registers for its lifetime and releases them at the end.
 class AmxScope {
  public:
   AmxScope();

@@ -13,9 +13,8 @@ constexpr uint32_t kCanonicalNan = 0x7FC00000u;
 
 float flush(float x) { return std::fabs(x) < kMinNormal ? std::copysign(0.0f, x) : x; }
 
-// A result of exactly the smallest normal number may come from an exact value that, with an
-// unbounded exponent, would have rounded to something smaller and so is tiny. The exact value is hi
-// + lo.
+// A result equal to the smallest normal number may be tiny: with an unbounded exponent, the exact
+// value hi + lo would have rounded to less.
 float flush_at_border(float rounded, double hi, double lo) {
   if (std::fabs(rounded) != kMinNormal) return flush(rounded);
   constexpr double kTinyBelow = 0x1p-126 - 0x1p-151;  // a tie here rounds up to the normal number
@@ -46,7 +45,8 @@ float flushed_fma(float a, float b, float c) {
 float flushed_add(float a, float b) {
   a = flush(a);
   b = flush(b);
-  // A sum of two floats is exact wherever it is near the border: no rounding to look behind.
+  // A sum of two floats is exact wherever it is near the border, so there is no rounding error to
+  // examine.
   return flush(a + b);
 }
 

@@ -3,10 +3,10 @@
 //
 // One tile multiplication is one 32-deep step of the engine's order (tensor_kernel.h): a chain of
 // fused multiply-adds over the even k, one over the odd k, their sum added to the cell, with
-// subnormals flushed. So the loop here only has to walk the steps in order.
-// `Tiles` gives eight tile registers: zero, load, store, multiply. It is the processor's
-// (tensor_kernel_amx.cpp), or a model of it in the tests, which prove packing and walking on hosts
-// without AMX. Callers: those two. Thread-safe: no state of its own. Cannot fail.
+// subnormals flushed. So the loop here only walks the steps in order.
+// `Tiles` gives eight tile registers: zero, load, store, multiply. They are the processor's
+// (tensor_kernel_amx.cpp), or a model in the tests, which check packing and order on hosts without
+// AMX. Callers: those two. Thread-safe: no state of its own. Cannot fail.
 #ifndef DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_TILES_INL_H
 #define DRIVER_EMULATOR_NUMERICS_TENSOR_KERNEL_TILES_INL_H
 
@@ -127,7 +127,7 @@ inline void pack_stationary(Row&& row, int k, int m, int steps, uint16_t* packed
   }
 }
 
-// The value of row k, column m that pack_stationary has put away.
+// The value of row k, column m in what pack_stationary wrote.
 inline uint16_t packed_value(const uint16_t* packed, int k, int m, int steps) {
   return packed[(m / kRows * steps + k / kDepth) * kValues + m % kRows * kDepth + k % kDepth];
 }

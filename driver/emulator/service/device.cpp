@@ -12,14 +12,15 @@
 namespace neuron::service {
 
 Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
-               HostArena& own, MemoryBudget& budget)
+               HostArena& own, MemoryBudget& budget, MemoryFiles& files)
     : index_(index),
       profile_(profile),
       layout_(*nd_chip_for_device(profile.pci_device)),
       io_(io),
       arena_(arena),
       own_(own),
-      budget_(budget) {}
+      budget_(budget),
+      files_(files) {}
 
 Device::~Device() = default;
 
@@ -40,7 +41,7 @@ int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
   chip_ = factory(config, io_, error);
   if (!chip_) return fail(-ENOMEM, "device %u: %s", index_, error.c_str());
 
-  memory_ = std::make_unique<DeviceMemory>(index_, *chip_, io_, arena_, own_, budget_);
+  memory_ = std::make_unique<DeviceMemory>(index_, *chip_, io_, arena_, own_, budget_, files_);
   if (int code = memory_->start()) return code;
   firmware_ = std::make_unique<Firmware>(index_, *chip_);
   if (int code = firmware_->create(*memory_)) return code;
@@ -159,7 +160,7 @@ int Device::reset(uint32_t core_map) {
 
 void Device::release_datastore(uint32_t slot) {
   statistics.fold(datastore_memory[slot]->data, profile_.cores);
-  std::memset(datastore_memory[slot]->data, 0, ND_DATASTORE_BYTES);
+  memory_->take_back(*datastore_memory[slot]);
 }
 
 void Device::release_queues(uint64_t session) {
@@ -179,13 +180,15 @@ void Device::release_queues(uint64_t session) {
   }
 }
 
-int Device::set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
-                                   uint32_t region, bool force, NotificationQueue** queue) {
+int Device::set_notification_queue(const nd_nq_key& key, const Client& client, uint32_t size,
+                                   bool host, uint32_t hbm, uint32_t region, bool force,
+                                   NotificationQueue** queue) {
   auto& table = key.topsp ? topsp_queues_[key.device] : core_queues_[key.device];
   NotificationQueue& found = table[nd_nq_slot(&key)];
   *queue = &found;
-  if (found.memory && !force) return 0;
+  if (found.memory && !force && serves(*found.memory, client)) return 0;
   AllocateRequest request;
+  request.client = client;
   request.size = size;
   request.host = host;
   request.hbm = hbm;

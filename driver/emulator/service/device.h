@@ -61,7 +61,7 @@ class Device {
  public:
   // Borrows all, which outlive it. `own`: the arena that no process maps.
   Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
-         HostArena& own, MemoryBudget& budget);
+         HostArena& own, MemoryBudget& budget, MemoryFiles& files);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -75,9 +75,10 @@ class Device {
   // Takes a process's queues away from it: they point at an empty ring afterwards.
   void release_queues(uint64_t session);
   void write_sequence(const nd_register_write* writes, size_t count);
-  // Creates a notification queue or replaces it (`force`); `mutex` is held by the caller.
-  int set_notification_queue(const nd_nq_key& key, uint32_t size, bool host, uint32_t hbm,
-                             uint32_t region, bool force, NotificationQueue** queue);
+  // Creates a notification queue for a client, or replaces one that is another process's or that is
+  // to be made anew (`force`); `mutex` is held by the caller.
+  int set_notification_queue(const nd_nq_key& key, const Client& client, uint32_t size, bool host,
+                             uint32_t hbm, uint32_t region, bool force, NotificationQueue** queue);
   // BAR0 offset of a core's semaphore block.
   uint64_t semaphores(uint32_t core) const {
     return nd_chip_core_window(&layout_, core) + NEURON_CORE_SEMAPHORES;
@@ -138,6 +139,7 @@ class Device {
   HostArena& arena_;
   HostArena& own_;
   MemoryBudget& budget_;
+  MemoryFiles& files_;
   std::unique_ptr<chip::Chip> chip_;
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<Firmware> firmware_;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
+#include <cstring>
+#include <utility>
 
 #include "driver/core/descriptor.h"
 #include "driver/emulator/chip/chip_faults.h"
@@ -28,14 +30,15 @@ Pin::~Pin() {
 }
 
 DeviceMemory::DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
-                           HostArena& own, MemoryBudget& budget)
+                           HostArena& own, MemoryBudget& budget, MemoryFiles& files)
     : device_(device),
       chip_(chip),
       layout_(*nd_chip_for_device(chip.config().pci_device)),
       io_(io),
       arena_(arena),
       own_(own),
-      budget_(budget) {
+      budget_(budget),
+      files_(files) {
   nd_handles_init(&handles_);
 }
 
@@ -150,7 +153,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->core = request.core;
   chunk->category = nd_category(request.category, request.host);
   chunk->session = request.session;
-  chunk->pid = request.pid;
+  chunk->client = request.client;
   chunk->own = request.own;
   const std::lock_guard lock(mutex_);
   // Address space first: the sentence for a request beyond the HBM must not blame the host.
@@ -166,6 +169,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
     }
     return error;
   }
+  make_file(*chunk);
   if (request.with_handle) error = insert_handle(*chunk);
   nd_account_allocate(&accounting_, chunk->category, chunk->host, chunk->size);
   nd_account_allocate(&core_accounting_[chunk->core], chunk->category, chunk->host, chunk->size);
@@ -233,7 +237,10 @@ void DeviceMemory::unpublish(Chunk* chunk) {
 }
 
 void DeviceMemory::give_back(Chunk* chunk) {
-  if (chunk->host) {
+  if (!drop_file(*chunk)) {
+    // The last owner's file is still in this place: nobody gets it again.
+    if (chunk->host) io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
+  } else if (chunk->host) {
     io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
     arena_of(chunk->own).free(chunk->block);
   } else {
@@ -253,10 +260,10 @@ void DeviceMemory::free(Chunk* chunk) {
   give_back(chunk);
 }
 
-int DeviceMemory::free_handle(uint64_t handle) {
+int DeviceMemory::free_handle(uint64_t handle, const Client& client) {
   const std::lock_guard lock(mutex_);
   auto* chunk = static_cast<Chunk*>(nd_handles_lookup(&handles_, handle));
-  if (!chunk) {
+  if (!chunk || !serves(*chunk, client)) {
     return fail(-EINVAL,
                 "device %u: memory handle %" PRIu64 " is not live; it was freed or is foreign",
                 device_, handle);
@@ -328,9 +335,54 @@ int DeviceMemory::give_handle(const Chunk& chunk, uint32_t* handle) {
 }
 
 uint64_t DeviceMemory::reach(const Chunk& chunk) {
-  if (!chunk.scratchpad) return chunk.address + chunk.size;
+  uint64_t end = chunk.address + chunk.size;
+  if (!chunk.scratchpad) return end;
   const std::lock_guard lock(mutex_);
-  return nd_hbm_main_end(&hbm_[chunk.hbm]);
+  if (chunk.client.process == 0) return nd_hbm_main_end(&hbm_[chunk.hbm]);
+  // Among processes, as far as what follows is the same one's.
+  for (auto next = chunks_.find(end);
+       next != chunks_.end() && next->second->scratchpad && serves(*next->second, chunk.client);
+       next = chunks_.find(end)) {
+    end += next->second->size;
+  }
+  return end;
+}
+
+bool DeviceMemory::place(const Chunk& chunk, int file) {
+  return chunk.host ? arena_.place(chunk.data, chunk.size, file)
+                    : chip_.hbm().place(chunk.address, chunk.size, file);
+}
+
+void DeviceMemory::make_file(Chunk& chunk) {
+  // Memory that the chip cannot give in one piece is reached by copies.
+  if (chunk.own || chunk.client.process == 0 || chunk.data == nullptr) return;
+  base::FileDescriptor file = files_.create(chunk.size, chunk.client);
+  if (!file) return;
+  if (!place(chunk, file.get())) {
+    files_.remove(std::move(file), chunk.size, chunk.client);
+    return;
+  }
+  chunk.file = std::move(file);
+  chunk.serial = next_serial_++;
+}
+
+bool DeviceMemory::drop_file(Chunk& chunk) {
+  if (!chunk.file) return true;
+  const bool placed = place(chunk, -1);
+  files_.remove(std::move(chunk.file), chunk.size, chunk.client);
+  return placed;
+}
+
+void DeviceMemory::lend(Chunk& chunk, const Client& client) {
+  const std::lock_guard lock(mutex_);
+  chunk.client = client;
+  make_file(chunk);
+}
+
+void DeviceMemory::take_back(Chunk& chunk) {
+  const std::lock_guard lock(mutex_);
+  if (!chunk.file || !drop_file(chunk)) std::memset(chunk.data, 0, chunk.size);
+  chunk.client = {};
 }
 
 std::vector<neuron_ioctl_mem_chunk_info> DeviceMemory::list(uint32_t hbm) {
@@ -371,7 +423,7 @@ void DeviceMemory::usage(int32_t pid, uint64_t* host, uint64_t* device) {
   *host = 0;
   *device = 0;
   for (const auto& entry : chunks_) {
-    if (entry.second->session != 0 && entry.second->pid == pid) {
+    if (entry.second->session != 0 && entry.second->client.pid == pid) {
       *(entry.second->host ? host : device) += entry.second->size;
     }
   }

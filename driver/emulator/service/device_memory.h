@@ -4,8 +4,9 @@
 // Concepts: a chunk is one allocation; its handle is a small integer (driver/core/handle_table.h).
 // It belongs to the session that allocated it or to the device. A Pin keeps the memory in place
 // while a copy works on it: a chunk freed meanwhile loses its handle at once and its memory when
-// the last pin goes. Callers: any thread (one mutex, never held while the chip works). Owns all
-// chunks. Fails: negative errno and a sentence.
+// the last pin goes. Where processes are served, a chunk of a process is a file of its own in the
+// place of its addresses, so that its owner can map it and nothing else. Callers: any thread (one
+// mutex, never held while the chip works). Owns all chunks. Fails: negative errno and a sentence.
 #ifndef DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
 #define DRIVER_EMULATOR_SERVICE_DEVICE_MEMORY_H
 
@@ -21,9 +22,11 @@
 #include "driver/core/handle_table.h"
 #include "driver/core/hbm.h"
 #include "driver/emulator/chip/chip.h"
+#include "driver/emulator/service/client.h"
 #include "driver/emulator/service/host_arena.h"
 #include "driver/emulator/service/io_space.h"
 #include "driver/emulator/service/memory_budget.h"
+#include "driver/emulator/service/memory_files.h"
 #include "uapi/neuron_shared.h"
 
 namespace neuron::service {
@@ -33,9 +36,11 @@ struct Chunk {
   uint64_t size = 0;     // whole pages
   std::byte* data = nullptr;
   nd_block* block = nullptr;
-  uint64_t session = 0;  // 0: the device itself
-  int32_t pid = 0;
-  uint32_t handle = 0;  // 0: none
+  uint64_t session = 0;       // 0: the device itself
+  Client client;              // whom it serves, also if it is the device's
+  base::FileDescriptor file;  // none: it cannot be mapped by a process
+  uint64_t serial = 0;        // of the file, of all that the device has ever had
+  uint32_t handle = 0;        // 0: none
   uint32_t core = 0;
   uint32_t category = 0;
   uint32_t hbm = 0;
@@ -46,6 +51,11 @@ struct Chunk {
   bool own = false;  // the driver's own: no process can name or map it
 };
 
+// Whether a chunk may be used by a client: it is its own process's, or there are no others.
+inline bool serves(const Chunk& chunk, const Client& client) {
+  return client.process == 0 || chunk.client.process == client.process;
+}
+
 struct AllocateRequest {
   uint64_t size = 0;
   uint64_t alignment = 0;
@@ -55,7 +65,7 @@ struct AllocateRequest {
   uint32_t core = 0;
   uint32_t category = 0;
   uint64_t session = 0;
-  int32_t pid = 0;
+  Client client;
   bool with_handle = true;
   // Host memory for the driver alone: in its own arena and I/O space. Without a handle.
   bool own = false;
@@ -86,7 +96,7 @@ class DeviceMemory {
  public:
   // Borrows all, which outlive it. `own`: the arena that no process maps.
   DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena, HostArena& own,
-               MemoryBudget& budget);
+               MemoryBudget& budget, MemoryFiles& files);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -97,8 +107,9 @@ class DeviceMemory {
   // The chunk lives until it is freed; only its owner may keep the pointer.
   int allocate(const AllocateRequest& request, Chunk** chunk);
   void free(Chunk* chunk);
-  // Frees by handle; -EINVAL if it is not live or belongs to the device itself.
-  int free_handle(uint64_t handle);
+  // Frees by handle; -EINVAL if it is not live, belongs to the device itself, or to a process that
+  // is not `client`.
+  int free_handle(uint64_t handle, const Client& client);
   void release_session(uint64_t session);
 
   Pin pin(uint64_t handle);
@@ -108,6 +119,10 @@ class DeviceMemory {
   int give_handle(const Chunk& chunk, uint32_t* handle);
   // End of the range up to which offsets from this chunk may reach.
   uint64_t reach(const Chunk& chunk);
+  // Gives memory of the device to a client, all zeros and as a file of its own, and takes it back.
+  // A file that cannot be had is left out.
+  void lend(Chunk& chunk, const Client& client);
+  void take_back(Chunk& chunk);
 
   // Live chunks of a stack in address order, the firmware's carve-out included.
   std::vector<neuron_ioctl_mem_chunk_info> list(uint32_t hbm);
@@ -139,6 +154,10 @@ class DeviceMemory {
   HostArena& arena_of(bool own) { return own ? own_ : arena_; }
   void give_back(Chunk* chunk);  // returns its memory and deletes it
   void unpin(Chunk* chunk);
+  void make_file(Chunk& chunk);
+  bool drop_file(Chunk& chunk);
+  // Maps a file in the place of the chunk, or with -1 what lies there otherwise.
+  bool place(const Chunk& chunk, int file);
 
   const unsigned device_;
   chip::Chip& chip_;
@@ -147,6 +166,7 @@ class DeviceMemory {
   HostArena& arena_;
   HostArena& own_;
   MemoryBudget& budget_;
+  MemoryFiles& files_;
 
   std::mutex mutex_;
   NodeStore nodes_;
@@ -156,6 +176,7 @@ class DeviceMemory {
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;  // live, by address
   nd_accounting accounting_{};
   std::array<nd_accounting, ND_MAX_CORES> core_accounting_{};
+  uint64_t next_serial_ = 1;
   uint32_t bad_epoch_ = 0;           // of the chip, when its bad pages were last asked for
   std::vector<uint64_t> bad_pages_;  // found bad, and still part of a live chunk
   std::set<uint64_t> retired_;       // pages by address

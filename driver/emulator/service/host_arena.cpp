@@ -9,6 +9,20 @@
 #include "driver/emulator/chip/memory_file.h"
 
 namespace neuron::service {
+namespace {
+
+// At any address with `at` null, else in the place of what is there.
+void* map(void* at, uint64_t bytes, int file, uint64_t offset) {
+  void* memory = ::mmap(at, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE | (at == nullptr ? 0 : MAP_FIXED), file,
+                        static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) return memory;
+  ::madvise(memory, bytes, MADV_DONTFORK);
+  ::madvise(memory, bytes, MADV_DONTDUMP);
+  return memory;
+}
+
+}  // namespace
 
 HostArena::HostArena(uint64_t bytes) {
   file_ = chip::create_memory_file("neuron-host-memory");
@@ -17,14 +31,10 @@ HostArena::HostArena(uint64_t bytes) {
   // A process with a limit on its address space, or on the size of files, gets less.
   for (size_ = bytes; size_ >= (uint64_t{64} << 20); size_ /= 2) {
     if (chip::size_memory_file(file_, size_) != 0) continue;
-    memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+    memory = map(nullptr, size_, file_, 0);
     if (memory != MAP_FAILED) break;
   }
   if (memory == MAP_FAILED) return;
-  // A client that gets the file cannot take memory away from under us.
-  (void)::fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  ::madvise(memory, size_, MADV_DONTFORK);
-  ::madvise(memory, size_, MADV_DONTDUMP);
   memory_ = static_cast<std::byte*>(memory);
   nd_pool_init(&pool_, 0, size_, nodes_.add(), NodeStore::kBatch);
 }
@@ -51,13 +61,9 @@ void HostArena::free(nd_block* block) {
   nd_pool_free(&pool_, block);
 }
 
-uint64_t HostArena::file_offset(const std::byte* address) const {
-  return address >= memory_ && address < memory_ + size_ ? static_cast<uint64_t>(address - memory_)
-                                                         : UINT64_MAX;
-}
-
-std::byte* HostArena::at(uint64_t offset, uint64_t length) const {
-  return memory_ && offset < size_ && length <= size_ - offset ? memory_ + offset : nullptr;
+bool HostArena::place(std::byte* memory, uint64_t bytes, int file) {
+  const auto offset = static_cast<uint64_t>(memory - memory_);
+  return map(memory, bytes, file < 0 ? file_ : file, file < 0 ? offset : 0) != MAP_FAILED;
 }
 
 uint64_t HostArena::used_bytes() {

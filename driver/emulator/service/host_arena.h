@@ -3,10 +3,9 @@
 //
 // Concepts: one sparse memory file, mapped whole and filled on first use. Freed ranges go back to
 // the host but stay addressable, so that a late transfer reads zeros and never faults. Not
-// inherited by fork, as the mappings of a kernel driver are not. A daemon passes the file to its
-// clients, which map their parts of it; a seal keeps them from shrinking it. Callers:
-// any thread (a mutex). Owns file and mapping. Fails: allocate returns null when the range is used
-// up.
+// inherited by fork, as the mappings of a kernel driver are not. Callers: any thread (a mutex).
+// Owns file and mapping. Fails: allocate returns null when the range is used up; place is false
+// when the host refuses, and then changes nothing.
 #ifndef DRIVER_EMULATOR_SERVICE_HOST_ARENA_H
 #define DRIVER_EMULATOR_SERVICE_HOST_ARENA_H
 
@@ -29,15 +28,12 @@ class HostArena {
   // Page-aligned, zeroed; `block` identifies it for free().
   std::byte* allocate(uint64_t size, nd_block** block);
   void free(nd_block* block);
+  // Maps a file in the place of a range that was given out, or with -1 the arena's own again.
+  bool place(std::byte* memory, uint64_t bytes, int file);
   uint64_t used_bytes();
   uint64_t resident_bytes() const;
 
-  int fd() const { return file_; }
   uint64_t bytes() const { return size_; }
-  // Place in the file; UINT64_MAX for an address outside.
-  uint64_t file_offset(const std::byte* address) const;
-  // The address of a place in the file; null if the range leaves it.
-  std::byte* at(uint64_t offset, uint64_t length) const;
 
  private:
   int file_ = -1;

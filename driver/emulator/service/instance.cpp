@@ -92,7 +92,7 @@ int Instance::refuse_after_fork() const {
 }
 
 uint64_t Instance::resident_bytes() {
-  uint64_t bytes = arena_.resident_bytes() + own_arena_.resident_bytes();
+  uint64_t bytes = arena_.resident_bytes() + own_arena_.resident_bytes() + files_.resident_bytes();
   for (unsigned i = 0; i < profile_.chips; ++i) {
     // Pairs with the release in device(): the device is complete.
     if (Device* device = running_[i].load(std::memory_order_acquire)) {
@@ -108,7 +108,8 @@ int Instance::device(unsigned index, Device** device) {
                 devices_.size() - 1, index);
   }
   if (!devices_[index]) {
-    auto built = std::make_unique<Device>(index, profile_, io_, arena_, own_arena_, budget_);
+    auto built =
+        std::make_unique<Device>(index, profile_, io_, arena_, own_arena_, budget_, files_);
     if (int error = built->probe(factory_, fabric_)) return error;
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);
@@ -122,13 +123,22 @@ Device* Instance::device_if_probed(unsigned index) {
   return index < profile_.chips ? running_[index].load(std::memory_order_acquire) : nullptr;
 }
 
-int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
+int Instance::open(unsigned index, int flags, const Client& client, Session** session) {
   if (!is_usable()) return refuse_after_fork();
   const int mode = flags & O_ACCMODE;
   if (mode != O_RDONLY && mode != O_WRONLY && mode != O_RDWR) {
     return fail(-EINVAL, "device %u: open flags 0x%x hold no access mode", index, flags);
   }
+  const int32_t pid = client.pid;
   const std::lock_guard lock(mutex_);
+  // The tables of a driver know processes by their pid.
+  for (const auto& other : sessions_) {
+    if (other->pid() == pid && other->client().process != client.process) {
+      return fail(-EAGAIN,
+                  "pid %d was another process, and what that held is still being freed; try again",
+                  pid);
+    }
+  }
   Device* found = nullptr;
   if (int error = device(index, &found)) return error;
   const bool restricted = mode == O_WRONLY;
@@ -148,7 +158,7 @@ int Instance::open(unsigned index, int flags, int32_t pid, Session** session) {
     if (process.references == 1) process.who = who;
   }
   sessions_.push_back(
-      std::make_unique<Session>(*this, *found, next_session_++, pid, restricted, who));
+      std::make_unique<Session>(*this, *found, next_session_++, client, restricted, who));
   *session = sessions_.back().get();
   return 0;
 }

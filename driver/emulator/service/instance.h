@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "driver/core/claims.h"
+#include "driver/emulator/service/client_log.h"
 #include "driver/emulator/service/device.h"
 #include "driver/emulator/service/fault_board.h"
 
@@ -35,8 +36,13 @@ class Instance {
   unsigned device_count() const { return profile_.chips; }
   const profiles::Profile& profile() const { return profile_; }
 
-  // Flags as for open(2). `pid` is the process the session counts for.
-  int open(unsigned index, int flags, int32_t pid, Session** session);
+  // Flags as for open(2). `client` is whom the session counts for. -EAGAIN while what an earlier
+  // process with its pid held is being freed.
+  int open(unsigned index, int flags, const Client& client, Session** session);
+  // The same for this process, under a number of the caller's choice.
+  int open(unsigned index, int flags, int32_t pid, Session** session) {
+    return open(index, flags, Client{.pid = pid}, session);
+  }
   // Frees everything the session holds, and the session.
   int close(Session* session);
 
@@ -59,6 +65,8 @@ class Instance {
 
   MemoryBudget& budget() { return budget_; }
   HostArena& arena() { return arena_; }
+  MemoryFiles& files() { return files_; }
+  ClientLog& log() { return log_; }
 
   // Marks of the cores of all devices; guarded by claims_mutex.
   std::mutex claims_mutex;
@@ -76,6 +84,8 @@ class Instance {
   HostArena arena_;
   // Rings, markers and mailboxes of the driver: in a file that no client gets.
   HostArena own_arena_{uint64_t{1} << 32};
+  MemoryFiles files_;
+  ClientLog log_;
   MemoryBudget budget_;
   chip::Fabric fabric_;  // outlives the chips
   std::mutex mutex_;     // devices_ and sessions_

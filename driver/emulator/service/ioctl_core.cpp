@@ -294,7 +294,8 @@ int notifications(Session& session, const nd_nq_key& key, uint32_t size, bool ho
   }
   const std::lock_guard lock(device.mutex);
   NotificationQueue* queue = nullptr;
-  if (int error = device.set_notification_queue(key, size, host, hbm, region, force, &queue)) {
+  if (int error = device.set_notification_queue(key, session.client(), size, host, hbm, region,
+                                                force, &queue)) {
     return error;
   }
   *offset = queue->memory->host ? queue->memory->address : ~uint64_t{0};
@@ -343,7 +344,12 @@ int datastore_acquire(Session& session, neuron_ioctl_neuron_ds_info& info) {
                 ND_DATASTORES);
   }
   if (error) return fail(error, "device %u: pid %d has no datastore", session.device_index(), pid);
-  info.mmap_offset = device.datastore_memory[slot]->address;
+  Chunk& memory = *device.datastore_memory[slot];
+  // A new one; that of another process stays as that one has it.
+  if (info.pid == 0 && memory.client.process != session.client().process) {
+    device.memory().lend(memory, session.client());
+  }
+  info.mmap_offset = memory.address;
   info.size = ND_DATASTORE_BYTES;
   return 0;
 }

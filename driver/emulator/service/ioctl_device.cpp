@@ -2,9 +2,9 @@
 // Calls about the device itself: identity, versions, registers, processes.
 #include <cerrno>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 
+#include "driver/base/format.h"
 #include "driver/core/queue.h"
 #include "driver/emulator/service/calls.h"
 #include "driver/emulator/service/error.h"
@@ -200,7 +200,8 @@ int print(Session& session, neuron_ioctl_printk& line) {
   if (text[line.size - 1] != 0) {
     return fail(-EBADMSG, "device %u: the log line does not end with NUL", session.device_index());
   }
-  std::fprintf(stderr, "neuron%u: %s\n", session.device_index(), text);
+  session.instance().log().write(session.client(),
+                                 base::format("neuron{}: {}", session.device_index(), text));
   return 0;
 }
 
@@ -210,13 +211,10 @@ int pid_state_dump(Session& session, neuron_ioctl_nc_pid_state_dump& dump) {
     const std::lock_guard lock(session.instance().claims_mutex);
     owner = nd_claims_owner(&session.instance().claims, dump.nc_id);
   }
-  if (owner) {
-    std::fprintf(stderr, "neuron%u: core %u of the host is marked by pid %d\n",
-                 session.device_index(), dump.nc_id, owner);
-  } else {
-    std::fprintf(stderr, "neuron%u: core %u of the host is free\n", session.device_index(),
-                 dump.nc_id);
-  }
+  session.instance().log().write(
+      session.client(), base::format("neuron{}: core {} of the host is {}", session.device_index(),
+                                     static_cast<uint32_t>(dump.nc_id),
+                                     owner ? "marked by pid " + std::to_string(owner) : "free"));
   return 0;
 }
 

@@ -243,7 +243,8 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
         const std::lock_guard lock(owner->mutex);
         if (!nd_process_find(&owner->processes, session.pid())) continue;
       }
-      if (const Pin chunk = owner->memory().pin_address(address)) {
+      if (const Pin chunk = owner->memory().pin_address(address);
+          chunk && session.may_use(*chunk)) {
         known_begin = chunk->address;
         known_end = chunk->address + chunk->size;
         found = true;
@@ -293,7 +294,7 @@ int copy_out(Session& session, neuron_ioctl_dma_descriptor_copyout& request) {
   const uint64_t address = ring.address + uint64_t{request.start_index} * NEURON_DESC_BYTES;
   if (int error = session.check_buffer(request.buffer, bytes)) return error;
   const Pin chunk = device.memory().pin_address(address, bytes);
-  if (!chunk) {
+  if (!chunk || !session.may_use(*chunk)) {
     return fail(-EINVAL, "device %u engine %u queue %u: the memory of its ring was freed", index,
                 request.eng_id, request.qid);
   }

@@ -27,7 +27,7 @@ int allocate(Session& session, uint64_t size, uint64_t alignment, uint32_t host,
   request.core = core;
   request.category = category;
   request.session = session.id();
-  request.pid = session.pid();
+  request.client = session.client();
   Chunk* chunk = nullptr;
   if (int error = device.memory().allocate(request, &chunk)) return error;
   *handle = chunk->handle;
@@ -56,7 +56,7 @@ int mem_alloc_typed(Session& session, Request& a) {
 }
 
 int mem_free(Session& session, neuron_ioctl_mem_free& request) {
-  return session.device().memory().free_handle(request.mem_handle);
+  return session.device().memory().free_handle(request.mem_handle, session.client());
 }
 
 constexpr auto has_room_for_address = [](Session& session, const auto& argument) {
@@ -87,7 +87,7 @@ int memory_info(Session& session, neuron_ioctl_mem_get_extended_info& info) {
   info.host_memory = chunk->host;
   info.mmap_offset = chunk->address;
   info.pa = chunk->address;
-  info.pid = static_cast<__u64>(chunk->pid);
+  info.pid = static_cast<__u64>(chunk->client.pid);
   info.size = chunk->size;
   return 0;
 }
@@ -95,7 +95,7 @@ int memory_info(Session& session, neuron_ioctl_mem_get_extended_info& info) {
 int chunk_at(Session& session, uint64_t address, __u64* offset, __u64* size, __u64* handle) {
   Device& device = session.device();
   const Pin chunk = device.memory().pin_address(address);
-  if (!chunk) {
+  if (!chunk || !session.may_use(*chunk)) {
     return fail(-ENOMEM, "device %u: no allocation contains address 0x%" PRIx64,
                 session.device_index(), address);
   }

@@ -29,12 +29,12 @@ const Call* find_call(uint32_t request) {
   return nullptr;
 }
 
-Session::Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted,
-                 const nd_holder& who)
+Session::Session(Instance& instance, Device& device, uint64_t id, const Client& client,
+                 bool restricted, const nd_holder& who)
     : instance_(instance),
       device_(device),
       id_(id),
-      pid_(pid),
+      client_(client),
       restricted_(restricted),
       who_(who),
       losses_(device.chip().faults().losses()) {}
@@ -102,6 +102,7 @@ int Session::check_core(uint32_t core) const {
 
 Pin Session::pin(uint64_t handle, int& error) {
   Pin found = device_.memory().pin(handle);
+  if (found && !may_use(*found)) found = Pin();
   error = found
               ? 0
               : fail(-EINVAL,
@@ -195,16 +196,55 @@ int Session::unmap(void* address, size_t length) {
 }
 
 int Session::locate(size_t length, int protection, uint64_t offset, Place* place) {
-  void* address = nullptr;
-  if (int error = map(length, protection, offset, &address)) return error;
-  place->host = true;
-  place->offset = instance_.arena().file_offset(static_cast<std::byte*>(address));
-  if (place->offset != UINT64_MAX) return 0;
-  place->host = false;
-  place->offset = device_.chip().hbm().file_offset(offset);
-  if (place->offset != UINT64_MAX) return 0;
-  return fail(-ENOTSUP, "device %u: mapping offset 0x%" PRIx64 " cannot be shared with a process",
-              device_.index(), offset);
+  if (!instance_.is_usable()) return instance_.refuse_after_fork();
+  if (int error = check_present()) return error;
+  if (restricted_) {
+    return fail(-EACCES, "device %u: a descriptor opened O_WRONLY cannot be mapped",
+                device_.index());
+  }
+  Pin chunk = device_.memory().pin_address(offset);
+  if (!chunk || (!may_use(*chunk) && !is_datastore(*chunk))) {
+    // What is no allocation is refused in the words of map().
+    void* address = nullptr;
+    const int error = chunk ? 0 : map(length, protection, offset, &address);
+    if (error) return error;
+    return fail(chunk ? -EPERM : -ENOTSUP,
+                chunk ? "device %u: the memory at mapping offset 0x%" PRIx64 " is another process's"
+                      : "device %u: mapping offset 0x%" PRIx64
+                        " cannot be shared with a process, which maps allocations of its own",
+                device_.index(), offset);
+  }
+  if (!may_use(*chunk) && (protection & PROT_WRITE) != 0) {
+    return fail(-EACCES, "device %u: the datastore of pid %d can be mapped for reading only",
+                device_.index(), chunk->client.pid);
+  }
+  const uint64_t inside = offset - chunk->address;
+  if (chunk->scratchpad) {
+    if (int error = check_range(*chunk, inside, length)) return error;
+  } else if (nd_align_up(length, ND_PAGE_SIZE) != chunk->size || inside != 0) {
+    return fail(-EINVAL,
+                "device %u: memory at 0x%" PRIx64 " is mapped whole, %" PRIu64 " bytes, found %zu",
+                device_.index(), offset, chunk->size, length);
+  }
+  if (!chunk->file) return fail_without_file(*chunk);
+  place->bytes = std::min<uint64_t>(length, chunk->size - inside);
+  place->offset = inside;
+  place->memory = std::move(chunk);
+  return 0;
+}
+
+bool Session::is_datastore(const Chunk& chunk) {
+  const std::lock_guard lock(device_.mutex);
+  return std::find(device_.datastore_memory.begin(), device_.datastore_memory.end(), &chunk) !=
+         device_.datastore_memory.end();
+}
+
+int Session::fail_without_file(const Chunk& chunk) const {
+  return fail(-EMFILE,
+              "device %u: the memory at 0x%" PRIx64
+              " cannot be mapped: no memory file is left for pid %d or its user; free allocations, "
+              "or raise the daemon's limit of open files",
+              device_.index(), chunk.address, chunk.client.pid);
 }
 
 int Session::resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place) {
@@ -214,17 +254,18 @@ int Session::resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* pla
                 device_.index());
   }
   int error = 0;
-  const Pin chunk = pin(handle, error);
+  Pin chunk = pin(handle, error);
   if (error) return error;
   if ((error = check_range(*chunk, offset, size))) return error;
-  place->host = chunk->host;
-  place->offset = chunk->host ? instance_.arena().file_offset(chunk->data) + offset
-                              : device_.chip().hbm().file_offset(chunk->address) + offset;
+  if (!chunk->file) return fail_without_file(*chunk);
+  place->bytes = offset < chunk->size ? std::min(size, chunk->size - offset) : 0;
+  place->offset = offset;
+  place->memory = std::move(chunk);
   return 0;
 }
 
 int Session::give_up(const char* call) const {
-  return fail(-ECANCELED, "device %u: pid %d is gone, %s was given up", device_.index(), pid_,
+  return fail(-ECANCELED, "device %u: pid %d is gone, %s was given up", device_.index(), pid(),
               call);
 }
 
@@ -303,7 +344,7 @@ Session::Cores Session::cores_of(Device& device) {
   for (uint32_t core = 0; core < device.cores(); ++core) {
     const int32_t owner =
         nd_claims_owner(&instance_.claims, device.index() * device.cores() + core);
-    if (owner == pid_) cores.marked |= 1u << core;
+    if (owner == pid()) cores.marked |= 1u << core;
     if (owner == 0) cores.used |= used & 1u << core;
   }
   return cores;
@@ -330,19 +371,19 @@ void Session::release() {
     uint32_t slot = 0;
     {
       const std::lock_guard lock(device_.mutex);
-      if (nd_process_detach(&device_.processes, pid_)) {
-        for (CoreState& core : device_.core_state) nd_core_lock_drop(&core.lock, pid_);
-        if (nd_datastore_release(&device_.datastores, pid_, &slot) == 0) {
+      if (nd_process_detach(&device_.processes, pid())) {
+        for (CoreState& core : device_.core_state) nd_core_lock_drop(&core.lock, pid());
+        if (nd_datastore_release(&device_.datastores, pid(), &slot) == 0) {
           device_.release_datastore(slot);
         }
-        device_.reset_results.erase(pid_);
+        device_.reset_results.erase(pid());
       }
     }
     device_.memory().release_session(id_);
   }
   const std::lock_guard lock(instance_.claims_mutex);
   // As in the public driver, closing a restricted descriptor gives up all marks of the process.
-  nd_claims_release(&instance_.claims, pid_, restricted_ ? 0 : id_);
+  nd_claims_release(&instance_.claims, pid(), restricted_ ? 0 : id_);
 }
 
 }  // namespace neuron::service

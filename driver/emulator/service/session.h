@@ -18,21 +18,23 @@
 
 namespace neuron::service {
 
-// Where memory that a process may map lies: in the file of the host arena or of the device's HBM.
+// Where memory that a process may map lies.
 struct Place {
-  bool host = false;
-  uint64_t offset = 0;  // in that file
+  Pin memory;           // keeps the file
+  uint64_t offset = 0;  // in the file
+  uint64_t bytes = 0;   // of what was asked for, those that are in this file
 };
 
 class Session {
  public:
-  Session(Instance& instance, Device& device, uint64_t id, int32_t pid, bool restricted,
+  Session(Instance& instance, Device& device, uint64_t id, const Client& client, bool restricted,
           const nd_holder& who);
 
   int ioctl(unsigned long request, void* argument);
   int map(size_t length, int protection, uint64_t offset, void** address);
   int unmap(void* address, size_t length);
-  // The same as map, for a process that has the files and maps them itself.
+  // The same as map, for a process that maps files itself: that of an allocation of its own, and to
+  // read only the datastore of another process. -EMFILE where an allocation has no file.
   int locate(size_t length, int protection, uint64_t offset, Place* place);
   // Where a range of a memory handle lies.
   int resolve(uint64_t handle, uint64_t offset, uint64_t size, Place* place);
@@ -51,7 +53,8 @@ class Session {
   uint64_t id() const { return id_; }
   bool restricted() const { return restricted_; }
   unsigned device_index() const { return device_.index(); }
-  int32_t pid() const { return pid_; }
+  int32_t pid() const { return client_.pid; }
+  const Client& client() const { return client_; }
   const nd_holder& who() const { return who_; }
   Device& device() { return device_; }
 
@@ -65,12 +68,16 @@ class Session {
   int check_core(uint32_t core) const;
   int check_range(const Chunk& chunk, uint64_t offset, uint64_t size) const;
   int check_buffer(const void* buffer, uint64_t size) const;
+  // Memory of this process; that of others is refused.
   Pin pin(uint64_t handle, int& error);
+  bool may_use(const Chunk& chunk) const { return serves(chunk, client_); }
   CopyRing& ring_of(const Chunk& chunk) { return device_.ring(chunk.core); }
   // The process has written to semaphores of the core: it may have left a program running there.
   void touch(uint32_t core) { touched_cores_.fetch_or(1u << core, std::memory_order_relaxed); }
 
  private:
+  bool is_datastore(const Chunk& chunk);
+  int fail_without_file(const Chunk& chunk) const;
   // -ENODEV once the chip that was opened has lost its power.
   int check_present() const;
   // The cores of a device that nobody but this process has marked: that it has marked, or that it
@@ -88,7 +95,7 @@ class Session {
   Instance& instance_;
   Device& device_;
   const uint64_t id_;
-  const int32_t pid_;
+  const Client client_;
   const bool restricted_;
   const nd_holder who_;    // the process at the time of opening
   const uint32_t losses_;  // how often the chip had been lost then

@@ -25,7 +25,8 @@ const char* const kInfer = "/v1/models/digits/infer";
 std::string request_for(const std::vector<Row>& rows) {
   const std::string body = binary(rows);
   return "POST " + std::string(kInfer) +
-         " HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+         "application/octet-stream\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
@@ -33,7 +34,7 @@ void expect_right(const Served& served, size_t count = 2) {
   const std::vector<Row> rows = random_rows(count, 77);
   const Answer answer = served.infer(rows);
   EXPECT_EQ(answer.status, 200u) << answer.body;
-  EXPECT_EQ(probabilities(answer.body), Truth::get().of(rows));
+  EXPECT_EQ(verdict(answer, Truth::get().of(rows)), "");
 }
 
 // A server on a socket of this test, because nobody can read what it prints.
@@ -42,10 +43,12 @@ class Mute {
   // `outputs`: where the shell sends them, for example ">/dev/full".
   explicit Mute(const std::string& outputs) {
     std::filesystem::copy_file(kDigits, folder_.path("digits.neff"));
-    process_ = listening_.serve("--batched digits --models " + folder_.path(), folder_.path("log"),
-                                outputs);
+    process_ = listening_.serve(
+        "--batched digits --models " + folder_.path() + " --control " + folder_.path("control"),
+        folder_.path("log"), outputs);
   }
   Client client() const { return Client(listening_.port()); }
+  Answer reload() const { return Client(folder_.path("control")).post("/v1/reload", ""); }
   const std::string& models() const { return folder_.path(); }
   test::Process& process() { return *process_; }
   void expect_right() const {
@@ -53,7 +56,7 @@ class Mute {
     const std::vector<Row> rows = random_rows(3, 5);
     const Answer answer = client().post(kInfer, binary(rows), "application/octet-stream");
     EXPECT_EQ(answer.status, 200u) << answer.body;
-    EXPECT_EQ(probabilities(answer.body), Truth::get().of(rows));
+    EXPECT_EQ(verdict(answer, Truth::get().of(rows)), "");
   }
 
  private:
@@ -66,18 +69,17 @@ TEST(Garbage, ANeffThatIsCutOffAnywhereLeavesWhatWasLoaded) {
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();
   const std::string whole = test::read_file(kDigits);
-  Client client = served.client();
   for (const size_t length :
        {size_t{0}, size_t{1}, size_t{511}, size_t{1023}, size_t{1024}, size_t{1025},
         whole.size() / 4, whole.size() / 2, whole.size() - 2000}) {
     write_file(served.models + "/digits.neff", whole.substr(0, length));
-    const Answer reloaded = client.post("/v1/reload", "");
+    const Answer reloaded = served.reload();
     EXPECT_EQ(reloaded.status, 500u) << length << ": " << reloaded.body;
     EXPECT_THAT(reloaded.body, HasSubstr("\"digits\":\"failed: loading " + served.models));
     expect_right(served);
   }
   write_file(served.models + "/digits.neff", whole);
-  EXPECT_THAT(client.post("/v1/reload", "").body, HasSubstr("\"digits\":\"replaced\""));
+  EXPECT_THAT(served.reload().body, HasSubstr("\"digits\":\"replaced\""));
   expect_right(served);
   EXPECT_EQ(served.metric("http_responses_total{code=\"500\"}"), 9);
 }
@@ -89,11 +91,10 @@ TEST(Garbage, ADiskThatWasFullDuringTheCopyIsAReloadThatFailsAndWorksWhenRepeate
   const std::string copy = "cp " + kDigits + " " + served.models + "/digits.neff 2>/dev/null";
   EXPECT_NE(test::shell("trap '' XFSZ; ulimit -f 20; " + copy).ending, 0);
   ASSERT_EQ(std::filesystem::file_size(served.models + "/digits.neff") % 512, 0u);
-  Client client = served.client();
-  EXPECT_EQ(client.post("/v1/reload", "").status, 500u);
+  EXPECT_EQ(served.reload().status, 500u);
   expect_right(served);
   EXPECT_EQ(test::shell(copy).ending, 0);
-  EXPECT_EQ(client.post("/v1/reload", "").status, 200u);
+  EXPECT_EQ(served.reload().status, 200u);
   expect_right(served);
 }
 
@@ -101,7 +102,7 @@ TEST(Garbage, WhatCannotBeSaidOnAFullDiskIsNotSaidAndTheRestGoesOn) {
   Mute mute(">/dev/full 2>/dev/full");
   mute.expect_right();
   write_file(mute.models() + "/digits.neff", "cut off");
-  EXPECT_EQ(mute.client().post("/v1/reload", "").status, 500u);
+  EXPECT_EQ(mute.reload().status, 500u);
   mute.expect_right();
   EXPECT_EQ(mute.process().stop(), 0);
 }
@@ -139,7 +140,7 @@ TEST(Garbage, AClientThatDoesNotReadItsAnswersIsClosedAndOthersDoNotWaitForIt) {
   ASSERT_NE(served.port(), 0) << served.log();
   Client greedy = served.client();
   std::string requests;
-  for (int i = 0; i < 2'000; ++i) requests += "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+  for (int i = 0; i < 2'000; ++i) requests += "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_TRUE(greedy.send(requests));
   expect_right(served);
   EXPECT_TRUE(eventually([&] { return served.metric("connections") == 1; })) << served.log();
@@ -168,7 +169,9 @@ TEST(Garbage, AThousandConnectionsAreAllAnsweredRightly) {
   for (int i = 0; i < kClients; ++i) {
     const Answer answer = clients[i]->receive();
     EXPECT_EQ(answer.status, 200u) << answer.body;
-    right += probabilities(answer.body) == std::vector<Probabilities>{truth[i]};
+    const std::string wrong = verdict(answer, std::vector<Probabilities>{truth[i]}, truth);
+    EXPECT_EQ(wrong, "") << i;
+    right += wrong.empty();
   }
   EXPECT_EQ(right, kClients);
   EXPECT_EQ(served.metric("rows_total{model=\"digits\",core=\"0\"}"), kClients);
@@ -194,9 +197,7 @@ TEST(Garbage, ADrainUnderLoadAnswersWhatItReadAndBreaksOffNoAnswer) {
           if (client.pending() != 0) wrong[c] = "a part of an answer";
           return;
         }
-        if (answer.status != 200 || probabilities(answer.body) != truth) {
-          wrong[c] = std::to_string(answer.status) + " " + answer.body;
-        }
+        wrong[c] = verdict(answer, truth);
         ++right;
         if (answer.header("Connection") == "close") return;
       }
@@ -260,10 +261,10 @@ TEST(Garbage, TwoModelsOnTwoCoresAreAskedAtOnceAndOneThatIsBrokenIsAlone) {
             kTimes * 5);
   EXPECT_EQ(served.metric("latency_seconds_count{model=\"add\"}"), kTimes);
   write_file(folder.path() + "/add.neff", "broken");
-  EXPECT_EQ(served.client().post("/v1/reload", "").status, 500u);
+  EXPECT_EQ(served.reload().status, 500u);
   expect_right(served);
   std::filesystem::remove(folder.path() + "/add.neff");
-  EXPECT_EQ(served.client().post("/v1/reload", "").status, 200u);
+  EXPECT_EQ(served.reload().status, 200u);
   EXPECT_EQ(served.client().post("/v1/models/add/infer", "", "application/octet-stream").status,
             404u);
   expect_right(served);
@@ -357,7 +358,7 @@ TEST_F(Recovery, SaysWhichModelDidNotComeBackAndServesItWhenItsFileIsThere) {
   const auto served = serve();
   ASSERT_NE(served->port(), 0) << served->log();
   std::filesystem::copy_file(models() + "/digits.neff", models() + "/other.neff");
-  EXPECT_EQ(served->client().post("/v1/reload", "").status, 200u);
+  EXPECT_EQ(served->reload().status, 200u);
   kill(*served);
   std::filesystem::rename(models() + "/digits.neff", models() + "/away");
   restart(*served);
@@ -367,7 +368,7 @@ TEST_F(Recovery, SaysWhichModelDidNotComeBackAndServesItWhenItsFileIsThere) {
   EXPECT_THAT(gone.body, HasSubstr("digits.neff"));
   // The very file that it was.
   std::filesystem::rename(models() + "/away", models() + "/digits.neff");
-  EXPECT_EQ(served->client().post("/v1/reload", "").status, 200u);
+  EXPECT_EQ(served->reload().status, 200u);
   expect_right(*served);
 }
 
@@ -375,12 +376,12 @@ TEST_F(Recovery, AReloadWithoutADeviceIsRefusedAtOnce) {
   const auto served = serve();
   ASSERT_NE(served->port(), 0) << served->log();
   kill(*served);
-  const Answer refused = served->client().post("/v1/reload", "");
+  const Answer refused = served->reload();
   EXPECT_EQ(refused.status, 503u);
   EXPECT_EQ(refused.header("Retry-After"), "1");
   served->process().signal(SIGHUP);
   restart(*served);
-  EXPECT_EQ(served->client().post("/v1/reload", "").status, 200u);
+  EXPECT_EQ(served->reload().status, 200u);
   expect_right(*served);
 }
 

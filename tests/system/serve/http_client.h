@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
@@ -49,6 +50,14 @@ class Client {
     ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   }
+  // At a Unix socket.
+  explicit Client(const std::string& path) {
+    fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  }
   ~Client() { close(); }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -64,12 +73,20 @@ class Client {
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     close();
   }
+  int descriptor() const { return fd_; }
+  // Whether something of an answer has come, or the end.
+  bool readable() const {
+    pollfd one = {fd_, POLLIN, 0};
+    return !read_.empty() || ::poll(&one, 1, 0) > 0;
+  }
   // Bytes that came and belong to no whole answer yet.
   size_t pending() const { return read_.size() + taken_; }
   bool send(const std::string& bytes) {
     return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
+  // Ends this side only.
+  void shut() { ::shutdown(fd_, SHUT_WR); }
   // The next answer. `head`: it has no body.
   Answer receive(bool head = false) {
     http::response_parser<http::string_body> parser;
@@ -108,7 +125,9 @@ class Client {
   }
   Answer ask(const std::string& method, const std::string& path, const std::string& body = "",
              const std::string& headers = "") {
-    std::string request = method + " " + path + " HTTP/1.1\r\nHost: here\r\n" + headers;
+    std::string request = method + " " + path + " HTTP/1.1\r\n" +
+                          (headers.find("Host:") == headers.npos ? "Host: localhost\r\n" : "") +
+                          headers;
     if (!body.empty() || method == "POST") {
       request += "Content-Length: " + std::to_string(body.size()) + "\r\n";
     }

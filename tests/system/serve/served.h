@@ -1,117 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A neuron-serve with the digits model as a child process, and what libnrt itself answers.
-// One thread. Owns the process, a scratch folder and a runtime; nothing waits longer than a minute.
+// A neuron-serve with the digits model as a child process.
+// One thread. Owns the process and a scratch folder; nothing waits longer than a minute.
 #ifndef TESTS_SYSTEM_SERVE_SERVED_H
 #define TESTS_SYSTEM_SERVE_SERVED_H
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <nrt/nrt.h>
-#include <nrt/nrt_experimental.h>
 
-#include <array>
-#include <cstring>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/support/daemon.h"
 #include "tests/system/serve/http_client.h"
+#include "tests/system/serve/oracle.h"
 
 namespace neuron::serve_test {
-
-using Row = std::array<float, 64>;
-using Probabilities = std::array<float, 10>;
-
-inline const std::string kDigits = test::built("neff/digits.neff");
-
-// Pixels as digits have them, 0 to 16.
-inline std::vector<Row> random_rows(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<Row> rows(count);
-  for (Row& row : rows) {
-    for (float& pixel : row) pixel = static_cast<float>(random() % 17);
-  }
-  return rows;
-}
-
-inline std::string binary(const std::vector<Row>& rows) {
-  return std::string(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(Row));
-}
-
-inline std::vector<Probabilities> probabilities(const std::string& bytes) {
-  std::vector<Probabilities> result(bytes.size() / sizeof(Probabilities));
-  std::memcpy(result.data(), bytes.data(), result.size() * sizeof(Probabilities));
-  return result;
-}
-
-inline std::string json(const std::vector<Row>& rows) {
-  std::string text = "{\"inputs\":{\"x\":[";
-  for (const Row& row : rows) {
-    text += &row == &rows[0] ? "[" : ",[";
-    for (size_t i = 0; i < row.size(); ++i) {
-      text += (i != 0 ? "," : "") + std::to_string(static_cast<int>(row[i]));
-    }
-    text += "]";
-  }
-  return text + "]}}";
-}
-
-// The answers of libnrt on a device of this process, row by row.
-class Truth {
- public:
-  static Truth& get() {
-    static Truth truth;
-    return truth;
-  }
-  bool valid() const { return valid_; }
-  std::vector<Probabilities> of(const std::vector<Row>& rows) {
-    std::vector<Probabilities> all;
-    for (size_t first = 0; first < rows.size(); first += batch_) {
-      const size_t count = std::min(batch_, rows.size() - first);
-      std::vector<Row> x(batch_);
-      std::copy_n(rows.begin() + static_cast<ptrdiff_t>(first), count, x.begin());
-      std::vector<Probabilities> y(batch_);
-      if (nrt_tensor_write(x_, x.data(), 0, batch_ * sizeof(Row)) != NRT_SUCCESS ||
-          nrt_execute(model_, in_, out_) != NRT_SUCCESS ||
-          nrt_tensor_read(y_, y.data(), 0, batch_ * sizeof(Probabilities)) != NRT_SUCCESS) {
-        return {};
-      }
-      all.insert(all.end(), y.begin(), y.begin() + static_cast<ptrdiff_t>(count));
-    }
-    return all;
-  }
-
- private:
-  Truth() {
-    ::setenv("NEURON_EMULATOR", "trn1.2xlarge", 0);  // for the rest of the process
-    const std::string neff = test::read_file(kDigits);
-    nrt_tensor_info_array_t* info = nullptr;
-    if (nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS ||
-        nrt_load(neff.data(), neff.size(), 0, -1, &model_) != NRT_SUCCESS ||
-        nrt_get_model_tensor_info(model_, &info) != NRT_SUCCESS) {
-      return;
-    }
-    batch_ = info->tensor_array[0].shape[0];
-    nrt_free_model_tensor_info(info);
-    valid_ = nrt_allocate_tensor_set(&in_) == NRT_SUCCESS &&
-             nrt_allocate_tensor_set(&out_) == NRT_SUCCESS &&
-             nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, batch_ * sizeof(Row), "x", &x_) ==
-                 NRT_SUCCESS &&
-             nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, batch_ * sizeof(Probabilities),
-                                 "y", &y_) == NRT_SUCCESS &&
-             nrt_add_tensor_to_tensor_set(in_, "x", x_) == NRT_SUCCESS &&
-             nrt_add_tensor_to_tensor_set(out_, "probabilities", y_) == NRT_SUCCESS;
-  }
-
-  bool valid_ = false;
-  size_t batch_ = 1;
-  nrt_model_t* model_ = nullptr;
-  nrt_tensor_set_t *in_ = nullptr, *out_ = nullptr;
-  nrt_tensor_t *x_ = nullptr, *y_ = nullptr;
-};
 
 // A socket of this test for a server, as a service manager passes one.
 class Listening {
@@ -167,6 +72,9 @@ class Served {
   std::string log() const { return folder_.read("log"); }
   const std::string& folder() const { return folder_.path(); }
   Client client() const { return Client(port_); }
+  // One that may do what needs a token elsewhere.
+  Client control() const { return Client(folder_.path("control")); }
+  Answer reload() const { return control().post("/v1/reload", ""); }
   Answer get(const std::string& path) const { return client().get(path); }
   Answer infer(const std::vector<Row>& rows) const {
     return client().post("/v1/models/digits/infer", binary(rows), "application/octet-stream");
@@ -185,8 +93,9 @@ class Served {
 
  private:
   void start(test::Words arguments, test::Environment environment, bool wait) {
-    test::Words command = {test::built("bin/neuron-serve"), "--models", models, "--listen",
-                           "127.0.0.1:0"};
+    test::Words command = {
+        test::built("bin/neuron-serve"), "--models", models, "--listen", "127.0.0.1:0", "--control",
+        folder_.path("control")};
     command.insert(command.end(), arguments.begin(), arguments.end());
     environment.emplace("NEURON_EMULATOR", "trn1.2xlarge");
     process_ = std::make_unique<test::Process>(command, environment, folder_.path("log"));

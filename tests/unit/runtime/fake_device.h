@@ -55,6 +55,8 @@ struct FakeState {
   std::vector<neuron_ioctl_mem_chunk_info> chunks;
   uint32_t reset_result = 0;
   uint32_t longest_free_run = 512;
+  std::vector<uint32_t> routing_ids = {0};           // by device
+  std::vector<uint32_t> connected;                   // devices at the links of each
   std::vector<std::pair<uint32_t, uint32_t>> marks;  // first and last core that were asked for
   uint64_t datastore = 0;                            // handle
   uint32_t datastore_bytes = NDS_BLOCK_BYTES;
@@ -119,6 +121,8 @@ class FakeDevice : public ndl::DevicePort {
         info.architecture = state_.generation;
         info.bar_address[0] = FakeState::kBar0;
         info.bar_size[0] = uint64_t{1} << 36;
+        info.connected_device_count = static_cast<__u32>(state_.connected.size());
+        std::copy(state_.connected.begin(), state_.connected.end(), info.connected_devices);
         return 0;
       }
       case NEURON_IOCTL_DEVICE_BASIC_INFO:
@@ -208,6 +212,12 @@ class FakeDevice : public ndl::DevicePort {
       case NEURON_IOCTL_DMA_QUEUE_INIT_BATCH: {
         auto& batch = *as((neuron_ioctl_dma_queue_init_batch*)nullptr);
         state_.queues.insert(state_.queues.end(), batch.entries, batch.entries + batch.count);
+        return 0;
+      }
+      case NEURON_IOCTL_HOST_DEVICE_ID_TO_RID_MAP: {
+        auto& map = *as((neuron_ioctl_host_device_id_to_rid_map*)nullptr);
+        map.count = static_cast<__u32>(state_.routing_ids.size());
+        std::copy(state_.routing_ids.begin(), state_.routing_ids.end(), map.host_did_to_rid_map);
         return 0;
       }
       case NEURON_IOCTL_GET_LOGICAL_TO_PHYSICAL_NC_MAP: {

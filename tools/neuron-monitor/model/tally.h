@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executions as the report counts them: how they ended, which errors they had, how long they took.
-// Callers: Observer and Board. Thread-safe: no state. Cannot fail.
+// Callers: Observer and MetricFamilies. Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_NEURON_MONITOR_MODEL_TALLY_H
 #define TOOLS_NEURON_MONITOR_MODEL_TALLY_H
 
@@ -14,7 +14,7 @@ namespace neuron::monitor {
 Tally tally(const telemetry::CoreCounters& counters);
 Tally& operator+=(Tally& to, const Tally& more);
 
-// Between the bounds of a bucket its values are taken to be spread evenly.
+// The values of a bucket are assumed to be spread evenly between its bounds.
 std::optional<Latencies> percentiles(const telemetry::LatencyHistogram& histogram);
 
 }  // namespace neuron::monitor

@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 
 class NetworkExporter : public Exporter {
  public:
-  NetworkExporter(const ExporterOptions& options, const Board& board)
+  NetworkExporter(const ExporterOptions& options, const MetricFamilies& board)
       : board_(board), longest_silence_(options.longest_silence) {}
 
   ~NetworkExporter() override {
@@ -87,7 +87,7 @@ class NetworkExporter : public Exporter {
     std::shared_ptr<const std::string> text;
   };
 
-  const Board& board_;
+  const MetricFamilies& board_;
   const std::chrono::milliseconds longest_silence_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
@@ -102,8 +102,8 @@ class NetworkExporter : public Exporter {
 
 }  // namespace
 
-std::unique_ptr<Exporter> Exporter::start(const ExporterOptions& options, const Board& board,
-                                          std::string& error) {
+std::unique_ptr<Exporter> Exporter::start(const ExporterOptions& options,
+                                          const MetricFamilies& board, std::string& error) {
   auto exporter = std::make_unique<NetworkExporter>(options, board);
   if (!exporter->open(options, error)) return nullptr;
   return exporter;

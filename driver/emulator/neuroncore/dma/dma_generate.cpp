@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // dma_generate: two byte patterns of device memory, walked together.
 //
-// What lies together on both sides is a row; a row is cut into descriptors of at most 64 KiB that
-// stay on its engine. Dimensions that continue each other are one, but with a limit: then the
-// innermost dimension is the row that is in bounds or not. A transpose is cut into blocks.
+// Bytes that are contiguous on both sides form a row. A row is cut into descriptors of at most 64
+// KiB, all on its engine. Contiguous dimensions are merged, except with a limit: then each
+// innermost dimension is a row that is in bounds or not. A transpose is cut into blocks.
 #include <algorithm>
 
 #include "driver/emulator/neuroncore/dma/dma_packets.h"
@@ -12,10 +12,10 @@
 namespace neuron::core {
 namespace {
 
-// One side's pattern as runs of elements that lie together.
+// One side's pattern as runs of contiguous elements.
 class Walk {
  public:
-  // With `merge`, dimensions that continue each other are one.
+  // With `merge`, contiguous dimensions become one.
   Walk(uint64_t base, const std::array<isa::DmaDimension, 4>& dims, unsigned bytes, bool merge)
       : at_(base), bytes_(bytes) {
     for (const isa::DmaDimension& d : dims) {
@@ -62,7 +62,7 @@ class Walk {
   std::array<int64_t, 4> step_{};
 };
 
-// The bytes of the dynamic side that may be touched: [base, base + limit), limit 0 = any.
+// The bytes of the dynamic side that a program may touch: [base, base + limit), limit 0 = any.
 struct Bounds {
   bool of_source;
   uint64_t base;
@@ -192,7 +192,7 @@ Fault DmaPlan::generate(const isa::Instruction& i, const isa::Instruction& unbou
   if (i.dma.operation == NEURON_DMA_TRANSPOSE) {
     return transpose(builder, body, bounds, builder.block_side(lengths));
   }
-  // A product of sizes that does not fit 64 bits is far beyond what can be generated.
+  // If a product of sizes does not fit 64 bits, the transfer is far too large to generate.
   const auto too_many = [](const std::array<isa::DmaDimension, 4>& dims) {
     uint64_t total = 1;
     for (const isa::DmaDimension& d : dims) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // dma_gather and dma_scatter: a row of device memory for each partition, named by an index tile.
 //
-// Index p names the row of partition p; an index at or above `rows` is out of bounds. The tile's
-// elements of one partition that lie together are one row of the plan. A transposing gather makes
-// the row of index p column p: element p of every partition.
+// Index p names the row of partition p; an index at or above `rows` is out of bounds. Contiguous
+// elements of one partition of the tile form one row of the plan. A transposing gather makes the
+// row of index p column p: element p of every partition.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -32,7 +32,7 @@ int64_t offset_of(const isa::Operand& operand, unsigned bytes, uint64_t element)
   return at;
 }
 
-// Calls run(byte offset in the partition, element of the stream, elements) for what lies together.
+// Calls run(byte offset in the partition, element of the stream, elements) for each contiguous run.
 template <class Run>
 void for_runs(const isa::Operand& operand, unsigned bytes, Run&& run) {
   const uint64_t n = operand.elements();
@@ -56,7 +56,7 @@ struct GatheredRow {
   uint64_t address;
 };
 
-// Blocks of rows whose columns are neighbours in the tile.
+// Cuts the transfer into blocks of rows whose columns are neighbours in the tile.
 void transpose_rows(PlanBuilder& builder, const std::vector<GatheredRow>& rows,
                     const isa::Operand& tile, uint64_t window, uint32_t side) {
   const unsigned bytes = builder.from_bytes();
@@ -130,7 +130,7 @@ Fault DmaPlan::indirect(const isa::Instruction& i, CoreMemory& memory, uint64_t 
     const uint64_t number = builder.rows;
     const uint64_t side = device_address(window, tile, p);
     for_runs(tile, tile_element, [&](uint64_t at, uint64_t element, uint64_t n) {
-      builder.rows = number;  // all of one partition goes to one engine
+      builder.rows = number;  // all rows of one partition go to one engine
       const uint64_t outside = row + element * row_element;
       if (!builder.fault) {
         builder.row(gather ? outside : side + at, gather ? side + at : outside, n);

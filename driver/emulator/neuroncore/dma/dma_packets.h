@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets of a plan: a row as a plain copy, as a compute packet, a block as a transpose.
+// Packets of a plan: a row becomes a plain copy or a compute packet, a block becomes a transpose.
 //
 // Callers: dma_generate.cpp, dma_indirect.cpp, dma_plan.cpp. The layouts are those of hw/udma.h,
-// written here without the chip's reading code. Never fails but by PlanBuilder::fault.
+// written here without the chip's reading code. Fails only through PlanBuilder::fault.
 #ifndef DRIVER_EMULATOR_NEURONCORE_DMA_DMA_PACKETS_H
 #define DRIVER_EMULATOR_NEURONCORE_DMA_DMA_PACKETS_H
 
@@ -12,10 +12,10 @@
 
 namespace neuron::core {
 
-// One descriptor a side, at most 64 KiB.
+// One descriptor on each side, at most 64 KiB.
 void append_copy(PlanLane& lane, uint64_t from, uint64_t to, uint32_t bytes);
 
-// Where a row goes: counts rows and finds their lane.
+// Counts rows and finds the lane of each.
 struct PlanBuilder {
   DmaPlan& plan;
   isa::DmaControl control;
@@ -32,12 +32,13 @@ struct PlanBuilder {
   bool computes() const { return control.operation != NEURON_DMA_COPY; }
 
   PlanLane& lane_of(uint64_t row) { return plan.lane(engines[row % engine_count]); }
-  // The next row, of `elements` elements that lie together on both sides.
+  // Adds the next row, of `elements` elements that are contiguous on both sides.
   void row(uint64_t from, uint64_t to, uint64_t elements);
   void skip() { ++rows; }
-  // The next block of a transpose: rows and columns of it by address, at most 64 of each.
+  // Adds the next block of a transpose, given by the addresses of its rows and columns, at most 64
+  // of each.
   void block(std::span<const uint64_t> from_rows, std::span<const uint64_t> to_columns);
-  // The largest number of rows or columns of a block, for rings of these lengths.
+  // The largest number of rows or columns of a block that rings of these lengths can take.
   uint32_t block_side(const RingLengths& lengths) const;
 
  private:

@@ -42,7 +42,7 @@ void DmaPlan::signal(uint64_t one, uint64_t semaphore) {
   for (unsigned engine = 0; engine < lanes_.size(); ++engine) {
     if ((mask_ >> engine & 1) == 0) continue;
     PlanLane& lane = lanes_[engine];
-    // The data before it is visible first.
+    // With this bit, the data before it is visible first.
     if (!lane.m2s.empty()) lane.m2s.back().low |= uint64_t{NEURON_META_WRITE_BARRIER} << 32;
     append_copy(lane, one, semaphore, 4);
   }

@@ -3,11 +3,11 @@
 // into the rings of a queue.
 //
 // Concepts: a plan has one lane per DMA engine of the instruction's mask; row r of the transfer
-// goes to lane r mod the number of engines. A lane is a list of packets, whose descriptors are
-// complete but for their ring ids. The plan is made at once, with all bounds checked, and then
-// written in portions as the rings have room (dma_issue.cpp). Callers: the execution group, in its
-// thread. Fails: DMA_OOB, DMA_RING, OPERAND_SHAPE, nothing having been written. Allocates; keeps
-// its memory.
+// goes to lane r mod the number of engines. A lane is a list of packets; their descriptors lack
+// only the ring ids. The plan is made at once, with all bounds checked, and then written in
+// portions as the rings have room (dma_issue.cpp). Callers: the execution group, in its thread.
+// Fails: DMA_OOB, DMA_RING, OPERAND_SHAPE; nothing has been written then. Allocates; keeps its
+// memory.
 #ifndef DRIVER_EMULATOR_NEURONCORE_DMA_DMA_PLAN_H
 #define DRIVER_EMULATOR_NEURONCORE_DMA_DMA_PLAN_H
 
@@ -40,16 +40,16 @@ struct PlanLane {
   bool done() const { return packets_done == packets.size(); }
 };
 
-// What the lanes' rings hold when empty, the smaller of M2S and S2M.
+// How many descriptors the empty rings of each lane hold, the smaller of M2S and S2M.
 using RingLengths = std::array<uint32_t, chip::kEnginesPerCore>;
 
 class DmaPlan {
  public:
-  // Descriptors of a side and lane that one instruction can make.
+  // The most descriptors that one instruction can make on one side of a lane.
   static constexpr size_t kMaxDescriptors = 65536;
 
-  // Both take an instruction with bindings substituted that passed isa::check_operands; `unbound`
-  // is the same without. `window`: device address of the core's window.
+  // Both take an instruction that passed isa::check_operands after its bindings were substituted;
+  // `unbound` is the instruction before that. `window`: device address of the core's window.
   Fault generate(const isa::Instruction& instruction, const isa::Instruction& unbound,
                  const chip::ChipLayout& layout, bool stochastic, const RingLengths& lengths);
   Fault indirect(const isa::Instruction& instruction, CoreMemory& memory, uint64_t window,

@@ -80,7 +80,7 @@ inline numerics::RandomStream rounding_stream(const UnitContext& context, const 
   return {context.seed, context.engine << 8 | (dst.start + part), context.random_position + first};
 }
 
-// What store_block would write, packed, instead of writing it.
+// Packs what store_block would write, instead of writing it.
 inline void narrow_block(UnitContext& context, const OperandView& view, const isa::Operand& dst,
                          const Block& block, const float* values, std::byte* out) {
   const numerics::NarrowMode mode = context.narrow_mode(dst);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom operators: C++ functions that run on Pool's eight cores. The device has those that are
-// registered here; the instruction names one by number.
+// Custom operators: C++ functions that run on Pool's eight cores. The device has the operators that
+// are registered here; the instruction names one by its number.
 //
 //   1 partition_all_reduce  dst[p, n] = sum over all partitions of a[., n], in every partition
 //   2 sort                  dst[p] = the elements of a[p], ascending, NaN last
 //   3 histogram             dst[p, j] = how many elements of a[p] are j when rounded down; a NaN or
 //                           one outside 0 .. bins - 1 is counted nowhere
 //
-// Operands: dst and a have the same partitions; b is not used by any of the three and must be
-// absent. Arithmetic is fp32 as everywhere. Callers: execute_custom, in the group's thread. Fails:
+// Operands: dst and a have the same partitions; none of the three uses b, which must be absent.
+// Arithmetic is fp32 as everywhere. Callers: execute_custom, in the group's thread. Fails:
 // ILLEGAL_FIELD for a number that is not registered, OPERAND_SHAPE; nothing has then been written.
 #ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_GPSIMD_CUSTOM_H
 #define DRIVER_EMULATOR_NEURONCORE_ENGINES_GPSIMD_CUSTOM_H

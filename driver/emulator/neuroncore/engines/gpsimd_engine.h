@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions that only Pool has; what it shares with Vector is in vector_engine.
+// Instructions that only Pool has; those that it shares with Vector are in vector_engine.
 //
 // iota, affine_select: gpsimd_select.cpp. partition_reduce: gpsimd_reduce.cpp. local_gather,
 // n_gather, sequence_bounds: gpsimd_gather.cpp. topk: gpsimd_topk.cpp. custom: gpsimd_custom.h.
 // Partitions are counted from the destination's first. Callers: the execution group, in its thread.
-// Operands have been checked (isa::check_operands). Fails: INDEX_OOB with the index found and its
-// place, a custom operator's own rules; nothing has then been written.
+// Operands have been checked (isa::check_operands). Fails: INDEX_OOB with the index and its place;
+// faults of a custom operator. Nothing has been written then.
 #ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_GPSIMD_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_ENGINES_GPSIMD_ENGINE_H
 

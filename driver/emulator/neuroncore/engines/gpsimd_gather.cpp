@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // local_gather, n_gather, sequence_bounds.
 //
-// Gathers move raw elements. All indices are looked at before anything is written, and a group of
-// 16 partitions (local_gather) or a partition (n_gather) is read before it is written.
+// Gathers move raw elements. All indices are checked before anything is written, and a group of 16
+// partitions (local_gather) or a partition (n_gather) is read before it is written.
 #include <cstring>
 #include <vector>
 

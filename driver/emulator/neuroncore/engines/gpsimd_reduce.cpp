@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition_reduce: one partition out of many, partition after partition in ascending order.
+// partition_reduce: reduces many partitions to one, in ascending order.
 //
-// add and max of 32-bit integers of one type are native (add wraps); all else goes through fp32
-// from partition 0's value on. average is the fp32 sum divided by the number of partitions,
-// whatever the type. and, or work on raw bits.
+// add and max of 32-bit integers of one type are native (add wraps); all else is computed in fp32,
+// starting from partition 0. average is the fp32 sum divided by the number of partitions, whatever
+// the type. and, or work on raw bits.
 #include <cstring>
 
 #include "driver/emulator/neuroncore/engines/block_loop.h"

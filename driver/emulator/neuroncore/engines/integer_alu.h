@@ -16,8 +16,8 @@ bool integer_alu_covers(unsigned op);
 void integer_alu(unsigned op, bool is_signed, const std::byte* a, const std::byte* b,
                  std::byte* out, size_t n);
 
-// Registers of sequencers: the same operations, and those that only they have. False: division by
-// zero.
+// For registers of sequencers: the same operations, and some that only registers have. False:
+// division by zero.
 bool register_alu(unsigned op, bool is_unsigned, uint32_t a, uint32_t b, uint32_t& result);
 
 }  // namespace neuron::core

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of a tensor operand, one partition at a time, in stream order.
 //
-// Neighbouring dimensions that continue each other are merged, so that most operands are one run
-// per partition, converted by the bulk routines of numerics. Streams longer than a row of SBUF
-// cannot occur: patterns stay inside a partition, but step 0 may repeat elements without bound, so
-// callers work in pieces of at most kPiece elements.
+// Contiguous dimensions are merged, so most operands are one run per partition, which the bulk
+// routines of numerics convert. Patterns stay inside a partition, but step 0 may repeat elements
+// without bound, so callers work in pieces of at most kPiece elements.
 // Callers: engines, in the group's thread. The operand has been checked (isa::check_operands).
 // Never fails, never allocates.
 #ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_OPERAND_VIEW_H
@@ -29,7 +28,7 @@ class OperandView {
   uint64_t elements() const { return elements_; }
   unsigned dtype() const { return dtype_; }
   unsigned element_bytes() const { return element_bytes_; }
-  // One run of `step` per partition, which the bulk routines take as it is.
+  // True if each partition is one run of `step`, which the bulk routines take directly.
   bool single_run() const { return ndim_ == 1; }
   bool contiguous() const { return ndim_ == 1 && (size_[0] <= 1 || step_[0] == 1); }
   ptrdiff_t step() const { return step_[0]; }

@@ -11,7 +11,7 @@
 
 namespace neuron::core {
 
-// Rows from this length on are worth a call each.
+// Rows of at least this length are worth a call each.
 inline constexpr uint64_t kShortestRow = 64;
 
 inline bool is_row(const OperandView& view) {
@@ -24,7 +24,7 @@ inline numerics::ResultRows result_rows(const OperandView& view) {
   return {view.row(0), view.row_stride(), view.dtype() == NEURON_DTYPE_BF16};
 }
 
-// Whether the instruction's modes are those of the row loops, and its result is a row.
+// Whether the row loops support the instruction's modes, and its result is a row.
 inline bool rows_allowed(const UnitContext& context, const isa::Operand& operand,
                          const OperandView& dst) {
   const numerics::NarrowMode mode = context.narrow_mode(operand);
@@ -32,7 +32,7 @@ inline bool rows_allowed(const UnitContext& context, const isa::Operand& operand
          mode.rounding == numerics::Rounding::kNearestEven && !mode.saturate && is_row(dst);
 }
 
-// A scalar for each partition stays what it was while the result is written.
+// Whether a scalar for each partition stays unchanged while the result is written.
 inline bool lies_apart(const isa::Scalar& scalar, const isa::Operand& dst,
                        const OperandView& view) {
   if (scalar.kind != NEURON_SCALAR_POINTER || scalar.space != dst.space) return true;

@@ -29,8 +29,8 @@ const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, con
   return x;
 }
 
-// Source and result as they lie in memory. Sums need the results in fp32, 16 partitions of a piece
-// at a time: the result itself if that is its type, else a scratch row.
+// Computes from source to result in memory. Sums need the results in fp32, 16 partitions of a piece
+// at a time; they come from the destination if it is fp32, else from a scratch row.
 void activate_in_memory(UnitContext& context, const isa::Instruction& i, const OperandView& source,
                         const OperandView& dst, float* sums) {
   float scales[NEURON_PARTITIONS];
@@ -75,7 +75,8 @@ void activate_in_memory(UnitContext& context, const isa::Instruction& i, const O
       kSummedRun);
 }
 
-// Strict mode: the first input that the function is not documented for, before anything is written.
+// Strict mode: finds the first input outside the function's documented range, before anything is
+// written.
 Fault find_outside_domain(UnitContext& context, const isa::Instruction& i, bool loaded) {
   const isa::ActOp& op = i.act;
   const auto count = [&](const float* x, size_t n) {
@@ -174,7 +175,7 @@ Fault execute_load_table(UnitContext& context, const isa::Instruction& i, const 
   if (!bus.read(i.address.addr, std::as_writable_bytes(std::span(words)), access)) {
     return make_fault(NEURON_FAULT_BUS, i.address.addr, static_cast<uint32_t>(4 * words.size()));
   }
-  // The image is judged as it is now; the device memory may have changed since the header was read.
+  // The image is checked again: device memory may have changed since the header was read.
   wrong = context.table.accept(i.act.table_set, words);
   if (wrong != ActivationTable::kAccepted) return malformed(wrong, words[wrong]);
   return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loadable activation functions of one core: the set that load_table brought in last
+// The loadable activation functions of one core: the set that load_table loaded last
 // (include/hw/activation_table.h).
 //
 // Owned by the Activation engine's context, used in the group's thread. accept() takes a whole
@@ -25,14 +25,15 @@ class ActivationTable {
                                       NEURON_TABLE_MAX_PIECES * NEURON_TABLE_PIECE_WORDS;
   static constexpr size_t kAccepted = ~size_t{0};
 
-  // Words of the image whose header is given; 0 if it is no header. `wrong` is the word at fault.
+  // Words of the image whose header is given; 0 if the header is invalid; `wrong` is then the wrong
+  // word.
   static size_t words_of(std::span<const uint32_t, NEURON_TABLE_HEADER_WORDS> header,
                          size_t& wrong);
   // kAccepted, or the number of the first word that breaks a rule.
   size_t accept(unsigned set, std::span<const uint32_t> words);
   void clear();
 
-  // 0: none.
+  // The number of the set; 0: none is loaded.
   unsigned set() const { return set_; }
   bool has(unsigned function) const { return find(function) != nullptr; }
   void compute(unsigned function, const float* in, float* out, size_t n,

@@ -10,8 +10,8 @@ namespace {
 constexpr unsigned kSlotDst = NEURON_INST_DST;
 constexpr unsigned kSlotSource = NEURON_INST_SRC0;
 
-// Weights and moving data widen through tf32's rounding where the type says so; a gathered matrix
-// is fp32 already.
+// Weights and moving data of type tf32 are rounded when they are widened; a gathered matrix is fp32
+// already.
 numerics::RowView row_view(const OperandView& view, uint8_t bias) {
   return {view.row(0), static_cast<ptrdiff_t>(view.row_stride()), view.dtype(), view.step(), bias};
 }
@@ -25,7 +25,8 @@ Fault wrong_weights(unsigned found, int loaded, unsigned offset) {
 }  // namespace
 
 TensorEngine::TensorEngine() {
-  // The whole array, which nearly every program uses; other tiles when they are first loaded.
+  // Only the whole array, which nearly every program uses; other tiles are made when they are first
+  // loaded.
   tiles_[0].active = std::make_unique<numerics::Stationary>();
   tiles_[0].shadow = std::make_unique<numerics::Stationary>();
 }
@@ -168,7 +169,7 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
   return {};
 }
 
-// Moves bits; generation 2 hardware multiplies with an identity, which does not keep NaN payloads.
+// Moves bits. Hardware of generation 2 multiplies by an identity, which does not keep NaN payloads.
 Fault TensorEngine::transpose(UnitContext& context, const isa::Instruction& i) {
   const OperandView source(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);

@@ -4,8 +4,8 @@
 // ldweights fills the shadow; a matmul with `swap` makes it the active one first. Sizes must agree:
 // the moving matrix has K partitions and the destination M. The array can be divided into tiles
 // (op.pe row, column, rows, columns), each with weights of its own; loading or activating a tile
-// drops the weights of tiles that share cells with it. All writes mark their PSUM cells as the
-// PE's; in strict mode an accumulation onto other cells is a fault.
+// drops the weights of tiles that share cells with it. Every write marks its PSUM cells as written
+// by the PE; in strict mode, accumulation onto other cells is a fault.
 // Callers: the execution group, in its thread. Owns the weights. Fails: WEIGHTS, PSUM_UNDEFINED.
 #ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_TENSOR_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_ENGINES_TENSOR_ENGINE_H
@@ -37,14 +37,14 @@ class TensorEngine {
     bool shadow_fresh = false;  // loaded since the last swap
   };
   static Geometry geometry_of(const isa::PeOp& op);
-  // The tile that starts where `at` does.
+  // The tile that starts at the same place as `at`.
   Tile& tile_at(const Geometry& at);
 
   Fault load_weights(UnitContext& context, const isa::Instruction& instruction);
   Fault multiply(UnitContext& context, const isa::Instruction& instruction);
   Fault transpose(UnitContext& context, const isa::Instruction& instruction);
 
-  // A matrix gathered from a pattern that is no single run per partition.
+  // A matrix gathered from a pattern that is not a single run per partition.
   struct Gathered {
     alignas(64) float rows[NEURON_PE_MAX_K * NEURON_PE_MAX_N];
     alignas(64) float result[NEURON_PE_MAX_M * NEURON_PE_MAX_N];

@@ -29,10 +29,10 @@ struct Scratch {
   alignas(64) std::array<float, kPiece> e;
 };
 
-// Where rng and dropout of an engine are in their random words. Apart from those of stochastic
-// rounding, so that a program's rounding mode does not change its dropped elements.
+// The position of rng and dropout of an engine in their random words. Stochastic rounding has words
+// of its own, so a program's rounding mode does not change its dropped elements.
 struct RandomNumbers {
-  bool seeded = false;  // by set_rng_seed; else the core's SEED register holds the seed
+  bool seeded = false;  // by set_rng_seed; else the seed is in the core's SEED register
   uint32_t seed = 0;
   uint64_t position = 0;  // elements that instructions have consumed since the seed was set
 };
@@ -42,7 +42,7 @@ struct UnitContext {
   Scratch& scratch;
   unsigned engine = 0;
 
-  // Set for each instruction.
+  // The sequencer sets these for each instruction.
   numerics::Rounding rounding = numerics::Rounding::kNearestEven;
   numerics::Subnormals subnormals = numerics::Subnormals::kKeep;
   bool saturate = false;
@@ -59,7 +59,7 @@ struct UnitContext {
 
   uint64_t multiply_accumulates = 0;  // since the launch
 
-  // Found while computing.
+  // Results of the computation.
   bool saw_nan = false;
   uint64_t outside_domain = 0;
 
@@ -68,8 +68,8 @@ struct UnitContext {
   }
 };
 
-// Instructions that repeat elements (step 0) more often than this are refused: nothing on the chip
-// holds as many, and an instruction must end in bounded time.
+// An instruction with more elements (through step 0) is refused: nothing on the chip holds as many,
+// and an instruction must end in bounded time.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 20;
 
 }  // namespace neuron::core

@@ -5,7 +5,7 @@
 // destination's type. Bit operations and copies between equal types move raw bits. 32-bit integers
 // are exact on Pool only (native integer arithmetic); Vector computes them in fp32.
 // Callers: the execution group, in its thread. Operands have been checked. Fails: OPERAND_SHAPE for
-// streams beyond kMaxElements, OP_NOT_ALLOWED for operations that no unit has.
+// streams beyond kMaxElements, OP_NOT_ALLOWED for operations that do not exist in any unit.
 #ifndef DRIVER_EMULATOR_NEURONCORE_ENGINES_VECTOR_ENGINE_H
 #define DRIVER_EMULATOR_NEURONCORE_ENGINES_VECTOR_ENGINE_H
 
@@ -16,7 +16,7 @@ namespace neuron::core {
 
 Fault execute_vector(UnitContext& context, const isa::Instruction& instruction);
 
-// After an engine other than the PE wrote `dst`: PSUM cells are no longer the PE's.
+// Called after an engine other than the PE wrote `dst`: its PSUM cells no longer count as the PE's.
 void clear_pe_marks(UnitContext& context, const isa::Operand& dst);
 
 // fp32 values of a scalar slot for the partitions of a block, repeated `count` times each.

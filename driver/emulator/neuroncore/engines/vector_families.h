@@ -35,11 +35,11 @@ Fault dropout(UnitContext& context, const isa::Instruction& instruction);
 Fault random_bits(UnitContext& context, const isa::Instruction& instruction);
 Fault set_random_seed(UnitContext& context, const isa::Instruction& instruction);
 
-// What a unit does with a reduce command (R8) before its instruction: the lanes of the accumulator
-// that the destination's partitions name. Returns whether results are to be added up.
+// Executes a reduce command (R8) before its instruction, on the accumulator lanes that the
+// destination's partitions name. Returns whether results are to be added up.
 bool prepare_accumulator(UnitContext& context, const isa::Operand& dst, unsigned command,
                          unsigned operation, const isa::Scalar& load);
-// Vector leaves its accumulators unknown behind an idle command: NaN.
+// On Vector an idle command leaves the accumulators undefined: NaN.
 void forget_accumulator(UnitContext& context, const isa::Operand& dst);
 
 Fault not_allowed(unsigned operation);

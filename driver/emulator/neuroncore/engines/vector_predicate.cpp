@@ -10,7 +10,8 @@
 namespace neuron::core {
 namespace {
 
-// The source as bits of the destination's type: as they are between equal types, else converted.
+// Loads the source as bits of the destination's type: unchanged if the types are equal, else
+// converted.
 void load_source(UnitContext& context, const isa::Instruction& i, const OperandView* source,
                  const OperandView& dst, const Block& block, std::byte* out) {
   if (source != nullptr) {
@@ -38,7 +39,7 @@ void load_source(UnitContext& context, const isa::Instruction& i, const OperandV
   narrow_block(context, dst, i.dst, block, values, out);
 }
 
-// to = from where mask is not zero (or is, inverted).
+// Copies from `from` to `to` where the mask is not zero (inverted: where it is).
 template <class Mask, class Value>
 void blend(const std::byte* mask, bool invert, const std::byte* from, std::byte* to, size_t n) {
   const auto* masks = reinterpret_cast<const Mask*>(mask);

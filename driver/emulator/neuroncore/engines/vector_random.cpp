@@ -9,10 +9,10 @@
 namespace neuron::core {
 namespace {
 
-// Tells the streams of rng and dropout apart from those of stochastic rounding.
+// Separates the streams of rng and dropout from those of stochastic rounding.
 constexpr uint32_t kLane = 1u << 16;
 
-// A word for each element of row r of the block.
+// Draws a word for each element of row r of the block.
 void draw(const UnitContext& context, const isa::Operand& dst, const Block& block, unsigned r,
           uint32_t* words) {
   const RandomNumbers& numbers = context.random_numbers;
@@ -63,7 +63,7 @@ Fault dropout(UnitContext& context, const isa::Instruction& i) {
       expand_scalar(context, i.scalar0, block.part + r, 1, 1, &probability);
       draw(context, i.dst, block, r, words);
       for (size_t e = 0; e < block.count; ++e, at += bytes) {
-        // 24 bits are exact in fp32: 0 never hits, 1 always does, NaN never.
+        // 24 bits are exact in fp32: probability 0 never hits, 1 always does, NaN never.
         const bool hit = static_cast<float>(words[e] >> 8) * 0x1p-24f < probability;
         if (hit != i.vector.invert) std::memset(at, 0, bytes);
       }

@@ -14,7 +14,7 @@
 namespace neuron::core {
 namespace {
 
-// Columns of a block lie this far apart.
+// The distance between columns of a block.
 constexpr size_t kStride = NEURON_PARTITIONS;
 
 // Elements [first, first + count) of all partitions as columns in `out`.
@@ -31,7 +31,7 @@ void store_columns(UnitContext& context, const OperandView& view, const isa::Ope
   store_block(context, view, dst, block, rows);
 }
 
-// Blocks of all partitions; single columns where the destination overlaps a source.
+// Walks blocks of all partitions, or single columns where the destination overlaps a source.
 template <class Work>
 void for_columns(unsigned parts, uint64_t n, bool one_by_one, Work&& work) {
   const size_t piece = one_by_one ? 1 : std::min<uint64_t>(n, kPiece / kStride);
@@ -75,7 +75,8 @@ Fault tensor_scalar_cumulative(UnitContext& context, const isa::Instruction& i) 
   const OperandView a(context.memory, i.src0);
   const OperandView dst(context.memory, i.dst);
   const unsigned parts = dst.partitions();
-  // The running value is the destination, so an idle command runs it as well, from the identity.
+  // The destination takes the running value, so an idle command computes it, too, from the
+  // identity.
   const bool idle = op.reduce_command == NEURON_REDUCE_IDLE;
   const unsigned command = idle ? unsigned{NEURON_REDUCE_RESET} : op.reduce_command;
   prepare_accumulator(context, i.dst, command, op.op1, i.scalar1);

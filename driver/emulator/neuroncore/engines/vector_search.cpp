@@ -14,7 +14,7 @@ namespace {
 
 using numerics::kSearched;
 
-// Pieces of one partition as fp32.
+// Walks the pieces of one partition as fp32.
 template <class Work>
 void for_pieces(UnitContext& context, const OperandView& view, unsigned part, Work&& work) {
   for (uint64_t first = 0; first < view.elements(); first += kPiece) {
@@ -33,7 +33,7 @@ numerics::FirstPlaces search(UnitContext& context, const OperandView& view, unsi
   return places;
 }
 
-// Indices in a type of 16 or 32 bits, packed; one that is missing or does not fit is all ones.
+// Packs indices of 16 or 32 bits; an index that is missing or does not fit becomes all ones.
 void pack_indices(const std::array<uint32_t, kSearched>& places, unsigned bytes, std::byte* out) {
   for (size_t v = 0; v < kSearched; ++v) {
     const uint32_t index = bytes == 2 ? std::min(places[v], 0xFFFFu) : places[v];
@@ -90,7 +90,7 @@ Fault match_replace8(UnitContext& context, const isa::Instruction& i) {
                     context.memory.row(i.scalar0.space, i.scalar0.start + p) + i.scalar0.value, 1,
                     wanted, kSearched);
     const auto places = search(context, source, p, wanted, true).places();
-    // The places are of the row as it was before any element of it was written.
+    // The places refer to the row before any element of it was written.
     for_blocks(1, dst.elements(), one_by_one, [&](Block block) {
       block.part = p;
       std::byte* out = bytes_of(s.c.data());

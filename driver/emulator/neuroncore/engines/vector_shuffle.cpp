@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions that move elements between the partitions of a quadrant: stream_shuffle and
-// transpose32. Bits are moved as they are.
+// transpose32. Bits are moved unchanged.
 #include <algorithm>
 #include <cstring>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr unsigned kRows = NEURON_SHUFFLE_ROWS;
 
-// The operand with all rows of the quadrants that it touches: a shuffle reads rows that the
-// instruction's partition count leaves out.
+// The operand with all rows of the quadrants that it touches: a shuffle also reads rows beyond the
+// instruction's partition count.
 isa::Operand whole_quadrants(isa::Operand operand) {
   operand.parts = static_cast<uint8_t>((operand.parts + kRows - 1) / kRows * kRows);
   return operand;

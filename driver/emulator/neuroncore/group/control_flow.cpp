@@ -7,8 +7,8 @@
 namespace neuron::core {
 namespace {
 
-// Registers were substituted; what is left is an immediate, or a pointer that control instructions
-// cannot follow.
+// Registers have been substituted, so the scalar is an immediate, or a pointer, which control
+// instructions refuse.
 bool word_of(const isa::Scalar& scalar, uint32_t& value) {
   value = scalar.present() ? scalar.value : 0;
   return scalar.kind != NEURON_SCALAR_POINTER;
@@ -77,7 +77,7 @@ Fault ControlFlow::execute_control(Issue& issue) {
       s.mode = (s.mode & ~value1) | (value0 & value1 & 0xFF);
       return {};
     default:
-      // nop, event, drain and brk have waits and updates only. `order` needs nothing: doorbells
+      // nop, event, drain and brk have waits and updates only. `order` needs no work: doorbells
       // reach their queues in issue order here.
       return {};
   }
@@ -90,13 +90,13 @@ Fault ControlFlow::store_words(Issue& issue, uint32_t value) {
   uint64_t address = body.addr;
   strict_.release_memory(issue.s, issue.now);
   for (uint32_t n = 0; n < body.count; ++n, address += static_cast<int64_t>(body.stride)) {
-    // Setting own semaphores to the value they have is what every launch does most.
+    // Most of the stores of a launch set own semaphores to the value that they already have.
     if (address - set_alias < 4 * NEURON_SEMAPHORES && address % 4 == 0 &&
         state_.semaphores.semaphore(static_cast<unsigned>((address - set_alias) / 4)) == value) {
       continue;
     }
     if (!state_.bus.write32(address, value, access)) return bus_fault(state_.bus, address);
-    if (!issue.s.active()) return {};  // it has stopped itself
+    if (!issue.s.active()) return {};  // the store stopped this sequencer
   }
   return {};
 }
@@ -139,7 +139,7 @@ Fault ControlFlow::execute_flow(Issue& issue) {
       return {};
     case NEURON_OP_RET:
       if (s.call_depth == 0) return make_fault(NEURON_FAULT_LOOP_DEPTH);
-      s.loop_depth = s.loop_base;  // loops that the function has not finished are dropped
+      s.loop_depth = s.loop_base;  // drops loops that the function has not finished
       s.loop_base = s.calls[--s.call_depth].loop_base;
       issue.next_pc = s.calls[s.call_depth].pc;
       return {};
@@ -188,7 +188,8 @@ Fault ControlFlow::jump(Issue& issue, bool leaves_loops) {
   return check_loop_entry(issue);
 }
 
-// A jump must not enter a loop body that is not being repeated: its end would not be one.
+// A jump must not enter a loop body that is not being repeated: the end of that body would not
+// loop.
 Fault ControlFlow::check_loop_entry(Issue& issue) {
   Sequencer& s = issue.s;
   const uint32_t body = s.innermost_loop(state_.bus, issue.next_pc, issue.entry);

@@ -22,7 +22,8 @@ class ControlFlow {
 
   Fault execute_control(Issue& issue);
   Fault execute_flow(Issue& issue);
-  // The next program counter; at the end of a hardware loop's body, that of the next iteration.
+  // Moves to the next program counter; at the end of a hardware loop's body, to that of the next
+  // iteration.
   static void advance(Sequencer& s, uint32_t next_pc);
 
  private:

@@ -105,7 +105,8 @@ void CoreControl::reset_core(bool with_cc_semaphores) {
   state_.faults = 0;
   state_.settings = {};
   for (chip::UdmaEngine* engine : state_.dma) engine->set_seed(0);
-  // Mail stays: what was written before this reset has been applied, what waits came after it.
+  // Mail stays: writes from before this reset have been applied already, and mail that waits came
+  // after it.
   state_.semaphores.reset();
   state_.arrivals[0].clear();
   for (unsigned k = 0; with_cc_semaphores && k < state_.cc_count; ++k) {

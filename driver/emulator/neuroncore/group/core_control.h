@@ -15,7 +15,7 @@ namespace neuron::core {
 
 class CoreControl {
  public:
-  // What a reset clears beside the core's state.
+  // The parts that a reset clears beside the core's state.
   struct Parts {
     Execution& execution;
     FaultReporter& faults;
@@ -29,19 +29,21 @@ class CoreControl {
 
   // NEURON_CMD_*, to one sequencer.
   void command(Sequencer& s, unsigned command, ModelTime now);
-  // The same to those in the map, bit per sequencer; a reset of all engines is the core's.
+  // The same for the sequencers in the map, bit per sequencer; a reset of all engines resets the
+  // core.
   void command_engines(unsigned command, uint32_t map, ModelTime now);
-  // A write to offset `at` of the sequencer's registers that its state does not allow.
+  // Reports a write to offset `at` of the sequencer's registers that its state does not allow.
   void refuse_write(Sequencer& s, uint32_t at, ModelTime now);
   // States in which a sequencer's configuration may be written.
   static bool configurable(const Sequencer& s) {
     return s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_HALTED ||
            s.state == NEURON_STATE_STOPPED || s.state == NEURON_STATE_FAULT;
   }
-  // CC cores are stopped with their core; their semaphores are reset with it, or on their own.
+  // Stops the CC cores with the core. Their semaphores are reset with the core if
+  // `with_cc_semaphores`, else by reset_cc().
   void reset_core(bool with_cc_semaphores);
   void reset_cc(unsigned k);
-  // A sequencer stands at a breakpoint or was stopped by a command.
+  // Whether a sequencer stands at a breakpoint or was stopped by a command.
   bool halted_by_debugger() const;
 
  private:

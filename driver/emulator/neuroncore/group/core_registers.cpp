@@ -78,7 +78,7 @@ uint32_t loop_word(const Sequencer& s, uint32_t at) {
 
 }  // namespace
 
-// The sequencer whose block holds the offset, and where in it.
+// Finds the sequencer whose block holds the offset, and the place in the block.
 bool CoreRegisters::is_engine_block(uint64_t offset, unsigned& actor, uint32_t& at) const {
   if (offset >= NEURON_CORE_ENGINE(0) && offset < NEURON_CORE_ENGINE(kEngines)) {
     const uint64_t inside = offset - NEURON_CORE_ENGINE(0);
@@ -117,7 +117,7 @@ void CoreRegisters::write(uint64_t offset, uint32_t value, bool burst, ModelTime
   unsigned actor = 0;
   uint32_t at = 0;
   if (is_engine_block(offset, actor, at)) {
-    // In a burst, words that are none are ignored.
+    // In a burst, words that are not registers are ignored.
     if (actor < kEngines || at < NEURON_ENG_ACC) {
       write_engine(state_.sequencers[actor], at, value, burst, now);
     }
@@ -189,8 +189,8 @@ uint32_t CoreRegisters::read_engine(Sequencer& s, uint32_t at) {
   }
 }
 
-// The first wait of a blocked engine that does not hold: its word in the instruction, or the value
-// of its cell.
+// Reads the first wait of a blocked engine that does not hold: its word in the instruction, or the
+// value of its cell.
 uint32_t CoreRegisters::read_wait(const Sequencer& s, uint32_t at) const {
   if (s.state != NEURON_STATE_WAITING || s.dma_wait || s.current == nullptr) return 0;
   const unsigned unmet = waits_.holds(s, s.current->decoded.wait[0]) ? 1 : 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registers of a core as they are read and written: its control block, the blocks of its
-// engines and of its CC cores (hw/control.h).
+// Reads and writes the registers of a core: its control block, the blocks of its engines and of its
+// CC cores (hw/control.h).
 //
 // Callers: the group, by the holder of the core; is_register: any thread. Offsets are those of the
 // core's window, with the CC cores' windows behind it. A write that an engine's state does not
-// allow is refused with a warning; inside a longer write, words that are no registers are ignored.
+// allow is refused with a warning; inside a longer write, words that are not registers are ignored.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_REGISTERS_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_REGISTERS_H
 
@@ -21,7 +21,7 @@ class CoreRegisters {
 
   bool is_register(uint64_t offset) const;
   uint32_t read(uint64_t offset);
-  // `burst`: one word of a longer write.
+  // `burst`: the word is part of a longer write.
   void write(uint64_t offset, uint32_t value, bool burst, ModelTime now);
 
  private:

@@ -34,7 +34,7 @@ void Datapath::set_modes(UnitContext& unit, const Sequencer& s, const isa::Instr
   unit.subnormals = (core.mode & 2) != 0 || (s.mode & 0x10) != 0 ? numerics::Subnormals::kFlush
                                                                  : numerics::Subnormals::kKeep;
   unit.saturate = (core.mode & 4) != 0;
-  // Strict mode has looked at every byte already, and names its writer.
+  // In strict mode every byte has been checked already, and its writer is known.
   unit.strict = state_.strict != nullptr;
   unit.strict_psum =
       !unit.strict && ((core.mode & NEURON_CORE_MODE_STRICT_PSUM) != 0 || (s.mode & 0x20) != 0);

@@ -18,7 +18,7 @@ class Datapath {
   Datapath(CoreState& state, FaultReporter& faults) : state_(state), faults_(faults) {}
 
   Fault execute(Issue& issue);
-  // What a program leaves in the unit of an engine that the next one could see.
+  // Clears what a program leaves in the unit of an engine and the next program could see.
   void reset(unsigned engine);
 
  private:

@@ -9,8 +9,8 @@
 namespace neuron::core {
 namespace {
 
-// Packets taken together when no other queue of the DMA engine has work; with several, one at a
-// time in turn, as the hardware does.
+// How many packets a run has when no other queue of the DMA engine has work. If several queues have
+// work, each takes one packet in turn, as in hardware.
 constexpr uint32_t kRunPackets = 16;
 
 }  // namespace
@@ -34,6 +34,12 @@ void DmaActors::dma_rung(unsigned engine, unsigned queue, const chip::Access& ac
   } else {
     gate_.deliver({index << 8 | queue, 0, MailKind::kDoorbell, access});
   }
+}
+
+void DmaActors::dma_stopped(unsigned engine, unsigned queue, const chip::Access& access) {
+  const unsigned index = index_of(engine);
+  if (index >= kDmaEngines || queue >= NEURON_DMA_QUEUES) return;
+  gate_.deliver({index << 8 | queue, kQueueStopped, MailKind::kDoorbell, access});
 }
 
 void DmaActors::dma_armed(unsigned engine, unsigned queue, const chip::Access& access) {
@@ -86,7 +92,7 @@ void DmaActors::deactivate(unsigned engine, unsigned queue, ModelTime now) {
   state_.scheduler.schedule(s);
 }
 
-// When the links have taken a run's bytes.
+// Returns when the links have taken a run's bytes.
 ModelTime DmaActors::pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now) {
   if (links_ == nullptr) links_ = std::make_unique<std::array<chip::LinkTimes, kSequencers>>();
   links_used_ = true;
@@ -104,7 +110,7 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
   const unsigned engine = index % kDmaEngines;
   Actor& actor = actors_[index];
   ModelTime next = kNever;
-  // Round robin: queues behind the last one first.
+  // Round robin, beginning with the queue behind the last one.
   for (unsigned step = 1; step <= NEURON_DMA_QUEUES && actor.active != 0; ++step) {
     const unsigned queue = (actor.queue + step) % NEURON_DMA_QUEUES;
     if ((actor.active >> queue & 1) == 0) continue;
@@ -116,7 +122,7 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     const chip::DmaRun run = state_.dma[engine]->has_work(queue)
                                  ? state_.dma[engine]->next_run(queue, alone ? kRunPackets : 1)
                                  : chip::DmaRun{};
-    if (run.packets == 0) {  // the rest of a packet is not there yet
+    if (run.packets == 0) {  // the rest of a packet has not arrived yet
       deactivate(engine, queue, now);
       continue;
     }
@@ -143,10 +149,10 @@ void DmaActors::step(unsigned index, ModelTime now) {
   if (actor.busy) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(state_.core),
                               NEURON_ENGINE_DMA, now};
-    // A fault comes back through dma_faulted.
+    // A fault is reported through dma_faulted.
     if (!state_.dma[engine]->try_execute_run(actor.queue, actor.packets, access,
                                              now - actor.start)) {
-      // The host serves this queue. The actor's time stays, so it is tried again.
+      // A host thread serves this queue. The actor keeps its time, so the event is tried again.
       base::yield_processor();
       return;
     }
@@ -161,7 +167,7 @@ void DmaActors::step(unsigned index, ModelTime now) {
   schedule(index, now);
 }
 
-// Raises what the packets of a run trapped on, at the engine that rang for them.
+// Raises the trap that packets of a run met, at the engine that rang for them.
 void DmaActors::end_transfers(unsigned engine, unsigned queue, ModelTime now) {
   const auto trap = strict_.end_transfers(engine, queue);
   if (!trap) return;
@@ -176,7 +182,7 @@ void DmaActors::end_transfers(unsigned engine, unsigned queue, ModelTime now) {
 }
 
 void DmaActors::dma_faulted(const chip::DmaFault& fault, const chip::Access& access) {
-  if (!gate_.inside()) return;  // a host doorbell: no program of the core is concerned
+  if (!gate_.inside()) return;  // a host doorbell: it concerns no program of the core
   state_.faults |= kQueueFault;
   const unsigned engine = index_of(fault.engine);
   if (engine >= kDmaEngines || fault.queue >= NEURON_DMA_QUEUES) return;

@@ -4,8 +4,8 @@
 // Each engine is two actors: its ordinary queues, and its queue of collectives. An actor has at
 // most one run of packets in service. Queues take turns, one packet each while several have work.
 // A run takes the time of its descriptors and bytes, and of the links to other chips that it
-// crosses; its effects happen at its end. A queue has an owner: the sequencer that rang it last,
-// which `drain` makes wait for the queue, and which the queue's faults stop.
+// crosses; its effects happen at its end. The owner of a queue is the sequencer that rang it last:
+// its `drain` waits for the queue, and faults of the queue stop it.
 // Callers: the holder of the core; as DmaListener: any thread. Fails: faults of queues are raised
 // at their owner; std::bad_alloc when the first link is used.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ACTORS_H
@@ -52,12 +52,13 @@ class DmaActors final : public chip::DmaListener {
   void dma_freed(unsigned engine, unsigned queue, const chip::Access& access) override {
     dma_rung(engine, queue, access);
   }
+  void dma_stopped(unsigned engine, unsigned queue, const chip::Access& access) override;
   void dma_faulted(const chip::DmaFault& fault, const chip::Access& access) override;
   void dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
                   const chip::Packet& packet) override;
 
  private:
-  // The last ringer of a queue, and its instruction.
+  // The sequencer that rang a queue last, and its instruction.
   struct Owner {
     uint8_t actor = 0;
     uint16_t opcode = 0;
@@ -71,7 +72,7 @@ class DmaActors final : public chip::DmaListener {
     uint32_t packets = 0;
     uint64_t bytes = 0;
     ModelTime start = 0, end = 0;
-    std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // first byte possible
+    std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // earliest first byte
     std::array<Owner, NEURON_DMA_QUEUES> owner{};
   };
 
@@ -91,9 +92,9 @@ class DmaActors final : public chip::DmaListener {
   DmaIssue& issue_;
   std::array<Actor, kDmaActors> actors_;
   std::array<uint16_t, kSequencers> in_flight_{};
-  // When links to other chips are free, for each sequencer that rings; null until one is used.
-  // Groups do not queue behind each other, and neither do two CC cores: whose turn it is would
-  // depend on the host.
+  // When links to other chips are free, for each sequencer that rings; null until a link is used.
+  // Groups do not queue behind each other, and neither do two CC cores: the order would depend on
+  // the host.
   std::unique_ptr<std::array<chip::LinkTimes, kSequencers>> links_;
   bool links_used_ = false;
 };

@@ -2,12 +2,12 @@
 // Instructions about DMA: dma_trigger, which rings doorbells, and dma_generate, dma_gather and
 // dma_scatter, which make descriptors themselves.
 //
-// A generating instruction takes several steps of model time: it plans (dma/dma_plan.h), computes
-// for as long as that costs, writes what the rings have room for, rings the doorbells, waits for
-// room and goes on. A queue is whatever its driver has initialised: base, length and position are
-// read from the DMA engine. Descriptors are written before their doorbell, S2M is rung before M2S,
-// ring ids follow the wraps. Callers: the holder of the core. Fails: by the fault that a call
-// returns; nothing is written before all checks of a plan have passed.
+// A generating instruction takes several steps of model time: it plans (dma/dma_plan.h), waits as
+// long as planning costs, writes as much as the rings have room for, rings the doorbells, waits for
+// room and goes on. The driver initialises a queue; its base, length and position are read from the
+// DMA engine. Descriptors are written before their doorbell, S2M is rung before M2S, and ring ids
+// change at each wrap. Callers: the holder of the core. Fails: by the fault that a call returns;
+// nothing is written before all checks of a plan have passed.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ISSUE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_DMA_ISSUE_H
 
@@ -27,8 +27,8 @@ class DmaIssue {
   Fault execute(Issue& issue) {
     return issue.i.opcode == NEURON_OP_DMA_TRIGGER ? trigger(issue) : generate(issue);
   }
-  // A queue of the core's DMA engines has taken descriptors, or was rung: an instruction that waits
-  // for room looks again.
+  // Called when a queue of the core's DMA engines has taken descriptors or was rung: an instruction
+  // that waits for room checks again.
   void rings_have_room(ModelTime now) {
     if (room_waiter_ != 0) wake_room_waiter(now);
   }

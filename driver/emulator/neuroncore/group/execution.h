@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The execution that a core is in: its time limit, what it has cost, and its completion record.
+// The current execution of a core: its time limit, its cost, and its completion record.
 //
 // An execution begins when an instruction consumes semaphore 7 (NEURON_SEM_LAUNCH) and ends with
 // `complete` or with a fault. Then the host finds a completion record in memory, and the cost is
@@ -19,16 +19,19 @@ class Execution {
   explicit Execution(CoreState& state) : state_(state) {}
 
   bool in_progress() const { return in_progress_; }
-  // By the sequencer that consumed the launch.
+  // Called by the sequencer that consumed the launch.
   void begin(Sequencer& s);
-  // By the `complete` instruction at `pc`. False: the record could not be written.
+  // Called by the `complete` instruction at `pc`. False: the record could not be written.
   bool complete(Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, ModelTime now);
-  // A fault of a sequencer ends the execution, if there is one, and is reported to the host.
+  // Reports a fault of a sequencer to the host and ends the execution, if there is one.
   void fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
             ModelTime now);
+  // The host has taken away what the execution in progress works with, as drivers do when a process
+  // ends: its records are not written, as their memory goes next. Nothing if none is in progress.
+  void disown();
   void reset();
 
-  // Bytes that DMA engines have taken into service.
+  // Adds bytes that DMA engines have begun to move.
   void add_dma_bytes(uint64_t bytes) { dma_bytes_ += bytes; }
   void add_link_bytes(uint64_t bytes) { link_bytes_ += bytes; }
 

@@ -202,6 +202,7 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
   }
   if (mail.kind == MailKind::kDoorbell) {
     if (remote) access.time = state_.now();
+    if (mail.value == kQueueStopped) execution_.disown();
     dma_.activate(static_cast<unsigned>(mail.offset >> 8), mail.offset & 0xFF, access);
     return;
   }

@@ -19,7 +19,8 @@ class FaultReporter {
  public:
   FaultReporter(CoreState& state, Execution& execution) : state_(state), execution_(execution) {}
 
-  // By the instruction at `pc`; debug and opcode are 0 where no instruction is concerned.
+  // Raises a fault of the instruction at `pc`; debug and opcode are 0 if the fault concerns no
+  // instruction.
   void raise(Sequencer& s, const Fault& fault, uint32_t pc, uint32_t debug, uint16_t opcode,
              ModelTime now);
   void warn(Sequencer& s, neuron_fault code, uint32_t pc, uint32_t debug, uint16_t opcode,

@@ -33,6 +33,8 @@ namespace neuron::core {
 // What a thread leaves that finds the core held: a word, one word of a longer write, a doorbell
 // (`offset` is DMA engine << 8 | queue), or, for strict mode, that `value` bytes were accessed.
 enum class MailKind : uint8_t { kWord, kBurst, kDoorbell, kMemoryRead, kMemoryWrite };
+// Value of a doorbell's mail: the host has reset the queue under the program that uses it.
+inline constexpr uint32_t kQueueStopped = 1;
 struct Mail {
   uint64_t offset = 0;
   uint32_t value = 0;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "driver/emulator/neuroncore/group/binding.h"
+#include "driver/emulator/neuroncore/group/register_substitution.h"
 
 namespace neuron::core {
 

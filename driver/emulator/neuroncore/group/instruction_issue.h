@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of one instruction: fetch, break, drain, wait, substitute, check, execute, update.
 //
-// Callers: the group's loop, by the holder of the core. No allocation for an instruction. Fails:
-// what an instruction does wrong is raised at its sequencer.
+// Callers: the group's loop, by the holder of the core. Allocates nothing for an instruction.
+// Fails: an instruction's fault is raised at its sequencer.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
 
@@ -17,7 +17,7 @@ namespace neuron::core {
 
 class InstructionIssue {
  public:
-  // What issuing an instruction needs beside the core's state.
+  // The classes that issuing an instruction needs beside the core's state.
   struct Parts {
     FaultReporter& faults;
     StrictObserver& strict;
@@ -30,7 +30,7 @@ class InstructionIssue {
   };
   InstructionIssue(CoreState& state, const Parts& parts) : state_(state), to_(parts) {}
 
-  // The event of a sequencer: updates whose time has come, then the next instruction.
+  // The event of a sequencer: updates that are due, then the next instruction.
   void step(Sequencer& s, ModelTime now);
 
  private:

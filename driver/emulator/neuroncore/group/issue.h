@@ -18,14 +18,14 @@ struct Issue {
   Cost cost;
   uint32_t pc;
   uint32_t next_pc;
-  ModelTime gap = 0;       // the unit waits for the result before it
+  ModelTime gap = 0;       // the unit waits for the result of the instruction before
   ModelTime end = 0;       // inputs consumed
   ModelTime complete = 0;  // result visible
   bool stays = false;      // the program counter does not move
-  bool again = false;      // not done yet: it is issued again later
+  bool again = false;      // not finished: it is issued again later
 };
 
-// The fault of an instruction whose access of `address` the bus has refused.
+// The fault of an instruction whose access to `address` the bus has refused.
 inline Fault bus_fault(const chip::Bus& bus, uint64_t address) {
   uint32_t id = 0;
   const neuron_fault code = bus.refusal(address, id);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// When launches begin, and model time with them.
+// Decides when launches, and model time with them, begin.
 //
 // A launch is an increment of semaphore 7 of the core from outside. One that finds the group
-// quiescent, outside an execution, starts a new count of time at 0. Launches that find it busy are
-// held and released one by one when it is quiescent again, so each is timed from 0.
+// quiescent, outside an execution, starts a new count of time at 0. A launch that finds the group
+// busy is held. Held launches are released one by one when the group is quiescent, so each is timed
+// from 0.
 // Callers: the holder of the core. Cannot fail.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_LAUNCHES_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_LAUNCHES_H
@@ -25,12 +26,12 @@ class Launches {
   // outside the running group.
   void write_semaphore(unsigned block, uint64_t at, uint32_t value, const chip::Access& access,
                        bool foreign, bool remote);
-  // Before an access from outside is applied: one that finds the group quiescent starts a new count
-  // of time.
+  // Called before an access from outside is applied: an access that finds the group quiescent
+  // starts a new count of time.
   void begin_external();
-  // At quiescence. False: no launch is held, or an execution is in progress.
+  // Called at quiescence. False: no launch is held, or an execution is in progress.
   bool release_held();
-  // Nothing may be in flight: all times start again from 0.
+  // Starts all times again from 0. Nothing may be in flight.
   void restart_time();
   void reset() { held_ = 0; }
 

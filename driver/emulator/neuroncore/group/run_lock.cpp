@@ -7,7 +7,7 @@ namespace neuron::core {
 namespace {
 
 // How long other threads may take the lock before a waiter is starving. Without this time, each
-// change of hands would cost two switches of threads.
+// handover would cost two context switches.
 constexpr std::chrono::milliseconds kPatience{1};
 
 }  // namespace
@@ -38,8 +38,8 @@ void RunLock::wake() {
     const std::lock_guard guard(mutex_);
     starving = starving_.load(std::memory_order_relaxed) != 0;  // changes under the mutex only
   }
-  // To wake one waiter is enough: it wakes the next when it unlocks. But while a waiter is
-  // starving, the one that wakes up may have to leave the lock to it.
+  // One waiter is enough: it wakes the next when it unlocks. But while a waiter is starving, the
+  // woken waiter may have to leave it the lock.
   if (starving) {
     freed_.notify_all();
   } else {

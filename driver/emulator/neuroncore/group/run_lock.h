@@ -50,7 +50,7 @@ class RunLock {
 
   std::atomic<bool> held_ = false;
   std::atomic<uint32_t> waiters_ = 0;
-  std::atomic<uint32_t> starving_ = 0;  // of them
+  std::atomic<uint32_t> starving_ = 0;  // waiters that are starving
   std::mutex mutex_;  // orders a waiter's last look at held_ with the notification
   std::condition_variable freed_;
 };

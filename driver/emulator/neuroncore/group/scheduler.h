@@ -24,8 +24,8 @@ namespace neuron::core {
 inline constexpr unsigned kEngines = NEURON_CORE_ENGINES;  // with units
 inline constexpr unsigned kSequencers = kEngines + chip::kMaxCcPerCore;
 inline constexpr unsigned kDmaEngines = chip::kEnginesPerCore;
-// The queue of collectives has a time of its own, so that an engine that waits for another chip and
-// one that does not never compete for a DMA engine in an order that depends on the host.
+// The queue of collectives has a time of its own. So an engine that waits for another chip never
+// competes for a DMA engine with one that does not, in an order that depends on the host.
 inline constexpr unsigned kDmaActors = 2 * kDmaEngines;
 constexpr unsigned dma_actor(unsigned engine, unsigned queue) {
   return engine + (queue == NEURON_DMA_QUEUE_COLLECTIVES ? kDmaEngines : 0);
@@ -68,14 +68,14 @@ class Scheduler {
     now_ = time;
     time_runs_ = true;
   }
-  // Time starts again from 0. False: no event has happened since it last did.
+  // Starts time again from 0. False: no event has happened since the last restart.
   bool restart() {
     if (!time_runs_) return false;
     time_runs_ = false;
     now_ = 0;
     return true;
   }
-  // No actor has a time; CC cores take part again once they are started.
+  // Removes all times; CC cores take part again once they are started.
   void clear() {
     times_.fill(kNever);
     dma_times_ = 0;
@@ -104,7 +104,7 @@ class Scheduler {
     runnable_.store(false, std::memory_order_release);
   }
 
-  // Host work that an event has cost beside itself, in units of one event.
+  // Adds host work that an event cost beside itself, in units of one event.
   void spend(uint32_t effort) { effort_ += effort; }
   // Called for each event; reads the host's clock once for kEffortPerClock units of work.
   bool has_passed(std::chrono::steady_clock::time_point deadline) {

@@ -38,7 +38,7 @@ void SemaphoreUpdates::refuse(unsigned block, neuron_fault fault,
                               const chip::SemaphoreChange& change, const chip::Access& access) {
   const uint32_t cell = cell_number(change, change.index);
   state_.notifications_of(block).post_error(fault, access, {cell, change.before, change.operand});
-  // A refused update of a running execution is as fatal as one by an instruction.
+  // A refused update by this core's running execution is as fatal as one by an instruction.
   if (!gate_.inside() || access.core != state_.core || access.engine > NEURON_ENGINE_CC) return;
   Sequencer& s = state_.sequencers[state_.owner_of(access)];
   if (!s.active()) return;

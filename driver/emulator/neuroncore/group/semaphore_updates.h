@@ -2,8 +2,8 @@
 // All changes of a core's semaphores and events, and what follows from each: arrival time,
 // notification, order for strict mode, and the wake-up of waiters.
 //
-// The thread that holds the core is the only one that changes its semaphores; others leave a change
-// in the mailbox. Callers: the holder of the core. Fails: a refused change is notified, and is a
+// Only the thread that holds the core changes its semaphores; other threads put a change into the
+// mailbox. Callers: the holder of the core. Fails: a refused change posts a notification and is a
 // fault of the sequencer that asked for it.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_SEMAPHORE_UPDATES_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_SEMAPHORE_UPDATES_H
@@ -29,9 +29,9 @@ class SemaphoreUpdates {
         waits_(waits) {}
 
   // A write to offset `at` of the semaphores of the core (block 0) or of CC core block - 1.
-  // `remote`: another group says when it arrives.
+  // `remote`: the write comes from another group, and `access` has its arrival time.
   void write(unsigned block, uint64_t at, uint32_t value, const chip::Access& access, bool remote);
-  // The update of an instruction of `s`. False: it was refused, and the fault is raised.
+  // Applies an update of an instruction of `s`. False: it was refused, and the fault is raised.
   bool apply(Sequencer& s, const PendingUpdate& update, ModelTime now);
 
  private:

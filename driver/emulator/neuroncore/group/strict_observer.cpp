@@ -14,7 +14,8 @@ struct Place {
   uint64_t offset = 0;
 };
 
-// Of an offset in the core's window; it lies in one partition, or the access had been refused.
+// The place of an offset in the core's window. It lies in one partition; otherwise the bus would
+// have refused the access.
 Place place_of(uint64_t offset) {
   if (offset < NEURON_CORE_SBUF_SIZE) {
     return {NEURON_SPACE_SBUF, static_cast<unsigned>(offset / NEURON_SBUF_PARTITION_STRIDE),
@@ -83,7 +84,7 @@ void StrictObserver::packet(unsigned index, unsigned queue, uint32_t ahead,
     uint64_t left = packet.result_bytes();
     for (uint32_t n = 0; n < packet.s2m_count; ++n) left -= tell(packet.s2m[n], left, write);
   }
-  // A packet that touches nothing of the core, a semaphore's write, still comes behind its
+  // A packet that touches no memory of the core (a semaphore write) still comes behind its
   // doorbell.
   if (!begun) state_.strict->pass_packet(static_cast<unsigned>(serving_), ahead);
 }
@@ -119,7 +120,8 @@ void StrictObserver::doorbell(unsigned engine, unsigned queue, const chip::Acces
   }
 }
 
-// By an engine of this core; of others nothing is known that could order an access.
+// Counts only doorbells of this core's engines; nothing is known of others that could order an
+// access.
 void StrictObserver::armed(unsigned engine, unsigned queue, const chip::Access& access) {
   if (!is_own_engine(access)) return;
   clocks().arm(engine << 4 | queue, access.engine,
@@ -144,7 +146,7 @@ void StrictObserver::acquire_waits(const Sequencer& s, const isa::Instruction& i
 
 Fault StrictObserver::check(Sequencer& s, const isa::Instruction& i) {
   for (const isa::Operand* operand : {&i.dst, &i.src0, &i.src1}) {
-    // The unit that executes it refuses it.
+    // The unit refuses this instruction.
     if (operand->present() && operand->elements() > kMaxElements) return {};
   }
   return state_.strict->check(i, s.engine, s.pc);

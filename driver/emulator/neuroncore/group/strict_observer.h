@@ -2,9 +2,8 @@
 // Tells strict mode what a core does: accesses of its memories, and what orders them.
 //
 // Callers: the other classes of this folder, by the holder of the core (access() and is_on():
-// any thread). Apart from is_on, access and packet, a caller calls only while is_on(): the check is
-// the caller's, so that a core without strict mode pays one load. Fails: std::bad_alloc only; a
-// trap is a fault of the program.
+// any thread). A caller checks is_on() before each call but access and packet, so that a core
+// without strict mode pays one load. Fails: std::bad_alloc only; a trap is a fault of the program.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_STRICT_OBSERVER_H
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_STRICT_OBSERVER_H
 
@@ -22,31 +21,33 @@ class StrictObserver {
   StrictObserver(CoreState& state, HostGate& gate) : state_(state), gate_(gate) {}
 
   bool is_on() const { return state_.strict != nullptr; }
-  // For instructions: CC cores access no memory that strict mode knows.
+  // Instructions are observed, but not those of CC cores, which access no memory that strict mode
+  // knows.
   bool observes(const Sequencer& s) const { return is_on() && !s.is_cc(); }
 
-  // An access through the window. Transfers of the core's own queues are told packet by packet.
+  // An access through the window. Transfers of the core's own queues are reported packet by packet.
   void access(uint64_t offset, size_t bytes, bool write, const chip::Access& access);
-  // The same, out of the mailbox. A read matters only while an execution is in progress.
+  // The same for an access from the mailbox. A read matters only while an execution is in progress.
   void mail(const Mail& mail, bool executing);
   void semaphore(const chip::SemaphoreChange& change, const chip::Access& access);
   // `idle`: the queue had no work before.
   void doorbell(unsigned engine, unsigned queue, const chip::Access& access, bool idle);
   void armed(unsigned engine, unsigned queue, const chip::Access& access);
-  // A packet of DMA engine `index` of the core is about to be transferred.
+  // The engine is about to transfer a packet; `index` is the number of the DMA engine in the core.
   void packet(unsigned index, unsigned queue, uint32_t ahead, const chip::Packet& packet);
-  // Behind a run of packets: counts them, and gives the trap that one of them met.
+  // Called behind a run of packets: counts them and returns the trap that one of them met.
   std::optional<StrictMode::Trap> end_transfers(unsigned engine, unsigned queue);
 
-  // The waits of an instruction hold: what was released into them comes before it.
+  // The waits of an instruction hold: what earlier updates released into their cells comes before
+  // it.
   void acquire_waits(const Sequencer& s, const isa::Instruction& i);
   // The sequencer has waited for its queues; `active` per DMA engine: queues that still work.
   void drained(const Sequencer& s, const std::array<uint32_t, kDmaEngines>& active) {
     if (clocks().active()) clocks().drained(s.engine, active);
   }
-  // The accesses of an instruction that is about to execute: a fault, or nothing.
+  // Checks the accesses of an instruction that is about to execute; returns a fault or nothing.
   Fault check(Sequencer& s, const isa::Instruction& i);
-  // The trap of a `store` or `load` that has executed: a fault, or nothing.
+  // Takes the trap of a `store` or `load` that has executed: a fault or nothing.
   Fault take_fault();
   // A `store` releases what the sequencer has done; a `load` acquires it.
   void release_memory(const Sequencer& s, ModelTime now) {

@@ -34,7 +34,7 @@ bool Waits::holds(const Sequencer& s, const isa::Wait& wait) const {
   }
 }
 
-// From when a wait that holds has held, by the time of the actor that made it hold.
+// The time since which a wait has held, by the clock of the actor that made it hold.
 ModelTime Waits::held_from(const Sequencer& s, const isa::Wait& wait) const {
   if (wait.condition == NEURON_WAIT_NONE) return 0;
   return s.place.arrivals->held_from(wait, s.place.semaphores->value(wait.event, wait.index),
@@ -76,7 +76,7 @@ void Waits::wake(unsigned block, bool event, unsigned index, ModelTime now) {
   }
 }
 
-// A sequencer whose waits held already when it began to wait resumes at that time.
+// A sequencer whose waits already held when it began to wait resumes at that time.
 void Waits::wake_one(Sequencer& s, bool event, unsigned index, ModelTime now) {
   if (s.state != NEURON_STATE_WAITING || s.issue_at != kNever || s.current == nullptr) return;
   if (s.dma_wait || state_.resumes(s)) return;
@@ -98,15 +98,15 @@ void Waits::wake_one(Sequencer& s, bool event, unsigned index, ModelTime now) {
   state_.scheduler.set_runnable();
 }
 
-// CC cores wait for their program's semaphores, and engines for those of collectives or of the
-// other core of a pair (8-15): what they wait for comes from elsewhere, or never, which only a
+// True if a CC core waits for a semaphore of its program, or an engine for one of collectives or of
+// the other core of a pair (8-15). Such an update comes from another group, or never, which only a
 // deadline can find.
 bool Waits::await_peers() const {
   for (unsigned n = 0; n < state_.scheduler.sequencers_in_use(); ++n) {
     const Sequencer& s = state_.sequencers[n];
     if (s.state != NEURON_STATE_WAITING || s.dma_wait || s.current == nullptr) continue;
     if (s.issue_at != kNever || state_.resumes(s)) continue;
-    // A collective that its own program has not begun waits for that first.
+    // A CC core whose collective has not begun waits for its own program first.
     const auto has_not_begun = [&](const isa::Wait& wait) {
       return wait.condition != NEURON_WAIT_NONE && wait.index == NEURON_CC_SEM_GO &&
              !holds(s, wait);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The waits of sequencers for semaphores and events: which hold, since when, and whom to wake.
+// The waits of sequencers for semaphores and events: which hold, since when, and which sequencers
+// to wake.
 //
 // Concepts: a change by another group may have a model time before or behind this group's own time;
 // arrival times (sequencer/arrival_times.h) say from when a wait has held. A sequencer resumes at
@@ -23,17 +24,17 @@ class Waits {
   bool all_hold(const Sequencer& s, const isa::Instruction& i) const {
     return holds(s, i.wait[0]) && holds(s, i.wait[1]);
   }
-  // The waits hold, but only because the host has brought a peer's update before its time. The
-  // sequencer then waits until that time.
+  // True if the waits hold only because the host has delivered a peer's update before its model
+  // time. The sequencer then waits until that time.
   bool must_wait_for_arrival(Sequencer& s, const CachedInstruction& entry, ModelTime now);
 
-  // The sequencer waits from now on, if it does not yet.
+  // Marks the sequencer as waiting from now on, unless it waits already.
   static void begin_waiting(Sequencer& s, ModelTime now) {
     if (s.state == NEURON_STATE_WAITING) return;
     s.state = NEURON_STATE_WAITING;
     s.wait_since = now;
   }
-  // The sequencer waits for the cells of its instruction. end(): it no longer does.
+  // begin(): the sequencer waits for the cells of its instruction. end(): it no longer does.
   void begin(Sequencer& s, const CachedInstruction& entry, ModelTime now);
   void end(Sequencer& s, const isa::Instruction& i);
 
@@ -53,7 +54,7 @@ class Waits {
   }
 
   CoreState& state_;
-  // Bit per engine. CC cores are not in here: each waits for cells of its own.
+  // Bit per engine. CC cores are not included: each waits for cells of its own.
   std::array<uint8_t, NEURON_SEMAPHORES> semaphore_waiters_{};
   std::array<uint8_t, NEURON_EVENTS> event_waiters_{};
 };

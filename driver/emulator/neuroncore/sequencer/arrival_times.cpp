@@ -46,7 +46,7 @@ void ArrivalTimes::add(unsigned cell, uint32_t units, chip::ModelTime time) {
 }
 
 void ArrivalTimes::take(unsigned cell, uint32_t units, uint32_t before) {
-  if (!timed_[cell]) return;  // another group takes what has no times
+  if (!timed_[cell]) return;  // another group takes units without times
   Cell& c = *cells_[cell];
   const auto older = static_cast<uint32_t>(before > c.units ? before - c.units : 0);
   units -= std::min(units, older);
@@ -76,7 +76,7 @@ void ArrivalTimes::clear() {
 
 chip::ModelTime ArrivalTimes::held_from_timed(const isa::Wait& wait, unsigned cell, uint32_t value,
                                               int32_t wanted) const {
-  // How many of its units the condition needs.
+  // How many of the cell's units the condition needs.
   int64_t needed = wanted;
   switch (wait.condition) {
     case NEURON_WAIT_GE:
@@ -89,7 +89,7 @@ chip::ModelTime ArrivalTimes::held_from_timed(const isa::Wait& wait, unsigned ce
       needed = static_cast<int64_t>(wanted) < value ? static_cast<int64_t>(wanted) + 1 : 0;
       break;
     default:
-      return 0;  // met by few units
+      return 0;  // a wait that few units satisfy
   }
   const Cell& c = *cells_[cell];
   int64_t seen = static_cast<int64_t>(value) - static_cast<int64_t>(c.units);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the counts of a block's semaphores came from other cores and chips, in model time.
+// The model times at which other cores and chips updated the semaphores of a block.
 //
-// A write from another group reaches a semaphore when the host brings it, which may be early or
+// A write from another group reaches a semaphore when the host delivers it, which may be early or
 // late in this group's model time. Its value counts at once, but a sequencer that waits for it
 // resumes at the time that the sender gave it. So each cell remembers its units in the order in
 // which they came. The older units are consumed first, and a wait for n holds from the latest time
 // of the first n. With one producer for each cell, the result depends on the programs alone, not on
-// the order in which the host runs them. Units of this group itself are timed only behind units of
-// others. Callers: the holder of the core. Fails: std::bad_alloc only. Above kMaxEntries changes of
-// time in one cell, the last entry takes all further units.
+// the order in which the host runs them. Units of this group get a time only if they follow units
+// of others. Callers: the holder of the core. Fails: std::bad_alloc only. Above kMaxEntries changes
+// of time in one cell, the last entry takes all further units.
 #ifndef DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
 #define DRIVER_EMULATOR_NEURONCORE_SEQUENCER_ARRIVAL_TIMES_H
 
@@ -33,12 +33,13 @@ class ArrivalTimes {
     return index + (event ? NEURON_SEMAPHORES : 0);
   }
 
-  // A change of a cell that had the value `before`. `remote`: by another group, at its `time`.
+  // Records a change of a cell that had the value `before`. `remote`: by another group, at its
+  // `time`.
   void note(neuron_update_operation operation, unsigned cell, uint32_t units, uint32_t before,
             bool remote, chip::ModelTime time) {
     if (remote || timed_[cell]) note_timed(operation, cell, units, before, remote, time);
   }
-  // From when a wait that holds at the value has held; 0 for always.
+  // The time since which a wait that holds at the value has held; 0 for always.
   chip::ModelTime held_from(const isa::Wait& wait, uint32_t value, int32_t wanted) const {
     const unsigned cell = cell_of(wait.event, wait.index);
     return timed_[cell] ? held_from_timed(wait, cell, value, wanted) : 0;

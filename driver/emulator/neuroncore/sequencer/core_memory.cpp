@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kBlock = 2u << 20;  // one block of the pattern; the mapping repeats it
 
-// A file with one block of the default pattern, shared by all cores of the process. -1 where the
-// host has no memory files: cores then fill their memory by writing it.
+// A file with one block of the default pattern, shared by all cores of the process. -1 if the host
+// has no memory files; cores then fill their memory by writing it.
 int pattern_file() {
   static const int file = [] {
     int fd = chip::create_memory_file("neuron-core-fill");
@@ -51,7 +51,7 @@ CoreMemory::CoreMemory(size_t sbuf_bytes) : sbuf_bytes_(std::min(sbuf_bytes, kMa
   for (size_t at = 0; at < bytes_; at += kBlock) {
     if (file < 0 || mmap(base_ + at, kBlock, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
-      default_fill_ = false;  // no block may be taken for filled: write them all
+      default_fill_ = false;  // no block may count as filled: write them all
       break;
     }
   }

@@ -22,7 +22,8 @@ namespace neuron::core {
 
 class CoreMemory {
  public:
-  // Of the largest generation: a constant distance of rows costs a smaller one address space only.
+  // The size of the largest generation. A constant row distance costs smaller generations only
+  // address space.
   static constexpr size_t kMaxSbufBytes = NEURON_V3_SBUF_PARTITION_BYTES;
   static constexpr size_t kPsumBytes = NEURON_PSUM_PARTITION_BYTES;
   static constexpr size_t kSbufStride = kMaxSbufBytes + 64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work costs in model time (integer picoseconds), beside the instructions themselves, whose
-// cost is in driver/isa/cost.h.
+// What work other than instructions costs in model time (integer picoseconds). The cost of
+// instructions is in driver/isa/cost.h.
 //
 // Every constant has its source beside it: a published fact, a fit to published measurements, or
 // our own choice where nothing is published; README.md has the table. Any thread, cannot fail.
@@ -20,8 +20,8 @@ using isa::Cost;
 using isa::cost_of;
 static_assert(std::is_same_v<ModelTime, isa::ModelTime>);
 
-// One update of a semaphore reaches a sequencer that waits for it. Not published: chosen as the
-// completion write of a DMA (timing fit), which takes the same way.
+// The time for one semaphore update to reach a sequencer that waits for it. Not published: chosen
+// equal to the completion write of a DMA (timing fit), which takes the same way.
 inline constexpr ModelTime kSemaphoreLatency = 50'000;
 // Doorbell to first byte of a DMA transfer (DMA bandwidth guide).
 inline constexpr ModelTime kDmaStart = 1'300'000;

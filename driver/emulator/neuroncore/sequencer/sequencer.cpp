@@ -69,14 +69,14 @@ void Sequencer::start(chip::Bus& bus) {
   }
   const uint32_t wanted = std::min(std::bit_ceil(prog_count), kMaxCached);
   if (wanted > cache_size_) {
-    // Without memory the engine cannot fetch, which it reports itself.
+    // Without this memory the engine cannot fetch, and it reports that itself.
     cache_.reset(new (std::nothrow) CachedInstruction[wanted]);
     cache_size_ = cache_ != nullptr ? wanted : 0;
   }
 }
 
 void Sequencer::reset() {
-  // Code that was decoded stays in the cache: it is compared with memory before it is used again.
+  // Decoded code stays in the cache; it is compared with memory before it is used again.
   auto cache = std::move(cache_);
   const uint32_t size = cache_size_;
   const uint32_t epoch = epoch_;
@@ -103,7 +103,7 @@ uint32_t Sequencer::innermost_loop(chip::Bus& bus, uint32_t target, CachedInstru
     loops_known_ = 0;
     loops_epoch_ = epoch_;
   }
-  // A body that holds the target begins before it.
+  // A loop body that holds the target begins before it.
   for (; loops_known_ < target; ++loops_known_) {
     const std::byte* code = code_at(bus, loops_known_);
     uint32_t head = NEURON_OP_NOP;

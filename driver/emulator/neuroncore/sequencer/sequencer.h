@@ -43,7 +43,7 @@ inline Fault make_fault(neuron_fault code, uint64_t address = 0, uint32_t info =
   return {static_cast<uint8_t>(code), 0, offset, address, info, 0, false};
 }
 
-// A fetched instruction with what was found out about it.
+// A fetched instruction and what is known about it.
 struct CachedInstruction {
   std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes;
   isa::Instruction decoded;
@@ -62,7 +62,7 @@ struct CachedInstruction {
 
 struct LoopFrame {
   uint32_t first = 0;  // first instruction of the body
-  uint32_t end = 0;    // the one behind it
+  uint32_t end = 0;    // the instruction behind the body
   int32_t limit = 0;
   int32_t step = 0;
   uint8_t reg = 0;
@@ -72,7 +72,7 @@ struct CallFrame {
   uint8_t loop_base = 0;
 };
 
-// An update whose time has not come.
+// An update that is not due yet.
 struct PendingUpdate {
   ModelTime time = 0;
   isa::Update update;
@@ -80,7 +80,7 @@ struct PendingUpdate {
   uint32_t pc = 0;
   uint32_t debug = 0;
   uint16_t opcode = 0;
-  uint64_t tick = 0;  // strict mode: of what it releases
+  uint64_t tick = 0;  // strict mode: the tick that it releases
 };
 
 // Bytes that the last datapath instruction wrote.
@@ -94,7 +94,7 @@ class Sequencer {
  public:
   static constexpr unsigned kMaxPending = 8;
 
-  // Which sequencer this is, whose semaphores it waits for and where it posts notifications.
+  // Which sequencer this is, which semaphores it waits for and where it posts notifications.
   // Survives a reset.
   struct Place {
     unsigned actor = 0;  // in its group: engines 0-4, then CC cores
@@ -104,7 +104,8 @@ class Sequencer {
     unsigned trace_slot = 0;
   };
 
-  // Program registers were written or START: forgets pointers; code is compared afresh.
+  // Called at START and after writes to the program registers: forgets pointers, and compares code
+  // afresh.
   void start(chip::Bus& bus);
   void reset();
   // Null with `fault` set if the instruction cannot be fetched. The pointer stays valid until the
@@ -117,7 +118,7 @@ class Sequencer {
 
   void add_pending(const PendingUpdate& update);
   void pop_pending();
-  // When the sequencer has something to do next.
+  // The time of the sequencer's next event.
   ModelTime next_event() const {
     const ModelTime update = pending_count ? pending[0].time : kNever;
     return update < issue_at ? update : issue_at;
@@ -133,7 +134,7 @@ class Sequencer {
   uint8_t state = NEURON_STATE_IDLE;
   bool refused_write = false, trace_dropped = false;
   bool ignore_break = false;  // one instruction after STEP or CONTINUE
-  bool dma_wait = false;      // WAITING for DMA of its own to drain
+  bool dma_wait = false;      // WAITING until its own DMA has drained
   uint16_t starts = 0;
   uint32_t steps_left = 0;  // 0: no single stepping
 
@@ -164,7 +165,7 @@ class Sequencer {
   ModelTime last_complete = 0;              // all issued work of the engine is visible
   ModelTime array_free = 0, load_free = 0;  // PE: multiplier array, weight load
   ModelTime busy = 0, waited = 0;           // since the launch
-  ModelTime traced_wait = 0;                // part of `waited` that traces have told
+  ModelTime traced_wait = 0;                // the part of `waited` that traces have reported
   uint64_t retired = 0, launch_retired = 0;
   uint32_t latched_retired_high = 0, latched_time_high = 0, latched_busy_high = 0;
   WrittenRange written;

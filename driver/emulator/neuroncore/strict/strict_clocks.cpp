@@ -92,14 +92,14 @@ void StrictClocks::ring(unsigned number, bool idle, uint32_t pending, unsigned a
   }
   const uint64_t end = q.consumed + pending;
   if (end <= q.rung) {  // the doorbell of the other half
-    // An actor that does not ring for the sources lends room. For which transfer is not known here.
-    // Counting it for all of them may miss a race, but makes none up.
+    // An actor that does not ring for the sources provides room for a transfer that is not known
+    // here. Ordering all transfers behind it may miss a race, but cannot invent one.
     if (bit != 0 && (q.starters & bit) == 0) arm(number, actor, tick);
     return;
   }
   q.starters |= bit;
   if (q.waiting.size() == kMaxDoorbells) {
-    // The newest doorbell speaks for this one too. That may miss a race, but makes none up.
+    // The newest doorbell stands for this one, too. That may miss a race, but cannot invent one.
     Vector& seen = *q.waiting.back().seen;
     join(seen, *seen_[actor]);
     seen[actor] = std::max(seen[actor], tick);

@@ -4,9 +4,9 @@
 // Actors are the five engines, everything outside the core (host, other cores) as one, and the DMA
 // queues, numbered when they are first rung. An access has two ticks of its actor: reads 2k, writes
 // 2k + 1, so that an update at read can release reads without writes. Semaphores, events and memory
-// carry what was released into them. A launch orders everything before it, by raising the floor.
-// Ticks are 64 bits and never start again. Callers: StrictMode, by the holder of the core. Owns its
-// vectors. Fails: std::bad_alloc only.
+// carry the clocks that were released into them. A launch orders everything before it, by raising
+// the floor. Ticks are 64 bits and never start again. Callers: StrictMode, by the holder of the
+// core. Owns its vectors. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_CLOCKS_H
 
@@ -28,7 +28,7 @@ class StrictClocks {
   static constexpr unsigned kFirstQueue = kOutside + 1;
   static constexpr unsigned kQueues = chip::kEnginesPerCore * NEURON_DMA_QUEUES;
   static constexpr unsigned kActors = kFirstQueue + kQueues;
-  // Doorbells of a queue that are told apart while they wait; a program can ring one for each of
+  // How many waiting doorbells of a queue are distinguished. A program can ring one for each of
   // 2^24 descriptors, and each has a vector.
   static constexpr size_t kMaxDoorbells = 256;
   using Vector = std::array<uint64_t, kActors>;
@@ -39,8 +39,8 @@ class StrictClocks {
     uint8_t engine = NEURON_ENGINE_HOST;
   };
   struct Queue {
-    // A doorbell that was rung while earlier work was pending: it speaks for the descriptors from
-    // `start` on, and knows what its ringer knew.
+    // A doorbell that was rung while earlier work was pending: it stands for the descriptors from
+    // `start` on, and has the clocks of its ringer.
     struct Doorbell {
       uint64_t start;
       Ringer ringer;
@@ -48,7 +48,7 @@ class StrictClocks {
     };
     uint16_t actor = 0;
     uint8_t ringers = 0;    // engines that have ever rung it
-    uint8_t starters = 0;   // those whose doorbells gave it work
+    uint8_t starters = 0;   // engines whose doorbells gave it work
     uint64_t consumed = 0;  // M2S descriptors since the queue was last idle
     uint64_t rung = 0;      // the same, by doorbells
     Ringer ringer;          // of the transfer at the head
@@ -57,9 +57,10 @@ class StrictClocks {
 
   StrictClocks();
 
-  // Everything until now comes before everything from now on.
+  // Orders everything until now before everything from now on.
   void raise_floor();
-  // An access has been made since the floor was raised; until then there is nothing to know.
+  // True once an access has been made since the floor was raised; before that there is nothing to
+  // order.
   bool active() const { return active_; }
 
   // The next access of an actor; its read tick. The write tick is one more.
@@ -68,7 +69,7 @@ class StrictClocks {
     return (clock_[actor] += 2) - 1;
   }
   uint64_t now(unsigned actor) const { return clock_[actor]; }
-  // Whether `actor` comes behind the access of `other` that has the tick.
+  // Whether `actor` comes behind the access of `other` at the tick.
   bool ordered(unsigned other, uint64_t tick, unsigned actor) const {
     return tick <= floor_[other] || other == actor || tick <= (*seen_[actor])[other];
   }
@@ -76,7 +77,7 @@ class StrictClocks {
 
   // Semaphore cells: 0-255 semaphores, 256-511 events.
   void release(unsigned actor, uint64_t tick, unsigned cell);
-  void release_all(unsigned cell);  // by an actor outside, which may know of everything
+  void release_all(unsigned cell);  // by an actor outside, which may have seen everything
   void acquire(unsigned actor, unsigned cell);
   // Order through memory, whose words have no clocks of their own: all memory is one cell, and all
   // transfers count for it.
@@ -89,8 +90,7 @@ class StrictClocks {
   // `idle`: nothing was pending before. `pending`: M2S descriptors that wait now.
   void ring(unsigned number, bool idle, uint32_t pending, unsigned actor, uint64_t tick,
             Ringer ringer);
-  // A doorbell that gives the queue nothing to do. Transfers that follow come behind its ringer,
-  // too.
+  // A doorbell that gives the queue no work. Transfers that follow come behind its ringer, too.
   void arm(unsigned number, unsigned actor, uint64_t tick);
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);

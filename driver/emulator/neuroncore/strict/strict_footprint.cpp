@@ -42,7 +42,7 @@ std::span<const StrictSegment> StrictFootprint::of_bytes(unsigned space, uint64_
 
 std::span<const StrictSegment> StrictFootprint::of(const isa::Operand& operand) {
   const unsigned bytes = isa::dtype_bytes(operand.dtype);
-  // Dimensions that continue each other are one run.
+  // Contiguous dimensions form one run.
   uint64_t run = 1;
   bool one = true;
   for (unsigned d = 0; d < operand.ndim && d < 4; ++d) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which bytes of a partition an access pattern touches, as cells of the shadow (strict mode).
 //
-// Patterns that are one run are computed each time. Others are drawn into a map of the partition
-// once and remembered by their shape, so that an instruction that repeats pays a comparison.
-// Callers: StrictMode, by the holder of the core. Owns the map and what it remembers; a returned
-// span is valid until the next call. Fails: std::bad_alloc only; patterns that leave the partition
-// must have been refused.
+// Patterns that are one run are computed each time. Other patterns are drawn once into a map of the
+// partition and cached by their shape, so a repeated instruction costs a comparison. Callers:
+// StrictMode, by the holder of the core. Owns the map and the cache; a returned span is valid until
+// the next call. Fails: std::bad_alloc only; patterns that leave the partition must have been
+// refused.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_FOOTPRINT_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_FOOTPRINT_H
 

@@ -43,7 +43,7 @@ bool StrictMode::wanted() {
   const char* text = std::getenv("NEURON_EMULATOR_STRICT");
   if (text == nullptr || *text == '\0' || std::strcmp(text, "1") == 0) return true;
   if (std::strcmp(text, "0") == 0) return false;
-  static std::once_flag told;  // every core asks
+  static std::once_flag told;  // every core asks, one reports
   std::call_once(told, [text] {
     std::fprintf(
         stderr,
@@ -101,8 +101,8 @@ bool StrictMode::write_scalar(const StrictAccess& who, const isa::Instruction& i
   return write(who, column_of(scalar, i.dst.parts, columns));
 }
 
-// Rows that the mask names for a row that is written are read, also beyond the partition count;
-// rows that it keeps are not written.
+// A row is read if the mask names it for a written row, also beyond the partition count. A row that
+// the mask keeps is not written.
 bool StrictMode::shuffle(const StrictAccess& who, const isa::Instruction& i) {
   for (const bool writes : {false, true}) {
     const isa::Operand& operand = writes ? i.dst : i.src0;
@@ -128,8 +128,8 @@ bool StrictMode::shuffle(const StrictAccess& who, const isa::Instruction& i) {
   return true;
 }
 
-// Numbers 0 to n - 1 of each group of 16 partitions, which lie column by column: the rest of the
-// last column is not touched. A pattern of several dimensions counts as a whole.
+// Touches elements 0 to n - 1 of each group of 16 partitions. They lie column by column, and the
+// rest of the last column is not touched. A pattern of several dimensions counts as a whole.
 bool StrictMode::touch_columns(const StrictAccess& who, const isa::Operand& operand, uint32_t n,
                                bool writes) {
   constexpr unsigned kGroup = 16;
@@ -153,7 +153,7 @@ bool StrictMode::touch_columns(const StrictAccess& who, const isa::Operand& oper
   return true;
 }
 
-// Which operands an instruction reads, and then which it writes.
+// Accesses the operands that an instruction reads, and then those that it writes.
 bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
   switch (i.opcode) {
     case NEURON_OP_MATMUL:
@@ -177,7 +177,7 @@ bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
              write(who, i.dst);
     case NEURON_OP_DMA_GATHER:
     case NEURON_OP_DMA_SCATTER:
-      return read(who, i.src0);  // the rows are for the queue's transfers
+      return read(who, i.src0);  // the rows themselves are accessed by the queue's transfers
     default:
       return read(who, i.src0) && read(who, i.src1) && read_scalar(who, i, i.scalar0, 1) &&
              read_scalar(who, i, i.scalar1, 1) && write(who, i.dst);
@@ -225,7 +225,7 @@ Fault StrictMode::fault_of(const StrictAccess& who, bool writes) const {
 }
 
 void StrictMode::name_producer(Fault& fault, const isa::Operand& operand) {
-  // The unit says which element of which partition of the operand, and its value.
+  // The unit has recorded the element, its partition in the operand, and its value.
   const uint64_t element = fault.address & NEURON_STRICT_PLACE_MASK;
   const auto partition =
       static_cast<unsigned>(fault.address >> NEURON_STRICT_PARTITION_SHIFT) & 127;
@@ -265,7 +265,7 @@ void StrictMode::access_word(unsigned engine, uint32_t pc, unsigned space, unsig
   who.actor = static_cast<uint16_t>(outside ? StrictClocks::kOutside : engine);
   who.engine = static_cast<uint8_t>(outside ? unsigned{NEURON_ENGINE_HOST} : engine);
   who.pc = pc;
-  // An actor outside counts as one that knows of all accesses so far.
+  // An actor outside may have seen all accesses so far.
   if (outside) clocks_.acquire_all(StrictClocks::kOutside);
   who.tick = clocks_.advance(who.actor);
   conflict_ = {};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict mode of a core: traps programs whose result depends on chance.
+// Strict mode of a core: traps programs whose result depends on timing or on uninitialised memory.
 //
-// Before an instruction executes, its operands are looked up in the shadow of SBUF and PSUM: bytes
-// that nothing has written, accumulation onto what the PE did not write, and accesses of the same
-// bytes, one of them a write, without an order between their actors. Order comes from semaphore
-// updates and the waits that they satisfy, doorbells, drains, polling of memory, and launches.
-// Transfers count packet by packet, when they are made; a trap of one is raised behind its run.
-// NEURON_EMULATOR_STRICT=0 turns it off for the cores that are made afterwards.
+// Before an instruction executes, its operands are looked up in the shadow of SBUF and PSUM. A trap
+// is raised for bytes that nothing has written, for accumulation onto bytes that the PE did not
+// write, and for two unordered accesses of the same bytes, one of them a write. Order comes from
+// semaphore updates and the waits that they satisfy, doorbells, drains, polling of memory, and
+// launches. Transfers count packet by packet, as they happen; their trap is raised behind the run.
+// NEURON_EMULATOR_STRICT=0 turns it off for cores that are made later.
 // Callers: the execution group, by the holder of the core. Fails: std::bad_alloc only; the shadow
 // is made at the first access.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_MODE_H
@@ -34,7 +34,7 @@ class StrictMode {
 
   StrictClocks& clocks() { return clocks_; }
 
-  // The accesses of an instruction that is about to execute: a fault, or nothing.
+  // Checks the accesses of an instruction that is about to execute; returns a fault or nothing.
   Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc);
   // Completes a DOMAIN fault that a unit has found: names the producer of the operand.
   void name_producer(Fault& fault, const isa::Operand& operand);
@@ -43,20 +43,21 @@ class StrictMode {
   // on-chip bytes. A trap is kept for take_trap. Outside accesses check nothing.
   void access_word(unsigned engine, uint32_t pc, unsigned space, unsigned partition,
                    uint64_t offset, uint64_t bytes, bool write);
-  // Transfers: a packet that begins `ahead` M2S descriptors behind the ring's head, then its parts.
+  // Transfers: begin_packet() for a packet that begins `ahead` M2S descriptors behind the ring's
+  // head, then transfer() for its parts.
   void begin_packet(unsigned queue, uint32_t ahead);
   void transfer(unsigned space, unsigned partition, uint64_t offset, uint64_t bytes, bool write);
-  void pass_packet(unsigned queue, uint32_t ahead);  // one that touches nothing here
+  void pass_packet(unsigned queue, uint32_t ahead);  // a packet that touches no memory here
   bool trapped() const { return trap_.has_value(); }
   Trap take_trap();
 
-  // The tick that an update releases: of everything up to now if results are visible, else of what
-  // was read.
+  // The tick that an update releases: of all accesses up to now if results are visible, else of the
+  // reads.
   uint64_t tick(unsigned actor, bool visible) const {
     const uint64_t now = clocks_.now(actor);
     return visible || now == 0 ? now : now - 1;
   }
-  // Reset of the core, with which a loader begins: nothing counts as written.
+  // Called at a reset of the core, which begins every load: nothing counts as written.
   void forget();
 
  private:
@@ -78,7 +79,7 @@ class StrictMode {
   std::unique_ptr<StrictShadow> shadow_;
   StrictConflict conflict_;
   bool conflict_writes_ = false;
-  StrictAccess packet_;  // who makes the transfer
+  StrictAccess packet_;  // the access of the current transfer
   std::optional<Trap> trap_;
 };
 

@@ -98,7 +98,7 @@ bool StrictShadow::run(Pass& pass, std::span<const StrictSegment> segments) {
   return true;
 }
 
-// Partitions [low, high) of one quadrant.
+// Applies the access to partitions [low, high) of one quadrant.
 bool StrictShadow::run_quadrant(Pass& pass, const StrictSegment& segment, unsigned low,
                                 unsigned high) {
   const unsigned quadrant = low / kQuadrant;
@@ -166,7 +166,7 @@ bool StrictShadow::step_mixed(Pass& pass, unsigned column, unsigned quadrant, un
   return true;
 }
 
-// One partition, as transfers have it.
+// Applies the access to one partition, as transfers need.
 bool StrictShadow::run_row(Pass& pass, const StrictSegment& segment) {
   const unsigned quadrant = pass.first / kQuadrant;
   const unsigned partition = pass.first % kQuadrant;
@@ -201,7 +201,7 @@ uint32_t StrictShadow::state_at(const Plane& plane, unsigned column, unsigned pa
   return all != kMixed ? all : row(plane, column, quadrant)[partition % kQuadrant];
 }
 
-// The quadrant's cells get numbers of their own.
+// Gives the quadrant's cells numbers of their own.
 void StrictShadow::spread(Plane& plane, unsigned column, unsigned quadrant) {
   uint32_t& all = plane.quadrants[quadrant][column];
   if (all == kMixed) return;
@@ -222,7 +222,7 @@ void StrictShadow::put(Plane& plane, unsigned column, unsigned quadrant, unsigne
   std::copy_n(after, count, row(plane, column, quadrant) + low % kQuadrant);
 }
 
-// From one pair of states to the next.
+// Computes the next pair of states from a pair of states.
 bool StrictShadow::step(Pass& pass, uint32_t writers, uint32_t readers) {
   Step& last = pass.last;
   if (!pass.write) {
@@ -245,7 +245,7 @@ bool StrictShadow::step(Pass& pass, uint32_t writers, uint32_t readers) {
   return true;
 }
 
-// Whether the access comes behind all accesses of the state that it shares bytes with.
+// Whether the access is ordered behind all accesses of the state that it shares bytes with.
 bool StrictShadow::ordered(Pass& pass, uint32_t number, bool wrote) {
   State& state = states_[number];
   const unsigned actor = pass.access.actor;
@@ -276,7 +276,7 @@ uint32_t StrictShadow::add_state(const State& state) {
   return static_cast<uint32_t>(states_.size() - 1);
 }
 
-// The state that this access alone makes.
+// The state that consists of this access alone.
 uint32_t StrictShadow::single(Pass& pass) {
   if (pass.single == 0 || pass.single_mask != pass.mask) {
     State state{pass.mask, static_cast<uint32_t>(items_.size()), 1, 0};
@@ -287,8 +287,8 @@ uint32_t StrictShadow::single(Pass& pass) {
   return pass.single;
 }
 
-// Readers that this one comes behind are replaced: an access that is unordered with them is
-// unordered with this one.
+// Replaces the readers that this one is ordered behind: an access that is unordered with them is
+// also unordered with this one.
 uint32_t StrictShadow::after_read(Pass& pass, uint32_t readers) {
   const State before = states_[readers];
   State state{0, static_cast<uint32_t>(items_.size()), 0, 0};
@@ -309,7 +309,7 @@ uint32_t StrictShadow::after_read(Pass& pass, uint32_t readers) {
   return add_state(state);
 }
 
-// The accesses of a state without some bytes.
+// The state without the accesses to some bytes.
 uint32_t StrictShadow::without(uint32_t number, uint64_t mask) {
   const State before = states_[number];
   if ((before.bytes & mask) == 0) return number;
@@ -344,7 +344,7 @@ bool StrictShadow::written_by_pe(unsigned first, unsigned end,
                                  std::span<const StrictSegment> segments,
                                  StrictConflict& conflict) {
   for (const StrictSegment& segment : segments) {
-    uint32_t good = kMixed;  // found to be the PE's
+    uint32_t good = kMixed;  // the last number found to be written by the PE
     for (unsigned column = segment.column; column < segment.column + segment.count; ++column) {
       for (unsigned p = first; p < end;) {
         const bool uniform = writers_.quadrants[p / kQuadrant][column] != kMixed;

@@ -3,13 +3,13 @@
 //
 // A cell is 64 bytes of one partition. Its state says which bytes were ever written, and lists
 // accesses with the bytes they concern: the last writer of each byte, and the readers since then.
-// So everything is exact to the byte. States are shared and never changed: a cell holds a number.
-// Most tiles have the same state in all partitions, so 32 partitions (a quadrant) share one number
-// until they differ. An access that is ordered behind another one of the same bytes replaces it: an
-// access that conflicts with the older one conflicts with the newer one, too. States that no cell
-// holds any more are collected when many have been made. Callers: StrictMode, by the holder of the
-// core. Owns all of it; memory for cells that differ inside a quadrant is mapped, not touched
-// before it is used. Fails: std::bad_alloc only.
+// So all checks are exact to the byte. States are shared and never change; a cell holds the number
+// of its state. Most tiles have the same state in all partitions, so 32 partitions (a quadrant)
+// share one number until they differ. An access that is ordered behind another one of the same
+// bytes replaces it: an access that conflicts with the older one conflicts with the newer one, too.
+// States that no cell holds any more are collected when there are many. Callers: StrictMode, by the
+// holder of the core. Owns all of it; memory for cells that differ inside a quadrant is mapped, and
+// first touched when it is used. Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 
@@ -29,7 +29,7 @@ struct StrictAccess {
   uint64_t tick = 0;
   uint32_t pc = 0;
   uint16_t actor = 0;
-  uint8_t engine = 0;  // that executed the instruction; of a transfer: that rang
+  uint8_t engine = 0;  // that executed the instruction; of a transfer: the engine that rang
   uint8_t queue = 0;   // of a transfer: DMA engine << 4 | queue
 };
 
@@ -65,7 +65,7 @@ class StrictShadow {
   StrictShadow(const StrictShadow&) = delete;
   StrictShadow& operator=(const StrictShadow&) = delete;
 
-  // Partitions [first, end). False: `conflict` is set, and what was noted is of no use any more.
+  // Partitions [first, end). False: `conflict` is set, and the shadow is no longer valid.
   bool read(const StrictAccess& access, unsigned first, unsigned end,
             std::span<const StrictSegment> segments, StrictConflict& conflict);
   bool write(const StrictAccess& access, unsigned first, unsigned end,
@@ -75,10 +75,10 @@ class StrictShadow {
                      StrictConflict& conflict);
   // Nothing counts as written or read any more.
   void forget();
-  // The written byte nearest to the one of the conflict, in its partition or else in another one at
-  // the same place. False: nothing in this memory is written there.
+  // Finds the written byte nearest to that of the conflict, in its partition or else at the same
+  // place in another one. False: nothing in this memory is written there.
   bool nearest(const StrictConflict& from, StrictConflict& found) const;
-  // Accesses that are listed, also by states that no cell holds any more.
+  // The number of listed accesses, including those of states that no cell holds any more.
   size_t accesses() const { return items_.size(); }
   // The last writer of a byte; null: none.
   const StrictAccess* writer(unsigned column, unsigned partition, unsigned byte) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/transport/shared/shared_calls.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -155,8 +157,10 @@ int carry_out_wait(service::Session& session, const wire::WaitRequest& wait,
                    const std::atomic<bool>& gone) {
   // Held in place, so that nobody else gets the memory while we look at it.
   const service::Pin memory = session.device().memory().pin_address(wait.word_address, 4);
-  if (!memory || wait.word_address % 4 != 0) {
-    return fail(-EINVAL, "device %u: the word to wait for, at 0x%llx, is in no live allocation",
+  if (!memory || !session.may_use(*memory) || wait.word_address % 4 != 0) {
+    return fail(-EINVAL,
+                "device %u: the word to wait for, at 0x%llx, is in no live allocation of this "
+                "process",
                 session.device().index(), static_cast<unsigned long long>(wait.word_address));
   }
   const std::byte* word = memory->data + (wait.word_address - memory->address);
@@ -170,27 +174,51 @@ int carry_out_wait(service::Session& session, const wire::WaitRequest& wait,
   }
 }
 
+// What a process may map is its own allocation; of another one's datastore it gets a descriptor
+// that lets it read.
+int answer_map(service::Session& session, int socket, const Request& request) {
+  service::Place place;
+  int result = session.locate(request.map.length, static_cast<int>(request.map.protection),
+                              request.map.offset, &place);
+  if (result != 0) return send_reply(socket, request.id, result);
+  base::FileDescriptor readable;
+  int file = place.memory->file.get();
+  if (!session.may_use(*place.memory)) {
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
+    // Other users must not open it anew to write.
+    if (::fchmod(file, S_IRUSR | S_IWUSR) == 0) {
+      readable.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    if (!readable) {
+      result = fail(-errno, "device %u: a datastore cannot be opened for reading: %s",
+                    session.device_index(), std::strerror(errno));
+      return send_reply(socket, request.id, result);
+    }
+    file = readable.get();
+  }
+  return send_reply(socket, request.id, 0, place.offset, place.bytes, file);
+}
+
+int answer_resolve(service::Session& session, int socket, const Request& request) {
+  service::Place place;
+  const int result =
+      session.resolve(request.resolve.handle, request.resolve.offset, request.resolve.size, &place);
+  if (result != 0) return send_reply(socket, request.id, result);
+  const uint64_t number = place.memory->serial;
+  return send_reply(socket, request.id, 0, number, place.offset,
+                    number == request.resolve.known ? -1 : place.memory->file.get());
+}
+
 int carry_out_known(service::Session& session, int socket, Call& call,
                     const std::atomic<bool>& gone) {
   const Request& request = call.request;
-  const auto answer_place = [&](int result, const service::Place& place) {
-    return send_reply(socket, request.id, result, place.host ? wire::kFileHost : wire::kFileHbm,
-                      place.offset);
-  };
-  service::Place place;
   switch (request.kind) {
     case wire::Kind::kIoctl:
       return carry_out_ioctl(session, socket, call);
-    case wire::Kind::kMap: {
-      const int result = session.locate(
-          request.map.length, static_cast<int>(request.map.protection), request.map.offset, &place);
-      return answer_place(result, place);
-    }
-    case wire::Kind::kResolve: {
-      const int result = session.resolve(request.resolve.handle, request.resolve.offset,
-                                         request.resolve.size, &place);
-      return answer_place(result, place);
-    }
+    case wire::Kind::kMap:
+      return answer_map(session, socket, request);
+    case wire::Kind::kResolve:
+      return answer_resolve(session, socket, request);
     case wire::Kind::kRegister: {
       uint32_t value = request.access.value;
       const int result = (request.flags & wire::kFlagWrite) != 0
@@ -233,7 +261,7 @@ int carry_out_question(service::Instance& instance, int socket, const Request& r
   }
 }
 
-int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t second) {
+int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t second, int file) {
   const char* sentence = result < 0 ? service::last_error() : "";
   const size_t length = std::min(std::strlen(sentence), wire::kMaxSentence);
   auto reply = wire::message<wire::Reply>(wire::Kind::kReply, id, 0, length);
@@ -242,7 +270,9 @@ int send_reply(int socket, uint32_t id, int result, uint64_t first, uint64_t sec
   reply.numbers[0] = first;
   reply.numbers[1] = second;
   const iovec parts[] = {{&reply, sizeof(reply)}, {const_cast<char*>(sentence), length}};
-  return base::send_packet(socket, parts, {}, kPatienceMs);
+  return base::send_packet(socket, parts,
+                           file < 0 ? std::span<const int>() : std::span<const int>(&file, 1),
+                           kPatienceMs);
 }
 
 int carry_out(service::Session& session, int socket, Call& call, const std::atomic<bool>& gone) {

@@ -36,7 +36,9 @@ int carry_out(service::Session& session, int socket, Call& call, const std::atom
 int carry_out_question(service::Instance& instance, int socket, const Request& request);
 
 // Sends an answer without data; `result` below 0 with this thread's sentence of the service.
-int send_reply(int socket, uint32_t id, int result, uint64_t first = 0, uint64_t second = 0);
+// `file`: goes with it unless negative.
+int send_reply(int socket, uint32_t id, int result, uint64_t first = 0, uint64_t second = 0,
+               int file = -1);
 
 }  // namespace neuron::transport
 

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <new>
 
-#include "driver/emulator/chip/hbm.h"
+#include "driver/base/backoff.h"
+#include "driver/base/deadline.h"
+#include "driver/base/format.h"
 #include "driver/emulator/service/error.h"
 #include "driver/emulator/service/session.h"
 
@@ -30,15 +31,16 @@ void copy_text(char (&to)[kSize], std::string_view from) {
 
 }  // namespace
 
-Connection::Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
-                       std::function<void()> closed)
-    : shared_(shared), socket_(std::move(socket)), pid_(pid), closed_(std::move(closed)) {}
+Connection::Connection(const Shared& shared, base::FileDescriptor socket,
+                       const service::Client& client, std::function<void()> closed)
+    : shared_(shared), socket_(std::move(socket)), client_(client), closed_(std::move(closed)) {}
 
 Connection::~Connection() = default;
 
 void Connection::complain(const std::string& what) const {
-  std::fprintf(stderr, "neuron-emulatord: pid %d sent %s; its connection is closed\n", pid_,
-               what.c_str());
+  shared_.instance.log().write(
+      client_,
+      base::format("neuron-emulatord: pid {} {}; its connection is closed", client_.pid, what));
 }
 
 bool Connection::receive() {
@@ -46,9 +48,7 @@ bool Connection::receive() {
   try {
     if (take_turn()) return true;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr,
-                 "neuron-emulatord: out of memory for a call of pid %d; its connection is closed\n",
-                 pid_);
+    complain("finds the daemon out of memory for its call");
   }
   abandon();
   return false;
@@ -64,7 +64,7 @@ bool Connection::take_turn() {
     if (length == -EAGAIN) return true;
     if (length > 0 && handle({buffer, static_cast<size_t>(length)}, files, files_lost)) continue;
     if (length == -EMSGSIZE) {
-      complain("a packet that is larger, or has more files, than any message");
+      complain("sent a packet that is larger, or has more files, than any message");
     }
     return false;
   }
@@ -89,16 +89,16 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
   std::string why;
   const std::optional<Request> request = parse_request(packet, why);
   if (!request) {
-    complain(why);
+    complain("sent " + why);
     return false;
   }
   if (goodbye_) {
-    complain("a message after its goodbye");
+    complain("sent a message after its goodbye");
     return false;
   }
   if (request->kind == wire::Kind::kHello) {
     if (greeted_) {
-      complain("a second greeting");
+      complain("sent a second greeting");
       return false;
     }
     greeted_ = true;
@@ -114,7 +114,7 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
   service::Session* session = session_.load(std::memory_order_acquire);
   const bool observes = observes_.load(std::memory_order_acquire);
   if (session == nullptr && !observes) {
-    complain("a call before it had opened a device");
+    complain("sent a call before it had opened a device");
     return false;
   }
   if (request->kind == wire::Kind::kGoodbye) {
@@ -125,12 +125,12 @@ bool Connection::handle(std::span<const std::byte> packet, base::PacketFiles& fi
     return true;
   }
   if ((request->kind == wire::Kind::kObserve) != observes) {
-    complain("a call that is not what its connection was opened for");
+    complain("sent a call that is not what its connection was opened for");
     return false;
   }
   // The client's side lets no more calls than this be in flight.
   if (pending_.load(std::memory_order_relaxed) > wire::kMaxCalls + 1) {
-    complain("more calls at once than a client may have in flight");
+    complain("sent more calls at once than a client may have in flight");
     return false;
   }
   auto call = std::make_shared<Call>();
@@ -154,7 +154,7 @@ void Connection::submit(std::function<void()> job) {
   pending_.fetch_add(1, std::memory_order_relaxed);
   auto self = shared_from_this();
   try {
-    shared_.workers.submit(pid_, [self, job = std::move(job)] {
+    shared_.workers.submit(client_, [self, job = std::move(job)] {
       job();
       self->drop();
     });
@@ -169,7 +169,7 @@ void Connection::drop() {
   // Not on the event loop: it may take a reset of the client's cores.
   auto self = shared_from_this();
   try {
-    shared_.workers.submit(pid_, [self] { self->close(); });
+    shared_.workers.submit(client_, [self] { self->close(); });
   } catch (const std::bad_alloc&) {
     close();  // better late for others than never
   }
@@ -191,12 +191,23 @@ void Connection::close() {
   closed_();
 }
 
+// What a process of the same number has left is soon free.
+int Connection::open_session(const wire::Hello& hello, service::Session** session) {
+  const auto deadline = base::Deadline::after(std::chrono::milliseconds(kPatienceMs));
+  for (;;) {  // bounded: by `deadline`
+    const int error = shared_.instance.open(static_cast<unsigned>(hello.device),
+                                            hello.open_flags & O_ACCMODE, client_, session);
+    if (error != -EAGAIN || deadline.expired() || gone_.load(std::memory_order_relaxed)) {
+      return error;
+    }
+    base::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 int Connection::open(const wire::Hello& hello, uint64_t features) {
   if (hello.device < 0) return service::fail(-ENODEV, "there is no device %d", hello.device);
   service::Session* session = nullptr;
-  const int error = shared_.instance.open(static_cast<unsigned>(hello.device),
-                                          hello.open_flags & O_ACCMODE, pid_, &session);
-  if (error != 0) return error;
+  if (const int error = open_session(hello, &session)) return error;
   if (!session->restricted() && (features & wire::kFeatureDoorbells) != 0) {
     doorbell_ = Doorbell::create(*session, socket_.get());
     if (doorbell_ && !shared_.doorbells.add(*doorbell_)) {
@@ -227,19 +238,9 @@ bool Connection::send_welcome(const wire::Hello& hello, int result, uint64_t fea
   int files[base::kPacketFiles];
   size_t count = 0;
   service::Session* session = session_.load(std::memory_order_relaxed);
-  if (result == 0 && session != nullptr && !session->restricted() &&
-      (features & wire::kFeatureMapping) != 0) {
-    chip::Hbm& hbm = session->device().chip().hbm();
-    // A client that could shorten the file could take memory away from under the chip.
-    (void)::fcntl(hbm.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    welcome.host_bytes = shared_.instance.arena().bytes();
-    welcome.hbm_bytes = hbm.file_bytes();
-    files[count++] = shared_.instance.arena().fd();
-    files[count++] = hbm.fd();
-    if (doorbell_) {
-      files[count++] = doorbell_->page_file();
-      files[count++] = doorbell_->event();
-    }
+  if (result == 0 && session != nullptr && doorbell_) {
+    files[count++] = doorbell_->page_file();
+    files[count++] = doorbell_->event();
   }
   const iovec parts[] = {{&welcome, sizeof(welcome)}, {const_cast<char*>(sentence), length}};
   return base::send_packet(socket_.get(), parts, {files, count}, kPatienceMs) == 0;
@@ -258,7 +259,7 @@ void Connection::greet(const wire::Hello& hello) {
           "the client speaks versions %u to %u of the shared device, the daemon %u to %u; install "
           "runtime and daemon of releases that are closer to each other",
           hello.oldest_version, hello.newest_version, wire::kOldestVersion, wire::kNewestVersion);
-    } else if (hello.purpose == wire::kPurposeOpen && pid_ <= 0) {
+    } else if (hello.purpose == wire::kPurposeOpen && client_.pid <= 0) {
       result = service::fail(-EACCES,
                              "the client runs in a PID namespace that the daemon cannot see, and "
                              "what it holds could not be told from what others hold; run the "

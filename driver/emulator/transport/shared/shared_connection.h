@@ -38,14 +38,14 @@ struct Shared {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // `closed` is called by a worker when everything is free.
-  Connection(const Shared& shared, base::FileDescriptor socket, int32_t pid,
+  Connection(const Shared& shared, base::FileDescriptor socket, const service::Client& client,
              std::function<void()> closed);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_.get(); }
-  int32_t pid() const { return pid_; }
+  const service::Client& client() const { return client_; }
   // Event loop: takes what has arrived. False when the connection is over. Throws nothing.
   bool receive();
   // Event loop: the client is to be treated as dead. Once.
@@ -56,6 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool handle(std::span<const std::byte> packet, base::PacketFiles& files, bool files_lost);
   void greet(const wire::Hello& hello);
   int open(const wire::Hello& hello, uint64_t features);
+  int open_session(const wire::Hello& hello, service::Session** session);
   bool send_welcome(const wire::Hello& hello, int result, uint64_t features);
   void submit(std::function<void()> job);
   void drop();   // one pending thing less
@@ -64,7 +65,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const Shared& shared_;
   base::FileDescriptor socket_;
-  const int32_t pid_;
+  const service::Client client_;
   const std::function<void()> closed_;
   // Written by the worker that greets; release, acquire of others in handle().
   std::atomic<service::Session*> session_{nullptr};

@@ -3,7 +3,6 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +14,17 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
+#include <optional>
+#include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "driver/base/format.h"
 #include "driver/emulator/service/error.h"
+#include "driver/emulator/service/instance.h"
 #include "driver/emulator/transport/shared/doorbells.h"
+#include "driver/emulator/transport/shared/peer_process.h"
 #include "driver/emulator/transport/shared/shared_connection.h"
 #include "driver/emulator/transport/shared/workers.h"
 
@@ -35,18 +39,21 @@ constexpr unsigned kMostThreads = 1024;
 // Descriptors: those that the daemon would like, has for itself, and needs for a connection (its
 // socket, its process, and two of its doorbell).
 constexpr rlim_t kFiles = 65536, kOwnFiles = 64, kFilesOfConnection = 4;
+// A process has 65,530 mappings unless the host was set up otherwise (vm.max_map_count), and a file
+// in the midst of another mapping makes two. Some are left for everything else.
+constexpr size_t kMostMappings = 60'000;
 // How long to leave a socket alone when the process has run out of descriptors.
 constexpr std::chrono::milliseconds kExhausted{100};
 
-// Raises the limit of descriptors as far as the host lets it; how many connections that is.
-size_t room_for_connections() {
+// Raises the limit of descriptors as far as the host lets it; how many there may be.
+size_t room_for_files() {
   rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   const rlimit wanted = {std::max(limit.rlim_cur, std::min(limit.rlim_max, kFiles)),
                          limit.rlim_max};
   if (::setrlimit(RLIMIT_NOFILE, &wanted) == 0) limit = wanted;
   const rlim_t files = std::min(limit.rlim_cur, kFiles);
-  return files > kOwnFiles ? static_cast<size_t>((files - kOwnFiles) / kFilesOfConnection) + 1 : 1;
+  return files > kOwnFiles ? static_cast<size_t>(files - kOwnFiles) : 0;
 }
 
 class Server final : public SharedServer {
@@ -56,7 +63,9 @@ class Server final : public SharedServer {
         listener_(daemon.io, listener),
         pause_(daemon.io),
         doorbells_(std::move(doorbells)),
-        shared_{daemon.instance, workers_, *doorbells_, daemon.profile} {}
+        shared_{daemon.instance, workers_, *doorbells_, daemon.profile} {
+    daemon.instance.files().allow(std::min(files_ - files_ / 2, kMostMappings / 2));
+  }
 
   ~Server() override {
     error_code ignored;
@@ -98,9 +107,9 @@ class Server final : public SharedServer {
     std::shared_ptr<Connection> connection;
     stream_descriptor watch;    // of the connection's socket, which it does not own
     stream_descriptor process;  // that connected; closed where it cannot be watched
-    Client(std::shared_ptr<Connection> made, boost::asio::io_context& io)
+    Client(std::shared_ptr<Connection> made, base::FileDescriptor found,
+           boost::asio::io_context& io)
         : connection(std::move(made)), watch(io, connection->socket()), process(io) {
-      base::FileDescriptor found(static_cast<int>(::syscall(SYS_pidfd_open, connection->pid(), 0)));
       error_code failure;
       if (found) process.assign(found.get(), failure);
       if (found && !failure) found.release();
@@ -114,37 +123,58 @@ class Server final : public SharedServer {
   // What fails for one client ends its connection, not the daemon.
   void welcome(int fd) {
     base::FileDescriptor socket(fd);
-    ucred peer = {};
-    socklen_t size = sizeof(peer);
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
-    if (!has_share(peer.pid)) return;
+    std::string why;
     try {
-      auto connection = std::make_shared<Connection>(shared_, std::move(socket), peer.pid, [this] {
-        open_.fetch_sub(1, std::memory_order_relaxed);
-      });
-      auto client = std::make_shared<Client>(std::move(connection), io_);
-      ++connections_of_[peer.pid];
-      clients_.insert(client);
+      std::optional<PeerProcess> peer = PeerProcess::of(fd, why);
+      if (!peer) {
+        constexpr service::Client kNobody = {0, ~uint32_t{0}, ~uint64_t{0}};
+        if (!why.empty()) shared_.instance.log().write(kNobody, "neuron-emulatord: " + why);
+        return;
+      }
+      end_predecessors(peer->client);
+      if (!has_share(peer->client)) return;
+      auto connection =
+          std::make_shared<Connection>(shared_, std::move(socket), peer->client,
+                                       [this] { open_.fetch_sub(1, std::memory_order_relaxed); });
+      auto client = std::make_shared<Client>(std::move(connection), std::move(peer->process), io_);
+      connections_.take(peer->client);
+      try {
+        clients_.insert(client);
+      } catch (...) {
+        connections_.give_back(peer->client);
+        throw;
+      }
       open_.fetch_add(1, std::memory_order_relaxed);
       watch_process(client);
       watch(client);
     } catch (const std::exception& failure) {
-      std::fprintf(stderr, "neuron-emulatord: pid %d cannot be served: %s\n", peer.pid,
-                   failure.what());
+      std::fprintf(stderr, "neuron-emulatord: a client cannot be served: %s\n", failure.what());
     }
   }
 
-  // A process may have as many connections as are left for others.
-  bool has_share(int32_t pid) {
-    const auto own = connections_of_.find(pid);
-    if (own == connections_of_.end() || own->second + clients_.size() < room_) return true;
-    // Said once, not at each attempt.
-    if (std::exchange(refused_, pid) != pid) {
-      std::fprintf(stderr,
-                   "neuron-emulatord: pid %d has %u connections, and %zu are left for all others; "
-                   "its next ones are closed; raise the limit of open files if it needs them\n",
-                   pid, own->second, room_ - std::min(room_, clients_.size()));
+  // A number that another process has by now: what the one before has here is over, whoever still
+  // holds its sockets.
+  void end_predecessors(const service::Client& now) {
+    std::vector<ClientPointer> over;
+    for (const ClientPointer& client : clients_) {
+      const service::Client& before = client->connection->client();
+      if (before.pid == now.pid && before.process != now.process) over.push_back(client);
     }
+    for (const ClientPointer& client : over) end(client);
+  }
+
+  bool has_share(const service::Client& client) {
+    if (connections_.has_share(client)) return true;
+    // Said once, not at each attempt.
+    if (std::exchange(refused_, client.process) == client.process) return false;
+    shared_.instance.log().write(
+        client,
+        base::format(
+            "neuron-emulatord: user {} has {} connections, and {} are left for "
+            "all others; pid {} has its part, and its next ones are closed; raise the limit of "
+            "open files if it needs them",
+            client.user, connections_.taken_by_user(client),
+            connections_.room() - connections_.taken(), client.pid));
     return false;
   }
 
@@ -182,9 +212,7 @@ class Server final : public SharedServer {
     client->watch.release();
     error_code ignored;
     client->process.close(ignored);
-    if (clients_.erase(client) == 0) return;
-    const auto own = connections_of_.find(client->connection->pid());
-    if (own != connections_of_.end() && --own->second == 0) connections_of_.erase(own);
+    if (clients_.erase(client) != 0) connections_.give_back(client->connection->client());
   }
 
   void end(const ClientPointer& client) {
@@ -199,9 +227,10 @@ class Server final : public SharedServer {
   std::atomic<unsigned> open_{0};
   const Shared shared_;
   std::unordered_set<ClientPointer> clients_;
-  std::unordered_map<int32_t, unsigned> connections_of_;  // by process
-  const size_t room_ = room_for_connections();
-  int32_t refused_ = -1;           // the process that was told last that it has too many
+  // Half of the descriptors are for connections, the other one for memory that clients map.
+  const size_t files_ = room_for_files();
+  service::Shares connections_{files_ / 2 / kFilesOfConnection + 1};
+  uint64_t refused_ = 0;           // the process that was told last that it has too many
   bool exhausted_ = false;         // no descriptor was left for the last client
   Workers workers_{kMostThreads};  // last: its threads use everything above
 };

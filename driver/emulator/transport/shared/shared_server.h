@@ -2,7 +2,7 @@
 // The socket of a shared device: accepts clients and serves each until it closes or dies.
 //
 // Concepts: one connection is one open device descriptor; it counts for the process that connected
-// (SO_PEERCRED). When it closes, everything that was obtained through it is freed. Callers: main().
+// (PeerProcess). When it closes, everything that was obtained through it is freed. Callers: main().
 // Owns: the listening descriptor, connections and the threads that run calls. Fails: start returns
 // null with a sentence; a client that breaks the protocol loses only its own connection.
 #ifndef DRIVER_EMULATOR_TRANSPORT_SHARED_SHARED_SERVER_H

@@ -31,20 +31,24 @@ Workers::~Workers() {
   for (std::thread& thread : all) thread.join();
 }
 
-bool Workers::has_share(const Client& client) const {
-  return client.admitted + admitted_ < std::max(limit_, 1u);
+bool Workers::has_share(const Queue& queue) const {
+  unsigned of_user = 0;
+  for (const auto& entry : clients_) {
+    if (entry.second.client.user == queue.client.user) of_user += entry.second.admitted;
+  }
+  return service::within_share(queue.admitted, of_user, admitted_, std::max(limit_, 1u));
 }
 
-void Workers::admit(int32_t number, Client& client) {
-  jobs_.splice(jobs_.end(), client.waiting, client.waiting.begin());
-  ++client.admitted;
+void Workers::admit(Queue& queue) {
+  jobs_.splice(jobs_.end(), queue.waiting, queue.waiting.begin());
+  ++queue.admitted;
   ++admitted_;
   --waiting_;
-  turn_ = number;
+  turn_ = queue.client.process;
 }
 
-void Workers::finish(int32_t number) {
-  const auto finished = clients_.find(number);
+void Workers::finish(const service::Client& client) {
+  const auto finished = clients_.find(client.process);
   --admitted_;
   --finished->second.admitted;
   // One thread is free, and one job at most becomes admissible: of the client whose turn it is.
@@ -52,23 +56,24 @@ void Workers::finish(int32_t number) {
   for (size_t i = 0; waiting_ != 0 && i < clients_.size(); ++i, ++at) {
     if (at == clients_.end()) at = clients_.begin();
     if (at->second.waiting.empty() || !has_share(at->second)) continue;
-    admit(at->first, at->second);
+    admit(at->second);
     break;
   }
   if (finished->second.admitted == 0 && finished->second.waiting.empty()) clients_.erase(finished);
 }
 
-void Workers::submit(int32_t client, std::function<void()> job) {
+void Workers::submit(const service::Client& client, std::function<void()> job) {
   std::list<Job> made;
   made.push_back({client, std::move(job)});
   std::list<std::thread> over;
   {
     const std::lock_guard lock(mutex_);
-    Client& owner = clients_[client];
+    Queue& owner = clients_[client.process];
+    owner.client = client;
     owner.waiting.splice(owner.waiting.end(), made);
     ++waiting_;
     over.splice(over.end(), ended_);
-    if (has_share(owner)) admit(client, owner);
+    if (has_share(owner)) admit(owner);
     // One that submits while all stop does the job itself.
     if (jobs_.size() > idle_ && threads_.size() < limit_ && !stopping_) {
       try {
@@ -109,7 +114,7 @@ void Workers::work(std::list<std::thread>::iterator self) {
     }
     std::list<Job> job;
     job.splice(job.end(), jobs_, jobs_.begin());
-    const int32_t client = job.front().client;
+    const service::Client client = job.front().client;
     lock.unlock();
     job.front().run();
     job.clear();  // destroys what the job holds before the lock is taken

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -99,6 +102,91 @@ TEST_F(Log, ReportsASettingThatItCannotReadAndUsesTheDefault) {
   ASSERT_FALSE(configured);
   EXPECT_THAT(configured.error().sentence, HasSubstr("give console or syslog"));
   EXPECT_TRUE(log_enabled(LogComponent::kNrt, LogLevel::kWarn));
+}
+
+TEST_F(Log, TellsTheTimeInUtcToTheMicrosecond) {
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  timespec before{}, after{};
+  clock_gettime(CLOCK_REALTIME, &before);
+  log_error(LogComponent::kNrt, "now");
+  clock_gettime(CLOCK_REALTIME, &after);
+  tm date{};
+  long microseconds = 0;
+  ASSERT_EQ(std::sscanf(lines()[0].c_str(), "%d-%d-%d %d:%d:%d.%6ld", &date.tm_year, &date.tm_mon,
+                        &date.tm_mday, &date.tm_hour, &date.tm_min, &date.tm_sec, &microseconds),
+            7);
+  date.tm_year -= 1900;
+  date.tm_mon -= 1;
+  const auto in_microseconds = [](int64_t seconds, int64_t rest) {
+    return seconds * 1'000'000 + rest;
+  };
+  const int64_t told = in_microseconds(timegm(&date), microseconds);
+  EXPECT_GE(told, in_microseconds(before.tv_sec, before.tv_nsec / 1000));
+  EXPECT_LE(told, in_microseconds(after.tv_sec, after.tv_nsec / 1000));
+}
+
+TEST_F(Log, GoesOnInAFileThatItKnowsAndBeginsOneThatWasMovedAway) {
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  ASSERT_TRUE(configure_log());
+  log_error(LogComponent::kNrt, "first");
+  const auto before = open_files();
+  ASSERT_TRUE(configure_log());
+  EXPECT_EQ(open_files(), before) << "it is not opened once more";
+  log_error(LogComponent::kNrt, "second");
+  EXPECT_EQ(lines().size(), 2u);
+  const std::string moved = path_ + ".1";
+  std::filesystem::rename(path_, moved);
+  ASSERT_TRUE(configure_log());
+  log_error(LogComponent::kNrt, "third");
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_THAT(lines()[0], HasSubstr("third"));
+  // Another file under the old name is another file, too.
+  std::filesystem::remove(path_);
+  std::ofstream(path_) << "";
+  ASSERT_TRUE(configure_log());
+  log_error(LogComponent::kNrt, "fourth");
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_THAT(lines()[0], HasSubstr("fourth"));
+  std::filesystem::remove(moved);
+}
+
+TEST_F(Log, AFileThatCannotBeOpenedIsNamedWithTheReason) {
+  setenv("NEURON_RT_LOG_LOCATION_TDRV", "/nowhere/at/all.log", 1);
+  const auto configured = configure_log();
+  ASSERT_FALSE(configured);
+  EXPECT_EQ(configured.error().status, NRT_INVALID);
+  EXPECT_THAT(configured.error().sentence,
+              HasSubstr("NEURON_RT_LOG_LOCATION_TDRV names /nowhere/at/all.log, which cannot be "
+                        "opened for writing"));
+  EXPECT_THAT(configured.error().sentence, HasSubstr("No such file"));
+}
+
+TEST_F(Log, WithoutADaemonForItTheSystemsLogIsTheConsole) {
+  if (access("/dev/log", F_OK) == 0) GTEST_SKIP() << "this host has a daemon for its log";
+  setenv("NEURON_RT_LOG_LOCATION", "SYSLOG", 1);
+  ASSERT_TRUE(configure_log());
+  testing::internal::CaptureStderr();
+  log_error(LogComponent::kNrt, "nobody listens");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("ERROR NRT nobody listens\n"));
+}
+
+TEST_F(Log, AComponentHasItsOwnPlaceAndElseThatOfAll) {
+  setenv("NEURON_RT_LOG_LOCATION", "console", 1);
+  setenv("NEURON_RT_LOG_LOCATION_NRT", path_.c_str(), 1);
+  ASSERT_TRUE(configure_log());
+  testing::internal::CaptureStderr();
+  log_error(LogComponent::kNrt, "to the file");
+  log_error(LogComponent::kNmgr, "to the console");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("ERROR NMGR to the console"));
+  EXPECT_EQ(text.find("to the file"), std::string::npos);
+  EXPECT_EQ(lines().size(), 1u);
 }
 
 TEST_F(Log, CutsLongMessagesAndKeepsTheLineEnd) {

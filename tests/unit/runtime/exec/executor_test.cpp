@@ -7,6 +7,7 @@
 #include <array>
 
 #include "hw/fault.h"
+#include "runtime/device/core_turn.h"
 #include "tests/unit/runtime/loaded_sample.h"
 
 namespace neuron::runtime {
@@ -16,8 +17,16 @@ using test::LoadedSample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Result<void> run(LoadedSample& sample) {
-  return execute(*sample.session, *sample.loaded, sample.inputs, sample.outputs);
+Result<void> run(LoadedSample& sample, const TensorSet& inputs, const TensorSet& outputs) {
+  NEURON_TRY(turn, CoreTurn::take(*sample.core));
+  return execute(*sample.session, *sample.loaded, inputs, outputs);
+}
+
+Result<void> run(LoadedSample& sample) { return run(sample, sample.inputs, sample.outputs); }
+
+Result<void> repeat(LoadedSample& sample, int count) {
+  NEURON_TRY(turn, CoreTurn::take(*sample.core));
+  return execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, count);
 }
 
 TEST(Executor, StartsFiveProgramsOnceAndPointsQueuesToRingsOnce) {
@@ -106,13 +115,13 @@ TEST(Executor, CountsWhatItHasWritten) {
 TEST(Executor, NamesTheTensorThatIsMissingOrDoesNotFit) {
   LoadedSample sample;
   const TensorSet nothing;
-  auto result = execute(*sample.session, *sample.loaded, nothing, sample.outputs);
+  auto result = run(sample, nothing, sample.outputs);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().status, NRT_INVALID);
   EXPECT_EQ(
       result.error().sentence,
       "model 'sample' needs input tensor 'x' of 64 bytes; the input set has none of that name");
-  result = execute(*sample.session, *sample.loaded, sample.inputs, nothing);
+  result = run(sample, sample.inputs, nothing);
   EXPECT_THAT(result.error().sentence, HasSubstr("needs output tensor 'y' of 64 bytes"));
   sample.inputs.put("x", sample.add("x", 63));
   EXPECT_EQ(run(sample).error().sentence,
@@ -297,8 +306,7 @@ TEST(Executor, ATensorThatChangesIsFoundByTheEpoch) {
 TEST(ExecuteRepeat, NeedsAtLeastOneRepetition) {
   LoadedSample sample;
   for (const int count : {0, -1}) {
-    const auto refused =
-        execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, count);
+    const auto refused = repeat(sample, count);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().sentence,
               base::format("repeat_count is {}; it must be at least 1", count));
@@ -308,8 +316,7 @@ TEST(ExecuteRepeat, NeedsAtLeastOneRepetition) {
 TEST(ExecuteRepeat, SwapsTensorsSoThatTheLastResultIsInTheOutput) {
   for (const int count : {1, 2, 3, 4, 5}) {
     LoadedSample sample;
-    ASSERT_TRUE(
-        execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, count));
+    ASSERT_TRUE(repeat(sample, count));
     ASSERT_EQ(sample.launches.size(), static_cast<size_t>(count));
     EXPECT_EQ(sample.launches.back().binding, 1u) << "the sets as they were given";
     const size_t copies = sample.machine.state.count(NEURON_IOCTL_MEM_COPY64);
@@ -324,20 +331,18 @@ TEST(ExecuteRepeat, OutputsMustMatchInputsInTypeAndShape) {
   neff::Model model = test::sample_model();
   model.outputs[0].shape = {4, 4};
   LoadedSample sample(model);
-  const auto refused =
-      execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, 2);
+  const auto refused = repeat(sample, 2);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().sentence,
             "model 'sample' cannot be repeated: none of its 1 outputs has the name of an input, "
             "and they do not match its 1 inputs in type and shape");
-  EXPECT_TRUE(execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, 1));
+  EXPECT_TRUE(repeat(sample, 1));
 }
 
 TEST(ExecuteRepeat, SaysWhichRepetitionFailed) {
   LoadedSample sample;
   sample.outcome.status = NEURON_FAULT_BUS;
-  const auto failed =
-      execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, 3);
+  const auto failed = repeat(sample, 3);
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().sentence, HasSubstr("repetition 1 of 3: model 'sample' failed"));
 }
@@ -350,7 +355,7 @@ TEST(ExecuteRepeat, CopiesWhereTensorsMayNotSwap) {
                HandleKind::kTensor,
                std::make_unique<Tensor>("x", TensorView{Storage::attached(in.data(), 64), 0, 64})));
   ASSERT_TRUE(sample.tensor(sample.y)->fill(0, 64, 9));
-  ASSERT_TRUE(execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, 2));
+  ASSERT_TRUE(repeat(sample, 2));
   EXPECT_EQ(in[0], 9) << "the input holds the last but one result";
   EXPECT_EQ(in[63], 9);
 }
@@ -362,8 +367,7 @@ TEST(ExecuteRepeat, RefusesOutputAndInputThatOverlap) {
   sample.inputs.put("x", *sample.session->handles.insert(HandleKind::kTensor, std::move(*slice)));
   auto other = sample.tensor(both)->slice(32, 64, "y");
   sample.outputs.put("y", *sample.session->handles.insert(HandleKind::kTensor, std::move(*other)));
-  const auto refused =
-      execute_repeat(*sample.session, *sample.loaded, sample.inputs, sample.outputs, 2);
+  const auto refused = repeat(sample, 2);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().sentence,
               HasSubstr("repetition 2 of 2: output 'y' of 64 bytes cannot be brought back to input "

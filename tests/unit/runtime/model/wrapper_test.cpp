@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/wrapper.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "hw/udma.h"
-#include "runtime/rings/ring_set.h"
+#include "runtime/rings/descriptor_rings.h"
 
 namespace neuron::runtime {
 namespace {
@@ -82,6 +83,65 @@ TEST(Wrapper, SpOfAModelWithoutTransfersDoesNoMoreThanNeeded) {
                                   .semaphores = {},
                                   .rings = &none});
   EXPECT_EQ(code.size(), 6u) << "wait, two go, done, complete, branch";
+}
+
+// As text, with what the text does not say of a wait: its slot.
+std::vector<std::string> lines_of(const std::vector<isa::Instruction>& code) {
+  std::vector<std::string> lines;
+  for (const isa::Instruction& instruction : code) {
+    lines.push_back(isa::disassemble(instruction));
+    if (instruction.wait[1].condition != NEURON_WAIT_NONE) lines.back() += " (second slot)";
+  }
+  return lines;
+}
+
+TEST(Wrapper, SpPreparesALaunchLetsTheEnginesGoAndWaitsForAll) {
+  const auto plan = RingPlan::build(graph_with_one_transfer());
+  ASSERT_TRUE(plan);
+  const std::vector<StreamUse> streams = {{0, 0x003F, 3}, {2, 0xF800, 1}};
+  const auto code = make_wrapper({.engine = NEURON_ENGINE_SP,
+                                  .main = 5,
+                                  .core = {.number = 1},
+                                  .launch_record = 0x100000000040,
+                                  .semaphores = {20},
+                                  .events = {9},
+                                  .rings = &*plan,
+                                  .streams = streams});
+  EXPECT_THAT(
+      lines_of(code),
+      ::testing::ElementsAre(
+          "event engines=SP  wait(s7 >= 1)  then(s7--!)", "load r0, at=0x100000000048, engines=SP",
+          "alu r1 = r0 and, s0=0x1 u32, engines=SP", "branch eq, r1, s0=0x0 u32, +10, engines=SP",
+          "load r2, at=0x10000000004C, engines=SP", "load r4, at=0x100000000050, engines=SP",
+          "load r5, at=0x100000000054, engines=SP",
+          "loop r6, start=0x0 u32, end=r2 u32, step=1, length=5, engines=SP",
+          "load r8, at=0x0, bind0(dst.base += r4:pair), engines=SP",
+          "load r9, at=0x4, bind0(dst.base += r4:pair), engines=SP",
+          "load r10, at=0x8, bind0(dst.base += r4:pair), engines=SP",
+          "store r10, at=0x0, bind0(dst.base += r8:pair), engines=SP",
+          "alu r4 = r4 add, s0=0x10 u32, engines=SP",
+          "write at=0xFFFC6701450, stride=4, s0=0x0 u32, engines=SP",
+          "load r10, at=0xFFFC6700024, engines=SP", "branch eq, r10, s0=0x0 u32, +2, engines=SP",
+          "write at=0xFFFC6700024, stride=4, s0=0x0 u32, engines=SP",
+          "write at=0xFFFF07100B0, count=6, stride=262144, s0=0x100 u32, engines=SP",
+          "write at=0xFFFF0730064, count=6, stride=262144, s0=0x100 u32, engines=SP",
+          "write at=0xFFFF09D00B0, count=5, stride=262144, s0=0x100 u32, engines=SP",
+          "write at=0xFFFF09F0064, count=5, stride=262144, s0=0x100 u32, engines=SP",
+          "write at=0xFFFF07010B0, count=16, stride=262144, s0=0x100 u32, engines=SP",
+          "write at=0xFFFF0721064, count=16, stride=262144, s0=0x100 u32, engines=SP",
+          "event engines=SP  then(s0++, s1++)", "event engines=SP  then(s2++, s3++)",
+          "call +11, engines=SP", "event engines=SP  wait(s5 >= 4)  then(s5 -= 4!)",
+          "event engines=SP  wait(s240 >= 3)  then(s240 -= 3!)",
+          "event engines=SP  wait(s242 >= 1)  then(s242 -= 1!)", "complete s0=0x0 u32, engines=SP",
+          "branch always, -30, engines=SP"));
+}
+
+TEST(Wrapper, EveryOtherEngineWaitsForItsGoAndSaysThatItIsDone) {
+  const auto code = make_wrapper({.engine = NEURON_ENGINE_POOL, .main = 1, .core = {}});
+  EXPECT_THAT(lines_of(code),
+              ::testing::ElementsAre(
+                  "event engines=Pool  wait(s2 >= 1)  then(s2--!)", "call +4, engines=Pool",
+                  "event drain, engines=Pool  then(s5++)", "branch always, -3, engines=Pool"));
 }
 
 }  // namespace

@@ -163,6 +163,38 @@ TEST(EngineBinary, RefusesEveryBitFlipAndEveryPrefix) {
   }
 }
 
+TEST(EngineBinary, AQueueIsInDmaControlOfThreeInstructionsOnly) {
+  std::vector<uint8_t> code(2 * NEURON_INSTRUCTION_BYTES);
+  Relocation relocation;
+  relocation.pc = 1;
+  relocation.kind = NEURON_RELOC_QUEUE;
+  relocation.width = 1;
+  relocation.field = NEURON_RELOC_QUEUE_CTL;
+  const auto with_opcode = [&](uint16_t opcode) {
+    code[NEURON_INSTRUCTION_BYTES] = static_cast<uint8_t>(opcode);
+    code[NEURON_INSTRUCTION_BYTES + 1] = static_cast<uint8_t>(opcode >> 8);
+    return is_dma_control(relocation, code);
+  };
+  EXPECT_TRUE(with_opcode(NEURON_OP_DMA_GENERATE));
+  EXPECT_TRUE(with_opcode(NEURON_OP_DMA_GATHER));
+  EXPECT_TRUE(with_opcode(NEURON_OP_DMA_SCATTER));
+  EXPECT_FALSE(with_opcode(NEURON_OP_DMA_TRIGGER));
+  EXPECT_FALSE(with_opcode(NEURON_OP_NOP));
+  with_opcode(NEURON_OP_DMA_GATHER);
+  Relocation other = relocation;
+  other.kind = NEURON_RELOC_SEMAPHORE;
+  EXPECT_FALSE(is_dma_control(other, code));
+  other = relocation;
+  other.width = 8;
+  EXPECT_FALSE(is_dma_control(other, code));
+  other = relocation;
+  ++other.field;
+  EXPECT_FALSE(is_dma_control(other, code));
+  other = relocation;
+  other.pc = 0;
+  EXPECT_FALSE(is_dma_control(other, code)) << "that is another instruction";
+}
+
 TEST(EngineBinaryWriter, RefusesCodeThatIsNoWholeNumberOfInstructions) {
   EngineProgram program = test::sample_engine(NEURON_ENGINE_PE);
   program.code.pop_back();

@@ -88,7 +88,7 @@ struct Served {
     exporter = Exporter::start(options, board, error);
     EXPECT_TRUE(exporter) << error;
   }
-  Board board;
+  MetricFamilies board;
   std::unique_ptr<Exporter> exporter;
 };
 
@@ -157,7 +157,7 @@ TEST(ScrapeServer, SaysWhenNothingIsMeasuredAnyMore) {
 }
 
 TEST(ScrapeServer, TellsNoHostWithoutDevicesBeforeTheFirstReport) {
-  Board board(false);
+  MetricFamilies board(false);
   std::string error;
   const auto exporter = Exporter::start({.prometheus = "127.0.0.1:0", .otlp = ""}, board, error);
   ASSERT_TRUE(exporter) << error;

@@ -6,7 +6,7 @@
 
 #include "tests/unit/tools/rich_host.h"
 #include "tools/neuron-monitor/model/observer.h"
-#include "tools/neuron-monitor/output/board.h"
+#include "tools/neuron-monitor/output/metric_families.h"
 #include "tools/neuron-monitor/output/report.h"
 
 namespace neuron::monitor {
@@ -43,7 +43,7 @@ TEST(MonitorOutput, OfAReportIsAsBefore) {
 
 TEST(MonitorOutput, OfMetricsIsAsBefore) {
   Observed observed;
-  Board board(true), anonymous(false);
+  MetricFamilies board(true), anonymous(false);
   for (const uint64_t rounds : {1u, 3u}) {
     const Observation seen = observation(observed.observer, rounds);
     board.update(seen);

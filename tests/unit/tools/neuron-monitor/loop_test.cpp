@@ -164,7 +164,7 @@ TEST(Monitor, ServesItsExportersWhenTheStreamHasNoReaderLeft) {
   {
     Stream stream(full);
     CountingSource source;
-    Board board(false);
+    MetricFamilies board(false);
     testing::internal::CaptureStderr();
     Monitor monitor(executions("10ms"), source, {&stream, &board, nullptr}, {}, times(4));
     EXPECT_EQ(monitor.run(), End::kStopped);

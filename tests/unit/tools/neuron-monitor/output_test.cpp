@@ -16,7 +16,7 @@
 #include "tests/support/process.h"
 #include "tests/unit/tools/neuron-monitor/snapshots.h"
 #include "tools/neuron-monitor/model/schedule.h"
-#include "tools/neuron-monitor/output/board.h"
+#include "tools/neuron-monitor/output/metric_families.h"
 #include "tools/neuron-monitor/output/report.h"
 #include "tools/neuron-monitor/output/stream.h"
 
@@ -144,7 +144,7 @@ TEST(Report, ThatIsPrettySaysTheSame) {
 
 TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
   Host host;
-  Board board(true);
+  MetricFamilies board(true);
   telemetry::Process app = pod_process(10, "llm");
   execute(app, 9, 2);
   board.update(host.see(2, {app}));
@@ -177,7 +177,7 @@ TEST(Prometheus, HasTheNamesAndLabelsOfTheCompanion) {
 
 TEST(Prometheus, WritesEachSampleOnce) {
   Host host;
-  Board board(false);
+  MetricFamilies board(false);
   board.update(host.see(1, {pod_process(10, "same"), pod_process(11, "same")}));
   const Exposition exposition = board.exposition();
   std::set<std::string> seen;
@@ -197,7 +197,7 @@ TEST(Prometheus, WritesEachSampleOnce) {
 
 TEST(Prometheus, CountersGoOnWhileAnyProcessOfATagLivesAndEndWithTheLast) {
   Host host;
-  Board board(false);
+  MetricFamilies board(false);
   telemetry::Process first = process(10, {0}, "app"), second = process(11, {1}, "app");
   const auto completed = [&] {
     const std::string text = format_prometheus(board.exposition(), false);
@@ -223,7 +223,7 @@ TEST(Prometheus, CountersGoOnWhileAnyProcessOfATagLivesAndEndWithTheLast) {
 
 TEST(Prometheus, EscapesWhatAProcessCallsItself) {
   Host host;
-  Board board(false);
+  MetricFamilies board(false);
   board.update(host.see(1, {process(10, {0}, "a\"} 1\nfake 2\t\\\x01")}));
   EXPECT_THAT(format_prometheus(board.exposition(), false),
               HasSubstr(R"(runtime_tag="a\"} 1\nfake 2 \\ "} )"));
@@ -231,7 +231,7 @@ TEST(Prometheus, EscapesWhatAProcessCallsItself) {
 
 TEST(Otlp, IsAnExportRequestWithCumulativeSums) {
   Host host;
-  Board board(true);
+  MetricFamilies board(true);
   telemetry::Process app = pod_process(10, "llm");
   execute(app, 9);
   board.update(host.see(2, {app}));

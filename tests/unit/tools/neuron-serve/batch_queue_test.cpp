@@ -54,6 +54,26 @@ TEST(BatchQueue, FillsABatchInOrderAndKeepsWhatDoesNotFit) {
   EXPECT_EQ(queue.waiting_rows(), 0u);
 }
 
+TEST(BatchQueue, FreesThePlaceOfAJobThatIsCancelledAndKeepsTheOthersInOrder) {
+  BatchQueue queue(8, 8, seconds(10));
+  Jobs jobs = questions({3, 4, 1});
+  const Jobs asked = jobs;
+  for (const auto& job : asked) ASSERT_TRUE(queue.admit(job->rows));
+  ASSERT_TRUE(queue.push(jobs));
+  EXPECT_FALSE(queue.admit(4));
+  EXPECT_TRUE(queue.cancel(*asked[1]));
+  EXPECT_FALSE(queue.cancel(*asked[1])) << "it does not wait any more";
+  EXPECT_EQ(queue.waiting_rows(), 4u);
+  EXPECT_TRUE(queue.admit(4));
+  queue.withdraw(4);
+  const BatchQueue::Batch batch = queue.take();
+  ASSERT_EQ(batch.jobs.size(), 2u);
+  EXPECT_EQ(batch.jobs[0], asked[0]);
+  EXPECT_EQ(batch.jobs[1], asked[2]);
+  EXPECT_FALSE(queue.cancel(*asked[0])) << "it is being computed";
+  EXPECT_EQ(queue.waiting_rows(), 0u);
+}
+
 TEST(BatchQueue, WaitsForAsManyAsCameBefore) {
   BatchQueue queue(8, 64, seconds(30));
   ASSERT_TRUE(add(queue, {1, 1, 1, 1}));

@@ -19,6 +19,37 @@ using ::testing::HasSubstr;
 
 using DeviceCalls = ServiceTest;
 
+TEST_F(DeviceCalls, AProcessWithTheNumberOfAnotherWaitsUntilThatOneIsFree) {
+  const Client before = {4711, 1000, 1}, after = {4711, 1000, 2};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, before, &first), 0) << last_error();
+  EXPECT_EQ(instance_->open(0, O_RDWR, after, &second), -EAGAIN);
+  EXPECT_THAT(last_error(), HasSubstr("pid 4711 was another process"));
+  ASSERT_EQ(instance_->open(0, O_RDWR, before, &second), 0) << last_error();
+  ASSERT_EQ(instance_->close(first), 0);
+  ASSERT_EQ(instance_->close(second), 0);
+  EXPECT_EQ(instance_->open(0, O_RDWR, after, &second), 0) << last_error();
+}
+
+TEST_F(DeviceCalls, AProcessFindsNoQueueThatAnotherHasMade) {
+  const Client one = {301, 1000, 1}, other = {302, 1000, 2};
+  Session* first = nullptr;
+  Session* second = nullptr;
+  ASSERT_EQ(instance_->open(0, O_RDWR, one, &first), 0) << last_error();
+  ASSERT_EQ(instance_->open(0, O_RDWR, other, &second), 0) << last_error();
+  neuron_ioctl_notifications_init_v2 init = {};
+  init.nq_type = NQ_TYPE_NOTIFY;
+  init.size = 4096;
+  init.on_host_memory = 1;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
+  const uint64_t offset = init.mmap_offset;
+  ASSERT_EQ(first->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0);
+  EXPECT_EQ(init.mmap_offset, offset);
+  ASSERT_EQ(second->ioctl(NEURON_IOCTL_NOTIFICATIONS_INIT_V2, &init), 0) << last_error();
+  EXPECT_NE(init.mmap_offset, offset);
+}
+
 TEST_F(DeviceCalls, TellsWhatItIs) {
   neuron_ioctl_device_info info = {};
   ASSERT_EQ(session_->ioctl(NEURON_IOCTL_DEVICE_INFO, &info), 0);

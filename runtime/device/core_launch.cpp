@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/core_launch.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+
+#include "hw/fault.h"
+
+namespace neuron::runtime {
+namespace {
+
+// The time between two checks of the ranks that a wait depends on, and the time that a wait
+// continues after a rank is gone: the data that it had sent may be enough.
+constexpr uint64_t kLookAfterRanks = 100'000'000;
+
+uint64_t now_ns() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace
+
+uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s) {
+  const uint64_t begin = now_ns();
+  const uint64_t until = begin + limit_s * 1'000'000'000ull;
+  if (second != nullptr) second->ring(false);
+  // This thread waits for the first core at once and so runs it; no other thread has to.
+  first.ring(true);
+  first.await_end(until);
+  if (second != nullptr) second->await_end(until);
+  const uint64_t host_ns = now_ns() - begin;
+  const bool failed = first.failed || (second != nullptr && second->failed);
+  for (CoreLaunch* launch : {&first, second}) {
+    if (launch == nullptr) continue;
+    if (!failed) launch->read_report();
+    launch->work = launch->core_.take_work();
+  }
+  return host_ns;
+}
+
+void CoreLaunch::ring(bool here) {
+  neuron_launch_record& record = core_.launch();
+  record.exec_id = ++core_.executions;
+  record.binding = order_.binding_number;
+  const bool rebind = core_.current_binding != order_.binding && order_.ring_entries != 0;
+  record.flags = rebind ? NEURON_LAUNCH_REBIND : 0;
+  record.ring_entries = rebind ? order_.ring_entries : 0;
+  record.ring_table = order_.ring_table;
+  record.time_limit = order_.time_limit_ps;
+  record.work_record = core_.work_address();
+  before_ = __atomic_load_n(&core_.completion().sequence, __ATOMIC_ACQUIRE);
+  first_id_ = core_.executions;
+  // Release: the record above is complete before the device sees the semaphore; its partner is the
+  // load of the record by the SP program.
+  std::atomic_thread_fence(std::memory_order_release);
+  result =
+      core_.device().port().write_register(core_.place().window_bar0() + NEURON_CORE_SEMAPHORES +
+                                               NEURON_SEM_BLOCK_INC + NEURON_SEM_LAUNCH * 4,
+                                           order_.count, here);
+}
+
+// Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
+// process is gone.
+int CoreLaunch::await_word(uint32_t* word, uint32_t before, uint64_t until) {
+  ndl::DevicePort& port = core_.device().port();
+  bool gone = false;
+  // bounded: each turn but the last takes some of the time until `until`.
+  while (watch_ != nullptr) {
+    const uint64_t look = now_ns() + kLookAfterRanks;
+    if (look >= until) break;
+    const int waited = port.wait(core_.number(), word, before, look);
+    if (waited != -ETIMEDOUT) return waited;
+    if (gone) return -EOWNERDEAD;
+    gone = watch_->lost_a_rank();
+  }
+  return port.wait(core_.number(), word, before, until);
+}
+
+// Waits until all completion records are written, or one that reports a failure.
+int CoreLaunch::await_completions(uint64_t until) {
+  neuron_completion_record& record = core_.completion();
+  uint32_t seen = 0;
+  while (seen < order_.count) {
+    const int waited = await_word(&record.sequence, before_ + seen, until);
+    if (waited != 0) return waited;
+    seen = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before_;
+    if (record.status == NEURON_FAULT_NONE) continue;
+    // The status of a record may be visible before its sequence. The core answers a read after its
+    // earlier writes, so the caller then reads a sequence that counts the failed execution.
+    (void)core_.device().read_register(core_.place().window_bar0() + NEURON_CORE_CONTROL +
+                                       NEURON_CORE_STATUS);
+    break;
+  }
+  return 0;
+}
+
+void CoreLaunch::await_end(uint64_t until) {
+  const neuron_completion_record& record = core_.completion();
+  if (result == 0) result = await_completions(until);
+  failed = result != 0 || record.status != NEURON_FAULT_NONE;
+  done = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before_;
+  if (result == 0 && failed) --done;
+  core_.executions = first_id_ + done - (failed ? 0 : 1);
+  if (done != 0) core_.current_binding = order_.binding;
+}
+
+// Reads what the engines wrote about their part of the last execution.
+void CoreLaunch::read_report() {
+  const neuron_completion_record& record = core_.completion();
+  device_ps = record.end - record.start;
+  for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+    neuron_notification entry;
+    while (core_.completions[engine].next(entry)) {
+      if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_COMPLETE) continue;
+      busy_ps[engine] = uint64_t{entry.info[1]} << 32 | entry.info[0];
+      retired[engine] = entry.info[2];
+    }
+  }
+}
+
+}  // namespace neuron::runtime
