@@ -87,7 +87,7 @@ bench: bench-dependencies configure ## one JSON object a line: ours against a na
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, retraining
+nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, a debug kernel, retraining
 	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
@@ -99,6 +99,8 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
+	tests/vm/vm-test late-writes $(BUILD)
+	tests/vm/vm-test debug $(BUILD)
 	$(MAKE) test-packages
 	/usr/bin/python3 tools/compiler/kernels/digits/train.py --check
 

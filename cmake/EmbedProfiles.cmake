@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run as a script: writes OUTPUT, a source with the text of every file in FILES (separated by |), as
 # driver/profiles/profile_texts.h declares it.
 string(REPLACE "|" ";" FILES "${FILES}")

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::base {
 namespace {
 
@@ -52,6 +54,7 @@ int send_packet(int socket, std::span<const iovec> parts, std::span<const int> f
     std::memcpy(CMSG_DATA(message), files.data(), sizeof(int) * files.size());
   }
   for (;;) {  // bounded: a socket that has room takes the message
+    hand_to_other_processes();
     if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return errno == ECONNRESET ? -EPIPE : -errno;
@@ -75,6 +78,7 @@ ssize_t receive_packet(int socket, std::span<std::byte> buffer, PacketFiles& fil
     length = ::recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
   } while (length < 0 && errno == EINTR);
   if (length < 0) return errno == ECONNRESET ? 0 : -errno;
+  take_from_other_processes();
   size_t count = 0;
   for (cmsghdr* message = CMSG_FIRSTHDR(&header); message != nullptr;
        message = CMSG_NXTHDR(&header, message)) {

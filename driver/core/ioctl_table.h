@@ -13,9 +13,13 @@
 ND_BEGIN
 
 enum nd_ioctl_access {
-	ND_ACCESS_ANY,	    /* also on a descriptor opened O_WRONLY */
-	ND_ACCESS_FULL,	    /* O_RDWR or O_RDONLY */
-	ND_ACCESS_ATTACHED, /* and the calling process opened the device itself */
+	ND_ACCESS_ANY,	/* also on a descriptor opened O_WRONLY */
+	ND_ACCESS_FULL, /* O_RDWR or O_RDONLY */
+	/*
+	 * And the calling process opened the device itself, so that what the call leaves is given
+	 * back when it goes: all that reaches memory, changes the chip, or takes something.
+	 */
+	ND_ACCESS_ATTACHED,
 };
 
 struct nd_ioctl {

@@ -7,7 +7,17 @@
 
 #include <linux/device.h>
 #include <linux/mm.h>
+#include <linux/mmzone.h>
 #include <linux/version.h>
+
+/* Pages of the largest piece that the kernel gives, as a power of two. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
+#define ND_LARGEST_ORDER MAX_PAGE_ORDER
+#elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#define ND_LARGEST_ORDER MAX_ORDER
+#else
+#define ND_LARGEST_ORDER (MAX_ORDER - 1)
+#endif
 
 static inline struct class *nd_class_create(const char *name)
 {

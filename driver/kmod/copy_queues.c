@@ -164,7 +164,7 @@ static int allocate_queues(struct nd_file *file, const struct nd_ioctl *call, vo
 {
 	struct neuron_ioctl_h2t_dma_alloc_queues *request = argument;
 	struct neuron_device *nd = file->nd;
-	pid_t owner = nd_file_owner(file);
+	pid_t owner = nd_current_pid();
 	u32 core = request->nc_id;
 	u32 copies;
 	u32 services;
@@ -173,8 +173,6 @@ static int allocate_queues(struct nd_file *file, const struct nd_ioctl *call, vo
 	if (!nd_has_core(nd, core) ||
 	    (u32)request->copy_queue_cnt + request->service_queue_cnt >= MAX_QUEUES)
 		return -E2BIG;
-	if (!owner)
-		return -EACCES;
 	mutex_lock(&nd->copy_queues_lock);
 	copies = reserve(nd, core, request->copy_queue_cnt, 0);
 	services = reserve(nd, core, request->service_queue_cnt, owner);

@@ -90,9 +90,6 @@ static int acquire_datastore(struct nd_file *file, const struct nd_ioctl *call, 
 	u64 address;
 	int result;
 
-	/* A process that is not attached would never give its datastore back. */
-	if (!info->pid && !nd_file_is_attached(nd, pid))
-		return -EACCES;
 	result = acquire(nd, pid, !info->pid, &address);
 	if (result)
 		return result;

@@ -7,6 +7,9 @@
  * of the process stands for the same open file, so that dup() does no harm; a child's copies belong
  * to the parent. A restricted descriptor (O_WRONLY) attaches nobody and may make the calls that
  * need no device.
+ *
+ * files_lock is held for moments only. What a process gives back may take as long as a reset: it
+ * does so without the lock, and only the same process waits for it when it opens the device anew.
  */
 #include <linux/fdtable.h>
 #include <linux/module.h>
@@ -34,37 +37,90 @@ bool nd_file_is_attached(struct neuron_device *nd, pid_t pid)
 	return attached;
 }
 
-pid_t nd_file_owner(struct nd_file *file)
+int nd_file_reset_if_idle(struct neuron_device *nd)
 {
-	pid_t pid = nd_current_pid();
+	int error = 0;
 
-	if (nd_file_is_attached(file->nd, pid))
-		return pid;
-	return nd_file_is_attached(file->nd, file->pid) ? file->pid : 0;
+	/* Under the lock the device turns to "being reset" before anybody opens it: see attach().
+	 */
+	mutex_lock(&nd->files_lock);
+	if (nd->full_files == 0)
+		error = nd_reset_request_internal(nd);
+	mutex_unlock(&nd->files_lock);
+	return error;
 }
 
-bool nd_file_is_idle(struct neuron_device *nd)
-{
-	bool idle;
+/* ---- processes that give back what they hold ---- */
 
-	mutex_lock(&nd->files_lock);
-	idle = nd->full_files == 0;
-	mutex_unlock(&nd->files_lock);
-	return idle;
+struct leaving {
+	struct list_head link; /* nd->leaving */
+	pid_t pid;
+};
+
+static bool is_leaving(struct neuron_device *nd, pid_t pid)
+{
+	struct leaving *each;
+	bool found = false;
+
+	spin_lock(&nd->leaving_lock);
+	list_for_each_entry(each, &nd->leaving, link)
+		found |= each->pid == pid;
+	spin_unlock(&nd->leaving_lock);
+	return found;
+}
+
+/* files_lock is held, and no descriptor of the process is open. */
+static void begin_leaving(struct neuron_device *nd, struct leaving *leaving)
+{
+	spin_lock(&nd->leaving_lock);
+	list_add(&leaving->link, &nd->leaving);
+	spin_unlock(&nd->leaving_lock);
+}
+
+/* Gives back what the process holds, after begin_leaving(). */
+static void process_exit(struct neuron_device *nd, struct leaving *leaving)
+{
+	pid_t pid = leaving->pid;
+	int token;
+	bool here = !nd_enter(nd, &token);
+
+	if (here)
+		nd_reset_process_exit(nd, pid);
+	/* Without the device only the tables are left, and those cope. */
+	mutex_lock(&nd->exits_lock);
+	if (here) {
+		nd_copy_queues_process_exit(nd, pid);
+		nd_dma_process_exit(nd, pid);
+	}
+	nd_core_process_exit(nd, pid);
+	if (here) {
+		nd_datastore_process_exit(nd, pid);
+		nd_memory_process_exit(nd, pid);
+		nd_exit(nd, token);
+	}
+	mutex_unlock(&nd->exits_lock);
+	spin_lock(&nd->leaving_lock);
+	list_del(&leaving->link);
+	spin_unlock(&nd->leaving_lock);
+	wake_up_all(&nd->leaving_wait);
 }
 
 /* ---- open and close ---- */
 
+/* -EAGAIN: the device is being reset, or the process still gives back what it held before. */
 static int attach(struct nd_file *file)
 {
 	struct neuron_device *nd = file->nd;
 	struct nd_process *process;
 	int error = 0;
 
-	/* A process that goes may hold it for as long as a reset takes. */
 	if (mutex_lock_killable(&nd->files_lock))
 		return -EINTR;
 	if (!file->restricted) {
+		if (READ_ONCE(nd->reset.state) == ND_STATE_RESET || is_leaving(nd, file->pid)) {
+			mutex_unlock(&nd->files_lock);
+			return -EAGAIN;
+		}
 		mutex_lock(&nd->processes_lock);
 		error = nd_process_attach(&nd->processes, file->pid);
 		process = error ? NULL : nd_process_find(&nd->processes, file->pid);
@@ -87,45 +143,67 @@ static int attach(struct nd_file *file)
 	return error;
 }
 
-/* The process gives up its last descriptor; files_lock is held. */
-static void process_exit(struct neuron_device *nd, pid_t pid)
+/* Waits until the device can be opened: for resets of the whole device, and for itself. */
+static int attach_when_ready(struct nd_file *file)
 {
-	int token;
-	bool here = !nd_enter(nd, &token);
+	struct neuron_device *nd = file->nd;
+	int error;
 
-	/* Without the device only the tables are left, and those cope. */
-	if (here) {
-		nd_reset_process_exit(nd, pid);
-		nd_copy_queues_process_exit(nd, pid);
-		nd_dma_process_exit(nd, pid);
-	}
-	nd_core_process_exit(nd, pid);
-	if (here) {
-		nd_datastore_process_exit(nd, pid);
-		nd_memory_process_exit(nd, pid);
-		nd_exit(nd, token);
-	}
+	if (file->restricted)
+		return attach(file);
+	do { /* ends when the device is ready, lost or removed, or when the process is killed */
+		error = nd_reset_wait_ready(nd);
+		if (!error && wait_event_killable(nd->leaving_wait, !is_leaving(nd, file->pid)))
+			error = -EINTR;
+		if (!error)
+			error = attach(file);
+	} while (error == -EAGAIN);
+	return error;
 }
 
 static void detach(struct nd_file *file)
 {
 	struct neuron_device *nd = file->nd;
-	bool last;
+	struct leaving leaving = { .pid = file->pid };
+	bool attached;
+	bool last = false;
 
 	nd_uring_file_exit(file);
 	mutex_lock(&nd->files_lock);
-	if (file->attached) {
-		file->attached = false;
-		if (!file->restricted) {
-			mutex_lock(&nd->processes_lock);
-			last = nd_process_detach(&nd->processes, file->pid);
-			mutex_unlock(&nd->processes_lock);
-			if (last)
-				process_exit(nd, file->pid);
-		}
-		nd_core_file_exit(file);
+	attached = file->attached;
+	file->attached = false;
+	if (attached && !file->restricted) {
+		mutex_lock(&nd->processes_lock);
+		last = nd_process_detach(&nd->processes, file->pid);
+		mutex_unlock(&nd->processes_lock);
 	}
+	if (last)
+		begin_leaving(nd, &leaving);
 	mutex_unlock(&nd->files_lock);
+	if (last)
+		process_exit(nd, &leaving);
+	if (attached)
+		nd_core_file_exit(file);
+}
+
+/*
+ * After a call of a process that had the device open when it began. Another thread may have closed
+ * the last descriptor meanwhile, whose clean-up did not see what the call left.
+ */
+static void clean_up_after_call(struct neuron_device *nd, pid_t pid)
+{
+	struct leaving leaving = { .pid = pid };
+	bool gone;
+
+	if (nd_file_is_attached(nd, pid))
+		return;
+	mutex_lock(&nd->files_lock);
+	gone = !nd_file_is_attached(nd, pid);
+	if (gone)
+		begin_leaving(nd, &leaving);
+	mutex_unlock(&nd->files_lock);
+	if (gone)
+		process_exit(nd, &leaving);
 }
 
 static int file_open(struct inode *inode, struct file *filp)
@@ -149,10 +227,7 @@ static int file_open(struct inode *inode, struct file *filp)
 	file->file = filp;
 	file->pid = nd_current_pid();
 	file->restricted = filp->f_flags & O_WRONLY;
-	if (!file->restricted)
-		error = nd_reset_wait_ready(nd);
-	if (!error)
-		error = attach(file);
+	error = attach_when_ready(file);
 	if (error) {
 		kfree(file);
 		goto leave;
@@ -318,6 +393,8 @@ static long file_ioctl(struct file *filp, unsigned int request, unsigned long ar
 	result = call_handler(file, call, handler, (void __user *)argument);
 	nd_oplog_add(nd, ND_OP_IOCTL, request, result);
 	nd_exit(nd, token);
+	if (call->access == ND_ACCESS_ATTACHED)
+		clean_up_after_call(nd, nd_current_pid());
 	return result;
 }
 
@@ -330,7 +407,10 @@ static int file_mmap(struct file *filp, struct vm_area_struct *vma)
 
 	if (result)
 		return result;
-	result = file->restricted ? -EACCES : nd_mapping_mmap(filp, vma);
+	/* As for calls that reach memory: see nd_ioctl_access. */
+	result = file->restricted || !nd_file_is_attached(nd, nd_current_pid())
+			 ? -EACCES
+			 : nd_mapping_mmap(filp, vma);
 	nd_oplog_add(nd, ND_OP_MMAP, vma->vm_pgoff, result);
 	nd_exit(nd, token);
 	return result;

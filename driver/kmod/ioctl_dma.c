@@ -132,8 +132,7 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 	struct neuron_device *nd = file->nd;
 	struct nd_register_write writes[ND_QUEUE_INIT_WRITES];
 	const struct nd_queue_ring dummy = { nd->dummy_ring->address, ND_QUEUE_DUMMY_DESCRIPTORS };
-	struct nd_queue fresh = { .owner = nd_file_owner(file) };
-	const pid_t owner = fresh.owner;
+	struct nd_queue fresh = { .owner = nd_current_pid() };
 	const struct nd_queue_ring *tx = &fresh.tx;
 	const struct nd_queue_ring *rx = &fresh.rx;
 	struct nd_queue *queue;
@@ -141,8 +140,6 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 
 	if (error)
 		return error;
-	if (!owner)
-		return -EACCES;
 	if (q->rxc_handle) {
 		dev_warn_ratelimited(
 			nd->dev,
@@ -188,12 +185,6 @@ static int init_queue(struct nd_file *file, const struct neuron_ioctl_dma_queue_
 	mutex_unlock(&nd->engine[q->eng_id].lock);
 	nd_chunk_put(fresh.tx_chunk);
 	nd_chunk_put(fresh.rx_chunk);
-	/* Another thread may have closed the last descriptor, whose clean-up did not see this. */
-	if (!nd_file_is_attached(nd, owner)) {
-		mutex_lock(&nd->files_lock);
-		nd_dma_process_exit(nd, owner);
-		mutex_unlock(&nd->files_lock);
-	}
 	if (error)
 		dev_warn_ratelimited(nd->dev,
 				     "neuron%u engine %u queue %u carries the host's copies\n",

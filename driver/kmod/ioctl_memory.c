@@ -22,17 +22,10 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 	int error;
 
 	request.pid = nd_current_pid();
+	request.payer = request.pid;
 	request.lifespan = ND_LIFE_PROCESS;
 	request.with_handle = true;
 	request.pinned = true;
-	/* A child does not own the memory, and could not give it back. */
-	if (!nd_file_is_attached(nd, request.pid)) {
-		dev_warn_ratelimited(
-			nd->dev,
-			"neuron%u: pid %d did not open the device itself and cannot allocate memory\n",
-			nd->index, request.pid);
-		return -EACCES;
-	}
 	error = nd_memory_allocate(nd, &request, &chunk);
 	if (error)
 		return error;
@@ -42,9 +35,6 @@ static int allocate(struct nd_file *file, const struct nd_memory_request *wanted
 		error = -EFAULT;
 	}
 	nd_chunk_put(chunk);
-	/* Another thread may have closed the last descriptor, whose clean-up did not see this. */
-	if (!nd_file_is_attached(nd, request.pid))
-		nd_memory_process_exit(nd, request.pid);
 	return error;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory of a device: HBM from the pools of the driver core, host memory from the kernel, and the
+ * Memory of a device: HBM from the pools of the driver core, host memory (host_memory.c), and the
  * tables that find it by handle and by address.
  *
  * memory.lock guards all of it. No function here touches user memory or registers.
  */
-#include <linux/dma-mapping.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -54,6 +53,7 @@ int nd_memory_create(struct neuron_device *nd)
 		nd_account_allocate(&nd->core[hbm].accounting, NEURON_MEMALLOC_TYPE_NCDEV_DEVICE,
 				    false, chip->carve_out);
 	}
+	nd_host_reserve_create(nd);
 	nd->memory.ready = true;
 	return 0;
 }
@@ -145,7 +145,7 @@ static void give_back(struct neuron_device *nd, struct nd_chunk *chunk)
 	chunk->given_back = true;
 	list_del(&chunk->all);
 	if (chunk->host)
-		dma_free_coherent(nd->dev, chunk->size, chunk->va, chunk->dma);
+		nd_host_free(nd, chunk);
 	else
 		nd_hbm_free(&nd->memory.hbm[chunk->hbm], chunk->block);
 	chunk->va = NULL;
@@ -187,24 +187,7 @@ static int allocate_host(struct neuron_device *nd, const struct nd_memory_reques
 			nd->index, request->alignment);
 		return -EINVAL;
 	}
-	/* An IOMMU makes any size contiguous, and counts its pages in 32 bits. */
-	if (chunk->size >> PAGE_SHIFT > min_t(u64, totalram_pages(), U32_MAX)) {
-		dev_warn_ratelimited(
-			nd->dev, "neuron%u: %llu bytes of host memory are more than the host has\n",
-			nd->index, chunk->size);
-		return -ENOMEM;
-	}
-	/* Zeroed, and contiguous for the device. */
-	chunk->va = dma_alloc_coherent(nd->dev, chunk->size, &chunk->dma,
-				       GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
-	if (!chunk->va) {
-		dev_warn_ratelimited(nd->dev,
-				     "neuron%u: the host has no %llu contiguous bytes left\n",
-				     nd->index, chunk->size);
-		return -ENOMEM;
-	}
-	chunk->address = nd->chip->host_base | chunk->dma;
-	return 0;
+	return nd_host_allocate(nd, chunk, request->payer);
 }
 
 static int allocate_hbm(struct neuron_device *nd, const struct nd_memory_request *request,
@@ -272,7 +255,7 @@ int nd_memory_allocate(struct neuron_device *nd, const struct nd_memory_request 
 		return error;
 	if (request->lifespan == ND_LIFE_PROCESS && nd_fault_allocate())
 		return -ENOMEM;
-	chunk = kzalloc(sizeof(*chunk), GFP_KERNEL);
+	chunk = kzalloc(sizeof(*chunk), GFP_KERNEL_ACCOUNT);
 	if (!chunk)
 		return -ENOMEM;
 	kref_init(&chunk->refs);
@@ -436,8 +419,11 @@ void nd_memory_destroy(struct neuron_device *nd)
 				nd->index, chunk->size);
 			chunk->given_back = true;
 			list_del(&chunk->all);
+			nd_host_uncharge(chunk->charge, chunk->size);
+			chunk->charge = NULL;
 		}
 	}
+	nd_host_reserve_stop(nd);
 	for (i = 0; i < memory->handles.level_count; i++)
 		kvfree(memory->handles.levels[i]);
 	nd_handles_init(&memory->handles);

@@ -20,6 +20,7 @@
 #include "driver/core/chip.h"
 #include "driver/core/handle_table.h"
 #include "driver/core/hbm.h"
+#include "driver/core/pool.h"
 #include "driver/core/ring.h"
 #include "hw/udma.h"
 
@@ -45,9 +46,10 @@ struct nd_chunk {
 	u64 size;		  /* whole pages */
 	void *va;		  /* host memory */
 	dma_addr_t dma;
-	struct nd_block *block; /* HBM */
-	pid_t pid;		/* owner, init namespace; 0: the device */
-	u32 handle;		/* 0: none */
+	struct nd_block *block;	  /* HBM, or the device's reserve of host memory */
+	struct nd_charge *charge; /* who pays for host memory; NULL: the device */
+	pid_t pid;		  /* owner, init namespace; 0: the device */
+	u32 handle;		  /* 0: none */
 	u32 core;
 	u32 category;
 	u32 hbm;
@@ -70,15 +72,27 @@ struct nd_memory_request {
 	u32 region;
 	u32 core;
 	u32 category;
-	pid_t pid; /* 0 for ND_LIFE_DEVICE */
+	pid_t pid;   /* 0 for ND_LIFE_DEVICE */
+	pid_t payer; /* process whose limit of host memory counts; 0: the device itself */
 	enum nd_lifespan lifespan;
 	bool with_handle;
 	bool hidden;
 	bool pinned; /* the caller gets a reference of its own: nd_chunk_put() */
 };
 
+/* One contiguous range of host memory that belongs to the device. */
+struct nd_host_reserve {
+	void *base; /* NULL: none */
+	dma_addr_t dma;
+	u64 size;
+	struct nd_pool pool; /* of DMA addresses */
+	struct nd_block *nodes;
+	bool ready; /* mapped for the device */
+};
+
 struct nd_memory {
 	struct mutex lock;
+	struct nd_host_reserve reserve;
 	struct nd_hbm hbm[ND_MAX_HBMS];
 	struct nd_handle_table handles;
 	struct rb_root chunks; /* published, by address */
@@ -121,6 +135,24 @@ int nd_chunk_check_range(struct nd_chunk *chunk, u64 offset, u64 size);
 void nd_memory_usage(struct neuron_device *nd, pid_t pid, u64 *host, u64 *device);
 /* Physical page of byte `offset`: of host memory, or of BAR4. */
 int nd_chunk_pfn(struct nd_chunk *chunk, u64 offset, unsigned long *pfn);
+
+/* -------- host_memory.c -------- */
+
+/* Host memory that a process holds; lives as long as that is more than nothing. */
+struct nd_charge;
+/* -ENOMEM if the process would have more than it may; takes a spinlock. */
+int nd_host_charge(struct neuron_device *nd, pid_t pid, u64 bytes, struct nd_charge **charge);
+/* Part of a charge, or all of it. NULL is fine. */
+void nd_host_uncharge(struct nd_charge *charge, u64 bytes);
+/* Memory for a chunk whose size is set, with its addresses and its charge; memory.lock is held. */
+int nd_host_allocate(struct neuron_device *nd, struct nd_chunk *chunk, pid_t payer);
+void nd_host_free(struct neuron_device *nd, struct nd_chunk *chunk);
+/* Without a reserve the device works too. */
+void nd_host_reserve_create(struct neuron_device *nd);
+/* The device reads and writes it no more. */
+void nd_host_reserve_stop(struct neuron_device *nd);
+/* With the last reference to the device: until then an importer may use what it pinned. */
+void nd_host_reserve_destroy(struct neuron_device *nd);
 
 /* -------- copy_ring.c -------- */
 

@@ -14,6 +14,17 @@ ulong nd_param_small_pool_size = ND_HBM_SMALL_POOL;
 module_param_named(mempool_small_pool_size, nd_param_small_pool_size, ulong, 0660);
 MODULE_PARM_DESC(mempool_small_pool_size, "bytes at the end of each HBM for small allocations");
 
+ulong nd_param_host_reserve = 32ul << 20;
+module_param_named(mempool_host_memory_size, nd_param_host_reserve, ulong, 0440);
+MODULE_PARM_DESC(mempool_host_memory_size,
+		 "bytes of host memory that each device keeps for large allocations; 0: none");
+
+ulong nd_param_host_limit_mib;
+module_param_named(host_memory_limit_mib, nd_param_host_limit_mib, ulong, 0660);
+MODULE_PARM_DESC(
+	host_memory_limit_mib,
+	"MiB of host memory that a process may have for all devices; 0: half of the host's");
+
 int nd_param_wc_enable = 1;
 module_param_named(wc_enable, nd_param_wc_enable, int, 0660);
 MODULE_PARM_DESC(wc_enable, "1: map device memory write-combined");

@@ -9,10 +9,10 @@
  * entries call nd_enter(); the functions that they call need not.
  *
  * Lock order, outermost first (README.md says what each guards):
- *   files_lock, copy_queues_lock, core[].nq_lock, nd_copy_ring.lock (by core number),
- * nd_engine.lock, firmware.lock, memory.lock processes_lock, datastore_lock, core[].lock,
- * reset.lock, mappings_lock and oplog.lock are leaves. User memory is never touched under
- * memory.lock or a leaf, because the mmap paths take them under mmap_lock.
+ *   exits_lock, files_lock, copy_queues_lock, core[].nq_lock, nd_copy_ring.lock (by core number),
+ * nd_engine.lock, firmware.lock, memory.lock. processes_lock, datastore_lock, core[].lock,
+ * reset.lock, leaving_lock, mappings_lock and oplog.lock are leaves. User memory is never touched
+ * under memory.lock or a leaf, because the mmap paths take them under mmap_lock.
  */
 #ifndef DRIVER_KMOD_NEURON_H
 #define DRIVER_KMOD_NEURON_H
@@ -73,8 +73,6 @@ int nd_reset_create(struct neuron_device *nd);
 void nd_reset_destroy(struct neuron_device *nd);
 /* The whole device, for nobody in particular; asynchronous. */
 int nd_reset_request_internal(struct neuron_device *nd);
-/* -EBUSY if the process has a request that it has not waited for. */
-int nd_reset_request(struct neuron_device *nd, pid_t pid, u32 core_map);
 /* Consumes the request of a process. -ENOENT: none; -EINTR: killed; else *result is 0 or 1. */
 int nd_reset_wait(struct neuron_device *nd, pid_t pid, s32 *result);
 void nd_reset_process_exit(struct neuron_device *nd, pid_t pid);
@@ -349,17 +347,17 @@ pid_t nd_current_pid(void);
 /* True if the process opened the device itself and has it open. */
 bool nd_file_is_attached(struct neuron_device *nd, pid_t pid);
 /*
- * The process whose exit gives back what a call leaves: the caller if it opened the device, else
- * the process that opened the descriptor; 0 if both are gone.
+ * Asks for a reset of the whole device unless a full descriptor is open; none is opened between the
+ * two. 0 also if there was nothing to do.
  */
-pid_t nd_file_owner(struct nd_file *file);
-/* True if no full descriptor is open. */
-bool nd_file_is_idle(struct neuron_device *nd);
+int nd_file_reset_if_idle(struct neuron_device *nd);
 
 /* -------- module.c -------- */
 
 extern int nd_param_no_reset;
 extern ulong nd_param_small_pool_size;
+extern ulong nd_param_host_reserve;
+extern ulong nd_param_host_limit_mib;
 extern int nd_param_wc_enable;
 extern int nd_param_metric_delay_ms;
 extern int nd_param_log_posts;
@@ -415,11 +413,15 @@ struct neuron_device {
 	struct nd_chunk *dummy_ring;
 
 	struct mutex copy_queues_lock; /* one reservation of copy queues at a time */
+	struct mutex exits_lock;       /* one process at a time gives back what it holds */
 	struct mutex files_lock;
 	struct mutex processes_lock;
 	struct nd_process_table processes; /* written under both locks, read under either */
 	struct list_head files;		   /* files_lock */
 	u32 full_files;			   /* files_lock */
+	spinlock_t leaving_lock;	   /* a leaf */
+	struct list_head leaving;	   /* processes that give back; leaving_lock */
+	wait_queue_head_t leaving_wait;	   /* one of them is done */
 
 	spinlock_t mappings_lock;
 	struct list_head mappings;

@@ -49,6 +49,7 @@ static int create(struct neuron_device *nd, const struct nd_nq_request *request,
 		.category = request->host ? NEURON_MEMALLOC_TYPE_NOTIFICATION_HOST
 					  : NEURON_MEMALLOC_TYPE_NOTIFICATION_DEVICE,
 		.lifespan = ND_LIFE_DEVICE,
+		.payer = nd_current_pid(),
 		.with_handle = true,
 	};
 	struct nd_chunk *chunk;

@@ -63,6 +63,7 @@ static void nd_device_free(struct kref *refs)
 	struct neuron_device *nd = container_of(refs, struct neuron_device, refs);
 
 	nd_mapping_destroy(nd);
+	nd_host_reserve_destroy(nd);
 	nd_core_destroy(nd);
 	cleanup_srcu_struct(&nd->srcu);
 	pci_dev_put(nd->pdev);
@@ -172,11 +173,15 @@ static struct neuron_device *nd_device_new(struct pci_dev *pdev)
 	nd->pdev = pci_dev_get(pdev);
 	nd->dev = &pdev->dev;
 	mutex_init(&nd->copy_queues_lock);
+	mutex_init(&nd->exits_lock);
 	mutex_init(&nd->files_lock);
 	mutex_init(&nd->processes_lock);
 	mutex_init(&nd->scrub_lock);
 	mutex_init(&nd->datastore_lock);
 	INIT_LIST_HEAD(&nd->files);
+	spin_lock_init(&nd->leaving_lock);
+	INIT_LIST_HEAD(&nd->leaving);
+	init_waitqueue_head(&nd->leaving_wait);
 	spin_lock_init(&nd->mappings_lock);
 	INIT_LIST_HEAD(&nd->mappings);
 	spin_lock_init(&nd->oplog.lock);

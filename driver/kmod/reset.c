@@ -11,7 +11,8 @@
 
 #include "driver/kmod/neuron.h"
 
-enum request_state { REQUEST_WAITS, REQUEST_RUNS, REQUEST_DONE };
+/* While it is prepared, what the reset takes away is being taken away. */
+enum request_state { REQUEST_PREPARED, REQUEST_WAITS, REQUEST_RUNS, REQUEST_DONE };
 
 struct nd_reset_request {
 	struct list_head link; /* nd->reset.requests */
@@ -73,8 +74,8 @@ static int carry_out(struct neuron_device *nd, u32 core_map)
 			error = -ENODEV;
 	}
 	unlock_rings(nd, cores);
-	if (error)
-		for (core = 0; core < nd->chip->cores; core++)
+	for (core = 0; error && core < nd->chip->cores; core++)
+		if (cores >> core & 1)
 			atomic64_inc(&nd->core[core].reset_failures);
 	return error;
 }
@@ -100,6 +101,17 @@ static u32 take_next(struct neuron_device *nd, bool *internal)
 	return map;
 }
 
+/* The lock is held. */
+static struct nd_reset_request *find_request(struct neuron_device *nd, pid_t pid)
+{
+	struct nd_reset_request *request;
+
+	list_for_each_entry(request, &nd->reset.requests, link)
+		if (request->pid == pid)
+			return request;
+	return NULL;
+}
+
 static void finish(struct neuron_device *nd, bool internal, int error)
 {
 	struct nd_reset_request *request;
@@ -116,7 +128,8 @@ static void finish(struct neuron_device *nd, bool internal, int error)
 			kfree(request);
 		}
 	}
-	if (internal)
+	/* Nobody opens the device between two resets of it. */
+	if (internal && !find_request(nd, 0))
 		WRITE_ONCE(nd->reset.state, error ? ND_STATE_INVALID : ND_STATE_READY);
 	spin_unlock(&nd->reset.lock);
 	wake_up_all(&nd->reset.wait);
@@ -155,47 +168,14 @@ void nd_reset_destroy(struct neuron_device *nd)
 	destroy_workqueue(queue);
 	spin_lock(&nd->reset.lock);
 	list_for_each_entry_safe(request, next, &nd->reset.requests, link) {
+		/* One that is prepared is its caller's, who finds that there is no queue. */
+		if (request->state == REQUEST_PREPARED)
+			continue;
 		list_del(&request->link);
 		kfree(request);
 	}
 	spin_unlock(&nd->reset.lock);
 	wake_up_all(&nd->reset.wait);
-}
-
-static struct nd_reset_request *find_request(struct neuron_device *nd, pid_t pid)
-{
-	struct nd_reset_request *request;
-
-	list_for_each_entry(request, &nd->reset.requests, link)
-		if (request->pid == pid)
-			return request;
-	return NULL;
-}
-
-static int enqueue(struct neuron_device *nd, pid_t pid, u32 core_map)
-{
-	struct nd_reset_request *request = kzalloc(sizeof(*request), GFP_KERNEL);
-	int error = 0;
-
-	if (!request)
-		return -ENOMEM;
-	request->pid = pid;
-	request->core_map = core_map;
-	spin_lock(&nd->reset.lock);
-	if (!nd->reset.queue || nd_is_lost(nd)) {
-		error = -ENODEV;
-	} else if (pid && find_request(nd, pid)) {
-		error = -EBUSY;
-	} else {
-		if (!pid)
-			WRITE_ONCE(nd->reset.state, ND_STATE_RESET);
-		list_add_tail(&request->link, &nd->reset.requests);
-		queue_work(nd->reset.queue, &nd->reset.work);
-	}
-	spin_unlock(&nd->reset.lock);
-	if (error)
-		kfree(request);
-	return error;
 }
 
 /* What a reset takes away is gone when it has been asked for; the reset itself comes later. */
@@ -206,22 +186,50 @@ static void take_away(struct neuron_device *nd, u32 cores)
 	nd_core_reset(nd, cores);
 }
 
-int nd_reset_request_internal(struct neuron_device *nd)
+/* A second request of a process is refused before anything is taken away. */
+static int request_reset(struct neuron_device *nd, pid_t pid, u32 core_map)
 {
-	take_away(nd, nd->core_map);
-	return enqueue(nd, 0, NEURON_NC_MAP_DEVICE);
+	struct nd_reset_request *request = kzalloc(sizeof(*request), GFP_KERNEL);
+	int error = 0;
+
+	if (!request)
+		return -ENOMEM;
+	request->pid = pid;
+	request->core_map = core_map;
+	request->state = REQUEST_PREPARED;
+	spin_lock(&nd->reset.lock);
+	if (!nd->reset.queue || nd_is_lost(nd)) {
+		error = -ENODEV;
+	} else if (pid && find_request(nd, pid)) {
+		error = -EBUSY;
+	} else {
+		if (!pid)
+			WRITE_ONCE(nd->reset.state, ND_STATE_RESET);
+		list_add_tail(&request->link, &nd->reset.requests);
+	}
+	spin_unlock(&nd->reset.lock);
+	if (error) {
+		kfree(request);
+		return error;
+	}
+	take_away(nd, usable_cores(nd, core_map));
+	spin_lock(&nd->reset.lock);
+	request->state = REQUEST_WAITS;
+	if (nd->reset.queue) {
+		queue_work(nd->reset.queue, &nd->reset.work);
+	} else {
+		list_del(&request->link);
+		error = -ENODEV;
+	}
+	spin_unlock(&nd->reset.lock);
+	if (error)
+		kfree(request);
+	return error;
 }
 
-int nd_reset_request(struct neuron_device *nd, pid_t pid, u32 core_map)
+int nd_reset_request_internal(struct neuron_device *nd)
 {
-	int error = enqueue(nd, pid, core_map);
-
-	if (error == -EBUSY)
-		dev_warn_ratelimited(
-			nd->dev,
-			"neuron%u: pid %d asks for a reset before it has waited for the one before\n",
-			nd->index, pid);
-	return error;
+	return request_reset(nd, 0, NEURON_NC_MAP_DEVICE);
 }
 
 /* Is the request of the process done, or will it never be? */
@@ -291,8 +299,8 @@ static int ask(struct neuron_device *nd, u32 core_map)
 {
 	u32 cores = usable_cores(nd, core_map);
 	pid_t pid = nd_current_pid();
-	bool busy;
 	u32 core;
+	int error;
 
 	if (core_map != NEURON_NC_MAP_DEVICE && (!cores || cores != core_map)) {
 		dev_warn_ratelimited(
@@ -301,16 +309,16 @@ static int ask(struct neuron_device *nd, u32 core_map)
 			nd->index, core_map, nd->core_map);
 		return -EINVAL;
 	}
-	spin_lock(&nd->reset.lock);
-	busy = find_request(nd, pid);
-	spin_unlock(&nd->reset.lock);
-	if (!busy) {
-		take_away(nd, cores);
-		for (core = 0; core < nd->chip->cores; core++)
-			if (cores >> core & 1)
-				atomic64_inc(&nd->core[core].reset_requests);
-	}
-	return nd_reset_request(nd, pid, core_map);
+	error = request_reset(nd, pid, core_map);
+	if (error == -EBUSY)
+		dev_warn_ratelimited(
+			nd->dev,
+			"neuron%u: pid %d asks for a reset before it has waited for the one before\n",
+			nd->index, pid);
+	for (core = 0; !error && core < nd->chip->cores; core++)
+		if (cores >> core & 1)
+			atomic64_inc(&nd->core[core].reset_requests);
+	return error;
 }
 
 static int core_reset(struct nd_file *file, const struct nd_ioctl *call, void *argument,

@@ -445,14 +445,13 @@ static ssize_t reset_store(struct device *device, struct device_attribute *attri
 			   const char *text, size_t size)
 {
 	struct neuron_device *nd = dev_get_drvdata(device);
-	int token;
+	int error, token;
 
 	if (nd_enter(nd, &token))
 		return -ENODEV;
-	if (nd_file_is_idle(nd))
-		nd_reset_request_internal(nd);
+	error = nd_file_reset_if_idle(nd);
 	nd_exit(nd, token);
-	return size;
+	return error ? error : size;
 }
 static DEVICE_ATTR(reset, 0600, reset_show, reset_store);
 

@@ -270,6 +270,9 @@ int nd_uring_cmd(struct io_uring_cmd *command, unsigned int issue_flags)
 		return NEURON_URING_VERSION;
 	if (!(issue_flags & IO_URING_F_SQE128))
 		return -EINVAL;
+	/* As for the ioctls of the same purpose. */
+	if (!nd_file_is_attached(file->nd, nd_current_pid()))
+		return -EACCES;
 	uring = uring_of(file);
 	transfer = kzalloc(sizeof(*transfer), GFP_KERNEL);
 	if (!uring || !transfer) {

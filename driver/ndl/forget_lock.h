@@ -10,22 +10,12 @@
 #include <new>
 #include <shared_mutex>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define NEURON_NDL_THREAD_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) && !defined(NEURON_NDL_THREAD_SANITIZER)
-#define NEURON_NDL_THREAD_SANITIZER 1
-#endif
-#ifdef NEURON_NDL_THREAD_SANITIZER
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "driver/base/thread_sanitizer.h"
 
 namespace neuron::ndl {
 
 inline void forget_lock(std::shared_mutex& mutex) {
-#ifdef NEURON_NDL_THREAD_SANITIZER
+#if NEURON_THREAD_SANITIZER
   __tsan_mutex_pre_unlock(&mutex, 0);
   __tsan_mutex_post_unlock(&mutex, 0);
 #endif

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies: between host buffers and device memory, inside the device, to the chip; fills.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <vector>
@@ -54,16 +56,33 @@ int copy_bounced(const HeldAllocation& held, void* buffer, uint64_t offset, uint
   });
 }
 
+// How much of a transfer the next call of driver 2.24 may take. That driver pins 64 pages at a time
+// and has a table of so many. A transfer of up to their bytes is one piece to it, even one that
+// begins inside a page and touches 65: it then writes behind its table, into whatever the kernel
+// keeps there. So such a transfer is cut where the table is full.
+uint64_t pinned_at_once(const void* buffer, uint64_t size) {
+  constexpr uint64_t kPages = 64;
+  const auto page = static_cast<uint64_t>(getpagesize());
+  const uint64_t inside = reinterpret_cast<uintptr_t>(buffer) % page;
+  const uint64_t most = kPages * page;
+  return size <= most && inside + size > most ? most - inside : size;
+}
+
 // What the call of driver 2.24 takes: no queue and no threshold.
-int copy_zero_copy_2_24(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,
+int copy_zero_copy_2_24(const HeldAllocation& held, char* buffer, uint64_t offset, uint64_t size,
                         Direction direction, const char* what) {
-  neuron_ioctl_mem_buf_copy64 request = {};
-  request.mem_handle = held.driver_handle();
-  request.buffer = buffer;
-  request.size = size;
-  request.offset = offset;
-  request.copy_to_mem_handle = static_cast<__u32>(direction);
-  return held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, &request, what);
+  for (uint64_t done = 0; done < size;) {
+    neuron_ioctl_mem_buf_copy64 request = {};
+    request.mem_handle = held.driver_handle();
+    request.buffer = buffer + done;
+    request.size = pinned_at_once(buffer + done, size - done);
+    request.offset = offset + done;
+    request.copy_to_mem_handle = static_cast<__u32>(direction);
+    const int result = held.device->call(NEURON_IOCTL_MEM_BUF_ZEROCOPY64_2_24, &request, what);
+    if (result != 0) return result;
+    done += request.size;
+  }
+  return 0;
 }
 
 int copy_zero_copy(const HeldAllocation& held, void* buffer, uint64_t offset, uint64_t size,

@@ -94,7 +94,7 @@ int allocate(const DevicePointer& open, uint64_t size, uint64_t align, uint32_t 
 
 bool lock_within_seconds(pthread_mutex_t& mutex, int seconds) {
   timespec deadline;
-#ifdef NEURON_NDL_THREAD_SANITIZER
+#if NEURON_THREAD_SANITIZER
   // Thread sanitizers do not know pthread_mutex_clocklock and would take the lock for free.
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += seconds;

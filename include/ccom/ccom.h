@@ -2,11 +2,11 @@
 // C interface of libccom.so.1: collectives between ranks of one host and of several.
 //
 // A *communicator* joins `size` ranks, numbered from 0. Every rank issues the same collectives in
-// the same order on each stream of a communicator; a rank that does not is named with both sides
-// (CCOM_MISMATCH). Nothing here waits without a deadline, throws, or ends the process. A call that
-// fails leaves its sentence in ccom_last_error() of the calling thread. Counts are in elements,
-// sizes in bytes. Threads: a communicator belongs to one thread at a time, except for ccom_abort,
-// ccom_dump, ccom_status, ccom_tell and ccom_told, which any thread may call.
+// the same order on each stream of a communicator; if a rank does not, the error names it and both
+// sides (CCOM_MISMATCH). Nothing here waits without a deadline, throws, or ends the process. A call
+// that fails leaves its sentence in ccom_last_error() of the calling thread. Counts are in
+// elements, sizes in bytes. Threads: a communicator belongs to one thread at a time, except for
+// ccom_abort, ccom_dump, ccom_status, ccom_tell and ccom_told, which any thread may call.
 #ifndef CCOM_CCOM_H
 #define CCOM_CCOM_H
 
@@ -35,7 +35,7 @@ typedef enum ccom_status {
   CCOM_ABORTED = 5,    // ccom_abort was called, here or on another rank
   CCOM_RESOURCE = 6,   // memory, file descriptors or another limit
   CCOM_UNSUPPORTED = 7,  // this build or this group cannot do it
-  CCOM_SYSTEM = 8,       // a system call failed in a way nobody expected
+  CCOM_SYSTEM = 8,       // a system call failed unexpectedly
   CCOM_IN_PROGRESS = 9,  // ccom_test: not done yet; ccom_told: nothing was told
   CCOM_REFUSED = 10,     // a connection without the job's secret
 } ccom_status_t;
@@ -97,7 +97,7 @@ typedef enum ccom_algorithm {
   CCOM_PIPELINED_TWO_D_RING = 4,  // the same in segments, three stages at once
   CCOM_KANGARING = 5,
   CCOM_MESH = 6,           // every rank with every other, in two steps where there are two
-  CCOM_ONE_STEP_MESH = 7,  // everybody reduces everything
+  CCOM_ONE_STEP_MESH = 7,  // every rank reduces all data
   CCOM_RECURSIVE = 8,      // doubling and halving
   CCOM_TREE = 9,
   CCOM_HIERARCHICAL = 10,  // pipelined, any algorithm inside
@@ -139,8 +139,8 @@ typedef struct ccom_collective {
   ccom_algorithm_t algorithm;
   uint32_t stream;  // below CCOM_MAX_STREAMS
   uint32_t root;
-  // May equal the place of its data in output, or output that in input (in place, on all ranks or
-  // on none, also on those with counts of 0); no other overlap.
+  // In place: input lies at the place of its data in output, or output at that in input. All ranks
+  // are in place or none, also those with counts of 0. No other overlap.
   const void *input;
   void *output;
   uint64_t count;
@@ -152,25 +152,25 @@ typedef struct ccom_collective {
   const ccom_pair_t
       *pairs;  // send_receive, permute: each rank at most once as source and as target
   uint32_t pair_count;
-  uint32_t timeout_ms;  // 0: of the communicator
+  uint32_t timeout_ms;  // 0: that of the communicator
 } ccom_collective_t;
 
-// The sentence of the last call of this thread that failed; "" if none did. Valid until its next
+// The sentence of this thread's last failed call; "" if none failed. Valid until the thread's next
 // call.
 const char *ccom_last_error(void);
 const char *ccom_status_name(ccom_status_t status);
 const char *ccom_version(void);
 
-// Joins: returns when all `size` ranks agree, or with a sentence that names who is missing.
+// Joins. Returns when all `size` ranks agree; otherwise the sentence names the missing ranks.
 ccom_status_t ccom_init(uint32_t rank, uint32_t size, const ccom_options_t *options,
                         ccom_comm_t **comm);
-// All ranks of a communicator in this process, for threads: fills `comms[size]`.
+// Joins all ranks of a communicator in this process, for threads: fills `comms[size]`.
 ccom_status_t ccom_init_all(uint32_t size, const ccom_options_t *options, ccom_comm_t **comms);
 // Ranks of the same color form a communicator, ordered by key, then rank; color < 0: none (null).
 ccom_status_t ccom_split(ccom_comm_t *comm, int32_t color, int32_t key, ccom_comm_t **result);
 // After a failure: a communicator of the ranks that are alive and call this; less than 1 s.
 ccom_status_t ccom_shrink(ccom_comm_t *comm, ccom_comm_t **result);
-// Any thread: what is under way ends with CCOM_ABORTED on all ranks.
+// Operations under way end with CCOM_ABORTED on all ranks. Any thread.
 ccom_status_t ccom_abort(ccom_comm_t *comm);
 ccom_status_t ccom_free(ccom_comm_t *comm);
 
@@ -186,13 +186,14 @@ typedef struct ccom_notice {
   uint32_t rank;
   char sentence[CCOM_NOTICE_BYTES + 1];
 } ccom_notice_t;
-// News for all ranks that end nothing, as of work that they share elsewhere. Of each number a rank
-// takes the first notice that it hears, its own included, so that what follows from a failure does
-// not hide it; the CCOM_NOTICES highest numbers are kept. A sentence is cut behind
-// CCOM_NOTICE_BYTES. Any thread; waits for nobody. Fails: CCOM_INVALID.
+// Sends a notice to all ranks, for example about work that they share outside the communicator. A
+// notice ends no operation. Of the notices with one number a rank keeps the first that it receives,
+// its own included, so that the consequences of a failure do not hide it. The CCOM_NOTICES highest
+// numbers are kept. A sentence is cut behind CCOM_NOTICE_BYTES. Any thread; does not wait. Fails:
+// CCOM_INVALID.
 ccom_status_t ccom_tell(ccom_comm_t *comm, uint64_t number, const char *sentence);
-// The notice of the lowest number from `since` on, or CCOM_IN_PROGRESS when there is none: no
-// failure, so it leaves no sentence. Any thread; waits for nobody. Fails: CCOM_INVALID.
+// Returns the notice of the lowest number from `since` on. CCOM_IN_PROGRESS: there is none; that is
+// not a failure and leaves no sentence. Any thread; does not wait. Fails: CCOM_INVALID.
 ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *notice);
 
 // Memory that peers of this host can read in place, aligned to 4096. Freed with the communicator.
@@ -200,17 +201,17 @@ ccom_status_t ccom_told(const ccom_comm_t *comm, uint64_t since, ccom_notice_t *
 ccom_status_t ccom_mem_alloc(ccom_comm_t *comm, size_t size, void **memory);
 ccom_status_t ccom_mem_free(ccom_comm_t *comm, void *memory);
 
-// Runs to its end in the calling thread.
+// Runs an operation to its end in the calling thread.
 ccom_status_t ccom_run(ccom_comm_t *comm, const ccom_collective_t *collective);
-// Starts; buffers stay untouched until ccom_test or ccom_wait says it is done, which frees the
-// request.
+// Starts an operation. The caller must not touch the buffers until ccom_test or ccom_wait reports
+// its end, which frees the request.
 ccom_status_t ccom_start(ccom_comm_t *comm, const ccom_collective_t *collective,
                          ccom_request_t **request);
 ccom_status_t ccom_test(ccom_request_t *request);
 ccom_status_t ccom_wait(ccom_request_t *request);
 
-// Why this algorithm: candidates with their predicted times. Writes at most `size` bytes with the
-// final zero and returns the length of the whole text.
+// Explains the choice of the algorithm: candidates with their predicted times. Writes at most
+// `size` bytes with the final zero and returns the length of the whole text.
 size_t ccom_explain(ccom_comm_t *comm, const ccom_collective_t *collective, char *text,
                     size_t size);
 // Writes the flight recorder of this rank (the last 1,000 operations) to a file, as JSON.

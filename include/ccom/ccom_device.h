@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // C interface of libccom.so.1 for the runtime: collectives as programs for collective cores.
 //
-// The runtime finds out where the ranks of a collective are and where their buffers lie (they tell
-// each other through a communicator, ccom.h), asks for the program of its own rank, copies code and
-// descriptors to the device and starts the core. A *stream* is a sequence of collectives on one CC
-// core: each increment of semaphore 0 of that core lets it execute the next, after the last it
-// begins anew. Nothing here touches a device. Threads: any; a program is constant. Errors: the
-// status, and a sentence in `error` (at most `error_size` bytes with the final zero; may be null).
+// The ranks of a collective tell each other their places and buffers through a communicator
+// (ccom.h). The runtime then asks for the program of its own rank, copies code and descriptors to
+// the device and starts the core. A *stream* is a sequence of collectives on one CC core. Each
+// increment of semaphore 0 of that core lets it execute the next collective; after the last it
+// begins with the first again. Nothing here touches a device. Threads: any; a program is constant.
+// Errors: the status, and a sentence in `error` (at most `error_size` bytes with the final zero;
+// may be null).
 #ifndef CCOM_CCOM_DEVICE_H
 #define CCOM_CCOM_DEVICE_H
 
@@ -60,7 +61,8 @@ typedef struct ccom_device_collective {
   ccom_device_layout_t input_layout;
   ccom_device_layout_t output_layout;
   const char *name;  // for sentences; null: of the operation
-  // Increment aliases on this chip that are written to when it is done here (0: none), and what.
+  // Increment aliases on this chip that are written when the collective is done here (0: none), and
+  // the values written.
   uint64_t done[2];
   uint32_t done_value[2];
 } ccom_device_collective_t;
@@ -96,7 +98,7 @@ typedef struct ccom_device_program {
 } ccom_device_program_t;
 
 // Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are
-// not looked at.
+// not used.
 ccom_status_t ccom_device_scratch(const ccom_device_stream_t *stream, uint32_t number,
                                   uint64_t *bytes, char *error, size_t error_size);
 ccom_status_t ccom_device_compile(const ccom_device_stream_t *stream,

@@ -74,7 +74,7 @@
 #define NEURON_V3_DMA_ENGINES 132 /* 16 per core, then one for each SENG's host copies */
 #define NEURON_V3_DMA_ENGINES_PER_CORE 16
 
-/* BAR0 offsets and what they show. */
+/* BAR0 offsets, and the device addresses that they show. */
 #define NEURON_V3_IO_DIE(die) ((die) * 0x40000000ull)
 #define NEURON_V3_IO_DIE_SIZE 0x20000000ull
 #define NEURON_V3_IO_DIE_DEVICE(die) (0x8000000000ull + (die) * NEURON_V3_DIE_BIT)
@@ -125,7 +125,7 @@
 #define NEURON_CORE_CONTROL_SIZE 0x10000ull
 #define NEURON_CORE_ENGINE(e) (0x2610000ull + (e) * 0x10000ull)
 #define NEURON_CORE_ENGINE_SIZE 0x10000ull
-#define NEURON_CORE_SEMAPHORES 0x2700000ull /* event and semaphore block, hw/semaphore.h layout below */
+#define NEURON_CORE_SEMAPHORES 0x2700000ull /* event and semaphore block, laid out as below */
 
 /* Event and semaphore block: 256 cells of 4 bytes each. Inside a TOPSP window it starts at +0. */
 #define NEURON_SEM_BLOCK_EVENT 0x0000ull

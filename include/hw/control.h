@@ -91,7 +91,7 @@ enum neuron_engine_command {
 #define NEURON_CORE_TIME_LO 0x018
 #define NEURON_CORE_TIME_HI 0x01C
 #define NEURON_CORE_FILL 0x020 /* SBUF/PSUM pattern at reset, reset value 0xFFFFFFFF (NaN) */
-#define NEURON_CORE_ONE 0x024  /* RO 1: what a generated transfer copies to a semaphore when it is done */
+#define NEURON_CORE_ONE 0x024  /* RO 1: the word that a generated transfer copies to a semaphore when it is done */
 #define NEURON_CORE_COMMAND 0x03C /* WO 3:0 enum neuron_engine_command, 12:8 engine mask, 13 + k CC core k */
 #define NEURON_CORE_MODE_STRICT_PSUM (1u << 3)
 #define NEURON_CORE_MODE_STOP_ALL (1u << 4)
@@ -110,8 +110,9 @@ struct neuron_launch_record {
 };
 #define NEURON_LAUNCH_REBIND 1u /* the prologue stores the ring table before it starts the engines */
 
-/* Work record, 128 bytes: what executions have cost. Each that completes adds to it, before its completion record is
- * written; nobody else writes there, so that a host that subtracts what it saw before has the executions between. */
+/* Work record, 128 bytes: the cost of executions. Each execution that completes adds to it before its completion record
+ * is written. Nothing else writes there, so a host that subtracts an earlier reading gets the cost of the executions
+ * between. */
 struct neuron_work_record {
 	unsigned long long executions;
 	unsigned long long model_ps; /* from launch to completion */
@@ -136,7 +137,7 @@ struct neuron_completion_record {
 	unsigned int pc;
 	unsigned int debug;
 	unsigned long long info; /* EXC_ADDR */
-	unsigned int waiters;    /* host only: non-zero = somebody sleeps on `sequence` */
+	unsigned int waiters;    /* host only: non-zero = a thread sleeps on `sequence` */
 	unsigned int zero1[3];
 };
 

@@ -57,7 +57,7 @@ struct neuron_emulator_interface {
 	size_t (*describe)(neuron_emulator_device_t *device, unsigned core, char *buffer, size_t size);
 	const char *(*last_error)(void);
 	/* The answer to a question: at most `capacity` bytes, `*bytes` of them written; `*next` is 0, or the offset at
-	 * which the rest of a longer answer is asked for. Waits for nobody: a device that is being reset is told as such. */
+	 * which the rest of a longer answer is asked for. Does not wait: the answer says so if a device is being reset. */
 	int (*observe)(neuron_emulator_instance_t *instance, const struct neuron_emulator_question *question,
 		       void *answer, size_t capacity, size_t *bytes, uint64_t *next);
 };

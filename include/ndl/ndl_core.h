@@ -29,8 +29,8 @@ int ndl_reset_ncs(int device_index, int nc_map, uint32_t *request_id);
 int ndl_ready_ncs(int device_index, uint32_t request_id, uint8_t *result);
 
 // Once-per-reset initialisation of a core, agreed between processes: ask with
-// NEURON_CINIT_STATE_STARTED; whoever gets that state back initialises and then sets
-// NEURON_CINIT_STATE_COMPLETED; others get COMPLETED, after a wait of at most 5 s.
+// NEURON_CINIT_STATE_STARTED. The process that gets that state back initialises the core and then
+// sets NEURON_CINIT_STATE_COMPLETED. Others get COMPLETED, after a wait of at most 5 s.
 int ndl_nc_init_set_state(ndl_device_t *device, uint32_t nc_id, uint32_t state,
                           uint32_t *new_state);
 
@@ -60,8 +60,9 @@ int ndl_nc_event_set(ndl_device_t *device, int nc_index, uint32_t event_index, u
 
 // Creates a notification queue of `size` bytes (a power of two) in host or device memory.
 // nq_dev_id: core, or collectives core, by nq_dev_type; nq_type: enum NQ_TYPE; engine_index: 0
-// to 15. A queue that exists already is returned as it is, whatever size was asked for: ask
-// ndl_notification_get_size. *notification_context stands for it until ndl_notification_destroy.
+// to 15. An existing queue is returned unchanged, whatever size was asked for;
+// ndl_notification_get_size gives its size. *notification_context identifies the queue until
+// ndl_notification_destroy.
 int ndl_notification_init(ndl_device_t *device, int nq_dev_id, ndl_nq_dev_t nq_dev_type,
                           uint8_t nq_type, uint8_t engine_index, uint32_t size, bool on_host_memory,
                           uint32_t dram_channel, uint32_t dram_region,
@@ -74,7 +75,7 @@ int ndl_notification_init_with_realloc(ndl_device_t *device, int nq_dev_id,
                                        uint32_t dram_channel, uint32_t dram_region,
                                        bool force_alloc_mem, uint64_t *notification_context);
 
-// mem_handle of the queue's buffer for ndl_memory_* calls; it goes with the context.
+// mem_handle of the queue's buffer for ndl_memory_* calls; it is valid as long as the context.
 int ndl_notification_get_mem_handle(uint64_t notification_context, uint64_t *mem_handle);
 int ndl_notification_get_size(uint64_t notification_context, uint32_t *size);
 

@@ -33,8 +33,8 @@ int ndl_dma_queue_init(int device_index, uint32_t eng_id, uint32_t qid, uint32_t
                        uint32_t rx_desc_count, uint64_t tx_handle, uint64_t rx_handle,
                        uint64_t rxc_handle, uint32_t axi_port);
 
-// Several of them; stops at the first failure, earlier ones stay. One call where the driver has
-// NEURON_DRIVER_FEATURE_BATCH_DMAQ_INIT, else one call each.
+// Initialises several queues; stops at the first failure and keeps the earlier ones. One call where
+// the driver has NEURON_DRIVER_FEATURE_BATCH_DMAQ_INIT, else one call each.
 int ndl_dma_queue_init_batch(int device_idx, struct ndl_queue_init_batch *batch);
 
 // Gives a queue back. Current drivers do that when the process ends.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking at a device without opening it: identity, state, who holds what, counters, attributes.
+// Reads a device without opening it: identity, state, holders, counters, attributes.
 //
-// For operator tools. Takes none of a device's process slots, on emulated devices nor with this
-// project's module; another driver, which tells such things only to attached processes, is
-// attached to for the length of the call. Every function waits at most timeout_ms, also for a
-// device that hangs, and changes nothing but what ndl_write_attribute names. Attributes have the
-// paths that they have below /sys/class/neuron_device/neuron<N>/ of a kernel's device. Errors as in
-// ndl.h.
+// For operator tools. Takes no process slot of a device that is emulated or driven by this
+// project's module. Another driver answers only attached processes, so the call attaches while it
+// runs. Every function waits at most timeout_ms, even for a device that hangs, and changes nothing;
+// only ndl_write_attribute changes the attribute that it names. Attributes have the paths that they
+// have below /sys/class/neuron_device/neuron<N>/ of a kernel's device. Errors as in ndl.h.
 #ifndef NDL_OBSERVE_H
 #define NDL_OBSERVE_H
 
@@ -24,10 +23,10 @@ extern "C" {
 // Fills as much of the struct as `size` says.
 int ndl_observe_device(int device_index, uint32_t timeout_ms, ndl_observation_t *observation);
 
-// Tells what all devices answer to one question, one call for each: what ndl_observe_device fills
-// in (its `size` says how much that is), and "path value" lines of the attributes below `folders`
-// (a space between them; may be ""). A device that is being reset does not delay the others.
-// -EOPNOTSUPP: the driver answers no such question; ask each device.
+// Asks all devices in one question and calls `told` once for each, with what ndl_observe_device
+// fills in (its `size` says how much that is) and with "path value" lines of the attributes below
+// `folders` (separated by spaces; may be ""). A device that is being reset does not delay the
+// others. -EOPNOTSUPP: the driver does not answer this question; ask each device.
 typedef void (*ndl_told_t)(void *context, int device_index, const ndl_observation_t *observation,
                            const char *attributes);
 int ndl_observe_devices(const char *folders, uint32_t timeout_ms, ndl_told_t told, void *context);
@@ -43,7 +42,7 @@ ssize_t ndl_observe_datastore(int device_index, pid_t pid, uint32_t timeout_ms, 
 ssize_t ndl_read_attribute(int device_index, const char *path, uint32_t timeout_ms, char *buffer,
                            size_t size);
 
-// What a write to the attribute's file does: most counters go to 0 whatever the text.
+// Has the effect of a write to the attribute's file: most counters go to 0, whatever the text.
 int ndl_write_attribute(int device_index, const char *path, const char *text, uint32_t timeout_ms);
 
 // Names in a folder, a line each; folders end with '/'. As ndl_read_attribute.

@@ -50,7 +50,7 @@ typedef struct ndl_device_init_param {
 typedef struct ndl_copy_buf {
   uint64_t mem_handle;
   void *mmap_va;
-  pthread_mutex_t lock;  // held by whoever uses the buffer
+  pthread_mutex_t lock;  // held while the buffer is used
 } ndl_copy_buf_t;
 
 typedef struct ndl_device {
@@ -84,7 +84,7 @@ typedef struct ndl_device_context {
 // One allocation.
 typedef struct ndl_mem_info {
   ndl_device_t *device;
-  __u64 driver_handle;  // what the driver calls it
+  __u64 driver_handle;  // the driver's handle
   uint64_t pa;
   uint64_t mmap_offset;
   uint64_t size;

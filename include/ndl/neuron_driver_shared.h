@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What drivers, libraries and operator tools share: feature bits, notification queue kinds, memory
-// categories, process information, and the layout of the datastore.
+// Definitions that drivers, libraries and operator tools share: feature bits, notification queue
+// kinds, memory categories, process information, and the layout of the datastore.
 //
 // The definitions are those of the kernel interface (uapi/); this header gives them to user space
 // with the stdint names that their accessor macros need. Holds no functions.

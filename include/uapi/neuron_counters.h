@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Names of the counters of a core that a datastore carries: those of the attributes below
- * neuron_core<i>/stats/status/, by which operators know them.
+ * Names of the counters of a core in a datastore. They are the names of the attributes below
+ * neuron_core<i>/stats/status/, which operators know.
  *
  * Lists for a macro X(name, counter), with the counters of uapi/neuron_datastore.h: the driver core
- * makes the tree of attributes of them, tools name what they read from datastores.
+ * makes the tree of attributes from them, and tools name the values that they read from datastores.
  */
 #ifndef NEURON_UAPI_COUNTERS_H
 #define NEURON_UAPI_COUNTERS_H

@@ -28,7 +28,8 @@ struct neuron_ioctl_device_ready {
   __s32 result; /* out: 0 done, 1 failed or unknown request */
 };
 
-/* Once-per-reset handshake: whoever gets STARTED back initialises the core and then sets COMPLETED.
+/* Once-per-reset handshake: the process that gets STARTED back initialises the core and then sets
+ * COMPLETED.
  */
 struct neuron_ioctl_cinit_set {
   __u32 nc_id;
@@ -89,8 +90,8 @@ struct neuron_ioctl_notifications_init_v1 {
   __u64 mmap_offset; /* out */
 };
 
-/* Creates, or finds, a notification queue. An existing one is returned as it is, whatever was asked
- * for. */
+/* Creates, or finds, a notification queue. An existing one is returned unchanged, whatever was
+ * asked for. */
 struct neuron_ioctl_notifications_init_v2 {
   __u32 nq_dev_id;    /* core or CC core */
   __u32 nq_dev_type;  /* enum NQ_DEVICE_TYPE */

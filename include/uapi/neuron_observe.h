@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What an operator asks of a device from outside, without opening it, and what is answered: what
- * both sides of ndl/ndl_observe.h know. No public driver has these; emulated devices answer them,
- * and the module of this project those that its sysfs tree does not.
+ * Questions about a device that is not opened, and their answers, for both sides of
+ * ndl/ndl_observe.h. No public driver has them. Emulated devices answer all of them; this project's
+ * module answers those that its sysfs tree does not.
  *
  * Values only, in host order. Fields are only ever added at the end of ndl_observation_t.
  */

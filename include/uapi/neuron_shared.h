@@ -79,7 +79,7 @@ enum neuron_dma_queue_type {
 
 /* State of the once-per-reset initialisation of a core (NEURON_IOCTL_CINIT_SET_STATE). */
 enum neuron_cinit_state {
-  NEURON_CINIT_STATE_STARTED = 1,   /* somebody initialises the core */
+  NEURON_CINIT_STATE_STARTED = 1,   /* a process initialises the core */
   NEURON_CINIT_STATE_COMPLETED = 2, /* the core is ready */
   NEURON_CINIT_STATE_INVALID = 3,   /* never initialised, or reset since */
 };

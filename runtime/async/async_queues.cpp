@@ -17,10 +17,11 @@ namespace {
 constexpr uint32_t kTogether = 16;
 // How long a worker stays with a unit while others wait for a worker.
 constexpr auto kTurn = std::chrono::microseconds(500);
-// Completions that a caller waits for at a time before it looks whether there was progress.
+// Completions that a caller waits for at a time before it checks for progress.
 constexpr uint64_t kPatience = 256;
 
-// Queues of each type of unit, as documented; of collectives one, as schedule calls take no other.
+// Queues of each type of unit, as documented; one for collectives, because schedule calls take no
+// other.
 constexpr uint32_t kQueues[NRTA_XU_TYPE_NUM] = {2, 2, 2, 1, 1};
 constexpr uint32_t kUnitsPerCore = 8;
 constexpr const char* kNames[NRTA_XU_TYPE_NUM] = {"reads", "writes", "copies", "executions",
@@ -38,7 +39,7 @@ constexpr uint16_t unit_id(uint32_t core, uint32_t type, uint32_t queue) {
   return static_cast<uint16_t>(core << 7 | type << 4 | queue);
 }
 
-// Numbers go on from session to session, so that an id of a closed one is known to be old.
+// Numbers continue from session to session, so that an id of a closed session is recognised as old.
 std::atomic<uint64_t> next_first{0};
 
 // Workers that run a device in software need a host core each. On a real device an execution
@@ -190,7 +191,7 @@ bool AsyncQueues::work(AsyncUnit& unit) {
     perform(unit, available);
     if (workers_.others_wait() && std::chrono::steady_clock::now() >= end) return true;
   }
-  return false;  // what is left is completed by the destructor
+  return false;  // the destructor completes the remaining requests
 }
 
 void AsyncQueues::perform(AsyncUnit& unit, uint32_t available) {

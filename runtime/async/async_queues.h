@@ -22,9 +22,9 @@ namespace neuron::runtime {
 
 class AsyncQueues final : public SessionPart {
  public:
-  // Those of the session, made if need be.
+  // The queues of the session; the first call makes them.
   static Result<AsyncQueues*> of(Session& session);
-  // Those of the session if it has any.
+  // The queues of the session, or null if it has none.
   static AsyncQueues* existing(const Session& session) {
     return static_cast<AsyncQueues*>(session.async.existing());
   }
@@ -36,12 +36,12 @@ class AsyncQueues final : public SessionPart {
   Result<AsyncUnit*> unit(uint32_t core, nrta_xu_t type, int queue);
   // The unit that gave out the sequence id, NRT_INVALID if it did not.
   Result<AsyncUnit*> unit_of(nrta_seq_t sequence);
-  // Of the core in whose memory the storage is; core 0 for host memory.
+  // The number of the core in whose memory the storage is; 0 for host memory.
   uint32_t core_of(const Storage& storage) const;
 
   Result<nrta_seq_t> submit(AsyncUnit& unit, AsyncRequest&& request);
-  // The caller was told that the request has completed: what it schedules later on the core comes
-  // later in model time.
+  // Notes that the caller was told of the request's completion: requests that it schedules on the
+  // core from now on begin later in model time.
   void observed(AsyncUnit& unit, uint64_t number);
 
   // The turn of the model's core for an execution that the calling thread runs itself, behind those
@@ -62,7 +62,7 @@ class AsyncQueues final : public SessionPart {
 
   Session& session_;
   std::vector<std::unique_ptr<AsyncUnit>> units_;
-  // By core: model time up to which the caller knows that things are done. Relaxed: a clock.
+  // By core: the model time up to which the caller has seen completions. Relaxed: a clock.
   std::unique_ptr<std::atomic<uint64_t>[]> observed_ps_;
   std::atomic<bool> stopping_{false};
   AsyncWorkers workers_;  // last: its threads use everything above

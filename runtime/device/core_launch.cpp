@@ -10,8 +10,8 @@
 namespace neuron::runtime {
 namespace {
 
-// How long a wait for other ranks goes on without a look whether they are there, and how long after
-// one is gone: what it had sent may be all that is needed.
+// The time between two checks of the ranks that a wait depends on, and the time that a wait
+// continues after a rank is gone: the data that it had sent may be enough.
 constexpr uint64_t kLookAfterRanks = 100'000'000;
 
 uint64_t now_ns() {
@@ -24,10 +24,10 @@ uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s
   const uint64_t begin = now_ns();
   const uint64_t until = begin + limit_s * 1'000'000'000ull;
   if (second != nullptr) second->ring(false);
-  // This thread waits for the first core at once, so nobody else need run it.
+  // This thread waits for the first core at once and so runs it; no other thread has to.
   first.ring(true);
-  first.wait(until);
-  if (second != nullptr) second->wait(until);
+  first.await_end(until);
+  if (second != nullptr) second->await_end(until);
   const uint64_t host_ns = now_ns() - begin;
   const bool failed = first.failed || (second != nullptr && second->failed);
   for (CoreLaunch* launch : {&first, second}) {
@@ -76,7 +76,7 @@ int CoreLaunch::await_word(uint32_t* word, uint32_t before, uint64_t until) {
   return port.wait(core_.number(), word, before, until);
 }
 
-// Waits until all completion records were written, or one that tells of a failure.
+// Waits until all completion records are written, or one that reports a failure.
 int CoreLaunch::await_completions(uint64_t until) {
   neuron_completion_record& record = core_.completion();
   uint32_t seen = 0;
@@ -85,8 +85,8 @@ int CoreLaunch::await_completions(uint64_t until) {
     if (waited != 0) return waited;
     seen = __atomic_load_n(&record.sequence, __ATOMIC_ACQUIRE) - before_;
     if (record.status == NEURON_FAULT_NONE) continue;
-    // The status of a record may be seen before its sequence. The core answers behind what it has
-    // written, so that the caller's look at the sequence counts the one that failed.
+    // The status of a record may be visible before its sequence. The core answers a read after its
+    // earlier writes, so the caller then reads a sequence that counts the failed execution.
     (void)core_.device().read_register(core_.place().window_bar0() + NEURON_CORE_CONTROL +
                                        NEURON_CORE_STATUS);
     break;
@@ -94,7 +94,7 @@ int CoreLaunch::await_completions(uint64_t until) {
   return 0;
 }
 
-void CoreLaunch::wait(uint64_t until) {
+void CoreLaunch::await_end(uint64_t until) {
   const neuron_completion_record& record = core_.completion();
   if (result == 0) result = await_completions(until);
   failed = result != 0 || record.status != NEURON_FAULT_NONE;
@@ -104,7 +104,7 @@ void CoreLaunch::wait(uint64_t until) {
   if (done != 0) core_.current_binding = order_.binding;
 }
 
-// What the engines wrote about their part of the last execution.
+// Reads what the engines wrote about their part of the last execution.
 void CoreLaunch::read_report() {
   const neuron_completion_record& record = core_.completion();
   device_ps = record.end - record.start;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One launch of a core: its record, the doorbell, the wait, and what the core wrote about it.
-// Callers: the executor, which holds the turn of the core. Thread-safe: no. Borrows the core and
-// the watch. Fails: never by itself; `result` is what the driver said, and the completion record of
-// the core holds the fault.
+// One launch of a core: its record, the doorbell, the wait, and the core's report. Callers: the
+// executor, which holds the turn of the core. Thread-safe: no. Borrows the core and the watch.
+// Fails: never by itself; `result` is the driver's result, and the completion record of the core
+// holds the fault.
 #ifndef RUNTIME_DEVICE_CORE_LAUNCH_H
 #define RUNTIME_DEVICE_CORE_LAUNCH_H
 
@@ -22,9 +22,9 @@ class RankWatch {
   virtual bool lost_a_rank() const = 0;
 };
 
-// What to launch.
+// The parameters of a launch.
 struct LaunchOrder {
-  uint32_t count = 1;             // executions, which the core takes one behind the other
+  uint32_t count = 1;             // executions, which the core runs one after the other
   const void* binding = nullptr;  // compared with that of the last launch
   uint32_t binding_number = 0;
   uint64_t ring_table = 0;  // address and entries of the rings' table
@@ -39,10 +39,10 @@ class CoreLaunch {
       : core_(core), order_(order), watch_(watch) {}
 
   // Launches `first`, and `second` where the virtual core has two, and waits until both have ended,
-  // failed, or taken `limit_s` seconds. Gives the nanoseconds of the host.
+  // failed, or taken `limit_s` seconds. Returns the nanoseconds of host time.
   static uint64_t run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s);
 
-  // Valid behind run().
+  // Valid after run().
   int result = 0;       // of the driver; -EOWNERDEAD: a rank is lost, -EDEADLK: nothing can advance
   bool failed = false;  // by `result` or by the status of the completion record
   uint32_t done = 0;    // executions that succeeded
@@ -54,7 +54,7 @@ class CoreLaunch {
 
  private:
   void ring(bool here);
-  void wait(uint64_t until);
+  void await_end(uint64_t until);
   void read_report();
   int await_word(uint32_t* word, uint32_t before, uint64_t until);
   int await_completions(uint64_t until);

@@ -27,7 +27,7 @@ void add_to_report(ExecutionReport& report, const CoreLaunch& launch, bool secon
   }
 }
 
-// After a failure: the core is reset, so that the next execution finds it as the first one did.
+// After a failure: resets the core, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
   if (model.collectives() != nullptr) model.collectives()->give_up(error.sentence);
@@ -41,7 +41,7 @@ Error give_up(LoadedModel& model, Error error) {
   return error;
 }
 
-// Of an execution that never reached its core: how it ended is counted all the same.
+// Counts the outcome of an execution that never reached its core.
 template <typename Outcome>
 Outcome counted(LoadedModel& model, Outcome outcome) {
   if (!outcome) model.core().counters.refused(outcome.error().status);
@@ -67,8 +67,8 @@ Error describe_failure(LoadedModel& model, int result, const Configuration& conf
                       model.name(), model.core().device().index(), model.core().number());
 }
 
-// `count` launches, which the core takes one behind the other. `done`: how many succeeded; the one
-// behind them has failed if an error is returned.
+// Makes `count` launches, which the core runs one after the other. `done`: how many succeeded; an
+// error is that of the next one.
 Result<void> launch(Session& session, LoadedModel& model, const Binding& binding, uint32_t count,
                     uint32_t& done) {
   Core& core = model.core();
@@ -112,7 +112,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   if (!failed) return {};
   Error error = first.failed ? describe_failure(model, first.result, configuration)
                              : describe_failure(*part, second->result, configuration);
-  // The work is that of those that succeeded.
+  // Work is counted for successful executions only.
   core.counters.executed(error.status, {}, done == 0 ? host_ns : 0);
   return give_up(model, std::move(error));
 }
@@ -203,7 +203,7 @@ bool overlap(const TensorView& a, const TensorView& b) {
   return a.storage == b.storage && a.offset < b.offset + b.size && b.offset < a.offset + a.size;
 }
 
-// Whether outputs and inputs may change places: same size, device memory, nothing in two places.
+// True if outputs and inputs may be exchanged: same size, device memory, no overlap.
 bool may_swap(const LoadedModel& model, const MatchedTensors& tensors,
               const std::vector<Feedback>& pairs) {
   for (const Feedback& pair : pairs) {
@@ -313,7 +313,7 @@ Result<void> execute_repeat(Session& session, LoadedModel& model, const TensorSe
   const bool swap = may_swap(model, **matched, pairs);
   const std::shared_ptr<const MatchedTensors> there = *matched;
   const std::shared_ptr<const MatchedTensors> back = swap ? swapped(*there, pairs) : there;
-  // With an odd number of executions left the last one writes the outputs that were asked for.
+  // With an odd number of executions left, the last one writes the requested outputs.
   bool turned = false;
   for (int i = 0; i < count; ++i) {
     const bool change = i > 0 && swap && !(i == 1 && count % 2 == 0);

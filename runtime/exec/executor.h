@@ -4,9 +4,9 @@
 // Callers: nrt_execute, nrt_execute_repeat, workers of asynchronous queues. All but match_cached()
 // run in the turn of the model's core (CoreTurn), which the caller holds. Borrows everything. The
 // launch path (the same two sets as before) takes one lock, allocates nothing and makes no system
-// call but what waiting needs. Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE
-// for a freed one in a set, NRT_TIMEOUT, or the status of the fault with a sentence that says where
-// and why. After a failure the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that
+// call except to wait. Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a
+// freed one in a set, NRT_TIMEOUT, or the status of the fault with a sentence that says where and
+// why. After a failure the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that
 // fails.
 #ifndef RUNTIME_EXEC_EXECUTOR_H
 #define RUNTIME_EXEC_EXECUTOR_H
@@ -21,12 +21,13 @@ namespace neuron::runtime {
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs);
 
-// What `inputs` and `outputs` name, from the model's memo if they are still the same. Any thread.
+// The tensors that `inputs` and `outputs` name, from the model's memo if the sets are unchanged.
+// Any thread.
 Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs);
 
-// At most `count` executions one behind the other. `done` receives how many succeeded: at least
+// Runs at most `count` executions one after the other. `done` receives how many succeeded: at least
 // one, unless there is an error. An error is that of the next one.
 Result<void> execute_matched(Session& session, LoadedModel& model, const MatchedTensors& tensors,
                              uint32_t count, uint32_t& done);

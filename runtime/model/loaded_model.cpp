@@ -32,7 +32,7 @@ constexpr bool has_settled(uint32_t status) {
   return (status & kQuiescent) != 0 && (status & kEngineStates) == kAllWaiting;
 }
 
-// An engine that was started is never idle again, but for a reset.
+// A started engine is idle again only after a reset.
 constexpr bool has_idle_engine(uint32_t status) {
   static_assert(NEURON_STATE_IDLE == 0);
   for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
@@ -59,7 +59,7 @@ Result<void> settle(Core& core) {
     if (deadline.expired()) break;
     const uint32_t* word = &core.completion().sequence;
     const auto soon = base::Deadline::after(std::chrono::milliseconds(1));
-    // What it returns does not matter: STATUS says whether the programs have arrived.
+    // The result of the wait does not matter: STATUS says whether the programs have arrived.
     core.device().port().wait(core.number(), word, __atomic_load_n(word, __ATOMIC_ACQUIRE),
                               static_cast<uint64_t>(soon.when().time_since_epoch().count()));
   }
@@ -73,7 +73,7 @@ Result<void> settle(Core& core) {
 LoadedModel::~LoadedModel() { retire(); }
 
 void LoadedModel::publish(const neff::Model& model, uint32_t subgraph) {
-  // One number for all parts of a model; those of a process differ.
+  // All parts of a model share a number; the models of a process have different ones.
   static std::atomic<uint32_t> loads{0};
   model_id_ =
       first_ == this ? loads.fetch_add(1, std::memory_order_relaxed) + 1 : first_->model_id_;
@@ -169,7 +169,7 @@ void LoadedModel::move_scratchpad(uint64_t address) {
   moved_ = !address_places_.empty() || !pointer_places_.empty();
 }
 
-// Brings what move_scratchpad() changed to the device; the core is halted.
+// Writes the changes of move_scratchpad() to the device; the core is halted.
 Result<void> LoadedModel::write_moved() {
   std::array<bool, NEURON_CORE_ENGINES> changed{};
   for (const AddressPlace& place : address_places_) changed[place.engine] = true;

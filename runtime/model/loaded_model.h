@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A model on a core: its memory, programs, ring plan, and the bindings it was executed with.
-// Callers: loader (creates), executor (runs, holding the core's turn), C interface (asks).
-// Thread-safe: what load() set is constant; the rest belongs to the holder of the core's turn.
+// Callers: loader (creates), executor (runs, holding the core's turn), C interface (queries).
+// Thread-safe: members set by load() are constant; the rest belongs to the holder of the core's
+// turn.
 // Owns all device memory of the model; the destructor stops the core if it still runs this.
 // Fails: load() with the statuses of nrt_load, with member, engine, pc and rule.
 #ifndef RUNTIME_MODEL_LOADED_MODEL_H
@@ -42,22 +43,22 @@ class FileImage;
 
 class LoadedModel final : private ScratchpadUser {
  public:
-  // A file as it was read and checked: what needs no core. Constants point into `file`, or into
-  // the container.
+  // A file, read and checked; this needs no core. Constants point into `file`, or into the
+  // container.
   struct Source {
     neff::Container container;
     neff::Model model;
     // Where `file` came from, if large constants are still there; outlives the loading.
     const FileImage* image = nullptr;
   };
-  // What the environment says about files.
+  // Settings of the environment for reading files.
   struct ReadOptions {
     uint32_t logical_cores = 1;         // physical cores of a virtual one
     bool allow_older_programs = false;  // of an older generation than the core's
     bool validate_hash = false;
   };
-  // For a core's chip. Without the core's turn: unpacking takes long, and executions go on
-  // meanwhile.
+  // Reads a file for a core's chip. The caller does not hold the core's turn: unpacking takes long,
+  // and executions go on meanwhile.
   static Result<Source> read(const ReadOptions& options, const Core& core, neff::Bytes file);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const Source& source);
   static Result<std::unique_ptr<LoadedModel>> load(Core& core, const neff::Model& model,
@@ -67,8 +68,8 @@ class LoadedModel final : private ScratchpadUser {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   Core& core() const { return core_; }
-  // What runs on the second physical core of a virtual one, launched together with this; or null.
-  // It has no ports and no bindings: those of both are here.
+  // The part on the second physical core of a virtual one, launched together with this; or null. It
+  // has no ports and no bindings: those of both are here.
   LoadedModel* second() const { return second_.get(); }
   // The part that has the variables of a subgraph.
   LoadedModel& part(uint32_t subgraph) { return subgraph == 0 ? *this : *second_; }
@@ -91,10 +92,10 @@ class LoadedModel final : private ScratchpadUser {
   void take_collectives(std::unique_ptr<ModelCollectives> collectives) {
     collectives_ = std::move(collectives);
   }
-  // Fails if its collectives cannot be executed any more; nothing need be reset then.
+  // Fails if its collectives can no longer be executed; no reset is needed then.
   Result<void> check_collectives() const;
 
-  // Puts the programs of all parts onto their cores and starts them, where others run there; they
+  // Puts the programs of all parts onto their cores and starts them, if the cores run others; they
   // wait for the first launch.
   Result<void> make_ready(const Binding& binding, bool watch_nan);
   // Takes the model off its core for good.
@@ -120,10 +121,10 @@ class LoadedModel final : private ScratchpadUser {
 
   explicit LoadedModel(Core& core) : core_(core) { ++core_.models; }
   Result<void> activate(const DescriptorRings& rings, bool watch_nan);
-  // No binding survives this; the next make_ready() tells the device.
+  // Drops all bindings; the next make_ready() tells the device.
   void move_scratchpad(uint64_t address) override;
   Result<void> write_moved();
-  // Tells operator tools of it.
+  // Publishes the model for operator tools.
   void publish(const neff::Model& model, uint32_t subgraph);
   friend class Loader;
 
@@ -143,7 +144,7 @@ class LoadedModel final : private ScratchpadUser {
   std::unique_ptr<DeviceMemory> constants_;
   std::unique_ptr<DeviceMemory> temporaries_;
   std::vector<std::pair<uint32_t, uint64_t>> in_scratchpad_;  // variable, offset
-  // Of variables in the scratchpad.
+  // Places of the addresses of variables in the scratchpad.
   std::vector<AddressPlace> address_places_;
   std::vector<PointerPlace> pointer_places_;
   bool moved_ = false;  // the device has not been told

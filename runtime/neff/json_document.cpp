@@ -9,8 +9,6 @@
 
 #include "runtime/neff/text.h"
 
-// The program's only translation unit that contains Boost.JSON's code.
-
 namespace neuron::neff {
 
 using runtime::fail;

@@ -76,8 +76,13 @@ Result<void> open_session(const Caller& caller) {
   if (state == kForked) ndl_device_cached_fd_close_all();
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
   NEURON_TRY(configuration, read_configuration());
-  NEURON_TRY(session, Session::open(configuration, caller));
-  the_session = session.release();
+  auto session = Session::open(configuration, caller);
+  if (!session) {
+    // The next attempt reads anew where the devices are.
+    ndl::release_port();
+    return session.error();
+  }
+  the_session = session->release();
   set_state(kOpen);
   return {};
 }

@@ -16,7 +16,7 @@ struct LoadRequest {
   double seconds = 1;
   double warm_up = 0.2;  // not counted
   std::string bytes;     // the whole request
-  std::string body;      // what a good answer has; empty: anything
+  std::string body;      // what a good answer has; empty: what the first one has
   double patience = 1;   // seconds; a later answer is no good one
 };
 

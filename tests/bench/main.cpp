@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
              {"copy-shared-descriptors", copy_shared_descriptors},
              {"clients", clients},
              {"clients-fairness", clients_fairness},
+             {"freed-after-kill", freed_after_kill},
              {"monitor", monitor},
              {"ls", ls},
              {"serve", serve},

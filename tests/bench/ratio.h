@@ -48,6 +48,7 @@ Ratio copy_shared();
 Ratio copy_shared_descriptors();
 Ratio clients();
 Ratio clients_fairness();
+Ratio freed_after_kill();
 Ratio probe();
 Ratio serve();
 Ratio serve_p99();

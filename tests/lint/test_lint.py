@@ -16,6 +16,7 @@ import cycles
 import dialect
 import includes
 import layers
+import licences
 import methods
 import pictures
 import repeats
@@ -464,6 +465,52 @@ class Tidy(Tree):
         self.write({"tools/c.h": "int c;\n"})
         self.assertEqual(["tools/b.cpp", "tools/a.cpp", "tools/d.cpp"], self.changed(3)[0])
         self.assertEqual(["tools/b.cpp"], self.changed(1)[0])
+
+
+class Licences(Tree):
+    """A file that says its licence, one for which REUSE.toml says it, and both texts."""
+
+    def setUp(self):
+        super().setUp()
+        self.write({
+            "driver/core/a.c": "/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */\n",
+            "data.csv": "1,2\n",
+            "REUSE.toml": '# SPDX-License-Identifier: Apache-2.0\n[[annotations]]\npath = ["*.csv"]\nSPDX-License-Identifier = "Apache-2.0"\n',
+            "LICENSES/Apache-2.0.txt": "text\n",
+            "LICENSES/GPL-2.0-only.txt": "text\n",
+        })
+
+    def assert_one(self, word):
+        found = licences.complaints()
+        self.assertEqual(1, len(found), found)
+        self.assertIn(word, found[0])
+
+    def test_files_that_say_it_or_are_listed_pass(self):
+        self.assertEqual([], licences.complaints())
+
+    def test_a_file_without_a_licence_fails(self):
+        self.write({"tools/run": "#!/bin/sh\n"})
+        self.assert_one("tools/run")
+
+    def test_a_file_of_a_folder_is_not_covered_by_a_star_that_stands_for_names(self):
+        self.write({"tools/more.csv": "1\n"})
+        self.assert_one("tools/more.csv")
+
+    def test_a_licence_without_its_text_fails(self):
+        self.write({"b.py": "# SPDX-License-Identifier: MIT\n"})
+        self.assert_one("LICENSES/MIT.txt")
+
+    def test_a_text_that_no_file_names_fails(self):
+        self.write({"LICENSES/MIT.txt": "text\n"})
+        self.assert_one("no file names")
+
+    def test_an_entry_that_matches_no_file_fails(self):
+        os.remove("data.csv")
+        self.assert_one("*.csv")
+
+    def test_a_source_of_the_kernel_module_under_another_licence_fails(self):
+        self.write({"driver/kmod/b.c": "// SPDX-License-Identifier: Apache-2.0\n"})
+        self.assert_one("driver/kmod/b.c")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <memory>
 
+#include "tests/multi/observer.h"
 #include "tests/support/daemon.h"
 
 namespace neuron::multi {
@@ -114,6 +116,37 @@ TEST(RanksOfProcesses, ThatComeLateToAnExecutionAreToldToo) {
     const auto begin = Clock::now();
     EXPECT_THAT(ranks[rank].ask("run"), HasSubstr("rank 2 has failed (model 'bad' failed"));
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+  }
+}
+
+TEST(RanksOfProcesses, KilledDuringTheirCollectivesLeaveNothingBehindAfterASecond) {
+  const Folder folder;
+  const Daemon daemon(folder, "trn1.32xlarge");
+  Observer observer(daemon);
+  ASSERT_TRUE(observer.valid());
+  uint64_t before = 0;
+  for (int round = 0; round < 3; ++round) {
+    Ranks ranks(folder, daemon);
+    ASSERT_EQ(ranks.lines(), kReady);
+    ASSERT_EQ(ranks.ask("load good"), kReady);
+    ASSERT_EQ(ranks.ask("run"), std::vector<std::string>(kRanks, "sum 6"));
+    // More than they will live to carry out.
+    for (int run = 0; run < 2000; ++run) {
+      for (unsigned rank = 0; rank < kRanks; ++rank) ranks[rank].say("run");
+    }
+    for (unsigned rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(ranks[rank].line(), "sum 6");
+      ranks[rank].signal(SIGKILL);
+    }
+    const auto killed = Clock::now();
+    // The first round leaves what the device keeps for itself.
+    const auto free = [&] {
+      return round == 0 ? observer.others() == 0 && observer.cores_free()
+                        : observer.is_free(before);
+    };
+    EXPECT_TRUE(test::eventually(free)) << daemon.log();
+    EXPECT_LT(Clock::now() - killed, std::chrono::seconds(1)) << "round " << round;
+    before = observer.allocations();
   }
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the mutation tool: what it finds in sources, what it draws, how it runs what may hang."""
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import tempfile
@@ -11,8 +13,12 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 import cpp_text  # noqa: E402
 import mutations  # noqa: E402
-from copied_tree import CopiedTree  # noqa: E402
+from copied_tree import CopiedTree, Test  # noqa: E402
 from fence import Fence  # noqa: E402
+
+_LOADER = importlib.machinery.SourceFileLoader("mutate", os.path.join(os.path.dirname(os.path.realpath(__file__)), "mutate"))
+mutate = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", _LOADER))
+_LOADER.exec_module(mutate)
 
 
 def all_of(text):
@@ -202,6 +208,45 @@ class Copies(unittest.TestCase):
             with open(os.path.join(tree.source, "sub/b"), encoding="utf-8") as file:
                 self.assertEqual(file.read(), "2")
             self.assertFalse(os.path.exists(os.path.join(tree.source, "more")))
+
+    def test_tell_what_does_not_compile_from_what_is_built(self):
+        with tempfile.TemporaryDirectory(dir=os.getcwd()) as folder:
+            origin = os.path.join(folder, "origin")
+            os.makedirs(origin)
+            for name, text in (("CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(p C)\nadd_compile_options(-Wall)\n"
+                                "add_executable(program main.c)\n"),
+                               ("CMakePresets.json", '{"version": 3, "configurePresets": [{"name": "default", "generator": "Ninja", '
+                                '"binaryDir": "${sourceDir}/build"}]}'),
+                               ("main.c", "int f(void) { return 1; }\nint main(void) { return f(); }\n")):
+                with open(os.path.join(origin, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            os.system(f"git -C '{origin}' init -q")
+            tree = CopiedTree(origin, os.path.join(folder, "copy"), 1)
+            tree.synchronize()
+            tree.configure()
+            tree.build(["program"])
+            for text, outcome in (("int f(void) { return 2; }\nint main(void) { return f(); }\n", "built"),
+                                  ("int f(void) { ; }\nint main(void) { return f(); }\n", "does not compile"),
+                                  ("int main(void) { return f(; }\n", "does not compile"),
+                                  ("int f(void);\nint main(void) { return f(); }\n", "does not compile"),
+                                  ("int main(void) { return 3; }\n", "built")):
+                tree.write("main.c", text)
+                self.assertEqual(tree.build_mutated(["program"], 60), outcome, text)
+            tree.synchronize()
+            self.assertTrue(os.path.exists(os.path.join(tree.build_folder, "program")), "the build stays")
+
+
+class Ranks(unittest.TestCase):
+    def test_put_the_tests_of_a_folder_first(self):
+        def test(name, seconds, *sources):
+            found = Test(name, [], {}, "", 60, [])
+            found.sources, found.seconds = set(sources), seconds
+            return found
+        tests = [test("quick", 0.1, "tests/system/async/load_test.cpp"), test("api", 9, "tests/system/api/tensor_test.cpp"),
+                 test("unit", 5, "tests/unit/runtime/exec/executor_test.cpp"), test("own", 7, "tests/unit/runtime/api/tensor_api_test.cpp"),
+                 test("near", 6, "tests/unit/runtime/api/nec_api_test.cpp")]
+        ordered = sorted(tests, key=lambda test: mutate.rank(test, "runtime/api/tensor_api.cpp"))
+        self.assertEqual([test.name for test in ordered], ["own", "near", "api", "unit", "quick"])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 constexpr size_t kMostErrors = 2048, kMostLine = 1u << 24;
-constexpr auto kDeath = 5s;  // that a process may take to die of SIGKILL
+constexpr auto kDeath = 5s;  // after SIGKILL, until a process is given up
 
 std::vector<std::string> merged(const Environment& environment) {
   std::vector<std::string> all;
@@ -74,12 +74,12 @@ std::string Ending::sentence() const {
   return std::string("could not be started: ") + std::strerror(code);
 }
 
-// What the child needs between fork and exec.
+// The data that the child needs between fork and exec.
 struct ChildProcess::Prepared {
   std::vector<char*> words, variables;
   int streams[3] = {-1, -1, -1};
   const char* file = nullptr;
-  int failed = -1;  // where the errno value of a failed exec goes
+  int failed = -1;  // the pipe for the errno value of a failed exec
 };
 
 ChildProcess::ChildProcess(const Options& options) {
@@ -98,7 +98,7 @@ ChildProcess::ChildProcess(const Options& options) {
       .variables = pointers(variables),
       .streams = {descriptor_of(options.input, in, true), descriptor_of(options.output, out, false),
                   descriptor_of(options.errors, err, false)}};
-  // This program is run as it was started, also if it has been replaced since.
+  // This program runs its own image again, even if its file has been replaced since.
   const bool self = !words.empty() && words[0] == own_program();
   prepared.file = self ? "/proc/self/exe" : prepared.words[0];
   if (errno != 0 || !failed.open() || !nothing) {
@@ -122,7 +122,8 @@ ChildProcess::ChildProcess(const Options& options) {
   input_ = std::move(in.write);
   output_ = std::move(out.read);
   errors_ = std::move(err.read);
-  // Bounded: the other end closes when the command is started, the function called, or neither.
+  // Bounded: the other end closes when the command starts, when the function is called, or when the
+  // child ends.
   failed.write = base::FileDescriptor();
   int why = 0;
   ssize_t length;
@@ -198,7 +199,7 @@ void ChildProcess::end(int number, std::chrono::milliseconds grace) {
   pid_ = -1;
 }
 
-// False: the time of a step, or all of it, was over before the output ended.
+// False: the limit of a step, or the total limit, passed before the output ended.
 bool ChildProcess::read_streams(const Limits& limits,
                                 const std::function<void(std::string_view)>& on_line) {
   std::string read;
@@ -261,7 +262,7 @@ std::string own_program() {
   char path[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
   std::string own(path, static_cast<size_t>(std::max<ssize_t>(length, 0)));
-  // It may have been replaced since it was started.
+  // The file may have been replaced since the program was started.
   constexpr std::string_view kDeleted = " (deleted)";
   if (own.ends_with(kDeleted)) own.resize(own.size() - kDeleted.size());
   return own;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that this program starts, and how it ended.
+// A child process of this program, and how it ended.
 //
 // Concepts: a program is started with execvp's rules, or a function is called in a copy of this
 // process. Each standard stream is this program's own, /dev/null, a log file or a pipe. A process
-// that could not be started has ended with kNotStarted: callers look at one place only. Every wait
+// that could not be started has ended with kNotStarted, so callers check one place only. Every wait
 // has a deadline. A process that hangs in the kernel and survives SIGKILL is left to init.
 // Callers: one thread for each object. Owns the process, which is killed with its object, and this
 // program's ends of the pipes. Fails: Ending says how.
@@ -41,7 +41,7 @@ struct Ending {
   std::string sentence() const;
 };
 
-// Variables beside those of this process; one without a value is taken away.
+// Variables added to those of this process; a variable without a value is removed.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // How long a process may take. It is killed when it takes longer.
@@ -55,13 +55,13 @@ class ChildProcess {
   enum class Stream { kOurs, kNothing, kLog, kPipe };
   struct Options {
     std::vector<std::string> command;
-    // Called in the child instead of a command; its pipe is standard output.
+    // Called in the child instead of a command; kPipe then means standard output.
     std::function<void()> work = {};
     Environment environment = {};
     Stream input = Stream::kNothing, output = Stream::kPipe, errors = Stream::kOurs;
     int log = -1;                      // the descriptor that kLog means; -1: the stream is ours
     int signal_at_our_death = 0;       // that the child gets when the thread that started it ends
-    bool dies_without_reader = false;  // SIGPIPE ends it, also if this program ignores the signal
+    bool dies_without_reader = false;  // SIGPIPE ends it, even if this program ignores the signal
     std::string complaint = {};        // to its standard error if the command cannot be started
   };
 
@@ -79,7 +79,7 @@ class ChildProcess {
   // Hands each line of the output to `on_line` until the process ends or the limits are over.
   const Ending& attend(const Limits& limits, const std::function<void(std::string_view)>& on_line);
 
-  // Whether the process has ended, which is waited for until then.
+  // Waits until the process has ended or the deadline passes; true if it has ended.
   bool ended_by(base::Deadline deadline);
   void signal(int number) const;
   // Sends the signal, and SIGKILL if the process has not ended within the grace.

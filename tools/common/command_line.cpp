@@ -23,7 +23,7 @@ std::string entry(std::string_view name, std::string_view meaning) {
   return line + std::string(meaning) + "\n";
 }
 
-// What --help has behind the options.
+// The text of --help behind the options.
 std::string footer(const Manual& manual) {
   std::string text;
   if (!manual.examples.empty()) text += "Examples:\n";
@@ -42,7 +42,7 @@ std::string footer(const Manual& manual) {
   return text;
 }
 
-// How many letters have to be put in, taken out or changed.
+// The edit distance: how many letters must be inserted, deleted or changed.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -57,8 +57,8 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// The long option, of the program or of the command that was given, that somebody may have meant
-// with `word`; or nothing.
+// The long option, of the program or of the given command, that is most like `word`; empty if none
+// is.
 std::string meant(const CLI::App& app, std::string_view word) {
   std::string best;
   size_t least = 3;
@@ -67,7 +67,7 @@ std::string meant(const CLI::App& app, std::string_view word) {
   for (const CLI::App* command : app.get_subcommands()) given.push_back(command);
   for (const CLI::App* level : given) {
     for (const CLI::Option* option : level->get_options()) {
-      if (option->get_group().empty()) continue;  // those that no help mentions
+      if (option->get_group().empty()) continue;  // hidden options
       for (const std::string& known : option->get_lnames()) {
         const size_t far = distance(name, "--" + known);
         if (far < least && far * 3 <= known.size()) {
@@ -316,7 +316,7 @@ Option CommandLine::options_file(const std::string& name, const std::string& des
   return Option(app_->set_config(name, "", description));
 }
 
-// Last, so that --version is behind the options of the program.
+// Called last, so that --version comes after the options of the program.
 void CommandLine::describe() {
   if (std::exchange(described_, true)) return;
   std::string sentence(manual_.summary);

@@ -30,7 +30,7 @@ class Option;
 
 namespace neuron::tools {
 
-// Looks at the text of a value; the answer is a sentence against it, or empty.
+// Checks the text of a value; returns a sentence that refuses it, or empty.
 using Judge = std::function<std::string(const std::string& text)>;
 
 // One declared option or argument. A handle: copies mean the same option.
@@ -38,7 +38,7 @@ class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
-  // What a value may be. Of a list, each element is checked.
+  // The values allowed. For a list, each element is checked.
   Option& between(int least, int most);
   Option& between(uint32_t least, uint32_t most);
   Option& between(size_t least, size_t most);
@@ -47,7 +47,7 @@ class Option {
   Option& judged_by(Judge judge);
   Option& bytes_with_unit();  // "64MB" is read as the number of bytes
 
-  // How often the option may be given, and together with what.
+  // How often the option may be given, and with which other options.
   Option& required();
   Option& values(int least, int most);  // for each time that the option is given
   Option& last_wins();
@@ -71,23 +71,23 @@ class Option {
 // A program, or one of its commands ("unpack"). A handle, as Option is.
 class Command {
  public:
-  // `names` is "-w,--wide"; a name without a dash declares an argument. The types that are
-  // instantiated: string, int, int64_t, uint32_t, uint64_t, float, double, optional<double>,
-  // vectors of string, int, uint32_t and uint64_t.
+  // `names` is "-w,--wide"; a name without a dash declares an argument. Instantiated for string,
+  // int, int64_t, uint32_t, uint64_t, float, double, optional<double>, and vectors of string, int,
+  // uint32_t and uint64_t.
   template <class Value>
   Option option(const std::string& names, Value& value, const std::string& description = {});
   Option flag(const std::string& names, bool& value, const std::string& description = {});
-  // A value that `read` turns into something else, unless it has a sentence against the text.
+  // An option whose text `read` converts, unless it returns a sentence that refuses the text.
   Option parsed(const std::string& name, Judge read, const std::string& description);
   // One of `words`; `use` gets its number. The default that is shown has the number `standard`.
   Option choice(const std::string& name, const std::vector<std::string>& words, size_t standard,
                 std::function<void(size_t)> use, const std::string& description);
 
   Command command(const std::string& name, const std::string& description);
-  void needs_command();  // one of those declared
+  void needs_command();  // one of those declared must be given
   // Options of the program may also stand behind the name of a command.
   void options_anywhere();
-  // Once the arguments have been read, if the command is among them.
+  // `action` is called once the arguments have been read, if the command is among them.
   void on_use(std::function<void()> action);
 
   bool given(const std::string& option_name) const;
@@ -106,20 +106,20 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // A file of lines "name = value" may hold the options, too; wrong names in it are refused.
+  // Lets a file of lines "name = value" hold the options, too. Unknown names in it are refused.
   Option options_file(const std::string& name, const std::string& description);
 
-  // Reads the arguments. The status to exit with at once; nothing if the program is to go on.
+  // Reads the arguments. Returns the status to exit with at once; empty if the program goes on.
   std::optional<int> parse(int argc, char** argv);
 
-  // What parse() prints, for a program that decides itself where to print.
+  // As parse(), but returns the text, for a program that decides itself where to print.
   struct Answer {
     int status = kDone;
     std::string out, error;
   };
   std::optional<Answer> read(const std::vector<std::string>& words);
 
-  // What --generate WHAT prints; empty: nothing of this name can be generated.
+  // The output of --generate WHAT; empty: WHAT is unknown.
   std::string generate(const std::string& what);
 
  private:

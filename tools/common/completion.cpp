@@ -21,7 +21,7 @@ std::string function_name(const std::string& path) {
   return out;
 }
 
-// Between single quotes of a shell.
+// Quotes text between single quotes for a shell.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -70,7 +70,7 @@ std::string bash_place(const Place& place) {
          " -- \"$current\"))\n      ;;\n";
 }
 
-// Of _arguments of zsh, a colon and brackets have a meaning.
+// Escapes text for _arguments of zsh, where a colon and brackets have a meaning.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -133,7 +133,7 @@ void zsh_function(const CommandEntry& command, const std::string& path, std::str
   out += "      esac ;;\n  esac\n}\n";
 }
 
-// When a line of a fish completion holds.
+// The condition under which a line of a fish completion applies.
 std::string fish_condition(const Place& place) {
   std::string test;
   size_t begin = 0;

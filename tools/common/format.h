@@ -4,10 +4,10 @@
 // line, for streams) and csv. Callers: operator tools. Thread-safe: values. Cannot fail.
 //
 // In the machine formats numbers have no units: the unit is the end of the field's name (_bytes,
-// _seconds, _percent, _bytes_per_second), and what is not known is null (csv: empty). A document
-// names its schema and the schema's version; versions grow when a field changes its meaning or
-// goes, not when one comes. Only the records are on standard output: banners and notes belong to
-// standard error.
+// _seconds, _percent, _bytes_per_second). An unknown value is null (csv: empty). A document names
+// its schema and the schema's version. The version grows when a field changes its meaning or is
+// removed, not when one is added. Only the records are on standard output: banners and notes belong
+// to standard error.
 #ifndef TOOLS_COMMON_FORMAT_H
 #define TOOLS_COMMON_FORMAT_H
 
@@ -45,8 +45,9 @@ struct Records {
   boost::json::object about = {};                     // beside the list in json
 };
 
-// Which of several outputs of one run it is. In a series a json document is a line, as a reader of
-// a stream cannot tell where a longer one ends, and csv has its headings once.
+// The position of an output among the outputs of one run. In a series each json document is one
+// line, because a reader of a stream cannot tell where a longer one ends; csv has its headings
+// once.
 enum class Place { kAlone, kFirst, kLater };
 
 std::string render(const Records& records, Format format, const Style& style,

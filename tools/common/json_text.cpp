@@ -19,7 +19,7 @@ std::string number(T value) {
   return std::string(text, end);
 }
 
-// Whole numbers without an exponent, which some readers take for text.
+// Writes whole numbers without an exponent: some readers take a number with one for text.
 std::string real(double value) {
   constexpr double kExact = 9007199254740992.0;
   if (!std::isfinite(value)) return "null";

@@ -2,7 +2,7 @@
 //
 // JSON as programs read it: members in the order given, numbers in their shortest form, strings
 // that are UTF-8 whatever went in. Callers: programs of tools/. Thread-safe: no state.
-// Cannot fail: a number that JSON has no word for (infinity) becomes null.
+// Cannot fail: a number that JSON cannot express (infinity) becomes null.
 #ifndef TOOLS_COMMON_JSON_TEXT_H
 #define TOOLS_COMMON_JSON_TEXT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program says about itself beside its options: one table from which --help and the manual
-// page are made. Callers: main() of each program, command_line.h. Thread-safe: values, usually
+// The description of a program beside its options: one table from which --help and the manual page
+// are made. Callers: main() of each program, command_line.h. Thread-safe: values, usually
 // constants. Cannot fail.
 //
 // Prose is plain text: an empty line ends a paragraph, a line that begins with two spaces stays as

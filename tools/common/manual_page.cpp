@@ -7,7 +7,7 @@
 namespace neuron::tools {
 namespace {
 
-// Text that roff shows as it is.
+// Escapes text so that roff shows it unchanged.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -137,7 +137,7 @@ bool has_options(const CommandEntry& command) {
   return false;
 }
 
-// A line for the program itself or, where it has commands, for each of these.
+// Writes a line for the program itself or, if it has commands, one for each command.
 void synopsis(const CommandEntry& command, const std::string& before, std::string& out) {
   const std::string path = before.empty() ? command.name : before + " " + command.name;
   for (const CommandEntry& below : command.commands) synopsis(below, path, out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers at the end of a text, without a locale. Callers: writers of JSON and of metrics.
-// Thread-safe: no state. Cannot fail: what is no number (NaN, infinity) becomes 0.
+// Thread-safe: no state. Cannot fail: NaN and infinity become 0.
 #ifndef TOOLS_COMMON_NUMBER_TEXT_H
 #define TOOLS_COMMON_NUMBER_TEXT_H
 

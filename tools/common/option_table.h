@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options and commands of a program as plain values, and what is written from them: the manual
+// The options and commands of a program as plain values, and the texts made from them: the manual
 // page and the completions of three shells. Callers: command_line.cpp. Thread-safe: values.
 // Cannot fail.
 #ifndef TOOLS_COMMON_OPTION_TABLE_H

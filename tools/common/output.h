@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program prints as its result: whoever reads it must get all of it, or an exit status that
-// says otherwise (a closed standard output, a full disk).
+// The end of a program's output: if the reader does not get all of it (a closed standard output, a
+// full disk), the exit status must say so.
 // Callers: main() of each program. Thread-safe: as stdio is. Fails: false, with a sentence on
-// stderr. Only of a reader that has gone (a closed pipe) nothing is said: it knows.
+// stderr; without one if the reader has closed the pipe, because it knows.
 #ifndef TOOLS_COMMON_OUTPUT_H
 #define TOOLS_COMMON_OUTPUT_H
 
@@ -14,7 +14,8 @@
 
 namespace neuron::tools {
 
-// After the last print: did everything arrive? `why`: the errno of a print that failed before.
+// To be called after the last print. True: all output was written. `why`: the errno of a print that
+// failed before.
 inline bool finish_output(const char* program, int why = 0) {
   errno = 0;
   const bool flushed = std::fflush(stdout) == 0;

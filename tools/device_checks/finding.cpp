@@ -140,7 +140,7 @@ void advise_from_sentence(std::string_view sentence, Finding& finding) {
   if (names("HBM_UE")) finding.repair = Repair::kImpossible;
   if (names("HBM_UE_REPAIRABLE")) finding.repair = Repair::kPossible;
   if (finding.repair != Repair::kNone) {
-    // The engine that met it is where it was met.
+    // The engine that met the error is part of its place.
     finding.ring = finding.engine + (finding.ring.empty() ? "" : " ") + finding.ring;
     finding.engine = "HBM";
   }
@@ -151,7 +151,7 @@ void agree_on_repair(Findings& findings) {
   for (const Finding& finding : findings) {
     if (finding.repair == Repair::kNone) continue;
     Repair& repair = known.try_emplace(finding.device, Repair::kUnknown).first->second;
-    repair = std::max(repair, finding.repair);  // what cannot be repaired outweighs the rest
+    repair = std::max(repair, finding.repair);  // the least repairable error decides
   }
   for (Finding& finding : findings) {
     if (finding.repair == Repair::kNone) continue;
@@ -172,7 +172,7 @@ void judge_past_errors(Findings& findings) {
       if (other.device != finding.device || past(other)) continue;
       bad |= other.repair != Repair::kNone;
       if (other.check != "memory.pattern") continue;
-      // A part that was not tried says nothing about the errors.
+      // A part that was not tested proves nothing about the errors.
       const bool whole = other.found.find("there was no time") == std::string::npos;
       (other.verdict == Verdict::kPass && whole ? good : bad) = true;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a check found: where, what, and what to do; and the lines by which a worker tells it.
+// The result of a check: where, what, and what to do; and the lines in which a worker reports it.
 //
 // Callers: the checks, the workers (processes of this program, one for each part of a device), the
-// reports. Values, any thread. Fails: from_line() is false for a line that is none of a worker.
+// reports. Values, any thread. Fails: from_line() is false for a line that is not a worker's.
 #ifndef TOOLS_DEVICE_CHECKS_FINDING_H
 #define TOOLS_DEVICE_CHECKS_FINDING_H
 
@@ -16,7 +16,7 @@ namespace neuron::checks {
 
 enum class Verdict { kPass, kWarn, kFail, kSkip };
 enum class Action { kNone, kDriverReload, kReboot, kResetDevice, kReplaceInstance };
-// Of an error of HBM: whether a reset repairs it. Not everybody who meets one can tell.
+// Whether a reset repairs an error of HBM. Not every check that meets an error can tell.
 enum class Repair { kNone, kUnknown, kPossible, kImpossible };
 const char* name(Verdict verdict);
 const char* name(Action action);
@@ -40,7 +40,7 @@ struct Timing {
   uint64_t device_ps = 0;
 };
 
-// One line of a worker: what it begins, what it found, how long a program took, or its end.
+// One line of a worker: a step that begins, a finding, the time of a program, or the worker's end.
 struct Line {
   enum class Kind { kStep, kFinding, kTiming, kEnd } kind = Kind::kEnd;
   Finding finding;  // of a step: where it is, and in `found` what is begun
@@ -51,17 +51,18 @@ bool from_line(std::string_view text, Line& line);
 
 // Engine, ring and address that a sentence of the runtime or the driver names.
 void place_from_sentence(std::string_view sentence, Finding& finding);
-// What operators do about a status of libnrt (nrt_status.h).
+// The action for operators that a status of libnrt (nrt_status.h) calls for.
 Action action_of_status(int status);
-// The same of a sentence that names the device's fault ("failed ... with DMA_ENGINE at"), of a
-// process whose status is not known; a sentence that names none changes nothing.
+// Takes the action from a sentence that names the device's fault ("failed ... with DMA_ENGINE at"),
+// for a process whose status is not known. A sentence that names no fault changes nothing.
 void advise_from_sentence(std::string_view sentence, Finding& finding);
-// One advice for all errors of HBM that one device has now: what can tell whether a reset repairs
-// them speaks for those that cannot; if nobody can, a reset is the milder attempt.
+// Gives all present HBM errors of one device the same advice. A finding that knows whether a reset
+// repairs them decides for those that do not; if none knows, the advice is a reset, the milder
+// attempt.
 void agree_on_repair(Findings& findings);
-// Errors of HBM that were counted before the check, by a counter that cannot tell whether a reset
-// has repaired them since: what all of the memory says, if the check has tried it. One that it
-// found good has no more than a history.
+// Judges HBM errors from before the check, whose counter cannot tell whether a reset has since
+// repaired them. If the check tested all of a memory, its result decides: errors of a memory found
+// good are only history.
 void judge_past_errors(Findings& findings);
 
 }  // namespace neuron::checks

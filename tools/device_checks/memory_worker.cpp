@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns over HBM and copies of every core's queues, through the driver library.
 //
-// Device memory is allocated like any client's, so what others hold is never touched. All is read
-// by copies within the device, since the host may see an emulated device's memory without DMA. One
-// that fails is halved until the line of 64 bytes is found that is bad; one that succeeds when it
-// is repeated was an error of the engine that copied.
+// Device memory is allocated as by any client, so memory of others is never touched. All reads are
+// copies within the device, because the host may see an emulated device's memory without DMA. A
+// copy that fails is halved until the bad line of 64 bytes is found. If a failed copy succeeds when
+// repeated, the error is the engine's that copied.
 #include <ndl/ndl.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlock = 64 << 10, kEccLine = 64, kChunk = 64 << 20;
-// Whatever the time: a MiB, so that a stack is tried although another has taken longer.
+// At least a MiB of each stack is tested, even if another stack has used up the time.
 constexpr size_t kLeastBlocks = 16;
 
 enum class Pattern { kAddress, kComplement, kRandom, kZero, kOne };
@@ -64,7 +64,7 @@ struct Chunk {
   size_t bytes = 0;
 };
 
-// Memory of the device that is copied to: whoever reads it there has moved it by DMA.
+// Memory of the device to which data is copied, so that it has moved by DMA when it is read.
 class Scratch {
  public:
   Scratch(ndl_device_t* device, int hbm, uint32_t core) {
@@ -87,7 +87,7 @@ class Scratch {
   bool read(std::vector<uint64_t>& words) const {
     return ndl_memory_buf_copyout(handle_, words.data(), 0, words.size() * 8) == 0;
   }
-  // The first line of 64 bytes that cannot be read, of those at `at`; nothing if all can be, now.
+  // The first line of 64 bytes from `at` on that cannot be read; empty if all can be read now.
   std::optional<size_t> find_bad_line(uint64_t source, size_t at, size_t length) const {
     for (size_t begin = at; begin < at + length; begin += kBlock) {
       size_t bytes = std::min(kBlock, at + length - begin), line = begin;
@@ -105,7 +105,7 @@ class Scratch {
   uint64_t handle_ = 0;
 };
 
-// `sentence`: of the copy that met it, which names who copied.
+// `sentence`: from the copy that met the error; it names the engine that copied.
 void blame_memory(Finding& finding, int hbm, uint64_t address, const std::string& sentence) {
   Finding copier;
   place_from_sentence(sentence, copier);
@@ -205,18 +205,19 @@ class MemoryCheck {
   }
   void fail(Finding finding) {
     finding.verdict = Verdict::kFail;
-    // A device that is broken altogether is told once.
+    // A device that is broken altogether reports only the first failures.
     if (++failures_ <= 8) tell_finding(finding);
   }
 
-  // When the next of `of` turns that are left have had their share of the time.
+  // The end of the time for the next `turns` of the `of` turns that are left.
   Clock::time_point share_end(unsigned turns, unsigned of) const {
     if (part_.budget.count() == 0) return Clock::time_point::max();
     const auto now = Clock::now();
     return now + std::max(end_ - now, Clock::duration::zero()) * turns / of;
   }
 
-  // The first `count` blocks, upwards or downwards, until `end`: how many there were.
+  // Visits the first `count` blocks, upwards or downwards, until `end`. Returns how many it
+  // visited.
   template <typename Use>
   size_t each_block(size_t count, bool upwards, Clock::time_point end, const std::string& doing,
                     Use use) {
@@ -278,14 +279,15 @@ class MemoryCheck {
     if (const auto line = scratch_.find_bad_line(chunk.handle, at, kBlock)) {
       blame_memory(finding, hbm_, chunk.address + *line, sentence);
     } else {
-      // Once and not again: whoever copied, not what was copied.
+      // The copy failed once and not again: the error is the engine's, not the memory's.
       place_from_sentence(sentence, finding);
       finding.address.clear();
     }
     fail(finding);
   }
 
-  // All is written before the first is read: a line that answers for two addresses is found.
+  // All blocks are written before the first is read, which detects a line that answers for two
+  // addresses.
   size_t pass(Pattern pattern, Clock::time_point end) {
     const auto now = Clock::now();
     const auto half = end == Clock::time_point::max() ? end : now + (end - now) / 2;

@@ -70,7 +70,7 @@ void tell_errors(const Part& part, const HardwareCounters& before, const Hardwar
         Verdict::kWarn, Action::kNone);
   count(before.sram_ecc_corrected, after.sram_ecc_corrected, "corrected errors", "SRAM",
         Verdict::kWarn, Action::kNone);
-  // Where repairable errors have no counter of their own, this one has them, too.
+  // If repairable errors have no counter of their own, this one includes them.
   count(before.mem_ecc_uncorrected, after.mem_ecc_uncorrected, "uncorrectable errors", "HBM",
         Verdict::kFail, Action::kReplaceInstance,
         tells_repairable(part.device) ? Repair::kImpossible : Repair::kUnknown);

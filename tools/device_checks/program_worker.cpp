@@ -207,14 +207,14 @@ class ProgramCheck {
     finding.engine = engine;
     return finding;
   }
-  // What libnrt says about it; `engine` unless it names another.
+  // Reports a failure with libnrt's sentence; of `engine` unless the sentence names another.
   void fail(const std::string& doing, const char* engine, NRT_STATUS status) {
     Finding finding = where("engine.program", engine);
     const std::string sentence = nrt_open_last_error();
     finding.verdict = Verdict::kFail;
     place_from_sentence(sentence, finding);
     if (status == NRT_EXEC_HW_ERR_HBM_UE || status == NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE) {
-      // The engine that met it is where it was met.
+      // The engine that met the error is part of its place.
       finding.ring = finding.engine + (finding.ring.empty() ? "" : " ") + finding.ring;
       finding.engine = "HBM";
     }
@@ -238,7 +238,7 @@ class ProgramCheck {
     return now + std::max(end_ - now, Clock::duration::zero()) / static_cast<long>(programs);
   }
 
-  // Once at least; as often as the level says if there is time.
+  // Runs at least once; as often as the level says if there is time.
   void run(const Golden& golden, Clock::time_point end) {
     Finding step = where("engine.program", golden.engine);
     step.found = "program " + golden.name;
@@ -303,7 +303,7 @@ class ProgramCheck {
     return false;
   }
 
-  // A program that goes wrong must be reported as such, by the queue for errors.
+  // Checks that a program which fails is reported as such, through the queue for errors.
   void notifications() {
     Finding finding = where("core.notifications", "SP");
     finding.found = "a store to where nothing is";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device is claimed, reset, and waited for, through the driver library.
+// Claims a device, resets it and waits for it, through the driver library.
 #include <ndl/ndl.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr uint32_t kObserveMs = 2000, kAttributeMs = 120000;
 // Claims end with the process, however it ends.
 class Claim {
  public:
-  // Of all cores of a device, numbered as the host does: 0, or the error.
+  // Claims all cores of a device, numbered as the host does. Returns 0 or the error.
   int take(int device, uint32_t cores) {
     int indexes[MAX_NEURON_DEVICE_COUNT];
     const int count = ndl_available_devices(indexes, MAX_NEURON_DEVICE_COUNT);
@@ -68,7 +68,7 @@ void reset_device(const Part& part) {
   if (!part.force) {
     const int claimed = claim.take(part.device, std::max(seen.cores, 1u));
     if (claimed == -EBUSY) return end(Verdict::kSkip, ndl_last_error());
-    // A driver without claims has none that could be in the way.
+    // A driver without claims has no claim that could be in the way.
     if (claimed == -EPERM || claimed == -EACCES || claimed == -ENODEV) {
       return end(Verdict::kFail, ndl_last_error());
     }
@@ -78,7 +78,7 @@ void reset_device(const Part& part) {
   if (const int error = ndl_open_device(part.device, nullptr, &device)) {
     const std::string sentence = ndl_last_error();
     if (error != -EINVAL) return end(Verdict::kFail, sentence);
-    // After a reset that failed the driver lets nobody in; its own reset is asked for then.
+    // After a failed reset the driver refuses all opens; the driver's own reset is then requested.
     step("asking the driver for its own reset");
     if (ndl_write_attribute(part.device, "reset", "1\n", kAttributeMs) != 0) {
       return end(Verdict::kFail, sentence + "; " + ndl_last_error());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nccom-postmortem says about itself in --help and in its manual page.
+// The texts of nccom-postmortem for --help and its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
 #ifndef TOOLS_NCCOM_POSTMORTEM_MANUAL_H
 #define TOOLS_NCCOM_POSTMORTEM_MANUAL_H

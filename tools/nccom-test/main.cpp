@@ -89,8 +89,8 @@ Result<Outcome> run_ranks(const RunContext& context) {
   Collector collector(*context.job, options.ranks);
   const bool processes = options.processes || !options.hosts.empty();
   NEURON_TRY(team, processes ? start_processes(context) : start_threads(context, collector));
-  // The library has the same limit for each operation, and knows more about the cause: it speaks
-  // first.
+  // The library has the same limit for each operation and knows more about the cause, so its
+  // sentence must come first.
   const auto patience =
       std::chrono::milliseconds(options.timeout_ms) +
       std::max(std::chrono::milliseconds(2000), std::chrono::milliseconds(options.timeout_ms / 4));
@@ -103,7 +103,7 @@ Result<Outcome> run_ranks(const RunContext& context) {
     }
   }
   if (collector.state() == Collector::State::kBroken) {
-    // What the others say a moment later belongs to the report.
+    // Messages of the other ranks a moment later belong to the report.
     const auto end = Clock::now() + std::chrono::milliseconds(300);
     while (processes && Clock::now() < end) team->poll(collector, end);
   }
@@ -113,7 +113,7 @@ Result<Outcome> run_ranks(const RunContext& context) {
   outcome.blocks = collector.blocks();
   const auto times = collector.pair_times(outcome.pair_bytes);
   if (!times.empty()) outcome.pairs = pair_links(times, outcome.pair_bytes);
-  // Of threads, the rest is what follows from the first failure; processes may tell more.
+  // For threads, further messages only follow from the first failure; processes may report more.
   if (processes || options.debug) {
     for (const std::string& note : collector.notes()) {
       std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
@@ -166,10 +166,10 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
                                                   options.gibibytes));
 }
 
-// Everything that the results are held against; false: they do not pass.
+// Compares the results with everything given; false: they do not pass.
 Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   bool good = true;
-  // Where standard output is for programs, people read the verdict elsewhere.
+  // If standard output is for programs, the verdict goes to standard error.
   FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
   if (!options.compare.empty()) {
     NEURON_TRY(text, read_text(options.compare));

@@ -73,9 +73,9 @@ unsigned usual_engine(const std::string& text) {
   const std::string mnemonic = text.substr(0, text.find_first_of(" \t"));
   for (const isa::OpcodeInfo& info : isa::all_opcodes()) {
     if (mnemonic != info.name) continue;
-    // Control that everybody executes is SP's.
+    // Control instructions that all engines execute count as SP's.
     if (info.engines >> NEURON_ENGINE_SP & 1) return NEURON_ENGINE_SP;
-    // Vector instructions are first of all DVE's.
+    // Vector instructions count as DVE's.
     if (info.engines >> NEURON_ENGINE_DVE & 1) return NEURON_ENGINE_DVE;
     return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(info.engines)));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// neuron-as --explain: what an instruction is, who executes it, which rules it keeps or breaks and
-// what it costs. Callers: main(). Thread-safe: no state. Returns the exit status; what is wrong is
-// told on stderr.
+// neuron-as --explain: what an instruction is, which engines execute it, which rules it keeps or
+// breaks, and what it costs. Callers: main(). Thread-safe: no state. Returns the exit status;
+// errors go to stderr.
 #ifndef TOOLS_NEURON_AS_EXPLAIN_COMMAND_H
 #define TOOLS_NEURON_AS_EXPLAIN_COMMAND_H
 

@@ -31,7 +31,7 @@ struct Arguments {
   bool no_check = false;
 };
 
-// The text or the file to standard output or into a file.
+// Writes the text or the NEFF to standard output or into a file.
 int deliver(const Arguments& arguments, neuron::neff::Bytes bytes) {
   if (arguments.output.empty() || arguments.output == "-") {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -62,7 +62,7 @@ int assemble(const Arguments& arguments) {
   options.file_name = arguments.input == "-" ? "standard input" : arguments.input;
   options.debug_lines = arguments.debug_lines;
   options.check = !arguments.no_check;
-  // Files are named from where the text is.
+  // File names are relative to the text's directory.
   options.read = [&](const std::string& file) {
     return tools::read_file(file.starts_with("/") ? file : directory_of(arguments.input) + file);
   };
@@ -86,7 +86,7 @@ int disassemble(const Arguments& arguments) {
                        neuron::neff::Bytes contents) -> Result<std::string> {
       std::string path = arguments.constants + "/" + member.substr(member.rfind('/') + 1);
       NEURON_CHECK(tools::write_file(path, contents));
-      // The text names it from where the text is.
+      // The text names the file relative to its own directory.
       const std::string directory = directory_of(arguments.output);
       if (!directory.empty() && path.starts_with(directory)) path = path.substr(directory.size());
       return path;

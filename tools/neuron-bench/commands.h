@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-bench measures: executions of a NEFF, memory, matrix products. Each gives records
-// with the device's model time beside the host's time.
+// The measurements of neuron-bench: executions of a NEFF, memory, matrix products. Each gives
+// records with the device's model time beside the host's time.
 // Callers: main(), one thread; exec starts one for each instance. Fails: with a sentence.
 #ifndef TOOLS_NEURON_BENCH_COMMANDS_H
 #define TOOLS_NEURON_BENCH_COMMANDS_H

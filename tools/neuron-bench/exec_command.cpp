@@ -53,7 +53,7 @@ class Runner {
     for (unsigned i = 0; i < options_.warmup; ++i) {
       if (!once(model, nullptr, nullptr)) break;
     }
-    // Nobody measures while others still warm up; one that failed is waited for as well.
+    // No instance measures while others still warm up; a failed one is waited for as well.
     waiting_.fetch_add(1);
     while (waiting_.load() < models_.size()) base::yield_processor();  // bounded: by the warm-ups
     const auto start = Clock::now();

@@ -51,7 +51,7 @@ neuron::bench::Result<neuron::tools::Records> run(const tools::Command& line,
 
 int status_of(const neuron::runtime::Error& error) {
   namespace doctor = neuron::doctor;
-  // As the runtime says it, which knows when it asks the driver for cores.
+  // The words of the runtime, which learns of the holder when it asks the driver for cores.
   if (error.sentence.find(" held by pid ") != error.sentence.npos) return tools::kBusy;
   const doctor::Access access = doctor::look_for_devices(doctor::places_of_environment());
   return access.obstacle == doctor::Obstacle::kNone ? tools::kFailed
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   arguments.exec.random = arguments.fill == "random";
   // The kernels are of the first generation; newer chips run them when asked to.
   ::setenv("NEURON_RT_ALLOW_LEGACY_NEFF", "1", 0);
-  // What libnrt would log is in the sentence that is printed.
+  // The sentence that is printed already contains what libnrt would log.
   ::setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   const auto records = run(line, arguments);
   if (!records) {

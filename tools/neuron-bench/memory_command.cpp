@@ -55,7 +55,7 @@ Result<tools::Records> run_memory(const Session& session, const MemoryOptions& o
         {"within a core's memory", 0, 0,
          [&] { return nrt_tensor_copy(near.get(), 0, beside.get(), 0, size); }}};
     if (last != 0) {
-      // Copies of libnrt stay inside one HBM; over the links go collectives (nccom-test sendrecv).
+      // Copies of libnrt stay inside one HBM; only collectives use the links (nccom-test sendrecv).
       paths.push_back({"core to core, through the host", 0, last, [&] {
                          const NRT_STATUS s = nrt_tensor_read(near.get(), host.data(), 0, size);
                          return s != NRT_SUCCESS

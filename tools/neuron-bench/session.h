@@ -23,8 +23,8 @@ namespace neuron::bench {
 template <typename T>
 using Result = runtime::Result<T>;
 
-// nrt_init of the cores that NEURON_RT_VISIBLE_CORES or NEURON_RT_NUM_CORES names, all without
-// them.
+// Calls nrt_init for the cores that NEURON_RT_VISIBLE_CORES or NEURON_RT_NUM_CORES names; for all
+// cores without them.
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open();

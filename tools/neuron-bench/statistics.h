@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples and their percentiles. Callers: the commands. Values. Cannot fail; nothing gives 0.
+// Samples and their percentiles. Callers: the commands. Values. Cannot fail; no samples give 0.
 #ifndef TOOLS_NEURON_BENCH_STATISTICS_H
 #define TOOLS_NEURON_BENCH_STATISTICS_H
 

@@ -13,8 +13,8 @@
 
 namespace neuron::cdi {
 
-// libnrt.so.1 as it is loaded here, and of libccom.so.1 and libneuron-emulator.so.1 what lies
-// beside it: real files of the host, in `folder` of the container.
+// libnrt.so.1 as it is loaded here, and libccom.so.1 and libneuron-emulator.so.1 if they lie beside
+// it: real files of the host, mounted in `folder` of the container.
 runtime::Result<std::vector<Mount>> find_libraries(const std::string& folder);
 
 }  // namespace neuron::cdi

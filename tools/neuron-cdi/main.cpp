@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-cdi: tells container engines of this host's Neuron devices, as a CDI specification.
+// neuron-cdi: describes this host's Neuron devices to container engines, as a CDI specification.
 #include <sys/stat.h>
 
 #include <chrono>

@@ -63,7 +63,7 @@ class Writer {
     }
     for (const auto& [first, last] : wishes_.groups) NEURON_CHECK(add_group(first, last));
     add("all", wishes_.devices.data(), wishes_.devices.data() + wishes_.devices.size());
-    // The oldest version that has what is used: older engines read it too.
+    // The oldest version that has the fields used, so that older engines read it too.
     json::object specification{{"cdiVersion", wishes_.group_id ? "0.7.0" : "0.5.0"},
                                {"kind", wishes_.kind},
                                {"devices", std::move(devices_)}};
@@ -80,10 +80,11 @@ class Writer {
   void add(const std::string& name, const HostDevice* begin, const HostDevice* end) {
     json::object edits;
     if (wishes_.socket.empty()) {
-      // Within the container cores are counted from 0 over the nodes that are there: all are seen.
+      // Within the container, cores are counted from 0 over the nodes that it has, so all are
+      // visible.
       edits["deviceNodes"] = nodes(begin, end);
     } else {
-      // The socket leads to every device: the variable says which are meant.
+      // The socket leads to every device, so the variable selects the devices.
       const HostDevice& last = end[-1];
       edits["env"] =
           json::array{visible(begin->first_core, last.first_core + last.cores - begin->first_core)};

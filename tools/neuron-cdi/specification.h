@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A specification of the Container Device Interface (CDI): what a container engine puts into a
+// Makes a specification of the Container Device Interface (CDI): what a container engine adds to a
 // container that asks for a device. Callers: main() and tests. Thread-safe: values and pure
 // functions. Owns nothing. Fails with NRT_INVALID and a sentence that names the word at fault.
 #ifndef TOOLS_NEURON_CDI_SPECIFICATION_H

@@ -27,7 +27,7 @@ class Classifier {
   ~Classifier();
 
   bool load(const std::string& neff_path);
-  // Rows of one batch, as the model's input tells.
+  // Rows of one batch, from the shape of the model's input.
   unsigned batch() const { return batch_; }
   // Input and output tensors as lines of text.
   const std::vector<std::string>& description() const { return description_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failed call of the runtime as one sentence: what was done, the status, and what the runtime
-// says of it. Callers: classifier, trainer, in the thread that made the call, before its next call.
-// Returns a value; cannot fail.
+// Describes a failed call of the runtime in one sentence: the action, the status, and the runtime's
+// own sentence. Callers: classifier, trainer, in the thread that made the call, before its next
+// call. Returns a value; cannot fail.
 #ifndef TOOLS_NEURON_DIGITS_FAILURE_TEXT_H
 #define TOOLS_NEURON_DIGITS_FAILURE_TEXT_H
 

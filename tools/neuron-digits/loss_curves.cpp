@@ -34,7 +34,7 @@ class Scale {
   size_t epochs() const { return epochs_; }
   double low() const { return low_; }
   double high() const { return high_; }
-  // 0 for the lowest loss, 1 for the highest; what cannot be drawn is put at the top.
+  // 0 for the lowest loss, 1 for the highest; a loss that cannot be drawn is put at the top.
   double place(double loss) const {
     if (!(loss > 0) || !std::isfinite(loss)) return 1;
     return std::clamp(std::log(loss / low_) / std::log(high_ / low_), 0.0, 1.0);

@@ -17,7 +17,7 @@ using neuron::digits::Classifier;
 using neuron::digits::Digit;
 
 constexpr size_t kTrainingRows =
-    1437;  // the model has seen these; everything behind them is new to it
+    1437;  // the model was trained on these; all later ones are new to it
 const neuron::tools::Manual kManual{
     .name = "neuron-digits",
     .summary = "classify handwritten digits on a NeuronCore",
@@ -127,7 +127,7 @@ int classify_all(Classifier& classifier, const std::vector<Digit>& digits) {
   return 0;
 }
 
-// Classifies the same digits again and again, so that others can watch the core at work.
+// Classifies the same digits again and again, so that operator tools can show the core at work.
 bool go_on(Classifier& classifier, const std::vector<Digit>& digits, double seconds) {
   const auto unseen = std::span<const Digit>(digits).subspan(kTrainingRows);
   const auto start = std::chrono::steady_clock::now();

@@ -42,7 +42,7 @@ bool load(Trainer& trainer, const std::string& path) {
          complain(trainer.error());
 }
 
-// A file that grows line by line: what is there when the program is stopped is whole lines.
+// A file that grows line by line: if the program is stopped, the file holds whole lines.
 class Lines {
  public:
   explicit Lines(std::string path)

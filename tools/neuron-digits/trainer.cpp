@@ -88,7 +88,7 @@ bool Trainer::load(const std::string& name, std::span<const uint8_t> neff) {
   nrt_tensor_info_array_t* info = nullptr;
   if (NRT_STATUS s = nrt_get_model_tensor_info(model_, &info)) return fail("tensor information", s);
   bool good = true;
-  // Inputs come first: an output that is one of them finds it.
+  // Inputs come first, so that an output can use the tensor of its input.
   for (uint64_t i = 0; good && i < info->tensor_count; ++i) good = bind(info->tensor_array[i]);
   nrt_free_model_tensor_info(info);
   if (!good) return false;

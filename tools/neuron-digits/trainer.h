@@ -21,7 +21,7 @@
 
 namespace neuron::digits {
 
-// What a pass over digits without learning tells.
+// The result of a pass over digits without learning.
 struct Evaluation {
   double loss = 0;      // mean cross entropy
   double accuracy = 0;  // share of the digits whose likeliest label is theirs
@@ -34,12 +34,13 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
   ~Trainer();
 
-  // The NEFF of a step; the weights get their first values. The bytes may go afterwards.
+  // Loads the NEFF of a step and sets the first values of the weights. The bytes may be freed
+  // afterwards.
   bool load(const std::string& name, std::span<const uint8_t> neff);
   // One pass over the digits in an order that depends on the number of the epoch alone. Digits that
   // fill no whole batch are left out.
   bool train_epoch(std::span<const Digit> digits, unsigned epoch, float rate);
-  // With rate 0: the weights stay. Digits that fill no whole batch are left out.
+  // One pass with rate 0, which keeps the weights. Digits that fill no whole batch are left out.
   bool evaluate(std::span<const Digit> digits, Evaluation& evaluation);
   // Bytes of w1, w2 and b2 one after the other.
   bool weights(std::vector<uint8_t>& bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-doctor: why it does not work, and what to do.
+// neuron-doctor: says why Neuron devices do not work here, and what to do.
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
 
   const tools::Style style = tools::style_of(STDOUT_FILENO, color);
   Host host = this_host();
-  // The library's own log would say a second time what is printed here.
+  // The library's own log would repeat what is printed here.
   setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   neuron::telemetry::Wanted wanted;
   wanted.all_processes = true;

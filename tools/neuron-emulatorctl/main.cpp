@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-emulatorctl: looks into a running neuron-emulatord, and breaks its devices on purpose.
+// neuron-emulatorctl: shows the state of a running neuron-emulatord, and breaks its devices on
+// purpose.
 //
 // Exit status: 0 done, 1 the daemon refused (its sentence is on standard error), 2 wrong usage, 3
-// no daemon can be asked.
+// no daemon answers.
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -29,7 +30,7 @@ struct Options {
   std::vector<uint32_t> cores;
   int device = -1;
   bool up = false, on = false;
-  uint32_t a = 0, b = 0, chip = 0;
+  uint32_t a = 0, b = 0, chip = 0, writer = 0;
 };
 
 // A line of a plan, "-" for standard input, or the name of a file with a plan.
@@ -102,6 +103,11 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
     });
   }
 
+  neuron::tools::Command writes =
+      line.command("writes", "what a device has written last into the memory of its guest");
+  writes.option("DEVICE", options.writer, "device").required();
+  writes.on_use([&] { request.mutable_writes()->set_device(options.writer); });
+
   neuron::tools::Command power =
       line.command("power", "switch a chip off, as if it were pulled, or on");
   power.needs_command();
@@ -152,6 +158,11 @@ int main(int argc, char** argv) {
   control::Response response;
   const Outcome outcome = neuron::emulatorctl::ask(path, request, response, error);
   if (outcome != Outcome::kDone) return complain(outcome, error);
+  if (request.has_writes()) {
+    std::string lines;
+    for (const std::string& line : response.writes()) lines += line + "\n";
+    return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
+  }
   if (!request.has_status()) return 0;
   const std::string text = options.json ? neuron::emulatorctl::status_json(response.status())
                                         : neuron::emulatorctl::status_text(response.status());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-emulatorctl says about itself in --help and in its manual page.
+// The texts of neuron-emulatorctl for --help and its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
 #ifndef TOOLS_NEURON_EMULATORCTL_MANUAL_H
 #define TOOLS_NEURON_EMULATORCTL_MANUAL_H
@@ -20,7 +20,11 @@ devices (PATH.control), which answers the daemon's own user and root.
 chips without power `power on`. After `reset`, whoever runs there gets an error for what is running.
 While the power is off, every register of the device reads all ones and nothing completes, as if
 the chip had been pulled; its processes get ENODEV, also after it is on again, until they
-initialise anew.)",
+initialise anew.
+
+`writes` prints, for a device of a virtual machine, the last writes into the guest's memory: when,
+the guest's physical address, bytes, what was written, by which DMA engine, queue and descriptor,
+and how long behind the doorbell. It also works when the guest is gone, until the daemon ends.)",
       .sections = {{"FAULT PLANS", R"(A plan is text: one JSON object a line; empty lines and lines
 that begin with # are skipped. The file that `NEURON_EMULATOR_FAULTS` names is armed when the
 devices are made, in a daemon or in a process.
@@ -55,7 +59,9 @@ events in a row (correctable errors); `chip` the device, without it each one for
                         {3, "no daemon can be asked"}},
       .environment = {{"NEURON_EMULATOR", "unix:PATH names the daemon, without --socket"}},
       .examples = {{"neuron-emulatorctl status --json", "devices, processes and faults"},
-                   {"neuron-emulatorctl power off 3", "pull a chip"}},
+                   {"neuron-emulatorctl power off 3", "pull a chip"},
+                   {"neuron-emulatorctl --socket DIR/nd writes 0",
+                    "which of a device's writes has hit a page"}},
       .see_also = {"neuron-ls(1)", "neuron-doctor(1)"}};
 }
 

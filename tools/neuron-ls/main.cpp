@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // neuron-ls: lists the Neuron devices of this host. Text and -j are those of the original, so that
-// scripts go on working; --format has more.
+// scripts keep working; --format has more.
 #include <malloc.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ neuron::doctor::Access look_for_devices() {
   return neuron::doctor::look_for_devices(neuron::doctor::places_of_environment());
 }
 
-// Whether none of the devices may be asked by this user: a table of them would be empty.
+// True if this user may not query any of the devices: a table of them would be empty.
 bool is_forbidden(const Snapshot& snapshot) {
   return std::all_of(
              snapshot.devices.begin(), snapshot.devices.end(),
@@ -45,8 +45,8 @@ bool is_forbidden(const Snapshot& snapshot) {
          look_for_devices().obstacle == neuron::doctor::Obstacle::kNoPermission;
 }
 
-// The line that the original prints, in the form of its logs; scripts look for it. Behind `cause`
-// is what a person needs.
+// Prints the line of the original, in the form of its logs; scripts look for it. The text behind
+// `cause` is for people.
 int print_fatal(const Snapshot& snapshot) {
   const neuron::doctor::Access access = look_for_devices();
   std::string sentence = access.found.empty() ? snapshot.error : access.found;
@@ -112,7 +112,7 @@ std::string show(const Snapshot& snapshot, const Options& options,
   return format_text(snapshot, options, measured, style);
 }
 
-// Devices that are not in order, on standard error; the exit status that follows.
+// Reports unhealthy devices on standard error; returns the matching exit status.
 int complain(const Snapshot& snapshot, const Options& options) {
   int status = tools::kDone;
   for (const neuron::telemetry::Device& device : snapshot.devices) {
@@ -169,7 +169,7 @@ int watch(neuron::telemetry::Source& source, const Options& options, const tools
       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, nullptr);
       if (interrupted != 0) break;
     }
-    // Devices may come and go; only a reader that has gone ends it.
+    // Devices may come and go; the loop ends only if the reader is gone.
     status =
         show_once(source, options, style, shown == 0 ? tools::Place::kFirst : tools::Place::kLater);
     if (std::ferror(stdout) != 0) break;
@@ -193,10 +193,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "neuron-ls: %s\n", wrong.c_str());
     return tools::kWrongUsage;
   }
-  // Threads, one for each device, would each begin with a heap of its own: a third of the run time.
+  // Each thread, one for each device, would start with a heap of its own, at the cost of a third of
+  // the run time.
   mallopt(M_ARENA_MAX, 1);
   const tools::Style style = tools::style_of(STDOUT_FILENO, options.color);
-  // The library's own log would say a second time what is printed here.
+  // The library's own log would repeat what is printed here.
   setenv("NEURON_RT_LOG_LEVEL_NRT", "QUIET", 0);
   const auto source = neuron::telemetry::open_host_source();
   return options.watch_seconds ? watch(*source, options, style)

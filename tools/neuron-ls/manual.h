@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-ls says about itself in --help and in its manual page.
+// The texts of neuron-ls for --help and its manual page.
 // Callers: its main(), tests. Thread-safe: constant. Cannot fail.
 #ifndef TOOLS_NEURON_LS_MANUAL_H
 #define TOOLS_NEURON_LS_MANUAL_H

@@ -21,7 +21,7 @@ namespace {
 namespace json = boost::json;
 using Clock = std::chrono::steady_clock;
 
-// Both ends of every link once, and the core that stands for each.
+// Both ends of a link, each link once, and the core that stands for each end.
 struct Ends {
   unsigned device_a = 0, device_b = 0, core_a = 0, core_b = 0;
 };
@@ -55,7 +55,7 @@ std::string pairs_json(const std::vector<Ends>& links) {
   return "{\"src_target_pairs\": [" + text + "]}";
 }
 
-// A file that only the child finds: no name, no trace.
+// A file without a name, which only the child can open.
 base::FileDescriptor memory_file(const std::string& text) {
   base::FileDescriptor file(memfd_create("pairs", MFD_CLOEXEC));
   if (file && write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
@@ -64,7 +64,7 @@ base::FileDescriptor memory_file(const std::string& text) {
   return file;
 }
 
-// A row for each link, in order: the slower end says how long the bytes were on their way.
+// Reads a row for each link, in order. The slower end gives the time of the transfer.
 bool read_rows(const std::string& text, const std::vector<Ends>& links,
                std::vector<Measured>& measured) {
   boost::system::error_code wrong;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bandwidth of links as nccom-test measures it: messages between both ends of a link, in both
+// Measures the bandwidth of links with nccom-test: messages between both ends of a link, in both
 // directions at once, one link after the other, on the first core of each device.
 // Callers: main() with --measure. One thread; starts a process and waits for it, at most
 // `seconds`. Fails with a sentence: cores that are held, a program that is not there.

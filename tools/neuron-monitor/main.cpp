@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-monitor: reports of devices, processes and the host, one a line; configuration file and
-// names are those of the original. Serves Prometheus and pushes to OTLP by itself.
+// neuron-monitor: reports on devices, processes and the host, one a line. Configuration file and
+// names are those of the original. Also serves Prometheus and pushes to OTLP.
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ int complain(const std::string& sentence, int status) {
   return status;
 }
 
-// The signals that end the program: blocked, and taken while it sleeps.
+// The signals that end the program. They are blocked, and received while the program sleeps.
 sigset_t ending_signals() {
   sigset_t set;
   ::sigemptyset(&set);
@@ -79,7 +79,7 @@ int run(const Configuration& configuration, const Arguments& arguments) {
   return end == End::kStreamFailed ? neuron::tools::kFailed : neuron::tools::kDone;
 }
 
-// What a parser says against an option's value; empty: nothing.
+// The parser's sentence that refuses an option's value; empty: the value is good.
 template <typename Parser>
 auto refused_by(Parser parse) {
   return [parse](const std::string& text) {

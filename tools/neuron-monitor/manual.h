@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-monitor says about itself in --help and in its manual page.
+// The texts of neuron-monitor for --help and its manual page.
 // Callers: its main(). Thread-safe: constant. Cannot fail.
 #ifndef TOOLS_NEURON_MONITOR_MANUAL_H
 #define TOOLS_NEURON_MONITOR_MANUAL_H

@@ -33,7 +33,8 @@ struct Arguments {
   bool keep_debug_info = false;
 };
 
-// "models/mlp.neff" unpacks into "mlp", as a file of the same name cannot be in the way.
+// "models/mlp.neff" unpacks into "mlp", "models/mlp" into "mlp.unpacked": the file itself would be
+// in the way.
 std::string default_directory(const std::string& file) {
   std::string name = file.substr(file.rfind('/') + 1);
   const std::string ending = ".neff";
@@ -56,7 +57,7 @@ Result<std::string> unpack(const Arguments& arguments, const neuron::neff::Conta
   return listing;
 }
 
-// What to print about a file that was written.
+// Writes the file; returns the text to print about it.
 Result<std::string> store(const std::string& path, neuron::neff::Bytes contents) {
   NEURON_CHECK(tools::write_file(path, contents));
   return neuron::base::format("{}: {} bytes\n", neuron::base::escaped(path), contents.size());
@@ -69,7 +70,7 @@ Result<std::string> create(Arguments arguments) {
   return store(arguments.output, file);
 }
 
-// What to print.
+// Runs the command; returns the text to print.
 Result<std::string> run(const Arguments& arguments, const std::string& command) {
   if (command == "create") return create(arguments);
   NEURON_TRY(bytes, tools::read_file(arguments.file));

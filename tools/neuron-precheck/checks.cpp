@@ -21,9 +21,10 @@ using telemetry::Device;
 using telemetry::DeviceState;
 
 constexpr uint32_t kObserveMs = 2000;
-// Cores of a process that has ended, also of a check, are reset; more than that is a finding.
+// The driver resets cores of a process that has ended, also of a check; a longer reset is a
+// finding.
 constexpr std::chrono::milliseconds kResetEnds{10000};
-// None for the first two: they are as long as the host is large.
+// The first two levels have no limit: their time grows with the host.
 constexpr int kSecondsOfLevel[] = {0, 0, 900, 3600};
 constexpr uint64_t kMemoryOfLevel[] = {0, 128u << 20, 2048ull << 20};
 
@@ -35,7 +36,7 @@ class Run {
     step_ = options.step.count() != 0 ? options.step : std::chrono::seconds(seconds);
   }
 
-  // Until `end` at most, and a step that is under way then.
+  // Runs until `end` at most, plus the step that is then under way.
   void all(int level, Clock::time_point end) {
     level_ = level;
     if (level_ >= 2 && model_.empty()) measure_model();
@@ -45,7 +46,7 @@ class Run {
     }
     const size_t side_by_side = std::max<size_t>(
         1, std::min<size_t>({devices.size(), 8, std::thread::hardware_concurrency()}));
-    // A third is for what all devices do together.
+    // A third of the time is for the collectives of all devices.
     const auto now = Clock::now();
     const auto parts_end = end == Clock::time_point::max()
                                ? end
@@ -86,8 +87,8 @@ class Run {
     findings_.push_back(std::move(finding));
   }
 
-  // Half of what is free, so that whoever comes meanwhile finds some; at most what the level takes,
-  // and of an emulated device what the host can spare.
+  // Half of the free memory, so that a process that starts meanwhile finds some. At most what the
+  // level takes, and for an emulated device at most what the host can spare.
   uint64_t memory_of(const Device& device) const {
     const uint64_t free =
         device.memory_bytes > device.memory_used ? device.memory_bytes - device.memory_used : 0;
@@ -100,7 +101,7 @@ class Run {
     return std::min(free, std::max<uint64_t>(spare, kMemoryOfLevel[1]));
   }
 
-  // `end`: when its share of the time is over.
+  // `end`: the end of the device's share of the time.
   void check_device(const Device& device, Clock::time_point end) {
     std::vector<checks::ProgramCore> cores;
     for (const checks::ProgramCore& core : checks::program_cores(device)) {
@@ -114,7 +115,7 @@ class Run {
     }
   }
 
-  // Part of what is left until then; 0: no limit.
+  // A part of the time that is left until `end`; 0: no limit.
   static std::chrono::milliseconds share(Clock::time_point end, long of) {
     if (end == Clock::time_point::max()) return {};
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
@@ -147,7 +148,7 @@ class Run {
     });
   }
 
-  // The emulated chip is the model of what a program takes.
+  // The emulated chip is the model for the time that a program takes.
   void measure_model() {
     if (snapshot_.devices.empty()) return;
     const auto& generation = telemetry::generation_of_cores(snapshot_.devices[0].core_architecture);
@@ -217,17 +218,17 @@ class Run {
   std::map<std::string, uint64_t> model_;
 };
 
-// Of a round that the end has cut short; those before it had time for everything.
+// True for a finding of a round that the end has cut short.
 bool cut_short(const Finding& finding) {
   return finding.verdict == Verdict::kSkip &&
          (finding.found.find("there was no time") != std::string::npos ||
           finding.found.find("when its time was over") != std::string::npos);
 }
 
-// What went wrong stays; of what is right one line for each kind.
+// Keeps all failures, and one line for each kind of passed check.
 void soak(const Options& options, Run& run, Findings& findings) {
   const auto end = Clock::now() + options.duration;
-  // A round that has no time left is cut short; a fresh one would be nothing but that.
+  // A round without enough time is cut short; a new one would be cut short at once.
   size_t rounds = 0, passed = 0;
   const size_t first = findings.size();
   do {
@@ -284,7 +285,7 @@ Result check_host(Options options) {
       run.all(options.level,
               options.duration.count() == 0 ? Clock::time_point::max() : start + options.duration);
     }
-    // What has happened to the devices meanwhile.
+    // Findings about the devices since the last round.
     Findings after;
     check_state(look(), options.devices, after);
     for (Finding& finding : after) {
@@ -295,7 +296,7 @@ Result check_host(Options options) {
       }
     }
   }
-  // Below that, samples of the memory are tried.
+  // Lower levels test only samples of the memory.
   if (options.level == 3) judge_past_errors(result.findings);
   agree_on_repair(result.findings);
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();

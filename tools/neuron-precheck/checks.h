@@ -4,8 +4,8 @@
 //
 // Concepts: the state is read first; then each device has its memory, its copies and its cores
 // checked by worker processes, one device after the other or several side by side; collectives of
-// all free cores come last. Error counters are read around each worker, so that what they count is
-// of a core. Callers: main(), one thread. Fails: never, what goes wrong is a finding.
+// all free cores come last. Error counters are read before and after each worker, so that errors
+// are attributed to a core. Callers: main(), one thread. Fails: never; every failure is a finding.
 #ifndef TOOLS_NEURON_PRECHECK_CHECKS_H
 #define TOOLS_NEURON_PRECHECK_CHECKS_H
 
@@ -26,7 +26,7 @@ using checks::Verdict;
 struct Options {
   int level = 1;
   std::vector<int> devices;  // empty: all
-  // Of level 4: how long; of others: at most so long, what does not fit is left out. 0: as the
+  // Level 4: the duration; other levels: the time limit, beyond which checks are skipped. 0: as the
   // level says.
   std::chrono::seconds duration{0};
   std::chrono::milliseconds step{0};  // 0: as the level says
@@ -39,7 +39,7 @@ struct Result {
   std::chrono::system_clock::time_point begun;
   double seconds = 0;
   Findings findings;
-  std::vector<int> missing;  // devices that were asked for and are not there: nothing was checked
+  std::vector<int> missing;  // devices that were asked for but do not exist: nothing was checked
 };
 
 Result check_host(Options options);

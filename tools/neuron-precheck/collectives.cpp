@@ -39,8 +39,8 @@ std::vector<Rank> find_ranks(const telemetry::Snapshot& snapshot, const std::vec
   return best;
 }
 
-// What went wrong, of all that nccom-test has printed: failures in its table; without one, what it
-// says in its own name, but for the seed with which it can be repeated; without that, all of it.
+// The failure in the output of nccom-test: failures in its table; without one, the sentences in its
+// own name, except the seed with which it can be repeated; without those, the whole output.
 std::string sentence_of(const std::string& text) {
   constexpr std::string_view kFailure = "Failure: ", kProgram = "nccom-test: ";
   std::string failures, said, all;
@@ -107,7 +107,7 @@ class Collectives {
     finding.found = command[0] + " of " + std::to_string(ranks_.size()) + " cores";
     const auto now = Clock::now();
     if (now >= options_.end) return skip(finding, ": there was no time left for it");
-    // What is left is shared out, so that a long one does not take it all.
+    // The remaining time is shared, so that one long run does not take all of it.
     const auto end = options_.end == Clock::time_point::max()
                          ? options_.end
                          : now + (options_.end - now) / checks_left_--;
@@ -150,7 +150,7 @@ class Collectives {
     finding.expected = "right results in time";
     const std::string sentence = sentence_of(ending.errors + "\n" + output);
     place_from_sentence(sentence, finding);
-    // As the runtime says; otherwise the rank that has failed.
+    // The rank that the runtime names; otherwise the rank that has failed.
     const int rank = number_after(sentence, "rank ");
     finding.device = number_after(sentence, " on device ");
     if (finding.device >= 0) {

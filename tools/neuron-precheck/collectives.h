@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all free cores do together: collectives and transfers between pairs, by nccom-test.
+// Checks all free cores together: collectives and transfers between pairs, with nccom-test.
 //
-// Callers: the checks, one thread. Starts processes, and waits for each at most as long as it is
-// told. Fails: never, what goes wrong is a finding, and so is what there was no time for.
+// Callers: the checks, one thread. Starts processes and waits for each with a time limit. Fails:
+// never; every failure is a finding, and so is a check for which there was no time.
 #ifndef TOOLS_NEURON_PRECHECK_COLLECTIVES_H
 #define TOOLS_NEURON_PRECHECK_COLLECTIVES_H
 

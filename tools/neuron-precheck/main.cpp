@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-precheck: are the devices of this host fit for work?
+// neuron-precheck: checks whether the devices of this host work.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Findings as people, scripts and build servers read them.
+// Writes findings for people, scripts and build servers.
 // Callers: main(). Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_NEURON_PRECHECK_REPORT_H
 #define TOOLS_NEURON_PRECHECK_REPORT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a snapshot tells: nothing is attached for it.
+// Checks of a snapshot alone; nothing is attached.
 #include <algorithm>
 
 #include "driver/profiles/topology.h"
@@ -52,7 +52,8 @@ class StateCheck {
 
   void counters() {
     const telemetry::HardwareCounters& c = device_.hardware;
-    // Without a counter of their own, errors that a reset has repaired since are in this one.
+    // If repairable errors have no counter of their own, this one includes errors that a reset has
+    // since repaired.
     const bool tells = telemetry::generation_of_cores(device_.core_architecture).tells_repairable;
     const auto count = [&](uint64_t number, const char* what, const char* engine, Verdict verdict,
                            Action action, Repair repair = Repair::kNone) {

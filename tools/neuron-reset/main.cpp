@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// neuron-reset: resets devices, tells each state as it is reached, and verifies that they are back.
+// neuron-reset: resets devices, reports each state as it is reached, and verifies that they work.
 #include <algorithm>
 #include <atomic>
 #include <boost/json/array.hpp>
@@ -50,7 +50,7 @@ tools::Records records_of(const std::vector<Event>& events) {
   return records;
 }
 
-// Where states are told: several threads, a line at a time.
+// Prints states: from several threads, a line at a time.
 class Reporter {
  public:
   explicit Reporter(tools::Format format) : format_(format) {
@@ -78,14 +78,14 @@ class Reporter {
     }
   }
 
-  // False if somebody was not told something.
+  // False if a line could not be written.
   bool finish() {
     if (format_ == tools::Format::kJson) print(render(records_of(events_), format_, {}));
     return written_;
   }
 
  private:
-  // Once it has not worked nothing more is said; the reset goes on.
+  // After the first failed write nothing more is printed; the reset goes on.
   void print(const std::string& text) {
     if (written_) written_ = tools::print_output(kProgram, text);
   }

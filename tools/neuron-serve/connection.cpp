@@ -114,6 +114,10 @@ void Connection::check_deadline(Clock::time_point now) {
   if (phase_ == Phase::kIdle && stream_->begun()) {
     phase_ = Phase::kReading;
     deadline_ = now + server_.options().client_timeout;
+  } else if (phase_ == Phase::kReading && stream_->ready() && !stream_->begun()) {
+    // Hands were shaken, and nothing has been asked yet.
+    phase_ = Phase::kIdle;
+    deadline_ = now + server_.options().idle_timeout;
   }
   if (now < deadline_ || phase_ == Phase::kWaiting || phase_ == Phase::kClosed) return;
   if (phase_ != Phase::kReading || !stream_->ready()) return close();
@@ -148,6 +152,8 @@ void Connection::written() {
   for (std::string* text : {&out_, &body_, &input, &output}) {
     if (text->capacity() > kKept) std::string().swap(*text);
   }
+  // Of a request that was not read to its end, too.
+  if (has_request_) std::string().swap(stream_->body());
   hold_anyway(0);
   model_.reset();
   if (!keep_alive_) return linger();

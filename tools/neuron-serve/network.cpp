@@ -86,10 +86,16 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
       return advance();
     }
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    continuing_ = true;
     send(kContinue, &Stream::on_continued);
   }
 
-  void write(std::string_view text) override { send(text, &Stream::on_written); }
+  void write(std::string_view text) override {
+    // A request that was given up is not read on.
+    state_ = State::kHeld;
+    continuing_ = false;
+    send(text, &Stream::on_written);
+  }
 
   void finish() override {
     state_ = State::kRest;
@@ -198,6 +204,7 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
   void on_continued(Error error, size_t) {
     if (owner_ == nullptr) return;
     if (error) return owner_->peer_gone(true);
+    if (!std::exchange(continuing_, false)) return;
     state_ = State::kBody;
     advance();
   }
@@ -264,6 +271,7 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
   std::optional<http::request_parser<http::string_body>> parser_;
   State state_ = State::kHeader;
   bool reading_ = false;
+  bool continuing_ = false;  // the client is being told to send its body
 };
 
 std::string text_of(const tcp::endpoint& endpoint) {

@@ -223,7 +223,8 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                "how long a connection may stay without a request; 60s by default");
   add_duration(line, "--drain-timeout", "NEURON_SERVE_DRAIN_TIMEOUT", options.drain_timeout,
                "how long SIGTERM waits for requests that were accepted; 10s by default");
-  line.option("--max-body", options.max_body, "bytes of a request's body, beyond which 413")
+  line.option("--max-body", options.max_body,
+              "bytes of a request's body, beyond which 413; at most --max-held")
       .between(size_t{1}, size_t{1} << 32)
       .with_default()
       .or_variable("NEURON_SERVE_MAX_BODY");
@@ -244,7 +245,10 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       .with_default()
       .or_variable("NEURON_SERVE_MAX_HELD");
   add_access_options(line, options);
-  return line.parse(argc, argv);
+  const auto status = line.parse(argc, argv);
+  // What could never be held is refused as too large, and not for the time being.
+  options.max_body = std::min(options.max_body, options.max_held);
+  return status;
 }
 
 }  // namespace neuron::serve

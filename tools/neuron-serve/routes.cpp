@@ -198,7 +198,9 @@ void Connection::parsed() {
 void Connection::ask_model() {
   // The text has become the input.
   std::string().swap(stream_->body());
-  if (!hold(input.size() + size_t{rows} * model_->spec.output_row_bytes)) {
+  // An answer is there twice until it is written, and a number in JSON may be four times as long.
+  const size_t copies = binary_answer_ ? 2 : 1 + 2 * 4;
+  if (!hold(input.size() + copies * rows * model_->spec.output_row_bytes)) {
     return unavailable("the requests of others take all the memory that there is for them");
   }
   if (!model_->queue.admit(rows)) return refuse_inference();

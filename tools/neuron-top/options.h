@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of neuron-top. Callers: main(). Values. Fails: read_options() gives the status to
-// end with, and has written the sentence.
+// The arguments of neuron-top. Callers: main(). Values. Fails: read_options() returns the status to
+// exit with and has written the sentence.
 #ifndef TOOLS_NEURON_TOP_OPTIONS_H
 #define TOOLS_NEURON_TOP_OPTIONS_H
 
@@ -24,7 +24,7 @@ struct Options {
   tools::ColorMode color = tools::ColorMode::kAuto;
   std::string record, replay;
 
-  // Reports for programs or one picture instead of a screen that stays.
+  // True for reports for programs, or for a single picture, instead of a screen.
   bool batch() const { return once || format != tools::Format::kText || iterations != 0; }
 };
 

@@ -51,7 +51,8 @@ std::string Recorder::add(const telemetry::Snapshot& snapshot) {
 
 std::string Replay::open(const std::string& path) {
   path_ = path;
-  // Looked at before it is opened: a pipe would wait for its writer, and a device may never end.
+  // The file is checked before it is opened: a pipe would wait for its writer, and a device may
+  // never end.
   struct stat about = {};
   if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
     return "cannot replay " + path + ": it is " +

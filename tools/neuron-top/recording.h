@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Snapshots in a file, one a line: written while neuron-top looks, shown again by a replay.
+// Snapshots in a file, one a line: written while neuron-top runs, shown again by a replay.
 //
 // Callers: main loop, one thread. Recorder owns its file; a full disk ends the recording with a
-// sentence, not the program. Replay keeps where each line begins and reads one at a time.
+// sentence, not the program. Replay keeps the offset of each line and reads one line at a time.
 #ifndef TOOLS_NEURON_TOP_RECORDING_H
 #define TOOLS_NEURON_TOP_RECORDING_H
 
@@ -23,7 +23,7 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 class Recorder {
  public:
-  // "" and an open recorder, or the sentence.
+  // Opens the recorder and returns "", or returns the sentence of the error.
   std::string open(const std::string& path);
   // "" unless the recording has just ended; then why.
   std::string add(const telemetry::Snapshot& snapshot);

@@ -46,7 +46,8 @@ constexpr Pair kStandard[] = {
     {Ink::kBad, COLOR_RED, -1, A_BOLD},
 };
 
-// Of 256 colours, those nearest to Okabe and Ito's: told apart with any kind of colour blindness.
+// Those of 256 colours that are nearest to Okabe and Ito's, which can be told apart with any kind
+// of colour blindness.
 constexpr short kBlue = 32, kSky = 74, kOrange = 172, kVermilion = 166, kYellow = 221;
 constexpr Pair kColorBlind[] = {
     {Ink::kTitle, 231, kBlue, A_BOLD},   {Ink::kHeading, kSky, -1, A_BOLD},
@@ -65,7 +66,7 @@ constexpr Pair kNoColor[] = {
     {Ink::kWarning, -1, -1, A_UNDERLINE}, {Ink::kBad, -1, -1, A_BOLD | A_UNDERLINE},
 };
 
-// A signal may come just before a wait: then it is seen after at most so many milliseconds.
+// A signal may come just before a wait; it is then seen after at most this many milliseconds.
 constexpr std::chrono::milliseconds::rep kLongestWait = 250;
 
 Key key_of(int code) {
@@ -120,7 +121,7 @@ std::unique_ptr<Terminal> Terminal::open(Palette palette, bool mouse, std::strin
     return nullptr;
   }
   auto colors = std::make_unique<Colors>();
-  // newterm() comes back where initscr() would end the process.
+  // newterm() returns an error where initscr() would end the process.
   colors->screen = ::newterm(nullptr, stdout, stdin);
   if (colors->screen == nullptr) {
     error = std::string("the terminal type TERM=") + (term != nullptr ? term : "(unset)") +
@@ -206,14 +207,14 @@ Event Terminal::wait(std::chrono::milliseconds most) {
   wint_t code = 0;
   int kind = ::get_wch(&code);
   if (kind == ERR) {
-    // Not the waiting of curses, which goes on after a signal.
+    // The wait of curses is not used: it goes on after a signal.
     pollfd input{STDIN_FILENO, POLLIN, 0};
     const auto longest = std::min<std::chrono::milliseconds::rep>(most.count(), kLongestWait);
     ::poll(&input, 1, static_cast<int>(std::max<std::chrono::milliseconds::rep>(0, longest)));
     kind = ::get_wch(&code);
   }
   if (kind == ERR) {
-    // A terminal that was closed is always ready, and has nothing.
+    // A terminal that was closed is always ready but has no input.
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (::poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
       event.gone = true;

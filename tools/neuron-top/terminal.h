@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The terminal, through ncurses: shows canvases, gives keys and clicks.
+// The terminal, through ncurses: shows canvases, returns keys and clicks.
 //
 // Callers: the main loop, one thread, one at a time in a process. Owns the screen from open() to
-// its end, and gives it back as it was. Fails: open() says what is wrong with the terminal.
+// its end, and then restores it. Fails: open() says what is wrong with the terminal.
 #ifndef TOOLS_NEURON_TOP_TERMINAL_H
 #define TOOLS_NEURON_TOP_TERMINAL_H
 
@@ -16,7 +16,7 @@
 
 namespace neuron::top {
 
-// Named after what they serve; none is for terminals without colours, and NO_COLOR.
+// Palettes by purpose; kNone is for terminals without colours, and for NO_COLOR.
 enum class Palette { kStandard, kColorBlind, kNone };
 
 struct Event {
@@ -34,7 +34,7 @@ class Terminal {
   int width() const;
   int height() const;
   void show(const Canvas& canvas);
-  // Waits for the next event, at most so long, and less when a signal comes.
+  // Waits for the next event, at most `most`, and less if a signal comes.
   Event wait(std::chrono::milliseconds most);
 
  private:

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kHistory = 600;
-constexpr milliseconds kPerDevice{200};  // a screen goes on without who is slow
+constexpr milliseconds kPerDevice{200};  // the screen does not wait longer for a slow device
 constexpr milliseconds kPerDeviceOfReport{2000};
 constexpr milliseconds kFirstInterval{250};
 
@@ -89,7 +89,7 @@ bool Watch::look() {
 }
 
 bool Watch::look_at(size_t index) {
-  // Differences are to the record before, whichever way the person came.
+  // Differences are to the record before, in either direction of the replay.
   telemetry::Snapshot snapshot;
   std::string error;
   now_.reset();
@@ -142,7 +142,7 @@ int Watch::run_batch() {
                               : options_.once || options_.format != tools::Format::kNdjson ? 1
                                                                                            : 0;
   if (!look()) return complain("there is nothing to show");
-  // Shares need two looks. A recording is shown from its first record with a difference.
+  // Shares need two snapshots. A recording is shown from its first record with a difference.
   auto next = Clock::now() + std::min(state_.interval, kFirstInterval);
   int status = tools::kDone;
   for (unsigned done = 0; ended == 0 && (iterations == 0 || done < iterations); ++done) {
@@ -154,7 +154,7 @@ int Watch::run_batch() {
                                : done == 0     ? tools::Place::kFirst
                                                : tools::Place::kLater;
     if (!print(place)) return tools::kFailed;
-    // A report without devices says why, whatever the later ones have.
+    // A report without devices says why, even if later ones have devices.
     if (!now_->error.empty()) status = complain(now_->error);
   }
   return trouble_.empty() ? status : complain(trouble_);
@@ -169,7 +169,7 @@ int Watch::run_screen() {
   const std::unique_ptr<Terminal> terminal = Terminal::open(palette, !options_.no_mouse, error);
   if (terminal == nullptr) return complain(error);
   look();
-  // The second look comes soon, so that the first picture has shares.
+  // The second snapshot comes soon, so that the first picture has shares.
   auto next = Clock::now() + std::min(state_.interval, kFirstInterval);
   std::optional<View> before;
   while (ended == 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop of neuron-top: looks at the host or a recording, keeps what is needed for differences
-// and the history, and shows it. Callers: main(), one thread. Fails: the exit status; sentences are
-// on standard error.
+// The loop of neuron-top: takes snapshots of the host or a recording, keeps what differences and
+// the history need, and shows them. Callers: main(), one thread. Fails: the exit status; sentences
+// are on standard error.
 #ifndef TOOLS_NEURON_TOP_WATCH_H
 #define TOOLS_NEURON_TOP_WATCH_H
 

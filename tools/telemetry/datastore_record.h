@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process has published in its datastore, read out of a copy of the block.
+// The record that a process has published in its datastore, read from a copy of the block.
 //
 // Callers: the host's Source, any thread; no state. The block is hostile: any process of the host
-// may have written it. Fails: never; what makes no sense is left out and told in `error`.
+// may have written it. Fails: never; senseless values are left out and reported in `error`.
 #ifndef TOOLS_TELEMETRY_DATASTORE_RECORD_H
 #define TOOLS_TELEMETRY_DATASTORE_RECORD_H
 

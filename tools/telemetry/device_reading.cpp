@@ -119,14 +119,14 @@ DatastoreRecord read_record(int device, const ndl_observation_t& seen, const ndl
   return read_datastore({block.data(), static_cast<size_t>(bytes)}, seen.cores);
 }
 
-// What comes from outside must not lead past an array.
+// Bounds numbers from outside, so that they cannot lead past an array.
 void bound(ndl_observation_t& seen) {
   seen.cores = std::min<uint32_t>(seen.cores, NDL_OBSERVED_CORES);
   seen.connected_count = std::min<uint32_t>(seen.connected_count, NDL_OBSERVED_LINKS);
   seen.holder_count = std::min<uint32_t>(seen.holder_count, NDL_OBSERVED_HOLDERS);
 }
 
-// What is asked for after the observation; `left`: how many milliseconds there are.
+// Reads what is asked for after the observation; `left`: the milliseconds that are left.
 template <class Left>
 void read_rest(int index, const Wanted& wanted, Left&& left, DeviceReading& reading) {
   const ndl_observation_t& seen = reading.observation;
@@ -137,7 +137,7 @@ void read_rest(int index, const Wanted& wanted, Left&& left, DeviceReading& read
   }
 }
 
-// What the driver library says of devices, one after another.
+// The driver library's answers about devices, one after another.
 struct Told {
   const Wanted& wanted;
   const DeviceIdentities& known;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One look at devices: what the driver library answers, before it is put together.
+// One reading of devices: the answers of the driver library, before they are combined.
 //
-// Callers: the host's Source. Emulated devices, which answer from what their service knows, are
-// read together by one thread; a kernel's each by a thread of its own, as each call may take its
-// whole deadline. Values. Fails: `error` says what is missing; read_devices is false where the
-// driver library cannot ask so.
+// Callers: the host's Source. One thread reads all emulated devices together, because their service
+// answers from memory. A kernel's devices each have a thread of their own, because each call may
+// take its whole deadline. Values. Fails: `error` says what is missing; read_devices is false if
+// the driver library cannot read devices together.
 #ifndef TOOLS_TELEMETRY_DEVICE_READING_H
 #define TOOLS_TELEMETRY_DEVICE_READING_H
 
@@ -41,13 +41,13 @@ struct DeviceReading {
   std::string error;
 };
 
-// Of all devices, by their numbers; `known`: of earlier readings.
+// Reads all devices, by their numbers; `known`: identities from earlier readings.
 using DeviceReadings = std::map<int, DeviceReading>;
 using DeviceIdentities = std::map<int, DeviceIdentity>;
 bool read_devices(const Wanted& wanted, std::chrono::steady_clock::time_point deadline,
                   const DeviceIdentities& known, DeviceReadings& readings);
 
-// `identity`: of an earlier reading, if there was one.
+// `identity`: from an earlier reading, if there was one.
 DeviceReading read_device(int index, const Wanted& wanted, uint32_t timeout_ms,
                           const DeviceIdentity& identity);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the programs know of each generation of chips, as one table: a new generation is a new row.
-// Callers: whatever would compare the number of a generation. Thread-safe: constants. Cannot fail:
-// a number beyond the table has its last row; any other unknown generation has the first.
+// The programs' facts about each generation of chips, as one table: a new generation is a new row.
+// Callers: all code that depends on the generation. Thread-safe: constants. Cannot fail: a number
+// beyond the table has its last row; any other unknown generation has the first.
 #ifndef TOOLS_TELEMETRY_GENERATION_H
 #define TOOLS_TELEMETRY_GENERATION_H
 

@@ -76,7 +76,7 @@ bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// A value of the environment block of a process; "" where it is not ours to read.
+// A value of the environment block of a process; "" if this user may not read it.
 std::string value_of(const std::string& environment, std::string_view name) {
   for (size_t at = 0; at < environment.size();) {
     const size_t end = std::min(environment.find('\0', at), environment.size());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What /proc, /sys and the firmware tell of this host and its processes.
+// Reads what /proc, /sys and the firmware say about this host and its processes.
 //
-// Callers: the host's Source, any thread; no state. Fails: never; what cannot be read, because it
-// is not there or not ours to read, stays at its neutral value.
+// Callers: the host's Source, any thread; no state. Fails: never; a value that is missing or may
+// not be read keeps its neutral value.
 #ifndef TOOLS_TELEMETRY_PROC_H
 #define TOOLS_TELEMETRY_PROC_H
 
@@ -18,7 +18,7 @@ namespace neuron::telemetry {
 std::string read_file(const std::string& path, size_t limit = 1u << 20);
 std::string first_line(const std::string& path);
 
-// One that may be printed: control characters are spaces, and what is no UTF-8 becomes '?'.
+// Makes text printable: control characters become spaces, bytes that are not UTF-8 become '?'.
 std::string presentable(std::string text);
 
 // Command, user, start, processor time, container and pod of `process.pid`. False when there is no

@@ -68,7 +68,8 @@ uint64_t failures(const CoreCounters& counters) {
 }
 
 double seconds_between(const Snapshot& before, const Snapshot& now) {
-  // Apart, as a recording may hold times whose difference no clock can.
+  // Converted one by one, because a recording may hold times whose difference overflows the clock's
+  // type.
   const auto seconds = [](const Snapshot& snapshot) {
     return std::chrono::duration<double>(snapshot.monotonic.time_since_epoch()).count();
   };
@@ -104,7 +105,7 @@ ProcessorShares processor_shares(const ProcessorTimes& before, const ProcessorTi
   ProcessorShares out{};
   double whole = 0;
   for (size_t i = 0; i < out.size(); ++i) {
-    // Idle and waiting time of Linux can step back a little: no time has passed then.
+    // Idle and waiting time of Linux can step back a little; that counts as no time.
     out[i] = later[i] >= then[i] ? static_cast<double>(later[i] - then[i]) : 0;
     whole += out[i];
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A snapshot as one line of JSON, and back: what neuron-top records and replays.
+// A snapshot as one line of JSON, and back: the format of neuron-top's recordings.
 //
 // Callers: operator tools, any thread; no state. The line names the schema "neuron-snapshot" and
-// its version; a reader takes lines that lack fields or have more of them. Fails: from_record()
-// says which field of which record is not what it should be.
+// its version; a reader accepts lines with missing or additional fields. Fails: from_record() names
+// the wrong field and its record.
 #ifndef TOOLS_TELEMETRY_RECORD_H
 #define TOOLS_TELEMETRY_RECORD_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread for jobs that may hang: its owner waits for a job until a deadline only.
+// A thread for jobs that may hang: its owner waits for a job only until a deadline.
 //
 // Callers: one thread. A job that is late goes on in its thread and keeps what it uses alive; no
 // other job begins before it ends. Owns: the thread; if a job hangs when the owner goes, the thread
@@ -24,9 +24,9 @@ class SideThread {
   SideThread(SideThread&&) = default;
   SideThread& operator=(SideThread&&) = default;
 
-  // Begins a job; false while the one before it has not ended.
+  // Begins a job; false while the previous one has not ended.
   bool begin(std::function<void()> job);
-  // Whether the job has ended by then.
+  // True if the job has ended by the deadline.
   bool ended_by(Deadline deadline);
   bool run(std::function<void()> job, Deadline deadline) {
     return begin(std::move(job)) && ended_by(deadline);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operator tools know of a host at one moment: devices, cores, links, processes, counters.
+// The state of a host at one moment, for operator tools: devices, cores, links, processes,
+// counters.
 //
 // Callers: neuron-ls, neuron-top, neuron-monitor, neuron-doctor and others; values, copied and
 // compared freely, any thread. Counters grow from an unknown start: take two snapshots and
 // subtract (rates.h). Gauges hold for the moment `at`.
-// What could not be read is empty or std::nullopt, and the reason is a sentence in the `error` of
-// the device or process concerned: one device that is hung never hides the others.
+// A value that could not be read is empty or std::nullopt; the reason is a sentence in the `error`
+// of the device or process concerned. A hung device never hides the others.
 #ifndef TOOLS_TELEMETRY_SNAPSHOT_H
 #define TOOLS_TELEMETRY_SNAPSHOT_H
 

@@ -84,7 +84,7 @@ Device device_of(int index, const DeviceReading& reading, const std::string& onl
   device.serial_number = reading.identity.serial_number;
   device.bdf = bdf_of(seen);
   device.numa_node = seen.numa_node;
-  // The host may have a device of its own at the address of an emulated one: it is not asked.
+  // The place of an emulated device is not read: the host may have another device at that address.
   if (seen.emulated == 0) read_place(device.bdf, device.numa_node, device.cpu_affinity);
   if (device.cpu_affinity.empty()) device.cpu_affinity = online;
   device.state = state_of(seen);
@@ -150,14 +150,14 @@ class HostSource final : public Source {
   bool ran_since(int pid, const Device& device, unsigned core, uint64_t executions);
 
   SideThread list_thread_;  // for questions that are not about one device
-  // What they brought in the last take(); null: each device is to be asked.
+  // The readings of the last take(); null: each device must be asked.
   std::shared_ptr<const DeviceReadings> together_;
   std::vector<std::unique_ptr<Asked>> asked_;
   std::map<std::tuple<int, unsigned, unsigned>, uint64_t> executions_;  // of the last take
   std::map<std::tuple<int, unsigned, unsigned>, uint64_t> seen_;        // of this one
 };
 
-// What one thread learns of the host: which devices there are, and what they answer together.
+// The result of one thread: which devices the host has, and what they answer together.
 struct HostAnswer {
   std::vector<int> devices;
   std::string driver, type, error;
@@ -180,8 +180,8 @@ void list_devices(HostAnswer& answer) {
   if (nrt_open_get_instance_type(type, sizeof(type)) == NRT_SUCCESS) answer.type = type;
 }
 
-// One device must not cost the others their answers: what is not told together in a part of the
-// time is asked one by one.
+// One device must not cost the others their answers: if the common answer does not come in a part
+// of the time, the devices are asked one by one.
 std::vector<int> HostSource::find_devices(const Wanted& wanted,
                                           std::chrono::milliseconds per_device,
                                           Snapshot& snapshot) {
@@ -193,7 +193,7 @@ std::vector<int> HostSource::find_devices(const Wanted& wanted,
   const bool ended = list_thread_.run(
       [answer, wanted, per_device, known]() mutable {
         list_devices(*answer);
-        // Release: pairs with the acquire of who waited no longer.
+        // Release: pairs with the acquire of a thread that stopped waiting.
         answer->listed.store(true, std::memory_order_release);
         if (answer->devices.empty()) return;
         const bool all_known =
@@ -228,7 +228,7 @@ HostSource::Asked& HostSource::asked(int index) {
   return *asked_.back();
 }
 
-// Each in a thread of its own.
+// Begins to read each device in a thread of its own.
 void HostSource::begin_readings(const Wanted& wanted, const std::vector<int>& devices,
                                 uint32_t timeout_ms) {
   for (const int index : devices) {
@@ -256,8 +256,8 @@ void HostSource::add_holder(const Device& device, const HolderReading& held, Pro
   process.device_bytes += holder.device_bytes;
   if (holder.since != 0) {
     auto since = std::chrono::system_clock::from_time_t(static_cast<std::time_t>(holder.since));
-    // Drivers tell whole seconds: in its first one a process would seem to hold what it did not
-    // yet.
+    // Drivers give whole seconds, so in its first second a process would seem to hold the device
+    // too early.
     if (process.started && since < *process.started &&
         *process.started - since < std::chrono::seconds(1)) {
       since = *process.started;
@@ -362,7 +362,7 @@ Snapshot HostSource::take(const Wanted& wanted, std::chrono::milliseconds per_de
       const unsigned place = reading.observation.logical[core.physical_core];
       core.logical_core = first_core + place / device.logical_size;
     }
-    // One that does not answer is taken for as large as the others.
+    // A device that does not answer is assumed to have as many cores as the others.
     const size_t cores = device.cores.empty() && !snapshot.devices.empty()
                              ? snapshot.devices.front().cores.size()
                              : device.cores.size();

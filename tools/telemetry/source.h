@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where snapshots come from: this host's devices, through the driver library.
+// The source of snapshots: this host's devices, through the driver library.
 //
 // Callers: operator tools; one Source is used by one thread at a time. Opens nothing that takes one
-// of a device's process slots, and writes nothing. Each device is asked on its own deadline: one
-// that does not answer costs the call at most that, and is told in its `error`.
-// Fails: never; what is missing is said inside the snapshot.
+// of a device's process slots, and writes nothing. Each device is asked with its own deadline: a
+// device that does not answer delays the call by at most that, and its `error` says so.
+// Fails: never; the snapshot says what is missing.
 #ifndef TOOLS_TELEMETRY_SOURCE_H
 #define TOOLS_TELEMETRY_SOURCE_H
 
@@ -32,7 +32,8 @@ class Source {
   virtual Snapshot take(const Wanted& wanted, std::chrono::milliseconds per_device) = 0;
 };
 
-// Of NEURON_EMULATOR: this process's own embedded devices, a daemon's, or the kernel's.
+// The devices that NEURON_EMULATOR selects: this process's own embedded ones, a daemon's, or the
+// kernel's.
 std::unique_ptr<Source> open_host_source();
 
 }  // namespace neuron::telemetry

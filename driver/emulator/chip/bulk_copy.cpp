@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/chip/bulk_copy.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -45,12 +46,13 @@ void stream(std::byte* to, const std::byte* from, size_t bytes) {
 
 }  // namespace
 
-void bulk_copy(std::byte* to, const std::byte* from, size_t bytes) {
+void bulk_copy(std::byte* to, const std::byte* from, size_t bytes, size_t whole) {
 #if defined(__SSE2__)
   const auto distance =
       static_cast<size_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
   // Apart in both directions, modulo 2^64.
-  if (bytes >= kStreamingBytes && distance >= bytes && size_t{0} - distance >= bytes) {
+  if (std::max(bytes, whole) >= kStreamingBytes && bytes >= 64 && distance >= bytes &&
+      size_t{0} - distance >= bytes) {
     return stream(to, from, bytes);
   }
 #endif

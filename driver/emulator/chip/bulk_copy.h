@@ -9,7 +9,8 @@
 
 namespace neuron::chip {
 
-void bulk_copy(std::byte* to, const std::byte* from, size_t bytes);
+// `whole`: of how many bytes they are a part, which decides how they are copied; 0: they are all.
+void bulk_copy(std::byte* to, const std::byte* from, size_t bytes, size_t whole = 0);
 
 }  // namespace neuron::chip
 

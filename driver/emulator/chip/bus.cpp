@@ -95,7 +95,7 @@ const Bus::Range* Bus::find(uint64_t address, size_t length) const {
 bool Bus::read(uint64_t address, std::span<std::byte> out, const Access& access) const {
   const Range* range = find(address, out.size());
   if (range != nullptr) [[likely]] {
-    return range->target->read(address - range->base, out, access);
+    return target_of(*range, access.reach).read(address - range->base, out, access);
   }
   return is_routed(address) && fabric_->read(node_, address, out, access);
 }
@@ -103,7 +103,13 @@ bool Bus::read(uint64_t address, std::span<std::byte> out, const Access& access)
 bool Bus::write(uint64_t address, std::span<const std::byte> in, const Access& access) const {
   const Range* range = find(address, in.size());
   if (range != nullptr) [[likely]] {
-    return range->target->write(address - range->base, in, access);
+    if (!target_of(*range, access.reach).write(address - range->base, in, access)) return false;
+    wrote({.address = address,
+           .bytes = in.size(),
+           .kind = HostWriteKind::kStore,
+           .core = access.core,
+           .engine = access.engine});
+    return true;
   }
   return is_routed(address) && fabric_->write(node_, address, in, access);
 }
@@ -121,13 +127,14 @@ bool Bus::write32(uint64_t address, uint32_t value, const Access& access) const 
   return write(address, bytes, access);
 }
 
-std::byte* Bus::direct(uint64_t address, size_t length) const {
+std::byte* Bus::direct(uint64_t address, size_t length, Reach reach) const {
   const Range* range = find(address, length);
-  return range == nullptr ? nullptr : range->target->direct(address - range->base, length);
+  if (range == nullptr) return nullptr;
+  return target_of(*range, reach).direct(address - range->base, length);
 }
 
-std::byte* Bus::memory(uint64_t address, size_t length) const {
-  if (!is_routed(address)) return direct(address, length);
+std::byte* Bus::memory(uint64_t address, size_t length, Reach reach) const {
+  if (!is_routed(address)) return direct(address, length, reach);
   return fabric_->direct(node_, address, length);
 }
 

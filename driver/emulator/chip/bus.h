@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "driver/emulator/chip/chip_layout.h"
+#include "driver/emulator/chip/host_memory.h"
+#include "driver/emulator/chip/host_writes.h"
 #include "hw/fault.h"
 
 namespace neuron::chip {
@@ -25,6 +27,10 @@ namespace neuron::chip {
 using ModelTime = uint64_t;  // picoseconds since the launch's doorbell
 
 enum class Origin : uint8_t { kHost, kDma, kEngine };
+
+// What of the host's memory an initiator reaches: what the host shows to all, or, for the queues
+// that the host's driver keeps for itself, everything (Chip::keep_queue).
+enum class Reach : uint8_t { kShared, kDriver };
 
 // The initiator of an access, and when it accesses. `time` is 0 for the host.
 struct Access {
@@ -35,6 +41,7 @@ struct Access {
   uint8_t engine = 8;  // NEURON_ENGINE_*
   ModelTime time = 0;  // of the initiator's execution group; when it arrives here
   uint8_t unit = 0;    // engine CC: number of the CC core in its core
+  Reach reach = Reach::kShared;
 };
 
 class BusTarget {
@@ -67,15 +74,38 @@ class Bus {
     fabric_ = &fabric;
     node_ = node;
   }
+  // The host's memory as most initiators see it (its window is attached like any other), and the
+  // window of all of it. Before any access.
+  void set_host(HostMemory& shared, HostMemory& all, BusTarget& window_of_all) {
+    host_memory_ = {&shared, &all};
+    window_of_all_ = &window_of_all;
+  }
+  // For Transfer: pointers that direct() and memory() give are good within one.
+  HostMemory& host_memory(Reach reach = Reach::kShared) const {
+    return *host_memory_[static_cast<size_t>(reach)];
+  }
   const ChipLayout& layout() const { return layout_; }
+  // Where writes into the host's memory are recorded; null: nowhere. Before any access.
+  void set_host_writes(HostWrites* writes) { host_writes_ = writes; }
+  HostWrites* host_writes() const { return host_writes_; }
+  // By whoever has written through a pointer of direct() or memory(). `write` has the device
+  // address.
+  void wrote(HostWrite write, uint64_t doorbell_ns = 0) const {
+    if (host_writes_ == nullptr || !layout_.is_host(write.address)) [[likely]] {
+      return;
+    }
+    write.address -= layout_.host_base;
+    host_writes_->record(write, doorbell_ns);
+  }
 
   bool read(uint64_t address, std::span<std::byte> out, const Access& access) const;
   bool write(uint64_t address, std::span<const std::byte> in, const Access& access) const;
   bool read32(uint64_t address, uint32_t& value, const Access& access) const;
   bool write32(uint64_t address, uint32_t value, const Access& access) const;
-  std::byte* direct(uint64_t address, size_t length) const;
+  // Null if it is no plain memory, or not in one piece.
+  std::byte* direct(uint64_t address, size_t length, Reach reach = Reach::kShared) const;
   // The same, also for memory of other chips.
-  std::byte* memory(uint64_t address, size_t length) const;
+  std::byte* memory(uint64_t address, size_t length, Reach reach = Reach::kShared) const;
   // Why an access was refused: BUS, or LINK with the id in `id`.
   neuron_fault refusal(uint64_t address, uint32_t& id) const;
   const Fabric* fabric() const { return fabric_; }
@@ -111,6 +141,10 @@ class Bus {
     return fabric_ != nullptr && layout_.is_routed(address);
   }
   const Range* find(uint64_t address, size_t length) const;
+  BusTarget& target_of(const Range& range, Reach reach) const {
+    const bool all = reach == Reach::kDriver && range.base == layout_.host_base;
+    return all && window_of_all_ != nullptr ? *window_of_all_ : *range.target;
+  }
   const Range* search(uint64_t address) const;
   void seal_region(size_t number, const std::vector<const Range*>& ranges);
 
@@ -120,6 +154,9 @@ class Bus {
   std::vector<Range> ranges_;     // sorted by base
   const Range* first_ = nullptr;  // the range at address 0, where most traffic goes
   const Range* host_ = nullptr;
+  std::array<HostMemory*, 2> host_memory_ = {&HostMemory::none(), &HostMemory::none()};  // by Reach
+  BusTarget* window_of_all_ = nullptr;
+  HostWrites* host_writes_ = nullptr;
   std::array<Region, kRegions> regions_{};
   std::vector<std::vector<const Range*>> tables_;
 };

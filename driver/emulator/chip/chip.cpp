@@ -84,7 +84,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
       : config_(config),
         layout_(layout),
         make_core_(make_core),
-        host_(host),
+        all_host_(host),
+        host_(config.clients_memory != nullptr ? *config.clients_memory : host),
         bus_(layout),
         simulation_reset_(*this, layout.simulation_reset_takes_map),
         workers_(config.workers != 0 ? config.workers
@@ -102,10 +103,15 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   void write_register(uint64_t offset, uint32_t value, bool inline_run) override;
   RunResult run_group(unsigned core, std::chrono::steady_clock::time_point deadline) override;
   RunResult run_slice(unsigned core, std::chrono::steady_clock::time_point deadline) override;
+  void keep_queue(unsigned engine, unsigned queue) override {
+    if (engine < engines_.size()) engines_[engine]->keep(queue);
+  }
   Bus& bus() override { return bus_; }
   Hbm& hbm() override { return *hbm_; }
   const ChipConfig& config() const override { return config_; }
   void reset(uint32_t core_map) override;
+  void halt(uint32_t core_map) override;
+  uint32_t halted() override;
   ChipFaults& faults() override { return faults_; }
   void set_power(bool on) override;
   std::string describe_core(unsigned core) override;
@@ -155,7 +161,8 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   const CoreFactory make_core_;
   Fabric alone_{{{config_.routing_id, {}}}, {}};  // where there is no other
   ChipFaults faults_;
-  HostWindow host_;
+  HostWindow all_host_;
+  HostWindow host_;  // what of it all but the queues that the host keeps may reach
   Bus bus_;
   std::vector<uint64_t> slots_;  // device address minus BAR0 offset, of each 4 MiB of BAR0
   std::deque<std::string> names_;
@@ -198,6 +205,8 @@ bool EmulatedChip::build(std::string& error) {
   }
   faults_.describe_chip(static_cast<int>(config_.index), std::move(stacks), hbm_->stack_bytes());
   bus_.attach(layout_.host_base, layout_.host_bytes, &host_, "host memory");
+  bus_.set_host_writes(config_.host_writes);
+  bus_.set_host(host_.memory(), all_host_.memory(), all_host_);
   // Notification blocks exist for all cores: the driver may set up what a fused one would use.
   for (unsigned i = 0; i < layout_.cores; ++i) {
     cores_.push_back(std::make_unique<CoreBlock>(bus_));
@@ -328,6 +337,20 @@ void EmulatedChip::reset(uint32_t core_map) {
     if ((core_map >> i & 1) != 0) map |= engines_in_map(layout_, i);
   }
   reset_cores(map);
+}
+
+void EmulatedChip::halt(uint32_t core_map) {
+  for (unsigned i = 0; i < cores_.size(); ++i) {
+    if ((core_map >> i & 1) != 0 && cores_[i]->core != nullptr) cores_[i]->core->halt();
+  }
+}
+
+uint32_t EmulatedChip::halted() {
+  uint32_t map = 0;
+  for (unsigned i = 0; i < cores_.size(); ++i) {
+    if (cores_[i]->core != nullptr && cores_[i]->core->halted()) map |= 1u << i;
+  }
+  return map;
 }
 
 void EmulatedChip::reset_core(unsigned index) {

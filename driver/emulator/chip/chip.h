@@ -40,6 +40,11 @@ struct ChipConfig {
   unsigned hbm_count = 0;
   int numa_node = -1;    // where HBM pages go; -1 = no preference
   unsigned workers = 0;  // 0 = host cores
+  // What of the host's memory all but the queues of keep_queue() reach; null: all of it. Outlives
+  // the chip.
+  HostMemory* clients_memory = nullptr;
+  // Where the chip records what it writes into the host's memory, or null. Outlives the chip.
+  HostWrites* host_writes = nullptr;
   // Links to other chips, in which this is node `index`; null: a chip alone. Outlives the chip.
   Fabric* fabric = nullptr;
 };
@@ -66,6 +71,13 @@ class Chip {
     return run_group(core, deadline);
   }
 
+  // The host keeps a queue of one of its DMA engines for itself: this queue alone reaches all of
+  // its memory, and no engine or DMA can program it. Before any transfer.
+  virtual void keep_queue(unsigned engine, unsigned queue) {
+    (void)engine;
+    (void)queue;
+  }
+
   virtual Bus& bus() = 0;
   virtual Hbm& hbm() = 0;
   virtual const ChipConfig& config() const = 0;
@@ -83,6 +95,11 @@ class Chip {
   // Resets cores of the map (bit n = core n, with its TOPSPs and DMA engines) as firmware does; 0 =
   // the whole chip with the host's DMA engines. HBM keeps its contents.
   virtual void reset(uint32_t core_map) = 0;
+
+  // The cores of the map (bit n = core n) stop within a millisecond, also in the middle of an
+  // instruction, and rest until they are reset. Does not wait. Which of them rest now.
+  virtual void halt(uint32_t core_map) { (void)core_map; }
+  virtual uint32_t halted() { return 0; }
 
   // Text for an operator: for each engine of the core its state, program counter, disassembled
   // instruction and the wait that is not met. Used in deadlock and timeout reports.

@@ -55,6 +55,10 @@ class Core : public BusTarget {
   virtual void reset_cc(unsigned k) = 0;
   // A runner that sleeps until another group writes looks again. Any thread.
   virtual void disturb() = 0;
+  // Nobody waits any more for what the core does: within a millisecond it stops, also in the middle
+  // of an instruction, and rests until its reset. Does not wait. Any thread.
+  virtual void halt() = 0;
+  virtual bool halted() const = 0;
   // For an operator: the state, pc, instruction and unmet wait of every engine. Any thread.
   virtual std::string describe() const = 0;
 };

@@ -40,7 +40,9 @@ FirmwareRam::FirmwareRam(const Bus& bus, FirmwareResets& resets, uint32_t routin
       faults_(faults),
       words_(kBytes) {}
 
-bool FirmwareRam::accepts(uint64_t offset, uint64_t bytes, bool, const Access&) {
+bool FirmwareRam::accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) {
+  // Requests are the host's: what a program left here would be served with the host's next one.
+  if (write && access.origin != Origin::kHost) return false;
   return offset < kBytes && bytes <= kBytes - offset;
 }
 
@@ -111,8 +113,9 @@ void FirmwareRam::serve_mailbox() {
   };
   const uint64_t request_at = pair(NEURON_FW_REQUEST_HI, NEURON_FW_REQUEST_LO);
   const uint64_t response_at = pair(NEURON_FW_RESPONSE_HI, NEURON_FW_RESPONSE_LO);
+  const Transfer transfer(bus_.host_memory(Reach::kDriver));
   std::array<std::byte, kRequestHeader> header;
-  const std::byte* from = bus_.direct(request_at, kRequestHeader);
+  const std::byte* from = bus_.direct(request_at, kRequestHeader, Reach::kDriver);
   if (from == nullptr) return;
   std::memcpy(header.data(), from, header.size());
   uint16_t size;
@@ -123,7 +126,7 @@ void FirmwareRam::serve_mailbox() {
   std::array<std::byte, kResponseHeader + 4 * kMaxReads> response = {};
   size_t payload = 0;
   uint8_t error = kFailed;
-  from = bus_.direct(request_at, size);
+  from = bus_.direct(request_at, size, Reach::kDriver);
   if (size >= kRequestHeader && from != nullptr) {
     // One copy: the request may change while it is being served. What was read as its header stays.
     std::vector<std::byte> request(from, from + size);
@@ -131,7 +134,7 @@ void FirmwareRam::serve_mailbox() {
     error = serve_request(request, std::span(response).subspan(kResponseHeader), payload);
   }
   const auto total = static_cast<uint16_t>(kResponseHeader + payload);
-  std::byte* to = bus_.direct(response_at, total);
+  std::byte* to = bus_.direct(response_at, total, Reach::kDriver);
   if (to == nullptr) return;
   response[1] = std::byte{error};
   std::memcpy(response.data() + 2, &total, 2);
@@ -139,6 +142,7 @@ void FirmwareRam::serve_mailbox() {
   // The sequence number last: the driver polls it. Release: pairs with its acquire load.
   std::atomic_ref<uint8_t>(*reinterpret_cast<uint8_t*>(to))
       .store(static_cast<uint8_t>(sequence), std::memory_order_release);
+  bus_.wrote({.address = response_at, .bytes = total, .kind = HostWriteKind::kFirmware});
 }
 
 }  // namespace neuron::chip

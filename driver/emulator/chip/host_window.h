@@ -15,14 +15,17 @@ namespace neuron::chip {
 class HostWindow final : public BusTarget {
  public:
   explicit HostWindow(HostMemory& memory) : memory_(memory) {}
+  HostMemory& memory() { return memory_; }
 
   bool read(uint64_t offset, std::span<std::byte> out, const Access&) override {
+    const Transfer transfer(memory_);
     const std::byte* from = memory_.translate(offset, out.size());
     if (from == nullptr) return false;
     std::memcpy(out.data(), from, out.size());
     return true;
   }
   bool write(uint64_t offset, std::span<const std::byte> in, const Access&) override {
+    const Transfer transfer(memory_);
     std::byte* to = memory_.translate(offset, in.size());
     if (to == nullptr) return false;
     std::memcpy(to, in.data(), in.size());

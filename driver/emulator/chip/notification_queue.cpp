@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::chip {
 namespace {
 
@@ -38,11 +40,16 @@ bool NotificationBlock::append(Queue& queue, const Notification& entry) {
   std::memcpy(to, &bytes, NEURON_NOTIFICATION_BYTES - 4);
   auto* word = reinterpret_cast<uint32_t*>(to + NEURON_NOTIFICATION_BYTES - 4);
   // Publishes the bytes above: pairs with the host's acquire load of this word.
+  base::hand_to_other_processes();
   std::atomic_ref<uint32_t>(*word).store(bytes.word, std::memory_order_release);
   if (++queue.tail == queue.entries()) {
     queue.tail = 0;
     queue.phase ^= 1;
   }
+  bus_.wrote({.address = address,
+              .bytes = NEURON_NOTIFICATION_BYTES,
+              .kind = HostWriteKind::kNotification,
+              .engine = static_cast<uint8_t>(&queue - queues_.data())});
   return true;
 }
 

@@ -225,7 +225,7 @@ bool overlap(const Cursor::Piece& a, const Cursor::Piece& b) {
 class Streaming {
  public:
   // False: the packet needs the general way.
-  bool prepare(const Bus& bus, const Packet& packet);
+  bool prepare(const Bus& bus, const Packet& packet, Reach reach);
   void run(const ComputeSpec& spec, numerics::RandomStream& random);
 
  private:
@@ -247,7 +247,7 @@ class Streaming {
   alignas(64) std::array<float, kElements> next_;
 };
 
-bool Streaming::prepare(const Bus& bus, const Packet& packet) {
+bool Streaming::prepare(const Bus& bus, const Packet& packet, Reach reach) {
   const ComputeSpec& spec = packet.compute;
   if (spec.operation == NEURON_DMA_TRANSPOSE) return false;
   size_t sources = 0;
@@ -257,7 +257,7 @@ bool Streaming::prepare(const Bus& bus, const Packet& packet) {
     const Descriptor& d = packet.m2s[s];
     if ((d.control & NEURON_DESC_META) != 0) continue;
     const uint32_t bytes = d.bytes();
-    std::byte* memory = bus.memory(d.address, bytes);
+    std::byte* memory = bus.memory(d.address, bytes, reach);
     if (memory == nullptr || bytes % from_bytes != 0) return false;
     from_[sources++] = {memory, bytes};
   }
@@ -267,7 +267,7 @@ bool Streaming::prepare(const Bus& bus, const Packet& packet) {
   for (uint32_t left = spec.result_bytes; left != 0; ++destinations) {
     const Descriptor& d = packet.s2m[destinations];
     const uint32_t bytes = std::min(d.bytes(), left);
-    std::byte* memory = bus.memory(d.address, bytes);
+    std::byte* memory = bus.memory(d.address, bytes, reach);
     if (memory == nullptr || bytes % to_bytes != 0) return false;
     to_[destinations] = {memory, bytes};
     left -= bytes;
@@ -485,7 +485,7 @@ DmaFault run_compute(const Bus& bus, const Packet& packet, const RingView& m2s, 
   const bool moves_bits = spec.operation == NEURON_DMA_CAST && spec.from_type == spec.to_type;
   if (!moves_bits) {
     Streaming streaming;
-    if (streaming.prepare(bus, packet)) {
+    if (streaming.prepare(bus, packet, access.reach)) {
       streaming.run(spec, random);
       return {};
     }

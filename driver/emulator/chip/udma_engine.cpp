@@ -26,8 +26,23 @@ UdmaEngine::UdmaEngine(unsigned index, const Bus& bus, NotificationBlock& errors
 
 UdmaEngine::~UdmaEngine() = default;
 
-bool UdmaEngine::accepts(uint64_t offset, uint64_t bytes, bool, const Access&) {
-  return offset < NEURON_UDMA_SIZE && bytes <= NEURON_UDMA_SIZE - offset;
+bool UdmaEngine::accepts(uint64_t offset, uint64_t bytes, bool write, const Access& access) {
+  if (offset >= NEURON_UDMA_SIZE || bytes > NEURON_UDMA_SIZE - offset) return false;
+  // What a program writes there would be done with the host's rights.
+  return !write || access.origin == Origin::kHost || !touches_kept(offset, bytes);
+}
+
+bool UdmaEngine::touches_kept(uint64_t offset, uint64_t bytes) const {
+  const uint32_t kept = kept_.load(std::memory_order_relaxed);
+  if (kept == 0) return false;
+  for (const uint64_t end = offset + bytes; offset < end; offset += 4) {
+    bool s2m = false;
+    unsigned queue = 0;
+    unsigned reg = 0;
+    // Registers outside queues act on all of them.
+    if (!queue_register(offset, s2m, queue, reg) || (kept >> queue & 1) != 0) return true;
+  }
+  return false;
 }
 
 bool UdmaEngine::queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const {
@@ -96,6 +111,7 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
                             const Access& access) {
   Queue& q = queues_[queue];
   bool resumed = false;
+  bool stopped = false;
   {
     const std::lock_guard guard(q.registers);
     Ring& ring = q.rings[s2m];
@@ -104,22 +120,27 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
         const bool before = ring.enabled();
         ring.cfg = value;
         resumed = !before && ring.enabled();
+        stopped = before && !ring.enabled();
         publish_work(queue);
         break;
       }
       case NEURON_UDMAQ_BASE_LO:
-        ring.base_lo = value;
+      case NEURON_UDMAQ_BASE_HI: {
+        uint32_t& half = reg == NEURON_UDMAQ_BASE_LO ? ring.base_lo : ring.base_hi;
+        stopped = half != value;
+        half = value;
+        if (stopped) q.generation.fetch_add(1, std::memory_order_relaxed);
         break;
-      case NEURON_UDMAQ_BASE_HI:
-        ring.base_hi = value;
-        break;
+      }
       case NEURON_UDMAQ_LENGTH:
+        stopped = ring.length != (value & NEURON_UDMA_INDEX_MASK);
         ring.length = value & NEURON_UDMA_INDEX_MASK;
         // Indexes outside the new ring have no meaning: it starts afresh.
         if (ring.head >= ring.length || ring.tail >= ring.length || ring.pending > ring.length) {
           ring.rewind();
-          q.generation.fetch_add(1, std::memory_order_relaxed);
+          stopped = true;
         }
+        if (stopped) q.generation.fetch_add(1, std::memory_order_relaxed);
         publish_work(queue);
         break;
       default:  // head, tail and status are the engine's own
@@ -128,7 +149,14 @@ void UdmaEngine::write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t val
         break;
     }
   }
+  if (stopped) await_run(queue, access);
   if (resumed) serve(queue, access);
+}
+
+void UdmaEngine::await_run(unsigned queue, const Access& access) const {
+  // A packet that writes here would wait for itself.
+  if (access.origin != Origin::kHost) return;
+  const std::lock_guard ended(queues_[queue].running);
 }
 
 RingState UdmaEngine::ring_state(unsigned queue, bool s2m) const {
@@ -155,7 +183,13 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
     } else if (count > ring.length - ring.pending) {
       fault.rule = "the doorbell pushes more descriptors than the ring has room for";
     } else {
+      if (access.origin != Origin::kHost) {
+        ring.rung_epoch = start_epoch_.load(std::memory_order_relaxed);
+      }
       ring.push(count);
+      if (bus_.host_writes() != nullptr) {
+        q.doorbell_ns.store(HostWrites::now_ns(), std::memory_order_relaxed);
+      }
       publish_work(queue);
     }
     if (fault.rule[0] != '\0') {
@@ -171,9 +205,11 @@ void UdmaEngine::ring_doorbell(unsigned queue, bool s2m, uint32_t count, const A
 
 void UdmaEngine::rewind(unsigned queue, bool s2m, const Access& access) {
   Queue& q = queues_[queue];
+  bool in_use = false;
   {
     const std::lock_guard guard(q.registers);
     Ring& ring = q.rings[s2m];
+    in_use = ring.rung_epoch == start_epoch_.load(std::memory_order_relaxed);
     ring.rewind();
     if (access.origin != Origin::kEngine) {
       ring.refused_epoch = start_epoch_.load(std::memory_order_relaxed);
@@ -182,8 +218,12 @@ void UdmaEngine::rewind(unsigned queue, bool s2m, const Access& access) {
     q.generation.fetch_add(1, std::memory_order_relaxed);
     publish_work(queue);
   }
-  // An engine that waits for room finds it, and that it is refused.
-  if (access.origin == Origin::kHost && listener_ != nullptr) {
+  await_run(queue, access);
+  if (access.origin != Origin::kHost || listener_ == nullptr) return;
+  if (in_use) {
+    listener_->dma_stopped(index_, queue, access);
+  } else {
+    // An engine that waits for room finds it, and that it is refused.
     listener_->dma_freed(index_, queue, access);
   }
 }
@@ -200,6 +240,7 @@ void UdmaEngine::change_state(bool s2m, uint32_t value, const Access& access) {
       if (state == NEURON_UDMA_STATE_NORMAL) queues_[queue].rings[s2m].aborted = false;
       publish_work(queue);
     }
+    if (state != NEURON_UDMA_STATE_NORMAL) await_run(queue, access);
     serve(queue, access);
   }
 }
@@ -260,8 +301,10 @@ void UdmaEngine::report(DmaFault& fault, unsigned queue, const Access& access) {
 }
 
 Access UdmaEngine::mover(unsigned queue, const Access& access) const {
-  return {Origin::kDma, static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
-          NEURON_ENGINE_DMA, access.time};
+  Access mover{Origin::kDma, static_cast<uint8_t>(bus_.layout().core_of(index_, queue)),
+               NEURON_ENGINE_DMA, access.time};
+  mover.reach = reach(queue);
+  return mover;
 }
 
 void UdmaEngine::reset() {
@@ -276,6 +319,7 @@ void UdmaEngine::reset() {
     q.generation.fetch_add(1, std::memory_order_relaxed);
     publish_work(queue);
   }
+  for (unsigned queue = 0; queue < NEURON_DMA_QUEUES; ++queue) await_run(queue, Access{});
   stored_.clear();
   set_seed(0);
   mismatches_.store(0, std::memory_order_relaxed);

@@ -80,6 +80,11 @@ class DmaListener {
     (void)queue;
     (void)access;
   }
+  // The host has reset a queue that the programs started last have rung: their memory may go next.
+  // Called in the host's thread, without locks.
+  virtual void dma_stopped(unsigned engine, unsigned queue, const Access& access) {
+    dma_freed(engine, queue, access);
+  }
   // A queue of the listener's engines has faulted (also for host doorbells). The error notification
   // has been posted.
   virtual void dma_faulted(const DmaFault& fault, const Access& access) = 0;
@@ -137,7 +142,9 @@ class UdmaEngine : public RegisterTarget {
   void accept_engine_doorbells() { start_epoch_.fetch_add(1, std::memory_order_relaxed); }
 
   // --- for the chip ---
-  // Reset values; work in flight stops at the next packet.
+  // Chip::keep_queue.
+  void keep(unsigned queue) { kept_.fetch_or(1u << queue, std::memory_order_relaxed); }
+  // Reset values. When this returns, nothing that was in flight writes any more.
   void reset();
   // Leaves the rings and clears abort states only (core reset, for the host's own engines), of the
   // queues in the mask.
@@ -154,11 +161,21 @@ class UdmaEngine : public RegisterTarget {
   struct Queue;
 
   bool queue_register(uint64_t offset, bool& s2m, unsigned& queue, unsigned& reg) const;
+  // Whether one of the words acts on a queue that the host keeps.
+  bool touches_kept(uint64_t offset, uint64_t bytes) const;
+  Reach reach(unsigned queue) const {
+    return (kept_.load(std::memory_order_relaxed) >> queue & 1) != 0 ? Reach::kDriver
+                                                                     : Reach::kShared;
+  }
   void write_ring(unsigned queue, bool s2m, unsigned reg, uint32_t value, const Access& access);
   void ring_doorbell(unsigned queue, bool s2m, uint32_t count, const Access& access);
   void rewind(unsigned queue, bool s2m, const Access& access);
   void change_state(bool s2m, uint32_t value, const Access& access);
   uint32_t half_state(bool s2m) const;
+  // Behind a register write of the host that stops the queue or moves its rings: returns when the
+  // packets in flight have stopped, which takes them at most a stride (udma_run.cpp). What was
+  // theirs may be anybody's then.
+  void await_run(unsigned queue, const Access& access) const;
   // With the queue's register lock held.
   void publish_work(unsigned queue);
   // Without locks: executes (host) or tells the listener.
@@ -185,6 +202,7 @@ class UdmaEngine : public RegisterTarget {
   std::unique_ptr<Queue[]> queues_;
   StoredRegisters stored_;
   std::atomic<uint32_t> work_ = 0;
+  std::atomic<uint32_t> kept_ = 0;  // queues that the host keeps
   std::atomic<uint32_t> state_[2];  // per half: NEURON_UDMA_STATE_NORMAL, 0 (disabled), ..._ABORT
   std::atomic<uint32_t> start_epoch_ = 1;
   std::atomic<uint32_t> seed_ = 0;

@@ -65,7 +65,12 @@ struct RingView {
   // The whole ring where it lies in one piece of memory, else null: then each descriptor is looked
   // up.
   const std::byte* memory = nullptr;
+  Reach reach = Reach::kShared;  // of the ring's queue
 
+  // Within a transfer: what it finds is good until that ends.
+  void look_up(const Bus& bus) {
+    memory = bus.direct(base, size_t{length} * NEURON_DESC_BYTES, reach);
+  }
   uint32_t at(uint32_t ahead) const {
     const uint32_t i = index + ahead;
     return i >= length ? i - length : i;
@@ -75,8 +80,9 @@ struct RingView {
   }
   // False if the ring's memory is not mapped there. `ahead` < available <= length.
   bool fetch(const Bus& bus, uint32_t ahead, Descriptor& out) const {
-    const std::byte* from = memory != nullptr ? memory + uint64_t{at(ahead)} * NEURON_DESC_BYTES
-                                              : bus.direct(address_of(ahead), NEURON_DESC_BYTES);
+    const std::byte* from = memory != nullptr
+                                ? memory + uint64_t{at(ahead)} * NEURON_DESC_BYTES
+                                : bus.direct(address_of(ahead), NEURON_DESC_BYTES, reach);
     if (from == nullptr) return false;
     std::memcpy(&out, from, sizeof out);
     return true;

@@ -28,6 +28,7 @@ struct UdmaEngine::Ring {
   bool aborted = false;
   // Engines are refused while this equals the engine's start epoch: reset by the host since START.
   uint32_t refused_epoch = 0;
+  uint32_t rung_epoch = 0;  // the start epoch at the last doorbell of an engine or of DMA
 
   uint64_t base() const { return uint64_t{base_hi} << 32 | base_lo; }
   bool enabled() const {
@@ -55,10 +56,11 @@ struct UdmaEngine::Ring {
 
 struct UdmaEngine::Queue {
   mutable std::mutex registers;
-  std::mutex running;
+  mutable std::mutex running;
   std::atomic<uint64_t> random_position = 0;  // words that stochastic rounding has drawn
   std::atomic<uint32_t> generation = 0;
-  Ring rings[2];  // M2S, S2M
+  std::atomic<uint64_t> doorbell_ns = 0;  // the last, of HostWrites::now_ns(); 0: not recorded
+  Ring rings[2];                          // M2S, S2M
 };
 
 }  // namespace neuron::chip

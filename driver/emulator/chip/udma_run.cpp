@@ -5,9 +5,16 @@
 // copied as one piece: a 64 MiB copy in 1024 descriptors is then one memcpy. Nothing of a collected
 // piece has happened before it is copied, so where its memory turns out not to lie in one piece,
 // its packets are executed again one by one.
+//
+// Runs can be long: rings of millions of descriptors, pieces of 64 MiB. So that neither an owner of
+// memory who unmaps it nor somebody who resets the queue or gives up has to wait for the end, a run
+// goes in strides of less than a millisecond. Between two strides it looks whether it is still
+// wanted, and what it has looked up before is looked up again.
 #include <algorithm>
 #include <vector>
 
+#include "driver/base/abandonment.h"
+#include "driver/base/thread_sanitizer.h"
 #include "driver/emulator/chip/bulk_copy.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/chip/udma_queue.h"
@@ -23,7 +30,6 @@ struct Piece {
   uint32_t packets = 0;  // 0 = empty
 
   bool continued_by(uint64_t next_from, uint64_t next_to, uint32_t next_bytes) const {
-    // A bound, so that a reset is seen before a whole ring is copied.
     constexpr uint64_t kLargest = uint64_t{64} << 20;
     if (next_from != from + bytes || next_to != to + bytes) return false;
     const uint64_t total = bytes + next_bytes;
@@ -46,19 +52,39 @@ struct Position {
 
 enum class Moved : uint8_t { kYes, kSourceRefused, kDestinationRefused };
 
-Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access) {
-  const std::byte* source = bus.memory(from, bytes);
-  std::byte* destination = bus.layout().is_register(to) ? nullptr : bus.memory(to, bytes);
+// A write of a queue, which is recorded where it reaches the host's memory.
+struct Recorded {
+  const Bus& bus;
+  HostWrite write;  // all but address and bytes
+  uint64_t doorbell_ns = 0;
+
+  void operator()(uint64_t to, uint64_t bytes, HostWriteKind kind, uint32_t descriptor) {
+    write.address = to;
+    write.bytes = bytes;
+    write.kind = kind;
+    write.descriptor = descriptor;
+    bus.wrote(write, doorbell_ns);
+  }
+};
+
+Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, const Access& access,
+                 Recorded& wrote, uint32_t descriptor) {
+  const std::byte* source = bus.memory(from, bytes, access.reach);
+  std::byte* destination =
+      bus.layout().is_register(to) ? nullptr : bus.memory(to, bytes, access.reach);
   if (source != nullptr && destination != nullptr) {
     const bool word = bytes == 4 && reinterpret_cast<uintptr_t>(destination) % 4 == 0;
     if (!word) {
       bulk_copy(destination, source, bytes);
+      wrote(to, bytes, HostWriteKind::kCopy, descriptor);
       return Moved::kYes;
     }
+    wrote(to, bytes, HostWriteKind::kWord, descriptor);
     // Completion markers and counters: one whole word, after everything copied before. Release:
     // pairs with the acquire load by which the host polls the word.
     uint32_t value;
     std::memcpy(&value, source, 4);
+    base::hand_to_other_processes();
     std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(destination))
         .store(value, std::memory_order_release);
     return Moved::kYes;
@@ -76,6 +102,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
   }
   if (destination != nullptr) {
     bulk_copy(destination, source, bytes);
+    wrote(to, bytes, HostWriteKind::kCopy, descriptor);
     return Moved::kYes;
   }
   return bus.write(to, {source, bytes}, access) ? Moved::kYes : Moved::kDestinationRefused;
@@ -83,7 +110,7 @@ Moved move_piece(const Bus& bus, uint64_t from, uint64_t to, uint32_t bytes, con
 
 // Moves a packet's bytes from its source to its destination descriptors.
 DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, const RingView& s2m,
-                     const Position& at, const Access& access) {
+                     const Position& at, const Access& access, Recorded& wrote) {
   uint32_t s = 0;
   uint32_t in_source = 0;
   uint32_t d = 0;
@@ -95,7 +122,7 @@ DmaFault move_packet(const Bus& bus, const Packet& packet, const RingView& m2s, 
         std::min(source.bytes() - in_source, destination.bytes() - in_destination);
     const uint64_t from = source.address + in_source;
     const uint64_t to = destination.address + in_destination;
-    const Moved moved = move_piece(bus, from, to, bytes, access);
+    const Moved moved = move_piece(bus, from, to, bytes, access, wrote, s2m.at(at.s2m + d));
     if (moved != Moved::kYes) {
       const bool refused_source = moved == Moved::kSourceRefused;
       DmaFault fault;
@@ -154,6 +181,15 @@ bool moves_memory(const Packet& packet, const ChipLayout& layout) {
          !layout.is_register(packet.m2s[0].address);
 }
 
+// Bytes of a stride, and its effort: a packet costs 1, and 1 for each 4 KiB of it.
+constexpr uint64_t kStrideBytes = uint64_t{1} << 20;
+constexpr uint64_t kStrideEffort = 512;
+uint64_t effort_of(const Packet& packet) {
+  return 1 + (std::max(packet.bytes, packet.result_bytes()) >> 12);
+}
+
+enum class Copied : uint8_t { kAll, kNotInOnePiece, kGivenUp };
+
 }  // namespace
 
 bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
@@ -169,11 +205,10 @@ bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
     RingView* const views[] = {&m2s, &s2m};
     for (const bool half : {false, true}) {
       const Ring& ring = q.rings[half];
-      *views[half] = {ring.base(), ring.length, ring.head, ring.pending, ring.head_id, nullptr};
+      *views[half] = {ring.base(),  ring.length, ring.head,   ring.pending,
+                      ring.head_id, nullptr,     reach(queue)};
     }
   }
-  m2s.memory = bus_.direct(m2s.base, size_t{m2s.length} * NEURON_DESC_BYTES);
-  s2m.memory = bus_.direct(s2m.base, size_t{s2m.length} * NEURON_DESC_BYTES);
   return true;
 }
 
@@ -183,6 +218,9 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
   RingView s2m;
   uint32_t generation = 0;
   if (!snapshot(queue, m2s, s2m, generation)) return run;
+  const Transfer transfer(bus_.host_memory(m2s.reach));
+  m2s.look_up(bus_);
+  s2m.look_up(bus_);
   Packet packet;
   Position at;
   while (run.packets < max_packets) {
@@ -283,25 +321,65 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
   DmaFault injected;  // for packet number `doomed`
   uint32_t doomed = UINT32_MAX;
 
-  // Copies the collected piece. False: its packets have to be executed one by one.
+  Recorded wrote{bus_,
+                 {.core = mover.core,
+                  .engine = static_cast<uint8_t>(index_),
+                  .queue = static_cast<uint8_t>(queue)},
+                 q.doorbell_ns.load(std::memory_order_relaxed)};
+  Transfer transfer(bus_.host_memory(m2s.reach));
+  uint64_t effort = 0;  // of this stride
+  bool given_up = false;
+  const auto look_up_rings = [&] {
+    m2s.look_up(bus_);
+    s2m.look_up(bus_);
+  };
+  look_up_rings();
+  // Not reset, not moved elsewhere, not stopped.
+  const auto wanted = [&] {
+    return q.generation.load(std::memory_order_relaxed) == generation && has_work(queue);
+  };
+  // Ends a stride. False: the run is not wanted any more.
+  const auto next_stride = [&] {
+    effort = 0;
+    transfer.renew();
+    look_up_rings();
+    given_up = base::Abandonment::seen() || !wanted();
+    return !given_up;
+  };
+  const auto copy_piece = [&] {
+    for (uint64_t at = 0;;) {  // bounded: by the bytes of the piece
+      // All of it first: it is copied only where it lies in one piece.
+      const uint64_t bytes = at == 0 ? piece.bytes : std::min(piece.bytes - at, kStrideBytes);
+      std::byte* to = bus_.memory(piece.to + at, bytes, mover.reach);
+      const std::byte* from = bus_.memory(piece.from + at, bytes, mover.reach);
+      if (to == nullptr || from == nullptr) return Copied::kNotInOnePiece;
+      const uint64_t stride = std::min(bytes, kStrideBytes);
+      bulk_copy(to, from, stride, piece.bytes);
+      wrote(piece.to + at, stride, HostWriteKind::kCopy, s2m.at(done.s2m));
+      at += stride;
+      if (at == piece.bytes) return Copied::kAll;
+      if (!next_stride()) return Copied::kGivenUp;
+    }
+  };
+  // Copies the collected piece. False: its packets have to be executed one by one, or the run is
+  // given up.
   const auto flush = [&]() {
     if (piece.packets == 0) return true;
-    std::byte* to = bus_.memory(piece.to, piece.bytes);
-    const std::byte* from = bus_.memory(piece.from, piece.bytes);
-    const bool whole = to != nullptr && from != nullptr;
-    if (whole) {
-      bulk_copy(to, from, piece.bytes);
+    const Copied copied = copy_piece();
+    effort += std::min(piece.bytes, kStrideBytes) >> 12;
+    piece.packets = 0;
+    if (copied == Copied::kAll) {
       done = read;
     } else {
       singly = read.packets;
       read = done;
     }
-    piece.packets = 0;
-    return whole;
+    return copied == Copied::kAll;
   };
 
   for (;;) {  // bounded: `packets`, and what the ring holds
-    if (q.generation.load(std::memory_order_relaxed) != generation) break;
+    if (given_up || !wanted()) break;
+    if (effort >= kStrideEffort && !next_stride()) break;
     Parse parsed = read.packets == packets
                        ? Parse::kIncomplete
                        : parse_packet(bus_, m2s, read.m2s, s2m, read.s2m, packet, fault);
@@ -324,6 +402,7 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
       break;
     }
     if (listener_ != nullptr) listener_->dma_packet(index_, queue, read.m2s, packet);
+    ++effort;
     const bool memory = moves_memory(packet, bus_.layout());
     if (memory && piece.packets != 0 &&
         piece.continued_by(packet.m2s[0].address, packet.s2m[0].address, packet.bytes)) {
@@ -335,7 +414,16 @@ DmaFault UdmaEngine::run_packets(unsigned queue, uint32_t packets, const Access&
         piece = {packet.m2s[0].address, packet.s2m[0].address, packet.bytes, 1};
       } else {
         fault = packet.computes ? compute_packet(queue, packet, m2s, read.m2s, s2m, read.s2m, mover)
-                                : move_packet(bus_, packet, m2s, s2m, read, mover);
+                                : move_packet(bus_, packet, m2s, s2m, read, mover, wrote);
+        if (packet.computes && !fault) {
+          uint32_t left = packet.result_bytes();
+          for (uint32_t d = 0; d < packet.s2m_count; ++d) {
+            const uint32_t bytes = std::min(packet.s2m[d].bytes(), left);
+            wrote(packet.s2m[d].address, bytes, HostWriteKind::kCompute, s2m.at(read.s2m + d));
+            left -= bytes;
+          }
+        }
+        effort += effort_of(packet);
         if (fault) break;
       }
     }

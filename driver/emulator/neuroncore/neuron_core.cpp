@@ -36,6 +36,10 @@ void NeuronCore::reset_cc(unsigned k) { group_->reset_cc(k); }
 
 void NeuronCore::disturb() { group_->disturb(); }
 
+void NeuronCore::halt() { group_->halt(); }
+
+bool NeuronCore::halted() const { return group_->halted(); }
+
 std::string NeuronCore::describe() const { return group_->describe(); }
 
 }  // namespace neuron::core

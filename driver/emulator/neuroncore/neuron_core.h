@@ -46,6 +46,8 @@ class NeuronCore final : public chip::Core {
   void reset() override;
   void reset_cc(unsigned k) override;
   void disturb() override;
+  void halt() override;
+  bool halted() const override;
   std::string describe() const override;
 
  private:

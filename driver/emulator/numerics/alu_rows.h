@@ -23,6 +23,17 @@ struct AluRows {
   const float* scalars1 = nullptr;
   SourceRows x, y;
   ResultRows out;
+
+  // The same from row `row` on.
+  AluRows from(size_t row) const {
+    AluRows rest = *this;
+    rest.x = x.from_row(row);
+    if (y.data != nullptr) rest.y = y.from_row(row);
+    rest.out = out.from_row(row);
+    if (scalars0 != nullptr) rest.scalars0 = scalars0 + row;
+    if (scalars1 != nullptr) rest.scalars1 = scalars1 + row;
+    return rest;
+  }
 };
 
 // add, sub, mul and bypass first, these, max and min second; not bypass twice, which keeps bits.

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
 #include "driver/base/backoff.h"
 #include "driver/core/queue.h"
 #include "driver/emulator/service/error.h"
@@ -35,6 +36,7 @@ CopyRing::CopyRing(unsigned device, unsigned core, chip::Chip& chip, IoSpace& io
       layout_(*nd_chip_for_device(chip.config().pci_device)),
       io_(io) {
   nd_queue_host_copy(&layout_, core, &engine_, &queue_);
+  chip_.keep_queue(engine_, queue_);
 }
 
 int CopyRing::create(DeviceMemory& memory) {
@@ -43,6 +45,7 @@ int CopyRing::create(DeviceMemory& memory) {
   request.core = core_;
   request.category = NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST;
   request.with_handle = false;
+  request.own = true;
   request.size = kDescriptors * NEURON_DESC_BYTES;
   if (int error = memory.allocate(request, &source_ring_)) return error;
   if (int error = memory.allocate(request, &destination_ring_)) return error;
@@ -72,6 +75,12 @@ void CopyRing::restart_locked() {
                        1);
   for (size_t i = 0; i < count; ++i) chip_.write_register(writes[i].offset, writes[i].value);
   nd_ring_reset(&ring_);
+}
+
+int CopyRing::give_up() {
+  restart_locked();
+  return fail(-ECANCELED, "device %u core %u: nobody waits any more for a copy, it was given up",
+              device_, core_);
 }
 
 int CopyRing::report(uint64_t destination, uint64_t source, bool timed_out) {
@@ -115,6 +124,7 @@ int CopyRing::await(uint32_t packets, uint64_t destination, uint64_t source) {
     // Pairs with the DMA engine's write of the marker, which follows the data in queue order.
     if (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) == NEURON_DMA_COMPLETION_MARKER) return 0;
     // At once, and again before each sleep: an engine that has given up will not write the marker.
+    if (base::Abandonment::seen()) return give_up();
     if ((first || backoff.sleeps()) && is_aborted()) return report(destination, source, false);
     if (first) {
       deadline = Clock::now() + kSlack + kPerPacket * packets;
@@ -157,7 +167,7 @@ int CopyRing::copy(uint64_t destination, uint64_t source, uint64_t size, uint32_
 int CopyRing::move(std::byte* memory, uint64_t address, uint64_t size, bool to_device) {
   if (size == 0) return 0;
   const std::lock_guard lock(mutex_);
-  const uint64_t io = io_.map(memory, size);
+  const uint64_t io = io_.map_own(memory, size);
   if (!io) {
     return fail(-ENOMEM,
                 "device %u core %u: no I/O addresses left for a buffer of %" PRIu64 " bytes",

@@ -48,6 +48,7 @@ class CopyRing {
   int fill_locked(uint64_t destination, uint64_t size);
   bool is_aborted();
   int await(uint32_t packets, uint64_t destination, uint64_t source);
+  int give_up();
   int report(uint64_t destination, uint64_t source, bool timed_out);
   void restart_locked();
 

@@ -12,12 +12,13 @@
 namespace neuron::service {
 
 Device::Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
-               MemoryBudget& budget, MemoryFiles& files)
+               HostArena& own, MemoryBudget& budget, MemoryFiles& files)
     : index_(index),
       profile_(profile),
       layout_(*nd_chip_for_device(profile.pci_device)),
       io_(io),
       arena_(arena),
+      own_(own),
       budget_(budget),
       files_(files) {}
 
@@ -35,11 +36,12 @@ int Device::probe(const ChipFactory& factory, chip::Fabric& fabric) {
   config.fabric = &fabric;
   config.hbm_count = profile_.hbm_stacks;
   config.hbm_bytes_each = profile_.hbm_stack_bytes;
+  config.clients_memory = &io_.clients();
   std::string error;
   chip_ = factory(config, io_, error);
   if (!chip_) return fail(-ENOMEM, "device %u: %s", index_, error.c_str());
 
-  memory_ = std::make_unique<DeviceMemory>(index_, *chip_, io_, arena_, budget_, files_);
+  memory_ = std::make_unique<DeviceMemory>(index_, *chip_, io_, arena_, own_, budget_, files_);
   if (int code = memory_->start()) return code;
   firmware_ = std::make_unique<Firmware>(index_, *chip_);
   if (int code = firmware_->create(*memory_)) return code;

@@ -59,8 +59,9 @@ struct CoreState {
 
 class Device {
  public:
+  // Borrows all, which outlive it. `own`: the arena that no process maps.
   Device(unsigned index, const profiles::Profile& profile, IoSpace& io, HostArena& arena,
-         MemoryBudget& budget, MemoryFiles& files);
+         HostArena& own, MemoryBudget& budget, MemoryFiles& files);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -136,6 +137,7 @@ class Device {
   const nd_chip& layout_;
   IoSpace& io_;
   HostArena& arena_;
+  HostArena& own_;
   MemoryBudget& budget_;
   MemoryFiles& files_;
   std::unique_ptr<chip::Chip> chip_;

@@ -30,12 +30,13 @@ Pin::~Pin() {
 }
 
 DeviceMemory::DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
-                           MemoryBudget& budget, MemoryFiles& files)
+                           HostArena& own, MemoryBudget& budget, MemoryFiles& files)
     : device_(device),
       chip_(chip),
       layout_(*nd_chip_for_device(chip.config().pci_device)),
       io_(io),
       arena_(arena),
+      own_(own),
       budget_(budget),
       files_(files) {
   nd_handles_init(&handles_);
@@ -84,16 +85,17 @@ int DeviceMemory::allocate_host(const AllocateRequest& request, Chunk& chunk) {
                 "; it is page aligned anyway",
                 device_, request.alignment);
   }
-  chunk.data = arena_.allocate(chunk.size, &chunk.block);
+  chunk.data = arena_of(chunk.own).allocate(chunk.size, &chunk.block);
   if (!chunk.data) {
     return fail(-ENOMEM,
                 "device %u: no address range left for %" PRIu64
                 " bytes of host memory; free some or lift the limit on the address space",
                 device_, chunk.size);
   }
-  const uint64_t io = io_.map(chunk.data, chunk.size);
+  const uint64_t io =
+      chunk.own ? io_.map_own(chunk.data, chunk.size) : io_.map(chunk.data, chunk.size);
   if (!io) {
-    arena_.free(chunk.block);
+    arena_of(chunk.own).free(chunk.block);
     return fail(-ENOMEM, "device %u: no I/O addresses left for %" PRIu64 " bytes of host memory",
                 device_, chunk.size);
   }
@@ -152,6 +154,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   chunk->category = nd_category(request.category, request.host);
   chunk->session = request.session;
   chunk->client = request.client;
+  chunk->own = request.own;
   const std::lock_guard lock(mutex_);
   // Address space first: the sentence for a request beyond the HBM must not blame the host.
   int error = request.host ? allocate_host(request, *chunk) : allocate_hbm(request, *chunk);
@@ -160,7 +163,7 @@ int DeviceMemory::allocate(const AllocateRequest& request, Chunk** out) {
   if (error) {
     if (request.host) {
       io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
-      arena_.free(chunk->block);
+      arena_of(chunk->own).free(chunk->block);
     } else {
       nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
     }
@@ -239,7 +242,7 @@ void DeviceMemory::give_back(Chunk* chunk) {
     if (chunk->host) io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
   } else if (chunk->host) {
     io_.unmap(chunk->address & ~layout_.host_base, chunk->size);
-    arena_.free(chunk->block);
+    arena_of(chunk->own).free(chunk->block);
   } else {
     chip_.hbm().discard(chunk->address, chunk->size);
     nd_hbm_free(&hbm_[chunk->hbm], chunk->block);
@@ -251,7 +254,10 @@ void DeviceMemory::give_back(Chunk* chunk) {
 void DeviceMemory::free(Chunk* chunk) {
   const std::lock_guard lock(mutex_);
   unpublish(chunk);
-  if (chunk->pins == 0) give_back(chunk);
+  if (chunk->pins != 0) return;
+  // A transfer that began before may still be at work; the next owner gets the memory afterwards.
+  io_.await_transfers();
+  give_back(chunk);
 }
 
 int DeviceMemory::free_handle(uint64_t handle, const Client& client) {
@@ -269,12 +275,16 @@ int DeviceMemory::free_handle(uint64_t handle, const Client& client) {
                 device_, handle);
   }
   unpublish(chunk);
-  if (chunk->pins == 0) give_back(chunk);
+  if (chunk->pins != 0) return 0;
+  io_.await_transfers();
+  give_back(chunk);
   return 0;
 }
 
 void DeviceMemory::release_session(uint64_t session) {
   const std::lock_guard lock(mutex_);
+  // One wait for all of it: the process and its queues begin no transfer any more.
+  io_.await_transfers();
   // Allocates nothing: what a process holds is given back also when the host is out of memory.
   for (auto next = chunks_.begin(); next != chunks_.end();) {
     Chunk* chunk = (next++)->second.get();
@@ -297,14 +307,16 @@ Pin DeviceMemory::pin_address(uint64_t address, uint64_t size) {
   if (after == chunks_.begin()) return {};
   Chunk* chunk = std::prev(after)->second.get();
   const uint64_t offset = address - chunk->address;
-  if (offset >= chunk->size || size > chunk->size - offset) return {};
+  if (chunk->own || offset >= chunk->size || size > chunk->size - offset) return {};
   ++chunk->pins;
   return Pin(this, chunk);
 }
 
 void DeviceMemory::unpin(Chunk* chunk) {
   const std::lock_guard lock(mutex_);
-  if (--chunk->pins == 0 && chunk->freed) give_back(chunk);
+  if (--chunk->pins != 0 || !chunk->freed) return;
+  io_.await_transfers();
+  give_back(chunk);
 }
 
 int DeviceMemory::give_handle(const Chunk& chunk, uint32_t* handle) {
@@ -356,7 +368,7 @@ bool DeviceMemory::place(const Chunk& chunk, int file) {
 
 void DeviceMemory::make_file(Chunk& chunk) {
   // Memory that the chip cannot give in one piece is reached by copies.
-  if (chunk.client.process == 0 || chunk.data == nullptr) return;
+  if (chunk.own || chunk.client.process == 0 || chunk.data == nullptr) return;
   base::FileDescriptor file = files_.create(chunk.size, chunk.client);
   if (!file) return;
   if (!place(chunk, file.get())) {

@@ -48,6 +48,7 @@ struct Chunk {
   bool host = false;
   bool scratchpad = false;
   bool freed = false;
+  bool own = false;  // the driver's own: no process can name or map it
 };
 
 // Whether a chunk may be used by a client: it is its own process's, or there are no others.
@@ -66,6 +67,8 @@ struct AllocateRequest {
   uint64_t session = 0;
   Client client;
   bool with_handle = true;
+  // Host memory for the driver alone: in its own arena and I/O space. Without a handle.
+  bool own = false;
 };
 
 class DeviceMemory;
@@ -91,8 +94,8 @@ class Pin {
 
 class DeviceMemory {
  public:
-  // Borrows all, which outlive it.
-  DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena,
+  // Borrows all, which outlive it. `own`: the arena that no process maps.
+  DeviceMemory(unsigned device, chip::Chip& chip, IoSpace& io, HostArena& arena, HostArena& own,
                MemoryBudget& budget, MemoryFiles& files);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -110,7 +113,7 @@ class DeviceMemory {
   void release_session(uint64_t session);
 
   Pin pin(uint64_t handle);
-  // The chunk that contains [address, address + size).
+  // The chunk that contains [address, address + size), unless it is the driver's own.
   Pin pin_address(uint64_t address, uint64_t size = 1);
   // Gives a chunk without handle one.
   int give_handle(const Chunk& chunk, uint32_t* handle);
@@ -150,6 +153,7 @@ class DeviceMemory {
   int insert_handle(Chunk& chunk);
   void retire_bad_pages();
   void unpublish(Chunk* chunk);  // takes the chunk out of all tables
+  HostArena& arena_of(bool own) { return own ? own_ : arena_; }
   void give_back(Chunk* chunk);  // returns its memory and deletes it
   void unpin(Chunk* chunk);
   void make_file(Chunk& chunk);
@@ -162,6 +166,7 @@ class DeviceMemory {
   const nd_chip& layout_;
   IoSpace& io_;
   HostArena& arena_;
+  HostArena& own_;
   MemoryBudget& budget_;
   MemoryFiles& files_;
 

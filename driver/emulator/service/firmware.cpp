@@ -48,6 +48,7 @@ int Firmware::create(DeviceMemory& memory) {
   wanted.size = ND_PAGE_SIZE;
   wanted.category = NEURON_MEMALLOC_TYPE_NCDEV_HOST;
   wanted.with_handle = false;
+  wanted.own = true;
   if (int error = memory.allocate(wanted, &request_)) return error;
   return memory.allocate(wanted, &response_);
 }

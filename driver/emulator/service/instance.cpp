@@ -47,7 +47,7 @@ std::unique_ptr<Instance> Instance::create(std::string_view name, uint64_t memor
   }
   count_forks();
   std::unique_ptr<Instance> instance(new Instance(*profile, memory_limit, std::move(factory)));
-  if (!instance->io_.valid() || !instance->arena_.valid()) {
+  if (!instance->io_.valid() || !instance->arena_.valid() || !instance->own_arena_.valid()) {
     error = fail(-ENOMEM,
                  "no address space for host memory of an emulated %s; lift the limits of address "
                  "space and of file sizes (ulimit -v, ulimit -f)",
@@ -92,7 +92,7 @@ int Instance::refuse_after_fork() const {
 }
 
 uint64_t Instance::resident_bytes() {
-  uint64_t bytes = arena_.resident_bytes() + files_.resident_bytes();
+  uint64_t bytes = arena_.resident_bytes() + own_arena_.resident_bytes() + files_.resident_bytes();
   for (unsigned i = 0; i < profile_.chips; ++i) {
     // Pairs with the release in device(): the device is complete.
     if (Device* device = running_[i].load(std::memory_order_acquire)) {
@@ -108,7 +108,8 @@ int Instance::device(unsigned index, Device** device) {
                 devices_.size() - 1, index);
   }
   if (!devices_[index]) {
-    auto built = std::make_unique<Device>(index, profile_, io_, arena_, budget_, files_);
+    auto built =
+        std::make_unique<Device>(index, profile_, io_, arena_, own_arena_, budget_, files_);
     if (int error = built->probe(factory_, fabric_)) return error;
     running_[index].store(built.get(), std::memory_order_release);
     devices_[index] = std::move(built);

@@ -82,6 +82,8 @@ class Instance {
   const unsigned forks_;  // forks of the process that had happened at creation
   IoSpace io_;
   HostArena arena_;
+  // Rings, markers and mailboxes of the driver: in a file that no client gets.
+  HostArena own_arena_{uint64_t{1} << 32};
   MemoryFiles files_;
   ClientLog log_;
   MemoryBudget budget_;

@@ -13,6 +13,9 @@
 namespace neuron::service {
 namespace {
 
+// Of a copy within the host, between two looks whether its process still lives.
+constexpr uint64_t kHostStride = 1 << 20;
+
 int copy(Session& session, uint64_t from, uint64_t to, uint64_t size, uint64_t from_offset,
          uint64_t to_offset) {
   int error = 0;
@@ -119,10 +122,13 @@ int buffer_copy(Session& session, uint64_t handle, void* buffer, uint64_t size, 
   if (size == 0) return 0;
   if ((error = session.check_buffer(buffer, size))) return error;
   if (chunk->host) {
-    if (to_device) {
-      std::memcpy(chunk->data + offset, buffer, size);
-    } else {
-      std::memcpy(buffer, chunk->data + offset, size);
+    std::byte* const memory = chunk->data + offset;
+    auto* const process = static_cast<std::byte*>(buffer);
+    for (uint64_t done = 0; done < size; done += kHostStride) {
+      if (session.abandoned()) return session.give_up("a copy");
+      const uint64_t bytes = std::min(size - done, kHostStride);
+      std::memcpy(to_device ? memory + done : process + done,
+                  to_device ? process + done : memory + done, bytes);
     }
     return 0;
   }
@@ -176,6 +182,7 @@ int zero_copy_batches(Session& session, neuron_ioctl_mem_buf_copy64zc_batches& r
     if (error) return error;
     if ((error = check_host_queue(session, chunk->core, request.h2t_qid))) return error;
     for (uint32_t k = 0; k < batch.num_ops; ++k) {
+      if (session.abandoned()) return session.give_up("a batch of copies");
       const nrt_tensor_batch_op_t& op = batch.ops_ptr[k];
       const uint64_t offset = batch.mem_handle_offset + op.offset;
       if (op.size == 0 || offset < op.offset) {

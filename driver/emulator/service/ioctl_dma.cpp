@@ -47,6 +47,12 @@ int engine_set_state(Session& session, neuron_ioctl_dma_eng_set_state& request) 
   // 0 disable, 2 normal, 3 abort; other values are ignored, as the public driver does.
   const uint32_t bit = request.state == 0 ? 1u << 1 : request.state == 2 ? 1u : 1u << 2;
   if (request.state == 1 || request.state > 3) return 0;
+  for (uint32_t core = 0; core < device.cores(); ++core) {
+    if (device.ring(core).engine() != request.eng_id) continue;
+    return fail(-EALREADY,
+                "device %u engine %u carries the host's copies: no process changes its state",
+                session.device_index(), request.eng_id);
+  }
   const uint64_t base = nd_chip_udma(&device.layout(), request.eng_id) + NEURON_UDMA_CHANGE_STATE;
   device.chip().write_register(base + NEURON_UDMA_M2S, bit);
   device.chip().write_register(base + NEURON_UDMA_S2M, bit);
@@ -222,6 +228,7 @@ int copy_descriptors(Session& session, uint64_t handle, const void* buffer, uint
   uint64_t known_begin = 0;
   uint64_t known_end = 0;
   for (uint32_t i = 0; i < count; ++i) {
+    if (i % 1024 == 0 && session.abandoned()) return session.give_up("a copy of descriptors");
     const uint64_t address = descriptors[i].address;
     if (!nd_chip_is_host(&device.layout(), address) ||
         (address >= known_begin && address < known_end)) {

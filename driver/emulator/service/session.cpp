@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
 #include "driver/core/descriptor.h"
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/hbm.h"
@@ -79,6 +80,7 @@ int Session::ioctl(unsigned long request, void* argument) {
     return fail(-EOPNOTSUPP, "device %u: an emulated chip does not serve %s", device_.index(),
                 call->name);
   }
+  const base::Abandonment client(abandoned_);
   try {
     if (served->check) {
       if (int error = served->check(*this, argument)) return error;
@@ -285,6 +287,7 @@ int Session::write_register(uint64_t offset, uint32_t value, bool run_inline) {
   }
   const uint64_t core = device_.core_of_register(offset);
   if (core < device_.cores()) touch(static_cast<uint32_t>(core));
+  const base::Abandonment client(abandoned_);
   device_.chip().write_register(offset, value, run_inline);
   return check_present();
 }
@@ -324,27 +327,41 @@ std::string Session::describe(unsigned core) {
   return device_.chip().describe_core(core);
 }
 
-void Session::stop_programs() {
-  // All devices for a restricted descriptor: it holds the marks, and gives them up.
+// All devices for a restricted descriptor: it holds the marks, and gives them up.
+template <typename Action>
+void Session::for_each_device(Action action) {
+  if (!restricted_) return action(device_);
   for (unsigned i = 0; i < instance_.device_count(); ++i) {
-    Device* device = restricted_ ? instance_.device_if_probed(i) : &device_;
-    if (!restricted_ && i != 0) break;
-    if (!device) continue;
-    uint32_t mine = 0;
-    {
-      const std::lock_guard lock(instance_.claims_mutex);
-      const uint32_t touched = touched_cores_.load(std::memory_order_relaxed);
-      for (uint32_t core = 0; core < device->cores(); ++core) {
-        const int32_t owner =
-            nd_claims_owner(&instance_.claims, device->index() * device->cores() + core);
-        if (owner == pid() || (owner == 0 && !restricted_ && (touched >> core & 1))) {
-          mine |= 1u << core;
-        }
-      }
-    }
-    // Memory is freed even if a core cannot be reset.
-    if (mine) (void)device->reset(mine);
+    if (Device* device = instance_.device_if_probed(i)) action(*device);
   }
+}
+
+Session::Cores Session::cores_of(Device& device) {
+  Cores cores;
+  uint32_t used = device.chip().halted();
+  if (!restricted_) used |= touched_cores_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(instance_.claims_mutex);
+  for (uint32_t core = 0; core < device.cores(); ++core) {
+    const int32_t owner =
+        nd_claims_owner(&instance_.claims, device.index() * device.cores() + core);
+    if (owner == pid()) cores.marked |= 1u << core;
+    if (owner == 0) cores.used |= used & 1u << core;
+  }
+  return cores;
+}
+
+void Session::abandon() {
+  abandoned_.store(true, std::memory_order_relaxed);
+  // A core without a mark may be somebody else's at any moment: it is stopped by its reset.
+  for_each_device([&](Device& device) { device.chip().halt(cores_of(device).marked); });
+}
+
+void Session::stop_programs() {
+  for_each_device([&](Device& device) {
+    const Cores cores = cores_of(device);
+    // Memory is freed even if a core cannot be reset.
+    if (cores.marked | cores.used) (void)device.reset(cores.marked | cores.used);
+  });
 }
 
 void Session::release() {

@@ -43,8 +43,9 @@ class Session {
   int wait(unsigned core, const uint32_t* word, uint32_t old, uint64_t deadline_ns);
   std::string describe(unsigned core);
   // The process of this session is gone: calls in progress give up soon, and release() also stops
-  // the programs that the process has left running. Any thread.
-  void abandon() { abandoned_.store(true, std::memory_order_relaxed); }
+  // the programs that the process has left running. Those on cores that it has marked rest from now
+  // on. Does not wait. Any thread.
+  void abandon();
   // Gives everything back; called once, by Instance::close.
   void release();
 
@@ -79,6 +80,15 @@ class Session {
   int fail_without_file(const Chunk& chunk) const;
   // -ENODEV once the chip that was opened has lost its power.
   int check_present() const;
+  // The cores of a device that nobody but this process has marked: that it has marked, or that it
+  // has used, or that it has left halted, without a mark of anybody.
+  struct Cores {
+    uint32_t marked = 0;
+    uint32_t used = 0;
+  };
+  Cores cores_of(Device& device);
+  template <typename Action>
+  void for_each_device(Action action);
   // Resets the cores whose programs this process has left behind.
   void stop_programs();
 

@@ -30,8 +30,8 @@ void Statistics::fold(const std::byte* block, unsigned cores) {
 void Statistics::count_reset(uint32_t core_map, unsigned cores, bool failed) {
   reset_failed = failed;
   for (uint32_t core = 0; core < cores; ++core) {
-    if (core_map >> core & 1) add(reset_requests[core], 1);
-    // A reset that fails leaves no core of the device as it was.
+    if (!(core_map >> core & 1)) continue;
+    add(reset_requests[core], 1);
     if (failed) add(reset_failures[core], 1);
   }
 }

@@ -177,6 +177,7 @@ TEST_F(SbufCollectives, ATileIsReducedInPlaceByARing) {
 TEST_F(SbufCollectives, RanksOfGenerationThreeReachTheSbufOfEachOther) {
   nrt_close();
   const Setting instance("NEURON_EMULATOR", "trn2.48xlarge");
+  const Setting cores("NEURON_RT_VISIBLE_CORES", "0-9");  // of chips that a sanitizer has room for
   const Setting physical("NEURON_LOGICAL_NC_CONFIG", "1");
   init();
   const auto with = [&](Place place) {

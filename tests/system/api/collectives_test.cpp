@@ -89,6 +89,7 @@ TEST_F(Collectives, RanksOfGenerationThreeAddUpAcrossChips) {
   nrt_close();
   const Setting instance("NEURON_EMULATOR", "trn2.48xlarge");
   const Setting physical("NEURON_LOGICAL_NC_CONFIG", "1");
+  const Setting cores("NEURON_RT_VISIBLE_CORES", "0-9");  // of chips that a sanitizer has room for
   init();
   Program program("trn2", 3);
   const auto x = program.input("x", NEURON_DTYPE_F32, {500});

@@ -66,6 +66,19 @@ TEST_F(Session, RefusesCoresThatDoNotExistOrAreNotContiguous) {
   }
 }
 
+TEST_F(Session, LooksForDevicesAnewAfterAnInitThatFailed) {
+  nrt_close();
+  {
+    const Setting small("NEURON_EMULATOR", "trn1.2xlarge");
+    const Setting far("NEURON_RT_VISIBLE_CORES", "5");
+    ASSERT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+  }
+  const Setting large("NEURON_EMULATOR", "trn1.32xlarge");
+  const Setting far("NEURON_RT_VISIBLE_CORES", "5");
+  EXPECT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS) << nrt_open_last_error();
+  nrt_close();
+}
+
 TEST_F(Session, InitIsIdempotentAndWorksAgainAfterClose) {
   nrt_tensor_t* tensor = make_tensor(64);
   EXPECT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);

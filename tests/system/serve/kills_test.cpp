@@ -50,6 +50,7 @@ class Load {
  public:
   struct Counts {
     std::atomic<long> requests{0}, right{0}, refused{0};
+    std::atomic<double> longest{0};  // seconds, of a request
   };
 
   // `corrupted`: the number of an answer to each client in which a bit is turned, 0: of none.
@@ -76,6 +77,7 @@ class Load {
   long requests() const { return digits_.requests + sums_.requests; }
   long right() const { return digits_.right + sums_.right; }
   long refused() const { return digits_.refused + sums_.refused; }
+  double longest() const { return std::max(digits_.longest.load(), sums_.longest.load()); }
   bool bad() const { return bad_; }
   std::string wrong() {
     const std::lock_guard lock(mutex_);
@@ -115,7 +117,10 @@ class Load {
       std::vector<size_t> chosen(1 + random() % 4);
       for (size_t& row : chosen) row = random() % kPool;
       const auto [body, judge] = question(chosen);
+      const auto asked = test::Clock::now();
       Answer answer = client.post(path, body, "application/octet-stream");
+      const double seconds = std::chrono::duration<double>(test::Clock::now() - asked).count();
+      if (seconds > counts.longest) counts.longest = seconds;
       ++counts.requests;
       if (answer.status == 503 && !answer.header("Retry-After").empty()) {
         ++counts.refused;
@@ -206,7 +211,7 @@ TEST_P(ManyKills, UnderLoadCostAnswersAndNeverRightness) {
   copy_models(models);
   Relay relay;
   const Served served(
-      models, {"--batched", "digits,add"},
+      models, {"--batched", "digits,add", "--request-timeout", "60s"},
       {{"NEURON_EMULATOR", relay.emulator()}, {"NEURON_EMULATOR_COPY", GetParam()}});
   ASSERT_NE(served.port(), 0) << served.log();
   Load load(served);
@@ -238,10 +243,12 @@ TEST_P(ManyKills, UnderLoadCostAnswersAndNeverRightness) {
   EXPECT_GT(load.refused(), 0) << "nobody was asked while there was no device";
   // A daemon that dies before the server came to it costs no attachment.
   EXPECT_GE(served.metric("attachments_total"), 1 + killed / 2);
-  std::printf("copies by %s: %d kills in %.1f s, %ld requests, %ld right, %ld refused, %s\n",
-              GetParam(), killed, std::chrono::duration<double>(test::Clock::now() - start).count(),
-              load.requests(), load.right(), load.refused(),
-              load.bad() ? "and WRONG answers" : "0 wrong answers");
+  std::printf(
+      "copies by %s: %d kills in %.1f s, %ld requests, %ld right, %ld refused, the longest "
+      "took %.2f s, %s\n",
+      GetParam(), killed, std::chrono::duration<double>(test::Clock::now() - start).count(),
+      load.requests(), load.right(), load.refused(), load.longest(),
+      load.bad() ? "and WRONG answers" : "0 wrong answers");
 }
 
 INSTANTIATE_TEST_SUITE_P(CopiesBy, ManyKills, testing::Values("mapping", "descriptors"),

@@ -150,6 +150,9 @@ TEST(Limits, AClientThatIsTooSlowGets408AndAnIdleOneDoesNot) {
   EXPECT_EQ(header.receive().status, 408u);
   EXPECT_TRUE(header.closed());
   EXPECT_EQ(body.receive().status, 408u);
+  // What comes too late is not answered a second time.
+  body.send("\"inputs\"");
+  EXPECT_TRUE(body.closed());
   EXPECT_EQ(idle.get("/healthz").status, 200u);
 }
 

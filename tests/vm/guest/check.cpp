@@ -12,7 +12,8 @@
 namespace neuron::guest {
 namespace {
 
-constexpr unsigned kSecondsPerCase = 60;
+// A kernel that watches everything takes its time.
+unsigned seconds_per_case() { return access("/sys/kernel/debug/kmemleak", F_OK) == 0 ? 600 : 60; }
 
 Case*& first_case() {
   static Case* first = nullptr;
@@ -23,7 +24,7 @@ const char* running = "";
 
 extern "C" void took_too_long(int) {
   const auto put = [](const char* text) { return write(STDOUT_FILENO, text, strlen(text)); };
-  (void)(put("not ok - ") < 0 || put(running) < 0 || put(" - took more than a minute\n") < 0);
+  (void)(put("not ok - ") < 0 || put(running) < 0 || put(" - took too long\n") < 0);
   _exit(1);
 }
 
@@ -60,7 +61,7 @@ int run_cases(int argc, char** argv) {
     running = each->sentence;
     std::string why;
     const time_t start = time(nullptr);
-    alarm(kSecondsPerCase);
+    alarm(seconds_per_case());
     try {
       each->run();
     } catch (const Failure& failure) {

@@ -3,8 +3,9 @@
 //
 // Concepts: a Case is a sentence and a function; CASE() registers it, run_cases() runs all in the
 // order of their files and prints one line each, "ok 3 sentence" or "not ok 3 sentence - why". A
-// failed check throws Failure. A case that takes longer than a minute ends the program with its
-// name. Callers: main of each guest program. Threads: cases may start some, and join them.
+// failed check throws Failure. A case that takes longer than a minute (ten on a debug kernel) ends
+// the program with its name. Callers: main of each guest program. Threads: cases may start some,
+// and join them.
 #ifndef TESTS_VM_GUEST_CHECK_H
 #define TESTS_VM_GUEST_CHECK_H
 

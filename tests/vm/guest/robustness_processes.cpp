@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "tests/vm/guest/device.h"
@@ -52,6 +54,71 @@ CASE("a child that inherited the descriptor gets errors, and the parent goes on"
             0);
   const Memory after(device, 4096);
   EXPECT_EQ(device.copy_in(memory.handle(), "fine", 4), 0);
+}
+
+CASE("a process that did not open the device itself reaches nothing through a descriptor it has") {
+  // Calls that only ask, and calls whose effect goes with the process that made it.
+  const std::set<std::string> open_to_all = {"DEVICE_READY",
+                                             "DEVICE_RESET_STATUS",
+                                             "DEVICE_INFO",
+                                             "DEVICE_INIT",
+                                             "DEVICE_RELEASE",
+                                             "DEVICE_APP_PID",
+                                             "DEVICE_GET_ALL_APPS_INFO",
+                                             "BAR_READ",
+                                             "DMA_ENG_GET_STATE",
+                                             "DMA_QUEUE_GET_STATE",
+                                             "SEMAPHORE_READ",
+                                             "EVENT_GET",
+                                             "NOTIFICATIONS_QUEUE_INFO",
+                                             "READ_HW_COUNTERS",
+
+                                             "RELEASE_NEURON_DS",
+                                             "CRWL_READER_EXIT",
+                                             "CRWL_WRITER_DOWNGRADE",
+                                             "CRWL_NC_RANGE_MARK",
+                                             "CRWL_NC_RANGE_MARK_EXT0",
+                                             "CRWL_NC_RANGE_UNMARK",
+                                             "CRWL_NC_RANGE_UNMARK_EXT0",
+                                             "NC_MODEL_STARTED_COUNT",
+                                             "COMPATIBLE_VERSION",
+                                             "DEVICE_BASIC_INFO",
+                                             "DEVICE_BDF",
+                                             "DEVICE_BDF_EXT",
+                                             "NC_RESET_READY",
+                                             "DMABUF_FD",
+                                             "DRIVER_INFO_GET",
+                                             "DRIVER_INFO_SET",
+                                             "RESOURCE_MMAP_INFO",
+                                             "PRINTK",
+                                             "HOST_DEVICE_ID",
+                                             "HOST_DEVICE_ID_TO_RID_MAP",
+                                             "DUMP_MEM_CHUNKS",
+                                             "NC_PID_STATE_DUMP",
+                                             "GET_LOGICAL_TO_PHYSICAL_NC_MAP",
+                                             "POD_INFO",
+                                             "POD_STATUS",
+                                             "POD_STATUS_V2",
+                                             "POD_CTRL",
+                                             "POD_CTRL_V2"};
+  const Device device;
+  const Memory memory(device, 65536);
+  EXPECT_EQ(
+      exit_status_of_child([&] {
+        for (const Call& call : all_calls()) {
+          if (open_to_all.contains(call.name)) continue;
+          std::vector<__u64> argument(call.size / 8 + 512);
+          const int result = device.call(call.number, argument.data());
+          if (result != -EACCES) {
+            std::printf("# %s answers %d\n", call.name, result);
+            return 1;
+          }
+        }
+        return Mapping::attempt(device.fd(), memory.mmap_offset(), 65536, PROT_READ) == -EACCES ? 0
+                                                                                                : 2;
+      }),
+      0);
+  expect_a_working_device();
 }
 
 CASE("closing a copy of a descriptor takes nothing from the other one") {

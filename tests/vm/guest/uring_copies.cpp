@@ -221,6 +221,24 @@ CASE("a ring with short entries and a descriptor for writing only are refused") 
   EXPECT_EQ(ring.run(restricted.fd(), NEURON_URING_QUERY, uint32_t{0}), -EINVAL);
 }
 
+CASE("a process that did not open the device itself gets no copies through io_uring") {
+  const Device device;
+  const Memory memory(device, 65536), other(device, 65536);
+  EXPECT_EQ(exit_status_of_child([&] {
+              std::vector<uint8_t> buffer(4096);
+              Ring ring(4);
+              const neuron_uring_copy copy = {memory.handle(), other.handle(), 0, 0, 4096, 0};
+              const auto part = transfer(memory, 0, buffer.data(), 4096);
+              EXPECT(ring.run(device.fd(), NEURON_URING_QUERY, uint32_t{0}) > 0);
+              EXPECT_EQ(ring.run(device.fd(), NEURON_URING_COPY, copy), -EACCES);
+              EXPECT_EQ(ring.run(device.fd(), NEURON_URING_WRITE, part), -EACCES);
+              EXPECT_EQ(ring.run(device.fd(), NEURON_URING_READ, part), -EACCES);
+              const Device own;
+              return ring.run(own.fd(), NEURON_URING_COPY, copy);
+            }),
+            0);
+}
+
 CASE("memory may be freed and a buffer unmapped while commands use them") {
   const Device device;
   constexpr size_t kSize = 8 << 20;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first pass: directives of the file; lines of engines are kept for the second.
+// The first pass: parses the directives of the file and keeps the lines of engines for the second
+// pass.
 #include "tools/compiler/assembler/assembler.h"
 
 #include "driver/base/format.h"
@@ -54,7 +55,7 @@ void FirstPass::read_line(std::string_view line) {
   Cursor cursor(line, number_, &source_.constants);
   if (cursor.at_end()) return;
   const std::string directive(cursor.peek().kind == Token::kName ? cursor.peek().text : "");
-  // "name:" is a label, whatever it is called.
+  // "name:" is a label, whatever the name is.
   const bool label = cursor.peek_second().text == ":";
   if (!label && directive.starts_with(".")) {
     Cursor arguments = cursor;
@@ -189,7 +190,7 @@ std::vector<uint8_t> FirstPass::inline_contents(Cursor& cursor, bool base64) {
   return bytes ? std::move(*bytes) : std::vector<uint8_t>();
 }
 
-// What no line can be blamed for.
+// Checks that concern no single line.
 void check_whole(Source& source) {
   const auto members = all_members(source.assembly());
   if (!members) return source.add({0, 0, members.error().sentence});

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text of a whole program to what a NEFF holds. The language is in tools/neuron-as/README.md.
-// Callers: neuron-as, tests, the disassembler (which checks itself with it). Thread-safe: no state.
-// Fails: diagnostics, at most one a line and kMostErrors in all; the assembly is then worthless.
+// Turns the text of a whole program into the contents of a NEFF. tools/neuron-as/README.md
+// describes the language. Callers: neuron-as, tests, the disassembler (which checks itself with
+// it). Thread-safe: no state. Fails: diagnostics, at most one a line and kMostErrors in all; the
+// assembly is then worthless.
 #ifndef TOOLS_COMPILER_ASSEMBLER_ASSEMBLER_H
 #define TOOLS_COMPILER_ASSEMBLER_ASSEMBLER_H
 
@@ -19,13 +20,13 @@ namespace neuron::assembler {
 inline constexpr size_t kMostErrors = 20;
 
 struct AssembleOptions {
-  // Shown in diagnostics, and the file of debug lines.
+  // Name shown in diagnostics and in debug lines.
   std::string file_name = "-";
-  // Contents of a file that the text names. Absent: such a name is an error.
+  // Reads a file that the text names. Absent: such a name is an error.
   std::function<runtime::Result<std::vector<uint8_t>>(const std::string&)> read;
   // Gives every instruction without "@" a line of the line table.
   bool debug_lines = false;
-  // Refuses instructions that break a rule, and what a loader would refuse.
+  // Refuses instructions that break a rule, and everything that a loader would refuse.
   bool check = true;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF between text and file: the model, and what the file has beside it.
-// Callers: assembler.h (makes it of text), disassembler.h (makes it of a file). Thread-safe:
-// values. Owns everything; Variable::contents is not used, constants are among `members`.
+// A NEFF between text and file: the model, and the other contents of the file. Callers: assembler.h
+// (makes it from text), disassembler.h (makes it from a file). Thread-safe: values. Owns
+// everything; Variable::contents is not used, constants are among `members`.
 // Fails: write() with the sentence of the reader that refuses the result.
 #ifndef TOOLS_COMPILER_ASSEMBLER_ASSEMBLY_H
 #define TOOLS_COMPILER_ASSEMBLER_ASSEMBLY_H
@@ -27,7 +27,7 @@ struct EngineFiles {
 };
 
 struct SubgraphFiles {
-  // By variable: where its bytes begin in a file that has those of others, too.
+  // By variable: where its bytes begin in a file that also holds the bytes of others.
   std::map<uint32_t, uint64_t> offsets;
   std::array<EngineFiles, NEURON_CORE_ENGINES> engines;
   std::vector<EngineFiles> collectives;
@@ -36,14 +36,15 @@ struct SubgraphFiles {
 struct Assembly {
   neff::Model model;
   std::vector<SubgraphFiles> files;  // By subgraph
-  // Constants and whatever else; a member of this name replaces one that would be written.
+  // Constants and other members. A member here replaces the one that would be written under its
+  // name.
   tools::NeffMembers members;
   tools::NeffOptions options;
 };
 
-// What the file holds. A member that the model does not stand for goes to `members`.
+// Reads a file. A member that the model does not describe goes to `members`.
 runtime::Result<Assembly> read_assembly(const neff::Container& container);
-// Names of the members that the model stands for.
+// Names of the members that the model describes.
 std::set<std::string> described_members(const Assembly& assembly);
 
 // neff.json, def.json, engine JSON and binaries, and `members`.

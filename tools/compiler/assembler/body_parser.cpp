@@ -93,7 +93,7 @@ void reduce_command(const BodyContext& c) {
   (c.info.word == kAct ? i.act.reduce_command : i.vector.reduce_command) = Command;
 }
 
-// "32x64": 0x64 reads as a hexadecimal number elsewhere.
+// "32x64". Read as one word, because the lexer would take "0x64" for a hexadecimal number.
 bool parse_pair(Cursor& cursor, const char* expected, unsigned& first, unsigned& second) {
   const Token token = cursor.word();
   const size_t x = token.text.find('x');
@@ -372,7 +372,7 @@ void start_body(Cursor& cursor, const OpcodeInfo& info, const InstructionSymbols
                      (token.kind == Token::kNumber || token.kind == Token::kString ||
                       (token.kind == Token::kName && cursor.peek_second().text != "="));
   if (!block) return;
-  // The whole body comes from the ring that the block's transfers are prepared in.
+  // The whole body comes from the ring that holds the block's transfers.
   neff::Relocation relocation;
   relocation.field = NEURON_DMA_TRIGGER_M2S;
   relocation.kind = NEURON_RELOC_DMA_BLOCK;
@@ -414,7 +414,7 @@ bool parse_item(const BodyContext& context) {
   const bool has_value = token.kind == Token::kName && cursor.peek_second().text == "=";
   for (const Key& key : kKeys) {
     if (key.has_value != has_value || !cursor.is(key.name) || !key.applies(context.info)) continue;
-    // "r5 = 3" of the flow instructions is no key.
+    // "r5 = 3" of the flow instructions is not a key.
     cursor.next();
     if (has_value) cursor.expect("=");
     key.parse(context);

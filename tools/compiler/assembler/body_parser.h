@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the opcodes have of their own: keys ("op0=add"), flags ("swap") and words that stand alone
-// ("r5 = 3"). Callers: instruction_parser.cpp. Thread-safe: no state. Writes into the instruction;
-// fails through the cursor.
+// Parses the syntax that belongs to single opcodes: keys ("op0=add"), flags ("swap") and words ("r5
+// = 3"). Callers: instruction_parser.cpp. Thread-safe: no state. Writes into the instruction; fails
+// through the cursor.
 #ifndef TOOLS_COMPILER_ASSEMBLER_BODY_PARSER_H
 #define TOOLS_COMPILER_ASSEMBLER_BODY_PARSER_H
 
@@ -20,12 +20,12 @@ struct BodyContext {
   ParsedInstruction& out;
 };
 
-// Fields whose spelling may be left out, and what stands behind the mnemonic.
+// Sets fields that have a default, and parses what stands directly behind the mnemonic.
 void start_body(Cursor& cursor, const isa::OpcodeInfo& info, const InstructionSymbols& symbols,
                 ParsedInstruction& out);
 // The activation function in front of its source.
 void parse_function(Cursor& cursor, isa::Instruction& instruction);
-// One key or word; false, and nothing read, if the opcode has none like it.
+// Parses one key or word. False, with nothing read, if the opcode has no such key or word.
 bool parse_item(const BodyContext& context);
 // For messages.
 std::string keys_of(const isa::OpcodeInfo& info);

@@ -126,7 +126,8 @@ neff::Collective Parser::parse() {
   if (cursor_.ok() && lengths && c_.counts.empty()) {
     cursor_.expected("counts=[...], one for each rank of the group");
   }
-  // Of lists of lengths the loader knows more: what is not said of them follows from the others.
+  // Only the loader checks variable lengths: it derives the lists that the text omits from the
+  // others.
   if (cursor_.ok() && moves && !lengths) check_places(input, output);
   return std::move(c_);
 }
@@ -260,7 +261,7 @@ bool Parser::key(std::string_view name) {
   return true;
 }
 
-// As the loader does it; without groups for one rank, as the number of ranks is not known.
+// Checks as the loader does; without groups for one rank, because the number of ranks is not known.
 void Parser::check_places(const Side& input, const Side& output) {
   const auto bytes = neff::collective_bytes(c_, c_.groups.empty() ? 1 : c_.groups[0].size());
   const auto place = [&](const Side& side, uint64_t used) {

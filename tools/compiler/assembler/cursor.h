@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads one line token by token and keeps the first error; after it every call returns a harmless
-// default and the line seems to be at its end, so that a parser needs no branch after every step.
-// Callers: the parsers of this folder. Thread-safe: no. Borrows the line's text.
+// Reads one line token by token and keeps the first error. After an error every call returns a
+// harmless default and the line seems to be at its end, so a parser needs no branch after every
+// step. Callers: the parsers of this folder. Thread-safe: no. Borrows the line's text.
 // Fails: error(), with column, what was found and what was expected.
 #ifndef TOOLS_COMPILER_ASSEMBLER_CURSOR_H
 #define TOOLS_COMPILER_ASSEMBLER_CURSOR_H
@@ -81,7 +81,7 @@ class Cursor {
   std::optional<Diagnostic> error_;
 };
 
-// Whole numbers, decimal or 0x...; false if it is none or does not fit.
+// Parses a whole number, decimal or 0x...; false if the text is not one or does not fit.
 bool parse_unsigned(std::string_view text, uint64_t& value);
 
 }  // namespace neuron::assembler

@@ -80,7 +80,7 @@ std::string variable_text(const neff::Subgraph& subgraph, uint32_t index,
   return text + "\n";
 }
 
-// At the end of a line: the number, and the name for people.
+// The end of a line: the number, and the name for people.
 std::string semaphore_text(const neff::Subgraph& subgraph, uint8_t number) {
   for (const neff::Semaphore& s : subgraph.semaphores) {
     if (s.number == number) return format("{}  # {}", number, base::escaped(s.name));

@@ -35,7 +35,7 @@ std::string render(const Diagnostic& diagnostic, std::string_view file, std::str
     shown = shown.substr(begin, kShownBytes);
     caret -= begin;
   }
-  // Tabs and bytes that are no ASCII would put the caret elsewhere.
+  // Tabs and bytes that are not ASCII would misplace the caret.
   for (char& c : shown) {
     if (c == '\t') c = ' ';
     if (c < ' ' || c > '~') c = '?';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with a text, and where: shown as file:line:column, the line, and a caret.
+// An error in a text and its place: shown as file:line:column, the line, and a caret.
 // Callers: everything of this folder, neuron-as. Thread-safe: values. Cannot fail.
 #ifndef TOOLS_COMPILER_ASSEMBLER_DIAGNOSTIC_H
 #define TOOLS_COMPILER_ASSEMBLER_DIAGNOSTIC_H

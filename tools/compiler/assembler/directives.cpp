@@ -398,7 +398,7 @@ void Directives::constant(Cursor& cursor) {
     }
     ++given;
   }
-  // One number stands for all.
+  // A single number fills all elements.
   if (cursor.ok() && given == 1 && wanted <= (1u << 28)) {
     const std::vector<uint8_t> one = array.data;
     array.data.reserve(shape.bytes);
@@ -489,7 +489,7 @@ void Directives::number_constant(Cursor& cursor) {
   }
 }
 
-// Sizes of constants, and names that stood before what they name.
+// Sets sizes of constants and resolves forward references.
 void Directives::finish() {
   neff::Model& model = source_.model();
   resolve_constants();
@@ -505,7 +505,7 @@ void Directives::finish() {
   for (const Reference& reference : source_.references) {
     const uint32_t target = resolve(reference);
     neff::Subgraph& subgraph = model.subgraphs[reference.subgraph];
-    if (reference.variable >= subgraph.variables.size()) continue;  // Refused itself
+    if (reference.variable >= subgraph.variables.size()) continue;  // The directive was refused
     neff::Variable& variable = subgraph.variables[reference.variable];
     if (variable.kind == neff::VariableKind::kPointer) variable.referenced = target;
     if (variable.kind == neff::VariableKind::kDgeTable) variable.list.push_back(target);

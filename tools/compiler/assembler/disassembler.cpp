@@ -27,7 +27,7 @@ bool same(neff::Bytes a, neff::Bytes b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Text that lines can hold: printable, and no line ends it.
+// True if .member can give the contents as text lines: printable, and no line equals the end mark.
 bool fits_lines(std::string text) {
   if (text.empty() || !neff::is_utf8(text)) return false;
   if (text.back() != '\n') text += '\n';
@@ -178,7 +178,7 @@ Result<void> Printer::save_constants() {
   return {};
 }
 
-// What the text assembles to; members that differ are printed as they are the next time.
+// Assembles the text and compares. Members that differ are printed byte by byte the next time.
 Result<void> Printer::compare(const std::string& text, Disassembly& out) {
   AssembleOptions options;
   options.check = false;

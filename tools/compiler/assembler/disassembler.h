@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF as text that assembles back: to the same bytes of every member, and of the whole file
-// where this project's tools wrote it.
+// Turns a NEFF into text that assembles to the same bytes of every member. If this project's tools
+// wrote the file, the text assembles to the same bytes of the whole file.
 // Callers: neuron-as, tests. Thread-safe: no state. The text is checked by assembling it; a member
 // that would differ is given byte by byte (.member).
 // Fails: the sentence of the reader that refuses the file (a program of another compiler ...).
@@ -17,8 +17,8 @@
 namespace neuron::assembler {
 
 struct DisassembleOptions {
-  // Stores the contents of a constant and returns the file name that the text shall have. Absent:
-  // constants stand in the text.
+  // Stores the contents of a constant and returns the file name for the text. Absent: constants are
+  // printed in the text.
   std::function<runtime::Result<std::string>(const std::string& member, neff::Bytes contents)> save;
 };
 

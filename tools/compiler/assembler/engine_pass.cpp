@@ -15,7 +15,7 @@ using base::format;
 
 namespace {
 
-constexpr const char* kLocalPrefix = ".L";  // Labels that no file keeps
+constexpr const char* kLocalPrefix = ".L";  // Labels that are not stored in the file
 
 class EnginePass {
  public:
@@ -91,7 +91,7 @@ void EnginePass::run() {
   }
   if (!loops_.empty()) source_.add({loops_.back().line, 1, "this loop has no \"}\""});
   if (here() == 0) {
-    if (!source_.result.ok()) return;  // It may have had one
+    if (!source_.result.ok()) return;  // A refused line may have been one
     source_.add({text_.lines.empty() ? 0 : text_.lines[0].number, 1,
                  format("{} of {} has no instruction; expected at least ret",
                         neff::engine_name(program_.engine), subgraph_.name)});
@@ -285,7 +285,7 @@ void EnginePass::instruction(Cursor& cursor, const SourceLine& line) {
     return cursor.fail(column, format("a program has at most {} instructions", pc));
   }
   if (source_.options.debug_lines && parsed.instruction.debug == 0) {
-    // Ids ascend with the lines; those that the text gives itself keep theirs.
+    // Ids ascend with the lines; ids that the text gives are kept.
     uint32_t id = lines_.empty() ? 1 : lines_.rbegin()->first + 1;
     if (id != 0) {
       lines_[id] = {id, line.number, static_cast<uint16_t>(std::min(column, 65535u)),

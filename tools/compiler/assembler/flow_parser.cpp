@@ -131,7 +131,7 @@ bool parse_flow_word(const BodyContext& c) {
       parse_alu(c);
       break;
     case NEURON_OP_BRANCH: {
-      // One call for all of the words: how many registers there were matters.
+      // One call parses all of the words, because the number of registers matters.
       unsigned registers = 0;
       if (!target && c.cursor.peek().kind != Token::kNumber) return false;
       if (!parse_branch(c, registers)) return false;

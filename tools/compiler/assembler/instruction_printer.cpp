@@ -17,8 +17,8 @@ namespace {
 using Raw = std::array<std::byte, NEURON_INSTRUCTION_BYTES>;
 
 constexpr const char* kCompare[] = {"?", ">=", "==", ">", "<=", "<", "!=", "?"};
-// Values that stand in the text where a name will: none that a program has by chance, since what
-// does not come back is printed otherwise.
+// Marks in the text, to be replaced by names. If a program has such a value by chance, its line
+// does not read back and is printed in another form.
 constexpr uint64_t kAddressMark = 0xA5EEDBAD5EED0000ull;
 constexpr int32_t kTargetMark = 0x5EED1ABE;
 
@@ -52,7 +52,7 @@ bool is_jump(const isa::Instruction& i) {
 
 std::string with_addend(std::string text, int64_t addend) {
   if (addend > 0) text += format(" + {}", addend);
-  // INT64_MIN has no positive.
+  // INT64_MIN has no positive counterpart.
   if (addend < 0) text += format(" - {}", 0 - static_cast<uint64_t>(addend));
   return text;
 }
@@ -125,7 +125,7 @@ std::string InstructionPrinter::symbolic(const isa::Instruction& instruction,
   plain.wait = {};
   plain.update = {};
   plain.debug = 0;
-  // What stands for each mark in the text.
+  // The name that replaces each mark in the text.
   std::vector<std::pair<std::string, std::string>> names;
   const neff::Relocation* whole_body = nullptr;
   const bool jump = is_jump(instruction);

@@ -81,7 +81,7 @@ Token Lexer::next() {
   if (std::string_view("[](){}:,=+-*/&@!<>|").find(first) != std::string_view::npos) {
     return take(Token::kMark, 1);
   }
-  // Bytes of one character that is no ASCII stay together.
+  // The bytes of one non-ASCII character stay together.
   size_t length = 1;
   while (at_ + length < line_.size() && (line_[at_ + length] & 0xC0) == 0x80) ++length;
   return take(Token::kOther, length);

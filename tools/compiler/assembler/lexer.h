@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One line of assembly as tokens. Callers: cursor.h. Thread-safe: no; copies are independent, which
-// is how a parser looks ahead. Borrows the line. Cannot fail: what is no token is one of kind
-// kOther, and the end comes again and again.
+// is how a parser looks ahead. Borrows the line. Cannot fail: unknown characters are a token of
+// kind kOther; after the last token kEnd is returned each time.
 #ifndef TOOLS_COMPILER_ASSEMBLER_LEXER_H
 #define TOOLS_COMPILER_ASSEMBLER_LEXER_H
 
@@ -30,9 +30,9 @@ class Lexer {
   explicit Lexer(std::string_view line) : line_(line) {}
 
   Token next();
-  // Everything up to a blank, comma, bracket or comment, whatever it is made of.
+  // Everything up to a blank, comma, bracket or comment, whatever its characters.
   Token word();
-  // What is left of the line, comment and all.
+  // The rest of the line, comment included.
   std::string_view rest() const { return line_.substr(at_); }
 
  private:

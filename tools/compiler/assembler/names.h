@@ -23,7 +23,7 @@ namespace neuron::assembler {
 // "..." with escapes; the inverse takes the text with its quotes.
 std::string in_quotes(std::string_view text);
 std::optional<std::string> unquoted(std::string_view text);
-// As it is if it can be read as a name, else quoted.
+// Unchanged if it can be read as a name, else quoted.
 std::string spelled(std::string_view name);
 // Likewise, where "s5", "e5" and "r5" mean a number.
 std::string spelled_semaphore(std::string_view name);
@@ -45,7 +45,7 @@ inline constexpr const char* kEntryKinds[] = {"main", "function", "label"};
 inline constexpr const char* kRelocationKinds[] = {"var_addr", "dma_block", "queue", "semaphore",
                                                    "sem_addr", "pc",        "core",  "peer"};
 
-// From the window of a collective core to the register that lets it begin its next collective.
+// Offset, in the window of a collective core, of the register that starts its next collective.
 inline constexpr int64_t kGoOfStream =
     NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + NEURON_CC_SEM_GO * 4;
 
@@ -59,7 +59,8 @@ std::optional<unsigned> index_of(const char* const (&words)[N], std::string_view
 // "copy, cast, fma", for messages.
 std::string listed(std::span<const char* const> words);
 
-// Bytes of a relocation of that kind where the text does not say; the field of a dma_block.
+// Width in bytes of a relocation of that kind if the text gives none; 0 for a dma_block, which
+// fills the whole body.
 uint8_t default_width(uint8_t kind);
 
 // Names of the transfers of an engine by block id: what they move, and the id.

@@ -398,7 +398,7 @@ uint64_t parse_device_address(Cursor& cursor, uint16_t field, ParsedInstruction&
   const Token at = cursor.peek();
   relocation.symbol = cursor.name("a variable, or a kind of relocation and a colon");
   if (at.kind == Token::kName && relocation.symbol == "cc" && cursor.accept(":")) {
-    // What starts the collectives of a stream.
+    // The register that starts the collectives of a stream.
     relocation.kind = NEURON_RELOC_CORE;
     relocation.symbol = base::format("cc:{}", cursor.integer("a stream", 0, CCOM_MAX_STREAMS - 1));
     relocation.addend = kGoOfStream;

@@ -14,15 +14,15 @@ using runtime::Result;
 
 namespace {
 
-// Device memory is copied to fastest from whole cache lines.
+// Copies to device memory are fastest from whole cache lines.
 constexpr size_t kAlignment = 64;
 constexpr const char* kWeights = "weights.dat";
-// About the program, never part of it.
+// Members about the program, which are never part of it.
 constexpr std::string_view kDebugMembers[] = {"kernel_debug_info.json", "hlo_stats.json",
                                               "metrics.json"};
 constexpr std::string_view kDebugDirectory = "debug_info/";
 
-// Whether several variables have the same bytes: merged, each would get bytes of its own.
+// True if several variables share bytes: merging would give each its own copy.
 bool shares_bytes(const Assembly& assembly, const neff::Subgraph& subgraph) {
   uint64_t wanted = 0, held = 0;
   std::set<std::string> files;
@@ -52,7 +52,7 @@ void merge_weights(Assembly& assembly, size_t index) {
     replaced.insert(variable.file_name);
   }
   if (offsets.size() < 2) return;
-  // A table that an engine names is no variable's alone.
+  // A table that an engine names does not belong to a variable alone.
   std::set<std::string> kept;
   for (const neff::EngineProgram& program : subgraph.engines) {
     for (const neff::DveTableFiles& tables : program.dve_tables) {

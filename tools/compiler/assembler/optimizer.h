@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A NEFF that loads faster: constants of a subgraph in one file, no debug information, not
-// compressed. Callers: neuron-packager. Thread-safe: no state. It computes the same.
+// Makes a NEFF that loads faster: constants of a subgraph in one file, no debug information, no
+// compression. Its results stay the same. Callers: neuron-packager. Thread-safe: no state.
 // Fails with the sentence of the reader that refuses the file.
 #ifndef TOOLS_COMPILER_ASSEMBLER_OPTIMIZER_H
 #define TOOLS_COMPILER_ASSEMBLER_OPTIMIZER_H

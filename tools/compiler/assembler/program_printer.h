@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directives of a program, and its engines' code, as text. Callers: disassembler.cpp.
+// Prints the directives of a program and its engines' code as text. Callers: disassembler.cpp.
 // Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_COMPILER_ASSEMBLER_PROGRAM_PRINTER_H
 #define TOOLS_COMPILER_ASSEMBLER_PROGRAM_PRINTER_H
@@ -12,14 +12,14 @@
 
 namespace neuron::assembler {
 
-// What to say of a member, by its name.
+// Remarks about members, by name.
 using Remarks = std::map<std::string, std::string>;
 
 // .sem, .var, .queue; inputs and outputs with their tensors if these follow the variables.
 std::string declarations_text(const neff::Model& model, uint32_t subgraph,
                               const SubgraphFiles& files, bool tensors_with_variables,
                               const Remarks& remarks);
-// Whether every tensor can be declared with its variable, in this order.
+// True if every tensor can be declared with its variable, in this order.
 bool tensors_follow_variables(const neff::Model& model);
 // .input and .output, if they do not.
 std::string tensors_text(const neff::Model& model, uint32_t subgraph);

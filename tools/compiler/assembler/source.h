@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the assembler's passes share: the program so far, the lines that wait for a later pass.
+// State that the assembler's passes share: the program so far, and the lines kept for a later pass.
 // Callers: assembler.cpp, directives.cpp, engine_pass.cpp, transfer_parser.cpp. Thread-safe: no.
 // Borrows the text. Errors are collected here.
 #ifndef TOOLS_COMPILER_ASSEMBLER_SOURCE_H
@@ -78,7 +78,7 @@ inline uint32_t variable_named(const neff::Subgraph& subgraph, std::string_view 
   return i;
 }
 
-// Directives of the file as a whole and of a subgraph; false if it is none of them.
+// Parses directives of the whole file and of a subgraph. parse() is false for any other directive.
 class Directives {
  public:
   explicit Directives(Source& source) : source_(source) {}

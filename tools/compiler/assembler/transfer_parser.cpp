@@ -142,7 +142,7 @@ void Parser::dimensions(neff::DmaAccess& access) {
   }
 }
 
-// Without a shape, a side of a copy is as many contiguous bytes as the other.
+// A side of a copy without a shape has as many contiguous bytes as the other side.
 void Parser::complete(bool from_shaped, bool to_shaped) {
   if (transfer_.operation != neff::DmaOperation::kCopy || transfer_.from.size() != 1) return;
   neff::DmaAccess& from = transfer_.from[0];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = softmax(scale q k^T) v of each head, without ever storing the scores.
 //
-// Tiles of 128 queries meet blocks of keys. Scores of a block are in PSUM, queries on partitions,
-// so that maximum, exponentials and their sum run along a partition; PE then turns the exponentials
-// over, as the product with v needs the keys there. With more than one block, the greatest score so
-// far is the reference of all exponentials: when it grows, the sums so far shrink by
-// exp(old - new). The blocks are in the engines like in a pipeline. Causal: PE adds a mask to the
-// scores on the diagonal; blocks beyond it are left out. k and v of a head stay in SBUF for all its
-// queries.
+// Tiles of 128 queries meet blocks of keys. Scores of a block are in PSUM with queries on
+// partitions, so that maximum, exponentials and their sum run along a partition. PE then transposes
+// the exponentials, because the product with v needs the keys on partitions. With more than one
+// block, the greatest score so far is the reference of all exponentials: when it grows, the sums so
+// far shrink by exp(old - new). The blocks pass through the engines as through a pipeline. Causal:
+// PE adds a mask to the scores on the diagonal; blocks beyond the diagonal are skipped. k and v of
+// a head stay in SBUF for all its queries.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,9 +28,9 @@ using runtime::fail;
 namespace {
 
 constexpr uint8_t kF32 = NEURON_DTYPE_F32;
-constexpr uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a turned square
+constexpr uint32_t kRows = NEURON_PARTITIONS;  // Queries of a tile; keys of a transposed square
 constexpr uint32_t kBank = NEURON_PSUM_BANK_BYTES / 4;
-constexpr uint32_t kTurned = 4;    // Squares that are turned together
+constexpr uint32_t kTurned = 4;    // Squares that are transposed together
 constexpr float kHidden = -1e30F;  // exp of it is 0
 
 class Attention {
@@ -40,11 +40,11 @@ class Attention {
   Neff build();
 
  private:
-  // What a tile of queries works with.
+  // The tiles that a tile of queries works with.
   struct Set {
     Tile q, sums, y, maximum[2], lowered[2], total, factor;
   };
-  // What a block of keys works with.
+  // The tiles that a block of keys works with.
   struct Step {
     Tile scores, weights, block_maximum, block_total, shrink;
   };
@@ -199,7 +199,7 @@ void Attention::weigh(const Set& set, const Step& step, const Block& block, bool
   const Tile& product = products_[next_product_++ % 2];
   const Tile& v = v_tiles_[block.number];
   const uint32_t squares = block.count / kRows;
-  // Both groups of squares are turned before the first one is multiplied: PE need not wait then.
+  // Both groups of squares are transposed before the first one is multiplied, so PE does not wait.
   const unsigned base = next_turned_;
   const auto together = [&](uint32_t group) {
     return std::min(kTurned, squares - group * kTurned);
@@ -317,7 +317,7 @@ Neff Attention::build() {
       for_row_tiles(program_, sequence, [&](const RowTile& tile) { meet(head, tile); });
       continue;
     }
-    // Each tile of queries meets another number of keys, so that there is no loop.
+    // Each tile of queries meets a different number of keys, so no hardware loop is used.
     for (uint64_t row = 0; row < sequence; row += kRows) {
       meet(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
     }

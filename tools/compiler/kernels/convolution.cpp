@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two-dimensional convolution with a bias, then the maximum of windows.
 //
-// Channels are partitions. A filter of k x k is k^2 matrices; each multiplies the image moved by
-// its place in the filter, which is only another start of the moving operand, and all of them and
-// all tiles of input channels accumulate in one bank of PSUM. The maxima are taken from there; the
-// bias, equal within a window, is added to what is left. The image passes by in bands of rows.
+// Channels are partitions. A filter of k x k is k^2 matrices. Each multiplies the image shifted by
+// its place in the filter; the shift only changes the start of the moving operand. All of them and
+// all tiles of input channels accumulate in one bank of PSUM. The maxima are taken from there; then
+// the bias, which is equal within a window, is added to the maxima. The image is processed in bands
+// of rows.
 #include <algorithm>
 #include <array>
 

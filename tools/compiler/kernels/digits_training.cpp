@@ -5,11 +5,11 @@
 // bias is row 64 of w1: every digit gets a 65th pixel that is 1. Each product needs its inner index
 // on partitions, so x, the second layer's error and w2 are transposed on PE. Weights, activations
 // and errors are of the step's type; sums, softmax and gradients are f32 in PSUM and SBUF. Only the
-// update rounds as the precision says: everything else is rounded to nearest even.
+// update uses the rounding of the precision; everything else rounds to nearest even.
 //
-// The same step can be cut for data-parallel training: a core has some rows of a batch, and leaves
-// the gradients of w1, w2 and b2, one behind the other, for a sum over all parts of the batch. The
-// error is divided by the whole batch, so that this sum is its gradient.
+// The same step can be split for data-parallel training: a core has some rows of a batch and
+// outputs the gradients of w1, w2 and b2, one behind the other, to be summed over all parts of the
+// batch. The error is divided by the size of the whole batch, so that the sum is its gradient.
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/compiler/program_builder/program.h"
@@ -37,7 +37,7 @@ constexpr uint64_t kGradients = kFirstOfB2 + kLabels;
 constexpr float kScale = 0.0625F;  // Pixels are 0..16
 constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 
-// What becomes of the gradients.
+// How the gradients are used.
 enum class Gradients {
   kUsed,         // the weights are updated
   kStored,       // output "gradients"
@@ -53,7 +53,7 @@ class TrainingStep {
   TrainingStep(const std::string& name, uint32_t rows, Gradients gradients)
       : program_(name), rows_(rows), gradients_(gradients) {}
   Neff build();
-  // Nothing but the update, with the input "gradients".
+  // The update alone, with the input "gradients".
   Neff build_update();
 
  private:
@@ -108,7 +108,7 @@ void TrainingStep::fill_with_ones(const TileAccess& to) {
   program_.memset(Engine::kPool, to, dtype_ == kF32 ? 0x3F800000u : 0x3F80u);
 }
 
-// Through PSUM, which keeps the type.
+// Transposes through PSUM, which keeps the type.
 Tile TrainingStep::transposed(const char* name, const Tile& from) {
   const Tile turned = program_.psum(name, from.columns, from.parts, dtype_);
   const Tile result = sbuf(name, from.columns, from.parts);
@@ -137,7 +137,7 @@ void TrainingStep::load() {
   program_.dma(Engine::kSp, wanted_.all(), labels.all());
   if (updates()) load_rate();
   if (gradients_ == Gradients::kReduced) {
-    // Where other ranks reach them.
+    // In a temporary, which other ranks can reach.
     gradient_output_ = program_.temporary("own gradients", kF32, {kGradients});
   } else if (gradients_ != Gradients::kUsed) {
     const bool adds = gradients_ == Gradients::kAccumulated;
@@ -156,8 +156,8 @@ void TrainingStep::load() {
                     {.scale = kScale, .bias = {}});
 }
 
-// The hidden units with digits on partitions, as the gradient of w2 needs them, and with units on
-// partitions, as the second layer does: two products are cheaper than a transpose between them.
+// Computes the hidden units twice: with digits on partitions for the gradient of w2, and with units
+// on partitions for the second layer. Two products are cheaper than a transpose between them.
 void TrainingStep::forward() {
   program_.section("forward");
   const Tile x_turned = transposed("x transposed", x_);
@@ -252,7 +252,7 @@ void TrainingStep::backward() {
   update(w1_, g1);
 }
 
-// The gradient, or its sum with what earlier parts of the batch gave, leaves the chip.
+// Stores the gradient in HBM, or its sum with that of earlier parts of the batch.
 void TrainingStep::store(const Tile& gradient, uint64_t first) {
   const Tile result = program_.sbuf("gradient", gradient.parts, gradient.columns, kF32);
   if (sum_.present()) {
@@ -267,7 +267,7 @@ void TrainingStep::store(const Tile& gradient, uint64_t first) {
                result.all());
 }
 
-// Each rank has the gradients of its part of the batch, and gets those of the whole.
+// Reduces the gradients: each rank has those of its part of the batch and gets those of the whole.
 void TrainingStep::reduce() {
   program_.section("reduce");
   const Buffer all = program_.temporary("gradients", kF32, {kGradients});
@@ -278,7 +278,7 @@ void TrainingStep::reduce() {
   update(w1_, stored(all, kFirstOfW1, w1_.now));
 }
 
-// A gradient of the shape of `like` in a row of all of them.
+// Loads one gradient, of the shape of `like`, from the row that holds all of them.
 Tile TrainingStep::stored(const Buffer& gradients, uint64_t first, const Tile& like) {
   const Tile result = program_.sbuf("stored gradient", like.parts, like.columns, kF32);
   program_.dma(Engine::kSp, result.all(),

@@ -43,7 +43,7 @@ isa::Instruction zeros(const isa::Operand& dst) {
   return instruction;
 }
 
-// Semaphore 200 orders the one behind the other.
+// Semaphore 200 orders the second instruction after the first.
 isa::Instruction signalling(isa::Instruction instruction) {
   instruction.update[0] = {200, NEURON_UPDATE_INC, true, false, 0};
   return instruction;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that go wrong in one known way, for tests of what is then reported. No kernel set holds
-// them. Callers: tests. Thread-safe: no state.
+// Programs that fail in one known way, for tests of the report. They belong to no kernel set.
+// Callers: tests. Thread-safe: no state.
 #ifndef TOOLS_COMPILER_KERNELS_FAULT_PROGRAMS_H
 #define TOOLS_COMPILER_KERNELS_FAULT_PROGRAMS_H
 
@@ -15,8 +15,8 @@ Neff deadlock();
 // DVE writes 8 partitions from partition 8 (rule R1): a loader that checks operands refuses it.
 Neff bad_partition();
 
-// The same with the start partition in a register, so that it shows when the instruction issues:
-// the third of DVE.
+// The same with the start partition in a register, so the error is found only when the instruction,
+// DVE's third, issues.
 Neff bad_partition_register();
 
 // Pool branches to itself.
@@ -28,7 +28,8 @@ Neff bad_address();
 // PE multiplies before any weights were loaded.
 Neff no_weights();
 
-// What strict mode traps. DVE reads 17 columns of a tile of which it has written 16.
+// The following are trapped by strict mode. DVE reads 17 columns of a tile of which it has written
+// 16.
 Neff unwritten_read();
 
 // DVE reads a tile that Pool writes, without waiting for it.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = gelu(x w1 + b1) w2 + b2, for rows of x.
 //
-// Rows arrive on partitions; the first product needs x's columns there, so PE transposes x. It then
-// computes the hidden units with units on partitions: the bias is one number for each and the gelu
-// comes from Activation on the way out of PSUM; and so they already lie as the second product needs
-// its stationary matrix.
+// Rows arrive on partitions; the first product needs x's columns there, so PE transposes x. PE then
+// computes the hidden units with units on partitions. The bias is then one number for each
+// partition, Activation applies the gelu on the way out of PSUM, and the units already lie as the
+// second product needs its stationary matrix.
 #include <algorithm>
 #include <array>
 

@@ -8,13 +8,13 @@ namespace {
 
 constexpr uint8_t kF32 = NEURON_DTYPE_F32;
 constexpr uint8_t kBf16 = NEURON_DTYPE_BF16;
-// Half of a crowd of 64 computes while the other half arrives.
+// With 64 clients, half of the requests are computed while the other half arrive.
 constexpr uint32_t kServingBatch = 32;
 
 struct Entry {
   const char* name;
   Neff (*build)(const char* name, const std::string& data);
-  bool large = false;  // Not part of the build
+  bool large = false;  // Not written by the build
 };
 
 // Kernels of one shape of arguments, as table entries.

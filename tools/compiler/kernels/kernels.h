@@ -116,20 +116,20 @@ Neff digits(const DigitsWeights& weights, uint32_t batch = kDigitsBatch);
 // One step of training that classifier by gradient descent, on a batch of digits x with one-hot
 // labels `wanted`: outputs the loss and probabilities before the update, and w1_next, w2_next,
 // b2_next, which may be the tensors of w1 [65, 128] (its last row is the bias), w2 [128, 10] and b2
-// [1, 10] themselves. Rate 0 leaves them as they are. `stochastic`: the update rounds so.
+// [1, 10] themselves. Rate 0 leaves them unchanged. `stochastic`: the update rounds stochastically.
 inline constexpr uint32_t kDigitsTrainingBatch = 120;
 Neff digits_training(const std::string& name, uint8_t dtype, bool stochastic);
-// The parts of that step, in f32, for training on several cores. The gradients of `rows` digits of
-// a batch of kDigitsTrainingBatch, those of w1, w2 and b2 one behind the other: output "gradients",
-// or with `accumulate` input "sum" plus them, output "sum_next".
+// The parts of that step, in f32, for training on several cores. Computes the gradients of w1, w2
+// and b2, one behind the other, for `rows` digits of a batch of kDigitsTrainingBatch. They are the
+// output "gradients"; with `accumulate`, input "sum" plus them is the output "sum_next".
 Neff digits_gradients(const std::string& name, uint32_t rows, bool accumulate);
-// The whole step for ranks that have `rows` digits each of such a batch: their gradients are added
-// up among all ranks before the update. Loaded with nrt_load_collectives.
+// The whole step for ranks that have `rows` digits each of such a batch: the gradients of all ranks
+// are summed before the update. Loaded with nrt_load_collectives.
 Neff digits_parallel(const std::string& name, uint32_t rows);
 // The update alone: inputs "gradients", "rate", w1, w2 and b2, outputs w1_next, w2_next, b2_next.
 Neff digits_update(const std::string& name);
 
-// The kernels that build/neff holds, by name, and those that are large and written on request only;
+// The names of the kernels in build/neff, and of the large ones, which are written on request only;
 // `data` is the folder of the digits' weights.
 std::vector<std::string> names();
 std::vector<std::string> large_names();

@@ -4,7 +4,7 @@
 //
 // Channels are partitions, time runs along them. b and c are the same for all channels: PE copies
 // a row of them to all partitions of PSUM, by a product with a column of the identity. The three
-// versions differ in their order and so in what DVE does again and again (N positions of a tile):
+// versions differ in their order and so in DVE's repeated work (N positions of a tile):
 //   1  states outside, channels inside: delta, u and y pass by for every state; delta u is computed
 //      for every state. 8 N cycles of DVE for each state of a tile of channels.
 //   2  channels outside, states inside: delta u is computed once. 6 N.
@@ -49,7 +49,7 @@ class Mamba {
   struct Set {
     Tile delta, u, delta_u, y;
   };
-  // Of a tile that has a column for each state of each tile of channels.
+  // A column of a tile that has one for each state of each tile of channels.
   struct Column {
     uint32_t first = 0;
     int64_t step = 0;  // In a loop
@@ -137,13 +137,13 @@ void Mamba::store_channels(const TileAccess& y, const RowTile& tile, uint64_t at
   program_.dma(Engine::kPool, y_.block(tile.first, kParts, at, width_).advancing(step), y);
 }
 
-// Rows `state` of b and c to all partitions.
+// Copies rows `state` of b and c to all partitions.
 void Mamba::spread(const Piece& state) {
   spread_ = next_spread_++ % 2;
   program_.load_weights(
       identity_.pattern(0, states_, static_cast<uint32_t>(state.first), {kParts}, {0})
           .advancing(state.step));
-  // c first: who waits for b then knows that c is there as well.
+  // c comes first: an engine that waits for b then knows that c is complete as well.
   for (const auto& [to, from] :
        {std::pair{&c_spread_, &c_rows_}, std::pair{&b_spread_, &b_rows_}}) {
     for (uint32_t first = 0; first < width_; first += kBank) {

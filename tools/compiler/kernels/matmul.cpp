@@ -2,11 +2,11 @@
 // result = transpose(lhs_t) * rhs, in tiles of 128 x 128 (stationary) and 128 x 512 (moving).
 //
 // A block of the result fills the eight PSUM banks: two moving tiles wide, four stationary tiles
-// high (one and eight if the result is one tile wide). In a block that brings its operands in, K is
-// the outer loop, so that the products start with the first tiles that arrive; rings of tiles let
-// loads run ahead. Where the moving tiles of all of K fit into SBUF they stay for the blocks below,
-// which then loop over K inside, so that their banks are finished and emptied one after the other.
-// Any K fits.
+// high (one and eight if the result is one tile wide). In a block that loads its operands, K is the
+// outer loop, so that the products start with the first tiles that arrive; rings of tiles let loads
+// run ahead. If the moving tiles of all of K fit into SBUF, they stay for the blocks below. Those
+// blocks have K as the inner loop, so that their banks are finished and emptied one after the
+// other. Any K fits.
 #include <algorithm>
 #include <array>
 
@@ -76,14 +76,13 @@ void Matmul::allocate() {
   block_columns_ = wide * kWide;
   block_rows_ = std::min(shape_.m, NEURON_PSUM_BANKS / wide * kHigh);
   const uint64_t moving = block_columns_ * element;
-  // A second panel of each would let the next block's tiles arrive meanwhile; what is more than a
-  // panel and a few tiles does not fit or does not help.
+  // A second panel of each lets the next block's tiles arrive meanwhile, as far as SBUF has room.
   uint64_t kept = std::min<uint64_t>(2 * depth, kOperandBytes / 2 / moving);
   keeps_moving_ = kept >= depth;
   const auto most = [&](uint64_t rows) {
     return std::min<uint64_t>(2 * depth, (kOperandBytes - kept * moving) / (rows * element));
   };
-  // Longer rows make better descriptors, and the block below finds its tiles already there.
+  // Longer rows make better descriptors, and the tiles of the block below are then loaded already.
   panel_rows_ = std::min(shape_.m, 2 * block_rows_);
   if (most(panel_rows_) < depth) panel_rows_ = block_rows_;
   const uint64_t ahead = most(panel_rows_);
@@ -121,7 +120,7 @@ void Matmul::store(const Block& block, uint64_t m) {
     } else {
       program_.tensor_copy(Engine::kDve, out.all(), bank(block, m, n).all());
     }
-    // Pool computes nothing here, so a store that waits for its copy holds up nobody.
+    // Pool computes nothing here, so a store that waits for its copy delays no other work.
     program_.dma(Engine::kPool, result_.block(block.row + m, kHigh, block.column + n, kWide),
                  out.all());
   }
@@ -142,7 +141,7 @@ void Matmul::block(const Block& block, bool loads_moving) {
   const auto moving = [&](uint64_t k) -> const Tile& {
     return moving_[(panel_ + k) % moving_.size()];
   };
-  // All of K at once only if the tiles are there when their turn comes.
+  // K is the inner loop only if the tiles are loaded when they are needed.
   const bool inner = !loads_moving && stationary_.size() >= depth;
   for (uint64_t k = 0; k < depth; ++k) {
     if (loads_stationary) {

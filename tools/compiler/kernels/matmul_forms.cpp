@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same product as matmul.cpp in the forms that lead to it, to be compared: one tile; tiles
-// whose operands are loaded anew for each; stationary tiles hoisted out of the inner loop; blocks
-// of the result that load each operand once. None of them loads while it computes on purpose.
+// The same product as matmul.cpp in simpler forms, for comparison: one tile; tiles that each load
+// their operands; stationary tiles hoisted out of the inner loop; blocks of the result that load
+// each operand once. None of them is written to load while it computes.
 #include <algorithm>
 
 #include "driver/isa/instruction.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same work on many pieces, in two sets of tiles, so that one is computed on while the other
-// one is loaded or stored; many of them in a hardware loop.
+// Does the same work on many pieces in two sets of tiles: one set is computed on while the other is
+// loaded or stored. Many pieces are done in a hardware loop.
 // Callers: kernels. Thread-safe: no state. Cannot fail; Program keeps errors.
 #ifndef TOOLS_COMPILER_KERNELS_PAIRS_H
 #define TOOLS_COMPILER_KERNELS_PAIRS_H
@@ -15,7 +15,7 @@ namespace neuron::kernels {
 
 struct Piece {
   uint64_t first = 0;  // Its number in the first round
-  int64_t step = 0;    // By how much the number grows with each round of the loop
+  int64_t step = 0;    // What each round of the loop adds to the number
   unsigned set = 0;    // 0 or 1
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding: each pair of numbers of a head is turned by the angle of its position.
 //
-// The first of every pair lie on the partitions of one tile and the second on the same partitions
-// of another one, wherever they are in memory, so both halves of a head are four products and two
-// sums; DVE computes the first ones of the result and Pool the second ones. Cosines and sines stay
-// for all heads.
+// The first numbers of all pairs lie on the partitions of one tile, the second ones on the same
+// partitions of another, wherever they are in memory. So a head takes four products and two sums.
+// DVE computes the first numbers of the result and Pool the second ones. Cosines and sines stay in
+// SBUF for all heads.
 #include <algorithm>
 #include <array>
 

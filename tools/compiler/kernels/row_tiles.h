@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that treat each row of a matrix alone: tiles of 128 rows, in two sets of tiles, so that
-// one is computed on while the other one is loaded or stored; many of them in a hardware loop.
+// For kernels that compute each row of a matrix alone: tiles of 128 rows in two sets of tiles. One
+// set is computed on while the other is loaded or stored. Many tiles are done in a hardware loop.
 // Callers: kernels. Thread-safe: no state. Cannot fail; Program keeps errors.
 #ifndef TOOLS_COMPILER_KERNELS_ROW_TILES_H
 #define TOOLS_COMPILER_KERNELS_ROW_TILES_H

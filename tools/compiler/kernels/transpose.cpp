@@ -24,7 +24,7 @@ struct Square {
   Tile from, to, sum;  // sum: PSUM
 };
 
-// PE moves a whole tile to PSUM, from where it is copied.
+// PE transposes a whole tile into PSUM, from where it is copied.
 void transpose_on_pe(Program& program, const Square& set, uint32_t rows, uint32_t columns) {
   const auto sum = set.sum.at(0, columns, 0, rows);
   program.transpose(sum, set.from.at(0, rows, 0, columns));

@@ -167,7 +167,7 @@ BufferAccess Buffer::rows_of_round(uint64_t first_row, uint64_t row_count, int64
   return block(first_row, row_count, 0, columns).advancing(row_step * row_bytes);
 }
 
-// The innermost dimensions that continue one another become one run of bytes.
+// Innermost dimensions that are contiguous become one run of bytes.
 BufferAccess Buffer::pattern(uint64_t first, std::initializer_list<uint64_t> sizes,
                              std::initializer_list<int64_t> steps) const {
   if (!present() || sizes.size() != steps.size()) return {};

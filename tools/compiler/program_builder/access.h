@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operation works on: a part of an on-chip tile, or a part of a buffer in HBM.
+// The operands of an operation: a part of an on-chip tile, or a part of a buffer in HBM.
 //
 // A Tile lives in SBUF or PSUM: rows are partitions, columns lie one behind the other inside a
 // partition. Its methods name parts of it; nothing is copied. A Buffer is an HBM variable of the
 // program, seen as a matrix whose rows are its last dimension. In a hardware loop, an access may
 // advance by a distance with each round (Program::loop). Callers: kernels, through Program.
-// Plain values; a default-constructed one is "absent" and operations on it are skipped, as an error
-// has been recorded before. Thread-safe: values.
+// Plain values. A default-constructed one is "absent"; operations on it are skipped, because an
+// error has been recorded before. Thread-safe: values.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_ACCESS_H
 
@@ -36,18 +36,18 @@ struct TileAccess {
 
   bool present() const { return space != NEURON_SPACE_ABSENT; }
   uint64_t elements() const;  // Of one partition
-  // Bytes of a partition from the lowest to behind the highest element.
+  // The lowest byte in the partition, and the byte behind the highest element.
   uint64_t first_byte() const;
   uint64_t end_byte() const;
   // The only dimension as `outer` rows of equal size.
   TileAccess split(uint32_t outer) const;
-  // All of it, `times` times one behind the other: a further, outermost dimension of step 0.
+  // The whole access, repeated `times` times: a further, outermost dimension of step 0.
   TileAccess repeated(uint32_t times) const;
-  // Each element `times` times in a row: a further, innermost dimension of step 0.
+  // Each element repeated `times` times: a further, innermost dimension of step 0.
   TileAccess stretched(uint32_t times) const;
   // The dimensions in another order, innermost first: order[d] is the old number of dimension d.
   TileAccess reordered(std::initializer_list<uint32_t> order) const;
-  // In a loop: `elements` further with each round.
+  // In a loop: moves by `elements` with each round.
   TileAccess advancing(int64_t elements) const;
 };
 
@@ -93,7 +93,7 @@ struct BufferAccess {
   int64_t advance = 0;                // Bytes that it moves with each round of the loop
 
   bool present() const { return buffer >= 0; }
-  // In a loop: `distance` bytes further with each round.
+  // In a loop: moves by `distance` bytes with each round.
   BufferAccess advancing(int64_t distance) const;
   uint64_t bytes() const { return size[0] * size[1] * size[2] * size[3]; }
 };
@@ -109,7 +109,7 @@ struct Buffer {
   // Row i of the block goes to or comes from partition i of a tile.
   BufferAccess block(uint64_t first_row, uint64_t rows, uint64_t first_column,
                      uint64_t columns) const;
-  // Rows of a block, and with each round of a loop `row_step` rows further.
+  // Rows of a block, which moves by `row_step` rows with each round of a loop.
   BufferAccess rows_of_round(uint64_t first_row, uint64_t row_count, int64_t row_step) const;
   // Elements from `first` as up to four dimensions, innermost first; steps in elements.
   BufferAccess pattern(uint64_t first, std::initializer_list<uint64_t> sizes,

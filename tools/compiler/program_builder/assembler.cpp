@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of NeffEmitter that writes instructions: semaphores and their counts, loops and the
-// registers that they keep.
+// registers that loops use.
 #include <algorithm>
 
 #include "hw/address_map.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One instruction while an operation of Program writes it: its operands, and what it reads and
-// writes, noted together so that the two cannot differ.
+// One instruction while an operation of Program writes it: its operands, and the memory that it
+// reads and writes. Both are recorded together, so that they cannot differ.
 //
-// Callers: Program's operations. Thread-safe: no; a value. Cannot fail: what does not fit a field
-// is noted and refused when Program takes the draft.
+// Callers: Program's operations. Thread-safe: no; a value. Cannot fail: a value that does not fit
+// its field is recorded, and Program refuses the draft.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_DRAFT_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_DRAFT_H
 
@@ -40,7 +40,7 @@ inline ScalarArgument reversed(ScalarArgument argument) {
 Region region_of(const TileAccess& access);
 Region region_of(const BufferAccess& access);
 
-// The field of an instruction that a register is added to in a loop.
+// A field of an instruction to which a register is added in a loop.
 struct Advance {
   uint8_t item = NEURON_BIND_BASE;
   uint8_t operand = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the five engines compute: one method for each instruction. Each method drafts the
+// The operations of the five engines: one method for each instruction. Each method drafts the
 // instruction with its operands and hands it to emit().
 // Callers: kernels, through Program. Thread-safe: no. Owns nothing. Fails: as emit() does; a draft
 // that cannot be encoded says why.
@@ -77,7 +77,7 @@ class EngineOperations {
                                 const ScalarArgument& s, uint8_t op1,
                                 uint8_t command = NEURON_REDUCE_RESET_ACCUMULATE,
                                 const ScalarArgument& initial = {});
-  // Over the `axes` innermost dimensions.
+  // Reduces over the `axes` innermost dimensions.
   void tensor_reduce(const TileAccess& to, uint8_t op, const TileAccess& from, uint8_t axes = 1,
                      bool negate = false);
   // state = (a op0 state) op1 b; to = state
@@ -85,7 +85,7 @@ class EngineOperations {
                           const TileAccess& b, const ScalarArgument& initial, bool reverse0 = false,
                           bool reverse1 = false);
   void reciprocal(const TileAccess& to, const TileAccess& from);
-  // Where the predicate is not 0 (invert: is 0); other elements stay.
+  // Copies elements where the predicate is not 0 (with invert: is 0); other elements stay.
   void copy_predicated(const TileAccess& to, const TileAccess& from, const TileAccess& predicate,
                        bool invert = false);
   void fill_predicated(const TileAccess& to, const ScalarArgument& value,
@@ -108,7 +108,7 @@ class EngineOperations {
   // Activation: to = function(from * scale + bias).
   void activate(const TileAccess& to, uint8_t function, const TileAccess& from,
                 const ActivateOptions& options = {});
-  // The accumulators of Activation or DVE, as one column.
+  // Reads the accumulators of Activation or DVE as one column.
   void read_accumulator(Engine engine, const TileAccess& to, bool negate = false);
 
   // Pool.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where in its program an operation stands, and what went wrong first. Labels and errors name the
+// The place of each operation in its program, and the first error. Labels and errors name the
 // section and the operation's number in it.
 // Callers: Program and Schedule. Thread-safe: no. Cannot fail.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_JOURNAL_H

@@ -75,8 +75,8 @@ std::string text(const json::value& value) { return json::serialize(value) + "\n
 
 std::string NeffEmitter::constant_file(const BufferInfo& buffer) { return buffer.name + ".npy"; }
 
-// By name, which is also the order of their numbers. A queue set is "in" or "out" if that is all it
-// does; the owner is the engine that triggers.
+// The queue sets by name, which is also the order of their numbers. A queue set is "in" or "out" if
+// it moves only inputs or only outputs. Its owner is the engine that triggers it.
 std::map<std::string, QueueUse> NeffEmitter::queues() const {
   std::map<std::string, QueueUse> all;
   const auto kind_of = [&](const BufferAccess& side) {
@@ -258,7 +258,7 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
   return text(json::object{{"dma", std::move(list)}});
 }
 
-// What the debug ids stand for: the files of the line table, and the tensor that is written.
+// The meaning of the debug ids: the files of the line table, and the tensor that is written.
 std::string NeffEmitter::debug_json() const {
   json::array files, tensors;
   std::string section;

@@ -21,7 +21,7 @@
 
 namespace neuron::builder {
 
-// A queue set: who rings it, and whether all that it moves are inputs, or outputs.
+// A queue set: which engine triggers it, and whether it moves only inputs or only outputs.
 struct QueueUse {
   unsigned engine = 0;
   bool only_in = true;
@@ -33,7 +33,7 @@ class NeffEmitter {
  public:
   explicit NeffEmitter(const Program& program) : program_(program) {}
 
-  // Of the descriptors that Pool generates.
+  // The queue set of descriptors that Pool generates.
   static constexpr const char* kDynamicQueue = "qPool_dynamic";
 
   runtime::Result<std::vector<uint8_t>> emit();
@@ -41,33 +41,34 @@ class NeffEmitter {
  private:
   // The files of the program's own directory.
   runtime::Result<tools::NeffMembers> core_members();
-  // Those of a physical core that has nothing to do.
+  // Adds the files of a physical core that has nothing to do.
   runtime::Result<void> add_idle_core(tools::NeffMembers& members) const;
   struct Semaphore {
     std::string name;
     uint8_t number = 0;
   };
-  // How far an engine's semaphore is when a step has signalled; in a loop, in its first round.
+  // The value of an engine's semaphore when a step has signalled; in a loop, in its first round.
   struct Signal {
     uint8_t semaphore = 0;
     uint32_t value = 0;
     uint32_t per_round = 0;  // 0: not in a loop
   };
-  // What a wait compares with: in a loop, `value` in the first round, then `per_round` more.
+  // The value that a wait compares with: in a loop, `value` in the first round and `per_round` more
+  // in each further one.
   struct Target {
     uint8_t semaphore = 0;
     int64_t value = 0;
     uint32_t per_round = 0;
   };
-  // A register that a loop keeps: a wait's value, or the distance of an operand.
+  // A register that a loop advances: a wait's value, or the distance of an operand.
   struct Counter {
     int64_t first = 0;
     int64_t per_round = 0;
   };
   class Assembler;
 
-  // Each engine counts the steps that others wait for; each loop has a count of its own. A count
-  // beyond what a wait can compare with goes on in a further semaphore.
+  // Each engine counts the steps that others wait for; each loop has a count of its own. When a
+  // count exceeds what a wait can compare with, it continues in a further semaphore.
   runtime::Result<void> number_semaphores();
   // Instance family that the program is for.
   const char* target() const { return program_.limits_.generation == 3 ? "trn2" : "trn1"; }

@@ -89,7 +89,7 @@ uint32_t OnChipAllocator::free_bytes(uint32_t parts) const {
 }
 
 uint32_t OnChipAllocator::largest_gap(uint32_t parts) const {
-  // Blocks of all quadrants in one order; what none of them covers is a gap of all.
+  // Blocks of all quadrants in one order; a gap between them is free in every quadrant.
   Used all;
   for (unsigned q = 0; q < quadrants(parts); ++q) {
     for (const auto& [base, end] : used_[q]) all[base] = std::max(all[base], end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collective operations of Program: like a transfer, a trigger starts one and a semaphore tells of
-// its end.
+// Collective operations of Program: as with a transfer, a trigger starts one and a semaphore
+// signals its end.
 #include <algorithm>
 
 #include "runtime/neff/collective_place.h"
@@ -46,7 +46,7 @@ ccom_type_t collective_type(uint8_t dtype) {
   }
 }
 
-// Elements of one rank's share: what `count` means.
+// Elements of one rank's share, which is the meaning of `count`.
 uint64_t share(ccom_operation_t operation, const SharedSide& input, const SharedSide& output,
                uint64_t ranks) {
   switch (operation) {

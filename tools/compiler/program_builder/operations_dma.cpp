@@ -38,7 +38,7 @@ std::optional<BufferAccess> Program::on_chip_side(const TileAccess& access) {
   side.ndim = 1;
   side.size[0] = element;
   uint32_t d = 0;
-  // Dimensions that continue the run are one with it.
+  // Dimensions that continue the run are merged into it.
   while (d < access.ndim &&
          access.step[d] * static_cast<int64_t>(element) == static_cast<int64_t>(side.size[0])) {
     side.size[0] *= access.size[d++];
@@ -217,7 +217,8 @@ void Program::dma_generate(const Side& to, const Side& from, uint8_t operation, 
   for (uint8_t side = 0; side < 2; ++side) {
     Advance advance{NEURON_BIND_BASE, side, distances[side]};
     if (advance.bytes == 0) continue;
-    // A register is added as an unsigned number: what runs back counts down to its last place.
+    // A register is added as an unsigned number, so an access that moves backwards starts from its
+    // last address and the register counts down.
     if (advance.bytes < 0 && schedule_.in_loop()) {
       advance.first = -advance.bytes * (int64_t{schedule_.rounds()} - 1);
       addresses[side].offset -= static_cast<uint64_t>(advance.first);

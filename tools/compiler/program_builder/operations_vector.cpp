@@ -74,7 +74,7 @@ void EngineOperations::reciprocal(const TileAccess& to, const TileAccess& from) 
   emit(dve(NEURON_OP_RECIPROCAL).to(to).from(from));
 }
 
-// Elements that the predicate does not choose stay, so the destination is read as well.
+// Elements that the predicate does not select stay, so the destination counts as read.
 void EngineOperations::copy_predicated(const TileAccess& to, const TileAccess& from,
                                        const TileAccess& predicate, bool invert) {
   Draft draft = dve(NEURON_OP_COPY_PREDICATED);

@@ -62,8 +62,8 @@ void Accesses::conflicts(const Region& region, bool write, std::vector<Point>& p
 
 void Accesses::record(const Region& region, bool write, const Point& point) {
   auto& entries = entries_[region.space];
-  // A write follows everything that it covers, so whoever follows the write follows that as well.
-  // A read of an engine likewise stands for its own earlier reads.
+  // A write is ordered after every access that it covers, so waiting for the write is enough. In
+  // the same way an engine's read replaces its own earlier reads.
   std::erase_if(entries, [&](const Entry& entry) {
     if (!region.contains(entry.region)) return false;
     if (write) return true;

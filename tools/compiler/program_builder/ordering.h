@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who must wait for whom, from what instructions and transfers read and write.
+// Derives which work must wait for which, from the memory that instructions and transfers read and
+// write.
 //
-// Work is done by agents: the five engines, each in its own order, and DMA, where every semaphore
-// slot is an agent that has one transfer in flight at most. A Point is one piece of work of an
-// agent, counted from 1. Accesses finds the points whose memory a new piece of work overlaps (RAW,
-// WAR, WAW over partitions and byte ranges); Knowledge says which of them an engine already knows
-// to be complete, directly or through others (a vector clock per engine), so that only the rest
-// needs waits. Callers: Program, in program order. Thread-safe: no. Cannot fail.
+// Agents do the work: the five engines, each in its own order, and DMA, where every semaphore slot
+// is an agent with at most one transfer in flight. A Point is one piece of work of an agent,
+// counted from 1. Accesses finds the points whose memory a new piece of work overlaps (RAW, WAR,
+// WAW over partitions and byte ranges). Knowledge holds which of them an engine already knows to be
+// complete, directly or through others (a vector clock per engine), so that only the rest need
+// waits. Callers: Program, in program order. Thread-safe: no. Cannot fail.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_ORDERING_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_ORDERING_H
 
@@ -83,7 +84,7 @@ class Knowledge {
 
   static const Clock kNothing;
   std::array<Shared, NEURON_CORE_ENGINES> now_;
-  // For each agent: from which point on it started with which knowledge.
+  // For each agent: the points at which the knowledge that it started with changed.
   std::map<Agent, std::vector<std::pair<uint32_t, Shared>>> history_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program for one NeuronCore, written operation by operation; what a compiler back end calls.
+// A program for one NeuronCore, written operation by operation: the interface for compiler back
+// ends.
 //
 // The caller names buffers in HBM, allocates tiles on the chip and lists operations in the order in
 // which they must appear to happen. Program spreads them over the engines' instruction streams,
@@ -55,17 +56,17 @@ struct CollectiveOptions {
   uint32_t group_size = 0;                    // needed without groups where sizes depend on it
   std::vector<ccom_pair_t> pairs;
   uint32_t stream = 0;
-  uint64_t count = 0;  // elements; 0: as the buffers say, which in place have room for both
-  // Columns of a row of tiles; 0: those of the narrower tile. A wider tile gets the rows that
-  // follow its partitions' beside them, as several tiles.
+  uint64_t count = 0;  // elements; 0: taken from the buffers, which in place have room for both
+  // Columns of a row of tiles; 0: those of the narrower tile. A wider tile holds several tiles side
+  // by side: the rows after the first ones follow in the same partitions.
   uint32_t row_columns = 0;
-  // Of operations whose lengths differ between ranks, as ccom_device_collective_t has them.
+  // For operations whose lengths differ between ranks; as in ccom_device_collective_t.
   std::vector<uint64_t> counts, displacements, receive_displacements;
 };
 
 class Program : public EngineOperations {
  public:
-  // `generation`: 2 (trn1, inf2) or 3 (trn2), for which limits hold and which the file names.
+  // `generation`: 2 (trn1, inf2) or 3 (trn2); it sets the limits, and the file names it.
   explicit Program(std::string name, uint8_t generation = 2);
 
   // Buffers in HBM. Names are those of the model's tensors and variables.
@@ -75,7 +76,8 @@ class Program : public EngineOperations {
   Buffer constant(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
                   std::vector<uint8_t> contents);
 
-  // Tiles. Released memory is used again; operations on both tiles are ordered by what they touch.
+  // Tiles. Released memory is used again; operations on the old and the new tile are ordered by the
+  // memory they touch.
   Tile sbuf(const std::string& name, uint32_t parts, uint32_t columns, uint8_t dtype);
   Tile psum(const std::string& name, uint32_t parts, uint32_t columns,
             uint8_t dtype = NEURON_DTYPE_F32);
@@ -83,12 +85,12 @@ class Program : public EngineOperations {
 
   // Names the operations that follow, in errors, traces and the line table.
   void section(const std::string& name) { schedule_.journal().section(name); }
-  // How the operations that follow round what they write.
+  // The rounding mode of the operations that follow.
   void rounding(Rounding mode) { rounding_ = mode; }
   // The engine takes part even if it has nothing to do.
   void use(Engine engine) { schedule_.use(static_cast<unsigned>(engine)); }
-  // Of a virtual core of this many physical ones (1 or 2) the first runs the program, the other
-  // nothing.
+  // The number of physical cores (1 or 2) of the virtual core. The first one runs the program, the
+  // other nothing.
   void physical_cores(uint32_t count) { physical_cores_ = count; }
 
   // Transfers, started by `owner`. Equal numbers of bytes on both sides.
@@ -106,27 +108,28 @@ class Program : public EngineOperations {
   void dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
                    const IndirectOptions& options = {});
 
-  // Among the ranks that run this program, as a collective core does it: `owner` starts it, the
-  // others go on. `input` and `output` are temporaries, all of them; in place if they are one.
-  // Collectives of a stream have one owner and come one after the other. Not in loops.
+  // A collective operation among the ranks that run this program, executed by a collective core:
+  // `owner` starts it, the other engines go on. `input` and `output` are whole temporaries; the
+  // operation is in place if they are the same. Collectives of a stream have one owner and run one
+  // after the other. Not in loops.
   void collective(Engine owner, ccom_operation_t operation, const Buffer& output,
                   const Buffer& input, const CollectiveOptions& options = {});
-  // Of tiles in SBUF, or of a contiguous part of a temporary. Elements are in the order of the rows
-  // of a tile.
+  // The same on tiles in SBUF, or on a contiguous part of a temporary. Elements are in the order of
+  // the rows of a tile.
   void collective(Engine owner, ccom_operation_t operation, const Side& output, const Side& input,
                   const CollectiveOptions& options = {});
 
-  // A hardware loop: what `body` lists (it is called once) happens `rounds` times in a row.
+  // A hardware loop: the operations that `body` lists (it is called once) happen `rounds` times.
   // Accesses that are advancing() move with each round; tiles are allocated outside. For double
   // buffering, the body works on two sets of tiles, one after the other. Loops do not nest.
   void loop(uint32_t rounds, const std::function<void()>& body) { schedule_.loop(rounds, body); }
 
-  // An instruction as it is, unchecked and unordered; for programs that show what goes wrong.
+  // Adds an instruction unchecked and unordered; for programs that must fail.
   void raw(Engine engine, isa::Instruction instruction);
 
   bool ok() const { return !schedule_.journal().error(); }
   const std::string& name() const { return schedule_.journal().program(); }
-  // The file. Ends the program: waits for all transfers, returns from every engine.
+  // Returns the file. Ends the program: waits for all transfers and returns from every engine.
   runtime::Result<std::vector<uint8_t>> build();
 
  private:

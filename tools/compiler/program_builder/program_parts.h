@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Program consists of once its operations are written: buffers, steps of the engines,
-// transfers, loops, and what each counted point of the ordering stands for.
+// The parts of a Program once its operations are written: buffers, steps of the engines, transfers,
+// loops, and the meaning of each counted point of the ordering.
 // Callers: Program fills these, NeffEmitter reads them. Plain values, thread-safe. Cannot fail.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_PROGRAM_PARTS_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_PROGRAM_PARTS_H
@@ -37,7 +37,7 @@ struct TileInfo {
   uint8_t dtype = NEURON_DTYPE_NONE;
 };
 
-// What a transfer does on the way; the numbers of enum neuron_dma_operation.
+// The computation of a transfer; operations are numbers of enum neuron_dma_operation.
 struct ComputeOptions {
   uint8_t operation = NEURON_DMA_CAST;
   float scale = 1;     // fma
@@ -111,7 +111,7 @@ struct LoopInfo {
   std::array<size_t, NEURON_CORE_ENGINES> first{}, end{};
 };
 
-// What a point of an engine stands for: a step; in a loop, in the last round or the one before.
+// The step that a point of an engine stands for; in a loop, in the last round or the one before.
 struct StepPoint {
   size_t step = 0;
   bool previous = false;

@@ -11,7 +11,8 @@ constexpr uint32_t kMostSlots = 200;
 // A transfer adds 16 to its slot's semaphore, and a wait compares with 16 bits.
 constexpr uint32_t kMostTransfersOfASlot = 4095;
 
-// Two accesses of a loop's body meet in one round or in neighbouring ones only, or never.
+// True if two accesses of a loop's body overlap only in the same round or in neighbouring ones, or
+// never.
 bool meet_nearby(const Region& a, const Region& b) {
   if (a.advance != b.advance) return false;
   const uint64_t span = std::max(a.end, b.end) - std::min(a.first, b.first);
@@ -21,7 +22,7 @@ bool meet_nearby(const Region& a, const Region& b) {
 }  // namespace
 
 void Schedule::order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too) {
-  // Latest first: it is the one that knows most, so that the others are likely known through it.
+  // The latest comes first: it has the most knowledge, so the others are likely known through it.
   std::sort(points.begin(), points.end(),
             [](const Point& a, const Point& b) { return a.issue > b.issue; });
   for (const Point& point : points) {
@@ -35,8 +36,8 @@ void Schedule::order(unsigned engine, Step& step, std::vector<Point> points, boo
   }
 }
 
-// A semaphore that the transfer can count on: the 16 queues of a transfer drift, so the one before
-// it on the same semaphore must be known to be complete when this one is started.
+// Chooses the semaphore on which the transfer counts. The 16 queues of a transfer drift, so the
+// transfer before it on the same semaphore must be known to be complete when this one starts.
 uint32_t Schedule::take_slot(unsigned engine, Step& step) {
   const auto usable = [](const Slot& slot) {
     return !slot.reserved && slot.transfers < kMostTransfersOfASlot;
@@ -136,7 +137,7 @@ void Schedule::place(Item& item, Round round) {
   for (const Region& region : item.writes) accesses_.record(here(region), true, item.point);
   size_t index = steps_[engine].size();
   if (round == Round::kLast) {
-    // In the place of the round before, whose signals others may have counted on.
+    // Takes the place of the round before, whose signals others may already wait for.
     index = cursor_[engine]++;
     step.signals = steps_[engine][index].signals;
     step.loop = static_cast<int32_t>(loops_.size()) - 1;
@@ -148,7 +149,8 @@ void Schedule::place(Item& item, Round round) {
   points_[engine].push_back({index, round == Round::kPrevious});
 }
 
-// What the body meets that came before it, once for each engine; and a slot for each transfer.
+// Orders the body after overlapping work before the loop, once for each engine, and takes a slot
+// for each transfer.
 void Schedule::enter_loop(std::vector<Item>& body) {
   LoopInfo loop;
   loop.rounds = rounds_;
@@ -179,7 +181,7 @@ void Schedule::enter_loop(std::vector<Item>& body) {
 }
 
 void Schedule::repeat(std::vector<Item> body) {
-  // Accesses that may meet rounds further away count with all that they reach.
+  // Accesses that may overlap in distant rounds count with all memory that they reach.
   struct Moving {
     Region* region;
     bool write;

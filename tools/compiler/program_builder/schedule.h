@@ -3,13 +3,13 @@
 // The engines' instruction streams while they are written: each operation gets its place, the waits
 // that its memory needs, and the semaphore that its transfer counts on.
 //
-// A loop's body is placed twice, as its last round and the one before. The round before only serves
-// the ordering: what the last round has to wait for is then either in its own round or in the round
-// before. The same holds in every round, counted from the engine's own progress. What lies before
-// the loop is waited for once, at its entry.
+// A loop's body is placed twice, as its last round and as the round before. The round before only
+// serves the ordering: the last round then waits only for work of its own round or of the round
+// before. The same waits are valid in every round, counted from the engine's own progress. Work
+// before the loop is waited for once, at the loop's entry.
 // Callers: Program, in program order; NeffEmitter reads the result. Thread-safe: no. Owns all of
-// it. Fails: too many transfers and loops that cannot be are errors of the journal; later calls
-// then do nothing.
+// it. Fails: too many transfers and impossible loops are errors of the journal; later calls then do
+// nothing.
 #ifndef TOOLS_COMPILER_PROGRAM_BUILDER_SCHEDULE_H
 #define TOOLS_COMPILER_PROGRAM_BUILDER_SCHEDULE_H
 
@@ -77,7 +77,7 @@ class Schedule {
   void place_transfer(Item& item, Step& step, Round round);
   void repeat(std::vector<Item> body);
   void enter_loop(std::vector<Item>& body);
-  // What the step must wait for; the points then count as known to the engine.
+  // Adds the waits of the step; the points then count as known to the engine.
   void order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too);
   uint32_t take_slot(unsigned engine, Step& step);
 

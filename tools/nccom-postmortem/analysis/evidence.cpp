@@ -101,7 +101,7 @@ Result<std::vector<Operation>> read_operations(const json::array& list, const st
   return operations;
 }
 
-// What another rank saw: taken if nothing better is known.
+// Adds what another rank saw, unless something better is known.
 Result<void> add_seen(Evidence& evidence, const json::value& value, const std::string& where) {
   if (!value.is_object()) return fail(NRT_INVALID, "{}: \"seen\" holds no objects", where);
   Fields fields(value.get_object(), where + ": seen");
@@ -113,7 +113,8 @@ Result<void> add_seen(Evidence& evidence, const json::value& value, const std::s
   auto operations = read_operations(list, where + ": seen");
   if (!operations) return operations.error();
   RankEvidence& entry = evidence.ranks[rank];
-  // A later look has at least as many; an operation that ended meanwhile is newer, too.
+  // A later observation has begun at least as many operations. With equally many, one of them may
+  // have ended meanwhile.
   if (!entry.dumped && (!entry.known || begun >= entry.begun)) {
     entry.known = true;
     entry.begun = begun;

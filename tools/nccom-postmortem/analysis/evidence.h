@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the flight recorders of a job's ranks say, merged: for each rank its newest operations, from
-// its own dump or as a rank of its host saw them, and how it ended.
+// The merged flight records of a job's ranks. For each rank: its newest operations, from its own
+// dump or as seen by a rank of its host, and how it ended.
 //
 // Callers: verdict, main(). Thread-safe: values. Fails: CCOM_INVALID with the file, the field, and
-// what is wrong with it; files are read as hostile.
+// what is wrong with it. Files count as hostile.
 #ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H
 #define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_EVIDENCE_H
 
@@ -31,7 +31,7 @@ struct Operation {
 
   bool under_way() const { return end_ns == 0; }
   bool good() const { return status == "CCOM_SUCCESS"; }
-  // As the ranks must agree about it.
+  // Compares the properties that all ranks must agree on.
   bool same_call(const Operation& other) const;
 };
 

@@ -98,7 +98,7 @@ bool find_mismatch(const Evidence& evidence, Verdict& verdict) {
   return true;
 }
 
-// What other ranks stopped in: the first such operation by number.
+// The operation in which other ranks stopped; of several, the first by number.
 const Operation* stopped_in(const Evidence& evidence, uint32_t except) {
   const Operation* found = nullptr;
   for (const auto& [number, rank] : evidence.ranks) {
@@ -113,8 +113,8 @@ bool find_dead(const Evidence& evidence, Verdict& verdict) {
   for (const auto& [number, rank] : evidence.ranks) {
     if (!rank.dead) continue;
     verdict.culprits.push_back(number);
-    // Who could still write a dump ended because of the others; of the rest, it began with the one
-    // that got least far.
+    // A rank that could still write a dump ended because of others. Of the rest, the cause is the
+    // rank that advanced least.
     if (first == nullptr || (first->dumped && !rank.dumped) ||
         (first->dumped == rank.dumped && rank.known && rank.begun < first->begun)) {
       first = &rank;
@@ -165,7 +165,7 @@ bool find_waits(const Evidence& evidence, Verdict& verdict) {
   }
   verdict.operation = *operation;
   if (missing.empty()) {
-    // All began it: follow who waits for whom.
+    // All ranks began the operation: follow the waits from rank to rank.
     Ranks chain;
     const RankEvidence* at = nullptr;
     for (const auto& [number, rank] : evidence.ranks) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one cause behind what the dumps of a job show.
+// Finds the one root cause behind the dumps of a job.
 //
-// Concepts: in this order. Ranks called different things: the first operation of a stream where two
-// differ. A rank died: what the others waited for it in. Ranks wait: who waits for whom is followed
-// to the rank that waits for nobody, or to a circle. Somebody aborted: who, and why. Otherwise
-// nothing is wrong, or the dumps do not show it. Callers: main(), tests. Thread-safe: values.
-// Cannot fail.
+// Concepts: causes are tried in this order. Ranks called different operations: the first operation
+// of a stream in which two ranks differ. A rank died: the operation in which the others waited for
+// it. Ranks wait: the waits are followed to a rank that waits for none, or to a cycle. A rank
+// aborted: which, and why. Otherwise nothing is wrong, or the dumps do not show it. Callers:
+// main(), tests. Thread-safe: values. Cannot fail.
 #ifndef TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H
 #define TOOLS_NCCOM_POSTMORTEM_ANALYSIS_VERDICT_H
 
@@ -35,7 +35,7 @@ struct Verdict {
   std::vector<uint32_t> culprits;
   std::vector<uint32_t> waiting;  // ranks that wait for them
   std::optional<Operation> operation;
-  std::vector<uint32_t> silent;  // ranks of which nothing is known
+  std::vector<uint32_t> silent;  // ranks without any record
 };
 
 Verdict judge(const Evidence& evidence);

@@ -26,7 +26,7 @@ struct Sweep {
   std::optional<double> factor;  // goes before step
 };
 
-// Ascending, each once; the maximum is among them only where a step or the factor meets it.
+// Ascending, each once. The maximum is included only if a step or the factor reaches it.
 ccom::Result<std::vector<uint64_t>> sizes_of(const Sweep& sweep);
 
 }  // namespace neuron::nccom

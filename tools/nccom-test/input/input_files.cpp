@@ -29,7 +29,7 @@ constexpr neff::JsonLimits kLimits{64u << 20, 16, 16u << 20};
 
 ccom::Error from(const runtime::Error& error) { return {CCOM_INVALID, error.sentence}; }
 
-// A file of one object with one key; keys that mean nothing are errors, since a misspelt one would
+// Reads a file of one object with one key. Unknown keys are errors, because a misspelt one would
 // otherwise change the run in silence.
 template <class T, class Read>
 Result<T> read_object(const std::string& text, const std::string& file, Read&& read) {
@@ -177,7 +177,7 @@ void read_metadata(JsonObject& object, std::vector<VariableEntry>& entries, uint
   }
 }
 
-// A value that has its own parser: its sentence becomes that of the field.
+// Reads a value that has its own parser, whose sentence becomes that of the field.
 template <class T, class F>
 void take(Checker& checker, JsonObject& object, const char* key, T& into, F&& parse) {
   if (!object.has(key)) return;

@@ -2,7 +2,7 @@
 // The JSON files that a run can be given: replica groups, source-target pairs, counts of the
 // variable-length operations, streams; and lists of hosts.
 // Callers: nccom-test before it starts anything. Thread-safe: functions of their arguments. Fails
-// with the file, the field and what was found and expected there; nothing is taken on trust.
+// with the file, the field, and what was found and expected there. Files count as hostile.
 #ifndef TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H
 #define TOOLS_NCCOM_TEST_INPUT_INPUT_FILES_H
 
@@ -28,7 +28,7 @@ struct VariableEntry {
   std::vector<uint64_t> receive_counts, receive_displacements;
 };
 
-// What one block of rows is made of: the command line, or one stream of --streams-json.
+// The options of one block of rows, from the command line or from one stream of --streams-json.
 struct BlockOptions {
   ccom_operation_t operation = CCOM_ALL_REDUCE;
   ccom_type_t type = CCOM_UINT8;
@@ -45,7 +45,7 @@ struct BlockOptions {
 };
 
 ccom::Result<std::string> read_text(const std::string& path);
-// Whole or nothing; "-" is standard output.
+// Writes the whole text or nothing; "-" is standard output.
 ccom::Result<void> write_text(const std::string& path, const std::string& text);
 
 ccom::Result<std::vector<GroupConfig>> parse_replica_groups(const std::string& text,

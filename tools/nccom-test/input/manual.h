@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nccom-test says about itself in --help and in its manual page.
+// The texts of nccom-test for --help and its manual page.
 // Callers: options.cpp, main(). Thread-safe: constant. Cannot fail.
 #ifndef TOOLS_NCCOM_TEST_INPUT_MANUAL_H
 #define TOOLS_NCCOM_TEST_INPUT_MANUAL_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of operations, element types, reductions and algorithms, as they stand on command lines, in
 // JSON and in tables. Callers: all of nccom-test, its tests. Thread-safe: constants. Fails: null,
-// or a sentence that lists what there is.
+// or a sentence that lists the known names.
 #ifndef TOOLS_NCCOM_TEST_INPUT_OPERATION_H
 #define TOOLS_NCCOM_TEST_INPUT_OPERATION_H
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kMostRanks = 1u << 20;
 
-// Options as text, before they mean anything.
+// Options as text, before they are interpreted.
 struct Raw {
   std::vector<std::string> operations;
   std::string minimum = "32M", maximum = "32M", step, datatype = "uint8", check, reduction = "add";
@@ -378,7 +378,7 @@ Result<void> check_ranks(const Options& o, const Raw& raw) {
   return {};
 }
 
-// What --calibrate measures follows from the model; sizes may be given.
+// The model determines what --calibrate measures; only sizes may be given.
 Result<void> read_calibration(const Options& o, Raw& raw, const tools::Command& line) {
   if (o.calibration.empty()) return {};
   if (!raw.operations.empty() || !raw.streams.empty() || line.given("--heat-map") ||
@@ -412,7 +412,7 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   if (line.given("--seed")) o.seed = raw.seed;
   if (line.given("--neff_iters")) o.program_iterations = raw.program_iterations;
   if (line.given("--neff_warmup_iters")) o.program_warmup = raw.program_warmup;
-  // The number of ranks of a simulated system follows from its chips; a rank count stands for it.
+  // The number of chips of a simulated system gives its number of ranks, unless --ranks does.
   if (!o.profile.empty() && o.ranks == 0 && o.chips != 0) {
     NEURON_TRY(node, ccom::Topology::profile(o.profile));
     o.ranks = o.chips * node.ranks_per_chip;

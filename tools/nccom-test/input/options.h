@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of nccom-test is asked for: the command line, with all files it names read and
-// checked. Callers: main, tests. Thread-safe: values. Fails with one sentence, before anything is
-// started.
+// The options of a run of nccom-test: the command line, with all files it names read and checked.
+// Callers: main, tests. Thread-safe: values. Fails with one sentence, before anything is started.
 #ifndef TOOLS_NCCOM_TEST_INPUT_OPTIONS_H
 #define TOOLS_NCCOM_TEST_INPUT_OPTIONS_H
 
@@ -30,7 +29,7 @@ struct Statistic {
   double percentile = -1;
 };
 
-// Which part of the ranks a started process has; of the starting process: none.
+// The part of the ranks that a started process has; empty in the starting process.
 struct WorkerPart {
   uint32_t first = 0;
   uint32_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which links are slow or busy: bandwidth between every two ranks of a real run, or load of every
-// link of a simulated one. Callers: main, tests. Thread-safe: functions of their arguments. Cannot
-// fail.
+// Shows which links are slow or busy: the bandwidth between every two ranks of a real run, or the
+// load of every link of a simulated one. Callers: main, tests. Thread-safe: functions of their
+// arguments. Cannot fail.
 #ifndef TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H
 #define TOOLS_NCCOM_TEST_OUTPUT_HEAT_MAP_H
 
@@ -27,7 +27,7 @@ struct PairLink {
   bool slow = false;
 };
 
-// Of [source][target] in microseconds, 0: not measured.
+// `times_us`: [source][target] in microseconds; 0: not measured.
 std::vector<PairLink> pair_links(const std::vector<std::vector<double>>& times_us, uint64_t bytes);
 
 std::string format_pairs(const std::vector<PairLink>& links, uint32_t ranks, uint64_t bytes,

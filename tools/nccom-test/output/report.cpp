@@ -20,7 +20,7 @@ namespace {
 std::string number(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.10g", value);
-  // A whole number stays one that reads as a float.
+  // A whole number is written so that it reads as a float.
   const std::string result = text;
   return result.find_first_of(".en") == std::string::npos ? result + ".0" : result;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON report, reading an earlier one, and what became slower since.
+// Writes the JSON report, reads an earlier one, and compares both.
 //
 // Concepts: "results" holds one object for each row, with the titles of the table's columns as
-// keys; "configuration" says how it came about. A baseline is such a report, of this program or of
-// the original one (whose rows have no operation). Callers: main, tests. Thread-safe: functions of
-// their arguments. Fails with the file and the field.
+// keys; "configuration" holds the options of the run. A baseline is such a report, of this program
+// or of the original one (whose rows have no operation). Callers: main, tests. Thread-safe:
+// functions of their arguments. Fails with the file and the field.
 #ifndef TOOLS_NCCOM_TEST_OUTPUT_REPORT_H
 #define TOOLS_NCCOM_TEST_OUTPUT_REPORT_H
 
@@ -41,8 +41,8 @@ struct Comparison {
   std::string text;  // a line for each row
 };
 
-// Compared are bus bandwidths, and times where there is no bandwidth. A row without a partner is
-// shown and is no failure; without any partner the comparison itself fails.
+// Compares bus bandwidths, or times where there is no bandwidth. A row without a partner is shown
+// and is not a failure; if no row has a partner, the comparison itself fails.
 ccom::Result<Comparison> compare(const std::vector<Block>& blocks,
                                  const std::vector<BaselineRow>& baseline, double tolerance,
                                  bool gibibytes);

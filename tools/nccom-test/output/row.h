@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One measured size of one operation, and a block of them: what tables, JSON and comparisons show.
-// Callers: runs fill them, output shows them. Thread-safe: values.
+// One measured size of one operation, and a block of them: the data of tables, JSON and
+// comparisons. Callers: runs fill them, output shows them. Thread-safe: values.
 #ifndef TOOLS_NCCOM_TEST_OUTPUT_ROW_H
 #define TOOLS_NCCOM_TEST_OUTPUT_ROW_H
 

@@ -21,7 +21,7 @@ struct Measured {
   ccom_algorithm_t algorithm;
 };
 
-// What every group can do, whatever its shape.
+// Operations that every group can do, whatever its shape.
 constexpr Measured kMeasured[] = {
     {CCOM_ALL_GATHER, CCOM_RING},     {CCOM_ALL_GATHER, CCOM_MESH},
     {CCOM_ALL_REDUCE, CCOM_RING},     {CCOM_ALL_REDUCE, CCOM_MESH},
@@ -30,7 +30,7 @@ constexpr Measured kMeasured[] = {
     {CCOM_ALL_TO_ALL, CCOM_MESH},     {CCOM_ALL_TO_ALL, CCOM_PAIRWISE},
 };
 
-// Median over ranks and iterations: one that was disturbed does not count.
+// Median over ranks and iterations, so that a disturbed one does not count.
 double seconds_of(const Row& row) { return percentile(row.times_us, 50) * 1e-6; }
 
 // The ranks as the library places them.
@@ -88,7 +88,7 @@ Result<std::string> calibrate(const Options& options, Backend backend,
       o.algorithm = kMeasured[b].algorithm;
       o.request.operation = kMeasured[b].operation;
       o.request.type = blocks[b].type;
-      // A row counts the whole of what is gathered, scattered or exchanged; a call one rank's part.
+      // A row counts all data gathered, scattered or exchanged; a call counts one rank's part.
       const bool whole =
           kMeasured[b].operation != CCOM_ALL_REDUCE && kMeasured[b].operation != CCOM_BROADCAST;
       o.request.count = whole ? row.count / options.ranks : row.count;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// --calibrate: what is measured for the library's cost model, and the file of prices that follows.
+// --calibrate: chooses the measurements for the library's cost model and writes the file of prices.
 //
 // Callers: make_job (in every process of a run, the same), main. Thread-safe: functions of their
-// arguments. Fails with a sentence when too little could be measured, or the file not be written.
+// arguments. Fails with a sentence when too little could be measured or the file cannot be written.
 #ifndef TOOLS_NCCOM_TEST_RUN_CALIBRATION_H
 #define TOOLS_NCCOM_TEST_RUN_CALIBRATION_H
 
@@ -14,8 +14,7 @@
 
 namespace neuron::nccom {
 
-// Operations and algorithms between which the prices can be told apart, each with the sizes of the
-// command line.
+// Operations and algorithms that determine each price, all with the sizes of the command line.
 std::vector<BlockOptions> calibration_blocks(const Options& options);
 
 // Fits prices to the rows of `blocks`, which are in the order of calibration_blocks(), and writes

@@ -50,7 +50,8 @@ Result<void> by_rank(Work& work, const BlockOptions& options, uint64_t elements)
   const VariableEntry& first = options.metadata.front();
   const bool gather = work.operation == CCOM_ALL_GATHER_V;
   if (gather) {
-    // Each rank says how much it sends; what it receives follows, or is said and must agree.
+    // Each rank states how much it sends. How much it receives follows from that, or is stated and
+    // must agree.
     for (uint32_t i = 0; i < work.ranks; ++i) {
       const VariableEntry& entry = entry_of(options.metadata, i);
       if (entry.send_counts.size() != 1) {
@@ -161,7 +162,7 @@ Result<Work> make_work(const BlockOptions& options, const PairConfig& pairs, uin
   return work;
 }
 
-// Elements of the whole operation, as its size counts them.
+// Elements of the whole operation, counted as its size does.
 uint64_t whole(const Work& work) {
   switch (work.operation) {
     case CCOM_ALL_GATHER:

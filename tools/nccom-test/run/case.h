@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One size of one operation as one rank sees it: buffers, counts, and what its output must hold.
+// One size of one operation as one rank sees it: buffers, counts, and the expected output.
 //
-// The meaning of each operation is written down here a second time, from include/ccom/ccom.h and
-// not from the planner, so that both can be compared. Callers: ranks of a run, the matrix of tests.
+// This states the meaning of each operation a second time, from include/ccom/ccom.h and not from
+// the planner, so that both can be compared. Callers: ranks of a run, the matrix of tests.
 // Thread-safe: values. Fails with CCOM_INVALID when counts do not fit the group.
 #ifndef TOOLS_NCCOM_TEST_RUN_CASE_H
 #define TOOLS_NCCOM_TEST_RUN_CASE_H
@@ -61,7 +61,7 @@ struct Case {
   std::vector<Work> works;  // several: coalesced
 };
 
-// Sizes round up to what the group can divide.
+// Sizes are rounded up to a multiple that the group can divide.
 ccom::Result<Case> make_case(const BlockOptions& options, const PairConfig& pairs, uint64_t size,
                              uint32_t ranks, uint32_t place);
 

@@ -163,7 +163,7 @@ std::string Collector::missing() const {
 }
 
 std::string Collector::missing_locked() const {
-  // Those that are furthest behind are who the others wait for.
+  // The others wait for the ranks that are furthest behind.
   size_t least = steps();
   for (const RankState& rank : rank_states_) {
     if (!rank.ended) least = std::min(least, rank.position);
@@ -230,7 +230,7 @@ std::vector<std::vector<double>> Collector::pair_times(uint64_t& bytes) const {
     const Cell& at = cells_[p][0][0];
     const ccom_pair_t pair = job_.phases[p].blocks[0].pairs[0];
     bytes = at.row.size;
-    // The receiver knows when it has arrived; the sender may be done before.
+    // The receiver knows when the message has arrived; the sender may be done earlier.
     if (at.row.failure.empty()) result[pair.source][pair.target] = at.row.rank_mean_us[pair.target];
   }
   return result;

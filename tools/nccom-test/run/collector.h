@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts together what ranks tell, step by step, and says who is missing when that takes too long.
+// Collects the messages of ranks step by step, and names the missing ranks when a step takes too
+// long.
 //
-// Concepts: a step is complete when every rank has told its part of every block; blocks of rows
-// come out in the order of the job. Callers: put() by anybody (it locks), the rest by one thread.
-// Fails: a step that does not become complete in time is a failure row that names the ranks and
-// what each was doing.
+// Concepts: a step is complete when every rank has reported its part of every block; blocks of rows
+// come out in the order of the job. Callers: put() by any thread (it locks), the rest by one
+// thread. Fails: a step that does not become complete in time is a failure row that names the ranks
+// and what each was doing.
 #ifndef TOOLS_NCCOM_TEST_RUN_COLLECTOR_H
 #define TOOLS_NCCOM_TEST_RUN_COLLECTOR_H
 
@@ -28,7 +29,7 @@ class Collector {
   Collector(const Job& job, uint32_t ranks);
 
   void put(const Message& message);
-  // A process ended without a word of its rank.
+  // Reports a process that ended without a last message of its rank.
   void lost(uint32_t rank, const std::string& why);
 
   enum class State : uint8_t { kRunning, kDone, kBroken };
@@ -38,14 +39,14 @@ class Collector {
   Clock::time_point last_progress() const;
   // "rank 3: measuring all_reduce 1024 B; ..." of the ranks that the others wait for.
   std::string missing() const;
-  // The run ends here: the step under way is a failure with this sentence.
+  // Ends the run: the step under way is a failure with this sentence.
   void give_up(const std::string& sentence);
 
   size_t completed_steps() const;
   size_t steps() const;
-  // Rows so far, of the phases that are not of the heat map.
+  // Rows so far, except those of the heat map.
   std::vector<Block> blocks() const;
-  // What was told after the run had failed.
+  // Messages that came after the run had failed.
   std::vector<std::string> notes() const;
   // Mean time by [source][target], microseconds; empty without a heat map. `bytes`: of a message.
   std::vector<std::vector<double>> pair_times(uint64_t& bytes) const;

@@ -112,7 +112,7 @@ void encode(ccom_type_t type, double value, std::byte* element) {
 Data::Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction)
     : seed_(seed), ones_(ones), type_(type), reduction_(reduction), width_(type_size(type)) {
   if (!is_floating(type)) return;
-  // A product of many values must stay in range: those whose magnitudes cancel out.
+  // A product of many values must stay in range, so the magnitudes of these factors cancel out.
   static constexpr double kFactors[] = {1, -1, 2, 0.5, -2, -0.5, 1, 1};
   choices_ = reduction == CCOM_PRODUCT ? std::size(kFactors) : 64;
   values_.resize(choices_ * width_);
@@ -216,7 +216,7 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
   if (reduction_ != CCOM_MIN && reduction_ != CCOM_MAX) {
     bound = format.epsilon() * magnitude * static_cast<double>(ranks.size()) + format.smallest();
   }
-  // In another order, with factors below 1 last, it may have become infinite on the way.
+  // In another order, with factors below 1 last, the product may have become infinite on the way.
   if (reduction_ == CCOM_PRODUCT && greatest > format.largest()) {
     bound = std::numeric_limits<double>::infinity();
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of buffers, made from a seed without being stored, and comparison with what they must
-// become.
+// Computes contents of buffers from a seed, without storing them, and compares results with the
+// expected values.
 //
 // Concepts: element i of a rank's input is a function of seed, rank and i, so that every rank can
-// compute what every other one gave. Floating-point values are exact in every format, and small, so
+// compute the inputs of all others. Floating-point values are exact in every format, and small, so
 // that sums stay in range. Copies and integers are compared exactly; reductions of floating point
 // with a bound that holds for any order of summation with one rounding a step. Callers: ranks of a
 // run, the matrix of tests. Thread-safe: const calls. Fails: a Mismatch says where.
@@ -33,9 +33,8 @@ class Data {
   // `rank`: of the world, so that groups have contents of their own.
   void fill(uint32_t rank, uint64_t first, std::span<std::byte> into) const;
   void element(uint32_t rank, uint64_t index, std::byte* into) const;
-  // What the elements become by a reduction over `ranks`, in their order: the serial reference,
-  // accumulated in double (integers: wrapping) and rounded once; `bound`: how far off a result may
-  // be.
+  // Reduces over `ranks`, in their order: the serial reference, accumulated in double (integers:
+  // wrapping) and rounded once. `bound`: how far a result may differ.
   void reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* into,
                double& bound) const;
 
@@ -55,7 +54,7 @@ class Data {
   uint64_t choices_ = 0;
 };
 
-// Byte that elements hold which no result may touch.
+// Fills elements that no result may touch.
 inline constexpr std::byte kUntouched{0xA5};
 
 struct Mismatch {

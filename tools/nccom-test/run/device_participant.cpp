@@ -45,12 +45,12 @@ uint8_t element_type(ccom_type_t type) {
   return kTypes[type];
 }
 
-// Elements of the buffers of the program: as every rank that takes part has them, root or not.
+// Elements of the program's buffers, the same on every rank that takes part, root or not.
 struct Extent {
   uint64_t input = 0, output = 0;
 };
 
-// What every rank receives from whom, by receiver, where blocks lie one behind the other.
+// The places of received blocks, by receiver and sender, if blocks lie one behind the other.
 std::vector<uint64_t> receive_places(const Work& work) {
   std::vector<uint64_t> result(work.matrix.size());
   for (uint64_t to = 0; !result.empty() && to < work.ranks; ++to) {
@@ -97,12 +97,13 @@ Extent extent_of(const Work& work) {
   }
 }
 
-// Parts of the output may belong to nobody.
+// True if parts of the output may receive nothing.
 bool keeps_what_was_there(const Work& work) {
   return takes_pairs(work.operation) || has_variable_counts(work.operation);
 }
 
-// A rank knows its own displacements of what it receives, not those that others chose.
+// True if blocks do not lie one behind the other: a rank knows only its own displacements, not
+// those that others chose.
 bool places_of_others_are_unknown(const Work& work, uint32_t place) {
   const std::vector<uint64_t> places = receive_places(work);
   return !std::equal(work.receive_displacements.begin(), work.receive_displacements.end(),
@@ -128,7 +129,7 @@ struct Call {
 struct Rows {
   uint32_t columns = 3, partitions = 5;
 
-  // Few for what fits into a glance, so that every buffer ends inside a row and has several blocks.
+  // Small buffers get few columns, so that every buffer ends inside a row and has several blocks.
   explicit Rows(uint64_t elements) {
     if (elements >= 1000) {
       columns = 100;
@@ -137,7 +138,7 @@ struct Rows {
   }
   uint64_t of_block() const { return uint64_t{columns} * partitions; }
   uint64_t blocks(uint64_t elements) const { return (elements + of_block() - 1) / of_block(); }
-  // As a tile has them, whole blocks.
+  // Rounded up to whole blocks, as a tile has them.
   uint64_t room(uint64_t elements) const { return blocks(elements) * of_block(); }
   builder::BufferAccess access(const builder::Buffer& buffer) const {
     const auto row = static_cast<int64_t>(columns);
@@ -181,7 +182,7 @@ class Device final : public Participant {
     calls_.resize(blocks.size());
     NEURON_TRY(generation, chip_generation());
     builder::Program program("nccom_test", generation);
-    // The collectives of a virtual core of two are those of its first physical one.
+    // The first physical core of a virtual one executes its collectives.
     uint32_t physical_cores = 1;
     NEURON_CHECK(checked(nec_get_virtual_core_size(&physical_cores)));
     program.physical_cores(std::max(1u, physical_cores));
@@ -218,7 +219,7 @@ class Device final : public Participant {
     return {};
   }
 
-  // Of the first set, which the first iteration has.
+  // Reads the first set, which the first iteration uses.
   Result<std::vector<std::byte>> read(size_t block, size_t work) override {
     const Call& call = calls_[block][work];
     std::vector<std::byte> output(call.output_bytes);
@@ -251,7 +252,7 @@ class Device final : public Participant {
     return algorithm_name(works.front().algorithm);
   }
 
-  // Ranks that wait learn of it by their own time limits; the runtime has no way to tell them.
+  // Ranks that wait end by their own time limits: the runtime has no way to tell them.
   void abort() override {}
 
  private:
@@ -317,7 +318,7 @@ class Device final : public Participant {
     const auto from = program.temporary("from" + number, type, {extent.input});
     const auto to = block.in_place ? from : program.temporary("to" + number, type, {extent.output});
     program.dma(builder::Engine::kSp, from.all(), x.all());
-    // What a rank is not sent must not be what an earlier program left there.
+    // Elements that receive nothing must not hold what an earlier program left there.
     if (keeps_what_was_there(work) && !block.in_place) {
       const auto before = program.input("z" + number, type, {extent.output});
       program.dma(builder::Engine::kSp, to.all(), before.all());
@@ -329,8 +330,8 @@ class Device final : public Participant {
     return true;
   }
 
-  // The same with tiles, which the next call uses again. What the operation leaves of them, as
-  // behind the last row, is written before: a core refuses to read what nobody wrote.
+  // The same with tiles, which the next call uses again. Elements that the operation does not
+  // write, as behind the last row, are written before it: a core refuses to read unwritten memory.
   static void add_in_sbuf(builder::Program& program, const BlockCase& block, Call& call,
                           builder::CollectiveOptions& options, const std::string& number) {
     constexpr auto kOwner = builder::Engine::kSp;

@@ -26,7 +26,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{20};
 constexpr std::chrono::milliseconds kPause{2};
 
-// Beside this program, or wherever programs are.
+// Looked for beside this program, else in PATH.
 std::string daemon_program() {
   std::error_code error;
   const std::string beside = tools::program_beside("neuron-emulatord");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The emulated host that all processes of a run share: neuron-emulatord, started for the run where
-// NEURON_EMULATOR names a profile, and ended with it.
+// The emulated host that all processes of a run share. If NEURON_EMULATOR names a profile, a
+// neuron-emulatord is started for the run and ended with it.
 //
 // Callers: start_processes(), before it starts any. Owns: the daemon, its folder in /tmp; while it
-// lives NEURON_EMULATOR is the daemon's socket. Fails with what the daemon said.
+// lives NEURON_EMULATOR is the daemon's socket. Fails with the daemon's sentence.
 #ifndef TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
 #define TOOLS_NCCOM_TEST_RUN_EMULATOR_DAEMON_H
 
@@ -18,7 +18,7 @@ namespace neuron::nccom {
 
 class EmulatorDaemon {
  public:
-  // Null: nothing is emulated, or processes share a daemon that is there already.
+  // Null: nothing is emulated, or the processes share a daemon that already runs.
   static ccom::Result<std::unique_ptr<EmulatorDaemon>> start_if_needed();
   ~EmulatorDaemon();
   EmulatorDaemon(const EmulatorDaemon&) = delete;

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr uint64_t kAlignment = 4096;
-constexpr uint64_t kSpare = 64ull << 20;  // for what the library itself keeps there
+constexpr uint64_t kSpare = 64ull << 20;  // for the library's own data there
 constexpr size_t kMostUnique = 1024;
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -183,7 +183,7 @@ class Host final : public Participant {
     const char* begin = mark;
     while (begin != text && begin[-1] != '\n') --begin;
     while (*begin == ' ') ++begin;
-    // The library's name becomes the one that the original prints.
+    // The library's name is replaced by the one that the original prints.
     const std::string name(begin, std::find(begin, mark, ' '));
     const ccom_algorithm_t known = ccom::algorithm_named(name);
     return known < CCOM_ALGORITHM_COUNT ? algorithm_name(known) : name;
@@ -280,7 +280,7 @@ class Host final : public Participant {
     return call.collective;
   }
 
-  // Starts the next operation of a block; false: it has done all of this iteration.
+  // Starts the next operation of a block; false: all operations of this iteration are done.
   Result<bool> start_next(BlockState& block, size_t iteration) {
     const size_t all = block.calls.size() * block.what->repetitions;
     if (block.started == all) return false;
@@ -353,7 +353,7 @@ uint64_t memory_needed(const Job& job, uint32_t ranks, bool unique_buffers) {
           bytes += (aligned(sizes.input) + aligned(sizes.output)) * sets;
         }
       }
-      // A root has more than others, and uneven counts differ: no rank has more than twice.
+      // A root has more than others, and uneven counts differ; no rank has more than twice as much.
       most = std::max(most, bytes * 2);
     }
   }

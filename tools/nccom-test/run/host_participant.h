@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks whose buffers are memory of the host: over libccom.so.1, within one host and between hosts.
 //
-// Callers: the threads of the ranks, one participant each. Owns: its communicators and what was
+// Callers: the threads of the ranks, one participant each. Owns: its communicators and the memory
 // allocated from them. Fails with the sentences of the library.
 #ifndef TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H
 #define TOOLS_NCCOM_TEST_RUN_HOST_PARTICIPANT_H
@@ -26,7 +26,7 @@ struct HostSettings {
   uint32_t operations = 1;  // of a run: so many unique buffers
 };
 
-// What all steps of the job need at most, for HostSettings::memory_bytes.
+// The most memory that a step of the job needs, for HostSettings::memory_bytes.
 uint64_t memory_needed(const Job& job, uint32_t ranks, bool unique_buffers);
 
 // All ranks of the job, in this process, without sockets.

@@ -60,7 +60,7 @@ Result<void> check_block(const PhaseBlock& block, const Options& options) {
   }
   if (o.operation == CCOM_SEND_RECEIVE && block.pairs.size() > 1) {
     return fail(CCOM_INVALID,
-                "sendrecv takes one source and target, {} are given; permute takes several", name,
+                "sendrecv takes one source and target, {} are given; permute takes several",
                 block.pairs.size());
   }
   if (has_root(o.operation) && o.root >= ranks) {
@@ -106,7 +106,7 @@ Result<PhaseBlock> make_block(const BlockOptions& block, const GroupConfig& grou
   }
   NEURON_TRY(sizes, sizes_of(block.sweep));
   result.sizes = sizes;
-  // One size: a barrier has no data, metadata say what there is.
+  // Only one size: a barrier has no data, and metadata fix the sizes.
   if (block.operation == CCOM_BARRIER) result.sizes = {0};
   if (!block.metadata.empty()) result.sizes.resize(1);
   NEURON_CHECK(check_block(result, options));

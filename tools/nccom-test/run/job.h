@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is run one after another (phases) and at the same time (the blocks of a phase).
+// The plan of a run: phases run one after another, the blocks of a phase at the same time.
 // Every rank makes the same job from the same options. Callers: ranks, the collector, tests.
 // Thread-safe: values. Fails with a sentence for options that do not fit together.
 #ifndef TOOLS_NCCOM_TEST_RUN_JOB_H

@@ -59,7 +59,7 @@ class ThreadTeam final : public Team {
   bool stop(std::chrono::milliseconds patience) override {
     threads_->abort();
     if (threads_->ended(patience)) return true;
-    threads_.release();  // A thread that does not end cannot be taken apart; the process ends.
+    threads_.release();  // A thread that does not end cannot be destroyed; the process ends.
     return false;
   }
 
@@ -67,7 +67,7 @@ class ThreadTeam final : public Team {
   std::unique_ptr<RankThreads> threads_;
 };
 
-// One process: its pipes, its ranks, what of its output is no line yet.
+// One process: its pipes, its ranks, and output that is not yet a whole line.
 struct Child {
   tools::ChildProcess process;
   WorkerPart part;
@@ -100,7 +100,7 @@ class ProcessTeam final : public Team {
                 .part = part,
                 .name = name};
     const std::string line = secret + "\n";
-    // A process that is gone already shows when its output ends.
+    // A process that is already gone is noticed when its output ends.
     if (write(child.process.input(), line.data(), line.size()) < 0 && errno != EPIPE) {
       return ccom::system_error(errno, format("cannot speak to {}", name));
     }
@@ -136,7 +136,7 @@ class ProcessTeam final : public Team {
   }
 
  private:
-  // Reads what there is; at the end tells how the process ended.
+  // Reads the available output; at its end reports how the process ended.
   void receive(Child& child, Collector& collector) {
     char buffer[65536];
     const ssize_t length = read(child.process.output(), buffer, sizeof buffer);
@@ -322,7 +322,7 @@ int run_worker(const RunContext& context) {
     pollfd input{STDIN_FILENO, POLLIN, 0};
     char c = 0;
     if (::poll(&input, 1, 50) > 0 && read(STDIN_FILENO, &c, 1) <= 0) {
-      // Whoever started this process wants it to end, or is gone.
+      // The process that started this one wants it to end, or is gone.
       (*threads)->abort();
       if (!(*threads)->ended(std::chrono::seconds(1))) _exit(1);
       return 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings the ranks to life: threads of this process, or processes here and on other hosts, which
-// are this program again with --worker.
+// Starts the ranks: threads of this process, or processes here and on other hosts, which are this
+// program again with --worker.
 //
 // Concepts: a worker process reads one line from its standard input, the secret of the job, and
-// ends when that input closes: so it does not outlive the one that started it, whatever lies
-// between them. It writes messages to its standard output. Callers: main. Owns: its threads and
-// children; only those are ever signalled. Fails with a sentence; what goes wrong later is told to
-// the collector, by rank.
+// ends when that input closes. So it does not outlive the process that started it, even through a
+// remote shell. It writes messages to its standard output. Callers: main. Owns: its threads and
+// children; only those are ever signalled. Fails with a sentence; later failures go to the
+// collector, by rank.
 #ifndef TOOLS_NCCOM_TEST_RUN_LAUNCHER_H
 #define TOOLS_NCCOM_TEST_RUN_LAUNCHER_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank tells whoever collects: where it is, how long operations took, what failed.
-// One line of text each between processes. Callers: ranks write, the collector reads.
-// Thread-safe: values. Fails: lines of anything else are no messages (and are shown as output).
+// What a rank tells the collector: where it is, how long operations took, what failed. Between
+// processes a message is one line of text. Callers: ranks write, the collector reads.
+// Thread-safe: values. Fails: any other line is not a message (and is shown as output).
 #ifndef TOOLS_NCCOM_TEST_RUN_MESSAGE_H
 #define TOOLS_NCCOM_TEST_RUN_MESSAGE_H
 

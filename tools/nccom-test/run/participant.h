@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's access to whatever runs collectives: memory of the host, the network, a device.
+// One rank's access to what runs collectives: memory of the host, the network, or a device.
 //
 // Concepts: enter() once for each phase (communicators of its groups), prepare() once for each step
 // (buffers), then execute() as often as wanted: every call of the step once, blocks at the same

@@ -14,7 +14,7 @@ using ccom::Result;
 
 namespace {
 
-// Passing over a step leaves the communicator as it was.
+// True if a step with this error can be skipped: the communicator stays usable.
 bool goes_on(const ccom::Error& error) {
   return error.status == CCOM_INVALID || error.status == CCOM_UNSUPPORTED;
 }
@@ -140,7 +140,7 @@ class Run {
   }
 
   Result<void> check(const std::vector<BlockCase>& cases, std::vector<bool>& checked) {
-    NEURON_CHECK(participant_.barrier());  // nobody reads inputs any more
+    NEURON_CHECK(participant_.barrier());  // no rank reads inputs any more
     NEURON_CHECK(fill(cases));
     NEURON_CHECK(participant_.barrier());
     std::vector<double> times(cases.size());

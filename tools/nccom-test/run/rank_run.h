@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes one rank through a job: every step is prepared, measured, and checked where wanted.
+// Takes one rank through a job: every step is prepared, measured, and checked if asked for.
 // Callers: a thread for each rank. Tells a sink everything; never throws. Thread-safe: ranks share
 // nothing but the sink.
 #ifndef TOOLS_NCCOM_TEST_RUN_RANK_RUN_H

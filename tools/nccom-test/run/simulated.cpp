@@ -54,8 +54,8 @@ Result<System> make_system(const Options& options) {
   return system;
 }
 
-// The group of one replica group; all are alike and do not share links by construction of the
-// report: the first stands for all.
+// The library's group for the first replica group. The groups are alike and share no links in this
+// report, so the first stands for all.
 ccom::Group part_of(const System& system, const std::vector<uint32_t>& ranks) {
   ccom::Group group{{}, system.group.topology};
   for (const uint32_t rank : ranks) group.places.push_back(system.group.places[rank]);

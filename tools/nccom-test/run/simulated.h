@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a job in model time, on a system that need not exist, and the load of its links.
 // Callers: main. Threads: one; nothing is kept. Fails with the planner's or simulator's sentence
-// for the whole run; what one size cannot do is a failure of its row.
+// for the whole run; if only one size fails, its row is a failure.
 #ifndef TOOLS_NCCOM_TEST_RUN_SIMULATED_H
 #define TOOLS_NCCOM_TEST_RUN_SIMULATED_H
 

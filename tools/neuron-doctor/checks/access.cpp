@@ -52,7 +52,7 @@ bool exists(const std::string& path) {
   return stat(path.c_str(), &status) == 0;
 }
 
-// Who may open it, and how to become one of those.
+// Says which users may open the file, and how to become one of them.
 Access refused(const std::string& path) {
   struct stat status {};
   std::string owner = "its owner";
@@ -74,7 +74,7 @@ Access refused(const std::string& path) {
   return access;
 }
 
-// What listens answers nobody while somebody has stopped it (SIGSTOP).
+// Looks for a daemon that listens but cannot answer because it was stopped (SIGSTOP).
 Access look_for_stopped(int client, const std::string& path) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -178,7 +178,7 @@ Access look_for_devices(const Places& places) {
   if (!places.emulator.empty()) return {};
   const std::vector<std::string> files = device_files(places);
   if (!files.empty()) {
-    // Write-only: the driver takes no process slot for it and waits for no reset.
+    // Opened write-only: the driver then takes no process slot and does not wait for a reset.
     for (const std::string& file : files) {
       const base::FileDescriptor device(open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
       if (device) return {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands between this process and a device: read from the file system, nothing is attached.
-// Callers: neuron-ls when there is no device, neuron-doctor. One thread. Never blocks: the socket
-// of a daemon is connected to without waiting, and closed at once. Cannot fail: what cannot be
-// looked at is what is reported.
+// Finds what prevents this process from using a device. Reads only the file system; attaches
+// nothing. Callers: neuron-ls when there is no device, neuron-doctor. One thread. Never blocks: the
+// socket of a daemon is connected to without waiting, and closed at once. Cannot fail: an obstacle
+// to the check is itself reported.
 #ifndef TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H
 #define TOOLS_NEURON_DOCTOR_CHECKS_ACCESS_H
 
@@ -15,11 +15,11 @@ namespace neuron::doctor {
 enum class Obstacle {
   kNone,
   kNoHardware,    // no PCI function, no module: a host without devices
-  kNoModule,      // PCI functions, but nobody drives them
+  kNoModule,      // PCI functions, but no driver for them
   kNoNodes,       // the module is there, device files are not: a container, or no udev
-  kNoPermission,  // which group opens it is in the action
+  kNoPermission,  // the action names the group that may open it
   kBusy,
-  kNoDaemon,   // NEURON_EMULATOR=unix:PATH, and nobody answers there
+  kNoDaemon,   // NEURON_EMULATOR=unix:PATH, but no daemon answers there
   kNoProfile,  // NEURON_EMULATOR names a type that the library refuses; only the library knows
 };
 
@@ -39,7 +39,7 @@ struct Places {
 Places places_of_environment();
 Access look_for_devices(const Places& places);
 
-// Device files there are: "/dev/neuron0", in order of their numbers.
+// The device files that exist: "/dev/neuron0" ..., in order of their numbers.
 std::vector<std::string> device_files(const Places& places);
 // PCI functions of Neuron devices: "0000:00:1e.0".
 std::vector<std::string> pci_functions(const Places& places);
@@ -48,8 +48,8 @@ std::string user_name(unsigned uid);
 std::string group_name(unsigned gid);
 // The exit status of a program that found no device for this reason.
 int exit_status(Obstacle obstacle);
-// Says on standard error why `program` finds no device here (`otherwise`, if nothing that is known
-// stands in the way); returns the exit status that belongs to it.
+// Says on standard error why `program` finds no device here; `otherwise` if no obstacle is known.
+// Returns the matching exit status.
 int explain_no_device(const char* program, const std::string& otherwise);
 
 }  // namespace neuron::doctor

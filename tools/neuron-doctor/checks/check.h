@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thing that neuron-doctor looks at, and the host it looks at. Callers: the files of this
-// folder, each with its subject; neuron-doctor. One thread. Fails never: what cannot be looked at
-// is a check that is skipped, with the reason in `found`.
+// One check of neuron-doctor, and the host that it examines. Callers: the files of this folder,
+// each with its subject; neuron-doctor. One thread. Fails never: a check that cannot be made is
+// skipped, with the reason in `found`.
 //
-// Ids are stable: scripts select by them. A check without a device to look at is skipped, not
-// failed, so that one cause gives one failure.
+// Ids are stable: scripts select by them. A check without a device is skipped, not failed, so that
+// one cause gives one failure.
 #ifndef TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H
 #define TOOLS_NEURON_DOCTOR_CHECKS_CHECK_H
 
@@ -31,7 +31,7 @@ struct Check {
 
 using Checks = std::vector<Check>;
 
-// What is looked at; tests make up their own.
+// The host to examine; tests make their own.
 struct Host {
   Places places;
   std::string proc = "/proc";
@@ -55,7 +55,7 @@ Checks check_all(const Host& host);
 // How many have that verdict.
 unsigned count(const Checks& checks, Verdict verdict);
 tools::Records records_of(const Checks& checks, const Host& host);
-// For people: what is wrong is explained below its line.
+// For people: a problem is explained below its line.
 std::string text_of(const Checks& checks, bool problems_only, const tools::Style& style);
 
 }  // namespace neuron::doctor

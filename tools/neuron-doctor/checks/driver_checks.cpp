@@ -146,7 +146,7 @@ void check_driver(const Host& host, Checks& checks) {
   const size_t found = host.snapshot.devices.size();
   present.found = std::to_string(found) + (found == 1 ? " device" : " devices");
   if (found == 0) {
-    // The cause has failed above; only what is behind an open door is a failure of its own.
+    // An obstacle has already failed above. Without one, a missing device is a failure of its own.
     present.verdict = access.obstacle == Obstacle::kNone && host.places.emulator.empty()
                           ? Verdict::kFail
                           : Verdict::kSkip;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that nobody reads, and programs and libraries that are found in other places than
-// expected.
+// Checks for variables that no program reads, and for programs and libraries in unexpected places.
 #include <sys/stat.h>
 #include <unistd.h>
 

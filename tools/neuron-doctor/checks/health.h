@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a device is in order, as far as its own counters and state say.
+// Judges whether a device is healthy by its own counters and state.
 // Callers: neuron-doctor, neuron-ls --check. Thread-safe: no state. Cannot fail.
 #ifndef TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
 #define TOOLS_NEURON_DOCTOR_CHECKS_HEALTH_H
@@ -15,7 +15,7 @@ namespace neuron::doctor {
 struct Ailment {
   std::string what;    // "2 uncorrectable errors of HBM"
   std::string action;  // "replace the instance"
-  bool fatal = true;   // false: it works, but somebody should know
+  bool fatal = true;   // false: the device works, but an operator should know
 };
 
 // Empty: healthy.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel lets this process have: locked memory, descriptors, io_uring, memory, a clock.
+// Checks what the kernel grants this process: locked memory, descriptors, io_uring, memory, a
+// clock.
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <sys/resource.h>

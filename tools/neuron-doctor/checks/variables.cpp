@@ -7,7 +7,7 @@
 namespace neuron::doctor {
 namespace {
 
-// In the order of the alphabet: it is searched by halves.
+// In alphabetical order, for binary search.
 constexpr std::string_view kNames[] = {
     "CCOM_ALGORITHM",
     "CCOM_CALIBRATION",
@@ -110,12 +110,12 @@ constexpr std::string_view kNames[] = {
     "NEURON_VISIBLE_DEVICES",
 };
 
-// Those that have many more: a prefix is enough.
+// Families of variables, known by their prefix.
 constexpr std::string_view kFamilies[] = {"NEURON_SERVE_",     "NEURON_RT_LOG_LEVEL_",
                                           "NEURON_FRAMEWORK_", "NEURON_PJRT_",
                                           "NEURON_CC_",        "NEURON_COMPILE_"};
 
-// Letters to change, add or take away until one is the other.
+// The edit distance: letters to change, insert or delete.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -10,10 +10,10 @@
 
 namespace neuron::doctor {
 
-// Its beginning says that it is meant for Neuron software.
+// True if its prefix shows that it is meant for Neuron software.
 bool is_ours(std::string_view name);
 bool is_known_variable(std::string_view name);
-// The known one that differs least, if by at most three letters; else empty.
+// The most similar known variable if it differs by at most three letters; else empty.
 std::string similar_variable(std::string_view name);
 
 }  // namespace neuron::doctor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether driver, runtime and collectives fit each other, and what libfabric offers.
+// Checks whether driver, runtime and collectives fit each other, and what libfabric offers.
 #include <dlfcn.h>
 #include <nrt/nrt_version.h>
 #include <rdma/fabric.h>
@@ -25,8 +25,8 @@ std::string library_path(void* symbol) {
   return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-// Runs in a process of its own: a library that hangs or crashes while it is loaded must not take
-// the doctor with it. Empty and false: it did.
+// Runs `question` in a process of its own: a library that hangs or crashes while it is loaded must
+// not end the doctor. False, with an empty answer: it hung or crashed.
 bool ask_child(void (*question)(), std::string& answer) {
   tools::ChildProcess child({.work = question,
                              .input = tools::ChildProcess::Stream::kOurs,
@@ -79,7 +79,7 @@ void ask_fabric() {
   say(text.empty() ? "!it offers no provider" : text);
 }
 
-// A library's answer: "!why" is that it cannot be used.
+// Makes a check of a library's answer; "!why" means that the library cannot be used.
 Check library_check(const char* id, const char* what, void (*question)(), const char* action) {
   Check check{id, what, Verdict::kPass, {}, {}, {}};
   std::string answer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A snapshot for programs: --format json, version 2 of the schema (tools/schemas/), and the fields
-// that --query selects. Callers: neuron-ls. Thread-safe: values. Cannot fail but for a field that
-// does not exist.
+// that --query selects. Callers: neuron-ls. Thread-safe: values. Fails only for a field that does
+// not exist.
 #ifndef TOOLS_NEURON_LS_VIEW_DOCUMENT_H
 #define TOOLS_NEURON_LS_VIEW_DOCUMENT_H
 
@@ -16,14 +16,14 @@
 
 namespace neuron::ls {
 
-// The whole of it.
+// The whole snapshot.
 bool is_healthy(const telemetry::Device& device);
 
 boost::json::object make_document(const telemetry::Snapshot& snapshot,
                                   const std::vector<Measured>& measured);
 
-// One record a device; `fields` empty: the usual ones. False, with a sentence in `error`, if one
-// does not exist.
+// One record a device; `fields` empty: the usual ones. False, with a sentence in `error`, if a
+// field does not exist.
 bool query_devices(const telemetry::Snapshot& snapshot, const std::vector<std::string>& fields,
                    tools::Records& records, std::string& error);
 

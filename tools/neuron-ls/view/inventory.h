@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the original's outputs show of a host: its devices, their place, neighbours and processes.
+// The data of the original's outputs: a host's devices, their places, neighbours and processes.
 //
-// Callers: neuron-ls, one thread. Plain values, taken out of a snapshot. Cannot fail: what a device
-// does not tell stays at its neutral value (-1, empty).
+// Callers: neuron-ls, one thread. Plain values, taken from a snapshot. Cannot fail: an unknown
+// value keeps its neutral value (-1, empty).
 #ifndef TOOLS_NEURON_LS_VIEW_INVENTORY_H
 #define TOOLS_NEURON_LS_VIEW_INVENTORY_H
 
@@ -48,8 +48,8 @@ Inventory make_inventory(const telemetry::Snapshot& snapshot);
 // "0-3", or "5" of one.
 std::string core_range(const Device& device);
 
-// The outputs; each ends with a newline. A wide table has more columns: memory used, state, and of
-// each process its user, cores, memory and since when it holds the device.
+// The outputs; each ends with a newline. A wide table has more columns: memory used, state, and for
+// each process its user, cores, memory and the time since which it holds the device.
 std::string format_table(const Inventory& inventory, bool wide);
 std::string format_json(const Inventory& inventory);
 std::string format_topology(const Inventory& inventory, bool unicode);

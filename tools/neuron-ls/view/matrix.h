@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every device reaches every other: over which link, over how many, how fast. Callers:
+// The path from every device to every other: which link, how many links, how fast. Callers:
 // neuron-ls --matrix. Thread-safe: values. Cannot fail.
 #ifndef TOOLS_NEURON_LS_VIEW_MATRIX_H
 #define TOOLS_NEURON_LS_VIEW_MATRIX_H
@@ -20,15 +20,15 @@ struct Measured {
 
 struct Path {
   unsigned from = 0, to = 0;
-  unsigned hops = 0;  // links that work, on a shortest way; 0 to itself or where there is none
+  unsigned hops = 0;  // working links on a shortest path; 0 to itself or without a path
   bool reachable = false;
   const telemetry::Link* link = nullptr;  // the direct one; null over several
 };
 
-// Of every pair, in order of devices.
+// The path of every pair, in order of devices.
 std::vector<Path> paths(const telemetry::Snapshot& snapshot);
 
-// Rows and columns of devices, then network devices, and what the signs mean.
+// Rows and columns of devices, then network devices, and the meaning of the signs.
 std::string format_matrix(const telemetry::Snapshot& snapshot,
                           const std::vector<Measured>& measured, const tools::Style& style);
 // A record for each pair.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-ls is asked for. Callers: its main(), tests. Thread-safe: values. Fails: conflict()
-// has a sentence about options that exclude each other; CommandLine refuses the rest.
+// The options of neuron-ls. Callers: its main(), tests. Thread-safe: values. Fails: conflict()
+// returns a sentence about options that exclude each other; CommandLine refuses the rest.
 #ifndef TOOLS_NEURON_LS_VIEW_OPTIONS_H
 #define TOOLS_NEURON_LS_VIEW_OPTIONS_H
 

@@ -39,7 +39,7 @@ class Reader {
                     "\"system_metrics\", found " +
                         node.description());
     }
-    // Periods first: they hold wherever in the object they stand.
+    // Periods are read first: they apply wherever they stand in the object.
     std::optional<Duration> period;
     if (!own_period(node, period)) return false;
     const Duration inherited = out_.period = period.value_or(kDefaultPeriod);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What neuron-monitor is to report and how often: the configuration file of the original.
+// What neuron-monitor reports and how often: the configuration file of the original.
 //
 //   { "period": "1s",
 //     "neuron_runtimes": [ { "tag_filter": ".*", "period": "2s",
@@ -10,7 +10,7 @@
 //
 // The period of a metric is its own, else its runtime's, else the root's, else 5 s.
 // Callers: main(). Thread-safe: values. Fails: nothing returned and "file:line:column: sentence".
-// What is merely strange (unknown keys, old names) is a warning: the original reads over it.
+// Unknown keys and old names are only warnings: the original ignores them.
 #ifndef TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H
 #define TOOLS_NEURON_MONITOR_CONFIGURATION_CONFIGURATION_H
 
@@ -57,7 +57,7 @@ struct Configuration {
   std::vector<std::string> warnings;   // "file:line:column: sentence"
 };
 
-// Every group each 5 s, of all processes.
+// Every group, every 5 s, for all processes.
 Configuration default_configuration();
 
 // `file` is the name for sentences.

@@ -31,7 +31,7 @@ std::string quoted(std::string_view text) {
   return "\"" + std::string(text.substr(0, 64)) + (text.size() > 64 ? "...\"" : "\"");
 }
 
-// One number with its unit from the front of `rest`; what was read goes into `nanoseconds`.
+// Takes one number with its unit from the front of `rest` and adds it to `nanoseconds`.
 bool take_term(std::string_view& rest, __int128& nanoseconds, std::string& what) {
   __int128 whole = 0;
   size_t digits = 0;
@@ -40,7 +40,7 @@ bool take_term(std::string_view& rest, __int128& nanoseconds, std::string& what)
     if (whole <= std::numeric_limits<int64_t>::max()) whole = whole * 10 + (rest.front() - '0');
     too_long = too_long || whole > std::numeric_limits<int64_t>::max();
   }
-  // Eighteen places decide about less than a nanosecond of an hour; the rest is read and dropped.
+  // Eighteen places are finer than a nanosecond of an hour; further ones are read and dropped.
   __int128 fraction = 0, scale = 1;
   if (!rest.empty() && rest.front() == '.') {
     rest.remove_prefix(1);

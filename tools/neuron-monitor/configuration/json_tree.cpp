@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kMostLevels = 64;
 
-// Recursive descent; the first complaint ends it.
+// Recursive descent; the first error ends it.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {

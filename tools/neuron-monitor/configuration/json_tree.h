@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A JSON document whose every value knows its line and column, so that a complaint about a
-// configuration points at the place.
+// A JSON document in which every value knows its line and column, so that an error in a
+// configuration points at its place.
 // Callers: the configuration reader. Thread-safe: values. Owns: its texts.
 // Fails: nothing returned and "line:column: sentence" for text that is no JSON, for more than 64
 // levels, and for a key that an object has twice.

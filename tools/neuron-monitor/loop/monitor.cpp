@@ -12,11 +12,11 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// A device that does not answer within this costs a report at most that much.
+// The time limit of each device: one that does not answer delays a report by at most this.
 constexpr auto kPerDevice = 200ms;
-// How long a single report may take its reader.
+// The time that the reader of a single report may take.
 constexpr std::chrono::milliseconds kLastReport = 10s;
-// How often a loop that a reader holds up looks whether it is to end.
+// While a reader holds up the loop, it checks this often whether it must end.
 constexpr std::chrono::milliseconds kGlance = 100ms;
 
 }  // namespace
@@ -64,7 +64,7 @@ void Monitor::tell_changes(const Observation& observation) {
 std::optional<End> Monitor::stream_ended() {
   const int failure = outlets_.stream->failure();
   if (failure == 0) return std::nullopt;
-  // A reader that has what it wants is no trouble; a disk that is full is.
+  // A reader that has closed the pipe is not an error; a full disk is.
   const bool reader_gone = failure == EPIPE;
   if (!reader_gone) {
     std::fprintf(
@@ -93,21 +93,22 @@ std::optional<End> Monitor::publish(const Observation& observation) {
         stderr,
         "neuron-monitor: the reader of standard output does not keep up; reports are left out\n");
   }
-  // Trouble of this report is known now and not a period later, unless the reader takes its time.
+  // An error of this report is then known now and not a period later, unless the reader is slow.
   outlets_.stream->finish(options_.once ? kLastReport : kGlance / 5);
   return stream_ended();
 }
 
 End Monitor::run() {
   std::vector<Duration> periods = observer_.periods();
-  // Without a group the report still says what the hardware is.
+  // A report without groups still describes the hardware.
   const bool idle = periods.empty();
   if (idle) periods.push_back(idle_period_);
   observer_.start(take({}));
   Schedule schedule(std::move(periods), steady_clock::now());
   // bounded: by sleep_, which says when to end
   while (sleep_(schedule.next())) {
-    // With nobody else to serve, a reader that is slow makes periods longer: nothing is lost.
+    // If the stream is the only outlet, a slow reader makes periods longer, so that no report is
+    // lost.
     if (outlets_.board == nullptr && outlets_.stream != nullptr &&
         !outlets_.stream->wait_for_room(kGlance)) {
       continue;

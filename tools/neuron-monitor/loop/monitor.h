@@ -4,8 +4,9 @@
 // to the stream and to the board.
 //
 // Callers: main(), tests with a source and a sleep of their own. One thread. Borrows: everything in
-// Outlets; null ones are left out. Fails: the end says how: when the stream cannot be written and
-// nobody else listens. Processes, devices and daemons that go are lines in reports, never an end.
+// Outlets; null ones are skipped. Fails: End says how; only when the stream cannot be written and
+// no other outlet is left. Processes, devices and daemons that go away are lines in reports, never
+// an end.
 #ifndef TOOLS_NEURON_MONITOR_LOOP_MONITOR_H
 #define TOOLS_NEURON_MONITOR_LOOP_MONITOR_H
 
@@ -33,7 +34,7 @@ struct Outlets {
 struct LoopOptions {
   ReportStyle style;
   bool once = false;
-  int verbosity = 0;  // 0 silent, 1 what goes wrong, 2 processes, 3 reports, 4 times
+  int verbosity = 0;  // 0 silent, 1 errors, 2 processes, 3 reports, 4 times
 };
 
 enum class End { kStopped, kReaderGone, kStreamFailed };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One report before it has a spelling: what changed since the groups were last reported, and what
-// holds now. The stream, Prometheus and OTLP are made of it.
+// The contents of one report, independent of its format: the changes since the groups were last
+// reported, and the present state. The stream, Prometheus and OTLP are made from it.
 //
 // A group that is not due is absent. Rates and tallies are of the group's own period; totals are
 // since the process opened its devices. Callers: Observer makes it, output/ reads it. Values.
@@ -32,7 +32,8 @@ struct CoreUse {
   double utilization = 0;  // percent; of more than one physical core, their mean
   double flops = 0;        // per second
   double collectives = 0;  // percent of the time in which collective cores worked
-  // Moved by the core's DMA engines in the period, and of these from or to other devices.
+  // Bytes that the core's DMA engines moved in the period, and of these the bytes from or to other
+  // devices.
   uint64_t dma_bytes = 0, link_bytes = 0;
   std::map<unsigned, double> physical;  // utilisation of each, if more than one; index in the host
 };
@@ -75,7 +76,7 @@ struct Orchestration {
   std::string pod_name, pod_namespace, container_name, container_id;
 };
 
-// Which process this is: pids are used again, a start is not.
+// Identifies a process: pids are used again, start times are not.
 using ProcessKey = std::pair<int, int64_t>;  // pid, start in nanoseconds
 
 struct RuntimeObservation {
@@ -131,7 +132,7 @@ struct HardwareInfo {
 struct Observation {
   std::chrono::system_clock::time_point at;
   std::vector<RuntimeObservation> runtimes;
-  // All processes that hold devices, also those of which nothing is due; none: not asked.
+  // All processes that hold devices, also those for which nothing is due; none: not asked for.
   std::optional<std::set<ProcessKey>> alive;
   std::optional<HostVcpuGroup> vcpu;
   std::optional<HostMemoryGroup> memory;

@@ -30,7 +30,7 @@ ProcessKey key_of(const Process& process) {
           std::chrono::duration_cast<nanoseconds>(process.started->time_since_epoch()).count()};
 }
 
-// Whether a process that is not in it did not exist.
+// True if a process that is missing from the snapshot did not exist.
 bool complete(const Snapshot& snapshot) {
   return snapshot.error.empty() &&
          std::all_of(snapshot.devices.begin(), snapshot.devices.end(),
@@ -45,7 +45,8 @@ const ProcessOnCore* find_core(const Process* process, const ProcessOnCore& core
   return nullptr;
 }
 
-// What could not be read of a process is zero, with a sentence: differences must not start there.
+// Values of a process that could not be read are zero, with a sentence: differences must not start
+// there.
 bool readable(const Process& process) {
   return process.error.empty() ||
          std::any_of(process.cores.begin(), process.cores.end(),
@@ -63,7 +64,7 @@ unsigned logical_size(const Snapshot& snapshot) {
   return snapshot.devices.empty() ? 1 : std::max(1u, snapshot.devices.front().logical_size);
 }
 
-// The index of a physical core among all of the host.
+// The index of a physical core among all cores of the host.
 unsigned host_wide(const Snapshot& snapshot, unsigned device, unsigned physical_core) {
   unsigned before = 0;
   for (const telemetry::Device& other : snapshot.devices) {
@@ -221,7 +222,7 @@ HardwareInfo hardware_info(const Snapshot& now) {
   out.driver_version = now.versions.driver;
   out.backend = now.versions.backend;
   out.device_count = static_cast<unsigned>(now.devices.size());
-  // All devices of a host are alike; one that does not answer may not tell what it is.
+  // All devices of a host are alike, but one that does not answer may not give its type.
   const telemetry::Device* first = nullptr;
   for (const telemetry::Device& device : now.devices) {
     if (first == nullptr || (first->name.empty() && !device.name.empty())) first = &device;
@@ -265,7 +266,7 @@ struct Observer::Item {
   Group group = Group::kVcpuUsage;
   Duration period{};
   SnapshotPointer last = {};  // nothing before start()
-  // Where each process was when the item last saw it.
+  // The counters of each process when the item last saw it.
   struct Seen {
     std::shared_ptr<const Process> process;
     std::chrono::steady_clock::time_point at;
@@ -274,15 +275,15 @@ struct Observer::Item {
 
   bool of_processes() const { return selection != kOfHost; }
 
-  // Where the process's differences start: null if from zero.
+  // The state from which the process's differences start; null: from zero.
   const Process* before(const Process& process, const Snapshot& now, double& seconds) const {
     seconds = std::chrono::duration<double>(now.monotonic - last->monotonic).count();
     if (const auto found = seen.find(key_of(process)); found != seen.end()) {
       seconds = std::chrono::duration<double>(now.monotonic - found->second.at).count();
       return found->second.process.get();
     }
-    // What it did while it could not be seen has no known time: it is new, or starts from now.
-    // Drivers tell in whole seconds since when a process is there.
+    // Work done while the process could not be seen has no known time: the process counts as new,
+    // or starts from now. Drivers give the start of a process in whole seconds.
     const bool is_new = complete(*last) || (process.since && *process.since + kSecond > last->at);
     return is_new ? nullptr : &process;
   }
@@ -328,7 +329,7 @@ void Observer::remember(Item& item, const SnapshotPointer& snapshot) {
   item.last = snapshot;
   if (item.selection < 0) return;
   std::map<ProcessKey, Item::Seen> seen;
-  // Those that are not in an incomplete snapshot may still live.
+  // Processes that are missing from an incomplete snapshot may still live.
   if (!complete(*snapshot)) seen = item.seen;
   for (const Process& process : snapshot->processes) {
     const auto known = item.seen.find(key_of(process));
@@ -345,7 +346,7 @@ void Observer::start(SnapshotPointer snapshot) {
   for (Item& item : items_) remember(item, snapshot);
 }
 
-// The first selection that names the group and likes the tag has it.
+// The first selection that names the group and matches the tag gets the process.
 const Observer::Item* Observer::item_for(const Process& process, Group group,
                                          const std::vector<const Item*>& due) const {
   int owner = -1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes observations of snapshots: for each group that is due, the difference to the snapshot with
-// which the group was last observed.
+// Makes observations from snapshots: for each group that is due, the difference to the snapshot
+// with which the group was last observed.
 //
-// A process that is new counts from zero. One that could not be seen for a while (its device did
-// not answer) goes on from where it was: its work is reported later, never twice, never lost.
+// A new process counts from zero. A process that could not be seen for a while (its device did not
+// answer) continues from its last counters: its work is reported later, never twice, never lost.
 // Callers: the monitor's loop, one thread. Owns: the snapshots that differences start from.
 // Fails: never; the errors of a snapshot become those of groups and processes.
 #ifndef TOOLS_NEURON_MONITOR_MODEL_OBSERVER_H
@@ -35,10 +35,10 @@ class Observer {
   // One for each thing to observe, for a Schedule; their indices are those of observe().
   std::vector<Duration> periods() const;
 
-  // What a snapshot for these must hold.
+  // The parts that a snapshot for these items must hold.
   telemetry::Wanted wanted(const std::vector<size_t>& due) const;
 
-  // The first snapshot: what the first differences start from.
+  // Gives the first snapshot, from which the first differences start.
   void start(SnapshotPointer snapshot);
   Observation observe(SnapshotPointer snapshot, const std::vector<size_t>& due);
 

@@ -6,7 +6,8 @@
 namespace neuron::monitor {
 namespace {
 
-// Groups whose beats are that close share a report; a timer that fires early does not make another.
+// Groups whose beats are this close share a report; a timer that fires early does not cause
+// another.
 constexpr Duration kTogether = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -31,7 +32,7 @@ std::vector<size_t> Schedule::take_due(SteadyTime now) {
     due.push_back(i);
     const auto passed = (now + kTogether - start_) / beat.period;
     beat.next = start_ + (passed + 1) * beat.period;
-    // Right behind the first report, a whole period would be next to nothing.
+    // A beat shortly after the first report is skipped: its period would be too short.
     if (beat.next - now < beat.period / 4) beat.next += beat.period;
   }
   return due;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When each group of the configuration is due. A group keeps its own beat, counted from the start,
-// so that periods do not drift; beats that were missed (a suspended host) are left out.
+// Tells when each group of the configuration is due. A group keeps its own beat, counted from the
+// start, so that periods do not drift; missed beats (a suspended host) are skipped.
 // Callers: the monitor's loop, one thread. Never fails, never waits.
 #ifndef TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H
 #define TOOLS_NEURON_MONITOR_MODEL_SCHEDULE_H
@@ -21,11 +21,11 @@ class Schedule {
   // One beat for each period; the first report comes after kFirst or the shortest of them.
   Schedule(std::vector<Duration> periods, SteadyTime start);
 
-  // Whoever starts the program for a single report should not wait for a period.
+  // A user who starts the program for a single report should not wait for a period.
   static constexpr Duration kFirst = std::chrono::milliseconds(250);
 
   SteadyTime next() const;
-  // The indices that are due at `now`; their next beat is set.
+  // Returns the indices that are due at `now` and sets their next beat.
   std::vector<size_t> take_due(SteadyTime now);
 
  private:

@@ -14,7 +14,7 @@ namespace neuron::monitor {
 Tally tally(const telemetry::CoreCounters& counters);
 Tally& operator+=(Tally& to, const Tally& more);
 
-// Between the bounds of a bucket its values are taken to be spread evenly.
+// The values of a bucket are assumed to be spread evenly between its bounds.
 std::optional<Latencies> percentiles(const telemetry::LatencyHistogram& histogram);
 
 }  // namespace neuron::monitor

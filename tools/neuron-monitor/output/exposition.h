@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics as families of samples with labels: what Prometheus and OTLP have in common.
-// Callers: MetricFamilies makes it, prometheus.cpp and otlp.cpp spell it. Values. Cannot fail.
+// Metrics as families of samples with labels, the common form for Prometheus and OTLP. Callers:
+// MetricFamilies makes it, prometheus.cpp and otlp.cpp format it. Values. Cannot fail.
 #ifndef TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H
 #define TOOLS_NEURON_MONITOR_OUTPUT_EXPOSITION_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Appends JSON to a string, on one line or indented. A report is written once a period on hosts
-// that have better things to do: no tree is built, numbers do not pass through a locale.
+// Appends JSON to a string, on one line or indented. It is cheap, because a report is written every
+// period on a busy host: it builds no tree, and numbers do not pass through a locale.
 // Callers: report.cpp, otlp.cpp. One thread for each writer. Borrows: the string.
-// Never fails: what is no number becomes 0, bytes that are no UTF-8 become U+FFFD.
+// Never fails: NaN and infinity become 0, bytes that are not UTF-8 become U+FFFD.
 #ifndef TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 #define TOOLS_NEURON_MONITOR_OUTPUT_JSON_WRITER_H
 
@@ -30,7 +30,7 @@ class JsonWriter {
   void open_array(std::string_view key) { this->key(key), open('['); }
   void close_array() { close(']'); }
 
-  // Of characters that need no escape.
+  // The key has only characters that need no escape.
   void key(std::string_view name) {
     separate();
     out_ += '"';

@@ -51,7 +51,7 @@ Labels with(Labels labels, const Labels& more) {
   return labels;
 }
 
-// Labels of pods only where there are pods.
+// Adds labels of pods only if there are pods.
 Labels owner_labels(const std::array<std::string, 4>& owner) {
   static constexpr const char* kLabels[] = {"runtime_tag", "pod", "namespace", "container"};
   Labels out = {{kLabels[0], owner[0]}};
@@ -266,7 +266,7 @@ void MetricFamilies::merge(const RuntimeObservation& runtime, double now) {
   known.execution = runtime.execution;
   Account& account = accounts_[owner_of(runtime)];
   if (account.members.empty()) account.created = now;
-  // What it did before it was first seen counts as well.
+  // Its work before it was first seen counts as well.
   const bool joins = account.members.insert(runtime.key).second;
   account.total += joins ? runtime.execution->total : runtime.execution->in_period;
 }

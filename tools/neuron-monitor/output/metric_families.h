@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The latest of each group, for those who ask when they like. Processes of one tag and pod are one:
-// their memory adds up, their counters go on when one of them ends, and are gone with the last.
-// Callers: the monitor's loop updates, exporters read; thread-safe by a mutex, held for the time
-// of making an exposition. Owns: copies. Cannot fail.
+// The latest values of each group, for readers that ask at any time. Processes of one tag and pod
+// count as one: their memory adds up, their counters continue when one of them ends, and disappear
+// with the last. Callers: the monitor's loop updates, exporters read; thread-safe by a mutex, held
+// for the time of making an exposition. Owns: copies. Cannot fail.
 #ifndef TOOLS_NEURON_MONITOR_OUTPUT_METRIC_FAMILIES_H
 #define TOOLS_NEURON_MONITOR_OUTPUT_METRIC_FAMILIES_H
 
@@ -20,7 +20,7 @@ namespace neuron::monitor {
 
 class MetricFamilies {
  public:
-  // instance_info: whether labels tell which instance this is.
+  // instance_info: true if labels name this instance.
   explicit MetricFamilies(bool instance_info) : instance_info_(instance_info) {}
 
   void update(const Observation& observation);

@@ -12,7 +12,7 @@ struct Renamed {
   const char* label;
   const char* attribute;
 };
-// Where OpenTelemetry has a name for it.
+// Labels for which OpenTelemetry has a name.
 constexpr Renamed kRenamed[] = {{"pod", "k8s.pod.name"},
                                 {"namespace", "k8s.namespace.name"},
                                 {"container", "k8s.container.name"},

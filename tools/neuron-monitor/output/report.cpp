@@ -10,14 +10,14 @@
 namespace neuron::monitor {
 namespace {
 
-// Grows when a field changes its meaning or goes, not when one comes.
+// Increases when a field changes its meaning or is removed, not when one is added.
 constexpr unsigned kSchemaVersion = 1;
 
 void write_cores(JsonWriter& json, const CoreUseGroup& group, const std::string& core_version) {
   json.open_object("neuroncore_counters");
   json.member("period", group.period);
   json.open_object("neuroncores_in_use");
-  // "v3d" is how pairs of v3 cores are called.
+  // "v3d" is the name of pairs of v3 cores.
   const std::string physical =
       "nc_" + core_version.substr(0, core_version.find_last_not_of('d') + 1) + ".";
   for (const auto& [index, use] : group.cores) {

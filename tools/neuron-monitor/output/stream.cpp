@@ -13,8 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What ends a write that a reader holds up: a signal whose handler does nothing, without
-// SA_RESTART.
+// This signal ends a write that a reader holds up. Its handler does nothing and has no SA_RESTART.
 constexpr int kInterrupt = SIGUSR2;
 
 void do_nothing(int) {}
@@ -35,7 +34,8 @@ Stream::~Stream() {
     queue_.clear();
   }
   changed_.notify_all();
-  // The signal may come just before the write begins: it is sent until the thread has seen the end.
+  // The signal may come just before the write begins, so it is sent until the thread has seen the
+  // end.
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, 10ms, [this] { return ended_; })) {
     ::pthread_kill(thread_.native_handle(), kInterrupt);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports on their way to standard output. A reader that is slow holds up the thread of the stream,
-// never the loop that measures and never an exporter.
+// Writes reports to standard output. A slow reader holds up the thread of the stream, never the
+// loop that measures and never an exporter.
 // Callers: the monitor's loop; thread-safe. Owns: a thread and at most kMostBytes of text. Borrows:
 // the file descriptor, whose SIGPIPE the caller has switched off.
 // Fails: failure() is the errno of the write after which nothing more is written.
@@ -22,16 +22,16 @@ class Stream {
   static constexpr size_t kMostBytes = 1 << 20;
 
   explicit Stream(int descriptor);
-  // Leaves what is not written yet; a write that a reader holds up is interrupted.
+  // Drops text that is not yet written; interrupts a write that a reader holds up.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   // False: there is no room, and nothing was taken.
   bool push(std::string report);
-  // Whether there is room by then.
+  // True if there is room before the time is over.
   bool wait_for_room(std::chrono::milliseconds patience);
-  // Whether everything was written by then.
+  // True if everything was written before the time is over.
   bool finish(std::chrono::milliseconds patience);
   int failure() const;
 

@@ -85,7 +85,7 @@ class Push : public OtlpPush {
     });
   }
 
-  // A connection that was kept may have been closed by the collector meanwhile: that is no failure.
+  // The collector may have closed a kept connection meanwhile: that is not a failure.
   void broken(const char* what, Status error) {
     const bool kept = !fresh_;
     close();

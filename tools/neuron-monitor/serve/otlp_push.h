@@ -2,8 +2,8 @@
 //
 // Pushes metrics to an OTLP collector (HTTP, JSON): one request at a time, the newest values only.
 //
-// Concepts: counters are cumulative, so a push that did not arrive is made good by the next one.
-// After a failure it waits 1, 2, 4 ... 60 s; a body that the collector refuses for good is dropped.
+// Concepts: counters are cumulative, so the next push makes up for one that did not arrive. After a
+// failure it waits 1, 2, 4 ... 60 s; a body that the collector refuses for good is dropped.
 // Callers: Exporter, on its thread. Owns: a connection that is kept between pushes. Borrows: the
 // io_context, the body source. Fails: never to the caller; one sentence on stderr when pushes begin
 // to fail and one when they arrive again.
@@ -22,7 +22,7 @@ namespace neuron::monitor {
 class OtlpPush {
  public:
   virtual ~OtlpPush() = default;
-  // There are new values.
+  // To be called when there are new values.
   virtual void notify() = 0;
 
   static std::unique_ptr<OtlpPush> create(boost::asio::io_context& context, Url url,

@@ -22,14 +22,14 @@ using namespace std::chrono_literals;
 
 constexpr unsigned kMostConnections = 128;
 constexpr auto kIdle = 60s;      // between requests of a connection
-constexpr auto kExchange = 10s;  // for sending what was asked for
+constexpr auto kExchange = 10s;  // for sending the answer
 constexpr size_t kMostHeader = 8192;
 
 constexpr char kText[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kOpenMetrics[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-// Whether the client likes OpenMetrics at least as much as the text format: its quality is in
-// thousandths, 1000 if none is given.
+// The quality that the client gives a type, in thousandths; 1000 if none is given. OpenMetrics is
+// sent if its quality is above 0 and at least that of the text format.
 int quality(std::string_view accept, std::string_view type) {
   size_t at = 0;
   while (at < accept.size()) {
@@ -85,7 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         [self = shared_from_this()](beast::error_code error, size_t) { self->answer(error); });
   }
 
-  // Whoever waits longest without asking for anything makes room.
+  // Closes the connection that has waited longest without a request.
   void evict() {
     stop_waiting();
     stream_.close();
@@ -146,7 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const bool openmetrics = wants_openmetrics({accept.data(), accept.size()});
       const auto metrics = shared_->pages.metrics(openmetrics);
       if (metrics == nullptr) {
-        // No metrics are better than a host without devices.
+        // An error is better than metrics that show a host without devices.
         response_.set(http::field::retry_after, "1");
         return say(http::status::service_unavailable, "nothing has been measured yet\n");
       }
@@ -240,7 +240,7 @@ class Server : public ScrapeServer {
   }
 
  private:
-  // Silent clients do not keep out one that asks; all of them busy do.
+  // A new client is refused only if all connections are busy; a silent one makes room.
   void welcome(tcp::socket socket) {
     if (shared_->connections >= kMostConnections && shared_->waiting.empty()) return;
     if (shared_->connections >= kMostConnections) shared_->waiting.front()->evict();

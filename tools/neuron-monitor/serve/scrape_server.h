@@ -4,8 +4,8 @@
 //
 // Callers: Exporter, on its thread. Owns: the listening socket; each connection lives as long as
 // its client and its deadlines let it. Borrows: the io_context and the page source.
-// Fails: listen() with a sentence. A client that is slow, silent, too large or too many costs its
-// own connection.
+// Fails: listen() with a sentence. A client that is slow, silent, too large or one too many loses
+// only its own connection.
 #ifndef TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H
 #define TOOLS_NEURON_MONITOR_SERVE_SCRAPE_SERVER_H
 

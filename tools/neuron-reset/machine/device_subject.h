@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device of this host as the machine sees it: looked at through telemetry, reset and verified by
-// workers, which are processes that can be left when they hang.
+// A device of this host as the machine sees it. Telemetry gives its state. Workers reset and verify
+// it; they are processes, which can be abandoned when they hang.
 // Callers: a thread for each device. Fails: as its calls say; a worker that hangs or dies fails.
 #ifndef TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H
 #define TOOLS_NEURON_RESET_MACHINE_DEVICE_SUBJECT_H

@@ -86,13 +86,13 @@ class Machine {
     return state;
   }
 
-  // What the driver says is told once for each change.
+  // The driver's state is reported once for each change.
   bool await_return(Sight& sight) {
     enter(State::kReturning, "");
     std::string told;
     for (;;) {  // bounded: by end_
       sight = subject_.look(end_);
-      // A driver that tells no state says nothing against it.
+      // A driver that reports no state gives no reason to wait.
       const bool ready = sight.state == DeviceState::kReady || sight.state == DeviceState::kUnknown;
       if (sight.found && ready && sight.error.empty()) return true;
       const std::string seen =
@@ -125,7 +125,7 @@ class Machine {
       tried.push_back(std::to_string(core.core));
     }
     agree_on_repair(findings);
-    // A reset is what has just been tried.
+    // A reset has just been tried, so it cannot be the advice.
     for (checks::Finding& finding : findings) {
       if (finding.action == checks::Action::kResetDevice) {
         finding.action = finding.repair == checks::Repair::kNone ? checks::Action::kReboot
@@ -142,7 +142,7 @@ class Machine {
       }
     }
     if (!wrong.empty()) return enter(State::kFaulty, wrong);
-    // Nothing was found because nothing was looked at: that is not what ready means.
+    // Cores that were held could not be verified, so the device is not ready.
     if (!held.empty()) {
       return enter(State::kUnverified, "held, and not tried: core " + listed(held));
     }

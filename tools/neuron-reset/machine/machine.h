@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The states that a reset goes through; each is told when it is reached.
+// The states that a reset goes through; each is reported when it is reached.
 //
 // Concepts: looking -> resetting -> returning -> verifying, then one end: ready, refused, failed,
-// faulty or unverified. Everything has to be over by one deadline. The machine decides; what it
-// knows and does comes from a Subject, the device or a test's script.
+// faulty or unverified. One deadline covers everything. The machine decides; it sees and acts
+// through a Subject, which is the device or a test's script.
 // Callers: main(), a thread for each device. Owns nothing. Fails: never, a failure is an end.
 #ifndef TOOLS_NEURON_RESET_MACHINE_MACHINE_H
 #define TOOLS_NEURON_RESET_MACHINE_MACHINE_H
@@ -33,7 +33,7 @@ enum class State {
 };
 const char* name(State state);
 bool is_end(State state);
-// With what a program ends whose devices have come to these ends: the gravest decides.
+// The exit status of a program whose devices have come to these ends: the gravest decides.
 int exit_status(const std::vector<State>& ends);
 
 struct Event {
@@ -44,7 +44,7 @@ struct Event {
   double elapsed_seconds = 0;
 };
 
-// What can be seen of the device.
+// The visible state of the device.
 struct Sight {
   bool found = false;
   telemetry::DeviceState state = telemetry::DeviceState::kUnknown;
@@ -68,7 +68,7 @@ class Subject {
   virtual Clock::time_point now() = 0;
   virtual void pause() = 0;  // between two looks
   virtual Sight look(Clock::time_point end) = 0;
-  // `force`: whoever holds cores; otherwise nobody else gets one meanwhile.
+  // `force`: resets even if somebody holds cores; otherwise no other process gets a core meanwhile.
   virtual Attempt reset(bool force, Clock::time_point end) = 0;
   virtual checks::Findings verify_memory(Clock::time_point end) = 0;
   virtual checks::Findings verify_core(const checks::ProgramCore& core, Clock::time_point end) = 0;
@@ -80,7 +80,7 @@ struct Plan {
   std::chrono::milliseconds timeout{180000};  // of all of it
 };
 
-// Goes through the states; the end, which was told like the others.
+// Goes through the states. Returns the end, which is reported like the other states.
 State run(Subject& subject, const Plan& plan, const std::function<void(const Event&)>& tell);
 
 }  // namespace neuron::reset

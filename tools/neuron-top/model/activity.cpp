@@ -17,9 +17,8 @@ const telemetry::Process* find(const Snapshot& snapshot, int pid) {
   return nullptr;
 }
 
-// Whether a device answered when the snapshot was taken. If it did not, what its processes had
-// counted by then is not known, and taking it for nothing would make all of it the work of one
-// interval.
+// True if the device answered when the snapshot was taken. If it did not, the counters of its
+// processes are unknown; taking them for zero would make all their work that of one interval.
 bool answered(const Snapshot& snapshot, unsigned device) {
   for (const telemetry::Device& other : snapshot.devices) {
     if (other.index == device) return other.error.empty();

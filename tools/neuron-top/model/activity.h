@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened between two snapshots: shares, rates and tallies of cores and processes.
+// The activity between two snapshots: shares, rates and tallies of cores and processes.
 //
-// Callers: the view, one thread. Values. Cannot fail: a process that is new counts from
-// its start; the very first snapshot, and a device that did not answer before, have no activity.
+// Callers: the view, one thread. Values. Cannot fail: a new process counts from its start; the very
+// first snapshot, and a device that did not answer before, have no activity.
 #ifndef TOOLS_NEURON_TOP_MODEL_ACTIVITY_H
 #define TOOLS_NEURON_TOP_MODEL_ACTIVITY_H
 
@@ -14,7 +14,7 @@
 
 namespace neuron::top {
 
-// Of one process on one physical core, or of a sum of them.
+// The activity of one process on one physical core, or a sum of them.
 struct Activity : telemetry::CoreRates {
   uint64_t errors = 0;  // executions that did not end well, since the process began
 

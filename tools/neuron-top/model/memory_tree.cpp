@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tree of memory: devices, logical cores, models, and what holds the bytes.
+// The tree of memory: devices, logical cores, models, and categories of memory.
 #include <algorithm>
 
 #include "tools/common/terminal.h"
@@ -36,7 +36,7 @@ void add(CoreMemory& sum, const CoreMemory& more) {
 
 uint64_t less(uint64_t from, uint64_t take) { return from > take ? from - take : 0; }
 
-// What is left of a core beside its models: so a parent is the sum of its children.
+// The memory of a core beside its models, so that a parent is the sum of its children.
 CoreMemory rest(const CoreMemory& all, const CoreMemory& models) {
   return {less(all.constants, models.constants), less(all.model_code, models.model_code),
           less(all.model_shared_scratchpad, models.model_shared_scratchpad),
@@ -138,7 +138,7 @@ class Tree {
     if (open) add_leaves(key, 3, model.core, model.host, !model.running);
   }
 
-  // Rows that have the filter in them, with all that they hang on.
+  // Keeps rows that contain the filter, and their parents.
   void keep_matching() {
     std::vector<TreeRow> kept;
     unsigned wanted = 0;  // the depth below which a row is needed as a parent

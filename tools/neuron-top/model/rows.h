@@ -8,7 +8,7 @@
 
 namespace neuron::top {
 
-// What the rows are made of: the snapshot, and the processes of it that the tab shows.
+// The data of the rows: the snapshot, and those of its processes that the tab shows.
 struct Scope {
   const telemetry::Snapshot& now;
   const Interval& interval;
@@ -20,7 +20,7 @@ std::vector<TreeRow> build_tree(const Scope& scope);
 std::vector<ProcessRow> build_processes(const Scope& scope);
 std::vector<EngineRow> build_engines(const Scope& scope, const std::vector<DeviceRow>& devices);
 
-// Whether a text has the filter in it, in capitals or not; every text has an empty one.
+// True if a text contains the filter, whatever the case; every text contains an empty one.
 bool passes(const std::string& filter, const std::string& text);
 
 std::string key_of_core(unsigned device, unsigned core);

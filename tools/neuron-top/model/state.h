@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the person in front of neuron-top has chosen, and how keys and the mouse change it.
+// The user's choices in neuron-top, and how keys and the mouse change them.
 //
 // Callers: the main loop, one thread. Values; no terminal is needed. Cannot fail: a key without a
 // meaning does nothing.
@@ -48,12 +48,12 @@ enum class Key {
   kTab,
 };
 
-// What the loop has to do beside drawing anew.
+// The action of the loop beside drawing.
 enum class Command { kNothing, kQuit, kStepBack, kStepForward };
 
 struct View;
 
-// `view` is what the person saw when the key was pressed.
+// `view` is the view that was shown when the key was pressed.
 Command press(State& state, Key key, char character, const View& view);
 
 // Things that a click may hit; the layout says where they are.
@@ -65,8 +65,7 @@ struct Target {
 };
 void click(State& state, const Target& target, const View& view);
 
-// If the selected row was there before and is there no more: its parent is selected, or else the
-// row in its place.
+// If the selected row has disappeared, selects its parent, or else the row in its place.
 void keep_selection(State& state, const View& before, const View& now);
 
 }  // namespace neuron::top

@@ -67,7 +67,7 @@ tools::Records build_records(const View& view, const telemetry::Snapshot& now,
                      {"memory_used_bytes", "MEMORY", Unit::kBytes},
                      {"pids", "PIDS"},
                      {"hung_engines", "HUNG"}};
-  // In each record too: a stream is nothing but records.
+  // The time is in each record too, because a stream has nothing but records.
   const double time = std::chrono::duration<double>(now.at.time_since_epoch()).count();
   for (const DeviceRow& device : view.devices) {
     for (const CoreCell& cell : device.cores) {

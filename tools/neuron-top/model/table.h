@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the screen shows, as records for programs: one for each logical core.
+// The data of the screen as records for programs: one for each logical core.
 // Callers: main(). Values. Cannot fail.
 #ifndef TOOLS_NEURON_TOP_MODEL_TABLE_H
 #define TOOLS_NEURON_TOP_MODEL_TABLE_H

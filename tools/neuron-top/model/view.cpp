@@ -15,7 +15,7 @@ using telemetry::DeviceState;
 using telemetry::Process;
 using telemetry::Snapshot;
 
-// Those that compute; tools that only look at a device are no tab.
+// True for processes that compute; tools that only observe a device get no tab.
 bool is_application(const Process& process) {
   return !process.cores.empty() || !process.models.empty();
 }
@@ -99,7 +99,7 @@ void sum_processes(const Scope& scope, View& view) {
     view.runtime_user += times->second.first;
     view.runtime_system += times->second.second;
   }
-  // Of all processors of the host, as the bar beside it.
+  // A share of all processors of the host, as in the bar beside it.
   const double processors = std::max<double>(1, scope.now.host.processors.size());
   view.runtime_user = std::min(1.0, view.runtime_user / processors);
   view.runtime_system = std::min(1.0, view.runtime_system / processors);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that neuron-top shows, as values: which cores, bars, rows and words, but not where.
+// Everything that neuron-top shows, as values: cores, bars, rows and words, but not their
+// positions.
 //
 // Callers: made by build_view() from snapshots and the person's choices; read by the layout, by
 // keys, and by the machine formats. One thread. Cannot fail: what the snapshot lacks is not shown,
@@ -54,7 +55,7 @@ struct ProcessRow {
   uint64_t device_bytes = 0, host_bytes = 0;
 };
 
-// A core and what its engines do.
+// A core and the activity of its engines.
 struct EngineRow {
   std::string key;
   bool selected = false;
@@ -96,7 +97,7 @@ struct View {
 View build_view(const telemetry::Snapshot& now, const Interval& interval, const State& state,
                 const std::deque<double>& history);
 
-// Of all devices and processes: what the history keeps.
+// The average over all devices and processes, which the history keeps.
 double average_utilization(const telemetry::Snapshot& now, const Interval& interval);
 
 // "0.0B", "4.0KB", "441.8MB": one decimal, steps of 1024.

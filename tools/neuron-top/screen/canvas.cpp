@@ -7,7 +7,7 @@
 namespace neuron::top {
 namespace {
 
-// The next character of UTF-8; bytes that are none become '?'.
+// The next character of UTF-8; invalid bytes become '?'.
 char32_t next(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -40,7 +40,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Marks on the character before, and what turns the direction of writing.
+// Marks on the character before, and characters that change the direction of writing.
 constexpr Range kWithoutWidth[] = {
     {0xad, 0xad},     {0x300, 0x36f},    {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},
     {0x64b, 0x65f},   {0x1ab0, 0x1aff},  {0x1dc0, 0x1dff}, {0x200b, 0x200f}, {0x2028, 0x202e},
@@ -102,7 +102,7 @@ int Canvas::put(int x, int y, std::string_view text, Ink ink, int room) {
   return x;
 }
 
-// One half of a character that took two columns is none: what is left of it is a space.
+// Half of a character that took two columns is not a character: a space replaces the other half.
 void Canvas::clear_halves(int x, int y) {
   if (at(x, y).character == kSecondHalf && x > 0) cells_[index(x - 1, y)].character = U' ';
   if (x + 1 < width_ && at(x + 1, y).character == kSecondHalf) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rectangle of characters with styles: what the layout draws on, and a painter shows.
+// A rectangle of characters with styles: the layout draws on it, a painter shows it.
 //
-// Callers: layout, painter, tests. A value. Cannot fail: what lies outside the rectangle is cut.
+// Callers: layout, painter, tests. A value. Cannot fail: text outside the rectangle is cut.
 #ifndef TOOLS_NEURON_TOP_SCREEN_CANVAS_H
 #define TOOLS_NEURON_TOP_SCREEN_CANVAS_H
 
@@ -14,7 +14,7 @@
 
 namespace neuron::top {
 
-// What a cell means; painters choose colours and attributes for it.
+// The meaning of a cell; painters choose colours and attributes for it.
 enum class Ink : unsigned char {
   kPlain,
   kTitle,
@@ -54,14 +54,14 @@ class Canvas {
   int height() const { return height_; }
   const Cell& at(int x, int y) const { return cells_[index(x, y)]; }
 
-  // What stands in the second column of a character that takes two.
+  // Marks the second column of a character that takes two.
   static constexpr char32_t kSecondHalf = 0;
 
-  // UTF-8; returns the column behind the text. At most `room` columns. What takes no column of its
-  // own, or would steer the terminal, is left out.
+  // UTF-8; returns the column behind the text. At most `room` columns. Characters that take no
+  // column of their own, or would control the terminal, are left out.
   int put(int x, int y, std::string_view text, Ink ink = Ink::kPlain, int room = 1 << 20);
   void put(int x, int y, char32_t character, Ink ink);
-  // '?' for all that is beyond ASCII.
+  // Replaces every character beyond ASCII by '?'.
   void make_ascii();
   // Gives every cell of a line the ink.
   void paint_line(int y, Ink ink);

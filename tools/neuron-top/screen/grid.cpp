@@ -65,7 +65,7 @@ int heat_lines(const View& view, int width) {
 
 void draw_bar(Canvas& canvas, int x, int y, int width, double filled, double more, bool unicode) {
   (void)unicode;
-  // What is little is seen, too.
+  // A small share is shown, too.
   const auto columns = [&](double share) {
     return std::max(share > 0 ? 1 : 0, static_cast<int>(std::lround(share * width)));
   };
@@ -75,7 +75,7 @@ void draw_bar(Canvas& canvas, int x, int y, int width, double filled, double mor
     if (i < first) {
       canvas.put(x + i, y, U'|', Ink::kFilled);
     } else if (i < second) {
-      // Another character too: colours are not seen by all.
+      // A different character as well, because not everybody sees colours.
       canvas.put(x + i, y, U'+', Ink::kSystem);
     } else {
       canvas.put(x + i, y, U'.', Ink::kEmpty);

@@ -121,7 +121,7 @@ void draw_history(Canvas& canvas, const View& view, int y, bool unicode) {
   }
 }
 
-// Words that do not fit into one line go on in the next, at most `lines` of them.
+// Draws notes; words that do not fit into one line go on in the next. At most `lines` lines.
 int draw_notes(Canvas& canvas, const View& view, int y, int lines) {
   int used = 0;
   for (const std::string& note : view.notes) {
@@ -151,7 +151,7 @@ std::string tab_text(const View& view, size_t i) {
          (tab.active ? "< " : "  ");
 }
 
-// Where the tabs begin, so that the active one is seen.
+// The first tab to show, so that the active one is visible.
 size_t first_tab(const View& view, int room) {
   size_t active = 0;
   while (active < view.tabs.size() && !view.tabs[active].active) ++active;
@@ -189,7 +189,7 @@ void draw_footer(Canvas& canvas, const View& view, int y, int lines) {
   canvas.put(0, y + 1, hints, view.status.empty() ? Ink::kFaint : Ink::kActive);
 }
 
-// Where there is no room for sections: one line for each thing that matters most.
+// Used if there is no room for sections: one line for each of the most important values.
 void draw_small(Canvas& canvas, const View& view, const LayoutOptions& options) {
   int y = 1;
   const int notes = draw_notes(canvas, view, y, view.devices.empty() ? canvas.height() - 2 : 1);
@@ -219,7 +219,7 @@ void draw_large(Canvas& canvas, const View& view, const LayoutOptions& options) 
   const int footer = 2;
   int y = 1;
   y += draw_notes(canvas, view, y, std::max(1, height / 4));
-  // What is left, after the least that the lower pane needs.
+  // The room that is left after the minimum for the lower pane.
   const int pane = 5;
   int room = height - footer - pane - y;
   const bool bars = grid_lines(view, width) <= std::max(room - 5, height / 2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where things stand on a screen of a given size: a view becomes a canvas.
+// Lays out a view on a canvas of a given size.
 //
-// Callers: main loop, --once, tests. One thread; no terminal. Cannot fail: what has no room is left
-// out, the least needed first; from 20 columns by 5 lines on there is something to read.
+// Callers: main loop, --once, tests. One thread; no terminal. Cannot fail: parts without room are
+// left out, the least important first; 20 columns by 5 lines are enough to read something.
 #ifndef TOOLS_NEURON_TOP_SCREEN_LAYOUT_H
 #define TOOLS_NEURON_TOP_SCREEN_LAYOUT_H
 

@@ -8,7 +8,7 @@
 
 namespace neuron::top {
 
-// Lines that the grid of cores takes with a bar for each core, and as a heat map.
+// The lines that the grid of cores takes, with a bar for each core or as a heat map.
 int grid_lines(const View& view, int width);
 int heat_lines(const View& view, int width);
 
@@ -16,7 +16,7 @@ void draw_grid(Canvas& canvas, const View& view, int y, bool unicode);
 void draw_heat(Canvas& canvas, const View& view, int y, int lines, bool unicode);
 void draw_bar(Canvas& canvas, int x, int y, int width, double filled, double more, bool unicode);
 
-// The lower pane, `lines` high with its heading; scrolls so that the selection is seen.
+// The lower pane, `lines` high with its heading; scrolls so that the selection is visible.
 void draw_pane(Canvas& canvas, const View& view, int y, int lines);
 
 void draw_help(Canvas& canvas);

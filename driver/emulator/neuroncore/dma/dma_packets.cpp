@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "driver/base/abandonment.h"
 #include "hw/udma.h"
 
 namespace neuron::core {
@@ -62,6 +63,7 @@ PlanBuilder::PlanBuilder(DmaPlan& of, const isa::DmaControl& dma, uint32_t scale
 }
 
 void PlanBuilder::bound(const PlanLane& lane) {
+  base::Abandonment::look();
   if (std::max(lane.m2s.size(), lane.s2m.size()) > DmaPlan::kMaxDescriptors) {
     fault = make_fault(NEURON_FAULT_OPERAND_SHAPE, 0, DmaPlan::kMaxDescriptors + 1, NEURON_DMA_CTL);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/engines/block_loop.h"
 #include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
 #include "driver/emulator/neuroncore/engines/vector_engine.h"
@@ -39,9 +40,11 @@ void sort_rows(UnitContext& context, const isa::Instruction& i) {
   const OperandView dst(context.memory, i.dst);
   const OperandView source(context.memory, i.src0);
   std::vector<float> row(source.elements());
+  uint32_t steps = 0;
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     source.load(p, 0, row.size(), row.data());
-    std::stable_sort(row.begin(), row.end(), [](float a, float b) {
+    std::stable_sort(row.begin(), row.end(), [&steps](float a, float b) {
+      base::Abandonment::look_now_and_then(steps);
       if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
       return a != b ? a < b : std::signbit(a) && !std::signbit(b);
     });

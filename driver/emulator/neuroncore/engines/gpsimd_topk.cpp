@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/engines/block_loop.h"
 #include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
 #include "driver/emulator/neuroncore/engines/vector_engine.h"
@@ -35,6 +36,7 @@ Fault topk(UnitContext& context, const isa::Instruction& i) {
   std::vector<uint16_t> column(source.elements());
   std::vector<uint16_t> numbers(n);
   std::vector<uint32_t> order(n);
+  uint32_t steps = 0;
   for (unsigned group = 0; group < values.partitions(); group += kGpsimdCorePartitions) {
     for (unsigned p = 0; p < kGpsimdCorePartitions; ++p) {
       source.load_raw(group + p, 0, column.size(), reinterpret_cast<std::byte*>(column.data()));
@@ -44,6 +46,7 @@ Fault topk(UnitContext& context, const isa::Instruction& i) {
     }
     std::iota(order.begin(), order.end(), 0u);
     std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](uint32_t a, uint32_t b) {
+      base::Abandonment::look_now_and_then(steps);
       const uint16_t x = order_of(numbers[a]);
       const uint16_t y = order_of(numbers[b]);
       return x != y ? x > y : a < b;

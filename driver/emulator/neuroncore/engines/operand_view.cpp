@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
+
 namespace neuron::core {
 
 OperandView::OperandView(CoreMemory& memory, const isa::Operand& operand)
@@ -47,6 +49,8 @@ OperandView::OperandView(CoreMemory& memory, const isa::Operand& operand)
 // elements [first, first + n).
 template <class Run>
 void OperandView::for_runs(uint64_t first, size_t n, Run&& run) const {
+  // Nearly all that engines do passes here: a core that is reset need not wait for its instruction.
+  base::Abandonment::look();
   if (ndim_ == 1) {
     run(static_cast<ptrdiff_t>(first) * step_[0], size_t{0}, n);
     return;
@@ -60,7 +64,9 @@ void OperandView::for_runs(uint64_t first, size_t n, Run&& run) const {
     at += static_cast<ptrdiff_t>(index[d]) * step_[d];
   }
   size_t done = 0;
+  uint32_t runs = 0;
   while (done < n) {
+    base::Abandonment::look_now_and_then(runs);
     const size_t count = std::min<size_t>(n - done, size_[0] - index[0]);
     run(at, done, count);
     done += count;
@@ -86,6 +92,7 @@ void OperandView::load(unsigned part, uint64_t first, size_t n, float* out) cons
 const float* OperandView::load_or_map(unsigned part, uint64_t first, size_t n,
                                       float* scratch) const {
   if (dtype_ == NEURON_DTYPE_F32 && contiguous()) {
+    base::Abandonment::look();
     return reinterpret_cast<const float*>(row(part)) + first;
   }
   load(part, first, n, scratch);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/engines/block_loop.h"
 #include "driver/emulator/neuroncore/engines/integer_alu.h"
 #include "driver/emulator/neuroncore/engines/row_access.h"
@@ -61,7 +62,13 @@ bool steps_in_memory(UnitContext& context, const isa::Instruction& i, const Oper
   }
   work.x = source_rows(a);
   work.out = result_rows(dst);
-  numerics::alu_rows(work, dst.partitions(), dst.elements());
+  // A million elements at a time.
+  const auto rows = static_cast<unsigned>(
+      std::max<uint64_t>((uint64_t{1} << 20) / std::max<uint64_t>(dst.elements(), 1), 1));
+  for (unsigned part = 0; part < dst.partitions(); part += rows) {
+    base::Abandonment::look();
+    numerics::alu_rows(work.from(part), std::min(rows, dst.partitions() - part), dst.elements());
+  }
   return true;
 }
 
@@ -173,7 +180,10 @@ Fault tensor_copy(UnitContext& context, const isa::Instruction& i) {
   const bool one_by_one = dst.clobbers(a);
   if (raw && !one_by_one && a.contiguous() && dst.contiguous()) {
     const size_t bytes = dst.elements() * dst.element_bytes();
-    for (unsigned p = 0; p < dst.partitions(); ++p) std::memmove(dst.row(p), a.row(p), bytes);
+    for (unsigned p = 0; p < dst.partitions(); ++p) {
+      base::Abandonment::look();
+      std::memmove(dst.row(p), a.row(p), bytes);
+    }
     return {};
   }
   Scratch& s = context.scratch;

@@ -9,6 +9,7 @@
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_STATE_H
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -71,6 +72,10 @@ struct CoreState {
   CoreSettings settings;
   uint32_t fill = CoreMemory::kDefaultFill;  // survives a reset, or it could never take effect
   uint32_t faults = 0;                       // bit n: sequencer n has faulted; and kQueueFault
+
+  // --- any thread's ---
+  // Nobody waits any more for what the core does: its loops end, and it rests until its reset.
+  std::atomic<bool> halted = false;
 
   ModelTime now() const { return scheduler.now(); }
   // Semaphores and notifications of the core (block 0) or of CC core block - 1.

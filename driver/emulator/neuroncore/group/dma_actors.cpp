@@ -36,6 +36,12 @@ void DmaActors::dma_rung(unsigned engine, unsigned queue, const chip::Access& ac
   }
 }
 
+void DmaActors::dma_stopped(unsigned engine, unsigned queue, const chip::Access& access) {
+  const unsigned index = index_of(engine);
+  if (index >= kDmaEngines || queue >= NEURON_DMA_QUEUES) return;
+  gate_.deliver({index << 8 | queue, kQueueStopped, MailKind::kDoorbell, access});
+}
+
 void DmaActors::dma_armed(unsigned engine, unsigned queue, const chip::Access& access) {
   const unsigned index = index_of(engine);
   if (index >= kDmaEngines || queue >= NEURON_DMA_QUEUES) return;

@@ -52,6 +52,7 @@ class DmaActors final : public chip::DmaListener {
   void dma_freed(unsigned engine, unsigned queue, const chip::Access& access) override {
     dma_rung(engine, queue, access);
   }
+  void dma_stopped(unsigned engine, unsigned queue, const chip::Access& access) override;
   void dma_faulted(const chip::DmaFault& fault, const chip::Access& access) override;
   void dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
                   const chip::Packet& packet) override;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/base/abandonment.h"
+
 namespace neuron::core {
 
 DmaIssue::DmaIssue(CoreState& state) : state_(state) {
@@ -148,7 +150,9 @@ Fault DmaIssue::write_ring(const Issue& issue, const chip::RingState& ring,
                            const RawDescriptor* descriptors, unsigned count) {
   uint32_t slot = ring.tail;
   uint32_t id = ring.tail_id;
+  uint32_t steps = 0;
   for (unsigned n = 0; n < count; ++n) {
+    base::Abandonment::look_now_and_then(steps);
     RawDescriptor d = descriptors[n];
     d.low |= uint64_t{id} << NEURON_DESC_RING_ID_SHIFT;
     std::array<std::byte, NEURON_DESC_BYTES> bytes;

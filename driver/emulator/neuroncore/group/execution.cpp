@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "driver/base/thread_sanitizer.h"
+
 namespace neuron::core {
 
 void Execution::begin(Sequencer& s) {
@@ -54,6 +56,12 @@ void Execution::fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t 
   write_record(s, status, pc, debug, info, now, was_executing);
 }
 
+void Execution::disown() {
+  if (!in_progress_) return;
+  work_record_ = 0;
+  for (Sequencer& s : state_.sequencers) s.done_lo = s.done_hi = s.launch_lo = s.launch_hi = 0;
+}
+
 void Execution::reset() {
   time_limit_ = 0;
   in_progress_ = false;
@@ -81,6 +89,10 @@ void Execution::add_work(ModelTime now) {
   }
   record.dma_bytes += dma_bytes_;
   record.link_bytes += link_bytes_;
+  state_.bus.wrote({.address = work_record_,
+                    .bytes = sizeof(record),
+                    .kind = chip::HostWriteKind::kWork,
+                    .core = static_cast<uint8_t>(state_.core)});
 }
 
 bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug,
@@ -111,8 +123,14 @@ bool Execution::write_record(const Sequencer& s, uint32_t status, uint32_t pc, u
   record->info = info;
   // Release: pairs with the acquire load by which the host polls `sequence`, so that it then sees
   // the rest of the record and everything the execution wrote.
+  base::hand_to_other_processes();
   std::atomic_ref<unsigned int> sequence(record->sequence);
   sequence.store(sequence.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  state_.bus.wrote({.address = address,
+                    .bytes = sizeof(neuron_completion_record),
+                    .kind = chip::HostWriteKind::kCompletion,
+                    .core = static_cast<uint8_t>(state_.core),
+                    .engine = static_cast<uint8_t>(s.engine)});
   return true;
 }
 

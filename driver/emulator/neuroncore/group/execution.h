@@ -26,6 +26,9 @@ class Execution {
   // A fault of a sequencer ends the execution, if there is one, and is reported to the host.
   void fail(const Sequencer& s, uint32_t status, uint32_t pc, uint32_t debug, uint64_t info,
             ModelTime now);
+  // The host has taken away what the execution in progress works with, as drivers do when a process
+  // ends: its records are not written, as their memory goes next. Nothing if none is in progress.
+  void disown();
   void reset();
 
   // Bytes that DMA engines have taken into service.

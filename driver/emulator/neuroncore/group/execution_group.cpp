@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "driver/base/abandonment.h"
 #include "driver/emulator/neuroncore/group/describe.h"
 
 namespace neuron::core {
@@ -35,8 +36,21 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
       registers_(state_, waits_, control_) {}
 
 chip::RunResult ExecutionGroup::run_events(std::chrono::steady_clock::time_point deadline) {
+  const base::Abandonment program(state_.halted);
+  try {
+    return run_until_halt(deadline);
+  } catch (const base::Abandoned&) {
+    return chip::RunResult::kQuiescent;  // in the middle of an instruction, of which nothing is
+                                         // left
+  }
+}
+
+chip::RunResult ExecutionGroup::run_until_halt(std::chrono::steady_clock::time_point deadline) {
   Scheduler& scheduler = state_.scheduler;
   for (;;) {  // bounded: by `deadline`
+    if (halted()) [[unlikely]] {
+      return chip::RunResult::kQuiescent;
+    }
     if (gate_.wants_attention() && !gate_.attend(deadline)) [[unlikely]] {
       return chip::RunResult::kBusy;
     }
@@ -188,6 +202,7 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
   }
   if (mail.kind == MailKind::kDoorbell) {
     if (remote) access.time = state_.now();
+    if (mail.value == kQueueStopped) execution_.disown();
     dma_.activate(static_cast<unsigned>(mail.offset >> 8), mail.offset & 0xFF, access);
     return;
   }
@@ -203,9 +218,12 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
 
 void ExecutionGroup::reset() {
   if (gate_.inside()) return control_.reset_core(false);
+  // What the core does at this moment is lost in any case.
+  halt();
   if (!gate_.enter()) return;
   gate_.drain_mail();
   control_.reset_core(false);
+  state_.halted.store(false, std::memory_order_relaxed);
   gate_.leave();
   gate_.wake_sleepers();
 }

@@ -37,13 +37,20 @@ class ExecutionGroup final : private GuardedCore {
   void reset();
   void reset_cc(unsigned k);
   void disturb() { gate_.disturb(); }
+  void halt() {
+    state_.halted.store(true, std::memory_order_relaxed);  // orders nothing, is seen soon
+    gate_.disturb();
+  }
+  bool halted() const { return state_.halted.load(std::memory_order_relaxed); }
   std::string describe();
 
  private:
   void apply(const Mail& mail, bool foreign) override;
   bool read_words(uint64_t offset, std::span<std::byte> out) override;
-  bool awaits_peers() const override { return waits_.await_peers(); }
+  bool awaits_peers() const override { return !halted() && waits_.await_peers(); }
+  bool rests() const override { return halted(); }
   chip::RunResult run_events(std::chrono::steady_clock::time_point deadline) override;
+  chip::RunResult run_until_halt(std::chrono::steady_clock::time_point deadline);
 
   // The semaphores at an offset of the window: 0 the core's, 1 + k those of CC core k, -1 none.
   int semaphores_at(uint64_t offset, uint64_t& inside) const;

@@ -61,7 +61,7 @@ chip::RunResult HostGate::run(std::chrono::steady_clock::time_point deadline, bo
       if (scheduler_.is_runnable()) tell_runnable(false);  // a worker runs what came meanwhile
       return chip::RunResult::kDeadline;
     }
-    if (result == chip::RunResult::kDeadline) return result;
+    if (result == chip::RunResult::kDeadline || guarded_.rests()) return result;
     if (scheduler_.is_runnable()) continue;
     wake_sleepers();  // other threads that wait for this group
     return result;

@@ -33,6 +33,8 @@ namespace neuron::core {
 // What a thread leaves that finds the core held: a word, one word of a longer write, a doorbell
 // (`offset` is DMA engine << 8 | queue), or, for strict mode, that `value` bytes were accessed.
 enum class MailKind : uint8_t { kWord, kBurst, kDoorbell, kMemoryRead, kMemoryWrite };
+// Value of a doorbell's mail: the host has reset the queue under the program that uses it.
+inline constexpr uint32_t kQueueStopped = 1;
 struct Mail {
   uint64_t offset = 0;
   uint32_t value = 0;
@@ -48,6 +50,8 @@ class GuardedCore {
   virtual bool read_words(uint64_t offset, std::span<std::byte> out) = 0;
   // A sequencer waits for what only another group can do.
   virtual bool awaits_peers() const = 0;
+  // The core was halted: although it may be runnable, nothing happens until its reset.
+  virtual bool rests() const = 0;
   // Runs events until the group is quiescent or the deadline passes. kBusy: attend() was false.
   virtual chip::RunResult run_events(std::chrono::steady_clock::time_point deadline) = 0;
 

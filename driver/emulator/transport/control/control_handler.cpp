@@ -87,6 +87,11 @@ void ControlHandler::answer(const control::Request& request, control::Response& 
     case control::Request::kPower:
       error = instance_.faults().set_power(request.power().device(), request.power().on());
       break;
+    case control::Request::kWrites:
+      error = service::fail(-ENOTSUP,
+                            "only the functions of virtual machines record what they write; these "
+                            "devices are shared by processes");
+      break;
     case control::Request::COMMAND_NOT_SET:
       error = service::fail(-EINVAL,
                             "the request holds no command that this daemon (%s) knows; use the "

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "driver/base/backoff.h"
+#include "driver/base/thread_sanitizer.h"
 #include "driver/emulator/chip/chip.h"
 #include "driver/emulator/chip/memory_file.h"
 #include "driver/emulator/service/error.h"
@@ -79,7 +80,9 @@ bool Doorbell::serve() {
   for (unsigned i = 0; i < wire::kSlots; ++i) {
     // Acquire: pairs with the client's release store, which follows the request.
     const uint32_t number = page_->slots[i].posted.load(std::memory_order_acquire);
-    if (number != served_[i]) serve(i, number);
+    if (number == served_[i]) continue;
+    base::take_from_other_processes();
+    serve(i, number);
   }
   busy_.clear(std::memory_order_release);
   return true;
@@ -102,6 +105,7 @@ void Doorbell::serve(unsigned index, uint32_t number) {
   }
   __atomic_store_n(&slot.result, result, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.answer, value, __ATOMIC_RELAXED);
+  base::hand_to_other_processes();
   // Sequentially consistent, as is the client's store of `asleep` and its second look at
   // `answered`: either it sees the answer or we see that it sleeps.
   slot.answered.store(number, std::memory_order_seq_cst);

@@ -21,6 +21,8 @@ namespace {
 // without effect.
 constexpr uint64_t kConfigurationFirst = 0x31000;
 constexpr uint64_t kConfigurationBytes = 0xF000;
+// Descriptors, of up to 64 KiB each, whose transfer a client's processor may wait for.
+constexpr uint32_t kQuickDescriptors = 1024;
 constexpr uint64_t kFirstSerial = 0x1000;
 
 // A client holds this file too; if it could be shortened, our own accesses would fault.
@@ -74,6 +76,7 @@ bool PciFunction::build(std::string& error) {
   config.hbm_bytes_each = layout_.stack_bytes;
   config.hbm_count = layout_.stacks;
   config.workers = options_.workers;
+  config.host_writes = &host_writes_;
   std::unique_ptr<chip::Chip> chip = core::create_chip(config, *memory_, error);
   if (chip == nullptr) return false;
   seal_size(chip->hbm().fd());
@@ -228,6 +231,16 @@ bool PciFunction::write(unsigned region, uint64_t offset, std::span<const std::b
   std::byte* to = memory_at(offset, in.size());
   if (to != nullptr) std::copy(in.begin(), in.end(), to);
   return true;
+}
+
+bool PciFunction::may_take_long(unsigned region, uint64_t offset,
+                                std::span<const std::byte> in) const {
+  if (region != layout_.register_bar) return false;
+  if (offset == layout_.firmware_trigger) return true;  // a reset waits for the cores
+  uint32_t descriptors = 0;
+  if (in.size() != sizeof descriptors || !layout_.is_doorbell(offset)) return false;
+  std::memcpy(&descriptors, in.data(), sizeof descriptors);
+  return descriptors > kQuickDescriptors;
 }
 
 // Whole words are register accesses. What is left at the ends reaches memories of the chip (SBUF,

@@ -3,13 +3,13 @@
 // its DMA.
 //
 // Concepts: the guest's kernel driver owns the device; nothing of a driver is here. A register
-// write may execute descriptors before it returns, so the server answers it first. What is
-// mapped into the guest is the HBM's file and, at the highest map level, a file shaped like the
-// register BAR for pages of DMA engines that only hold configuration. power_cycle() forgets
-// everything and builds the chip anew: a client that kept the old files sees nothing of the next
-// one's memory. Callers: VfioUserSession on the connection's thread; with_chip() and statistics
-// from any. Owns chip and guest memory. Fails: create gives null with a sentence; an access outside
-// a region returns false.
+// write executes descriptors, and stops queues, before it returns: what may take long the server
+// answers first. What is mapped into the guest is the HBM's file and, at the highest map level, a
+// file shaped like the register BAR for pages of DMA engines that only hold configuration.
+// power_cycle() forgets everything and builds the chip anew: a client that kept the old files sees
+// nothing of the next one's memory. Callers: VfioUserSession on the connection's thread;
+// with_chip() and statistics from any. Owns chip and guest memory. Fails: create gives null with a
+// sentence; an access outside a region returns false.
 #ifndef DRIVER_EMULATOR_TRANSPORT_VFIO_USER_PCI_FUNCTION_H
 #define DRIVER_EMULATOR_TRANSPORT_VFIO_USER_PCI_FUNCTION_H
 
@@ -62,17 +62,21 @@ class PciFunction {
   const PciLayout& layout() const { return layout_; }
   PciRegion region(unsigned index) const;
   uint64_t region_bytes(unsigned index) const;
-  bool is_register_region(unsigned index) const { return index == layout_.register_bar; }
   // Of a region that exists and inside it.
   bool read(unsigned region, uint64_t offset, std::span<std::byte> out);
   bool write(unsigned region, uint64_t offset, std::span<const std::byte> in);
+  // Whether a write can take longer than a client waits for an answer.
+  bool may_take_long(unsigned region, uint64_t offset, std::span<const std::byte> in) const;
   // Device reset: registers, rings, cores, configuration space. HBM keeps its contents.
   void reset();
   // As if the host was switched off and on. False with a sentence: the function is gone for good.
   bool power_cycle(std::string& error);
 
+  bool has_bus_master() const { return config_->bus_master(); }
   GuestMemory& memory() { return *memory_; }
   void with_chip(const std::function<void(chip::Chip&)>& use);
+  // What the chips of this function have written into guest memory; any thread.
+  const chip::HostWrites& host_writes() const { return host_writes_; }
   const PciStatistics& statistics() const { return statistics_; }
   std::string describe() const;
 
@@ -91,6 +95,7 @@ class PciFunction {
   const VfioUserOptions options_;
   PciLayout layout_;
   std::unique_ptr<GuestMemory> memory_;
+  chip::HostWrites host_writes_;
   std::unique_ptr<PciConfigSpace> config_;
   // Pages that the guest maps instead of asking the chip; -1 below the highest map level.
   int configuration_file_ = -1;

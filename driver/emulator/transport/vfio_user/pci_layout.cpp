@@ -26,6 +26,7 @@ void describe_v2(PciLayout& layout) {
   for (uint64_t i = 0; i < layout.stacks; ++i) {
     layout.stack_addresses.push_back(i * NEURON_V2_HBM_STRIDE);
   }
+  layout.firmware_trigger = NEURON_V2_MISC_RAM + NEURON_FW_TRIGGER;
   layout.firmware_version = NEURON_V2_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V2_CORES;
   for (unsigned i = 0; i < layout.cores; ++i) {
@@ -45,6 +46,7 @@ void describe_v3(PciLayout& layout) {
   for (uint64_t i = 0; i < layout.stacks; ++i) {
     layout.stack_addresses.push_back(NEURON_V3_HBM_BASE(i));
   }
+  layout.firmware_trigger = NEURON_V3_MISC_RAM + NEURON_FW_TRIGGER;
   layout.firmware_version = NEURON_V3_MISC_RAM + NEURON_FW_API_VERSION;
   layout.cores = NEURON_V3_CORES;
   for (uint64_t i = 0; i < layout.cores; ++i) {

@@ -29,6 +29,7 @@ struct PciLayout {
   };
   std::vector<Window> core_windows;
   std::vector<uint64_t> engines;  // register offsets of DMA engines
+  uint64_t firmware_trigger = 0;  // offset of the register that has firmware reset or answer
   uint64_t firmware_version = 0;  // offset of the register that drivers poll all the time
 
   uint64_t memory_bytes() const { return stacks * stack_distance; }

@@ -116,6 +116,12 @@ int VfioUserControl::act(const control::Request& request, control::Response& res
     case control::Request::kLink:
       why = "chips in a virtual machine have no links";
       return ENOTSUP;
+    case control::Request::kWrites: {
+      const unsigned function = request.writes().device();
+      if (const int error = check_function(function, why); error != 0) return error;
+      for (const std::string& line : server_.host_writes(function)) response.add_writes(line);
+      return 0;
+    }
     case control::Request::COMMAND_NOT_SET:
       break;
   }

@@ -18,15 +18,8 @@
 #include <shared_mutex>
 #include <string>
 
+#include "driver/base/thread_sanitizer.h"
 #include "driver/emulator/chip/host_memory.h"
-
-#ifdef __has_feature
-#define NEURON_TRANSPORT_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define NEURON_TRANSPORT_THREAD_SANITIZER 1
-#else
-#define NEURON_TRANSPORT_THREAD_SANITIZER 0
-#endif
 
 namespace neuron::transport {
 
@@ -35,7 +28,7 @@ class GuestMemory final : public chip::HostMemory {
   // What lies above is known but not reached: emulated processors have 40 address bits unless told
   // otherwise, and what they put above then are the windows of devices.
   // A thread sanitizer leaves a process no room for several of that size.
-  static constexpr uint64_t kWindow = uint64_t{1} << (NEURON_TRANSPORT_THREAD_SANITIZER ? 36 : 40);
+  static constexpr uint64_t kWindow = uint64_t{1} << (NEURON_THREAD_SANITIZER ? 36 : 40);
   // Maps with a file take mappings of this process, of which a host grants some 65,000.
   static constexpr size_t kMaxFileMaps = 1024;
 

@@ -27,6 +27,7 @@ namespace {
 
 constexpr unsigned kMaxFunctions = 64;  // routing ids end there
 constexpr std::chrono::seconds kLookAround{1};
+constexpr size_t kShownWrites = 32;  // of a guest that is gone
 constexpr int kPollMs = 1000;
 constexpr int kExhaustedMs = 100;  // between attempts when no descriptor is left
 
@@ -62,6 +63,13 @@ int listen_at(const std::string& path, std::string& error) {
   if (listener >= 0) close(listener);
   error = "no socket can be made at " + path + ": " + std::strerror(failure);
   return -1;
+}
+
+std::vector<std::string> lines_of(const std::vector<chip::HostWrite>& writes) {
+  std::vector<std::string> lines;
+  lines.reserve(writes.size());
+  for (const chip::HostWrite& write : writes) lines.push_back(write.describe());
+  return lines;
 }
 
 // A function, its socket, and the thread that serves it.
@@ -171,6 +179,12 @@ class Port {
       last_ = function_->describe();
       say(last_);
     }
+    if (function_->has_bus_master()) {
+      say("the guest has gone without giving the device up; the last writes into its memory:");
+      for (const std::string& line : lines_of(function_->host_writes().last(kShownWrites))) {
+        say(line);
+      }
+    }
     try {
       if (!function_->power_cycle(error)) say(error);
     } catch (const std::exception& failure) {
@@ -241,6 +255,11 @@ class Server final : public VfioUserServer {
 
   void with_chip(unsigned function, const std::function<void(chip::Chip&)>& use) override {
     if (function < ports_.size()) ports_[function]->function().with_chip(use);
+  }
+
+  std::vector<std::string> host_writes(unsigned function) const override {
+    if (function >= ports_.size()) return {};
+    return lines_of(ports_[function]->function().host_writes().last());
   }
 
   std::string statistics() const override {

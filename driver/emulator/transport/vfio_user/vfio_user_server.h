@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace neuron::chip {
 class Chip;
@@ -52,6 +53,9 @@ class VfioUserServer {
   virtual unsigned connections() const = 0;
   // Calls `use` with the chip of a function, which is not replaced meanwhile.
   virtual void with_chip(unsigned function, const std::function<void(chip::Chip&)>& use) = 0;
+  // The last writes of a function into its guest's memory, also of a guest that is gone; one a
+  // line, the oldest first.
+  virtual std::vector<std::string> host_writes(unsigned function) const = 0;
   // One line for each function: accesses, copies, what is mapped.
   virtual std::string statistics() const = 0;
 };

@@ -286,8 +286,10 @@ bool VfioUserSession::region_write(const VfioUserMessage& message) {
   std::string why;
   if (!checked_access(message, true, access, why)) return refuse(message, EINVAL, why);
   const auto payload = std::span(message.body).subspan(sizeof access);
-  // Registers first answer, then act; for the rest the answer says that it has been done.
-  const bool first = function_.is_register_region(access.region);
+  // An answer says that the write has been done: whatever it stopped has stopped, and a driver that
+  // has rung begins to count its patience when the transfer is over. What takes long is answered
+  // first, because a client gives up a function that does not answer for seconds.
+  const bool first = function_.may_take_long(access.region, access.offset, payload);
   if (first && !answer_value(message, access)) return false;
   (void)function_.write(access.region, access.offset, payload);
   return first || answer_value(message, access);

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +40,8 @@ struct FakeDriver {
   int device_count = 2;
   uint64_t features = 0x1FF;
   bool refuses_zero_copy = false;
-  int positive_answer = 0;  // what a broken driver returns for the next ioctl
+  unsigned most_pinned = 0;  // pages that a piece of a zero copy of 2.24 has touched
+  int positive_answer = 0;   // what a broken driver returns for the next ioctl
 
   int open_devices = 0;
   int open_controls = 0;
@@ -115,6 +117,7 @@ class FakeDevice : public DevicePort {
   static constexpr uint64_t kDatastoreOffset = 1ull << 40;
 
  private:
+  void note_pinned(const void* buffer, uint64_t size);
   int memory_ioctl(unsigned long request, void* argument);
   int queue_ioctl(unsigned long request, void* argument);
   int core_ioctl(unsigned long request, void* argument);
@@ -183,6 +186,15 @@ inline int FakeDevice::ioctl(unsigned long request, void* argument) {
   return failing ? -driver_.fail_with : result;
 }
 
+// As driver 2.24 cuts a transfer: 64 pages of bytes are one piece, wherever they begin.
+inline void FakeDevice::note_pinned(const void* buffer, uint64_t size) {
+  constexpr uint64_t kPage = 4096, kPiece = 64 * kPage;
+  const uint64_t inside = reinterpret_cast<uintptr_t>(buffer) % kPage;
+  const uint64_t piece = size <= kPiece ? size : kPiece - inside;
+  const auto pages = static_cast<unsigned>((inside + piece + kPage - 1) / kPage);
+  driver_.most_pinned = std::max(driver_.most_pinned, pages);
+}
+
 inline int FakeDevice::memory_ioctl(unsigned long request, void* argument) {
   switch (request) {
     case NEURON_IOCTL_MEM_ALLOC_V2MT64: {
@@ -219,6 +231,7 @@ inline int FakeDevice::memory_ioctl(unsigned long request, void* argument) {
       auto& in = as<neuron_ioctl_mem_buf_copy64>(argument);
       FakeChunk* found = chunk(in.mem_handle);
       if (found == nullptr || in.offset + in.size > found->bytes.size()) return -EINVAL;
+      if (zero_copy && !new_form) note_pinned(in.buffer, in.size);
       uint8_t* at = found->bytes.data() + in.offset;
       if (in.copy_to_mem_handle != 0) {
         std::memcpy(at, in.buffer, in.size);

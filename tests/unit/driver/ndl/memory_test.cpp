@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -121,6 +123,27 @@ TEST_F(Memory, UsesTheZeroCopyCallThatAnOlderDriverHas) {
   ASSERT_EQ(ndl_memory_buf_batch_copy(&batch, 1, 1, -1), 0) << last_error();
   EXPECT_EQ(driver.count(129), 0) << "batches came later";
   EXPECT_EQ(driver.count(124), 4);
+}
+
+TEST_F(Memory, NeverAsksAnOlderDriverForMorePagesThanItsTableHolds) {
+  driver.features = 0xFF;
+  open();
+  constexpr size_t kTable = 64 * 4096;
+  const uint64_t handle = allocate(2 * kTable);
+  alignas(4096) static std::array<uint8_t, 3 * kTable> in, out;
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<uint8_t>(i * 7 + i / 4096);
+  // Where malloc() puts large buffers: 16 bytes behind the beginning of a page.
+  for (const size_t inside : {size_t{0}, size_t{16}, size_t{4095}}) {
+    for (const size_t size : {kTable - 4095, kTable - 15, kTable, kTable + 1, 2 * kTable}) {
+      out.fill(0);
+      ASSERT_EQ(ndl_memory_buf_zerocopyin(handle, in.data() + inside, 0, size, -1, 0), 0);
+      ASSERT_EQ(ndl_memory_buf_zerocopyout(handle, out.data() + inside, 0, size, -1), 0);
+      EXPECT_EQ(std::memcmp(in.data() + inside, out.data() + inside, size), 0);
+      EXPECT_LE(driver.most_pinned, 64u) << size << " bytes, " << inside << " inside a page";
+    }
+  }
+  EXPECT_EQ(driver.most_pinned, 64u);
+  EXPECT_EQ(driver.count(24), 0) << "nothing went through the bounce buffer";
 }
 
 TEST_F(Memory, CopiesThroughTheBounceBufferOnADriverBeforeZeroCopy) {

@@ -75,11 +75,18 @@ TEST_F(Firmware, ResetsTheCoresOfTheMap) {
   EXPECT_EQ(m.read(at(NEURON_FW_RESET)), 0u);
 }
 
-TEST_F(Firmware, IgnoresTriggersThatDoNotComeFromTheHost) {
+TEST_F(Firmware, TakesRequestsAndTriggersFromTheHostOnly) {
   m.write(at(NEURON_FW_RESET), 1);
-  m.write(at(NEURON_FW_TRIGGER), 1, Origin::kDma);
-  m.write(at(NEURON_FW_TRIGGER), 1, Origin::kEngine);
+  for (const Origin origin : {Origin::kDma, Origin::kEngine}) {
+    Access access;
+    access.origin = origin;
+    EXPECT_FALSE(m.bus.write32(at(NEURON_FW_TRIGGER), 1, access));
+    EXPECT_FALSE(m.bus.write32(at(NEURON_FW_RESET), 2, access));
+    EXPECT_FALSE(m.bus.write32(at(NEURON_FW_RESET_MAP), 1, access));
+  }
   EXPECT_EQ(device_resets, 0);
+  m.write(at(NEURON_FW_TRIGGER), 1);
+  EXPECT_EQ(device_resets, 1);
 }
 
 TEST_F(Firmware, ComputesTheChecksumOfTheCastagnoliPolynomial) {

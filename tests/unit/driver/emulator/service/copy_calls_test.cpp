@@ -204,22 +204,5 @@ TEST_F(CopyCalls, MemoryFreedDuringACopyIsNotReusedBeforeItEnds) {
   EXPECT_EQ(memory().free_bytes(0), before + (1 << 20));
 }
 
-TEST(IoSpace, TranslatesExactlyTheMappedBytesEvenAcrossSlots) {
-  IoSpace space;
-  std::vector<std::byte> memory(40 << 20);
-  const uint64_t a = space.map(memory.data(), memory.size());
-  ASSERT_NE(a, 0u);
-  EXPECT_EQ(space.translate(a, memory.size()), memory.data());
-  EXPECT_EQ(space.translate(a + (16 << 20) - 1, 2), memory.data() + (16 << 20) - 1);
-  EXPECT_EQ(space.translate(a + memory.size() - 1, 1), memory.data() + memory.size() - 1);
-  EXPECT_EQ(space.translate(a + memory.size() - 1, 2), nullptr);
-  EXPECT_EQ(space.translate(a - 1, 1), nullptr);
-  EXPECT_EQ(space.translate(0, 1), nullptr);
-  EXPECT_EQ(space.translate(~uint64_t{0}, 1), nullptr);
-  space.unmap(a, memory.size());
-  EXPECT_EQ(space.translate(a, 1), nullptr);
-  EXPECT_NE(space.map(memory.data(), 10), a);  // addresses rotate
-}
-
 }  // namespace
 }  // namespace neuron::service

@@ -128,7 +128,7 @@ TEST_F(CoreCalls, FirmwareThatNeverFinishesAResetMissesItsDeadline) {
   behaviour_.reset_never_finishes = true;
   FakeChip chip({}, io, behaviour_);
   MemoryFiles files;
-  DeviceMemory memory(5, chip, io, arena, budget, files);
+  DeviceMemory memory(5, chip, io, arena, arena, budget, files);
   Firmware firmware(5, chip, std::chrono::milliseconds(5));
   EXPECT_EQ(firmware.reset(1), -ETIMEDOUT);
   EXPECT_THAT(last_error(), HasSubstr("device 5: reset of core map 0x1 not finished"));

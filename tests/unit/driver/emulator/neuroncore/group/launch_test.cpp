@@ -53,6 +53,44 @@ class Launch : public CoreMachine {
   }
 };
 
+// As a driver does when a process ends whose program is still running: it resets the queues, and
+// frees the memory of the records.
+TEST_F(Launch, WritesNoRecordOnceTheHostHasResetAQueueThatItUses) {
+  constexpr unsigned kGo = 30;
+  for (const unsigned queue : {0u, 1u}) {
+    set_up_queue(0, queue);
+    for (const unsigned slot : {0u, 1u}) add_copy(0, queue, slot, kData, kData + 0x1000, 64);
+  }
+  const auto reset_queue = [this](unsigned queue) {
+    set_core(
+        NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_S2M, queue) + NEURON_UDMAQ_S2M_SW_CONTROL,
+        NEURON_UDMAQ_SW_RESET);
+    set_core(
+        NEURON_V2_UDMA(0) + NEURON_UDMA_QUEUE(NEURON_UDMA_M2S, queue) + NEURON_UDMAQ_M2S_SW_CONTROL,
+        NEURON_UDMAQ_SW_RESET);
+  };
+  const auto go_on = [this] {
+    increment(kGo);
+    ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+  };
+  load_wrappers({trigger(0, 1, 1),
+                 event({wait_ge(kGo, 1)}, {update(NEURON_UPDATE_SUB, kGo, false, 1)}),
+                 inst(NEURON_OP_RET)});
+  auto* launch_record = reinterpret_cast<neuron_launch_record*>(memory(kLaunch, 64));
+  launch_record->work_record = kData + 0x8000;
+  auto* work = reinterpret_cast<neuron_work_record*>(memory(kData + 0x8000, sizeof(*work)));
+  launch();
+  reset_queue(1);  // of another program
+  go_on();
+  EXPECT_EQ(record(kSp).sequence, 1u);
+  EXPECT_EQ(work->executions, 1u);
+  launch();
+  reset_queue(0);
+  go_on();
+  EXPECT_EQ(record(kSp).sequence, 1u) << "the memory of the record may be anybody's";
+  EXPECT_EQ(work->executions, 1u);
+}
+
 TEST_F(Launch, WritesACompletionRecordForEachDoorbell) {
   load_wrappers();
   auto* launch_record = reinterpret_cast<neuron_launch_record*>(memory(kLaunch, 64));

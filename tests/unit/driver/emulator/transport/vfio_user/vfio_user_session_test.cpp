@@ -63,7 +63,7 @@ class VfioUserTest : public testing::Test {
     client.init_queue(kM2s, kS2m, 64);
     settle();
   }
-  // Register writes are answered before they happen; this is answered after them.
+  // Some register writes are answered before they happen; this is answered after them.
   void settle() { (void)client.get<uint16_t>(wire::kConfigRegion, 0); }
   void ring(uint32_t count) {
     client.set_reg(VfioUserClient::queue(true) + NEURON_UDMAQ_TAIL_INC, count);
@@ -439,26 +439,39 @@ class WatchingStream final : public VfioUserStream {
   GuestRam& ram_;
 };
 
-TEST_F(VfioUserTest, AnswersADoorbellBeforeItMovesAByte) {
-  bring_up();
-  served.finish();
-  ram.set_word(0x30000, kMarker);
-  write_copy(ram, kM2s, kS2m, 0, kHost | 0x30000, kHost | 0x30004, 4);
-  const uint32_t one = 1;
-  std::vector<std::vector<std::byte>> messages;
-  const wire::Version version{0, 0};
-  messages.push_back(client.message(wire::kVersion, std::as_bytes(std::span(&version, 1))));
-  for (const bool s2m : {true, false}) {
-    messages.push_back(
-        client.message(wire::kRegionWrite,
-                       client.write_body(kBar0, VfioUserClient::queue(s2m) + NEURON_UDMAQ_TAIL_INC,
-                                         std::as_bytes(std::span(&one, 1)))));
+class VfioUserAnswers : public VfioUserTest {
+ protected:
+  // The destination's word when the answers to a greeting, an S2M and an M2S doorbell leave.
+  std::vector<uint32_t> markers_of(uint32_t descriptors) {
+    bring_up();
+    client.init_queue(kM2s, kS2m, 2048);
+    settle();
+    served.finish();
+    ram.set_word(0x30000, kMarker);
+    write_copy(ram, kM2s, kS2m, 0, kHost | 0x30000, kHost | 0x30004, 4);
+    std::vector<std::vector<std::byte>> messages;
+    const wire::Version version{0, 0};
+    messages.push_back(client.message(wire::kVersion, std::as_bytes(std::span(&version, 1))));
+    for (const bool s2m : {true, false}) {
+      messages.push_back(client.message(
+          wire::kRegionWrite,
+          client.write_body(kBar0, VfioUserClient::queue(s2m) + NEURON_UDMAQ_TAIL_INC,
+                            std::as_bytes(std::span(&descriptors, 1)))));
+    }
+    WatchingStream stream(std::move(messages), ram);
+    VfioUserSession session(*served.function, stream, {});
+    session.serve();
+    EXPECT_EQ(ram.word(0x30004), kMarker);
+    return stream.markers;
   }
-  WatchingStream stream(std::move(messages), ram);
-  VfioUserSession session(*served.function, stream, {});
-  session.serve();
-  EXPECT_EQ(stream.markers, (std::vector<uint32_t>{0, 0, 0}));
-  EXPECT_EQ(ram.word(0x30004), kMarker);
+};
+
+TEST_F(VfioUserAnswers, ADoorbellWhenItsBytesHaveMoved) {
+  EXPECT_EQ(markers_of(1), (std::vector<uint32_t>{0, 0, kMarker}));
+}
+
+TEST_F(VfioUserAnswers, ADoorbellOfVeryManyDescriptorsBeforeItMovesAByte) {
+  EXPECT_EQ(markers_of(1025), (std::vector<uint32_t>{0, 0, 0}));
 }
 
 }  // namespace
