@@ -348,6 +348,19 @@ uint64_t DeviceMemory::reach(const Chunk& chunk) {
   return end;
 }
 
+std::vector<Pin> DeviceMemory::pin_all(uint32_t hbm, const Client& client) {
+  std::vector<Pin> pins;  // outlives the lock, which a pin that goes takes
+  const std::lock_guard lock(mutex_);
+  pins.reserve(chunks_.size());
+  for (const auto& entry : chunks_) {
+    Chunk& chunk = *entry.second;
+    if (chunk.host || chunk.hbm != hbm || !serves(chunk, client)) continue;
+    ++chunk.pins;
+    pins.emplace_back(this, &chunk);
+  }
+  return pins;
+}
+
 bool DeviceMemory::place(const Chunk& chunk, int file) {
   return chunk.host ? arena_.place(chunk.data, chunk.size, file)
                     : chip_.hbm().place(chunk.address, chunk.size, file);

@@ -119,6 +119,8 @@ class DeviceMemory {
   int give_handle(const Chunk& chunk, uint32_t* handle);
   // End of the range up to which offsets from this chunk may reach.
   uint64_t reach(const Chunk& chunk);
+  // What the process has of a stack.
+  std::vector<Pin> pin_all(uint32_t hbm, const Client& client);
   // Gives memory of the device to a client, all zeros and as a file of its own, and takes it back.
   // A file that cannot be had is left out.
   void lend(Chunk& chunk, const Client& client);

@@ -134,9 +134,44 @@ int dump_chunks(Session& session, neuron_ioctl_dump_mem_chunks& dump) {
   return 0;
 }
 
-int scrub_start(Session& session, neuron_ioctl_hbm_scrub_start& scrub) {
+int fill_all(Session& session, uint32_t core, uint64_t address, uint64_t size, uint32_t value) {
+  int error = 0;
+  for (uint64_t done = 0; done < size && !error; done += Session::kStride) {
+    error = session.abandoned()
+                ? session.give_up("a scrub")
+                : session.device().ring(core).fill32(address + done, value,
+                                                     std::min(size - done, Session::kStride));
+  }
+  return error;
+}
+
+// Among processes, all memory that this one can read: what it gets later is zeros, and the rest is
+// that of others.
+int scrub_own(Session& session, const neuron_ioctl_hbm_scrub_start& scrub) {
+  for (const Pin& chunk : session.device().memory().pin_all(scrub.hbm_index, session.client())) {
+    if (int error = fill_all(session, scrub.nc_id, chunk->address, chunk->size, scrub.init_val)) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+int scrub_whole(Session& session, const neuron_ioctl_hbm_scrub_start& scrub) {
   Device& device = session.device();
   const uint64_t size = device.chip().config().hbm_bytes_each;
+  // Filling every byte needs that much memory of the host; it is asked for first.
+  int error = session.instance().budget().reserve(size, "HBM to scrub", session.device_index());
+  if (error) return error;
+  const uint64_t reserved = device.layout().carve_out;
+  error =
+      fill_all(session, scrub.nc_id, nd_chip_hbm_base(&device.layout(), scrub.hbm_index) + reserved,
+               size > reserved ? size - reserved : 0, scrub.init_val);
+  session.instance().budget().release(size);
+  return error;
+}
+
+int scrub_start(Session& session, neuron_ioctl_hbm_scrub_start& scrub) {
+  Device& device = session.device();
   if (scrub.hbm_index >= device.memory().stacks()) {
     return fail(-EPERM, "device %u has HBM 0 to %u, found %u", session.device_index(),
                 device.memory().stacks() - 1, scrub.hbm_index);
@@ -149,18 +184,8 @@ int scrub_start(Session& session, neuron_ioctl_hbm_scrub_start& scrub) {
     }
     device.scrubbed[scrub.hbm_index] = true;
   }
-  // Filling every byte needs that much memory of the host; it is asked for first.
-  int error = session.instance().budget().reserve(size, "HBM to scrub", session.device_index());
-  if (!error) {
-    const uint64_t base = nd_chip_hbm_base(&device.layout(), scrub.hbm_index);
-    for (uint64_t at = device.layout().carve_out; at < size && !error; at += Session::kStride) {
-      error = session.abandoned()
-                  ? session.give_up("a scrub")
-                  : device.ring(scrub.nc_id)
-                        .fill32(base + at, scrub.init_val, std::min(size - at, Session::kStride));
-    }
-    session.instance().budget().release(size);
-  }
+  const int error =
+      session.client().process == 0 ? scrub_whole(session, scrub) : scrub_own(session, scrub);
   if (error) {
     const std::lock_guard lock(device.mutex);
     device.scrubbed[scrub.hbm_index] = false;

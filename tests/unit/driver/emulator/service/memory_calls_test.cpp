@@ -138,6 +138,37 @@ TEST_F(MemoryCalls, AFullHbmIsReportedAndUsableAgainAfterAFree) {
   EXPECT_EQ(session_->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &more), 0) << last_error();
 }
 
+TEST_F(MemoryCalls, AScrubAmongProcessesFillsWhatTheCallerHasAndNothingElse) {
+  instance_.reset();
+  behaviour_.hbm_bytes = uint64_t{256} << 20;
+  start("trn1.2xlarge", uint64_t{64} << 20);
+  instance_->files().allow(100);
+  Session* sessions[2] = {};
+  __u64 handles[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const Client client = {301 + i, 1000, static_cast<uint64_t>(i) + 1};
+    ASSERT_EQ(instance_->open(0, O_RDWR, client, &sessions[i]), 0) << last_error();
+    neuron_ioctl_mem_alloc_v2_mem_type64 request = {1 << 20, 0, 0, 0, 0, 0, 9, &handles[i], 0};
+    ASSERT_EQ(sessions[i]->ioctl(NEURON_IOCTL_MEM_ALLOC_V2MT64, &request), 0) << last_error();
+  }
+  const auto first_word = [&](int i) {
+    uint32_t word = 0;
+    neuron_ioctl_mem_buf_copy64 copy = {};
+    copy.mem_handle = handles[i];
+    copy.buffer = &word;
+    copy.size = sizeof(word);
+    EXPECT_EQ(sessions[i]->ioctl(NEURON_IOCTL_MEM_BUF_COPY64, &copy), 0) << last_error();
+    return word;
+  };
+  neuron_ioctl_hbm_scrub_start scrub = {};
+  scrub.init_val = 0x12345678;
+  ASSERT_EQ(sessions[0]->ioctl(NEURON_IOCTL_HBM_SCRUB_START, &scrub), 0) << last_error();
+  EXPECT_EQ(first_word(0), 0x12345678u);
+  EXPECT_EQ(first_word(1), 0u);
+  // And none of what nobody has is resident.
+  EXPECT_LT(device().chip().hbm().resident_bytes(), uint64_t{64} << 20);
+}
+
 TEST_F(MemoryCalls, ALimitOfTheEnvironmentIsKept) {
   instance_.reset();
   start("trn1.2xlarge", uint64_t{64} << 20);
