@@ -206,6 +206,18 @@ TEST(Kills, CountAnAnswerAsWrongInWhichOneBitWasTurnedOnTheWay) {
   EXPECT_LT(load.right() + load.refused(), load.requests());
 }
 
+TEST(Kills, ThatMeetNoRequestAreNoticedThoughTheNextDaemonIsThereAtOnce) {
+  Relay relay;
+  const Served served({}, {{"NEURON_EMULATOR", relay.emulator()}});
+  ASSERT_NE(served.port(), 0) << served.log();
+  relay.kill(std::chrono::microseconds(0));
+  EXPECT_TRUE(test::eventually([&] { return served.metric("attachments_total") == 2; }))
+      << served.log();
+  EXPECT_TRUE(served.wait_for("/readyz", 200)) << served.log();
+  const std::vector<Row> rows = random_rows(3, 1);
+  EXPECT_EQ(verdict(served.infer(rows), Truth::get().of(rows)), "");
+}
+
 TEST_P(ManyKills, UnderLoadCostAnswersAndNeverRightness) {
   const test::Folder models;
   copy_models(models);
