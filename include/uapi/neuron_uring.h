@@ -4,8 +4,9 @@
  * project's driver: the public driver has no such calls and answers EOPNOTSUPP.
  *
  * - The ring is made with IORING_SETUP_SQE128; sqe->fd is a full descriptor of the device (not one
- *   opened O_WRONLY), sqe->cmd_op one of the numbers below, and the struct that belongs to it lies
- * in sqe->cmd. No flag of the entry changes the meaning of a command.
+ *   opened O_WRONLY), the submitting process has opened the device itself (else EACCES), sqe->cmd_op
+ *   is one of the numbers below, and the struct that belongs to it lies in sqe->cmd. No flag of the
+ *   entry changes the meaning of a command.
  * - NEURON_URING_QUERY comes first: cqe->res is the version of this interface, 1 or more. Anything
  *   negative means that there is none, and copies go through ioctl.
  * - A copy is accepted or refused at once and completes when the last byte has arrived: cqe->res is

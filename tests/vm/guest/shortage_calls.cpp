@@ -95,7 +95,7 @@ CASE("the module is loaded, or not, when something fails meanwhile, and goes aga
     failed = failing.at(place, [&] {
       result = syscall(SYS_finit_module, file, "mempool_host_memory_size=4194304", 0);
     });
-    (result == 0 ? loaded : refused)++;
+    ++(result == 0 ? loaded : refused);
     if (result == 0) EXPECT_EQ(syscall(SYS_delete_module, "neuron", O_NONBLOCK), 0);
   }
   std::printf("# %d tries, %d refused\n", tries, refused);
@@ -113,7 +113,7 @@ CASE("opening and closing") {
   int opened = 0, refused = 0;
   survives("open", [&] {
     const int fd = open("/dev/neuron0", O_RDWR | O_CLOEXEC);
-    (fd >= 0 ? opened : refused)++;
+    ++(fd >= 0 ? opened : refused);
     if (fd >= 0) close(fd);
   });
   EXPECT(opened > 0 && refused > 0);
