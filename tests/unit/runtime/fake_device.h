@@ -3,8 +3,9 @@
 // A device made of host memory, behind the driver library's port: it keeps what it is told, and a
 // test looks at it or lets a call fail.
 //
-// Callers: tests of this folder, one thread. A FakeMachine is the port of the process while it
-// lives. It has no engines: a test that wants an execution to end says so in `on_write`.
+// Callers: tests of this folder; calls of the library from several threads take turns, a test looks
+// at the state when they have ended. A FakeMachine is the port of the process while it lives. It
+// has no engines: a test that wants an execution to end says so in `on_write`.
 #ifndef TESTS_UNIT_RUNTIME_FAKE_DEVICE_H
 #define TESTS_UNIT_RUNTIME_FAKE_DEVICE_H
 
@@ -15,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +71,8 @@ struct FakeState {
   std::function<void(uint64_t offset, uint32_t value)> on_write;
   std::function<void(uint64_t offset)> on_read;
 
+  std::recursive_mutex calling;  // taken by each call of the library
+
   Allocation& at(uint64_t handle) { return memory.at(handle); }
   Allocation& at_address(uint64_t address) {
     for (auto& [handle, allocation] : memory) {
@@ -106,6 +110,7 @@ class FakeDevice : public ndl::DevicePort {
   explicit FakeDevice(FakeState& state) : state_(state) {}
 
   int ioctl(unsigned long request, void* argument) override {
+    const std::lock_guard lock(state_.calling);
     state_.calls.push_back(request);
     if (const auto failing = state_.failing.find(request); failing != state_.failing.end()) {
       return failing->second;

@@ -242,6 +242,7 @@ TEST_F(TensorCalls, MemoryOfACoreIsToldByCategory) {
   usage[0].size = sizeof(usage[0]);
   EXPECT_EQ(nrt_open_get_memory_usage(0, usage, &count), NRT_SUCCESS);
   EXPECT_EQ(count, 1u);
+  EXPECT_EQ(usage[0].size, sizeof(usage[0])) << "each entry says how long it is";
   EXPECT_EQ(usage[0].bytes, 200u);
   EXPECT_EQ(usage[0].allocations, 2u);
   EXPECT_STREQ(usage[0].category, "tensors");
