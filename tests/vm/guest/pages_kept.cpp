@@ -23,6 +23,7 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kWords = kPage / sizeof(uint64_t);
 constexpr uint64_t kReserve = uint64_t{96} << 20;  // for the rest of the guest
 constexpr unsigned kShown = 16;
+constexpr useconds_t kRestMicroseconds = 50'000;
 
 uint64_t pattern(uint64_t word) { return word * 0x9E3779B97F4A7C15u ^ 0x5AA55AA55AA55AA5u; }
 
@@ -95,6 +96,7 @@ int main(int argc, char** argv) {
   do {
     for (uint64_t i = 0; i < count; i += kWords) pages += hit(words + i, i, shown) ? 1 : 0;
     ++looks;
+    usleep(kRestMicroseconds);  // the processor is the programs'
   } while (seconds() < end || looks < 2);
   if (pages == 0) return 0;
   std::printf("# %llu of %llu pages were written to by somebody else\n",
