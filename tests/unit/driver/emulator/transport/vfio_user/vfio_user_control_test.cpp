@@ -27,6 +27,9 @@ class FakeServer final : public VfioUserServer {
   void with_chip(unsigned function, const std::function<void(chip::Chip&)>& use) override {
     functions_.at(function)->with_chip(use);
   }
+  std::vector<std::string> host_writes(unsigned function) const override {
+    return {"a write of function " + std::to_string(function), "another"};
+  }
   std::string statistics() const override { return {}; }
   uint32_t identity(unsigned function) {
     uint32_t value = 0;
@@ -128,6 +131,16 @@ TEST_F(VfioUserControlTest, ResetsTheCoresThatAreNamed) {
   EXPECT_EQ(ask(request).error(), EINVAL);
   request.mutable_reset()->set_device(9);
   EXPECT_THAT(ask(request).message(), HasSubstr("there is no function 9; the last is 1"));
+}
+
+TEST_F(VfioUserControlTest, TellsWhatAFunctionHasWrittenIntoItsGuest) {
+  control::Request request;
+  request.mutable_writes()->set_device(1);
+  const control::Response response = ask(request);
+  ASSERT_EQ(response.writes_size(), 2);
+  EXPECT_EQ(response.writes(0), "a write of function 1");
+  request.mutable_writes()->set_device(2);
+  EXPECT_EQ(ask(request).error(), ENODEV);
 }
 
 TEST_F(VfioUserControlTest, AnswersWhatIsNoRequest) {
