@@ -424,7 +424,7 @@ Result<void> CollectivePrograms::place(Stream& stream) {
                                       NEURON_DMA_QUEUE_TYPE_RX);
   }
   if (result != 0) {
-    return driver_error(NRT_INVALID, result, "writing the DMA descriptors of collectives");
+    return driver_error(NRT_HW_ERROR, result, "writing the DMA descriptors of collectives");
   }
 
   std::vector<std::byte> code;
