@@ -525,7 +525,7 @@ TEST_F(CollectivesOfAProgram, WhatTheDriverRefusesIsNamed) {
   auto& failing = machine_.state.failing;
   failing[NEURON_IOCTL_DMA_COPY_DESCRIPTORS64] = -EFAULT;
   EXPECT_THAT(refusal({all_reduce()}), HasSubstr("writing the DMA descriptors of collectives"));
-  EXPECT_EQ(status_, NRT_INVALID);
+  EXPECT_EQ(status_, NRT_HW_ERROR);
   failing.clear();
   const auto programs = connect({all_reduce(1)});
   ASSERT_TRUE(programs);
