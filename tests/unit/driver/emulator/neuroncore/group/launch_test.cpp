@@ -78,7 +78,8 @@ TEST_F(Launch, WritesNoRecordOnceTheHostHasResetAQueueThatItUses) {
                  inst(NEURON_OP_RET)});
   auto* launch_record = reinterpret_cast<neuron_launch_record*>(memory(kLaunch, 64));
   launch_record->work_record = kData + 0x8000;
-  auto* work = reinterpret_cast<neuron_work_record*>(memory(kData + 0x8000, sizeof(*work)));
+  auto* work =
+      reinterpret_cast<neuron_work_record*>(memory(kData + 0x8000, sizeof(neuron_work_record)));
   launch();
   reset_queue(1);  // of another program
   go_on();
