@@ -232,7 +232,7 @@ void DeviceMemory::unpublish(Chunk* chunk) {
   nd_account_free(&accounting_, chunk->category, chunk->host, chunk->size);
   nd_account_free(&core_accounting_[chunk->core], chunk->category, chunk->host, chunk->size);
   const auto found = chunks_.find(chunk->address);
-  found->second.release();
+  (void)found->second.release();
   chunks_.erase(found);
 }
 

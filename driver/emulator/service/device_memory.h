@@ -105,7 +105,7 @@ class DeviceMemory {
   int start();
 
   // The chunk lives until it is freed; only its owner may keep the pointer.
-  int allocate(const AllocateRequest& request, Chunk** chunk);
+  int allocate(const AllocateRequest& request, Chunk** out);
   void free(Chunk* chunk);
   // Frees by handle; -EINVAL if it is not live, belongs to the device itself, or to a process that
   // is not `client`.

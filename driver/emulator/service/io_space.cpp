@@ -77,19 +77,19 @@ std::byte* IoSpace::Space::translate(uint64_t address, size_t length) {
 
 uint64_t IoSpace::map_own(std::byte* memory, uint64_t size) {
   const uint64_t address = own_.map(memory, size);
-  return address == 0 ? 0 : kOwn | address;
+  return address == 0 ? 0 : kPrivate | address;
 }
 
 void IoSpace::unmap(uint64_t address, uint64_t size) {
-  if (address & kOwn) {
-    own_.unmap(address & ~kOwn, size);
+  if (address & kPrivate) {
+    own_.unmap(address & ~kPrivate, size);
   } else {
     clients_.unmap(address, size);
   }
 }
 
 std::byte* IoSpace::translate(uint64_t address, size_t length) {
-  if (address & kOwn) return own_.translate(address & ~kOwn, length);
+  if (address & kPrivate) return own_.translate(address & ~kPrivate, length);
   return clients_.translate(address, length);
 }
 

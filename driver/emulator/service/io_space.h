@@ -50,7 +50,7 @@ class IoSpace final : public chip::HostMemory {
  private:
   static constexpr unsigned kSlotShift = 24;
   static constexpr uint64_t kSlots = uint64_t{1} << 19;
-  static constexpr uint64_t kOwn = kSlots << kSlotShift;  // this bit: the driver's own space
+  static constexpr uint64_t kPrivate = kSlots << kSlotShift;  // this bit: the driver's own space
   // A slot whose mapping is being taken away: its end is no address, and it is not free.
   static constexpr uint64_t kGoing = 1;
 

@@ -57,9 +57,9 @@ bool hit(uint64_t* page, unsigned& shown) {
   if (std::memcmp(page, kPattern.data(), kPage) == 0) return false;
   if (shown++ < kShown) {
     const uint64_t* const word = std::mismatch(page, page + kWords, kPattern.begin()).first;
-    std::printf("# physical %#llx: %016llx\n",
-                static_cast<unsigned long long>(physical(page) + (word - page) * sizeof *word),
-                static_cast<unsigned long long>(*word));
+    const unsigned long long at = physical(page) + uint64_t(word - page) * sizeof *word;
+    const unsigned long long found = *word;
+    std::printf("# physical %#llx: %016llx\n", at, found);
   }
   std::memcpy(page, kPattern.data(), kPage);
   return true;

@@ -15,7 +15,6 @@ namespace {
 
 using test::FakePort;
 using test::FakeState;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class TensorCalls : public ::testing::Test {

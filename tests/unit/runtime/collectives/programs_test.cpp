@@ -386,7 +386,7 @@ TEST_F(CollectivesOfAProgram, SemaphoresOfAnEarlierProcessAreCleared) {
   for (uint32_t k = 0; k < 3; ++k) {
     for (uint32_t s = 0; s < NEURON_SEMAPHORES; ++s) {
       machine_.state.registers[cc_semaphore(k, s)] = 9;
-}
+    }
   }
   ASSERT_EQ(refusal({all_reduce()}), "connected");
   for (uint32_t k = 0; k < 3; ++k) {
