@@ -34,6 +34,7 @@ class ConnectedModel : public ::testing::Test {
   std::string connect(const neff::Collective& c) {
     neff::Model model = test::sample_model();
     model.subgraphs[0].operations = {c};
+    sample_.reset();  // The next machine is the only one then: the driver library asks the first.
     sample_ = std::make_unique<LoadedSample>(model);
     fake_->program.code = code_.data();
     fake_->program.instructions = 1;
