@@ -171,8 +171,9 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
   Served served;
   ASSERT_NE(served.port(), 0) << served.log();
   std::atomic<bool> end{false};
+  std::atomic<bool> ended{false};
   std::atomic<int> answers{0};
-  std::string wrong;
+  std::string wrong;  // the asker's until it has ended
   const std::vector<Row> rows = random_rows(2, 5);
   const std::vector<Probabilities> truth = Truth::get().of(rows);
   std::thread asker([&] {
@@ -182,6 +183,7 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
       wrong = verdict(answer, truth);
       ++answers;
     }
+    ended = true;
   });
   Client client = served.client();
   EXPECT_THAT(served.reload().body, HasSubstr("\"digits\":\"unchanged\""));
@@ -200,7 +202,7 @@ TEST(Reload, ReplacesAddsAndRemovesModelsWhileTheyAreAsked) {
   EXPECT_THAT(served.reload().body, HasSubstr("\"empty\":\"removed\""));
   EXPECT_EQ(client.get("/v1/models/empty").status, 404u);
   const int before = answers;
-  while (answers < before + 5 && wrong.empty()) ::usleep(1000);
+  while (answers < before + 5 && !ended) ::usleep(1000);
   end = true;
   asker.join();
   EXPECT_EQ(wrong, "");
