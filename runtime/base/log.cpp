@@ -118,6 +118,9 @@ int line_head(char* out, size_t size, LogComponent component, LogLevel level) {
                   kComponentNames[static_cast<int>(component)]);
 }
 
+// Relaxed: only tests change it, when no other thread logs.
+std::atomic<const char*> system_log{"/dev/log"};
+
 // Sends one datagram on a socket of its own, because syslog(3) takes a lock and allocates.
 bool send_to_syslog(const char* text, size_t size, LogLevel level) {
   constexpr int kPriority[] = {3, 3, 4, 6, 7, 7};
@@ -135,7 +138,8 @@ bool send_to_syslog(const char* text, size_t size, LogLevel level) {
   if (connection < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, "/dev/log", sizeof("/dev/log"));
+  strncpy(address.sun_path, system_log.load(std::memory_order_relaxed),
+          sizeof(address.sun_path) - 1);
   const ssize_t sent = sendto(connection, line, static_cast<size_t>(head) + size, MSG_NOSIGNAL,
                               reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   close(connection);
@@ -158,6 +162,8 @@ void warn_of(const std::string& sentence) {
 }
 
 }  // namespace
+
+void set_system_log(const char* path) { system_log.store(path, std::memory_order_relaxed); }
 
 Result<void> configure_log() {
   Error first;

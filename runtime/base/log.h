@@ -28,6 +28,10 @@ inline constexpr int kLogComponents = 3;
 // configuration stays open, because another thread may still write to it.
 Result<void> configure_log();
 
+// The socket of the system's log; /dev/log unless a test has set another. `path` outlives its use
+// and is shorter than a socket's address. Any thread.
+void set_system_log(const char* path);
+
 bool log_enabled(LogComponent component, LogLevel level) noexcept;
 
 void log_arguments(LogComponent component, LogLevel level, fmt::string_view text,

@@ -18,6 +18,22 @@ constexpr size_t kMost = 1 << 20;
 
 }  // namespace
 
+std::string distrust(const std::string& path, const struct stat& status, uid_t user) {
+  if (!S_ISREG(status.st_mode)) return path + " is no regular file";
+  if (status.st_uid != 0 && status.st_uid != user) {
+    return base::format(
+        "{} belongs to user {}; a file with secrets must belong to root or to "
+        "user {}, as whom this server runs",
+        path, status.st_uid, user);
+  }
+  const mode_t allowed = status.st_uid == 0 ? 0740 : 0700;
+  if ((status.st_mode & 0777 & ~allowed) == 0) return "";
+  return base::format(
+      "{} has mode {:04o}: others could read or change the secrets in it; "
+      "chmod 0600 it, or 0640 if it is root's",
+      path, status.st_mode & 0777);
+}
+
 std::optional<std::string> read_private_file(const std::string& path, std::string& error) {
   // A FIFO without a writer must not hold the start up.
   const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -26,25 +42,7 @@ std::optional<std::string> read_private_file(const std::string& path, std::strin
     error = path + ": " + std::strerror(errno);
     return std::nullopt;
   }
-  if (!S_ISREG(status.st_mode)) {
-    error = path + " is no regular file";
-    return std::nullopt;
-  }
-  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    error = base::format(
-        "{} belongs to user {}; a file with secrets must belong to root or to "
-        "user {}, as whom this server runs",
-        path, status.st_uid, ::geteuid());
-    return std::nullopt;
-  }
-  const mode_t allowed = status.st_uid == 0 ? 0740 : 0700;
-  if ((status.st_mode & 0777 & ~allowed) != 0) {
-    error = base::format(
-        "{} has mode {:04o}: others could read or change the secrets in it; "
-        "chmod 0600 it, or 0640 if it is root's",
-        path, status.st_mode & 0777);
-    return std::nullopt;
-  }
+  if (error = distrust(path, status, ::geteuid()); !error.empty()) return std::nullopt;
   std::string text;
   char piece[4096];
   ssize_t length = 0;

@@ -6,6 +6,8 @@
 #ifndef TOOLS_NEURON_SERVE_PRIVATE_FILE_H
 #define TOOLS_NEURON_SERVE_PRIVATE_FILE_H
 
+#include <sys/stat.h>
+
 #include <optional>
 #include <string>
 
@@ -14,6 +16,10 @@ namespace neuron::serve {
 // The file must be the server's own or root's. Nobody else may write it; the group of a file of
 // root may read it, as /etc has it for services. At most a megabyte.
 std::optional<std::string> read_private_file(const std::string& path, std::string& error);
+
+// The rule above for a file of these properties and a server that runs as `user`: what is wrong
+// with it, or "". Does not look at the file.
+std::string distrust(const std::string& path, const struct stat& status, uid_t user);
 
 }  // namespace neuron::serve
 

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +17,15 @@
 #include <thread>
 #include <vector>
 
+#include "driver/base/file_descriptor.h"
 #include "tests/support/child.h"
 
 namespace neuron::runtime {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class Log : public testing::Test {
  protected:
@@ -32,6 +37,7 @@ class Log : public testing::Test {
       unsetenv(name);
     }
     (void)configure_log();
+    set_system_log("/dev/log");
     unlink(path_.c_str());
   }
   std::vector<std::string> lines() const {
@@ -167,13 +173,33 @@ TEST_F(Log, AFileThatCannotBeOpenedIsNamedWithTheReason) {
 }
 
 TEST_F(Log, WithoutADaemonForItTheSystemsLogIsTheConsole) {
-  if (access("/dev/log", F_OK) == 0) GTEST_SKIP() << "this host has a daemon for its log";
+  set_system_log(path_.c_str());
   setenv("NEURON_RT_LOG_LOCATION", "SYSLOG", 1);
   ASSERT_TRUE(configure_log());
   testing::internal::CaptureStderr();
   log_error(LogComponent::kNrt, "nobody listens");
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, HasSubstr("ERROR NRT nobody listens\n"));
+}
+
+TEST_F(Log, TheSystemsLogGetsEachLineWithItsPriorityAndTheProcess) {
+  const base::FileDescriptor daemon(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path_.size(), sizeof(address.sun_path));
+  path_.copy(address.sun_path, path_.size());
+  ASSERT_EQ(bind(daemon.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  set_system_log(path_.c_str());
+  setenv("NEURON_RT_LOG_LOCATION", "syslog", 1);
+  ASSERT_TRUE(configure_log());
+  testing::internal::CaptureStderr();
+  log_error(LogComponent::kNrt, "{} of a core", "an error");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  char text[256] = {};
+  ASSERT_GT(recv(daemon.get(), text, sizeof(text) - 1, 0), 0);
+  // Facility user (1), severity error (3).
+  EXPECT_THAT(text, StartsWith("<11>neuron-rt[" + std::to_string(getpid()) + "]: "));
+  EXPECT_THAT(text, EndsWith("ERROR NRT an error of a core"));
 }
 
 TEST_F(Log, AComponentHasItsOwnPlaceAndElseThatOfAll) {

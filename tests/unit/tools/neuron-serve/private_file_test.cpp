@@ -37,11 +37,21 @@ TEST_F(PrivateFile, IsReadIfNobodyElseMayReadOrChangeIt) {
   }
 }
 
-TEST_F(PrivateFile, OfRootMayBeReadByItsGroupAndOneOfAnotherUserIsRefused) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  EXPECT_EQ(judge(0640), "");
-  ASSERT_EQ(::chown(path_.c_str(), 12345, 0), 0);
-  EXPECT_THAT(judge(0600), HasSubstr("belongs to user 12345"));
+// Of a file with this owner and mode, towards a server that user 1000 runs.
+std::string judge_for_user(uid_t owner, mode_t mode) {
+  struct stat status = {};
+  status.st_uid = owner;
+  status.st_mode = S_IFREG | mode;
+  return distrust("tokens", status, 1000);
+}
+
+TEST(PrivateFileOwner, IsRootWhoseGroupMayReadOrTheServerWhoseGroupMayNot) {
+  EXPECT_EQ(judge_for_user(0, 0640), "");
+  EXPECT_EQ(judge_for_user(1000, 0600), "");
+  EXPECT_THAT(judge_for_user(1000, 0640), HasSubstr("chmod 0600"));
+  EXPECT_THAT(judge_for_user(0, 0660), HasSubstr("chmod 0600"));
+  EXPECT_THAT(judge_for_user(0, 0644), HasSubstr("chmod 0600"));
+  EXPECT_THAT(judge_for_user(12345, 0600), HasSubstr("belongs to user 12345"));
 }
 
 TEST_F(PrivateFile, ThatIsNoneOrTooLargeIsRefused) {

@@ -20,10 +20,7 @@ using Clock = std::chrono::steady_clock;
 class Abandoned : public ServiceTest {
  protected:
   void SetUp() override {
-    int error = 0;
-    instance_ = Instance::create("trn1.2xlarge", 0, core::create_chip, error);
-    ASSERT_NE(instance_, nullptr) << last_error();
-    session_ = open(0, O_RDWR, kPid);
+    start("trn1.2xlarge", 0, core::create_chip);
     ASSERT_NE(session_, nullptr);
   }
   // Seconds from the end of the process until its call and its session have ended.

@@ -184,14 +184,16 @@ class ServiceTest : public ::testing::Test {
 
   void SetUp() override { start("trn1.2xlarge", 0); }
   void start(const char* profile, uint64_t limit) {
+    start(profile, limit,
+          [this](const chip::ChipConfig& config, chip::HostMemory& host, std::string&) {
+            return std::make_unique<FakeChip>(config, host, behaviour_);
+          });
+  }
+  // With chips of `factory`: core::create_chip makes those that compute.
+  void start(const char* profile, uint64_t limit, const ChipFactory& factory) {
     int error = 0;
-    instance_ = Instance::create(
-        profile, limit,
-        [this](const chip::ChipConfig& config, chip::HostMemory& host, std::string&) {
-          return std::make_unique<FakeChip>(config, host, behaviour_);
-        },
-        error);
-    ASSERT_NE(instance_, nullptr) << error;
+    instance_ = Instance::create(profile, limit, factory, error);
+    ASSERT_NE(instance_, nullptr) << error << ": " << last_error();
     session_ = open(0, O_RDWR, kPid);
   }
   Session* open(unsigned device, int flags, int32_t pid) {

@@ -27,10 +27,7 @@ constexpr uint32_t kSecret = 0x5EC4E75E;
 class Isolation : public ServiceTest {
  protected:
   void SetUp() override {
-    int error = 0;
-    instance_ = Instance::create("trn1.2xlarge", 0, core::create_chip, error);
-    ASSERT_NE(instance_, nullptr) << last_error();
-    session_ = open(0, O_RDWR, kPid);
+    start("trn1.2xlarge", 0, core::create_chip);
     ASSERT_NE(session_, nullptr);
     tx_ = allocate(4096, true, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST);
     rx_ = allocate(4096, true, NEURON_MEMALLOC_TYPE_DMA_RINGS_HOST);

@@ -30,10 +30,7 @@ const Generation kGenerations[] = {
 class RealChip : public ServiceTest, public ::testing::WithParamInterface<Generation> {
  protected:
   void SetUp() override {
-    int error = 0;
-    instance_ = Instance::create(GetParam().profile, 0, core::create_chip, error);
-    ASSERT_NE(instance_, nullptr) << last_error();
-    session_ = open(0, O_RDWR, kPid);
+    start(GetParam().profile, 0, core::create_chip);
     ASSERT_NE(session_, nullptr);
   }
   int copy(uint64_t from, uint64_t to, uint64_t size, uint64_t from_offset, uint64_t to_offset) {
@@ -178,10 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Generations, RealChip, ::testing::ValuesIn(kGenerations
 class Trn2Device : public ServiceTest {
  protected:
   void SetUp() override {
-    int error = 0;
-    instance_ = Instance::create("trn2.3xlarge", 0, core::create_chip, error);
-    ASSERT_NE(instance_, nullptr) << last_error();
-    session_ = open(0, O_RDWR, kPid);
+    start("trn2.3xlarge", 0, core::create_chip);
     ASSERT_NE(session_, nullptr);
   }
   neuron_ioctl_resource_mmap_info resource(uint32_t block, uint32_t id, uint32_t resource) {

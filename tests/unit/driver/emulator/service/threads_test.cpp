@@ -14,12 +14,7 @@ namespace {
 
 class Threads : public ServiceTest {
  protected:
-  void SetUp() override {
-    int error = 0;
-    instance_ = Instance::create("trn1.2xlarge", 0, core::create_chip, error);
-    ASSERT_NE(instance_, nullptr) << last_error();
-    session_ = open(0, O_RDWR, kPid);
-  }
+  void SetUp() override { start("trn1.2xlarge", 0, core::create_chip); }
 
   // Allocates, writes, reads back and frees, through a session of its own. Failures are counted.
   int work(uint32_t seed, int rounds) {
