@@ -6,6 +6,7 @@
 
 #include "hw/udma.h"
 #include "tests/unit/runtime/fake_device.h"
+#include "tests/unit/runtime/rings/ring_sample.h"
 
 namespace neuron::runtime {
 namespace {
@@ -24,25 +25,14 @@ struct Entry {
 
 // Variables 0 and 1, one queue on `engines` DMA engines, one transfer of `bytes`.
 RingPlan plan_of(uint64_t bytes, uint32_t engines, bool cast = false) {
-  neff::Subgraph graph;
-  graph.variables.resize(2);
-  graph.queues.resize(1);
-  graph.queues[0].name = "q";
-  graph.queues[0].num_queues = engines;
-  neff::DmaTransfer transfer;
-  transfer.id = 7;
-  transfer.semaphore = 33;
-  transfer.from.resize(1);
-  transfer.from[0].sizes = {bytes, 1, 1, 1};
-  transfer.from[0].offset = 16;
-  transfer.to = transfer.from[0];
-  transfer.to.offset = 32;
-  transfer.to.variable = 1;
-  if (cast) {
-    transfer.operation = neff::DmaOperation::kCast;
-    transfer.from[0].dtype = transfer.to.dtype = NEURON_DTYPE_F32;
-  }
-  graph.engines[NEURON_ENGINE_SP].dma.push_back(transfer);
+  neff::DmaAccess from;
+  from.sizes = {bytes, 1, 1, 1};
+  from.offset = 16;
+  if (cast) from.dtype = NEURON_DTYPE_F32;
+  neff::DmaAccess to = from;
+  to.offset = 32;
+  const neff::Subgraph graph = test::one_transfer(
+      from, to, engines, cast ? neff::DmaOperation::kCast : neff::DmaOperation::kCopy);
   auto plan = RingPlan::build(graph);
   if (!plan) throw std::runtime_error(plan.error().sentence);
   return std::move(*plan);

@@ -6,24 +6,14 @@
 #include <cstring>
 #include <random>
 
+#include "tests/unit/runtime/rings/ring_sample.h"
+
 namespace neuron::runtime {
 namespace {
 
 neff::Subgraph graph(const neff::DmaAccess& from, const neff::DmaAccess& to,
                      uint32_t engines = 16) {
-  neff::Subgraph graph;
-  graph.variables.resize(2);
-  graph.queues.resize(1);
-  graph.queues[0].name = "q";
-  graph.queues[0].num_queues = engines;
-  neff::DmaTransfer transfer;
-  transfer.id = 7;
-  transfer.semaphore = 33;
-  transfer.from = {from};
-  transfer.to = to;
-  transfer.to.variable = 1;
-  graph.engines[NEURON_ENGINE_SP].dma.push_back(transfer);
-  return graph;
+  return test::one_transfer(from, to, engines);
 }
 
 neff::DmaAccess access(std::array<uint64_t, 4> sizes, std::array<int64_t, 4> steps,
