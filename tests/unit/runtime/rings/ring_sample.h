@@ -5,7 +5,7 @@
 
 #include "runtime/neff/model.h"
 
-namespace neuron::runtime::test {
+namespace neuron::test {
 
 // The transfer has id 7 and semaphore 33; the one queue set has `engines` DMA engines.
 inline neff::Subgraph one_transfer(const neff::DmaAccess& from, const neff::DmaAccess& to,
@@ -27,6 +27,6 @@ inline neff::Subgraph one_transfer(const neff::DmaAccess& from, const neff::DmaA
   return graph;
 }
 
-}  // namespace neuron::runtime::test
+}  // namespace neuron::test
 
 #endif
