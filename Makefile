@@ -91,6 +91,7 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
+	TSAN_OPTIONS=halt_on_error=1 build-tsan/tests/wire_fuzz --seconds 3600 --last build-tsan/wire_fuzz.input tests/fuzz/corpus/wire
 	$(MAKE) fuzz T=1800
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
