@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-emulatorctl/status_text.h"
 
-#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <ctime>
+
+#include "driver/base/format.h"
 
 namespace neuron::emulatorctl {
 namespace {
@@ -27,12 +28,12 @@ std::string size_text(uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+  return base::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 // "pid 4711 (python3) since 2026-11-21 12:01:07"
 std::string who(int32_t pid, const std::string& command, uint64_t since) {
-  std::string text = fmt::format("pid {}", pid);
+  std::string text = base::format("pid {}", pid);
   if (!command.empty()) text += " (" + command + ")";
   if (since != 0) text += " since " + time_text(since);
   return text;
@@ -48,9 +49,9 @@ std::string device_text(const control::Device& device) {
     uncorrected += hbm.uncorrected();
   }
   std::string text =
-      fmt::format("device {} ({}): {}, {} of {} HBM free", device.index(), device.address(),
-                  device.state(), size_text(free), size_text(bytes));
-  if (retired != 0) text += fmt::format(", {} retired", size_text(retired));
+      base::format("device {} ({}): {}, {} of {} HBM free", device.index(), device.address(),
+                   device.state(), size_text(free), size_text(bytes));
+  if (retired != 0) text += base::format(", {} retired", size_text(retired));
   text += "\n";
   for (const control::Core& core : device.cores()) {
     std::string hung;
@@ -58,20 +59,20 @@ std::string device_text(const control::Device& device) {
       hung += (hung.empty() ? "; HUNG: " : ", ") + engine;
     }
     if (core.pid() == 0 && hung.empty()) continue;
-    text +=
-        fmt::format("  core {} (of the host: {}): {}{}\n", core.index(), core.host_index(),
-                    core.pid() == 0 ? "free" : who(core.pid(), core.command(), core.since()), hung);
+    text += base::format("  core {} (of the host: {}): {}{}\n", core.index(), core.host_index(),
+                         core.pid() == 0 ? "free" : who(core.pid(), core.command(), core.since()),
+                         hung);
   }
   if (corrected + uncorrected + device.sram_corrected() + device.sram_uncorrected() +
           device.dma_errors() !=
       0) {
-    text += fmt::format(
+    text += base::format(
         "  errors: HBM {} corrected, {} uncorrected; SRAM {} corrected, {} uncorrected; DMA {}\n",
         corrected, uncorrected, device.sram_corrected(), device.sram_uncorrected(),
         device.dma_errors());
   }
   if (device.bad_hbm_bytes() != 0) {
-    text += fmt::format("  bad HBM: {}\n", size_text(device.bad_hbm_bytes()));
+    text += base::format("  bad HBM: {}\n", size_text(device.bad_hbm_bytes()));
   }
   for (const std::string& fault : device.faults()) text += "  armed: " + fault + "\n";
   return text;
@@ -84,9 +85,9 @@ bool has_news(const control::Device& device) {
 }  // namespace
 
 std::string status_text(const control::Status& status) {
-  std::string text = fmt::format("{}: {} devices, daemon pid {} since {}, {} connections\n",
-                                 status.profile(), status.devices_size(), status.pid(),
-                                 time_text(status.started()), status.connections());
+  std::string text = base::format("{}: {} devices, daemon pid {} since {}, {} connections\n",
+                                  status.profile(), status.devices_size(), status.pid(),
+                                  time_text(status.started()), status.connections());
   int idle = 0;
   for (const control::Device& device : status.devices()) {
     if (has_news(device)) {
@@ -95,15 +96,15 @@ std::string status_text(const control::Status& status) {
       ++idle;
     }
   }
-  if (idle != 0) text += fmt::format("{} devices have not been opened yet\n", idle);
+  if (idle != 0) text += base::format("{} devices have not been opened yet\n", idle);
   for (const control::Link& link : status.links_down()) {
-    text += fmt::format("link {} - {}: down\n", link.a(), link.b());
+    text += base::format("link {} - {}: down\n", link.a(), link.b());
   }
   for (const control::Process& process : status.processes()) {
     if (process.control_only()) continue;
-    text += fmt::format("process {}: device {}, {} of HBM, {} of host memory\n",
-                        who(process.pid(), process.command(), process.since()), process.device(),
-                        size_text(process.device_bytes()), size_text(process.host_bytes()));
+    text += base::format("process {}: device {}, {} of HBM, {} of host memory\n",
+                         who(process.pid(), process.command(), process.since()), process.device(),
+                         size_text(process.device_bytes()), size_text(process.host_bytes()));
   }
   return text;
 }
