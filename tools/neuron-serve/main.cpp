@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "tools/execution/core_claim.h"
 #include "tools/neuron-serve/log.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/service_manager.h"
@@ -53,6 +54,11 @@ int main(int argc, char** argv) {
   if (!error.empty() || !server.take_files(error) || !server.listen(passed, error)) {
     log(error);
     return 1;
+  }
+  // Cores that this server does not use stay free for other processes. No thread runs yet.
+  if (!options.cores.empty()) {
+    options.first_core =
+        neuron::execution::claim_range(options.cores.front(), options.cores.back());
   }
   std::string failure;
   ModelHost host(options, {.deliver = [&](Jobs jobs) { server.deliver(std::move(jobs)); },
