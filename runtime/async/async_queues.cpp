@@ -222,14 +222,19 @@ void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
   }
   uint32_t done = 0;
   uint64_t duration = 0;
+  bool unloaded = false;
   auto result = [&]() -> Result<void> {
     NEURON_TRY(turn, CoreTurn::take(model.core()));
     auto executed = execute_matched(session_, model, *first.tensors, count, done);
     duration = model.report.device_ps;
+    unloaded = model.retired();
     return executed;
   }();
   if (done != 0) unit.complete(done, NRT_SUCCESS, duration);
-  if (!result) end_with(unit, result.error());
+  if (result) return;
+  // The request that failed still keeps the model.
+  if (unloaded) return end_unloaded(unit, model, available - done, result.error().status);
+  end_with(unit, result.error());
 }
 
 Result<void> AsyncQueues::transfer(const AsyncRequest& request) {
@@ -246,6 +251,26 @@ Result<void> AsyncQueues::transfer(const AsyncRequest& request) {
       return fail(NRT_FAILURE, "a request of kind {} in a queue of transfers",
                   static_cast<int>(request.kind));
   }
+}
+
+// The front request and those behind it want a model that was unloaded: as many as stand together
+// end at once. One line tells of all that wait, however many they are.
+void AsyncQueues::end_unloaded(AsyncUnit& unit, LoadedModel& model, uint32_t available,
+                               NRT_STATUS status) {
+  uint32_t waiting = 0, together = 0;
+  for (uint32_t i = 0; i < available; ++i) {
+    if (&*unit.at(i).model != &model) continue;
+    if (waiting++ == i) together = waiting;
+  }
+  if (model.first_to_tell()) {
+    log_error(LogComponent::kNrt,
+              "model '{}' was unloaded before {} of its requests in device {} core {}, {} queue {} "
+              "had begun, from request {:#x} on; they end with status {}",
+              model.name(), waiting, unit.core().device().index(), unit.core().number(),
+              unit.name(), unit.queue(), unit.sequence(unit.completed() + 1),
+              static_cast<int>(status));
+  }
+  unit.complete(together, status, 0);
 }
 
 // The front request has failed.

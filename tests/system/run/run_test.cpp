@@ -302,11 +302,11 @@ TEST_F(Run, TakesAFreeCoreAndLeavesTheOthersToOtherProcesses) {
   make_sum();
   const test::Daemon daemon(folder_);
   const test::Environment shared{{"NEURON_EMULATOR", daemon.emulator()}};
-  test::Worker first(folder_, daemon.emulator(), 0, test::built("neff/tensor_add.neff"));
+  test::Worker first(folder_, daemon.emulator(), 0, "tensor_add.neff");
   ASSERT_EQ(first.line(), "ready");
   Said said = run("sum.neff --random", shared);
   EXPECT_EQ(said.ending, 0) << said.error;
-  test::Worker second(folder_, daemon.emulator(), 1, test::built("neff/tensor_add.neff"));
+  test::Worker second(folder_, daemon.emulator(), 1, "tensor_add.neff");
   ASSERT_EQ(second.line(), "ready") << second.log();
   said = run("sum.neff --random", shared);
   expect_refused(said, 4);
