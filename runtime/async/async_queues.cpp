@@ -233,7 +233,7 @@ void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
   if (done != 0) unit.complete(done, NRT_SUCCESS, duration);
   if (result) return;
   // The request that failed still keeps the model.
-  if (unloaded) return end_unloaded(unit, model, available - done, result.error().status);
+  if (unloaded) return end_unloaded(unit, model, result.error().status);
   end_with(unit, result.error());
 }
 
@@ -255,14 +255,16 @@ Result<void> AsyncQueues::transfer(const AsyncRequest& request) {
 
 // The front request and those behind it want a model that was unloaded: as many as stand together
 // end at once. One line tells of all that wait, however many they are.
-void AsyncQueues::end_unloaded(AsyncUnit& unit, LoadedModel& model, uint32_t available,
-                               NRT_STATUS status) {
+void AsyncQueues::end_unloaded(AsyncUnit& unit, const LoadedModel& model, NRT_STATUS status) {
+  const bool tell = unit.tell_of(&model);
   uint32_t waiting = 0, together = 0;
+  const uint32_t available = unit.available();
   for (uint32_t i = 0; i < available; ++i) {
-    if (&*unit.at(i).model != &model) continue;
+    const AsyncRequest& request = unit.at(i);
+    if (request.kind != AsyncKind::kExecute || &*request.model != &model) continue;
     if (waiting++ == i) together = waiting;
   }
-  if (model.first_to_tell()) {
+  if (tell) {
     log_error(LogComponent::kNrt,
               "model '{}' was unloaded before {} of its requests in device {} core {}, {} queue {} "
               "had begun, from request {:#x} on; they end with status {}",

@@ -12,7 +12,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/device/core.h"
@@ -102,9 +101,6 @@ class LoadedModel final : private ScratchpadUser {
   // Takes the model off its core for good.
   void retire();
   bool retired() const { return retired_; }
-  // True once: the first of its requests that finds it retired tells of all that wait. Of the
-  // worker that has the queue of executions of the model's core.
-  bool first_to_tell() { return !std::exchange(told_, true); }
 
   BindingCache bindings;
   ExecutionReport report;
@@ -154,7 +150,6 @@ class LoadedModel final : private ScratchpadUser {
   bool moved_ = false;  // the device has not been told
   neff::DebugInfo debug_;
   bool retired_ = false;
-  bool told_ = false;
   uint32_t model_id_ = 0;
   int record_ = -1;  // its slot of the device's ProcessRecord
 };

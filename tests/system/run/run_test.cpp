@@ -313,5 +313,30 @@ TEST_F(Run, TakesAFreeCoreAndLeavesTheOthersToOtherProcesses) {
   EXPECT_THAT(said.error, HasSubstr("held by pid "));
 }
 
+TEST_F(Run, OfBenchTakesOneCoreWhenOneIsAskedFor) {
+  const test::Daemon daemon(folder_);
+  test::Worker holder(folder_, daemon.emulator(), 0, "tensor_add.neff");
+  ASSERT_EQ(holder.line(), "ready") << holder.log();
+  const std::string bench = test::built("bin/neuron-bench"),
+                    exec = bench + " exec -n 2 -w none " + test::built("neff/tensor_add.neff");
+  const test::Environment shared{{"NEURON_EMULATOR", daemon.emulator()}};
+  for (const std::string& line : {exec + " --fixed-nc-count 1", exec + " --enable-only-latency",
+                                  bench + " matmul --types bf16 --sizes 512 -n 1"}) {
+    const Said said = shell(line, shared);
+    EXPECT_EQ(said.ending, 0) << line << said.error;
+  }
+  Said said = shell(exec, shared);
+  EXPECT_EQ(said.ending, 4) << "it uses all cores";
+  said = shell(exec + " --fixed-nc-count 3", shared);
+  EXPECT_EQ(said.ending, 4) << said.error;
+  // Of those that the environment names.
+  said = shell(exec + " --fixed-nc-count 1",
+               {{"NEURON_EMULATOR", daemon.emulator()}, {"NEURON_RT_VISIBLE_CORES", "1"}});
+  EXPECT_EQ(said.ending, 0) << said.error;
+  said = shell(exec + " --fixed-nc-count 1",
+               {{"NEURON_EMULATOR", daemon.emulator()}, {"NEURON_RT_VISIBLE_CORES", "0-1"}});
+  EXPECT_EQ(said.ending, 4) << "core 0 is the first of these, and held";
+}
+
 }  // namespace
 }  // namespace neuron::run
