@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
@@ -251,6 +253,17 @@ Result<void> show_plan(const Options& options, const Job& job) {
   return {};
 }
 
+// Of each process that checks: it may be on a host of its own. Now, so that a folder that cannot be
+// made is known before the run.
+Result<void> make_dump_folder(const Options& options) {
+  if (options.check == Check::kNone) return {};
+  std::error_code error;
+  std::filesystem::create_directories(options.dump_folder, error);
+  if (!error) return {};
+  return fail(CCOM_INVALID, "--dump-dir {}: the folder cannot be made: {}", options.dump_folder,
+              error.message());
+}
+
 uint64_t seed_of(const Options& options) {
   if (options.seed) return *options.seed;
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -277,6 +290,7 @@ int run(int argc, char** argv) {
   if (!backend) return complain(backend.error(), 1);
   const uint64_t seed = seed_of(*options);
   const RunContext context{&*options, &*job, seed, *backend};
+  if (const auto made = make_dump_folder(*options); !made) return complain(made.error(), 1);
   if (options->worker) return run_worker(context);
   if (options->check == Check::kRandom && !options->seed) {
     std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));

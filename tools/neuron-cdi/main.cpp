@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
       .with_default();
   line.option("--group", groups, "devices A to B by one name; may be given again")
       .value_name("A-B")
-      .values(1, 1);
+      .repeatable();
   line.flag("--libraries", libraries,
             "mount this host's libnrt.so.1, libccom.so.1 and libneuron-emulator.so.1 into " +
                 std::string(kLibraries) + ", and set LD_LIBRARY_PATH");
