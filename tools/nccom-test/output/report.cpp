@@ -47,7 +47,10 @@ std::string row_json(const Block& block, const Row& row, const TableOptions& opt
   text += ", \"operation\": " + base::json_string(operation_name(block.operation)) +
           ", \"ranks\": " + std::to_string(block.group_ranks);
   if (!row.algorithm.empty()) text += ", \"algorithm\": " + base::json_string(row.algorithm);
-  if (row.checked != 0) text += ", \"checked_ranks\": " + std::to_string(row.checked);
+  if (row.checked != 0) {
+    text += ", \"checked_ranks\": " + std::to_string(row.checked) +
+            ", \"checked_results\": " + std::to_string(row.compared);
+  }
   if (!row.rank_mean_us.empty()) {
     size_t slowest = 0, quickest = 0;
     for (size_t i = 0; i < row.rank_mean_us.size(); ++i) {
