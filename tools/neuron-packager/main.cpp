@@ -94,7 +94,8 @@ tools::Records tensors_of(const std::string& document) {
         shape += (shape.empty() ? "" : " ") + boost::json::serialize(size);
       }
       records.rows.push_back(
-          {usage, tensor.at("name"), tensor.at("dtype"), shape, tensor.at("size")});
+          {usage, tensor.at("name"), tensor.at("dtype"), boost::json::value(shape),
+           tensor.at("size")});
     }
   }
   return records;
