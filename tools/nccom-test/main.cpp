@@ -14,9 +14,11 @@
 #include <system_error>
 
 #include "tools/common/command_line.h"
+#include "tools/common/format.h"
 #include "tools/common/output.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/output/failure_log.h"
 #include "tools/nccom-test/output/heat_map.h"
 #include "tools/nccom-test/output/report.h"
 #include "tools/nccom-test/output/table.h"
@@ -78,6 +80,7 @@ struct Outcome {
   std::vector<LinkLoad> loads;
   uint64_t pair_bytes = 0;
   std::string system;
+  std::vector<std::string> notes;  // what else the ranks said when the run had failed
   bool stuck = false;
 };
 
@@ -115,9 +118,10 @@ Result<Outcome> run_ranks(const RunContext& context) {
   outcome.blocks = collector.blocks();
   const auto times = collector.pair_times(outcome.pair_bytes);
   if (!times.empty()) outcome.pairs = pair_links(times, outcome.pair_bytes);
+  outcome.notes = collector.notes();
   // For threads, further messages only follow from the first failure; processes may report more.
   if (processes || options.debug) {
-    for (const std::string& note : collector.notes()) {
+    for (const std::string& note : outcome.notes) {
       std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
     }
   }
@@ -163,16 +167,18 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
                                                  ? loads_json(outcome.loads)
                                                  : pairs_json(outcome.pairs, outcome.pair_bytes));
   }
-  return write_text("-", simulated ? format_loads(outcome.loads, kBusiest)
-                                   : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes,
-                                                  options.gibibytes));
+  const std::string text =
+      simulated ? format_loads(outcome.loads, kBusiest)
+                : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes, options.gibibytes);
+  std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
+  return {};
 }
 
 // Compares the results with everything given; false: they do not pass.
 Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   bool good = true;
   // If standard output is for programs, the verdict goes to standard error.
-  FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
+  FILE* const out = prints_for_programs(options) ? stderr : stdout;
   if (!options.compare.empty()) {
     NEURON_TRY(text, read_text(options.compare));
     NEURON_TRY(baseline, parse_baseline(text, options.compare));
@@ -203,18 +209,52 @@ Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   return good;
 }
 
-Result<bool> show(const Options& options, Backend backend, uint64_t seed, const Outcome& outcome) {
+std::string formatted(const Options& options, const std::vector<Block>& blocks,
+                      const Facts& facts) {
   const TableOptions how = table_options(options);
-  if (options.json != "-" && options.csv != "-") {
-    if (!outcome.system.empty()) std::printf("%s\n", outcome.system.c_str());
-    for (const Block& block : outcome.blocks) {
-      std::fputs(format_table(block, how).c_str(), stdout);
+  switch (options.format) {
+    case tools::Format::kJson:
+      return format_report(blocks, how, facts, true);
+    case tools::Format::kNdjson:
+      return format_lines(blocks, how);
+    case tools::Format::kCsv:
+      return format_csv(blocks, how);
+    case tools::Format::kText:
+      break;
+  }
+  std::string text;
+  for (const Block& block : blocks) text += format_table(block, how);
+  return text;
+}
+
+// The sentence of a failure is on standard error and in a file that its row names, as the original
+// has it.
+void tell_failures(std::vector<Block>& blocks, const Facts& facts,
+                   const std::vector<std::string>& notes) {
+  for (Block& block : blocks) {
+    for (Row& row : block.rows) {
+      if (row.failure.empty()) continue;
+      std::fprintf(stderr, "nccom-test: %s %llu B: %s\n", operation_name(block.operation),
+                   static_cast<unsigned long long>(row.size), row.failure.c_str());
+      const auto log = write_failure_log(block, row, facts, notes);
+      if (log) row.log = *log;
+      if (!log) std::fprintf(stderr, "nccom-test: %s\n", log.error().sentence.c_str());
     }
   }
+}
+
+Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcome& outcome) {
+  const Facts facts = configuration(options, backend, seed, outcome.system);
+  tell_failures(outcome.blocks, facts, outcome.notes);
+  if (options.json != "-" && options.csv != "-") {
+    if (!outcome.system.empty() && options.format == tools::Format::kText) {
+      std::printf("%s\n", outcome.system.c_str());
+    }
+    std::fputs(formatted(options, outcome.blocks, facts).c_str(), stdout);
+  }
+  const TableOptions how = table_options(options);
   if (!options.json.empty()) {
-    NEURON_CHECK(write_text(
-        options.json,
-        format_report(outcome.blocks, how, configuration(options, backend, seed, outcome.system))));
+    NEURON_CHECK(write_text(options.json, format_report(outcome.blocks, how, facts)));
   }
   if (!options.csv.empty()) {
     NEURON_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
@@ -222,7 +262,7 @@ Result<bool> show(const Options& options, Backend backend, uint64_t seed, const 
   NEURON_CHECK(show_heat_map(options, outcome));
   if (!options.calibration.empty()) {
     NEURON_TRY(text, calibrate(options, backend, outcome.blocks));
-    std::fputs(text.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
+    std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
   }
   return judge(options, outcome.blocks);
 }

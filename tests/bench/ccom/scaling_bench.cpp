@@ -62,7 +62,7 @@ bool scaling() {
   std::printf(
       "{\"name\":\"scaling, largest difference in points\", \"found\":%.2f, \"bound\":\"at most\", "
       "\"goal\":1.00, \"met\":%s}\n",
-      worst, worst <= 1 ? "true" : "false");
+      worst, judged(worst <= 1));
   std::fflush(stdout);
   return true;
 }

@@ -22,6 +22,7 @@ struct Row {
   uint64_t checked = 0;   // ranks whose results were compared
   uint64_t compared = 0;  // their results, with those of unmeasured operations
   std::string failure;    // sentence; empty: none
+  std::string log;        // file with what is known of the failure
 };
 
 // Rows of one operation in one arrangement of the ranks.

@@ -215,8 +215,8 @@ class Device final : public Participant {
   Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
     const Call& call = calls_[slot.block][slot.work];
     if (call.sets.empty() || input.empty()) return {};
-    return checked(nrt_tensor_write(call.sets[slot.set].input, input.data(), call.input_at,
-                                    input.size()));
+    return checked(
+        nrt_tensor_write(call.sets[slot.set].input, input.data(), call.input_at, input.size()));
   }
   // What the host can write is copied over by each program, whether its collective did anything or
   // not; only another input tells the two apart.

@@ -390,8 +390,8 @@ uint64_t memory_needed(const Job& job, uint32_t ranks, const HostSettings& setti
       for (const BlockCase& block : *cases) {
         for (const Work& work : block.what.works) {
           const Sizes sizes = sizes_of_work(block, work);
-          bytes += (aligned(sizes.input) + aligned(sizes.output)) * sets *
-                   buffers_of(settings, block);
+          bytes +=
+              (aligned(sizes.input) + aligned(sizes.output)) * sets * buffers_of(settings, block);
         }
       }
       // Smaller sizes have more sets, but then all of them fit into the spare.

@@ -61,8 +61,8 @@ Result<void> ResultCheck::begin() {
       const Work& work = block.what.works[w];
       WorkState& state = blocks_[b].works.emplace_back();
       for (uint32_t turn = 0; turn < participant_.inputs_in_turn(); ++turn) {
-        auto& input = state.inputs.emplace_back(work.input_elements(block.place) *
-                                                type_size(work.type));
+        auto& input =
+            state.inputs.emplace_back(work.input_elements(block.place) * type_size(work.type));
         data_of(work, turn).fill(participant_.rank(), 0, input);
         state.digests.emplace_back();
       }

@@ -163,7 +163,7 @@ TEST(MessageLine, HasEveryField) {
   message.total_output = 8;
   message.times_us = {0.125, 9.5};
   message.text = "ring  of\rtwo\nlines";
-  EXPECT_EQ(to_line(message), "#nccom 1 1 2 3 4 1 5 6 7 8 2 0.125 9.500 ring  of two lines");
+  EXPECT_EQ(to_line(message), "#nccom 1 1 2 3 4 25 5 6 7 8 2 0.125 9.500 ring  of two lines");
   const auto read = from_line(to_line(message));
   ASSERT_TRUE(read);
   EXPECT_EQ(to_line(*read), to_line(message));

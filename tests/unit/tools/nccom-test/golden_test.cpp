@@ -33,6 +33,7 @@ std::vector<Block> blocks() {
       row.compared = 50;
     }
     block.rows[1].failure = "rank 1: \"it\" failed";
+    block.rows[1].log = "/tmp/nccom_test_log_abcdef.log";
   }
   return list;
 }

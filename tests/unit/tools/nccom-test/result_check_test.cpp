@@ -58,8 +58,8 @@ class Damaged final : public Participant {
   Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
     Slot slot = damage_.slot;
     slot.set = iteration % sets();
-    const bool now = iteration == damage_.iteration ||
-                     (damage_.onwards && iteration > damage_.iteration);
+    const bool now =
+        iteration == damage_.iteration || (damage_.onwards && iteration > damage_.iteration);
     NEURON_TRY(output, inner_->result(slot));
     const std::vector<std::byte> before(output.begin(), output.end());
     NEURON_CHECK(inner_->execute(iteration, times_us));
@@ -230,7 +230,8 @@ TEST_F(ResultCheckTest, RepetitionsOfAStreamAreComparedEach) {
   EXPECT_THAT(found.failures.front(),
               AllOf(HasSubstr("measured operation 4 of 20, repetition 2 of 3: "),
                     HasSubstr("output element 3 (byte 12) is ")));
-  EXPECT_THAT(found.compared, testing::UnorderedElementsAre(25, 75, 25)) << "the other block passes";
+  EXPECT_THAT(found.compared, testing::UnorderedElementsAre(25, 75, 25))
+      << "the other block passes";
 }
 
 }  // namespace
