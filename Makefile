@@ -83,7 +83,9 @@ test-packages: all ## install the Debian packages in a fresh root, follow packag
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) >/dev/null
-	@if [ -z "$(ONLY)" ]; then $(BUILD)/bench/neuron-ratios; first=$$?; $(BUILD)/bench/ccom-ratios && exit $$first; \
+	@if [ -z "$(ONLY)" ]; then $(BUILD)/bench/neuron-ratios; first=$$?; $(BUILD)/tests/model-times --table || first=$$?; \
+	$(BUILD)/bench/ccom-ratios && exit $$first; \
+	elif [ "$(ONLY)" = model-time ]; then $(BUILD)/tests/model-times --table; \
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 

@@ -55,8 +55,8 @@ void Session::load(std::string_view neff, const std::string& name, Inputs values
   error_ = initialise();
   if (!error_.empty()) return;
   const auto failed = [&](const char* what, NRT_STATUS status) {
-    error_ = name + ": " + what + ": " + nrt_get_status_as_str(status) + ", " +
-             nrt_open_last_error();
+    error_ =
+        name + ": " + what + ": " + nrt_get_status_as_str(status) + ", " + nrt_open_last_error();
   };
   if (NRT_STATUS s = nrt_load(neff.data(), neff.size(), core, 1, &model_)) {
     failed("load", s);
@@ -75,7 +75,8 @@ void Session::load(std::string_view neff, const std::string& name, Inputs values
     NRT_STATUS s =
         nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, entry.size, entry.name, &tensor);
     if (s == NRT_SUCCESS) s = nrt_tensor_memset(tensor, 0, 0, entry.size);
-    if (s == NRT_SUCCESS && values == Inputs::kNumbers && entry.usage == NRT_TENSOR_USAGE_INPUT) s = fill(tensor, entry);
+    if (s == NRT_SUCCESS && values == Inputs::kNumbers && entry.usage == NRT_TENSOR_USAGE_INPUT)
+      s = fill(tensor, entry);
     if (s == NRT_SUCCESS) {
       (entry.usage == NRT_TENSOR_USAGE_INPUT ? input_tensors_ : output_tensors_).push_back(tensor);
       s = nrt_add_tensor_to_tensor_set(entry.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_,

@@ -70,17 +70,19 @@ void print(const std::vector<Row>& rows) {
                   r.name.c_str(), r.published.c_str(), r.unit.c_str());
       continue;
     }
-    std::printf("{\"name\":\"%s\", \"class\":\"%s\", \"ours\":%s, \"published\":%s, \"unit\":\"%s\", "
-                "\"error_percent\":%g}\n",
-                r.name.c_str(), r.kind.c_str(), r.ours.c_str(), r.published.c_str(), r.unit.c_str(),
-                std::atof(r.error.c_str()));
+    std::printf(
+        "{\"name\":\"%s\", \"class\":\"%s\", \"ours\":%s, \"published\":%s, \"unit\":\"%s\", "
+        "\"error_percent\":%g}\n",
+        r.name.c_str(), r.kind.c_str(), r.ours.c_str(), r.published.c_str(), r.unit.c_str(),
+        std::atof(r.error.c_str()));
   }
   const Summary s = summary_of(rows);
-  std::printf("{\"name\":\"model-time\", \"blind\":%zu, \"median_percent\":%.1f, "
-              "\"worst_percent\":%.1f, \"worst\":\"%s\", \"goal\":%.0f, \"worst_goal\":%.0f, "
-              "\"bound\":\"at most\", \"met\":%s}\n",
-              s.blind, s.median, s.worst, s.worst_row.c_str(), kMedianGoal, kWorstGoal,
-              s.median <= kMedianGoal && s.worst <= kWorstGoal ? "true" : "false");
+  std::printf(
+      "{\"name\":\"model-time\", \"blind\":%zu, \"median_percent\":%.1f, "
+      "\"worst_percent\":%.1f, \"worst\":\"%s\", \"goal\":%.0f, \"worst_goal\":%.0f, "
+      "\"bound\":\"at most\", \"met\":%s}\n",
+      s.blind, s.median, s.worst, s.worst_row.c_str(), kMedianGoal, kWorstGoal,
+      s.median <= kMedianGoal && s.worst <= kWorstGoal ? "true" : "false");
 }
 
 }  // namespace

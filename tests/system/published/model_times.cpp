@@ -85,8 +85,7 @@ double ModelTimes::of_round(Work work) {
   const auto total = [&](uint32_t rounds) {
     const std::string name = "work " + std::to_string(static_cast<int>(work)) + ", " +
                              std::to_string(rounds) + " rounds";
-    return microseconds(
-        report(name, [=] { return published::work(work, rounds); }).device_ps);
+    return microseconds(report(name, [=] { return published::work(work, rounds); }).device_ps);
   };
   return (total(kMany) - total(kFew)) * 1e3 / (kMany - kFew);
 }
@@ -112,10 +111,12 @@ void ModelTimes::add_rate(const std::string& row, uint32_t bytes) {
   };
 }
 
-void ModelTimes::add_matmul(const std::string& row, const std::function<Neff()>& build) {
-  rows_[row] = [=, this] { return microseconds(report(row, build).device_ps); };
-  rows_[row + "-pe"] = [=, this] { return busy(report(row, build), NEURON_ENGINE_PE); };
-  rows_[row + "-dve"] = [=, this] { return busy(report(row, build), NEURON_ENGINE_DVE); };
+// `times`: how often the program must run to do the published work.
+void ModelTimes::add_matmul(const std::string& row, const std::function<Neff()>& build,
+                            double times) {
+  rows_[row] = [=, this] { return times * microseconds(report(row, build).device_ps); };
+  rows_[row + "-pe"] = [=, this] { return times * busy(report(row, build), NEURON_ENGINE_PE); };
+  rows_[row + "-dve"] = [=, this] { return times * busy(report(row, build), NEURON_ENGINE_DVE); };
 }
 
 void ModelTimes::add_programs_of_trn1() {
@@ -147,8 +148,11 @@ void ModelTimes::add_programs_of_trn2() {
   add_matmul("matmul-4096-v0", [] { return matmul_4096(Loads::kTiles); });
   add_matmul("matmul-4096-v1", [] { return matmul_4096(Loads::kBlocks); });
   add_matmul("matmul-4096-v2", [] { return matmul_4096(Loads::kRows); });
-  add_matmul("matmul-f32-tiled", [] { return matmul_f32(false); });
-  add_matmul("matmul-f32-hoisted", [] { return matmul_f32(true); });
+  constexpr double kF32Times = 4096.0 / kMatmulF32Rows;
+  add_matmul(
+      "matmul-f32-tiled", [] { return matmul_f32(false); }, kF32Times);
+  add_matmul(
+      "matmul-f32-hoisted", [] { return matmul_f32(true); }, kF32Times);
   for (const bool mixed : {false, true}) {
     rows_[mixed ? "matmuls-mixed" : "matmuls-full"] = [=, this] {
       const Report& done =
@@ -164,8 +168,7 @@ void ModelTimes::add_programs_of_trn2() {
   };
   for (const uint32_t bytes : {1024, 4096}) {
     rows_["dma-" + std::to_string(bytes)] = [=, this] {
-      const Transfers mix{
-          .count = 16, .rows = NEURON_PARTITIONS, .bytes = bytes, .stores = true};
+      const Transfers mix{.count = 16, .rows = NEURON_PARTITIONS, .bytes = bytes, .stores = true};
       return microseconds(
           report("mix of " + std::to_string(bytes), [=] { return transfers(mix); }).device_ps);
     };

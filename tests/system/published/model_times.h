@@ -37,7 +37,7 @@ class ModelTimes {
   void add_mamba(const std::string& row, unsigned version, uint64_t channels, uint64_t positions);
   void add_attention(const std::string& row, uint8_t dtype, uint64_t size);
   void add_ratio(const std::string& row, Work of, Work to);
-  void add_matmul(const std::string& row, const std::function<Neff()>& build);
+  void add_matmul(const std::string& row, const std::function<Neff()>& build, double times = 1);
   void add_rate(const std::string& row, uint32_t bytes);
   double of_round(Work work);
   double gigabytes_per_second(uint32_t bytes);

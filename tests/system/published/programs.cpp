@@ -72,8 +72,8 @@ class Product {
   size_t next_bank_ = 0, next_output_ = 0;
 };
 
-// Each multiplication loads its moving tile; the stationary ones are loaded for every `columns_kept`
-// columns of tiles.
+// Each multiplication loads its moving tile; the stationary ones are loaded for every
+// `columns_kept` columns of tiles.
 void by_tiles(Product& p, Ring& lhs, Ring& rhs, uint64_t columns_kept) {
   std::vector<const Tile*> left(p.k / kParts);
   for (uint64_t row = 0; row < p.m; row += kHigh) {
@@ -89,7 +89,9 @@ void by_tiles(Product& p, Ring& lhs, Ring& rhs, uint64_t columns_kept) {
   }
 }
 
-// Blocks of 1024 x 1024, whose operands are loaded `left_width` and `right_width` columns at a time.
+// How many tiles the compiler kept is not published: here the stationary ones exist twice.
+// Blocks of 1024 x 1024, whose operands are loaded `left_width` and `right_width` columns at a
+// time.
 void by_blocks(Product& p, Ring& lhs, Ring& rhs, uint32_t left_width, uint32_t right_width) {
   constexpr uint32_t kBlock = 1024;
   const uint64_t depth = p.k / kParts;
@@ -163,7 +165,7 @@ void round_of(Program& program, Work work, uint32_t parts, const WorkTiles& tile
       program.activate(to, NEURON_ACT_RSQRT, from);
       break;
     case Work::kPoolRsqrt:
-      program.tensor_scalar(Engine::kPool, to, from, NEURON_ALU_RSQRT, 0.0F);
+      program.tensor_scalar(Engine::kPool, to, from, NEURON_ALU_RSQRT, {});
       break;
   }
 }
@@ -194,8 +196,8 @@ Neff matmul_4096(Loads loads) {
 }
 
 Neff matmul_f32(bool hoisted) {
-  constexpr uint64_t kM = 4096, kK = 8192, kN = 8192;
-  Product p("matmul", kF32, kM, kK, kN);
+  constexpr uint64_t kK = 8192, kN = 8192;
+  Product p("matmul", kF32, kMatmulF32Rows, kK, kN);
   Ring lhs(p.program, "lhs_t", 80, kHigh, kF32), rhs(p.program, "rhs", 64, kWide, kF32);
   by_tiles(p, lhs, rhs, hoisted ? kN / kWide : 1);
   return p.program.build();
@@ -238,7 +240,8 @@ Neff transfers(const Transfers& t) {
   const uint32_t columns = t.bytes / 4;
   const Buffer from = program.temporary("from", kF32, {t.rows, columns});
   const Buffer to = program.temporary("to", kF32, {t.rows, columns});
-  std::array<Tile, 4> tiles;
+  constexpr uint32_t kTiles = 16, kTileBytes = 128 * 1024;  // of a partition
+  std::vector<Tile> tiles(std::min(kTiles, kTileBytes / t.bytes));
   for (Tile& tile : tiles) tile = program.sbuf("tile", t.rows, columns, kF32);
   for (uint32_t i = 0; i < t.count; ++i) {
     const Tile& tile = tiles[i % tiles.size()];
@@ -287,8 +290,9 @@ Neff layer_norm_by_sums() {
   };
   std::array<Set, 2> sets;
   for (Set& set : sets) {
-    set = {program.sbuf("x", kParts, kColumns, kF32), program.sbuf("squares", kParts, kColumns, kF32),
-           program.sbuf("mean", kParts, 1, kF32), program.sbuf("variance", kParts, 1, kF32)};
+    set = {program.sbuf("x", kParts, kColumns, kF32),
+           program.sbuf("squares", kParts, kColumns, kF32), program.sbuf("mean", kParts, 1, kF32),
+           program.sbuf("variance", kParts, 1, kF32)};
   }
   constexpr float kShare = 1.0F / kColumns;
   kernels::for_row_tiles(program, kRows, [&](const kernels::RowTile& rows) {

@@ -20,8 +20,10 @@ using kernels::Neff;
 enum class Loads : uint8_t { kTiles, kBlocks, kRows };
 Neff matmul_4096(Loads loads);
 
-// trn2: 4096 x 8192 by 8192 x 8192 in f32, a tile of the result at a time. `hoisted`: the
-// stationary tiles of a row of the result are loaded once.
+// trn2: the first rows of 4096 x 8192 by 8192 x 8192 in f32, a tile of the result at a time.
+// `hoisted`: the stationary tiles of a row of tiles are loaded once. Every row of tiles is the same
+// work, and all of it would take minutes to emulate.
+inline constexpr uint64_t kMatmulF32Rows = 512;
 Neff matmul_f32(bool hoisted);
 
 // trn2: 2,048 products of full tiles (128 x 128 by 128 x 512, bf16), or 512 each with 32
@@ -41,7 +43,16 @@ Neff transfers(const Transfers& transfers);
 
 // trn1: `rounds` times the same work of one engine on 2048 columns. No round depends on another but
 // those of kDependent, which read and write one column.
-enum class Work : uint8_t { kDependent, kFused, kFusedHalf, kUnfused, kCopy, kReciprocal, kScalarRsqrt, kPoolRsqrt };
+enum class Work : uint8_t {
+  kDependent,
+  kFused,
+  kFusedHalf,
+  kUnfused,
+  kCopy,
+  kReciprocal,
+  kScalarRsqrt,
+  kPoolRsqrt
+};
 Neff work(Work work, uint32_t rounds);
 
 // trn1: layer norm of 300 rows of 1000 numbers in f32, mean and variance by sums over the rows.

@@ -55,8 +55,8 @@ void write_rows(const std::vector<Row>& rows) {
     if (!line.empty() && line[0] == '#') text += line + "\n";
   });
   for (const Row& r : rows) {
-    const std::array<std::string, kColumns> columns = {r.name, r.kind,  r.chip, r.unit,   r.published,
-                                                       r.ours, r.error, r.what, r.source, r.note};
+    const std::array<std::string, kColumns> columns = {
+        r.name, r.kind, r.chip, r.unit, r.published, r.ours, r.error, r.what, r.source, r.note};
     for (size_t i = 0; i < kColumns; ++i) text += columns[i] + (i + 1 < kColumns ? "\t" : "\n");
   }
   test::write_file(rows_path(), text);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // rows.tsv is true: ours is what the emulated core gives, the errors follow from it, and every row
 // says what class it has and why.
+#include "tests/system/published/rows.h"
+
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
-#include <gmock/gmock.h>
-
 #include "driver/base/format.h"
 #include "tests/support/files.h"
 #include "tests/support/process.h"
-#include "tests/system/published/rows.h"
 
 namespace neuron::published {
 namespace {

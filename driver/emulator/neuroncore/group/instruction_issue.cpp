@@ -195,6 +195,12 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   }
 }
 
+// The array is free from 0 on only before the first multiplication since model time began.
+ModelTime InstructionIssue::multiplication_time(const Issue& issued, ModelTime begin) {
+  if (issued.s.array_free == 0) current_limit_.restart();
+  return current_limit_.stretch(begin, issued.cost.interval, issued.i.src0.parts);
+}
+
 // Times, accounting and the program counter of an instruction that was executed.
 void InstructionIssue::retire(Issue& issued) {
   Sequencer& s = issued.s;
@@ -215,10 +221,11 @@ void InstructionIssue::retire(Issue& issued) {
   } else if (s.engine == NEURON_ENGINE_PE) {
     ModelTime begin = std::max(now, s.array_free);
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
-    s.array_free = issued.end = begin + cost.interval;
+    const ModelTime interval = multiplication_time(issued, begin);
+    s.array_free = issued.end = begin + interval;
     issued.complete = issued.end + cost.latency;
     next = begin + state_.timing.pe_issue;
-    s.busy += cost.interval;
+    s.busy += interval;
   } else {
     next = issued.end = now + cost.interval + issued.gap;
     issued.complete = issued.end + cost.latency;

@@ -12,6 +12,7 @@
 #include "driver/emulator/neuroncore/group/dma_issue.h"
 #include "driver/emulator/neuroncore/group/issue.h"
 #include "driver/emulator/neuroncore/group/semaphore_updates.h"
+#include "driver/emulator/neuroncore/sequencer/current_limit.h"
 
 namespace neuron::core {
 
@@ -28,7 +29,8 @@ class InstructionIssue {
     ControlFlow& control_flow;
     Datapath& datapath;
   };
-  InstructionIssue(CoreState& state, const Parts& parts) : state_(state), to_(parts) {}
+  InstructionIssue(CoreState& state, const Parts& parts)
+      : state_(state), to_(parts), current_limit_(state.limits.generation) {}
 
   // The event of a sequencer: updates that are due, then the next instruction.
   void step(Sequencer& s, ModelTime now);
@@ -40,11 +42,13 @@ class InstructionIssue {
   bool meets_injected_fault(Sequencer& s, const CachedInstruction& entry, ModelTime now);
   Fault execute(Issue& issue);
   void retire(Issue& issued);
+  ModelTime multiplication_time(const Issue& issued, ModelTime begin);
   void trace(const Issue& issued);
 
   CoreState& state_;
   const Parts to_;
   isa::Instruction substituted_;
+  CurrentLimit current_limit_;
 };
 
 }  // namespace neuron::core
