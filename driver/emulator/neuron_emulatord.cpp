@@ -203,8 +203,6 @@ int main(int argc, char** argv) {
   CLI::App app{"Emulated Neuron devices that many processes share.", "neuron-emulatord"};
   Options options;
   add_options(app, options);
-  app.set_version_flag("--version", "neuron-emulatord " NEURON_PROJECT_VERSION,
-                       "print the version and exit");
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("neuron-emulatord: ") + error.what() +
            "\nneuron-emulatord --help says what there is.\n";

@@ -114,9 +114,9 @@ constexpr std::array kFaults = {
               "an input of an activation function is outside its documented range; bring it into "
               "the range first (NEURON_EMULATOR_STRICT=0 makes this a warning)"},
     FaultText{NEURON_FAULT_UNINITIALISED, "UNINITIALISED",
-              "bytes of SBUF or PSUM are read before anything has written them; let the read wait for "
-              "what writes the tile, or read only the part that is written "
-              "(NEURON_EMULATOR_STRICT=0 reads what is there)"},
+              "bytes of SBUF or PSUM are read before anything has written them; write the tile "
+              "before, or read only the part that was written (NEURON_EMULATOR_STRICT=0 reads what "
+              "is there)"},
     FaultText{
         NEURON_FAULT_RACE, "RACE",
         "two instructions access the same bytes, at least one to write, and nothing says which "

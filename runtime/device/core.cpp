@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "runtime/device/core_reset.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
@@ -125,7 +124,14 @@ Result<void> Core::recover() {
     current_model = nullptr;
     current_binding = nullptr;
     lose_collectives();
-    NEURON_CHECK(reset_cores(device_, 1u << number_));
+    uint32_t request = 0;
+    int result = ndl_reset_ncs(device_.index(), 1 << number_, &request);
+    if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");
+    uint8_t done = 0;
+    result = ndl_ready_ncs(device_.index(), request, &done);
+    if (result != 0 || done != 1) {
+      return driver_error(NRT_HW_ERROR, result, "waiting for the reset");
+    }
     for (uint64_t& context : notification_contexts_) {
       if (context != 0) ndl_notification_destroy(context);
       context = 0;

@@ -2,7 +2,6 @@
 #include "runtime/exec/fault_report.h"
 
 #include "driver/isa/instruction.h"
-#include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/exec/engine_states.h"
 #include "runtime/exec/fault_expectation.h"
@@ -29,22 +28,6 @@ std::string place(const Core& core) {
 
 // "; SP waits ..., Pool with nothing left to do"
 std::string behind(const std::string& text) { return text.empty() ? "" : "; " + text; }
-
-// "its CC core 0 (instruction 67 of that core's program)": the CC core of `core` that has stopped
-// there. The completion record says only that it was one of them.
-std::string cc_core_words(const Core& core, uint32_t pc) {
-  std::string number;
-  for (uint32_t k = 0; k < core.place().chip->cc_cores; ++k) {
-    const uint64_t block = core.place().cc_bar0(k) + NEURON_CC_ENGINE;
-    const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
-    const auto at = core.device().read_register(block + NEURON_ENG_PC);
-    if (status && at && (*status & 0xF) == NEURON_STATE_FAULT && *at == pc) {
-      number = format(" {}", k);
-      break;
-    }
-  }
-  return format("its CC core{} (instruction {} of that core's program)", number, pc);
-}
 
 Error describe_time_limit(LoadedModel& model, uint64_t limit_ps) {
   const EngineStates states = describe_engines(model, false);
@@ -103,10 +86,7 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
                                 ? NRT_EXEC_HW_ERR_COLLECTIVES
                                 : status_of_fault(code);
   return fail(status, "model '{}' failed {} with {} at {}{}; {}", model.name(), place(core),
-              isa::fault_name(code),
-              record.engine == NEURON_ENGINE_CC
-                  ? cc_core_words(core, record.pc)
-                  : model.describe_instruction(record.engine, record.pc),
+              isa::fault_name(code), model.describe_instruction(record.engine, record.pc),
               behind(describe_expectation(model, record.engine, record.pc, code,
                                           found ? &entry : nullptr, record.info)),
               isa::fault_text(code));

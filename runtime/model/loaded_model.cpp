@@ -186,13 +186,6 @@ Result<void> LoadedModel::write_moved() {
   return {};
 }
 
-std::string LoadedModel::describe_semaphore(uint32_t number) const {
-  for (const neff::Semaphore& semaphore : semaphores_) {
-    if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
-  }
-  return format("semaphore {}", number);
-}
-
 std::string LoadedModel::describe_instruction(uint32_t engine, uint32_t pc) const {
   if (engine >= NEURON_CORE_ENGINES) return format("engine {} pc {}", engine, pc);
   const EngineImage& image = images_[engine];

@@ -17,7 +17,6 @@
 #include "runtime/device/core.h"
 #include "runtime/device/scratchpad.h"
 #include "runtime/model/model_collectives.h"
-#include "runtime/model/tile_writers.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
 #include "runtime/rings/binding_cache.h"
@@ -83,11 +82,6 @@ class LoadedModel final : private ScratchpadUser {
   uint64_t variable_size(uint32_t variable) const { return sizes_[variable]; }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
   const EngineImage& image(uint32_t engine) const { return images_[engine]; }
-
-  // Its transfers into SBUF and PSUM.
-  const TileWriters& tile_writers() const { return tile_writers_; }
-  // "semaphore 20 (a_full)"
-  std::string describe_semaphore(uint32_t number) const;
 
   // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
   std::string describe_instruction(uint32_t engine, uint32_t pc) const;
@@ -158,7 +152,6 @@ class LoadedModel final : private ScratchpadUser {
   bool retired_ = false;
   uint32_t model_id_ = 0;
   int record_ = -1;  // its slot of the device's ProcessRecord
-  TileWriters tile_writers_;
 };
 
 }  // namespace neuron::runtime

@@ -67,7 +67,6 @@ class Loader {
     NEURON_CHECK(place_variables());
     NEURON_TRY(rings, RingPlan::build(graph_));
     result_->rings_ = std::move(rings);
-    result_->tile_writers_ = TileWriters(graph_, result_->rings_);
     NEURON_CHECK(check_transfers());
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));

@@ -10,7 +10,6 @@
 #include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
 #include "runtime/base/log.h"
-#include "runtime/device/core_reset.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
 
@@ -231,13 +230,18 @@ bool Session::is_claimed(const Device& device, uint32_t core, uint32_t per_devic
 Result<void> Session::prepare(uint32_t per_device) {
   if (configuration_.reset_cores) {
     for (const auto& device : devices_) {
-      uint32_t map = 0;
+      int map = 0;
       for (uint32_t core = 0; core < per_device; ++core) {
-        if (is_claimed(*device, core, per_device)) map |= 1u << device->physical_core(core);
+        if (is_claimed(*device, core, per_device)) map |= 1 << device->physical_core(core);
       }
       if (map == 0) continue;
-      if (auto reset = reset_cores(*device, map, NRT_FAILURE); !reset) {
-        return reset.error().with("resetting cores {:#x} of device {}", map, device->index());
+      uint32_t request = 0;
+      uint8_t done = 0;
+      int result = ndl_reset_ncs(device->index(), map, &request);
+      if (result == 0) result = ndl_ready_ncs(device->index(), request, &done);
+      if (result != 0 || done != 1) {
+        return driver_error(NRT_FAILURE, result, "resetting cores {:#x} of device {}", map,
+                            device->index());
       }
     }
   }

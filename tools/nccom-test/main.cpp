@@ -10,15 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <system_error>
 
 #include "tools/common/command_line.h"
-#include "tools/common/format.h"
 #include "tools/common/output.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/input/options.h"
-#include "tools/nccom-test/output/failure_log.h"
 #include "tools/nccom-test/output/heat_map.h"
 #include "tools/nccom-test/output/report.h"
 #include "tools/nccom-test/output/table.h"
@@ -80,7 +76,6 @@ struct Outcome {
   std::vector<LinkLoad> loads;
   uint64_t pair_bytes = 0;
   std::string system;
-  std::vector<std::string> notes;  // what else the ranks said when the run had failed
   bool stuck = false;
 };
 
@@ -118,10 +113,9 @@ Result<Outcome> run_ranks(const RunContext& context) {
   outcome.blocks = collector.blocks();
   const auto times = collector.pair_times(outcome.pair_bytes);
   if (!times.empty()) outcome.pairs = pair_links(times, outcome.pair_bytes);
-  outcome.notes = collector.notes();
   // For threads, further messages only follow from the first failure; processes may report more.
   if (processes || options.debug) {
-    for (const std::string& note : outcome.notes) {
+    for (const std::string& note : collector.notes()) {
       std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
     }
   }
@@ -167,18 +161,16 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
                                                  ? loads_json(outcome.loads)
                                                  : pairs_json(outcome.pairs, outcome.pair_bytes));
   }
-  const std::string text =
-      simulated ? format_loads(outcome.loads, kBusiest)
-                : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes, options.gibibytes);
-  std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
-  return {};
+  return write_text("-", simulated ? format_loads(outcome.loads, kBusiest)
+                                   : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes,
+                                                  options.gibibytes));
 }
 
 // Compares the results with everything given; false: they do not pass.
 Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   bool good = true;
   // If standard output is for programs, the verdict goes to standard error.
-  FILE* const out = prints_for_programs(options) ? stderr : stdout;
+  FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
   if (!options.compare.empty()) {
     NEURON_TRY(text, read_text(options.compare));
     NEURON_TRY(baseline, parse_baseline(text, options.compare));
@@ -209,52 +201,18 @@ Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   return good;
 }
 
-std::string formatted(const Options& options, const std::vector<Block>& blocks,
-                      const Facts& facts) {
+Result<bool> show(const Options& options, Backend backend, uint64_t seed, const Outcome& outcome) {
   const TableOptions how = table_options(options);
-  switch (options.format) {
-    case tools::Format::kJson:
-      return format_report(blocks, how, facts, true);
-    case tools::Format::kNdjson:
-      return format_lines(blocks, how);
-    case tools::Format::kCsv:
-      return format_csv(blocks, how);
-    case tools::Format::kText:
-      break;
-  }
-  std::string text;
-  for (const Block& block : blocks) text += format_table(block, how);
-  return text;
-}
-
-// The sentence of a failure is on standard error and in a file that its row names, as the original
-// has it.
-void tell_failures(std::vector<Block>& blocks, const Facts& facts,
-                   const std::vector<std::string>& notes) {
-  for (Block& block : blocks) {
-    for (Row& row : block.rows) {
-      if (row.failure.empty()) continue;
-      std::fprintf(stderr, "nccom-test: %s %llu B: %s\n", operation_name(block.operation),
-                   static_cast<unsigned long long>(row.size), row.failure.c_str());
-      const auto log = write_failure_log(block, row, facts, notes);
-      if (log) row.log = *log;
-      if (!log) std::fprintf(stderr, "nccom-test: %s\n", log.error().sentence.c_str());
-    }
-  }
-}
-
-Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcome& outcome) {
-  const Facts facts = configuration(options, backend, seed, outcome.system);
-  tell_failures(outcome.blocks, facts, outcome.notes);
   if (options.json != "-" && options.csv != "-") {
-    if (!outcome.system.empty() && options.format == tools::Format::kText) {
-      std::printf("%s\n", outcome.system.c_str());
+    if (!outcome.system.empty()) std::printf("%s\n", outcome.system.c_str());
+    for (const Block& block : outcome.blocks) {
+      std::fputs(format_table(block, how).c_str(), stdout);
     }
-    std::fputs(formatted(options, outcome.blocks, facts).c_str(), stdout);
   }
-  const TableOptions how = table_options(options);
   if (!options.json.empty()) {
-    NEURON_CHECK(write_text(options.json, format_report(outcome.blocks, how, facts)));
+    NEURON_CHECK(write_text(
+        options.json,
+        format_report(outcome.blocks, how, configuration(options, backend, seed, outcome.system))));
   }
   if (!options.csv.empty()) {
     NEURON_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
@@ -262,7 +220,7 @@ Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcom
   NEURON_CHECK(show_heat_map(options, outcome));
   if (!options.calibration.empty()) {
     NEURON_TRY(text, calibrate(options, backend, outcome.blocks));
-    std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
+    std::fputs(text.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
   }
   return judge(options, outcome.blocks);
 }
@@ -293,17 +251,6 @@ Result<void> show_plan(const Options& options, const Job& job) {
   return {};
 }
 
-// Of each process that checks: it may be on a host of its own. Now, so that a folder that cannot be
-// made is known before the run.
-Result<void> make_dump_folder(const Options& options) {
-  if (options.check == Check::kNone) return {};
-  std::error_code error;
-  std::filesystem::create_directories(options.dump_folder, error);
-  if (!error) return {};
-  return fail(CCOM_INVALID, "--dump-dir {}: the folder cannot be made: {}", options.dump_folder,
-              error.message());
-}
-
 uint64_t seed_of(const Options& options) {
   if (options.seed) return *options.seed;
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -330,7 +277,6 @@ int run(int argc, char** argv) {
   if (!backend) return complain(backend.error(), 1);
   const uint64_t seed = seed_of(*options);
   const RunContext context{&*options, &*job, seed, *backend};
-  if (const auto made = make_dump_folder(*options); !made) return complain(made.error(), 1);
   if (options->worker) return run_worker(context);
   if (options->check == Check::kRandom && !options->seed) {
     std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));

@@ -41,20 +41,21 @@ void add_exec(tools::Command line, Arguments& arguments) {
   line.flag("--run-as-cc-neff", exec.collectives, "a NEFF with collectives: a rank on each core");
 }
 
-// The other cores stay free for other processes. 0: all.
-unsigned cores_needed(const tools::Command& line, const Arguments& arguments) {
-  if (line.used("matmul")) return 1;
-  if (!line.used("exec")) return 0;
-  const ExecOptions& exec = arguments.exec;
-  return exec.fixed_cores != 0 ? exec.fixed_cores : (exec.only_latency ? 1 : 0);
-}
-
 neuron::bench::Result<neuron::tools::Records> run(const tools::Command& line,
                                                   const Arguments& arguments) {
-  NEURON_TRY(session, Session::open(cores_needed(line, arguments)));
+  NEURON_TRY(session, Session::open());
   if (line.used("exec")) return run_exec(*session, arguments.exec);
   if (line.used("memory")) return run_memory(*session, arguments.memory);
   return run_matmul(*session, arguments.matmul);
+}
+
+int status_of(const neuron::runtime::Error& error) {
+  namespace doctor = neuron::doctor;
+  // The words of the runtime, which learns of the holder when it asks the driver for cores.
+  if (error.sentence.find(" held by pid ") != error.sentence.npos) return tools::kBusy;
+  const doctor::Access access = doctor::look_for_devices(doctor::places_of_environment());
+  return access.obstacle == doctor::Obstacle::kNone ? tools::kFailed
+                                                    : doctor::exit_status(access.obstacle);
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ int main(int argc, char** argv) {
   const auto records = run(line, arguments);
   if (!records) {
     std::fprintf(stderr, "neuron-bench: %s\n", records.error().sentence.c_str());
-    return neuron::doctor::exit_status_of(records.error().sentence);
+    return status_of(records.error());
   }
   const tools::Style style = tools::style_of(1, tools::ColorMode::kAuto);
   return tools::print_output("neuron-bench", tools::render(*records, arguments.format, style))

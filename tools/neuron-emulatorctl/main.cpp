@@ -26,7 +26,6 @@ constexpr const char* kProgram = "neuron-emulatorctl";
 struct Options {
   std::string socket;
   bool json = false;
-  neuron::tools::Format format = neuron::tools::Format::kText;
   std::string plan;
   std::vector<uint32_t> cores;
   int device = -1;
@@ -62,8 +61,7 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
                    "devices with state, memory and errors; cores and who "
                    "holds them since when; processes; links "
                    "that are down; faults that are armed");
-  neuron::tools::add_format_option(status, options.format);
-  status.flag("-j,--json", options.json, "as --format json");
+  status.flag("-j,--json", options.json, "as JSON");
   status.on_use([&] { request.mutable_status(); });
 
   neuron::tools::Command inject = line.command("inject", "arm faults");
@@ -166,7 +164,7 @@ int main(int argc, char** argv) {
     return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
   }
   if (!request.has_status()) return 0;
-  const neuron::tools::Format format = options.json ? neuron::tools::Format::kJson : options.format;
-  const std::string text = neuron::emulatorctl::status_as(format, response.status());
+  const std::string text = options.json ? neuron::emulatorctl::status_json(response.status())
+                                        : neuron::emulatorctl::status_text(response.status());
   return neuron::tools::print_output(kProgram, text) ? 0 : 1;
 }

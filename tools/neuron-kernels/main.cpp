@@ -19,7 +19,7 @@ const neuron::tools::Manual kManual{
                       {1, "a file cannot be written, or there is no such kernel"},
                       neuron::tools::kUsageStatus},
     .examples = {{"neuron-kernels --list", "what there is"},
-                 {"neuron-kernels --kernel softmax_f32", "one of them"}},
+                 {"neuron-kernels --kernel softmax", "one of them"}},
     .see_also = {"neuron-packager(1)", "neuron-as(1)"}};
 
 bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {

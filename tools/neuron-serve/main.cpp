@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 
-#include "tools/execution/core_claim.h"
 #include "tools/neuron-serve/log.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/service_manager.h"
@@ -55,12 +54,7 @@ int main(int argc, char** argv) {
     log(error);
     return 1;
   }
-  // Cores that this server does not use stay free for other processes. No thread runs yet.
-  if (!options.cores.empty()) {
-    options.first_core =
-        neuron::execution::claim_range(options.cores.front(), options.cores.back());
-  }
-  bool failed = false;
+  std::string failure;
   ModelHost host(options, {.deliver = [&](Jobs jobs) { server.deliver(std::move(jobs)); },
                            .publish = [&](auto catalog) { server.publish(std::move(catalog)); },
                            .unready = [&](const std::string& why) { server.unready(why); },
@@ -68,9 +62,8 @@ int main(int argc, char** argv) {
                            .started =
                                [&](const std::string& why) {
                                  server.post([&, why] {
-                                   failed = !why.empty();
-                                   if (failed) log(why);
-                                   if (failed) return server.drain();
+                                   failure = why;
+                                   if (!why.empty()) return server.drain();
                                    // Who started us on port 0 reads the address from the first
                                    // line.
                                    std::printf("%s\n", server.address().c_str());
@@ -87,5 +80,9 @@ int main(int argc, char** argv) {
   };
   server.run(hang_up, [&] { return host.alive(); });
   host.stop();
-  return failed ? 1 : 0;
+  if (!failure.empty()) {
+    log(failure);
+    return 1;
+  }
+  return 0;
 }

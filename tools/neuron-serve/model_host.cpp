@@ -195,7 +195,7 @@ std::string ModelHost::attach() {
   if (cores_.empty()) {
     for (uint32_t core = 0; core < count; ++core) cores_.push_back(core);
   }
-  if (cores_.empty() || cores_.back() - options_.first_core >= count) {
+  if (cores_.empty() || cores_.back() >= count) {
     return base::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
                         cores_.empty() ? 0 : cores_.back(), count);
   }
@@ -263,7 +263,7 @@ ModelHost::Replicas ModelHost::load(ModelSpec& spec, const std::vector<uint32_t>
   Replicas replicas;
   ModelSpec first;
   for (const uint32_t core : cores) {
-    std::unique_ptr<Replica> replica = Replica::load(core, core - options_.first_core, spec, error);
+    std::unique_ptr<Replica> replica = Replica::load(core, spec, error);
     if (replica == nullptr) return {};
     if (!replicas.empty() && !spec.same_tensors(first)) {
       error = spec.file + " was replaced while it was being loaded; load it again";
@@ -348,8 +348,8 @@ void ModelHost::do_reload(ReloadReport& report) {
 
 bool ModelHost::device_answers() const {
   nrt_vnc_memory_stats_t stats = {};
-  return nrt_get_vnc_memory_stats(cores_.empty() ? 0 : cores_[0] - options_.first_core, &stats,
-                                  sizeof(stats), nullptr) == NRT_SUCCESS;
+  return nrt_get_vnc_memory_stats(cores_.empty() ? 0 : cores_[0], &stats, sizeof(stats), nullptr) ==
+         NRT_SUCCESS;
 }
 
 // All models on the cores that they had, as their files are now; false: the device is gone again.

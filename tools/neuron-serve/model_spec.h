@@ -16,12 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/execution/dtype.h"
-
 namespace neuron::serve {
-
-using execution::dtype_bytes;
-using execution::dtype_name;
 
 struct TensorSpec {
   std::string name;
@@ -48,6 +43,10 @@ struct ModelSpec {
   // False: `error` says why these tensors cannot be served so.
   bool set_tensors(const nrt_tensor_info_array_t& info, std::string& error);
 };
+
+// "float32"; "uint8" for numbers that have no name here, with the bytes of one in *bytes.
+const char* dtype_name(nrt_dtype_t dtype);
+size_t dtype_bytes(nrt_dtype_t dtype);
 
 }  // namespace neuron::serve
 

@@ -194,9 +194,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                        ? std::string()
                        : "'" + text + "' is no list of cores such as 0,2-3";
           },
-          "virtual cores to use, counted from 0 among those of this process; the others, unless "
-          "they "
-          "lie between these, stay free for other processes; all by default")
+          "virtual cores to use, counted from 0 among those of this process; all by default")
       .value_name("LIST")
       .or_variable("NEURON_SERVE_CORES");
   line.option("--replicas", options.replicas, "cores that each model is loaded on")

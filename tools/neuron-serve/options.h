@@ -20,7 +20,6 @@ struct Options {
   uint16_t port = 8000;              // 0: any, which is printed
   std::string models;                // folder with NAME.neff, and NAME.json beside it
   std::vector<uint32_t> cores;       // virtual cores of this process; empty: all
-  uint32_t first_core = 0;           // of these: the one that the runtime counts as 0
   uint32_t replicas = 1;             // of each model, on different cores
   std::vector<std::string> batched;  // models whose rows are independent of each other
   std::chrono::microseconds latency_budget{5'000};

@@ -38,12 +38,11 @@ Replica::~Replica() {
   if (model_ != nullptr) nrt_unload(model_);
 }
 
-std::unique_ptr<Replica> Replica::load(uint32_t core, uint32_t vnc, ModelSpec& spec,
-                                       std::string& error) {
-  std::unique_ptr<Replica> replica(new Replica(core, vnc));
+std::unique_ptr<Replica> Replica::load(uint32_t core, ModelSpec& spec, std::string& error) {
+  std::unique_ptr<Replica> replica(new Replica(core));
   // Weights go from the file to the device in pieces.
   const NRT_STATUS loaded =
-      nrt_open_load_file(spec.file.c_str(), static_cast<int32_t>(vnc), -1, &replica->model_);
+      nrt_open_load_file(spec.file.c_str(), static_cast<int32_t>(core), -1, &replica->model_);
   if (loaded != NRT_SUCCESS) {
     replica->model_ = nullptr;
     error = runtime_failure("loading " + spec.file, loaded);
@@ -72,7 +71,7 @@ bool Replica::bind(std::string& error) {
     NRT_STATUS status = nrt_allocate_tensor_set(&side.set);
     for (Port& port : side.ports) {
       if (status == NRT_SUCCESS) {
-        status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(vnc_),
+        status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(core_),
                                      port.spec.bytes, port.spec.name.c_str(), &port.tensor);
       }
       if (status == NRT_SUCCESS) {
@@ -143,7 +142,7 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
 
 bool Replica::probe(std::string& error) const {
   nrt_vnc_memory_stats_t stats = {};
-  const NRT_STATUS s = nrt_get_vnc_memory_stats(vnc_, &stats, sizeof(stats), nullptr);
+  const NRT_STATUS s = nrt_get_vnc_memory_stats(core_, &stats, sizeof(stats), nullptr);
   if (s == NRT_SUCCESS) return true;
   error = runtime_failure("asking core " + std::to_string(core_) + " for its memory", s);
   return false;

@@ -23,10 +23,8 @@ std::string runtime_failure(const std::string& what, NRT_STATUS status);
 
 class Replica {
  public:
-  // On the core that --cores counts as `core` and the runtime as `vnc`. Completes `spec` with the
-  // tensors. Null: `error` has a sentence.
-  static std::unique_ptr<Replica> load(uint32_t core, uint32_t vnc, ModelSpec& spec,
-                                       std::string& error);
+  // Completes `spec` with the tensors. Null: `error` has a sentence.
+  static std::unique_ptr<Replica> load(uint32_t core, ModelSpec& spec, std::string& error);
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -43,7 +41,7 @@ class Replica {
   uint64_t device_ps() const { return device_ps_; }
 
  private:
-  Replica(uint32_t core, uint32_t vnc) : core_(core), vnc_(vnc) {}
+  explicit Replica(uint32_t core) : core_(core) {}
   bool bind(std::string& error);
 
   struct Port {
@@ -52,7 +50,7 @@ class Replica {
     std::vector<char> rows = {};
   };
 
-  const uint32_t core_, vnc_;
+  const uint32_t core_;
   uint32_t batch_ = 1;
   nrt_model_t* model_ = nullptr;
   nrt_tensor_set_t* input_set_ = nullptr;

@@ -171,9 +171,7 @@ void Server::drain() {
   draining_ = true;
   drain_end_ = Clock::now() + options_.drain_timeout;
   sd_notify(0, "STOPPING=1\nSTATUS=finishing what was asked");
-  if (const size_t open = open_connections(); open != 0) {
-    log("finishing " + std::to_string(open) + (open == 1 ? " connection" : " connections"));
-  }
+  log("finishing " + std::to_string(open_connections()) + " connections");
   network_.stop_accepting();
   const auto connections = connections_;
   for (const auto& connection : connections) connection->drain();

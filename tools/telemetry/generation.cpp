@@ -5,8 +5,8 @@ namespace neuron::telemetry {
 namespace {
 
 constexpr Generation kGenerations[] = {
-    {2, "Trainium1", "NDv2", "NCv2", nullptr, "NeuronLink-v2", 48e9, 2, 1, false, "trn1.2xlarge"},
-    {3, "Trainium2", "NDv3", "NCv3", "v4", "NeuronLink-v3", 128e9, 4, 2, true, "trn2.3xlarge"},
+    {2, "Trainium1", "NDv2", "NCv2", "NeuronLink-v2", 48e9, 2, 1, false, "trn1.2xlarge"},
+    {3, "Trainium2", "NDv3", "NCv3", "NeuronLink-v3", 128e9, 4, 2, true, "trn2.3xlarge"},
 };
 
 }  // namespace

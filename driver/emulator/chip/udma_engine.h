@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/notification_queue.h"
@@ -124,9 +123,6 @@ class UdmaEngine : public RegisterTarget {
   // that such an effect has the run's end as its time. A malformed packet counts as a run of one.
   DmaRun next_run(unsigned queue, uint32_t max_packets) const;
   DmaRun next_packet(unsigned queue) const { return next_run(queue, 1); }
-  // The packet that has not been executed yet and will write the byte at `address`: how many M2S
-  // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
-  std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;
   // Executes `packets` packets (as counted by next_run) at access.time; neighbouring transfers are
   // copied together. Stops at the first fault, which is also notified and told to the listener.
   DmaFault execute_run(unsigned queue, uint32_t packets, const Access& access,

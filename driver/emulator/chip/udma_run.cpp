@@ -247,29 +247,6 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
   return run;
 }
 
-std::optional<uint32_t> UdmaEngine::pending_write(unsigned queue, uint64_t address) const {
-  RingView m2s;
-  RingView s2m;
-  uint32_t generation = 0;
-  if (!snapshot(queue, m2s, s2m, generation)) return std::nullopt;
-  const Transfer transfer(bus_.host_memory(m2s.reach));
-  m2s.look_up(bus_);
-  s2m.look_up(bus_);
-  Packet packet;
-  DmaFault fault;
-  for (Position at;; at.pass(packet)) {
-    if (parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault) != Parse::kComplete) break;
-    uint64_t left = packet.result_bytes();
-    for (uint32_t d = 0; d < packet.s2m_count; ++d) {
-      const uint64_t bytes = std::min<uint64_t>(packet.s2m[d].bytes(), left);
-      // An address below the first byte wraps around to a large difference.
-      if (address - packet.s2m[d].address < bytes) return at.m2s;
-      left -= bytes;
-    }
-  }
-  return std::nullopt;
-}
-
 DmaFault UdmaEngine::injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,
                                     uint32_t m2s_ahead) {
   DmaFault fault;

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// allreduce, reduce-scatter, all-gather, all-to-all, broadcast, bf16: collectives in host memory,
-// by ccom_run, against Open MPI and MPICH; every rank compares its whole result after each batch.
-// Groups of processes live through a bench and take turns; a cell is the median over rounds of
-// (better peer / ours), of the slowest rank's time.
-#include <arpa/inet.h>
+// allreduce, reduce-scatter, all-gather, all-to-all, broadcast, bf16: collectives in host memory
+// against Open MPI and MPICH. Groups of processes live through a bench and take turns; a cell is
+// the median over rounds of (better peer / ours), of the slowest rank's time.
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -32,20 +28,6 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
-}
-
-// A port of the loopback that is free now.
-std::string free_root() {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0) {
-    getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-  }
-  close(listener);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
 // Processes that obey one board.
@@ -75,11 +57,12 @@ class Team {
 
   bool start_ours() {
     if (board_ == nullptr) return false;
-    const std::string root = free_root();
+    const auto arenas = make_arenas(ranks_, board_->most);
+    if (arenas.empty()) return false;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       ranks_of_ours_.push_back(test::Child::forked([&] {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        run_worker(*board_, root, rank, ranks_);
+        run_worker(*board_, arenas, rank);
         return 0;
       }));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives inside programs: ranks are threads of this process, one core each.
-#include <ndl/ndl_observe.h>
 #include <nrt/nec.h>
 #include <nrt/nrt_async.h>
 
@@ -10,7 +9,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <thread>
-#include <tuple>
 
 #include "tests/system/api/collectives_support.h"
 
@@ -260,22 +258,6 @@ TEST_F(Collectives, TheLibraryIsToldAboutDevicesAndTheirRoutes) {
   }
   EXPECT_FALSE(nec_is_mla_available(0, 16));
   EXPECT_EQ(nec_rid_to_mla_idx(0, 99), -1);
-  // Each device has its own place on the bus, and one that does not exist has none.
-  uint32_t domain[2] = {~0u, ~0u}, bus[2] = {~0u, ~0u};
-  uint8_t slot[2] = {0xFF, 0xFF}, function[2] = {0xFF, 0xFF};
-  for (int d = 0; d < 2; ++d) {
-    EXPECT_EQ(nec_get_device_pci_bdf(devices[d], &domain[d], &bus[d], &slot[d], &function[d]), 0);
-    EXPECT_LE(bus[d], 0xFFu);
-  }
-  EXPECT_NE(std::tie(domain[0], bus[0], slot[0], function[0]),
-            std::tie(domain[1], bus[1], slot[1], function[1]));
-  EXPECT_EQ(nec_get_device_pci_bdf(99, &domain[0], &bus[0], &slot[0], &function[0]), -1);
-  int node = 7;
-  EXPECT_EQ(nec_get_p2p_pod_peer_node(0, 0, 1, &node), -1) << "this host is in no UltraServer";
-  EXPECT_EQ(node, 7);
-  char line[] = {'a', 'b'};  // which is refused: it does not end with NUL
-  nec_ndl_printk(line, sizeof(line), 0);
-  EXPECT_THAT(ndl_last_error(), HasSubstr("ends with NUL"));
   uint32_t cores = 0;
   EXPECT_EQ(nec_get_virtual_core_size(&cores), NRT_SUCCESS);
   EXPECT_EQ(cores, 1U);

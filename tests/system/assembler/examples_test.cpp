@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-written programs, assembled and run on the embedded device through the public C interface.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/base/file.h"
 #include "tests/differential/device_model.h"
-#include "tests/support/setting.h"
 #include "tools/compiler/assembler/assembler.h"
 #include "tools/compiler/assembler/disassembler.h"
 #include "tools/compiler/assembler/optimizer.h"
@@ -15,9 +13,6 @@ namespace {
 
 using differential::Bytes;
 using differential::DeviceModel;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 runtime::Result<Bytes> assembled(const std::string& name, const std::string& text) {
   AssembleOptions options;
@@ -79,47 +74,6 @@ TEST(Examples, TheHandWrittenMatmulGivesTheExactProductEveryTime) {
     std::memcpy(got.data(), bytes.data(), bytes.size());
     ASSERT_EQ(got, wanted);
   }
-}
-
-// The text with every `what` replaced.
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  EXPECT_NE(text.find(what), std::string::npos) << what;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
-    text.replace(at, what.size(), by);
-  }
-  return text;
-}
-
-// What an execution of the text with zeros in all inputs is refused with.
-std::string failure_of(const std::string& text) {
-  DeviceModel model(assembled("matmul.s", text));
-  if (!model.usable()) return "not loaded";
-  const Bytes left(1024 * 128 * 2), right(1024 * 512 * 2);
-  model.write("a", left.data(), left.size());
-  model.write("b", right.data(), right.size());
-  EXPECT_EQ(model.status_of_execution(), NRT_EXEC_COMPLETED_WITH_ERR);
-  return nrt_open_last_error();
-}
-
-TEST(Examples, AForgottenWaitNamesTheTransferAndTheSemaphoreOfItsEnd) {
-  const test::Setting strict("NEURON_EMULATOR_STRICT", "1");
-  const std::string text = example("matmul.s");
-  // PE begins before SP has started anything.
-  const std::string early = failure_of(replaced(text, "wait(full0 >= r4)", ""));
-  EXPECT_THAT(early, AllOf(HasSubstr("with UNINITIALISED at PE pc 1 (matmul.s:"),
-                           HasSubstr("transfer 0 of SP (queue set 'q_in') writes it, started by SP "
-                                     "pc 1 (matmul.s:"),
-                           HasSubstr("expected a wait here for semaphore 16 (full0), which that "
-                                     "transfer increments once on each of its 16 DMA engines"),
-                           Not(HasSubstr("write the tile before"))));
-  // PE begins while the transfers are in flight.
-  std::string late = replaced(text, "mov r4 = 32\n", "mov r4 = 32\nnop\nnop\nnop\nnop\nnop\n");
-  late = failure_of(replaced(late, "wait(full0 >= r4)", ""));
-  EXPECT_THAT(late, AllOf(HasSubstr("with RACE at PE pc 6 (matmul.s:"),
-                          HasSubstr("while the transfer that writes it is in flight: transfer 0 of "
-                                    "SP (queue set 'q_in'), a transfer of DMA engine 0 queue "),
-                          HasSubstr("started by SP pc 1 (matmul.s:"),
-                          HasSubstr("expected a wait here for semaphore 16 (full0)")));
 }
 
 TEST(Examples, TheTextOfADisassembledExampleGivesTheSameFile) {

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "driver/base/format.h"
-#include "driver/isa/explain.h"
 #include "tools/compiler/assembler/names.h"
 #include "tools/compiler/assembler/operand_parser.h"
 
@@ -57,7 +56,7 @@ uint8_t parse_alu(Cursor& cursor) {
     cursor.next();
     return static_cast<uint8_t>(op);
   }
-  cursor.expected("an operation: " + isa::all_operations());
+  cursor.expected("an operation, as add, mul, max, eq, shl");
   return 0;
 }
 template <auto Field, auto Part>
@@ -406,7 +405,7 @@ void parse_function(Cursor& cursor, Instruction& instruction) {
     instruction.act.function = static_cast<uint8_t>(number);
     return;
   }
-  cursor.expected("an activation function, or table128 to table255: " + isa::all_functions());
+  cursor.expected("an activation function, as copy, exp, gelu, or table128");
 }
 
 bool parse_item(const BodyContext& context) {

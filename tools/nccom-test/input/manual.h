@@ -56,22 +56,8 @@ tree, hier, pairwise, bruck, two_level.
 --streams-json :: {"streams": [{"operation": "allr", "maxbytes": "1M", "ops_per_iter": 2}]}, whose
 keys are the long options.)"},
            {"RESULTS",
-            R"(`--check` compares the result of every operation, measured or not, with one computed on the host,
-with `--unique-buff` too: the first and the last result of a size element by element, those between them
-by a digest of all their bytes, and element by element if it is not that of a right result. It does so
-outside of the measured times, and spoils what an earlier operation left. After a look the ranks meet,
-so that none measures how long another looks; small buffers exist several times, and are looked at
-together. Where ops_per_iter repeats an operation, the device keeps only the last result, and only
-that is compared; in host memory each one is. A difference is a failure that names rank, operation
-and element; input, output and expected output are written to `--dump-dir`; `--seed` repeats a run.
-
-A size that failed has a row in the words of the original, "Failure running neuron-bench - log file
-/tmp/nccom_test_log_....log" (in TMPDIR, if that is set). The sentence is in the file and on standard error, and
-"failure" in JSON and CSV.
-
-`--format json` prints what `--json -` does, `csv` what `--csv -` does, and `ndjson` an object for each
-row. Notes and verdicts are then on standard error.
-
+            R"(`--check` compares every result with one computed on the host. A difference is a failure, and
+input, output and expected output are written to `--dump-dir`; `--seed` repeats a run.
 `--heat-map` sends between all pairs of ranks, one after the other, and marks links slower than half
 of the median; simulated: the load of each link. A rank that does not get on within `--timeout` is
 named with what it was doing.)"},
@@ -86,7 +72,6 @@ join.)"}},
                         tools::kUsageStatus},
       .environment = {tools::kEmulatorVariable,
                       {"NEURON_RT_ROOT_COMM_ID", "ADDRESS:PORT of rank 0, for several nodes"},
-                      {"TMPDIR", "folder for the log files of failures; otherwise /tmp"},
                       {"CCOM_CALIBRATION", "file of prices, written by --calibrate"}},
       .examples =
           {{"nccom-test allr -r 2 -b 8 -e 64M -f 8 -d fp32 -c", "a sweep, checked"},

@@ -7,7 +7,6 @@
 
 #include "ccom/topology/topology.h"
 #include "tools/common/command_line.h"
-#include "tools/common/format.h"
 #include "tools/nccom-test/input/manual.h"
 #include "tools/nccom-test/input/operation.h"
 
@@ -63,8 +62,7 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
   line.option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
   line.option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
   line.flag("--in-place", o.block.in_place, "input and output share memory");
-  line.option("-c,--check", raw.check,
-              "compare the result of every operation with that of the host: random, all_ones")
+  line.option("-c,--check", raw.check, "compare results with those of the host: random, all_ones")
       .values(0, 1)
       .with_default("random");
   line.option("--seed", raw.seed, "of random data; default: the time, and it is printed")
@@ -76,8 +74,7 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
   line.option("--variable-size-op-metadata", raw.metadata,
               "JSON file with counts and displacements for alltoallv, all_gatherv");
   line.option("--data-parallel-dimension", raw.data_parallel,
-              "groups of consecutive ranks that work side by side")
-      .between(1u, kMostRanks);
+              "groups of consecutive ranks that work side by side");
   line.option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
   line.option("--custom-src-target-pairs", raw.pairs, "JSON file with pairs for permute, sendrecv");
   line.option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
@@ -131,7 +128,6 @@ void declare_output(tools::Command& line, Options& o, Raw& raw) {
   line.option("--report-to-json-file", o.json, "write results, settings and versions there");
   line.option("--json", o.json, "the same; - is standard output, without the table");
   line.option("--csv", o.csv, "results as comma-separated values; - is standard output");
-  tools::add_format_option(line, o.format);
   line.option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
   line.flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
   line.flag("--show-input-output-size", o.show_totals,
@@ -198,28 +194,12 @@ Result<OnChipShape> parse_shape(const std::string& name, const std::string& text
   return shape;
 }
 
-// "-t avg p50 allr" and "-s n1 n2 allr": the operation behind the values of an option is none of
-// them. A host may be called as an operation is, if another word is the operation.
-void take_operations_behind(Raw& raw, std::vector<std::string>& values) {
-  size_t first = values.size();
-  while (first != 0 && is_operation(values[first - 1])) --first;
-  raw.operations.insert(raw.operations.begin(), values.begin() + static_cast<ptrdiff_t>(first),
-                        values.end());
-  values.resize(first);
-}
-
-void find_operations(Options& o, Raw& raw) {
+Result<void> read_work(Options& o, Raw& raw) {
   // "-c allr" means "-c" and "allr".
   if (is_operation(raw.check)) {
     raw.operations.insert(raw.operations.begin(), raw.check);
     raw.check = "random";
   }
-  take_operations_behind(raw, raw.statistics);
-  if (raw.operations.empty() && raw.streams.empty()) take_operations_behind(raw, o.hosts);
-}
-
-Result<void> read_work(Options& o, Raw& raw, const tools::Command& line) {
-  find_operations(o, raw);
   for (const std::string& name : raw.operations) {
     NEURON_TRY(operation, find_operation(name));
     o.operations.push_back(operation);
@@ -238,7 +218,7 @@ Result<void> read_work(Options& o, Raw& raw, const tools::Command& line) {
     NEURON_TRY(step, parse_byte_size(raw.step));
     o.block.sweep.step = step;
   }
-  if (raw.factor != 0 || line.given("--stepfactor")) o.block.sweep.factor = raw.factor;
+  if (raw.factor != 0) o.block.sweep.factor = raw.factor;
   NEURON_CHECK([&]() -> Result<void> {
     NEURON_TRY(sizes, sizes_of(o.block.sweep));
     return {};
@@ -421,7 +401,7 @@ Result<void> read_calibration(const Options& o, Raw& raw, const tools::Command& 
 
 Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   NEURON_CHECK(read_calibration(o, raw, line));
-  NEURON_CHECK(read_work(o, raw, line));
+  NEURON_CHECK(read_work(o, raw));
   o.heat_map = line.given("--heat-map");
   if (is_operation(raw.heat_map)) {  // "--heat-map allr"
     NEURON_TRY(operation, find_operation(raw.heat_map));
@@ -441,11 +421,6 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   if (o.block.root >= o.ranks) {
     return fail(CCOM_INVALID, "--root {} is no rank; there are {}", o.block.root, o.ranks);
   }
-  if (o.format != tools::Format::kText && (o.json == "-" || o.csv == "-")) {
-    return fail(CCOM_INVALID,
-                "--format and {} - both choose what is on standard output; leave out one of them",
-                o.json == "-" ? "--json" : "--csv");
-  }
   NEURON_CHECK(read_files(o, raw));
   NEURON_CHECK(read_place(o, raw));
   NEURON_TRY(tolerance, parse_fraction(raw.tolerance));
@@ -458,10 +433,6 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
 }
 
 }  // namespace
-
-bool prints_for_programs(const Options& options) {
-  return options.json == "-" || options.csv == "-" || options.format != tools::Format::kText;
-}
 
 const char* backend_name(Backend backend) {
   switch (backend) {

@@ -11,10 +11,6 @@
 
 #include "tools/nccom-test/input/input_files.h"
 
-namespace neuron::tools {
-enum class Format;
-}
-
 namespace neuron::nccom {
 
 enum class Backend : uint8_t { kAuto, kDevice, kHost, kNetwork, kSimulated };
@@ -84,8 +80,7 @@ struct Options {
   bool quiet = false;  // --non-interactive
   std::string json;    // file or "-"
   std::string csv;
-  tools::Format format{};  // of standard output: the table first
-  std::string compare;     // baseline
+  std::string compare;  // baseline
   double tolerance = 0.05;
   std::optional<double> expected;  // bytes/s of bus bandwidth
   bool heat_map = false;
@@ -96,9 +91,6 @@ struct Options {
   std::optional<WorkerPart> worker;
   std::vector<std::string> arguments;  // as given, for the processes that are started
 };
-
-// True if standard output is for programs: everything else then goes to standard error.
-bool prints_for_programs(const Options& options);
 
 // What to print and the status to exit with, instead of a run.
 struct Usage {

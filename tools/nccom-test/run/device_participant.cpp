@@ -209,35 +209,28 @@ class Device final : public Participant {
     return {};
   }
 
-  size_t sets() const override { return sets_.size(); }
-  uint32_t results_of(size_t) const override { return 1; }
-
-  Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
-    const Call& call = calls_[slot.block][slot.work];
-    if (call.sets.empty() || input.empty()) return {};
-    return checked(
-        nrt_tensor_write(call.sets[slot.set].input, input.data(), call.input_at, input.size()));
-  }
-  // What the host can write is copied over by each program, whether its collective did anything or
-  // not; only another input tells the two apart.
-  Result<void> renew(const Slot& slot, std::span<const std::byte> input) override {
-    return write(slot, input);
-  }
-  uint32_t inputs_in_turn() const override { return 2; }
-
-  Result<std::span<const std::byte>> result(const Slot& slot) override {
-    const Call& call = calls_[slot.block][slot.work];
-    result_.resize(call.output_bytes);
-    if (!call.sets.empty() && !result_.empty()) {
-      NEURON_CHECK(checked(nrt_tensor_read(call.sets[slot.set].output, result_.data(),
-                                           call.output_at, result_.size())));
+  Result<void> write(size_t block, size_t work, std::span<const std::byte> input) override {
+    const Call& call = calls_[block][work];
+    for (const Tensors& tensors : call.sets) {
+      if (tensors.input == nullptr || input.empty()) continue;
+      NEURON_CHECK(
+          checked(nrt_tensor_write(tensors.input, input.data(), call.input_at, input.size())));
     }
-    return std::span<const std::byte>(result_);
+    return {};
+  }
+
+  // Reads the first set, which the first iteration uses.
+  Result<std::vector<std::byte>> read(size_t block, size_t work) override {
+    const Call& call = calls_[block][work];
+    std::vector<std::byte> output(call.output_bytes);
+    if (!call.sets.empty() && !output.empty()) {
+      NEURON_CHECK(checked(
+          nrt_tensor_read(call.sets.front().output, output.data(), call.output_at, output.size())));
+    }
+    return output;
   }
 
   Result<void> barrier() override { return checked(nrt_barrier(core_, rank_, ranks_)); }
-  // In model time a program begins when its ranks do, whatever their hosts did before.
-  bool waits_are_measured() const override { return false; }
 
   Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
     std::fill(times_us.begin(), times_us.end(), 0.0);
@@ -429,7 +422,6 @@ class Device final : public Participant {
   std::vector<std::vector<Call>> calls_;
   nrt_model_t* model_ = nullptr;
   std::vector<Set> sets_;
-  std::vector<std::byte> result_;
 };
 
 }  // namespace

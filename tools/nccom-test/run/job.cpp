@@ -173,23 +173,6 @@ size_t Phase::step_of(size_t block, size_t step) const {
   return std::min(step, blocks[block].sizes.size() - 1);
 }
 
-std::string iteration_name(const Job& job, size_t iteration) {
-  const size_t of_run = size_t{job.operations_before} + job.operations;
-  const size_t run = iteration / of_run, operation = iteration % of_run;
-  const bool measured = run >= job.runs_before && operation >= job.operations_before;
-  std::string name =
-      operation >= job.operations_before
-          ? format("{}operation {} of {}", measured ? "measured " : "",
-                   operation - job.operations_before + 1, job.operations)
-          : format("warm-up operation {} of {}", operation + 1, job.operations_before);
-  if (run < job.runs_before) {
-    name += format(", warm-up run {} of {}", run + 1, job.runs_before);
-  } else if (job.runs > 1) {
-    name += format(", run {} of {}", run - job.runs_before + 1, job.runs);
-  }
-  return name;
-}
-
 bool place_in(const GroupConfig& groups, uint32_t rank, uint32_t& group, uint32_t& place) {
   for (size_t g = 0; g < groups.size(); ++g) {
     const auto found = std::find(groups[g].begin(), groups[g].end(), rank);

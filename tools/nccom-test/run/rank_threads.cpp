@@ -23,14 +23,13 @@ HostSettings settings_of(const RunContext& context, const std::string& root,
   settings.secret = secret;
   settings.providers = options.providers;
   settings.timeout_ms = options.timeout_ms;
+  settings.memory_bytes = memory_needed(*context.job, options.ranks, options.unique_buffers);
   settings.no_shared_memory =
       options.no_shared_memory || (context.backend == Backend::kNetwork && options.nodes == 1);
   settings.fast_order = options.fast_order;
   settings.unique_buffers = options.unique_buffers;
   settings.shared_output = options.shared_output;
-  settings.every_result = options.check != Check::kNone;
   settings.operations = context.job->operations + context.job->operations_before;
-  settings.memory_bytes = memory_needed(*context.job, options.ranks, settings);
   return settings;
 }
 

@@ -120,15 +120,6 @@ void StrictClocks::arm(unsigned number, unsigned actor, uint64_t tick) {
   seen[actor] = std::max(seen[actor], tick);
 }
 
-StrictClocks::Ringer StrictClocks::ringer_of(const Queue& q, uint64_t descriptor) {
-  Ringer ringer = q.ringer;
-  for (const Queue::Doorbell& doorbell : q.waiting) {
-    if (doorbell.start > descriptor) break;
-    ringer = doorbell.ringer;
-  }
-  return ringer;
-}
-
 void StrictClocks::begin_packet(Queue& q, uint64_t descriptor) {
   while (!q.waiting.empty() && q.waiting.front().start <= descriptor) {
     q.ringer = q.waiting.front().ringer;

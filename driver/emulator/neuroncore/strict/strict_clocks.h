@@ -92,8 +92,6 @@ class StrictClocks {
             Ringer ringer);
   // A doorbell that gives the queue no work. Transfers that follow come behind its ringer, too.
   void arm(unsigned number, unsigned actor, uint64_t tick);
-  // Who rang for the packet that begins at the descriptor, which has not been transferred yet.
-  static Ringer ringer_of(const Queue& queue, uint64_t descriptor);
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);
   // The engine has waited for its queues; `active` per DMA engine: queues that still work.

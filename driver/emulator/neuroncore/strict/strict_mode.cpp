@@ -224,19 +224,6 @@ Fault StrictMode::fault_of(const StrictAccess& who, bool writes) const {
   return make_fault(code, uint64_t{other} << 32 | where, extra);
 }
 
-void StrictMode::name_pending(Fault& fault, unsigned own, unsigned number, uint32_t ahead) {
-  const StrictClocks::Queue& queue = clocks_.queue(number);
-  const auto ringer = StrictClocks::ringer_of(queue, queue.consumed + ahead);
-  StrictAccess transfer;
-  transfer.engine = ringer.engine;
-  transfer.pc = ringer.pc;
-  const auto where = static_cast<uint32_t>(fault.address) & ~NEURON_STRICT_OTHER_WROTE;
-  const uint32_t other = other_word(transfer) | NEURON_STRICT_PENDING;
-  fault.code = NEURON_FAULT_RACE;
-  fault.address = uint64_t{other} << 32 | where | NEURON_STRICT_OTHER_DMA;
-  fault.info = own | number << 8;
-}
-
 void StrictMode::name_producer(Fault& fault, const isa::Operand& operand) {
   // The unit has recorded the element, its partition in the operand, and its value.
   const uint64_t element = fault.address & NEURON_STRICT_PLACE_MASK;

@@ -36,10 +36,6 @@ class StrictMode {
 
   // Checks the accesses of an instruction that is about to execute; returns a fault or nothing.
   Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc);
-  // Turns an UNINITIALISED fault into a RACE with a transfer that was rung for and is still to
-  // write the byte: `queue` is DMA engine << 4 | queue, `ahead` counts M2S descriptors from its
-  // head. `own` is the queue that made the faulting access, 0 for an instruction's.
-  void name_pending(Fault& fault, unsigned own, unsigned queue, uint32_t ahead);
   // Completes a DOMAIN fault that a unit has found: names the producer of the operand.
   void name_producer(Fault& fault, const isa::Operand& operand);
 

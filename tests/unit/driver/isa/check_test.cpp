@@ -299,29 +299,6 @@ TEST(InstructionCheck, SaysWhatWasFoundAndExpected) {
             "offset 0x3A, rule R1 [OPERAND_PARTITION]");
 }
 
-TEST(InstructionCheck, NamesTypesMemoriesAndEnginesInsteadOfTheirCodes) {
-  Instruction i = sample(NEURON_OP_MATMUL);
-  i.src0.dtype = NEURON_DTYPE_I32;
-  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("; found i32 at"));
-  i = sample(NEURON_OP_MATMUL);
-  i.dst.space = NEURON_SPACE_SBUF;
-  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("; found SBUF at"));
-  i = sample(NEURON_OP_TENSOR_COPY);
-  i.dst.base += 1;
-  EXPECT_THAT(describe(operands(i), i),
-              ::testing::HasSubstr("multiple of the element size; found"));
-  i = sample(NEURON_OP_DMA_GATHER);
-  i.dma.from_type = NEURON_DTYPE_BF16;
-  i.dma.to_type = NEURON_DTYPE_F32;
-  i.dma.operation = NEURON_DMA_COPY;
-  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("keep the data type; found f32 at"));
-  i = sample(NEURON_OP_MATMUL);
-  i.engines = 1u << NEURON_ENGINE_SP;
-  EXPECT_EQ(describe(encoding(i), i),
-            "matmul: found it in a program of SP, expected one of PE, which executes it "
-            "[WRONG_ENGINE]");
-}
-
 TEST(Faults, HaveANameAndASentenceEach) {
   for (unsigned code : {0x00u, 0x01u, 0x06u, 0x08u, 0x0Fu, 0x13u, 0x1Du, 0x20u, 0x2Bu, 0x40u}) {
     EXPECT_STRNE(fault_name(code), "?") << code;

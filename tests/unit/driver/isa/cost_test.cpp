@@ -161,33 +161,5 @@ TEST(Explanation, KnowsLaterGenerationsUnknownOpcodesAndRegisters) {
   EXPECT_THAT(to_text(e), HasSubstr("depends on registers"));
 }
 
-// "op: add, mul" of an opcode.
-std::string choices(unsigned opcode, unsigned engine, const std::string& what) {
-  for (const auto& [name, names] : explain_opcode(opcode, engine).choices) {
-    if (name == what) return names;
-  }
-  return "none";
-}
-
-TEST(Explain, ListsTheFunctionsAndOperationsThatTheRulesAccept) {
-  EXPECT_EQ(choices(NEURON_OP_PARTITION_REDUCE, NEURON_ENGINE_POOL, "op"),
-            "add, max, average, and, or");
-  EXPECT_EQ(choices(NEURON_OP_AFFINE_SELECT, NEURON_ENGINE_POOL, "op"), "eq, ne, gt, ge, lt, le");
-  EXPECT_EQ(choices(NEURON_OP_TENSOR_REDUCE, NEURON_ENGINE_DVE, "reduce"),
-            "add, sub, mul, max, min, logical_and, logical_or, logical_xor, and, or, xor");
-  EXPECT_EQ(choices(NEURON_OP_TENSOR_SCALAR_CUMULATIVE, NEURON_ENGINE_DVE, "op1"),
-            "add, sub, mul, max, min");
-  EXPECT_EQ(choices(NEURON_OP_MATMUL, NEURON_ENGINE_PE, "op"), "none");
-  const std::string pairs = choices(NEURON_OP_TENSOR_TENSOR, NEURON_ENGINE_DVE, "op");
-  EXPECT_EQ(pairs.find("pow"), std::string::npos) << pairs;
-  EXPECT_NE(choices(NEURON_OP_TENSOR_TENSOR, NEURON_ENGINE_POOL, "op").find("pow"),
-            std::string::npos);
-  const std::string functions = choices(NEURON_OP_ACTIVATE, NEURON_ENGINE_ACTIVATION, "functions");
-  EXPECT_EQ(functions, all_functions());
-  const std::string text = to_text(explain_opcode(NEURON_OP_ACTIVATE, NEURON_ENGINE_ACTIVATION));
-  EXPECT_NE(text.find("functions     " + functions + "\n"), std::string::npos) << text;
-  EXPECT_EQ(text.find("this one"), std::string::npos) << text;
-}
-
 }  // namespace
 }  // namespace neuron::isa

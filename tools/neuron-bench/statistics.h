@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples and their percentiles. Callers: programs that measure. Values. Cannot fail; no samples
-// give 0.
-#ifndef TOOLS_EXECUTION_STATISTICS_H
-#define TOOLS_EXECUTION_STATISTICS_H
+// Samples and their percentiles. Callers: the commands. Values. Cannot fail; no samples give 0.
+#ifndef TOOLS_NEURON_BENCH_STATISTICS_H
+#define TOOLS_NEURON_BENCH_STATISTICS_H
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace neuron::execution {
+namespace neuron::bench {
 
 // The smallest sample that `share` of all do not exceed (0 to 1).
 inline double percentile(std::vector<double> samples, double share) {
@@ -20,6 +19,6 @@ inline double percentile(std::vector<double> samples, double share) {
   return samples[std::min(at, samples.size() - 1)];
 }
 
-}  // namespace neuron::execution
+}  // namespace neuron::bench
 
 #endif

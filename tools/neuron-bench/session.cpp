@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/execution/session.h"
+#include "tools/neuron-bench/session.h"
 
 #include <random>
 
-#include "tools/execution/core_claim.h"
-
-namespace neuron::execution {
+namespace neuron::bench {
 namespace {
 
 // Bytes that are small finite numbers in every type, and zeros of no type that compress away.
-std::vector<uint8_t> contents(size_t size, Fill fill) {
-  std::vector<uint8_t> bytes(size);
+std::vector<uint8_t> contents(const nrt_tensor_info_t& info, Fill fill) {
+  std::vector<uint8_t> bytes(info.size);
   if (fill == Fill::kZero) return bytes;
-  std::mt19937 random(static_cast<unsigned>(size));
+  std::mt19937 random(static_cast<unsigned>(info.size));
   std::uniform_int_distribution<int> small(0, 0x1f);
-  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(small(random));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<uint8_t>(small(random));
+  }
   return bytes;
 }
 
@@ -27,8 +27,7 @@ runtime::Error failure(const std::string& what, NRT_STATUS status) {
       sentence != nullptr && *sentence != 0 ? sentence : nrt_get_status_as_str(status));
 }
 
-Result<std::unique_ptr<Session>> Session::open(uint32_t wanted) {
-  if (wanted != 0) claim_only(wanted);
+Result<std::unique_ptr<Session>> Session::open() {
   const NRT_STATUS status = nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "");
   if (status != NRT_SUCCESS) return failure("the devices cannot be used", status);
   auto session = std::make_unique<Session>();
@@ -47,7 +46,7 @@ Result<Tensor> Tensor::allocate(uint32_t core, size_t size, bool host) {
   Tensor tensor;
   const NRT_STATUS status =
       nrt_tensor_allocate(host ? NRT_TENSOR_PLACEMENT_HOST : NRT_TENSOR_PLACEMENT_DEVICE,
-                          static_cast<int>(core), size, "tool", &tensor.handle_);
+                          static_cast<int>(core), size, "bench", &tensor.handle_);
   if (status != NRT_SUCCESS) return failure("a tensor", status);
   return tensor;
 }
@@ -56,23 +55,8 @@ Tensor::~Tensor() {
   if (handle_ != nullptr) nrt_tensor_free(&handle_);
 }
 
-Result<void> Port::write(const std::vector<uint8_t>& contents) const {
-  if (const NRT_STATUS s = nrt_tensor_write(tensor.get(), contents.data(), 0, bytes)) {
-    return failure("writing input " + name, s);
-  }
-  return {};
-}
-
-Result<std::vector<uint8_t>> Port::read() const {
-  std::vector<uint8_t> contents(bytes);
-  if (const NRT_STATUS s = nrt_tensor_read(tensor.get(), contents.data(), 0, bytes)) {
-    return failure("reading " + name, s);
-  }
-  return contents;
-}
-
 Result<std::unique_ptr<Model>> Model::load(const std::vector<uint8_t>& neff, uint32_t core,
-                                           uint32_t collective_ranks) {
+                                           uint32_t collective_ranks, Fill fill) {
   std::unique_ptr<Model> model(new Model());
   const NRT_STATUS loaded =
       collective_ranks == 0
@@ -81,25 +65,10 @@ Result<std::unique_ptr<Model>> Model::load(const std::vector<uint8_t>& neff, uin
                                  static_cast<int>(core), static_cast<int>(collective_ranks),
                                  &model->model_);
   if (loaded != NRT_SUCCESS) return failure("loading the NEFF", loaded);
-  NEURON_CHECK(model->bind(core));
-  return model;
-}
-
-Result<std::unique_ptr<Model>> Model::load_file(const std::string& path, uint32_t core) {
-  std::unique_ptr<Model> model(new Model());
-  if (const NRT_STATUS loaded =
-          nrt_open_load_file(path.c_str(), static_cast<int>(core), 1, &model->model_)) {
-    return failure("loading " + path, loaded);
-  }
-  NEURON_CHECK(model->bind(core));
-  return model;
-}
-
-Result<void> Model::bind(uint32_t core) {
-  if (const NRT_STATUS s = nrt_allocate_tensor_set(&inputs_)) return failure("a set", s);
-  if (const NRT_STATUS s = nrt_allocate_tensor_set(&outputs_)) return failure("a set", s);
+  if (const NRT_STATUS s = nrt_allocate_tensor_set(&model->inputs_)) return failure("a set", s);
+  if (const NRT_STATUS s = nrt_allocate_tensor_set(&model->outputs_)) return failure("a set", s);
   nrt_tensor_info_array_t* info = nullptr;
-  if (const NRT_STATUS s = nrt_get_model_tensor_info(model_, &info)) {
+  if (const NRT_STATUS s = nrt_get_model_tensor_info(model->model_, &info)) {
     return failure("the NEFF's inputs and outputs", s);
   }
   const std::unique_ptr<nrt_tensor_info_array_t, NRT_STATUS (*)(nrt_tensor_info_array_t*)> owner(
@@ -108,31 +77,25 @@ Result<void> Model::bind(uint32_t core) {
     const nrt_tensor_info_t& entry = info->tensor_array[i];
     NEURON_TRY(tensor, Tensor::allocate(core, entry.size));
     const bool input = entry.usage == NRT_TENSOR_USAGE_INPUT;
-    if (const NRT_STATUS s =
-            nrt_add_tensor_to_tensor_set(input ? inputs_ : outputs_, entry.name, tensor.get())) {
+    if (input) {
+      const std::vector<uint8_t> bytes = contents(entry, fill);
+      if (const NRT_STATUS s = nrt_tensor_write(tensor.get(), bytes.data(), 0, bytes.size())) {
+        return failure(std::string("writing input ") + entry.name, s);
+      }
+    }
+    if (const NRT_STATUS s = nrt_add_tensor_to_tensor_set(input ? model->inputs_ : model->outputs_,
+                                                          entry.name, tensor.get())) {
       return failure(std::string("tensor ") + entry.name, s);
     }
-    ports_.push_back({.name = entry.name,
-                      .input = input,
-                      .dtype = entry.dtype,
-                      .shape = std::vector<uint64_t>(entry.shape, entry.shape + entry.ndim),
-                      .bytes = entry.size,
-                      .tensor = std::move(tensor)});
+    model->tensors_.push_back(std::move(tensor));
   }
-  return {};
-}
-
-Result<void> Model::fill(Fill fill) const {
-  for (const Port& port : ports_) {
-    if (port.input) NEURON_CHECK(port.write(contents(port.bytes, fill)));
-  }
-  return {};
+  return model;
 }
 
 Model::~Model() {
   if (inputs_ != nullptr) nrt_destroy_tensor_set(&inputs_);
   if (outputs_ != nullptr) nrt_destroy_tensor_set(&outputs_);
-  ports_.clear();
+  tensors_.clear();
   if (model_ != nullptr) nrt_unload(model_);
 }
 
@@ -146,4 +109,4 @@ Result<nrt_open_execution_report_t> Model::execute() {
   return report;
 }
 
-}  // namespace neuron::execution
+}  // namespace neuron::bench
