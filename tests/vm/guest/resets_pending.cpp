@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other processes, and other threads, see while a reset is pending.
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,16 +106,20 @@ bool has_ended(pid_t child) {
 CASE("a process that waits for its reset while it ends keeps nobody from opening the device") {
   const Device watcher;
   EXPECT_EQ(processes(watcher), 1);
-  WaitingChild child([]() -> __u64 {
+  const int copies_hang = eventfd(0, 0);
+  EXPECT(copies_hang >= 0);
+  WaitingChild child([copies_hang]() -> __u64 {
     auto* own = new Device;
-    // The first byte is what the parent waits for, so a thread asks for the reset later.
-    new std::thread([own] {
-      usleep(300000);
-      ask_for_reset(*own, 3);
+    // The parent waits for the value, and has its copies hang then: a thread asks for the reset.
+    new std::thread([own, copies_hang] {
+      eventfd_t begun = 0;
+      if (eventfd_read(copies_hang, &begun) == 0) ask_for_reset(*own, 3);
     });
     return 1;
   });
   const HungCopies copies(watcher);
+  EXPECT_EQ(eventfd_write(copies_hang, 1), 0);
+  close(copies_hang);
   EXPECT(becomes_true(
       [] { return number("neuron_core0/stats/other_info/reset_req_count/total") > 0; }, 2000));
   EXPECT_EQ(kill(child.pid(), SIGKILL), 0);
