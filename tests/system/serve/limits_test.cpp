@@ -275,7 +275,9 @@ size_t resident(const test::Process& process) {
 
 TEST(Limits, BodiesOfAllClientsTogetherTakeNoMoreMemoryThanTheyMay) {
   constexpr size_t kBody = 8 << 20, kHeld = 64 << 20;
-  Served served({"--max-body", std::to_string(kBody), "--max-held", std::to_string(kHeld)});
+  // Under a sanitizer eight megabytes take a server seconds.
+  Served served({"--max-body", std::to_string(kBody), "--max-held", std::to_string(kHeld),
+                 "--client-timeout", "120s"});
   ASSERT_NE(served.port(), 0) << served.log();
   const size_t before = resident(served.process());
   ASSERT_GT(before, 0u);
