@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <utility>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -23,6 +24,7 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 
+// Runs the target on the file's bytes and adds them to `inputs`. False: the file cannot be read.
 bool replay(const std::filesystem::path& path, std::vector<Input>& inputs) {
   std::ifstream file(path, std::ios::binary);
   Input bytes{std::istreambuf_iterator<char>(file), {}};
@@ -68,6 +70,8 @@ Input changed(const std::vector<Input>& inputs, std::mt19937_64& random) {
   return input;
 }
 
+// `seconds` of changed inputs, each written to the file `last` before it is used. False: the file
+// cannot be written.
 bool vary(const std::vector<Input>& inputs, long seconds, const char* last) {
   const auto seed = std::random_device()();
   std::mt19937_64 random(seed);
@@ -97,7 +101,12 @@ int main(int argc, char** argv) {
   int first = 1;
   long seconds = 0;
   if (argc > 4 && std::strcmp(argv[1], "--seconds") == 0 && std::strcmp(argv[3], "--last") == 0) {
-    seconds = std::atol(argv[2]);
+    char* end = nullptr;
+    seconds = std::strtol(argv[2], &end, 10);
+    if (*end != '\0' || seconds <= 0) {
+      std::fprintf(stderr, "--seconds %s: expected a whole number above 0\n", argv[2]);
+      return 1;
+    }
     first = 5;
   }
   for (int i = first; i < argc; ++i) {
