@@ -8,9 +8,12 @@ BUILD := build
 PRESET ?= default
 CTEST := ctest --output-on-failure --no-tests=error
 
-.PHONY: all run train test check lint tidy asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod build-times configure deb rpm test-packages package-dependencies
+.PHONY: programs all run train test check lint tidy asan tsan fuzz bench nightly install clean help dependencies test-dependencies bench-dependencies vm-dependencies vm-test vm-kernel kmod build-times configure deb rpm test-packages package-dependencies
 
-all: configure ## build everything into build/
+programs: configure ## build libraries, programs, manuals and NEFFs into build/
+	cmake --build $(BUILD) -j $(JOBS) --target programs
+
+all: configure ## the same with tests
 	cmake --build $(BUILD) -j $(JOBS)
 
 dependencies:
@@ -69,13 +72,13 @@ kmod: ## neuron.ko for Linux 6.1 and 6.12 (build/kmod, build/kmod-6.12); KERNEL=
 package-dependencies:
 	@packaging/install-build-dependencies packages
 
-deb: package-dependencies all ## Debian packages of what is built, with the source package, into build/deb
+deb: package-dependencies programs ## Debian packages of what is built, with the source package, into build/deb
 	@packaging/build-deb $(BUILD)
 
-rpm: package-dependencies all ## RPM packages of what is built into build/rpm
+rpm: package-dependencies programs ## RPM packages of what is built into build/rpm
 	@packaging/build-rpm $(BUILD)
 
-test-packages: all ## install the Debian packages in a fresh root, follow packaging/README.md there, purge them; boot a host with them
+test-packages: programs ## install the Debian packages in a fresh root, follow packaging/README.md there, purge them; boot a host with them
 	@packaging/install-build-dependencies packages root vm
 	@tests/system/packaging/fresh-root $(BUILD)
 	@tests/system/packaging/booted-host $(BUILD)
@@ -83,20 +86,29 @@ test-packages: all ## install the Debian packages in a fresh root, follow packag
 bench: bench-dependencies configure ## one JSON object a line: ours against a named peer; make bench ONLY=name for one
 	@cmake -S . -B $(BUILD) -DNEURON_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) >/dev/null
-	@if [ -z "$(ONLY)" ]; then $(BUILD)/bench/neuron-ratios; first=$$?; $(BUILD)/bench/ccom-ratios && exit $$first; \
+	@if [ -z "$(ONLY)" ]; then $(BUILD)/bench/neuron-ratios; first=$$?; $(BUILD)/tests/model-times --table || first=$$?; \
+	NEURON_EMULATOR=trn1.2xlarge $(BUILD)/tests/compiler-times --quick || first=$$?; \
+	$(BUILD)/bench/ccom-ratios && exit $$first; \
+	elif [ "$(ONLY)" = model-time ]; then $(BUILD)/tests/model-times --table; \
+	elif [ "$(ONLY)" = compiler ]; then NEURON_EMULATOR=trn1.2xlarge $(BUILD)/tests/compiler-times --quick; \
 	elif $(BUILD)/bench/ccom-ratios --has "$(ONLY)"; then $(BUILD)/bench/ccom-ratios --only "$(ONLY)"; \
 	else $(BUILD)/bench/neuron-ratios --only "$(ONLY)"; fi
 
-nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, 10,000 faults, networks, virtual machines, a debug kernel, retraining
+nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kills, the whole matrix of collectives, public models from npm, exported functions that do nothing, 10,000 faults, networks, virtual machines, a debug kernel, retraining
 	$(MAKE) tidy
 	tests/run-sanitized asan $(JOBS) long
 	$(MAKE) tsan
 	TSAN_OPTIONS=halt_on_error=1 build-tsan/tests/wire_fuzz --seconds 3600 --last build-tsan/wire_fuzz.input tests/fuzz/corpus/wire
 	$(MAKE) fuzz T=1800
+	packaging/install-build-dependencies models
+	NEURON_BUILD_DIR=$(abspath $(BUILD)) python3 tests/system/models/models_test.py
+	RC_PARAMS="max_success=10000" $(BUILD)/tests/property_compiler
+	RC_PARAMS="max_success=200 max_size=500" $(BUILD)/tests/property_compiler
 	NEURON_TEST_KILLS=200 $(BUILD)/tests/multi --gtest_filter=SharedDevice.AClientKilledAtAnyPoint*
 	$(BUILD)/tests/multi --gtest_filter=SharedDevice.ADaemonThatIsKilled* --gtest_repeat=200 --gtest_brief=1
 	NEURON_TEST_KILLS=5000 $(BUILD)/tests/serve --gtest_filter='*ManyKills*' --gtest_brief=1
 	NEURON_TEST_MATRIX=all $(BUILD)/tests/matrix --gtest_brief=1
+	tests/mutation/exported $(BUILD)
 	CCOM_TEST_FAULTS=10000 $(BUILD)/tests/unit_ccom_api --gtest_filter='*RandomFaults*'
 	$(BUILD)/tests/network --gtest_repeat=20 --gtest_brief=1
 	$(MAKE) vm-test
@@ -108,8 +120,9 @@ nightly: test ## the long lanes: clang-tidy, thread sanitizer, long fuzzing, kil
 build-times: ## minutes of the last build by folder, and its twenty slowest units
 	@cmake/build-times $(BUILD)
 
-install: all ## make install DESTDIR=...
+install: programs ## make install DESTDIR=...
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+	DESTDIR=$(DESTDIR) cmake --install $(BUILD) --component original_layout
 
 clean: ## remove everything that was built
 	rm -rf build build-debug build-asan build-tsan

@@ -107,12 +107,18 @@ function(neuron_test_again name test)
   cmake_parse_arguments(ARG "" "ENVIRONMENT" "ARGUMENTS" ${ARGN})
   add_test(NAME ${name} COMMAND ${test} ${ARG_ARGUMENTS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "${ARG_ENVIRONMENT}")
+  if(NEURON_SANITIZE)
+    # The same memory is touched once more, by other arithmetic: in `make nightly`.
+    set_tests_properties(${name} PROPERTIES LABELS long_sanitized)
+  endif()
 endfunction()
 
 # neuron_test_script(NAME SCRIPT [TIMEOUT seconds]): a script of the calling folder, which is given the build folder.
 function(neuron_test_script name script)
   cmake_parse_arguments(ARG "" "TIMEOUT" "" ${ARGN})
   add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${CMAKE_BINARY_DIR})
+  # A script that cannot run at all says "skipped: WHAT: WHY" and ends with 77 (tests/skips).
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   if(ARG_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   endif()

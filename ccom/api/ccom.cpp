@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "ccom/api/handle.h"
@@ -66,14 +67,25 @@ Result<std::vector<std::unique_ptr<Communicator>>> make_all(uint32_t size,
   std::vector<std::thread> threads;
   threads.reserve(size);
   for (uint32_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
+    const auto make = [&, rank] {
       auto result = Communicator::make(std::move(bootstraps[rank]), settings);
       if (result) {
         made[rank] = std::move(*result);
       } else {
         errors[rank] = result.error();
       }
-    });
+    };
+    try {
+      threads.emplace_back(make);
+    } catch (const std::system_error& error) {
+      errors[rank] = fail(CCOM_RESOURCE,
+                          "rank {} of {} has no thread: {}; ask for fewer ranks on this host, or "
+                          "raise its limit of processes (ulimit -u, a container's pids limit)",
+                          rank, size, error.code().message());
+      // The threads that were started wait for this rank.
+      bootstraps[rank]->abort(errors[rank]);
+      break;
+    }
   }
   for (std::thread& thread : threads) {
     thread.join();

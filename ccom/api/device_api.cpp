@@ -15,6 +15,7 @@ namespace {
 struct OwnedProgram {
   ccom_device_program_t shown;  // must be first: callers hold its address
   DeviceProgram program;
+  std::vector<ccom_device_message_t> messages;
 };
 
 size_t put_text(std::string_view from, char* text, size_t size) {
@@ -54,6 +55,14 @@ void show(OwnedProgram& owned) {
                             static_cast<uint32_t>(ring.s2m.size())};
   }
   owned.shown.moved_bytes = program.moved_bytes;
+  for (const CrossingMessage& message : program.crossing) {
+    owned.messages.push_back({message.sends ? 1u : 0u, message.peer, message.collective,
+                              message.channel, message.semaphore, message.address, message.bytes});
+  }
+  owned.shown.nic_latency_ps = program.nic_latency_ps;
+  owned.shown.nic_bytes_per_second = program.nic_bytes_per_second;
+  owned.shown.messages = owned.messages.data();
+  owned.shown.message_count = static_cast<uint32_t>(owned.messages.size());
 }
 
 }  // namespace

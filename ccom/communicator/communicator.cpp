@@ -8,6 +8,7 @@
 #include "ccom/communicator/members.h"
 #include "ccom/plan/calibration.h"
 #include "ccom/transport/fabric_address.h"
+#include "ccom/transport/network_port.h"
 
 namespace neuron::ccom {
 
@@ -49,6 +50,18 @@ Result<void> Communicator::set_up(base::Deadline deadline) {
   dump_.emplace(*bootstrap_, *memory_, *recorder_, failure_, settings_.dump_path);
   streams_.emplace(*bootstrap_, *planner_, *recorder_, failure_, *dump_, settings_.timeout);
 
+  const ExecutorContext context = this->context(deadline);
+  const bool local = one_host(bootstrap_->members()) && (settings_.shared_memory || size() == 1);
+  auto executor = local ? make_host_executor(context) : make_network_executor(context);
+  if (!executor) {
+    dump_->forget();  // no operation has run
+    return executor.error();
+  }
+  streams_->use(std::move(*executor));
+  return bootstrap_->barrier(deadline);
+}
+
+ExecutorContext Communicator::context(base::Deadline deadline) {
   ExecutorContext context;
   context.rank = rank();
   context.size = size();
@@ -62,14 +75,12 @@ Result<void> Communicator::set_up(base::Deadline deadline) {
   context.interrupted = &failure_.flag();
   context.interruption = [this] { return failure_.error(); };
   context.records = &streams_->records();
-  const bool local = one_host(bootstrap_->members()) && (settings_.shared_memory || size() == 1);
-  auto executor = local ? make_host_executor(context) : make_network_executor(context);
-  if (!executor) {
-    dump_->forget();  // no operation has run
-    return executor.error();
-  }
-  streams_->use(std::move(*executor));
-  return bootstrap_->barrier(deadline);
+  return context;
+}
+
+Result<std::unique_ptr<NetworkPort>> Communicator::open_port() {
+  NEURON_CHECK(streams_->usable());
+  return open_network_port(context(base::Deadline::after(settings_.timeout)));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {

@@ -39,6 +39,9 @@ class Communicator {
   Result<void*> allocate(size_t bytes) { return memory_->allocate(bytes); }
   Result<void> release(void* memory) { return memory_->release(memory); }
 
+  // A port of its own to all ranks, which call this together.
+  Result<std::unique_ptr<NetworkPort>> open_port();
+
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);  // null: no color
   Result<std::unique_ptr<Communicator>> shrink();
   void abort(const std::string& why);
@@ -53,6 +56,7 @@ class Communicator {
       : settings_(settings), bootstrap_(std::move(bootstrap)) {}
 
   Result<void> set_up(base::Deadline deadline);
+  ExecutorContext context(base::Deadline deadline);
   const Member& me() const { return bootstrap_->members()[bootstrap_->rank()]; }
 
   // Each member uses those above it.

@@ -128,7 +128,9 @@ class StreamCompiler {
   static Result<void> check_places(const DeviceCollective& collective) {
     std::array<int64_t, kCreditSemaphores> member;
     member.fill(-1);
+    const uint32_t here = collective.places[collective.rank].instance;
     for (Rank r = 0; r < collective.places.size(); ++r) {
+      if (collective.places[r].instance != here) continue;
       int64_t& other = member[credit_of(collective.places[r]) - kFirstCreditSemaphore];
       if (other >= 0) {
         return fail(
@@ -141,6 +143,10 @@ class StreamCompiler {
       other = r;
     }
     return {};
+  }
+
+  bool crosses(Rank peer) const {
+    return collective_->places[peer].instance != stream_.place.instance;
   }
 
   static uint32_t credit_of(const DevicePlace& place) {
@@ -247,10 +253,34 @@ class StreamCompiler {
 
   uint32_t parts(uint64_t bytes) const { return writer_.parts(bytes); }
 
+  // Puts a message into the proxy's list, and tells the proxy at this place of the program.
+  Result<void> hand_over(bool sends, const DeviceAction& action, uint32_t semaphore) {
+    const Step& step = action.step;
+    const Region region = buffers_.region(sends ? step.source : step.destination);
+    if (region.run(0) < step.bytes) {
+      return fail(CCOM_UNSUPPORTED,
+                  "{} bytes for rank {}, which is on another instance, lie in rows of SBUF, which "
+                  "the network does not reach; use a buffer in HBM",
+                  step.bytes, collective_->world[step.peer]);
+    }
+    program_.crossing.push_back({sends, collective_->world[step.peer], number_, action.channel,
+                                 static_cast<uint16_t>(semaphore), region.at(0), step.bytes});
+    flush(2);
+    isa::Instruction& instruction = emit(NEURON_OP_NOTIFY);
+    instruction.scalar0 = {.value = static_cast<uint32_t>(program_.crossing.size() - 1),
+                           .kind = NEURON_SCALAR_IMMEDIATE,
+                           .dtype = NEURON_DTYPE_U32};
+    attach(instruction, waits_.size());
+    return {};
+  }
+
   Result<void> grant(const DeviceAction& action) {
     Footprint written;
     written.writes.push_back({buffers_.number(action.step.destination), action.step.bytes});
     settle(written);
+    if (crosses(action.step.peer)) {
+      return hand_over(false, action, kFirstArrivalSemaphore + action.arrival);
+    }
     // The waits come first, because the peer writes as soon as it sees the credit.
     write(increment(collective_->places[action.step.peer], credit_of(stream_.place)), 1);
     return {};
@@ -269,7 +299,7 @@ class StreamCompiler {
         return send(action);
       case StepKind::kReceive: {
         // The sender has as many DMA engines as this rank, because streams are alike on all ranks.
-        const auto count = static_cast<uint16_t>(parts(step.bytes));
+        const auto count = static_cast<uint16_t>(crosses(step.peer) ? 1 : parts(step.bytes));
         wait_for({static_cast<uint8_t>(kFirstArrivalSemaphore + action.arrival), count, count,
                   note(WaitReason::kArrival, step.peer)});
         return {};
@@ -291,6 +321,10 @@ class StreamCompiler {
     const DevicePlace& peer = collective_->places[step.peer];
     Footprint read = footprint(step, buffers_);
     settle(read);
+    if (crosses(step.peer)) {
+      begin_transfer(std::move(read), 1);
+      return hand_over(true, action, transfers_.back().semaphore);
+    }
     wait_for({static_cast<uint8_t>(credit_of(peer)), static_cast<uint16_t>(action.credits), 1,
               note(WaitReason::kCredit, step.peer)});
     const uint64_t arrived = increment(peer, kFirstArrivalSemaphore + action.arrival);

@@ -9,6 +9,11 @@
 // place, then add to its semaphore. A send waits for its credit first, so no rank is written to
 // before it has begun the same collective.
 //
+// A message to or from another instance is a line in a list. When it is due, the CC core posts the
+// line's number as a notification for the proxy of this rank: for a send when its bytes are there,
+// for a receive when its place is free. The proxy carries it and adds 1 to the semaphore that the
+// CC core then waits for. Credits are the network's own; the CC core waits for none.
+//
 // A reduction is one compute packet for up to 64 operands, in their order, rounded once. With more
 // operands, each further 63 are rounded once more. Callers: stream_planner. Thread-safe: no. Fails:
 // CCOM_UNSUPPORTED with what DMA engines cannot do, CCOM_INVALID, CCOM_RESOURCE.
@@ -35,9 +40,10 @@ inline constexpr uint32_t kCreditSemaphores = 128, kFirstCreditSemaphore = 128;
 // The core of a rank.
 struct DevicePlace {
   const DeviceGeneration* generation = find_generation(2);
-  uint32_t chip = 0;     // routing id
-  uint32_t core = 0;     // physical core of the chip
-  uint64_t cc_core = 0;  // window of the stream's CC core, as its own chip addresses it
+  uint32_t chip = 0;      // routing id
+  uint32_t core = 0;      // physical core of the chip
+  uint64_t cc_core = 0;   // window of the stream's CC core, as its own chip addresses it
+  uint32_t instance = 0;  // places of another one are out of reach of descriptors
 };
 
 // The hardware that a stream of this rank uses.

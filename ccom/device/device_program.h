@@ -41,12 +41,26 @@ struct InstructionNote {
   uint32_t peer = 0;        // rank of the world: credit, arrival
 };
 
+// A message between this rank and one on another instance; a proxy carries it (ccom_device.h).
+struct CrossingMessage {
+  bool sends = false;
+  uint32_t peer = 0;  // rank of the world
+  uint16_t collective = 0;
+  uint16_t channel = 0;
+  uint16_t semaphore = 0;
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+};
+
 struct DeviceProgram {
   std::vector<std::byte> code;
   std::array<DescriptorRing, kDmaEngines> rings;
-  std::vector<InstructionNote> notes;  // one per instruction
-  std::vector<std::string> names;      // of the collectives: "all_reduce of 1024 float32 (add)"
-  uint64_t moved_bytes = 0;            // read by all descriptors, once through the program
+  std::vector<InstructionNote> notes;     // one per instruction
+  std::vector<std::string> names;         // of the collectives: "all_reduce of 1024 float32 (add)"
+  std::vector<CrossingMessage> crossing;  // in the order in which they become due
+  uint64_t nic_latency_ps = 0;            // of the network
+  double nic_bytes_per_second = 0;        // that this rank has of the NICs of its instance
+  uint64_t moved_bytes = 0;               // read by all descriptors, once through the program
 
   // "waits in all_reduce ... (2 of 5) for rank 7 to take its data"; "" for an instruction that
   // does not wait.

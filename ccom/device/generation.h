@@ -24,6 +24,8 @@ inline constexpr DeviceGeneration kDeviceGenerations[] = {
      [](uint32_t chip) -> uint64_t { return NEURON_V2_PEER(chip); }},
     {3, NEURON_V3_CORES, "trn2.48xlarge",
      [](uint32_t chip) -> uint64_t { return NEURON_V3_PEER(chip); }},
+    {4, NEURON_V3_CORES, "trn3s.48xlarge",
+     [](uint32_t chip) -> uint64_t { return NEURON_V3_PEER(chip); }},
 };
 
 // Null: collectives do not know this generation.

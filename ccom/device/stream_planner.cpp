@@ -116,13 +116,28 @@ std::string name_of(const ccom_device_collective_t& collective) {
   return name;
 }
 
+// The instances of the members, numbered from 0 in the order in which they occur.
+std::vector<uint32_t> nodes_of(const ccom_device_collective_t& collective) {
+  std::vector<uint32_t> instances, nodes;
+  for (uint32_t i = 0; i < collective.size; ++i) {
+    const auto found =
+        std::find(instances.begin(), instances.end(), collective.members[i].instance);
+    nodes.push_back(static_cast<uint32_t>(found - instances.begin()));
+    if (found == instances.end()) instances.push_back(collective.members[i].instance);
+  }
+  return nodes;
+}
+
 Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collective_t& collective) {
   NEURON_TRY(profile, Topology::profile(find_generation(stream.generation)->instance));
-  Group group{{}, Topology(profile, 1)};
+  const std::vector<uint32_t> nodes = nodes_of(collective);
+  Group group{{}, Topology(profile, *std::max_element(nodes.begin(), nodes.end()) + 1)};
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& member = collective.members[i];
+    // Links, and so rings, follow the numbers of devices.
+    const uint32_t chip = member.device != 0 ? member.device - 1 : member.chip;
     group.places.push_back(
-        {0, member.chip % profile.chips, member.core % profile.ranks_per_chip, 0});
+        {nodes[i], chip % profile.chips, member.core % profile.ranks_per_chip, 0});
   }
   NEURON_TRY(costs, calibration_of_environment(Medium::kDevice));
   const Planner planner(std::move(group), costs);
@@ -138,14 +153,13 @@ Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collecti
   if (collective.pairs != nullptr) {
     request.pairs.assign(collective.pairs, collective.pairs + collective.pair_count);
   }
-  if (request.algorithm == CCOM_ALGORITHM_AUTO && reduces(request.operation) &&
-      std::getenv("CCOM_ALGORITHM") == nullptr) {
-    const auto candidates = planner.candidates(request);
-    if (std::find(candidates.begin(), candidates.end(), CCOM_MESH) != candidates.end()) {
-      request.algorithm = CCOM_MESH;
-    }
-  }
+  request.algorithm = planner.device_default(request);
   return planner.plan(request);
+}
+
+uint32_t own_instance(const ccom_device_stream_t& stream) {
+  if (stream.count == 0) return 0;
+  return stream.collectives[0].members[stream.collectives[0].rank].instance;
 }
 
 DeviceCollective prepare(const ccom_device_stream_t& stream,
@@ -158,8 +172,8 @@ DeviceCollective prepare(const ccom_device_stream_t& stream,
   for (uint32_t i = 0; i < collective.size; ++i) {
     const ccom_device_member_t& member = collective.members[i];
     result.world.push_back(member.world);
-    result.places.push_back(
-        {find_generation(stream.generation), member.chip, member.core, member.cc_core});
+    result.places.push_back({find_generation(stream.generation), member.chip, member.core,
+                             member.cc_core, member.instance});
     result.buffers.push_back({place_of(member.input, collective.input_layout),
                               place_of(member.output, collective.output_layout), member.scratch});
   }
@@ -192,14 +206,19 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
     plans.push_back(std::move(planned));
     collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
   }
-  const StreamPlace place{
-      {find_generation(stream->generation), stream->chip, stream->core, stream->cc_core},
-      stream->m2s_doorbell,
-      stream->s2m_doorbell,
-      stream->stride,
-      stream->engines,
-      stream->one};
-  return compile_stream(place, collectives);
+  const StreamPlace place{{find_generation(stream->generation), stream->chip, stream->core,
+                           stream->cc_core, own_instance(*stream)},
+                          stream->m2s_doorbell,
+                          stream->s2m_doorbell,
+                          stream->stride,
+                          stream->engines,
+                          stream->one};
+  NEURON_TRY(program, compile_stream(place, collectives));
+  NEURON_TRY(profile, Topology::profile(place.place.generation->instance));
+  program.nic_latency_ps = profile.nic.latency_ps;
+  program.nic_bytes_per_second = profile.nic.bytes_per_second * profile.nics /
+                                 std::max(1u, profile.chips * profile.ranks_per_chip);
+  return std::move(program);
 }
 
 }  // namespace neuron::ccom

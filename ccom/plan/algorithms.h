@@ -18,6 +18,9 @@ namespace neuron::ccom {
 // Direct exchanges are done in batches of this many peers, whose sends and receives fit into the
 // lookahead of executors with credits.
 inline constexpr uint32_t kPeersAtOnce = 15;
+// A part of a recipe has at most this many copies of blocks, so that a program of many ranks stays
+// small.
+inline constexpr uint64_t kCopiesAtOnce = 1024;
 
 // The base of the recipes of plan/: the request, and the places of its blocks.
 class PlannedRecipe : public Recipe {
@@ -32,6 +35,7 @@ class PlannedRecipe : public Recipe {
   uint32_t channels() const override { return 1; }
   uint64_t input_bytes(Rank rank) const override { return layout_.input_bytes(rank); }
   uint64_t output_bytes(Rank rank) const override { return layout_.output_bytes(rank); }
+  uint32_t period() const final { return period_; }
 
  protected:
   Rank plus(Rank rank, uint64_t distance) const {
@@ -44,6 +48,7 @@ class PlannedRecipe : public Recipe {
   const Request request_;
   const Layout layout_;
   const uint32_t ranks_;
+  uint32_t period_ = 0;
 };
 
 // Every rank exchanges with every other. `one_step`: all-reduce, broadcast and reduce without a

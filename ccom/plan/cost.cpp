@@ -122,7 +122,7 @@ double recursive_time(const CostModel& model, const Request& request, const Size
     const double bytes = vector * d / core;
     const bool first = request.operation != CCOM_ALL_GATHER;
     const bool second = request.operation != CCOM_REDUCE_SCATTER;
-    if (first) time += model.hop(bytes, core / (2 * d)) + (sums ? model.reduce(2 * bytes) : 0);
+    if (first) time += model.hop(bytes, d) + (sums ? model.reduce(2 * bytes) : 0);
     if (second) time += model.hop(bytes, d);
   }
   if (core != n) time += 2 * model.near(vector) + (sums ? model.reduce(2 * vector) : 0);
@@ -173,7 +173,7 @@ double hierarchical_time(const CostModel& model, const Request& request, const S
     const double turns = request.operation == CCOM_ALL_REDUCE ? 1 : x;
     const double inside =
         turns * (model.inner_exchange(part / y / turns) + 2 * (y - 1) * model.step());
-    const double outside = ways * (model.far((x - 1) * part / y / x, y) + 2 * x * model.step());
+    const double outside = ways * (model.column_exchange(part / y / x) + 2 * x * model.step());
     const double adding = reduces(request.operation) ? model.reduce(2 * part) : 0;
     return ways * inside + outside + adding + (segments - 1) * std::max(inside + adding, outside);
   }

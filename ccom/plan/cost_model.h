@@ -84,6 +84,11 @@ class CostModel {
   double inner_exchange(double each) const {
     return batches(y_ - 1) * longest_way_ * alpha_ + (y_ - 1) * each / direct_rate_;
   }
+  // Every rank sends `each` bytes to the rank of its column in each other node.
+  double column_exchange(double each) const {
+    const double bytes = (x_ - 1) * each;
+    return batches(x_ - 1) * remote_alpha_ + std::max(bytes / nic_rate_, bytes * y_ / node_rate_);
+  }
   // Every rank sends `each` bytes to each other rank.
   double exchange(double each) const {
     const double outside = x_ > 1 ? y_ * (n_ - y_) * each / node_rate_ : 0;

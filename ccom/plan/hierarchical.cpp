@@ -42,6 +42,7 @@ class Hierarchical final : public PlannedRecipe {
     }
     outer_place_ = 2 * uint64_t{columns_} * inner_slot_;
     sums_place_ = outer_place_ + 2 * uint64_t{rows_} * outer_slot_;
+    if (places_.node_major) period_ = columns_;
   }
 
   uint32_t channels() const override { return segments_ > 1 ? stage_count_ : 1; }

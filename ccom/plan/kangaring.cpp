@@ -26,6 +26,9 @@ class KangaRing final : public PlannedRecipe {
       }
     }
     empty_ = request_.count == 0;
+    if (places.even && places.node_major && places.nodes.size() > 1) {
+      period_ = static_cast<uint32_t>(places.nodes[0].size());
+    }
   }
 
   uint32_t channels() const override { return channels_; }

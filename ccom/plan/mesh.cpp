@@ -15,6 +15,7 @@ class Mesh final : public PlannedRecipe {
     parts_ = Partition(request_.count, ranks_);
     empty_ = request_.operation != CCOM_BARRIER && request_.count == 0 && request_.counts.empty() &&
              request_.send_counts.empty();
+    if (even_blocks(request_)) period_ = 1;
     if (request_.operation != CCOM_SEND_RECEIVE && request_.operation != CCOM_PERMUTE) return;
     targets_.assign(ranks_, kNobody);
     sources_.assign(ranks_, kNobody);
@@ -198,19 +199,21 @@ class Mesh final : public PlannedRecipe {
       const uint64_t offset = layout_.send_offset(rank, peer);
       return request_.in_place ? Slice{Buffer::kScratch, offset} : layout_.input(rank, offset);
     };
-    if (index == 0) {
-      if (request_.in_place) {
-        for (Rank peer = 0; peer < ranks_; ++peer) {
-          const uint64_t offset = layout_.send_offset(rank, peer);
-          if (peer == rank && offset == layout_.receive_offset(rank, rank)) continue;
-          script.copy(layout_.input(rank, offset), {Buffer::kScratch, offset},
-                      layout_.pair_bytes(rank, peer));
-        }
+    const uint64_t aside = request_.in_place ? (ranks_ + kCopiesAtOnce - 1) / kCopiesAtOnce : 0;
+    if (index < aside) {
+      const uint64_t end = std::min<uint64_t>((index + 1) * kCopiesAtOnce, ranks_);
+      for (uint64_t i = index * kCopiesAtOnce; i < end; ++i) {
+        const auto peer = static_cast<Rank>(i);
+        const uint64_t offset = layout_.send_offset(rank, peer);
+        if (peer == rank && offset == layout_.receive_offset(rank, rank)) continue;
+        script.copy(layout_.input(rank, offset), {Buffer::kScratch, offset},
+                    layout_.pair_bytes(rank, peer));
       }
       return true;
     }
+    index -= aside;
     if (exchange(
-            rank, index - 1, script,
+            rank, index, script,
             [&](Rank peer) { script.send(peer, source(peer), layout_.pair_bytes(rank, peer)); },
             [&](Rank peer) {
               script.receive(peer, layout_.output(rank, layout_.receive_offset(rank, peer)),
@@ -218,7 +221,7 @@ class Mesh final : public PlannedRecipe {
             })) {
       return true;
     }
-    if (index - 1 > batches_) return false;
+    if (index > batches_) return false;
     const bool there = layout_.send_offset(rank, rank) == layout_.receive_offset(rank, rank);
     if (request_.in_place && there) return true;
     script.copy(source(rank), layout_.output(rank, layout_.receive_offset(rank, rank)),

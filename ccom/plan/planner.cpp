@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "ccom/plan/cost.h"
 #include "ccom/plan/places.h"
 #include "ccom/proof/checker.h"
+#include "ccom/request/layout.h"
 #include "ccom/request/names.h"
 #include "ccom/request/validate.h"
 
@@ -83,10 +85,11 @@ struct Planner::Checked {
   std::set<std::array<uint64_t, 8>> kinds;
 };
 
-Planner::Planner(Group group, CostParameters costs)
+Planner::Planner(Group group, CostParameters costs, Judge judge)
     : group_(std::move(group)),
       places_(std::make_shared<const Places>(group_)),
       costs_(complete_costs(costs, group_.topology)),
+      judge_(std::move(judge)),
       checked_(std::make_shared<Checked>()) {}
 
 std::vector<ccom_algorithm_t> Planner::candidates(const Request& request) const {
@@ -140,6 +143,50 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
   return {};
 }
 
+Plan Planner::made(ccom_algorithm_t algorithm, const Request& request, const Parameters& wanted,
+                   Parameters& chosen) const {
+  const Choice choice = choose(algorithm, request, group_, *places_, costs_, wanted);
+  chosen = choice.parameters;
+  Plan plan;
+  plan.request = request;
+  plan.algorithm = algorithm;
+  plan.window = chosen.window;
+  plan.predicted_ps = ccom::predict(algorithm, request, group_, *places_, costs_, chosen);
+  plan.schedule = build(algorithm, request, group_, *places_, choice);
+  return plan;
+}
+
+// The algorithm with the least time, and that time if a judge has found it (else 0).
+Result<ccom_algorithm_t> Planner::quickest(const Request& request, const Parameters& parameters,
+                                           uint64_t& judged_ps) const {
+  std::vector<std::pair<uint64_t, ccom_algorithm_t>> by_time;
+  for (const ccom_algorithm_t algorithm : candidates(request)) {
+    by_time.emplace_back(predict(algorithm, request, parameters), algorithm);
+  }
+  std::stable_sort(by_time.begin(), by_time.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  judged_ps = 0;
+  if (!judge_) return by_time.front().second;
+  std::optional<ccom_algorithm_t> best;
+  std::optional<Error> problem;
+  for (const auto& [time, algorithm] : by_time) {
+    if (best && time / kJudged > by_time.front().first) break;
+    Parameters chosen;
+    const auto judged =
+        judge_(group_, made(algorithm, request, parameters, chosen), best ? judged_ps : 0);
+    if (!judged) {
+      if (!problem) problem = judged.error();
+      continue;
+    }
+    if (best && *judged >= judged_ps) continue;
+    judged_ps = *judged;
+    best = algorithm;
+  }
+  if (best) return *best;
+  return problem->with("{} on {} ranks cannot be judged with any algorithm",
+                       operation_name(request.operation), group_.ranks());
+}
+
 Result<Plan> Planner::plan(const Request& request, const Parameters& parameters) const {
   NEURON_CHECK(validate(request, group_.ranks()));
   Wish wish{request.algorithm, true};
@@ -149,38 +196,41 @@ Result<Plan> Planner::plan(const Request& request, const Parameters& parameters)
     wish = found;
     by = "CCOM_ALGORITHM asks for it";
   }
-  Plan plan;
-  plan.request = request;
-  plan.algorithm = wish.algorithm;
-  if (wish.algorithm != CCOM_ALGORITHM_AUTO) {
-    const std::string why = refusal(wish.algorithm, request, group_, *places_);
+  ccom_algorithm_t algorithm = wish.algorithm;
+  if (algorithm != CCOM_ALGORITHM_AUTO) {
+    const std::string why = refusal(algorithm, request, group_, *places_);
     if (!why.empty() && wish.strict) {
       return fail(CCOM_UNSUPPORTED, "{} cannot do {} for this group of {} ranks: {}; these can: {}",
-                  algorithm_name(wish.algorithm), operation_name(request.operation), group_.ranks(),
-                  why, join(candidates(request)));
+                  algorithm_name(algorithm), operation_name(request.operation), group_.ranks(), why,
+                  join(candidates(request)));
     }
-    if (!why.empty()) plan.algorithm = CCOM_ALGORITHM_AUTO;
+    if (!why.empty()) algorithm = CCOM_ALGORITHM_AUTO;
   }
-  if (plan.algorithm == CCOM_ALGORITHM_AUTO) {
-    uint64_t best = ~uint64_t{0};
-    for (const ccom_algorithm_t algorithm : candidates(request)) {
-      const uint64_t time = predict(algorithm, request, parameters);
-      if (time >= best) continue;
-      best = time;
-      plan.algorithm = algorithm;
-    }
-    by = "it has the least predicted time";
+  const bool automatic = algorithm == CCOM_ALGORITHM_AUTO;
+  uint64_t judged_ps = 0;
+  if (automatic) {
+    NEURON_TRY(found, quickest(request, parameters, judged_ps));
+    algorithm = found;
+    by = judge_ ? "it has the least simulated time" : "it has the least predicted time";
   }
-  const Choice choice = choose(plan.algorithm, request, group_, *places_, costs_, parameters);
-  const Parameters& chosen = choice.parameters;
-  plan.window = chosen.window;
-  plan.predicted_ps = ccom::predict(plan.algorithm, request, group_, *places_, costs_, chosen);
-  plan.schedule = build(plan.algorithm, request, group_, *places_, choice);
+  Parameters chosen;
+  Plan plan = made(algorithm, request, parameters, chosen);
+  plan.automatic = automatic;
+  if (judged_ps != 0) plan.predicted_ps = judged_ps;
   plan.why = format("{} with {} channels, {} segments: {} ({:.3f} us)",
                     algorithm_name(plan.algorithm), plan.schedule->channels(), chosen.segments, by,
                     static_cast<double>(plan.predicted_ps) / 1e6);
   NEURON_CHECK(check(plan, chosen));
   return plan;
+}
+
+ccom_algorithm_t Planner::device_default(const Request& request) const {
+  if (request.algorithm != CCOM_ALGORITHM_AUTO) return request.algorithm;
+  if (!reduces(request.operation) || std::getenv("CCOM_ALGORITHM") != nullptr) {
+    return CCOM_ALGORITHM_AUTO;
+  }
+  const bool can = refusal(CCOM_MESH, request, group_, *places_).empty();
+  return can ? CCOM_MESH : CCOM_ALGORITHM_AUTO;
 }
 
 std::string Planner::explain(const Request& request) const {

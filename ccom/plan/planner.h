@@ -7,6 +7,7 @@
 #ifndef CCOM_PLAN_PLANNER_H
 #define CCOM_PLAN_PLANNER_H
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ struct Plan {
   Request request;
   uint32_t window = 4;  // messages admitted per peer and channel
   uint64_t predicted_ps = 0;
-  std::string why;  // one sentence
+  std::string why;         // one sentence
+  bool automatic = false;  // nobody named the algorithm
 };
 
 // One algorithm with chosen parameters, for the simulator and for tests; 0 = the planner's choice.
@@ -60,9 +62,18 @@ struct Parameters {
 
 struct Places;
 
+// Says how long a plan takes, in picoseconds; more than `until_ps` (0: no limit) is any number
+// above it. Fails for plans that it cannot judge, which are then not chosen. simulator/judge.h
+// makes one.
+using Judge =
+    std::function<Result<uint64_t>(const Group& group, const Plan& plan, uint64_t until_ps)>;
+
 class Planner {
  public:
-  Planner(Group group, CostParameters costs);
+  // With a judge, an automatic choice takes the algorithm that the judge finds quickest, among
+  // those whose predicted time is within kJudged of the least. Without one, predictions decide.
+  static constexpr uint64_t kJudged = 8;
+  Planner(Group group, CostParameters costs, Judge judge = {});
 
   // Uses the algorithm of the request, else of CCOM_ALGORITHM (environment: NAME, or
   // OPERATION=NAME;...), else the cheapest. For up to kCheckedRanks ranks, the first schedule of
@@ -79,14 +90,22 @@ class Planner {
                    const Parameters& parameters = {}) const;
 
   const Group& group() const { return group_; }
+  // What devices take for an automatic choice: reductions in the order of the ranks, if nothing is
+  // asked for by the environment either. CCOM_ALGORITHM_AUTO: the planner's choice.
+  ccom_algorithm_t device_default(const Request& request) const;
 
  private:
   Group group_;
   std::shared_ptr<const Places> places_;
   CostParameters costs_;
+  Judge judge_;
   struct Checked;
   std::shared_ptr<Checked> checked_;
 
+  Plan made(ccom_algorithm_t algorithm, const Request& request, const Parameters& wanted,
+            Parameters& chosen) const;
+  Result<ccom_algorithm_t> quickest(const Request& request, const Parameters& parameters,
+                                    uint64_t& judged_ps) const;
   Result<void> check(const Plan& plan, const Parameters& parameters) const;
 };
 

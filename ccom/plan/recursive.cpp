@@ -21,6 +21,7 @@ class Recursive final : public PlannedRecipe {
       root_ = request_.root;
     }
     empty_ = request_.operation != CCOM_BARRIER && request_.count == 0;
+    if (request_.operation == CCOM_BARRIER) period_ = 1;
   }
 
   uint64_t scratch_bytes(Rank) const override {

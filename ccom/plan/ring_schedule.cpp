@@ -34,9 +34,9 @@ class RingSchedule final : public RingSource {
       for (uint32_t i = 0; i < ranks_; ++i) position[order[i]] = i;
     }
     choose_parts();
-    const bool regular =
-        places.even && places.node_major && places.nodes.size() > 1 && request.counts.empty();
-    if (regular && divides()) period_ = static_cast<uint32_t>(places.nodes[0].size());
+    if (places.even && places.node_major && places.nodes.size() > 1 && even_blocks(request)) {
+      period_ = static_cast<uint32_t>(places.nodes[0].size());
+    }
     lay_out_scratch();
   }
 
@@ -91,12 +91,6 @@ class RingSchedule final : public RingSource {
       if (inner(parts_[i]) || inner(parts_[i - 1])) first_part_[stages_++] = i;
     }
     first_part_[stages_] = part_count_;
-  }
-
-  bool divides() const {
-    uint64_t parts = uint64_t{shape_.channels} * shape_.segments * shape_.slices;
-    if (request_.operation == CCOM_ALL_REDUCE) parts *= ranks_;
-    return request_.count % parts == 0;
   }
 
   Partition region(uint64_t elements) const {

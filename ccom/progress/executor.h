@@ -29,6 +29,8 @@
 
 namespace neuron::ccom {
 
+class NetworkPort;
+
 struct Operands {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -78,6 +80,9 @@ struct ExecutorContext {
 
 // For ranks that are all in one host's memory.
 Result<std::unique_ptr<Executor>> make_host_executor(const ExecutorContext& context);
+// A port to all ranks of the bootstrap, which open theirs at the same time: they agree on the first
+// provider of rank 0 that all have.
+Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& context);
 // For ranks of several hosts: shared memory within a host, libfabric between hosts.
 Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context);
 

@@ -286,7 +286,7 @@ Result<std::string> agree(const std::vector<Offer>& offers, const std::vector<Me
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context) {
+Result<std::unique_ptr<NetworkPort>> open_network_port(const ExecutorContext& context) {
   Bootstrap& bootstrap = *context.bootstrap;
   const std::vector<Member>& members = bootstrap.members();
   const std::string address = choose_address(context, members);
@@ -318,8 +318,12 @@ Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& c
     const auto* begin = reinterpret_cast<const std::byte*>(offer.text.data());
     addresses.emplace_back(begin, begin + offer.text.size());
   }
-  NEURON_TRY(port, NetworkPort::open(context.rank, std::move(*endpoint), addresses));
+  return NetworkPort::open(context.rank, std::move(*endpoint), addresses);
+}
 
+Result<std::unique_ptr<Executor>> make_network_executor(const ExecutorContext& context) {
+  const std::vector<Member>& members = context.bootstrap->members();
+  NEURON_TRY(port, open_network_port(context));
   NEURON_TRY(shared, connect_arenas(context, members));
   return std::unique_ptr<Executor>(
       std::make_unique<NetworkExecutor>(context, members, std::move(port), std::move(shared)));

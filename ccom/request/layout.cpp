@@ -2,6 +2,7 @@
 #include "ccom/request/layout.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace neuron::ccom {
 
@@ -167,6 +168,23 @@ uint64_t Layout::vector_bytes() const {
           ranks_, [&](Rank i) { return bytes(i); }, [&](Rank i) { return offset(i); });
     default:
       return 0;
+  }
+}
+
+bool even_blocks(const Request& request) {
+  switch (request.operation) {
+    case CCOM_ALL_REDUCE:
+    case CCOM_ALL_GATHER:
+    case CCOM_REDUCE_SCATTER:
+    case CCOM_ALL_TO_ALL:
+    case CCOM_BARRIER:
+      return true;
+    case CCOM_ALL_GATHER_V:
+    case CCOM_REDUCE_SCATTER_V:
+      return std::adjacent_find(request.counts.begin(), request.counts.end(),
+                                std::not_equal_to<>()) == request.counts.end();
+    default:
+      return false;
   }
 }
 

@@ -47,6 +47,8 @@ class Layout {
 
 uint32_t element_bytes(ccom_type_t type);
 bool reduces(ccom_operation_t operation);
+// Whether all ranks have equal parts of the work: no root, and blocks of one size.
+bool even_blocks(const Request& request);
 
 }  // namespace neuron::ccom
 

@@ -20,6 +20,10 @@ class RecipeProgram final : public Program {
     return true;
   }
 
+  uint64_t memory_bytes() const override {
+    return sizeof(*this) + script_.steps().capacity() * sizeof(Step);
+  }
+
  private:
   const Recipe& recipe_;
   Rank rank_;

@@ -40,6 +40,7 @@ class Script {
   void reduce(const Reduction& reduction);
 
   std::vector<Step>& steps() { return steps_; }
+  const std::vector<Step>& steps() const { return steps_; }
 
  private:
   std::vector<Step> steps_;

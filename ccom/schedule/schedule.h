@@ -25,6 +25,8 @@ class Program {
   // Fills the fields of `step` that its kind uses (and `bytes`) and returns true, or returns false
   // at the end. Costs nanoseconds: the simulator calls it a billion times.
   virtual bool next(Step& step) = 0;
+  // How many bytes of memory the program holds, about.
+  virtual uint64_t memory_bytes() const { return 512; }
 };
 
 class Schedule {
@@ -40,7 +42,9 @@ class Schedule {
   virtual uint64_t scratch_bytes(Rank rank) const = 0;
 
   // Symmetry: rank r + period() has the program of rank r with every peer moved by period() (modulo
-  // ranks()); offsets and the order of operands may differ. 0: no symmetry is claimed.
+  // ranks()). Offsets and the order of operands may differ, messages and operands may differ by one
+  // element (a vector that the ranks do not divide), and a local copy may be cut elsewhere. 0: no
+  // symmetry is claimed.
   virtual uint32_t period() const { return 0; }
   ccom_type_t type = CCOM_UINT8;
   ccom_reduction_t reduction = CCOM_ADD;

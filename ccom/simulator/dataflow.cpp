@@ -15,7 +15,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr uint32_t kPollEvery = 512;  // lanes run between two checks of other workers
+constexpr uint32_t kPollEvery = 512;  // lanes run between two checks of other workers, and reports
 
 // One channel of one rank.
 struct alignas(64) Lane {
@@ -67,6 +67,7 @@ class Worker {
   void log(Lane& lane);
   bool poll();
   bool idle();
+  void report() const;
 
   Machine& machine_;
   uint32_t number_;
@@ -75,6 +76,8 @@ class Worker {
   size_t mask_ = 0, first_ = 0, count_ = 0;
   std::vector<uint32_t> polled_;  // lanes that wait for another worker's lanes
   uint32_t left_ = 0;
+  std::vector<Hop> hops_;
+  bool fresh_ = false;
   Step step_;  // of the running lane; kept here because clearing one costs as much as a step
 };
 
@@ -142,6 +145,7 @@ void Worker::run() {
     if (--countdown == 0) {
       countdown = kPollEvery;
       poll();
+      report();
     }
     const uint32_t lane = queue_[first_ & mask_];
     ++first_;
@@ -217,6 +221,12 @@ bool Worker::poll() {
   return any;
 }
 
+// The first worker is the caller's thread. It speaks for all, as each has as much to do.
+void Worker::report() const {
+  if (number_ != 0 || !machine_.options.progress) return;
+  machine_.options.progress({steps * machine_.votes.size(), 0});
+}
+
 void Worker::run_lane(uint32_t number) {
   Lane& lane = machine_.lanes[number];
   Step& step = step_;
@@ -260,7 +270,8 @@ void Worker::run_lane(uint32_t number) {
 
 bool Worker::send(Lane& lane, uint32_t number) {
   if (lane.out_peer != lane.peer) {
-    auto found = machine_.flows.between(lane.rank, lane.peer, lane.channel, machine_.channels);
+    auto found = machine_.flows.between(lane.rank, lane.peer, lane.channel, machine_.channels,
+                                        hops_, fresh_);
     if (!found) {
       machine_.stop(found.error());
       return false;
@@ -281,11 +292,12 @@ bool Worker::send(Lane& lane, uint32_t number) {
   uint64_t& slot = flow.slots[flow.head];
   lane.time = std::max(lane.time, slot);  // the slot holds the time at which the credit was back
   const uint64_t leaves =
-      std::max(lane.time, flow.free_ps) + occupancy_ps(lane.bytes, flow.ps_per_byte);
+      std::max(lane.time, flow.free_ps) +
+      occupancy_ps(lane.bytes + machine_.options.costs.header_bytes, flow.ps_per_byte);
   flow.free_ps = leaves;
   flow.bytes += lane.bytes;
   const SimulationOptions& options = machine_.options;
-  slot = leaves + flow.latency_ps;
+  slot = leaves + flow.latency_ps + options.costs.message_ps;
   if (options.jitter_ps != 0) {
     slot += jitter_ps(options.jitter_ps, options.seed, uint64_t{flow.sender} << 32 | flow.receiver,
                       message);
@@ -303,7 +315,8 @@ bool Worker::send(Lane& lane, uint32_t number) {
 
 bool Worker::receive(Lane& lane, uint32_t number) {
   if (lane.in_peer != lane.peer) {
-    auto found = machine_.flows.between(lane.peer, lane.rank, lane.channel, machine_.channels);
+    auto found = machine_.flows.between(lane.peer, lane.rank, lane.channel, machine_.channels,
+                                        hops_, fresh_);
     if (!found) {
       machine_.stop(found.error());
       return false;
@@ -440,6 +453,8 @@ Result<Simulation> Machine::run() {
 }
 
 }  // namespace
+
+uint64_t dataflow_lane_bytes() { return sizeof(Lane) + sizeof(Log) + 2 * sizeof(uint32_t); }
 
 Result<Simulation> simulate_dataflow(const Schedule& schedule, const Network& network,
                                      const Survey& survey, uint32_t window,

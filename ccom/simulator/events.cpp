@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,8 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
+constexpr size_t kFewFlows = 1 << 16;          // more than this, and idle flows are forgotten
+constexpr uint64_t kProgressEvents = 1 << 16;  // between two reports
 
 struct Stage {
   uint32_t resource;
@@ -35,7 +36,7 @@ struct Lane {
   uint64_t position = 0;  // steps done
   uint64_t end = 0;       // when the last step ended
   Flow* out = nullptr;
-  const Route* route = nullptr;
+  Route route;  // of `out`
   Flow* in = nullptr;
   Rank out_peer = kNone;
   Rank in_peer = kNone;
@@ -67,6 +68,7 @@ class Simulator {
   bool receive(Lane& lane, uint32_t number);
   bool local(Lane& lane, uint32_t number);
   bool find(Lane& lane, bool sending);
+  void forget_idle_flows();
   uint64_t transfer(const Lane& lane, uint64_t bytes);
   // Ends the step after `delay`; true: at once.
   bool finish(Lane& lane, uint32_t number, uint64_t delay) {
@@ -84,7 +86,8 @@ class Simulator {
   const uint32_t window_;
   const uint32_t channels_;
   std::vector<Lane> lanes_;
-  std::unordered_map<const Flow*, Route> routes_;
+  size_t most_flows_ = kFewFlows;
+  std::vector<Hop> hops_;
   std::vector<uint64_t> free_;  // by resource: when it is free
   std::vector<uint64_t> carried_;
   EventQueue queue_;
@@ -96,8 +99,10 @@ class Simulator {
 
 bool Simulator::find(Lane& lane, bool sending) {
   const Rank peer = lane.step.peer;
-  auto found = sending ? flows_.between(lane.rank, peer, lane.channel, channels_)
-                       : flows_.between(peer, lane.rank, lane.channel, channels_);
+  if (flows_.size() >= most_flows_) forget_idle_flows();
+  bool fresh = false;
+  auto found = sending ? flows_.between(lane.rank, peer, lane.channel, channels_, hops_, fresh)
+                       : flows_.between(peer, lane.rank, lane.channel, channels_, hops_, fresh);
   if (!found) {
     failure_ = found.error();
     return false;
@@ -109,18 +114,34 @@ bool Simulator::find(Lane& lane, bool sending) {
   }
   lane.out = *found;
   lane.out_peer = peer;
-  auto [entry, fresh] = routes_.try_emplace(*found);
-  lane.route = &entry->second;
-  if (!fresh) return true;
-  auto hops = network_.path(lane.rank, peer);
-  if (!hops) {
-    failure_ = hops.error();
-    return false;
+  lane.route.clear();
+  if (options_.sharing == Sharing::kDivided) return true;
+  if (!fresh) {
+    const auto path = network_.path(lane.rank, peer, hops_);
+    if (!path) {
+      failure_ = path.error();
+      return false;
+    }
   }
-  for (const Hop& hop : *hops) {
-    entry->second.push_back({hop.resource, hop.latency_ps, ps_per_byte(hop.bytes_per_second)});
+  for (const Hop& hop : hops_) {
+    lane.route.push_back({hop.resource, hop.latency_ps, ps_per_byte(hop.bytes_per_second)});
   }
   return true;
+}
+
+// Programs that go through many peers would otherwise leave a flow behind for each. Jitter depends
+// on the number of a message in its flow, and divided resources are added up by flow, so both keep
+// them all.
+void Simulator::forget_idle_flows() {
+  if (options_.jitter_ps == 0 && options_.sharing == Sharing::kQueued) {
+    flows_.forget_idle(now_, [&](const Flow& flow) {
+      Lane& sender = lanes_[flow.sender];
+      if (sender.out == &flow) sender.out_peer = kNone;
+      Lane& receiver = lanes_[flow.receiver];
+      if (receiver.in == &flow) receiver.in_peer = kNone;
+    });
+  }
+  most_flows_ = std::max(kFewFlows, 2 * flows_.size());
 }
 
 // The arrival time of a message that is sent now.
@@ -128,14 +149,15 @@ uint64_t Simulator::transfer(const Lane& lane, uint64_t bytes) {
   Flow& flow = *lane.out;
   flow.bytes += bytes;
   if (options_.sharing == Sharing::kDivided) {
-    flow.free_ps = std::max(now_, flow.free_ps) + occupancy_ps(bytes, flow.ps_per_byte);
+    flow.free_ps = std::max(now_, flow.free_ps) +
+                   occupancy_ps(bytes + options_.costs.header_bytes, flow.ps_per_byte);
     return flow.free_ps + flow.latency_ps;
   }
   uint64_t head = now_, tail = now_;
-  for (const Stage& stage : *lane.route) {
+  for (const Stage& stage : lane.route) {
     uint64_t& free = free_[stage.resource];
     const uint64_t begin = std::max(head, free);
-    free = begin + occupancy_ps(bytes, stage.ps_per_byte);
+    free = begin + occupancy_ps(bytes + options_.costs.header_bytes, stage.ps_per_byte);
     carried_[stage.resource] += bytes;
     tail = std::max(tail, free) + stage.latency_ps;
     head = begin + stage.latency_ps;
@@ -156,7 +178,7 @@ bool Simulator::send(Lane& lane, uint32_t number) {
     queue_.push(slot, number);
     return false;
   }
-  slot = transfer(lane, lane.step.bytes);
+  slot = transfer(lane, lane.step.bytes) + options_.costs.message_ps;
   slot += jitter_ps(options_.jitter_ps, options_.seed, uint64_t{flow.sender} << 32 | flow.receiver,
                     message);
   flow.head = static_cast<uint16_t>(flow.head + 1u == window_ ? 0 : flow.head + 1);
@@ -232,6 +254,7 @@ void Simulator::go_on(uint32_t number) {
     if (lane.phase == Phase::kFetch) {
       if (!lane.program->next(lane.step)) {
         lane.done = true;
+        lane.program.reset();
         return;
       }
       lane.phase = Phase::kTry;
@@ -271,10 +294,21 @@ Result<Simulation> Simulator::run() {
     lane.program = schedule_.program(lane.rank, lane.channel);
     queue_.push(0, number);
   }
+  uint64_t countdown = kProgressEvents;
   while (!queue_.empty() && failure_.sentence.empty()) {
+    if (--countdown == 0) {
+      countdown = kProgressEvents;
+      if (options_.progress) options_.progress({result_.steps, now_});
+    }
     const EventQueue::Event event = queue_.first();
     queue_.pop();
     now_ = event.time;
+    if (now_ > options_.until_ps && options_.until_ps != 0) {
+      result_.engine = Engine::kEvents;
+      result_.complete = false;
+      result_.time_ps = options_.until_ps;
+      return std::move(result_);
+    }
     go_on(event.lane);
   }
   if (!failure_.sentence.empty()) return failure_;
@@ -293,6 +327,11 @@ Result<Simulation> Simulator::run() {
 }
 
 }  // namespace
+
+uint64_t event_lane_bytes() {
+  constexpr uint64_t kStages = 4, kWaiters = 1;
+  return sizeof(Lane) + sizeof(EventQueue::Event) + kStages * sizeof(Stage) + kWaiters * 4;
+}
 
 Result<Simulation> simulate_events(const Schedule& schedule, const Network& network,
                                    const Survey& survey, uint32_t window,

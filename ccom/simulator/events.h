@@ -17,6 +17,8 @@ namespace neuron::ccom {
 Result<Simulation> simulate_events(const Schedule& schedule, const Network& network,
                                    const Survey& survey, uint32_t window,
                                    const SimulationOptions& options);
+// About how many bytes a lane takes, besides its program and flows.
+uint64_t event_lane_bytes();
 
 }  // namespace neuron::ccom
 

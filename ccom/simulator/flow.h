@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <new>
 #include <vector>
 
 #include "ccom/simulator/network.h"
@@ -41,38 +41,98 @@ struct Flow {
 
 class Flows {
  public:
-  Flows(const Network& network, const Survey& survey, uint32_t window)
-      : network_(network), survey_(survey), window_(window) {}
+  Flows(const Network& network, const Survey& survey, uint32_t window);
 
   // The flow between two ranks. `from` and `to` are ranks of the group, as the sender or the
-  // receiver sees them; this function finds their stand-ins.
-  Result<Flow*> between(Rank from, Rank to, uint32_t channel, uint32_t channels);
+  // receiver sees them; this function finds their stand-ins. `hops` is the caller's room; it holds
+  // the route if `fresh` is set: then the flow is new.
+  Result<Flow*> between(Rank from, Rank to, uint32_t channel, uint32_t channels,
+                        std::vector<Hop>& hops, bool& fresh);
+
+  // Forgets flows that are as good as new: nothing is on its way, and every credit was back at
+  // `now_ps`. Before that, calls gone(flow) for each. Keeps to the time of the engine of events.
+  template <class Gone>
+  void forget_idle(uint64_t now_ps, Gone gone);
+  size_t size() const { return size_; }
+  // About how many bytes a flow takes.
+  static uint64_t bytes_of_flow(uint32_t window) {
+    return size_of_flow(window) + 3 * sizeof(Entry);
+  }
 
   // After the simulation: adds up the bytes that went over each resource.
   Result<void> add_up(std::vector<uint64_t>& bytes) const;
 
  private:
-  struct Key {
-    uint64_t ends;
-    uint32_t channel;
-    bool operator==(const Key&) const = default;
+  // An open-addressed table: one line of memory for most look-ups, which are what a simulation of
+  // many peers spends its time on.
+  struct Entry {
+    uint64_t ends = 0;  // receiver << 32 | sender
+    uint32_t channel = 0;
+    uint32_t flow = 0;  // number from 1; 0: empty
   };
-  struct Hash {
-    size_t operator()(const Key& key) const {
-      uint64_t x = (key.ends ^ uint64_t{key.channel} << 27) * 0x9E3779B97F4A7C15u;
-      return static_cast<size_t>(x ^ x >> 29);
+  static size_t hash(uint64_t ends, uint32_t channel) {
+    // Sender and receiver are often alike, so every bit must reach every other.
+    uint64_t x = ends ^ uint64_t { channel } << 27;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    x = (x ^ x >> 32) * 0xD6E8FEB86659FD93u;
+    return static_cast<size_t>(x ^ x >> 32);
+  }
+  Entry& entry(uint64_t ends, uint32_t channel) {
+    const size_t mask = table_.size() - 1;
+    size_t at = hash(ends, channel) & mask;
+    while (table_[at].flow != 0 && (table_[at].ends != ends || table_[at].channel != channel)) {
+      at = (at + 1) & mask;
     }
-  };
-  Flow* allocate();
+    return table_[at];
+  }
+  void rebuild(const std::vector<Entry>& entries, size_t size);
+  Flow* flow(uint32_t number) const {
+    const size_t at = number - 1;
+    return reinterpret_cast<Flow*>(blocks_[at / of_block_].get() + at % of_block_ * bytes_);
+  }
+  static constexpr size_t kLine = 64;
+  static constexpr size_t size_of_flow(uint32_t window) {
+    return (sizeof(Flow) + (window - 1) * sizeof(uint64_t) + kLine - 1) / kLine * kLine;
+  }
+  uint32_t allocate();
 
   const Network& network_;
   const Survey& survey_;
   uint32_t window_;
   mutable std::mutex mutex_;
-  std::unordered_map<Key, Flow*, Hash> flows_;
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t used_ = 0;
+  size_t bytes_;     // of a flow
+  size_t of_block_;  // flows in a block
+  std::vector<Entry> table_;
+  size_t size_ = 0;
+  struct Free {
+    void operator()(std::byte* memory) const {
+      ::operator delete (memory, std::align_val_t{kLine});
+    }
+  };
+  std::vector<std::unique_ptr<std::byte, Free>> blocks_;
+  uint32_t made_ = 0;           // flows that have ever had a place
+  std::vector<uint32_t> free_;  // places of forgotten flows
 };
+
+template <class Gone>
+void Flows::forget_idle(uint64_t now_ps, Gone gone) {
+  std::vector<Entry> kept;
+  for (const Entry& entry : table_) {
+    if (entry.flow == 0) continue;
+    Flow& flow = *this->flow(entry.flow);
+    bool idle = flow.sent.load(std::memory_order_relaxed) ==
+                    flow.consumed.load(std::memory_order_relaxed) &&
+                !flow.sender_waits && !flow.receiver_waits && flow.free_ps <= now_ps;
+    for (uint32_t slot = 0; slot < window_ && idle; ++slot) idle = flow.slots[slot] <= now_ps;
+    if (!idle) {
+      kept.push_back(entry);
+      continue;
+    }
+    gone(flow);
+    free_.push_back(entry.flow);
+  }
+  rebuild(kept, table_.size());
+}
 
 }  // namespace neuron::ccom
 

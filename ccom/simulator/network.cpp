@@ -57,8 +57,8 @@ void Network::find_symmetry(uint32_t claimed, const SimulationOptions& options) 
   }
 }
 
-Result<std::vector<Hop>> Network::path(Rank from, Rank to) const {
-  NEURON_TRY(hops, routes_.path(group_->places[from], group_->places[to]));
+Result<void> Network::path(Rank from, Rank to, std::vector<Hop>& hops) const {
+  NEURON_CHECK(routes_.path(group_->places[from], group_->places[to], hops));
   Hop hbm, dma;
   if (memory_of(from, hbm, dma)) {
     hops.insert(hops.begin(), {hbm, dma});
@@ -68,7 +68,7 @@ Result<std::vector<Hop>> Network::path(Rank from, Rank to) const {
   if (folded()) {
     for (Hop& hop : hops) hop.resource = typical(hop.resource);
   }
-  return std::move(hops);
+  return {};
 }
 
 uint32_t Network::typical(uint32_t resource) const {

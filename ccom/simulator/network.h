@@ -32,7 +32,8 @@ class Network {
                     : peer;
   }
 
-  Result<std::vector<Hop>> path(Rank from, Rank to) const;
+  // Replaces `hops` by the route.
+  Result<void> path(Rank from, Rank to, std::vector<Hop>& hops) const;
   uint32_t resources() const { return resources_; }
   // HBM and DMA of the chip of a rank; false if options.memory is not set.
   bool memory_of(Rank rank, Hop& hbm, Hop& dma) const;

@@ -18,6 +18,7 @@
 #define CCOM_SIMULATOR_SIMULATOR_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,14 @@ struct StepCosts {
   uint64_t local_ps = 0;               // of each reduce, copy and duplicate
   double reduce_bytes_per_second = 0;  // of operands read
   double copy_bytes_per_second = 0;
+  uint64_t message_ps = 0;    // of each message, besides its route: the start of a transfer
+  uint64_t header_bytes = 0;  // that each message occupies its resources for, besides its own
+};
+
+// How far a simulation has come.
+struct SimulationProgress {
+  uint64_t steps = 0;    // of all simulated ranks
+  uint64_t time_ps = 0;  // model time; 0 where the engine has none
 };
 
 struct SimulationOptions {
@@ -53,6 +62,11 @@ struct SimulationOptions {
   uint64_t seed = 1;
   std::vector<FailedLink> failed;
   bool loads = false;  // fill Simulation::loads
+  // Engine of events: ends the simulation when model time passes this, with `complete` false. It
+  // answers whether one plan is slower than another without simulating all of it. 0: never.
+  uint64_t until_ps = 0;
+  // Called by the thread of the call, several times a second.
+  std::function<void(const SimulationProgress&)> progress;
 };
 
 struct ResourceLoad {
@@ -66,7 +80,8 @@ struct Simulation {
   uint64_t messages = 0;  // of all ranks, or of the simulated ones when folded
   uint64_t events = 0;    // arrivals, credits and ends of local steps that take time
   uint64_t steps = 0;
-  uint32_t ranks = 0;  // simulated
+  uint32_t ranks = 0;    // simulated
+  bool complete = true;  // false: stopped at until_ps, which is time_ps
   bool folded = false;
   Engine engine = Engine::kDataflow;
   std::vector<uint64_t> finished_ps;  // of each simulated rank

@@ -13,6 +13,7 @@ Result<Survey> survey(const Schedule& schedule, const Network& network) {
   result.waits.resize(uint64_t{network.symmetry()} * schedule.channels());
   Step step;
   std::unordered_set<Rank> peers;
+  std::vector<Hop> hops;
   for (Rank rank = 0; rank < network.symmetry(); ++rank) {
     for (uint32_t channel = 0; channel < schedule.channels(); ++channel) {
       const auto program = schedule.program(rank, channel);
@@ -34,7 +35,7 @@ Result<Survey> survey(const Schedule& schedule, const Network& network) {
                       last, network.ranks());
         }
         if (!peers.insert(last).second) continue;
-        NEURON_TRY(hops, network.path(rank, last));
+        NEURON_CHECK(network.path(rank, last, hops));
         for (const Hop& hop : hops) ++result.flows[network.typical(hop.resource)];
       }
     }

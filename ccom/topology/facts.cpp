@@ -17,7 +17,7 @@ const char* rates_of(uint32_t generation, size_t chips) {
     case 3:
       return "trn2.48xlarge";
     case 4:
-      return "trn3-ultraserver-gen1";
+      return "trn3s.48xlarge";
     default:
       return nullptr;
   }
@@ -67,8 +67,9 @@ Result<NodeProfile> profile_of_chips(const std::vector<ChipFacts>& chips, uint32
   profile.name = format("driver ({})", known.name);
   profile.chips = static_cast<uint32_t>(chips.size());
   profile.nics = nics;
-  // The driver reports one node; it does not know whether that node is part of a pod.
-  profile.pod = PodType::kNone;
+  // The driver reports one node; it does not know whether that node is part of a pod. Chips that a
+  // switch joins have no neighbours.
+  profile.pod = known.pod == PodType::kSwitch ? PodType::kSwitch : PodType::kNone;
   profile.pod_nodes = profile.racks = 1;
   profile.neighbours.assign(chips.size(), {});
   for (const ChipFacts& chip : chips) {

@@ -9,6 +9,7 @@ namespace neuron::ccom {
 namespace {
 
 constexpr uint32_t kSide = 4;  // of the torus
+constexpr uint32_t kMostKnownChips = 64;
 
 bool is_torus(const NodeProfile& node) {
   if (node.chips != kSide * kSide) return false;
@@ -70,6 +71,17 @@ Routes::Routes(const Topology& topology, const std::vector<FailedLink>& failed)
   nics_out_ = pods_ + 2 * node.chips;
   nics_in_ = nics_out_ + node.nics;
   per_node_ = nics_in_ + node.nics;
+  if (node.chips > kMostKnownChips) return;
+  std::vector<std::vector<Hop>> ways(uint64_t{node.chips} * node.chips);
+  for (uint32_t from = 0; from < node.chips; ++from) {
+    for (uint32_t to = 0; to < node.chips; ++to) {
+      // The node behind the last has no failed link.
+      auto& way = ways[from * node.chips + to];
+      if (!within(topology_.nodes(), from, to, way)) way.clear();
+      for (Hop& hop : way) hop.resource -= at(topology_.nodes(), 0);
+    }
+  }
+  ways_ = std::move(ways);
 }
 
 std::string Routes::name(uint32_t resource) const {
@@ -99,7 +111,9 @@ double Routes::bytes_per_second(uint32_t resource) const {
   const NodeProfile& node = topology_.node();
   if (local < links_) return node.on_chip.bytes_per_second;
   if (local < pods_) return node.link.bytes_per_second;
-  return local < nics_out_ ? node.pod_link.bytes_per_second : node.nic.bytes_per_second;
+  if (local >= nics_out_) return node.nic.bytes_per_second;
+  // A switch inside one node has the rate of its links.
+  return node.pod_nodes > 1 ? node.pod_link.bytes_per_second : node.link.bytes_per_second;
 }
 
 bool Routes::failed(uint32_t node, uint32_t a, uint32_t b) const {
@@ -152,6 +166,16 @@ Result<std::vector<uint32_t>> Routes::chips(uint32_t node, uint32_t from, uint32
 Result<void> Routes::within(uint32_t node, uint32_t from, uint32_t to,
                             std::vector<Hop>& hops) const {
   if (from == to) return {};
+  const bool whole = std::none_of(failed_.begin(), failed_.end(), [&](const FailedLink& link) {
+    return link.node == node && link.peer;
+  });
+  if (whole && !ways_.empty()) {
+    const auto& known = ways_[uint64_t{from} * topology_.node().chips + to];
+    for (const Hop& hop : known) {
+      hops.push_back({at(node, hop.resource), hop.latency_ps, hop.bytes_per_second});
+    }
+    if (!known.empty()) return {};
+  }
   NEURON_TRY(way, chips(node, from, to));
   const LinkClass& link = topology_.node().link;
   for (size_t i = 0; i + 1 < way.size(); ++i) {
@@ -192,8 +216,14 @@ Result<uint32_t> Routes::nic(uint32_t node, uint32_t chip) const {
 }
 
 Result<std::vector<Hop>> Routes::path(const Place& from, const Place& to) const {
-  const NodeProfile& node = topology_.node();
   std::vector<Hop> hops;
+  NEURON_CHECK(path(from, to, hops));
+  return hops;
+}
+
+Result<void> Routes::path(const Place& from, const Place& to, std::vector<Hop>& hops) const {
+  const NodeProfile& node = topology_.node();
+  hops.clear();
   const bool same_pod = from.node / node.pod_nodes == to.node / node.pod_nodes;
   const bool switched = node.pod == PodType::kSwitch;
   if (from.node == to.node && from.chip == to.chip) {
@@ -219,7 +249,7 @@ Result<std::vector<Hop>> Routes::path(const Place& from, const Place& to) const 
         {at(from.node, nics_out_ + out), node.nic.latency_ps, node.nic.bytes_per_second});
     hops.push_back({at(to.node, nics_in_ + in), 0, node.nic.bytes_per_second});
   }
-  return hops;
+  return {};
 }
 
 }  // namespace neuron::ccom

@@ -42,6 +42,8 @@ class Routes {
   Routes(const Topology& topology, const std::vector<FailedLink>& failed);
 
   Result<std::vector<Hop>> path(const Place& from, const Place& to) const;
+  // The same into a list that the caller keeps, which is cleared first.
+  Result<void> path(const Place& from, const Place& to, std::vector<Hop>& hops) const;
 
   uint32_t per_node() const { return per_node_; }
   uint32_t resources() const { return per_node_ * topology_.nodes(); }
@@ -70,6 +72,9 @@ class Routes {
   bool torus_ = false;
   uint32_t links_ = 0, pods_ = 0, nics_out_ = 0, nics_in_ = 0;  // first of each kind
   uint32_t per_node_ = 0;
+  // Ways between chips of a node without failed links, by from * chips + to, with resources of node
+  // 0. Empty: no way.
+  std::vector<std::vector<Hop>> ways_;
 };
 
 }  // namespace neuron::ccom

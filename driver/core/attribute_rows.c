@@ -46,10 +46,18 @@ const struct nd_attribute_row nd_device_memory_rows[ND_DEVICE_MEMORY_ROWS] = {
 static const struct nd_identity trn1 = {"NDv2", "Trn1", "Trainium1"};
 static const struct nd_identity inf2 = {"NDv3", "Inf2", "Inferentia2"};
 static const struct nd_identity trn2 = {"NDv3", "Trn2", "Trainium2"};
+static const struct nd_identity trn3 = {"NDv4", "Trn3", "Trainium3"};
 
 const struct nd_identity *nd_identity_of(uint16_t pci_device)
 {
-	return pci_device == NEURON_PCI_DEVICE_TRN1   ? &trn1
-	       : pci_device == NEURON_PCI_DEVICE_INF2 ? &inf2
-						      : &trn2;
+	switch (pci_device) {
+	case NEURON_PCI_DEVICE_TRN1:
+		return &trn1;
+	case NEURON_PCI_DEVICE_INF2:
+		return &inf2;
+	case NEURON_PCI_DEVICE_TRN2:
+		return &trn2;
+	default:
+		return &trn3;
+	}
 }

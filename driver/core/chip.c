@@ -86,7 +86,7 @@ static const struct nd_chip_map v2_map = {
     .is_programmable = v2_is_programmable,
 };
 
-/* ---- generation 3 ---- */
+/* ---- generations 3 and 4 ---- */
 
 static uint64_t v3_core_window(uint32_t core)
 {
@@ -226,41 +226,54 @@ const struct nd_chip nd_chip_v2 = {
     .power_dies = 1,
 };
 
+/* What generations 3 and 4 have in common, a field a line. */
+/* clang-format off */
+#define CHIP_OF_TWO_DIES \
+	.map = &v3_map, \
+	.cores = NEURON_V3_CORES, \
+	.topsps = NEURON_V3_TOPSPS, \
+	.topsps_per_core = NEURON_V3_TOPSPS_PER_CORE, \
+	.dma_engines = NEURON_V3_DMA_ENGINES, \
+	.hbms = NEURON_V3_HBM_COUNT, \
+	.hbm_window = NEURON_V3_HBM_WINDOW, \
+	.carve_out = NEURON_V3_HBM_CARVE_OUT, \
+	.bar0_bytes = NEURON_V3_BAR0_SIZE, \
+	.bar4_bytes = 256 * GIB, \
+	.host_base = NEURON_V3_HOST_BASE, \
+	.route_mask = ~(NEURON_V3_HOST_BASE - 1), \
+	.misc_ram = NEURON_V3_MISC_RAM, \
+	.sim_reset = NEURON_V3_SIM_RESET, \
+	.min_interface = 10, \
+	.max_interface = 11, \
+	.pe_stride = 0x30, \
+	.copy_cores = 2, \
+	.fetch_engines = 0x19F, \
+	.engine_defaults = 1, \
+	.back_pressure = 0x26, \
+	.reset = {{8, 1}, {16, 1}}, \
+	.core_pairs = v3_core_pairs, \
+	.copy_ms = 80, \
+	.reset_seconds = 480, \
+	.power_dies = 2, \
+	.maps_hbm = true, \
+	.has_power_profiles = true, \
+	.tells_repair = true, \
+	.copies_without_buffer = true, \
+	.model_resets_at_once = true, \
+	.model_shows_hbm = true
+/* clang-format on */
+
 const struct nd_chip nd_chip_v3 = {
+    CHIP_OF_TWO_DIES,
     .generation = 3,
-    .map = &v3_map,
-    .cores = NEURON_V3_CORES,
-    .topsps = NEURON_V3_TOPSPS,
-    .topsps_per_core = NEURON_V3_TOPSPS_PER_CORE,
-    .dma_engines = NEURON_V3_DMA_ENGINES,
-    .hbms = NEURON_V3_HBM_COUNT,
     .hbm_bytes = NEURON_V3_HBM_SIZE,
-    .hbm_window = NEURON_V3_HBM_WINDOW,
-    .carve_out = NEURON_V3_HBM_CARVE_OUT,
-    .bar0_bytes = NEURON_V3_BAR0_SIZE,
-    .bar4_bytes = 256 * GIB,
-    .host_base = NEURON_V3_HOST_BASE,
-    .route_mask = ~(NEURON_V3_HOST_BASE - 1),
-    .misc_ram = NEURON_V3_MISC_RAM,
-    .sim_reset = NEURON_V3_SIM_RESET,
-    .min_interface = 10,
-    .max_interface = 11,
-    .pe_stride = 0x30,
-    .copy_cores = 2,
-    .fetch_engines = 0x19F, /* 0 to 4, 7, 8 */
-    .engine_defaults = 1,
-    .back_pressure = 0x26,
-    .reset = {{8, 1}, {16, 1}}, /* DMA engines, CC cores */
-    .core_pairs = v3_core_pairs,
-    .copy_ms = 80,
-    .reset_seconds = 480,
-    .power_dies = 2,
-    .maps_hbm = true,
-    .has_power_profiles = true,
-    .tells_repair = true,
-    .copies_without_buffer = true,
-    .model_resets_at_once = true,
-    .model_shows_hbm = true,
+};
+
+const struct nd_chip nd_chip_v4 = {
+    CHIP_OF_TWO_DIES,
+    .generation = 4,
+    .hbm_bytes = NEURON_V4_HBM_SIZE,
+    .is_switched = true,
 };
 
 const struct nd_chip *nd_chip_for_device(uint16_t pci_device)
@@ -271,6 +284,9 @@ const struct nd_chip *nd_chip_for_device(uint16_t pci_device)
 		return &nd_chip_v2;
 	case NEURON_PCI_DEVICE_TRN2:
 		return &nd_chip_v3;
+	case NEURON_PCI_DEVICE_TRN3:
+	case NEURON_PCI_DEVICE_TRN3_SECOND:
+		return &nd_chip_v4;
 	default:
 		return NULL;
 	}

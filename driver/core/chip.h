@@ -81,6 +81,7 @@ struct nd_chip {
 	bool has_power_profiles;
 	bool tells_repair;	    /* the firmware tells whether a stack can be repaired */
 	bool copies_without_buffer; /* the public driver offers zero-copy */
+	bool is_switched;	    /* a switch joins the chips, which have no neighbours */
 	/* Models of the chip in QEMU: */
 	bool model_resets_at_once; /* by a write to sim_reset, without the firmware */
 	bool model_shows_hbm;	   /* BAR4 is as large as the memory */
@@ -88,6 +89,7 @@ struct nd_chip {
 
 extern const struct nd_chip nd_chip_v2;
 extern const struct nd_chip nd_chip_v3;
+extern const struct nd_chip nd_chip_v4;
 
 /* The table for a PCI device id, NULL for a chip that is not known. */
 const struct nd_chip *nd_chip_for_device(uint16_t pci_device);

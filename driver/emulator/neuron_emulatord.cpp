@@ -91,7 +91,7 @@ void add_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option(
       "--hbm-bytes", options.machine.hbm_bytes_each,
-      "with --vfio-user, trn2 and revision 255: bytes of each HBM stack, a power of two; "
+      "with --vfio-user, trn2 or trn3, and revision 255: bytes of each HBM stack, a power of two; "
       "without it, the chip's");
   app.add_flag("--statistics", options.machine.statistics,
                "with --vfio-user: print counts of register accesses at the end");
@@ -203,6 +203,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Emulated Neuron devices that many processes share.", "neuron-emulatord"};
   Options options;
   add_options(app, options);
+  app.set_version_flag("--version", "neuron-emulatord " NEURON_PROJECT_VERSION,
+                       "print the version and exit");
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("neuron-emulatord: ") + error.what() +
            "\nneuron-emulatord --help says what there is.\n";

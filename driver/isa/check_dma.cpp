@@ -78,6 +78,12 @@ Violation check_types(const DmaControl& ctl) {
     return violation(NEURON_FAULT_OPERAND_DTYPE, at, ctl.from_type,
                      "a DMA transposes elements of 2 or 4 bytes", 3);
   }
+  const bool raw = is_packed_dtype(ctl.from_type) || is_packed_dtype(ctl.to_type) ||
+                   ctl.from_type == NEURON_DTYPE_E8M0 || ctl.to_type == NEURON_DTYPE_E8M0;
+  if (!moves && raw) {
+    return violation(NEURON_FAULT_OPERAND_DTYPE, at, ctl.from_type,
+                     "x4 types and scales are copied, not computed on", 3);
+  }
   if (!moves && (from > 4 || to > 4)) {
     return violation(NEURON_FAULT_OPERAND_DTYPE, from > 4 ? at : at + 1,
                      from > 4 ? ctl.from_type : ctl.to_type,

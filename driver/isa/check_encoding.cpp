@@ -181,6 +181,40 @@ bool has_immediate(unsigned opcode) {
   return (info->word == OpWord::kVector || info->word == OpWord::kPool) && info->op_bits >> 32 != 0;
 }
 
+// The waits and updates with which the two cores of a pair meet: all of them are given.
+Violation check_pair(const Instruction& i) {
+  const Scalar& semaphore = i.scalar0;
+  if (semaphore.kind != NEURON_SCALAR_IMMEDIATE || semaphore.value < NEURON_SEM_PAIR_FIRST ||
+      semaphore.value > NEURON_SEM_PAIR_LAST) {
+    return field(NEURON_INST_SCALAR0, semaphore.value,
+                 "the semaphore of a pair of cores must be a number from 8 to 15");
+  }
+  if (i.wait[0].condition != NEURON_WAIT_NONE) {
+    return field(NEURON_INST_WAIT0, i.wait[0].index,
+                 "an instruction at which two cores meet waits for nothing before: wait0 must be "
+                 "empty, an `event` before it may wait");
+  }
+  const Wait& wait = i.wait[1];
+  if (wait.index != semaphore.value || wait.condition != NEURON_WAIT_GE || wait.event ||
+      wait.is_register || wait.value != 1) {
+    return field(NEURON_INST_WAIT1, wait.index,
+                 "wait1 of an instruction at which two cores meet must be its semaphore >= 1");
+  }
+  if (i.update[0].operation != NEURON_UPDATE_NONE) {
+    return field(NEURON_INST_UPDATE0, i.update[0].index,
+                 "an instruction at which two cores meet has no update0; an `event` behind it may "
+                 "update");
+  }
+  const Update& update = i.update[1];
+  if (update.index != semaphore.value || update.operation != NEURON_UPDATE_DEC ||
+      !update.at_complete) {
+    return field(NEURON_INST_UPDATE1, update.index,
+                 "update1 of an instruction at which two cores meet must decrement its semaphore "
+                 "at completion");
+  }
+  return {};
+}
+
 // Instructions that make descriptors: registers may give addresses, and sizes and steps of
 // patterns.
 Violation check_dma_binding(const Binding& bind, unsigned offset, const Instruction& instruction,
@@ -374,7 +408,8 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
                      "the opcode must be one of the instruction set");
   }
   const unsigned bit = engine < 6 ? 1u << engine : 0;
-  if (!((info->engines | info->engines_v3) & bit)) {
+  const unsigned first = first_generation(*info, engine);
+  if (first == 0) {
     return violation(NEURON_FAULT_WRONG_ENGINE, 0, instruction.opcode,
                      "this engine does not execute the opcode");
   }
@@ -382,7 +417,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
     return violation(NEURON_FAULT_WRONG_ENGINE, 2, instruction.engines,
                      "the engine mask must name the engine that fetches the instruction");
   }
-  if (info->generation > limits.generation || (!(info->engines & bit) && !limits.engines_v3)) {
+  if (first > limits.generation) {
     return violation(NEURON_FAULT_WRONG_GENERATION, 0, instruction.opcode,
                      "the opcode needs a later generation on this engine");
   }
@@ -431,6 +466,7 @@ Violation check_encoding(Bytes bytes, unsigned engine, const Limits& limits) {
   if (slots & (kSlotGenerate | kSlotIndirect)) {
     return check_dma_encoding(instruction, slots, limits);
   }
+  if (meets_other_core(instruction.opcode)) return check_pair(instruction);
   if (instruction.group() == 1) return check_flow(instruction);
   return check_operations(instruction, engine, limits);
 }

@@ -8,8 +8,9 @@ namespace neuron::isa {
 namespace {
 
 constexpr unsigned kEngine = NEURON_ENGINE_POOL;
-constexpr unsigned kCorePartitions = 16;  // of one GpSimd core
-constexpr unsigned kMaxIndices = 4096;    // of one core in local_gather
+constexpr unsigned kCorePartitions = 16;   // of one GpSimd core
+constexpr unsigned kMaxIndices = 4096;     // of one core in local_gather
+constexpr uint64_t kMaxExchanged = 65536;  // of SBUF in one instruction (usability limits)
 constexpr uint32_t kMinSnake = 8, kMaxSnake = 65535;
 
 Violation check_parts(const Instruction& i) {
@@ -158,6 +159,31 @@ Violation check_topk(const Instruction& i) {
   return {};
 }
 
+Violation check_nonzero(const Instruction& i, const Limits& limits) {
+  if (Violation v = check_same_shape(i, false)) return v;
+  if (i.src0.dtype != NEURON_DTYPE_F32 && i.src0.dtype != NEURON_DTYPE_I32) {
+    return wrong_dtype(1, i.src0.dtype, "nonzero_with_count looks through f32 and i32");
+  }
+  if (i.dst.dtype != NEURON_DTYPE_I32) {
+    return wrong_dtype(0, i.dst.dtype, "nonzero_with_count writes i32");
+  }
+  if (i.dst.elements() != i.src0.elements() + 1) {
+    return wrong_shape(0, kSizeByte, i.dst.elements(),
+                       "the destination must have one element more than the source: the count");
+  }
+  return check_offset(i.scalar0, 0, i.dst.parts, limits);
+}
+
+Violation check_exchange(const Instruction& i) {
+  if (Violation v = check_same_shape(i, true)) return v;
+  if (Violation v = check_same_type(i, "sendrecv keeps the data type")) return v;
+  if (i.dst.elements() > kMaxExchanged) {
+    return wrong_shape(0, kSizeByte, i.dst.elements(),
+                       "sendrecv moves at most 65536 elements of a partition");
+  }
+  return {};
+}
+
 }  // namespace
 
 Violation check_pool_operands(const Instruction& i, const Limits& limits) {
@@ -182,6 +208,10 @@ Violation check_pool_operands(const Instruction& i, const Limits& limits) {
       return check_bounds(i);
     case NEURON_OP_TOPK:
       return check_topk(i);
+    case NEURON_OP_NONZERO_WITH_COUNT:
+      return check_nonzero(i, limits);
+    case NEURON_OP_SENDRECV:
+      return check_exchange(i);
     default:  // custom: each operator checks its own shapes
       return {};
   }

@@ -113,6 +113,71 @@ Violation check_replace(const Instruction& i, unsigned engine, const Limits& lim
   return check_pointer(i.scalar1, 1, i.dst.parts, kBest, engine, limits);
 }
 
+Violation check_select(const Instruction& i) {
+  switch (i.src1.dtype) {
+    case NEURON_DTYPE_I8:
+    case NEURON_DTYPE_U8:
+    case NEURON_DTYPE_I16:
+    case NEURON_DTYPE_U16:
+      break;
+    default:
+      return wrong_dtype(2, i.src1.dtype, "the predicate of select_reduce is i8, u8, i16 or u16");
+  }
+  if (i.src0.dtype == NEURON_DTYPE_TF32 || is_32_bit_integer(i.src0.dtype)) {
+    return wrong_dtype(1, i.src0.dtype, "select_reduce takes no tf32 and no 32-bit integers");
+  }
+  if (i.scalar0.dtype != NEURON_DTYPE_F32) {
+    return violation(NEURON_FAULT_OPERAND_DTYPE, NEURON_INST_SCALAR0 + 4, i.scalar0.dtype,
+                     "the other value of select_reduce is f32", 3);
+  }
+  return {};
+}
+
+// Bounds of range_select and of rand2.
+Violation check_f32_scalars(const Instruction& i, const char* what) {
+  for (unsigned s = 0; s < 2; ++s) {
+    const Scalar& scalar = s == 0 ? i.scalar0 : i.scalar1;
+    if (!scalar.present() || scalar.dtype == NEURON_DTYPE_F32) continue;
+    const unsigned at = s == 0 ? NEURON_INST_SCALAR0 : NEURON_INST_SCALAR1;
+    return violation(NEURON_FAULT_OPERAND_DTYPE, at + 4, scalar.dtype, what, 3);
+  }
+  return {};
+}
+
+// XORWOW states: six words, four states of each lane of Vector.
+Violation check_random_state(const Operand& states, unsigned which, unsigned engine) {
+  if (states.dtype != NEURON_DTYPE_U32) {
+    return wrong_dtype(which, states.dtype, "a state of random numbers is u32");
+  }
+  const uint64_t wanted = engine == NEURON_ENGINE_POOL ? 6 : 24;
+  return check_elements(states, which, wanted,
+                        "the random state of a partition is 6 words on Pool, 24 on DVE");
+}
+
+Violation check_quantize(const Instruction& i) {
+  if (i.dst.dtype != NEURON_DTYPE_F8E5X4 && i.dst.dtype != NEURON_DTYPE_F8E4FNX4) {
+    return wrong_dtype(0, i.dst.dtype, "quantize_mx writes f8e5x4 or f8e4fnx4");
+  }
+  if (i.src0.dtype != NEURON_DTYPE_BF16 && i.src0.dtype != NEURON_DTYPE_F16) {
+    return wrong_dtype(1, i.src0.dtype, "quantize_mx reads bf16 or f16");
+  }
+  const Operand* operands[] = {&i.dst, &i.src0, &i.src1};
+  for (unsigned o = 0; o < 3; ++o) {
+    if (operands[o]->space == NEURON_SPACE_SBUF) continue;
+    return violation(NEURON_FAULT_OPERAND_SPACE, slot_offset(o) + 5, operands[o]->space,
+                     "quantize_mx works in SBUF", 5, o);
+  }
+  if (i.src0.parts % 32 != 0 || i.dst.parts != i.src0.parts) {
+    return wrong_shape(1, kPartsByte, i.src0.parts,
+                       "quantize_mx works on 32, 64, 96 or 128 partitions, the same on both sides");
+  }
+  if (i.src0.elements() != i.dst.elements() * NEURON_MX_CODES) {
+    return wrong_shape(1, kSizeByte, i.src0.elements(),
+                       "quantize_mx packs four elements into one of its destination");
+  }
+  return check_scales(i.dst, i.dst.elements(), i.src1);
+}
+
 // Each whole block of 32 x 32 is transposed in its place; a single smaller block [P, N] becomes [N,
 // P].
 Violation check_transpose32(const Instruction& i) {
@@ -171,6 +236,24 @@ Violation check_vector_operands(const Instruction& i, unsigned engine, const Lim
     case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
       if (Violation v = check_cumulative(i)) return v;
       break;
+    case NEURON_OP_SELECT_REDUCE:
+      if (Violation v = check_select(i)) return v;
+      break;
+    case NEURON_OP_RANGE_SELECT:
+      if (Violation v = check_f32_scalars(i, "the bounds of range_select are f32")) return v;
+      break;
+    case NEURON_OP_RAND2:
+      if (!is_float_dtype(i.dst.dtype)) {
+        return wrong_dtype(0, i.dst.dtype, "rand2 writes a float type");
+      }
+      if (Violation v = check_f32_scalars(i, "the bounds of rand2 are f32")) return v;
+      break;
+    case NEURON_OP_RAND_SET_STATE:
+      return check_random_state(i.src0, 1, engine);
+    case NEURON_OP_RAND_GET_STATE:
+      return check_random_state(i.dst, 0, engine);
+    case NEURON_OP_QUANTIZE_MX:
+      return check_quantize(i);
     case NEURON_OP_COPY_PREDICATED:
       if (Violation v = check_predicated(i)) return v;
       break;

@@ -5,21 +5,29 @@
 #include <bit>
 #include <cstdlib>
 
+#include "driver/isa/sparsity.h"
+
 namespace neuron::isa {
 namespace {
 
-constexpr uint64_t kMinInterval = 64;      // MIN_II of small instructions (instruction reference)
-constexpr uint64_t kMatmulLatency = 64;    // MM_INIT_LATENCY (architecture guide)
-constexpr uint64_t kAccessLatency = 60;    // SBUF/PSUM access (architecture guide)
-constexpr uint64_t kDependentGap = 110;    // fit; the guide says about 100
+constexpr uint64_t kMinInterval = 64;    // MIN_II of small instructions (instruction reference)
+constexpr uint64_t kMatmulLatency = 64;  // MM_INIT_LATENCY (architecture guide)
+constexpr uint64_t kAccessLatency = 60;  // SBUF/PSUM access (architecture guide)
+constexpr uint64_t kDependentGap = 110;  // FITTED; the guide says about 100
+// The same on the Scalar engine. FITTED: 264 cycles were measured for dependent instructions of one
+// element (performance guide), and one that depends on nothing takes 64.
+constexpr uint64_t kScalarDependentGap = 200;
 constexpr uint64_t kPoolStart = 150;       // GpSimd start-up (instruction reference)
 constexpr uint64_t kReadAccumulator = 64;  // ActReadAccumulator (architecture guide)
 constexpr uint64_t kLoadSpeedup = 4;       // LoadStationary against a multiplication (guide)
 constexpr uint64_t kFp32Passes = 4;        // PE passes of a 32-bit type (instruction reference)
 constexpr uint64_t kOneZeroPasses = 2;     // with a hint that one side is 0 or 1 (reference)
 constexpr uint64_t kGatherGroup = 512;     // elements of n_gather behind one start (reference)
+constexpr uint64_t kFastLanes = 4;         // elements a cycle of exponential, rand2, quantize_mx
+constexpr uint64_t kExchangedBytes = 128;  // a cycle: 153 GB/s each way at 1.2 GHz (guide)
 constexpr uint64_t kReduceLanes = 16;      // partitions that a GpSimd core walks (our choice)
-// A generated transfer: the guide publishes about 600 ns per DMA instruction of a generator.
+// A generated transfer: the guide publishes about 600 ns per DMA instruction of a generator, for
+// transfers of all partitions too, so the descriptors are written meanwhile.
 constexpr ModelTime kGenerate = 600'000;
 // A table set is loaded by DMA: the start of a DMA and one descriptor (our choice; no cost is
 // published).
@@ -67,14 +75,20 @@ uint64_t reduce_cycles(const Instruction& i, uint64_t n) {
   return fast ? n / 2 : n;
 }
 
-bool is_wide(const Operand& operand) {
-  return operand.present() && dtype_bytes(operand.dtype) != 2;
+bool is_f8(const Operand& operand) {
+  return operand.dtype == NEURON_DTYPE_F8E3 || operand.dtype == NEURON_DTYPE_F8E4 ||
+         operand.dtype == NEURON_DTYPE_F8E5 || operand.dtype == NEURON_DTYPE_F8E4FN;
+}
+
+bool is_wide(const Operand& operand, const Timing& timing) {
+  if (!operand.present() || dtype_bytes(operand.dtype) == 2) return false;
+  return !timing.performance_modes_v4 || !is_f8(operand);
 }
 
 // How many times faster the Vector engine is in its performance modes (instruction reference):
-// 16-bit types only.
-uint64_t performance_mode(const Instruction& i) {
-  if (is_wide(i.dst) || is_wide(i.src0) || is_wide(i.src1)) return 1;
+// 16-bit types, from generation 4 on those of f8, too.
+uint64_t performance_mode(const Instruction& i, const Timing& timing) {
+  if (is_wide(i.dst, timing) || is_wide(i.src0, timing) || is_wide(i.src1, timing)) return 1;
   const bool psum0 = i.src0.space == NEURON_SPACE_PSUM;
   switch (i.opcode) {
     case NEURON_OP_TENSOR_COPY:
@@ -113,7 +127,12 @@ uint64_t vector_cycles(const Instruction& i) {
     case NEURON_OP_TENSOR_TENSOR_SCAN:
       return 2 * n;
     case NEURON_OP_COPY_PREDICATED:
+    case NEURON_OP_SELECT_REDUCE:  // our choice: it reads what copy_predicated reads
       return predicated_cycles(i, n);
+    case NEURON_OP_EXPONENTIAL:
+    case NEURON_OP_RAND2:
+    case NEURON_OP_QUANTIZE_MX:
+      return n / kFastLanes;
     case NEURON_OP_BN_AGGR:
       return 13 * n / 3;
     default:
@@ -138,6 +157,11 @@ uint64_t pool_cycles(const Instruction& i) {
       return (std::max<uint64_t>(n, 1) - 1) / kGatherGroup * kPoolStart + n;
     case NEURON_OP_SEQUENCE_BOUNDS:  // our choice: one pass for the ends, one for the starts
       return 2 * i.src0.elements();
+    case NEURON_OP_NONZERO_WITH_COUNT:  // our choice: one pass, as for the ends of a sequence
+      return i.src0.elements();
+    case NEURON_OP_SENDRECV:
+      return uint64_t{i.src0.parts} * i.src0.elements() * dtype_bytes(i.src0.dtype) /
+             kExchangedBytes;
     case NEURON_OP_TOPK:
       return 4 * uint64_t{i.vector.imm} + i.pool.count;
     default:
@@ -151,11 +175,26 @@ bool is_slow_rsqrt(const Instruction& i) {
   return i.group() == 3 && (i.vector.op0 == NEURON_ALU_RSQRT || i.vector.op1 == NEURON_ALU_RSQRT);
 }
 
+bool loads_weights(const Instruction& i) {
+  return i.opcode == NEURON_OP_LDWEIGHTS || i.opcode == NEURON_OP_LDWEIGHTS_MX ||
+         i.opcode == NEURON_OP_LDWEIGHTS_SPARSE;
+}
+
+// double_row takes two rows of a partition in the time of one, a sparse product all its slots; mx
+// has its four codes in one element.
+uint64_t rows_at_a_time(const Instruction& i) {
+  if (i.opcode == NEURON_OP_MATMUL_SPARSE) return sparsity_of(i.pe.mode).slots;
+  const bool two = i.opcode == NEURON_OP_LDWEIGHTS || i.opcode == NEURON_OP_MATMUL;
+  return two && i.pe.mode == NEURON_PE_DOUBLE_ROW ? 2 : 1;
+}
+
 uint64_t pe_cycles(const Instruction& i, const Timing& timing) {
   const uint64_t passes = pe_passes(i, timing);
-  const uint64_t n = i.src0.elements();
+  const uint64_t n = i.src0.elements() / rows_at_a_time(i);
   switch (i.opcode) {
     case NEURON_OP_LDWEIGHTS:
+    case NEURON_OP_LDWEIGHTS_MX:
+    case NEURON_OP_LDWEIGHTS_SPARSE:
       return std::max<uint64_t>(1, passes * n / kLoadSpeedup);
     case NEURON_OP_TRANSPOSE:
       return passes * std::max<uint64_t>(i.src0.parts, std::min<uint64_t>(64, n));
@@ -166,7 +205,13 @@ uint64_t pe_cycles(const Instruction& i, const Timing& timing) {
 
 uint64_t stream_cycles(const Instruction& i, unsigned engine, const Timing& timing) {
   uint64_t cycles = i.group() == 5 ? pool_cycles(i) : vector_cycles(i);
-  if (timing.performance_modes && engine == NEURON_ENGINE_DVE) cycles /= performance_mode(i);
+  if (timing.performance_modes && engine == NEURON_ENGINE_DVE) {
+    cycles /= performance_mode(i, timing);
+  }
+  if (timing.performance_modes_v4 && engine == NEURON_ENGINE_ACTIVATION &&
+      !is_wide(i.dst, timing) && !is_wide(i.src0, timing)) {
+    cycles /= 2;
+  }
   if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
   if (engine == NEURON_ENGINE_POOL) {
     if (is_slow_rsqrt(i)) cycles *= 4;
@@ -196,7 +241,7 @@ Cost dma_cost(const Instruction& i, const Timing& timing) {
                             ? std::max(rows_of(i.generate.to_dims, dtype_bytes(i.dma.to_type)),
                                        rows_of(i.generate.from_dims, dtype_bytes(i.dma.from_type)))
                             : i.src0.parts;
-  cost.interval = kGenerate + 2 * rows * timing.posted_write;
+  cost.interval = std::max(kGenerate, 2 * rows * timing.posted_write);
   return cost;
 }
 
@@ -228,7 +273,7 @@ Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
     case 2:
       cost.datapath = true;
       cost.interval = timing.pe.time(pe_cycles(i, timing));
-      if (i.opcode != NEURON_OP_LDWEIGHTS) {
+      if (!loads_weights(i)) {
         cost.latency = timing.pe.time(kMatmulLatency);
       }
       return cost;
@@ -252,7 +297,8 @@ Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {
   const Clock& clock = clock_of(engine, timing);
   cost.interval = clock.time(stream_cycles(i, engine, timing));
   cost.latency = clock.time(kAccessLatency);
-  cost.dependent = clock.time(kDependentGap);
+  cost.dependent =
+      clock.time(engine == NEURON_ENGINE_ACTIVATION ? kScalarDependentGap : kDependentGap);
   return cost;
 }
 

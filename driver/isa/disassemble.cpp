@@ -78,9 +78,35 @@ void scalar(Line& line, const char* name, const Scalar& s, bool raw = false) {
   if (!number && s.dtype != NEURON_DTYPE_NONE) line.addf(" %s", dtype_name(s.dtype));
 }
 
+void reduction(Line& line, const VectorOp& op) {
+  if (op.reduce) line.key("reduce=%s", alu_name(op.reduce));
+  if (op.reduce_command) line.key("%s", kReduceCommand[op.reduce_command]);
+}
+
 void vector_keys(Line& line, const Instruction& i) {
   const VectorOp& op = i.vector;
   switch (i.opcode) {
+    case NEURON_OP_SELECT_REDUCE:
+    case NEURON_OP_EXPONENTIAL:
+      scalar(line, "s0", i.scalar0);
+      if (op.invert) line.key("invert");
+      reduction(line, op);
+      break;
+    case NEURON_OP_RANGE_SELECT:
+      line.key("start=%s", scalar_value(op.imm, NEURON_DTYPE_F32).c_str());
+      line.key("op0=%s", alu_name(op.op0));
+      scalar(line, "s0", i.scalar0);
+      line.key("op1=%s", alu_name(op.op1));
+      scalar(line, "s1", i.scalar1);
+      reduction(line, op);
+      break;
+    case NEURON_OP_RAND2:
+      scalar(line, "s0", i.scalar0);
+      scalar(line, "s1", i.scalar1);
+      break;
+    case NEURON_OP_QUANTIZE_MX:
+      if (op.imm) line.key("quarter=%" PRIu32, op.imm);
+      break;
     case NEURON_OP_TENSOR_TENSOR:
       line.key("op=%s", alu_name(op.op0));
       break;
@@ -95,8 +121,7 @@ void vector_keys(Line& line, const Instruction& i) {
       if (op.op1 != NEURON_ALU_BYPASS) line.key("op1=%s", alu_name(op.op1));
       scalar(line, "s1", i.scalar1);
       if (op.rev1) line.key("rev1");
-      if (op.reduce) line.key("reduce=%s", alu_name(op.reduce));
-      if (op.reduce_command) line.key("%s", kReduceCommand[op.reduce_command]);
+      reduction(line, op);
       break;
     case NEURON_OP_TENSOR_REDUCE:
       line.key("reduce=%s", alu_name(op.reduce));
@@ -143,6 +168,13 @@ void pool_keys(Line& line, const Instruction& i) {
       line.key("elements=%u", 1u << i.pool.elements);
       line.key("count=%u", i.pool.count);
       return;
+    case NEURON_OP_NONZERO_WITH_COUNT:
+      scalar(line, "offset", i.scalar0);
+      if (i.vector.imm) line.key("padding=%" PRId32, static_cast<int32_t>(i.vector.imm));
+      return;
+    case NEURON_OP_SENDRECV:
+      scalar(line, "s0", i.scalar0);
+      return;
     case NEURON_OP_TOPK:
       line.key("count=%u", i.pool.count);
       line.key("n=%" PRIu32, i.vector.imm);
@@ -163,7 +195,7 @@ void compute(Line& line, const Instruction& i) {
     tensor(line, i, i.dst, 0);
     if (i.src0.present()) line.add(" = ");
   }
-  if (i.opcode == NEURON_OP_ACTIVATE) {
+  if (i.opcode == NEURON_OP_ACTIVATE || i.opcode == NEURON_OP_ACTIVATE2) {
     if (i.act.function <= NEURON_ACT_RECIPROCAL) {
       line.addf("%s ", activation_name(i.act.function));
     } else {
@@ -177,20 +209,32 @@ void compute(Line& line, const Instruction& i) {
   }
   switch (i.group()) {
     case 2:
-      if (i.opcode == NEURON_OP_MATMUL) line.key(i.pe.accumulate ? "acc" : "new");
+      if (i.opcode == NEURON_OP_MATMUL || i.opcode == NEURON_OP_MATMUL_MX ||
+          i.opcode == NEURON_OP_MATMUL_SPARSE) {
+        line.key(i.pe.accumulate ? "acc" : "new");
+      }
       if (i.pe.swap) line.key("swap");
       if (i.pe.row || i.pe.column) line.key("at=%ux%u", i.pe.row * 32, i.pe.column * 32);
       if (i.pe.rows || i.pe.columns) line.key("tile=%ux%u", 128 >> i.pe.rows, 128 >> i.pe.columns);
       if (i.pe.mode) line.key("mode=%u", i.pe.mode);
       if (i.pe.onezero_moving) line.key("onezero_moving");
       if (i.pe.onezero_stationary) line.key("onezero_stationary");
+      if (i.pe.quarter) line.key("quarter=%u", i.pe.quarter);
       break;
     case 3:
       vector_keys(line, i);
       break;
     case 4:
-      scalar(line, "scale", i.scalar0);
-      scalar(line, "bias", i.scalar1);
+      if (i.opcode == NEURON_OP_ACTIVATE2) {
+        if (i.act.pre) line.key("steps=%s", step_name(i.act.pre));
+        scalar(line, "s0", i.scalar0);
+        if (i.act.rev0) line.key("rev0");
+        scalar(line, "s1", i.scalar1);
+        if (i.act.rev1) line.key("rev1");
+      } else {
+        scalar(line, "scale", i.scalar0);
+        scalar(line, "bias", i.scalar1);
+      }
       if (i.act.reduce) line.key("reduce=%s", alu_name(i.act.reduce));
       if (i.act.reduce_command) line.key("%s", kReduceCommand[i.act.reduce_command]);
       if (i.act.table_set) line.key("set=%u", i.act.table_set);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "driver/isa/instruction.h"
@@ -31,14 +32,24 @@ struct Explanation {
   unsigned generation = 0;   // first generation; 0: unknown opcode
   bool available = false;    // this device executes it
   std::string availability;  // the same as a sentence
+  // "functions", "op", "op1", "reduce" ...: what the instruction may name there, "exp, ln, ...".
+  std::vector<std::pair<std::string, std::string>> choices;
   std::vector<std::string> rules;
-  std::string cost;          // formula in words
-  uint64_t cycles = 0;       // of the engine's clock, of this instruction; 0 for control and DMA
-  uint64_t interval_ps = 0;  // the engine is occupied
-  uint64_t latency_ps = 0;   // from there until the result is visible
-  std::string problem;       // why the checks refuse it; empty: accepted
+  std::string cost;             // formula in words
+  uint64_t cycles = 0;          // of the engine's clock, of this instruction; 0 for control and DMA
+  uint64_t interval_ps = 0;     // the engine is occupied
+  uint64_t latency_ps = 0;      // from there until the result is visible
+  bool of_instruction = false;  // not of an opcode alone, which has no cycles and no problem
+  std::string problem;          // why the checks refuse it; empty: accepted
 };
 Explanation explain(const Instruction& instruction, unsigned engine, const Limits& limits = {});
+// What holds for all instructions of an opcode.
+Explanation explain_opcode(unsigned opcode, unsigned engine, const Limits& limits = {});
+
+// Names of all activation functions, operations and data types, ", " between.
+std::string all_functions();
+std::string all_operations();
+std::string all_dtypes();
 
 // The explanation as lines of text.
 std::string to_text(const Explanation& explanation);

@@ -104,8 +104,10 @@ constexpr std::array kFaults = {
     FaultText{NEURON_FAULT_DMA_RING, "DMA_RING",
               "a doorbell of a DMA queue that is not set up, or beyond its ring; initialise the "
               "queue before"},
-    FaultText{NEURON_FAULT_INDEX_OOB, "INDEX_OOB",
-              "an index of a gather or scatter is out of bounds; check the index tile"},
+    FaultText{
+        NEURON_FAULT_INDEX_OOB, "INDEX_OOB",
+        "an index of a gather or scatter, or a position of sparse weights, is out of bounds or "
+        "there twice; check the index tile"},
     FaultText{NEURON_FAULT_DMA_ENGINE, "DMA_ENGINE",
               "a DMA engine failed on a descriptor that is right: an error of the hardware; run "
               "again, and use another core or device if it comes back"},
@@ -113,10 +115,11 @@ constexpr std::array kFaults = {
     FaultText{NEURON_FAULT_DOMAIN, "DOMAIN",
               "an input of an activation function is outside its documented range; bring it into "
               "the range first (NEURON_EMULATOR_STRICT=0 makes this a warning)"},
-    FaultText{NEURON_FAULT_UNINITIALISED, "UNINITIALISED",
-              "bytes of SBUF or PSUM are read before anything has written them; write the tile "
-              "before, or read only the part that was written (NEURON_EMULATOR_STRICT=0 reads what "
-              "is there)"},
+    FaultText{
+        NEURON_FAULT_UNINITIALISED, "UNINITIALISED",
+        "bytes of SBUF or PSUM are read before anything has written them; let the read wait for "
+        "what writes the tile, or read only the part that is written "
+        "(NEURON_EMULATOR_STRICT=0 reads what is there)"},
     FaultText{
         NEURON_FAULT_RACE, "RACE",
         "two instructions access the same bytes, at least one to write, and nothing says which "

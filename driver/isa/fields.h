@@ -153,6 +153,7 @@ void visit_op(const Io& io, OpWord word, I& instruction) {
       io(bit + 12, 1, op.swap);
       io(bit + 13, 1, op.onezero_moving);
       io(bit + 14, 1, op.onezero_stationary);
+      io(bit + 15, 2, op.quarter);
       break;
     }
     case OpWord::kFlow: {

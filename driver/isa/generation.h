@@ -20,9 +20,14 @@ struct Limits {
   uint8_t generation = 2;
   uint32_t sbuf_partition_bytes = NEURON_V2_SBUF_PARTITION_BYTES;
   uint32_t psum_partition_bytes = NEURON_PSUM_PARTITION_BYTES;
-  bool engines_v3 = false;         // opcodes on the engines that OpcodeInfo::engines_v3 adds
-  bool activate_any_bias = false;  // activate takes any bias, not only tile pointers
-  bool small_tiles = false;        // the PE divides into tiles of 32 x 32
+  bool engines_v3 = false;              // opcodes on the engines that OpcodeInfo::engines_v3 adds
+  bool activate_any_bias = false;       // activate takes any bias, not only tile pointers
+  bool small_tiles = false;             // the PE divides into tiles of 32 x 32
+  bool double_row = false;              // the PE multiplies two rows of f8 at a time
+  bool psum_bf16 = false;               // the PE writes and accumulates bf16, over all banks
+  uint32_t pe_max_n = NEURON_PE_MAX_N;  // columns of a moving matrix into f32
+  uint32_t pe_max_n_bf16 = NEURON_PE_MAX_N;  // into bf16
+  bool vector_xorwow = false;  // Vector draws its random bits from XORWOW states, as Pool does
   bool dma_generators = false;
   bool dma_priorities = false;
   bool block_scaled_types = false;  // data types from f8e4fn on
@@ -52,8 +57,17 @@ struct Timing {
   // the background of a multiplication, so the sequencer does not wait for the array (our choice:
   // 32 PE cycles, the duration of the fastest LoadStationary).
   ModelTime pe_issue;
+  // A DMA engine moves bytes at its practical rate (bandwidth guide: 17, 23, 33 GB/s), and takes
+  // a descriptor for at least `dma_descriptor`. The published curve is flat below 2 KiB, so bytes
+  // and descriptor pass at the same time. FITTED: 82 ns is the geometric mean of the 63 ns (mixed
+  // loads and stores of 1 KiB) and the 107 ns (curve) that were measured on trn2.
+  Clock dma_bytes;
+  ModelTime dma_descriptor;
   bool performance_modes;  // Vector engine: 16-bit types faster (instruction reference)
   bool fast_transpose;     // PE: a 32-bit transpose in half the passes (instruction reference)
+  // Vector: types of 8 bits as fast as those of 16; Scalar: types of up to 16 bits 2 times as fast
+  // (architecture guide).
+  bool performance_modes_v4 = false;
 };
 
 struct Generation {
@@ -69,6 +83,8 @@ inline constexpr Generation kGenerations[] = {
                 .control_interval = 45'714,
                 .posted_write = 714,
                 .pe_issue = 11'428,
+                .dma_bytes = {1000, 17},
+                .dma_descriptor = 82'000,
                 .performance_modes = false,
                 .fast_transpose = false}},
     {.limits = {.generation = 3,
@@ -76,6 +92,7 @@ inline constexpr Generation kGenerations[] = {
                 .engines_v3 = true,
                 .activate_any_bias = true,
                 .small_tiles = true,
+                .double_row = true,
                 .dma_generators = true},
      .timing = {.pe = {1250, 3},      // 2.4 GHz
                 .vector = {3125, 3},  // 0.96 GHz
@@ -83,27 +100,37 @@ inline constexpr Generation kGenerations[] = {
                 .control_interval = 53'333,
                 .posted_write = 833,
                 .pe_issue = 13'333,
+                .dma_bytes = {1000, 23},
+                .dma_descriptor = 82'000,
                 .performance_modes = true,
                 .fast_transpose = true}},
-    // No device has generation 4 yet. Its encodings are known, so programs for it can be written.
-    // Its sizes and times are not known; those of generation 3 stand in for them.
+    // Sizes and clocks: architecture guide. Intervals in cycles: as generation 3 (choice; no others
+    // are published). The rate of DMA: bandwidth guide, 33 GB/s.
     {.limits = {.generation = 4,
-                .sbuf_partition_bytes = NEURON_V3_SBUF_PARTITION_BYTES,
+                .sbuf_partition_bytes = NEURON_V4_SBUF_PARTITION_BYTES,
                 .engines_v3 = true,
                 .activate_any_bias = true,
                 .small_tiles = true,
+                .double_row = true,
+                .psum_bf16 = true,
+                .pe_max_n = NEURON_V4_PE_MAX_N,
+                .pe_max_n_bf16 = NEURON_V4_PE_MAX_N_BF16,
+                .vector_xorwow = true,
                 .dma_generators = true,
                 .dma_priorities = true,
                 .block_scaled_types = true,
                 .indirect_operands = true},
-     .timing = {.pe = {1250, 3},
-                .vector = {3125, 3},
-                .others = {2500, 3},
+     .timing = {.pe = {1250, 3},      // 2.4 GHz
+                .vector = {2500, 3},  // 1.2 GHz
+                .others = {2500, 3},  // 1.2 GHz
                 .control_interval = 53'333,
                 .posted_write = 833,
                 .pe_issue = 13'333,
+                .dma_bytes = {1000, 33},
+                .dma_descriptor = 82'000,
                 .performance_modes = true,
-                .fast_transpose = true}},
+                .fast_transpose = true,
+                .performance_modes_v4 = true}},
 };
 
 constexpr const Generation& generation_row(unsigned generation) {

@@ -152,6 +152,7 @@ struct ActOp {
 struct PeOp {
   uint8_t row = 0, column = 0, rows = 0, columns = 0, mode = 0;
   bool accumulate = false, swap = false, onezero_moving = false, onezero_stationary = false;
+  uint8_t quarter = 0;  // of the scale rows; mx only
 };
 struct FlowOp {
   uint8_t rd = 0, ra = 0, rb = 0;
@@ -222,6 +223,7 @@ const char* engine_name(unsigned engine);
 const char* dtype_name(unsigned dtype);
 const char* activation_name(unsigned function);
 const char* alu_name(unsigned op);
+const char* step_name(unsigned steps);  // of activate2 (op.act pre): "mul", "mul_add"
 const char* opcode_name(unsigned opcode);
 const char* fault_name(unsigned code);
 // One sentence for an operator: what the fault means and what to do.

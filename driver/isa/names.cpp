@@ -36,6 +36,8 @@ constexpr std::array<const char*, NEURON_ALU_RECIPROCAL + 1> kAlu = {
     "rsqrt",   "reciprocal",
 };
 
+constexpr std::array kSteps = {"none", "mul", "add", "sub", "mul_add", "mul_sub"};
+
 template <class Table>
 const char* at(const Table& table, unsigned index) {
   return index < std::size(table) && table[index] ? table[index] : kUnknown;
@@ -68,6 +70,7 @@ const char* engine_name(unsigned engine) {
 
 const char* dtype_name(unsigned dtype) { return at(kDtypes, dtype); }
 const char* activation_name(unsigned function) { return at(kActivations, function); }
+const char* step_name(unsigned steps) { return at(kSteps, steps); }
 const char* alu_name(unsigned op) { return at(kAlu, op); }
 unsigned dtype_bytes(unsigned dtype) { return dtype < kBytes.size() ? kBytes[dtype] : 0; }
 

@@ -25,10 +25,12 @@ constexpr uint64_t kElements = 0xF << 12, kCount = 0xFFFFull << 16;
 constexpr uint64_t kTableSet = 0xFFull << 8;
 constexpr uint64_t kImm = 0xFFFFFFFFull << 32;
 constexpr uint64_t kActBits = 0x1FFFFFFull | kImm;  // function, set, reduce, command; param
+constexpr uint64_t kPre = 0x1Full << 25;  // steps of activate2, and which of them are reversed
 constexpr uint64_t kRd = 0x3F, kRa = 0x3F << 6, kRb = 0x3F << 12, kUseImm = 1 << 18;
 constexpr uint64_t kAlu = 0x3F << 19, kCond = 7 << 25, kUnsigned = 1 << 28, kTarget = kImm;
 constexpr uint64_t kTile = 0xFF, kAcc = 1 << 11, kSwap = 1 << 12;
 constexpr uint64_t kOneMoving = 1 << 13, kOneStationary = 1 << 14, kMode = 7 << 8;
+constexpr uint64_t kQuarter = 3 << 15;
 
 constexpr uint16_t kDst = kSlotDst, kA = kSlotSrc0, kB = kSlotSrc1;
 constexpr uint16_t kS0 = kSlotScalar0, kS1 = kSlotScalar1;
@@ -54,7 +56,7 @@ constexpr std::array kTable = {
     OpcodeInfo{NEURON_OP_BRK, "brk", kAll, 0, 2, true, 0, 0, kNoWord, 0},
     OpcodeInfo{NEURON_OP_MODE, "mode", kAll, 0, 2, true, kS0 | kS1, 0, kNoWord, 0},
     OpcodeInfo{NEURON_OP_ORDER, "order", kAll, 0, 2, true, kS0, 0, kNoWord, 0},
-    unavailable(0x00A, "barrier", kAll, 3),
+    OpcodeInfo{NEURON_OP_BARRIER, "barrier", kAll & ~kCc, 0, 3, true, kS0, 0, kNoWord, 0},
     OpcodeInfo{NEURON_OP_MOV, "mov", kAll, 0, 2, true, kS0, 0, kFlowWord, kRd},
     OpcodeInfo{NEURON_OP_ALU, "alu", kAll, 0, 2, true, 0, kS0, kFlowWord,
                kRd | kRa | kRb | kUseImm | kAlu | kUnsigned},
@@ -74,10 +76,14 @@ constexpr std::array kTable = {
                kTile | kMode | kAcc | kSwap | kOneMoving | kOneStationary},
     OpcodeInfo{NEURON_OP_TRANSPOSE, "transpose", kPe, 0, 2, true, kDst | kA, 0, kPeWord,
                kTile | kMode},
-    unavailable(0x203, "ldweights_mx", kPe, 4),
-    unavailable(0x204, "matmul_mx", kPe, 4),
-    unavailable(0x205, "ldweights_sparse", kPe, 3),
-    unavailable(0x206, "matmul_sparse", kPe, 3),
+    OpcodeInfo{NEURON_OP_LDWEIGHTS_MX, "ldweights_mx", kPe, 0, 4, true, kA | kB, 0, kPeWord,
+               kTile | kQuarter},
+    OpcodeInfo{NEURON_OP_MATMUL_MX, "matmul_mx", kPe, 0, 4, true, kDst | kA | kB, 0, kPeWord,
+               kTile | kAcc | kSwap | kQuarter},
+    OpcodeInfo{NEURON_OP_LDWEIGHTS_SPARSE, "ldweights_sparse", kPe, 0, 3, true, kA | kB, 0, kPeWord,
+               kTile | kMode},
+    OpcodeInfo{NEURON_OP_MATMUL_SPARSE, "matmul_sparse", kPe, 0, 3, true, kDst | kA, 0, kPeWord,
+               kTile | kMode | kAcc | kSwap},
     OpcodeInfo{NEURON_OP_TENSOR_TENSOR, "tensor_tensor", kDve | kPool, 0, 2, true, kDst | kA | kB,
                0, kVectorWord, kOp0},
     OpcodeInfo{NEURON_OP_TENSOR_SCALAR, "tensor_scalar", kDve | kPool, kAct, 2, true, kDst | kA,
@@ -96,10 +102,13 @@ constexpr std::array kTable = {
                kVectorWord, 0},
     OpcodeInfo{NEURON_OP_COPY_PREDICATED, "copy_predicated", kDve, 0, 2, true, kDst | kB, kA | kS0,
                kVectorWord, kInvert},
-    unavailable(0x309, "select_reduce", kDve, 3),
-    unavailable(0x30A, "range_select", kDve, 3),
+    OpcodeInfo{NEURON_OP_SELECT_REDUCE, "select_reduce", kDve, 0, 3, true, kDst | kA | kB | kS0, 0,
+               kVectorWord, kReduce | kReduceCommand | kInvert},
+    OpcodeInfo{NEURON_OP_RANGE_SELECT, "range_select", kDve, 0, 3, true, kDst | kA | kS0 | kS1, 0,
+               kVectorWord, kOp0 | kOp1 | kReduce | kReduceCommand | kImm},
     OpcodeInfo{NEURON_OP_RECIPROCAL, "reciprocal", kDve, 0, 2, true, kDst | kA, 0, kVectorWord, 0},
-    unavailable(0x30C, "exponential", kDve, 4),
+    OpcodeInfo{NEURON_OP_EXPONENTIAL, "exponential", kDve, 0, 4, true, kDst | kA, kS0, kVectorWord,
+               kReduce | kReduceCommand},
     OpcodeInfo{NEURON_OP_BN_STATS, "bn_stats", kDve, 0, 2, true, kDst | kA, 0, kVectorWord, 0},
     OpcodeInfo{NEURON_OP_BN_AGGR, "bn_aggr", kDve, 0, 2, true, kDst | kA, 0, kVectorWord, 0},
     OpcodeInfo{NEURON_OP_MAX8, "max8", kDve, 0, 2, true, kDst | kA, 0, kVectorWord, 0},
@@ -116,15 +125,19 @@ constexpr std::array kTable = {
     OpcodeInfo{NEURON_OP_MEMSET, "memset", kDve | kPool, 0, 2, true, kDst, 0, kVectorWord, kImm},
     OpcodeInfo{NEURON_OP_RNG, "rng", kDve, kPool, 2, true, kDst, 0, kVectorWord, 0},
     OpcodeInfo{NEURON_OP_SET_RNG_SEED, "set_rng_seed", kDve, 0, 2, true, kA, 0, kVectorWord, 0},
-    unavailable(0x318, "rand_set_state", kDve | kPool, 3),
-    unavailable(0x319, "rand_get_state", kDve | kPool, 3),
-    unavailable(0x31A, "rand2", kDve, 4),
-    unavailable(0x31B, "quantize_mx", kDve, 4),
+    OpcodeInfo{NEURON_OP_RAND_SET_STATE, "rand_set_state", kDve | kPool, 0, 3, true, kA, 0,
+               kVectorWord, 0},
+    OpcodeInfo{NEURON_OP_RAND_GET_STATE, "rand_get_state", kDve | kPool, 0, 3, true, kDst, 0,
+               kVectorWord, 0},
+    OpcodeInfo{NEURON_OP_RAND2, "rand2", kDve, 0, 4, true, kDst | kS0 | kS1, 0, kVectorWord, 0},
+    OpcodeInfo{NEURON_OP_QUANTIZE_MX, "quantize_mx", kDve, 0, 4, true, kDst | kA | kB, 0,
+               kVectorWord, kImm},
     OpcodeInfo{NEURON_OP_READ_ACC, "read_acc", kDve | kAct, 0, 2, true, kDst, 0, kVectorWord,
                kNegate},
     OpcodeInfo{NEURON_OP_ACTIVATE, "activate", kAct, 0, 2, true, kDst | kA, kS0 | kS1, kActWord,
                kActBits},
-    unavailable(0x401, "activate2", kAct, 4),
+    OpcodeInfo{NEURON_OP_ACTIVATE2, "activate2", kAct, 0, 4, true, kDst | kA, kS0 | kS1, kActWord,
+               kActBits | kPre},
     unavailable(0x402, "activate_quantize", kAct, 4),
     OpcodeInfo{NEURON_OP_LOAD_TABLE, "load_table", kAct, 0, 2, true, kSlotAddress, 0, kActWord,
                kTableSet},
@@ -139,10 +152,11 @@ constexpr std::array kTable = {
     OpcodeInfo{NEURON_OP_N_GATHER, "n_gather", kPool, 0, 2, true, kDst | kA | kB, 0, kPoolWord, 0},
     OpcodeInfo{NEURON_OP_SEQUENCE_BOUNDS, "sequence_bounds", kPool, 0, 2, true, kDst | kA, 0,
                kPoolWord, 0},
-    unavailable(0x506, "nonzero_with_count", kPool, 3),
+    OpcodeInfo{NEURON_OP_NONZERO_WITH_COUNT, "nonzero_with_count", kPool, 0, 3, true, kDst | kA,
+               kS0, kPoolWord, kImm},
     OpcodeInfo{NEURON_OP_TOPK, "topk", kPool, 0, 2, true, kDst | kA | kB, 0, kPoolWord,
                kCount | kImm},
-    unavailable(0x508, "sendrecv", kPool, 3),
+    OpcodeInfo{NEURON_OP_SENDRECV, "sendrecv", kPool, 0, 3, true, kDst | kA | kS0, 0, kPoolWord, 0},
     OpcodeInfo{NEURON_OP_CUSTOM, "custom", kPool, 0, 2, true, kDst | kA, kB, kPoolWord, kImm},
     OpcodeInfo{NEURON_OP_DMA_TRIGGER, "dma_trigger", kAll, 0, 2, true, kSlotTrigger, 0, kNoWord, 0},
     OpcodeInfo{NEURON_OP_DMA_GENERATE, "dma_generate", kPool, kSp | kAct, 2, true, kSlotGenerate, 0,
@@ -178,6 +192,16 @@ constexpr auto kIndex = [] {
 const OpcodeInfo* find_opcode(unsigned opcode) {
   if (opcode >= kIndex.size() || kIndex[opcode] == 0) return nullptr;
   return &kTable[kIndex[opcode] - 1];
+}
+
+unsigned first_generation(const OpcodeInfo& info, unsigned engine) {
+  if (engine > NEURON_ENGINE_CC) return 0;
+  const unsigned bit = 1u << engine;
+  const bool state =
+      info.opcode == NEURON_OP_RAND_SET_STATE || info.opcode == NEURON_OP_RAND_GET_STATE;
+  if (state && engine == NEURON_ENGINE_DVE) return 4;
+  if (info.engines & bit) return info.generation;
+  return info.engines_v3 & bit ? 3 : 0;
 }
 
 std::span<const OpcodeInfo> all_opcodes() { return kTable; }

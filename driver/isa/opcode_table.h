@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <span>
 
+#include "hw/isa.h"
+
 namespace neuron::isa {
 
 enum Slot : uint16_t {
@@ -46,6 +48,13 @@ struct OpcodeInfo {
 // nullptr for a number that the instruction set does not list.
 const OpcodeInfo* find_opcode(unsigned opcode);
 std::span<const OpcodeInfo> all_opcodes();
+// The first generation in which `engine` executes the opcode; 0: it never does.
+unsigned first_generation(const OpcodeInfo& info, unsigned engine);
+
+// The opcode is one that the two cores of a pair meet at (body of a pair).
+constexpr bool meets_other_core(unsigned opcode) {
+  return opcode == NEURON_OP_BARRIER || opcode == NEURON_OP_SENDRECV;
+}
 
 }  // namespace neuron::isa
 

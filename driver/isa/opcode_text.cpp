@@ -31,6 +31,8 @@ constexpr OpcodeText kTexts[] = {
     {NEURON_OP_BRK, "stops the engine before it issues", "", kControl},
     {NEURON_OP_MODE, "sets the mode bits s1 of this engine to s0", "", kControl},
     {NEURON_OP_ORDER, "chooses the order of doorbells", "", kControl},
+    {NEURON_OP_BARRIER, "goes on when the other core of the pair is at its barrier, too",
+     "s0 is a semaphore 8 to 15, of both cores; wait1 is s0 >= 1, update1 decrements it", kControl},
     {NEURON_OP_MOV, "rd = s0", "", kControl},
     {NEURON_OP_ALU, "rd = ra op (rb or s0), 32 bits, wrapping", "", kControl},
     {NEURON_OP_LOAD, "rd = 32 bits at a device address", "the address is a multiple of 4",
@@ -51,13 +53,32 @@ constexpr OpcodeText kTexts[] = {
      "hint), else 1"},
     {NEURON_OP_MATMUL, "dst[M, N] (+)= stationary transposed x moving[K, N], in fp32",
      "the moving matrix is in SBUF, a float type, N at most 512; 32-bit types pair with 32-bit "
-     "types only; the destination is f32 in one PSUM bank; K and M fit the tile",
+     "types only; the destination is f32 in one PSUM bank; K and M fit the tile; mode 1 "
+     "(double_row, generation 3): f8 matrices [K, 2, M] and [K, 2, N]; generation 4: also into "
+     "bf16, N at most 4096 into f32 and 8192 into bf16, over all banks",
      "p max(min(64, M), N), visible 64 cycles later; p = 4 passes for f32 and f32r (2 with a "
      "onezero hint), else 1"},
     {NEURON_OP_TRANSPOSE, "dst[F, P] = data[P, F] transposed, bits kept",
-     "2- or 4-byte types, the same on both sides; the data is in SBUF, the destination in one PSUM "
+     "2- or 4-byte types, the same on both sides, or, from generation 3 on, f8 into u16; the data "
+     "is in SBUF, the destination in one PSUM "
      "bank; the data fits the tile",
      "p max(P, min(64, F)), visible 64 cycles later"},
+    {NEURON_OP_LDWEIGHTS_MX, "loads a stationary matrix of x4 elements and its block scales",
+     "the matrix is f8e5x4, f8e4fnx4 or f4x4 in SBUF, of 32, 64, 96 or 128 partitions and an even "
+     "number of columns, at most 128; the scales are u8 or e8m0; all columns of the array",
+     "M / 4, hidden behind a running matmul"},
+    {NEURON_OP_MATMUL_MX, "dst[M, N] (+)= the product of two matrices of x4 elements, in fp32",
+     "the moving matrix is f8e5x4, f8e4fnx4 or f4x4 in SBUF, N at most 4096 into f32, 8192 into "
+     "bf16; the scales are u8 or e8m0; K and M are those of ldweights_mx",
+     "max(min(64, M), N), visible 64 cycles later"},
+    {NEURON_OP_LDWEIGHTS_SPARSE, "loads a compressed stationary matrix [K, M] and its positions",
+     "mode 0 to 6: 4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2; f8, bf16, f16 or tf32 in SBUF; positions "
+     "are u16 [K, M / 4], different in a group of a column; all columns of the array",
+     "M / 4, hidden behind a running matmul"},
+    {NEURON_OP_MATMUL_SPARSE, "dst[M, N] (+)= the product of the sparse weights and [K, slots, N]",
+     "the mode of ldweights_sparse; the moving matrix is in SBUF, f8, bf16, f16 or tf32, and has a "
+     "slot for each dense row by compressed one; K and M are those of the weights",
+     "max(min(64, M), N), visible 64 cycles later"},
     {NEURON_OP_TENSOR_TENSOR, "dst = src0 op src1",
      "at most one input in PSUM; pow of two tensors on Pool only; bit operations on integers of "
      "one width",
@@ -86,7 +107,19 @@ constexpr OpcodeText kTexts[] = {
      "one source: src0 or s0; the predicate is u8, u16 or u32; source and destination have one "
      "type; not both tensors read in PSUM",
      kTwoStreams},
+    {NEURON_OP_SELECT_REDUCE,
+     "dst = src0 where src1 is not 0 (invert: is 0), else s0; the accumulator takes its maximum",
+     "the predicate is i8, u8, i16 or u16; src0 is not tf32 and no 32-bit integer; s0 is f32",
+     kTwoStreams},
+    {NEURON_OP_RANGE_SELECT,
+     "dst = src0 where start + i op0 s0 and start + i op1 s1, else -3.4028235e38; the accumulator "
+     "takes its maximum",
+     "op0 and op1 are eq, gt, ge, lt or le; both bounds are f32; i counts elements, exact below "
+     "2^24",
+     kOnce},
     {NEURON_OP_RECIPROCAL, "dst = 1 / src0", "", "max(64, 8N)"},
+    {NEURON_OP_EXPONENTIAL, "dst = exp(src0 - s0); the accumulator may sum dst",
+     "reduces by add only", "max(64, N / 4)"},
     {NEURON_OP_BN_STATS, "dst = count, mean, variance x count of even, then of odd elements",
      "at most 512 elements; 6 elements are written", kOnce},
     {NEURON_OP_BN_AGGR, "dst = mean, variance of the triples in src0",
@@ -108,11 +141,25 @@ constexpr OpcodeText kTexts[] = {
      "max(64, N), max(64, N / 2) for 0 in 16 bits; Pool: 150 + that"},
     {NEURON_OP_RNG, "dst = random bits", "an integer type", kOnce},
     {NEURON_OP_SET_RNG_SEED, "seeds rng and dropout", "one u32 of one partition", "64"},
+    {NEURON_OP_RAND_SET_STATE, "sets the XORWOW states of random numbers",
+     "u32, 6 words a partition on Pool, 24 on DVE; DVE from generation 4", "150 + 6; DVE: 64"},
+    {NEURON_OP_RAND_GET_STATE, "dst = the XORWOW states of random numbers",
+     "u32, 6 words a partition on Pool, 24 on DVE; DVE from generation 4", "150 + 6; DVE: 64"},
+    {NEURON_OP_RAND2, "dst = random numbers, uniform from s0 to s1", "a float type; bounds are f32",
+     "max(64, N / 4)"},
+    {NEURON_OP_QUANTIZE_MX, "dst = src0 as f8 codes, four to an element; src1 = their block scales",
+     "bf16 or f16 to f8e5x4 or f8e4fnx4, in SBUF, of 32, 64, 96 or 128 partitions; the scales are "
+     "u8 or e8m0; quarter is 0 to 3",
+     "max(64, N / 4), N of src0"},
     {NEURON_OP_READ_ACC, "dst = the accumulator of each partition", "1 element is written", "64"},
     {NEURON_OP_ACTIVATE, "dst = func(src0 scale + bias); the accumulator may sum dst",
      "before generation 3 the bias is a pointer, and reciprocal has none; the bias is not tf32; "
      "reduces by add only",
      kOnce},
+    {NEURON_OP_ACTIVATE2, "dst = func((src0 step s0) step s1); the accumulator may reduce dst",
+     "steps: mul, add, sub, mul then add, mul then sub, or none; one scalar for each; reduces by "
+     "add, max, min, abs_max or abs_min",
+     "max(64, N), max(64, N / 2) for types of up to 16 bits"},
     {NEURON_OP_LOAD_TABLE, "loads an activation table set from device memory",
      "the address is a multiple of 4", "1.35 us: start and one descriptor of a DMA"},
     {NEURON_OP_IOTA, "dst = offset + partition channel + pattern, in 32-bit integers",
@@ -130,10 +177,17 @@ constexpr OpcodeText kTexts[] = {
      "150 per 512 elements + N, N of the destination"},
     {NEURON_OP_SEQUENCE_BOUNDS, "start and end of the segment of each element",
      "one partition; f32 or i32; twice as many elements are written", "150 + 2N"},
+    {NEURON_OP_NONZERO_WITH_COUNT,
+     "in partitions 0, 16, ...: dst = where src0 is not 0, then padding, last the count",
+     "f32 or i32 to i32; one element more is written than read", "150 + N of src0"},
     {NEURON_OP_TOPK, "per 16 partitions: the `count` largest of n elements, ascending, and where",
      "bf16; multiples of 16 partitions; n 8 to 65535, count 1 to 32767, not above n; indices u16 "
      "or u32",
      "4n + count"},
+    {NEURON_OP_SENDRECV, "dst = src0 of the other core of the pair",
+     "one type and shape on both sides and both cores, at most 65536 elements a partition; s0 is a "
+     "semaphore 8 to 15, of both cores; wait1 is s0 >= 1, update1 decrements it",
+     "150 + bytes / 128, from when both cores are there"},
     {NEURON_OP_CUSTOM, "runs an operator that the device registers",
      "each operator has its own shapes", kPool},
     {NEURON_OP_DMA_TRIGGER, "rings the doorbells of prepared rings",

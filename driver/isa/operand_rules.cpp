@@ -75,7 +75,7 @@ Violation check_tile(const Operand& operand, unsigned which, unsigned engine,
                      operand.space == NEURON_SPACE_PSUM
                          ? "every element must lie in the 16384 bytes of a PSUM partition"
                          : "every element must lie in the bytes of an SBUF partition (196608 in "
-                           "generation 2)",
+                           "generation 2, 229376 in 3, 262144 in 4)",
                      2, which);
   }
   if (engine == NEURON_ENGINE_POOL && operand.space == NEURON_SPACE_PSUM) {
@@ -153,6 +153,24 @@ Violation check_same_shape(const Instruction& i, bool elements) {
                        "all operands must have as many elements per partition as the destination",
                        1, s + 1);
     }
+  }
+  return {};
+}
+
+Violation check_scales(const Operand& matrix, uint64_t elements, const Operand& scales) {
+  if (scales.dtype != NEURON_DTYPE_U8 && scales.dtype != NEURON_DTYPE_E8M0) {
+    return wrong_dtype(2, scales.dtype, "block scales are u8 or e8m0");
+  }
+  const unsigned wanted =
+      matrix.parts > 32 ? matrix.parts : matrix.parts / unsigned{NEURON_MX_PARTITIONS};
+  if (scales.parts != wanted) {
+    return wrong_shape(2, kPartsByte, scales.parts,
+                       "block scales have as many partitions as their matrix, or an eighth of up "
+                       "to 32");
+  }
+  if (scales.elements() != elements) {
+    return wrong_shape(2, kSizeByte, scales.elements(),
+                       "there is one block scale for each x4 element of 8 partitions");
   }
   return {};
 }

@@ -52,6 +52,9 @@ Violation check_same_shape(const Instruction& instruction, bool elements);
 // R3: bit operations work on raw integers of one width.
 Violation check_bit_types(const Instruction& instruction);
 
+// The scales of a matrix of `elements` x4 elements a partition (hw/isa.h); they are operand 2.
+Violation check_scales(const Operand& matrix, uint64_t elements, const Operand& scales);
+
 Violation check_vector_operands(const Instruction& instruction, unsigned engine,
                                 const Limits& limits);
 Violation check_pool_operands(const Instruction& instruction, const Limits& limits);

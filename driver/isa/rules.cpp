@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/isa/rules.h"
 
+#include "driver/isa/sparsity.h"
+
 namespace neuron::isa {
 namespace {
 
@@ -152,9 +154,40 @@ Violation check_scalar_engine_steps(const Instruction& i) {
                      "on Activation, tensor_scalar is mul, add, or mul then add; use Vector");
 }
 
+// Instructions whose accumulator knows one operation: it, or none where nothing is reduced.
+Violation check_one_reduction(const Instruction& i, unsigned operation, const char* what) {
+  const VectorOp& op = i.vector;
+  const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
+                           op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;
+  if (op.reduce != operation && (accumulates || op.reduce != NEURON_ALU_BYPASS)) {
+    return not_allowed(kOp + 1, op.reduce, what, 8);
+  }
+  return check_reduce_command(op.reduce_command, false);
+}
+
+Violation check_range_select(const Instruction& i) {
+  for (const unsigned step : {i.vector.op0, i.vector.op1}) {
+    if (is_comparison_alu(step) && step != NEURON_ALU_NE) continue;
+    return not_allowed(kOp, step, "range_select compares: eq, gt, ge, lt or le");
+  }
+  return check_one_reduction(i, NEURON_ALU_MAX, "range_select reduces by max only");
+}
+
 Violation check_vector(const Instruction& i, unsigned engine) {
   const VectorOp& op = i.vector;
   switch (i.opcode) {
+    case NEURON_OP_SELECT_REDUCE:
+      return check_one_reduction(i, NEURON_ALU_MAX, "select_reduce reduces by max only");
+    case NEURON_OP_RANGE_SELECT:
+      return check_range_select(i);
+    case NEURON_OP_EXPONENTIAL:
+      return check_one_reduction(i, NEURON_ALU_ADD, "exponential reduces by add only");
+    case NEURON_OP_QUANTIZE_MX:
+      if (op.imm > 3) {
+        return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 4, op.imm,
+                         "the quarter of the scale rows must be 0 to 3");
+      }
+      return {};
     case NEURON_OP_TENSOR_SCALAR_REDUCE:
       return check_scalar_reduce(i, engine);
     case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
@@ -217,6 +250,40 @@ Violation check_vector(const Instruction& i, unsigned engine) {
   }
 }
 
+// Steps and their scalars, and what the accumulators of activate2 do beside adding.
+Violation check_activate2(const Instruction& i, bool accumulates) {
+  const ActOp& op = i.act;
+  if (op.pre > NEURON_PRE_MUL_SUB) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 3, op.pre,
+                     "the steps of activate2 must be 0 to 5");
+  }
+  const bool first = op.pre != NEURON_PRE_NONE;
+  const bool second = op.pre >= NEURON_PRE_MUL_ADD;
+  if (i.scalar0.present() != first || i.scalar1.present() != second) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_SCALAR0 + 4, op.pre,
+                     "activate2 has one scalar for each of its steps");
+  }
+  if ((op.rev0 && !first) || (op.rev1 && !second)) {
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 3, op.pre,
+                     "only a step that activate2 has can be reversed");
+  }
+  switch (op.reduce) {
+    case NEURON_ALU_BYPASS:
+      if (!accumulates) return {};
+      break;
+    case NEURON_ALU_ADD:
+    case NEURON_ALU_MAX:
+    case NEURON_ALU_MIN:
+    case NEURON_ALU_ABS_MAX:
+    case NEURON_ALU_ABS_MIN:
+      return {};
+    default:
+      break;
+  }
+  return not_allowed(kOp + 2, op.reduce, "activate2 reduces by add, max, min, abs_max or abs_min",
+                     8);
+}
+
 Violation check_activate(const Instruction& i, const Limits& limits) {
   const ActOp& op = i.act;
   if (i.opcode == NEURON_OP_LOAD_TABLE) return {};
@@ -238,6 +305,7 @@ Violation check_activate(const Instruction& i, const Limits& limits) {
   }
   const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
                            op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;
+  if (i.opcode == NEURON_OP_ACTIVATE2) return check_activate2(i, accumulates);
   if (op.reduce != NEURON_ALU_ADD && (accumulates || op.reduce != 0)) {
     return not_allowed(kOp + 2, op.reduce, "activate reduces by add only", 8);
   }
@@ -254,10 +322,10 @@ Violation check_activate(const Instruction& i, const Limits& limits) {
   return {};
 }
 
-Violation check_pe(const PeOp& op, const Limits& limits) {
-  if (op.rows == 3 || op.columns == 3 || op.mode > 5) {
+Violation check_pe(unsigned opcode, const PeOp& op, const Limits& limits) {
+  if (op.rows == 3 || op.columns == 3) {
     return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp, op.rows,
-                     "tile rows and columns must be 0 to 2, the mode 0 to 5");
+                     "tile rows and columns must be 0 to 2");
   }
   if (op.rows == 2 && op.columns == 2 && !limits.small_tiles) {
     return not_allowed(kOp, op.rows, "a tile of 32 x 32 needs generation 3: not both can be 32");
@@ -271,7 +339,31 @@ Violation check_pe(const PeOp& op, const Limits& limits) {
     return not_allowed(kOp, op.column * 32u,
                        "the column of a tile must be a multiple of its columns");
   }
-  if (op.mode != 0) return not_allowed(kOp + 1, op.mode, "this device has mode 0 (plain) only");
+  const bool scaled = opcode == NEURON_OP_LDWEIGHTS_MX || opcode == NEURON_OP_MATMUL_MX;
+  const bool sparse = opcode == NEURON_OP_LDWEIGHTS_SPARSE || opcode == NEURON_OP_MATMUL_SPARSE;
+  if ((scaled || sparse) && op.columns != 0) {
+    return not_allowed(kOp, op.columns,
+                       "mx and sparse products take all columns of the array: tile ROWSx128");
+  }
+  if (sparse) {
+    if (op.mode < kSparsities) return {};
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 1, op.mode,
+                     "the ratio of a sparse product is mode 0 to 6");
+  }
+  if (op.mode == NEURON_PE_PLAIN) return {};
+  if (op.mode != NEURON_PE_DOUBLE_ROW) {
+    return not_allowed(kOp + 1, op.mode, "this device has modes 0 (plain) and 1 (double_row) only");
+  }
+  if (opcode == NEURON_OP_TRANSPOSE) {
+    return not_allowed(kOp + 1, op.mode, "a transpose has mode 0 (plain) only");
+  }
+  if (!limits.double_row) {
+    return violation(NEURON_FAULT_WRONG_GENERATION, kOp + 1, op.mode,
+                     "mode 1 (double_row) needs generation 3");
+  }
+  if (op.columns != 0) {
+    return not_allowed(kOp, op.columns, "double_row takes all columns of the array: tile ROWSx128");
+  }
   return {};
 }
 
@@ -367,6 +459,10 @@ bool is_float_dtype(unsigned dtype) {
   return dtype != NEURON_DTYPE_NONE && dtype <= NEURON_DTYPE_TF32 && !is_integer_dtype(dtype);
 }
 
+bool is_packed_dtype(unsigned dtype) {
+  return dtype >= NEURON_DTYPE_F4X4 && dtype <= NEURON_DTYPE_F8E4FNX4;
+}
+
 bool is_integer_dtype(unsigned dtype) {
   switch (dtype) {
     case NEURON_DTYPE_U64:
@@ -386,7 +482,7 @@ bool is_integer_dtype(unsigned dtype) {
 Violation check_operations(const Instruction& i, unsigned engine, const Limits& limits) {
   switch (i.group()) {
     case 2:
-      return check_pe(i.pe, limits);
+      return check_pe(i.opcode, i.pe, limits);
     case 3:
       return check_vector(i, engine);
     case 4:

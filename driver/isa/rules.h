@@ -27,6 +27,7 @@ bool is_reducible_alu(unsigned op);
 bool is_comparison_alu(unsigned op);
 bool is_integer_dtype(unsigned dtype);
 bool is_float_dtype(unsigned dtype);
+bool is_packed_dtype(unsigned dtype);  // x4 types: four codes, to be multiplied by block scales
 
 // dma.ctl and the patterns of dma_generate, dma_gather, dma_scatter.
 Violation check_dma_encoding(const Instruction& instruction, unsigned slots, const Limits& limits);

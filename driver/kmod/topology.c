@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How the chips of an instance are numbered and joined. None of it can be read from the hardware of
- * generations 2 and 3: the routing id names the place, and the place tells number and neighbours.
+ * any generation: the routing id names the place, and the place tells number and neighbours.
  */
 #include "driver/kmod/neuron.h"
 
@@ -60,7 +60,7 @@ u32 nd_topology_neighbours(struct neuron_device *nd, u32 out[8])
 			out[count++] = (nd->index + 1) % devices;
 		return count;
 	}
-	if (!devices || devices % 16)
+	if (!devices || devices % 16 || nd->chip->is_switched)
 		return 0;
 	for (i = 0; i < 4; i++) {
 		const u8 *row = product == NEURON_PCI_DEVICE_TRN1 ? trn1_torus[nd->index & 15]

@@ -151,11 +151,14 @@ std::string beside_this_code() {
 std::unique_ptr<Port> embedded_port(const std::string& profile, const std::string& library) {
   const std::string file = library.empty() ? beside_this_code() : library;
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string why = handle == nullptr ? dlerror() : "";
+  // A program with this code in it is not in the folder of the libraries.
+  if (handle == nullptr && library.empty()) handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     fail(-ENOENT,
          "NEURON_EMULATOR=%s needs the emulator library, which cannot be loaded: %s; install it "
          "there or name it in NEURON_EMULATOR_LIBRARY",
-         profile.c_str(), dlerror());
+         profile.c_str(), why.c_str());
     return nullptr;
   }
   auto entry = reinterpret_cast<decltype(&::neuron_emulator_interface)>(dlsym(handle, kEntry));

@@ -85,7 +85,8 @@ bool FieldReader::section(std::string_view text, const char* name, json::object&
   if (!found || !found->is_object()) return refuse_field(name, found, "an object");
   out = found->get_object();
   if (const json::value* title = root.if_contains("name")) out["name"] = *title;
-  // The chips of a host and their neighbours are listed once, in the section "devices".
+  // The chips of a host, their generation and their neighbours are listed once, in the section
+  // "devices".
   const json::value* devices = root.if_contains(kDevices);
   if (std::string_view(name) != kTopology || !devices || !devices->is_object()) return true;
   const json::value* chips = devices->get_object().if_contains("chips");
@@ -96,6 +97,8 @@ bool FieldReader::section(std::string_view text, const char* name, json::object&
     const json::value* list = entry ? entry->if_contains("neighbours") : nullptr;
     neighbours.push_back(list ? *list : json::value(nullptr));
   }
+  const json::value* generation = devices->get_object().if_contains("generation");
+  if (generation && !out.contains("generation")) out["generation"] = *generation;
   if (!out.contains("chips")) out["chips"] = static_cast<int64_t>(neighbours.size());
   if (!out.contains("neighbours")) out["neighbours"] = std::move(neighbours);
   return true;

@@ -34,7 +34,7 @@ struct Profile {
   const char* name;
   uint16_t pci_device;
   uint8_t revision;
-  unsigned architecture;  // 2: trn1 and inf2, 3: trn2
+  unsigned architecture;  // 2: trn1 and inf2, 3: trn2, 4: trn3
   unsigned cores;         // of each chip
   unsigned chips;
   const ChipPlace* places;   // `chips` of them, by device index
@@ -43,6 +43,7 @@ struct Profile {
   unsigned efa;              // network adapters of the host
   uint64_t hop_ps;           // of a link between chips: latency, and rate of one direction
   uint64_t link_bytes_per_second;
+  bool switched;  // every two chips are joined by a switch; nobody has neighbours
 };
 
 // One of the instance types that the library knows.

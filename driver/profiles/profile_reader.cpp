@@ -34,6 +34,7 @@ struct Generation {
 constexpr Generation kGenerations[] = {
     {2, {0x7164, 0x7264}, 2, 2, 16, 48},
     {3, {0x7364, 0}, 8, 4, 24, 128},
+    {4, {0x7564, 0x7565}, 8, 4, 36, 128},
 };
 constexpr unsigned kOldest = std::begin(kGenerations)->number;
 constexpr unsigned kNewest = std::rbegin(kGenerations)->number;
@@ -59,6 +60,7 @@ class Reader : public FieldReader {
   bool neighbours(const json::value& value, const std::string& path, ChipPlace& place);
   bool links(const std::vector<ChipPlace>& places);
   bool timing(const json::object& root, const Generation& generation, Profile& profile);
+  bool fabric(const json::object& root, const std::vector<ChipPlace>& places, Profile& profile);
 
   size_t chips_ = 0;
 };
@@ -177,9 +179,30 @@ bool Reader::timing(const json::object& root, const Generation& generation, Prof
   return true;
 }
 
+// Optional as well: "links", which the lists of neighbours describe, or "switch".
+bool Reader::fabric(const json::object& root, const std::vector<ChipPlace>& places,
+                    Profile& profile) {
+  profile.switched = false;
+  if (!root.contains("fabric")) return true;
+  const json::string* kind = root.at("fabric").if_string();
+  if (kind == nullptr || (*kind != "links" && *kind != "switch")) {
+    return refuse("field \"fabric\" is " + shown(root.at("fabric")) +
+                  ", expected \"links\" or \"switch\"");
+  }
+  profile.switched = *kind == "switch";
+  for (size_t i = 0; profile.switched && i < places.size(); ++i) {
+    if (places[i].neighbour_count == 0) continue;
+    return refuse("field \"chips[" + std::to_string(i) +
+                  "].neighbours\" names chips, but the field \"fabric\" is \"switch\": chips of a "
+                  "switch have no neighbours");
+  }
+  return true;
+}
+
 bool Reader::read(const json::object& given, Loaded& out) {
   json::object root = given;
   root.erase("link");
+  root.erase("fabric");
   if (!fields(root, "",
               {"name", "pci_device", "revision", "generation", "cores", "hbm", "efa", "chips"})) {
     return false;
@@ -247,7 +270,7 @@ bool Reader::read(const json::object& given, Loaded& out) {
     if (!chip(*entry, path + ".", place)) return false;
     out.places.push_back(place);
   }
-  if (!timing(given, generation, profile)) return false;
+  if (!timing(given, generation, profile) || !fabric(given, out.places, profile)) return false;
   profile.chips = static_cast<unsigned>(chips_);
   return links(out.places);
 }

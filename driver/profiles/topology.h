@@ -26,9 +26,10 @@ struct LinkClass {
 struct NodeProfile {
   std::string name;  // "trn1.32xlarge"
   uint32_t chips = 1;
-  uint32_t ranks_per_chip = 2;                    // NeuronCores, or logical ones
-  uint32_t dma_engines = 32;                      // of a chip
-  uint32_t collective_cores = 6;                  // of a chip
+  uint32_t generation = 0;        // of the chips; 0: not known, and nothing is compiled for them
+  uint32_t ranks_per_chip = 2;    // NeuronCores, or logical ones
+  uint32_t dma_engines = 32;      // of a chip
+  uint32_t collective_cores = 6;  // of a chip
   std::vector<std::vector<uint32_t>> neighbours;  // of chip i, in the order of its ports
   std::vector<std::vector<uint32_t>> rings;       // edge-disjoint Hamiltonian cycles over the chips
   LinkClass link;                                 // NeuronLink, one port, one direction

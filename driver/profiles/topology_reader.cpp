@@ -110,10 +110,11 @@ bool Reader::pod(const json::object& root, PodType& out) {
 }
 
 bool Reader::read(const json::object& root, NodeProfile& profile) {
-  if (!known(root, "",
-             {"name", "chips", "ranks_per_chip", "dma_engines", "collective_cores", "neighbours",
-              "rings", "link", "pod_link", "rack_link", "nic", "on_chip", "nics", "pod",
-              "pod_nodes", "racks", "hbm_gigabytes_per_second", "dma_gigabytes_per_second"})) {
+  if (!known(
+          root, "",
+          {"name", "chips", "generation", "ranks_per_chip", "dma_engines", "collective_cores",
+           "neighbours", "rings", "link", "pod_link", "rack_link", "nic", "on_chip", "nics", "pod",
+           "pod_nodes", "racks", "hbm_gigabytes_per_second", "dma_gigabytes_per_second"})) {
     return false;
   }
   const json::value* name = root.if_contains("name");
@@ -122,6 +123,7 @@ bool Reader::read(const json::object& root, NodeProfile& profile) {
   }
   profile.name = std::string(name->get_string());
   return whole(root, "chips", 1, kMaxChips, profile.chips) &&
+         (!root.contains("generation") || whole(root, "generation", 2, 4, profile.generation)) &&
          whole(root, "ranks_per_chip", 1, 1024, profile.ranks_per_chip) &&
          whole(root, "dma_engines", 0, 4096, profile.dma_engines) &&
          whole(root, "collective_cores", 0, 1024, profile.collective_cores) &&
@@ -165,6 +167,9 @@ bool check_topology(const NodeProfile& profile, const std::string& where, std::s
   if (links && profile.link.bytes_per_second <= 0) {
     return refuse("field \"link\" is missing although chips have neighbours");
   }
+  if (profile.pod == PodType::kSwitch && profile.chips > 1 && profile.link.bytes_per_second <= 0) {
+    return refuse("field \"link\" is missing although a switch joins the chips");
+  }
   if (profile.nics > 0 && profile.nic.bytes_per_second <= 0) {
     return refuse("field \"nic\" is missing although \"nics\" is not 0");
   }
@@ -172,12 +177,13 @@ bool check_topology(const NodeProfile& profile, const std::string& where, std::s
     return refuse("field \"on_chip\" is missing although \"ranks_per_chip\" is not 1");
   }
   const bool pod = profile.pod != PodType::kNone;
-  if (pod && profile.pod_link.bytes_per_second <= 0) {
-    return refuse("field \"pod_link\" is missing although \"pod\" is not \"none\"");
-  }
-  if (pod != (profile.pod_nodes > 1)) {
+  // A switch may join the chips of one node only.
+  if (profile.pod != PodType::kSwitch && pod != (profile.pod_nodes > 1)) {
     return refuse(format("field \"pod_nodes\" is {}, expected {} with this \"pod\"",
                          profile.pod_nodes, pod ? "2 or more" : "1"));
+  }
+  if (profile.pod_nodes > 1 && profile.pod_link.bytes_per_second <= 0) {
+    return refuse("field \"pod_link\" is missing although \"pod\" is not \"none\"");
   }
   if (profile.racks > 1 &&
       (profile.rack_link.bytes_per_second <= 0 || profile.pod_nodes % profile.racks)) {

@@ -22,9 +22,16 @@ extern "C" {
 
 // One member of a collective: where it computes, and device addresses as its own chip sees them.
 typedef struct ccom_device_member {
-  uint32_t world;    // its rank among all, for sentences
-  uint32_t chip;     // routing id
-  uint32_t core;     // physical core of the chip
+  uint32_t world;  // its rank among all, for sentences
+  uint32_t chip;   // routing id
+  uint32_t core;   // physical core of the chip
+  // 1 + the chip's number among the devices of its host, which says what it is linked with; the
+  // routing id does not. 0: not known, and the routing id is taken.
+  uint32_t device;
+  // Members with one number reach each other's memory by descriptors; the others are met through a
+  // proxy (ccom_device_proxy_t).
+  uint32_t instance;
+  uint32_t reserved;
   uint64_t cc_core;  // window of the stream's CC core
   uint64_t input;
   uint64_t output;  // equal to input: in place, the smaller of the two at its place in the larger
@@ -90,11 +97,30 @@ typedef struct ccom_device_ring {
   uint32_t s2m_count;
 } ccom_device_ring_t;
 
+// A message between this rank and one of another instance, which the proxy carries.
+typedef struct ccom_device_message {
+  uint32_t sends;       // 1: to the peer, which has all bytes; 0: from it, the place is free
+  uint32_t peer;        // its rank among all
+  uint32_t collective;  // its number in the stream
+  uint16_t channel;     // messages of one peer, direction and channel are in order
+  uint16_t semaphore;   // of the CC core, gets 1 when the bytes have arrived, or have been taken
+  uint64_t address;     // of the bytes, as this rank's chip sees it
+  uint64_t bytes;
+} ccom_device_message_t;
+
 typedef struct ccom_device_program {
   const void *code;  // 128 bytes each; may lie anywhere
   uint32_t instructions;
   ccom_device_ring_t rings[CCOM_DEVICE_DMA_ENGINES];
   uint64_t moved_bytes;  // that the descriptors read
+  // In the order in which they become due: the CC core then posts a notification
+  // (hw/notification.h, NEURON_NK_NOTIFY) whose first word is the number of the message, counted
+  // from 0. It waits for each message before it ends the program.
+  const ccom_device_message_t *messages;
+  uint32_t message_count;
+  // The part of the instance's NICs that a rank has, for model time.
+  uint64_t nic_latency_ps;
+  double nic_bytes_per_second;
 } ccom_device_program_t;
 
 // Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are
@@ -109,6 +135,37 @@ ccom_status_t ccom_device_compile(const ccom_device_stream_t *stream,
 size_t ccom_device_describe(const ccom_device_program_t *program, uint32_t pc, char *text,
                             size_t size);
 void ccom_device_free(const ccom_device_program_t *program);
+
+// Carries the messages of programs between instances over the network.
+//
+// All ranks of a communicator open a proxy together, and each adds its programs in the same order.
+// The proxy reads and writes device memory through addresses of this process. One thread at a time
+// calls ccom_device_proxy_poll; it waits for nothing. Opening uses the communicator; later calls do
+// not. These functions leave their sentence in ccom_last_error().
+typedef struct ccom_device_proxy ccom_device_proxy_t;
+typedef struct ccom_device_host {
+  size_t size_of;  // sizeof(ccom_device_host_t)
+  void *context;
+  // The bytes of device memory in this process; null if they cannot be mapped.
+  void *(*map)(void *context, uint64_t address, uint64_t bytes);
+  // The next notification of the stream's CC core: the number of a message that is due, and its
+  // model time. False: there is none.
+  bool (*due)(void *context, uint32_t stream, uint32_t *number, uint64_t *time_ps);
+  // Adds 1 to a semaphore of the stream's CC core, at a model time; false: the device has failed.
+  bool (*signal)(void *context, uint32_t stream, uint32_t semaphore, uint64_t time_ps);
+} ccom_device_host_t;
+ccom_status_t ccom_device_proxy_open(ccom_comm_t *comm, const ccom_device_host_t *host,
+                                     ccom_device_proxy_t **proxy);
+// The program stays as long as the proxy. `stream` is below CCOM_MAX_STREAMS. Fails:
+// CCOM_UNSUPPORTED for memory that cannot be mapped, CCOM_RESOURCE for memory that the network
+// cannot register.
+ccom_status_t ccom_device_proxy_add(ccom_device_proxy_t *proxy, uint32_t stream,
+                                    const ccom_device_program_t *program);
+// Carries what is due. `moved`: something happened; `busy`: messages are under way, or the network
+// has not sent all. After a failure, which the sentence explains, nothing moves any more.
+ccom_status_t ccom_device_proxy_poll(ccom_device_proxy_t *proxy, bool *moved, bool *busy);
+// After this nothing touches device memory. Null is allowed.
+void ccom_device_proxy_close(ccom_device_proxy_t *proxy);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Address maps of generation 2 (trn1, inf2) and, below, generation 3 (trn2).
+ * Address maps of generation 2 (trn1, inf2) and, below, of generations 3 (trn2) and 4 (trn3).
  *
  * Two address spaces: the BAR0 offset (host MMIO) and the device address (descriptors, ring bases,
  * `write` instructions). BAR0 is a linear view of the last GiB below 2^44:
@@ -114,6 +114,13 @@
 #define NEURON_V3_MISC_RAM 0x06C84000ull
 #define NEURON_V3_SIM_RESET 0x06300010ull /* revision 255 only */
 
+/*
+ * Generation 4 (trn3) has the map of generation 3 with larger stacks of HBM (public driver 2.25). Its BAR4 keeps
+ * 64 GiB for each. Routed addresses by routing id are those of generation 3; its chips have no links to neighbours
+ * but one port to a switch, so that an address by link leads nowhere (our choice: no public source has the format).
+ */
+#define NEURON_V4_HBM_SIZE 0x900000000ull /* 36 GiB populated */
+
 /* Inside a core window W. */
 #define NEURON_CORE_SBUF 0x0000000ull /* partition p at p * NEURON_SBUF_PARTITION_STRIDE */
 #define NEURON_SBUF_PARTITION_STRIDE 0x40000ull
@@ -158,7 +165,7 @@
  * as a ring's base or a program). Add the address in that chip's own map:
  *     generation 2: bit 48, 47:44 routing id
  *     generation 3: bit 52, 51:50 link: the neighbour on link k, in the order in which the driver reports neighbours
- *     generation 3: bit 53, 61:54 routing id: any chip, hop by hop
+ *     generations 3 and 4: bit 53, 61:54 routing id: any chip, hop by hop or through the switch
  * A chip's own routing id is its own memory, without a link. What can be reached: HBM, SBUF, PSUM, and the event and
  * semaphore blocks of cores and CC cores with all aliases. Host memory of another chip and its other registers
  * (control blocks, doorbells, notifications, firmware) refuse: BUS, in a descriptor DMA_BUS. An id that is absent, and
@@ -184,6 +191,8 @@
 #define NEURON_PCI_DEVICE_TRN1 0x7164
 #define NEURON_PCI_DEVICE_INF2 0x7264
 #define NEURON_PCI_DEVICE_TRN2 0x7364
+#define NEURON_PCI_DEVICE_TRN3 0x7564
+#define NEURON_PCI_DEVICE_TRN3_SECOND 0x7565 /* no public source says what differs; nothing here does */
 #define NEURON_PCI_REVISION_EMULATOR 240
 #define NEURON_PCI_REVISION_QEMU 255
 

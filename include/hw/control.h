@@ -59,6 +59,13 @@
  * START or launch, and time spent waiting. Reset when semaphore 7 is consumed by the engine's own launch. */
 #define NEURON_ENG_BUSY_LO 0x0A0
 #define NEURON_ENG_BUSY_HI 0x0A4
+/*
+ * CC cores: the model time, in ps, at which the host's following increments of this CC core's semaphores take
+ * effect. 0, also after a reset: when they come. The host writes it when it tells of data that a network has
+ * brought, whose time the other instance knows; a chip without model time ignores it.
+ */
+#define NEURON_ENG_ARRIVAL_LO 0x0A8
+#define NEURON_ENG_ARRIVAL_HI 0x0AC
 
 enum neuron_engine_state {
 	NEURON_STATE_IDLE = 0,

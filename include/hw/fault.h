@@ -65,7 +65,8 @@ enum neuron_fault {
  *     28 the first instruction writes there | 29 the second has written | 30 the first is a DMA transfer |
  *     31 the second is
  *   word 1, the second: 23:0 its PC, of a transfer the PC of what rang the doorbell | 27:24 its engine, 8 = the
- *     host, another core | 28 there is one | 31:29 zero
+ *     host, another core | 28 there is one | 29 RACE: it is a transfer in flight, which is still to write there |
+ *     31:30 zero
  *   word 2: DOMAIN: the input, fp32 | UNINITIALISED: where the second has written, as 27:0 of word 0 | else
  *     7:0 queue and DMA engine << 4 of the first, 15:8 of the second
  */
@@ -79,5 +80,6 @@ enum neuron_fault {
 #define NEURON_STRICT_PC_MASK 0xFFFFFFu
 #define NEURON_STRICT_ENGINE_SHIFT 24
 #define NEURON_STRICT_OTHER (1u << 28)
+#define NEURON_STRICT_PENDING (1u << 29)
 
 #endif

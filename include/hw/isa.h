@@ -244,11 +244,12 @@ enum neuron_activation {
 
 /* op.vector: 5:0 op0 | 11:6 op1 | 12 rev0 | 13 rev1 | 19:14 reduce op | 22:20 reduce command | 23 negate |
  * 26:24 axes (trailing dimensions reduced, 1..4) | 27 invert | 31:28 zero | 63:32 imm.
- * op.act: 7:0 function | 15:8 table set | 21:16 reduce op | 24:22 reduce command | 27:25 pre |
+ * op.act: 7:0 function | 15:8 table set | 21:16 reduce op | 24:22 reduce command | 27:25 pre (enum neuron_act_pre) |
  * 28 rev0 | 29 rev1 | 31:30 zero | 63:32 param (fp32).
  * op.pe: 1:0 row/32 | 3:2 column/32 | 5:4 rows (0=128, 1=64, 2=32) | 7:6 columns | 10:8 mode (0 plain) |
  * 11 accumulate | 12 swap (the shadow stationary becomes active first) | 13 onezero moving |
- * 14 onezero stationary | 63:15 zero.
+ * 14 onezero stationary | 16:15 quarter of the scale rows (mx) | 63:17 zero.
+ * Modes: 0 plain, 1 double_row (both matrices f8 with an outermost dimension of 2; dst = the sum of the two products).
  * op.pool: 5:0 op0 (comparison or reduction) | 11:6 zero | 15:12 log2 of the elements per index | 31:16 count (valid
  * indices, K of topk) | 63:32 imm (channel multiplier, elements of topk, operator number).
  * op.flow: 5:0 rd | 11:6 ra | 17:12 rb | 18 imm (scalar0 instead of rb) | 24:19 alu | 27:25 condition |
@@ -260,6 +261,31 @@ enum neuron_reduce_command {
 	NEURON_REDUCE_RESET_ACCUMULATE = 3,
 	NEURON_REDUCE_LOAD_ACCUMULATE = 4,
 };
+/* Steps of activate2: (a * s0) + s1, and so on. rev0, rev1: the scalar is the left operand. */
+enum neuron_act_pre {
+	NEURON_PRE_NONE = 0,
+	NEURON_PRE_MUL = 1,
+	NEURON_PRE_ADD = 2,
+	NEURON_PRE_SUB = 3,
+	NEURON_PRE_MUL_ADD = 4,
+	NEURON_PRE_MUL_SUB = 5,
+};
+/* op.pe mode of ldweights_sparse and matmul_sparse: S of D. S compressed rows, of neighbouring partitions, stand for D
+ * dense ones; the moving matrix has D / S slots in each of these partitions. Element m of the stationary matrix has a
+ * position of 4 bits, bits 4 (m mod 4) of word m / 4 of src1: it is dense row `position` of its S partitions, in
+ * partition position / slots, slot position mod slots. Positions of one column are different. The product is that of the
+ * dense matrix with zeros elsewhere. */
+enum neuron_sparsity {
+	NEURON_SPARSE_4_OF_16 = 0,
+	NEURON_SPARSE_4_OF_12 = 1,
+	NEURON_SPARSE_4_OF_8 = 2,
+	NEURON_SPARSE_2_OF_8 = 3,
+	NEURON_SPARSE_2_OF_4 = 4,
+	NEURON_SPARSE_1_OF_4 = 5,
+	NEURON_SPARSE_1_OF_2 = 6,
+};
+#define NEURON_PE_PLAIN 0
+#define NEURON_PE_DOUBLE_ROW 1
 enum neuron_branch_condition {
 	NEURON_BRANCH_ALWAYS = 0,
 	NEURON_BRANCH_EQ = 1,
@@ -283,6 +309,7 @@ enum neuron_opcode {
 	NEURON_OP_BRK = 0x007,
 	NEURON_OP_MODE = 0x008, /* MODE bits of this engine: s0 value, s1 mask */
 	NEURON_OP_ORDER = 0x009,
+	NEURON_OP_BARRIER = 0x00A, /* gen 3; body of a pair, below: goes on when the other core is here, too */
 	/* 1: registers and flow [all] */
 	NEURON_OP_MOV = 0x100,    /* rd = s0 */
 	NEURON_OP_ALU = 0x101,    /* rd = ra alu (rb or s0), 32-bit wrapping */
@@ -299,6 +326,10 @@ enum neuron_opcode {
 	NEURON_OP_LDWEIGHTS = 0x200, /* a = stationary [K partitions, M] -> shadow weights */
 	NEURON_OP_MATMUL = 0x201,    /* dst = PSUM [M, N], a = moving [K, N] */
 	NEURON_OP_TRANSPOSE = 0x202, /* dst = PSUM, a = data; the weights are not disturbed */
+	NEURON_OP_LDWEIGHTS_MX = 0x203, /* gen 4: a = stationary [K, M] of x4 types, b = its scales */
+	NEURON_OP_MATMUL_MX = 0x204,    /* gen 4: dst = PSUM [M, N], a = moving [K, N] of x4 types, b = its scales */
+	NEURON_OP_LDWEIGHTS_SPARSE = 0x205, /* gen 3: a = compressed stationary [K, M], b = its positions, u16 [K, M / 4] */
+	NEURON_OP_MATMUL_SPARSE = 0x206,    /* gen 3: dst = PSUM [M, N], a = moving [K, slots, N] */
 	/* 3: vector and shared */
 	NEURON_OP_TENSOR_TENSOR = 0x300, /* [DVE Pool] dst = a op0 b */
 	NEURON_OP_TENSOR_SCALAR = 0x301, /* [DVE Pool] dst = (a op0 s0) op1 s1 */
@@ -309,7 +340,11 @@ enum neuron_opcode {
 	NEURON_OP_TENSOR_TENSOR_SCAN = 0x306, /* [DVE] s = op1(op0(a[i], s), b[i]), dst[i] = s; s0 = initial */
 	NEURON_OP_TENSOR_COPY = 0x307,   /* [DVE Pool] dst = a, cast */
 	NEURON_OP_COPY_PREDICATED = 0x308, /* [DVE] where b: dst = a (or s0 if a is absent); invert: where not b */
+	NEURON_OP_SELECT_REDUCE = 0x309, /* [DVE] gen 3: dst = b is not 0 (invert: is 0) ? a : s0; accumulator: max of dst */
+	NEURON_OP_RANGE_SELECT = 0x30A,  /* [DVE] gen 3: x = imm (f32) + number of the element; dst = x op0 s0 and x op1 s1
+	                                    ? a : the lowest finite f32; accumulator: max of dst */
 	NEURON_OP_RECIPROCAL = 0x30B,    /* [DVE] dst = 1 / a */
+	NEURON_OP_EXPONENTIAL = 0x30C,   /* [DVE] gen 4: dst = exp(a - s0), absent s0 = 0; accumulator: sum of dst */
 	NEURON_OP_BN_STATS = 0x30D,      /* [DVE] dst[P,6] = count, mean, var * count of even, then odd elements */
 	NEURON_OP_BN_AGGR = 0x30E,       /* [DVE] dst[P,2] = mean, variance of a's triples */
 	NEURON_OP_MAX8 = 0x30F,          /* [DVE] dst[P,8] = the 8 largest of a, descending */
@@ -323,9 +358,15 @@ enum neuron_opcode {
 	NEURON_OP_MEMSET = 0x315,        /* [DVE Pool] dst = imm bits */
 	NEURON_OP_RNG = 0x316,           /* [DVE] dst = random bits, the low ones of a 32-bit word per element */
 	NEURON_OP_SET_RNG_SEED = 0x317,  /* [DVE] a[1,1] u32 = seed of rng and dropout */
+	NEURON_OP_RAND_SET_STATE = 0x318, /* [Pool gen 3, DVE gen 4] a = XORWOW states, u32: [P,6] on Pool, [P,24] on DVE */
+	NEURON_OP_RAND_GET_STATE = 0x319, /* [Pool gen 3, DVE gen 4] dst = the states */
+	NEURON_OP_RAND2 = 0x31A,          /* [DVE] gen 4: dst = uniform in [s0, s1] */
+	NEURON_OP_QUANTIZE_MX = 0x31B,    /* [DVE] gen 4: dst = elements of a, x4 types; b = their scales, a destination;
+	                                     imm = quarter of the scale rows */
 	NEURON_OP_READ_ACC = 0x31C,      /* [DVE Act] dst[P,1] = accumulator */
 	/* 4: Activation */
 	NEURON_OP_ACTIVATE = 0x400, /* dst = func(a * s0 + s1); absent s0 = 1, s1 = 0 */
+	NEURON_OP_ACTIVATE2 = 0x401, /* gen 4: dst = func((a step0 s0) step1 s1), steps by op.act pre */
 	NEURON_OP_LOAD_TABLE = 0x403, /* table set op.set from device memory; body.address */
 	/* 5: Pool; op.vector with op0, axes unused */
 	NEURON_OP_IOTA = 0x500, /* dst = s0 + partition * imm + pattern */
@@ -337,6 +378,9 @@ enum neuron_opcode {
 	NEURON_OP_SEQUENCE_BOUNDS = 0x505,  /* dst[1, 2, n] = start and end of the segment of each element of a */
 	NEURON_OP_TOPK = 0x507, /* per 16 partitions, element e at partition e % 16, column e / 16: dst = the count largest
 	                           of the first imm elements of a, ascending; b = their numbers e, a destination (u16, u32) */
+	NEURON_OP_NONZERO_WITH_COUNT = 0x506, /* gen 3: in partitions 0, 16, ..: dst[T+1] = s0 + the places of the elements of
+	                                         a[T] that are not 0, then imm, last how many they are */
+	NEURON_OP_SENDRECV = 0x508, /* gen 3; body of a pair, below: dst = a of the other core of the pair */
 	NEURON_OP_CUSTOM = 0x509,           /* operator imm of those that the device registers */
 	/* 6: DMA [all] */
 	NEURON_OP_DMA_TRIGGER = 0x600, /* ring the doorbells of prepared rings; body.dma_trigger */
@@ -416,16 +460,54 @@ enum neuron_dma_reduction {
 	NEURON_DMA_REDUCE_MAX = 3,
 };
 
+/* Body of a pair: barrier and sendrecv, which the two cores of a logical core (2n and 2n + 1) meet at. s0 = a semaphore
+ * 8..15, the same on both cores. wait0 and update0 are empty, wait1 is "semaphore s0 >= 1", update1 decrements it at
+ * completion. An engine that reaches it increments the semaphore of the other core once its earlier results are
+ * visible (sendrecv: has sent src0 before), then waits as the wait says, and completes. */
+#define NEURON_SEM_PAIR_FIRST 8
+#define NEURON_SEM_PAIR_LAST 15
+
+/* Block scales of x4 types (gen 4): element value = code x 2^(scale - 127), scale 255 = NaN. A scale belongs to 8
+ * partitions x the 4 codes of one x4 element. Operand of P data partitions: up to 32: [P / 8, elements]; more: [P,
+ * elements], of which the rows 32 q + r are used, r < 4. The scale of partition p is in row 32 (p / 32) + (p % 32) / 8 +
+ * 4 x quarter, counted from the operand's start partition. quantize_mx: the scale is 2^(floor(log2 largest magnitude) -
+ * emax + 1), emax = 8 of f8e4fn, 15 of f8e5. */
+#define NEURON_MX_PARTITIONS 8
+#define NEURON_MX_CODES 4
+#define NEURON_MX_SCALE_BIAS 127
+#define NEURON_MX_SCALE_NAN 255
+
+/*
+ * OURS: what no public source gives, decided here once. A program may rely on it on this device only.
+ *   encodings        all of this file
+ *   f8e3, f8e4       highest exponent is infinity and NaN; bias 3 and 7
+ *   double_row       two products added one after the other, plane 0 first
+ *   MX               each operand is code x scale in fp32, zero below 2^-126, infinity above its range; then four
+ *                    products, code 0 to 3 of the x4 elements, added one after the other
+ *   sparsity         the form of compressed weights; slots are added one after the other, slot 0 first
+ *   bf16 in PSUM     accumulation starts from the widened value; one rounding an instruction
+ *   XORWOW           state = x, y, z, w, v, d (Marsaglia's order, d += 362437), one after the other; element e of a row
+ *                    draws from state e mod 4 on DVE; without rand_set_state: the first words of the core's SEED
+ *   rand2            word's upper 24 bits x 2^-24 x (s1 - s0) + s0, each rounded to fp32
+ *   exponential      accumulator sums fp32 results before they are rounded to the destination
+ *   quantize_mx      largest magnitude leaves NaN out; infinities and NaN: as the element type converts them;
+ *                    scale is clamped to 0..254; nothing but zeros: scale 0
+ *   barrier          which semaphores, and that a pair is cores 2n and 2n + 1
+ */
+
 /* Limits; those without a generation in their name hold for 2 and 3. */
 #define NEURON_PARTITIONS 128
 #define NEURON_V2_SBUF_PARTITION_BYTES 0x30000u /* 192 KiB */
 #define NEURON_V3_SBUF_PARTITION_BYTES 0x38000u /* 224 KiB */
+#define NEURON_V4_SBUF_PARTITION_BYTES 0x40000u /* 256 KiB */
 #define NEURON_PSUM_PARTITION_BYTES 0x4000u     /* 16 KiB */
 #define NEURON_PSUM_BANK_BYTES 0x800u
 #define NEURON_PSUM_BANKS 8
 #define NEURON_PE_MAX_K 128
 #define NEURON_PE_MAX_M 128
 #define NEURON_PE_MAX_N 512
+#define NEURON_V4_PE_MAX_N 4096      /* into f32; a destination may span the banks */
+#define NEURON_V4_PE_MAX_N_BF16 8192 /* into bf16 */
 
 #ifdef __cplusplus
 }

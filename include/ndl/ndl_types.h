@@ -44,6 +44,7 @@ typedef struct ndl_device_init_param {
   bool initialize_device;  // accepted; current drivers initialise at probe
   int num_dram_regions;    // 0 or 1
   bool map_hbm;            // map each HBM whole, where the device offers that
+  bool skip_copy_bufs;     // of newer clients; copies use no buffers here, so it changes nothing
 } ndl_device_init_param_t;
 
 // Host memory that the device can reach, for staging; one per core, made on first use.

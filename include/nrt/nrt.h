@@ -44,7 +44,9 @@ NRT_STATUS nrt_load(const void *neff_bytes, size_t size, int32_t vnc, int32_t vn
                     nrt_model_t **model);
 
 // The same for a NEFF with collective operations: this process is number ctx_device_id of
-// ctx_device_count that load it. Returns when all have arrived.
+// ctx_device_count that load it. With NEURON_RT_ROOT_COMM_ID set it returns when all have arrived.
+// Without, all are in this process, and one thread may load them one by one: they meet in their
+// first executions, or in the next nrt_barrier.
 NRT_STATUS nrt_load_collectives(const void *neff_bytes, size_t size, int32_t vnc, int32_t vnc_count,
                                 uint32_t ctx_device_id, uint32_t ctx_device_count,
                                 nrt_model_t **model);

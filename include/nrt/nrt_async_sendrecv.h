@@ -5,6 +5,13 @@
 // until done; send and receive; test_request until done; flush; nrt_async_sendrecv_close;
 // nrt_close. Off unless NEURON_RT_ASYNC_SENDRECV_EXPERIMENTAL_ENABLED is 1.
 //
+// Both sides are this runtime's: the messages on the network are its own. Core n of a host listens to
+// TCP port NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT (45645) plus n. A message may be shorter than what
+// the receiver asked for, also empty; a longer one fails on both sides with NRT_INVALID and moves
+// nothing. A request is done on both sides when the bytes lie in the receiver's tensor. Requests of a
+// connection are answered in their order. A peer that is gone ends all of them with NRT_FAILURE.
+// NRT_TIMEOUT: the peer did not come within NEURON_OPEN_COLLECTIVES_TIMEOUT seconds (60).
+//
 // lnc is the absolute number of a virtual core of the host, not the number inside this process.
 // Thread-safe: every function, but one request is tested by one thread at a time. Communicators and
 // requests belong to the library; close ends them all.

@@ -24,6 +24,13 @@ const char *nrt_open_last_error(void);
 // NRT_INVALID: no room for it.
 NRT_STATUS nrt_open_get_instance_type(char *type, size_t size);
 
+// Reads `size` bytes of a file, from byte `file_offset` on, into a tensor from its byte `offset` on:
+// from the file's pages to the tensor's memory, without a copy between. Blocks. NRT_INVALID: a range
+// outside the tensor or the file, before anything is read. NRT_FAILURE: the file cannot be opened or
+// read; part of the range may have been written.
+NRT_STATUS nrt_open_tensor_read_file(nrt_tensor_t *tensor, size_t offset, const char *path,
+                                     uint64_t file_offset, size_t size);
+
 // nrt_load of a file. Large arrays of a NEFF that is not compressed go from the file to the device
 // in pieces, by io_uring where the system has it; the host never holds them whole. NRT_FAILURE: the
 // file cannot be read.

@@ -51,20 +51,26 @@ NRT_EXPORT NRT_STATUS nrt_memcpy_to_device(void* dest, const void* src, size_t s
 }
 
 NRT_EXPORT NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int* fd) {
-  return guarded("nrt_get_dmabuf_fd", [&](Session& session) -> Result<void> {
-    if (fd == nullptr) return null_argument("fd");
-    NEURON_TRY(range, mapped_range(session, va, size));
-    return export_range(va, size, fd);
-  });
+  return guarded(
+      "nrt_get_dmabuf_fd",
+      [&](Session& session) -> Result<void> {
+        if (fd == nullptr) return null_argument("fd");
+        NEURON_TRY(range, mapped_range(session, va, size));
+        return export_range(va, size, fd);
+      },
+      Failure::kAnswer);
 }
 
 NRT_EXPORT NRT_STATUS nrt_get_dmabuf_fd_v2(uint64_t va, uint64_t size, int* fd, uint64_t* offset) {
-  return guarded("nrt_get_dmabuf_fd_v2", [&](Session& session) -> Result<void> {
-    if (fd == nullptr) return null_argument("fd");
-    if (offset == nullptr) return null_argument("offset");
-    NEURON_TRY(range, mapped_range(session, va, size));
-    NEURON_CHECK(export_range(range.start, range.size, fd));
-    *offset = va - range.start;
-    return {};
-  });
+  return guarded(
+      "nrt_get_dmabuf_fd_v2",
+      [&](Session& session) -> Result<void> {
+        if (fd == nullptr) return null_argument("fd");
+        if (offset == nullptr) return null_argument("offset");
+        NEURON_TRY(range, mapped_range(session, va, size));
+        NEURON_CHECK(export_range(range.start, range.size, fd));
+        *offset = va - range.start;
+        return {};
+      },
+      Failure::kAnswer);
 }

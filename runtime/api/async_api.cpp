@@ -140,6 +140,8 @@ NRT_STATUS schedule_execution(nrt_model_t* model, const nrt_tensor_set_t* input,
       [&](Session& session, AsyncQueues& queues) -> Result<nrta_seq_t> {
         NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
         NEURON_TRY(unit, queues.unit(object->core().index(), NRTA_XU_COMPUTE, queue));
+        const TraceSpan span(session.system_trace, TraceEvent::kScheduleExecution,
+                             {.core = object->core().index(), .name = object->name()});
         if (object->core().unusable()) unit->kill(NRT_EXEC_UNIT_UNRECOVERABLE);
         NEURON_TRY(inputs, pin<TensorSet>(session, input, HandleKind::kTensorSet, "input"));
         NEURON_TRY(outputs, pin<TensorSet>(session, output, HandleKind::kTensorSet, "output"));
@@ -326,8 +328,9 @@ NRT_EXPORT NRT_STATUS nrta_cc_prepare(nrt_cc_comm_t* comm, nrt_tensor_list_t* in
     if (cc_ctx == nullptr) return null_argument("cc_ctx");
     NEURON_TRY(request, request_of(session, *comm, input, output, dtype, op, cc_op));
     NEURON_TRY(core, session.core(comm->vnc));
-    NEURON_TRY(world, CollectivesRegistry::of(session).world(session, *core, comm->ctx_device_id,
-                                                             comm->ctx_device_count));
+    CollectivesRegistry& registry = CollectivesRegistry::of(session);
+    NEURON_CHECK(registry.meet_all(session, *core, comm->ctx_device_id, comm->ctx_device_count));
+    NEURON_TRY(world, registry.world(session, *core, comm->ctx_device_id, comm->ctx_device_count));
     auto context = std::make_unique<CollectiveContext>();
     context->operands = std::make_shared<const HostCollectiveRequest>(std::move(request));
     NEURON_TRY(collective, HostCollective::prepare(*core, session, world, *context->operands));

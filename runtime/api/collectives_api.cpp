@@ -22,6 +22,14 @@ Result<std::shared_ptr<World>> world_of(Session& session, int64_t vnc, uint32_t 
   return CollectivesRegistry::of(session).world(session, *core, rank, size);
 }
 
+// For a call that all ranks make after what they have loaded.
+Result<std::shared_ptr<World>> world_after_loading(Session& session, int64_t vnc, uint32_t rank,
+                                                   uint32_t size) {
+  NEURON_TRY(core, session.core(vnc));
+  NEURON_CHECK(CollectivesRegistry::of(session).meet_all(session, *core, rank, size));
+  return world_of(session, vnc, rank, size);
+}
+
 }  // namespace
 
 NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, int32_t vnc,
@@ -42,7 +50,15 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
     NEURON_TRY(core, session.core(vnc));
     const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
     NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
-    NEURON_TRY(world, world_of(session, vnc, ctx_device_id, ctx_device_count));
+    NEURON_CHECK(CollectivesRegistry::check_rank(session, ctx_device_id, ctx_device_count));
+    // Ranks of one process meet when they execute: one thread may load them all. Those of several
+    // processes meet here, as documented.
+    const bool later = session.configuration().root.empty();
+    std::shared_ptr<World> world;
+    if (!later) {
+      NEURON_TRY(joined, world_of(session, vnc, ctx_device_id, ctx_device_count));
+      world = std::move(joined);
+    }
     std::unique_ptr<LoadedModel> loaded;
     {
       // The turn keeps an unload or a reset of the core from happening meanwhile.
@@ -50,14 +66,21 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
       NEURON_TRY(with_turn, LoadedModel::load(*core, source));
       loaded = std::move(with_turn);
     }
-    if (!loaded->operations().empty()) {
-      if (auto connected = connect_model(*loaded, world); !connected) {
+    const bool collectives = !loaded->operations().empty();
+    if (collectives) {
+      auto ready = later ? check_buffers(*loaded, ctx_device_count) : connect_model(*loaded, world);
+      if (!ready) {
         const auto turn = CoreTurn::take(*core);  // as an unload does
         loaded.reset();
-        return connected;
+        return ready;
       }
     }
+    LoadedModel& inserted = *loaded;  // which nobody can unload, because nobody knows its handle
     NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
+    if (collectives && later) {
+      CollectivesRegistry::of(session).meet_later(inserted, handle, ctx_device_id,
+                                                  ctx_device_count);
+    }
     *model = static_cast<nrt_model_t*>(handle);
     return {};
   });
@@ -83,7 +106,7 @@ NRT_EXPORT NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id
 
 NRT_EXPORT NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count) {
   return guarded("nrt_barrier", [&](Session& session) -> Result<void> {
-    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    NEURON_TRY(world, world_after_loading(session, vnc, g_device_id, g_device_count));
     return world->barrier();
   });
 }
@@ -93,7 +116,7 @@ NRT_EXPORT NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t
   return guarded("nrt_all_gather", [&](Session& session) -> Result<void> {
     if (input == nullptr) return null_argument("input");
     if (output == nullptr) return null_argument("output");
-    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
+    NEURON_TRY(world, world_after_loading(session, vnc, g_device_id, g_device_count));
     NEURON_TRY(all, world->exchange(Occasion::kAllGather,
                                     {static_cast<const std::byte*>(input), rank_input_size}));
     for (uint32_t r = 0; r < g_device_count; ++r) {

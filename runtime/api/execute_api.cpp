@@ -5,6 +5,7 @@
 #include "runtime/api/guard.h"
 #include "runtime/async/async_queues.h"
 #include "runtime/exec/executor.h"
+#include "runtime/profile/inspection.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -18,8 +19,12 @@ NRT_STATUS with_sets(const char* name, nrt_model_t* model, const nrt_tensor_set_
     NEURON_TRY(object, pin<LoadedModel>(session, model, HandleKind::kModel, "model"));
     NEURON_TRY(inputs, pin<TensorSet>(session, input_set, HandleKind::kTensorSet, "input_set"));
     NEURON_TRY(outputs, pin<TensorSet>(session, output_set, HandleKind::kTensorSet, "output_set"));
+    const TraceSpan span(session.system_trace, TraceEvent::kExecute,
+                         {.core = object->core().index(), .name = object->name()});
+    NEURON_CHECK(meet_ranks(session, *object));
     NEURON_TRY(turn, AsyncQueues::take_turn(session, *object));
-    return run(session, *object, *inputs, *outputs);
+    const InspectedExecution inspected(session, *object);
+    return inspected.end(run(session, *object, *inputs, *outputs));
   });
 }
 

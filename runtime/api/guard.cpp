@@ -6,7 +6,7 @@
 
 namespace neuron::runtime::api {
 
-NRT_STATUS report(const char* name, const Error& error) noexcept {
+NRT_STATUS report(const char* name, const Error& error, Failure failure) noexcept {
   // The sentence contains names of files and callers; it is escaped here, once for all of them.
   char text[4096];
   const size_t head =
@@ -14,7 +14,12 @@ NRT_STATUS report(const char* name, const Error& error) noexcept {
   const size_t size = head + base::escape_into(text + head, sizeof(text) - head, error.sentence);
   const std::string_view sentence(text, size);
   set_last_error(sentence);
-  log_error(LogComponent::kNrt, "{} (status {})", sentence, static_cast<int>(error.status));
+  const auto status = static_cast<int>(error.status);
+  if (failure == Failure::kAnswer) {
+    log_info(LogComponent::kNrt, "{} (status {})", sentence, status);
+  } else {
+    log_error(LogComponent::kNrt, "{} (status {})", sentence, status);
+  }
   return error.status;
 }
 

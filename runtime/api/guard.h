@@ -16,29 +16,37 @@
 
 namespace neuron::runtime::api {
 
+// What a failure means to an operator. Of a question by which callers find out what a host can do,
+// a refusal is an answer, and no line among the errors of the log.
+enum class Failure : uint8_t { kError, kAnswer };
+
 // Records and logs the error of the C function `name`.
-NRT_STATUS report(const char* name, const Error& error) noexcept;
+NRT_STATUS report(const char* name, const Error& error, Failure failure = Failure::kError) noexcept;
 NRT_STATUS report_exception(const char* name, const char* what, bool memory) noexcept;
 
 // For functions that need no session.
 template <class Body>
-NRT_STATUS unguarded_state(const char* name, Body&& body) noexcept {
+NRT_STATUS unguarded_state(const char* name, Body&& body,
+                           Failure failure = Failure::kError) noexcept {
   return base::guarded(
       [&] {
         const Result<void> result = body();
-        return result ? NRT_SUCCESS : report(name, result.error());
+        return result ? NRT_SUCCESS : report(name, result.error(), failure);
       },
       [&](const char* what, bool memory) { return report_exception(name, what, memory); });
 }
 
 // body(Session&)
 template <class Body>
-NRT_STATUS guarded(const char* name, Body&& body) noexcept {
-  return unguarded_state(name, [&]() -> Result<void> {
-    SessionUse use;
-    if (!use) return use.error();
-    return body(*use);
-  });
+NRT_STATUS guarded(const char* name, Body&& body, Failure failure = Failure::kError) noexcept {
+  return unguarded_state(
+      name,
+      [&]() -> Result<void> {
+        SessionUse use;
+        if (!use) return use.error();
+        return body(*use);
+      },
+      failure);
 }
 
 }  // namespace neuron::runtime::api

@@ -12,6 +12,8 @@
 #include "runtime/api/loading.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/model/file_image.h"
+#include "runtime/profile/inspection.h"
+#include "runtime/profile/profiles.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -83,6 +85,8 @@ Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* i
     NEURON_TRY(named, session.core(vnc));
     core = named;
   }
+  const TraceSpan span(session.system_trace, TraceEvent::kLoad,
+                       {.core = core->index(), .bytes = file.size()});
   NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
   source.image = image;
   if (!source.model.subgraphs[0].operations.empty()) {
@@ -94,6 +98,7 @@ Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* i
   // The turn keeps an unload or a reset of the core from happening meanwhile.
   NEURON_TRY(turn, CoreTurn::take(*core));
   NEURON_TRY(loaded, LoadedModel::load(*core, source));
+  if (Inspection* inspection = Inspection::existing(session)) inspection->loaded(*loaded, file);
   NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
   *model = static_cast<nrt_model_t*>(handle);
   return {};
@@ -125,10 +130,14 @@ NRT_EXPORT NRT_STATUS nrt_unload(nrt_model_t* model) {
     // The turn comes first: a caller that does not get it in time keeps a model that works. A model
     // is retired only in its core's turn. Executions that wait behind this call find the model
     // retired.
+    const TraceSpan span(session.system_trace, TraceEvent::kUnload,
+                         {.core = object->core().index(), .name = object->name()});
     NEURON_TRY(turn, CoreTurn::take(object->core()));
     if (!session.handles.remove(model, HandleKind::kModel)) {
       return fail(NRT_INVALID_HANDLE, "the model was unloaded by another thread at the same time");
     }
+    // A profile that nobody has stopped ends with the model.
+    if (Profiles* profiles = Profiles::existing(session)) profiles->end(*object);
     object->retire();
     return {};
   });

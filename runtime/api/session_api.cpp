@@ -7,8 +7,10 @@
 #include "nrt/nrt.h"
 #include "nrt/nrt_version.h"
 #include "runtime/api/guard.h"
+#include "runtime/base/log.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
+#include "runtime/profile/inspection.h"
 #include "runtime/session/instance.h"
 #include "runtime/session/memory_usage.h"
 
@@ -18,30 +20,36 @@ using namespace neuron::runtime::api;  // NOLINT
 namespace {
 
 NRT_STATUS total_count(const char* name, uint32_t* count) {
-  return unguarded_state(name, [&]() -> Result<void> {
-    if (count == nullptr) return null_argument("vnc_count");
-    NEURON_TRY(host, host_cores());
-    *count = host.total();
-    return {};
-  });
+  return unguarded_state(
+      name,
+      [&]() -> Result<void> {
+        if (count == nullptr) return null_argument("vnc_count");
+        NEURON_TRY(host, host_cores());
+        *count = host.total();
+        return {};
+      },
+      Failure::kAnswer);
 }
 
 NRT_STATUS visible_count(const char* name, uint32_t* count) {
-  return unguarded_state(name, [&]() -> Result<void> {
-    if (count == nullptr) return null_argument("vnc_count");
-    {
-      SessionUse use;
-      if (use) {
-        *count = use->core_count();
+  return unguarded_state(
+      name,
+      [&]() -> Result<void> {
+        if (count == nullptr) return null_argument("vnc_count");
+        {
+          SessionUse use;
+          if (use) {
+            *count = use->core_count();
+            return {};
+          }
+        }
+        NEURON_TRY(host, host_cores());
+        NEURON_TRY(selection, read_core_selection());
+        NEURON_TRY(visible, visible_core_count(host, selection));
+        *count = visible;
         return {};
-      }
-    }
-    NEURON_TRY(host, host_cores());
-    NEURON_TRY(selection, read_core_selection());
-    NEURON_TRY(visible, visible_core_count(host, selection));
-    *count = visible;
-    return {};
-  });
+      },
+      Failure::kAnswer);
 }
 
 }  // namespace
@@ -53,7 +61,15 @@ NRT_EXPORT NRT_STATUS nrt_init(nrt_framework_type_t framework, const char* fw_ve
     caller.framework = framework;
     if (fw_version != nullptr) caller.framework_version = fw_version;
     if (fal_version != nullptr) caller.abstraction_version = fal_version;
-    return open_session(caller);
+    NEURON_TRY(inspected, InspectSettings::from_environment());
+    NEURON_CHECK(open_session(caller));
+    const SessionUse use;
+    if (!use || (!inspected.enabled && !inspected.on_fail) || Inspection::existing(*use)) return {};
+    // A runtime without the session that was asked for is better than none.
+    if (auto begun = Inspection::of(*use).begin(*use, inspected); !begun) {
+      log_error(LogComponent::kNrt, "{}", begun.error().sentence);
+    }
+    return {};
   });
 }
 

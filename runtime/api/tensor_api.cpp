@@ -2,8 +2,10 @@
 //
 // Tensors: allocation, contents, slices, attached buffers, completion counts.
 #include "nrt/nrt.h"
+#include "nrt/nrt_open.h"
 #include "runtime/api/guard.h"
 #include "runtime/base/log.h"
+#include "runtime/model/file_reader.h"
 #include "runtime/neff/text.h"
 #include "runtime/tensor/tensor.h"
 
@@ -67,6 +69,16 @@ void tell_executor(Session& session, const Tensor& tensor) {
   }
 }
 
+TraceSpan access_span(Session& session, TraceEvent event, const Tensor& tensor, size_t size) {
+  SystemTrace::Details details{.name = tensor.name(), .bytes = size};
+  if (session.system_trace.running()) {
+    if (const TensorView view = tensor.view(); view.storage) {
+      details.core = session.core_of(*view.storage);
+    }
+  }
+  return TraceSpan(session.system_trace, event, details);
+}
+
 // Checks the whole batch before any data moves.
 template <class Move>
 Result<void> batch(Session& session, const nrt_tensor_batch_t* batches, uint64_t count,
@@ -107,6 +119,9 @@ NRT_EXPORT NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placemen
                   name_or(name, "tensor"));
     }
     std::string text = name_or(name, "tensor");
+    const TraceSpan span(
+        session.system_trace, TraceEvent::kTensorAllocate,
+        {.core = static_cast<uint32_t>(std::max(vnc, 0)), .name = text, .bytes = size});
     auto storage = allocate_storage(session, tensor_placement, vnc, size, text);
     if (!storage) return storage.error();
     return hand_out(
@@ -131,6 +146,7 @@ NRT_EXPORT void nrt_tensor_free(nrt_tensor_t** tensor) {
     // nrt_close has freed what was left; freeing it once more is no mistake.
     if (!use) return {};
     NEURON_TRY(object, pin_tensor(*use, handle));
+    const TraceSpan span = access_span(*use, TraceEvent::kTensorFree, *object, object->size());
     if (use->handles.remove(handle, HandleKind::kTensor)) tell_executor(*use, *object);
     return {};
   });
@@ -141,7 +157,27 @@ NRT_EXPORT NRT_STATUS nrt_tensor_read(const nrt_tensor_t* tensor, void* buf, siz
   return guarded("nrt_tensor_read", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_tensor(session, tensor));
     if (buf == nullptr && size != 0) return null_argument("buf");
+    const TraceSpan span = access_span(session, TraceEvent::kTensorRead, *object, size);
     return object->read(buf, offset, size);
+  });
+}
+
+NRT_EXPORT NRT_STATUS nrt_open_tensor_read_file(nrt_tensor_t* tensor, size_t offset,
+                                                const char* path, uint64_t file_offset,
+                                                size_t size) {
+  return guarded("nrt_open_tensor_read_file", [&](Session& session) -> Result<void> {
+    NEURON_TRY(object, pin_tensor(session, tensor));
+    if (path == nullptr) return null_argument("path");
+    NEURON_TRY(view, object->range("reading a file", offset, size));
+    // Without a ring it reads directly into what it is given.
+    NEURON_TRY(file, FileReader::open(path, false));
+    if (file_offset > file->size() || size > file->size() - file_offset) {
+      return fail(NRT_INVALID, "{} has {} bytes, and no {} from byte {} on", path, file->size(),
+                  size, file_offset);
+    }
+    const TraceSpan span = access_span(session, TraceEvent::kTensorWrite, *object, size);
+    NEURON_TRY(memory, view.storage->address());
+    return file->read(file_offset, memory + view.offset + offset, size);
   });
 }
 
@@ -150,6 +186,7 @@ NRT_EXPORT NRT_STATUS nrt_tensor_write(nrt_tensor_t* tensor, const void* buf, si
   return guarded("nrt_tensor_write", [&](Session& session) -> Result<void> {
     NEURON_TRY(object, pin_tensor(session, tensor));
     if (buf == nullptr && size != 0) return null_argument("buf");
+    const TraceSpan span = access_span(session, TraceEvent::kTensorWrite, *object, size);
     return object->write(buf, offset, size);
   });
 }

@@ -116,19 +116,11 @@ Result<AsyncUnit*> AsyncQueues::unit_of(nrta_seq_t sequence) {
               sequence);
 }
 
-uint32_t AsyncQueues::core_of(const Storage& storage) const {
-  if (!storage.reachable()) return 0;
-  const DeviceMemory& memory = *storage.memory();
-  for (size_t place = 0; place < units_.size(); place += kUnitsPerCore) {
-    const Core& core = units_[place]->core();
-    if (&core.device() == &memory.device() && core.number() == memory.core()) return core.index();
-  }
-  return 0;
-}
+uint32_t AsyncQueues::core_of(const Storage& storage) const { return session_.core_of(storage); }
 
 Result<nrta_seq_t> AsyncQueues::submit(AsyncUnit& unit, AsyncRequest&& request) {
   // A worker that executes a collective waits for other ranks, which need workers of their own.
-  if (request.collective != nullptr || (request.model && request.model->collectives() != nullptr)) {
+  if (request.collective != nullptr || (request.model && !request.model->operations().empty())) {
     workers_.raise_limit(worker_limit(session_) + 2 * session_.core_count());
   }
   request.earliest_ps = observed_ps_[unit.core().index()].load(std::memory_order_relaxed);
@@ -222,14 +214,20 @@ void AsyncQueues::execute_some(AsyncUnit& unit, uint32_t available) {
   }
   uint32_t done = 0;
   uint64_t duration = 0;
+  bool unloaded = false;
   auto result = [&]() -> Result<void> {
+    NEURON_CHECK(meet_ranks(session_, model));
     NEURON_TRY(turn, CoreTurn::take(model.core()));
     auto executed = execute_matched(session_, model, *first.tensors, count, done);
     duration = model.report.device_ps;
+    unloaded = model.retired();
     return executed;
   }();
   if (done != 0) unit.complete(done, NRT_SUCCESS, duration);
-  if (!result) end_with(unit, result.error());
+  if (result) return;
+  // The request that failed still keeps the model.
+  if (unloaded) return end_unloaded(unit, model, result.error().status);
+  end_with(unit, result.error());
 }
 
 Result<void> AsyncQueues::transfer(const AsyncRequest& request) {
@@ -246,6 +244,28 @@ Result<void> AsyncQueues::transfer(const AsyncRequest& request) {
       return fail(NRT_FAILURE, "a request of kind {} in a queue of transfers",
                   static_cast<int>(request.kind));
   }
+}
+
+// The front request and those behind it want a model that was unloaded: as many as stand together
+// end at once. One line tells of all that wait, however many they are.
+void AsyncQueues::end_unloaded(AsyncUnit& unit, const LoadedModel& model, NRT_STATUS status) {
+  const bool tell = unit.tell_of(&model);
+  uint32_t waiting = 0, together = 0;
+  const uint32_t available = unit.available();
+  for (uint32_t i = 0; i < available; ++i) {
+    const AsyncRequest& request = unit.at(i);
+    if (request.kind != AsyncKind::kExecute || &*request.model != &model) continue;
+    if (waiting++ == i) together = waiting;
+  }
+  if (tell) {
+    log_error(LogComponent::kNrt,
+              "model '{}' was unloaded before {} of its requests in device {} core {}, {} queue {} "
+              "had begun, from request {:#x} on; they end with status {}",
+              model.name(), waiting, unit.core().device().index(), unit.core().number(),
+              unit.name(), unit.queue(), unit.sequence(unit.completed() + 1),
+              static_cast<int>(status));
+  }
+  unit.complete(together, status, 0);
 }
 
 // The front request has failed.

@@ -59,6 +59,7 @@ class AsyncQueues final : public SessionPart {
   void execute_some(AsyncUnit& unit, uint32_t available);
   Result<void> transfer(const AsyncRequest& request);
   void end_with(AsyncUnit& unit, const Error& error);
+  void end_unloaded(AsyncUnit& unit, const LoadedModel& model, NRT_STATUS status);
 
   Session& session_;
   std::vector<std::unique_ptr<AsyncUnit>> units_;

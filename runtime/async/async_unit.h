@@ -68,6 +68,16 @@ class AsyncUnit {
   void complete(uint32_t count, NRT_STATUS status, uint64_t duration_ps);
   // The worker leaves an empty unit. False: a request has come meanwhile, and the worker stays.
   bool rest();
+  // Notes that the log tells of all requests of this model that are in the queue, because it was
+  // unloaded. False: it has told of the front one before. A request that was in the queue then
+  // keeps its model, so the address means the same model.
+  bool tell_of(const void* model) {
+    const uint64_t front = completed_.load(std::memory_order_relaxed) + 1;
+    if (told_model_ == model && front <= told_through_) return false;
+    told_model_ = model;
+    told_through_ = submitted();
+    return true;
+  }
   // From now on requests are refused with `status`.
   void kill(NRT_STATUS status) { dead_.store(status, std::memory_order_relaxed); }
   NRT_STATUS dead() const { return static_cast<NRT_STATUS>(dead_.load(std::memory_order_relaxed)); }
@@ -108,6 +118,9 @@ class AsyncUnit {
   // outstanding.
   std::unique_ptr<std::atomic<uint64_t>[]> ends_;
   std::atomic<int> dead_{NRT_SUCCESS};
+  // Of the worker.
+  const void* told_model_ = nullptr;
+  uint64_t told_through_ = 0;
   alignas(64) std::atomic<uint64_t> submitted_;
   // Whether a worker has the unit or will get it. Sequentially consistent with submitted_: either
   // the worker that leaves sees the request, or its submitter sees that the worker has left.

@@ -8,18 +8,21 @@
 
 namespace neuron::runtime {
 
-Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world) {
+namespace {
+
+// Of each collective, for that many ranks.
+Result<std::vector<CollectiveBuffers>> buffers_of(const LoadedModel& model, uint32_t ranks) {
   std::vector<CollectiveBuffers> buffers;
   for (const neff::Collective& c : model.operations()) {
     const neff::CollectiveBytes bytes = neff::collective_bytes(
-        c, c.groups.empty() ? world->size() : static_cast<uint32_t>(c.groups[0].size()));
+        c, c.groups.empty() ? ranks : static_cast<uint32_t>(c.groups[0].size()));
     CollectiveBuffers& of = buffers.emplace_back();
     if (c.operation == CCOM_BARRIER) continue;
     const auto problem = [&](const std::optional<std::string>& sentence) -> Result<void> {
       if (!sentence) return {};
       return fail(NRT_INVALID,
                   "{} of {} ranks: {}; load it with the number of ranks that it was built for",
-                  neff::collective_name(c.operation), world->size(), *sentence);
+                  neff::collective_name(c.operation), ranks, *sentence);
     };
     // The names of the variables are not kept after loading.
     neff::CollectivePlace input{"input", 0, c.input_offset, c.input_rows, bytes.input};
@@ -33,6 +36,18 @@ Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world) {
     }
     NEURON_CHECK(problem(neff::check_apart(input, output)));
   }
+  return buffers;
+}
+
+}  // namespace
+
+Result<void> check_buffers(const LoadedModel& model, uint32_t ranks) {
+  NEURON_CHECK(buffers_of(model, ranks));
+  return {};
+}
+
+Result<void> connect_model(LoadedModel& model, std::shared_ptr<World> world) {
+  NEURON_TRY(buffers, buffers_of(model, world->size()));
   return connect_model(model, std::move(world), buffers);
 }
 

@@ -95,6 +95,10 @@ Result<CollectivesLibrary> open() {
   find(handle, "ccom_device_compile", library.device_compile, missing);
   find(handle, "ccom_device_describe", library.device_describe, missing);
   find(handle, "ccom_device_free", library.device_free, missing);
+  find(handle, "ccom_device_proxy_open", library.proxy_open, missing);
+  find(handle, "ccom_device_proxy_add", library.proxy_add, missing);
+  find(handle, "ccom_device_proxy_poll", library.proxy_poll, missing);
+  find(handle, "ccom_device_proxy_close", library.proxy_close, missing);
   if (!missing.empty()) {
     return fail(NRT_FAILURE, "{} has no function {}: it does not belong to this libnrt.so.1",
                 named.empty() ? kName : named.c_str(), missing);

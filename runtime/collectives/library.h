@@ -26,6 +26,10 @@ struct CollectivesLibrary {
   decltype(&::ccom_device_compile) device_compile = nullptr;
   decltype(&::ccom_device_describe) device_describe = nullptr;
   decltype(&::ccom_device_free) device_free = nullptr;
+  decltype(&::ccom_device_proxy_open) proxy_open = nullptr;
+  decltype(&::ccom_device_proxy_add) proxy_add = nullptr;
+  decltype(&::ccom_device_proxy_poll) proxy_poll = nullptr;
+  decltype(&::ccom_device_proxy_close) proxy_close = nullptr;
 };
 
 Result<const CollectivesLibrary*> collectives_library();

@@ -130,6 +130,7 @@ CollectivePrograms::CollectivePrograms(Core& core, std::shared_ptr<World> world)
     : core_(core), world_(std::move(world)) {}
 
 CollectivePrograms::~CollectivePrograms() {
+  proxy_.reset();  // it uses the programs
   auto library = collectives_library();
   for (const auto& stream : streams_) {
     if (stream->program != nullptr && library) (*library)->device_free(stream->program);
@@ -193,7 +194,8 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
         }
         const MemberPlace& member = world_->members()[r];
         const CorePlace there{place.chip, member.core};
-        members.push_back({r, member.chip, member.core, there.cc_window(k), 0, 0, 0});
+        members.push_back({r, member.chip, member.core, member.device + 1, member.instance, 0,
+                           there.cc_window(k), 0, 0, 0});
       }
       if (members.empty()) {
         return fail(NRT_INVALID, "{} has no replica group with rank {}", describe_operation(c),
@@ -294,11 +296,16 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
   NEURON_TRY(held, world_->hold());
   // After this exchange no rank executes an older model of these ranks on these CC cores.
   NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
-  const Result<void> compiled = compile(mine, all);
-  // A rank that cannot go on tells the others, which would otherwise wait for it.
-  const std::string trouble = compiled ? std::string() : compiled.error().sentence;
+  NEURON_CHECK(agree(compile(mine, all)));
+  return world_->spans_instances() ? agree(open_proxy()) : Result<void>();
+}
+
+// Fails on all ranks if it fails on one: a rank that cannot go on tells the others, which would
+// otherwise wait for it.
+Result<void> CollectivePrograms::agree(const Result<void>& mine) {
+  const std::string trouble = mine ? std::string() : mine.error().sentence;
   NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(trouble))));
-  NEURON_CHECK(compiled);
+  NEURON_CHECK(mine);
   for (uint32_t r = 0; r < outcomes.size(); ++r) {
     if (outcomes[r].empty()) continue;
     return fail(
@@ -306,6 +313,28 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
         std::string_view(reinterpret_cast<const char*>(outcomes[r].data()), outcomes[r].size()));
   }
   return {};
+}
+
+Result<void> CollectivePrograms::open_proxy() {
+  NEURON_TRY(proxy, NetworkProxy::open(core_, *world_));
+  for (const auto& stream : streams_) {
+    NEURON_CHECK(proxy->add(stream->use.stream, *stream->program));
+  }
+  proxy_ = std::move(proxy);
+  return {};
+}
+
+Result<void> CollectivePrograms::check_peers() const {
+  NEURON_CHECK(world_->check_peers());
+  return proxy_ ? proxy_->check() : Result<void>();
+}
+
+void CollectivePrograms::launch_begins() const {
+  if (proxy_) proxy_->begin();
+}
+
+void CollectivePrograms::launch_ended() const {
+  if (proxy_) proxy_->end();
 }
 
 // Compiles the streams from the announcements of all ranks.

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/collectives/network_proxy.h"
 #include "runtime/collectives/world.h"
 #include "runtime/device/core.h"
 #include "runtime/model/model_collectives.h"
@@ -45,7 +46,9 @@ class CollectivePrograms final : public ModelCollectives {
   std::optional<std::string> failure_of_rank() const override {
     return world_->failure_since(met_);
   }
-  Result<void> check_peers() const override { return world_->check_peers(); }
+  Result<void> check_peers() const override;
+  void launch_begins() const override;
+  void launch_ended() const override;
   bool broken() const override {
     return core_.collectives_age.load(std::memory_order_relaxed) != age_;
   }
@@ -60,10 +63,13 @@ class CollectivePrograms final : public ModelCollectives {
   Result<void> compile(std::span<const Announcement> mine, const std::vector<Message>& all);
   Result<void> place(Stream& stream);
   Result<void> clear_semaphores(bool lost);
+  Result<void> open_proxy();
+  Result<void> agree(const Result<void>& mine);
 
   Core& core_;
   std::shared_ptr<World> world_;
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::shared_ptr<NetworkProxy> proxy_;  // null: all ranks are on this instance
   uint32_t age_ = 0;
   uint64_t met_ = 0;  // number of the exchange in which the ranks met
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/collectives/world.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string_view>
 
 #include "runtime/base/environment.h"
@@ -17,8 +19,8 @@ const char* name_of(uint8_t occasion) {
   constexpr const char* kNames[] = {"joins",
                                     "is in nrt_barrier",
                                     "is in nrt_all_gather",
-                                    "loads a model with collectives",
-                                    "has loaded a model with collectives",
+                                    "brings a model with collectives",
+                                    "has made a model with collectives ready",
                                     "is in nrta_cc_prepare"};
   return occasion < std::size(kNames) ? kNames[occasion] : "runs another version of libnrt.so.1";
 }
@@ -30,6 +32,22 @@ std::string in_our_words(std::string sentence) {
   return at == std::string::npos
              ? sentence
              : sentence.replace(at, kTheirs.size(), "NEURON_OPEN_COLLECTIVES_TIMEOUT");
+}
+
+// Names the devices that this process sees: those of a daemon, of this process alone, or of the
+// driver. Two processes with one name reach each other's devices.
+uint64_t key_of_instance(const MemberPlace& place) {
+  std::string name = std::string(place.host) + "\n";
+  const std::string emulator = environment_text("NEURON_EMULATOR");
+  if (place.embedded != 0) {
+    name += base::format("process {}", place.process);
+  } else if (emulator.starts_with("unix:")) {
+    // Paths are the same in containers whose daemons differ; the socket itself is not.
+    struct stat socket {};
+    const bool there = ::stat(emulator.c_str() + std::strlen("unix:"), &socket) == 0;
+    name += there ? base::format("socket {} {}", socket.st_dev, socket.st_ino) : emulator;
+  }
+  return std::hash<std::string>()(name);
 }
 
 Result<MemberPlace> place_of(Core& core) {
@@ -49,6 +67,7 @@ Result<MemberPlace> place_of(Core& core) {
                         place.device);
   }
   place.chip = ids[place.device];
+  place.instance_key = key_of_instance(place);
   return place;
 }
 
@@ -84,6 +103,13 @@ Result<std::shared_ptr<World>> World::join(Core& core, uint32_t rank, uint32_t s
     std::memcpy(&member, message.data(), sizeof(member));
     member.host[sizeof(member.host) - 1] = 0;
   }
+  uint32_t instances = 0;
+  for (MemberPlace& member : world->members_) {
+    const auto same = std::find_if(
+        world->members_.begin(), world->members_.end(),
+        [&](const MemberPlace& other) { return other.instance_key == member.instance_key; });
+    member.instance = &*same == &member ? instances++ : same->instance;
+  }
   return world;
 }
 
@@ -95,33 +121,40 @@ Result<void> World::check_reachable() const {
   const MemberPlace& own = members_[rank_];
   for (uint32_t r = 0; r < size_; ++r) {
     const MemberPlace& other = members_[r];
-    if (std::strncmp(other.host, own.host, sizeof(own.host)) != 0) {
-      return fail(
-          NRT_UNSUPPORTED_NEFF_VERSION,
-          "rank {} is on host {}, rank {} on {}; collectives inside programs join the chips "
-          "of one instance: use those of the host (libccom) between hosts",
-          r, other.host, rank_, own.host);
-    }
-    if (other.process != own.process && (other.embedded != 0 || own.embedded != 0)) {
-      return fail(
-          NRT_INVALID,
-          "ranks {} and {} are in processes {} and {}, whose emulated devices are private to "
-          "each: start neuron-emulatord and set NEURON_EMULATOR=unix:SOCKET for all, or run "
-          "all ranks in one process",
-          rank_, r, own.process, other.process);
-    }
     if (other.generation != own.generation) {
       return fail(NRT_INVALID, "rank {} has a chip of generation {}, rank {} one of generation {}",
                   rank_, own.generation, r, other.generation);
     }
     for (uint32_t s = 0; s < r; ++s) {
-      if (members_[s].chip != other.chip || members_[s].core != other.core) continue;
+      if (members_[s].instance != other.instance || members_[s].chip != other.chip ||
+          members_[s].core != other.core) {
+        continue;
+      }
       return fail(NRT_INVALID,
                   "ranks {} and {} are both on device {} core {}; each needs a core of its own", s,
                   r, other.device, other.core);
     }
   }
   return {};
+}
+
+bool World::spans_instances() const {
+  return std::any_of(members_.begin(), members_.end(), [this](const MemberPlace& member) {
+    return member.instance != members_[rank_].instance;
+  });
+}
+
+Result<ccom_device_proxy_t*> World::open_proxy(const ccom_device_host_t& host) {
+  const std::unique_lock lock(mutex_, timeout_);
+  if (!lock) {
+    return fail(NRT_TIMEOUT, "another thread of rank {} has waited {} s for the other ranks", rank_,
+                timeout_.count() / 1000);
+  }
+  ccom_device_proxy_t* proxy = nullptr;
+  const ccom_status_t status = library_->proxy_open(comm_, &host, &proxy);
+  if (status == CCOM_SUCCESS) return proxy;
+  failed_.store(true, std::memory_order_relaxed);
+  return fail(status_of_collectives(status), "{}", in_our_words(library_->last_error()));
 }
 
 Result<void> World::gather(const void* mine, void* all, uint64_t bytes) {

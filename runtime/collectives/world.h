@@ -34,6 +34,10 @@ struct MemberPlace {
   uint32_t chip = 0;      // routing id
   uint32_t core = 0;      // physical core of the chip
   uint32_t generation = 0;
+  // Of the devices that reach each other: the same for ranks of one instance.
+  uint64_t instance_key = 0;
+  uint32_t instance = 0;  // numbered by the first rank that is there; filled in by World
+  uint32_t reserved = 0;
 };
 
 // What an exchange is for. All ranks make the same exchanges in the same order; each exchange
@@ -55,9 +59,12 @@ class World {
   uint32_t rank() const { return rank_; }
   uint32_t size() const { return static_cast<uint32_t>(size_); }
   const std::vector<MemberPlace>& members() const { return members_; }
-  // Fails, with the reason, if descriptors of this rank cannot reach the memory of every other
-  // rank.
+  // Fails, with the reason, if this rank cannot exchange data with every other rank.
   Result<void> check_reachable() const;
+  // Some ranks are on other instances: their data goes over the network.
+  bool spans_instances() const;
+  // Opens a proxy for those; all ranks call it together.
+  Result<ccom_device_proxy_t*> open_proxy(const ccom_device_host_t& host);
 
   // Every rank gives `mine` and gets the messages of all, by rank. `number` receives the number of
   // the exchange, which is the same on all ranks; failure_since() takes it.

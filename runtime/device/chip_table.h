@@ -32,19 +32,20 @@ struct ChipTable {
   bool has_core_map;       // its driver says which physical core a counted one is
   std::span<const AddressRegion> regions;  // ascending
   uint64_t (*window_bar0)(uint32_t core);
-  uint64_t (*window)(uint32_t core);        // the same place as the device addresses it
-  uint64_t (*notification)(uint32_t core);  // BAR 0 offset
-  uint64_t (*dma)(uint32_t engine);         // device address of its registers
-  uint64_t (*dma_bar0)(uint32_t engine);    // the same registers, as BAR 0 has them
-  uint32_t cc_cores;                        // of each core
-  uint64_t (*cc_bar0)(uint32_t number);     // windows of the chip's CC cores
-  uint64_t (*cc_window)(uint32_t number);   // the same place as the device addresses it
-  uint16_t (*cc_engines)(uint32_t k);       // DMA engines of the core's CC core k
+  uint64_t (*window)(uint32_t core);             // the same place as the device addresses it
+  uint64_t (*notification)(uint32_t core);       // BAR 0 offset
+  uint64_t (*dma)(uint32_t engine);              // device address of its registers
+  uint64_t (*dma_bar0)(uint32_t engine);         // the same registers, as BAR 0 has them
+  uint32_t cc_cores;                             // of each core
+  uint64_t (*cc_bar0)(uint32_t number);          // windows of the chip's CC cores
+  uint64_t (*cc_window)(uint32_t number);        // the same place as the device addresses it
+  uint64_t (*cc_notification)(uint32_t number);  // BAR 0 offset of a CC core's queues
+  uint16_t (*cc_engines)(uint32_t k);            // DMA engines of the core's CC core k
 };
 
 // The table of a generation, null for one that is not known.
 const ChipTable* find_chip_table(uint32_t generation);
-// "2 (trn1, inf2) and 3 (trn2)"
+// "2 (trn1, inf2), 3 (trn2) and 4 (trn3)"
 std::string known_chips();
 // Cores of one device, also for an architecture that this runtime does not drive; 0 for an unknown
 // architecture.

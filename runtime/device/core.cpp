@@ -2,8 +2,12 @@
 #include "runtime/device/core.h"
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 
+#include "runtime/device/core_notes.h"
+#include "runtime/device/core_reset.h"
+#include "runtime/device/core_trace.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
@@ -33,6 +37,23 @@ bool NotificationReader::next(neuron_notification& entry) {
     phase_ ^= 1;
   }
   return true;
+}
+
+size_t NotificationReader::next(neuron_notification* entries, size_t most) {
+  if (entries_ == 0) return 0;
+  size_t count = 0;
+  // bounded: a place has the phase once until the reader has passed it
+  for (; count < most; ++count) {
+    // Acquire: as above.
+    const neuron_notification& entry = ring_[index_];
+    if ((__atomic_load_n(&entry.word, __ATOMIC_ACQUIRE) & 1) != phase_) break;
+    entries[count] = entry;
+    if (++index_ == entries_) {
+      index_ = 0;
+      phase_ ^= 1;
+    }
+  }
+  return count;
 }
 
 Result<std::unique_ptr<Core>> Core::create(Device& device, uint32_t number, uint32_t index,
@@ -124,20 +145,11 @@ Result<void> Core::recover() {
     current_model = nullptr;
     current_binding = nullptr;
     lose_collectives();
-    uint32_t request = 0;
-    int result = ndl_reset_ncs(device_.index(), 1 << number_, &request);
-    if (result != 0) return driver_error(NRT_HW_ERROR, result, "asking for a reset");
-    uint8_t done = 0;
-    result = ndl_ready_ncs(device_.index(), request, &done);
-    if (result != 0 || done != 1) {
-      return driver_error(NRT_HW_ERROR, result, "waiting for the reset");
-    }
-    for (uint64_t& context : notification_contexts_) {
-      if (context != 0) ndl_notification_destroy(context);
-      context = 0;
-    }
+    NEURON_CHECK(reset_cores(device_, 1u << number_));
     std::memset(completion_, 0, sizeof(*completion_));
-    return prepare_notifications();
+    NEURON_CHECK(restore_notifications());
+    if (notes != nullptr) NEURON_CHECK(notes->start());
+    return trace == nullptr ? Result<void>() : trace->start();
   };
   auto result = reset();
   if (!result) {
@@ -149,6 +161,14 @@ Result<void> Core::recover() {
   return {};
 }
 
+Result<void> Core::restore_notifications() {
+  for (uint64_t& context : notification_contexts_) {
+    if (context != 0) ndl_notification_destroy(context);
+    context = 0;
+  }
+  return prepare_notifications();
+}
+
 Result<void> Core::prepare_notifications() {
   for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     NEURON_TRY(reader, ring(NQ_TYPE_TRACE, NEURON_NQ_SLOT_TRACE(engine), true));
@@ -157,6 +177,33 @@ Result<void> Core::prepare_notifications() {
   NEURON_TRY(reader, ring(NQ_TYPE_ERROR, NEURON_NQ_SLOT_ERROR, false));
   errors = reader;
   return {};
+}
+
+CollectiveNotifications::~CollectiveNotifications() {
+  if (context != 0) ndl_notification_destroy(context);
+}
+
+Result<CollectiveNotifications> Core::notifications_of(uint32_t cc_core, uint32_t entries) {
+  const uint32_t bytes = std::bit_ceil((entries + 1) * uint32_t{NEURON_NOTIFICATION_BYTES});
+  const uint32_t number = number_ * place_.chip->cc_cores + cc_core;
+  CollectiveNotifications queue;
+  int result = ndl_notification_init_with_realloc(
+      device_.ndl(), static_cast<int>(number), NQ_DEV_TYPE_TOPSP, NQ_TYPE_NOTIFY,
+      NEURON_NQ_SLOT_NOTIFY, bytes, true, 0, 0, true, &queue.context);
+  void* address = nullptr;
+  if (result == 0) result = ndl_notification_map(queue.context, &address);
+  if (result != 0) {
+    return driver_error(NRT_RESOURCE, result,
+                        "the notification queue of collective core {} of device {} core {}",
+                        cc_core, device_.index(), number_);
+  }
+  std::memset(address, 0, bytes);
+  // Entries are read at once, and the device is never told the reading position.
+  NEURON_CHECK(device_.write_register(
+      place_.chip->cc_notification(number) + NEURON_NQ_BASE(NEURON_NQ_SLOT_NOTIFY) + NEURON_NQ_MODE,
+      1));
+  queue.reader.attach(static_cast<const std::byte*>(address), bytes);
+  return queue;
 }
 
 Result<void> Core::acknowledge_errors() {

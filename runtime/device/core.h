@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "hw/control.h"
 #include "hw/isa.h"
@@ -24,12 +25,19 @@
 
 namespace neuron::runtime {
 
+class CoreNotes;
+class CoreTrace;
+class LaunchDebugger;
+
 // Reads the entries that the device wrote into one notification ring, in order.
 class NotificationReader {
  public:
   void attach(const std::byte* ring, uint32_t bytes);
   // False: no further entry.
   bool next(neuron_notification& entry);
+  // The next entries, at most so many; returns how many.
+  size_t next(neuron_notification* entries, size_t most);
+  uint32_t capacity() const { return entries_; }
   // Entries consumed, modulo the ring.
   uint32_t position() const { return index_; }
 
@@ -38,6 +46,23 @@ class NotificationReader {
   uint32_t entries_ = 0;
   uint32_t index_ = 0;
   uint32_t phase_ = 1;
+};
+
+// The notifications of a CC core's programs. Owns: the context of the driver library; the queue
+// itself lives until its core is reset.
+struct CollectiveNotifications {
+  CollectiveNotifications() = default;
+  CollectiveNotifications(CollectiveNotifications&& other) noexcept
+      : reader(other.reader), context(std::exchange(other.context, 0)) {}
+  CollectiveNotifications& operator=(CollectiveNotifications&& other) noexcept {
+    reader = other.reader;
+    std::swap(context, other.context);
+    return *this;
+  }
+  ~CollectiveNotifications();
+
+  NotificationReader reader;
+  uint64_t context = 0;
 };
 
 // State of the semaphores of a core's CC cores. kUnknown: an earlier process may have left values
@@ -77,12 +102,23 @@ class Core {
   Result<void> halt();
   // Resets the core through the driver and prepares it again; used after a fault.
   Result<void> recover();
+  // Gives the device its small notification rings again, after a trace has used others.
+  Result<void> restore_notifications();
   // From here on, no collective that is connected now can be executed.
   void lose_collectives();
+  // A new queue for what programs of the core's CC core `cc_core` notify, with room for `entries`
+  // that nobody has read yet. It replaces an earlier one.
+  Result<CollectiveNotifications> notifications_of(uint32_t cc_core, uint32_t entries);
   // Tells the device that the entries read from `errors` may be overwritten.
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
 
+  // What the engines do is recorded here while somebody wants it; else null.
+  std::unique_ptr<CoreTrace> trace;
+  // Looks at every execution while it goes on; else null. Not owned.
+  LaunchDebugger* debugger = nullptr;
+  // Takes what programs say while somebody listens; else null.
+  std::shared_ptr<CoreNotes> notes;
   // The second physical core of a virtual one, with the index of the first; else null. It is used
   // in the turn of the first.
   std::unique_ptr<Core> peer;

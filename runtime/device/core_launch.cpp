@@ -6,6 +6,9 @@
 #include <chrono>
 
 #include "hw/fault.h"
+#include "runtime/device/core_notes.h"
+#include "runtime/device/core_trace.h"
+#include "runtime/device/launch_debugger.h"
 
 namespace neuron::runtime {
 namespace {
@@ -13,27 +16,57 @@ namespace {
 // The time between two checks of the ranks that a wait depends on, and the time that a wait
 // continues after a rank is gone: the data that it had sent may be enough.
 constexpr uint64_t kLookAfterRanks = 100'000'000;
+// The time between two readings of a core that is traced.
+constexpr uint64_t kReadTraces = 2'000'000;
 
 uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+uint64_t host_time_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
 }
 
 }  // namespace
 
 uint64_t CoreLaunch::run(CoreLaunch& first, CoreLaunch* second, uint64_t limit_s) {
   const uint64_t begin = now_ns();
+  const uint64_t begin_time = first.core_.trace ? host_time_ns() : 0;
   const uint64_t until = begin + limit_s * 1'000'000'000ull;
+  for (const CoreLaunch* launch : {&first, second}) {
+    if (launch != nullptr && launch->watch_ != nullptr) launch->watch_->launch_begins();
+  }
+  if (first.core_.debugger != nullptr) [[unlikely]] {
+    first.core_.debugger->begins();
+  }
   if (second != nullptr) second->ring(false);
   // This thread waits for the first core at once and so runs it; no other thread has to.
   first.ring(true);
   first.await_end(until);
   if (second != nullptr) second->await_end(until);
   const uint64_t host_ns = now_ns() - begin;
+  for (const CoreLaunch* launch : {&first, second}) {
+    if (launch != nullptr && launch->watch_ != nullptr) launch->watch_->launch_ended();
+  }
   const bool failed = first.failed || (second != nullptr && second->failed);
   for (CoreLaunch* launch : {&first, second}) {
     if (launch == nullptr) continue;
     if (!failed) launch->read_report();
     launch->work = launch->core_.take_work();
+    if (launch->core_.notes != nullptr) [[unlikely]] {
+      launch->core_.notes->read();
+    }
+    if (launch->core_.trace == nullptr) [[likely]] {
+      continue;
+    }
+    launch->core_.trace->end({.exec_id = launch->core_.executions,
+                              .failed = failed,
+                              .begin_ns = begin_time,
+                              .end_ns = host_time_ns(),
+                              .device_ps = launch->device_ps,
+                              .work = launch->work});
   }
   return host_ns;
 }
@@ -59,21 +92,36 @@ void CoreLaunch::ring(bool here) {
                                            order_.count, here);
 }
 
+// As the port's wait; the core of this launch, and that which runs with it, are read meanwhile.
+int CoreLaunch::await_part(uint32_t* word, uint32_t before, uint64_t until) {
+  ndl::DevicePort& port = core_.device().port();
+  // bounded: each turn but the last takes some of the time until `until`.
+  while (core_.trace != nullptr || core_.debugger != nullptr) {
+    const uint64_t look = now_ns() + kReadTraces;
+    if (look >= until) break;
+    const int waited = port.wait(core_.number(), word, before, look);
+    if (core_.trace != nullptr) core_.trace->read();
+    if (core_.peer != nullptr && core_.peer->trace != nullptr) core_.peer->trace->read();
+    if (waited != 0 && core_.debugger != nullptr && core_.debugger->look()) continue;
+    if (waited != -ETIMEDOUT) return waited;
+  }
+  return port.wait(core_.number(), word, before, until);
+}
+
 // Waits for a word of the device; -EOWNERDEAD: a rank that this one waits for has failed, or its
 // process is gone.
 int CoreLaunch::await_word(uint32_t* word, uint32_t before, uint64_t until) {
-  ndl::DevicePort& port = core_.device().port();
   bool gone = false;
   // bounded: each turn but the last takes some of the time until `until`.
   while (watch_ != nullptr) {
     const uint64_t look = now_ns() + kLookAfterRanks;
     if (look >= until) break;
-    const int waited = port.wait(core_.number(), word, before, look);
+    const int waited = await_part(word, before, look);
     if (waited != -ETIMEDOUT) return waited;
     if (gone) return -EOWNERDEAD;
     gone = watch_->lost_a_rank();
   }
-  return port.wait(core_.number(), word, before, until);
+  return await_part(word, before, until);
 }
 
 // Waits until all completion records are written, or one that reports a failure.
@@ -102,12 +150,19 @@ void CoreLaunch::await_end(uint64_t until) {
   if (result == 0 && failed) --done;
   core_.executions = first_id_ + done - (failed ? 0 : 1);
   if (done != 0) core_.current_binding = order_.binding;
+  if (failed && core_.debugger != nullptr) core_.debugger->failed();
 }
 
 // Reads what the engines wrote about their part of the last execution.
 void CoreLaunch::read_report() {
   const neuron_completion_record& record = core_.completion();
   device_ps = record.end - record.start;
+  if (core_.trace != nullptr) {
+    core_.trace->read();
+    busy_ps = core_.trace->busy_ps();
+    retired = core_.trace->retired();
+    return;
+  }
   for (uint32_t engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
     neuron_notification entry;
     while (core_.completions[engine].next(entry)) {

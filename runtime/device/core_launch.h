@@ -20,6 +20,9 @@ class RankWatch {
   virtual ~RankWatch() = default;
   // A rank has failed, or its process is gone. May ask the system; any thread.
   virtual bool lost_a_rank() const = 0;
+  // Around a launch: meanwhile messages to and from ranks of other instances are carried.
+  virtual void launch_begins() const {}
+  virtual void launch_ended() const {}
 };
 
 // The parameters of a launch.
@@ -56,6 +59,7 @@ class CoreLaunch {
   void ring(bool here);
   void await_end(uint64_t until);
   void read_report();
+  int await_part(uint32_t* word, uint32_t before, uint64_t until);
   int await_word(uint32_t* word, uint32_t before, uint64_t until);
   int await_completions(uint64_t until);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/device.h"
 
+#include "runtime/device/device_memory.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
@@ -46,6 +47,26 @@ void Device::read_core_map() {
 }
 
 Device::~Device() { ndl_close_device(ndl_); }
+
+void Device::add_memory(DeviceMemory& memory) {
+  const std::lock_guard lock(memories_mutex_);
+  memories_[memory.address()] = &memory;
+}
+
+void Device::remove_memory(const DeviceMemory& memory) {
+  const std::lock_guard lock(memories_mutex_);
+  const auto found = memories_.find(memory.address());
+  if (found != memories_.end() && found->second == &memory) memories_.erase(found);
+}
+
+DeviceMemory* Device::memory_at(uint64_t address, uint64_t bytes) const {
+  const std::lock_guard lock(memories_mutex_);
+  auto found = memories_.upper_bound(address);
+  if (found == memories_.begin()) return nullptr;
+  DeviceMemory& memory = *std::prev(found)->second;
+  const uint64_t at = address - memory.address();
+  return at <= memory.size() && bytes <= memory.size() - at ? &memory : nullptr;
+}
 
 Result<uint32_t> Device::read_register(uint64_t bar0_offset) const {
   uint64_t address = ndl_->csr_base[0] + bar0_offset;

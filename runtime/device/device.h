@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "driver/ndl/port.h"
 #include "hw/address_map.h"
@@ -20,6 +22,8 @@
 #include "runtime/observe/process_record.h"
 
 namespace neuron::runtime {
+
+class DeviceMemory;
 
 class Device {
  public:
@@ -42,6 +46,13 @@ class Device {
   // The record of this process on this device, which operator tools read.
   ProcessRecord& record() const { return *record_; }
 
+  // The allocations of this process on the device, for those who know only an address. DeviceMemory
+  // adds and removes itself. memory_at(): the one that holds all of the bytes, null if there is
+  // none. Any thread; the caller knows that the memory outlives what it does with it.
+  void add_memory(DeviceMemory& memory);
+  void remove_memory(const DeviceMemory& memory);
+  DeviceMemory* memory_at(uint64_t address, uint64_t bytes) const;
+
   Result<uint32_t> read_register(uint64_t bar0_offset) const;
   Result<void> write_register(uint64_t bar0_offset, uint32_t value) const;
 
@@ -55,6 +66,8 @@ class Device {
   ndl::DevicePort* port_;
   const ChipTable& chip_;
   std::array<uint8_t, MAX_NC_PER_DEVICE> physical_{};
+  mutable std::mutex memories_mutex_;           // memories_
+  std::map<uint64_t, DeviceMemory*> memories_;  // by address
   const std::unique_ptr<ProcessRecord> record_ = std::make_unique<ProcessRecord>();
 };
 

@@ -51,9 +51,11 @@ DeviceMemory::DeviceMemory(Device& device, const MemoryRequest& request, uint64_
       category_(request.category),
       host_(request.host) {
   device_.record().memory_changed(host_, core_, category_, static_cast<int64_t>(size_));
+  device_.add_memory(*this);
 }
 
 DeviceMemory::~DeviceMemory() {
+  device_.remove_memory(*this);  // before another allocation can get the address
   ndl_memory_free(handle_);
   device_.record().memory_changed(host_, core_, category_, -static_cast<int64_t>(size_));
 }

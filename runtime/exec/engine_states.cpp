@@ -13,23 +13,19 @@ void append(std::string& text, const char* separator, const std::string& more) {
   text += (text.empty() ? "" : separator) + more;
 }
 
-// "semaphore 20 (a_full)"
-std::string name_semaphore(const LoadedModel& model, uint32_t number) {
-  for (const neff::Semaphore& semaphore : model.semaphores()) {
-    if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
-  }
-  return format("semaphore {}", number);
-}
-
 std::string describe_wait(const LoadedModel& model, uint32_t wait, uint32_t value) {
   static constexpr const char* kConditions[] = {"", ">=", "==", ">", "<=", "<", "!="};
   const uint32_t condition = (wait >> 8) & 7;
   if (condition == NEURON_WAIT_NONE || condition > NEURON_WAIT_NE) return "";
   const bool event = (wait & NEURON_SEM_SLOT_EVENT) != 0;
-  return format(" for {} {} {}{}, which is {}",
-                event ? format("event {}", wait & 0xFF) : name_semaphore(model, wait & 0xFF),
+  const uint32_t index = wait & 0xFF;
+  // Only a barrier or a sendrecv of the other program increments these.
+  const bool of_pair = !event && index >= NEURON_SEM_PAIR_FIRST && index <= NEURON_SEM_PAIR_LAST;
+  return format(" for {} {} {}{}, which is {}{}",
+                event ? format("event {}", index) : model.describe_semaphore(index),
                 kConditions[condition], (wait & NEURON_SEM_SLOT_REG) != 0 ? "r" : "", wait >> 16,
-                value);
+                value,
+                of_pair ? ": the other core of the pair has not come to the same instruction" : "");
 }
 
 const char* state_words(uint32_t state) {

@@ -7,10 +7,12 @@
 #include <optional>
 
 #include "runtime/base/log.h"
+#include "runtime/collectives/registry.h"
 #include "runtime/device/core_launch.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/exec/bind_tensors.h"
 #include "runtime/exec/fault_report.h"
+#include "runtime/exec/launch_trace.h"
 
 namespace neuron::runtime {
 namespace {
@@ -27,6 +29,19 @@ void add_to_report(ExecutionReport& report, const CoreLaunch& launch, bool secon
   }
 }
 
+// A reset that fails for the reason of the failure itself, such as a daemon that is gone, does not
+// tell the reason again.
+std::string with_failed_reset(const std::string& failure, const std::string& reset) {
+  const auto [end, unused] =
+      std::mismatch(reset.rbegin(), reset.rend(), failure.rbegin(), failure.rend());
+  const auto same = static_cast<size_t>(end - reset.rbegin());
+  const size_t reason = reset.find(": ", reset.size() - same);
+  const size_t step = reset.find(": ");
+  constexpr size_t kLeast = 24;  // shorter ends may be equal by chance
+  if (same < kLeast || reason == std::string::npos) return failure + "; " + reset;
+  return failure + "; " + reset.substr(0, step) + ", for the same reason";
+}
+
 // After a failure: resets the core, so that the next execution finds it as the first one did.
 Error give_up(LoadedModel& model, Error error) {
   model.report.valid = false;
@@ -35,7 +50,8 @@ Error give_up(LoadedModel& model, Error error) {
     if (part == nullptr) continue;
     if (auto recovered = part->core().recover(); !recovered) {
       log_error(LogComponent::kTdrv, "{}", recovered.error().sentence);
-      return Error(NRT_EXEC_UNIT_UNRECOVERABLE, error.sentence + "; " + recovered.error().sentence);
+      return Error(NRT_EXEC_UNIT_UNRECOVERABLE,
+                   with_failed_reset(error.sentence, recovered.error().sentence));
     }
   }
   return error;
@@ -76,6 +92,7 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
   const Configuration& configuration = session.configuration();
   done = 0;
   NEURON_CHECK(counted(model, model.check_collectives()));
+  LaunchTrace trace(session.system_trace, model);
   if (auto ready = model.make_ready(binding, configuration.fail_on_nan); !ready) {
     return counted(model, Result<void>(give_up(model, ready.error())));
   }
@@ -87,8 +104,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
     second_order = order_of(binding, *binding.second_rings, count, configuration);
     second.emplace(part->core(), *second_order, part->collectives());
   }
+  trace.begins();
   const uint64_t host_ns =
       CoreLaunch::run(first, second ? &*second : nullptr, configuration.exec_timeout_s);
+  trace.ended(first.device_ps * count);
   done = second ? std::min(first.done, second->done) : first.done;
   const bool failed = first.failed || (second && second->failed);
   if (!failed) {
@@ -253,6 +272,11 @@ Result<void> bring_back(const LoadedModel& model, const MatchedTensors& tensors,
 
 }  // namespace
 
+Result<void> meet_ranks(Session& session, LoadedModel& model) {
+  if (!model.awaits_ranks()) return {};
+  return counted(model, CollectivesRegistry::of(session).meet(session, model));
+}
+
 Result<std::shared_ptr<const MatchedTensors>> match_cached(Session& session, LoadedModel& model,
                                                            const TensorSet& inputs,
                                                            const TensorSet& outputs) {
@@ -275,7 +299,8 @@ Result<void> execute_matched(Session& session, LoadedModel& model, const Matched
   // The first execution with other rings tells the device so, and must do it alone.
   const bool together = !staged && model.core().current_model == &model &&
                         model.core().current_binding == resolution->binding && model.report.valid &&
-                        model.report.host_ns < kQuick_ns && !session.configuration().fail_on_nan;
+                        model.core().trace == nullptr && model.report.host_ns < kQuick_ns &&
+                        !session.configuration().fail_on_nan;
   while (done < count) {
     uint32_t part = 0;
     auto result = run_resolved(session, model, *resolution, together ? count - done : 1, part);

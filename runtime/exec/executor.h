@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a loaded model once: binds tensors, launches, waits, reports.
-// Callers: nrt_execute, nrt_execute_repeat, workers of asynchronous queues. All but match_cached()
-// run in the turn of the model's core (CoreTurn), which the caller holds. Borrows everything. The
-// launch path (the same two sets as before) takes one lock, allocates nothing and makes no system
-// call except to wait. Fails: NRT_INVALID for missing or wrong tensors, NRT_INVALID_HANDLE for a
-// freed one in a set, NRT_TIMEOUT, or the status of the fault with a sentence that says where and
-// why. After a failure the core is reset and works again; NRT_EXEC_UNIT_UNRECOVERABLE if that
-// fails.
+// Callers: nrt_execute, nrt_execute_repeat, workers of asynchronous queues. All but meet_ranks()
+// and match_cached() run in the turn of the model's core (CoreTurn), which the caller holds.
+// Borrows everything. The launch path (the same two sets as before) takes one lock, allocates
+// nothing and makes no system call except to wait. Fails: NRT_INVALID for missing or wrong tensors,
+// NRT_INVALID_HANDLE for a freed one in a set, NRT_TIMEOUT, or the status of the fault with a
+// sentence that says where and why. After a failure the core is reset and works again;
+// NRT_EXEC_UNIT_UNRECOVERABLE if that fails.
 #ifndef RUNTIME_EXEC_EXECUTOR_H
 #define RUNTIME_EXEC_EXECUTOR_H
 
@@ -17,6 +17,10 @@
 #include "runtime/tensor/tensor_set.h"
 
 namespace neuron::runtime {
+
+// Before an execution, and before the core's turn is taken: the ranks of a model with collectives
+// meet if they have not yet. A failure counts as an execution that never reached its core.
+Result<void> meet_ranks(Session& session, LoadedModel& model);
 
 Result<void> execute(Session& session, LoadedModel& model, const TensorSet& inputs,
                      const TensorSet& outputs);

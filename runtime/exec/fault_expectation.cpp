@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/fault_expectation.h"
 
+#include <array>
+
 #include "driver/isa/instruction.h"
+#include "hw/address_map.h"
 #include "hw/fault.h"
 #include "runtime/exec/fault_pair.h"
 
@@ -79,6 +82,26 @@ std::string instruction_words(const LoadedModel& model, uint32_t engine, uint32_
                 rule.empty() ? "" : ", expected: " + rule);
 }
 
+// The routing id that an address on another chip names; 256 + link for a neighbour. As the device
+// tells it in the entry of a fault.
+uint32_t peer_of_address(uint32_t generation, uint64_t address) {
+  if (generation == 2) return address >> NEURON_V2_PEER_SHIFT & 0xF;
+  if ((address & NEURON_V3_PEER_BIT) != 0) return address >> NEURON_V3_PEER_SHIFT & 0xFF;
+  return 256 + (address >> NEURON_V3_NEIGHBOUR_SHIFT & 3);
+}
+
+std::string peer_words(uint32_t id) {
+  if (id >= 256) return format("its neighbour at link {}", id - 256);
+  uint32_t count = 0;
+  std::array<uint32_t, 256> ids{};
+  if (ndl_get_host_device_id_to_rid_map(&count, ids.data()) == 0) {
+    for (uint32_t device = 0; device < count; ++device) {
+      if (ids[device] == id) return format("device {} (routing id {})", device, id);
+    }
+  }
+  return format("the chip with routing id {}", id);
+}
+
 }  // namespace
 
 std::string describe_address(const ChipTable& chip, uint64_t address) {
@@ -126,6 +149,11 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
     case NEURON_FAULT_FETCH:
       return format("found an access of {} bytes to device address {:#x}, {}", entry ? words[2] : 4,
                     address, describe_address(chip, address));
+    case NEURON_FAULT_LINK:
+      return format("found no way over links that work from device {} to {}, device address {:#x}",
+                    model.core().device().index(),
+                    peer_words(entry ? words[2] : peer_of_address(chip.generation, address)),
+                    address);
     case NEURON_FAULT_SEM_OVERFLOW:
       return format(
           "found semaphore {} at {} and {} to be added, expected a sum of at most 2147483647",
@@ -166,6 +194,13 @@ std::string describe_expectation(const LoadedModel& model, uint32_t engine, uint
     case NEURON_FAULT_INDEX_OOB:
       if (entry == nullptr) {
         return format("found it in partition {} at offset {:#x}", info >> 20, info & 0xFFFFF);
+      }
+      // Below the bound: a position of sparse weights that its column has had already.
+      if (words[0] < words[1]) {
+        return format(
+            "found position {} in partition {} at offset {:#x}, expected another one: a row before "
+            "it has this position in the same column",
+            words[0], words[2] >> 20, words[2] & 0xFFFFF);
       }
       return format("found index {} in partition {} at offset {:#x}, expected less than {}",
                     words[0], words[2] >> 20, words[2] & 0xFFFFF, words[1]);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "driver/isa/instruction.h"
+#include "hw/address_map.h"
 #include "hw/fault.h"
 
 namespace neuron::runtime {
@@ -76,6 +77,68 @@ std::string domain_text(const LoadedModel& model, uint32_t engine, uint32_t pc,
       range);
 }
 
+// Where a byte lies in the core's window.
+uint64_t offset_of(uint32_t place) {
+  const uint64_t partition = place >> NEURON_STRICT_PARTITION_SHIFT & 127;
+  const uint64_t byte = place & NEURON_STRICT_PLACE_MASK;
+  return (place & NEURON_STRICT_PSUM) != 0
+             ? NEURON_CORE_PSUM + partition * NEURON_PSUM_PARTITION_STRIDE + byte
+             : partition * NEURON_SBUF_PARTITION_STRIDE + byte;
+}
+
+// "transfer 3 of SP (queue set 'in')"
+std::string transfer_text(const TileWriter& writer) {
+  return format("transfer {} of {} (queue set '{}')", writer.id, neff::engine_name(writer.engine),
+                writer.queue_set);
+}
+
+// ", started by SP pc 1: dma_trigger ..."; nothing if the model's code does not trigger the
+// transfer.
+std::string trigger_text(const LoadedModel& model, const TileWriter& writer) {
+  const EngineImage& image = model.image(writer.engine);
+  for (uint32_t pc = image.wrapper; pc < image.instructions; ++pc) {
+    const auto instruction = isa::decode(std::span(image.code)
+                                             .subspan(size_t{pc} * NEURON_INSTRUCTION_BYTES)
+                                             .first<NEURON_INSTRUCTION_BYTES>());
+    if (instruction.opcode != NEURON_OP_DMA_TRIGGER || instruction.trigger.block != writer.id ||
+        instruction.trigger.queue != writer.queue) {
+      continue;
+    }
+    return ", started by " + model.describe_instruction(writer.engine, pc);
+  }
+  return "";
+}
+
+// What the reader of a tile has to wait for.
+std::string missing_wait_text(const LoadedModel& model, const TileWriter* writer) {
+  if (writer != nullptr && writer->semaphore) {
+    return format("a wait here for {}, which that transfer increments{} when its bytes are there",
+                  model.describe_semaphore(*writer->semaphore),
+                  writer->queues == 1
+                      ? std::string()
+                      : format(" once on each of its {} DMA engines", writer->queues));
+  }
+  if (writer != nullptr && writer->event) {
+    return format("a wait here for event {}, which that transfer sets when its bytes are there",
+                  *writer->event);
+  }
+  return "a wait here for a semaphore that the transfer increments at its end; it signals none yet";
+}
+
+// A transfer that was rung for had not written the byte yet.
+std::string pending_text(const LoadedModel& model, const FaultWords& words,
+                         const std::string& first) {
+  std::optional<uint8_t> queue;
+  if (words.complete) queue = static_cast<uint8_t>(words.detail >> 8 & 15);
+  const TileWriter* writer = model.tile_writers().find(offset_of(words.place), queue);
+  return format(
+      "found {} reads {} while the transfer that writes it is in flight: {}{}, expected "
+      "{}",
+      first, place_text(words.place),
+      writer == nullptr ? std::string() : transfer_text(*writer) + ", ",
+      other_text(model, words, words.complete), missing_wait_text(model, writer));
+}
+
 std::string unwritten_text(const LoadedModel& model, const FaultWords& words,
                            const std::string& first) {
   std::string nearest = "nothing has written any byte near it either";
@@ -83,6 +146,13 @@ std::string unwritten_text(const LoadedModel& model, const FaultWords& words,
     nearest = format("the nearest written{} was written by {}",
                      words.complete ? ", " + place_text(words.detail) + "," : " byte",
                      other_text(model, words, false));
+  }
+  const TileWriter* writer = model.tile_writers().find(offset_of(words.place), std::nullopt);
+  if (writer != nullptr) {
+    return format(
+        "found {} reads {}, which nothing has written yet: {} writes it{} ({}), expected {}", first,
+        place_text(words.place), transfer_text(*writer), trigger_text(model, *writer), nearest,
+        missing_wait_text(model, writer));
   }
   return format(
       "found {} reads {}, which nothing has written since the model was loaded ({}), "
@@ -116,6 +186,9 @@ std::string describe_pair(const LoadedModel& model, uint32_t engine, uint32_t pc
                     place_text(words.place),
                     has_other ? "last written by " + other_text(model, words, words.complete)
                               : std::string("no matmul has written it"));
+    case NEURON_FAULT_RACE:
+      if ((words.other & NEURON_STRICT_PENDING) != 0) return pending_text(model, words, first);
+      [[fallthrough]];
     default:
       return format(
           "found {} {} {}, which was {} by {}, expected an order between the two: a semaphore that "

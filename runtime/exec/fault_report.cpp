@@ -2,6 +2,7 @@
 #include "runtime/exec/fault_report.h"
 
 #include "driver/isa/instruction.h"
+#include "hw/control.h"
 #include "hw/fault.h"
 #include "runtime/exec/engine_states.h"
 #include "runtime/exec/fault_expectation.h"
@@ -9,16 +10,25 @@
 namespace neuron::runtime {
 namespace {
 
-// The error entry of this fault; the queue may hold warnings before it.
-bool find_entry(Core& core, uint32_t code, neuron_notification& found) {
+// The error entry of this fault; the queue may hold warnings before it, and faults of other engines
+// that met the same rule. Without an entry of this engine and instruction (the chip posts those of
+// DMA queues itself) the first of the code.
+bool find_entry(Core& core, uint32_t code, const neuron_completion_record* record,
+                neuron_notification& found) {
   neuron_notification entry;
+  bool any = false;
   while (core.errors.next(entry)) {
-    if (((entry.word >> NEURON_NW_CODE_SHIFT) & 0xFF) == code) {
+    if (((entry.word >> NEURON_NW_CODE_SHIFT) & 0xFF) != code) continue;
+    if (!any) found = entry;
+    any = true;
+    if (record == nullptr) break;
+    if (((entry.word >> NEURON_NW_ENGINE_SHIFT) & 0xF) == record->engine &&
+        entry.pc == record->pc) {
       found = entry;
-      return true;
+      break;
     }
   }
-  return false;
+  return any;
 }
 
 // "on device 0 core 0"
@@ -28,6 +38,22 @@ std::string place(const Core& core) {
 
 // "; SP waits ..., Pool with nothing left to do"
 std::string behind(const std::string& text) { return text.empty() ? "" : "; " + text; }
+
+// "its CC core 0 (instruction 67 of that core's program)": the CC core of `core` that has stopped
+// there. The completion record says only that it was one of them.
+std::string cc_core_words(const Core& core, uint32_t pc) {
+  std::string number;
+  for (uint32_t k = 0; k < core.place().chip->cc_cores; ++k) {
+    const uint64_t block = core.place().cc_bar0(k) + NEURON_CC_ENGINE;
+    const auto status = core.device().read_register(block + NEURON_ENG_STATUS);
+    const auto at = core.device().read_register(block + NEURON_ENG_PC);
+    if (status && at && (*status & 0xF) == NEURON_STATE_FAULT && *at == pc) {
+      number = format(" {}", k);
+      break;
+    }
+  }
+  return format("its CC core{} (instruction {} of that core's program)", number, pc);
+}
 
 Error describe_time_limit(LoadedModel& model, uint64_t limit_ps) {
   const EngineStates states = describe_engines(model, false);
@@ -80,13 +106,16 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
   const uint32_t code = record.status;
   if (code == NEURON_FAULT_TIME_LIMIT) return describe_time_limit(model, core.launch().time_limit);
   neuron_notification entry{};
-  const bool found = find_entry(core, code, entry);
+  const bool found = find_entry(core, code, &record, entry);
   // For a program a missing link is a program error; for a collective it is a hardware error.
   const NRT_STATUS status = code == NEURON_FAULT_LINK && model.collectives() != nullptr
                                 ? NRT_EXEC_HW_ERR_COLLECTIVES
                                 : status_of_fault(code);
   return fail(status, "model '{}' failed {} with {} at {}{}; {}", model.name(), place(core),
-              isa::fault_name(code), model.describe_instruction(record.engine, record.pc),
+              isa::fault_name(code),
+              record.engine == NEURON_ENGINE_CC
+                  ? cc_core_words(core, record.pc)
+                  : model.describe_instruction(record.engine, record.pc),
               behind(describe_expectation(model, record.engine, record.pc, code,
                                           found ? &entry : nullptr, record.info)),
               isa::fault_text(code));
@@ -95,7 +124,7 @@ Error describe_fault(LoadedModel& model, const neuron_completion_record& record)
 Result<void> find_numeric_errors(LoadedModel& model) {
   Core& core = model.core();
   neuron_notification entry;
-  if (!find_entry(core, NEURON_FAULT_NUMERIC_NAN, entry)) return {};
+  if (!find_entry(core, NEURON_FAULT_NUMERIC_NAN, nullptr, entry)) return {};
   const uint32_t engine = (entry.word >> NEURON_NW_ENGINE_SHIFT) & 0xF;
   const auto error =
       fail(NRT_EXEC_COMPLETED_WITH_NUM_ERR, "model '{}' produced a NaN on device {} core {} at {}",

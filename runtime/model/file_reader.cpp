@@ -38,7 +38,7 @@ Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path, bo
   std::unique_ptr<FileReader> reader(
       new FileReader(path, descriptor, static_cast<uint64_t>(status.st_size)));
   if (!S_ISREG(status.st_mode)) {
-    return fail(NRT_INVALID, "{} is no regular file; expected a NEFF", path);
+    return fail(NRT_INVALID, "{} is no regular file", path);
   }
   if (!ring) return reader;
   auto made = std::make_unique<Ring>();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/device/core_trace.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/model/program_check.h"
 
@@ -114,6 +115,13 @@ void LoadedModel::retire() {
 
 Result<void> LoadedModel::check_collectives() const {
   if (operations_.empty() || (collectives_ != nullptr && !collectives_->broken())) return {};
+  if (collectives_ == nullptr) {
+    return fail(
+        NRT_EXEC_HW_ERR_COLLECTIVES,
+        "the ranks of model '{}' could not meet when it was to be executed first: unload it "
+        "on all ranks and load it again",
+        name_);
+  }
   return fail(
       NRT_EXEC_HW_ERR_COLLECTIVES,
       "the ranks of model '{}' do not agree any more, because an execution failed on device "
@@ -133,7 +141,8 @@ Result<void> LoadedModel::activate(const DescriptorRings& rings, bool watch_nan)
     block[NEURON_ENG_PROG_COUNT] = image.instructions;
     block[NEURON_ENG_ENTRY] = 0;
     block[NEURON_ENG_PREFETCH] = kDefaultPrefetch;
-    block[NEURON_ENG_MODE] = watch_nan ? kModeNanCheck : 0;
+    block[NEURON_ENG_MODE] =
+        (watch_nan ? kModeNanCheck : 0) | (core_.trace != nullptr ? CoreTrace::kMode : 0);
     block.address(NEURON_ENG_LAUNCH_LO, core_.launch_address());
     block.address(NEURON_ENG_DONE_LO, core_.completion_address());
     block[NEURON_ENG_CONTROL] = NEURON_CMD_START;
@@ -184,6 +193,13 @@ Result<void> LoadedModel::write_moved() {
   }
   moved_ = false;
   return {};
+}
+
+std::string LoadedModel::describe_semaphore(uint32_t number) const {
+  for (const neff::Semaphore& semaphore : semaphores_) {
+    if (semaphore.number == number) return format("semaphore {} ({})", number, semaphore.name);
+  }
+  return format("semaphore {}", number);
 }
 
 std::string LoadedModel::describe_instruction(uint32_t engine, uint32_t pc) const {

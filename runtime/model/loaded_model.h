@@ -10,6 +10,7 @@
 #define RUNTIME_MODEL_LOADED_MODEL_H
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "runtime/device/core.h"
 #include "runtime/device/scratchpad.h"
 #include "runtime/model/model_collectives.h"
+#include "runtime/model/tile_writers.h"
 #include "runtime/neff/model.h"
 #include "runtime/observe/execution_report.h"
 #include "runtime/rings/binding_cache.h"
@@ -81,7 +83,16 @@ class LoadedModel final : private ScratchpadUser {
   const std::vector<uint64_t>& addresses() const { return addresses_; }
   uint64_t variable_size(uint32_t variable) const { return sizes_[variable]; }
   const std::vector<neff::Semaphore>& semaphores() const { return semaphores_; }
+  // For profiles.
+  const neff::DebugInfo& debug() const { return debug_; }
+  const std::array<uint8_t, 16>& uuid() const { return uuid_; }
+  uint64_t constant_bytes() const { return constants_ == nullptr ? 0 : constants_->size(); }
   const EngineImage& image(uint32_t engine) const { return images_[engine]; }
+
+  // Its transfers into SBUF and PSUM.
+  const TileWriters& tile_writers() const { return tile_writers_; }
+  // "semaphore 20 (a_full)"
+  std::string describe_semaphore(uint32_t number) const;
 
   // "PE pc 12 (matmul.py:40): matmul ...", for reports; pc counts from the start of the image.
   std::string describe_instruction(uint32_t engine, uint32_t pc) const;
@@ -91,7 +102,25 @@ class LoadedModel final : private ScratchpadUser {
   ModelCollectives* collectives() const { return collectives_.get(); }
   void take_collectives(std::unique_ptr<ModelCollectives> collectives) {
     collectives_ = std::move(collectives);
+    awaits_ranks_.store(false, std::memory_order_release);
   }
+  // Which of how many ranks executes this, and its place among what was loaded.
+  struct Rank {
+    uint32_t number = 0;
+    uint32_t count = 0;
+    uint64_t order = 0;
+  };
+  // Its ranks meet later, at the latest before its first execution. To be called before another
+  // thread sees the model.
+  void await_ranks(const Rank& rank) {
+    rank_ = rank;
+    awaits_ranks_.store(true, std::memory_order_relaxed);
+  }
+  // They could not meet, and will not.
+  void give_up_ranks() { awaits_ranks_.store(false, std::memory_order_release); }
+  // Any thread. Acquire: whoever finds that they have met sees collectives().
+  bool awaits_ranks() const { return awaits_ranks_.load(std::memory_order_acquire); }
+  const Rank& rank() const { return rank_; }
   // Fails if its collectives can no longer be executed; no reset is needed then.
   Result<void> check_collectives() const;
 
@@ -139,6 +168,8 @@ class LoadedModel final : private ScratchpadUser {
   std::vector<neff::Semaphore> semaphores_;
   std::vector<neff::Collective> operations_;
   std::unique_ptr<ModelCollectives> collectives_;
+  Rank rank_;
+  std::atomic<bool> awaits_ranks_{false};
   std::array<EngineImage, NEURON_CORE_ENGINES> images_;
   std::unique_ptr<DeviceMemory> code_;
   std::unique_ptr<DeviceMemory> constants_;
@@ -149,9 +180,11 @@ class LoadedModel final : private ScratchpadUser {
   std::vector<PointerPlace> pointer_places_;
   bool moved_ = false;  // the device has not been told
   neff::DebugInfo debug_;
+  std::array<uint8_t, 16> uuid_{};
   bool retired_ = false;
   uint32_t model_id_ = 0;
   int record_ = -1;  // its slot of the device's ProcessRecord
+  TileWriters tile_writers_;
 };
 
 }  // namespace neuron::runtime

@@ -63,10 +63,12 @@ class Loader {
     NEURON_TRY(streams, streams_of(graph_.operations, core_.place()));
     streams_ = std::move(streams);
     result_->debug_ = graph_.debug;
+    result_->uuid_ = model_.uuid;
     if (subgraph_ == 0) list_ports();
     NEURON_CHECK(place_variables());
     NEURON_TRY(rings, RingPlan::build(graph_));
     result_->rings_ = std::move(rings);
+    result_->tile_writers_ = TileWriters(graph_, result_->rings_);
     NEURON_CHECK(check_transfers());
     result_->addresses_.push_back(core_.one().address());
     result_->addresses_.push_back(core_.semaphore_inc(0));

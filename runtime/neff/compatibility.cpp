@@ -121,8 +121,13 @@ Result<void> check_compatible(const Container& container, const Target& target) 
     return fail(
         NRT_INVALID,
         "header offset {}: the program needs logical cores of {} physical cores, this process uses "
-        "{}; set NEURON_LOGICAL_NC_CONFIG={} or build it for {}",
-        NEFF_OFF_LNC_SIZE, header.effective_lnc(), target.lnc, header.effective_lnc(), target.lnc);
+        "{}; set NEURON_LOGICAL_NC_CONFIG={}{} or build it for {}",
+        NEFF_OFF_LNC_SIZE, header.effective_lnc(), target.lnc, header.effective_lnc(),
+        // A program of an older chip needs both, and whoever sets one meets the other next.
+        target.generation > 2 && !target.allow_older && header.effective_lnc() == 1
+            ? " (and NEURON_RT_ALLOW_LEGACY_NEFF=1, if it was built for an older chip)"
+            : "",
+        target.lnc);
   }
   return {};
 }

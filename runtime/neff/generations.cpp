@@ -13,7 +13,7 @@ namespace {
 constexpr Generation kGenerations[] = {
     {2, {"trn1", "trn1n", "inf2"}, "trn1 or inf2", NEURON_V2_SBUF_PARTITION_BYTES},
     {3, {"trn2", "trn2u", "trn2n"}, "trn2", NEURON_V3_SBUF_PARTITION_BYTES},
-    {4, {"trn3", "trn3u"}, "trn3", NEURON_SBUF_PARTITION_STRIDE}};
+    {4, {"trn3", "trn3u"}, "trn3", NEURON_V4_SBUF_PARTITION_BYTES}};
 
 }  // namespace
 

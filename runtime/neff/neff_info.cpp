@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hw/neff_program.h"
+#include "runtime/neff/generations.h"
 #include "runtime/neff/graph_reader.h"
 #include "runtime/neff/model.h"
 #include "runtime/neff/text.h"
@@ -24,14 +25,27 @@ namespace {
 
 struct Facts {
   std::optional<neff::Graph> graph;  // Only of a file in the open format.
-  std::string refusal;               // Empty: this runtime can run it.
+  std::string refusal;               // Empty: this runtime can run it, on some device.
+  std::string devices;               // On which, and with which variables on others.
   std::vector<std::string> notes;
 };
+
+// What the loader asks of a device: it takes programs of its own generation, older ones by a
+// variable, and logical cores as large as the program's.
+std::string devices_of(const neff::Model& model) {
+  std::string text =
+      format("{}, logical cores of {}", neff::generation_words(model.generation), model.lnc);
+  if (model.generation < 3 && model.lnc == 1) {
+    text += "; trn2 with NEURON_RT_ALLOW_LEGACY_NEFF=1 and NEURON_LOGICAL_NC_CONFIG=1";
+  }
+  return text;
+}
 
 Facts examine(const neff::Container& container) {
   Facts facts;
   if (const auto model = neff::load_model(container, {}); model) {
     facts.notes = model->notes;
+    facts.devices = devices_of(*model);
   } else {
     facts.refusal = model.error().sentence;
   }
@@ -143,7 +157,7 @@ std::string neff_info_text(const neff::Container& container) {
                           container.compressed() ? "gzip" : "tar", container.unpacked_bytes(),
                           container.members().size()));
   line("Built for:", neff::describe_origin(container));
-  line("Runs here:", facts.refusal.empty() ? "yes" : "no: " + facts.refusal);
+  line("Runs on:", facts.refusal.empty() ? facts.devices : "nothing here: " + facts.refusal);
   for (const std::string& note : facts.notes) line("Note:", note);
   if (facts.graph) text += "\n" + tensor_table(*facts.graph);
   return text;
@@ -172,6 +186,7 @@ std::string neff_info_json(const neff::Container& container) {
   out["unpacked_size"] = container.unpacked_bytes();
   out["built_for"] = neff::describe_origin(container);
   out["runs_here"] = facts.refusal.empty();
+  if (!facts.devices.empty()) out["runs_on"] = facts.devices;
   if (!facts.refusal.empty()) out["reason"] = facts.refusal;
   out["notes"] = json::value_from(facts.notes);
   json::array members;

@@ -125,8 +125,8 @@ uint32_t item_size(std::string_view type) {
     case 'i':
     case 'u':
       return power ? size : 0;
-    case 'f':
-      return power && size > 1 ? size : 0;
+    case 'f':  // "f1" is how packages that add 8-bit floats to NumPy name them.
+      return power ? size : 0;
     case 'V':
       return power && size < 8 ? size : 0;
     default:

@@ -18,15 +18,6 @@ std::string words(uint32_t engine, const neff::DmaTransfer& transfer) {
   return format("transfer {} of engine {}", transfer.id, engine_text(engine));
 }
 
-// The semaphore that queue `e` of the set increments when its part of the transfer has moved.
-std::optional<uint8_t> semaphore_of(const neff::DmaTransfer& transfer, const neff::QueueSet& set,
-                                    uint32_t e) {
-  if (transfer.semaphore) return transfer.semaphore;
-  if (set.semaphore) return set.semaphore;
-  if (e < set.semaphore_set.size()) return set.semaphore_set[e];
-  return std::nullopt;
-}
-
 Result<void> check_supported(uint32_t engine, const neff::DmaTransfer& transfer,
                              const neff::QueueSet& set) {
   if (!transfer.remote_semaphores.empty()) {
@@ -54,6 +45,14 @@ void add_word(RingPair& ring, uint32_t from, uint32_t base, uint64_t offset, boo
 }
 
 }  // namespace
+
+std::optional<uint8_t> completion_semaphore(const neff::DmaTransfer& transfer,
+                                            const neff::QueueSet& set, uint32_t e) {
+  if (transfer.semaphore) return transfer.semaphore;
+  if (set.semaphore) return set.semaphore;
+  if (e < set.semaphore_set.size()) return set.semaphore_set[e];
+  return std::nullopt;
+}
 
 RingPlan::RingKey RingPlan::ring_key(uint32_t engine, const neff::DmaTransfer& transfer) {
   if (!transfer.function) return {transfer.queue, transfer.instance, 0, 0};
@@ -120,7 +119,7 @@ Result<TriggerCounts> RingPlan::add(const neff::Subgraph& subgraph,
   TriggerCounts counts;
   for (uint32_t e = 0; e < engines; ++e) {
     RingPair& ring = queue.rings[e];
-    const auto semaphore = semaphore_of(transfer, set, e);
+    const auto semaphore = completion_semaphore(transfer, set, e);
     const bool event = e == 0 && transfer.event;
     if (semaphore || event) {
       // The barrier makes the data visible before the semaphore says so.

@@ -45,6 +45,10 @@ struct RingPair {
   uint32_t m2s_copies = 1, s2m_copies = 1;  // of the descriptors above, one behind the other
 };
 
+// The semaphore that queue `e` of the set increments when its part of the transfer has moved.
+std::optional<uint8_t> completion_semaphore(const neff::DmaTransfer& transfer,
+                                            const neff::QueueSet& set, uint32_t e);
+
 struct QueuePlan {
   uint8_t number = 0;
   uint8_t engines = 0;

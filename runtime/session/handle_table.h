@@ -43,7 +43,7 @@ class HandleTable {
   template <class T>
   Result<void*> insert(HandleKind kind, std::unique_ptr<T> object) {
     auto result = insert_object(kind, object.get(), [](void* o) { delete static_cast<T*>(o); });
-    if (result) object.release();
+    if (result) static_cast<void>(object.release());
     return result;
   }
 

@@ -15,9 +15,12 @@ struct Named {
   uint32_t value;
 };
 // Longer names first: "trn1n." must not be read as "trn1".
-constexpr Named kFamilies[] = {{"trn1n.", NRT_INSTANCE_TRN1N}, {"trn1.", NRT_INSTANCE_TRN1},
-                               {"inf2.", NRT_INSTANCE_INF2},   {"trn2u.", NRT_INSTANCE_TRN2U},
-                               {"trn2.", NRT_INSTANCE_TRN2},   {"inf1.", NRT_INSTANCE_INF1}};
+constexpr Named kFamilies[] = {
+    {"trn1n.", NRT_INSTANCE_TRN1N}, {"trn1.", NRT_INSTANCE_TRN1},
+    {"inf2.", NRT_INSTANCE_INF2},   {"trn2u.", NRT_INSTANCE_TRN2U},
+    {"trn2.", NRT_INSTANCE_TRN2},   {"trn3pd98.", NRT_INSTANCE_TRN3PDS98},
+    {"trn3.", NRT_INSTANCE_TRN3},   {"trn3s.", NRT_INSTANCE_TRN3},
+    {"inf1.", NRT_INSTANCE_INF1}};
 constexpr Named kSizes[] = {
     {"48xlarge", NRT_INSTANCE_SIZE_48XL}, {"32xlarge", NRT_INSTANCE_SIZE_32XL},
     {"24xlarge", NRT_INSTANCE_SIZE_24XL}, {"8xlarge", NRT_INSTANCE_SIZE_8XL},

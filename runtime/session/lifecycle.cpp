@@ -2,10 +2,12 @@
 #include "runtime/session/lifecycle.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
 
+#include "runtime/base/environment_table.h"
 #include "runtime/base/log.h"
 
 namespace neuron::runtime {
@@ -75,6 +77,9 @@ Result<void> open_session(const Caller& caller) {
   (void)configure_log();  // writes the warning itself
   if (state == kForked) ndl_device_cached_fd_close_all();
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &forget_in_child);
+  for (const std::string& sentence : unknown_variables(environ)) {
+    log_warning(LogComponent::kNrt, "{}", sentence);
+  }
   NEURON_TRY(configuration, read_configuration());
   auto session = Session::open(configuration, caller);
   if (!session) {

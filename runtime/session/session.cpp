@@ -10,6 +10,7 @@
 #include "driver/ndl/error.h"
 #include "nrt/nds/neuron_ds.h"
 #include "runtime/base/log.h"
+#include "runtime/device/core_reset.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/observe/version.h"
 
@@ -108,6 +109,11 @@ Result<std::unique_ptr<Session>> Session::open(const Configuration& configuratio
 
 Session::~Session() {
   async.clear();
+  send_receive.clear();  // its requests keep memory of tensors
+  debug.clear();
+  inspection.clear();
+  continuous.clear();
+  profiles.clear();  // their models are handles
   handles.clear();
   host_collectives.clear();  // each uses a core and a world
   collectives.clear();
@@ -123,6 +129,17 @@ Session::~Session() {
   if (!claimed_.empty()) {
     ndl_crwl_nc_range_unmark(claimed_.data(), claimed_.size() * sizeof(claimed_[0]));
   }
+}
+
+uint32_t Session::core_of(const Storage& storage) const {
+  if (!storage.reachable()) return 0;
+  const DeviceMemory& memory = *storage.memory();
+  for (const auto& core : cores_) {
+    if (&core->device() != &memory.device()) continue;
+    if (core->number() == memory.core()) return core->index();
+    if (core->peer != nullptr && core->peer->number() == memory.core()) return core->index();
+  }
+  return 0;
 }
 
 Result<Device*> Session::open_device(int index) {
@@ -227,21 +244,25 @@ bool Session::is_claimed(const Device& device, uint32_t core, uint32_t per_devic
   return nbitmap_test_bit(place * per_device + core, claimed_.data());
 }
 
+uint32_t Session::number_on_host(const Core& core) const {
+  uint32_t counted = 0;
+  while (counted + 1 < per_device_ && core.device().physical_core(counted) != core.number()) {
+    ++counted;
+  }
+  return (static_cast<uint32_t>(core.device().index()) * per_device_ + counted) / logical_cores_;
+}
+
 Result<void> Session::prepare(uint32_t per_device) {
+  per_device_ = per_device;
   if (configuration_.reset_cores) {
     for (const auto& device : devices_) {
-      int map = 0;
+      uint32_t map = 0;
       for (uint32_t core = 0; core < per_device; ++core) {
-        if (is_claimed(*device, core, per_device)) map |= 1 << device->physical_core(core);
+        if (is_claimed(*device, core, per_device)) map |= 1u << device->physical_core(core);
       }
       if (map == 0) continue;
-      uint32_t request = 0;
-      uint8_t done = 0;
-      int result = ndl_reset_ncs(device->index(), map, &request);
-      if (result == 0) result = ndl_ready_ncs(device->index(), request, &done);
-      if (result != 0 || done != 1) {
-        return driver_error(NRT_FAILURE, result, "resetting cores {:#x} of device {}", map,
-                            device->index());
+      if (auto reset = reset_cores(*device, map, NRT_FAILURE); !reset) {
+        return reset.error().with("resetting cores {:#x} of device {}", map, device->index());
       }
     }
   }

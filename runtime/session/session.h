@@ -17,11 +17,13 @@
 #include "driver/base/deadline.h"
 #include "nrt/nrt_types.h"
 #include "runtime/device/core.h"
+#include "runtime/observe/system_trace.h"
 #include "runtime/session/configuration.h"
 #include "runtime/session/handle_table.h"
 #include "runtime/session/part_slot.h"
 #include "runtime/tensor/completion.h"
 #include "runtime/tensor/mapping_table.h"
+#include "runtime/tensor/storage.h"
 
 namespace neuron::runtime {
 
@@ -49,6 +51,11 @@ class Session {
   Result<Core*> core(int64_t vnc) const;
   // The core with the fewest models.
   Core& least_loaded_core() const;
+  // The number of a virtual core among all of the host, whichever of them this process has.
+  uint32_t number_on_host(const Core& core) const;
+  // The number by which callers count the core in whose memory the storage is; 0 for memory of the
+  // host alone.
+  uint32_t core_of(const Storage& storage) const;
   // An open device by its number on the host; null if this process has no core of it.
   Device* device(int index) const;
   std::vector<Device*> devices() const;
@@ -68,6 +75,7 @@ class Session {
 
   Configuration configuration_;
   const uint32_t logical_cores_;
+  uint32_t per_device_ = 0;  // physical cores
   std::vector<std::unique_ptr<Device>> devices_;
   // Bit n stands for core n. Counted, as the driver does, from the first device that this process
   // sees. (A container may see only /dev/neuron4 and later.)
@@ -83,6 +91,7 @@ class Session {
 
  public:
   CompletionHub completion_hub;
+  SystemTrace system_trace;
   MappingTable mappings;
   // Increases whenever a tensor that a set refers to is freed or changes its memory. The thread
   // that changes a tensor adds with release; the executor loads with acquire and then matches the
@@ -91,6 +100,11 @@ class Session {
   // Parts of the folders above, destroyed in this order: asynchronous queues before everything
   // else; what the collectives folders remember after the handles, before the cores.
   PartSlot async;
+  PartSlot send_receive;
+  PartSlot debug;
+  PartSlot inspection;
+  PartSlot continuous;
+  PartSlot profiles;
   HandleTable handles;
   PartSlot host_collectives;
   PartSlot collectives;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // 64 MiB within HBM and from the host into HBM, through real descriptors, against memcpy in one
-// thread.
+// thread, whose buffers lie in pages of 4 KiB or in huge ones.
+#include <sys/mman.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -14,8 +17,7 @@ namespace {
 constexpr size_t kBytes = 64u << 20;
 
 struct Buffers {
-  std::vector<char> source = std::vector<char>(kBytes, 1),
-                    destination = std::vector<char>(kBytes, 2);
+  std::vector<char> source = std::vector<char>(kBytes, 1);
   nrt_tensor_t* from = nullptr;
   nrt_tensor_t* to = nullptr;
   std::string error = initialise();
@@ -43,29 +45,59 @@ double bytes_per_second(Operation operation) {
   return kTimes * static_cast<double>(kBytes) / (now_seconds() - start);
 }
 
-Ratio against_memcpy(const char* name, bool write) {
-  Ratio ratio{.name = name, .peer_name = "memcpy, one thread", .unit = "bytes/s", .goal = 0.8};
-  auto buffers = std::make_shared<Buffers>();
-  ratio.error = buffers->error;
-  ratio.ours = [buffers, write] {
-    return bytes_per_second([&] {
-      return (write ? nrt_tensor_write(buffers->to, buffers->source.data(), 0, kBytes)
-                    : nrt_tensor_copy(buffers->from, 0, buffers->to, 0, kBytes)) == NRT_SUCCESS;
-    });
-  };
-  ratio.peer = [buffers] {
-    return bytes_per_second([&] {
-      std::memcpy(buffers->destination.data(), buffers->source.data(), kBytes);
-      asm volatile("" ::"r"(buffers->destination.data()) : "memory");
+// Two buffers of this process; in huge pages, where the host gives them.
+struct Pair {
+  explicit Pair(bool huge) {
+    for (std::byte** buffer : {&from, &to}) {
+      *buffer = static_cast<std::byte*>(std::aligned_alloc(kHugePage, kBytes));
+      if (huge) ::madvise(*buffer, kBytes, MADV_HUGEPAGE);
+      std::memset(*buffer, 1, kBytes);
+    }
+  }
+  ~Pair() {
+    std::free(from);
+    std::free(to);
+  }
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+  double rate() const {
+    return bytes_per_second([this] {
+      std::memcpy(to, from, kBytes);
+      asm volatile("" ::"r"(to) : "memory");
       return true;
     });
-  };
-  return ratio;
+  }
+
+  static constexpr size_t kHugePage = 2u << 20;
+  std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+
+// The same against memcpy between pages of 4 KiB and between huge pages.
+std::vector<Ratio> against_memcpy(const char* name, bool write) {
+  auto buffers = std::make_shared<Buffers>();
+  std::vector<Ratio> ratios;
+  for (const bool huge : {false, true}) {
+    Ratio ratio{.name = std::string(name) + (huge ? "-huge" : ""),
+                .peer_name = huge ? "memcpy between huge pages, one thread" : "memcpy, one thread",
+                .unit = "bytes/s",
+                .goal = 0.8,
+                .error = buffers->error};
+    ratio.ours = [buffers, write] {
+      return bytes_per_second([&] {
+        return (write ? nrt_tensor_write(buffers->to, buffers->source.data(), 0, kBytes)
+                      : nrt_tensor_copy(buffers->from, 0, buffers->to, 0, kBytes)) == NRT_SUCCESS;
+      });
+    };
+    ratio.peer = [pair = std::make_shared<Pair>(huge)] { return pair->rate(); };
+    ratios.push_back(std::move(ratio));
+  }
+  return ratios;
 }
 
 }  // namespace
 
-Ratio hbm_copy() { return against_memcpy("hbm-copy", false); }
-Ratio tensor_write() { return against_memcpy("tensor-write", true); }
+std::vector<Ratio> hbm_copy() { return against_memcpy("hbm-copy", false); }
+std::vector<Ratio> tensor_write() { return against_memcpy("tensor-write", true); }
 
 }  // namespace neuron::bench

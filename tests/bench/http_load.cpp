@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -23,7 +24,8 @@ constexpr size_t kRoom = 64 << 10;
 
 struct Connection {
   int fd = -1;
-  double sent = 0;
+  double begun = 0;  // when its request was sent, or should have been
+  const Exchange* exchange = nullptr;
   size_t have = 0;
   std::vector<char> buffer = std::vector<char>(kRoom);
   ~Connection() {
@@ -60,72 +62,145 @@ size_t parse(std::string_view text, int& status, std::string_view& body) {
 
 }  // namespace
 
-LoadResult run_load(const LoadRequest& request) {
-  LoadResult result;
-  std::vector<Connection> connections(static_cast<size_t>(request.connections));
-  const int poller = ::epoll_create1(EPOLL_CLOEXEC);
-  for (Connection& connection : connections) {
-    if (!connect_to(request.port, connection)) {
-      result.error = std::string("no connection to the server: ") + std::strerror(errno);
-      ::close(poller);
-      return result;
-    }
-    epoll_event event = {EPOLLIN, {.ptr = &connection}};
-    ::epoll_ctl(poller, EPOLL_CTL_ADD, connection.fd, &event);
+namespace {
+
+// One run: who is free, what is due, and what came back.
+class Load {
+ public:
+  explicit Load(const LoadRequest& request)
+      : request_(request),
+        connections_(static_cast<size_t>(request.connections)),
+        poller_(::epoll_create1(EPOLL_CLOEXEC)) {
+    latencies_.reserve(1 << 20);
   }
-  const auto ask = [&](Connection& connection) {
-    connection.sent = now_seconds();
-    return ::send(connection.fd, request.bytes.data(), request.bytes.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(request.bytes.size());
-  };
-  std::string expected = request.body;
-  std::vector<double> latencies;
-  latencies.reserve(1 << 20);
-  uint64_t refused = 0;
-  const double start = now_seconds() + request.warm_up, end = start + request.seconds;
-  for (Connection& connection : connections) ask(connection);
-  std::vector<epoll_event> events(connections.size());
-  double now = now_seconds();
-  while (now < end && result.error.empty()) {
-    const int ready = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()), 1000);
-    if (ready <= 0) result.error = "no answer for a second";
-    for (int i = 0; i < ready; ++i) {
-      auto& connection = *static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
-      const ssize_t length = ::recv(connection.fd, connection.buffer.data() + connection.have,
-                                    kRoom - connection.have, 0);
-      if (length <= 0) {
-        result.error = "the server closed a connection";
-        break;
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+  ~Load() { ::close(poller_); }
+
+  LoadResult run() {
+    for (Connection& connection : connections_) {
+      if (!connect_to(request_.port, connection)) {
+        result_.error = std::string("no connection to the server: ") + std::strerror(errno);
+        return result_;
       }
-      connection.have += static_cast<size_t>(length);
-      int status = 0;
-      std::string_view body;
-      if (parse({connection.buffer.data(), connection.have}, status, body) == 0) continue;
-      connection.have = 0;
-      now = now_seconds();
-      const double latency = now - connection.sent;
-      if (status == 200 && expected.empty()) expected = body;
-      const bool right = status == 200 && body == expected;
-      if (status == 503) {
-        if (now >= start) ++refused;
-      } else if (!right) {
-        ++result.wrong;
-      } else if (now >= start && latency <= request.patience) {
-        latencies.push_back(latency);
+      epoll_event event = {EPOLLIN, {.ptr = &connection}};
+      ::epoll_ctl(poller_, EPOLL_CTL_ADD, connection.fd, &event);
+      free_.push_back(&connection);
+    }
+    begin_ = now_seconds();
+    start_ = begin_ + request_.warm_up;
+    end_ = start_ + request_.seconds;
+    while (result_.error.empty() && (ask_all(), !is_over())) answers();
+    finish();
+    return result_;
+  }
+
+ private:
+  const LoadRequest& request_;
+  std::vector<Connection> connections_;
+  const int poller_;
+  std::vector<Connection*> free_;
+  uint64_t asked_ = 0, refused_ = 0, late_ = 0;
+  double begin_ = 0, start_ = 0, end_ = 0;
+  std::vector<double> latencies_;
+  LoadResult result_;
+
+  bool is_open() const { return request_.rate > 0; }
+  // When the next request should begin.
+  double due() const {
+    return is_open() ? begin_ + static_cast<double>(asked_) / request_.rate : now_seconds();
+  }
+  bool counts(double begun) const { return begun >= start_ && begun < end_; }
+
+  // An open loop waits for what it asked, for as long as an answer may take.
+  bool is_over() const {
+    const double now = now_seconds();
+    if (now < end_) return false;
+    const bool all_asked = !is_open() || due() >= end_;
+    return !is_open() || now >= end_ + request_.patience ||
+           (all_asked && free_.size() == connections_.size());
+  }
+
+  void ask_all() {
+    while (!free_.empty()) {
+      const double begun = due();
+      if (begun >= end_ || begun > now_seconds()) return;
+      Connection& connection = *free_.back();
+      free_.pop_back();
+      connection.begun = begun;
+      connection.exchange = &request_.exchanges[asked_++ % request_.exchanges.size()];
+      const std::string& bytes = connection.exchange->request;
+      if (::send(connection.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(bytes.size())) {
+        result_.error = "a request could not be sent";
+        return;
       }
-      if (!ask(connection)) result.error = "a request could not be sent";
     }
   }
-  ::close(poller);
-  const double time = std::max(now - start, 1e-9);
-  result.good_per_second = static_cast<double>(latencies.size()) / time;
-  result.refused_per_second = static_cast<double>(refused) / time;
-  if (!latencies.empty()) {
-    std::sort(latencies.begin(), latencies.end());
-    result.p50 = latencies[latencies.size() / 2];
-    result.p99 = latencies[latencies.size() * 99 / 100];
+
+  void answers() {
+    double wait = 1;
+    if (is_open() && !free_.empty()) wait = std::clamp(due() - now_seconds(), 0.0, 1.0);
+    const timespec limit = {static_cast<time_t>(wait),
+                            static_cast<long>((wait - static_cast<double>(time_t(wait))) * 1e9)};
+    std::array<epoll_event, 256> events;
+    const int ready = ::epoll_pwait2(poller_, events.data(), events.size(), &limit, nullptr);
+    if (ready == 0 && wait == 1) result_.error = "no answer for a second";
+    for (int i = 0; i < ready && result_.error.empty(); ++i) {
+      read(*static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr));
+    }
   }
-  return result;
-}
+
+  void read(Connection& connection) {
+    const ssize_t length = ::recv(connection.fd, connection.buffer.data() + connection.have,
+                                  kRoom - connection.have, 0);
+    if (length <= 0) {
+      result_.error = "the server closed a connection";
+      return;
+    }
+    connection.have += static_cast<size_t>(length);
+    int status = 0;
+    std::string_view body;
+    if (parse({connection.buffer.data(), connection.have}, status, body) == 0) return;
+    connection.have = 0;
+    const double latency = now_seconds() - connection.begun;
+    free_.push_back(&connection);
+    const bool counted = counts(connection.begun);
+    if (status == 503) {
+      refused_ += counted;
+    } else if (status != 200 || body != connection.exchange->answer) {
+      if (result_.wrong++ == 0) {
+        result_.first_wrong = "status " + std::to_string(status) + ", " +
+                              std::to_string(body.size()) +
+                              " bytes: " + std::string(body.substr(0, status == 200 ? 0 : 200));
+      }
+    } else if (counted) {
+      latencies_.push_back(latency);
+      late_ += latency > request_.patience;
+    }
+  }
+
+  void finish() {
+    if (is_open() && result_.error.empty()) {
+      // What should have begun in time and has no answer yet takes longer than patience lasts.
+      const auto offered = static_cast<uint64_t>(request_.rate * request_.seconds);
+      while (latencies_.size() + refused_ + result_.wrong < offered) {
+        latencies_.push_back(2 * request_.patience);
+        ++late_;
+      }
+    }
+    result_.good_per_second = static_cast<double>(latencies_.size() - late_) / request_.seconds;
+    result_.late_per_second = static_cast<double>(late_) / request_.seconds;
+    result_.refused_per_second = static_cast<double>(refused_) / request_.seconds;
+    if (latencies_.empty()) return;
+    std::sort(latencies_.begin(), latencies_.end());
+    result_.p50 = latencies_[latencies_.size() / 2];
+    result_.p99 = latencies_[latencies_.size() * 99 / 100];
+  }
+};
+
+}  // namespace
+
+LoadResult run_load(const LoadRequest& request) { return Load(request).run(); }
 
 }  // namespace neuron::bench

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/bench/baseline.h"
 #include "tests/bench/ratio.h"
 
 namespace neuron::bench {
@@ -23,10 +24,12 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-bool run(const Ratio& ratio) {
+enum class Outcome { kMet, kMissed, kNotRun };
+
+Outcome run(const Ratio& ratio, Baseline& baseline) {
   if (!ratio.error.empty()) {
     std::fprintf(stderr, "%s cannot run: %s\n", ratio.name.c_str(), ratio.error.c_str());
-    return false;
+    return Outcome::kNotRun;
   }
   std::vector<double> ours, peer;
   ratio.ours();
@@ -37,19 +40,26 @@ bool run(const Ratio& ratio) {
     if (ours.back() < 0 || peer.back() < 0) {
       std::fprintf(stderr, "%s: a round of %s failed\n", ratio.name.c_str(),
                    ours.back() < 0 ? "ours" : ratio.peer_name.c_str());
-      return false;
+      return Outcome::kNotRun;
     }
   }
   const double a = median(ours), b = median(peer);
+  const bool met = ratio.smaller_is_better ? a / b <= ratio.goal : a / b >= ratio.goal;
   std::printf(
       "{\"name\":\"%s\", \"ours\":%.6g, \"peer\":%.6g, \"peer_name\":\"%s\", \"unit\":\"%s\", "
       "\"ratio\":%.3f, "
       "\"goal\":%.2f, \"bound\":\"%s\", \"met\":%s}\n",
       ratio.name.c_str(), a, b, ratio.peer_name.c_str(), ratio.unit.c_str(), a / b, ratio.goal,
-      ratio.smaller_is_better ? "at most" : "at least",
-      (ratio.smaller_is_better ? a / b <= ratio.goal : a / b >= ratio.goal) ? "true" : "false");
+      ratio.smaller_is_better ? "at most" : "at least", met ? "true" : "false");
   std::fflush(stdout);
-  return true;
+  baseline.look(ratio.name, a / b, ratio.smaller_is_better);
+  return met ? Outcome::kMet : Outcome::kMissed;
+}
+
+using Make = std::vector<Ratio> (*)();
+template <Ratio (*Single)()>
+std::vector<Ratio> one() {
+  return {Single()};
 }
 
 }  // namespace
@@ -75,39 +85,59 @@ int main(int argc, char** argv) {
   }
   const struct {
     const char* name;
-    Ratio (*make)();
-  } all[] = {{"launch", launch},
+    Make make;
+  } all[] = {{"launch", one<launch>},
              {"hbm-copy", hbm_copy},
-             {"neff-load", neff_load},
+             {"neff-load", one<neff_load>},
              {"tensor-write", tensor_write},
              {"matmul-f32", matmul_f32},
-             {"async-launch", async_launch},
-             {"overlap", overlap},
-             {"two-cores", two_cores},
+             {"async-launch", one<async_launch>},
+             {"overlap", one<overlap>},
+             {"two-cores", one<two_cores>},
              {"matmul-bf16", matmul_bf16},
-             {"softmax", softmax},
-             {"layernorm", layernorm},
-             {"gelu", gelu},
+             {"matmul-fp8-double-row", one<matmul_double_row>},
+             {"matmul-mxfp8", one<matmul_mxfp8>},
+             {"softmax", one<softmax>},
+             {"layernorm", one<layernorm>},
+             {"gelu", one<gelu>},
              {"strict", strict},
-             {"probe", probe},
-             {"launch-shared", launch_shared},
-             {"launch-shared-cold", launch_shared_cold},
-             {"copy-shared", copy_shared},
-             {"copy-shared-descriptors", copy_shared_descriptors},
-             {"clients", clients},
-             {"clients-fairness", clients_fairness},
-             {"freed-after-kill", freed_after_kill},
-             {"monitor", monitor},
-             {"ls", ls},
-             {"serve", serve},
-             {"serve-p99", serve_p99},
-             {"serve-overload", serve_overload}};
+             {"trace-idle", trace_idle},
+             {"trace-on", trace_on},
+             {"view", view},
+             {"file-to-hbm", one<file_to_hbm>},
+             {"probe", one<probe>},
+             {"launch-shared", one<launch_shared>},
+             {"launch-shared-cold", one<launch_shared_cold>},
+             {"copy-shared", one<copy_shared>},
+             {"copy-shared-descriptors", one<copy_shared_descriptors>},
+             {"clients", one<clients>},
+             {"clients-fairness", one<clients_fairness>},
+             {"freed-after-kill", one<freed_after_kill>},
+             {"monitor", one<monitor>},
+             {"ls", one<ls>},
+             {"nki-trace", nki_trace},
+             {"nki-run", one<nki_run>},
+             {"nki-values", nki_values},
+             {"serve", one<serve>},
+             {"serve-p99", one<serve_p99>},
+             {"serve-overload", one<serve_overload>},
+             {"serve-ordinary", one<serve_ordinary>}};
+  Baseline baseline;
   bool found = false, good = true;
+  int missed = 0;
   for (const auto& entry : all) {
     if (only && std::strcmp(only, entry.name) != 0) continue;
     found = true;
-    good = run(entry.make()) && good;
+    for (const Ratio& ratio : entry.make()) {
+      const Outcome outcome = run(ratio, baseline);
+      missed += outcome == Outcome::kMissed ? 1 : 0;
+      good = outcome == Outcome::kMet && good;
+    }
+  }
+  if (missed != 0) {
+    std::fprintf(stderr, "%d goals were missed; their lines have \"met\":false\n", missed);
   }
   if (!found) std::fprintf(stderr, "no benchmark is called %s\n", only);
+  good = baseline.save() && good;
   return found && good ? 0 : 1;
 }

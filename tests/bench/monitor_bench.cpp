@@ -15,6 +15,7 @@
 
 #include "tests/bench/ratio.h"
 #include "tests/support/daemon.h"
+#include "tests/support/free_port.h"
 
 namespace neuron::bench {
 namespace {
@@ -34,16 +35,6 @@ sockaddr_in loopback(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
-}
-
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t length = sizeof(address);
-  ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(socket);
-  return ntohs(address.sin_port);
 }
 
 // The bytes of the answer to a scrape; 0 if there is none.
@@ -86,8 +77,8 @@ struct Watchers {
       if (client->line() != "ready") error = "a client does not start: " + client->log();
     }
     const std::string configuration = folder.write("monitor.conf", kConfiguration);
-    our_port = free_port();
-    peer_port = free_port();
+    our_port = test::free_port();
+    peer_port = test::free_port();
     const auto address = [](int port) { return "127.0.0.1:" + std::to_string(port); };
     // The shell becomes the program.
     ours = std::make_unique<test::Process>(

@@ -30,18 +30,20 @@ struct Ratio {
 double now_seconds();
 
 Ratio launch();
-Ratio hbm_copy();
+std::vector<Ratio> hbm_copy();
 Ratio neff_load();
-Ratio tensor_write();
-Ratio matmul_f32();
+std::vector<Ratio> tensor_write();
+std::vector<Ratio> matmul_f32();
 Ratio async_launch();
 Ratio overlap();
 Ratio two_cores();
-Ratio matmul_bf16();
+std::vector<Ratio> matmul_bf16();
+Ratio matmul_double_row();
+Ratio matmul_mxfp8();
 Ratio softmax();
 Ratio layernorm();
 Ratio gelu();
-Ratio strict();
+std::vector<Ratio> strict();  // one for each kernel
 Ratio launch_shared();
 Ratio launch_shared_cold();
 Ratio copy_shared();
@@ -53,7 +55,15 @@ Ratio probe();
 Ratio serve();
 Ratio serve_p99();
 Ratio serve_overload();
+Ratio serve_ordinary();
+std::vector<Ratio> trace_idle();
+std::vector<Ratio> trace_on();
+std::vector<Ratio> view();
+Ratio file_to_hbm();
 Ratio monitor();
+std::vector<Ratio> nki_trace();
+Ratio nki_run();
+std::vector<Ratio> nki_values();
 Ratio ls();
 // What `strict` starts twice: executes when told to on stdin.
 int strict_worker();

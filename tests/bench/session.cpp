@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/session.h"
 
+#include <nrt/nrt_open.h>
+
 #include "tests/support/files.h"
 
 namespace neuron::bench {
@@ -41,14 +43,22 @@ std::string initialise() {
 }
 
 Session::Session(const std::string& neff, int core) {
+  const std::string path = test::built("neff/" + neff);
+  load(test::read_file(path), path, Inputs::kNumbers, core);
+}
+
+Session::Session(std::string_view neff, const std::string& name, Inputs values, int core) {
+  load(neff, name, values, core);
+}
+
+void Session::load(std::string_view neff, const std::string& name, Inputs values, int core) {
   error_ = initialise();
   if (!error_.empty()) return;
-  const std::string path = test::built("neff/" + neff);
-  const std::string bytes = test::read_file(path);
   const auto failed = [&](const char* what, NRT_STATUS status) {
-    error_ = path + ": " + what + ": " + nrt_get_status_as_str(status);
+    error_ =
+        name + ": " + what + ": " + nrt_get_status_as_str(status) + ", " + nrt_open_last_error();
   };
-  if (NRT_STATUS s = nrt_load(bytes.data(), bytes.size(), core, 1, &model_)) {
+  if (NRT_STATUS s = nrt_load(neff.data(), neff.size(), core, 1, &model_)) {
     failed("load", s);
     return;
   }
@@ -65,7 +75,9 @@ Session::Session(const std::string& neff, int core) {
     NRT_STATUS s =
         nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, entry.size, entry.name, &tensor);
     if (s == NRT_SUCCESS) s = nrt_tensor_memset(tensor, 0, 0, entry.size);
-    if (s == NRT_SUCCESS && entry.usage == NRT_TENSOR_USAGE_INPUT) s = fill(tensor, entry);
+    if (s == NRT_SUCCESS && values == Inputs::kNumbers && entry.usage == NRT_TENSOR_USAGE_INPUT) {
+      s = fill(tensor, entry);
+    }
     if (s == NRT_SUCCESS) {
       (entry.usage == NRT_TENSOR_USAGE_INPUT ? input_tensors_ : output_tensors_).push_back(tensor);
       s = nrt_add_tensor_to_tensor_set(entry.usage == NRT_TENSOR_USAGE_INPUT ? inputs_ : outputs_,

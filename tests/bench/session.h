@@ -11,13 +11,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace neuron::bench {
 
 class Session {
  public:
+  enum class Inputs { kNumbers, kZeros };
+  // A file of build/neff, with numbers as inputs.
   explicit Session(const std::string& neff, int core = 0);
+  // A NEFF in memory; `name` is for sentences.
+  Session(std::string_view neff, const std::string& name, Inputs values, int core = 0);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -37,6 +42,8 @@ class Session {
   nrt_tensor_set_t* outputs_ = nullptr;
   std::vector<nrt_tensor_t*> input_tensors_, output_tensors_;
   std::string error_;
+
+  void load(std::string_view neff, const std::string& name, Inputs values, int core);
 };
 
 // n numbers between -2 and 2, the same at every call; what Session puts into floating-point inputs.

@@ -104,6 +104,7 @@ class DeviceModel {
     }
     return usable_ && succeeded(nrt_execute(model_, inputs_, outputs_), "nrt_execute");
   }
+  NRT_STATUS status_of_execution() { return nrt_execute(model_, inputs_, outputs_); }
   Bytes read(const std::string& name) {
     Bytes bytes(tensors_.at(name).size);
     succeeded(nrt_tensor_read(tensors_.at(name).handle, bytes.data(), 0, bytes.size()),

@@ -10,13 +10,13 @@ struct Time {
 };
 
 constexpr Time kTimes[] = {
-    {kMatmulF32, 10877617},      {kMatmulBf16, 12491634},   {kMatmulBf16Large, 37810923},
-    {kSoftmaxF32, 13766339},     {kSoftmaxBf16, 12561635},  {kSoftmaxFewRows, 5437910},
-    {kSoftmaxLoop, 13437599},    {kTensorAdd, 14358385},    {kDigits, 7758617},
-    {kTransposePe, 6733254},     {kTransposeDve, 7569022},  {kTransposeDma, 15670230},
-    {kTransposeDmaOdd, 4152730}, {kLayerNormF32, 24309352}, {kLayerNormBf16, 38110625},
-    {kGeluF32, 12938654},        {kGeluBf16, 10962208},     {kGeluMlpF32, 8585003},
-    {kGeluMlpBf16, 13868617},
+    {kMatmulF32, 11699344},      {kMatmulBf16, 12424312},   {kMatmulBf16Large, 36186283},
+    {kSoftmaxF32, 13470025},     {kSoftmaxBf16, 12045329},  {kSoftmaxFewRows, 5977471},
+    {kSoftmaxLoop, 15407631},    {kTensorAdd, 13617576},    {kDigits, 9360885},
+    {kTransposePe, 7605304},     {kTransposeDve, 8821796},  {kTransposeDma, 33688319},
+    {kTransposeDmaOdd, 7940319}, {kLayerNormF32, 23933301}, {kLayerNormBf16, 36698956},
+    {kGeluF32, 12024138},        {kGeluBf16, 12024138},     {kGeluMlpF32, 9963127},
+    {kGeluMlpBf16, 16557885},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "driver/emulator/numerics/simd_path.h"
 #include "driver/isa/instruction.h"
 #include "hw/isa.h"
+#include "tests/support/simd_paths.h"
 
 namespace neuron::numerics {
 namespace {
@@ -186,7 +187,7 @@ TEST(NumericsConversion, IsTheSameInBulkOnEveryPath) {
     std::vector<std::byte> expected(n * bytes), found(2 * n * bytes);
     for (size_t i = 0; i < n; ++i) narrow_one(dtype, samples[i], expected.data() + i * bytes);
     for (const SimdPath path : {SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512}) {
-      if (!select_simd_path(path)) continue;
+      if (!test::select_path_or_tell(path)) continue;
       narrow(dtype, samples.data(), found.data(), 1, n);
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), n * bytes), 0)
           << isa::dtype_name(dtype) << " on " << simd_path_name(path);

@@ -283,6 +283,8 @@ void run(FuzzMachine& machine, Input& input) {
       if ((command & 0x80) != 0) {
         const uint64_t m2s = kRings[parameter >> 6 & 1] + 0x1000 * queue;
         put_compute(machine, input, m2s, m2s + 0x800, command >> 3 & 15);
+      } else {  // strict mode asks who will write a byte
+        (void)machine.engines[which]->pending_write(queue, input.address());
       }
       break;
     default: {  // a burst

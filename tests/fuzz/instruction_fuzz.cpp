@@ -4,7 +4,9 @@
 // a compute unit changes nothing but its destinations.
 //
 // An input: engine, flags (1 = bend the head of each instruction towards what the engine executes,
-// 2 = without waits and breakpoints), four 16-bit registers, then up to four instructions.
+// 2 = without waits and breakpoints, bits 3:2 = generation 2, 3 or 4, bit 4 = strict mode, on
+// memory that was written before), four 16-bit registers, then up to four instructions. Where one
+// of them lets two cores meet, both cores of the pair execute the program.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,9 +50,20 @@ class NoHostMemory final : public chip::HostMemory {
   std::byte* translate(uint64_t, size_t) override { return nullptr; }
 };
 
+// Where a word of SBUF or PSUM can be read; false: there is none.
+using ReadWord = std::function<bool(unsigned space, unsigned row, int64_t at, uint32_t& value)>;
+
+constexpr uint16_t kDevices[] = {NEURON_PCI_DEVICE_TRN1, NEURON_PCI_DEVICE_TRN2,
+                                 NEURON_PCI_DEVICE_TRN3};
+// Where SBUF is written before a program runs in strict mode: bytes of each partition.
+constexpr uint32_t kWritten = 0x10000;
+
 struct Machine {
-  Machine() {
+  Machine(unsigned generation, bool strict) : first_window(window_of(generation, 0)) {
+    second_window = window_of(generation, 1);
+    ::setenv("NEURON_EMULATOR_STRICT", strict ? "1" : "0", 1);
     chip::ChipConfig config;
+    config.pci_device = kDevices[generation - 2];
     config.hbm_bytes_each = 16u << 20;
     config.workers = 1;
     std::string error;
@@ -59,25 +73,80 @@ struct Machine {
       std::abort();
     }
   }
-  void set(unsigned engine, uint32_t at, uint32_t value) {
-    chip->write_register(NEURON_CORE_ENGINE(engine) + at, value, true);
+  static uint64_t window_of(unsigned generation, unsigned core) {
+    return generation == 2 ? NEURON_V2_CORE_WINDOW(core) : NEURON_V3_CORE_WINDOW(core);
   }
-  void run(unsigned engine, const std::vector<Instruction>& program) {
-    std::byte* code = chip->hbm().direct(kCode, program.size() * NEURON_INSTRUCTION_BYTES);
+  bool read(unsigned space, unsigned row, int64_t at, uint32_t& value) {
+    const uint64_t base = chip->bus().layout().core_address(0) + static_cast<uint64_t>(at);
+    return chip->bus().read32(space == NEURON_SPACE_PSUM
+                                  ? base + NEURON_CORE_PSUM + row * NEURON_PSUM_PARTITION_STRIDE
+                                  : base + row * NEURON_SBUF_PARTITION_STRIDE,
+                              value, {});
+  }
+  void start(uint64_t window, uint64_t code, unsigned engine,
+             const std::vector<Instruction>& program) {
+    std::byte* bytes = chip->hbm().direct(code, program.size() * NEURON_INSTRUCTION_BYTES);
     for (size_t n = 0; n < program.size(); ++n) {
-      isa::encode(program[n],
-                  isa::MutableBytes(code + n * NEURON_INSTRUCTION_BYTES, NEURON_INSTRUCTION_BYTES));
+      isa::encode(program[n], isa::MutableBytes(bytes + n * NEURON_INSTRUCTION_BYTES,
+                                                NEURON_INSTRUCTION_BYTES));
     }
-    set(engine, NEURON_ENG_PROG_LO, kCode);
-    set(engine, NEURON_ENG_PROG_HI, 0);
-    set(engine, NEURON_ENG_PROG_COUNT, static_cast<uint32_t>(program.size()));
-    set(engine, NEURON_ENG_ENTRY, 0);
-    set(engine, NEURON_ENG_CONTROL, NEURON_CMD_START);
-    chip->run_group(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+    const auto set = [&](uint32_t at, uint64_t value) {
+      chip->write_register(window + NEURON_CORE_ENGINE(engine) + at, static_cast<uint32_t>(value),
+                           true);
+    };
+    set(NEURON_ENG_PROG_LO, code);
+    set(NEURON_ENG_PROG_HI, 0);
+    set(NEURON_ENG_PROG_COUNT, program.size());
+    set(NEURON_ENG_ENTRY, 0);
+    set(NEURON_ENG_CONTROL, NEURON_CMD_START);
+  }
+  void run(unsigned engine, const std::vector<Instruction>& program, bool pair) {
+    start(first_window, kCode, engine, program);
+    if (pair) start(second_window, kCode + 0x10000, engine, program);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    // Each meeting needs both; without one, a second look finds nothing to do.
+    for (size_t turn = 0; turn < (pair ? program.size() : 1); ++turn) {
+      chip->run_slice(0, end);
+      if (pair) chip->run_slice(1, end);
+    }
   }
   NoHostMemory host;
   std::unique_ptr<chip::Chip> chip;
+  const uint64_t first_window;
+  uint64_t second_window = 0;
 };
+
+// One for each generation, with strict mode and without; made when first needed.
+Machine& machine_of(unsigned generation, bool strict) {
+  static std::array<std::unique_ptr<Machine>, 6> all;
+  auto& machine = all[2 * (generation - 2) + (strict ? 1 : 0)];
+  if (machine == nullptr) machine = std::make_unique<Machine>(generation, strict);
+  return *machine;
+}
+
+// What writes SBUF and PSUM, for strict mode.
+std::vector<Instruction> writes() {
+  std::vector<Instruction> program;
+  for (const unsigned space : {NEURON_SPACE_SBUF, NEURON_SPACE_PSUM}) {
+    Instruction i;
+    i.opcode = NEURON_OP_MEMSET;
+    i.engines = 1u << NEURON_ENGINE_DVE;
+    i.dst.space = static_cast<uint8_t>(space);
+    i.dst.parts = NEURON_PARTITIONS;
+    i.dst.dtype = NEURON_DTYPE_F32;
+    i.dst.ndim = 1;
+    i.dst.size[0] = space == NEURON_SPACE_SBUF ? kWritten / 4 : NEURON_PSUM_PARTITION_BYTES / 4;
+    i.dst.step[0] = 1;
+    i.vector.imm = 0x3F800000;
+    program.push_back(i);
+  }
+  Instruction halt;
+  halt.opcode = NEURON_OP_HALT;
+  halt.engines = 1u << NEURON_ENGINE_DVE;
+  halt.drain = true;
+  program.push_back(halt);
+  return program;
+}
 
 // Bytes of partitions that one destination may change.
 struct Region {
@@ -102,6 +171,11 @@ std::vector<Region> destinations(const Instruction& i) {
   if (i.group() < 2 || i.group() > 5) return regions;
   add_region(regions, i.dst);
   if (i.opcode == NEURON_OP_TOPK) add_region(regions, i.src1);
+  if (i.opcode == NEURON_OP_QUANTIZE_MX) {
+    isa::Operand scales = i.src1;  // of up to 32 partitions: rows up to 15 of the quadrant
+    scales.parts = std::max<uint8_t>(scales.parts, 16);
+    add_region(regions, scales);
+  }
   if (i.opcode == NEURON_OP_MATCH_REPLACE8 && i.scalar1.present()) {
     regions.push_back({i.scalar1.space, i.scalar1.start, i.dst.parts, i.scalar1.value,
                        i.scalar1.value + 8 * int64_t{isa::dtype_bytes(i.scalar1.dtype)} - 1});
@@ -112,7 +186,8 @@ std::vector<Region> destinations(const Instruction& i) {
 // Words in and around the destinations that none of them names, with their values before.
 class Guard {
  public:
-  Guard(chip::Chip& chip, std::vector<Region> regions) : chip_(chip), regions_(std::move(regions)) {
+  Guard(ReadWord read, uint32_t sbuf_bytes, std::vector<Region> regions)
+      : read_(std::move(read)), sbuf_bytes_(sbuf_bytes), regions_(std::move(regions)) {
     for (const Region& r : regions_) {
       const int64_t first = r.first & ~int64_t{3}, last = r.last & ~int64_t{3};
       for (int p = int{static_cast<int>(r.start)} - 1; p <= static_cast<int>(r.start + r.parts);
@@ -126,18 +201,19 @@ class Guard {
   bool intact() const {
     return std::all_of(words_.begin(), words_.end(), [&](const Word& w) {
       uint32_t value = 0;
-      return chip_.bus().read32(w.address, value, {}) && value == w.value;
+      return read_(w.space, w.row, w.at, value) && value == w.value;
     });
   }
 
  private:
   struct Word {
-    uint64_t address;
+    unsigned space, row;
+    int64_t at;
     uint32_t value;
   };
   void watch(unsigned space, int partition, int64_t at) {
     const bool psum = space == NEURON_SPACE_PSUM;
-    const int64_t limit = psum ? NEURON_PSUM_PARTITION_BYTES : NEURON_V2_SBUF_PARTITION_BYTES;
+    const int64_t limit = psum ? NEURON_PSUM_PARTITION_BYTES : sbuf_bytes_;
     if (partition < 0 || partition >= NEURON_PARTITIONS || at < 0 || at + 4 > limit) return;
     for (const Region& r : regions_) {
       if (r.space == space && partition >= static_cast<int>(r.start) &&
@@ -145,15 +221,12 @@ class Guard {
         return;
       }
     }
-    const uint64_t window = NEURON_V2_BAR0_DEVICE_BASE;
-    const auto row = static_cast<uint64_t>(partition);
-    const uint64_t address = window + static_cast<uint64_t>(at) +
-                             (psum ? NEURON_CORE_PSUM + row * NEURON_PSUM_PARTITION_STRIDE
-                                   : row * NEURON_SBUF_PARTITION_STRIDE);
+    const auto row = static_cast<unsigned>(partition);
     uint32_t value = 0;
-    if (chip_.bus().read32(address, value, {})) words_.push_back({address, value});
+    if (read_(space, row, at, value)) words_.push_back({space, row, at, value});
   }
-  chip::Chip& chip_;
+  ReadWord read_;
+  uint32_t sbuf_bytes_;
   std::vector<Region> regions_;
   std::vector<Word> words_;
 };
@@ -166,12 +239,12 @@ bool is_dynamic(const Instruction& i) {
 }
 
 // Small enough to run in a fuzzer. A stream may be long without an end; registers may make one so.
-bool is_small(const Instruction& i, unsigned engine) {
+bool is_small(const Instruction& i, unsigned engine, unsigned generation) {
   for (const isa::Operand* o : {&i.dst, &i.src0, &i.src1}) {
     if (o->present() && o->elements() * o->parts > kMaxCells) return false;
   }
   if (i.opcode == NEURON_OP_DMA_GENERATE && is_dynamic(i)) return false;
-  return isa::cost_of(i, engine).interval <= kMaxTime;
+  return isa::cost_of(i, engine, generation).interval <= kMaxTime;
 }
 
 void bend(Raw& bytes, unsigned engine) {
@@ -190,14 +263,14 @@ void bend(Raw& bytes, unsigned engine) {
   isa::encode(i, isa::MutableBytes(bytes));  // drops bits behind the slots of the opcode
 }
 
-bool accepted(const Raw& bytes, Instruction& i, unsigned engine) {
+bool accepted(const Raw& bytes, Instruction& i, unsigned engine, const isa::Limits& limits) {
   i = isa::decode(isa::Bytes(bytes));
-  isa::Violation v = isa::check_encoding(isa::Bytes(bytes), engine, {});
-  const isa::Violation w = isa::check_operands(i, engine, {});
+  isa::Violation v = isa::check_encoding(isa::Bytes(bytes), engine, limits);
+  const isa::Violation w = isa::check_operands(i, engine, limits);
   (void)isa::describe(v, i);
   (void)isa::describe(w, i);
   if (isa::disassemble(i, static_cast<int>(engine)).empty()) fail("no text", i);
-  (void)isa::to_text(isa::explain(i, engine));
+  (void)isa::to_text(isa::explain(i, engine, limits));
   if (v) return false;
   Raw again{};
   isa::encode(i, isa::MutableBytes(again));
@@ -208,10 +281,12 @@ bool accepted(const Raw& bytes, Instruction& i, unsigned engine) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static Machine machine;
   if (size < kHeader + NEURON_INSTRUCTION_BYTES) return 0;
   const unsigned engine = data[0] % (kCoreEngines + 1);
   const unsigned flags = data[1];
+  const unsigned generation = 2 + (flags >> 2 & 3) % 3;
+  const bool strict = (flags & 16) != 0;
+  const isa::Limits limits = isa::limits_of(generation);
   std::vector<Instruction> program;
   for (unsigned r = 0; r < 4; ++r) {
     Instruction i;
@@ -225,17 +300,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t count = std::min((size - kHeader) / NEURON_INSTRUCTION_BYTES, kMaxInstructions);
   std::vector<Region> regions;
   bool bounded = true;  // every change lies in the regions
+  bool pair = false;
   for (size_t n = 0; n < count; ++n) {
     Raw bytes;
     std::memcpy(bytes.data(), data + kHeader + n * NEURON_INSTRUCTION_BYTES, bytes.size());
     if (flags & 1) bend(bytes, engine);
     Instruction i;
-    if (!accepted(bytes, i, engine) || engine >= kCoreEngines) continue;
-    if (!is_small(i, engine)) continue;
+    if (!accepted(bytes, i, engine, limits) || engine >= kCoreEngines) continue;
+    if (!is_small(i, engine, generation)) continue;
     if (flags & 2) {
-      i.wait = {};
+      if (!isa::meets_other_core(i.opcode)) i.wait = {};
       i.brk = false;
     }
+    pair = pair || isa::meets_other_core(i.opcode);
     const bool compute = i.group() >= 2 && i.group() <= 5;
     bounded = bounded && compute && !is_dynamic(i);
     for (const Region& r : destinations(i)) regions.push_back(r);
@@ -246,9 +323,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   halt.opcode = NEURON_OP_HALT;
   halt.engines = static_cast<uint8_t>(1u << engine);
   program.push_back(halt);
-  const Guard guard(*machine.chip, bounded ? regions : std::vector<Region>{});
-  machine.run(engine, program);
+  Machine& machine = machine_of(generation, strict);
+  if (strict) machine.run(NEURON_ENGINE_DVE, writes(), generation > 2);
+  const ReadWord read = [&](unsigned space, unsigned row, int64_t at, uint32_t& value) {
+    return machine.read(space, row, at, value);
+  };
+  const Guard guard(read, limits.sbuf_partition_bytes, bounded ? regions : std::vector<Region>{});
+  machine.run(engine, program, pair);
   if (!guard.intact()) fail("bytes outside the destinations have changed", program[4]);
-  machine.chip->reset(1);
+  machine.chip->reset(3);
   return 0;
 }

@@ -99,6 +99,8 @@ RULES = {
             "driver/profiles/",
             "runtime/base/",
             "runtime/neff/",
+            "runtime/ntff/",
+            "runtime/debug/",
             "driver/emulator/transport/control/",
         ),
         None,

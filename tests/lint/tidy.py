@@ -134,7 +134,7 @@ def main():
     with open(os.path.join(arguments.build, "tidy", "compile_commands.json"), "w", encoding="utf-8") as file:
         json.dump([sources[name] for name in names], file)
     start = time.monotonic()
-    deadline = start + (arguments.seconds or 1e9)
+    deadline = start + (arguments.seconds or 1e6)  # a wait of 1e9 s is more milliseconds than poll() takes
     told, left_out = set(), []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, complaints in pool.map(lambda name: check(name, arguments.build, deadline), names):

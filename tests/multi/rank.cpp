@@ -4,16 +4,20 @@
 //   load good   loads an all-reduce of 64 numbers; answers ready
 //   load bad    the same with an instruction before it that fails
 //   run         executes on numbers of its rank; answers "sum" and the sum, if all are the same
+//   bits        executes on made-up numbers of its rank; answers "bits" and a hash of the result
 //   unload      answers ready
+//   exit        ends with status 0 and closes nothing
 // Each answer is a line; "ready" is said first. A failure is "failed" and the sentence.
 #include <nrt/nrt.h>
 #include <nrt/nrt_experimental.h>
 #include <nrt/nrt_open.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -82,12 +86,26 @@ class Rank {
     model_ = nullptr;
     return model == nullptr ? NRT_SUCCESS : nrt_unload(model);
   }
-  bool run() {
-    std::vector<float> values(kNumbers, static_cast<float>(rank_ + 1));
+  NRT_STATUS execute(std::vector<float>& values) {
     NRT_STATUS status = nrt_tensor_write(x_, values.data(), 0, kBytes);
     if (status == NRT_SUCCESS) status = nrt_execute(model_, inputs_, outputs_);
     if (status == NRT_SUCCESS) status = nrt_tensor_read(y_, values.data(), 0, kBytes);
-    if (status != NRT_SUCCESS) return say_result(status);
+    return status;
+  }
+  bool bits() {
+    std::mt19937 random(rank_);
+    std::vector<float> values(kNumbers);
+    for (float& value : values) value = static_cast<float>(random()) * 1e-9f;
+    if (const NRT_STATUS status = execute(values)) return say_result(status);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const float value : values) {
+      hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3u;
+    }
+    return say("bits " + std::to_string(hash));
+  }
+  bool run() {
+    std::vector<float> values(kNumbers, static_cast<float>(rank_ + 1));
+    if (const NRT_STATUS status = execute(values)) return say_result(status);
     const bool same = std::count(values.begin(), values.end(), values[0]) == kNumbers;
     return say(same ? "sum " + std::to_string(static_cast<int>(values[0])) : "failed: they differ");
   }
@@ -117,6 +135,10 @@ int main(int argc, char** argv) {
         rank.load(command == "load good\n");
       } else if (command == "run\n") {
         rank.run();
+      } else if (command == "bits\n") {
+        rank.bits();
+      } else if (command == "exit\n") {
+        std::exit(0);
       } else if (command == "unload\n") {
         say_result(rank.unload());
       } else {

@@ -93,6 +93,8 @@ TEST(SharedDevice, ADaemonThatIsKilledDuringLaunchesIsReportedAndWorksAgainAfter
   EXPECT_THAT(worker.line(), StartsWith("failed"));
   EXPECT_LT(Clock::now() - killed, std::chrono::seconds(2));
   EXPECT_THAT(worker.log(), HasSubstr("is gone; restart it and call nrt_close and nrt_init"));
+  EXPECT_THAT(worker.log(), HasSubstr("cannot be used until the runtime is closed and initialised "
+                                      "again, for the same reason"));
   EXPECT_THAT(worker.ask("hash"), StartsWith("failed"));
   daemon.restart();
   ASSERT_EQ(worker.ask("reopen"), "ready") << worker.log();

@@ -204,6 +204,10 @@ Option& Option::values(int least, int most) {
   option_->expected(least, most);
   return *this;
 }
+Option& Option::repeatable() {
+  option_->allow_extra_args(false);
+  return *this;
+}
 Option& Option::last_wins() {
   option_->take_last();
   return *this;

@@ -50,6 +50,7 @@ class Option {
   // How often the option may be given, and with which other options.
   Option& required();
   Option& values(int least, int most);  // for each time that the option is given
+  Option& repeatable();                 // a list that gets one value each time
   Option& last_wins();
   Option& separated_by(char separator);
   Option& excludes(const Option& other);

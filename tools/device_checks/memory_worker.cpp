@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "tools/device_checks/workers.h"
 #include "tools/telemetry/generation.h"
@@ -183,8 +184,12 @@ class MemoryCheck {
     }
     if (failures_ != 0) return;
     const size_t all = blocks_.size();
-    Finding finding = where(std::to_string(least >> 4) + " MiB of " + std::to_string(taken >> 20) +
-                            " MiB hold what was written");
+    const std::string where_tried = stride == 1
+                                        ? ""
+                                        : ", every " + std::to_string(stride) + "th piece of " +
+                                              std::to_string(taken >> 20) + " MiB,";
+    Finding finding =
+        where(std::to_string(least >> 4) + " MiB" + where_tried + " hold what was written");
     if (least < all || !marched.empty()) finding.found += ", there was no time for more" + marched;
     if (least == 0) {
       finding.verdict = Verdict::kSkip;
@@ -205,8 +210,11 @@ class MemoryCheck {
   }
   void fail(Finding finding) {
     finding.verdict = Verdict::kFail;
-    // A device that is broken altogether reports only the first failures.
-    if (++failures_ <= 8) tell_finding(finding);
+    // Each pattern meets the same bad line again.
+    if (!finding.address.empty() && !told_.insert(finding.address).second) return;
+    // A device that is broken altogether reports only the first failures, one that is gone itself.
+    if (++failures_ <= kMostFailures) tell_finding(finding);
+    if (finding.action == Action::kReboot) failures_ = kMostFailures + 1;
   }
 
   // The end of the time for the next `turns` of the `of` turns that are left.
@@ -224,7 +232,7 @@ class MemoryCheck {
     const Chunk* told = nullptr;
     for (size_t i = 0; i < count; ++i) {
       const Block& block = blocks_[upwards ? i : count - 1 - i];
-      if (failures_ > 8 || (i >= kLeastBlocks && Clock::now() >= end)) return i;
+      if (failures_ > kMostFailures || (i >= kLeastBlocks && Clock::now() >= end)) return i;
       if (block.chunk != told) {
         told = block.chunk;
         tell_step(where(doing + " at " + hex(told->address)));
@@ -329,7 +337,9 @@ class MemoryCheck {
   std::vector<Chunk> chunks_;
   std::vector<Block> blocks_;
   std::vector<uint64_t> data_, back_;
+  static constexpr unsigned kMostFailures = 8;
   unsigned failures_ = 0;
+  std::set<std::string> told_;  // addresses of bad lines
 };
 
 // Copies in and out, of the driver's buffer and of ours, and within the device.

@@ -23,8 +23,9 @@ that called different things (both calls), a rank that died (how, and what it di
 never began what the others wait in, a rank that stopped in an operation, ranks that wait for one
 another in a circle, or a rank that aborted. A line for each rank follows.
 
-With `--json` one object instead: cause, sentence, ranks, culprits, waiting and silent (lists of
-rank, host and process) and operation (name, number and stream).)",
+With `--format json` (or `--json`) one object instead: cause, sentence, ranks, culprits, waiting and
+silent (lists of rank, host and process) and operation (name, number and stream). `ndjson` and `csv`
+have a line for each rank that is to blame, waits, or is silent.)",
       .exit_statuses = {{0, "nothing failed"},
                         {1, "a file is no dump, or cannot be read"},
                         kUsageStatus,

@@ -10,16 +10,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <new>
+#include <system_error>
 
 #include "tools/common/command_line.h"
+#include "tools/common/format.h"
 #include "tools/common/output.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/input/options.h"
+#include "tools/nccom-test/output/failure_log.h"
 #include "tools/nccom-test/output/heat_map.h"
 #include "tools/nccom-test/output/report.h"
 #include "tools/nccom-test/output/table.h"
 #include "tools/nccom-test/run/calibration.h"
 #include "tools/nccom-test/run/job.h"
+#include "tools/nccom-test/run/joined_team.h"
 #include "tools/nccom-test/run/launcher.h"
 #include "tools/nccom-test/run/simulated.h"
 
@@ -76,6 +82,7 @@ struct Outcome {
   std::vector<LinkLoad> loads;
   uint64_t pair_bytes = 0;
   std::string system;
+  std::vector<std::string> notes;  // what else the ranks said when the run had failed
   bool stuck = false;
 };
 
@@ -84,11 +91,15 @@ void show_progress(const Options& options, const Collector& collector) {
   std::fprintf(stderr, "\r%zu of %zu sizes", collector.completed_steps(), collector.steps());
 }
 
+void show_words(const std::string& words) { std::fprintf(stderr, "\r\033[K%s", words.c_str()); }
+
 Result<Outcome> run_ranks(const RunContext& context) {
   const Options& options = *context.options;
   Collector collector(*context.job, options.ranks);
-  const bool processes = options.processes || !options.hosts.empty();
-  NEURON_TRY(team, processes ? start_processes(context) : start_threads(context, collector));
+  const bool processes = options.processes || !options.hosts.empty() || options.launched;
+  NEURON_TRY(team, options.launched ? lead_launched(context, collector)
+                   : processes      ? start_processes(context)
+                                    : start_threads(context, collector));
   // The library has the same limit for each operation and knows more about the cause, so its
   // sentence must come first.
   const auto patience =
@@ -113,9 +124,10 @@ Result<Outcome> run_ranks(const RunContext& context) {
   outcome.blocks = collector.blocks();
   const auto times = collector.pair_times(outcome.pair_bytes);
   if (!times.empty()) outcome.pairs = pair_links(times, outcome.pair_bytes);
+  outcome.notes = collector.notes();
   // For threads, further messages only follow from the first failure; processes may report more.
   if (processes || options.debug) {
-    for (const std::string& note : collector.notes()) {
+    for (const std::string& note : outcome.notes) {
       std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
     }
   }
@@ -134,7 +146,12 @@ Facts configuration(const Options& options, Backend backend, uint64_t seed,
   std::string hosts;
   for (const std::string& host : options.hosts) hosts += (hosts.empty() ? "" : ",") + host;
   if (!hosts.empty()) facts.emplace_back("hosts", hosts);
-  facts.emplace_back("placement", options.processes ? "one process for each rank" : "threads");
+  const std::string placement =
+      options.launched    ? ccom::format("{} processes of {}", options.launched->processes,
+                                         options.launched->launcher)
+      : options.processes ? "one process for each rank"
+                          : "threads";
+  facts.emplace_back("placement", placement);
   facts.emplace_back("iterations", std::to_string(options.iterations));
   facts.emplace_back("warmup", std::to_string(options.warmup));
   facts.emplace_back("seed", std::to_string(seed));
@@ -161,16 +178,18 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
                                                  ? loads_json(outcome.loads)
                                                  : pairs_json(outcome.pairs, outcome.pair_bytes));
   }
-  return write_text("-", simulated ? format_loads(outcome.loads, kBusiest)
-                                   : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes,
-                                                  options.gibibytes));
+  const std::string text =
+      simulated ? format_loads(outcome.loads, kBusiest)
+                : format_pairs(outcome.pairs, options.ranks, outcome.pair_bytes, options.gibibytes);
+  std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
+  return {};
 }
 
 // Compares the results with everything given; false: they do not pass.
 Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   bool good = true;
   // If standard output is for programs, the verdict goes to standard error.
-  FILE* const out = options.json == "-" || options.csv == "-" ? stderr : stdout;
+  FILE* const out = prints_for_programs(options) ? stderr : stdout;
   if (!options.compare.empty()) {
     NEURON_TRY(text, read_text(options.compare));
     NEURON_TRY(baseline, parse_baseline(text, options.compare));
@@ -201,18 +220,67 @@ Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   return good;
 }
 
-Result<bool> show(const Options& options, Backend backend, uint64_t seed, const Outcome& outcome) {
+std::string formatted(const Options& options, const std::vector<Block>& blocks,
+                      const Facts& facts) {
   const TableOptions how = table_options(options);
-  if (options.json != "-" && options.csv != "-") {
-    if (!outcome.system.empty()) std::printf("%s\n", outcome.system.c_str());
-    for (const Block& block : outcome.blocks) {
-      std::fputs(format_table(block, how).c_str(), stdout);
+  switch (options.format) {
+    case tools::Format::kJson:
+      return format_report(blocks, how, facts, true);
+    case tools::Format::kNdjson:
+      return format_lines(blocks, how);
+    case tools::Format::kCsv:
+      return format_csv(blocks, how);
+    case tools::Format::kText:
+      break;
+  }
+  std::string text;
+  for (const Block& block : blocks) text += format_table(block, how);
+  return text;
+}
+
+// The sentence of a failure is on standard error and in a file that its row names, as the original
+// has it.
+void tell_failures(std::vector<Block>& blocks, const Facts& facts,
+                   const std::vector<std::string>& notes) {
+  for (Block& block : blocks) {
+    for (Row& row : block.rows) {
+      if (row.failure.empty()) continue;
+      std::fprintf(stderr, "nccom-test: %s %llu B: %s\n", operation_name(block.operation),
+                   static_cast<unsigned long long>(row.size), row.failure.c_str());
+      const auto log = write_failure_log(block, row, facts, notes);
+      if (log) row.log = *log;
+      if (!log) std::fprintf(stderr, "nccom-test: %s\n", log.error().sentence.c_str());
     }
   }
+}
+
+// The table is the original's, which says neither where the ranks were nor that a check passed.
+void tell_what_ran(const Options& options, Backend backend, const std::vector<Block>& blocks) {
+  if (options.quiet || options.format != tools::Format::kText) return;
+  uint64_t compared = 0;
+  for (const Block& block : blocks) {
+    for (const Row& row : block.rows) compared += row.compared;
+  }
+  std::fprintf(stderr, "nccom-test: backend %s", backend_name(backend));
+  if (compared != 0) {
+    std::fprintf(stderr, "; %llu results compared, all right",
+                 static_cast<unsigned long long>(compared));
+  }
+  std::fputc('\n', stderr);
+}
+
+Result<bool> show(const Options& options, Backend backend, uint64_t seed, Outcome& outcome) {
+  const Facts facts = configuration(options, backend, seed, outcome.system);
+  tell_failures(outcome.blocks, facts, outcome.notes);
+  if (options.json != "-" && options.csv != "-") {
+    if (!outcome.system.empty() && options.format == tools::Format::kText) {
+      std::printf("%s\n", outcome.system.c_str());
+    }
+    std::fputs(formatted(options, outcome.blocks, facts).c_str(), stdout);
+  }
+  const TableOptions how = table_options(options);
   if (!options.json.empty()) {
-    NEURON_CHECK(write_text(
-        options.json,
-        format_report(outcome.blocks, how, configuration(options, backend, seed, outcome.system))));
+    NEURON_CHECK(write_text(options.json, format_report(outcome.blocks, how, facts)));
   }
   if (!options.csv.empty()) {
     NEURON_CHECK(write_text(options.csv, format_csv(outcome.blocks, how)));
@@ -220,9 +288,11 @@ Result<bool> show(const Options& options, Backend backend, uint64_t seed, const 
   NEURON_CHECK(show_heat_map(options, outcome));
   if (!options.calibration.empty()) {
     NEURON_TRY(text, calibrate(options, backend, outcome.blocks));
-    std::fputs(text.c_str(), options.json == "-" || options.csv == "-" ? stderr : stdout);
+    std::fputs(text.c_str(), prints_for_programs(options) ? stderr : stdout);
   }
-  return judge(options, outcome.blocks);
+  NEURON_TRY(good, judge(options, outcome.blocks));
+  if (good) tell_what_ran(options, backend, outcome.blocks);
+  return good;
 }
 
 Result<void> show_plan(const Options& options, const Job& job) {
@@ -248,6 +318,22 @@ Result<void> show_plan(const Options& options, const Job& job) {
     }
   }
   std::printf("%u ranks on %u nodes\n", options.ranks, options.nodes);
+  return {};
+}
+
+// Of each process that checks: it may be on a host of its own. Now, so that a folder that cannot be
+// made is known before the run.
+Result<void> make_dump_folder(const Options& options) {
+  if (options.check == Check::kNone) return {};
+  std::error_code error;
+  std::filesystem::create_directories(options.dump_folder, error);
+  if (error) {
+    return fail(CCOM_INVALID, "--dump-dir {}: the folder cannot be made: {}", options.dump_folder,
+                error.message());
+  }
+  if (!std::filesystem::is_directory(options.dump_folder, error)) {
+    return fail(CCOM_INVALID, "--dump-dir {}: it is no folder", options.dump_folder);
+  }
   return {};
 }
 
@@ -277,17 +363,24 @@ int run(int argc, char** argv) {
   if (!backend) return complain(backend.error(), 1);
   const uint64_t seed = seed_of(*options);
   const RunContext context{&*options, &*job, seed, *backend};
+  if (const auto made = make_dump_folder(*options); !made) return complain(made.error(), 1);
   if (options->worker) return run_worker(context);
+  if (options->launched && options->launched->process != 0) return join_launched(context);
   if (options->check == Check::kRandom && !options->seed) {
     std::fprintf(stderr, "nccom-test: --seed %llu\n", static_cast<unsigned long long>(seed));
   }
   Outcome outcome;
   if (*backend == Backend::kSimulated) {
-    auto simulated = run_simulated(*options, *job, seed);
+    const bool shows = !options->quiet && isatty(STDERR_FILENO) != 0;
+    auto simulated = run_simulated(*options, *job, seed, shows ? show_words : ShowProgress());
+    if (shows) std::fprintf(stderr, "\r\033[K");
     if (!simulated) return complain(simulated.error(), 1);
+    for (const std::string& note : simulated->notes) {
+      std::fprintf(stderr, "nccom-test: %s\n", note.c_str());
+    }
     outcome.blocks = std::move(simulated->blocks);
     outcome.loads = std::move(simulated->loads);
-    outcome.system = std::move(simulated->system);
+    outcome.system = simulated->system + "; model of " + simulated->model;
   } else {
     auto ran = run_ranks(context);
     if (!ran) return complain(ran.error(), 1);
@@ -307,4 +400,13 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace neuron::nccom
 
-int main(int argc, char** argv) { return neuron::nccom::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return neuron::nccom::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "nccom-test: there is not enough memory for this run; take smaller sizes, fewer "
+                 "ranks or chips, or another algorithm\n");
+    return 1;
+  }
+}

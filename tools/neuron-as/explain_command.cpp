@@ -82,6 +82,15 @@ unsigned usual_engine(const std::string& text) {
   return NEURON_ENGINE_SP;
 }
 
+// The opcode whose name is all of the text.
+std::optional<unsigned> opcode_named(const std::string& what) {
+  for (const isa::OpcodeInfo& info : isa::all_opcodes()) {
+    // An instruction without operands is complete with its name.
+    if (what == info.name && info.required != 0) return info.opcode;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int explain_command(const std::string& what, const std::string& engine, const std::string& input) {
@@ -104,6 +113,10 @@ int explain_command(const std::string& what, const std::string& engine, const st
                    base::escaped(engine).c_str());
       return kWrongUsage;
     }
+  }
+  if (const auto opcode = opcode_named(what)) {
+    const std::string text = isa::to_text(isa::explain_opcode(*opcode, executing));
+    return print_output("neuron-as", text) ? 0 : kFailed;
   }
   assembler::Diagnostic error;
   const auto instruction = assembler::parse_instruction(what, static_cast<int>(executing), error);

@@ -5,9 +5,23 @@
 #ifndef TOOLS_NEURON_AS_MANUAL_H
 #define TOOLS_NEURON_AS_MANUAL_H
 
+#include <string>
+
+#include "driver/isa/explain.h"
 #include "tools/common/manual.h"
 
 namespace neuron::as {
+
+// The names that the instruction set knows.
+inline const std::string& names_text() {
+  static const std::string text =
+      "Operations (`op=`, `op0=`, `op1=`, `reduce=`): " + isa::all_operations() +
+      ".\n\nFunctions of `activate`, beside `table128` to `table255`: " + isa::all_functions() +
+      ".\n\nData types: " + isa::all_dtypes() +
+      ".\n\nWhich of them an instruction takes is shown by `--explain` with its name alone, as "
+      "`neuron-as --explain activate`.";
+  return text;
+}
 
 inline tools::Manual manual() {
   return {
@@ -18,7 +32,8 @@ With `-d`, shows a NEFF as text that assembles to the same bytes of every member
 whole file where a tool of this project wrote it: variables with types and shapes, queues and
 transfers, semaphores by name, labels, source lines.
 With `--explain`, says what an instruction does, which engines execute it since which generation,
-its rules, what it costs, and why it would be refused.)",
+which functions or operations it takes, its rules, what it costs, and why it would be refused. The
+name of an instruction alone is enough.)",
       .sections = {{"LANGUAGE", R"(One statement a line, `#` begins a comment. Directives:
 `.neff`, `.target`, `.subgraph`, `.equ`, `.sem`, `.var`, `.const`, `.input`, `.output`, `.member`,
 `.queue`, `.engine`, `.dma`, `.entry`, `.line`, `.word`, `.check`, `.function_sets`, `.dve_table`.
@@ -37,7 +52,8 @@ A small program:
     ret
 
 The whole language is described in README.md of the source folder tools/neuron-as, instructions in
-README.md of driver/isa.)"}},
+README.md of driver/isa.)"},
+                   {"FUNCTIONS AND OPERATIONS", names_text()}},
       .exit_statuses = {tools::kDoneStatus,
                         {1,
                          "the text or file is at fault; standard error has the place, what was "
@@ -48,7 +64,8 @@ README.md of driver/isa.)"}},
                     "text that assembles to the same bytes"},
                    {"neuron-as -d matmul.neff --constants DIR", "with constants as files in DIR"},
                    {"neuron-as --explain 'event wait(s20 >= 1)'", "rule, cost and availability"},
-                   {"neuron-as --explain PE:3 matmul.neff", "likewise of instruction 3 of PE"}},
+                   {"neuron-as --explain PE:3 matmul.neff", "likewise of instruction 3 of PE"},
+                   {"neuron-as --explain activate", "its functions, operations and rules"}},
       .see_also = {"neuron-packager(1)"}};
 }
 

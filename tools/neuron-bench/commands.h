@@ -7,9 +7,18 @@
 #define TOOLS_NEURON_BENCH_COMMANDS_H
 
 #include "tools/common/format.h"
-#include "tools/neuron-bench/session.h"
+#include "tools/execution/session.h"
+#include "tools/execution/statistics.h"
 
 namespace neuron::bench {
+
+using execution::failure;
+using execution::Fill;
+using execution::Model;
+using execution::percentile;
+using execution::Result;
+using execution::Session;
+using execution::Tensor;
 
 struct ExecOptions {
   std::string file;

@@ -16,7 +16,6 @@
 #include "runtime/base/file.h"
 #include "runtime/neff/header.h"
 #include "tools/neuron-bench/commands.h"
-#include "tools/neuron-bench/statistics.h"
 
 namespace neuron::bench {
 namespace {
@@ -96,6 +95,13 @@ class Runner {
   Clock::time_point first_ = Clock::time_point::max(), last_ = Clock::time_point::min();
 };
 
+Result<std::unique_ptr<Model>> load_filled(const std::vector<uint8_t>& neff, unsigned core,
+                                           unsigned ranks, Fill fill) {
+  NEURON_TRY(model, Model::load(neff, core, ranks));
+  NEURON_CHECK(model->fill(fill));
+  return std::move(model);
+}
+
 Result<Samples> measure(const std::vector<uint8_t>& neff, unsigned cores,
                         const ExecOptions& options) {
   std::vector<std::unique_ptr<Model>> models;
@@ -107,7 +113,7 @@ Result<Samples> measure(const std::vector<uint8_t>& neff, unsigned cores,
   for (unsigned core = 0; core < cores; ++core) {
     threads.emplace_back([&, core] {
       for (unsigned i = 0; i < instances; ++i) {
-        auto model = Model::load(neff, core, options.collectives ? cores : 0,
+        auto model = load_filled(neff, core, options.collectives ? cores : 0,
                                  options.random ? Fill::kRandom : Fill::kZero);
         const std::lock_guard lock(mutex);
         if (model) {

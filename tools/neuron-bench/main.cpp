@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/base/file.h"
+#include "runtime/neff/container.h"
 #include "tools/common/command_line.h"
 #include "tools/common/output.h"
 #include "tools/neuron-bench/commands.h"
@@ -39,23 +41,29 @@ void add_exec(tools::Command line, Arguments& arguments) {
   line.option("-f,--fill", arguments.fill, "contents of the inputs: zeros or random")
       .one_of({"zeros", "random"});
   line.flag("--run-as-cc-neff", exec.collectives, "a NEFF with collectives: a rank on each core");
+  tools::add_format_option(line, arguments.format);
+}
+
+// The other cores stay free for other processes. 0: all.
+unsigned cores_needed(const tools::Command& line, const Arguments& arguments) {
+  if (line.used("matmul")) return 1;
+  if (!line.used("exec")) return 0;
+  const ExecOptions& exec = arguments.exec;
+  return exec.fixed_cores != 0 ? exec.fixed_cores : (exec.only_latency ? 1 : 0);
 }
 
 neuron::bench::Result<neuron::tools::Records> run(const tools::Command& line,
                                                   const Arguments& arguments) {
-  NEURON_TRY(session, Session::open());
+  // A file that is no NEFF is known before any core is taken from others.
+  if (line.used("exec")) {
+    NEURON_TRY(file, tools::read_file(arguments.exec.file));
+    const auto container = neuron::neff::Container::open(file);
+    if (!container) return container.error().with("{}", arguments.exec.file);
+  }
+  NEURON_TRY(session, Session::open(cores_needed(line, arguments)));
   if (line.used("exec")) return run_exec(*session, arguments.exec);
   if (line.used("memory")) return run_memory(*session, arguments.memory);
   return run_matmul(*session, arguments.matmul);
-}
-
-int status_of(const neuron::runtime::Error& error) {
-  namespace doctor = neuron::doctor;
-  // The words of the runtime, which learns of the holder when it asks the driver for cores.
-  if (error.sentence.find(" held by pid ") != error.sentence.npos) return tools::kBusy;
-  const doctor::Access access = doctor::look_for_devices(doctor::places_of_environment());
-  return access.obstacle == doctor::Obstacle::kNone ? tools::kFailed
-                                                    : doctor::exit_status(access.obstacle);
 }
 
 }  // namespace
@@ -74,6 +82,7 @@ int main(int argc, char** argv) {
       .between(size_t{1}, size_t{1} << 32);
   memory.option("-n,--work", arguments.memory.repetitions, "copies of each size")
       .between(1u, 1'000'000u);
+  tools::add_format_option(memory, arguments.format);
   tools::Command matmul = line.command("matmul", "products of square matrices by type");
   arguments.matmul.types = {"fp32", "bf16", "fp16", "fp8_e4"};
   arguments.matmul.sizes = {512, 1024};
@@ -88,6 +97,7 @@ int main(int argc, char** argv) {
       });
   matmul.option("-n,--work", arguments.matmul.repetitions, "products of each size")
       .between(1u, 10'000u);
+  tools::add_format_option(matmul, arguments.format);
   if (const auto status = line.parse(argc, argv)) return *status;
   if (arguments.warmup == "none") {
     arguments.exec.warmup = 0;
@@ -109,7 +119,7 @@ int main(int argc, char** argv) {
   const auto records = run(line, arguments);
   if (!records) {
     std::fprintf(stderr, "neuron-bench: %s\n", records.error().sentence.c_str());
-    return status_of(records.error());
+    return neuron::doctor::exit_status_of(records.error().sentence);
   }
   const tools::Style style = tools::style_of(1, tools::ColorMode::kAuto);
   return tools::print_output("neuron-bench", tools::render(*records, arguments.format, style))

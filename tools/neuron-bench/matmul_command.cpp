@@ -6,7 +6,6 @@
 #include "driver/isa/instruction.h"
 #include "tools/compiler/kernels/kernels.h"
 #include "tools/neuron-bench/commands.h"
-#include "tools/neuron-bench/statistics.h"
 
 namespace neuron::bench {
 namespace {
@@ -48,7 +47,8 @@ Result<tools::Records> run_matmul(const Session& session, const MatmulOptions& o
     NEURON_TRY(dtype, dtype_of(name));
     for (const unsigned size : options.sizes) {
       NEURON_TRY(neff, kernels::matmul("matmul_" + name, dtype, {size, size, size}));
-      NEURON_TRY(model, Model::load(neff, 0, 0, Fill::kRandom));
+      NEURON_TRY(model, Model::load(neff, 0));
+      NEURON_CHECK(model->fill(Fill::kRandom));
       std::vector<double> host;
       nrt_open_execution_report_t report = {};
       for (unsigned i = 0; i < std::max(1u, options.repetitions); ++i) {

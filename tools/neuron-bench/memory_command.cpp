@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "tools/neuron-bench/commands.h"
-#include "tools/neuron-bench/statistics.h"
 
 namespace neuron::bench {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "runtime/base/file.h"
 #include "tools/common/command_line.h"
+#include "tools/common/format.h"
 #include "tools/common/json_text.h"
 #include "tools/common/output.h"
 #include "tools/neuron-cdi/libraries.h"
@@ -35,6 +36,7 @@ const neuron::tools::Manual kManual{
         "`neuronNcoreK` :: core K of device N alone\n\n"
         "`neuronA-B` :: devices A to B, with --group A-B\n\n"
         "`all` :: every device\n\n"
+        "The specification is JSON; the other formats list the names that it has.\n\n"
         "A container gets the nodes /dev/neuronN; for a core also NEURON_RT_VISIBLE_CORES, counted "
         "from 0 over the devices of the container. When NEURON_EMULATOR names the socket of a "
         "neuron-emulatord, the socket is mounted in place of nodes, and NEURON_EMULATOR and "
@@ -111,6 +113,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> groups;
   bool libraries = false;
   uint32_t group_id = 0;
+  neuron::tools::Format format = neuron::tools::Format::kJson;
   line.option("-o,--output", output,
               "file to write, replaced as a whole; without it, standard output")
       .value_name("FILE");
@@ -119,7 +122,7 @@ int main(int argc, char** argv) {
       .with_default();
   line.option("--group", groups, "devices A to B by one name; may be given again")
       .value_name("A-B")
-      .values(1, 1);
+      .repeatable();
   line.flag("--libraries", libraries,
             "mount this host's libnrt.so.1, libccom.so.1 and libneuron-emulator.so.1 into " +
                 std::string(kLibraries) + ", and set LD_LIBRARY_PATH");
@@ -128,6 +131,7 @@ int main(int argc, char** argv) {
                   "number of the group neuron, for containers without root "
                   "(engines with CDI 0.7 or newer)")
           .value_name("NUMBER");
+  neuron::tools::add_format_option(line, format);
   if (const auto status = line.parse(argc, argv)) return *status;
 
   std::string error;
@@ -146,7 +150,10 @@ int main(int argc, char** argv) {
   }
   const auto specification = neuron::cdi::make_specification(wishes);
   if (!specification) return complain(specification.error().sentence, neuron::tools::kWrongUsage);
-  const std::string text = neuron::tools::json_text(*specification, 2) + "\n";
+  const std::string text =
+      format == neuron::tools::Format::kJson
+          ? neuron::tools::json_text(*specification, 2) + "\n"
+          : neuron::tools::render(neuron::cdi::names_in(*specification), format, {});
   if (output.empty()) return neuron::tools::print_output(kProgram, text) ? 0 : 1;
   const auto written = neuron::tools::write_file(
       output, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});

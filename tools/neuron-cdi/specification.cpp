@@ -164,4 +164,29 @@ Result<std::pair<unsigned, unsigned>> parse_group(const std::string& text) {
               text);
 }
 
+tools::Records names_in(const json::object& specification) {
+  tools::Records records;
+  records.schema = "neuron-cdi-names";
+  records.list = "devices";
+  records.columns = {{"device", "DEVICE"}, {"nodes", "NODES"}, {"environment", "ENVIRONMENT"}};
+  const std::string kind(specification.at("kind").as_string());
+  for (const json::value& device : specification.at("devices").as_array()) {
+    const json::object& edits = device.at("containerEdits").as_object();
+    std::string nodes, variables;
+    if (const json::value* list = edits.if_contains("deviceNodes")) {
+      for (const json::value& node : list->as_array()) {
+        nodes += (nodes.empty() ? "" : " ") + std::string(node.at("path").as_string());
+      }
+    }
+    if (const json::value* list = edits.if_contains("env")) {
+      for (const json::value& variable : list->as_array()) {
+        variables += (variables.empty() ? "" : " ") + std::string(variable.as_string());
+      }
+    }
+    records.rows.push_back({json::value(kind + "=" + std::string(device.at("name").as_string())),
+                            json::value(nodes), json::value(variables)});
+  }
+  return records;
+}
+
 }  // namespace neuron::cdi

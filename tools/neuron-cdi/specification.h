@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "tools/common/format.h"
 
 namespace neuron::cdi {
 
@@ -40,6 +41,9 @@ struct Wishes {
 
 // Names: neuronN for a device, neuronNcoreK for one core of it, neuronA-B for a group, all.
 runtime::Result<boost::json::object> make_specification(const Wishes& wishes);
+
+// The names of a specification, with the nodes and the variables that each gives a container.
+tools::Records names_in(const boost::json::object& specification);
 
 // "A-B" of an option.
 runtime::Result<std::pair<unsigned, unsigned>> parse_group(const std::string& text);

@@ -25,7 +25,8 @@ constexpr const char* kProgram = "neuron-emulatorctl";
 
 struct Options {
   std::string socket;
-  bool json = false;
+  bool json = false, all = false;
+  neuron::tools::Format format = neuron::tools::Format::kText;
   std::string plan;
   std::vector<uint32_t> cores;
   int device = -1;
@@ -61,7 +62,8 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
                    "devices with state, memory and errors; cores and who "
                    "holds them since when; processes; links "
                    "that are down; faults that are armed");
-  status.flag("-j,--json", options.json, "as JSON");
+  neuron::tools::add_format_option(status, options.format);
+  status.flag("-j,--json", options.json, "as --format json");
   status.on_use([&] { request.mutable_status(); });
 
   neuron::tools::Command inject = line.command("inject", "arm faults");
@@ -76,8 +78,9 @@ void add_commands(neuron::tools::Command& line, Options& options, control::Reque
   });
 
   neuron::tools::Command reset = line.command("reset", "reset devices or cores");
-  neuron::tools::Option device =
-      reset.option("--device", options.device, "device; without it, all").between(0, 63);
+  neuron::tools::Option device = reset.option("--device", options.device, "device").between(0, 63);
+  reset.flag("--all", options.all, "every device: what runs on any core ends with an error")
+      .excludes(device);
   reset.option("--core", options.cores, "core of the device; may be given again")
       .needs(device)
       .between(0, 7);
@@ -148,6 +151,11 @@ int main(int argc, char** argv) {
                  kProgram);
     return neuron::tools::kWrongUsage;
   }
+  if (request.has_reset() && options.device < 0 && !options.all) {
+    std::fprintf(stderr, "%s reset: say which device: --device N, or --all for every one\n",
+                 kProgram);
+    return neuron::tools::kWrongUsage;
+  }
   std::string error;
   if (request.has_inject()) {
     if (!read_plan(options.plan, *request.mutable_inject()->mutable_plan(), error)) {
@@ -164,7 +172,7 @@ int main(int argc, char** argv) {
     return neuron::tools::print_output(kProgram, lines) ? 0 : 1;
   }
   if (!request.has_status()) return 0;
-  const std::string text = options.json ? neuron::emulatorctl::status_json(response.status())
-                                        : neuron::emulatorctl::status_text(response.status());
+  const neuron::tools::Format format = options.json ? neuron::tools::Format::kJson : options.format;
+  const std::string text = neuron::emulatorctl::status_as(format, response.status());
   return neuron::tools::print_output(kProgram, text) ? 0 : 1;
 }

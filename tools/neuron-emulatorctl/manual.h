@@ -17,7 +17,7 @@ inline tools::Manual manual() {
 devices (PATH.control), which answers the daemon's own user and root.
 
 `clear` forgets what is armed, heals memory and brings links up; engines that hang need a reset,
-chips without power `power on`. After `reset`, whoever runs there gets an error for what is running.
+chips without power `power on DEVICE`. After `reset`, whoever runs there gets an error for what is running.
 While the power is off, every register of the device reads all ones and nothing completes, as if
 the chip had been pulled; its processes get ENODEV, also after it is on again, until they
 initialise anew.

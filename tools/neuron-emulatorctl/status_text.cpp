@@ -39,15 +39,24 @@ std::string who(int32_t pid, const std::string& command, uint64_t since) {
   return text;
 }
 
-std::string device_text(const control::Device& device) {
+struct HbmTotals {
   uint64_t bytes = 0, free = 0, retired = 0, corrected = 0, uncorrected = 0;
+};
+
+HbmTotals totals_of(const control::Device& device) {
+  HbmTotals totals;
   for (const control::Hbm& hbm : device.hbm()) {
-    bytes += hbm.bytes();
-    free += hbm.free();
-    retired += hbm.retired();
-    corrected += hbm.corrected();
-    uncorrected += hbm.uncorrected();
+    totals.bytes += hbm.bytes();
+    totals.free += hbm.free();
+    totals.retired += hbm.retired();
+    totals.corrected += hbm.corrected();
+    totals.uncorrected += hbm.uncorrected();
   }
+  return totals;
+}
+
+std::string device_text(const control::Device& device) {
+  const auto [bytes, free, retired, corrected, uncorrected] = totals_of(device);
   std::string text =
       base::format("device {} ({}): {}, {} of {} HBM free", device.index(), device.address(),
                    device.state(), size_text(free), size_text(bytes));
@@ -116,6 +125,40 @@ std::string status_json(const control::Status& status) {
   std::string text;
   (void)google::protobuf::util::MessageToJsonString(status, &text, options);
   return text + "\n";
+}
+
+std::string status_as(tools::Format format, const control::Status& status) {
+  if (format == tools::Format::kText) return status_text(status);
+  if (format == tools::Format::kJson) return status_json(status);
+  tools::Records records;
+  records.schema = "neuron-emulatorctl-status";
+  records.list = "devices";
+  records.columns = {{"device", "DEVICE"},
+                     {"address", "ADDRESS"},
+                     {"state", "STATE"},
+                     {"cores", "CORES"},
+                     {"cores_held", "HELD"},
+                     {"cores_hung", "HUNG"},
+                     {"hbm_bytes", "HBM", tools::Unit::kBytes},
+                     {"hbm_free_bytes", "FREE", tools::Unit::kBytes},
+                     {"hbm_retired_bytes", "RETIRED", tools::Unit::kBytes},
+                     {"hbm_corrected", "CORRECTED"},
+                     {"hbm_uncorrected", "UNCORRECTED"},
+                     {"dma_errors", "DMA ERRORS"},
+                     {"faults_armed", "FAULTS"}};
+  for (const control::Device& device : status.devices()) {
+    uint64_t held = 0, hung = 0;
+    for (const control::Core& core : device.cores()) {
+      held += core.pid() != 0;
+      hung += core.hung_engines_size() != 0;
+    }
+    const auto [bytes, free, retired, corrected, uncorrected] = totals_of(device);
+    records.rows.push_back({device.index(), boost::json::value(device.address()),
+                            boost::json::value(device.state()), device.cores_size(), held, hung,
+                            bytes, free, retired, corrected, uncorrected, device.dma_errors(),
+                            device.faults_size()});
+  }
+  return tools::render(records, format, {});
 }
 
 }  // namespace neuron::emulatorctl

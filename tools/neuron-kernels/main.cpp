@@ -7,6 +7,7 @@
 
 #include "runtime/base/file.h"
 #include "tools/common/command_line.h"
+#include "tools/common/output.h"
 #include "tools/compiler/kernels/kernels.h"
 
 namespace {
@@ -19,7 +20,7 @@ const neuron::tools::Manual kManual{
                       {1, "a file cannot be written, or there is no such kernel"},
                       neuron::tools::kUsageStatus},
     .examples = {{"neuron-kernels --list", "what there is"},
-                 {"neuron-kernels --kernel softmax", "one of them"}},
+                 {"neuron-kernels --kernel softmax_f32", "one of them"}},
     .see_also = {"neuron-packager(1)", "neuron-as(1)"}};
 
 bool write_kernel(const std::string& name, const std::string& data, const std::string& output) {
@@ -45,7 +46,7 @@ int main(int argc, char** argv) {
   bool all = false;
   bool list = false;
   std::vector<std::string> wanted;
-  std::string data = "tools/compiler/kernels/digits";
+  std::string data = NEURON_DIGITS_FOLDER;
   std::string output = ".";
   line.flag("--all", all, "Write every kernel but the large ones");
   line.flag("--list", list, "Print the names of the kernels");
@@ -56,7 +57,7 @@ int main(int argc, char** argv) {
   if (list) {
     for (const std::string& name : neuron::kernels::names()) std::puts(name.c_str());
     for (const std::string& name : neuron::kernels::large_names()) std::puts(name.c_str());
-    return 0;
+    return neuron::tools::finish_output("neuron-kernels") ? 0 : 1;
   }
   if (all) wanted = neuron::kernels::names();
   if (wanted.empty()) {

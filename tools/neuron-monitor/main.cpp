@@ -45,6 +45,8 @@ bool sleep_until(SteadyTime until) {
   return true;
 }
 
+constexpr std::chrono::seconds kLastPush{10};
+
 struct Arguments {
   std::string configuration;
   LoopOptions loop;
@@ -75,6 +77,11 @@ int run(const Configuration& configuration, const Arguments& arguments) {
   const End end = monitor.run();
   if (end == End::kStopped && stream && stream->failure() == 0) {
     stream->finish(std::chrono::milliseconds(500));
+  }
+  // Nobody makes up for the only report.
+  if (arguments.loop.once && exporter && !exporter->pushed(kLastPush)) {
+    return complain("the report was not pushed to " + arguments.exporter.otlp,
+                    neuron::tools::kFailed);
   }
   return end == End::kStreamFailed ? neuron::tools::kFailed : neuron::tools::kDone;
 }

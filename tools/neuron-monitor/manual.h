@@ -53,7 +53,7 @@ With OTLP the names are neuron.SCOPE.NAME; https is the task of a collector on t
       .exit_statuses = {{0, "done, ended by a signal, or its reader has enough"},
                         {1,
                          "an address cannot be listened on, standard output cannot be written, "
-                         "or --check-config has found something strange"},
+                         "--check-config has found something strange, or --once could not push"},
                         {2, "wrong usage, or a configuration that is wrong"}},
       .environment = {tools::kEmulatorVariable},
       .examples = {{"neuron-monitor | jq -c .neuron_runtime_data", "what processes do"},

@@ -2,9 +2,12 @@
 // neuron-packager: shows, unpacks, makes and optimizes NEFF files.
 // Exit status: 0 done, 1 the file or the directory is at fault (one sentence on stderr), 2 wrong
 // usage.
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "runtime/base/file.h"
 #include "runtime/neff/container.h"
@@ -12,6 +15,7 @@
 #include "runtime/neff/neff_info.h"
 #include "runtime/neff/neff_unpack.h"
 #include "tools/common/command_line.h"
+#include "tools/common/format.h"
 #include "tools/common/output.h"
 #include "tools/compiler/assembler/optimizer.h"
 #include "tools/neuron-packager/manual.h"
@@ -24,7 +28,7 @@ namespace tools = neuron::tools;
 struct Arguments {
   std::string file;
   bool validate = false;
-  std::string format = "text";
+  tools::Format format = tools::Format::kText;
   std::string directory;
   bool force = false;
   std::string output;
@@ -70,6 +74,32 @@ Result<std::string> create(Arguments arguments) {
   return store(arguments.output, file);
 }
 
+// The inputs and outputs that the document lists, one a record.
+tools::Records tensors_of(const std::string& document) {
+  const boost::json::value info = boost::json::parse(document);
+  tools::Records records;
+  records.schema = "neuron-packager-info";
+  records.list = "tensors";
+  records.columns = {{"usage", "USAGE"},
+                     {"name", "NAME"},
+                     {"dtype", "TYPE"},
+                     {"shape", "SHAPE"},
+                     {"size_bytes", "SIZE", tools::Unit::kBytes}};
+  for (const auto& [list, usage] : {std::pair{"inputs", "input"}, std::pair{"outputs", "output"}}) {
+    const boost::json::value* tensors = info.as_object().if_contains(list);
+    if (tensors == nullptr) continue;
+    for (const boost::json::value& tensor : tensors->as_array()) {
+      std::string shape;
+      for (const boost::json::value& size : tensor.at("shape").as_array()) {
+        shape += (shape.empty() ? "" : " ") + boost::json::serialize(size);
+      }
+      records.rows.push_back({usage, tensor.at("name"), tensor.at("dtype"),
+                              boost::json::value(shape), tensor.at("size")});
+    }
+  }
+  return records;
+}
+
 // Runs the command; returns the text to print.
 Result<std::string> run(const Arguments& arguments, const std::string& command) {
   if (command == "create") return create(arguments);
@@ -83,8 +113,10 @@ Result<std::string> run(const Arguments& arguments, const std::string& command) 
     if (!optimized) return optimized.error().with("{}", arguments.file);
     return store(arguments.output, *optimized);
   }
-  return arguments.format == "json" ? tools::neff_info_json(*container) + "\n"
-                                    : tools::neff_info_text(*container);
+  if (arguments.format == tools::Format::kText) return tools::neff_info_text(*container);
+  const std::string document = tools::neff_info_json(*container);
+  if (arguments.format == tools::Format::kJson) return document + "\n";
+  return tools::render(tensors_of(document), arguments.format, {});
 }
 
 void add_create_options(tools::Command create, Arguments& arguments) {
@@ -122,7 +154,7 @@ int main(int argc, char** argv) {
     command.flag("--validate-hash", arguments.validate,
                  "compare the payload with the header's hash");
   }
-  info.option("--format", arguments.format, "text or json").one_of({"text", "json"}).with_default();
+  tools::add_format_option(info, arguments.format);
   unpack
       .option("-C,--directory", arguments.directory,
               "where to; default: the file's name without .neff")

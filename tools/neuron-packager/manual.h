@@ -15,7 +15,8 @@ inline tools::Manual manual() {
       .summary = "show, unpack, make and optimize NEFF files",
       .description =
           R"(info :: The header, inputs and outputs with shapes and types, and whether the
-program runs here; of any NEFF, whoever made it.
+program runs here; of any NEFF, whoever made it. `--format csv` and `ndjson` list the inputs and
+outputs alone, one a line.
 
 unpack :: Writes the members into a directory. Nothing outside it is touched; existing files are
 replaced with `-f` only.

@@ -39,11 +39,11 @@ std::vector<Rank> find_ranks(const telemetry::Snapshot& snapshot, const std::vec
   return best;
 }
 
-// The failure in the output of nccom-test: failures in its table; without one, the sentences in its
-// own name, except the seed with which it can be repeated; without those, the whole output.
+// The failure in the output of nccom-test: the sentences in its own name, except the seed with
+// which it can be repeated; without those, the whole output.
 std::string sentence_of(const std::string& text) {
-  constexpr std::string_view kFailure = "Failure: ", kProgram = "nccom-test: ";
-  std::string failures, said, all;
+  constexpr std::string_view kProgram = "nccom-test: ";
+  std::string said, all;
   const auto append = [](std::string& to, const std::string& part, const char* between) {
     if (to.find(part) == to.npos) to += (to.empty() ? "" : between) + part;
   };
@@ -52,12 +52,10 @@ std::string sentence_of(const std::string& text) {
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     if (line.empty() || line.find(": --seed ") != line.npos) continue;
-    const size_t failure = line.find(kFailure);
-    if (failure != line.npos) append(failures, line.substr(failure + kFailure.size()), "; ");
     if (line.rfind(kProgram, 0) == 0) append(said, line.substr(kProgram.size()), "; ");
     append(all, line, " ");
   }
-  return !failures.empty() ? failures : !said.empty() ? said : all;
+  return !said.empty() ? said : all;
 }
 
 // The number behind a word of the sentence; -1 if there is none.

@@ -15,7 +15,7 @@
 #include <deque>
 #include <mutex>
 
-#include "tools/neuron-serve/job.h"
+#include "tools/neuron-serve/message/job.h"
 
 namespace neuron::serve {
 

@@ -156,6 +156,7 @@ void Connection::written() {
   if (has_request_) std::string().swap(stream_->body());
   hold_anyway(0);
   model_.reset();
+  form_.reset();
   if (!keep_alive_) return linger();
   if (std::exchange(refused_, false)) return pause();
   read_header();

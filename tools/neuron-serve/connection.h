@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "tools/neuron-serve/http_stream.h"
-#include "tools/neuron-serve/infer_json.h"
-#include "tools/neuron-serve/job.h"
+#include "tools/neuron-serve/message/infer_form.h"
+#include "tools/neuron-serve/message/job.h"
 #include "tools/neuron-serve/model_host.h"
 
 namespace neuron::serve {
@@ -76,7 +76,11 @@ class Connection : public Job,
   void handle();
   void handle_get(std::string_view path);
   void handle_model(std::string_view name);
+  // Finds the model and the patience for an inference; false: it is answered.
+  bool begin_infer(std::string_view name, std::string_view version);
   void handle_infer(std::string_view name);
+  void handle_kserve(std::string_view path);
+  void handle_kserve_model(std::string_view path);
   void handle_reload();
   bool take_patience();
   bool parse_binary(const ModelSpec& model);
@@ -97,6 +101,7 @@ class Connection : public Job,
   Server& server_;
   const std::shared_ptr<HttpStream> stream_;
   std::shared_ptr<Model> model_;
+  std::unique_ptr<InferForm> form_;  // of the inference, unless both ways are plain bytes
   std::optional<JsonError> json_error_;
   std::string body_;  // of an inference's answer, kept for its memory
   std::string out_;
@@ -106,6 +111,7 @@ class Connection : public Job,
   bool keep_alive_ = true;
   bool head_ = false;
   bool binary_answer_ = false;
+  bool kserve_ = false;    // errors have the form of that protocol
   bool in_queue_ = false;  // the job was handed over, and is not back yet
   unsigned refusals_ = 0;  // one after the other, because the queue was full
   bool refused_ = false;   // by the answer that is being written

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "tools/execution/core_claim.h"
 #include "tools/neuron-serve/log.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/service_manager.h"
@@ -54,7 +55,16 @@ int main(int argc, char** argv) {
     log(error);
     return 1;
   }
-  std::string failure;
+  // Cores that this server does not use stay free for other processes. No thread runs yet.
+  if (!options.cores.empty()) {
+    options.first_core =
+        neuron::execution::claim_range(options.cores.front(), options.cores.back());
+  }
+  if (!server.listen_rpc(error)) {
+    log(error);
+    return 1;
+  }
+  bool failed = false;
   ModelHost host(options, {.deliver = [&](Jobs jobs) { server.deliver(std::move(jobs)); },
                            .publish = [&](auto catalog) { server.publish(std::move(catalog)); },
                            .unready = [&](const std::string& why) { server.unready(why); },
@@ -62,11 +72,15 @@ int main(int argc, char** argv) {
                            .started =
                                [&](const std::string& why) {
                                  server.post([&, why] {
-                                   failure = why;
-                                   if (!why.empty()) return server.drain();
+                                   failed = !why.empty();
+                                   if (failed) log(why);
+                                   if (failed) return server.drain();
                                    // Who started us on port 0 reads the address from the first
-                                   // line.
+                                   // line, and that of gRPC from the second.
                                    std::printf("%s\n", server.address().c_str());
+                                   if (const std::string rpc = server.rpc_address(); !rpc.empty()) {
+                                     std::printf("%s\n", rpc.c_str());
+                                   }
                                    std::fflush(stdout);
                                    sd_notify(0, "READY=1");
                                  });
@@ -80,9 +94,5 @@ int main(int argc, char** argv) {
   };
   server.run(hang_up, [&] { return host.alive(); });
   host.stop();
-  if (!failure.empty()) {
-    log(failure);
-    return 1;
-  }
-  return 0;
+  return failed ? 1 : 0;
 }

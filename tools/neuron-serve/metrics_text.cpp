@@ -50,6 +50,12 @@ std::string Server::metrics_text() const {
   for (const auto& [status, count] : counters_.answers) {
     text.sample("", {{"code", std::to_string(status)}}, count);
   }
+  text.family("neuron_serve_grpc_calls", "gauge", "Calls over gRPC that are not over.");
+  text.sample("", {}, open_calls());
+  text.family("neuron_serve_grpc_responses_total", "counter", "Calls over gRPC by their status.");
+  for (const auto& [status, count] : counters_.calls) {
+    text.sample("", {{"code", std::to_string(status)}}, count);
+  }
   text.family("neuron_serve_queue_rows", "gauge", "Rows that wait for a model.");
   for (const auto& [name, model] : models) text.sample("", of(*model), model->queue.waiting_rows());
   text.family("neuron_serve_queue_limit_rows", "gauge", "Rows that may wait for a model.");

@@ -57,6 +57,14 @@ void Model::resume(std::vector<std::unique_ptr<Replica>> replicas, const Events&
   start(events);
 }
 
+void Model::answered_after(std::chrono::nanoseconds time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  size_t bucket = 0;
+  while (bucket < kLatencyBounds.size() && seconds > kLatencyBounds[bucket]) ++bucket;
+  ++latencies[bucket];
+  latency_sum += seconds;
+}
+
 void Model::work(Replica& replica, ReplicaCounters& counter, const Events& events) {
   // bounded: ends when the queue is closed and empty, or with the device
   while (true) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tools/neuron-serve/batch_queue.h"
+#include "tools/neuron-serve/model_folder.h"
 #include "tools/neuron-serve/replica.h"
 
 namespace neuron::serve {
@@ -28,12 +29,6 @@ struct ReplicaCounters {
   std::atomic<uint64_t> host_ns{0};    // nrt_execute
   std::atomic<uint64_t> device_ps{0};  // model time
   std::atomic<int64_t> beat_ns{0};     // steady clock: when the executor last came by
-};
-
-// By which files a model was made, to see whether they changed.
-struct FileIdentity {
-  std::array<uint64_t, 8> words{};
-  bool operator==(const FileIdentity&) const = default;
 };
 
 class Model {
@@ -65,6 +60,8 @@ class Model {
       0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1};
   std::array<uint64_t, kLatencyBounds.size() + 1> latencies{};
   double latency_sum = 0;
+  // Counts an answer in these.
+  void answered_after(std::chrono::nanoseconds time);
 
  private:
   void work(Replica& replica, ReplicaCounters& counters, const Events& events);

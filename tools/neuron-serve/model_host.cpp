@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-serve/model_host.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
+#include <nrt/nrt_open.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
-#include <cerrno>
-#include <cstring>
 
 #include "driver/base/format.h"
-#include "runtime/base/file.h"
 #include "tools/neuron-serve/log.h"
 
 namespace neuron::serve {
@@ -18,45 +13,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstRetry{100}, kLastRetry{2'000};
 constexpr std::chrono::seconds kStuck{120};
-constexpr const char* kSuffix = ".neff";
-
-bool good_name(const std::string& name) {
-  return !name.empty() && name.size() <= 128 && name[0] != '.' &&
-         name.find_first_not_of(
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
-             std::string::npos;
-}
-
-// {"batched": true}; false: `error` has a sentence.
-bool read_sidecar(const std::string& path, bool& batched, std::string& error) {
-  auto bytes = tools::read_file(path);
-  if (!bytes) {
-    error = bytes.error().sentence;
-    return false;
-  }
-  boost::system::error_code code;
-  const auto value =
-      boost::json::parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, code);
-  if (code || !value.is_object()) {
-    error = path + ": expected a JSON object such as {\"batched\": true}" +
-            (code ? "; " + code.message() : "");
-    return false;
-  }
-  for (const auto& field : value.as_object()) {
-    if (field.key() != "batched" || !field.value().is_bool()) {
-      error = path + ": field \"" + std::string(field.key()) +
-              "\": expected \"batched\" with true or false and nothing else";
-      return false;
-    }
-    batched = field.value().as_bool();
-  }
-  return true;
-}
-
 }  // namespace
 
 ModelHost::ModelHost(const Options& options, Events events)
-    : options_(options), events_(std::move(events)) {}
+    : options_(options),
+      events_(std::move(events)),
+      compiler_(
+          options.cache, options.compile_timeout, [this] { return !wait({}); },
+          [this](const std::string& what) { compiling(what); }) {}
 
 ModelHost::~ModelHost() { stop(); }
 
@@ -135,9 +99,12 @@ void ModelHost::run() {
   if (error.empty()) {
     do_reload(first);
     error = first.error;
+    if (error.empty()) error = unknown_batched();
     if (error.empty() && models_.empty()) {
-      error = failed_.empty() ? "no file in " + options_.models + " ends with .neff"
-                              : "no model can be served; the first: " + failed_.begin()->second;
+      error = failed_.empty()
+                  ? "no file in " + options_.models +
+                        " ends with .neff or .onnx, and no folder in it has versions of a model"
+                  : "no model can be served; the first: " + failed_.begin()->second;
     }
   }
   events_.started(error);
@@ -191,11 +158,14 @@ std::string ModelHost::attach() {
   if (const NRT_STATUS s = nrt_get_visible_vnc_count(&count)) {
     return runtime_failure("asking for the number of cores", s);
   }
+  char type[64] = "";
+  nrt_open_get_instance_type(type, sizeof type);
+  instance_type_ = type;
   cores_ = options_.cores;
   if (cores_.empty()) {
     for (uint32_t core = 0; core < count; ++core) cores_.push_back(core);
   }
-  if (cores_.empty() || cores_.back() >= count) {
+  if (cores_.empty() || cores_.back() - options_.first_core >= count) {
     return base::format("--cores names core {}; this process has {} (NEURON_RT_VISIBLE_CORES)",
                         cores_.empty() ? 0 : cores_.back(), count);
   }
@@ -206,46 +176,13 @@ std::string ModelHost::attach() {
   return "";
 }
 
-ModelHost::Found ModelHost::look_at(const std::string& name) const {
-  Found found;
-  found.spec.name = name;
-  found.spec.file = options_.models + "/" + name + kSuffix;
-  if (!good_name(name)) {
-    found.error = "'" + found.spec.file +
-                  "': a model's name has 1 to 128 letters, digits, '.', '_' and '-'; rename it";
-    return found;
-  }
-  const std::string sidecar = options_.models + "/" + name + ".json";
-  size_t word = 0;
-  for (const std::string& file : {found.spec.file, sidecar}) {
-    struct stat status = {};
-    if (::stat(file.c_str(), &status) == 0) {
-      found.identity.words[word] = status.st_ino;
-      found.identity.words[word + 1] = static_cast<uint64_t>(status.st_size);
-      found.identity.words[word + 2] = static_cast<uint64_t>(status.st_mtim.tv_sec);
-      found.identity.words[word + 3] = static_cast<uint64_t>(status.st_mtim.tv_nsec);
-      if (&file != &found.spec.file && word != 0) {
-        read_sidecar(sidecar, found.spec.batched, found.error);
-      }
-    }
-    word += 4;
-  }
-  const auto& named = options_.batched;
-  if (std::find(named.begin(), named.end(), name) != named.end()) found.spec.batched = true;
-  return found;
-}
-
-std::string ModelHost::scan(std::map<std::string, Found>& found) const {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(options_.models.c_str()), &::closedir);
-  if (folder == nullptr) {
-    return "the folder of models, " + options_.models +
-           ", cannot be opened: " + std::strerror(errno) + "; give it with --models";
-  }
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const std::string file = entry->d_name;
-    if (!file.ends_with(kSuffix) || file.starts_with('.')) continue;
-    const std::string name = file.substr(0, file.size() - std::strlen(kSuffix));
-    found.emplace(name, look_at(name));
+std::string ModelHost::unknown_batched() const {
+  for (const std::string& name : options_.batched) {
+    const auto has = [&](const auto& entry) { return name_of(entry.first) == name; };
+    if (std::any_of(models_.begin(), models_.end(), has)) continue;
+    if (std::any_of(failed_.begin(), failed_.end(), has)) continue;
+    return base::format("--batched names the model {}, and {} has no {}.neff or {}.onnx", name,
+                        options_.models, name, name);
   }
   return "";
 }
@@ -258,12 +195,46 @@ std::vector<uint32_t> ModelHost::next_cores() {
   return cores;
 }
 
-ModelHost::Replicas ModelHost::load(ModelSpec& spec, const std::vector<uint32_t>& cores,
-                                    std::string& error) {
+// Shown where somebody may wait for it.
+void ModelHost::compiling(const std::string& what) {
+  log(what);
+  const bool first = models_.empty() && attached_ == 1;
+  if (first) publish(State::kStarting, what);
+}
+
+// What is said of the model, and the NEFFs that it is made of.
+bool ModelHost::complete(const std::string& key, const FoundModel& file, ModelSpec& spec,
+                         std::string& error) {
+  spec.name = key;
+  spec.file = file.file;
+  spec.warm_up = file.settings.warm_up;
+  const auto& named = options_.batched;
+  // Several batch sizes mean nothing else.
+  spec.batched = file.settings.batched || !file.settings.batch_sizes.empty() ||
+                 std::find(named.begin(), named.end(), name_of(key)) != named.end();
+  error = file.error;
+  if (!error.empty()) return false;
+  spec.neffs = {file.file};
+  return !file.compiled_here() ||
+         compiler_.compile(key, file.file, file.settings, instance_type_, spec.neffs, error);
+}
+
+std::shared_ptr<Model> ModelHost::load(const std::string& key, const FoundModel& file,
+                                       const std::vector<uint32_t>& cores, std::string& error) {
+  ModelSpec spec;
+  if (!complete(key, file, spec, error)) return nullptr;
+  Replicas replicas = replicate(spec, cores, error);
+  if (replicas.empty()) return nullptr;
+  return std::make_shared<Model>(spec, file.identity, std::move(replicas), options_.queue_limit,
+                                 options_.latency_budget);
+}
+
+ModelHost::Replicas ModelHost::replicate(ModelSpec& spec, const std::vector<uint32_t>& cores,
+                                         std::string& error) {
   Replicas replicas;
   ModelSpec first;
   for (const uint32_t core : cores) {
-    std::unique_ptr<Replica> replica = Replica::load(core, spec, error);
+    std::unique_ptr<Replica> replica = Replica::load(core, core - options_.first_core, spec, error);
     if (replica == nullptr) return {};
     if (!replicas.empty() && !spec.same_tensors(first)) {
       error = spec.file + " was replaced while it was being loaded; load it again";
@@ -277,9 +248,8 @@ ModelHost::Replicas ModelHost::load(ModelSpec& spec, const std::vector<uint32_t>
 
 // What was loaded stays until its replacement works; a file that is broken changes nothing.
 void ModelHost::do_reload(ReloadReport& report) {
-  std::map<std::string, Found> found;
-  report.error = scan(found);
-  if (!report.error.empty()) {
+  std::map<std::string, FoundModel> found;
+  if (!scan_models(options_.models, options_.only, found, report.error)) {
     report.good = false;
     return;
   }
@@ -294,18 +264,15 @@ void ModelHost::do_reload(ReloadReport& report) {
       report.models[name] = "unchanged";
       continue;
     }
-    Replicas replicas;
-    std::string error = file.error;
-    if (error.empty()) {
-      std::vector<uint32_t> cores;
-      if (old == models_.end()) {
-        cores = next_cores();
-      } else {
-        for (const auto& counter : old->second->counters) cores.push_back(counter->core);
-      }
-      replicas = load(file.spec, cores, error);
+    std::string error;
+    std::vector<uint32_t> cores;
+    if (old != models_.end()) {
+      for (const auto& counter : old->second->counters) cores.push_back(counter->core);
+    } else if (file.error.empty()) {
+      cores = next_cores();
     }
-    if (replicas.empty()) {
+    std::shared_ptr<Model> model = load(name, file, cores, error);
+    if (model == nullptr) {
       failed_[name] = error;
       report.good = false;
       report.models[name] = "failed: " + error;
@@ -315,8 +282,6 @@ void ModelHost::do_reload(ReloadReport& report) {
       continue;
     }
     report.models[name] = old != models_.end() ? "replaced" : "loaded";
-    auto model = std::make_shared<Model>(file.spec, file.identity, std::move(replicas),
-                                         options_.queue_limit, options_.latency_budget);
     model->start(model_events());
     if (old != models_.end()) retired.push_back(old->second);
     log(base::format("model {} {}: batch {}, {} core{}", name, report.models[name],
@@ -348,19 +313,20 @@ void ModelHost::do_reload(ReloadReport& report) {
 
 bool ModelHost::device_answers() const {
   nrt_vnc_memory_stats_t stats = {};
-  return nrt_get_vnc_memory_stats(cores_.empty() ? 0 : cores_[0], &stats, sizeof(stats), nullptr) ==
-         NRT_SUCCESS;
+  return nrt_get_vnc_memory_stats(cores_.empty() ? 0 : cores_[0] - options_.first_core, &stats,
+                                  sizeof(stats), nullptr) == NRT_SUCCESS;
 }
 
 // All models on the cores that they had, as their files are now; false: the device is gone again.
 bool ModelHost::load_again() {
   for (auto& [name, model] : models_) {
-    Found file = look_at(name);
+    const FoundModel file = look_at_model(options_.models, options_.only, name);
     std::vector<uint32_t> cores;
     for (const auto& counter : model->counters) cores.push_back(counter->core);
-    std::string error = file.error;
+    std::string error;
+    ModelSpec spec;
     Replicas replicas;
-    if (error.empty()) replicas = load(file.spec, cores, error);
+    if (complete(name, file, spec, error)) replicas = replicate(spec, cores, error);
     if (replicas.empty()) {
       if (!device_answers()) return false;
       failed_[name] = error;
@@ -368,12 +334,12 @@ bool ModelHost::load_again() {
       continue;
     }
     failed_.erase(name);
-    if (file.identity == model->identity && file.spec.same_tensors(model->spec)) {
+    if (file.identity == model->identity && spec.same_tensors(model->spec)) {
       model->resume(std::move(replicas), model_events());
       continue;
     }
     // The file was replaced since: requests must fit what is loaded now.
-    auto other = std::make_shared<Model>(file.spec, file.identity, std::move(replicas),
+    auto other = std::make_shared<Model>(spec, file.identity, std::move(replicas),
                                          options_.queue_limit, options_.latency_budget);
     other->start(model_events());
     log("model " + name + " replaced: its file is another than before the device was lost");

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tools/neuron-serve/model.h"
+#include "tools/neuron-serve/model_compiler.h"
 #include "tools/neuron-serve/options.h"
 
 namespace neuron::serve {
@@ -30,9 +31,19 @@ enum class State : uint8_t { kStarting, kReady, kRecovering };
 struct Catalog {
   State state = State::kStarting;
   std::string detail;  // why it is not ready
+  // By key: NAME, or NAME/VERSION.
   std::map<std::string, std::shared_ptr<Model>, std::less<>> models;
-  std::map<std::string, std::string> failed;  // name, sentence
+  std::map<std::string, std::string> failed;  // key, sentence
   uint64_t attached = 0;                      // how often the runtime was initialised
+
+  // Why it is not ready.
+  std::string reason() const;
+  // The version, the last one that is served if none is given; null: there is none.
+  std::shared_ptr<Model> find(std::string_view name, std::string_view version = {}) const;
+  // Why there is none; "" if nothing is known of it.
+  std::string why_missing(std::string_view name, std::string_view version = {}) const;
+  // In ascending order.
+  std::vector<std::string> versions(std::string_view name) const;
 };
 
 struct ReloadReport {
@@ -67,19 +78,19 @@ class ModelHost {
  private:
   using Models = std::map<std::string, std::shared_ptr<Model>, std::less<>>;
   using Replicas = std::vector<std::unique_ptr<Replica>>;
-  struct Found {
-    ModelSpec spec;
-    FileIdentity identity;
-    std::string error;
-  };
-
   void run();
   void lost(const std::string& error);
   bool wait(std::chrono::milliseconds time);  // false: stop() was called
   std::string attach();
-  std::string scan(std::map<std::string, Found>& found) const;
-  Found look_at(const std::string& name) const;
-  Replicas load(ModelSpec& spec, const std::vector<uint32_t>& cores, std::string& error);
+  // The model of a file, compiled if need be, on these cores.
+  std::shared_ptr<Model> load(const std::string& key, const FoundModel& file,
+                              const std::vector<uint32_t>& cores, std::string& error);
+  bool complete(const std::string& key, const FoundModel& file, ModelSpec& spec,
+                std::string& error);
+  Replicas replicate(ModelSpec& spec, const std::vector<uint32_t>& cores, std::string& error);
+  void compiling(const std::string& what);
+  // A sentence if --batched names a model that the folder does not have.
+  std::string unknown_batched() const;
   std::vector<uint32_t> next_cores();
   bool device_answers() const;
   void do_reload(ReloadReport& report);
@@ -103,6 +114,8 @@ class ModelHost {
 
   // Of the host's own thread.
   std::map<std::string, std::string> failed_;
+  std::string instance_type_;
+  ModelCompiler compiler_;
   std::vector<uint32_t> cores_;
   size_t next_core_ = 0;
   uint64_t attached_ = 0;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -169,7 +170,7 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
     if (reading_ || owner_ == nullptr) return;
     if (state_ == State::kHeld && buffer_.size() >= kAhead) return;
     reading_ = true;
-    const auto room = buffer_.prepare(kPiece);
+    const auto room = asio::buffer(incoming_);
     if (secure_) {
       secure_->stream.async_read_some(room, then(&Stream::on_read));
     } else {
@@ -181,7 +182,7 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
     reading_ = false;
     if (owner_ == nullptr) return;
     if (error) return owner_->peer_gone(error != asio::error::eof);
-    buffer_.commit(bytes);
+    buffer_.commit(asio::buffer_copy(buffer_.prepare(bytes), asio::buffer(incoming_, bytes)));
     switch (state_) {
       case State::kHeader:
       case State::kBody:
@@ -267,6 +268,9 @@ class Stream final : public HttpStream, public std::enable_shared_from_this<Stre
   Owner* owner_ = nullptr;  // null: closed, or not started
   uint32_t max_header_ = 0;
   uint64_t max_body_ = 0;
+  // A read goes on while requests that came before are parsed. Parsing moves the end of `buffer_`,
+  // so what is read may not go there until it has come.
+  std::array<char, kPiece> incoming_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   State state_ = State::kHeader;

@@ -26,7 +26,7 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  bool listen(const std::string& address, uint16_t port, std::string& error);
+  bool listen(const std::string& host, uint16_t port, std::string& error);
   // A listening socket of the service manager.
   bool adopt(int socket, std::string& error);
   // A Unix socket that only this user may connect to. One that nobody listens on is replaced.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "tools/common/command_line.h"
 
@@ -13,9 +14,10 @@ constexpr uint32_t kMostCores = 4096;
 
 const tools::Manual kManual{
     .name = "neuron-serve",
-    .summary = "serve NEFF models over HTTP",
+    .summary = "serve models over HTTP",
     .description =
-        "Loads every NEFF of a folder onto NeuronCores and answers inferences in JSON or as binary "
+        "Loads every model of a folder, a NEFF or an ONNX file, onto NeuronCores and answers "
+        "inferences in JSON or as binary "
         "tensors. Requests for a model whose rows are independent are gathered into batches for as "
         "long as the latency budget allows. What is too much gets 503 at once.\n\n"
         "SIGTERM finishes what was asked and ends. SIGHUP reads the folder again, the tokens and "
@@ -25,26 +27,47 @@ const tools::Manual kManual{
         "Every option may also stand in the environment, NEURON_SERVE_LISTEN for `--listen` and so "
         "on, and in the file of `--config`. An argument wins over the environment, and that over "
         "the file. Times are numbers with us, ms or s.",
-    .sections = {{"PATHS",
-                  "POST /v1/models/NAME/infer :: an inference: {\"inputs\": {\"x\": [[...]]}} or "
-                  "application/octet-stream, the rows of all inputs one after the other\n\n"
-                  "GET /v1/models, /v1/models/NAME :: what is served, with types and shapes\n\n"
-                  "GET /healthz, /readyz :: whether the program lives; whether it serves\n\n"
-                  "GET /metrics, /v1/status :: counters, for Prometheus and as JSON\n\n"
-                  "POST /v1/reload :: reads the folder of models again; with a token, or at the "
-                  "socket of `--control`\n\n"
-                  "GET / :: a page on which digits are drawn"},
-                 {"SECURITY",
-                  "Only requests for localhost, an IP address or a name of `--host` are answered, "
-                  "so that a page of another site cannot make its own name point here; requests "
-                  "that such a page makes (Origin, Sec-Fetch-Site) get 403. With `--token-file` "
-                  "they need `Authorization: Bearer TOKEN`; open the page as /#token=TOKEN then. "
-                  "Give tokens only to a server with `--tls-certificate`, or on loopback.\n\n"
-                  "The files of tokens and of the key must belong to this server's user or to root "
-                  "and be closed to others: mode 0600, or 0640 if they are root's."},
-                 {"SERVICE MANAGER",
-                  "READY=1, STOPPING=1 and WATCHDOG=1 are sent to NOTIFY_SOCKET. A listening TCP "
-                  "socket that is passed (LISTEN_FDS) is used instead of `--listen`."}},
+    .sections =
+        {{"PATHS",
+          "POST /v1/models/NAME/infer :: an inference: {\"inputs\": {\"x\": [[...]]}} or "
+          "application/octet-stream, the rows of all inputs one after the other\n\n"
+          "GET /v1/models, /v1/models/NAME :: what is served, with types and shapes\n\n"
+          "GET /healthz, /readyz :: whether the program lives; whether it serves\n\n"
+          "GET /metrics, /v1/status :: counters, for Prometheus and as JSON\n\n"
+          "POST /v1/reload :: reads the folder of models again; with a token, or at the "
+          "socket of `--control`\n\n"
+          "GET / :: a page that asks models, and on which digits are drawn\n\n"
+          "/v2 :: the inference protocol of KServe, version 2: /v2/health/live, "
+          "/v2/health/ready, /v2/models/NAME[/versions/VERSION] and, behind that, /ready "
+          "and /infer, with the extension for binary tensors; and /example, a request whose "
+          "numbers are zero\n\n"
+          "gRPC :: with `--grpc-listen`, the same protocol's inference.GRPCInferenceService: "
+          "ServerLive, ServerReady, ServerMetadata, ModelReady, ModelMetadata and "
+          "ModelInfer"},
+         {"MODELS",
+          "NAME.neff, NAME.onnx, or versions of one model, NAME/2/model.onnx. ONNX files "
+          "are compiled for this device by neuron-compile when the server starts and when "
+          "the folder is read again. What they were compiled to is kept in the folder of "
+          "`--cache` under a hash of the model, its options and the compiler, and may be "
+          "deleted at any time.\n\n"
+          "NAME.json, or model.json for versions, has settings: {\"batched\": true} (the "
+          "rows are independent), {\"warm_up\": false} (do not execute it once with zeros "
+          "first); and for ONNX files {\"batch_sizes\": [1, 8, 32]} (compile for each of "
+          "these; the smallest that is enough runs), {\"shapes\": {\"x\": [null, 3, 224, "
+          "224]}} (null is the batch size), {\"dimensions\": {\"sequence\": 128}}, {\"constants\": "
+          "{\"rate\": 16000}}, "
+          "{\"auto_cast\": \"bf16\"}."},
+         {"SECURITY",
+          "Only requests for localhost, an IP address or a name of `--host` are answered, "
+          "so that a page of another site cannot make its own name point here; requests "
+          "that such a page makes (Origin, Sec-Fetch-Site) get 403. With `--token-file` "
+          "they need `Authorization: Bearer TOKEN`; open the page as /#token=TOKEN then. "
+          "Give tokens only to a server with `--tls-certificate`, or on loopback.\n\n"
+          "The files of tokens and of the key must belong to this server's user or to root "
+          "and be closed to others: mode 0600, or 0640 if they are root's."},
+         {"SERVICE MANAGER",
+          "READY=1, STOPPING=1 and WATCHDOG=1 are sent to NOTIFY_SOCKET. A listening TCP "
+          "socket that is passed (LISTEN_FDS) is used instead of `--listen`."}},
     .exit_statuses = {{tools::kDone, "ended as asked"},
                       {tools::kFailed,
                        "it could not start: the sentence on standard error says why"},
@@ -52,14 +75,16 @@ const tools::Manual kManual{
     .environment = {tools::kEmulatorVariable,
                     {"NEURON_RT_VISIBLE_CORES",
                      "cores of this process; --cores counts among them"}},
-    .examples = {{"neuron-serve --models /usr/share/neuron/models",
+    .examples = {{"neuron-serve --models model.onnx",
+                  "compile a model and serve it at http://127.0.0.1:8000/"},
+                 {"neuron-serve --models /usr/share/neuron/models",
                   "serve them at http://127.0.0.1:8000/"},
                  {"neuron-serve --models DIR --listen :443 --host models.example "
                   "--tls-certificate chain.pem --tls-key key.pem --token-file tokens",
                   "on all addresses, with TLS, to clients that have a token"},
                  {"curl --unix-socket control -X POST http://localhost/v1/reload",
                   "read the folder of models again, where --control names the socket"}},
-    .see_also = {"neuron-ls(1)", "neuron-packager(1)"}};
+    .see_also = {"neuron-compile(1)", "neuron-ls(1)", "neuron-packager(1)"}};
 
 template <class Number>
 bool whole(std::string_view text, Number& number) {
@@ -113,6 +138,16 @@ void add_access_options(tools::CommandLine& line, Options& options) {
               "file to which each request that was answered is a line; - is standard error")
       .value_name("FILE")
       .or_variable("NEURON_SERVE_ACCESS_LOG");
+}
+
+// The folder of models may also be one file.
+void take_single_model(Options& options) {
+  namespace fs = std::filesystem;
+  const fs::path path(options.models);
+  std::error_code code;
+  if (!fs::is_regular_file(path, code)) return;
+  options.only = path.filename();
+  options.models = path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
 }  // namespace
@@ -181,12 +216,32 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
           "service manager passes comes before it")
       .value_name("ADDRESS:PORT")
       .or_variable("NEURON_SERVE_LISTEN");
+  line.parsed(
+          "--grpc-listen",
+          [&](const std::string& text) {
+            return parse_listen(text, options.grpc_address, options.grpc_port)
+                       ? std::string()
+                       : "'" + text + "' is no ADDRESS:PORT";
+          },
+          "where to listen for the inference protocol of KServe over gRPC; nowhere by default; "
+          "port "
+          "0 takes a free one; TLS, tokens and limits are those of HTTP")
+      .value_name("ADDRESS:PORT")
+      .or_variable("NEURON_SERVE_GRPC_LISTEN");
   line.option("--models", options.models,
-              "folder of the models: NAME.neff and, if its rows are independent, NAME.json with "
-              "{\"batched\": true}")
+              "a model, or a folder of models: NAME.neff or NAME.onnx, NAME.json beside it with "
+              "settings; or "
+              "NAME/VERSION/model.neff or .onnx")
       .required()
-      .value_name("DIR")
+      .value_name("PATH")
       .or_variable("NEURON_SERVE_MODELS");
+  line.option("--cache", options.cache,
+              "folder that keeps what .onnx files were compiled to; ~/.cache/neuron-serve by "
+              "default, CACHE_DIRECTORY under a service manager")
+      .value_name("DIR")
+      .or_variable("NEURON_SERVE_CACHE");
+  add_duration(line, "--compile-timeout", "NEURON_SERVE_COMPILE_TIMEOUT", options.compile_timeout,
+               "longest time that one model may take to compile; 1800s by default");
   line.parsed(
           "--cores",
           [&](const std::string& text) {
@@ -194,7 +249,9 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
                        ? std::string()
                        : "'" + text + "' is no list of cores such as 0,2-3";
           },
-          "virtual cores to use, counted from 0 among those of this process; all by default")
+          "virtual cores to use, counted from 0 among those of this process; the others, unless "
+          "they "
+          "lie between these, stay free for other processes; all by default")
       .value_name("LIST")
       .or_variable("NEURON_SERVE_CORES");
   line.option("--replicas", options.replicas, "cores that each model is loaded on")
@@ -246,6 +303,7 @@ std::optional<int> parse_options(int argc, char** argv, Options& options) {
       .or_variable("NEURON_SERVE_MAX_HELD");
   add_access_options(line, options);
   const auto status = line.parse(argc, argv);
+  take_single_model(options);
   // What could never be held is refused as too large, and not for the time being.
   options.max_body = std::min(options.max_body, options.max_held);
   return status;

@@ -17,9 +17,15 @@ namespace neuron::serve {
 
 struct Options {
   std::string address = "127.0.0.1";
-  uint16_t port = 8000;              // 0: any, which is printed
-  std::string models;                // folder with NAME.neff, and NAME.json beside it
+  uint16_t port = 8000;      // 0: any, which is printed
+  std::string grpc_address;  // "": nothing listens for gRPC
+  uint16_t grpc_port = 0;
+  std::string models;  // folder of the models
+  std::string only;    // file in it that is served; "": all models
+  std::string cache;   // folder of compiled models; "": the user's
+  std::chrono::microseconds compile_timeout{1'800'000'000};  // of one model
   std::vector<uint32_t> cores;       // virtual cores of this process; empty: all
+  uint32_t first_core = 0;           // of these: the one that the runtime counts as 0
   uint32_t replicas = 1;             // of each model, on different cores
   std::vector<std::string> batched;  // models whose rows are independent of each other
   std::chrono::microseconds latency_budget{5'000};

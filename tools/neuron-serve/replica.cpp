@@ -3,7 +3,10 @@
 
 #include <nrt/nrt_open.h>
 
+#include <algorithm>
 #include <cstring>
+
+#include "tools/neuron-serve/log.h"
 
 namespace neuron::serve {
 namespace {
@@ -30,48 +33,67 @@ std::string runtime_failure(const std::string& what, NRT_STATUS status) {
 }
 
 Replica::~Replica() {
-  nrt_destroy_tensor_set(&input_set_);
-  nrt_destroy_tensor_set(&output_set_);
-  for (auto* ports : {&inputs_, &outputs_}) {
-    for (Port& port : *ports) nrt_tensor_free(&port.tensor);
+  for (Program& program : programs_) {
+    nrt_destroy_tensor_set(&program.input_set);
+    nrt_destroy_tensor_set(&program.output_set);
+    for (auto* ports : {&program.inputs, &program.outputs}) {
+      for (Port& port : *ports) nrt_tensor_free(&port.tensor);
+    }
+    if (program.model != nullptr) nrt_unload(program.model);
   }
-  if (model_ != nullptr) nrt_unload(model_);
 }
 
-std::unique_ptr<Replica> Replica::load(uint32_t core, ModelSpec& spec, std::string& error) {
-  std::unique_ptr<Replica> replica(new Replica(core));
+std::unique_ptr<Replica> Replica::load(uint32_t core, uint32_t vnc, ModelSpec& spec,
+                                       std::string& error) {
+  std::unique_ptr<Replica> replica(new Replica(core, vnc));
+  for (const std::string& neff : spec.neffs) {
+    if (!replica->add_program(neff, spec, error)) return nullptr;
+  }
+  return replica->warm_up(spec, error) ? std::move(replica) : nullptr;
+}
+
+// `spec` has the tensors of the last program that was added, which has the largest batch.
+bool Replica::add_program(const std::string& neff, ModelSpec& spec, std::string& error) {
+  Program& program = programs_.emplace_back();
   // Weights go from the file to the device in pieces.
   const NRT_STATUS loaded =
-      nrt_open_load_file(spec.file.c_str(), static_cast<int32_t>(core), -1, &replica->model_);
+      nrt_open_load_file(neff.c_str(), static_cast<int32_t>(vnc_), -1, &program.model);
   if (loaded != NRT_SUCCESS) {
-    replica->model_ = nullptr;
+    program.model = nullptr;
     error = runtime_failure("loading " + spec.file, loaded);
-    return nullptr;
+    return false;
   }
   nrt_tensor_info_array_t* info = nullptr;
-  if (const NRT_STATUS s = nrt_get_model_tensor_info(replica->model_, &info)) {
+  if (const NRT_STATUS s = nrt_get_model_tensor_info(program.model, &info)) {
     error = runtime_failure("asking for the tensors of " + spec.file, s);
-    return nullptr;
+    return false;
   }
   const bool good = spec.set_tensors(*info, error);
   nrt_free_model_tensor_info(info);
-  if (!good) return nullptr;
-  replica->batch_ = spec.batch;
-  for (const TensorSpec& input : spec.inputs) replica->inputs_.push_back({.spec = input});
-  for (const TensorSpec& output : spec.outputs) replica->outputs_.push_back({.spec = output});
-  return replica->bind(error) ? std::move(replica) : nullptr;
+  if (!good) return false;
+  program.batch = spec.batch;
+  const size_t last = programs_.size() - 1;
+  if (last > 0 && programs_[last - 1].batch >= program.batch) {
+    error = spec.file + " takes " + std::to_string(program.batch) +
+            " rows at once whatever \"batch_sizes\" asks for; give its inputs a free first "
+            "dimension, or a shape with null in the first place";
+    return false;
+  }
+  for (const TensorSpec& input : spec.inputs) program.inputs.push_back({.spec = input});
+  for (const TensorSpec& output : spec.outputs) program.outputs.push_back({.spec = output});
+  return bind(program, error);
 }
 
-bool Replica::bind(std::string& error) {
+bool Replica::bind(Program& program, std::string& error) {
   const struct {
     std::vector<Port>& ports;
     nrt_tensor_set_t*& set;
-  } sides[] = {{inputs_, input_set_}, {outputs_, output_set_}};
+  } sides[] = {{program.inputs, program.input_set}, {program.outputs, program.output_set}};
   for (const auto& side : sides) {
     NRT_STATUS status = nrt_allocate_tensor_set(&side.set);
     for (Port& port : side.ports) {
       if (status == NRT_SUCCESS) {
-        status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(core_),
+        status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, static_cast<int>(vnc_),
                                      port.spec.bytes, port.spec.name.c_str(), &port.tensor);
       }
       if (status == NRT_SUCCESS) {
@@ -87,6 +109,23 @@ bool Replica::bind(std::string& error) {
   return true;
 }
 
+// The first execution also points the rings at the tensors. Tensors are zero when they are made.
+bool Replica::warm_up(const ModelSpec& spec, std::string& error) {
+  for (const Program& program : programs_) {
+    if (!spec.warm_up) break;
+    const NRT_STATUS status = nrt_execute(program.model, program.input_set, program.output_set);
+    if (status == NRT_SUCCESS) continue;
+    const std::string why = runtime_failure("warming up " + spec.file + " with zeros", status);
+    if (!of_the_model(status) || !probe(error)) {
+      error = why;
+      return false;
+    }
+    // Zeros may be no input for it.
+    log("model " + spec.name + ": " + why + "; {\"warm_up\": false} leaves this out");
+  }
+  return true;
+}
+
 Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error) {
   const auto failed = [&](const char* what, NRT_STATUS status) {
     error = runtime_failure(std::string(what) + " on core " + std::to_string(core_), status);
@@ -95,8 +134,10 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
     const bool model = of_the_model(status) && probe(gone);
     return model ? Result::kModelFailed : Result::kDeviceFailed;
   };
+  const auto fits = [&](const Program& program) { return program.batch >= rows; };
+  Program& program = *std::find_if(programs_.begin(), programs_.end() - 1, fits);
   size_t before = 0;  // row bytes of the inputs before this one
-  for (Port& port : inputs_) {
+  for (Port& port : program.inputs) {
     char* to = port.rows.data();
     for (const std::shared_ptr<Job>& job : jobs) {
       const size_t bytes = port.spec.row_bytes * job->rows;
@@ -111,11 +152,11 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
     }
   }
   const auto start = Clock::now();
-  if (const NRT_STATUS s = nrt_execute(model_, input_set_, output_set_)) {
+  if (const NRT_STATUS s = nrt_execute(program.model, program.input_set, program.output_set)) {
     return failed("executing the model", s);
   }
   host_ns_ = static_cast<uint64_t>((Clock::now() - start).count());
-  for (Port& port : outputs_) {
+  for (Port& port : program.outputs) {
     if (const NRT_STATUS s =
             nrt_tensor_read(port.tensor, port.rows.data(), 0, port.spec.row_bytes * rows)) {
       return failed("reading the outputs", s);
@@ -123,11 +164,12 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
   }
   nrt_open_execution_report_t report = {};
   report.size = sizeof(report);
-  device_ps_ = nrt_open_get_execution_report(model_, &report) == NRT_SUCCESS ? report.device_ps : 0;
+  device_ps_ =
+      nrt_open_get_execution_report(program.model, &report) == NRT_SUCCESS ? report.device_ps : 0;
   uint32_t row = 0;
   for (const std::shared_ptr<Job>& job : jobs) {
     job->output.clear();
-    for (const Port& port : outputs_) {
+    for (const Port& port : program.outputs) {
       job->output.append(port.rows.data() + port.spec.row_bytes * row,
                          port.spec.row_bytes * job->rows);
     }
@@ -142,7 +184,7 @@ Replica::Result Replica::run(const Jobs& jobs, uint32_t rows, std::string& error
 
 bool Replica::probe(std::string& error) const {
   nrt_vnc_memory_stats_t stats = {};
-  const NRT_STATUS s = nrt_get_vnc_memory_stats(core_, &stats, sizeof(stats), nullptr);
+  const NRT_STATUS s = nrt_get_vnc_memory_stats(vnc_, &stats, sizeof(stats), nullptr);
   if (s == NRT_SUCCESS) return true;
   error = runtime_failure("asking core " + std::to_string(core_) + " for its memory", s);
   return false;

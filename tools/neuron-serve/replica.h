@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model on one core, with the tensors that its batches go through.
+// A model on one core, with the tensors that its batches go through: one program for each batch
+// size, of which the smallest runs that has room for the rows there are.
 // Callers: ModelHost makes and destroys it, its executor runs it. Thread-safe: no.
 // Owns: the loaded model, its tensors and sets, and the host's copy of a batch.
 // Fails: load() with a sentence; run() says whether the model or the device failed.
@@ -13,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/neuron-serve/job.h"
-#include "tools/neuron-serve/model_spec.h"
+#include "tools/neuron-serve/message/job.h"
+#include "tools/neuron-serve/message/model_spec.h"
 
 namespace neuron::serve {
 
@@ -23,8 +24,10 @@ std::string runtime_failure(const std::string& what, NRT_STATUS status);
 
 class Replica {
  public:
-  // Completes `spec` with the tensors. Null: `error` has a sentence.
-  static std::unique_ptr<Replica> load(uint32_t core, ModelSpec& spec, std::string& error);
+  // On the core that --cores counts as `core` and the runtime as `vnc`. Completes `spec` with the
+  // tensors. Null: `error` has a sentence.
+  static std::unique_ptr<Replica> load(uint32_t core, uint32_t vnc, ModelSpec& spec,
+                                       std::string& error);
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -41,21 +44,26 @@ class Replica {
   uint64_t device_ps() const { return device_ps_; }
 
  private:
-  explicit Replica(uint32_t core) : core_(core) {}
-  bool bind(std::string& error);
+  Replica(uint32_t core, uint32_t vnc) : core_(core), vnc_(vnc) {}
 
   struct Port {
     TensorSpec spec;
     nrt_tensor_t* tensor = nullptr;
     std::vector<char> rows = {};
   };
+  struct Program {
+    uint32_t batch = 1;
+    nrt_model_t* model = nullptr;
+    nrt_tensor_set_t* input_set = nullptr;
+    nrt_tensor_set_t* output_set = nullptr;
+    std::vector<Port> inputs = {}, outputs = {};
+  };
+  bool add_program(const std::string& neff, ModelSpec& spec, std::string& error);
+  bool bind(Program& program, std::string& error);
+  bool warm_up(const ModelSpec& spec, std::string& error);
 
-  const uint32_t core_;
-  uint32_t batch_ = 1;
-  nrt_model_t* model_ = nullptr;
-  nrt_tensor_set_t* input_set_ = nullptr;
-  nrt_tensor_set_t* output_set_ = nullptr;
-  std::vector<Port> inputs_, outputs_;
+  const uint32_t core_, vnc_;
+  std::vector<Program> programs_;         // by ascending batch
   uint64_t host_ns_ = 0, device_ps_ = 0;  // of the last batch
 };
 

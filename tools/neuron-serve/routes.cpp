@@ -7,7 +7,7 @@
 #include "driver/base/json_text.h"
 #include "tools/common/number_text.h"
 #include "tools/neuron-serve/connection.h"
-#include "tools/neuron-serve/infer_json.h"
+#include "tools/neuron-serve/message/infer_form.h"
 #include "tools/neuron-serve/model_json.h"
 #include "tools/neuron-serve/server.h"
 #include "tools/neuron-serve/web.h"
@@ -64,6 +64,8 @@ bool Connection::may_enter() {
 
 void Connection::handle() {
   const std::string_view path = path_of(stream_->target()), method = stream_->method();
+  kserve_ = path == "/v2" || path.starts_with("/v2/");
+  if (kserve_) return handle_kserve(path);
   if (path.size() > kModels.size() + 1 && path.starts_with(kModels) &&
       path[kModels.size()] == '/') {
     const std::string_view rest = path.substr(kModels.size() + 1);
@@ -98,8 +100,7 @@ void Connection::handle_get(std::string_view path) {
   if (path == "/readyz") {
     if (server_.draining()) return unavailable("this server is about to end");
     if (catalog.state != State::kReady) {
-      return unavailable(catalog.state == State::kStarting ? "models are being loaded"
-                                                           : catalog.detail);
+      return unavailable(catalog.reason());
     }
     return answer({.type = "text/plain", .body = "ready\n"});
   }
@@ -114,32 +115,40 @@ void Connection::handle_get(std::string_view path) {
 
 void Connection::handle_model(std::string_view name) {
   const Catalog& catalog = server_.catalog();
-  const auto model = catalog.models.find(name);
-  if (model != catalog.models.end()) {
+  if (const auto model = catalog.find(name)) {
     std::string text;
-    append_model(*model->second, catalog.state == State::kReady, text);
+    append_model(*model, catalog.state == State::kReady, text);
     return answer({.body = text + "\n"});
   }
-  const auto failed = catalog.failed.find(std::string(name));
-  if (failed != catalog.failed.end()) {
-    return fail(503, "this model cannot be loaded: " + failed->second);
-  }
+  const std::string why = catalog.why_missing(name);
+  if (!why.empty()) return fail(503, "this model cannot be loaded: " + why);
   fail(404, "there is no such model; /v1/models lists them");
 }
 
-void Connection::handle_infer(std::string_view name) {
+bool Connection::begin_infer(std::string_view name, std::string_view version) {
   accepted = Clock::now();
   const Catalog& catalog = server_.catalog();
-  const auto found = catalog.models.find(name);
+  model_ = catalog.find(name, version);
   if (catalog.state != State::kReady) {
-    return unavailable(catalog.state == State::kStarting
-                           ? "models are being loaded"
-                           : "the device was lost: " + catalog.detail);
+    unavailable(catalog.reason());
+    return false;
   }
-  if (found == catalog.models.end()) return handle_model(name);
-  model_ = found->second;
+  if (model_ == nullptr) {
+    const std::string why = catalog.why_missing(name, version);
+    fail(why.empty() ? 404 : 503, why.empty() ? "there is no such model; /v1/models lists them"
+                                              : "this model cannot be loaded: " + why);
+    return false;
+  }
   // Without a look at the body: refusing has to be cheap when there is too much of it.
-  if (model_->queue.waiting_rows() >= model_->queue.limit()) return refuse_inference();
+  if (model_->queue.waiting_rows() >= model_->queue.limit()) {
+    refuse_inference();
+    return false;
+  }
+  return take_patience();
+}
+
+void Connection::handle_infer(std::string_view name) {
+  if (!begin_infer(name, {})) return;
   const std::string_view type = stream_->header("Content-Type");
   const bool binary = is_type(type, kBinary);
   if (!binary && !type.empty() && !is_type(type, "application/json") &&
@@ -148,7 +157,7 @@ void Connection::handle_infer(std::string_view name) {
   }
   const std::string_view accept = stream_->header("Accept");
   binary_answer_ = accept.empty() || accept == "*/*" ? binary : accept.find(kBinary) != accept.npos;
-  if (!take_patience()) return;
+  form_ = own_form();
   if (!binary) return parse_json();
   if (parse_binary(model_->spec)) ask_model();
 }
@@ -174,13 +183,13 @@ bool Connection::take_patience() {
 void Connection::parse_json() {
   json_error_.reset();
   if (stream_->body().size() <= kShort) {
-    json_error_ = parse_inputs(stream_->body(), model_->spec, *this);
+    json_error_ = form_->read(stream_->body(), model_->spec, *this);
     return parsed();
   }
   // Until it is back, nobody else looks at the body and at what it becomes.
   server_.in_background(
       [self = shared_from_this()] {
-        self->json_error_ = parse_inputs(self->stream_->body(), self->model_->spec, *self);
+        self->json_error_ = self->form_->read(self->stream_->body(), self->model_->spec, *self);
       },
       [self = shared_from_this()] {
         if (self->phase_ != Phase::kClosed) self->parsed();
@@ -248,11 +257,7 @@ void Connection::finished() {
 }
 
 void Connection::answer_infer() {
-  const double seconds = std::chrono::duration<double>(Clock::now() - accepted).count();
-  size_t bucket = 0;
-  while (bucket < Model::kLatencyBounds.size() && seconds > Model::kLatencyBounds[bucket]) ++bucket;
-  ++model_->latencies[bucket];
-  model_->latency_sum += seconds;
+  model_->answered_after(Clock::now() - accepted);
   ++server_.counters().inferences;
   if (binary_answer_) {
     std::string headers = "X-Tensors: ";
@@ -270,18 +275,18 @@ void Connection::answer_infer() {
   }
   body_.clear();
   if (output.size() * 8 <= kShort) {
-    append_outputs(model_->spec, *this, body_);
+    form_->write(model_->spec, *this, body_);
     return answer_json();
   }
   server_.in_background(
-      [self = shared_from_this()] { append_outputs(self->model_->spec, *self, self->body_); },
+      [self = shared_from_this()] { self->form_->write(self->model_->spec, *self, self->body_); },
       [self = shared_from_this()] {
         if (self->phase_ != Phase::kClosed) self->answer_json();
       });
 }
 
 void Connection::answer_json() {
-  Answer result;
+  Answer result{.type = form_->type(), .headers = form_->headers()};
   result.body.swap(body_);
   answer(result);
   body_.swap(result.body);
@@ -350,6 +355,16 @@ void Connection::log_access(int status, size_t bytes) {
 void Connection::fail(int status, std::string_view message, std::string_view field, long offset,
                       std::string_view headers) {
   Answer result{.status = status, .headers = headers};
+  if (kserve_) {
+    // That protocol has room for a sentence only.
+    std::string text(message);
+    if (!field.empty()) text = std::string(field) + ": " + text;
+    if (offset >= 0) text += ", at byte " + std::to_string(offset);
+    result.body = "{\"error\":";
+    base::append_json_string(result.body, text);
+    result.body += "}\n";
+    return answer(result);
+  }
   result.body = "{\"error\":{\"status\":";
   tools::append_number(result.body, static_cast<uint64_t>(status));
   result.body += ",\"message\":";

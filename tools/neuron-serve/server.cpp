@@ -9,6 +9,7 @@
 #include "tools/neuron-serve/connection.h"
 #include "tools/neuron-serve/log.h"
 #include "tools/neuron-serve/private_file.h"
+#include "tools/neuron-serve/rpc.h"
 #include "tools/neuron-serve/service_manager.h"
 
 namespace neuron::serve {
@@ -27,9 +28,16 @@ Server::Server(const Options& options,
     : options_(options),
       reload_(std::move(reload)),
       gate_(options.hosts),
-      catalog_(std::make_shared<Catalog>()) {}
+      catalog_(std::make_shared<Catalog>()) {
+  if (options_.grpc_address.empty()) return;
+  rpc_server_ = std::make_unique<RpcServer>(
+      [this](std::function<void()> work) { network_.post(std::move(work)); },
+      [this](std::shared_ptr<RpcCall> call) { welcome_call(std::move(call)); });
+}
 
-Server::~Server() = default;
+Server::~Server() {
+  if (rpc_server_ != nullptr) rpc_server_->end();
+}
 
 bool Server::take_files(std::string& error) {
   if (!options_.token_file.empty()) {
@@ -45,6 +53,9 @@ bool Server::take_files(std::string& error) {
     if (!key || !network_.use_tls({certificate->begin(), certificate->end()}, *key, error)) {
       return false;
     }
+    if (rpc_server_ != nullptr) {
+      rpc_server_->use_tls({certificate->begin(), certificate->end()}, *key);
+    }
   }
   return options_.access_log.empty() || access_log_.open(options_.access_log, error);
 }
@@ -55,6 +66,62 @@ bool Server::listen(int passed, std::string& error) {
     return false;
   }
   return options_.control.empty() || network_.listen_control(options_.control, error);
+}
+
+bool Server::listen_rpc(std::string& error) {
+  using std::chrono::duration_cast, std::chrono::milliseconds;
+  if (rpc_server_ == nullptr) return true;
+  return rpc_server_->listen(options_.grpc_address, options_.grpc_port,
+                             {.message = options_.max_body,
+                              .header = options_.max_header,
+                              .memory = options_.max_held,
+                              .handshake = duration_cast<milliseconds>(options_.client_timeout),
+                              .idle = duration_cast<milliseconds>(options_.idle_timeout)},
+                             error);
+}
+
+std::string Server::rpc_address() const {
+  return rpc_server_ != nullptr ? rpc_server_->address() : "";
+}
+
+void Server::welcome_call(std::shared_ptr<RpcCall> call) {
+  const bool full = draining_ || rpcs_.size() >= options_.max_connections;
+  if (full && !draining_) ++counters_.refused;
+  auto rpc = std::make_shared<Rpc>(*this, std::move(call));
+  rpc->index = rpcs_.size();
+  rpcs_.push_back(rpc);
+  if (full) {
+    rpc->refuse();
+  } else {
+    rpc->start();
+  }
+}
+
+void Server::wait_for_room(const std::shared_ptr<Rpc>& rpc) {
+  without_room_.push_back(rpc);
+  give_room();
+}
+
+void Server::give_room() {
+  // bounded: each turn takes one out
+  while (!without_room_.empty()) {
+    const auto rpc = without_room_.front().lock();
+    if (rpc != nullptr && !rpc->take_room()) return;
+    without_room_.pop_front();
+  }
+}
+
+void Server::forget(Rpc& rpc) {
+  const size_t index = rpc.index;
+  if (index >= rpcs_.size() || rpcs_[index].get() != &rpc) return;
+  // The caller still runs in it.
+  network_.post([keep = std::move(rpcs_[index])] {});
+  if (index + 1 != rpcs_.size()) {
+    rpcs_[index] = std::move(rpcs_.back());
+    rpcs_[index]->index = index;
+  }
+  rpcs_.pop_back();
+  stop_if_drained();
 }
 
 void Server::welcome(std::shared_ptr<HttpStream> stream) {
@@ -144,7 +211,7 @@ void Server::publish(std::shared_ptr<const Catalog> catalog) {
     const std::string what =
         catalog_->state == State::kReady
             ? std::to_string(catalog_->models.size()) + " models at " + address()
-            : "the device was lost; waiting for it";
+            : catalog_->reason();
     sd_notify(0, ("STATUS=" + what).c_str());
   });
 }
@@ -171,7 +238,9 @@ void Server::drain() {
   draining_ = true;
   drain_end_ = Clock::now() + options_.drain_timeout;
   sd_notify(0, "STOPPING=1\nSTATUS=finishing what was asked");
-  log("finishing " + std::to_string(open_connections()) + " connections");
+  if (const size_t open = open_connections() + open_calls(); open != 0) {
+    log("finishing " + std::to_string(open) + (open == 1 ? " connection" : " connections"));
+  }
   network_.stop_accepting();
   const auto connections = connections_;
   for (const auto& connection : connections) connection->drain();
@@ -179,7 +248,7 @@ void Server::drain() {
 }
 
 void Server::stop_if_drained() {
-  if (draining_ && connections_.empty()) stopped_ = true;
+  if (draining_ && connections_.empty() && rpcs_.empty()) stopped_ = true;
 }
 
 void Server::sweep() {
@@ -189,8 +258,10 @@ void Server::sweep() {
     if (draining_) connection->drain();
     connection->check_deadline(now);
   }
+  const auto rpcs = rpcs_;
+  for (const auto& rpc : rpcs) rpc->check_deadline(now);
   if (draining_ && now >= drain_end_ && !stopped_) {
-    log(std::to_string(open_connections()) + " connections did not finish in time");
+    log(std::to_string(open_connections() + open_calls()) + " connections did not finish in time");
     stopped_ = true;
   }
 }
@@ -212,11 +283,15 @@ void Server::run(std::function<void()> hang_up, std::function<bool()> alive) {
   }
   while (!stopped_) {
     network_.run(std::chrono::seconds(1), kTurns);
+    give_room();
     flush();
     access_log_.flush();
   }
   const auto connections = connections_;
   for (const auto& connection : connections) connection->close();
+  const auto rpcs = rpcs_;
+  for (const auto& rpc : rpcs) rpc->close();
+  if (rpc_server_ != nullptr) rpc_server_->end();
   network_.end();
   access_log_.flush();
 }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "tools/neuron-serve/access_log.h"
 #include "tools/neuron-serve/background.h"
 #include "tools/neuron-serve/gate.h"
+#include "tools/neuron-serve/grpc/rpc_server.h"
 #include "tools/neuron-serve/model_host.h"
 #include "tools/neuron-serve/network.h"
 #include "tools/neuron-serve/options.h"
@@ -30,10 +32,12 @@
 namespace neuron::serve {
 
 class Connection;
+class Rpc;
 
 // Requests by what became of them, for /metrics; of the network thread.
 struct ServerCounters {
   std::map<int, uint64_t> answers;  // by HTTP status
+  std::map<int, uint64_t> calls;    // over gRPC, by its status
   uint64_t connections = 0;         // accepted, ever
   uint64_t refused = 0;             // beyond --max-connections
   uint64_t inferences = 0;          // answered with 200
@@ -48,6 +52,9 @@ class Server {
   // `passed`: a listening socket of the service manager, or -1. False: `error` has a sentence.
   bool listen(int passed, std::string& error);
   std::string address() const { return network_.address(); }
+  // The port of gRPC, if the options want one. Starts threads. False: `error` has a sentence.
+  bool listen_rpc(std::string& error);
+  std::string rpc_address() const;  // "": there is none
   // Reads tokens, key and certificate, and opens the access log: at the start, and as often as one
   // of them may have changed. False: `error` has a sentence, and what was there before stays.
   bool take_files(std::string& error);
@@ -87,12 +94,18 @@ class Server {
   void withdraw(const std::shared_ptr<Model>& model, const Job& job);
   // The connection's own strand of thought ends; it is forgotten.
   void forget(Connection& connection);
+  void forget(Rpc& rpc);
+  // Has the call read its message as soon as there is room for it, in the order of calls.
+  void wait_for_room(const std::shared_ptr<Rpc>& rpc);
+  size_t open_calls() const { return rpcs_.size(); }
   void reload(std::function<void(ReloadReport)> done) { reload_(std::move(done)); }
   std::string metrics_text() const;
   std::string status_json() const;
 
  private:
   void welcome(std::shared_ptr<HttpStream> stream);
+  void welcome_call(std::shared_ptr<RpcCall> call);
+  void give_room();
   void sweep();
   void flush();
   void stop_if_drained();
@@ -105,9 +118,12 @@ class Server {
   size_t held_ = 0;  // bytes of bodies, inputs and answers, of all connections
   bool draining_ = false, stopped_ = false;
   Clock::time_point drain_end_;
+  std::unique_ptr<RpcServer> rpc_server_;
   Network network_;
   // Behind the network: jobs are connections, whose sockets must go before the loop does.
   std::vector<std::shared_ptr<Connection>> connections_;
+  std::vector<std::shared_ptr<Rpc>> rpcs_;
+  std::deque<std::weak_ptr<Rpc>> without_room_;  // of these, that wait for it
   std::shared_ptr<const Catalog> catalog_;
   // Jobs of this turn of the loop, by model.
   std::vector<std::pair<std::shared_ptr<Model>, Jobs>> pending_;

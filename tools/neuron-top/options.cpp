@@ -18,7 +18,17 @@ keys of earlier tools hold; `?` lists all of them. Small terminals get a smaller
 It takes no process slot of a device, and changes nothing. Without a device, or when a daemon ends, the
 screen says why, and looks again each interval.)",
       .sections =
-          {{"FORMATS",
+          {{"MEMORY",
+            R"(Two numbers tell of the memory of devices.
+
+Device Used Memory :: What the runtimes of the processes (of one process, in its tab) say that they use, by what
+it holds: tensors, constants, code. The tree has the same numbers.
+
+HBM in use :: What the driver has given out of the memory of all devices: the above, what the driver has for
+itself (rings, notifications), and what processes have that keep no record.
+
+A line that is too narrow for all of its numbers leaves the last ones out; `e` shows the engines of each core.)"},
+           {"FORMATS",
             R"(`--format json`, `ndjson` and `csv` have a record for each logical core (schema neuron-top); json
 also has the processes. `--iterations` gives so many reports, without it there is one, and with
 ndjson no end. Of several, each json document is one line, and csv has its headings once.

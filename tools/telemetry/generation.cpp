@@ -5,8 +5,11 @@ namespace neuron::telemetry {
 namespace {
 
 constexpr Generation kGenerations[] = {
-    {2, "Trainium1", "NDv2", "NCv2", "NeuronLink-v2", 48e9, 2, 1, false, "trn1.2xlarge"},
-    {3, "Trainium2", "NDv3", "NCv3", "NeuronLink-v3", 128e9, 4, 2, true, "trn2.3xlarge"},
+    {2, "Trainium1", "NDv2", "NCv2", nullptr, "NeuronLink-v2", 48e9, 2, 1, false, "trn1.2xlarge"},
+    {3, "Trainium2", "NDv3", "NCv3", "v4", "NeuronLink-v3", 128e9, 4, 2, true, "trn2.3xlarge"},
+    // What the original's monitor calls this device is not public: the number of its architecture.
+    {4, "Trainium3", "NDv4", "NCv4", nullptr, "NeuronLink-v4", 128e9, 4, 2, true,
+     "trn3pd98.3xlarge"},
 };
 
 }  // namespace

@@ -16,6 +16,9 @@ struct Generation {
   const char* device_name;
   const char* architecture;
   const char* core_architecture;
+  // What the original's monitor calls the device, where that is not the number of its architecture:
+  // the driver says "NDv3" of Inferentia2 and of Trainium2, the monitor "v3" and "v4".
+  const char* device_version;
   const char* link_kind;
   double link_bytes_per_second;
   int hbm_stacks;

@@ -13,6 +13,7 @@
 #include "driver/emulator/chip/group_workers.h"
 #include "driver/emulator/chip/hbm.h"
 #include "driver/emulator/chip/host_window.h"
+#include "driver/emulator/chip/pair_exchange.h"
 #include "driver/emulator/chip/sdma_wrapper.h"
 #include "driver/emulator/chip/topsp.h"
 #include "driver/emulator/chip/udma_engine.h"
@@ -161,6 +162,7 @@ class EmulatedChip final : public Chip, public FirmwareResets, public RunnableLi
   const CoreFactory make_core_;
   Fabric alone_{{{config_.routing_id, {}}}, {}};  // where there is no other
   ChipFaults faults_;
+  PairExchange exchange_;
   HostWindow all_host_;
   HostWindow host_;  // what of it all but the queues that the host keeps may reach
   Bus bus_;
@@ -266,6 +268,7 @@ void EmulatedChip::attach_core(unsigned index) {
     connections.engines[i] = engines_[index * kEnginesPerCore + i].get();
   }
   connections.faults = &faults_;
+  if (PairExchange::other_core(index) < config_.cores) connections.exchange = &exchange_;
   connections.cc_count = layout_.topsps_per_core;
   for (unsigned k = 0; k < connections.cc_count; ++k) {
     Topsp& topsp = *topsps_[index * layout_.topsps_per_core + k];
@@ -443,7 +446,9 @@ std::unique_ptr<Chip> Chip::create(const ChipConfig& config, HostMemory& host,
   const ChipLayout* layout = layout_of(config.pci_device);
   if (layout == nullptr) {
     error = "PCI device " + std::to_string(config.pci_device) +
-            " is no chip that can be emulated; 29028 (trn1), 29284 (inf2) and 29540 (trn2) are";
+            " is no chip that can be emulated; 29028 (trn1), 29284 (inf2), 29540 (trn2), 29796 and "
+            "29797 "
+            "(trn3) are";
     return nullptr;
   }
   ChipConfig complete = config;

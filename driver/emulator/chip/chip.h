@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One emulated chip of generation 2 or 3: HBM, registers, DMA engines, NeuronCores and their
+// One emulated chip of generation 2, 3 or 4: HBM, registers, DMA engines, NeuronCores and their
 // execution groups.
 //
 // Concepts: the host speaks BAR0 registers (read_register/write_register), BAR4 (hbm()), and

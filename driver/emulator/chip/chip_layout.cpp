@@ -47,6 +47,59 @@ constexpr uint64_t kDieBit = NEURON_V3_DIE_BIT;
 constexpr uint64_t kSengBit = 0x4000000000;
 constexpr uint64_t kCoreBit = 0x1000000000;
 
+// Generations 3 and 4 differ in the size of an HBM stack.
+constexpr ChipLayout two_dies(unsigned generation, uint64_t hbm_bytes) {
+  return {
+      .generation = generation,
+      .cores = NEURON_V3_CORES,
+      .cores_per_host_engine = 2,
+      .topsps = NEURON_V3_TOPSPS,
+      .topsps_per_core = NEURON_V3_TOPSPS_PER_CORE,
+      .dma_engines = NEURON_V3_DMA_ENGINES,
+      .first_host_engine = 128,
+      .hbms = NEURON_V3_HBM_COUNT,
+      .hbm_bytes = hbm_bytes,
+      .hbm_window = NEURON_V3_HBM_WINDOW,
+      .hbm_base = {NEURON_V3_HBM_BASE(0ull), NEURON_V3_HBM_BASE(1ull), NEURON_V3_HBM_BASE(2ull),
+                   NEURON_V3_HBM_BASE(3ull)},
+      .bar0_bytes = NEURON_V3_BAR0_SIZE,
+      .core_windows = NEURON_V3_CORE_WINDOW(0),
+      .misc_ram = NEURON_V3_MISC_RAM,
+      .simulation_reset = NEURON_V3_SIM_RESET,
+      .host_base = NEURON_V3_HOST_BASE,
+      .host_mask = ~(NEURON_V3_HOST_SIZE - 1),
+      .host_bytes = NEURON_V3_HOST_SIZE,
+      .routed_bits = NEURON_V3_NEIGHBOUR_BIT | NEURON_V3_PEER_BIT,
+      .peer_bit = NEURON_V3_PEER_BIT,
+      .peer_local = NEURON_V3_PEER_LOCAL,
+      .neighbour_local = NEURON_V3_NEIGHBOUR_LOCAL,
+      .reset_engines = 8,
+      .reset_topsps = 16,
+      .reset_topsps_per_bit = NEURON_V3_TOPSPS_PER_CORE,
+      .simulation_reset_takes_map = true,
+      .simulation_packs_bar4 = true,
+      // Dies and SENGs are folded onto one: HBM is below 64 GiB, everything else between there and
+      // 2^40.
+      .register_mask = ~(kDieBit | kSengBit),
+      .register_base = NEURON_V3_SENG_DEVICE(0ull),
+      .register_bytes = (uint64_t{1} << 40) - NEURON_V3_SENG_DEVICE(0ull),
+      .core_mask = ~(kDieBit | kSengBit | kCoreBit),
+      .core_base = NEURON_V3_CORE_DEVICE(0ull),
+      .core_bytes = NEURON_V2_CORE_WINDOW_SIZE,
+      .pieces = kPiecesV3,
+      .stored = kStoredV3,
+      .core_address = [](unsigned core) { return uint64_t{NEURON_V3_CORE_DEVICE(uint64_t{core})}; },
+      .udma = [](unsigned engine) { return uint64_t{NEURON_V3_UDMA(engine)}; },
+      .sdma = [](unsigned engine) { return uint64_t{NEURON_V3_SDMA(engine)}; },
+      .core_notification =
+          [](unsigned core) { return uint64_t{NEURON_V3_CORE_NOTIFICATION(core)}; },
+      .pe_counters = pe_counters_v3,
+      .topsp_window = [](unsigned topsp) { return uint64_t{NEURON_V3_TOPSP_WINDOW(topsp)}; },
+      .topsp_notification =
+          [](unsigned topsp) { return uint64_t{NEURON_V3_TOPSP_NOTIFICATION(topsp)}; },
+  };
+}
+
 }  // namespace
 
 const ChipLayout kLayoutV2 = {
@@ -98,54 +151,8 @@ const ChipLayout kLayoutV2 = {
         [](unsigned topsp) { return uint64_t{NEURON_V2_TOPSP_NOTIFICATION(topsp)}; },
 };
 
-const ChipLayout kLayoutV3 = {
-    .generation = 3,
-    .cores = NEURON_V3_CORES,
-    .cores_per_host_engine = 2,
-    .topsps = NEURON_V3_TOPSPS,
-    .topsps_per_core = NEURON_V3_TOPSPS_PER_CORE,
-    .dma_engines = NEURON_V3_DMA_ENGINES,
-    .first_host_engine = 128,
-    .hbms = NEURON_V3_HBM_COUNT,
-    .hbm_bytes = NEURON_V3_HBM_SIZE,
-    .hbm_window = NEURON_V3_HBM_WINDOW,
-    .hbm_base = {NEURON_V3_HBM_BASE(0ull), NEURON_V3_HBM_BASE(1ull), NEURON_V3_HBM_BASE(2ull),
-                 NEURON_V3_HBM_BASE(3ull)},
-    .bar0_bytes = NEURON_V3_BAR0_SIZE,
-    .core_windows = NEURON_V3_CORE_WINDOW(0),
-    .misc_ram = NEURON_V3_MISC_RAM,
-    .simulation_reset = NEURON_V3_SIM_RESET,
-    .host_base = NEURON_V3_HOST_BASE,
-    .host_mask = ~(NEURON_V3_HOST_SIZE - 1),
-    .host_bytes = NEURON_V3_HOST_SIZE,
-    .routed_bits = NEURON_V3_NEIGHBOUR_BIT | NEURON_V3_PEER_BIT,
-    .peer_bit = NEURON_V3_PEER_BIT,
-    .peer_local = NEURON_V3_PEER_LOCAL,
-    .neighbour_local = NEURON_V3_NEIGHBOUR_LOCAL,
-    .reset_engines = 8,
-    .reset_topsps = 16,
-    .reset_topsps_per_bit = NEURON_V3_TOPSPS_PER_CORE,
-    .simulation_reset_takes_map = true,
-    .simulation_packs_bar4 = true,
-    // Dies and SENGs are folded onto one: HBM is below 64 GiB, everything else between there and
-    // 2^40.
-    .register_mask = ~(kDieBit | kSengBit),
-    .register_base = NEURON_V3_SENG_DEVICE(0ull),
-    .register_bytes = (uint64_t{1} << 40) - NEURON_V3_SENG_DEVICE(0ull),
-    .core_mask = ~(kDieBit | kSengBit | kCoreBit),
-    .core_base = NEURON_V3_CORE_DEVICE(0ull),
-    .core_bytes = NEURON_V2_CORE_WINDOW_SIZE,
-    .pieces = kPiecesV3,
-    .stored = kStoredV3,
-    .core_address = [](unsigned core) { return uint64_t{NEURON_V3_CORE_DEVICE(uint64_t{core})}; },
-    .udma = [](unsigned engine) { return uint64_t{NEURON_V3_UDMA(engine)}; },
-    .sdma = [](unsigned engine) { return uint64_t{NEURON_V3_SDMA(engine)}; },
-    .core_notification = [](unsigned core) { return uint64_t{NEURON_V3_CORE_NOTIFICATION(core)}; },
-    .pe_counters = pe_counters_v3,
-    .topsp_window = [](unsigned topsp) { return uint64_t{NEURON_V3_TOPSP_WINDOW(topsp)}; },
-    .topsp_notification =
-        [](unsigned topsp) { return uint64_t{NEURON_V3_TOPSP_NOTIFICATION(topsp)}; },
-};
+const ChipLayout kLayoutV3 = two_dies(3, NEURON_V3_HBM_SIZE);
+const ChipLayout kLayoutV4 = two_dies(4, NEURON_V4_HBM_SIZE);
 
 const ChipLayout* layout_of(uint16_t pci_device) {
   switch (pci_device) {
@@ -154,6 +161,9 @@ const ChipLayout* layout_of(uint16_t pci_device) {
       return &kLayoutV2;
     case NEURON_PCI_DEVICE_TRN2:
       return &kLayoutV3;
+    case NEURON_PCI_DEVICE_TRN3:
+    case NEURON_PCI_DEVICE_TRN3_SECOND:
+      return &kLayoutV4;
     default:
       return nullptr;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout of one chip generation: counts, and the addresses of its blocks.
 //
-// Concepts: BAR0 shows *pieces* of the device's address space (one on generation 2, many on 3);
-// `device_of` translates. Blocks are named by their BAR0 offset; `bus` addresses are device
+// Concepts: BAR0 shows *pieces* of the device's address space (one on generation 2, many on 3 and
+// 4); `device_of` translates. Blocks are named by their BAR0 offset; `bus` addresses are device
 // addresses. Masks that fold the dies and cores onto one place tell registers, cores and HBM apart
 // without a search. Callers: all parts of the chip, any thread: the tables are constant. The caller
 // checks indexes. Written from hw/address_map.h, not shared with the drivers' table.
@@ -114,6 +114,7 @@ struct ChipLayout {
 
 extern const ChipLayout kLayoutV2;
 extern const ChipLayout kLayoutV3;
+extern const ChipLayout kLayoutV4;
 
 // The table for a PCI device id, or null.
 const ChipLayout* layout_of(uint16_t pci_device);

@@ -18,6 +18,7 @@ class Bus;
 class ChipFaults;
 class Hbm;
 class NotificationBlock;
+class PairExchange;
 class SemaphoreBlock;
 class UdmaEngine;
 
@@ -39,6 +40,7 @@ struct CoreConnections {
   ChipFaults* faults = nullptr;                  // null: none are planned
   std::array<CcConnection, kMaxCcPerCore> cc{};  // the first cc_count
   unsigned cc_count = 0;
+  PairExchange* exchange = nullptr;  // null: the core has no other one to meet
 };
 
 }  // namespace neuron::chip

@@ -38,8 +38,8 @@ Access arriving(const Access& access, ModelTime latency) {
 
 }  // namespace
 
-Fabric::Fabric(std::vector<FabricNode> nodes, LinkTiming timing)
-    : nodes_(std::move(nodes)), timing_(timing) {
+Fabric::Fabric(std::vector<FabricNode> nodes, LinkTiming timing, FabricKind kind)
+    : nodes_(std::move(nodes)), timing_(timing), switched_(kind == FabricKind::kSwitch) {
   node_of_id_.fill(kNoNode);
   for (unsigned n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n].routing_id < node_of_id_.size()) {
@@ -112,6 +112,7 @@ void Fabric::find_ways() {
 }
 
 std::vector<unsigned> Fabric::way(unsigned from, unsigned to) const {
+  if (switched_ && from != to) return {from * kPorts + kToSwitch, to * kPorts + kFromSwitch};
   std::vector<unsigned> links;
   while (from != to) {  // bounded: each hop is nearer
     const uint8_t port = next_port_[from][to];
@@ -123,6 +124,7 @@ std::vector<unsigned> Fabric::way(unsigned from, unsigned to) const {
 }
 
 unsigned Fabric::hops(unsigned from, unsigned to) const {
+  if (switched_) return from != to ? 1 : 0;
   unsigned n = 0;
   for (; from != to; ++n) from = nodes_[from].neighbours[next_port_[from][to]];
   return n;
@@ -143,6 +145,15 @@ void Fabric::detach(unsigned node) {
 void Fabric::set_link(unsigned a, unsigned b, bool up) {
   if (a >= nodes_.size() || b >= nodes_.size()) return;
   for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (switched_) {
+      const uint64_t bit = uint64_t{1} << to;
+      if (up) {
+        closed_[from].fetch_and(~bit, std::memory_order_relaxed);
+      } else if (from != to) {
+        closed_[from].fetch_or(bit, std::memory_order_relaxed);
+      }
+      continue;
+    }
     const uint8_t port = port_to(from, to);
     // Relaxed: an access that races with the change may see either.
     if (port != kNoPort) down_[from * kPorts + port].store(!up, std::memory_order_relaxed);
@@ -172,6 +183,7 @@ unsigned Fabric::node_of(unsigned from, uint64_t address, uint64_t& local, uint3
 }
 
 bool Fabric::is_open(unsigned from, unsigned to) const {
+  if (switched_) return (closed_[from].load(std::memory_order_relaxed) >> to & 1) == 0;
   while (from != to) {  // bounded: each hop is nearer
     const uint8_t port = next_port_[from][to];
     if (port == kNoPort || down_[from * kPorts + port].load(std::memory_order_relaxed)) {
@@ -252,6 +264,15 @@ ModelTime Fabric::transfer(unsigned from, uint64_t address, uint64_t bytes, bool
   // The first byte enters a link when the link before has passed it on; the last byte follows.
   ModelTime enters = write ? start : start + length * timing_.hop;
   const unsigned end = write ? to : from;
+  if (switched_) {
+    // Both ports are taken at once; the latency is that of the whole way.
+    const unsigned begin = write ? from : to;
+    ModelTime& sends = times[begin * kPorts + kToSwitch];
+    ModelTime& receives = times[end * kPorts + kFromSwitch];
+    enters = std::max({enters, sends, receives});
+    sends = receives = enters + needs;
+    return enters + needs + (write ? 0 : timing_.hop);
+  }
   for (unsigned at = write ? from : to; at != end;) {
     const uint8_t port = next_port_[at][end];
     ModelTime& free = times[at * kPorts + port];

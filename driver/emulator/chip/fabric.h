@@ -4,7 +4,9 @@
 //
 // Concepts: nodes are chips, by their index; each has up to four ports with a link to a neighbour.
 // A link has two directions, numbered node * kPorts + port of the sender. Ways are fixed: in a
-// torus of four rows first along the row, then along the column, elsewhere the shortest one. An
+// torus of four rows first along the row, then along the column, elsewhere the shortest one. Chips
+// of a switched fabric have no neighbours: each has port 0 to the switch and port 1 from it, every
+// two are one hop apart, and a link that is down closes the way between two chips. An
 // access happens at once, in the initiator's thread, on the other chip's bus; its model time grows
 // by the latency of each hop. Each sender keeps its own record of when links are busy (LinkTimes).
 // Callers: buses, in any thread. Thread-safe: yes; chips come and go while others run, but a chip
@@ -31,8 +33,10 @@ struct FabricNode {
   std::vector<unsigned> neighbours;  // node numbers, by port
 };
 
+enum class FabricKind : uint8_t { kLinks, kSwitch };
+
 struct LinkTiming {
-  ModelTime hop = 1'500'000;                   // ps
+  ModelTime hop = 1'500'000;                   // ps; of a switch, from chip to chip
   uint64_t bytes_per_second = 48'000'000'000;  // of one direction
 };
 
@@ -45,8 +49,8 @@ class Fabric {
   static constexpr unsigned kPorts = 4;
   static_assert(kMaxNodes * kPorts == std::tuple_size_v<LinkTimes>);
 
-  // At most kMaxNodes nodes; neighbours are mutual and exist.
-  Fabric(std::vector<FabricNode> nodes, LinkTiming timing);
+  // At most kMaxNodes nodes; neighbours are mutual and exist, and a switch's chips have none.
+  Fabric(std::vector<FabricNode> nodes, LinkTiming timing, FabricKind kind = FabricKind::kLinks);
 
   // A chip of the fabric can be reached from attach to detach. Both outlive that.
   void attach(unsigned node, Bus& bus, const ChipFaults& faults);
@@ -80,6 +84,7 @@ class Fabric {
  private:
   static constexpr unsigned kNoNode = kMaxNodes;
   static constexpr uint8_t kNoPort = kPorts;
+  static constexpr uint8_t kToSwitch = 0, kFromSwitch = 1;  // ports of a switch's chips
 
   void find_ways();
   bool is_torus_of_four_rows() const;
@@ -98,10 +103,13 @@ class Fabric {
   };
   const std::vector<FabricNode> nodes_;
   const LinkTiming timing_;
+  const bool switched_;
   std::array<uint8_t, 256> node_of_id_;
   std::array<std::array<uint8_t, kMaxNodes>, kMaxNodes> next_port_;
   std::array<Chip, kMaxNodes> chips_;
   std::array<std::atomic<bool>, kMaxNodes * kPorts> down_{};
+  std::array<std::atomic<uint64_t>, kMaxNodes> closed_{};  // of a switch: bit per chip
+  static_assert(kMaxNodes <= 64);
 };
 
 }  // namespace neuron::chip

@@ -10,6 +10,8 @@ namespace neuron::chip {
 namespace {
 
 constexpr uint32_t kStride = NEURON_NQ_BASE(1) - NEURON_NQ_BASE(0);
+// Bytes: the distance at which a line comes in before it is written.
+constexpr size_t kAhead = 8 * 64;
 constexpr uint64_t kFirst = NEURON_NQ_BASE(0);
 constexpr uint64_t kEnd = NEURON_NQ_BASE(NEURON_NQ_COUNT);
 
@@ -28,6 +30,8 @@ bool NotificationBlock::append(Queue& queue, const Notification& entry) {
   std::byte* to = bus_.direct(address, NEURON_NOTIFICATION_BYTES);
   // The ring's alignment is the host's choice; a misaligned last word could not be stored whole.
   if (to == nullptr || reinterpret_cast<uintptr_t>(to) % 4 != 0) return false;
+  // A large ring is in no cache when its turn comes again.
+  __builtin_prefetch(to + kAhead, 1);
   neuron_notification bytes = {};
   bytes.time = entry.time;
   bytes.pc = entry.pc;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "driver/base/backoff.h"
 #include "driver/emulator/chip/register_target.h"
 #include "hw/fault.h"
 #include "hw/isa.h"
@@ -64,8 +65,20 @@ class NotificationBlock : public RegisterTarget {
   void write_word(uint64_t offset, uint32_t value, const Access& access) override;
 
  private:
+  // Held for some stores, and rarely by two: a mutex takes as long as what it guards.
+  class ShortLock {
+   public:
+    void lock() {
+      // bounded: by the holder, which waits for nothing
+      while (held_.test_and_set(std::memory_order_acquire)) base::yield_processor();
+    }
+    void unlock() { held_.clear(std::memory_order_release); }
+
+   private:
+    std::atomic_flag held_;
+  };
   struct Queue {
-    std::mutex lock;
+    ShortLock lock;
     std::atomic<bool> enabled = false;
     uint32_t base_lo = 0;
     uint32_t base_hi = 0;

@@ -9,6 +9,7 @@
 #include "driver/emulator/chip/udma_reduce.h"
 #include "driver/emulator/numerics/alu.h"
 #include "driver/emulator/numerics/dtype.h"
+#include "driver/isa/dma_cost.h"
 
 namespace neuron::chip {
 namespace {
@@ -24,9 +25,13 @@ unsigned bytes_of(unsigned dtype) { return numerics::element_bytes(dtype); }
 // 64-bit integers take part in transfers only; engines have none.
 bool is_wide(unsigned dtype) { return dtype == NEURON_DTYPE_I64 || dtype == NEURON_DTYPE_U64; }
 
-// All types of generation 2.
-bool takes_part(unsigned dtype) {
-  return dtype != NEURON_DTYPE_F8E4FN && (numerics::is_convertible(dtype) || is_wide(dtype));
+// Generation 4 adds f8e4fn, and x4 types, whose bits a transpose moves.
+bool takes_part(unsigned dtype, bool moves, unsigned generation) {
+  if (dtype == NEURON_DTYPE_F8E4FN) return generation >= 4;
+  if (dtype >= NEURON_DTYPE_F4X4 && dtype <= NEURON_DTYPE_F8E4FNX4) {
+    return moves && generation >= 4;
+  }
+  return numerics::is_convertible(dtype) || is_wide(dtype);
 }
 
 bool combines(unsigned operation) {
@@ -362,7 +367,7 @@ DmaFault refused(const Bus& bus, const RingView& ring, bool s2m, uint32_t ahead,
 
 }  // namespace
 
-const char* ComputeSpec::begin(uint64_t low, uint64_t high) {
+const char* ComputeSpec::begin(uint64_t low, uint64_t high, unsigned generation) {
   low_ = low;
   high_ = high;
   changes_ = 0;
@@ -386,9 +391,11 @@ const char* ComputeSpec::begin(uint64_t low, uint64_t high) {
   if ((low & kReduceOnly) != 0) {
     return "only a reduce has a reduction and more than 16 sources (57:54 of the metadata)";
   }
-  if (!takes_part(from_type) || !takes_part(to_type)) {
+  const bool moves = operation == NEURON_DMA_TRANSPOSE;
+  if (!takes_part(from_type, moves, generation) || !takes_part(to_type, moves, generation)) {
     return "a type in the metadata cannot take part in a DMA (integers of 8 to 64 bits, f32, f32r, "
-           "tf32, bf16, f16, f8e3, f8e4, f8e5)";
+           "tf32, bf16, f16, f8e3, f8e4, f8e5; in generation 4 f8e4fn, and x4 types in a "
+           "transpose)";
   }
   if (!combines(operation) && (sources != 1 || accumulate)) {
     return "cast and transpose have one source and no accumulation";
@@ -474,7 +481,7 @@ uint64_t ComputeSpec::time_bytes(bool inside_core) const {
     case NEURON_DMA_TRANSPOSE:
       return inside_core ? 2 * bytes : bytes + bytes / 9;
     default:
-      return 2 * bytes;
+      return isa::dma_reduction_bytes(read, result_bytes);
   }
 }
 

@@ -44,9 +44,9 @@ struct ComputeSpec {
   std::array<uint32_t, kMaxComputeSources> scale;  // fp32 bits, per source; [0]: divisor of reduce
 
   // Each returns null or the broken rule. `low`, `high`: the descriptor's 64-bit words. begin()
-  // takes the metadata that opens the packet, change() metadata behind `bytes` bytes of sources.
-  // finish() is called after LAST, with `bytes` in all.
-  const char* begin(uint64_t low, uint64_t high);
+  // takes the metadata that opens the packet, on a chip of `generation`, change() metadata behind
+  // `bytes` bytes of sources. finish() is called after LAST, with `bytes` in all.
+  const char* begin(uint64_t low, uint64_t high, unsigned generation);
   const char* change(uint64_t low, uint64_t high, uint32_t bytes);
   const char* finish(uint32_t bytes);
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/notification_queue.h"
@@ -41,13 +42,12 @@ struct DmaLeg {
 // A number of complete packets at the head of a queue.
 struct DmaRun {
   static constexpr unsigned kMaxLegs = 4;
-  uint32_t packets = 0;      // 0: nothing complete
-  uint32_t descriptors = 0;  // M2S and S2M together
-  uint64_t bytes = 0;        // read from sources
-  uint64_t time_bytes = 0;   // bytes of plain copies that take as long
-  bool registers = false;    // the last packet writes to registers (a semaphore, a doorbell)
-  bool notify = false;       // the last packet posts a DMA notification
-  uint8_t legs = 0;          // of `leg`; a further one joins the last
+  uint32_t packets = 0;     // 0: nothing complete
+  uint64_t bytes = 0;       // read from sources
+  uint64_t time_bytes = 0;  // bytes of plain copies that take as long
+  bool registers = false;   // the last packet writes to registers (a semaphore, a doorbell)
+  bool notify = false;      // the last packet posts a DMA notification
+  uint8_t legs = 0;         // of `leg`; a further one joins the last
   std::array<DmaLeg, kMaxLegs> leg;
 };
 
@@ -121,8 +121,12 @@ class UdmaEngine : public RegisterTarget {
   // The longest run of complete packets at the head of a queue, at most `max_packets`. A run ends
   // with (and includes) the first packet that writes to registers or asks for a notification, so
   // that such an effect has the run's end as its time. A malformed packet counts as a run of one.
-  DmaRun next_run(unsigned queue, uint32_t max_packets) const;
+  // In `time_bytes`, no descriptor counts less than `least_transfer` bytes.
+  DmaRun next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer = 0) const;
   DmaRun next_packet(unsigned queue) const { return next_run(queue, 1); }
+  // The packet that has not been executed yet and will write the byte at `address`: how many M2S
+  // descriptors lie in front of it. Nothing if no complete packet of the queue writes there.
+  std::optional<uint32_t> pending_write(unsigned queue, uint64_t address) const;
   // Executes `packets` packets (as counted by next_run) at access.time; neighbouring transfers are
   // copied together. Stops at the first fault, which is also notified and told to the listener.
   DmaFault execute_run(unsigned queue, uint32_t packets, const Access& access,

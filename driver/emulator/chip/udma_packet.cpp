@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/emulator/chip/udma_packet.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -42,7 +43,8 @@ const char* broken_compute(const Descriptor& d, const ComputeSpec& spec) {
 }
 
 // Checks the descriptor behind `count` others with `bytes` of data.
-const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, Packet& packet) {
+const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, unsigned generation,
+                        Packet& packet) {
   const bool metadata = (d.control & NEURON_DESC_META) != 0;
   if (count == 0) {
     packet.computes = metadata;
@@ -50,7 +52,7 @@ const char* broken_rule(const Descriptor& d, uint32_t count, uint32_t bytes, Pac
   }
   if (metadata && packet.computes) {
     const uint64_t low = d.control | uint64_t{d.meta} << 32;
-    return count == 0 ? packet.compute.begin(low, d.address)
+    return count == 0 ? packet.compute.begin(low, d.address, generation)
                       : packet.compute.change(low, d.address, bytes);
   }
   if (const char* rule = packet.computes ? broken_compute(d, packet.compute) : broken_copy(d)) {
@@ -90,7 +92,7 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
     if (!m2s.fetch(bus, ahead, d)) {
       return broken(fault, NEURON_FAULT_DMA_BUS, m2s, false, ahead, "the ring is not mapped here");
     }
-    if (const char* rule = broken_rule(d, count, bytes, packet)) {
+    if (const char* rule = broken_rule(d, count, bytes, bus.layout().generation, packet)) {
       return broken(fault, NEURON_FAULT_DMA_DESC, m2s, false, ahead, rule);
     }
     packet.stale_ids += (d.control >> NEURON_DESC_RING_ID_SHIFT & 3u) != m2s.id_at(ahead);
@@ -133,11 +135,29 @@ Parse parse_packet(const Bus& bus, const RingView& m2s, uint32_t m2s_ahead, cons
   return Parse::kComplete;
 }
 
-uint64_t Packet::time_bytes(const ChipLayout& layout) const {
-  if (!computes) return bytes;
+uint64_t Packet::time_bytes(const ChipLayout& layout, uint64_t least_transfer) const {
+  if (!computes) {
+    // The two halves of an engine work at the same time, so the slower one counts.
+    uint64_t read = 0;
+    uint64_t written = 0;
+    for (uint32_t d = 0; d < m2s_count; ++d) {
+      read += std::max<uint64_t>(m2s[d].bytes(), least_transfer);
+    }
+    for (uint64_t d = 0, left = bytes; d < s2m_count; ++d) {
+      const uint64_t part = std::min<uint64_t>(s2m[d].bytes(), left);
+      written += std::max(part, least_transfer);
+      left -= part;
+    }
+    return std::max(read, written);
+  }
   const bool inside_core =
       layout.is_core(m2s[1].address) && layout.is_core(s2m[0].address);  // m2s[0] is metadata
-  return compute.time_bytes(inside_core);
+  // Metadata belongs to the source behind it (our choice: nothing is published).
+  const auto sources = std::count_if(m2s.begin(), m2s.begin() + m2s_count, [](const Descriptor& d) {
+    return (d.control & NEURON_DESC_META) == 0;
+  });
+  return std::max(compute.time_bytes(inside_core),
+                  std::max(static_cast<uint32_t>(sources), s2m_count) * least_transfer);
 }
 
 std::string DmaFault::describe() const {

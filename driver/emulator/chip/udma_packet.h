@@ -102,8 +102,9 @@ struct Packet {
   bool computes = false;   // `compute` says what; metadata is among the M2S descriptors
   ComputeSpec compute;
   uint32_t result_bytes() const { return computes ? compute.result_bytes : bytes; }
-  // Bytes at the rate of a plain copy that take as long.
-  uint64_t time_bytes(const ChipLayout& layout) const;
+  // Bytes at the rate of a plain copy that take as long, if no descriptor takes less time than
+  // `least_transfer` bytes.
+  uint64_t time_bytes(const ChipLayout& layout, uint64_t least_transfer) const;
   bool single() const { return m2s_count == 1 && s2m_count == 1; }
   bool notify() const {
     return ((m2s[m2s_count - 1].control | s2m[s2m_count - 1].control) & NEURON_DESC_NOTIFY) != 0;

@@ -212,7 +212,7 @@ bool UdmaEngine::snapshot(unsigned queue, RingView& m2s, RingView& s2m,
   return true;
 }
 
-DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
+DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets, uint64_t least_transfer) const {
   DmaRun run;
   RingView m2s;
   RingView s2m;
@@ -229,14 +229,16 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     if (parsed == Parse::kIncomplete) break;
     if (parsed == Parse::kFault) {
       // Met at its own time: after the run before it.
-      if (run.packets == 0) run.packets = run.descriptors = 1;
+      if (run.packets == 0) {
+        run.packets = 1;
+        run.time_bytes = least_transfer;
+      }
       break;
     }
     at.pass(packet);
     run.packets = at.packets;
-    run.descriptors += packet.m2s_count + packet.s2m_count;
     run.bytes += packet.bytes;
-    run.time_bytes += packet.time_bytes(bus_.layout());
+    run.time_bytes += packet.time_bytes(bus_.layout(), least_transfer);
     run.notify = packet.notify();
     add_legs(run, bus_.layout(), packet);
     for (uint32_t d = 0; d < packet.s2m_count; ++d) {
@@ -245,6 +247,30 @@ DmaRun UdmaEngine::next_run(unsigned queue, uint32_t max_packets) const {
     if (run.registers || run.notify) break;
   }
   return run;
+}
+
+std::optional<uint32_t> UdmaEngine::pending_write(unsigned queue, uint64_t address) const {
+  RingView m2s;
+  RingView s2m;
+  uint32_t generation = 0;
+  if (!snapshot(queue, m2s, s2m, generation)) return std::nullopt;
+  const Transfer transfer(bus_.host_memory(m2s.reach));
+  m2s.look_up(bus_);
+  s2m.look_up(bus_);
+  Packet packet;
+  DmaFault fault;
+  // bounded: each pass takes a packet of those that the snapshot has.
+  for (Position at;; at.pass(packet)) {
+    if (parse_packet(bus_, m2s, at.m2s, s2m, at.s2m, packet, fault) != Parse::kComplete) break;
+    uint64_t left = packet.result_bytes();
+    for (uint32_t d = 0; d < packet.s2m_count; ++d) {
+      const uint64_t bytes = std::min<uint64_t>(packet.s2m[d].bytes(), left);
+      // An address below the first byte wraps around to a large difference.
+      if (address - packet.s2m[d].address < bytes) return at.m2s;
+      left -= bytes;
+    }
+  }
+  return std::nullopt;
 }
 
 DmaFault UdmaEngine::injected_fault(unsigned queue, const Packet& packet, const RingView& m2s,

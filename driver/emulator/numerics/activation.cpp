@@ -37,7 +37,7 @@ HWY_INLINE void rows_of(const Function& function, const ActivationRows& work, si
     const V scale = set(scaled ? work.scales[r] : 1.0f);
     const V bias = set(biased ? work.biases[r] : 0.0f);
     map_row(
-        [&function, scaled, biased, scale, bias](V x) HWY_ATTR {
+        [&function, scaled, biased, scale, bias](V x) NEURON_INLINED {
           if (scaled) x = hn::Mul(x, scale);
           if (biased) x = hn::Add(x, bias);
           return function(x);
@@ -46,15 +46,26 @@ HWY_INLINE void rows_of(const Function& function, const ActivationRows& work, si
   }
 }
 
+// The result, or the canonical NaN where it or the input is one.
+HWY_INLINE V nan_of_either(V x, V result) {
+#if HWY_TARGET == HWY_AVX3
+  // One comparison is unordered for both.
+  const __mmask16 either = _mm512_cmp_ps_mask(x.raw, result.raw, _CMP_UNORD_Q);
+  return V{_mm512_mask_mov_ps(result.raw, either, nan().raw)};
+#else
+  return select(hn::IsNaN(x), nan(), canonical(result));
+#endif
+}
+
 template <V (*Program)(V)>
 HWY_INLINE void run(const ActivationRows& work, size_t rows, size_t n) {
-  rows_of([](V x) HWY_ATTR { return select(hn::IsNaN(x), nan(), canonical(Program(x))); }, work,
-          rows, n);
+  rows_of([](V x) NEURON_INLINED { return nan_of_either(x, Program(x)); }, work, rows, n);
 }
 
 HWY_INLINE void run_prelu(const ActivationRows& work, size_t rows, size_t n) {
   const V s = set(work.param);
-  rows_of([s](V x) HWY_ATTR { return canonical(select(hn::Lt(x, zero()), hn::Mul(x, s), x)); },
+  rows_of([s](V x)
+              NEURON_INLINED { return canonical(select(hn::Lt(x, zero()), hn::Mul(x, s), x)); },
           work, rows, n);
 }
 

@@ -281,8 +281,8 @@ void fill_byte_table(unsigned dtype, uint8_t bias, float* table) {
 // The values of all codes of a one-byte type, computed once; null if the exponent bias is not the
 // default.
 const float* byte_table(unsigned dtype, uint8_t bias) {
-  static constexpr unsigned kTypes[] = {NEURON_DTYPE_I8, NEURON_DTYPE_U8, NEURON_DTYPE_F8E3,
-                                        NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5};
+  static constexpr unsigned kTypes[] = {NEURON_DTYPE_I8,   NEURON_DTYPE_U8,   NEURON_DTYPE_F8E3,
+                                        NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4FN};
   struct Tables {
     float values[std::size(kTypes)][256];
   };

@@ -13,6 +13,12 @@
 
 #include "driver/emulator/numerics/row.h"
 
+// For the function of a loop: two vectors at a time overlap only if the loop holds both, and its
+// constants are then loaded once.
+#ifndef NEURON_INLINED
+#define NEURON_INLINED HWY_ATTR __attribute__((always_inline))
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace neuron::numerics::HWY_NAMESPACE {
 
@@ -68,12 +74,23 @@ struct RowEnd {
 };
 HWY_INLINE size_t bytes_of_row(bool bf16, size_t n) { return n * (bf16 ? 2 : sizeof(float)); }
 
+// Asks for the place of elements [i, i + kPair) in the row behind this one: rows lie pages apart,
+// where hardware prefetchers do not follow.
+template <class Rows>
+HWY_INLINE void ask_for_next(const Rows& row, size_t i) {
+  const std::byte* at = row.data + row.stride + i * (row.bf16 ? 2 : sizeof(float));
+  __builtin_prefetch(at);
+  if (!row.bf16 && kPair * sizeof(float) > 64) __builtin_prefetch(at + 64);
+}
+
 // out[i] = function(x[i]) for vectors.
 template <class Function>
 HWY_INLINE void map_row(const Function& function, const SourceRows& x, const ResultRows& out,
                         size_t n) {
   size_t i = 0;
   for (; i + kPair <= n; i += kPair) {
+    ask_for_next(x, i);
+    ask_for_next(out, i);
     const Pair v = load_pair(x.data, x.bf16, i);
     store_pair({function(v.low), function(v.high)}, out.data, out.bf16, i);
   }
@@ -91,6 +108,9 @@ HWY_INLINE void map_rows(const Function& function, const SourceRows& x, const So
                          const ResultRows& out, size_t n) {
   size_t i = 0;
   for (; i + kPair <= n; i += kPair) {
+    ask_for_next(x, i);
+    ask_for_next(y, i);
+    ask_for_next(out, i);
     const Pair a = load_pair(x.data, x.bf16, i);
     const Pair b = load_pair(y.data, y.bf16, i);
     store_pair({function(a.low, b.low), function(a.high, b.high)}, out.data, out.bf16, i);

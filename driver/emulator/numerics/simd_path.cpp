@@ -7,11 +7,13 @@
 #include <cstring>
 
 #include "driver/emulator/numerics/tensor_kernel_amx.h"
+#include "driver/emulator/numerics/tensor_kernel_pairs.h"
 
 namespace neuron::numerics {
 namespace {
 
-constexpr SimdPath kAll[] = {SimdPath::kAmx, SimdPath::kAvx512, SimdPath::kAvx2, SimdPath::kScalar};
+constexpr SimdPath kAll[] = {SimdPath::kAmx, SimdPath::kAvx512Bf16, SimdPath::kAvx512,
+                             SimdPath::kAvx2, SimdPath::kScalar};
 
 SimdPath best() {
   for (SimdPath path : kAll) {
@@ -26,11 +28,11 @@ SimdPath initial() {
   for (SimdPath path : kAll) {
     if (std::strcmp(wanted, simd_path_name(path)) == 0 && simd_path_supported(path)) return path;
   }
-  std::fprintf(
-      stderr,
-      "NEURON_EMULATOR_SIMD is \"%.32s\", which is not one of scalar, avx2, avx512, amx or not "
-      "available on this processor; using %s (results are the same on every path)\n",
-      wanted, simd_path_name(best()));
+  std::fprintf(stderr,
+               "NEURON_EMULATOR_SIMD is \"%.32s\", which is not one of scalar, avx2, avx512, "
+               "avx512bf16, amx or not "
+               "available on this processor; using %s (results are the same on every path)\n",
+               wanted, simd_path_name(best()));
   return best();
 }
 
@@ -48,6 +50,8 @@ const char* simd_path_name(SimdPath path) {
   switch (path) {
     case SimdPath::kAmx:
       return "amx";
+    case SimdPath::kAvx512Bf16:
+      return "avx512bf16";
     case SimdPath::kAvx512:
       return "avx512";
     case SimdPath::kAvx2:
@@ -65,6 +69,8 @@ bool simd_path_supported(SimdPath path) {
   switch (path) {
     case SimdPath::kAmx:
       return simd_path_supported(SimdPath::kAvx512) && amx_available();
+    case SimdPath::kAvx512Bf16:
+      return simd_path_supported(SimdPath::kAvx512) && pairs::available();
     case SimdPath::kAvx512:
       return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&

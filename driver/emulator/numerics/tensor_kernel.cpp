@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 
 #include "driver/emulator/numerics/dtype.h"
+#include "driver/emulator/numerics/f8_simd.h"
 #include "driver/emulator/numerics/float_environment.h"
 #include "driver/emulator/numerics/tensor_kernel_amx.h"
+#include "driver/emulator/numerics/tensor_kernel_pairs.h"
 #include "driver/emulator/numerics/tensor_kernel_scalar.h"
 #include "driver/emulator/numerics/tensor_kernel_tiles-inl.h"
 
@@ -28,22 +31,6 @@ namespace neuron::numerics {
 constexpr size_t kBlockN = 64;
 constexpr uint32_t kNan = 0x7FC00000u;
 
-// Rows of the next block, which the kernel prefetches while it computes: hardware prefetchers do
-// not follow such a distance between rows.
-struct Ahead {
-  const std::byte* base;
-  ptrdiff_t row_stride;
-  int rows;
-  size_t bytes;  // of each row; 0: nothing to prefetch
-
-  void ask_for_row(int r) const {
-    if (r >= rows) return;
-    for (size_t offset = 0; offset < bytes; offset += 64) {
-      __builtin_prefetch(base + r * row_stride + offset, 0, 2);
-    }
-  }
-};
-
 }  // namespace neuron::numerics
 #endif
 
@@ -59,10 +46,8 @@ HWY_NOINLINE void make_nan_canonical(float* values, size_t n) {
 }
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
-                                 const Ahead& ahead) {
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
   for (int m = 0; m < weights.m(); ++m) {
-    ahead.ask_for_row(m);
     const float* column = weights.tile(m / Stationary::kTileM) + m % Stationary::kTileM;
     float* row = psum + m * psum_stride;
     for (size_t j = 0; j < n; ++j) {
@@ -171,13 +156,11 @@ void tile_rows(const float* a, const float* b, int k, size_t n, float* c, ptrdif
 }
 
 HWY_NOINLINE void multiply_block(const Stationary& weights, const float* moving, size_t n,
-                                 float* psum, ptrdiff_t psum_stride, bool accumulate,
-                                 const Ahead& ahead) {
+                                 float* psum, ptrdiff_t psum_stride, bool accumulate) {
   const int k = weights.padded_k();
   for (int m = 0; m < weights.m(); m += Stationary::kTileM) {
     const float* tile = weights.tile(m / Stationary::kTileM);
     float* c = psum + m * psum_stride;
-    for (int i = 0; i < Stationary::kTileM; ++i) ahead.ask_for_row(m + i);
     switch (weights.m() - m) {
       case 1:
         tile_rows<1>(tile, moving, k, n, c, psum_stride, accumulate);
@@ -215,7 +198,7 @@ void widen_row(const RowView& rows, int r, size_t first, float* dst, size_t n) {
 
 bool exact_in_bf16(unsigned dtype) {
   return dtype == NEURON_DTYPE_BF16 || dtype == NEURON_DTYPE_F8E3 || dtype == NEURON_DTYPE_F8E4 ||
-         dtype == NEURON_DTYPE_F8E5;
+         dtype == NEURON_DTYPE_F8E5 || dtype == NEURON_DTYPE_F8E4FN;
 }
 
 // n values of row r from column `first`, in bf16. Returns the row in memory if it is contiguous
@@ -225,10 +208,16 @@ const uint16_t* bf16_row(const RowView& rows, int r, size_t first, size_t n, uin
     return reinterpret_cast<const uint16_t*>(rows.base + r * rows.row_stride) + first;
   }
   float wide[Stationary::kMaxM];
-  static_assert(tiles::kBlockColumns <= Stationary::kMaxM);
-  widen_row(rows, r, first, wide, n);
-  for (size_t i = 0; i < n; ++i) {
-    scratch[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(wide[i]) >> 16);
+  size_t done = 0;
+  if (element_bytes(rows.dtype) == 1 && rows.step == 1 && rows.bias == 0) {
+    done = f8_to_bf16(rows.dtype, rows.base + r * rows.row_stride + first, scratch, n);
+  }
+  for (size_t at = done; at < n; at += std::size(wide)) {
+    const size_t count = std::min(std::size(wide), n - at);
+    widen_row(rows, r, first + at, wide, count);
+    for (size_t i = 0; i < count; ++i) {
+      scratch[at + i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(wide[i]) >> 16);
+    }
   }
   return scratch;
 }
@@ -251,7 +240,72 @@ void multiply_tiles(const Stationary& weights, const RowView& moving, size_t n, 
   }
 }
 
+// The columns of a moving matrix that are packed at a time, in blocks that stay in the first-level
+// cache while they are multiplied. Whole runs of a row are read, because its partitions lie pages
+// apart: in blocks alone, each block would begin with a miss of the address cache for each row.
+constexpr size_t kWide = pairs::kMaxMoving;
+struct Packed {
+  union {
+    alignas(64) float floats[Stationary::kMaxK * kWide];
+    alignas(64) uint32_t pairs[kWide / pairs::kBlockColumns][pairs::kMoving];
+  };
+};
+Packed& packed_of_thread() {
+  static thread_local const std::unique_ptr<Packed> packed(new Packed);
+  return *packed;
+}
+
+// Rows of a view in bf16, four at a time, as the kernel of pairs packs them.
+struct Bf16Rows {
+  const RowView& view;
+  size_t first, n;
+  uint16_t scratch[pairs::kQuad][kWide] = {};
+
+  static const uint16_t* row(void* context, int r) {
+    auto* rows = static_cast<Bf16Rows*>(context);
+    return bf16_row(rows->view, r, rows->first, rows->n, rows->scratch[r % pairs::kQuad]);
+  }
+};
+
+void multiply_pairs(const Stationary& weights, const RowView& moving, size_t n, float* psum,
+                    ptrdiff_t psum_stride, bool accumulate) {
+  const FlushScope environment;
+  Packed& packed = packed_of_thread();
+  Bf16Rows rows{moving, 0, 0};
+  for (size_t first = 0; first < n; first += kWide) {
+    rows.first = first;
+    rows.n = std::min(kWide, n - first);
+    pairs::pack_moving(Bf16Rows::row, &rows, weights.k(), rows.n, packed.pairs[0]);
+    for (size_t at = 0; at < rows.n; at += pairs::kBlockColumns) {
+      pairs::multiply(
+          weights.pairs(), weights.m(), weights.k(), packed.pairs[at / pairs::kBlockColumns],
+          std::min(pairs::kBlockColumns, rows.n - at), psum + first + at, psum_stride, accumulate);
+    }
+  }
+}
+
+// Rows of the moving matrix in blocks of kBlockN columns, padded with +0.
+void pack_moving(const RowView& moving, int k, int padded_k, size_t first, size_t n, float* out) {
+  const size_t block = static_cast<size_t>(padded_k) * kBlockN;
+  for (int r = 0; r < padded_k; ++r) {
+    float* to = out + r * kBlockN;
+    for (size_t at = 0; at < n; at += kBlockN, to += block) {
+      const size_t columns = std::min(kBlockN, n - at);
+      if (r < k) widen_row(moving, r, first + at, to, columns);
+      const size_t used = r < k ? columns : 0;
+      if (used < kBlockN) std::memset(to + used, 0, (kBlockN - used) * sizeof(float));
+    }
+  }
+}
+
 }  // namespace
+
+void Stationary::pack_pairs(const RowView& rows) {
+  in_pairs_ = simd_path() == SimdPath::kAvx512Bf16 && exact_in_bf16(rows.dtype) && m_ > 0 && k_ > 0;
+  if (!in_pairs_) return;
+  Bf16Rows source{rows, 0, static_cast<size_t>(m_)};
+  pairs::pack_stationary(Bf16Rows::row, &source, k_, m_, pairs_);
+}
 
 void Stationary::pack_tiles(const RowView& rows) {
   in_tiles_ = simd_path() == SimdPath::kAmx && exact_in_bf16(rows.dtype) && m_ > 0 &&
@@ -291,7 +345,9 @@ void Stationary::load(const RowView& rows, int k, int m) {
   m_ = std::clamp(m, 0, kMaxM);
   in_floats_ = false;
   pack_tiles(rows);
-  if (!in_tiles_) pack_floats([&](int r, float* out) { widen_row(rows, r, 0, out, m_); });
+  pack_pairs(rows);
+  if (in_tiles_ || in_pairs_) return;
+  pack_floats([&](int r, float* out) { widen_row(rows, r, 0, out, m_); });
 }
 
 void Stationary::need_floats() {
@@ -299,7 +355,9 @@ void Stationary::need_floats() {
   const int steps = padded_k() / tiles::kDepth;
   pack_floats([&](int r, float* out) {
     for (int m = 0; m < m_; ++m) {
-      out[m] = std::bit_cast<float>(uint32_t{tiles::packed_value(tiles_, r, m, steps)} << 16);
+      const uint16_t code = in_pairs_ ? pairs::packed_value(pairs_, r, m, k_)
+                                      : tiles::packed_value(tiles_, r, m, steps);
+      out[m] = std::bit_cast<float>(uint32_t{code} << 16);
     }
   });
 }
@@ -309,26 +367,20 @@ void multiply(Stationary& weights, const RowView& moving, size_t n, float* psum,
   if (weights.tiles() != nullptr && exact_in_bf16(moving.dtype) && n % tiles::kRows == 0) {
     return multiply_tiles(weights, moving, n, psum, psum_stride, accumulate);
   }
+  if (weights.pairs() != nullptr && exact_in_bf16(moving.dtype)) {
+    return multiply_pairs(weights, moving, n, psum, psum_stride, accumulate);
+  }
   weights.need_floats();
   const FlushScope environment;
-  alignas(64) float block[Stationary::kMaxK * kBlockN];
-  for (size_t first = 0; first < n; first += kBlockN) {
-    const size_t columns = std::min(kBlockN, n - first);
-    for (int r = 0; r < weights.padded_k(); ++r) {
-      float* row = block + r * kBlockN;
-      if (r < weights.k()) widen_row(moving, r, first, row, columns);
-      const size_t used = r < weights.k() ? columns : 0;
-      if (used < kBlockN) std::memset(row + used, 0, (kBlockN - used) * sizeof(float));
+  float* const packed = packed_of_thread().floats;
+  const size_t block = static_cast<size_t>(weights.padded_k()) * kBlockN;
+  for (size_t first = 0; first < n; first += kWide) {
+    const size_t wide = std::min(kWide, n - first);
+    pack_moving(moving, weights.k(), weights.padded_k(), first, wide, packed);
+    for (size_t at = 0; at < wide; at += kBlockN) {
+      NEURON_ON_SIMD_PATH(multiply_block, weights, packed + at / kBlockN * block,
+                          std::min(kBlockN, wide - at), psum + first + at, psum_stride, accumulate);
     }
-    Ahead ahead{};
-    const size_t next = first + kBlockN;
-    if (moving.step == 1 && next < n) {
-      const size_t bytes = element_bytes(moving.dtype);
-      ahead = {moving.base + next * bytes, moving.row_stride, weights.k(),
-               std::min(kBlockN, n - next) * bytes};
-    }
-    NEURON_ON_SIMD_PATH(multiply_block, weights, block, columns, psum + first, psum_stride,
-                        accumulate, ahead);
   }
 }
 

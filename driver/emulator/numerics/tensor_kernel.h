@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "driver/emulator/numerics/tensor_kernel_pairs.h"
 #include "hw/isa.h"
 
 namespace neuron::numerics {
@@ -43,26 +44,32 @@ class Stationary {
   int m() const { return m_; }
   int padded_k() const { return (k_ + kStepK - 1) / kStepK * kStepK; }
   bool loaded() const { return k_ > 0; }
-  // Makes tile() valid; until then weights that are in AMX tiles may lack this other form.
+  // Makes tile() valid; until then weights that are in another form may lack this one.
   void need_floats();
   void clear() { k_ = m_ = 0; }
   // The same as AMX tiles (tensor_kernel_tiles-inl.h); null unless that path runs, the type is
   // exact in bf16 and m is a multiple of 16.
   const uint16_t* tiles() const { return in_tiles_ ? tiles_ : nullptr; }
+  // The same as pairs of rows (tensor_kernel_pairs.h); null unless that path runs and the type is
+  // exact in bf16.
+  const uint32_t* pairs() const { return in_pairs_ ? pairs_ : nullptr; }
   // Tile t holds columns 3t..3t+2: padded_k rows of three values, absent columns and rows +0.
   const float* tile(int t) const { return packed_ + static_cast<size_t>(t) * padded_k() * kTileM; }
 
  private:
   static constexpr int kTiles = (kMaxM + kTileM - 1) / kTileM;
   void pack_tiles(const RowView& rows);
+  void pack_pairs(const RowView& rows);
   template <class Row>
   void pack_floats(Row&& row);
 
   int k_ = 0;
   int m_ = 0;
   bool in_tiles_ = false;
+  bool in_pairs_ = false;
   bool in_floats_ = false;
   alignas(64) uint16_t tiles_[kMaxM * kMaxK];
+  alignas(64) uint32_t pairs_[pairs::kWeights];
   alignas(64) float packed_[kTiles * kTileM * kMaxK];
 };
 

@@ -12,6 +12,7 @@
 
 #include "driver/emulator/numerics/tensor_kernel_scalar.h"
 #include "driver/emulator/numerics/tensor_kernel_tiles-inl.h"
+#include "driver/emulator/numerics/tensor_kernel_trial.h"
 
 namespace neuron::numerics {
 namespace {
@@ -58,28 +59,21 @@ bool processor_has_amx() {
 // Products of 32 rows, 32 columns and 64 deep: ordinary values, tiny ones, infinities, NaN.
 bool gives_the_defined_bits() {
   constexpr int kSize = 32, kDeep = 64, kSteps = kDeep / tiles::kDepth;
-  uint32_t state = 1;
-  const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 8; };
-  for (int round = 0; round < 24; ++round) {
-    const auto value = [&]() -> uint16_t {
-      const uint32_t r = next();
-      if (round % 8 == 7 && r % 61 == 0) return r & 0x80 ? 0x7F80 : 0x7FC1;
-      const uint32_t exponent = round % 3 == 0 ? 120 + r % 12 : round % 3 == 1 ? 60 + r % 8 : r % 5;
-      return static_cast<uint16_t>((next() & 0x807F) | exponent << 7);
-    };
+  TrialValues trial;
+  for (int round = 0; round < TrialValues::kRounds; ++round) {
     std::vector<float> a(kDeep * kSize), b(kDeep * kSize), found(kSize * kSize);
     std::vector<uint16_t> a16(kDeep * kSize), b16(kDeep * kSize);
     alignas(64) uint16_t weights[kDeep * kSize], moving[kDeep * kSize];
     for (size_t i = 0; i < a.size(); ++i) {
-      a16[i] = value();
-      b16[i] = value();
-      a[i] = std::bit_cast<float>(uint32_t{a16[i]} << 16);
-      b[i] = std::bit_cast<float>(uint32_t{b16[i]} << 16);
+      a16[i] = trial.next(round);
+      b16[i] = trial.next(round);
+      a[i] = TrialValues::value_of(a16[i]);
+      b[i] = TrialValues::value_of(b16[i]);
     }
     tiles::pack_stationary([&](int r) { return a16.data() + r * kSize; }, kDeep, kSize, kSteps,
                            weights);
     tiles::pack_moving([&](int r) { return b16.data() + r * kSize; }, kDeep, kSteps, kSize, moving);
-    const float start = round % 2 ? -0.0f : 0x1p-3f;
+    const float start = TrialValues::start_of(round);
     std::fill(found.begin(), found.end(), start);
     {
       const AmxScope scope;
@@ -90,8 +84,7 @@ bool gives_the_defined_bits() {
         const float expected =
             dot_in_engine_order(a.data() + m, kSize, b.data() + n, kSize, kDeep, start);
         const float got = found[m * kSize + n];
-        if (std::isnan(expected) != std::isnan(got)) return false;
-        if (!std::isnan(got) && std::memcmp(&expected, &got, sizeof got) != 0) return false;
+        if (!TrialValues::same(expected, got)) return false;
       }
     }
   }

@@ -63,7 +63,8 @@ Instance::Instance(const profiles::Profile& profile, uint64_t memory_limit, Chip
       factory_(std::move(factory)),
       forks_(forks.load(std::memory_order_relaxed)),
       budget_(memory_limit, [this] { return resident_bytes(); }),
-      fabric_(nodes_of(profile), {profile.hop_ps, profile.link_bytes_per_second}),
+      fabric_(nodes_of(profile), {profile.hop_ps, profile.link_bytes_per_second},
+              profile.switched ? chip::FabricKind::kSwitch : chip::FabricKind::kLinks),
       devices_(profile.chips),
       running_(new std::atomic<Device*>[profile.chips]()) {}
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// allreduce, reduce-scatter, all-gather, all-to-all, broadcast, bf16: collectives in host memory
-// against Open MPI and MPICH. Groups of processes live through a bench and take turns; a cell is
-// the median over rounds of (better peer / ours), of the slowest rank's time.
+// allreduce, reduce-scatter, all-gather, all-to-all, broadcast, bf16: collectives in host memory,
+// by ccom_run, against Open MPI and MPICH; every rank compares its whole result after each batch.
+// Groups of processes live through a bench and take turns; a cell is the median over rounds of
+// (better peer / ours), of the slowest rank's time.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +18,7 @@
 
 #include "tests/bench/ccom/bench.h"
 #include "tests/bench/ccom/collective_worker.h"
+#include "tests/support/free_port.h"
 #include "tests/support/process.h"
 
 namespace neuron::bench {
@@ -29,6 +34,8 @@ double median(std::vector<double> values) {
                    values.end());
   return values[values.size() / 2];
 }
+
+std::string free_root() { return "127.0.0.1:" + std::to_string(test::free_port()); }
 
 // Processes that obey one board.
 class Team {
@@ -57,12 +64,11 @@ class Team {
 
   bool start_ours() {
     if (board_ == nullptr) return false;
-    const auto arenas = make_arenas(ranks_, board_->most);
-    if (arenas.empty()) return false;
+    const std::string root = free_root();
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
       ranks_of_ours_.push_back(test::Child::forked([&] {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        run_worker(*board_, arenas, rank);
+        run_worker(*board_, root, rank, ranks_);
         return 0;
       }));
     }

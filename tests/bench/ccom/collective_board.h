@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -78,6 +79,65 @@ static inline uint32_t board_wait(struct board *board, uint32_t *last) {
     syscall(SYS_futex, &board->order, FUTEX_WAIT, *last, &second, 0, 0);
   }
   return BOARD_END;
+}
+
+/* Element `i` of a rank's input: a small whole number, so that sums are exact in both types. */
+static inline float board_value(uint32_t rank, uint64_t i) { return (float)(i % 7 + rank); }
+
+static inline uint32_t board_width(const struct board *board) { return board->bf16 ? 2 : 4; }
+
+static inline void board_put(const struct board *board, void *buffer, uint64_t i, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, 4);
+  bits >>= board->bf16 ? 16 : 0; /* exact: the low half of these is zero */
+  memcpy((char *)buffer + i * board_width(board), &bits, board_width(board));
+}
+
+/* What the measured repetitions leave must not be what earlier ones left. Before the meeting. */
+static inline void board_prepare(const struct board *board, uint32_t rank, void *input,
+                                 void *output) {
+  const uint64_t elements = board->bytes / board_width(board);
+  for (uint64_t i = 0; i < elements; ++i) board_put(board, input, i, board_value(rank, i));
+  memset(output, 0xFF, board->bytes);
+}
+
+/* The element that is expected in the output; `root` is that of the last broadcast. */
+static inline float board_expected(const struct board *board, uint32_t rank, uint32_t ranks,
+                                   uint32_t root, uint64_t i) {
+  const uint64_t block = board->bytes / board_width(board) / ranks;
+  const uint32_t all = ranks * (ranks - 1) / 2; /* of the ranks' numbers */
+  switch (board->operation) {
+    case BOARD_ALL_REDUCE:
+      return (float)(i % 7 * ranks + all);
+    case BOARD_REDUCE_SCATTER:
+      return (float)((rank * block + i) % 7 * ranks + all);
+    case BOARD_ALL_GATHER:
+      return board_value((uint32_t)(i / block), i % block);
+    case BOARD_ALL_TO_ALL:
+      return board_value((uint32_t)(i / block), rank * block + i % block);
+    default:
+      return board_value(root, i);
+  }
+}
+
+/* Compares the whole output behind the measured repetitions; the place of the first wrong element,
+ * or -1. */
+static inline int64_t board_wrong(const struct board *board, uint32_t rank, uint32_t ranks,
+                                  uint32_t root, const void *output) {
+  const uint64_t elements = board->bytes / board_width(board), block = elements / ranks;
+  uint64_t count = elements;
+  if (board->operation == BOARD_REDUCE_SCATTER) count = block;
+  if (board->operation == BOARD_ALL_GATHER || board->operation == BOARD_ALL_TO_ALL) {
+    count = block * ranks;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    uint32_t expected = 0;
+    board_put(board, &expected, 0, board_expected(board, rank, ranks, root, i));
+    if (memcmp((const char *)output + i * board_width(board), &expected, board_width(board)) != 0) {
+      return (int64_t)i;
+    }
+  }
+  return -1;
 }
 
 static inline double board_now(void) {

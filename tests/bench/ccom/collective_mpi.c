@@ -3,6 +3,7 @@
  * compiler wrapper of each library. Usage: PROGRAM BOARD. */
 #define _GNU_SOURCE
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,19 +63,24 @@ int main(int argc, char **argv) {
       posix_memalign((void **)&output, 4096, board->most)) {
     return 1;
   }
-  for (uint64_t i = 0; i < board->most / 4; ++i) input[i] = (float)(i % 7) + (float)rank;
-  memset(output, 0, board->most);
   MPI_Type_contiguous(2, MPI_BYTE, &bf16);
   MPI_Type_commit(&bf16);
   MPI_Op_create(add_bf16, 1, &bf16_sum);
   __atomic_add_fetch(&board->ready, 1, __ATOMIC_ACQ_REL);
   while (board_wait(board, &last) != BOARD_END) {
+    board_prepare(board, (uint32_t)rank, input, output);
+    /* A broadcast here sends what the root has received before: what rank 0 began with. */
+    if (board->operation == BOARD_BROADCAST) memcpy(output, input, board->bytes);
     board_meet(board, (uint32_t)ranks, &meetings);
     const double begin = board_now();
     for (uint32_t i = 0; i < board->inner; ++i) {
       if (run(board, ranks, (int)i) != MPI_SUCCESS) board->failed = 1;
     }
     board->seconds[rank] = board_now() - begin;
+    if (board_wrong(board, (uint32_t)rank, (uint32_t)ranks, 0, output) >= 0) {
+      fprintf(stderr, "rank %d: a result is wrong\n", rank);
+      board->failed = 1;
+    }
     __atomic_add_fetch(&board->finished, 1, __ATOMIC_ACQ_REL);
   }
   MPI_Finalize();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ccom-ratios: runs the benchmarks of libccom; --has NAME says by its exit code whether there is
-// one of that name.
+// one of that name. Exit code 1: a benchmark could not run, or a goal was missed.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
 
+#include "tests/bench/baseline.h"
 #include "tests/bench/ccom/bench.h"
 
 namespace neuron::bench {
@@ -17,12 +18,24 @@ std::map<std::string, bool (*)()>& benches() {
   return all;
 }
 
+int missed_goals = 0;
+
+Baseline& baseline() {
+  static Baseline known;
+  return known;
+}
+
 }  // namespace
 
 Bench::Bench(const char* name, bool (*run)()) { benches()[name] = run; }
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+const char* judged(bool met) {
+  if (!met) ++missed_goals;
+  return met ? "true" : "false";
 }
 
 void report(const Row& row) {
@@ -33,9 +46,13 @@ void report(const Row& row) {
       "\"ratio\":%.3f, \"goal\":%.2f, \"bound\":\"%s\", \"met\":%s}\n",
       row.name.c_str(), row.ours, row.peer, row.peer_name.c_str(), row.unit.c_str(), ratio,
       row.goal, at_most ? "at most" : "at least",
-      (at_most ? ratio <= row.goal : ratio >= row.goal) ? "true" : "false");
+      judged(at_most ? ratio <= row.goal : ratio >= row.goal));
   std::fflush(stdout);
+  baseline().look(row.name, ratio, at_most);
 }
+
+int missed() { return missed_goals; }
+bool save_baseline() { return baseline().save(); }
 
 }  // namespace neuron::bench
 
@@ -60,5 +77,10 @@ int main(int argc, char** argv) {
       good = false;
     }
   }
+  if (const int missed = neuron::bench::missed(); missed != 0) {
+    std::fprintf(stderr, "%d goals were missed; their lines have \"met\":false\n", missed);
+    good = false;
+  }
+  good = neuron::bench::save_baseline() && good;
   return good ? 0 : 1;
 }

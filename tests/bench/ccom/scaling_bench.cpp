@@ -7,6 +7,7 @@
 // them, and the line says what it gives without each knob.
 #include <cmath>
 
+#include "ccom/simulator/chip_costs.h"
 #include "tests/bench/ccom/bench.h"
 #include "tests/bench/ccom/trn1.h"
 
@@ -28,9 +29,9 @@ struct Training {
 };
 
 constexpr Training kRows[] = {
-    {"BERT-Large phase 1", 16384, 2846, 42484, 93, 0.67e9, "bf16", 32, 1.0},
-    {"BERT-Large phase 2", 32768, 479, 7187, 94, 0.67e9, "bf16", 512, 0.7},
-    {"GPT-3 6.7B", 64, 7.31, 110, 94, 26.8e9, "fp32", 1, 1.0},
+    {"BERT-Large phase 1", 16384, 2846, 42484, 93, 0.67e9, "bf16", 32, 0.39},
+    {"BERT-Large phase 2", 32768, 479, 7187, 94, 0.67e9, "bf16", 512, 0.25},
+    {"GPT-3 6.7B", 64, 7.31, 110, 94, 26.8e9, "fp32", 1, 0.44},
 };
 
 bool scaling() {
@@ -40,7 +41,11 @@ bool scaling() {
     Reduction wanted;
     wanted.bytes = static_cast<uint64_t>(row.gradient_bytes);
     wanted.window = 4;
-    const auto reduction = best_pipeline(group, wanted, {});
+    // Messages queue for links, HBM and DMA; steps cost what they do on the chips.
+    ccom::SimulationOptions options;
+    options.memory = true;
+    options.costs = ccom::chip_costs(2);
+    const auto reduction = best_pipeline(group, wanted, options);
     if (!reduction) return false;
     const double one = row.batch / row.rate_1, seconds = reduction->us * 1e-6;
     const auto efficiency = [&](double reductions, double exposed) {
@@ -62,7 +67,7 @@ bool scaling() {
   std::printf(
       "{\"name\":\"scaling, largest difference in points\", \"found\":%.2f, \"bound\":\"at most\", "
       "\"goal\":1.00, \"met\":%s}\n",
-      worst, worst <= 1 ? "true" : "false");
+      worst, judged(worst <= 1));
   std::fflush(stdout);
   return true;
 }

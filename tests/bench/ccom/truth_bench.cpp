@@ -296,7 +296,7 @@ class Truth {
         "{\"name\":\"simulator-truth, median error\", \"found\":%.4f, \"p95\":%.4f, "
         "\"spread\":%.4f, \"bound\":\"at most\", \"goal\":%.4f, \"cells\":%zu, \"met\":%s}\n",
         error, errors[errors.size() * 95 / 100], spread, goal, errors.size(),
-        error <= goal ? "true" : "false");
+        judged(error <= goal));
     std::fflush(stdout);
     return true;
   }

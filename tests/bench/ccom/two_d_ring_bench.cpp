@@ -52,7 +52,7 @@ void print(const char* name, uint32_t chips, uint64_t bytes, uint32_t window, co
 
 void verdict(const char* name, double found, const char* bound, double goal, bool met) {
   std::printf("{\"name\":\"%s\", \"found\":%.3f, \"bound\":\"%s\", \"goal\":%.2f, \"met\":%s}\n",
-              name, found, bound, goal, met ? "true" : "false");
+              name, found, bound, goal, judged(met));
   std::fflush(stdout);
 }
 

@@ -115,5 +115,41 @@ TEST_F(AsyncOld, ClientsThatLookNamesUpGetTheirTrackerServedToo) {
   nrta_error_tracker_destroy(tracker);
 }
 
+TEST_F(AsyncOld, CollectivesOfOneRankCopyAndTellTheirTracker) {
+  nrt_tensor_t* x = nullptr;
+  nrt_tensor_t* y = nullptr;
+  for (nrt_tensor_t** tensor : {&x, &y}) {
+    ASSERT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 4000, "t", tensor), NRT_SUCCESS)
+        << nrt_open_last_error();
+  }
+  std::vector<float> values(1000), found(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  ASSERT_EQ(nrt_tensor_write(x, values.data(), 0, 4000), NRT_SUCCESS);
+  nrta_error_tracker_t* tracker = nullptr;
+  ASSERT_EQ(nrta_error_tracker_create(0, &tracker), NRT_SUCCESS) << nrt_open_last_error();
+  uint32_t group[] = {0};
+  nrt_cc_comm_t comm{group, 0, 1, 0, 1, 0};
+  nrt_tensor_list_t inputs{&x, 1}, outputs{&y, 1};
+  nrt_cc_context_t* context = nullptr;
+  ASSERT_EQ(nrta_cc_prepare(&comm, &inputs, &outputs, NRT_DTYPE_FLOAT32, NRT_OP_ADD,
+                            NRT_CC_ALLREDUCE, &context),
+            NRT_SUCCESS)
+      << nrt_open_last_error();
+  nrta_seq_t sequence = 0;
+  ASSERT_EQ(nrta_cc_schedule(&context, 0, tracker, &sequence), NRT_SUCCESS)
+      << nrt_open_last_error();
+  EXPECT_EQ(context, nullptr);
+  ASSERT_TRUE(finish(sequence));
+  ASSERT_EQ(nrt_tensor_read(y, found.data(), 0, 4000), NRT_SUCCESS);
+  EXPECT_EQ(found, values);
+  const nrta_error_t* list = nullptr;
+  size_t count = 1;
+  ASSERT_EQ(nrta_error_tracker_get_list(tracker, &list, &count), NRT_SUCCESS);
+  EXPECT_EQ(count, 0u);
+  nrta_error_tracker_destroy(tracker);
+  nrt_tensor_free(&x);
+  nrt_tensor_free(&y);
+}
+
 }  // namespace
 }  // namespace neuron::test

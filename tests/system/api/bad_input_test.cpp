@@ -42,7 +42,7 @@ TEST_F(BadInput, DeadlockIsFoundAtOnceAndNamesTheWaits) {
 
 TEST_F(BadInput, EndlessProgramMeetsTheModelTimeLimit) {
   nrt_close();
-  Setting limit("NEURON_OPEN_MODEL_TIME_LIMIT_US", "50");
+  Setting limit("NEURON_OPEN_MODEL_TIME_LIMIT_US", "100");
   init();
   Loaded model(bytes_of(kernels::endless_loop()));
   EXPECT_EQ(model.run(), NRT_TIMEOUT);

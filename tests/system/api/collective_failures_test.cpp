@@ -130,14 +130,16 @@ TEST_F(CollectiveFailures, ThreadsOfARankThatLoadAtTheSameTimeTakeTurns) {
   const Bytes neff = through("same", CCOM_ALL_REDUCE, 64, 64, {});
   on_ranks(2, [&](uint32_t rank) {
     EXPECT_EQ(nrt_barrier(static_cast<int>(rank), rank, 2), NRT_SUCCESS);
+    std::vector<std::unique_ptr<RankModel>> models(3);
     std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t) {
-      threads.emplace_back([&] {
-        const RankModel model(neff, rank, 2);
-        EXPECT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    for (size_t t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        models[t] = std::make_unique<RankModel>(neff, rank, 2);
+        EXPECT_EQ(models[t]->status, NRT_SUCCESS) << models[t]->sentence;
       });
     }
     for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(nrt_barrier(static_cast<int>(rank), rank, 2), NRT_SUCCESS) << nrt_open_last_error();
   });
 }
 

@@ -6,6 +6,7 @@
 #define TESTS_SYSTEM_API_COLLECTIVES_SUPPORT_H
 
 #include <ccom/ccom.h>
+#include <nrt/nrt_async.h>
 
 #include <functional>
 #include <memory>
@@ -85,12 +86,21 @@ class RankModel {
   }
 
   std::vector<float> run() {
-    std::vector<float> values(nrt_tensor_get_size(x_) / sizeof(float));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = value_of(rank_, i);
-    EXPECT_EQ(nrt_tensor_write(x_, values.data(), 0, values.size() * sizeof(float)), NRT_SUCCESS);
+    write_inputs();
     status = nrt_execute(model_, inputs_, outputs_);
     if (status != NRT_SUCCESS) sentence = nrt_open_last_error();
-    values.resize(nrt_tensor_get_size(y_) / sizeof(float));
+    return outputs();
+  }
+  // `result` receives the status of the execution.
+  nrta_seq_t schedule(NRT_STATUS& result) {
+    write_inputs();
+    nrta_seq_t request = 0;
+    status = nrta_execute_schedule(model_, inputs_, outputs_, 0, &result, &request);
+    EXPECT_EQ(status, NRT_SUCCESS) << nrt_open_last_error();
+    return request;
+  }
+  std::vector<float> outputs() const {
+    std::vector<float> values(nrt_tensor_get_size(y_) / sizeof(float));
     EXPECT_EQ(nrt_tensor_read(y_, values.data(), 0, values.size() * sizeof(float)), NRT_SUCCESS);
     return values;
   }
@@ -107,6 +117,12 @@ class RankModel {
   std::string sentence;
 
  private:
+  void write_inputs() {
+    std::vector<float> values(nrt_tensor_get_size(x_) / sizeof(float));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value_of(rank_, i);
+    EXPECT_EQ(nrt_tensor_write(x_, values.data(), 0, values.size() * sizeof(float)), NRT_SUCCESS);
+  }
+
   uint32_t rank_;
   nrt_model_t* model_ = nullptr;
   nrt_tensor_set_t* inputs_ = nullptr;

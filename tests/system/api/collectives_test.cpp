@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives inside programs: ranks are threads of this process, one core each.
+#include <ndl/ndl_observe.h>
 #include <nrt/nec.h>
 #include <nrt/nrt_async.h>
 
@@ -9,7 +10,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <thread>
+#include <tuple>
 
+#include "tests/support/eventually.h"
 #include "tests/system/api/collectives_support.h"
 
 namespace neuron::test {
@@ -117,6 +120,7 @@ TEST_F(Collectives, ARankThatDoesNotExecuteIsNamedByTheOneThatWaits) {
   on_ranks(2, [&](uint32_t rank) {
     models[rank] = std::make_unique<RankModel>(neff, rank, 2);
     ASSERT_EQ(models[rank]->status, NRT_SUCCESS) << models[rank]->sentence;
+    ASSERT_EQ(nrt_barrier(static_cast<int>(rank), rank, 2), NRT_SUCCESS) << nrt_open_last_error();
   });
   models[0]->run();
   EXPECT_EQ(models[0]->status, NRT_EXEC_HW_ERR_COLLECTIVES);
@@ -139,8 +143,76 @@ TEST_F(Collectives, ARankThatNeverLoadsIsNamed) {
   nrt_close();
   init();
   RankModel model(through("all_reduce", CCOM_ALL_REDUCE, 64, 64, {}), 1, 3);
+  ASSERT_EQ(model.status, NRT_SUCCESS) << "loading waits for no rank: " << model.sentence;
+  model.run();
   EXPECT_EQ(model.status, NRT_TIMEOUT);
+  EXPECT_THAT(model.sentence, HasSubstr("nrt_execute"));
   EXPECT_THAT(model.sentence, HasSubstr("ranks 0, 2 of 3 did not come"));
+}
+
+// One by one: the loads of one thread cannot wait for each other.
+std::vector<std::unique_ptr<RankModel>> load_ranks(const Bytes& neff, uint32_t ranks) {
+  std::vector<std::unique_ptr<RankModel>> models;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    models.push_back(std::make_unique<RankModel>(neff, rank, ranks));
+    EXPECT_EQ(models[rank]->status, NRT_SUCCESS) << models[rank]->sentence;
+  }
+  return models;
+}
+
+TEST_F(Collectives, OneThreadLoadsAllRanksWhichMeetWhenTheyExecute) {
+  const auto models = load_ranks(through("all_reduce", CCOM_ALL_REDUCE, 500, 500, {}), 4);
+  for (int again = 0; again < 2; ++again) {
+    on_ranks(4, [&](uint32_t rank) {
+      expect_sums(models[rank]->run(), 4);
+      EXPECT_EQ(models[rank]->status, NRT_SUCCESS) << models[rank]->sentence;
+    });
+  }
+}
+
+TEST_F(Collectives, OneThreadLoadsTwoRanksAndSchedulesTheExecutionsOfBoth) {
+  const auto models = load_ranks(through("all_reduce", CCOM_ALL_REDUCE, 500, 500, {}), 2);
+  NRT_STATUS statuses[2] = {NRT_FAILURE, NRT_FAILURE};
+  nrta_seq_t requests[2] = {};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    requests[rank] = models[rank]->schedule(statuses[rank]);
+  }
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(eventually([&] {
+      bool done = false;
+      return nrta_is_completed(requests[rank], &done) != NRT_SUCCESS || done;
+    }));
+    EXPECT_EQ(statuses[rank], NRT_SUCCESS);
+    expect_sums(models[rank]->outputs(), 2);
+  }
+}
+
+// The second model is executed first; what was loaded before it meets before it.
+TEST_F(Collectives, ModelsOfARankMeetInTheOrderOfLoading) {
+  const auto first = load_ranks(through("first", CCOM_ALL_REDUCE, 64, 64, {}), 2);
+  auto gone = load_ranks(through("gone", CCOM_ALL_REDUCE, 32, 32, {}), 2);
+  const auto second = load_ranks(through("second", CCOM_ALL_REDUCE, 128, 128, {}), 2);
+  gone.clear();
+  on_ranks(2, [&](uint32_t rank) {
+    for (const auto* models : {&second, &first}) {
+      expect_sums((*models)[rank]->run(), 2);
+      EXPECT_EQ((*models)[rank]->status, NRT_SUCCESS) << (*models)[rank]->sentence;
+    }
+  });
+}
+
+TEST_F(Collectives, ARankThatComesLateIsMetByTheNextExecution) {
+  const Setting soon("NEURON_OPEN_COLLECTIVES_TIMEOUT", "1");
+  nrt_close();
+  init();
+  const auto models = load_ranks(through("all_reduce", CCOM_ALL_REDUCE, 64, 64, {}), 2);
+  models[0]->run();
+  EXPECT_EQ(models[0]->status, NRT_TIMEOUT);
+  EXPECT_THAT(models[0]->sentence, HasSubstr("rank 1 of 2 did not come"));
+  on_ranks(2, [&](uint32_t rank) {
+    expect_sums(models[rank]->run(), 2);
+    EXPECT_EQ(models[rank]->status, NRT_SUCCESS) << models[rank]->sentence;
+  });
 }
 
 TEST_F(Collectives, AModelWithCollectivesIsNotLoadedWithoutARank) {
@@ -155,9 +227,13 @@ TEST_F(Collectives, RanksThatLoadDifferentProgramsAreToldBothSides) {
                          through("b", CCOM_ALL_REDUCE, 128, 128, {})};
   on_ranks(2, [&](uint32_t rank) {
     RankModel model(neffs[rank], rank, 2);
+    ASSERT_EQ(model.status, NRT_SUCCESS) << model.sentence;
+    model.run();
     EXPECT_EQ(model.status, NRT_INVALID);
     EXPECT_THAT(model.sentence, HasSubstr("all_reduce of 64 float32 (add)"));
     EXPECT_THAT(model.sentence, HasSubstr("all_reduce of 128 float32 (add)"));
+    model.run();
+    EXPECT_THAT(model.sentence, HasSubstr("could not meet when it was to be executed first"));
   });
 }
 
@@ -258,6 +334,22 @@ TEST_F(Collectives, TheLibraryIsToldAboutDevicesAndTheirRoutes) {
   }
   EXPECT_FALSE(nec_is_mla_available(0, 16));
   EXPECT_EQ(nec_rid_to_mla_idx(0, 99), -1);
+  // Each device has its own place on the bus, and one that does not exist has none.
+  uint32_t domain[2] = {~0u, ~0u}, bus[2] = {~0u, ~0u};
+  uint8_t slot[2] = {0xFF, 0xFF}, function[2] = {0xFF, 0xFF};
+  for (int d = 0; d < 2; ++d) {
+    EXPECT_EQ(nec_get_device_pci_bdf(devices[d], &domain[d], &bus[d], &slot[d], &function[d]), 0);
+    EXPECT_LE(bus[d], 0xFFu);
+  }
+  EXPECT_NE(std::tie(domain[0], bus[0], slot[0], function[0]),
+            std::tie(domain[1], bus[1], slot[1], function[1]));
+  EXPECT_EQ(nec_get_device_pci_bdf(99, &domain[0], &bus[0], &slot[0], &function[0]), -1);
+  int node = 7;
+  EXPECT_EQ(nec_get_p2p_pod_peer_node(0, 0, 1, &node), -1) << "this host is in no UltraServer";
+  EXPECT_EQ(node, 7);
+  char line[] = {'a', 'b'};  // which is refused: it does not end with NUL
+  nec_ndl_printk(line, sizeof(line), 0);
+  EXPECT_THAT(ndl_last_error(), HasSubstr("ends with NUL"));
   uint32_t cores = 0;
   EXPECT_EQ(nec_get_virtual_core_size(&cores), NRT_SUCCESS);
   EXPECT_EQ(cores, 1U);
@@ -288,6 +380,25 @@ TEST_F(Collectives, HostsGatherAndMeet) {
       EXPECT_EQ(all[2 * r + 1], r * r);
     }
   });
+}
+
+TEST_F(Collectives, ABarrierHoldsEachRankUntilTheLastOneHasCome) {
+  std::atomic<uint32_t> arrived = 0;
+  on_ranks(4, [&](uint32_t rank) {
+    const int vnc = static_cast<int>(rank);
+    ASSERT_EQ(nrt_build_global_comm(vnc, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+    if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ++arrived;
+    EXPECT_EQ(nrt_barrier(vnc, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+    EXPECT_EQ(arrived.load(), 4u);
+  });
+}
+
+TEST_F(Collectives, AWorldRefusesARankBeyondItsEnd) {
+  EXPECT_EQ(nrt_build_global_comm(0, 4, 4), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("nrt_build_global_comm"));
+  EXPECT_EQ(nrt_cc_global_comm_init(0, 4, 4), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("nrt_cc_global_comm_init"));
 }
 
 // In a process of its own, which has not loaded libccom yet.

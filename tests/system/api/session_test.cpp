@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nrt/nrt_version.h>
 
+#include "tests/support/files.h"
 #include "tests/support/process.h"
 #include "tests/system/api/support.h"
 
@@ -105,23 +106,8 @@ TEST_F(Session, SaysUninitialisedBeforeAndClosedAfter) {
   EXPECT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor), NRT_CLOSED);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("nrt_init"));
   // A program of its own has never initialised anything.
-  const test::Run fresh =
-      run({"/proc/self/exe", "--gtest_filter=Fresh.DISABLED_ProcessIsUninitialised",
-           "--gtest_also_run_disabled_tests"});
+  const test::Run fresh = run({built("tests/api-other-process"), "fresh"});
   EXPECT_EQ(fresh.ending, 0) << fresh.output;
-}
-
-// Run by Session.SaysUninitialisedBeforeAndClosedAfter, in a process that has done nothing else.
-TEST(Fresh, DISABLED_ProcessIsUninitialised) {
-  setenv("NEURON_RT_LOG_LEVEL", "QUIET", 1);
-  nrt_tensor_t* tensor = nullptr;
-  EXPECT_EQ(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 64, "t", &tensor),
-            NRT_UNINITIALIZED);
-  uint8_t byte = 0;
-  nrt_model_t* model = nullptr;
-  EXPECT_EQ(nrt_load(&byte, 1, 0, 1, &model), NRT_UNINITIALIZED);
-  EXPECT_EQ(nrt_execute(nullptr, nullptr, nullptr), NRT_UNINITIALIZED);
-  nrt_close();
 }
 
 TEST_F(Session, ForkedChildIsToldThatItHasNoDevice) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
+#include "tests/support/files.h"
 #include "tests/system/api/support.h"
 
 namespace neuron::test {
@@ -281,6 +282,37 @@ TEST_F(Tensor, ThreadsWriteTensorsOfTheirOwn) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+TEST_F(Tensor, IsReadFromAFileAtAnyOffset) {
+  const Folder folder;
+  const Bytes bytes = pattern(3'000'000, 9);
+  write_file(folder.path("weights"), bytes);
+  const std::string path = folder.path("weights");
+  nrt_tensor_t* tensor = make_tensor(2'500'001);
+  Bytes expected = pattern(2'500'001, 1);
+  ASSERT_EQ(nrt_tensor_write(tensor, expected.data(), 0, expected.size()), NRT_SUCCESS);
+  ASSERT_EQ(nrt_open_tensor_read_file(tensor, 7, path.c_str(), 500'003, 2'400'000), NRT_SUCCESS)
+      << nrt_open_last_error();
+  std::copy_n(bytes.begin() + 500'003, 2'400'000, expected.begin() + 7);
+  EXPECT_EQ(contents(tensor), expected);
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 0, path.c_str(), 3'000'000, 0), NRT_SUCCESS);
+  // A slice has a place of its own.
+  nrt_tensor_t* slice = nullptr;
+  ASSERT_EQ(nrt_tensor_allocate_slice(tensor, 100, 50, "slice", &slice), NRT_SUCCESS);
+  ASSERT_EQ(nrt_open_tensor_read_file(slice, 10, path.c_str(), 1, 5), NRT_SUCCESS);
+  std::copy_n(bytes.begin() + 1, 5, expected.begin() + 110);
+  EXPECT_EQ(contents(tensor), expected);
+  nrt_tensor_free(&slice);
+
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 2'500'000, path.c_str(), 0, 2), NRT_INVALID);
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 0, path.c_str(), 2'999'999, 2), NRT_INVALID);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("has 3000000 bytes, and no 2 from byte 2999999"));
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 0, folder.path("none").c_str(), 0, 2), NRT_FAILURE);
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 0, folder.path().c_str(), 0, 2), NRT_INVALID);
+  EXPECT_EQ(nrt_open_tensor_read_file(tensor, 0, nullptr, 0, 2), NRT_INVALID);
+  EXPECT_EQ(contents(tensor), expected) << "what is refused changes nothing";
+  nrt_tensor_free(&tensor);
 }
 
 }  // namespace

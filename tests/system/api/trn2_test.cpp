@@ -207,6 +207,74 @@ TEST_F(Trn2, RunsWhatOnlyItsOwnGenerationHas) {
   EXPECT_EQ(model.floats("y")[2047], 14.5F);
 }
 
+// Two programs of a virtual core: each adds its own matrix to the other core's, and meets it at a
+// barrier before it writes the sum.
+runtime::Result<std::vector<uint8_t>> exchanging(bool second_meets) {
+  const auto write = [](builder::Program& program, const std::string& in, const std::string& out,
+                        bool meets) {
+    const auto x = program.input(in, NEURON_DTYPE_F32, {128, 64});
+    const auto y = program.output(out, NEURON_DTYPE_F32, {128, 64});
+    const auto own = program.sbuf("own", 128, 64, NEURON_DTYPE_F32);
+    const auto others = program.sbuf("others", 128, 64, NEURON_DTYPE_F32);
+    program.dma(builder::Engine::kSp, own.all(), x.all());
+    if (meets) {
+      program.send_receive(others.all(), own.all());
+      program.core_barrier(builder::Engine::kSp);
+    } else {
+      program.memset(builder::Engine::kPool, others.all(), 0);
+    }
+    program.tensor_tensor(builder::Engine::kDve, own.all(), own.all(), NEURON_ALU_ADD,
+                          others.all());
+    program.dma(builder::Engine::kSp, y.all(), own.all());
+  };
+  builder::Program first("exchanging", 3), second("exchanging", 3);
+  write(first, "x0", "y0", true);
+  write(second, "x1", "y1", second_meets);
+  first.physical_cores(2, &second);
+  return first.build();
+}
+
+TEST_F(Trn2, RunsTwoProgramsThatSwapTilesAndMeetAtABarrier) {
+  init();
+  const auto neff = exchanging(true);
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  for (int vnc = 0; vnc < 4; ++vnc) {
+    Loaded model(*neff, vnc);
+    for (int run = 0; run < 20; ++run) {
+      model.fill("x0", static_cast<float>(run));
+      model.fill("x1", 100);
+      ASSERT_EQ(model.run(), NRT_SUCCESS) << vnc << ": " << nrt_open_last_error();
+      EXPECT_EQ(model.floats("y0")[8191], 100 + static_cast<float>(run));
+      EXPECT_EQ(model.floats("y1")[8191], 100 + static_cast<float>(run));
+    }
+    ASSERT_EQ(nrt_execute_repeat(model.model, model.inputs, model.outputs, 30), NRT_SUCCESS)
+        << nrt_open_last_error();
+  }
+}
+
+TEST_F(Trn2, NamesTheCoreWhoseOtherOneNeverComes) {
+  const Setting patience("NEURON_RT_EXEC_TIMEOUT", "1");
+  init();
+  const auto neff = exchanging(false);
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  {
+    Loaded model(*neff, 0);
+    model.fill("x0", 1);
+    model.fill("x1", 1);
+    EXPECT_NE(model.run(), NRT_SUCCESS);
+    EXPECT_THAT(nrt_open_last_error(), HasSubstr("sendrecv"));
+    EXPECT_THAT(
+        nrt_open_last_error(),
+        HasSubstr("semaphore 15 >= 1, which is 0: the other core of the pair has not come"));
+  }
+  const auto good = exchanging(true);
+  Loaded model(*good, 0);
+  model.fill("x0", 1);
+  model.fill("x1", 2);
+  ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+  EXPECT_EQ(model.floats("y0")[0], 3);
+}
+
 TEST_F(Trn2, OwnsPairsOfCoresOnly) {
   const Setting cores("NEURON_RT_NUM_CORES", "1");
   init();

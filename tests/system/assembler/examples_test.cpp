@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-written programs, assembled and run on the embedded device through the public C interface.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/base/file.h"
 #include "tests/differential/device_model.h"
+#include "tests/support/files.h"
+#include "tests/support/process.h"
+#include "tests/support/setting.h"
 #include "tools/compiler/assembler/assembler.h"
 #include "tools/compiler/assembler/disassembler.h"
 #include "tools/compiler/assembler/optimizer.h"
@@ -13,6 +17,9 @@ namespace {
 
 using differential::Bytes;
 using differential::DeviceModel;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 runtime::Result<Bytes> assembled(const std::string& name, const std::string& text) {
   AssembleOptions options;
@@ -73,6 +80,73 @@ TEST(Examples, TheHandWrittenMatmulGivesTheExactProductEveryTime) {
     std::vector<float> got(bytes.size() / 4);
     std::memcpy(got.data(), bytes.data(), bytes.size());
     ASSERT_EQ(got, wanted);
+  }
+}
+
+// The text with every `what` replaced.
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  EXPECT_NE(text.find(what), std::string::npos) << what;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+// What neuron-run says of the text, in a process of its own: nothing has written its core's memory.
+std::string failure_of(const std::string& text) {
+  const test::Folder folder;
+  folder.write("matmul.s", text);
+  const test::Run run =
+      test::shell("cd " + folder.path() + " && " + test::built("bin/neuron-as") +
+                      " -g matmul.s -o matmul.neff && " + test::built("bin/neuron-run") +
+                      " matmul.neff --random",
+                  {{"NEURON_EMULATOR", "trn1.2xlarge"}, {"NEURON_EMULATOR_STRICT", "1"}});
+  EXPECT_NE(run.ending, 0);
+  return run.output;
+}
+
+TEST(Examples, AForgottenWaitNamesTheTransferAndTheSemaphoreOfItsEnd) {
+  const std::string text = example("matmul.s");
+  // PE reads when SP has just started the transfers, or later while they are in flight.
+  const std::string later =
+      replaced(text, "mov r4 = 32\n", "mov r4 = 32\nnop\nnop\nnop\nnop\nnop\n");
+  for (const auto& [source, pc] : {std::pair{text, "1"}, std::pair{later, "6"}}) {
+    EXPECT_THAT(
+        failure_of(replaced(source, "wait(full0 >= r4)", "")),
+        AllOf(HasSubstr("with RACE at PE pc " + std::string(pc) + " (matmul.s:"),
+              HasSubstr("while the transfer that writes it is in flight: transfer 0 of SP (queue "
+                        "set 'q_in'), a transfer of DMA engine 0 queue "),
+              HasSubstr("started by SP pc 1 (matmul.s:"),
+              HasSubstr("expected a wait here for semaphore 16 (full0), which that transfer "
+                        "increments once on each of its 16 DMA engines"),
+              Not(HasSubstr("write the tile before"))));
+  }
+}
+
+// Two engines meet the same rule in one execution: whichever is told, the place is its own.
+TEST(Examples, AFaultNamesTheBytesOfItsOwnInstruction) {
+  const std::string said = failure_of(R"(.target trn1
+.neff name=two_faults
+.sem l
+.var y : f32 [128, 64] output
+.var sb : state-buffer, size=33554432
+.queue q = out, engines=16, owner=SP
+.engine DVE
+main:
+  tensor_copy sbuf[0:128, 0x0] f32 [64] = sbuf[0:128, 0x1000] f32 [64] then(l++)
+  ret
+.engine SP
+.dma 1 st : sb + 0x8000 [128:262144, 256] -> y [128, 256], queue=q, semaphore=l
+main:
+  dma_trigger st
+  event wait(l >= 16)
+  ret
+)");
+  if (said.find("at DVE pc 0") != std::string::npos) {
+    EXPECT_THAT(said, HasSubstr("it reads partition 0 byte 0x1000 of SBUF"));
+  } else {
+    EXPECT_THAT(said, HasSubstr("at SP pc 0"));
+    EXPECT_THAT(said, HasSubstr("byte 0x8000 of SBUF"));
   }
 }
 

@@ -5,7 +5,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "tests/support/child.h"
 #include "tests/system/async/gate.h"
@@ -61,6 +63,42 @@ TEST_F(Outstanding, UnloadFailsWhatHasNotBegun) {
     failed = each.load() == NRT_INVALID_HANDLE;
   }
   EXPECT_EQ(alive.word, NRT_SUCCESS);
+}
+
+TEST_F(Outstanding, UnloadTellsInOneLineOfAllRequestsThatItEnds) {
+  constexpr size_t kRequests = 500;
+  nrt_close();
+  const Setting depth("NEURON_OPEN_ASYNC_QUEUE_DEPTH", "1024");
+  const Setting loud("NEURON_RT_LOG_LEVEL", "ERROR");
+  init();
+  Loaded gone(small_add());
+  Loaded stays(small_softmax());
+  std::vector<Status> dead(kRequests), alive(2);
+  nrta_seq_t seq = 0;
+  Gate gate({0});
+  for (size_t i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(schedule(gone, &dead[i]), NRT_SUCCESS);
+    if (i == kRequests / 2) ASSERT_EQ(schedule(stays, &alive[0]), NRT_SUCCESS);
+  }
+  ASSERT_EQ(schedule(stays, &alive[1], &seq), NRT_SUCCESS);
+  Gate::wait_for_a_request(0);
+  ::testing::internal::CaptureStderr();
+  NRT_STATUS unloaded = kUnwritten;
+  std::thread unload([&] { unloaded = nrt_unload(gone.model); });
+  gate.open();
+  unload.join();
+  const bool finished = finish(seq);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(finished);
+  EXPECT_EQ(unloaded, NRT_SUCCESS);
+  gone.model = nullptr;
+  const auto failed = std::count_if(dead.begin(), dead.end(), [](const Status& each) {
+    return each.load() == NRT_INVALID_HANDLE;
+  });
+  ASSERT_GT(failed, 1) << "the unload came behind the requests";
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_THAT(log, HasSubstr("was unloaded before " + std::to_string(failed) + " of its requests"));
+  for (const Status& each : alive) EXPECT_EQ(each.load(), NRT_SUCCESS);
 }
 
 TEST_F(Outstanding, WorkKeepsTensorsThatAreFreedMeanwhile) {

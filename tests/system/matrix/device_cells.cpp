@@ -63,13 +63,13 @@ ccom::Result<std::vector<Outcome>> run_program(Participant& participant,
   }
   const auto& works = block.what.works;
   for (size_t i = 0; i < works.size(); ++i) {
-    NEURON_CHECK(participant.write(0, i, input_of(works[i], rank)));
+    NEURON_CHECK(participant.write({0, i}, input_of(works[i], rank)));
   }
   std::vector<double> times(1);
   NEURON_CHECK(participant.execute(0, times));
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < works.size(); ++i) {
-    NEURON_TRY(output, participant.read(0, i));
+    NEURON_TRY(output, participant.result({0, i}));
     outcomes.push_back(outcome_of(works[i], rank, output));
     if (times[0] <= 0) {
       outcomes.back().verdict = {Verdict::Kind::kWrong, "the program took no time"};
@@ -112,7 +112,7 @@ std::map<std::string, Verdict> run_on_device(const std::vector<Cell>& cells) {
   const auto buffers = cells.front().executor == Executor::kDeviceSbuf
                            ? nccom::BufferPlace::kSbuf
                            : nccom::BufferPlace::kMemory;
-  auto participants = nccom::make_device_participants(0, ranks, ranks, "", 1, buffers);
+  auto participants = nccom::make_device_participants(0, ranks, ranks, ranks, "", 1, buffers);
   if (!participants) {
     verdicts[cells.front().name()] = {Verdict::Kind::kWrong, participants.error().sentence};
     return verdicts;

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/system/matrix/grid.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <numeric>
 #include <thread>
 
 #include "ccom/plan/planner.h"
 #include "ccom/simulator/simulator.h"
+#include "tests/support/free_port.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/case.h"
 #include "tools/nccom-test/run/data.h"
@@ -61,19 +57,7 @@ Outcome run_cell(ccom_comm_t* comm, const Cell& cell, uint32_t rank) {
   return outcome_of(work, rank, output);
 }
 
-// A port of the loopback that is free now.
-std::string free_root() {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0) {
-    getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-  }
-  close(listener);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
+std::string free_root() { return "127.0.0.1:" + std::to_string(test::free_port()); }
 
 ccom_options_t communicator_options(Executor executor, const std::string& root) {
   ccom_options_t options{};
@@ -132,34 +116,8 @@ std::map<std::string, Verdict> run_ranks(const std::vector<Cell>& cells) {
   return verdicts;
 }
 
-ccom::Request request_of(const Cell& cell) {
-  const nccom::Work work = work_of(cell, 0);
-  ccom::Request request;
-  request.operation = work.operation;
-  request.type = work.type;
-  request.reduction = work.reduction;
-  request.algorithm = work.algorithm;
-  request.root = work.root;
-  request.count = work.count;
-  request.pairs = work.pairs;
-  if (cell.operation != CCOM_ALL_TO_ALL_V) {
-    request.counts = work.counts;
-    request.displacements = work.displacements;
-    return request;
-  }
-  request.send_counts = work.matrix;
-  request.send_displacements = work.matrix_displacements;
-  for (uint32_t rank = 0; rank < cell.ranks; ++rank) {
-    const nccom::Work own = work_of(cell, rank);
-    request.receive_displacements.insert(request.receive_displacements.end(),
-                                         own.receive_displacements.begin(),
-                                         own.receive_displacements.end());
-  }
-  return request;
-}
-
 Verdict simulate_cell(const ccom::Planner& planner, const Cell& cell) {
-  const auto plan = planner.plan(request_of(cell));
+  const auto plan = planner.plan(nccom::request_of(work_of(cell, 0), false));
   if (!plan) return verdict_of(plan.error().status, plan.error().sentence);
   const auto simulated = ccom::simulate(planner.group(), *plan);
   if (!simulated) return {Verdict::Kind::kWrong, simulated.error().sentence};

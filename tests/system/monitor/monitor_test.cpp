@@ -200,6 +200,45 @@ TEST(MonitorProgram, RefusesAnAddressThatIsNone) {
   }
 }
 
+// A collector of a few lines of Python, which answers `status` to one request.
+std::string collector(const std::string& file, int status) {
+  return "python3 -c '\nimport http.server\n"
+         "class Collector(http.server.BaseHTTPRequestHandler):\n"
+         "  def do_POST(self):\n"
+         "    body = self.rfile.read(int(self.headers[\"content-length\"]))\n"
+         "    self.send_response(" +
+         std::to_string(status) +
+         "); self.end_headers()\n"
+         "    open(\"" +
+         file +
+         ".body\", \"wb\").write(body)\n"
+         "  def log_message(self, *_): pass\n"
+         "server = http.server.HTTPServer((\"127.0.0.1\", 0), Collector)\n"
+         "server.timeout = 20\n"
+         "open(\"" +
+         file + "\", \"w\").write(str(server.server_port))\nserver.handle_request()\n' & " +
+         "while [ ! -s " + file + " ]; do sleep 0.05; done; ";
+}
+
+TEST(MonitorProgram, EndsWithStatusOneWhenItsOnlyReportIsNotPushed) {
+  const Folder folder;
+  const std::string file = folder.path() + "/port";
+  const std::string push = kProgram + " --once --otlp http://127.0.0.1:$(cat " + file + "); s=$?; ";
+  const auto [arrived, nothing] = shell(collector(file, 200) + push + "wait; exit $s");
+  EXPECT_EQ(arrived, 0) << nothing;
+  EXPECT_EQ(shell("grep -q resourceMetrics " + file + ".body").ending, 0);
+  // Nobody listens there any more.
+  const auto [refused, why] = shell(push + "exit $s");
+  EXPECT_EQ(refused, 1);
+  EXPECT_THAT(why, HasSubstr("the report was not pushed to http://127.0.0.1:"));
+  const std::string other = folder.path() + "/other";
+  const auto [dropped, sentence] =
+      shell(collector(other, 400) + kProgram + " --once --otlp http://127.0.0.1:$(cat " + other +
+            "); s=$?; wait; exit $s");
+  EXPECT_EQ(dropped, 1);
+  EXPECT_THAT(sentence, HasSubstr("the collector answers 400"));
+}
+
 TEST(MonitorProgram, WritesOneReportThatTheSchemaTakesOnEachHost) {
   const std::string check =
       " --once > $f && " NEURON_SOURCE_DIR

@@ -158,6 +158,29 @@ TEST(Answers, ToPipelinedRequestsComeInOrder) {
   EXPECT_TRUE(client.closed());
 }
 
+// The server reads on while it parses what came before. Requests are equally long, so that one
+// which is read from the place of another one is a right request, with a wrong answer.
+TEST(Answers, AreOfTheRequestThatWasSentAfterPipelinedOnes) {
+  const Served served;
+  Client client = served.client();
+  const auto request = [](const std::vector<Row>& rows) {
+    return "POST " + std::string(kInfer) +
+           " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+           "Content-Length: " +
+           std::to_string(rows.size() * sizeof(Row)) + "\r\n\r\n" + binary(rows);
+  };
+  for (uint32_t round = 0; round < 20; ++round) {
+    const std::vector<Row> first = random_rows(1, 100 + round),
+                           second = random_rows(1, 200 + round),
+                           third = random_rows(1, 300 + round);
+    ASSERT_TRUE(client.send(request(first) + request(second)));
+    ASSERT_EQ(verdict(client.receive(), Truth::get().of(first)), "") << round;
+    ASSERT_EQ(verdict(client.receive(), Truth::get().of(second)), "") << round;
+    ASSERT_TRUE(client.send(request(third)));
+    ASSERT_EQ(verdict(client.receive(), Truth::get().of(third)), "") << round;
+  }
+}
+
 TEST(Answers, ComeAtOnceToALonelyClient) {
   const Served served({"--latency-budget", "10s"});
   ASSERT_NE(served.port(), 0) << served.log();

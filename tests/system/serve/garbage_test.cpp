@@ -65,6 +65,12 @@ class Mute {
   std::unique_ptr<test::Process> process_;
 };
 
+TEST(Garbage, ABatchedModelThatTheFolderDoesNotHaveIsNamedAtTheStart) {
+  Served served({"--batched", "nosuch"}, {}, false);
+  EXPECT_NE(served.ending(), 0);
+  EXPECT_THAT(served.log(), HasSubstr("--batched names the model nosuch, and "));
+}
+
 TEST(Garbage, ANeffThatIsCutOffAnywhereLeavesWhatWasLoaded) {
   const Served served;
   ASSERT_NE(served.port(), 0) << served.log();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -149,6 +150,26 @@ TEST(Life, AMistakenConfigurationIsRefused) {
                           {}, folder.path("log"));
     EXPECT_EQ(process.wait(), 2) << text;
   }
+}
+
+TEST(Life, AServerThatCannotStartSaysWhyInOneLineAndBidsNoFarewell) {
+  Served served({"--cores", "9"}, {}, false);
+  EXPECT_EQ(served.ending(), 1);
+  const std::string log = served.log();
+  EXPECT_THAT(log, HasSubstr("--cores names core 9"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+}
+
+TEST(Life, CoresThatAreNotNamedStayFreeForOtherProcesses) {
+  const test::Folder folder;
+  test::Daemon daemon(folder);
+  const Served served({"--cores", "1"}, {{"NEURON_EMULATOR", daemon.emulator()}});
+  ASSERT_NE(served.port(), 0) << served.log() << daemon.log();
+  test::Worker other(folder, daemon.emulator(), 0, "tensor_add.neff");
+  EXPECT_EQ(other.line(), "ready") << other.log();
+  EXPECT_EQ(served.infer({Row{}}).status, 200u);
+  // It counts the core as --cores does, although the runtime counts it as 0.
+  EXPECT_THAT(served.get("/v1/status").body, HasSubstr("\"core\":1,"));
 }
 
 // Several clients ask for all the time that a daemon lives, dies and lives again.

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 // A new target is an empty page first.
 const char* const kLoaded =
-    "document.readyState === 'complete' && document.getElementById('field') !== null";
+    "document.readyState === 'complete' && document.getElementById('field')?.offsetWidth > 0";
 
 struct Point {
   double x, y;
@@ -109,6 +109,23 @@ TEST(Page, IsUsedWithKeysAndHasNamesForScreenReaders) {
   ASSERT_TRUE(browser.valid()) << browser.log();
   ASSERT_TRUE(browser.wait_for(kLoaded));
   browser.evaluate("document.getElementById('field').focus()");
+  // A ring is where the next line begins, inside the field.
+  const auto ring = [&](const char* edge) {
+    return browser
+        .evaluate(std::string("document.getElementById('cursor').getBoundingClientRect().") + edge)
+        .to_number<double>();
+  };
+  browser.key("ArrowDown", false);
+  EXPECT_EQ(browser.text("getComputedStyle(document.getElementById('cursor')).display"), "block");
+  const double left = ring("left"), top = ring("top");
+  browser.key("ArrowDown", false);
+  EXPECT_EQ(ring("left"), left);
+  EXPECT_NEAR(ring("top"), top + 8, 0.5);
+  EXPECT_EQ(
+      browser.text("(() => { const r = document.getElementById('cursor').getBoundingClientRect(),"
+                   " f = document.getElementById('field').getBoundingClientRect();"
+                   " return r.left > f.left && r.right < f.right && r.top > f.top; })()"),
+      "true");
   for (int i = 0; i < 18; ++i) browser.key("ArrowDown", true);
   ASSERT_TRUE(browser.wait_for("document.body.dataset.prediction !== undefined"));
   browser.key("Delete");
@@ -117,6 +134,15 @@ TEST(Page, IsUsedWithKeysAndHasNamesForScreenReaders) {
   const std::string tree = boost::json::serialize(browser.call("Accessibility.getFullAXTree"));
   for (const char* name : {"Field to draw a digit in", "Clear", "Probabilities", "Draw a digit"}) {
     EXPECT_THAT(tree, HasSubstr(std::string("\"value\":\"") + name + "\""));
+  }
+  browser.evaluate("document.getElementById('clear').focus()");
+  EXPECT_EQ(browser.text("getComputedStyle(document.getElementById('cursor')).display"), "none");
+  // What its numbers are.
+  const std::string text = browser.text("document.body.innerText");
+  for (const char* part :
+       {"Core: a NeuronCore that holds a model", "In use: the part of the last second",
+        "Connections: those of all clients that are open now"}) {
+    EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_EQ(browser.text("document.documentElement.lang"), "en");
   // Without a server it says so.

@@ -68,7 +68,7 @@ int run_cases(int argc, char** argv) {
       why = failure.why;
     } catch (const Skipped& skipped) {
       alarm(0);
-      std::printf("ok %d %s # skipped: %s\n", ++number, each->sentence, skipped.why.c_str());
+      std::printf("ok %d %s # SKIP %s\n", ++number, each->sentence, skipped.why.c_str());
       continue;
     } catch (const std::exception& error) {
       why = error.what();

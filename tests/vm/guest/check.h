@@ -18,7 +18,7 @@ struct Failure {
   std::string why;
 };
 
-// Why a case does not apply to this driver or chip; counted as passed.
+// Why a case does not apply to this driver or chip; counted as skipped (tests/skips).
 struct Skipped {
   std::string why;
 };

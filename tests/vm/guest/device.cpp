@@ -31,19 +31,23 @@ const Chip kGeneration2 = {2,
                            NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(0),
                            NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_CORE_WINDOW(0),
                            NEURON_V2_MISC_RAM};
-const Chip kGeneration3 = {3,
-                           NEURON_V3_CORES,
-                           NEURON_V3_HBM_COUNT,
-                           NEURON_V3_HBM_SIZE,
-                           NEURON_V3_HOST_BASE,
-                           NEURON_V3_DMA_ENGINES,
-                           128,
-                           NEURON_V3_TOPSPS,
-                           NEURON_V3_BAR0_SIZE,
-                           NEURON_V3_CORE_WINDOW(0),
-                           NEURON_V3_CORE_DEVICE(0),
-                           NEURON_V3_CORE_COOKIE(0),
-                           NEURON_V3_MISC_RAM};
+constexpr Chip two_dies(uint32_t architecture, __u64 stack_bytes) {
+  return {architecture,
+          NEURON_V3_CORES,
+          NEURON_V3_HBM_COUNT,
+          stack_bytes,
+          NEURON_V3_HOST_BASE,
+          NEURON_V3_DMA_ENGINES,
+          128,
+          NEURON_V3_TOPSPS,
+          NEURON_V3_BAR0_SIZE,
+          NEURON_V3_CORE_WINDOW(0),
+          NEURON_V3_CORE_DEVICE(0),
+          NEURON_V3_CORE_COOKIE(0),
+          NEURON_V3_MISC_RAM};
+}
+const Chip kGeneration3 = two_dies(3, NEURON_V3_HBM_SIZE);
+const Chip kGeneration4 = two_dies(4, NEURON_V4_HBM_SIZE);
 
 std::string sentence(const char* what, int error) {
   return std::string(what) + ": " + std::strerror(error < 0 ? -error : error);
@@ -100,6 +104,7 @@ const Chip& Device::chip() const {
   }
   if (info.architecture == 2) return kGeneration2;
   if (info.architecture == 3) return kGeneration3;
+  if (info.architecture == 4) return kGeneration4;
   throw Failure{"DEVICE_BASIC_INFO says architecture " + std::to_string(info.architecture)};
 }
 

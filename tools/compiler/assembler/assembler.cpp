@@ -24,6 +24,8 @@ class FirstPass {
  private:
   bool next_line(std::string_view& line);
   void read_line(std::string_view line);
+  // Remembers where the directive of this line declares what readers of the file may complain of.
+  void note_place(std::string_view directive, const Token& named);
   void engine(Cursor& cursor);
   void member(Cursor& cursor);
   std::vector<uint8_t> inline_contents(Cursor& cursor, bool base64);
@@ -71,7 +73,9 @@ void FirstPass::read_line(std::string_view line) {
       arguments.expect_end();
     } else {
       if (directive == ".subgraph") program_ = SIZE_MAX;
+      const Token named = arguments.peek();
       known = directives_.parse(directive, arguments);
+      if (known && arguments.ok()) note_place(directive, named);
     }
     source_.add(arguments);
     if (known) return;
@@ -81,6 +85,32 @@ void FirstPass::read_line(std::string_view line) {
     return source_.add(cursor);
   }
   source_.programs[program_].lines.push_back({number_, line, checked_});
+}
+
+void FirstPass::note_place(std::string_view directive, const Token& named) {
+  const Place place{number_, named.column};
+  const neff::Model& model = source_.model();
+  if (model.subgraphs.empty()) return;
+  const neff::Subgraph& subgraph = model.subgraphs.back();
+  source_.places.try_emplace(subgraph.name + "/", place);
+  const std::string definition = subgraph.name + "/def.json: ";
+  if (directive == ".var" || directive == ".const") {
+    source_.places[format("{}var.{}", definition, subgraph.variables.back().name)] = place;
+  } else if (directive == ".queue") {
+    source_.places[format("{}dma_queue.{}", definition, subgraph.queues.back().name)] = place;
+  } else if (directive == ".sem") {
+    source_.places[format("{}semaphore.{}", definition, subgraph.semaphores.back().name)] = place;
+  } else if (directive == ".collective") {
+    const size_t last = subgraph.operations.size() - 1;
+    source_.places[format("{}collectives[{}]", definition, last)] = place;
+  }
+  // A variable with a shape is a tensor of the model, too.
+  for (const bool output : {false, true}) {
+    const auto& list = output ? model.outputs : model.inputs;
+    if (list.empty()) continue;
+    source_.places.try_emplace(
+        format("neff.json: {} \"{}\"", output ? "output" : "input", list.back().name), place);
+  }
 }
 
 // .engine PE, bin="PE.bin", json=none
@@ -130,6 +160,12 @@ void FirstPass::engine(Cursor& cursor) {
       cursor.expected_at(key_at, "bin, json, generation, or stream of a CC engine");
     }
   }
+  for (const std::string& file : {names.bin, names.json}) {
+    if (!file.empty()) {
+      source_.places[format("{}/{}", subgraph.name, file)] = {cursor.line(), at.column};
+    }
+  }
+  text.place = {cursor.line(), at.column};
   program_ = source_.programs.size();
   source_.programs.push_back(std::move(text));
 }
@@ -190,28 +226,61 @@ std::vector<uint8_t> FirstPass::inline_contents(Cursor& cursor, bool base64) {
   return bytes ? std::move(*bytes) : std::vector<uint8_t>();
 }
 
-// Checks that concern no single line.
+// Position of the first byte that is no UTF-8.
+Place first_bad_byte(std::string_view text) {
+  Place place;
+  for (size_t at = 0; at < text.size();) {
+    size_t length = 1;
+    while (length < 4 && at + length < text.size() && (text[at + length] & 0xC0) == 0x80) ++length;
+    if (!neff::is_utf8(text.substr(at, length))) return place;
+    if (text[at] == '\n') {
+      place = {place.line + 1, 1};
+    } else {
+      place.column += static_cast<uint32_t>(length);
+    }
+    at += length;
+  }
+  return place;
+}
+
+// Checks of the whole file, by those who read it.
 void check_whole(Source& source) {
   const auto members = all_members(source.assembly());
-  if (!members) return source.add({0, 0, members.error().sentence});
+  if (!members) return source.add_of_reader(members.error().sentence);
   tools::NeffOptions quick = source.assembly().options;
   quick.compress = false;
   const auto file = tools::write_neff(*members, quick);
-  if (!file) return source.add({0, 0, file.error().sentence});
+  if (!file) return source.add_of_reader(file.error().sentence);
   const auto container = neff::Container::open(*file);
-  if (!container) return source.add({0, 0, container.error().sentence});
+  if (!container) return source.add_of_reader(container.error().sentence);
   if (const auto model = neff::load_model(*container, {}); !model) {
-    source.add({0, 0, model.error().sentence});
+    source.add_of_reader(model.error().sentence);
   }
 }
 
 }  // namespace
 
+void Source::add_of_reader(const std::string& sentence) {
+  Place found;
+  size_t longest = 0;
+  for (const auto& [beginning, place] : places) {
+    if (beginning.size() <= longest || !sentence.starts_with(beginning)) continue;
+    // "dma[1]" is no beginning of "dma[10]", nor "var.x" of "var.xy".
+    const char next = sentence.size() > beginning.size() ? sentence[beginning.size()] : ':';
+    const char last = beginning.back();
+    if (last != '/' && last != ']' && next != ':' && next != '.' && next != ',') continue;
+    longest = beginning.size();
+    found = place;
+  }
+  add({found.line, found.column, sentence});
+}
+
 Assembled assemble(std::string_view text, const AssembleOptions& options) {
-  Source source{options, {}, {}, {}, {}, {}, {}};
+  Source source{options, {}, {}, {}, {}, {}, {}, {}};
   source.model().target = "trn1";
   if (!neff::is_utf8(text)) {
-    source.add({0, 0, "the text is not UTF-8; is this a program of neuron-as?"});
+    const Place bad = first_bad_byte(text);
+    source.add({bad.line, bad.column, "the text is not UTF-8; is this a program of neuron-as?"});
     return std::move(source.result);
   }
   FirstPass pass(source, text);
@@ -219,7 +288,7 @@ Assembled assemble(std::string_view text, const AssembleOptions& options) {
   if (!source.result.ok()) return std::move(source.result);
   Directives(source).finish();
   if (source.programs.empty()) {
-    source.add({0, 0, "the text names no engine; expected at least one .engine with instructions"});
+    source.add({1, 1, "the text names no engine; expected at least one .engine with instructions"});
   }
   if (!source.result.ok()) return std::move(source.result);
   for (const ProgramText& program : source.programs) assemble_engine(source, program);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "driver/base/format.h"
+#include "driver/isa/explain.h"
 #include "tools/compiler/assembler/names.h"
 #include "tools/compiler/assembler/operand_parser.h"
 
@@ -35,6 +36,12 @@ bool opcode(const OpcodeInfo& info) {
   return info.opcode == Opcode;
 }
 
+// One of several opcodes.
+template <unsigned... Opcodes>
+bool opcodes(const OpcodeInfo& info) {
+  return ((info.opcode == Opcodes) || ...);
+}
+
 constexpr OpWord kVector = OpWord::kVector, kAct = OpWord::kAct, kPe = OpWord::kPe,
                  kPool = OpWord::kPool;
 constexpr uint64_t kImm = 0xFFFFFFFFull << 32;
@@ -56,7 +63,7 @@ uint8_t parse_alu(Cursor& cursor) {
     cursor.next();
     return static_cast<uint8_t>(op);
   }
-  cursor.expected("an operation, as add, mul, max, eq, shl");
+  cursor.expected("an operation: " + isa::all_operations());
   return 0;
 }
 template <auto Field, auto Part>
@@ -79,6 +86,16 @@ void real(const BodyContext& c) {
 template <auto Field, auto Part, unsigned Offset>
 void device_address(const BodyContext& c) {
   part<Field, Part>(c.out.instruction) = parse_device_address(c.cursor, Offset, c.out);
+}
+
+// The steps of activate2 before its function.
+void activation_steps(const BodyContext& c) {
+  for (unsigned steps = NEURON_PRE_NONE; steps <= NEURON_PRE_MUL_SUB; ++steps) {
+    if (!c.cursor.accept(isa::step_name(steps))) continue;
+    c.out.instruction.act.pre = static_cast<uint8_t>(steps);
+    return;
+  }
+  c.cursor.expected("the steps before the function: none, mul, add, sub, mul_add or mul_sub");
 }
 
 template <auto Slot>
@@ -261,7 +278,9 @@ constexpr Key kKeys[] = {
     {"axes", true, word<kVector, 7 << 24>, number<kV, &isa::VectorOp::axes, 0, 7>},
     {"negate", false, word<kVector, 1 << 23>, flag<kV, &isa::VectorOp::negate>},
     {"invert", false, word<kVector, 1 << 27>, flag<kV, &isa::VectorOp::invert>},
-    {"value", true, word<kVector, kImm>, element_bits},
+    {"value", true, opcodes<NEURON_OP_MEMSET, NEURON_OP_MATCH_REPLACE8>, element_bits},
+    {"start", true, opcode<NEURON_OP_RANGE_SELECT>, real<kV, &isa::VectorOp::imm>},
+    {"quarter", true, opcode<NEURON_OP_QUANTIZE_MX>, number<kV, &isa::VectorOp::imm, 0, 3>},
     {"mask", true, slot<isa::kSlotShuffle>, shuffle_mask},
     {"reset", false, word<kVector, 7 << 20>, reduce_command<NEURON_REDUCE_RESET>},
     {"reduce", false, word<kVector, 7 << 20>, reduce_command<NEURON_REDUCE_ACCUMULATE>},
@@ -270,6 +289,9 @@ constexpr Key kKeys[] = {
 
     {"scale", true, opcode<NEURON_OP_ACTIVATE>, scalar<&Instruction::scalar0>},
     {"bias", true, opcode<NEURON_OP_ACTIVATE>, scalar<&Instruction::scalar1>},
+    {"steps", true, opcode<NEURON_OP_ACTIVATE2>, activation_steps},
+    {"rev0", false, word<kAct, 1 << 28>, flag<kA, &isa::ActOp::rev0>},
+    {"rev1", false, word<kAct, 1 << 29>, flag<kA, &isa::ActOp::rev1>},
     {"reduce", true, word<kAct, 0x3F << 16>, alu<kA, &isa::ActOp::reduce>},
     {"reset", false, word<kAct, 7 << 22>, reduce_command<NEURON_REDUCE_RESET>},
     {"reduce", false, word<kAct, 7 << 22>, reduce_command<NEURON_REDUCE_ACCUMULATE>},
@@ -278,8 +300,10 @@ constexpr Key kKeys[] = {
     {"set", true, word<kAct, 0xFF << 8>, number<kA, &isa::ActOp::table_set, 0, 255>},
     {"param", true, word<kAct, kImm>, real<kA, &isa::ActOp::param>},
 
-    {"new", false, opcode<NEURON_OP_MATMUL>, [](const BodyContext&) {}},
-    {"acc", false, opcode<NEURON_OP_MATMUL>, flag<kP, &isa::PeOp::accumulate>},
+    {"new", false, opcodes<NEURON_OP_MATMUL, NEURON_OP_MATMUL_MX, NEURON_OP_MATMUL_SPARSE>,
+     [](const BodyContext&) {}},
+    {"acc", false, opcodes<NEURON_OP_MATMUL, NEURON_OP_MATMUL_MX, NEURON_OP_MATMUL_SPARSE>,
+     flag<kP, &isa::PeOp::accumulate>},
     {"swap", false, word<kPe, 1 << 12>, flag<kP, &isa::PeOp::swap>},
     {"at", true, word<kPe, 0xF>, tile_position},
     {"tile", true, word<kPe, 0xF0>, tile_size},
@@ -287,11 +311,16 @@ constexpr Key kKeys[] = {
     {"onezero_moving", false, word<kPe, 1 << 13>, flag<kP, &isa::PeOp::onezero_moving>},
     {"onezero_stationary", false, word<kPe, 1 << 14>, flag<kP, &isa::PeOp::onezero_stationary>},
 
-    {"offset", true, opcode<NEURON_OP_IOTA>, scalar<&Instruction::scalar0>},
+    {"quarter", true, word<kPe, 3 << 15>, number<kP, &isa::PeOp::quarter, 0, 3>},
+
+    {"offset", true, opcodes<NEURON_OP_IOTA, NEURON_OP_NONZERO_WITH_COUNT>,
+     scalar<&Instruction::scalar0>},
     {"offset", true, opcode<NEURON_OP_AFFINE_SELECT>, scalar<&Instruction::scalar1>},
     {"elements", true, word<kPool, 0xF << 12>, gather_elements},
     {"count", true, word<kPool, 0xFFFFull << 16>,
      number<&Instruction::pool, &isa::PoolOp::count, 0, 65535>},
+    {"padding", true, opcode<NEURON_OP_NONZERO_WITH_COUNT>,
+     number<kV, &isa::VectorOp::imm, INT32_MIN, UINT32_MAX>},
     {"n", true, opcode<NEURON_OP_TOPK>, number<kV, &isa::VectorOp::imm, 0, UINT32_MAX>},
     {"operator", true, opcode<NEURON_OP_CUSTOM>, number<kV, &isa::VectorOp::imm, 0, UINT32_MAX>},
     {"channel", true, slot<isa::kSlotPattern>,
@@ -405,7 +434,7 @@ void parse_function(Cursor& cursor, Instruction& instruction) {
     instruction.act.function = static_cast<uint8_t>(number);
     return;
   }
-  cursor.expected("an activation function, as copy, exp, gelu, or table128");
+  cursor.expected("an activation function, or table128 to table255: " + isa::all_functions());
 }
 
 bool parse_item(const BodyContext& context) {

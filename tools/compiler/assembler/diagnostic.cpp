@@ -23,7 +23,6 @@ std::string_view line_of(std::string_view source, uint32_t line) {
 
 std::string render(const Diagnostic& diagnostic, std::string_view file, std::string_view source) {
   const std::string name = base::escaped(std::string(file));
-  if (diagnostic.line == 0) return base::format("{}: {}\n", name, diagnostic.message);
   std::string text =
       base::format("{}:{}:{}: {}\n", name, diagnostic.line, diagnostic.column, diagnostic.message);
   std::string shown(line_of(source, diagnostic.line));

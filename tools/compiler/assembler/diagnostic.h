@@ -13,8 +13,8 @@
 namespace neuron::assembler {
 
 struct Diagnostic {
-  uint32_t line = 0;    // From 1; 0: the text as a whole.
-  uint32_t column = 0;  // From 1, in bytes.
+  uint32_t line = 1;    // From 1.
+  uint32_t column = 1;  // From 1, in bytes.
   std::string message;
 };
 

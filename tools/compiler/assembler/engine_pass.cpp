@@ -8,6 +8,7 @@
 #include "tools/compiler/assembler/names.h"
 #include "tools/compiler/assembler/operand_parser.h"
 #include "tools/compiler/assembler/source.h"
+#include "tools/compiler/assembler/trigger_order.h"
 
 namespace neuron::assembler {
 
@@ -54,11 +55,12 @@ class EnginePass {
   void instruction(Cursor& cursor, const SourceLine& line);
   void close_block(Cursor& cursor);
   void append(const isa::Instruction& instruction);
-  void add_relocations(ParsedInstruction& parsed, uint32_t pc);
+  void add_relocations(ParsedInstruction& parsed, uint32_t pc, Place at);
   void resolve_jumps();
   void complete_entries();
   void resolve_functions();
   void check(const SourceLine& line, uint32_t column, uint32_t pc);
+  void check_triggers();
 
   uint32_t here() const { return program_.instructions(); }
   isa::MutableBytes bytes_at(uint32_t pc) {
@@ -78,6 +80,7 @@ class EnginePass {
   std::vector<Entry> entries_;  // Parallel to program_.entries
   std::map<uint32_t, neff::SourceLine> lines_;
   std::vector<std::pair<std::string, Reference>> functions_;  // Of transfers, by order
+  std::map<uint32_t, Place> triggers_;                        // By pc; not those below .check off
 };
 
 void EnginePass::run() {
@@ -92,7 +95,7 @@ void EnginePass::run() {
   if (!loops_.empty()) source_.add({loops_.back().line, 1, "this loop has no \"}\""});
   if (here() == 0) {
     if (!source_.result.ok()) return;  // A refused line may have been one
-    source_.add({text_.lines.empty() ? 0 : text_.lines[0].number, 1,
+    source_.add({text_.place.line, text_.place.column,
                  format("{} of {} has no instruction; expected at least ret",
                         neff::engine_name(program_.engine), subgraph_.name)});
     return;
@@ -100,6 +103,7 @@ void EnginePass::run() {
   resolve_jumps();
   complete_entries();
   resolve_functions();
+  if (source_.result.ok()) check_triggers();
   for (auto& [id, entry] : lines_) program_.lines.push_back(std::move(entry));
 }
 
@@ -120,6 +124,8 @@ void EnginePass::transfers() {
                             transfer.id, place->second)});
       }
     }
+    source_.places[format("{}/{}: dma[{}]", subgraph_.name, source_.files_of(text_).json,
+                          program_.dma.size())] = {text.number, column};
     functions_.push_back({function, {text_.subgraph, 0, text.number, column, {}}});
     program_.dma.push_back(std::move(transfer));
   }
@@ -238,12 +244,14 @@ void EnginePass::word(Cursor& cursor) {
   const uint32_t pc = here();
   append(isa::decode(bytes));
   std::memcpy(bytes_at(pc).data(), bytes.data(), bytes.size());
-  add_relocations(parsed, pc);
+  add_relocations(parsed, pc, {cursor.line(), 1});
 }
 
-void EnginePass::add_relocations(ParsedInstruction& parsed, uint32_t pc) {
+void EnginePass::add_relocations(ParsedInstruction& parsed, uint32_t pc, Place at) {
   for (neff::Relocation& relocation : parsed.relocations) {
     relocation.pc = pc;
+    source_.places[format("{}/{}: relocation of \"{}\" at instruction {}", subgraph_.name,
+                          source_.files_of(text_).bin, relocation.symbol, pc)] = at;
     program_.relocations.push_back(std::move(relocation));
   }
 }
@@ -294,7 +302,10 @@ void EnginePass::instruction(Cursor& cursor, const SourceLine& line) {
     }
   }
   append(parsed.instruction);
-  add_relocations(parsed, pc);
+  add_relocations(parsed, pc, {line.number, column});
+  if (parsed.instruction.opcode == NEURON_OP_DMA_TRIGGER) {
+    if (line.checked) triggers_[pc] = {line.number, column};
+  }
   if (parsed.label) jumps_.push_back({pc, line.number, *parsed.label});
   if (parsed.opens_block) {
     loops_.push_back({pc, line.number});
@@ -306,7 +317,7 @@ void EnginePass::instruction(Cursor& cursor, const SourceLine& line) {
 
 void EnginePass::check(const SourceLine& line, uint32_t column, uint32_t pc) {
   if (!source_.options.check || !line.checked) return;
-  const isa::Violation violation = broken_rule(bytes_at(pc), program_.engine);
+  const isa::Violation violation = broken_rule(bytes_at(pc), program_.engine, program_.generation);
   if (!violation) return;
   source_.add({line.number, column,
                isa::describe(violation, isa::decode(bytes_at(pc))) +
@@ -365,6 +376,39 @@ void EnginePass::complete_entries() {
     }
     entries[i].length = end > entries[i].pc ? end - entries[i].pc : 0;
   }
+}
+
+// A transfer as its .dma line names it: "load_x", or its id.
+std::string block_text(const InstructionSymbols& symbols, uint32_t id) {
+  for (const auto& [name, block] : symbols.blocks) {
+    if (block == id) return in_quotes(name);
+  }
+  return std::to_string(id);
+}
+
+void EnginePass::check_triggers() {
+  if (!source_.options.check) return;
+  const auto wrong = find_wrong_trigger(program_);
+  if (!wrong) return;
+  const auto place = triggers_.find(wrong->pc);
+  if (place == triggers_.end()) return;
+  const neff::DmaTransfer& named = program_.dma[wrong->named];
+  const std::string name = block_text(symbols_, named.id);
+  const std::string& queue = subgraph_.queues[named.queue].name;
+  const std::string expected =
+      wrong->next
+          ? format(
+                "{}, the .dma of line {}: a trigger moves the next transfer of its queue, in the "
+                "order of the .dma lines; write a .dma line for each transfer in the order in "
+                "which the program triggers them, or give {} a queue of its own",
+                block_text(symbols_, program_.dma[*wrong->next].id),
+                functions_[*wrong->next].second.line, name)
+          : format(
+                "no trigger any more: the program has triggered every .dma line of that queue; "
+                "write a .dma line for each transfer, also where one is repeated");
+  source_.add({place->second.line, place->second.column,
+               format("found {} as the next trigger of queue {}, expected {}", name,
+                      in_quotes(queue), expected)});
 }
 
 void EnginePass::resolve_functions() {

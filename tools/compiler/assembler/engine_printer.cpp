@@ -253,7 +253,8 @@ std::string EnginePrinter::code() {
     const bool block = loops_.contains(pc);
     std::string line = indent() + instructions_.print(pc, labels_, block);
     const bool word = line.find_first_not_of(' ') == line.find(".word");
-    const bool broken = !word && broken_rule(instructions_.bytes(pc), program_.engine);
+    const bool broken =
+        !word && broken_rule(instructions_.bytes(pc), program_.engine, program_.generation);
     if (broken) text += ".check off\n";
     text += line + comment(pc, line) + "\n";
     if (broken) text += ".check on\n";

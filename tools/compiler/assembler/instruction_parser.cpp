@@ -77,7 +77,9 @@ void Parser::parse_operands() {
   if (slots & isa::kSlotDst) {
     parse_tensor(cursor_, instruction, 0);
     if (cursor_.accept("=")) {
-      if (instruction.opcode == NEURON_OP_ACTIVATE) parse_function(cursor_, instruction);
+      if (instruction.opcode == NEURON_OP_ACTIVATE || instruction.opcode == NEURON_OP_ACTIVATE2) {
+        parse_function(cursor_, instruction);
+      }
       if (slots & isa::kSlotSrc0) parse_tensor(cursor_, instruction, 1);
     }
   } else if (slots & isa::kSlotSrc0) {
@@ -177,8 +179,8 @@ std::optional<Instruction> parse_instruction(std::string_view text, int engine, 
   return std::nullopt;
 }
 
-isa::Violation broken_rule(isa::Bytes bytes, unsigned engine) {
-  const isa::Limits limits;
+isa::Violation broken_rule(isa::Bytes bytes, unsigned engine, unsigned generation) {
+  const isa::Limits limits = isa::limits_of(generation);
   if (const isa::Violation violation = isa::check_encoding(bytes, engine, limits)) return violation;
   const Instruction instruction = isa::decode(bytes);
   const bool bound = std::any_of(instruction.bind.begin(), instruction.bind.end(),

@@ -48,7 +48,7 @@ std::optional<isa::Instruction> parse_instruction(std::string_view text, int eng
 
 // The rule for which a loader will refuse the instruction. Operands of bound registers are checked
 // when it runs.
-isa::Violation broken_rule(isa::Bytes bytes, unsigned engine);
+isa::Violation broken_rule(isa::Bytes bytes, unsigned engine, unsigned generation);
 
 }  // namespace neuron::assembler
 

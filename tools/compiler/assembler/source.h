@@ -16,6 +16,12 @@
 
 namespace neuron::assembler {
 
+// Where in the text a part of the file was declared.
+struct Place {
+  uint32_t line = 1;
+  uint32_t column = 1;
+};
+
 struct SourceLine {
   uint32_t number = 0;
   std::string_view text;
@@ -27,6 +33,7 @@ struct ProgramText {
   uint32_t subgraph = 0;
   uint8_t engine = 0;
   uint32_t collective = 0;  // Index, for the CC engine
+  Place place;              // Of the .engine
   std::vector<SourceLine> lines;
 };
 
@@ -47,6 +54,8 @@ struct Source {
   std::vector<Reference> references;
   std::vector<Reference> tensors;  // Variable of inputs, then outputs: by index, resolved last
   std::vector<Reference> constant_files;  // Variables whose size is that of a member
+  // By the beginning of what a reader of the file would say about it: "sg00/SP.json: dma[0]".
+  std::map<std::string, Place> places;
 
   Assembly& assembly() { return result.assembly; }
   neff::Model& model() { return result.assembly.model; }
@@ -61,6 +70,10 @@ struct Source {
     return text.engine == NEURON_ENGINE_CC ? files.collectives[text.collective]
                                            : files.engines[text.engine];
   }
+
+  // The error of a reader of the file, at the longest of `places` that it begins with. One that
+  // concerns no line stands at the beginning of the text.
+  void add_of_reader(const std::string& sentence);
 
   bool full() const { return result.errors.size() >= kMostErrors; }
   void add(const Diagnostic& error) {

@@ -69,7 +69,7 @@ class Attention {
   void run(uint64_t head);
   void finish(uint64_t head, const RowTile& tile);
   std::vector<Block> blocks_of(uint64_t first_query) const;
-  void score(const Set& set, const Step& step, const Block& block);
+  void score(const TileAccess& q, const Step& step, const Block& block);
   void exponentials(const Set& set, const Step& step, const Block& block, bool first);
   void weigh(const Set& set, const Step& step, const Block& block, bool first);
   uint32_t head_size() const { return static_cast<uint32_t>(shape_.head_size); }
@@ -81,6 +81,7 @@ class Attention {
   uint32_t block_ = 0;
   Buffer q_, k_, v_, y_;
   std::vector<Tile> k_tiles_, v_tiles_;  // A block each
+  Tile queries_;                         // Of a head; packed
   std::array<Set, 2> sets_;
   std::array<Step, 2> steps_;
   std::array<Tile, 2> turned_, turned_copy_, products_;
@@ -97,6 +98,7 @@ void Attention::allocate() {
     k_tiles_.push_back(program_.sbuf("k", head_size(), count, dtype_));
     v_tiles_.push_back(program_.sbuf("v", kRows, count / kRows * head_size(), dtype_));
   }
+  if (shape_.packed) queries_ = program_.sbuf("q", head_size(), sequence, dtype_);
   const auto column = [&](const char* name) { return program_.sbuf(name, kRows, 1, kF32); };
   for (Set& set : sets_) {
     set.q = program_.sbuf("q", head_size(), kRows, dtype_);
@@ -139,9 +141,17 @@ void Attention::make_mask() {
 void Attention::load_head(uint64_t head) {
   program_.section("head_" + std::to_string(head));
   const uint64_t size = shape_.head_size;
+  if (shape_.packed) {
+    program_.dma(Engine::kSp, queries_.all(), q_.block(head * size, size, 0, shape_.sequence));
+  }
   for (size_t b = 0; b < k_tiles_.size(); ++b) {
     const uint64_t first = b * block_, count = k_tiles_[b].columns;
     program_.dma(Engine::kSp, k_tiles_[b].all(), k_.block(head * size, size, first, count));
+    if (shape_.packed) {
+      program_.dma(Engine::kSp, v_tiles_[b].all(),
+                   v_.block(head * kRows, kRows, first / kRows * size, count / kRows * size));
+      continue;
+    }
     program_.dma(Engine::kSp, v_tiles_[b].all(),
                  v_.pattern((head * shape_.sequence + first) * size, {size, count / kRows, kRows},
                             {1, static_cast<int64_t>(kRows * size), static_cast<int64_t>(size)}));
@@ -159,9 +169,9 @@ std::vector<Attention::Block> Attention::blocks_of(uint64_t first_query) const {
   return blocks;
 }
 
-void Attention::score(const Set& set, const Step& step, const Block& block) {
+void Attention::score(const TileAccess& q, const Step& step, const Block& block) {
   const Tile& k = k_tiles_[block.number];
-  program_.load_weights(set.q.all());
+  program_.load_weights(q);
   for (uint32_t first = 0; first < block.count; first += kBank) {
     const uint32_t count = std::min(kBank, block.count - first);
     program_.multiply(step.scores.column_range(first, count), k.column_range(first, count), false,
@@ -241,8 +251,9 @@ void Attention::meet(uint64_t head, const RowTile& tile) {
     meetings_.push_back({tile, blocks[b], b == 0, b + 1 == blocks.size(), next_step_++ % 2});
   }
   // A round of a loop ends with its second tile.
-  const bool ends = shape_.causal ? tile.first + kRows == shape_.sequence
-                                  : tile.set == 1 || tile.first + kRows == shape_.sequence;
+  const bool ends = shape_.causal || shape_.packed
+                        ? tile.first + kRows == shape_.sequence
+                        : tile.set == 1 || tile.first + kRows == shape_.sequence;
   if (ends) run(head);
 }
 
@@ -254,12 +265,14 @@ void Attention::run(uint64_t head) {
     if (i >= count) return;
     const Meeting& meeting = meetings_[i];
     const Set& set = sets_[meeting.tile.set];
-    if (meeting.first) {
+    const auto first = static_cast<uint32_t>(meeting.tile.first);
+    if (meeting.first && !shape_.packed) {
       program_.dma(Engine::kSp, set.q.all(),
                    q_.block(head * size, size, meeting.tile.first, kRows)
                        .advancing(meeting.tile.step * isa::dtype_bytes(dtype_)));
     }
-    score(set, steps_[meeting.step], meeting.block);
+    score(shape_.packed ? queries_.column_range(first, kRows) : set.q.all(), steps_[meeting.step],
+          meeting.block);
   };
   const auto prepare = [&](size_t i) {
     if (i >= count) return;
@@ -292,7 +305,7 @@ void Attention::finish(uint64_t head, const RowTile& tile) {
 }
 
 Neff Attention::build() {
-  const auto [heads, sequence, size, causal, block] = shape_;
+  const auto [heads, sequence, size, causal, block, packed] = shape_;
   if (heads == 0 || sequence == 0 || sequence % kRows != 0 || sequence > UINT32_MAX || size == 0 ||
       size > kRows || block == 0 || block % kRows != 0 || block > 2 * kBank ||
       (dtype_ != NEURON_DTYPE_F32 && dtype_ != NEURON_DTYPE_BF16)) {
@@ -307,17 +320,19 @@ Neff Attention::build() {
   block_ = static_cast<uint32_t>(std::min(block, sequence));
   q_ = program_.input("q", dtype_, {heads, size, sequence});
   k_ = program_.input("k", dtype_, {heads, size, sequence});
-  v_ = program_.input("v", dtype_, {heads, sequence, size});
+  v_ = packed ? program_.input("v", dtype_, {heads, kRows, sequence / kRows * size})
+              : program_.input("v", dtype_, {heads, sequence, size});
   y_ = program_.output("y", dtype_, {heads, sequence, size});
   allocate();
   if (causal) make_mask();
   for (uint64_t head = 0; head < heads; ++head) {
     load_head(head);
-    if (!causal) {
+    if (!causal && !packed) {
       for_row_tiles(program_, sequence, [&](const RowTile& tile) { meet(head, tile); });
       continue;
     }
-    // Each tile of queries meets a different number of keys, so no hardware loop is used.
+    // Causal: each tile of queries meets a different number of keys; packed: each has its columns
+    // of one tile. So no hardware loop is used.
     for (uint64_t row = 0; row < sequence; row += kRows) {
       meet(head, {row, kRows, 0, static_cast<unsigned>(row / kRows % 2)});
     }

@@ -72,11 +72,15 @@ Neff rope(const std::string& name, uint8_t dtype, const RopeShape& shape);
 
 // y [heads, sequence, head_size] = softmax(q^T k / sqrt(head_size)) v of each head; q and k [heads,
 // head_size, sequence], v as y. Causal: a query meets the keys up to its own position. Keys come in
-// blocks of up to `block`, with more than one of them by online softmax.
+// blocks of up to `block`, with more than one of them by online softmax. Packed: v is [heads, 128,
+// sequence / 128 * head_size], the positions p, p + 128, p + 256 ... of a head behind each other,
+// so that a partition's part of it is one row of HBM, and q is loaded once for each head; the
+// results are the same.
 struct AttentionShape {
   uint64_t heads = 0, sequence = 0, head_size = 0;
   bool causal = false;
   uint64_t block = 1024;
+  bool packed = false;
 };
 Neff attention(const std::string& name, uint8_t dtype, const AttentionShape& shape);
 

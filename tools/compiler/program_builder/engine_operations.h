@@ -13,16 +13,12 @@
 
 #include "tools/compiler/program_builder/access.h"
 #include "tools/compiler/program_builder/draft.h"
+#include "tools/compiler/program_builder/operations.h"
+#include "tools/compiler/program_builder/pair_operations.h"
+#include "tools/compiler/program_builder/product_operations.h"
+#include "tools/compiler/program_builder/random_operations.h"
 
 namespace neuron::builder {
-
-enum class Engine : uint8_t {
-  kPe = NEURON_ENGINE_PE,
-  kActivation = NEURON_ENGINE_ACTIVATION,
-  kPool = NEURON_ENGINE_POOL,
-  kDve = NEURON_ENGINE_DVE,
-  kSp = NEURON_ENGINE_SP,
-};
 
 struct ActivateOptions {
   ScalarArgument scale;                 // Absent: 1
@@ -40,16 +36,17 @@ struct IndexPattern {
   int32_t of_partition = 0;
 };
 
-class EngineOperations {
- public:
-  // PE: psum (+)= transpose(stationary) * moving.
-  void load_weights(const TileAccess& stationary);
-  void multiply(const TileAccess& psum, const TileAccess& moving, bool accumulate,
-                bool swap = true);
-  void matmul(const TileAccess& psum, const TileAccess& stationary, const TileAccess& moving,
-              bool accumulate = false);
-  void transpose(const TileAccess& psum, const TileAccess& from);
+// to = function((from step s0) step s1): steps as NEURON_PRE_*.
+struct Activate2Options {
+  uint8_t steps = NEURON_PRE_NONE;
+  ScalarArgument s0, s1;                  // One for each step; reversed() ones are left operands
+  uint8_t reduce_op = NEURON_ALU_BYPASS;  // Of the accumulators: add, max, min, abs_max, abs_min
+  uint8_t reduce = NEURON_REDUCE_IDLE;
+  float parameter = 0;
+};
 
+class EngineOperations : public ProductOperations, public RandomOperations, public PairOperations {
+ public:
   // DVE and Pool.
   void tensor_tensor(Engine engine, const TileAccess& to, const TileAccess& a, uint8_t op,
                      const TileAccess& b);
@@ -100,14 +97,26 @@ class EngineOperations {
   void stream_shuffle(const TileAccess& to, const TileAccess& from,
                       std::span<const uint8_t, NEURON_SHUFFLE_ROWS> mask);
   void transpose32(const TileAccess& to, const TileAccess& from);
-  void dropout(const TileAccess& to, const TileAccess& from, const ScalarArgument& probability,
-               bool keep = false);
-  void random_bits(const TileAccess& to);
-  void set_random_seed(const TileAccess& seed);
+  // Generation 3. `reduce`: the accumulators take the maximum of `to`.
+  // to = from where the predicate is not 0 (with invert: is 0), else `otherwise`.
+  void select_reduce(const TileAccess& to, const TileAccess& from, const TileAccess& predicate,
+                     const ScalarArgument& otherwise, bool invert = false,
+                     uint8_t reduce = NEURON_REDUCE_IDLE);
+  // to = from where start + i op0 bound0 and start + i op1 bound1, else the lowest finite f32.
+  void range_select(const TileAccess& to, const TileAccess& from, uint8_t op0,
+                    const ScalarArgument& bound0, uint8_t op1, const ScalarArgument& bound1,
+                    float start = 0, uint8_t reduce = NEURON_REDUCE_IDLE);
+  // Generation 4. to = exp(from - maximum); the accumulators may sum it.
+  void exponential(const TileAccess& to, const TileAccess& from, const ScalarArgument& maximum = {},
+                   uint8_t reduce = NEURON_REDUCE_IDLE);
+  // bf16 or f16 to block-scaled f8: four elements become one of `to`.
+  void quantize_mx(const ScaledAccess& to, const TileAccess& from);
 
   // Activation: to = function(from * scale + bias).
   void activate(const TileAccess& to, uint8_t function, const TileAccess& from,
                 const ActivateOptions& options = {});
+  void activate2(const TileAccess& to, uint8_t function, const TileAccess& from,
+                 const Activate2Options& options = {});
   // Reads the accumulators of Activation or DVE as one column.
   void read_accumulator(Engine engine, const TileAccess& to, bool negate = false);
 
@@ -121,18 +130,15 @@ class EngineOperations {
                     uint8_t log2_elements, uint16_t valid);
   void n_gather(const TileAccess& to, const TileAccess& from, const TileAccess& index);
   void sequence_bounds(const TileAccess& to, const TileAccess& from);
+  // In partitions 0, 16, ...: where `from` is not 0 (plus offset), then padding, last the count.
+  void nonzero_with_count(const TileAccess& to, const TileAccess& from, int32_t offset = 0,
+                          int32_t padding = -1);
   void topk(const TileAccess& values, const TileAccess& indices, const TileAccess& from, uint16_t k,
             uint32_t n);
   void custom(uint32_t number, const TileAccess& to, const TileAccess& a, const TileAccess& b = {});
 
  protected:
   ~EngineOperations() = default;
-
- private:
-  // Checks the instruction and appends it to its engine's stream.
-  virtual void emit(Draft draft) = 0;
-
-  TileAccess weights_;  // Loaded last, to check the shape of the next matmul
 };
 
 }  // namespace neuron::builder

@@ -23,19 +23,30 @@ class Journal {
   void section(const std::string& name) {
     section_ = name;
     line_ = 0;
+    of_file_ = false;
   }
-  void next_operation() { ++line_; }
+  // The operations that follow come from a line of a source file instead.
+  void source(const std::string& file, uint32_t line) {
+    section_ = file;
+    line_ = line;
+    of_file_ = true;
+  }
+  void next_operation() {
+    if (!of_file_) ++line_;
+  }
 
   // The number of a new label for the present operation, from 1.
   uint32_t label(uint32_t tile, int32_t buffer) {
-    labels_.push_back({section_, line_, tile, buffer});
+    labels_.push_back({section_, line_, tile, buffer, of_file_});
     return static_cast<uint32_t>(labels_.size());
   }
 
   // Keeps the first error only: those that follow are its consequences.
   void fail(const runtime::Error& error) {
     if (error_) return;
-    error_ = error.with("program \"{}\", section \"{}\", operation {}", program_, section_, line_);
+    error_ = of_file_ ? error.with("{}:{}", section_, line_)
+                      : error.with("program \"{}\", section \"{}\", operation {}", program_,
+                                   section_, line_);
   }
 
   const std::string& program() const { return program_; }
@@ -46,6 +57,7 @@ class Journal {
   std::string program_;
   std::string section_ = "main";
   uint32_t line_ = 0;
+  bool of_file_ = false;  // section_ is a source file, line_ a line of it
   std::vector<Label> labels_;
   std::optional<runtime::Error> error_;
 };

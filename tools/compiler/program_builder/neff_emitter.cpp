@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <map>
 
 #include "hw/address_map.h"
 #include "runtime/neff/collective_json.h"
 #include "runtime/neff/engine_binary_writer.h"
+#include "runtime/neff/generations.h"
 #include "runtime/neff/npy_file.h"
 
 namespace neuron::builder {
@@ -20,6 +22,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr uint32_t kQueuesOfASet = NEURON_V2_DMA_ENGINES_PER_CORE;
+constexpr uint64_t kMostCompressed = 8 << 20;  // bytes of constants
 constexpr const char* kDirectory = "sg00/";
 constexpr const char* kSecondDirectory = "sg01/";
 
@@ -98,15 +101,14 @@ std::map<std::string, QueueUse> NeffEmitter::queues() const {
   return all;
 }
 
-std::string NeffEmitter::model_json() const {
-  json::array inputs;
-  json::array outputs;
-  for (const BufferInfo& buffer : program_.buffers_) {
+void NeffEmitter::list_ports(const Program& program, const char* subgraph, json::array& inputs,
+                             json::array& outputs) {
+  for (const BufferInfo& buffer : program.buffers_) {
     if (buffer.kind != BufferKind::kInput && buffer.kind != BufferKind::kOutput) continue;
     json::object tensor;
     tensor["name"] = buffer.name;
     tensor["variable"] = buffer.name;
-    tensor["subgraph"] = "sg00";
+    tensor["subgraph"] = subgraph;
     tensor["dtype"] = neff::dtype_name(buffer.dtype);
     tensor["shape"] = json::array(buffer.shape.begin(), buffer.shape.end());
     tensor["size"] = buffer.bytes;
@@ -114,6 +116,19 @@ std::string NeffEmitter::model_json() const {
     tensor["timeseries"] = false;
     (buffer.kind == BufferKind::kInput ? inputs : outputs).push_back(std::move(tensor));
   }
+}
+
+json::string NeffEmitter::target() const {
+  const neff::Generation* generation = neff::find_generation(program_.limits_.generation);
+  const std::string_view name = generation == nullptr ? "" : generation->targets.front();
+  return json::string(name.data(), name.size());
+}
+
+std::string NeffEmitter::model_json() const {
+  json::array inputs;
+  json::array outputs;
+  list_ports(program_, "sg00", inputs, outputs);
+  if (program_.second_ != nullptr) list_ports(*program_.second_, "sg01", inputs, outputs);
   json::array nodes{json::object{{"name", "sg00"}, {"executor", "NeuronCore"}}};
   if (program_.physical_cores_ == 2) {
     nodes.push_back(json::object{{"name", "sg01"}, {"executor", "NeuronCore"}});
@@ -163,8 +178,8 @@ std::string NeffEmitter::definition_json() const {
   for (const auto& of_engine : engine_semaphores_) {
     for (const Semaphore& semaphore : of_engine) semaphores[semaphore.name] = semaphore.number;
   }
-  for (const Semaphore& semaphore : slot_semaphores_) {
-    semaphores[semaphore.name] = semaphore.number;
+  for (const auto* list : {&meeting_semaphores_, &slot_semaphores_}) {
+    for (const Semaphore& semaphore : *list) semaphores[semaphore.name] = semaphore.number;
   }
   json::object definition;
   definition["program"] =
@@ -225,7 +240,9 @@ std::string NeffEmitter::engine_json(unsigned engine) const {
     side(desc, "to", transfer.to);
     const ComputeOptions& compute = transfer.compute;
     if (compute.operation == NEURON_DMA_FMA) desc["scale"] = compute.scale;
-    if (compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) {
+    // Without one, the constant changes no value; JSON has no infinity to say so.
+    if ((compute.operation == NEURON_DMA_MIN || compute.operation == NEURON_DMA_MAX) &&
+        std::isfinite(compute.constant)) {
       desc["constant"] = compute.constant;
     }
     if (compute.operation == NEURON_DMA_TRANSPOSE) {
@@ -285,7 +302,7 @@ std::string NeffEmitter::debug_json() const {
     const Label& label = program_.schedule_.journal().labels()[i];
     if (i == 0 || label.section != section) {
       section = label.section;
-      files.emplace_back(program_.name() + "/" + section);
+      files.emplace_back(label.file(program_.name()));
     }
     if (i != 0 && label.tile == open.tile && label.buffer == open.buffer) {
       open.last = i + 1;
@@ -331,11 +348,12 @@ Result<tools::NeffMembers> NeffEmitter::core_members() {
   return members;
 }
 
-Result<void> NeffEmitter::add_idle_core(tools::NeffMembers& members) const {
+Result<void> NeffEmitter::add_second_core(tools::NeffMembers& members) const {
   Program idle(program_.name(), static_cast<uint8_t>(program_.limits_.generation));
   idle.use(Engine::kSp);
   idle.schedule_.finish();
-  NEURON_TRY(files, NeffEmitter(idle).core_members());
+  const Program& second = program_.second_ != nullptr ? *program_.second_ : idle;
+  NEURON_TRY(files, NeffEmitter(second).core_members());
   for (auto& [name, bytes] : files) {
     members[kSecondDirectory + name.substr(std::string_view(kDirectory).size())] = std::move(bytes);
   }
@@ -344,7 +362,7 @@ Result<void> NeffEmitter::add_idle_core(tools::NeffMembers& members) const {
 
 Result<std::vector<uint8_t>> NeffEmitter::emit() {
   NEURON_TRY(members, core_members());
-  if (program_.physical_cores_ == 2) NEURON_CHECK(add_idle_core(members));
+  if (program_.physical_cores_ == 2) NEURON_CHECK(add_second_core(members));
   members["neff.json"] = tools::bytes_of(model_json());
   members["info.json"] = tools::bytes_of(
       text(json::object{{"tool_version", "program-builder 1"}, {"target", target()}}));
@@ -352,6 +370,11 @@ Result<std::vector<uint8_t>> NeffEmitter::emit() {
   options.name = program_.name();
   options.build_version = "program-builder 1";
   options.lnc_size = program_.physical_cores_;
+  // Weights have hardly a pattern: packing many of them takes seconds and saves a tenth. A file
+  // that is not compressed can be loaded in pieces.
+  uint64_t constants = 0;
+  for (const BufferInfo& buffer : program_.buffers_) constants += buffer.contents.size();
+  options.compress = constants < kMostCompressed;
   return tools::write_neff(members, options);
 }
 

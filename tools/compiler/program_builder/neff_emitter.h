@@ -41,8 +41,8 @@ class NeffEmitter {
  private:
   // The files of the program's own directory.
   runtime::Result<tools::NeffMembers> core_members();
-  // Adds the files of a physical core that has nothing to do.
-  runtime::Result<void> add_idle_core(tools::NeffMembers& members) const;
+  // Adds the files of the other physical core, which may have nothing to do.
+  runtime::Result<void> add_second_core(tools::NeffMembers& members) const;
   struct Semaphore {
     std::string name;
     uint8_t number = 0;
@@ -71,10 +71,12 @@ class NeffEmitter {
   // count exceeds what a wait can compare with, it continues in a further semaphore.
   runtime::Result<void> number_semaphores();
   // Instance family that the program is for.
-  const char* target() const { return program_.limits_.generation == 3 ? "trn2" : "trn1"; }
+  boost::json::string target() const;
   Target target_of(const Point& point, int32_t loop) const;
   runtime::Result<neff::EngineProgram> assemble(unsigned engine) const;
   std::map<std::string, QueueUse> queues() const;
+  static void list_ports(const Program& program, const char* subgraph, boost::json::array& inputs,
+                         boost::json::array& outputs);
   std::string model_json() const;
   std::string definition_json() const;
   std::string engine_json(unsigned engine) const;
@@ -84,7 +86,15 @@ class NeffEmitter {
   static std::string constant_file(const BufferInfo& buffer);
   std::string variable_name(int32_t buffer) const;
 
+  // The meeting of all engines at a loop whose rounds the device decides.
+  static constexpr unsigned kMaster = NEURON_ENGINE_SP;
+
   const Program& program_;
+  // The master counts arrivals; each other engine waits for its own semaphore.
+  uint8_t arrivals_ = 0;
+  std::array<uint8_t, NEURON_CORE_ENGINES> release_{};
+  std::vector<Semaphore> meeting_semaphores_;
+  std::vector<std::vector<uint8_t>> while_semaphores_;  // Of each loop: of its engines' counts
   // signals_[e][i]: of step i, if it signals.
   std::array<std::vector<Signal>, NEURON_CORE_ENGINES> signals_;
   std::array<std::vector<Semaphore>, NEURON_CORE_ENGINES> engine_semaphores_;

@@ -18,6 +18,14 @@ unsigned quadrants(uint32_t parts) {
   return (parts + kQuadrantPartitions - 1) / kQuadrantPartitions;
 }
 
+// The end of the last block that lies in [base, end); 0 if none does.
+uint32_t blocker(const std::map<uint32_t, uint32_t>& blocks, uint32_t base, uint32_t end) {
+  // The last block that begins before our end; if it ends behind our start, it is in the way.
+  const auto next = blocks.lower_bound(end);
+  if (next == blocks.begin() || std::prev(next)->second <= base) return 0;
+  return std::prev(next)->second;
+}
+
 }  // namespace
 
 uint32_t OnChipAllocator::aligned(uint32_t base, uint32_t bytes) const {
@@ -37,11 +45,8 @@ bool OnChipAllocator::find(unsigned first, unsigned count, uint32_t bytes, uint3
     if (base > partition_bytes_ || bytes > partition_bytes_ - base) return false;
     uint32_t blocked = 0;
     for (unsigned q = first; q < first + count; ++q) {
-      // The last block that begins before our end; if it ends behind our start, it is in the way.
-      auto next = used_[q].lower_bound(base + bytes);
-      if (next != used_[q].begin() && std::prev(next)->second > base) {
-        blocked = std::max(blocked, std::prev(next)->second);
-      }
+      blocked = std::max({blocked, blocker(used_[q], base, base + bytes),
+                          blocker(reserved_[q], base, base + bytes)});
     }
     if (blocked == 0) return true;
     base = blocked;
@@ -71,6 +76,42 @@ Result<OnChipAllocator::Place> OnChipAllocator::allocate(const std::string& name
               "{} tile \"{}\": asked for {} bytes in each of {} partitions, free are {} of {}, the "
               "largest free block has {}; use smaller tiles, or release some before",
               memory, name, bytes, parts, free_bytes(parts), partition_bytes_, largest_gap(parts));
+}
+
+bool OnChipAllocator::has_room(uint32_t parts, uint64_t bytes) const {
+  const unsigned count = quadrants(parts);
+  if (bytes > partition_bytes_) return false;
+  for (unsigned first = 0; first + count <= kQuadrants; first += count) {
+    uint32_t base = 0;
+    if (find(first, count, static_cast<uint32_t>(bytes), base)) return true;
+  }
+  return false;
+}
+
+Result<void> OnChipAllocator::reserve(const std::string& name, uint32_t start, uint32_t base,
+                                      uint32_t parts, uint64_t bytes) {
+  if (parts < 1 || start >= NEURON_PARTITIONS || parts > NEURON_PARTITIONS - start || bytes == 0 ||
+      base > partition_bytes_ || bytes > partition_bytes_ - base) {
+    return fail(
+        NRT_INVALID,
+        "{} tile \"{}\" at partition {}, byte {}: {} partitions of {} bytes do not fit into "
+        "128 partitions of {}",
+        space_ == NEURON_SPACE_PSUM ? "PSUM" : "SBUF", name, start, base, parts, bytes,
+        partition_bytes_);
+  }
+  const unsigned last = (start + parts - 1) / kQuadrantPartitions;
+  for (unsigned q = start / kQuadrantPartitions; q <= last; ++q) {
+    uint32_t from = base, to = base + static_cast<uint32_t>(bytes);
+    auto next = reserved_[q].upper_bound(to);
+    while (next != reserved_[q].begin() && std::prev(next)->second >= from) {
+      --next;
+      from = std::min(from, next->first);
+      to = std::max(to, next->second);
+      next = reserved_[q].erase(next);
+    }
+    reserved_[q][from] = to;
+  }
+  return {};
 }
 
 void OnChipAllocator::release(uint32_t start, uint32_t parts, uint32_t base) {

@@ -30,10 +30,16 @@ class OnChipAllocator {
 
   runtime::Result<Place> allocate(const std::string& name, uint32_t parts, uint64_t bytes);
   void release(uint32_t start, uint32_t parts, uint32_t base);
+  // Keeps tiles from being placed here. What is reserved may overlap, and stays reserved. Tiles
+  // that have their place already must not lie here.
+  runtime::Result<void> reserve(const std::string& name, uint32_t start, uint32_t base,
+                                uint32_t parts, uint64_t bytes);
+  bool has_room(uint32_t parts, uint64_t bytes) const;
 
   // Bytes of one partition that no tile holds, in the fullest of the quadrants that a tile of
   // `parts` partitions at 0 needs; and the largest gap common to them.
   uint32_t free_bytes(uint32_t parts) const;
+  uint32_t partition_bytes() const { return partition_bytes_; }
   uint32_t largest_gap(uint32_t parts) const;
 
  private:
@@ -48,6 +54,7 @@ class OnChipAllocator {
   uint8_t space_;
   uint32_t partition_bytes_;
   std::array<Used, kQuadrants> used_;
+  std::array<Used, kQuadrants> reserved_;  // Disjoint: what touches is merged
 };
 
 }  // namespace neuron::builder

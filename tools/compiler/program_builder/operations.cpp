@@ -1,43 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on PE and Activation, and those that several engines share.
+// The operations on Activation, and those that several engines share.
 #include <bit>
 
-#include "driver/base/format.h"
 #include "tools/compiler/program_builder/engine_operations.h"
 
 namespace neuron::builder {
-
-void EngineOperations::load_weights(const TileAccess& stationary) {
-  weights_ = stationary;
-  emit(Draft(NEURON_OP_LDWEIGHTS, NEURON_ENGINE_PE).from(stationary));
-}
-
-void EngineOperations::multiply(const TileAccess& psum, const TileAccess& moving, bool accumulate,
-                                bool swap) {
-  Draft draft(NEURON_OP_MATMUL, NEURON_ENGINE_PE);
-  draft.to(psum).from(moving);
-  if (draft.wrong.empty() && (!weights_.present() || moving.parts != weights_.parts ||
-                              psum.parts != weights_.elements())) {
-    draft.wrong = base::format(
-        "matmul of [{}, {}] (stationary) and [{}, {}] (moving) into [{}, {}]; expected [K, M], "
-        "[K, N] and [M, N]",
-        weights_.parts, weights_.elements(), moving.parts, moving.elements(), psum.parts,
-        psum.elements());
-  }
-  draft.i.pe.accumulate = accumulate;
-  draft.i.pe.swap = swap;
-  emit(std::move(draft));
-}
-
-void EngineOperations::matmul(const TileAccess& psum, const TileAccess& stationary,
-                              const TileAccess& moving, bool accumulate) {
-  load_weights(stationary);
-  multiply(psum, moving, accumulate);
-}
-
-void EngineOperations::transpose(const TileAccess& psum, const TileAccess& from) {
-  emit(Draft(NEURON_OP_TRANSPOSE, NEURON_ENGINE_PE).to(psum).from(from));
-}
 
 void EngineOperations::tensor_tensor(Engine engine, const TileAccess& to, const TileAccess& a,
                                      uint8_t op, const TileAccess& b) {
@@ -90,6 +57,20 @@ void EngineOperations::activate(const TileAccess& to, uint8_t function, const Ti
       options.reduce == NEURON_REDUCE_RESET_ACCUMULATE) {
     draft.i.act.reduce = NEURON_ALU_ADD;
   }
+  emit(std::move(draft));
+}
+
+void EngineOperations::activate2(const TileAccess& to, uint8_t function, const TileAccess& from,
+                                 const Activate2Options& options) {
+  Draft draft(NEURON_OP_ACTIVATE2, NEURON_ENGINE_ACTIVATION);
+  draft.to(to).from(from).scalar0(options.s0).scalar1(options.s1);
+  draft.i.act.function = function;
+  draft.i.act.pre = options.steps;
+  draft.i.act.rev0 = options.s0.reversed;
+  draft.i.act.rev1 = options.s1.reversed;
+  draft.i.act.reduce = options.reduce_op;
+  draft.i.act.reduce_command = options.reduce;
+  draft.i.act.param = std::bit_cast<uint32_t>(options.parameter);
   emit(std::move(draft));
 }
 

@@ -233,9 +233,10 @@ namespace {
 void fill_indirect(Draft& draft, const Buffer& rows, uint8_t on_chip_type, bool gather,
                    const IndirectOptions& options) {
   const auto bytes = static_cast<uint32_t>(rows.columns * isa::dtype_bytes(rows.dtype));
-  draft.i.indirect.row_bytes = bytes;
+  draft.i.indirect.row_bytes =
+      options.row_bytes == 0 ? bytes : static_cast<uint32_t>(options.row_bytes);
   draft.i.indirect.row_step = bytes;
-  draft.i.indirect.rows = static_cast<uint32_t>(rows.rows);
+  draft.i.indirect.rows = static_cast<uint32_t>(options.rows == 0 ? rows.rows : options.rows);
   draft.i.dma.operation = options.accumulate ? NEURON_DMA_ADD : NEURON_DMA_COPY;
   draft.i.dma.from_type = gather ? rows.dtype : on_chip_type;
   draft.i.dma.to_type = gather ? on_chip_type : rows.dtype;
@@ -254,7 +255,7 @@ void Program::dma_gather(const TileAccess& to, const Buffer& rows, const TileAcc
   fill_indirect(draft, rows, to.dtype, true, options);
   draft.reads.push_back(region_of(rows.all()));
   if (options.accumulate || options.skip) draft.also_reads(to);
-  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, 0}});
+  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 
 void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const TileAccess& from,
@@ -267,7 +268,7 @@ void Program::dma_scatter(const Buffer& rows, const TileAccess& index, const Til
   draft.also_reads(from);
   fill_indirect(draft, rows, from.dtype, false, options);
   draft.writes.push_back(region_of(rows.all()));
-  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, 0}});
+  generated(std::move(draft), {{NEURON_DMA_INDIRECT_BASE, rows.index, options.first}});
 }
 
 }  // namespace neuron::builder

@@ -64,6 +64,14 @@ void EngineOperations::sequence_bounds(const TileAccess& to, const TileAccess& f
   emit(pool(NEURON_OP_SEQUENCE_BOUNDS).to(to).from(from));
 }
 
+void EngineOperations::nonzero_with_count(const TileAccess& to, const TileAccess& from,
+                                          int32_t offset, int32_t padding) {
+  Draft draft = pool(NEURON_OP_NONZERO_WITH_COUNT);
+  draft.to(to).from(from).immediate0(static_cast<uint32_t>(offset), NEURON_DTYPE_I32);
+  draft.i.vector.imm = static_cast<uint32_t>(padding);
+  emit(std::move(draft));
+}
+
 void EngineOperations::topk(const TileAccess& values, const TileAccess& indices,
                             const TileAccess& from, uint16_t k, uint32_t n) {
   Draft draft = pool(NEURON_OP_TOPK);

@@ -91,6 +91,46 @@ void EngineOperations::fill_predicated(const TileAccess& to, const ScalarArgumen
   emit(std::move(draft));
 }
 
+void EngineOperations::select_reduce(const TileAccess& to, const TileAccess& from,
+                                     const TileAccess& predicate, const ScalarArgument& otherwise,
+                                     bool invert, uint8_t reduce) {
+  Draft draft = dve(NEURON_OP_SELECT_REDUCE);
+  draft.to(to).from(from).second(predicate).scalar0(otherwise);
+  draft.i.vector.invert = invert;
+  draft.i.vector.reduce = reduce == NEURON_REDUCE_IDLE ? NEURON_ALU_BYPASS : NEURON_ALU_MAX;
+  draft.i.vector.reduce_command = reduce;
+  emit(std::move(draft));
+}
+
+void EngineOperations::range_select(const TileAccess& to, const TileAccess& from, uint8_t op0,
+                                    const ScalarArgument& bound0, uint8_t op1,
+                                    const ScalarArgument& bound1, float start, uint8_t reduce) {
+  Draft draft = dve(NEURON_OP_RANGE_SELECT);
+  draft.to(to).from(from).scalar0(bound0).scalar1(bound1);
+  draft.i.vector.op0 = op0;
+  draft.i.vector.op1 = op1;
+  draft.i.vector.imm = std::bit_cast<uint32_t>(start);
+  draft.i.vector.reduce = reduce == NEURON_REDUCE_IDLE ? NEURON_ALU_BYPASS : NEURON_ALU_MAX;
+  draft.i.vector.reduce_command = reduce;
+  emit(std::move(draft));
+}
+
+void EngineOperations::exponential(const TileAccess& to, const TileAccess& from,
+                                   const ScalarArgument& maximum, uint8_t reduce) {
+  Draft draft = dve(NEURON_OP_EXPONENTIAL);
+  draft.to(to).from(from).scalar0(maximum);
+  draft.i.vector.reduce = reduce == NEURON_REDUCE_IDLE ? NEURON_ALU_BYPASS : NEURON_ALU_ADD;
+  draft.i.vector.reduce_command = reduce;
+  emit(std::move(draft));
+}
+
+void EngineOperations::quantize_mx(const ScaledAccess& to, const TileAccess& from) {
+  Draft draft = dve(NEURON_OP_QUANTIZE_MX);
+  draft.to(to.elements).from(from).second(to.scales).also_writes(to.shifted());
+  draft.i.vector.imm = to.quarter;
+  emit(std::move(draft));
+}
+
 void EngineOperations::bn_stats(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_BN_STATS).to(to).from(from));
 }
@@ -137,20 +177,6 @@ void EngineOperations::stream_shuffle(const TileAccess& to, const TileAccess& fr
 
 void EngineOperations::transpose32(const TileAccess& to, const TileAccess& from) {
   emit(dve(NEURON_OP_TRANSPOSE32).to(to).from(from));
-}
-
-void EngineOperations::dropout(const TileAccess& to, const TileAccess& from,
-                               const ScalarArgument& probability, bool keep) {
-  Draft draft = dve(NEURON_OP_DROPOUT);
-  draft.to(to).from(from).scalar0(probability);
-  draft.i.vector.invert = keep;
-  emit(std::move(draft));
-}
-
-void EngineOperations::random_bits(const TileAccess& to) { emit(dve(NEURON_OP_RNG).to(to)); }
-
-void EngineOperations::set_random_seed(const TileAccess& seed) {
-  emit(dve(NEURON_OP_SET_RNG_SEED).from(seed));
 }
 
 }  // namespace neuron::builder

@@ -61,8 +61,23 @@ Buffer Program::add_buffer(BufferInfo info) {
 Buffer Program::input(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
   return add_buffer({name, BufferKind::kInput, dtype, std::move(shape), 0, {}});
 }
-Buffer Program::output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
-  return add_buffer({name, BufferKind::kOutput, dtype, std::move(shape), 0, {}});
+Buffer Program::output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
+                       const std::string& donor) {
+  const Buffer buffer = add_buffer({name, BufferKind::kOutput, dtype, std::move(shape), 0, {}});
+  if (donor.empty() || !buffer.present()) return buffer;
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (buffers_[i].name != donor || buffers_[i].kind != BufferKind::kInput ||
+        buffers_[i].bytes != buffers_.back().bytes) {
+      continue;
+    }
+    schedule_.same_memory(static_cast<uint32_t>(buffer.index), static_cast<uint32_t>(i));
+    return buffer;
+  }
+  fail(runtime::fail(NRT_INVALID,
+                     "output \"{}\" is to have the memory of input \"{}\", which does not exist or "
+                     "has another size",
+                     name, donor));
+  return {};
 }
 Buffer Program::temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape) {
   return add_buffer({name, BufferKind::kTemporary, dtype, std::move(shape), 0, {}});
@@ -91,6 +106,20 @@ Tile Program::sbuf(const std::string& name, uint32_t parts, uint32_t columns, ui
 Tile Program::psum(const std::string& name, uint32_t parts, uint32_t columns, uint8_t dtype) {
   return allocate(psum_, NEURON_SPACE_PSUM, name, parts, columns, dtype);
 }
+Tile Program::tile_at(uint8_t space, const std::string& name, uint32_t start, uint32_t base,
+                      uint32_t parts, uint32_t columns, uint8_t dtype) {
+  if (!ok()) return {};
+  const uint64_t bytes = uint64_t{columns} * isa::dtype_bytes(dtype);
+  if (auto placed =
+          (space == NEURON_SPACE_PSUM ? psum_ : sbuf_).reserve(name, start, base, parts, bytes);
+      !placed) {
+    fail(placed.error());
+    return {};
+  }
+  tiles_.push_back({name, parts, columns, dtype});
+  return {space, dtype, start, parts, base, columns, static_cast<uint32_t>(tiles_.size())};
+}
+
 void Program::release(const Tile& tile) {
   if (!tile.present()) return;
   (tile.space == NEURON_SPACE_PSUM ? psum_ : sbuf_).release(tile.start, tile.parts, tile.base);
@@ -143,11 +172,11 @@ void Program::emit(Draft draft) {
   schedule_.add(std::move(item));
 }
 
-void Program::raw(Engine target, isa::Instruction instruction) {
+void Program::raw(Engine engine, isa::Instruction instruction) {
   if (!schedule_.open()) return;
   schedule_.journal().next_operation();
   Schedule::Item item;
-  item.engine = static_cast<unsigned>(target);
+  item.engine = static_cast<unsigned>(engine);
   instruction.engines = static_cast<uint8_t>(1u << item.engine);
   item.step.instruction = instruction;
   item.step.label = schedule_.journal().label(0, -1);
@@ -157,6 +186,10 @@ void Program::raw(Engine target, isa::Instruction instruction) {
 Result<std::vector<uint8_t>> Program::build() {
   if (ok()) schedule_.finish();
   if (!ok()) return *schedule_.journal().error();
+  if (second_ != nullptr) {
+    if (second_->ok()) second_->schedule_.finish();
+    if (!second_->ok()) return *second_->schedule_.journal().error();
+  }
   return NeffEmitter(*this).emit();
 }
 

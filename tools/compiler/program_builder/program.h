@@ -46,6 +46,9 @@ struct Side {
 struct IndirectOptions {
   bool accumulate = false;  // Adds to the destination
   bool skip = false;        // Rows out of bounds are left; else a fault
+  uint64_t first = 0;       // Bytes of each row before those that move
+  uint64_t row_bytes = 0;   // Bytes of each row that move; 0: the whole row
+  uint64_t rows = 0;        // An index from here on is out of bounds; 0: those of the table
 };
 
 struct CollectiveOptions {
@@ -66,12 +69,16 @@ struct CollectiveOptions {
 
 class Program : public EngineOperations {
  public:
-  // `generation`: 2 (trn1, inf2) or 3 (trn2); it sets the limits, and the file names it.
+  // `generation`: 2 (trn1, inf2), 3 (trn2) or 4 (trn3); it sets the limits, and the file names it.
   explicit Program(std::string name, uint8_t generation = 2);
 
   // Buffers in HBM. Names are those of the model's tensors and variables.
   Buffer input(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
-  Buffer output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
+  // `donor`: an input of as many bytes whose memory the output may have. Whoever executes the
+  // program may then give both the same tensor: what is written overwrites the input, and is
+  // ordered so.
+  Buffer output(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
+                const std::string& donor = "");
   Buffer temporary(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape);
   Buffer constant(const std::string& name, uint8_t dtype, std::vector<uint64_t> shape,
                   std::vector<uint8_t> contents);
@@ -82,6 +89,10 @@ class Program : public EngineOperations {
   Tile psum(const std::string& name, uint32_t parts, uint32_t columns,
             uint8_t dtype = NEURON_DTYPE_F32);
   void release(const Tile& tile);
+  // A tile at a place that the caller chose: partition `start`, byte `base` of each partition. No
+  // tile that the program places itself will lie there, but two such tiles may overlap.
+  Tile tile_at(uint8_t space, const std::string& name, uint32_t start, uint32_t base,
+               uint32_t parts, uint32_t columns, uint8_t dtype);
 
   // Names the operations that follow, in errors, traces and the line table.
   void section(const std::string& name) { schedule_.journal().section(name); }
@@ -90,8 +101,12 @@ class Program : public EngineOperations {
   // The engine takes part even if it has nothing to do.
   void use(Engine engine) { schedule_.use(static_cast<unsigned>(engine)); }
   // The number of physical cores (1 or 2) of the virtual core. The first one runs the program, the
-  // other nothing.
-  void physical_cores(uint32_t count) { physical_cores_ = count; }
+  // other `second`, or nothing. The two programs do not wait for each other; all their inputs have
+  // different names, and all their outputs. build() ends both; `second` must live until then.
+  void physical_cores(uint32_t count, Program* second = nullptr) {
+    physical_cores_ = count;
+    second_ = second;
+  }
 
   // Transfers, started by `owner`. Equal numbers of bytes on both sides.
   void dma(Engine owner, const TileAccess& to, const BufferAccess& from);
@@ -121,7 +136,8 @@ class Program : public EngineOperations {
 
   // A hardware loop: the operations that `body` lists (it is called once) happen `rounds` times.
   // Accesses that are advancing() move with each round; tiles are allocated outside. For double
-  // buffering, the body works on two sets of tiles, one after the other. Loops do not nest.
+  // buffering, the body works on two sets of tiles, one after the other. Loops do not nest. One
+  // whose rounds the device decides: Schedule::begin_while, by parts().
   void loop(uint32_t rounds, const std::function<void()>& body) { schedule_.loop(rounds, body); }
 
   // Adds an instruction unchecked and unordered; for programs that must fail.
@@ -129,6 +145,17 @@ class Program : public EngineOperations {
 
   bool ok() const { return !schedule_.journal().error(); }
   const std::string& name() const { return schedule_.journal().program(); }
+  // For front ends that ask for room before they place a tile, name lines of their own sources, and
+  // report on what was written.
+  struct Parts {
+    Schedule& schedule;
+    OnChipAllocator& sbuf;
+    OnChipAllocator& psum;
+    OnChipAllocator& memory(uint8_t space) const {
+      return space == NEURON_SPACE_PSUM ? psum : sbuf;
+    }
+  };
+  Parts parts() { return {schedule_, sbuf_, psum_}; }
   // Returns the file. Ends the program: waits for all transfers and returns from every engine.
   runtime::Result<std::vector<uint8_t>> build();
 
@@ -158,6 +185,7 @@ class Program : public EngineOperations {
   OnChipAllocator psum_;
   Schedule schedule_;
   uint32_t physical_cores_ = 1;
+  Program* second_ = nullptr;
   Rounding rounding_ = Rounding::kCoreMode;
 };
 

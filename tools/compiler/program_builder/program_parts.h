@@ -85,6 +85,9 @@ struct AddressField {
   uint64_t offset = 0;
 };
 
+// What begins or ends the body of a loop whose rounds the device decides.
+enum class Control : uint8_t { kNone, kWhile, kEndWhile };
+
 struct Step {
   isa::Instruction instruction;
   std::vector<Point> waits;
@@ -95,7 +98,9 @@ struct Step {
   int32_t slot = -1;      // Whose semaphore generated descriptors increment
   int32_t collective = -1;
   int32_t loop = -1;
-  uint32_t label = 0;  // Index of the operation's line
+  Control control = Control::kNone;
+  uint32_t while_loop = 0;  // Of a control: its number
+  uint32_t label = 0;       // Index of the operation's line
 };
 
 struct Label {
@@ -103,12 +108,24 @@ struct Label {
   uint32_t line = 0;  // Operation in the section, from 1
   uint32_t tile = 0;  // What it writes; 0 = no tile
   int32_t buffer = -1;
+  bool of_file = false;  // The section is a source file, the line one of its lines
+
+  // The file of the line table.
+  std::string file(const std::string& program) const {
+    return of_file ? section : program + "/" + section;
+  }
 };
 
 // Steps [first, end) of each engine are repeated.
 struct LoopInfo {
   uint32_t rounds = 0;
   std::array<size_t, NEURON_CORE_ENGINES> first{}, end{};
+};
+
+// A loop whose rounds the device decides: its body runs as long as the 32-bit word is not 0.
+struct WhileLoop {
+  AddressField condition;
+  std::vector<uint32_t> slots;  // That only its body counts on
 };
 
 // The step that a point of an engine stands for; in a loop, in the last round or the one before.
@@ -125,10 +142,11 @@ struct Slot {
     bool previous = false;
   };
   Point last;
-  uint32_t transfers = 0;  // Of all rounds
-  std::vector<Use> uses;   // By point
-  unsigned owner = 0;      // Engine that starts the last one
-  bool reserved = false;   // By the loop that is being placed
+  uint32_t transfers = 0;   // Of all rounds
+  std::vector<Use> uses;    // By point
+  unsigned owner = 0;       // Engine that starts the last one
+  bool reserved = false;    // By the loop that is being placed
+  int32_t while_loop = -1;  // Whose body alone may use it
 };
 
 }  // namespace neuron::builder

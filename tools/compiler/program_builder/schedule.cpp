@@ -39,8 +39,9 @@ void Schedule::order(unsigned engine, Step& step, std::vector<Point> points, boo
 // Chooses the semaphore on which the transfer counts. The 16 queues of a transfer drift, so the
 // transfer before it on the same semaphore must be known to be complete when this one starts.
 uint32_t Schedule::take_slot(unsigned engine, Step& step) {
-  const auto usable = [](const Slot& slot) {
-    return !slot.reserved && slot.transfers < kMostTransfersOfASlot;
+  const int32_t body = open_whiles_.empty() ? -1 : static_cast<int32_t>(open_whiles_.back());
+  const auto usable = [body](const Slot& slot) {
+    return !slot.reserved && slot.while_loop == body && slot.transfers < kMostTransfersOfASlot;
   };
   for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (usable(slots_[slot]) && knowledge_.knows(engine, slots_[slot].last)) return slot;
@@ -48,6 +49,10 @@ uint32_t Schedule::take_slot(unsigned engine, Step& step) {
   if (slots_.size() < kMostSlots) {
     Slot slot;
     slot.last.agent = kFirstDmaAgent + static_cast<Agent>(slots_.size());
+    slot.while_loop = body;
+    if (body >= 0) {
+      while_loops_[static_cast<size_t>(body)].slots.push_back(static_cast<uint32_t>(slots_.size()));
+    }
     slots_.push_back(std::move(slot));
     return static_cast<uint32_t>(slots_.size() - 1);
   }
@@ -68,6 +73,18 @@ uint32_t Schedule::take_slot(unsigned engine, Step& step) {
 
 void Schedule::add(Item item) {
   used_[item.engine] = true;
+  if (in_while() && (item.step.transfer >= 0 || item.step.collective >= 0)) {
+    journal_.fail(runtime::fail(NRT_INVALID,
+                                "a loop whose rounds the device decides holds no prepared transfer "
+                                "and no collective; generate the transfer"));
+    return;
+  }
+  for (auto* regions : {&item.reads, &item.writes}) {
+    for (Region& region : *regions) {
+      const auto other = memory_of_.find(region.start);
+      if (region.space == Region::kHbm && other != memory_of_.end()) region.start = other->second;
+    }
+  }
   if (recording_) {
     recorded_.push_back(std::move(item));
   } else {
@@ -244,8 +261,56 @@ void Schedule::loop(uint32_t rounds, const std::function<void()>& body) {
   rounds_ = 1;
 }
 
+void Schedule::meet(Control control, uint32_t while_loop) {
+  for (unsigned e = 0; e < NEURON_CORE_ENGINES; ++e) {
+    used_[e] = true;
+    Step step;
+    step.control = control;
+    step.while_loop = while_loop;
+    step.label = journal_.label(0, -1);
+    steps_[e].push_back(std::move(step));
+    for (unsigned other = 0; other < NEURON_CORE_ENGINES; ++other) {
+      const auto done = static_cast<uint32_t>(points_[other].size());
+      if (done != 0) knowledge_.wait(e, {other, done, 0});
+    }
+    for (const Slot& slot : slots_) {
+      if (slot.last.sequence != 0) knowledge_.wait(e, slot.last);
+    }
+  }
+}
+
+void Schedule::begin_while(const AddressField& condition) {
+  if (!open()) return;
+  if (recording_) {
+    journal_.fail(runtime::fail(NRT_INVALID, "a loop inside a loop of known rounds; unroll that"));
+    return;
+  }
+  const auto number = static_cast<uint32_t>(while_loops_.size());
+  while_loops_.push_back({condition, {}});
+  meet(Control::kWhile, number);
+  open_whiles_.push_back(number);
+}
+
+void Schedule::end_while() {
+  if (!open() || open_whiles_.empty()) return;
+  const uint32_t number = open_whiles_.back();
+  open_whiles_.pop_back();
+  meet(Control::kEndWhile, number);
+  const int32_t outer = open_whiles_.empty() ? -1 : static_cast<int32_t>(open_whiles_.back());
+  for (uint32_t slot : while_loops_[number].slots) {
+    // Its semaphore is 0 again, for whatever comes next.
+    slots_[slot].transfers = 0;
+    slots_[slot].while_loop = outer;
+    if (outer >= 0) while_loops_[static_cast<size_t>(outer)].slots.push_back(slot);
+  }
+}
+
 void Schedule::finish() {
   if (finished_) return;
+  if (in_while()) {
+    journal_.fail(runtime::fail(NRT_INVALID, "a loop whose rounds the device decides has no end"));
+    return;
+  }
   journal_.section("end");
   std::vector<const Slot*> last_first;
   for (const Slot& slot : slots_) last_first.push_back(&slot);

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,9 @@ class Schedule {
 
   void use(unsigned engine) { used_[engine] = true; }
   void add(Item item);
+  // From now on, accesses to HBM buffer `number` are ordered as those to buffer `other`: the caller
+  // gives both the same memory.
+  void same_memory(uint32_t number, uint32_t other) { memory_of_[number] = other; }
   // The number of the transfer or collective, which an item's step then names.
   int32_t add_transfer(Transfer transfer);
   int32_t add_collective(CollectiveStep collective);
@@ -58,6 +62,15 @@ class Schedule {
   void loop(uint32_t rounds, const std::function<void()>& body);
   bool in_loop() const { return recording_; }
   uint32_t rounds() const { return recording_ ? rounds_ : 1; }
+
+  // What is added until end_while() happens as long as the word at `condition`, in SBUF or in a
+  // temporary, is not 0 when a round begins. All
+  // engines wait for all work before each round and behind the last one; then the semaphores of the
+  // body are 0 again, so that its waits are the same in every round. Such loops nest. They hold no
+  // prepared transfers: a ring lists each of those once.
+  void begin_while(const AddressField& condition);
+  void end_while();
+  bool in_while() const { return !open_whiles_.empty(); }
 
   // Waits for all transfers and returns from every engine.
   void finish();
@@ -69,6 +82,7 @@ class Schedule {
   const std::vector<CollectiveStep>& collectives() const { return collectives_; }
   const std::vector<Slot>& slots() const { return slots_; }
   const std::vector<LoopInfo>& loops() const { return loops_; }
+  const std::vector<WhileLoop>& while_loops() const { return while_loops_; }
 
  private:
   enum class Round : uint8_t { kOnly, kPrevious, kLast };  // Of a loop, the last two
@@ -80,6 +94,8 @@ class Schedule {
   // Adds the waits of the step; the points then count as known to the engine.
   void order(unsigned engine, Step& step, std::vector<Point> points, bool own_engine_too);
   uint32_t take_slot(unsigned engine, Step& step);
+  // A step of every engine, before which all work is complete and known to all.
+  void meet(Control control, uint32_t while_loop);
 
   Journal journal_;
   Steps steps_;
@@ -89,10 +105,13 @@ class Schedule {
   std::array<uint32_t, NEURON_CORE_ENGINES> next_id_{};  // Of an engine's transfers
   std::vector<CollectiveStep> collectives_;
   std::vector<Slot> slots_;
+  std::map<uint32_t, uint32_t> memory_of_;  // HBM buffers that are other ones
   Accesses accesses_;
   Knowledge knowledge_;
   uint64_t issue_ = 0;
   std::vector<LoopInfo> loops_;
+  std::vector<WhileLoop> while_loops_;
+  std::vector<uint32_t> open_whiles_;
   bool recording_ = false;  // Inside a loop's body
   uint32_t rounds_ = 1;     // Of that loop
   std::vector<Item> recorded_;

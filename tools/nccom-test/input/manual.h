@@ -39,8 +39,22 @@ NEURON_EMULATOR is unix:PATH, or a profile, for which a daemon is started for th
 
 --nnodes, --hosts :: Several nodes, with NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT of the first.
 
+mpirun, srun :: Under Open MPI, MPICH or Slurm the processes that the launcher has started are the
+job: ranks are divided evenly among them (one each without -r), process 0 prints the table. On
+several nodes all need NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT of the first, where PORT and the next are
+free; srun's nodes are found by name. CCOM_SECRET keeps others out; without one, whoever reaches the
+address can join.
+
 --simulate :: In model time on a system of a profile (trn1.32xlarge, trn2.48xlarge, ... or a JSON
 file) with `--chips` chips.)"},
+           {"SIMULATION",
+            R"(Ranks of one instance pay what the emulated chips take for every instruction, descriptor and
+semaphore (`--model chips`); programs of devices copy tensors besides. The algorithm is the one that devices take.
+Several instances, and `--model links`, `--costs`, `--contention`, `--fail`, `--window`, `--jitter` and `--heat-map`, have
+the model of links: messages queue for links and NICs, and steps cost what `--costs` says. The automatic choice is then the
+algorithm that the simulation finds quickest. Groups whose nodes are alike are folded. A simulation takes at most
+`--memory`; an algorithm that is named and needs more is refused at once with an estimate. On a terminal the progress is
+shown.)"},
            {"SIZES AND FILES",
             R"(Suffixes of sizes are powers of 1024. Sizes round up to what the group can divide. With `-I` and
 `-W`, all operations of a program are run W times unmeasured and I times measured. Algorithms:
@@ -56,8 +70,22 @@ tree, hier, pairwise, bruck, two_level.
 --streams-json :: {"streams": [{"operation": "allr", "maxbytes": "1M", "ops_per_iter": 2}]}, whose
 keys are the long options.)"},
            {"RESULTS",
-            R"(`--check` compares every result with one computed on the host. A difference is a failure, and
-input, output and expected output are written to `--dump-dir`; `--seed` repeats a run.
+            R"(`--check` compares the result of every operation, measured or not, with one computed on the host,
+with `--unique-buff` too: the first and the last result of a size element by element, those between them
+by a digest of all their bytes, and element by element if it is not that of a right result. It does so
+outside of the measured times, and spoils what an earlier operation left. After a look the ranks meet,
+so that none measures how long another looks; small buffers exist several times, and are looked at
+together. Where ops_per_iter repeats an operation, the device keeps only the last result, and only
+that is compared; in host memory each one is. A difference is a failure that names rank, operation
+and element; input, output and expected output are written to `--dump-dir`; `--seed` repeats a run.
+
+A size that failed has a row in the words of the original, "Failure running neuron-bench - log file
+/tmp/nccom_test_log_....log" (in TMPDIR, if that is set). The sentence is in the file and on standard error, and
+"failure" in JSON and CSV.
+
+`--format json` prints what `--json -` does, `csv` what `--csv -` does, and `ndjson` an object for each
+row. Notes and verdicts are then on standard error.
+
 `--heat-map` sends between all pairs of ranks, one after the other, and marks links slower than half
 of the median; simulated: the load of each link. A rank that does not get on within `--timeout` is
 named with what it was doing.)"},
@@ -72,6 +100,7 @@ join.)"}},
                         tools::kUsageStatus},
       .environment = {tools::kEmulatorVariable,
                       {"NEURON_RT_ROOT_COMM_ID", "ADDRESS:PORT of rank 0, for several nodes"},
+                      {"TMPDIR", "folder for the log files of failures; otherwise /tmp"},
                       {"CCOM_CALIBRATION", "file of prices, written by --calibrate"}},
       .examples =
           {{"nccom-test allr -r 2 -b 8 -e 64M -f 8 -d fp32 -c", "a sweep, checked"},

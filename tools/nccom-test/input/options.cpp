@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/nccom-test/input/options.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 
 #include "ccom/topology/topology.h"
 #include "tools/common/command_line.h"
+#include "tools/common/format.h"
 #include "tools/nccom-test/input/manual.h"
 #include "tools/nccom-test/input/operation.h"
 
@@ -25,7 +29,8 @@ struct Raw {
   std::string minimum = "32M", maximum = "32M", step, datatype = "uint8", check, reduction = "add";
   std::string algorithm = "auto", ratio, metadata, hosts_file, input_shape, output_shape;
   std::string groups, pairs, streams, backend = "auto", expected, tolerance = "5%", heat_map;
-  std::string worker, setup_script, job, pin_mode;
+  std::string worker, setup_script, job, pin_mode, memory = "2G", model = "chips";
+  std::string contention = "links";
   double factor = 0;
   uint32_t data_parallel = 0, vcpus = 0, collector_port = 0;
   std::string collector_host;
@@ -62,7 +67,8 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
   line.option("--algorithm", raw.algorithm, "what the library is to use; default: its choice");
   line.option("--root", o.block.root, "of broadcast, reduce, gather, scatter");
   line.flag("--in-place", o.block.in_place, "input and output share memory");
-  line.option("-c,--check", raw.check, "compare results with those of the host: random, all_ones")
+  line.option("-c,--check", raw.check,
+              "compare the result of every operation with that of the host: random, all_ones")
       .values(0, 1)
       .with_default("random");
   line.option("--seed", raw.seed, "of random data; default: the time, and it is printed")
@@ -74,7 +80,8 @@ void declare_work(tools::Command& line, Options& o, Raw& raw) {
   line.option("--variable-size-op-metadata", raw.metadata,
               "JSON file with counts and displacements for alltoallv, all_gatherv");
   line.option("--data-parallel-dimension", raw.data_parallel,
-              "groups of consecutive ranks that work side by side");
+              "groups of consecutive ranks that work side by side")
+      .between(1u, kMostRanks);
   line.option("--custom-replica-groups", raw.groups, "JSON file with groups of ranks");
   line.option("--custom-src-target-pairs", raw.pairs, "JSON file with pairs for permute, sendrecv");
   line.option("--streams-json", raw.streams, "JSON file with operations that run concurrently");
@@ -120,6 +127,25 @@ void declare_place(tools::Command& line, Options& o, Raw& raw) {
       .between(1u, 1u << 30);
   line.option("--window", o.window, "messages on their way to a peer, simulated; 0: the planner's");
   line.option("--jitter", o.jitter, "relative spread of simulated latencies").between(0.0, 10.0);
+  line.option(
+          "--model", raw.model,
+          "of the simulation. chips: ranks of one instance pay every instruction, descriptor and "
+          "semaphore as the emulated chip does; links: only links and the options below")
+      .one_of({"chips", "links"})
+      .with_default("chips");
+  line.option("--costs", o.costs,
+              "of steps, simulated: chips (the formulas of the chip), none, or some of send=NS, "
+              "receive=NS, message=NS, local=NS, reduce=GB/s, copy=GB/s, joined by commas");
+  line.option("--contention", raw.contention,
+              "simulated: links (messages queue for them), memory (for HBM and DMA of chips, too), "
+              "none (each flow has a fixed part)")
+      .one_of({"links", "memory", "none"})
+      .with_default("links");
+  line.option("--fail", o.failed,
+              "links and NICs that have failed, simulated: NODE/CHIP-CHIP or NODE/nicNUMBER");
+  line.option("--memory", raw.memory,
+              "that a simulation may take; an algorithm that needs more is refused at once")
+      .with_default("2G");
   line.option("--worker", raw.worker).hidden();
 }
 
@@ -128,6 +154,7 @@ void declare_output(tools::Command& line, Options& o, Raw& raw) {
   line.option("--report-to-json-file", o.json, "write results, settings and versions there");
   line.option("--json", o.json, "the same; - is standard output, without the table");
   line.option("--csv", o.csv, "results as comma-separated values; - is standard output");
+  tools::add_format_option(line, o.format);
   line.option("-t,--stats", raw.statistics, "columns of time: avg min max p50 p99 p99.9 ...");
   line.flag("--show-algorithm", o.show_algorithm, "column with the algorithm");
   line.flag("--show-input-output-size", o.show_totals,
@@ -194,12 +221,28 @@ Result<OnChipShape> parse_shape(const std::string& name, const std::string& text
   return shape;
 }
 
-Result<void> read_work(Options& o, Raw& raw) {
+// "-t avg p50 allr" and "-s n1 n2 allr": the operation behind the values of an option is none of
+// them. A host may be called as an operation is, if another word is the operation.
+void take_operations_behind(Raw& raw, std::vector<std::string>& values) {
+  size_t first = values.size();
+  while (first != 0 && is_operation(values[first - 1])) --first;
+  raw.operations.insert(raw.operations.begin(), values.begin() + static_cast<ptrdiff_t>(first),
+                        values.end());
+  values.resize(first);
+}
+
+void find_operations(Options& o, Raw& raw) {
   // "-c allr" means "-c" and "allr".
   if (is_operation(raw.check)) {
     raw.operations.insert(raw.operations.begin(), raw.check);
     raw.check = "random";
   }
+  take_operations_behind(raw, raw.statistics);
+  if (raw.operations.empty() && raw.streams.empty()) take_operations_behind(raw, o.hosts);
+}
+
+Result<void> read_work(Options& o, Raw& raw, const tools::Command& line) {
+  find_operations(o, raw);
   for (const std::string& name : raw.operations) {
     NEURON_TRY(operation, find_operation(name));
     o.operations.push_back(operation);
@@ -213,12 +256,13 @@ Result<void> read_work(Options& o, Raw& raw) {
   NEURON_TRY(minimum, parse_byte_size(raw.minimum));
   NEURON_TRY(maximum, parse_byte_size(raw.maximum));
   o.block.sweep.minimum = minimum;
-  o.block.sweep.maximum = maximum;
+  // "-b 64M" alone is one size, also above the default of the other end.
+  o.block.sweep.maximum = line.given("--maxbytes") ? maximum : std::max(minimum, maximum);
   if (!raw.step.empty()) {
     NEURON_TRY(step, parse_byte_size(raw.step));
     o.block.sweep.step = step;
   }
-  if (raw.factor != 0) o.block.sweep.factor = raw.factor;
+  if (raw.factor != 0 || line.given("--stepfactor")) o.block.sweep.factor = raw.factor;
   NEURON_CHECK([&]() -> Result<void> {
     NEURON_TRY(sizes, sizes_of(o.block.sweep));
     return {};
@@ -285,7 +329,34 @@ Result<void> read_files(Options& o, const Raw& raw) {
   return {};
 }
 
+// Ranks and nodes follow from what mpirun or srun has started, unless the user says otherwise.
+Result<void> read_launcher(Options& o, const Raw& raw, const tools::Command& line) {
+  if (!raw.worker.empty() || !o.hosts.empty() || !o.profile.empty()) return {};
+  NEURON_TRY(launched, read_launched([](const char* name) { return std::getenv(name); }));
+  if (!launched) return {};
+  o.launched = launched;
+  if (o.launched->job.empty()) o.launched->job = std::to_string(getppid());
+  if (o.processes) {
+    return fail(CCOM_INVALID, "{} has started the processes; leave out the option for that",
+                launched->launcher);
+  }
+  if (o.ranks == 0) o.ranks = launched->processes;
+  if (!line.given("--nnodes")) o.nodes = launched->nodes;
+  if (o.ranks % launched->processes != 0) {
+    return fail(CCOM_INVALID, "{} ranks cannot be divided evenly among the {} processes of {}",
+                o.ranks, launched->processes, launched->launcher);
+  }
+  return {};
+}
+
 Result<void> read_hosts(Options& o, const Raw& raw) {
+  if (o.launched) {
+    if (o.ranks % o.nodes != 0) {
+      return fail(CCOM_INVALID, "{} ranks cannot be divided evenly among {} nodes", o.ranks,
+                  o.nodes);
+    }
+    return {};
+  }
   std::string file = raw.hosts_file;
   if (o.hosts.empty() && file.empty() && o.nodes > 1 && !o.worker) {
     const char* home = std::getenv("HOME");
@@ -319,7 +390,7 @@ Result<void> read_hosts(Options& o, const Raw& raw) {
   return {};
 }
 
-Result<void> read_place(Options& o, const Raw& raw) {
+Result<void> read_place(Options& o, const Raw& raw, const tools::Command& line) {
   static constexpr const char* kNames[] = {"auto", "device", "host", "network", "simulated"};
   bool known = false;
   for (size_t i = 0; i < 4; ++i) {
@@ -335,6 +406,18 @@ Result<void> read_place(Options& o, const Raw& raw) {
   if (o.profile.empty() && (o.chips != 0 || o.window != 0 || o.jitter != 0)) {
     return fail(CCOM_INVALID, "--chips, --window and --jitter belong to --simulate PROFILE");
   }
+  for (const char* option : {"--costs", "--contention", "--fail", "--model", "--memory"}) {
+    if (o.profile.empty() && line.given(option)) {
+      return fail(CCOM_INVALID, "{} belongs to --simulate PROFILE", option);
+    }
+  }
+  NEURON_TRY(memory, parse_byte_size(raw.memory));
+  o.memory = memory;
+  // What the model of chips does not have is a matter of the model of links.
+  o.links_only = raw.model == "links" || line.given("--costs") || line.given("--contention") ||
+                 !o.failed.empty();
+  o.divided = raw.contention == "none";
+  o.memory_contention = raw.contention == "memory";
   if (!raw.worker.empty()) {
     WorkerPart part;
     if (std::sscanf(raw.worker.c_str(), "%u,%u", &part.first, &part.count) != 2 ||
@@ -346,6 +429,10 @@ Result<void> read_place(Options& o, const Raw& raw) {
   }
   if (o.root.empty()) {
     if (const char* root = std::getenv("NEURON_RT_ROOT_COMM_ID")) o.root = root;
+  }
+  if (o.root.empty() && o.launched) {
+    NEURON_TRY(root, root_of(*o.launched));
+    o.root = root;
   }
   o.pin = raw.pin_mode == "linear";
   if (!raw.input_shape.empty()) {
@@ -401,7 +488,7 @@ Result<void> read_calibration(const Options& o, Raw& raw, const tools::Command& 
 
 Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   NEURON_CHECK(read_calibration(o, raw, line));
-  NEURON_CHECK(read_work(o, raw));
+  NEURON_CHECK(read_work(o, raw, line));
   o.heat_map = line.given("--heat-map");
   if (is_operation(raw.heat_map)) {  // "--heat-map allr"
     NEURON_TRY(operation, find_operation(raw.heat_map));
@@ -417,12 +504,18 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
     NEURON_TRY(node, ccom::Topology::profile(o.profile));
     o.ranks = o.chips * node.ranks_per_chip;
   }
+  NEURON_CHECK(read_launcher(o, raw, line));
   NEURON_CHECK(check_ranks(o, raw));
   if (o.block.root >= o.ranks) {
     return fail(CCOM_INVALID, "--root {} is no rank; there are {}", o.block.root, o.ranks);
   }
+  if (o.format != tools::Format::kText && (o.json == "-" || o.csv == "-")) {
+    return fail(CCOM_INVALID,
+                "--format and {} - both choose what is on standard output; leave out one of them",
+                o.json == "-" ? "--json" : "--csv");
+  }
   NEURON_CHECK(read_files(o, raw));
-  NEURON_CHECK(read_place(o, raw));
+  NEURON_CHECK(read_place(o, raw, line));
   NEURON_TRY(tolerance, parse_fraction(raw.tolerance));
   o.tolerance = tolerance;
   if (!raw.expected.empty()) {
@@ -433,6 +526,10 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
 }
 
 }  // namespace
+
+bool prints_for_programs(const Options& options) {
+  return options.json == "-" || options.csv == "-" || options.format != tools::Format::kText;
+}
 
 const char* backend_name(Backend backend) {
   switch (backend) {

@@ -10,6 +10,11 @@
 #include <vector>
 
 #include "tools/nccom-test/input/input_files.h"
+#include "tools/nccom-test/input/launched.h"
+
+namespace neuron::tools {
+enum class Format;
+}
 
 namespace neuron::nccom {
 
@@ -54,8 +59,9 @@ struct Options {
   Backend backend = Backend::kAuto;
   bool processes = false;
   std::vector<std::string> hosts;
-  std::string launch;  // command before the program, with {host}
-  std::string root;    // NEURON_RT_ROOT_COMM_ID
+  std::string launch;                // command before the program, with {host}
+  std::string root;                  // NEURON_RT_ROOT_COMM_ID
+  std::optional<Launched> launched;  // by mpirun or srun, without --hosts
   std::string log_folder;
   bool debug = false;
   uint32_t timeout_ms = 60000;  // of a step
@@ -72,6 +78,12 @@ struct Options {
   uint32_t chips = 0;
   uint32_t window = 0;
   double jitter = 0;
+  bool links_only = false;              // of --model
+  std::string costs = "chips";          // of --costs
+  bool divided = false;                 // of --contention
+  bool memory_contention = false;       //
+  std::vector<std::string> failed;      // links and NICs
+  uint64_t memory = uint64_t{2} << 30;  // that a simulation may take
   // Output
   std::vector<Statistic> statistics;
   bool show_algorithm = false;
@@ -80,7 +92,8 @@ struct Options {
   bool quiet = false;  // --non-interactive
   std::string json;    // file or "-"
   std::string csv;
-  std::string compare;  // baseline
+  tools::Format format{};  // of standard output: the table first
+  std::string compare;     // baseline
   double tolerance = 0.05;
   std::optional<double> expected;  // bytes/s of bus bandwidth
   bool heat_map = false;
@@ -91,6 +104,9 @@ struct Options {
   std::optional<WorkerPart> worker;
   std::vector<std::string> arguments;  // as given, for the processes that are started
 };
+
+// True if standard output is for programs: everything else then goes to standard error.
+bool prints_for_programs(const Options& options);
 
 // What to print and the status to exit with, instead of a run.
 struct Usage {

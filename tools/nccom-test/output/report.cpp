@@ -25,8 +25,9 @@ std::string number(double value) {
   return result.find_first_of(".en") == std::string::npos ? result + ".0" : result;
 }
 
+// Without the braces.
 std::string row_json(const Block& block, const Row& row, const TableOptions& options) {
-  std::string text = "{\"size(B)\": " + std::to_string(row.size) +
+  std::string text = "\"size(B)\": " + std::to_string(row.size) +
                      ", \"count(elems)\": " + std::to_string(row.count);
   if (options.totals) {
     text += ", \"total_input_size(B)\": " + std::to_string(row.total_input) +
@@ -47,7 +48,10 @@ std::string row_json(const Block& block, const Row& row, const TableOptions& opt
   text += ", \"operation\": " + base::json_string(operation_name(block.operation)) +
           ", \"ranks\": " + std::to_string(block.group_ranks);
   if (!row.algorithm.empty()) text += ", \"algorithm\": " + base::json_string(row.algorithm);
-  if (row.checked != 0) text += ", \"checked_ranks\": " + std::to_string(row.checked);
+  if (row.checked != 0) {
+    text += ", \"checked_ranks\": " + std::to_string(row.checked) +
+            ", \"checked_results\": " + std::to_string(row.compared);
+  }
   if (!row.rank_mean_us.empty()) {
     size_t slowest = 0, quickest = 0;
     for (size_t i = 0; i < row.rank_mean_us.size(); ++i) {
@@ -60,8 +64,11 @@ std::string row_json(const Block& block, const Row& row, const TableOptions& opt
             ", \"time:avg(us)\": " + number(row.rank_mean_us[slowest]) + "}";
   }
   if (!row.failure.empty()) text += ", \"failure\": " + base::json_string(row.failure);
-  return text + "}";
+  if (!row.log.empty()) text += ", \"log_file\": " + base::json_string(row.log);
+  return text;
 }
+
+constexpr const char* kNamed = "\"schema\": \"nccom-test\", \"schema_version\": 1, ";
 
 double number_at(const boost::json::object& row, const char* key) {
   const auto* value = row.if_contains(key);
@@ -88,12 +95,12 @@ bool same(const Block& block, const Row& row, const BaselineRow& other) {
 }  // namespace
 
 std::string format_report(const std::vector<Block>& blocks, const TableOptions& options,
-                          const Facts& configuration) {
-  std::string text = "{\n  \"results\": [";
+                          const Facts& configuration, bool names_schema) {
+  std::string text = std::string("{\n  ") + (names_schema ? kNamed : "") + "\"results\": [";
   bool first = true;
   for (const Block& block : blocks) {
     for (const Row& row : block.rows) {
-      text += std::string(first ? "" : ",") + "\n    " + row_json(block, row, options);
+      text += std::string(first ? "" : ",") + "\n    {" + row_json(block, row, options) + "}";
       first = false;
     }
   }
@@ -105,6 +112,16 @@ std::string format_report(const std::vector<Block>& blocks, const TableOptions& 
     first = false;
   }
   return text + "\n  }\n}\n";
+}
+
+std::string format_lines(const std::vector<Block>& blocks, const TableOptions& options) {
+  std::string text;
+  for (const Block& block : blocks) {
+    for (const Row& row : block.rows) {
+      text += std::string("{") + kNamed + row_json(block, row, options) + "}\n";
+    }
+  }
+  return text;
 }
 
 Result<std::vector<BaselineRow>> parse_baseline(const std::string& text, const std::string& file) {

@@ -20,8 +20,12 @@ namespace neuron::nccom {
 // Text of all values is shown as JSON strings.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
+// `names_schema`: with the members by which the documents of --format name their schema; the
+// original's documents have none.
 std::string format_report(const std::vector<Block>& blocks, const TableOptions& options,
-                          const Facts& configuration);
+                          const Facts& configuration, bool names_schema = false);
+// An object a line, for each row.
+std::string format_lines(const std::vector<Block>& blocks, const TableOptions& options);
 
 struct BaselineRow {
   std::string operation;  // empty: any

@@ -19,8 +19,10 @@ struct Row {
   std::vector<double> times_us;                // of all ranks' measured operations
   std::vector<double> rank_mean_us;            // by rank
   std::string algorithm;
-  uint64_t checked = 0;  // ranks whose results were compared
-  std::string failure;   // sentence; empty: none
+  uint64_t checked = 0;   // ranks whose results were compared
+  uint64_t compared = 0;  // their results, with those of unmeasured operations
+  std::string failure;    // sentence; empty: none
+  std::string log;        // file with what is known of the failure
 };
 
 // Rows of one operation in one arrangement of the ranks.

@@ -111,7 +111,10 @@ std::string format_table(const Block& block, const TableOptions& options) {
     std::string row = line(body[i], widths);
     if (!block.rows[i].failure.empty()) {
       row.pop_back();
-      row += "    Failure: " + block.rows[i].failure + "\n";
+      // The words of the original, which runs its collectives through neuron-bench.
+      row += "    Failure running neuron-bench - " +
+             (block.rows[i].log.empty() ? block.rows[i].failure : "log file " + block.rows[i].log) +
+             "\n";
     }
     text += row;
   }

@@ -36,9 +36,11 @@ double seconds_of(const Row& row) { return percentile(row.times_us, 50) * 1e-6; 
 // The ranks as the library places them.
 Result<ccom::Group> group_of(const Options& options, Backend backend) {
   if (backend == Backend::kDevice) {
-    const char* emulated = std::getenv("NEURON_EMULATOR");
-    const bool third = emulated != nullptr && std::string(emulated).starts_with("trn2");
-    NEURON_TRY(profile, ccom::Topology::profile(third ? "trn2.48xlarge" : "trn1.32xlarge"));
+    const char* variable = std::getenv("NEURON_EMULATOR");
+    const std::string_view emulated = variable == nullptr ? "" : variable;
+    NEURON_TRY(profile, ccom::Topology::profile(emulated.starts_with("trn3")   ? "trn3s.48xlarge"
+                                                : emulated.starts_with("trn2") ? "trn2.48xlarge"
+                                                                               : "trn1.32xlarge"));
     const uint32_t of_node = profile.chips * profile.ranks_per_chip;
     if (options.ranks > of_node) {
       return fail(CCOM_UNSUPPORTED,

@@ -297,6 +297,34 @@ ccom_collective_t collective_of(const Work& work) {
   return c;
 }
 
+ccom::Request request_of(const Work& work, bool in_place) {
+  ccom::Request request;
+  request.operation = work.operation;
+  request.type = work.type;
+  request.reduction = work.reduction;
+  request.algorithm = work.algorithm;
+  request.root = work.root;
+  request.in_place = in_place;
+  request.count = work.count;
+  request.pairs = work.pairs;
+  if (work.operation == CCOM_ALL_TO_ALL_V) {
+    request.send_counts = work.matrix;
+    request.send_displacements = work.matrix_displacements;
+    request.receive_displacements.resize(work.matrix.size());
+    for (uint32_t to = 0; to < work.ranks; ++to) {
+      uint64_t at = 0;
+      for (uint32_t from = 0; from < work.ranks; ++from) {
+        request.receive_displacements[uint64_t{to} * work.ranks + from] = at;
+        at += work.matrix[uint64_t{from} * work.ranks + to];
+      }
+    }
+  } else {
+    request.counts = work.counts;
+    request.displacements = work.displacements;
+  }
+  return request;
+}
+
 std::vector<Segment> expected_output(const Work& work, uint32_t place) {
   std::vector<Segment> result;
   const uint64_t count = work.count;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ccom/request/request.h"
 #include "tools/nccom-test/input/input_files.h"
 
 namespace neuron::nccom {
@@ -39,6 +40,8 @@ struct Work {
 
 // The call of the library, without buffers. It points into `work`.
 ccom_collective_t collective_of(const Work& work);
+// The same for the library's planner.
+ccom::Request request_of(const Work& work, bool in_place);
 
 enum class Origin : uint8_t { kCopy, kReduced };
 

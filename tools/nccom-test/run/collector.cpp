@@ -87,7 +87,8 @@ void Collector::put(const Message& message) {
     row.total_output = std::max(row.total_output, message.total_output);
     row.times_us.insert(row.times_us.end(), message.times_us.begin(), message.times_us.end());
     row.rank_mean_us[message.rank] = average(message.times_us);
-    row.checked += message.checked ? 1 : 0;
+    row.checked += message.compared != 0 ? 1 : 0;
+    row.compared += message.compared;
     if (!message.text.empty()) row.algorithm = message.text;
   }
   count_completed();

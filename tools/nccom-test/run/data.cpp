@@ -41,6 +41,8 @@ Format format_of(ccom_type_t type) {
   }
 }
 
+constexpr uint64_t kSigns = 2;  // factors that only change the sign come first
+
 bool is_signed(ccom_type_t type) {
   return type == CCOM_INT8 || type == CCOM_INT16 || type == CCOM_INT32 || type == CCOM_INT64;
 }
@@ -114,6 +116,7 @@ Data::Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reductio
   if (!is_floating(type)) return;
   // A product of many values must stay in range, so the magnitudes of these factors cancel out.
   static constexpr double kFactors[] = {1, -1, 2, 0.5, -2, -0.5, 1, 1};
+  static_assert(kFactors[0] == 1 && kFactors[1] == -1 && kSigns == 2);
   choices_ = reduction == CCOM_PRODUCT ? std::size(kFactors) : 64;
   values_.resize(choices_ * width_);
   for (uint64_t i = 0; i < choices_; ++i) {
@@ -123,6 +126,10 @@ Data::Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reductio
     encode(type, value, &values_[i * width_]);
   }
 }
+
+// How many ranks may have factors of 2 or a half, so that no order of multiplication leaves the
+// range of the type; the factors of the others are 1 and -1.
+uint32_t Data::scaling_ranks() const { return static_cast<uint32_t>(format_of(type_).bias()); }
 
 uint64_t Data::hash(uint32_t rank, uint64_t index) const {
   uint64_t x = seed_ + uint64_t{rank} * 0xD1B54A32D192ED03u + index * 0x9E3779B97F4A7C15u;
@@ -142,6 +149,10 @@ void Data::element(uint32_t rank, uint64_t index, std::byte* into) const {
     return;
   }
   const uint64_t bits = hash(rank, index);
+  if (reduction_ == CCOM_PRODUCT && !values_.empty() && rank >= scaling_ranks()) {
+    std::memcpy(into, &values_[bits % kSigns * width_], width_);
+    return;
+  }
   std::memcpy(into,
               values_.empty() ? reinterpret_cast<const std::byte*>(&bits)
                               : &values_[bits % choices_ * width_],
@@ -189,7 +200,7 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
                    double& bound) const {
   bound = 0;
   if (!is_floating(type_)) return reduced_integer(ranks, index, into);
-  double result = 0, magnitude = 0, greatest = 1;
+  double result = 0, magnitude = 0;
   bool first = true;
   for (const uint32_t rank : ranks) {
     std::byte bytes[8] = {};
@@ -208,17 +219,12 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
     }
     magnitude = reduction_ == CCOM_PRODUCT ? std::max(magnitude, std::fabs(result))
                                            : magnitude + std::fabs(value);
-    greatest *= std::max(1.0, std::fabs(value));
     first = false;
   }
   const Format format = format_of(type_);
   if (reduction_ == CCOM_AVERAGE) result /= static_cast<double>(ranks.size());
   if (reduction_ != CCOM_MIN && reduction_ != CCOM_MAX) {
     bound = format.epsilon() * magnitude * static_cast<double>(ranks.size()) + format.smallest();
-  }
-  // In another order, with factors below 1 last, the product may have become infinite on the way.
-  if (reduction_ == CCOM_PRODUCT && greatest > format.largest()) {
-    bound = std::numeric_limits<double>::infinity();
   }
   encode(type_, result, into);
 }

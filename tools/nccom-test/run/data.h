@@ -42,6 +42,7 @@ class Data {
   uint64_t width() const { return width_; }
 
  private:
+  uint32_t scaling_ranks() const;
   uint64_t hash(uint32_t rank, uint64_t index) const;
   void reduced_integer(std::span<const uint32_t> ranks, uint64_t index, std::byte* into) const;
 

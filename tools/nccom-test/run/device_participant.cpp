@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "ccom/simulator/device_model.h"
 #include "tools/compiler/program_builder/program.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/data.h"
@@ -32,9 +33,13 @@ Result<void> checked(NRT_STATUS status) {
 }
 
 Result<uint8_t> chip_generation() {
-  char type[64] = "";
-  NEURON_CHECK(checked(nrt_open_get_instance_type(type, sizeof type)));
-  return static_cast<uint8_t>(std::string_view(type).starts_with("trn2") ? 3 : 2);
+  nrt_instance_info_t info{};
+  NEURON_CHECK(checked(nrt_get_instance_info(&info, sizeof info)));
+  // "Trn1" and "Inf2" are of generation 2, "Trn2" of 3.
+  const std::string_view name = info.arch_name;
+  const bool trainium = name.starts_with("Trn");
+  const char last = name.empty() ? '2' : name.back();
+  return static_cast<uint8_t>(last - '0' + (trainium ? 1 : 0));
 }
 
 uint8_t element_type(ccom_type_t type) {
@@ -209,28 +214,35 @@ class Device final : public Participant {
     return {};
   }
 
-  Result<void> write(size_t block, size_t work, std::span<const std::byte> input) override {
-    const Call& call = calls_[block][work];
-    for (const Tensors& tensors : call.sets) {
-      if (tensors.input == nullptr || input.empty()) continue;
-      NEURON_CHECK(
-          checked(nrt_tensor_write(tensors.input, input.data(), call.input_at, input.size())));
-    }
-    return {};
-  }
+  size_t sets() const override { return sets_.size(); }
+  uint32_t results_of(size_t) const override { return 1; }
 
-  // Reads the first set, which the first iteration uses.
-  Result<std::vector<std::byte>> read(size_t block, size_t work) override {
-    const Call& call = calls_[block][work];
-    std::vector<std::byte> output(call.output_bytes);
-    if (!call.sets.empty() && !output.empty()) {
-      NEURON_CHECK(checked(
-          nrt_tensor_read(call.sets.front().output, output.data(), call.output_at, output.size())));
+  Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
+    const Call& call = calls_[slot.block][slot.work];
+    if (call.sets.empty() || input.empty()) return {};
+    return checked(
+        nrt_tensor_write(call.sets[slot.set].input, input.data(), call.input_at, input.size()));
+  }
+  // What the host can write is copied over by each program, whether its collective did anything or
+  // not; only another input tells the two apart.
+  Result<void> renew(const Slot& slot, std::span<const std::byte> input) override {
+    return write(slot, input);
+  }
+  uint32_t inputs_in_turn() const override { return 2; }
+
+  Result<std::span<const std::byte>> result(const Slot& slot) override {
+    const Call& call = calls_[slot.block][slot.work];
+    result_.resize(call.output_bytes);
+    if (!call.sets.empty() && !result_.empty()) {
+      NEURON_CHECK(checked(nrt_tensor_read(call.sets[slot.set].output, result_.data(),
+                                           call.output_at, result_.size())));
     }
-    return output;
+    return std::span<const std::byte>(result_);
   }
 
   Result<void> barrier() override { return checked(nrt_barrier(core_, rank_, ranks_)); }
+  // In model time a program begins when its ranks do, whatever their hosts did before.
+  bool waits_are_measured() const override { return false; }
 
   Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
     std::fill(times_us.begin(), times_us.end(), 0.0);
@@ -247,9 +259,16 @@ class Device final : public Participant {
   }
 
   std::string algorithm(size_t block) override {
-    const auto& works = (*blocks_)[block].what.works;
-    if (works.empty()) return "";
-    return algorithm_name(works.front().algorithm);
+    const BlockCase& of = (*blocks_)[block];
+    if (of.what.works.empty()) return "";
+    const auto generation = chip_generation();
+    uint32_t physical_cores = 1;
+    if (!generation || nec_get_virtual_core_size(&physical_cores) != NRT_SUCCESS) return "";
+    std::vector<uint32_t> cores;
+    for (const uint32_t rank : of.ranks) cores.push_back(rank * std::max(1u, physical_cores));
+    const auto chosen = ccom::algorithm_on_devices(*generation, cores,
+                                                   request_of(of.what.works.front(), of.in_place));
+    return chosen ? algorithm_name(*chosen) : "";
   }
 
   // Ranks that wait end by their own time limits: the runtime has no way to tell them.
@@ -422,17 +441,19 @@ class Device final : public Participant {
   std::vector<std::vector<Call>> calls_;
   nrt_model_t* model_ = nullptr;
   std::vector<Set> sets_;
+  std::vector<std::byte> result_;
 };
 
 }  // namespace
 
 Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
-    uint32_t first, uint32_t count, uint32_t ranks, const std::string& root, uint32_t sets,
-    BufferPlace buffers) {
+    uint32_t first, uint32_t count, uint32_t ranks, uint32_t of_instance, const std::string& root,
+    uint32_t sets, BufferPlace buffers) {
   if (!root.empty()) {
     setenv("NEURON_RT_ROOT_COMM_ID", root.c_str(), 1);
-    // Each process takes the cores of its ranks.
-    const std::string cores = std::to_string(first) + "-" + std::to_string(first + count - 1);
+    // Each process takes the cores of its ranks; each instance counts its own from 0.
+    const uint32_t core = first % of_instance;
+    const std::string cores = std::to_string(core) + "-" + std::to_string(core + count - 1);
     setenv("NEURON_RT_VISIBLE_CORES", cores.c_str(), 0);
   } else {
     unsetenv("NEURON_RT_ROOT_COMM_ID");

@@ -20,11 +20,12 @@ namespace neuron::nccom {
 
 enum class BufferPlace : uint8_t { kMemory, kSbuf };
 
+// `of_instance`: ranks on each instance; those of one are numbered one behind the other.
 // `root`: ADDRESS:PORT where ranks of several processes meet; empty: all ranks are in this process.
 // `sets`: of buffers, which iterations take in turn; at most 64 are made.
 ccom::Result<std::vector<std::unique_ptr<Participant>>> make_device_participants(
-    uint32_t first, uint32_t count, uint32_t ranks, const std::string& root, uint32_t sets = 1,
-    BufferPlace buffers = BufferPlace::kMemory);
+    uint32_t first, uint32_t count, uint32_t ranks, uint32_t of_instance, const std::string& root,
+    uint32_t sets = 1, BufferPlace buffers = BufferPlace::kMemory);
 
 }  // namespace neuron::nccom
 

@@ -57,7 +57,28 @@ Sizes sizes_of_work(const BlockCase& block, const Work& work) {
   return {work.input_elements(block.place) * width, work.output_elements(block.place) * width};
 }
 
-// One set of buffers for one call.
+// Sets of buffers that iterations take in turn: the same number on every rank. If every result is
+// kept for a look, small ones get several sets, so that the ranks need not meet after each of the
+// quickest operations; all sets together stay in the nearest cache.
+size_t sets_of(const HostSettings& settings, const std::vector<BlockCase>& blocks) {
+  constexpr uint64_t kNear = 16 << 10;
+  constexpr uint64_t kMostNear = 8;
+  if (settings.unique_buffers) return std::min<size_t>(settings.operations, kMostUnique);
+  if (!settings.every_result) return 1;
+  uint64_t bytes = 1;
+  for (const BlockCase& block : blocks) {
+    if (has_variable_counts(block.what.works.front().operation)) return 1;  // ranks differ
+    bytes += 2 * block.what.size * block.repetitions;
+  }
+  return std::clamp<uint64_t>(kNear / bytes, 1, kMostNear);
+}
+
+// Buffers of a call in a set: all repetitions share one, or each has its own.
+uint32_t buffers_of(const HostSettings& settings, const BlockCase& block) {
+  return settings.unique_buffers || settings.every_result ? block.repetitions : 1;
+}
+
+// For one operation of one call.
 struct Buffers {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -65,7 +86,7 @@ struct Buffers {
 
 struct Call {
   ccom_collective_t collective{};
-  std::vector<Buffers> sets;
+  std::vector<Buffers> buffers;  // those of the first set, those of the second, ...
   Sizes sizes;
 };
 
@@ -113,6 +134,7 @@ class Host final : public Participant {
 
   Result<void> prepare(const std::vector<BlockCase>& blocks) override {
     release();
+    sets_ = sets_of(settings_, blocks);
     blocks_.resize(blocks.size());
     for (size_t b = 0; b < blocks.size(); ++b) {
       BlockState& state = blocks_[b];
@@ -128,22 +150,31 @@ class Host final : public Participant {
     return {};
   }
 
-  Result<void> write(size_t block, size_t work, std::span<const std::byte> input) override {
-    Call& call = blocks_[block].calls[work];
-    for (const Buffers& set : call.sets) {
+  size_t sets() const override { return sets_; }
+  uint32_t results_of(size_t block) const override {
+    return buffers_of(settings_, *blocks_[block].what);
+  }
+
+  Result<void> write(const Slot& slot, std::span<const std::byte> input) override {
+    for (const Buffers& one : buffers_in(slot)) {
       // The untouched first: in place, the input lies within the output or holds it.
-      if (set.output != nullptr) {
-        std::memset(set.output, static_cast<int>(kUntouched), call.sizes.output);
-      }
-      if (!input.empty()) std::memcpy(set.input, input.data(), input.size());
+      spoil(slot, one);
+      if (!input.empty()) std::memcpy(one.input, input.data(), input.size());
     }
     return {};
   }
 
-  Result<std::vector<std::byte>> read(size_t block, size_t work) override {
-    const Call& call = blocks_[block].calls[work];
-    const std::byte* output = call.sets.front().output;
-    return std::vector<std::byte>(output, output + call.sizes.output);
+  // An input that no output has overwritten stays as it is, also in the caches of the processors.
+  Result<void> renew(const Slot& slot, std::span<const std::byte> input) override {
+    if (blocks_[slot.block].what->in_place) return write(slot, input);
+    for (const Buffers& one : buffers_in(slot)) spoil(slot, one);
+    return {};
+  }
+  uint32_t inputs_in_turn() const override { return 1; }
+
+  Result<std::span<const std::byte>> result(const Slot& slot) override {
+    const std::byte* output = buffers_in(slot)[slot.repetition].output;
+    return std::span(output, call_of(slot).sizes.output);
   }
 
   Result<void> barrier() override {
@@ -152,6 +183,7 @@ class Host final : public Participant {
     barrier.operation = CCOM_BARRIER;
     return checked(ccom_run(world_, &barrier));
   }
+  bool waits_are_measured() const override { return true; }
 
   Result<void> execute(size_t iteration, std::vector<double>& times_us) override {
     std::fill(times_us.begin(), times_us.end(), 0.0);
@@ -161,7 +193,7 @@ class Host final : public Participant {
       const auto begin = Clock::now();
       for (uint32_t r = 0; r < block.what->repetitions; ++r) {
         for (Call& call : block.calls) {
-          NEURON_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration + r))));
+          NEURON_CHECK(checked(ccom_run(block.comm, &chosen(call, iteration, r))));
         }
       }
       times_us[0] = since(begin) / block.what->repetitions;
@@ -213,6 +245,16 @@ class Host final : public Participant {
     return comm;
   }
 
+  Call& call_of(const Slot& slot) { return blocks_[slot.block].calls[slot.work]; }
+  std::span<Buffers> buffers_in(const Slot& slot) {
+    const size_t count = results_of(slot.block);
+    return std::span(call_of(slot).buffers).subspan(slot.set * count, count);
+  }
+  void spoil(const Slot& slot, const Buffers& one) {
+    if (one.output == nullptr) return;
+    std::memset(one.output, static_cast<int>(kUntouched), call_of(slot).sizes.output);
+  }
+
   Result<std::byte*> allocate(ccom_comm_t* comm, uint64_t bytes) {
     if (bytes == 0) return static_cast<std::byte*>(nullptr);
     void* memory = nullptr;
@@ -231,9 +273,8 @@ class Host final : public Participant {
     const BlockCase& block = *state.what;
     Call call;
     call.sizes = sizes_of_work(block, work);
-    const size_t sets =
-        settings_.unique_buffers ? std::min<size_t>(settings_.operations, kMostUnique) : size_t{1};
-    for (size_t s = 0; s < sets; ++s) {
+    const size_t count = sets_ * buffers_of(settings_, block);
+    for (size_t i = 0; i < count; ++i) {
       Buffers set;
       uint64_t offset = 0;
       bool output_is_larger = true;
@@ -248,35 +289,32 @@ class Host final : public Participant {
         NEURON_TRY(output, allocate(state.comm, call.sizes.output));
         set = {input, output};
       }
-      call.sets.push_back(set);
+      call.buffers.push_back(set);
     }
     call.collective = collective_of(work);
     call.collective.stream = block.stream;
-    choose(call, 0);
+    chosen(call, 0, 0);
     return call;
   }
 
-  static void share_output(BlockState& state) {
+  void share_output(BlockState& state) const {
     size_t largest = 0;
     for (size_t i = 0; i < state.calls.size(); ++i) {
       if (state.calls[i].sizes.output > state.calls[largest].sizes.output) largest = i;
     }
     for (Call& call : state.calls) {
-      for (size_t s = 0; s < call.sets.size(); ++s) {
-        call.sets[s].output = state.calls[largest].sets[s].output;
+      for (size_t i = 0; i < call.buffers.size(); ++i) {
+        call.buffers[i].output = state.calls[largest].buffers[i].output;
       }
-      choose(call, 0);
+      chosen(call, 0, 0);
     }
   }
 
-  static void choose(Call& call, size_t iteration) {
-    const Buffers& set = call.sets[iteration % call.sets.size()];
-    call.collective.input = set.input;
-    call.collective.output = set.output;
-  }
-
-  static const ccom_collective_t& chosen(Call& call, size_t iteration) {
-    if (call.sets.size() > 1) choose(call, iteration);
+  const ccom_collective_t& chosen(Call& call, size_t iteration, uint32_t repetition) const {
+    const size_t of_set = call.buffers.size() / sets_;
+    const Buffers& one = call.buffers[iteration % sets_ * of_set + (of_set == 1 ? 0 : repetition)];
+    call.collective.input = one.input;
+    call.collective.output = one.output;
     return call.collective;
   }
 
@@ -285,7 +323,9 @@ class Host final : public Participant {
     const size_t all = block.calls.size() * block.what->repetitions;
     if (block.started == all) return false;
     Call& call = block.calls[block.started % block.calls.size()];
-    NEURON_CHECK(checked(ccom_start(block.comm, &chosen(call, iteration), &block.request)));
+    const auto repetition = static_cast<uint32_t>(block.started / block.calls.size());
+    NEURON_CHECK(
+        checked(ccom_start(block.comm, &chosen(call, iteration, repetition), &block.request)));
     ++block.started;
     return true;
   }
@@ -332,27 +372,29 @@ class Host final : public Participant {
   std::map<GroupConfig, ccom_comm_t*> communicators_;
   std::vector<ccom_comm_t*> block_comms_;
   std::vector<BlockState> blocks_;
+  size_t sets_ = 1;
   std::vector<std::pair<ccom_comm_t*, void*>> allocated_;
 };
 
 }  // namespace
 
-uint64_t memory_needed(const Job& job, uint32_t ranks, bool unique_buffers) {
+uint64_t memory_needed(const Job& job, uint32_t ranks, const HostSettings& settings) {
   uint64_t most = 0;
-  const uint64_t sets =
-      unique_buffers ? std::min<uint64_t>(job.operations + job.operations_before, kMostUnique) : 1;
   for (const Phase& phase : job.phases) {
     if (phase.steps() == 0) continue;
     for (const uint32_t rank : {0u, ranks - 1}) {
       const auto cases = cases_of(phase, phase.steps() - 1, rank);
       if (!cases) continue;
       uint64_t bytes = 0;
+      const size_t sets = sets_of(settings, *cases);
       for (const BlockCase& block : *cases) {
         for (const Work& work : block.what.works) {
           const Sizes sizes = sizes_of_work(block, work);
-          bytes += (aligned(sizes.input) + aligned(sizes.output)) * sets;
+          bytes +=
+              (aligned(sizes.input) + aligned(sizes.output)) * sets * buffers_of(settings, block);
         }
       }
+      // Smaller sizes have more sets, but then all of them fit into the spare.
       // A root has more than others, and uneven counts differ; no rank has more than twice as much.
       most = std::max(most, bytes * 2);
     }

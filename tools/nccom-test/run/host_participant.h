@@ -23,11 +23,12 @@ struct HostSettings {
   bool fast_order = false;
   bool unique_buffers = false;
   bool shared_output = false;
-  uint32_t operations = 1;  // of a run: so many unique buffers
+  bool every_result = false;  // repetitions of an operation have outputs of their own, too
+  uint32_t operations = 1;    // of a run: so many unique buffers
 };
 
 // The most memory that a step of the job needs, for HostSettings::memory_bytes.
-uint64_t memory_needed(const Job& job, uint32_t ranks, bool unique_buffers);
+uint64_t memory_needed(const Job& job, uint32_t ranks, const HostSettings& settings);
 
 // All ranks of the job, in this process, without sockets.
 ccom::Result<std::vector<std::unique_ptr<Participant>>> make_host_participants(

@@ -6,6 +6,7 @@
 
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/calibration.h"
+#include "tools/nccom-test/run/case.h"
 
 namespace neuron::nccom {
 
@@ -105,7 +106,18 @@ Result<PhaseBlock> make_block(const BlockOptions& block, const GroupConfig& grou
     }
   }
   NEURON_TRY(sizes, sizes_of(block.sweep));
-  result.sizes = sizes;
+  // Sizes that are rounded up to the same one are one row. A case of every pair of very many ranks
+  // is not made only to ask.
+  const bool asks = options.profile.empty() && !has_variable_counts(block.operation);
+  uint64_t last = 0;
+  for (const uint64_t size : sizes) {
+    uint64_t rounded = size;
+    if (asks) {
+      if (const auto made = make_case(block, result.pairs, size, ranks, 0)) rounded = made->size;
+    }
+    if (result.sizes.empty() || rounded != last) result.sizes.push_back(size);
+    last = rounded;
+  }
   // Only one size: a barrier has no data, and metadata fix the sizes.
   if (block.operation == CCOM_BARRIER) result.sizes = {0};
   if (!block.metadata.empty()) result.sizes.resize(1);
@@ -171,6 +183,23 @@ size_t Phase::steps() const {
 
 size_t Phase::step_of(size_t block, size_t step) const {
   return std::min(step, blocks[block].sizes.size() - 1);
+}
+
+std::string iteration_name(const Job& job, size_t iteration) {
+  const size_t of_run = size_t{job.operations_before} + job.operations;
+  const size_t run = iteration / of_run, operation = iteration % of_run;
+  const bool measured = run >= job.runs_before && operation >= job.operations_before;
+  std::string name =
+      operation >= job.operations_before
+          ? format("{}operation {} of {}", measured ? "measured " : "",
+                   operation - job.operations_before + 1, job.operations)
+          : format("warm-up operation {} of {}", operation + 1, job.operations_before);
+  if (run < job.runs_before) {
+    name += format(", warm-up run {} of {}", run + 1, job.runs_before);
+  } else if (job.runs > 1) {
+    name += format(", run {} of {}", run - job.runs_before + 1, job.runs);
+  }
+  return name;
 }
 
 bool place_in(const GroupConfig& groups, uint32_t rank, uint32_t& group, uint32_t& place) {

@@ -39,6 +39,9 @@ struct Job {
 
 ccom::Result<Job> make_job(const Options& options);
 
+// "measured operation 7 of 20, run 2 of 3", of the operations of a step counted from 0.
+std::string iteration_name(const Job& job, size_t iteration);
+
 // Group and place of a rank in a block; false: it does not take part.
 bool place_in(const GroupConfig& groups, uint32_t rank, uint32_t& group, uint32_t& place);
 

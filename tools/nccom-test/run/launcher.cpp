@@ -147,19 +147,7 @@ class ProcessTeam final : public Team {
       return;
     }
     child.text.append(buffer, static_cast<size_t>(length));
-    size_t begin = 0;
-    for (size_t end = child.text.find('\n'); end != std::string::npos;
-         end = child.text.find('\n', begin)) {
-      const std::string_view line(child.text.data() + begin, end - begin);
-      if (const auto message = from_line(line)) {
-        collector.put(*message);
-      } else {
-        std::fprintf(stderr, "%s: %.*s\n", child.name.c_str(), static_cast<int>(line.size()),
-                     line.data());
-      }
-      begin = end + 1;
-    }
-    child.text.erase(0, begin);
+    put_lines(child.text, child.name, collector);
   }
 
   void tell_end(Child& child, Collector& collector) {
@@ -185,6 +173,20 @@ std::string quoted_for_shell(const std::string& word) {
 }
 
 }  // namespace
+
+void put_lines(std::string& text, const std::string& name, Collector& collector) {
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    const std::string_view line(text.data() + begin, end - begin);
+    if (const auto message = from_line(line)) {
+      collector.put(*message);
+    } else {
+      std::fprintf(stderr, "%s: %.*s\n", name.c_str(), static_cast<int>(line.size()), line.data());
+    }
+    begin = end + 1;
+  }
+  text.erase(0, begin);
+}
 
 std::vector<std::string> split_command(const std::string& command, const std::string& host) {
   std::vector<std::string> words;

@@ -41,6 +41,10 @@ ccom::Result<std::unique_ptr<Team>> start_processes(const RunContext& context);
 // Main of a worker process: its ranks in threads, messages to standard output. The exit status.
 int run_worker(const RunContext& context);
 
+// Takes the whole lines out of `text`: messages go to the collector, all else is shown on standard
+// error as of the process `name`.
+void put_lines(std::string& text, const std::string& name, Collector& collector);
+
 // Words of a command, as a shell would split them; {host} is replaced.
 std::vector<std::string> split_command(const std::string& command, const std::string& host);
 

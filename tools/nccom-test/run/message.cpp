@@ -32,7 +32,7 @@ std::string to_line(const Message& message) {
                               message.phase,
                               message.block,
                               message.step,
-                              message.checked ? 1u : 0u,
+                              message.compared,
                               message.size,
                               message.count,
                               message.total_input,
@@ -64,7 +64,7 @@ std::optional<Message> from_line(std::string_view line) {
   message.phase = static_cast<uint32_t>(numbers[2]);
   message.block = static_cast<uint32_t>(numbers[3]);
   message.step = static_cast<uint32_t>(numbers[4]);
-  message.checked = numbers[5] != 0;
+  message.compared = numbers[5];
   message.size = numbers[6];
   message.count = numbers[7];
   message.total_input = numbers[8];

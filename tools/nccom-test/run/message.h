@@ -27,7 +27,7 @@ struct Message {
   uint32_t phase = 0;
   uint32_t block = 0;
   uint32_t step = 0;
-  bool checked = false;
+  uint64_t compared = 0;  // results, each with that of the host
   uint64_t size = 0, count = 0, total_input = 0, total_output = 0;
   std::vector<double> times_us;
   std::string text;  // one line

@@ -3,7 +3,8 @@
 //
 // Concepts: enter() once for each phase (communicators of its groups), prepare() once for each step
 // (buffers), then execute() as often as wanted: every call of the step once, blocks at the same
-// time. Callers: rank_run, in the rank's thread; abort() from any. Owns: communicators, buffers.
+// time. Iterations take sets of buffers in turn; a result stays where it is until its set is used
+// again. Callers: rank_run, in the rank's thread; abort() from any. Owns: communicators, buffers.
 // Fails with the library's sentence; CCOM_INVALID and CCOM_UNSUPPORTED leave the rank usable,
 // everything else does not.
 #ifndef TOOLS_NCCOM_TEST_RUN_PARTICIPANT_H
@@ -31,6 +32,14 @@ struct BlockCase {
   Case what;  // of a rank that does not take part: as the first of a group has it
 };
 
+// The buffers of one call among those that a participant holds at the same time.
+struct Slot {
+  size_t block = 0;
+  size_t work = 0;
+  size_t set = 0;           // iteration i has set i % sets()
+  uint32_t repetition = 0;  // of a call that the iteration repeats
+};
+
 class Participant {
  public:
   virtual ~Participant() = default;
@@ -41,11 +50,23 @@ class Participant {
   virtual ccom::Result<void> enter(const Phase& phase) = 0;
   // The blocks stay as they are until the next prepare().
   virtual ccom::Result<void> prepare(const std::vector<BlockCase>& blocks) = 0;
-  // All buffers of a block's call; the output is filled with kUntouched where it is not input.
-  virtual ccom::Result<void> write(size_t block, size_t work, std::span<const std::byte> input) = 0;
-  virtual ccom::Result<std::vector<std::byte>> read(size_t block, size_t work) = 0;
+  // Sets of buffers, the same number on every rank.
+  virtual size_t sets() const = 0;
+  // Results that an iteration leaves of each call of a block: one for each repetition, or 1, that
+  // of the last repetition.
+  virtual uint32_t results_of(size_t block) const = 0;
+  // Buffers of all repetitions; the output is filled with kUntouched where it is not input.
+  virtual ccom::Result<void> write(const Slot& slot, std::span<const std::byte> input) = 0;
+  // For the next use of a set: afterwards no result can be taken for that of an earlier operation.
+  // With inputs_in_turn() above 1 that needs another input than the last one.
+  virtual ccom::Result<void> renew(const Slot& slot, std::span<const std::byte> input) = 0;
+  virtual uint32_t inputs_in_turn() const = 0;
+  // Valid until the next call for the participant.
+  virtual ccom::Result<std::span<const std::byte>> result(const Slot& slot) = 0;
   virtual ccom::Result<void> barrier() = 0;
-  // `iteration`: chooses among unique buffers. `times_us`: by block.
+  // True if a measured time contains the wait for a rank that begins later.
+  virtual bool waits_are_measured() const = 0;
+  // `iteration`: counted from 0 in a step. `times_us`: by block.
   virtual ccom::Result<void> execute(size_t iteration, std::vector<double>& times_us) = 0;
   virtual std::string algorithm(size_t block) = 0;
   virtual void abort() = 0;

@@ -2,15 +2,18 @@
 #include "tools/nccom-test/run/rank_run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "tools/nccom-test/input/operation.h"
-#include "tools/nccom-test/run/data.h"
+#include "tools/nccom-test/run/result_check.h"
 
 namespace neuron::nccom {
 
 using ccom::fail;
 using ccom::format;
 using ccom::Result;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -46,6 +49,7 @@ class Run {
     Message message = at(kind, block);
     message.text = text;
     sink_(message);
+    told_ = Clock::now();
   }
 
  private:
@@ -74,32 +78,36 @@ class Run {
     tell(Message::Kind::kAt, 0, "preparing " + name);
     NEURON_TRY(cases, cases_of(phase, step_, participant_.rank()));
     NEURON_CHECK(participant_.prepare(cases));
-    NEURON_CHECK(fill(cases));
+    std::optional<ResultCheck> check;
+    if (settings_.check == Check::kNone) {
+      NEURON_CHECK(fill_with_zeros(cases));
+    } else {
+      check.emplace(participant_, cases, job_,
+                    ResultCheck::Settings{settings_.seed, settings_.check == Check::kAllOnes,
+                                          settings_.dump_folder});
+      NEURON_CHECK(check->begin());
+    }
     NEURON_CHECK(participant_.barrier());
     tell(Message::Kind::kAt, 0, "measuring " + name);
     std::vector<std::vector<double>> times(cases.size());
-    NEURON_CHECK(measure(times));
-    std::vector<bool> checked(cases.size());
-    if (settings_.check != Check::kNone) {
-      tell(Message::Kind::kAt, 0, "checking " + name);
-      NEURON_CHECK(check(cases, checked));
-    }
+    NEURON_CHECK(measure(name, times, check));
     for (size_t b = 0; b < cases.size(); ++b) {
+      const std::string mismatch = check ? check->mismatch(b) : "";
       if (!cases[b].takes_part) {
         tell(Message::Kind::kSkipped, b, "");
-      } else if (!mismatch_.empty()) {
-        tell(Message::Kind::kFailed, b, mismatch_);
+      } else if (!mismatch.empty()) {
+        tell(Message::Kind::kFailed, b, mismatch);
       } else {
-        done(cases[b], b, times[b], checked[b]);
+        done(cases[b], b, times[b], check ? check->compared(b) : 0);
       }
     }
-    mismatch_.clear();
     return {};
   }
 
-  void done(const BlockCase& block, size_t index, const std::vector<double>& times, bool checked) {
+  void done(const BlockCase& block, size_t index, const std::vector<double>& times,
+            uint64_t compared) {
     Message message = at(Message::Kind::kDone, index);
-    message.checked = checked;
+    message.compared = compared;
     message.size = block.what.size;
     message.count = block.what.count;
     message.total_input = block.what.total_input;
@@ -109,82 +117,50 @@ class Run {
     sink_(message);
   }
 
-  Data data_of(const Work& work) const {
-    return Data(settings_.seed, settings_.check == Check::kAllOnes, work.type, work.reduction);
-  }
-
-  Result<void> fill(const std::vector<BlockCase>& cases) {
+  Result<void> fill_with_zeros(const std::vector<BlockCase>& cases) {
     for (size_t b = 0; b < cases.size(); ++b) {
       if (!cases[b].takes_part) continue;
       for (size_t w = 0; w < cases[b].what.works.size(); ++w) {
         const Work& work = cases[b].what.works[w];
-        std::vector<std::byte> input(work.input_elements(cases[b].place) * type_size(work.type));
-        if (settings_.check != Check::kNone) data_of(work).fill(participant_.rank(), 0, input);
-        NEURON_CHECK(participant_.write(b, w, input));
+        const std::vector<std::byte> input(work.input_elements(cases[b].place) *
+                                           type_size(work.type));
+        for (size_t set = 0; set < participant_.sets(); ++set) {
+          NEURON_CHECK(participant_.write({b, w, set}, input));
+        }
       }
     }
     return {};
   }
 
-  Result<void> measure(std::vector<std::vector<double>>& times) {
+  Result<void> measure(const std::string& name, std::vector<std::vector<double>>& times,
+                       std::optional<ResultCheck>& check) {
     std::vector<double> once(times.size());
-    const uint32_t operations = job_.operations_before + job_.operations;
-    for (uint32_t run = 0; run < job_.runs_before + job_.runs; ++run) {
-      for (uint32_t i = 0; i < operations; ++i) {
-        NEURON_CHECK(participant_.execute(i, once));
-        if (run < job_.runs_before || i < job_.operations_before) continue;
+    const size_t of_run = size_t{job_.operations_before} + job_.operations;
+    const size_t all = of_run * (size_t{job_.runs_before} + job_.runs);
+    size_t unseen = 0;  // the first iteration whose result has not been looked at
+    for (size_t i = 0; i < all; ++i) {
+      NEURON_CHECK(participant_.execute(i, once));
+      if (i >= of_run * job_.runs_before && i % of_run >= job_.operations_before) {
         for (size_t b = 0; b < times.size(); ++b) times[b].push_back(once[b]);
       }
+      const bool at_end = i + 1 == all;
+      // Sets that have all been used must be looked at before they are used again.
+      if (!check || (!at_end && i + 1 - unseen < participant_.sets())) continue;
+      NEURON_CHECK(check->look(unseen, i, at_end));
+      unseen = i + 1;
+      NEURON_CHECK(go_on(name, at_end));
     }
     return {};
   }
 
-  Result<void> check(const std::vector<BlockCase>& cases, std::vector<bool>& checked) {
-    NEURON_CHECK(participant_.barrier());  // no rank reads inputs any more
-    NEURON_CHECK(fill(cases));
-    NEURON_CHECK(participant_.barrier());
-    std::vector<double> times(cases.size());
-    NEURON_CHECK(participant_.execute(0, times));
-    for (size_t b = 0; b < cases.size(); ++b) {
-      if (!cases[b].takes_part) continue;
-      for (size_t w = 0; w < cases[b].what.works.size(); ++w) {
-        NEURON_CHECK(check_work(cases[b], b, w));
-      }
-      checked[b] = true;
+  // After a look at results: a rank that begins earlier than others would measure how long they
+  // look.
+  Result<void> go_on(const std::string& name, bool at_end) {
+    if (Clock::now() - told_ > std::chrono::seconds(1)) {
+      tell(Message::Kind::kAt, 0, "measuring and checking " + name);
     }
-    return {};
-  }
-
-  Result<void> check_work(const BlockCase& block, size_t b, size_t w) {
-    const Work& work = block.what.works[w];
-    const Data data = data_of(work);
-    NEURON_TRY(output, participant_.read(b, w));
-    const auto wrong = verify(data, work, block.place, block.ranks, output, !block.in_place);
-    if (!wrong) return {};
-    mismatch_ =
-        format("rank {}, {}: output element {} is {}, expected {}", participant_.rank(),
-               operation_name(work.operation), wrong->element, wrong->found, wrong->expected);
-    mismatch_ += dump(data, work, block, output);
-    return {};
-  }
-
-  std::string dump(const Data& data, const Work& work, const BlockCase& block,
-                   const std::vector<std::byte>& output) const {
-    std::vector<std::byte> input(work.input_elements(block.place) * data.width());
-    data.fill(participant_.rank(), 0, input);
-    const std::string stem =
-        format("{}/nccom-test-{}-{}-rank{}", settings_.dump_folder, operation_name(work.operation),
-               block.what.size, participant_.rank());
-    const auto write = [&](const char* name, const std::vector<std::byte>& bytes) {
-      return write_text(stem + name,
-                        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    };
-    for (const auto& written :
-         {write("-input.bin", input), write("-output.bin", output),
-          write("-golden.bin", golden(data, work, block.place, block.ranks))}) {
-      if (!written) return "; the buffers could not be kept: " + written.error().sentence;
-    }
-    return "; see " + stem + "-{input,output,golden}.bin";
+    if (at_end || !participant_.waits_are_measured()) return {};
+    return participant_.barrier();
   }
 
   Participant& participant_;
@@ -192,7 +168,7 @@ class Run {
   const RankSettings& settings_;
   const Sink& sink_;
   size_t phase_ = 0, step_ = 0;
-  std::string mismatch_;
+  Clock::time_point told_;
 };
 
 }  // namespace

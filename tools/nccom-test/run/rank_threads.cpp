@@ -4,8 +4,11 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <system_error>
+
 #include "driver/base/backoff.h"
 #include "driver/base/deadline.h"
+#include "tools/execution/core_claim.h"
 #include "tools/nccom-test/run/device_participant.h"
 #include "tools/nccom-test/run/host_participant.h"
 
@@ -23,13 +26,14 @@ HostSettings settings_of(const RunContext& context, const std::string& root,
   settings.secret = secret;
   settings.providers = options.providers;
   settings.timeout_ms = options.timeout_ms;
-  settings.memory_bytes = memory_needed(*context.job, options.ranks, options.unique_buffers);
   settings.no_shared_memory =
       options.no_shared_memory || (context.backend == Backend::kNetwork && options.nodes == 1);
   settings.fast_order = options.fast_order;
   settings.unique_buffers = options.unique_buffers;
   settings.shared_output = options.shared_output;
+  settings.every_result = options.check != Check::kNone;
   settings.operations = context.job->operations + context.job->operations_before;
+  settings.memory_bytes = memory_needed(*context.job, options.ranks, settings);
   return settings;
 }
 
@@ -62,7 +66,10 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
   const HostSettings settings = settings_of(context, root, secret);
   std::vector<std::unique_ptr<Participant>> participants;
   if (context.backend == Backend::kDevice) {
-    NEURON_TRY(all, make_device_participants(part.first, part.count, options.ranks, root,
+    // The other cores of the host stay free for others.
+    if (root.empty()) execution::claim_only(part.count);
+    NEURON_TRY(all, make_device_participants(part.first, part.count, options.ranks,
+                                             options.ranks / options.nodes, root,
                                              settings.unique_buffers ? settings.operations : 1));
     participants = std::move(all);
   } else if (root.empty()) {
@@ -80,8 +87,8 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
     threads->ranks_.push_back(std::make_unique<Rank>());
     Rank* rank = threads->ranks_.back().get();
     rank->participant = std::move(participant);
-    rank->thread = std::thread([rank, rank_settings, sink, job = context.job, pin = options.pin,
-                                running = &threads->running_] {
+    const auto work = [rank, rank_settings, sink, job = context.job, pin = options.pin,
+                       running = &threads->running_] {
       if (pin) pin_to(rank->participant->rank());
       if (const auto joined = rank->participant->join(); !joined) {
         Message message;
@@ -94,7 +101,18 @@ Result<std::unique_ptr<RankThreads>> RankThreads::start(const RunContext& contex
       }
       // Publishes what the thread did. Pairs with the acquire in ended().
       running->fetch_sub(1, std::memory_order_release);
-    });
+    };
+    try {
+      rank->thread = std::thread(work);
+    } catch (const std::system_error& error) {
+      const size_t started = threads->ranks_.size() - 1;
+      threads->running_ -= participants.size() - started;
+      return ccom::fail(
+          CCOM_RESOURCE,
+          "rank {} of {} has no thread: {}; {} were started; ask for fewer ranks on this "
+          "host (-r), or raise its limit of processes (ulimit -u, a container's pids limit)",
+          rank->participant->rank(), options.ranks, error.code().message(), started);
+    }
   }
   return threads;
 }

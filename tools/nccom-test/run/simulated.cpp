@@ -2,8 +2,16 @@
 #include "tools/nccom-test/run/simulated.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 #include "ccom/plan/planner.h"
+#include "ccom/request/layout.h"
+#include "ccom/simulator/chip_costs.h"
+#include "ccom/simulator/device_model.h"
+#include "ccom/simulator/estimate.h"
+#include "ccom/simulator/judge.h"
 #include "ccom/simulator/simulator.h"
 #include "tools/nccom-test/input/operation.h"
 #include "tools/nccom-test/run/case.h"
@@ -16,10 +24,13 @@ using ccom::Result;
 
 namespace {
 
+constexpr uint32_t kMostCores = 128;  // of an instance that devices join
+
 struct System {
   ccom::Group group;
   ccom::CostParameters costs;
   std::string name;
+  uint32_t generation = 0;
 };
 
 Result<System> make_system(const Options& options) {
@@ -48,6 +59,7 @@ Result<System> make_system(const Options& options) {
     system.costs.remote_bytes_per_second = node.nic.bytes_per_second;
     system.costs.remote_latency_ps = node.nic.latency_ps;
   }
+  system.generation = node.generation;
   system.name =
       format("{} x {}: {} chips, {} ranks", node.name, nodes,
              (options.ranks + node.ranks_per_chip - 1) / node.ranks_per_chip, options.ranks);
@@ -62,37 +74,56 @@ ccom::Group part_of(const System& system, const std::vector<uint32_t>& ranks) {
   return group;
 }
 
-ccom::Request request_of(const Work& work, bool in_place) {
-  ccom::Request request;
-  request.operation = work.operation;
-  request.type = work.type;
-  request.reduction = work.reduction;
-  request.algorithm = work.algorithm;
-  request.root = work.root;
-  request.in_place = in_place;
-  request.count = work.count;
-  request.pairs = work.pairs;
-  if (work.operation == CCOM_ALL_TO_ALL_V) {
-    request.send_counts = work.matrix;
-    request.send_displacements = work.matrix_displacements;
-    request.receive_displacements.resize(work.matrix.size());
-    for (uint32_t to = 0; to < work.ranks; ++to) {
-      uint64_t at = 0;
-      for (uint32_t from = 0; from < work.ranks; ++from) {
-        request.receive_displacements[uint64_t{to} * work.ranks + from] = at;
-        at += work.matrix[uint64_t{from} * work.ranks + to];
-      }
+// "send=100,reduce=200": nanoseconds and GB/s.
+Result<ccom::StepCosts> costs_of(const std::string& text, uint32_t generation) {
+  if (text == "chips") return ccom::chip_costs(generation);
+  ccom::StepCosts costs;
+  if (text == "none") return costs;
+  const auto wrong = [&](const std::string& item) {
+    return fail(CCOM_INVALID,
+                "--costs: \"{}\" cannot be read; expected chips, none, or send=NS, receive=NS, "
+                "message=NS, local=NS, reduce=GB/s, copy=GB/s joined by commas",
+                item);
+  };
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ',');) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) return wrong(item);
+    const std::string name = item.substr(0, equals), number = item.substr(equals + 1);
+    char* end = nullptr;
+    const double value = std::strtod(number.c_str(), &end);
+    if (number.empty() || *end != '\0' || !(value >= 0) || value > 1e9) return wrong(item);
+    const auto time = static_cast<uint64_t>(value * 1e3);
+    if (name == "send") {
+      costs.send_ps = time;
+    } else if (name == "receive") {
+      costs.receive_ps = time;
+    } else if (name == "message") {
+      costs.message_ps = time;
+    } else if (name == "local") {
+      costs.local_ps = time;
+    } else if (name == "reduce") {
+      costs.reduce_bytes_per_second = value * 1e9;
+    } else if (name == "copy") {
+      costs.copy_bytes_per_second = value * 1e9;
+    } else {
+      return wrong(item);
     }
-  } else {
-    request.counts = work.counts;
-    request.displacements = work.displacements;
   }
-  return request;
+  return costs;
 }
 
-ccom::SimulationOptions simulation_options(const Options& options, const System& system,
-                                           uint64_t seed) {
+Result<ccom::SimulationOptions> simulation_options(const Options& options, const System& system,
+                                                   uint64_t seed) {
   ccom::SimulationOptions result;
+  NEURON_TRY(costs, costs_of(options.costs, system.generation));
+  result.costs = costs;
+  result.sharing = options.divided ? ccom::Sharing::kDivided : ccom::Sharing::kQueued;
+  result.memory = options.memory_contention;
+  for (const std::string& text : options.failed) {
+    NEURON_TRY(link, ccom::parse_failed_link(text, system.group.topology));
+    result.failed.push_back(link);
+  }
   result.threads = 2;
   result.window = options.window;
   result.seed = seed;
@@ -106,13 +137,103 @@ ccom::SimulationOptions simulation_options(const Options& options, const System&
 struct Sum {
   uint64_t time_ps = 0;
   std::string algorithm;
+  bool evened = false;
 };
 
-Result<Sum> simulate_case(const ccom::Planner& planner, const Case& what, bool in_place,
-                          const ccom::SimulationOptions& how, std::vector<LinkLoad>& loads) {
+std::string in_units(double value, const char* unit) {
+  const char* prefix = value >= 1e9 ? " G" : value >= 1e6 ? " M" : value >= 1e3 ? " k" : " ";
+  const double scale = value >= 1e9 ? 1e9 : value >= 1e6 ? 1e6 : value >= 1e3 ? 1e3 : 1;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3g%s%s", value / scale, prefix, unit);
+  return text;
+}
+
+// Blocks of unequal sizes have no symmetry, and each rank has one for every other. Beyond this many
+// steps the blocks are taken as equal, of the average size.
+constexpr double kMostUnevenSteps = 5e7;
+
+bool even_out(ccom::Request& request, uint32_t ranks) {
+  if (request.counts.empty() || 1.0 * ranks * ranks <= kMostUnevenSteps ||
+      ccom::even_blocks(request)) {
+    return false;
+  }
+  uint64_t sum = 0;
+  for (const uint64_t count : request.counts) sum += count;
+  const uint64_t each = (sum + ranks - 1) / ranks;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    request.counts[rank] = each;
+    request.displacements[rank] = rank * each;
+  }
+  return true;
+}
+
+struct Chosen {
+  ccom::Plan plan;
+  ccom::SimulationEstimate estimate;
+};
+
+// The plan of the request, if a simulation of it fits into the memory. An automatic choice has left
+// out those that do not fit.
+Result<Chosen> choose(const ccom::Planner& planner, const ccom::Request& request,
+                      const ccom::SimulationOptions& how, uint64_t memory) {
+  NEURON_TRY(first, planner.plan(request));
+  NEURON_TRY(of_first, ccom::estimate(planner.group(), first, how));
+  if (of_first.memory_bytes <= static_cast<double>(memory)) return Chosen{first, of_first};
+  const std::string needs = format(
+      "a simulation of {} by {} on {} ranks needs about {} of memory for {}, and --memory "
+      "allows {}",
+      operation_name(request.operation), algorithm_name(first.algorithm), planner.group().ranks(),
+      in_units(of_first.memory_bytes, "B"), in_units(of_first.steps, "steps"),
+      in_units(static_cast<double>(memory), "B"));
+  if (!first.automatic) {
+    return fail(CCOM_RESOURCE, "{}; take fewer chips, or let the planner choose the algorithm",
+                needs);
+  }
+  return fail(CCOM_RESOURCE, "{}; take fewer chips", needs);
+}
+
+// True if the ranks are on one instance whose chips' own formulas can price the plan. Failed links,
+// jitter, load of links and costs of steps are matters of the model of links.
+bool uses_chips(const Options& options, const ccom::Group& group,
+                const ccom::SimulationOptions& how) {
+  if (options.links_only || how.jitter_ps != 0 || how.loads || how.window != 0) return false;
+  if (group.topology.node().generation == 0 || group.ranks() > kMostCores) return false;
+  return std::all_of(group.places.begin(), group.places.end(),
+                     [&](const ccom::Place& place) { return place.node == group.places[0].node; });
+}
+
+Result<uint64_t> time_on_chips(const ccom::Group& group, const ccom::Plan& plan) {
+  ccom::DeviceModelOptions chips;
+  chips.generation = group.topology.node().generation;
+  NEURON_TRY(times, ccom::simulate_device(group, plan, chips));
+  return times.time_ps;
+}
+
+Result<Sum> simulate_case(const ccom::Planner& planner, const Case& what, bool in_place, bool chips,
+                          ccom::SimulationOptions how, uint64_t memory, const ShowProgress& show,
+                          std::vector<LinkLoad>& loads) {
   Sum sum;
   for (const Work& work : what.works) {
-    NEURON_TRY(plan, planner.plan(request_of(work, in_place)));
+    ccom::Request request = request_of(work, in_place);
+    sum.evened = even_out(request, planner.group().ranks());
+    if (chips) {
+      request.algorithm = planner.device_default(request);
+      NEURON_TRY(plan, planner.plan(request));
+      NEURON_TRY(time, time_on_chips(planner.group(), plan));
+      sum.time_ps += time;
+      sum.algorithm = algorithm_name(plan.algorithm);
+      continue;
+    }
+    NEURON_TRY(chosen, choose(planner, request, how, memory));
+    const ccom::Plan& plan = chosen.plan;
+    const double steps = std::max(1.0, chosen.estimate.steps);
+    if (show) {
+      how.progress = [&](const ccom::SimulationProgress& progress) {
+        const double share = std::min(1.0, static_cast<double>(progress.steps) / steps);
+        show(format("{} B by {}: {} % of {}", what.size, algorithm_name(plan.algorithm),
+                    static_cast<int>(share * 100), in_units(steps, "steps")));
+      };
+    }
     NEURON_TRY(simulated, ccom::simulate(planner.group(), plan, how));
     sum.time_ps += simulated.time_ps;
     sum.algorithm = algorithm_name(plan.algorithm);
@@ -126,15 +247,46 @@ Result<Sum> simulate_case(const ccom::Planner& planner, const Case& what, bool i
   return sum;
 }
 
+// The counts of an all_to_all_v are themselves a table with a row for each rank.
+Result<void> check_counts(const PhaseBlock& block, uint32_t ranks, uint64_t memory) {
+  constexpr double kTables = 5;  // of the case and of the request: counts and displacements
+  const double bytes = kTables * sizeof(uint64_t) * ranks * ranks;
+  if (block.options.operation != CCOM_ALL_TO_ALL_V || bytes <= static_cast<double>(memory)) {
+    return {};
+  }
+  return fail(
+      CCOM_RESOURCE,
+      "alltoallv of {} ranks has a count for each pair of ranks: {} of memory, and --memory "
+      "allows {}; take fewer chips, or alltoall",
+      ranks, in_units(bytes, "B"), in_units(static_cast<double>(memory), "B"));
+}
+
 Result<void> run_block(const Options& options, const System& system, const PhaseBlock& from,
-                       uint64_t seed, SimulatedRun& run) {
+                       uint64_t seed, const ShowProgress& show, SimulatedRun& run) {
   Block block;
   block.title = from.title;
   block.operation = from.options.operation;
   block.type = from.options.type;
   block.group_ranks = static_cast<uint32_t>(from.groups.front().size());
-  const ccom::Planner planner(part_of(system, from.groups.front()), system.costs);
-  const auto how = simulation_options(options, system, seed);
+  NEURON_TRY(how, simulation_options(options, system, seed));
+  auto asked = how;
+  if (show) {
+    asked.progress = [&](const ccom::SimulationProgress& progress) {
+      show(format("choosing an algorithm: {}",
+                  in_units(static_cast<double>(progress.steps), "steps")));
+    };
+  }
+  const ccom::Group group = part_of(system, from.groups.front());
+  const bool chips = uses_chips(options, group, how);
+  // Devices choose by predictions, and their simulation has to choose as they do.
+  const ccom::Planner planner(group, system.costs,
+                              chips ? ccom::Judge() : ccom::make_judge(asked, options.memory));
+  if (chips) {
+    run.model =
+        "chips: instructions, descriptors and semaphores as on the emulated device, without the "
+        "copies of a program";
+  }
+  NEURON_CHECK(check_counts(from, block.group_ranks, options.memory));
   for (const uint64_t size : from.sizes) {
     NEURON_TRY(what, make_case(from.options, from.pairs, size, block.group_ranks,
                                from.options.root < block.group_ranks ? from.options.root : 0));
@@ -143,10 +295,18 @@ Result<void> run_block(const Options& options, const System& system, const Phase
     row.count = what.count;
     row.total_input = what.total_input;
     row.total_output = what.total_output;
-    const auto sum = simulate_case(planner, what, from.options.in_place, how, run.loads);
+    const auto sum = simulate_case(planner, what, from.options.in_place, chips, how, options.memory,
+                                   show, run.loads);
     if (sum) {
       row.times_us = {static_cast<double>(sum->time_ps) * 1e-6};
       row.algorithm = sum->algorithm;
+      if (sum->evened) {
+        run.notes.insert(
+            format("{} of {} ranks is simulated with blocks of their average size, as "
+                   "unequal ones would take more than {}",
+                   operation_name(block.operation), block.group_ranks,
+                   in_units(kMostUnevenSteps, "steps")));
+      }
     } else {
       row.failure = sum.error().sentence;
     }
@@ -158,7 +318,8 @@ Result<void> run_block(const Options& options, const System& system, const Phase
 
 }  // namespace
 
-Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint64_t seed) {
+Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint64_t seed,
+                                   const ShowProgress& show) {
   if (options.check != Check::kNone) {
     return fail(CCOM_INVALID, "--simulate moves no data that --check could compare");
   }
@@ -170,7 +331,7 @@ Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint6
   run.system = system.name;
   for (const Phase& phase : job.phases) {
     for (const PhaseBlock& block : phase.blocks) {
-      NEURON_CHECK(run_block(options, system, block, seed, run));
+      NEURON_CHECK(run_block(options, system, block, seed, show, run));
     }
   }
   return run;

@@ -5,6 +5,8 @@
 #ifndef TOOLS_NCCOM_TEST_RUN_SIMULATED_H
 #define TOOLS_NCCOM_TEST_RUN_SIMULATED_H
 
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,10 +20,18 @@ namespace neuron::nccom {
 struct SimulatedRun {
   std::vector<Block> blocks;
   std::vector<LinkLoad> loads;  // of the last row, where a heat map is wanted
+  std::set<std::string> notes;  // what the rows do not show
+  std::string model = "links";  // what the times contain
   std::string system;           // "trn1.32xlarge x 4: 64 chips, 128 ranks"
 };
 
-ccom::Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint64_t seed);
+// Is told now and then how far the run has come, in words. May be empty.
+using ShowProgress = std::function<void(const std::string&)>;
+
+// Memory: --memory is the most that a simulation may take. An algorithm that somebody named is
+// refused at once if it is estimated to need more; an automatic choice leaves it out.
+ccom::Result<SimulatedRun> run_simulated(const Options& options, const Job& job, uint64_t seed,
+                                         const ShowProgress& show = {});
 
 }  // namespace neuron::nccom
 

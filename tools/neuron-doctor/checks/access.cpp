@@ -225,6 +225,12 @@ int exit_status(Obstacle obstacle) {
   }
 }
 
+int exit_status_of(const std::string& sentence) {
+  if (sentence.find(" held by pid ") != sentence.npos) return tools::kBusy;
+  const Access access = look_for_devices(places_of_environment());
+  return access.obstacle == Obstacle::kNone ? tools::kFailed : exit_status(access.obstacle);
+}
+
 int explain_no_device(const char* program, const std::string& otherwise) {
   const Access access = look_for_devices(places_of_environment());
   const bool known = access.obstacle != Obstacle::kNone;

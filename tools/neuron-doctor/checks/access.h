@@ -48,6 +48,9 @@ std::string user_name(unsigned uid);
 std::string group_name(unsigned gid);
 // The exit status of a program that found no device for this reason.
 int exit_status(Obstacle obstacle);
+// The exit status of a program that failed with this sentence of libnrt, which alone learns who
+// holds the cores.
+int exit_status_of(const std::string& sentence);
 // Says on standard error why `program` finds no device here; `otherwise` if no obstacle is known.
 // Returns the matching exit status.
 int explain_no_device(const char* program, const std::string& otherwise);

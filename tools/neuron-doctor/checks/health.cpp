@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-doctor/checks/health.h"
 
+#include <algorithm>
 #include <cstdint>
+
+#include "driver/base/format.h"
 
 namespace neuron::doctor {
 namespace {
@@ -52,8 +55,11 @@ std::vector<Ailment> ailments(const telemetry::Device& device) {
       out.push_back({"its last reset failed", kReset, true});
       break;
     case telemetry::DeviceState::kOff:
-      out.push_back({"it does not answer: every register reads all ones",
-                     "reboot the host; of an emulated one: neuron-emulatorctl power on", true});
+      out.push_back(
+          {"it does not answer: every register reads all ones",
+           base::format("reboot the host; of an emulated one: neuron-emulatorctl power on {}",
+                        device.index),
+           true});
       break;
   }
   if (!device.error.empty()) out.push_back({device.error, kReset, true});
@@ -76,8 +82,11 @@ std::vector<Ailment> ailments(const telemetry::Device& device) {
   }
   for (const telemetry::Link& link : device.links) {
     if (!link.up) {
-      out.push_back({"the link to device " + std::to_string(link.device) + " is down",
-                     "reset both devices; of emulated ones: neuron-emulatorctl link up", true});
+      out.push_back(
+          {"the link to device " + std::to_string(link.device) + " is down",
+           base::format("reset both devices; of emulated ones: neuron-emulatorctl link up {} {}",
+                        std::min(device.index, link.device), std::max(device.index, link.device)),
+           true});
     }
   }
   for (const std::string& fault : device.faults) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tools/neuron-monitor/model/tally.h"
+#include "tools/telemetry/generation.h"
 #include "tools/telemetry/rates.h"
 
 namespace neuron::monitor {
@@ -216,6 +217,11 @@ std::string version_of(const std::string& architecture) {
   return at == std::string::npos ? "" : architecture.substr(at);
 }
 
+std::string device_version_of(const telemetry::Device& device) {
+  const char* version = telemetry::generation_of_cores(device.core_architecture).device_version;
+  return version != nullptr ? version : version_of(device.architecture);
+}
+
 HardwareInfo hardware_info(const Snapshot& now) {
   HardwareInfo out;
   out.error = now.error;
@@ -232,7 +238,7 @@ HardwareInfo hardware_info(const Snapshot& now) {
   for (char& c : out.device_type) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  out.device_version = version_of(first->architecture);
+  out.device_version = device_version_of(*first);
   out.core_version = version_of(first->core_architecture);
   out.logical_size = std::max(1u, first->logical_size);
   // "v3d": pairs of physical cores act as one.

@@ -5,6 +5,9 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tools/neuron-monitor/serve/otlp_push.h"
@@ -38,8 +41,13 @@ class NetworkExporter : public Exporter {
     if (!options.otlp.empty()) {
       auto url = parse_url(options.otlp, error);
       if (!url) return error.insert(0, "--otlp: "), false;
-      push_ = OtlpPush::create(context_, std::move(*url),
-                               [this] { return format_otlp(board_.exposition()); });
+      push_ = OtlpPush::create(
+          context_, std::move(*url), [this] { return format_otlp(board_.exposition()); },
+          [this](bool arrived) {
+            const std::lock_guard guard(mutex_);
+            arrived_ = arrived;
+            attempt_ended_.notify_all();
+          });
     }
     changed_ = std::chrono::steady_clock::now();
     // Signals are for the thread that measures.
@@ -52,10 +60,21 @@ class NetworkExporter : public Exporter {
   }
 
   void notify() override {
+    {
+      const std::lock_guard guard(mutex_);
+      arrived_.reset();
+    }
     asio::post(context_, [this] {
       changed_ = std::chrono::steady_clock::now();
       if (push_) push_->notify();
     });
+  }
+
+  bool pushed(std::chrono::milliseconds patience) override {
+    if (!push_) return true;
+    std::unique_lock guard(mutex_);
+    return attempt_ended_.wait_for(guard, patience, [this] { return arrived_.has_value(); }) &&
+           *arrived_;
   }
 
   unsigned short port() const override { return port_; }
@@ -94,6 +113,9 @@ class NetworkExporter : public Exporter {
   std::unique_ptr<ScrapeServer> server_;
   std::unique_ptr<OtlpPush> push_;
   unsigned short port_ = 0;
+  std::mutex mutex_;
+  std::condition_variable attempt_ended_;
+  std::optional<bool> arrived_;  // of the first push since the last notify()
   // Only on the thread, once it runs.
   Page pages_[2];
   std::chrono::steady_clock::time_point changed_;

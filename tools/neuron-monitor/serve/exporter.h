@@ -33,6 +33,10 @@ class Exporter {
 
   // The board has changed.
   virtual void notify() = 0;
+  // Waits at most `patience` for the first push since the last notify(). False: the collector has
+  // not taken the values; the reason is on standard error, unless the time was over. True at once
+  // if nothing is pushed.
+  virtual bool pushed(std::chrono::milliseconds patience) = 0;
   // The port that the exporter listens on; useful if the options say "0".
   virtual unsigned short port() const = 0;
 };

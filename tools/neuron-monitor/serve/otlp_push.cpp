@@ -25,9 +25,11 @@ constexpr size_t kMostAnswer = 64 << 10;
 
 class Push : public OtlpPush {
  public:
-  Push(asio::io_context& context, Url url, std::function<std::string()> body)
+  Push(asio::io_context& context, Url url, std::function<std::string()> body,
+       std::function<void(bool)> told)
       : url_(std::move(url)),
         body_(std::move(body)),
+        told_(std::move(told)),
         resolver_(context),
         stream_(context),
         timer_(context) {}
@@ -110,6 +112,7 @@ class Push : public OtlpPush {
   void done() {
     if (failing_) std::fprintf(stderr, "neuron-monitor: --otlp: metrics arrive again\n");
     failing_ = false;
+    told_(true);
     next_pause_ = kFirstPause;
     busy_ = false;
     if (pending_) begin();
@@ -133,6 +136,7 @@ class Push : public OtlpPush {
                    url_.target.c_str(), sentence.c_str());
     }
     failing_ = true;
+    told_(false);
   }
 
   void pause(std::chrono::seconds time) {
@@ -152,6 +156,7 @@ class Push : public OtlpPush {
 
   const Url url_;
   const std::function<std::string()> body_;
+  const std::function<void(bool)> told_;
   tcp::resolver resolver_;
   beast::tcp_stream stream_;
   asio::steady_timer timer_;
@@ -166,8 +171,9 @@ class Push : public OtlpPush {
 }  // namespace
 
 std::unique_ptr<OtlpPush> OtlpPush::create(asio::io_context& context, Url url,
-                                           std::function<std::string()> body) {
-  return std::make_unique<Push>(context, std::move(url), std::move(body));
+                                           std::function<std::string()> body,
+                                           std::function<void(bool arrived)> told) {
+  return std::make_unique<Push>(context, std::move(url), std::move(body), std::move(told));
 }
 
 }  // namespace neuron::monitor

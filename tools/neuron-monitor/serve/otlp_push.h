@@ -25,8 +25,10 @@ class OtlpPush {
   // To be called when there are new values.
   virtual void notify() = 0;
 
+  // `told` hears of the end of each attempt: whether the collector has taken the values.
   static std::unique_ptr<OtlpPush> create(boost::asio::io_context& context, Url url,
-                                          std::function<std::string()> body);
+                                          std::function<std::string()> body,
+                                          std::function<void(bool arrived)> told);
 };
 
 }  // namespace neuron::monitor

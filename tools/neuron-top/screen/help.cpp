@@ -37,8 +37,12 @@ void draw_help(Canvas& canvas) {
     canvas.put(canvas.width() >= 80 ? 34 : end + 2, y, line.text, Ink::kPlain);
     ++y;
   }
-  canvas.put(0, y + 1, "Bars: | users, + system. Cores: . free, ! hung. Any key goes back.",
-             Ink::kFaint);
+  for (const char* line :
+       {"Bars: | users, + system. Cores: . free, ! hung. Any key goes back.",
+        "Device Used Memory: what the runtimes of the processes say that they use.",
+        "HBM in use: all that the driver has given out, also to itself and to others."}) {
+    canvas.put(0, ++y, line, Ink::kFaint);
+  }
 }
 
 }  // namespace neuron::top

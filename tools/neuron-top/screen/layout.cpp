@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <vector>
 
 #include "tools/common/terminal.h"
 #include "tools/neuron-top/screen/parts.h"
@@ -38,48 +40,69 @@ void draw_processor_bar(Canvas& canvas, int x, int y, int width, const char* lab
   canvas.put(start + std::max(0, bar), y, numbers);
 }
 
-void draw_pairs(Canvas& canvas, int y, const std::string& label,
-                const std::vector<std::pair<const char*, uint64_t>>& pairs) {
-  int x = canvas.put(0, y, label, Ink::kPlain);
-  for (const auto& [text, bytes] : pairs) {
-    x = canvas.put(x + 1, y, std::string(text) + ": ", Ink::kFaint);
-    x = canvas.put(x, y, size_text(static_cast<double>(bytes)), Ink::kPlain);
+// A value with its name. Of a line that is too narrow for all, those with the highest `rank` are
+// left out whole, the later ones first: a number is shown with its unit or not at all.
+struct Field {
+  std::string label, value;
+  int rank = 0;
+};
+
+int width_of(const Field& field) {
+  return 1 + static_cast<int>(field.label.size() + 1 + field.value.size());
+}
+
+void draw_fields(Canvas& canvas, int y, const char* heading, Ink ink, std::vector<Field> fields) {
+  const int start = canvas.put(0, y, heading, ink);
+  const auto width = [&] {
+    int sum = start;
+    for (const Field& field : fields) sum += width_of(field);
+    return sum;
+  };
+  while (!fields.empty() && width() > canvas.width()) {
+    const auto least =
+        std::max_element(fields.rbegin(), fields.rend(),
+                         [](const Field& a, const Field& b) { return a.rank < b.rank; });
+    fields.erase(std::next(least).base());
   }
+  int x = start;
+  for (const Field& field : fields) {
+    x = canvas.put(x + 1, y, field.label + " ", Ink::kFaint);
+    x = canvas.put(x, y, field.value, Ink::kPlain);
+  }
+}
+
+Field size_field(const char* label, uint64_t bytes, int rank) {
+  return {label, size_text(static_cast<double>(bytes)), rank};
 }
 
 void draw_memory(Canvas& canvas, const View& view, int y) {
   const telemetry::HostMemory& host = view.host;
   const telemetry::CoreMemory& device = view.device;
-  draw_pairs(canvas, y, "Host Used Memory  ",
-             {{"Total", host.total()},
-              {"Tensors", host.tensors},
-              {"Constants", host.constants},
-              {"DMA Buffers", host.dma_buffers},
-              {"App. Memory", host.application_memory}});
-  draw_pairs(canvas, y + 1, "Device Used Memory",
-             {{"Total", device.total()},
-              {"Tensors", device.tensors},
-              {"Constants", device.constants},
-              {"Model Code", device.model_code},
-              {"Runtime Memory", device.runtime_memory},
-              {"Model Scratchpad", device.model_shared_scratchpad}});
+  draw_fields(
+      canvas, y, "Host Used Memory  ", Ink::kPlain,
+      {size_field("Total:", host.total(), 0), size_field("Tensors:", host.tensors, 1),
+       size_field("Constants:", host.constants, 2), size_field("DMA Buffers:", host.dma_buffers, 3),
+       size_field("App. Memory:", host.application_memory, 4)});
+  draw_fields(canvas, y + 1, "Device Used Memory", Ink::kPlain,
+              {size_field("Total:", device.total(), 0), size_field("Tensors:", device.tensors, 1),
+               size_field("Constants:", device.constants, 2),
+               size_field("Model Code:", device.model_code, 3),
+               size_field("Runtime Memory:", device.runtime_memory, 4),
+               size_field("Model Scratchpad:", device.model_shared_scratchpad, 5)});
 }
 
 void draw_activity(Canvas& canvas, const View& view, int y) {
   static constexpr const char* kEngines[] = {"PE", "ACT", "POOL", "DVE", "SP"};
-  int x = canvas.put(0, y, "Engines", Ink::kHeading) + 1;
+  std::vector<Field> fields;
   for (size_t i = 0; i < std::size(kEngines); ++i) {
-    x = canvas.put(x, y, std::string(kEngines[i]) + " ", Ink::kFaint);
-    x = canvas.put(x, y, percent_text(view.total.engines[i]), Ink::kPlain) + 1;
+    fields.push_back({kEngines[i], percent_text(view.total.engines[i]), 1});
   }
-  x = canvas.put(x, y, "DMA ", Ink::kFaint);
-  x = canvas.put(x, y, size_text(view.total.dma_bytes) + "/s", Ink::kPlain) + 1;
-  x = canvas.put(x, y, "links ", Ink::kFaint);
-  x = canvas.put(x, y, size_text(view.total.link_bytes) + "/s", Ink::kPlain) + 1;
+  fields.push_back({"DMA", size_text(view.total.dma_bytes) + "/s", 2});
+  fields.push_back({"links", size_text(view.total.link_bytes) + "/s", 3});
   char executions[48];
   std::snprintf(executions, sizeof executions, "%.1f/s", view.total.executions);
-  x = canvas.put(x, y, "executions ", Ink::kFaint);
-  canvas.put(x, y, executions, Ink::kPlain);
+  fields.push_back({"executions", executions, 0});
+  draw_fields(canvas, y, "Engines", Ink::kHeading, std::move(fields));
 }
 
 void draw_errors(Canvas& canvas, const View& view, int y) {
@@ -98,11 +121,12 @@ void draw_errors(Canvas& canvas, const View& view, int y) {
                  count_text(hardware.mem_ecc_corrected + hardware.sram_ecc_corrected, "corrected"),
                  Ink::kPlain) +
       2;
-  x = canvas.put(x, y, "HBM ", Ink::kFaint);
-  canvas.put(x, y,
-             size_text(static_cast<double>(view.memory_used)) + " of " +
-                 size_text(static_cast<double>(view.memory_bytes)),
-             Ink::kPlain);
+  const std::string hbm = size_text(static_cast<double>(view.memory_used)) + " of " +
+                          size_text(static_cast<double>(view.memory_bytes));
+  static constexpr const char kLabel[] = "HBM in use ";
+  if (x + static_cast<int>(sizeof kLabel - 1 + hbm.size()) > canvas.width()) return;
+  x = canvas.put(x, y, kLabel, Ink::kFaint);
+  canvas.put(x, y, hbm, Ink::kPlain);
 }
 
 void draw_history(Canvas& canvas, const View& view, int y, bool unicode) {

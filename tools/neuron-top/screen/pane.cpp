@@ -2,6 +2,8 @@
 // The lower pane: memory tree, processes or engines, with a heading and a window on its rows.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <type_traits>
 
 #include "tools/neuron-top/screen/parts.h"
 
@@ -40,13 +42,57 @@ void draw_tree_row(Canvas& canvas, const TreeRow& row, int y, int width) {
   if (row.selected) canvas.paint_line(y, Ink::kSelected);
 }
 
-struct Columns {
+struct Column {
   const char* heading;
-  int width;  // negative: to the left
+  int width;    // negative: to the left
+  int dropped;  // the larger, the sooner it gives way on a narrow screen; 0: never
 };
-constexpr Columns kProcess[] = {{"PID", 8},       {"USER", -9},   {"TAG", -13},  {"CORES", -8},
-                                {"UTIL", 9},      {"EXEC/s", 10}, {"ERRORS", 7}, {"DEVICE MEM", 11},
-                                {"HOST MEM", 10}, {"CPU", 7}};
+constexpr Column kProcess[] = {
+    {"PID", 8, 0},     {"USER", -9, 3},  {"TAG", -13, 6},       {"CORES", -8, 0},    {"UTIL", 9, 0},
+    {"EXEC/s", 10, 0}, {"ERRORS", 7, 2}, {"DEVICE MEM", 11, 1}, {"HOST MEM", 10, 4}, {"CPU", 7, 5}};
+constexpr int kCommandRoom = 18;  // kept for a process's command
+
+constexpr Column kEngine[] = {{"", -12, 0},     {"PE", 9, 0},    {"ACT", 9, 0}, {"POOL", 9, 0},
+                              {"DVE", 9, 0},    {"SP", 9, 0},    {"CC", 9, 0},  {"DMA", 13, 1},
+                              {"LINKS", 13, 3}, {"FLOPS", 10, 2}};
+
+// Which columns fit into `width`: bit i for column i. No column is cut: whole ones give way.
+template <size_t N>
+unsigned fitting(const Column (&columns)[N], int width) {
+  unsigned shown = (1U << N) - 1;
+  int total = 0;
+  for (const Column& column : columns) total += std::abs(column.width);
+  while (total > width) {
+    size_t worst = N;
+    for (size_t i = 0; i < N; ++i) {
+      if ((shown >> i & 1) == 0 || columns[i].dropped == 0) continue;
+      if (worst == N || columns[i].dropped > columns[worst].dropped) worst = i;
+    }
+    if (worst == N) break;
+    shown &= ~(1U << worst);
+    total -= std::abs(columns[worst].width);
+  }
+  return shown;
+}
+
+// Draws one text for each column that is shown; returns the column behind them.
+template <size_t N>
+int draw_columns_of(Canvas& canvas, const Column (&columns)[N], unsigned shown,
+                    const std::string (&texts)[N], int y, Ink ink) {
+  int x = 0;
+  for (size_t i = 0; i < N; ++i) {
+    if ((shown >> i & 1) == 0) continue;
+    const int room = std::abs(columns[i].width);
+    if (columns[i].width < 0) {
+      const int gap = x == 0 ? 0 : 1;
+      canvas.put(x + gap, y, texts[i], ink, room - gap);
+    } else {
+      right(canvas, x + room, y, texts[i], ink);
+    }
+    x += room;
+  }
+  return x;
+}
 
 void draw_process(Canvas& canvas, const ProcessRow& row, int y, int width) {
   const Ink ink = row.selected ? Ink::kSelected : row.error.empty() ? Ink::kPlain : Ink::kWarning;
@@ -60,34 +106,22 @@ void draw_process(Canvas& canvas, const ProcessRow& row, int y, int width) {
                                size_text(static_cast<double>(row.device_bytes)),
                                size_text(static_cast<double>(row.host_bytes)),
                                fixed("%.0f%%", row.processors * 100)};
-  int x = 0;
-  for (size_t i = 0; i < std::size(kProcess); ++i) {
-    const int room = std::abs(kProcess[i].width);
-    if (kProcess[i].width < 0) {
-      canvas.put(x + 1, y, texts[i], ink, room - 1);
-    } else {
-      right(canvas, x + room, y, texts[i], ink);
-    }
-    x += room;
-  }
+  int x = draw_columns_of(canvas, kProcess, fitting(kProcess, width - kCommandRoom), texts, y, ink);
   x = canvas.put(x + 1, y, row.where, Ink::kFaint, std::max(0, width - x - 1));
   canvas.put(x + (row.where.empty() ? 0 : 1), y, row.command, ink, std::max(0, width - x - 1));
   if (row.selected) canvas.paint_line(y, Ink::kSelected);
 }
 
-constexpr const char* kEngines[] = {"PE", "ACT", "POOL", "DVE", "SP"};
-
-void draw_engine(Canvas& canvas, const EngineRow& row, int y) {
+void draw_engine(Canvas& canvas, const EngineRow& row, int y, int width) {
   const Ink ink = row.selected ? Ink::kSelected : Ink::kPlain;
-  canvas.put(0, y, row.text, ink, 12);
-  int x = 12;
-  for (const double share : row.activity.engines) {
-    right(canvas, x += 9, y, percent_text(share), ink);
-  }
-  right(canvas, x += 9, y, percent_text(row.activity.collectives), ink);
-  right(canvas, x += 13, y, size_text(row.activity.dma_bytes) + "/s", ink);
-  right(canvas, x += 13, y, size_text(row.activity.link_bytes) + "/s", ink);
-  right(canvas, x += 10, y, flops_text(row.activity.flops), ink);
+  std::string texts[std::size(kEngine)] = {row.text};
+  size_t next = 1;
+  for (const double share : row.activity.engines) texts[next++] = percent_text(share);
+  texts[next++] = percent_text(row.activity.collectives);
+  texts[next++] = size_text(row.activity.dma_bytes) + "/s";
+  texts[next++] = size_text(row.activity.link_bytes) + "/s";
+  texts[next++] = flops_text(row.activity.flops);
+  draw_columns_of(canvas, kEngine, fitting(kEngine, width), texts, y, ink);
   if (row.selected) canvas.paint_line(y, Ink::kSelected);
 }
 
@@ -115,25 +149,18 @@ void draw_heading(Canvas& canvas, const View& view, int y) {
 // Names of columns under the heading; the tree has them beside it.
 int draw_columns(Canvas& canvas, const View& view, int y) {
   if (view.pane == Pane::kMemory) return 0;
-  int x = 0;
+  const auto headings = [&](const auto& columns, int room) {
+    std::string texts[std::extent_v<std::remove_reference_t<decltype(columns)>>];
+    for (size_t i = 0; i < std::size(columns); ++i) texts[i] = columns[i].heading;
+    return draw_columns_of(canvas, columns, fitting(columns, room), texts, y, Ink::kFaint);
+  };
+  const int width = canvas.width();
   if (view.pane == Pane::kProcesses) {
-    for (const Columns& column : kProcess) {
-      const int room = std::abs(column.width);
-      if (column.width < 0) {
-        canvas.put(x + 1, y, column.heading, Ink::kFaint);
-      } else {
-        right(canvas, x + room, y, column.heading, Ink::kFaint);
-      }
-      x += room;
-    }
-    canvas.put(x + 1, y, "CONTAINER, COMMAND", Ink::kFaint);
+    const int x = headings(kProcess, width - kCommandRoom);
+    const bool wide = width - x > 18;
+    canvas.put(x + 1, y, wide ? "CONTAINER, COMMAND" : "COMMAND", Ink::kFaint);
   } else {
-    x = 12;
-    for (const char* engine : kEngines) right(canvas, x += 9, y, engine, Ink::kFaint);
-    right(canvas, x += 9, y, "CC", Ink::kFaint);
-    right(canvas, x += 13, y, "DMA", Ink::kFaint);
-    right(canvas, x += 13, y, "LINKS", Ink::kFaint);
-    right(canvas, x += 10, y, "FLOPS", Ink::kFaint);
+    headings(kEngine, width);
   }
   return 1;
 }
@@ -166,7 +193,7 @@ void draw_pane(Canvas& canvas, const View& view, int y, int lines) {
     } else if (view.pane == Pane::kProcesses) {
       draw_process(canvas, view.processes[at], y + i, canvas.width());
     } else {
-      draw_engine(canvas, view.engines[at], y + i);
+      draw_engine(canvas, view.engines[at], y + i, canvas.width());
     }
     Area area{0, y + i, canvas.width(), {}};
     area.target.row = keys[at];

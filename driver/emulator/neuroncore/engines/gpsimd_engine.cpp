@@ -17,6 +17,8 @@ Fault execute_pool(UnitContext& context, const isa::Instruction& i) {
       return n_gather(context, i);
     case NEURON_OP_SEQUENCE_BOUNDS:
       return sequence_bounds(context, i);
+    case NEURON_OP_NONZERO_WITH_COUNT:
+      return nonzero_with_count(context, i);
     case NEURON_OP_TOPK:
       return topk(context, i);
     case NEURON_OP_CUSTOM:

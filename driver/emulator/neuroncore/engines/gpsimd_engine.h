@@ -23,6 +23,7 @@ Fault partition_reduce(UnitContext& context, const isa::Instruction& instruction
 Fault local_gather(UnitContext& context, const isa::Instruction& instruction);
 Fault n_gather(UnitContext& context, const isa::Instruction& instruction);
 Fault sequence_bounds(UnitContext& context, const isa::Instruction& instruction);
+Fault nonzero_with_count(UnitContext& context, const isa::Instruction& instruction);
 Fault topk(UnitContext& context, const isa::Instruction& instruction);
 Fault execute_custom(UnitContext& context, const isa::Instruction& instruction);
 

@@ -2,7 +2,9 @@
 // iota: element = offset + partition * channel multiplier + sum of step * index, in wrapping 32-bit
 // integers, then converted to the destination's type: exactly into 32-bit integers, through fp32
 // into all others. affine_select: the same integer, signed, is compared with 0 and selects.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "driver/emulator/neuroncore/engines/block_loop.h"
 #include "driver/emulator/neuroncore/engines/gpsimd_engine.h"
@@ -130,6 +132,28 @@ Fault affine_select(UnitContext& context, const isa::Instruction& i) {
     }
   });
   clear_pe_marks(context, i.dst);
+  return {};
+}
+
+Fault nonzero_with_count(UnitContext& context, const isa::Instruction& i) {
+  const OperandView dst(context.memory, i.dst);
+  const OperandView source(context.memory, i.src0);
+  const size_t n = source.elements();
+  const bool is_float = i.src0.dtype == NEURON_DTYPE_F32;
+  std::vector<uint32_t> row(n), out(n + 1);
+  for (unsigned part = 0; part < dst.partitions(); part += kGpsimdCorePartitions) {
+    source.load_raw(part, 0, n, reinterpret_cast<std::byte*>(row.data()));
+    const uint32_t offset = offset_of(context, i.scalar0, part);
+    uint32_t count = 0;
+    for (size_t e = 0; e < n; ++e) {
+      // -0 is zero, a NaN is not.
+      const bool zero = is_float ? (row[e] & 0x7FFFFFFFu) == 0 : row[e] == 0;
+      if (!zero) out[count++] = offset + static_cast<uint32_t>(e);
+    }
+    std::fill(out.begin() + count, out.end() - 1, i.vector.imm);
+    out.back() = count;
+    dst.store_raw(part, 0, n + 1, reinterpret_cast<const std::byte*>(out.data()));
+  }
   return {};
 }
 

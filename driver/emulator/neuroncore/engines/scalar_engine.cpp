@@ -15,18 +15,64 @@
 namespace neuron::core {
 namespace {
 
+// The steps before the function: a * scale + bias of activate, those of op.act pre of activate2.
+struct Step {
+  const isa::Scalar& scalar;
+  unsigned op;
+  bool reversed;
+};
+std::array<Step, 2> steps_of(const isa::Instruction& i) {
+  if (i.opcode == NEURON_OP_ACTIVATE) {
+    return {{{i.scalar0, NEURON_ALU_MUL, false}, {i.scalar1, NEURON_ALU_ADD, false}}};
+  }
+  const unsigned pre = i.act.pre;
+  const unsigned first = pre == NEURON_PRE_ADD   ? unsigned{NEURON_ALU_ADD}
+                         : pre == NEURON_PRE_SUB ? unsigned{NEURON_ALU_SUB}
+                                                 : unsigned{NEURON_ALU_MUL};
+  const unsigned second =
+      pre == NEURON_PRE_MUL_SUB ? unsigned{NEURON_ALU_SUB} : unsigned{NEURON_ALU_ADD};
+  return {{{i.scalar0, first, i.act.rev0}, {i.scalar1, second, i.act.rev1}}};
+}
+
 const float* scale_and_bias(UnitContext& context, const isa::Instruction& i, const Block& block,
                             const float* x, float* out) {
-  const struct {
-    const isa::Scalar& scalar;
-    unsigned op;
-  } steps[] = {{i.scalar0, NEURON_ALU_MUL}, {i.scalar1, NEURON_ALU_ADD}};
-  for (const auto& [scalar, op] : steps) {
+  for (const auto& [scalar, op, reversed] : steps_of(i)) {
     if (!scalar.present()) continue;
-    scalar_step(context, op, scalar, false, block, x, out);
+    scalar_step(context, op, scalar, reversed, block, x, out);
     x = out;
   }
   return x;
+}
+
+// What the accumulators do with results: activate adds.
+struct Reduction {
+  unsigned op = NEURON_ALU_ADD;
+  bool magnitudes = false;
+};
+Reduction reduction_of(const isa::ActOp& op) {
+  switch (op.reduce) {
+    case NEURON_ALU_ABS_MAX:
+      return {NEURON_ALU_MAX, true};
+    case NEURON_ALU_ABS_MIN:
+      return {NEURON_ALU_MIN, true};
+    case NEURON_ALU_MAX:
+    case NEURON_ALU_MIN:
+      return {op.reduce, false};
+    default:
+      return {};
+  }
+}
+
+// Reduces a block of results; magnitudes go through `scratch`.
+void accumulate(UnitContext& context, const Reduction& reduction, const Block& block,
+                const float* values, float* lanes, float* scratch) {
+  if (reduction.magnitudes) {
+    numerics::alu_scalar(NEURON_ALU_ABS, values, 0.0f, false, scratch, block.size(),
+                         context.subnormals);
+    values = scratch;
+  }
+  numerics::reduce_rows(reduction.op, values, static_cast<ptrdiff_t>(block.count), block.rows,
+                        block.count, lanes + block.part, context.subnormals);
 }
 
 // Computes from source to result in memory. Sums need the results in fp32, 16 partitions of a piece
@@ -118,13 +164,17 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
     if (const Fault fault = find_outside_domain(context, i, loaded)) return fault;
   }
   float* sums = context.accumulator.data() + i.dst.start;
+  const Reduction reduction = reduction_of(op);
   const bool accumulates = op.reduce_command == NEURON_REDUCE_ACCUMULATE ||
                            op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE;
   if (op.reduce_command == NEURON_REDUCE_RESET ||
       op.reduce_command == NEURON_REDUCE_RESET_ACCUMULATE) {
-    std::fill_n(sums, dst.partitions(), 0.0f);
+    const bool of_magnitudes = reduction.magnitudes && reduction.op == NEURON_ALU_MAX;
+    std::fill_n(sums, dst.partitions(),
+                of_magnitudes ? 0.0f : numerics::reduce_identity(reduction.op));
   }
-  if (!loaded && op.function != NEURON_ACT_COPY && rows_allowed(context, i.dst, dst) &&
+  const bool plain = i.opcode == NEURON_OP_ACTIVATE && !loaded;
+  if (plain && op.function != NEURON_ACT_COPY && rows_allowed(context, i.dst, dst) &&
       is_row(source) && !dst.clobbers(source) && lies_apart(i.scalar0, i.dst, dst) &&
       lies_apart(i.scalar1, i.dst, dst)) {
     activate_in_memory(context, i, source, dst, accumulates ? sums : nullptr);
@@ -149,8 +199,7 @@ Fault execute_activate(UnitContext& context, const isa::Instruction& i) {
           numerics::activate(op.function, x, out, block.size(), param, context.subnormals);
         }
         if (accumulates) {
-          numerics::reduce_rows(NEURON_ALU_ADD, out, static_cast<ptrdiff_t>(block.count),
-                                block.rows, block.count, sums + block.part, context.subnormals);
+          accumulate(context, reduction, block, out, sums, context.scratch.d.data());
         }
         store_block(context, dst, i.dst, block, out);
       },

@@ -31,9 +31,22 @@ class TensorEngine {
     bool operator==(const Geometry&) const = default;
     bool overlaps(const Geometry& other) const;
   };
+  // What a matrix consists of: itself, the two rows of double_row, the four codes of mx. The
+  // product is the sum of those of its planes, one after the other.
+  enum class Form : uint8_t { kPlain, kDoubleRow, kScaled, kSparse };
+  static constexpr unsigned kMaxPlanes = NEURON_MX_CODES;
+  static unsigned planes_of(Form form, unsigned mode);
+  static Form form_of(const isa::Instruction& instruction);
+
+  struct Weights {
+    Geometry at;
+    Form form = Form::kPlain;
+    uint8_t mode = 0;  // op.pe mode; the ratio of sparse weights
+    uint8_t dtype = NEURON_DTYPE_NONE;
+    std::array<std::unique_ptr<numerics::Stationary>, kMaxPlanes> planes;  // made when needed
+  };
   struct Tile {
-    Geometry active_at, shadow_at;
-    std::unique_ptr<numerics::Stationary> active, shadow;
+    Weights active, shadow;
     bool shadow_fresh = false;  // loaded since the last swap
   };
   static Geometry geometry_of(const isa::PeOp& op);
@@ -44,12 +57,29 @@ class TensorEngine {
   Fault multiply(UnitContext& context, const isa::Instruction& instruction);
   Fault transpose(UnitContext& context, const isa::Instruction& instruction);
 
-  // A matrix gathered from a pattern that is not a single run per partition.
+  // Columns of a matrix that are gathered at a time: from a pattern that is not a single run per
+  // partition, from codes and scales, and results on their way to such a pattern or to bf16.
+  static constexpr size_t kColumns = NEURON_PE_MAX_N;
   struct Gathered {
-    alignas(64) float rows[NEURON_PE_MAX_K * NEURON_PE_MAX_N];
-    alignas(64) float result[NEURON_PE_MAX_M * NEURON_PE_MAX_N];
+    alignas(64) float rows[NEURON_PE_MAX_K * kColumns];
+    alignas(64) float result[NEURON_PE_MAX_M * kColumns];
+    alignas(64) uint16_t scaled[NEURON_PE_MAX_K * kColumns];  // bf16
+    alignas(64) std::byte packed[4 * kColumns];
+    alignas(64) std::byte scales[kColumns];
   };
   Gathered& gathered();
+  // Columns [first, first + n) of a plane of the matrix that is src0. The view lasts until the next
+  // call.
+  numerics::RowView plane_rows(UnitContext& context, const isa::Instruction& i, Form form,
+                               unsigned plane, size_t first, size_t n);
+  numerics::RowView scaled_rows(UnitContext& context, const isa::Instruction& i, unsigned code,
+                                size_t first, size_t n);
+  // A plane of sparse weights: what lies in one slot, zeros elsewhere.
+  numerics::RowView sparse_rows(UnitContext& context, const isa::Instruction& i, unsigned slot);
+  Fault check_positions(UnitContext& context, const isa::Instruction& i);
+  Fault check_psum(UnitContext& context, const isa::Instruction& i);
+  void activate(Tile& tile);
+  void add_products(UnitContext& context, const isa::Instruction& i, const Weights& weights);
 
   static constexpr unsigned kGrid = 4;  // tiles start at multiples of 32
   std::array<Tile, kGrid * kGrid> tiles_;

@@ -17,6 +17,7 @@
 #include "driver/emulator/neuroncore/sequencer/sequencer.h"
 #include "driver/emulator/numerics/dtype.h"
 #include "driver/emulator/numerics/float_environment.h"
+#include "driver/emulator/numerics/xorwow.h"
 
 namespace neuron::core {
 
@@ -37,10 +38,19 @@ struct RandomNumbers {
   uint64_t position = 0;  // elements that instructions have consumed since the seed was set
 };
 
+// The XORWOW states of an engine that has them: those of a partition, one after the other.
+struct RandomStates {
+  static constexpr unsigned kOfPool = 1, kOfVector = 4;  // in each partition
+  using Lane = std::array<numerics::Xorwow, kOfVector>;
+  bool seeded = false;  // else the next use fills them from the seed
+  std::array<Lane, NEURON_PARTITIONS> lanes{};
+};
+
 struct UnitContext {
   CoreMemory& memory;
   Scratch& scratch;
   unsigned engine = 0;
+  bool xorwow = false;  // rng and dropout draw from `states`
 
   // The sequencer sets these for each instruction.
   numerics::Rounding rounding = numerics::Rounding::kNearestEven;
@@ -54,6 +64,7 @@ struct UnitContext {
   // Lives as long as the engine.
   uint64_t random_position = 0;
   RandomNumbers random_numbers;
+  RandomStates states;
   std::array<float, NEURON_PARTITIONS> accumulator{};
   ActivationTable table;  // Activation only
 

@@ -253,6 +253,14 @@ Fault dispatch(UnitContext& context, const isa::Instruction& i) {
       return tensor_tensor_scan(context, i);
     case NEURON_OP_COPY_PREDICATED:
       return copy_predicated(context, i);
+    case NEURON_OP_SELECT_REDUCE:
+      return select_reduce(context, i);
+    case NEURON_OP_RANGE_SELECT:
+      return range_select(context, i);
+    case NEURON_OP_EXPONENTIAL:
+      return exponential(context, i);
+    case NEURON_OP_QUANTIZE_MX:
+      return quantize_mx(context, i);
     case NEURON_OP_BN_STATS:
       return bn_stats(context, i);
     case NEURON_OP_BN_AGGR:
@@ -273,6 +281,12 @@ Fault dispatch(UnitContext& context, const isa::Instruction& i) {
       return random_bits(context, i);
     case NEURON_OP_SET_RNG_SEED:
       return set_random_seed(context, i);
+    case NEURON_OP_RAND2:
+      return uniform(context, i);
+    case NEURON_OP_RAND_SET_STATE:
+      return set_random_state(context, i);
+    case NEURON_OP_RAND_GET_STATE:
+      return get_random_state(context, i);
     default:
       return make_fault(NEURON_FAULT_ILLEGAL_OPCODE, 0, i.opcode);
   }

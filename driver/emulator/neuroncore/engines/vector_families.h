@@ -20,6 +20,13 @@ Fault tensor_tensor_scan(UnitContext& context, const isa::Instruction& instructi
 Fault tensor_scalar_cumulative(UnitContext& context, const isa::Instruction& instruction);
 // vector_predicate.cpp
 Fault copy_predicated(UnitContext& context, const isa::Instruction& instruction);
+// vector_select.cpp
+Fault select_reduce(UnitContext& context, const isa::Instruction& instruction);
+Fault range_select(UnitContext& context, const isa::Instruction& instruction);
+// vector_exponential.cpp
+Fault exponential(UnitContext& context, const isa::Instruction& instruction);
+// vector_quantize.cpp
+Fault quantize_mx(UnitContext& context, const isa::Instruction& instruction);
 // vector_statistics.cpp
 Fault bn_stats(UnitContext& context, const isa::Instruction& instruction);
 Fault bn_aggr(UnitContext& context, const isa::Instruction& instruction);
@@ -34,6 +41,9 @@ Fault transpose32(UnitContext& context, const isa::Instruction& instruction);
 Fault dropout(UnitContext& context, const isa::Instruction& instruction);
 Fault random_bits(UnitContext& context, const isa::Instruction& instruction);
 Fault set_random_seed(UnitContext& context, const isa::Instruction& instruction);
+Fault uniform(UnitContext& context, const isa::Instruction& instruction);
+Fault set_random_state(UnitContext& context, const isa::Instruction& instruction);
+Fault get_random_state(UnitContext& context, const isa::Instruction& instruction);
 
 // Executes a reduce command (R8) before its instruction, on the accumulator lanes that the
 // destination's partitions name. Returns whether results are to be added up.

@@ -51,6 +51,7 @@ void CoreControl::refuse_write(Sequencer& s, uint32_t at, ModelTime now) {
 void CoreControl::start(Sequencer& s, ModelTime now) {
   s.registers.fill(0);
   s.loop_depth = s.loop_base = s.call_depth = 0;
+  s.met = false;
   s.pc = s.entry;
   s.retired = s.launch_retired = 0;
   s.busy = s.waited = s.traced_wait = 0;
@@ -108,6 +109,7 @@ void CoreControl::reset_core(bool with_cc_semaphores) {
   // Mail stays: writes from before this reset have been applied already, and mail that waits came
   // after it.
   state_.semaphores.reset();
+  if (state_.exchange != nullptr) state_.exchange->clear(state_.core);
   state_.arrivals[0].clear();
   for (unsigned k = 0; with_cc_semaphores && k < state_.cc_count; ++k) {
     state_.cc[k].semaphores->reset();

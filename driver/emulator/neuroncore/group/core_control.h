@@ -31,7 +31,7 @@ class CoreControl {
   void command(Sequencer& s, unsigned command, ModelTime now);
   // The same for the sequencers in the map, bit per sequencer; a reset of all engines resets the
   // core.
-  void command_engines(unsigned command, uint32_t map, ModelTime now);
+  void command_engines(unsigned code, uint32_t map, ModelTime now);
   // Reports a write to offset `at` of the sequencer's registers that its state does not allow.
   void refuse_write(Sequencer& s, uint32_t at, ModelTime now);
   // States in which a sequencer's configuration may be written.

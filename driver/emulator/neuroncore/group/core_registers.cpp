@@ -24,6 +24,8 @@ bool is_engine_register(uint32_t at) {
   return at >= NEURON_ENG_ACC && at < kAccEnd;
 }
 
+bool is_arrival(uint32_t at) { return at == NEURON_ENG_ARRIVAL_LO || at == NEURON_ENG_ARRIVAL_HI; }
+
 bool is_core_register(uint32_t at) { return at <= NEURON_CORE_ONE || at == NEURON_CORE_COMMAND; }
 
 uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
@@ -100,7 +102,8 @@ bool CoreRegisters::is_register(uint64_t offset) const {
   unsigned actor = 0;
   uint32_t at = 0;
   if (is_engine_block(offset, actor, at)) {
-    return is_engine_register(at) && (actor < kEngines || at < NEURON_ENG_ACC);
+    return (is_engine_register(at) && (actor < kEngines || at < NEURON_ENG_ACC)) ||
+           (is_arrival(at) && actor >= kEngines);
   }
   return offset >= NEURON_CORE_CONTROL && offset < NEURON_CORE_CONTROL + NEURON_CORE_CONTROL_SIZE &&
          is_core_register(static_cast<uint32_t>(offset - NEURON_CORE_CONTROL));
@@ -166,6 +169,10 @@ uint32_t CoreRegisters::read_engine(Sequencer& s, uint32_t at) {
       return low(s.busy);
     case NEURON_ENG_BUSY_HI:
       return s.latched_busy_high;
+    case NEURON_ENG_ARRIVAL_LO:
+      return low(s.arrival);
+    case NEURON_ENG_ARRIVAL_HI:
+      return high(s.arrival);
     case NEURON_ENG_WAITING:
     case NEURON_ENG_WAIT_VAL:
       return read_wait(s, at);
@@ -229,6 +236,12 @@ void CoreRegisters::write_engine(Sequencer& s, uint32_t at, uint32_t value, bool
       return;
     case NEURON_ENG_EXEC_ID:
       s.exec_id = value;
+      return;
+    case NEURON_ENG_ARRIVAL_LO:
+      s.arrival = (s.arrival & ~ModelTime{0xFFFFFFFF}) | value;
+      return;
+    case NEURON_ENG_ARRIVAL_HI:
+      s.arrival = (s.arrival & 0xFFFFFFFF) | ModelTime{value} << 32;
       return;
     case NEURON_ENG_CONTROL:
       if (value != 0) control_.command(s, value, now);

@@ -8,8 +8,12 @@ namespace {
 
 template <size_t... I>
 std::array<UnitContext, sizeof...(I)> make_units(CoreMemory& memory, Scratch& scratch,
+                                                 const isa::Limits& limits,
                                                  std::index_sequence<I...>) {
-  return {{UnitContext{.memory = memory, .scratch = scratch, .engine = I}...}};
+  const auto xorwow = [&](size_t engine) {
+    return engine == NEURON_ENGINE_POOL || (engine == NEURON_ENGINE_DVE && limits.vector_xorwow);
+  };
+  return {{UnitContext{.memory = memory, .scratch = scratch, .engine = I, .xorwow = xorwow(I)}...}};
 }
 
 }  // namespace
@@ -25,12 +29,13 @@ CoreState::CoreState(const chip::CoreConnections& connections)
       cc(connections.cc),
       cc_count(connections.cc_count),
       injected(connections.faults != nullptr ? *connections.faults : chip::ChipFaults::none()),
+      exchange(connections.exchange),
       limits(isa::limits_of(bus.layout().generation)),
       timing(isa::timing_of(bus.layout().generation)),
       memory(limits.sbuf_partition_bytes),
       scratch(std::make_unique<Scratch>()),
       strict(StrictMode::wanted() ? std::make_unique<StrictMode>() : nullptr),
-      units(make_units(memory, *scratch, std::make_index_sequence<kEngines>())) {
+      units(make_units(memory, *scratch, limits, std::make_index_sequence<kEngines>())) {
   for (unsigned n = 0; n < kSequencers; ++n) {
     Sequencer& s = sequencers[n];
     const bool is_cc = n >= kEngines;

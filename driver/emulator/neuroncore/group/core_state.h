@@ -17,6 +17,7 @@
 #include "driver/emulator/chip/chip_faults.h"
 #include "driver/emulator/chip/core_connections.h"
 #include "driver/emulator/chip/notification_queue.h"
+#include "driver/emulator/chip/pair_exchange.h"
 #include "driver/emulator/chip/semaphores.h"
 #include "driver/emulator/chip/udma_engine.h"
 #include "driver/emulator/neuroncore/engines/unit_context.h"
@@ -51,6 +52,7 @@ struct CoreState {
   const std::array<chip::CcConnection, chip::kMaxCcPerCore> cc;
   const unsigned cc_count;
   chip::ChipFaults& injected;
+  chip::PairExchange* const exchange;  // null: there is no other core of a pair
   const isa::Limits limits;
   const isa::Timing& timing;
 
@@ -69,6 +71,8 @@ struct CoreState {
     uint32_t pc = 0;
     uint16_t starts = 0;
   } generation;
+  // The queue whose packets a DMA engine executes now: engine << 8 | queue.
+  uint32_t served_queue = 0;
   CoreSettings settings;
   uint32_t fill = CoreMemory::kDefaultFill;  // survives a reset, or it could never take effect
   uint32_t faults = 0;                       // bit n: sequencer n has faulted; and kQueueFault

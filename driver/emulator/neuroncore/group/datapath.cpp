@@ -103,6 +103,7 @@ void Datapath::reset(unsigned engine) {
   unit.accumulator.fill(0.0f);
   unit.random_position = 0;
   unit.random_numbers = {};
+  unit.states.seeded = false;
   unit.table.clear();
   if (engine == NEURON_ENGINE_PE) tensor_engine_.reset();
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "driver/isa/opcode_table.h"
+
 namespace neuron::core {
 namespace {
 
@@ -52,6 +54,11 @@ void describe_engine(const CoreState& state, const Waits& waits, const DmaActors
         append(text, "; waits for %s %u %s %d, which is %u", wait.event ? "event" : "semaphore",
                static_cast<unsigned>(wait.index), condition_text(wait.condition),
                static_cast<int>(wanted), s.place.semaphores->value(wait.event, wait.index));
+        if (isa::meets_other_core(s.current->decoded.opcode)) {
+          append(text, ": the other core of the pair, %u, has not come to its %s",
+                 chip::PairExchange::other_core(state.core),
+                 isa::opcode_name(s.current->decoded.opcode));
+        }
       }
     }
   }

@@ -9,9 +9,17 @@
 namespace neuron::core {
 namespace {
 
-// How many packets a run has when no other queue of the DMA engine has work. If several queues have
-// work, each takes one packet in turn, as in hardware.
-constexpr uint32_t kRunPackets = 16;
+// If several queues of a DMA engine have work, each takes one packet in turn, as in hardware.
+using isa::kDmaRunPackets;
+static_assert(kDmaRunPackets <= UINT8_MAX);  // the code of a NEURON_NK_TRANSFER
+
+// Which of NEURON_PLACE_*; 0 for registers, which semaphores and doorbells are.
+uint32_t place_of(const chip::ChipLayout& layout, uint64_t address) {
+  if (layout.is_routed(address)) return NEURON_PLACE_OTHER;
+  if (layout.is_host(address)) return NEURON_PLACE_HOST;
+  if (layout.is_register(address)) return 0;
+  return layout.is_hbm(address) ? NEURON_PLACE_HBM : NEURON_PLACE_CORE;
+}
 
 }  // namespace
 
@@ -50,7 +58,22 @@ void DmaActors::dma_armed(unsigned engine, unsigned queue, const chip::Access& a
 
 void DmaActors::dma_packet(unsigned engine, unsigned queue, uint32_t ahead,
                            const chip::Packet& packet) {
-  if (index_of(engine) < kDmaEngines) strict_.packet(index_of(engine), queue, ahead, packet);
+  if (index_of(engine) >= kDmaEngines) return;
+  strict_.packet(index_of(engine), queue, ahead, packet);
+  if (!state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER) || !gate_.inside()) [[likely]] {
+    return;
+  }
+  const chip::ChipLayout& layout = state_.bus.layout();
+  uint32_t written = 0;
+  for (uint32_t n = 0; n < packet.s2m_count; ++n) {
+    written |= place_of(layout, packet.s2m[n].address);
+  }
+  if (written == 0) return;  // an update of a semaphore
+  places_ |= written << NEURON_PLACE_WRITE_SHIFT;
+  for (uint32_t n = 0; n < packet.m2s_count; ++n) {
+    if ((packet.m2s[n].control & NEURON_DESC_META) != 0) continue;
+    places_ |= place_of(layout, packet.m2s[n].address);
+  }
 }
 
 void DmaActors::activate(unsigned engine, unsigned queue, const chip::Access& access) {
@@ -120,7 +143,8 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     }
     const bool alone = std::has_single_bit(actor.active);
     const chip::DmaRun run = state_.dma[engine]->has_work(queue)
-                                 ? state_.dma[engine]->next_run(queue, alone ? kRunPackets : 1)
+                                 ? state_.dma[engine]->next_run(queue, alone ? kDmaRunPackets : 1,
+                                                                isa::least_transfer(state_.timing))
                                  : chip::DmaRun{};
     if (run.packets == 0) {  // the rest of a packet has not arrived yet
       deactivate(engine, queue, now);
@@ -128,10 +152,12 @@ void DmaActors::schedule(unsigned index, ModelTime now) {
     }
     actor.busy = true;
     actor.queue = static_cast<uint8_t>(queue);
+    actor.served = actor.owner[queue];
     actor.packets = run.packets;
+    actor.registers = run.registers;
     actor.bytes = run.bytes;
     actor.start = now;
-    actor.end = now + dma_time((run.descriptors + 1) / 2, run.time_bytes);
+    actor.end = now + isa::transfer_time(run.time_bytes, state_.timing);
     execution_.add_dma_bytes(run.bytes);
     for (unsigned n = 0; n < run.legs; ++n) execution_.add_link_bytes(run.leg[n].bytes);
     if (run.legs != 0) {
@@ -149,6 +175,8 @@ void DmaActors::step(unsigned index, ModelTime now) {
   if (actor.busy) {
     const chip::Access access{chip::Origin::kDma, static_cast<uint8_t>(state_.core),
                               NEURON_ENGINE_DMA, now};
+    state_.served_queue = engine << 8 | actor.queue;
+    places_ = 0;
     // A fault is reported through dma_faulted.
     if (!state_.dma[engine]->try_execute_run(actor.queue, actor.packets, access,
                                              now - actor.start)) {
@@ -157,6 +185,9 @@ void DmaActors::step(unsigned index, ModelTime now) {
       return;
     }
     actor.busy = false;
+    if (state_.notifications.enabled(NEURON_NQ_SLOT_TRANSFER)) [[unlikely]] {
+      trace(engine, actor, now);
+    }
     issue_.rings_have_room(now);
     if (strict_.is_on()) end_transfers(engine, actor.queue, now);
     state_.scheduler.spend(static_cast<uint32_t>(actor.bytes >> 12));
@@ -165,6 +196,24 @@ void DmaActors::step(unsigned index, ModelTime now) {
     }
   }
   schedule(index, now);
+}
+
+void DmaActors::trace(unsigned engine, const Actor& actor, ModelTime now) {
+  const Owner& owner = actor.served;
+  chip::Notification entry;
+  entry.kind = NEURON_NK_TRANSFER;
+  entry.engine = static_cast<uint8_t>(state_.sequencers[owner.actor].engine);
+  entry.code = static_cast<uint8_t>(actor.packets - (actor.registers ? 1 : 0));
+  entry.opcode = owner.opcode;
+  entry.time = now;
+  entry.pc = owner.pc;
+  entry.debug = owner.debug;
+  const auto capped = [](uint64_t value) {
+    return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX));
+  };
+  entry.info = {places_ << 16 | engine << 8 | actor.queue, capped(actor.bytes),
+                capped(now - actor.start)};
+  state_.notifications.post(NEURON_NQ_SLOT_TRANSFER, entry);
 }
 
 // Raises the trap that packets of a run met, at the engine that rang for them.

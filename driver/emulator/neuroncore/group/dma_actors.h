@@ -70,15 +70,18 @@ class DmaActors final : public chip::DmaListener {
     bool busy = false;
     uint8_t queue = 0;  // in service, or served last
     uint32_t packets = 0;
+    bool registers = false;  // the last of them writes a register
     uint64_t bytes = 0;
     ModelTime start = 0, end = 0;
     std::array<ModelTime, NEURON_DMA_QUEUES> ready{};  // earliest first byte
     std::array<Owner, NEURON_DMA_QUEUES> owner{};
+    Owner served{};  // of the queue, when the run in service began
   };
 
   void deactivate(unsigned engine, unsigned queue, ModelTime now);
   void schedule(unsigned index, ModelTime now);
   ModelTime pass_links(const chip::DmaRun& run, unsigned owner, ModelTime now);
+  void trace(unsigned engine, const Actor& actor, ModelTime now);
   void end_transfers(unsigned engine, unsigned queue, ModelTime now);
   Actor& actor_of(unsigned engine, unsigned queue) { return actors_[dma_actor(engine, queue)]; }
   // Number of a chip's DMA engine among the core's; kDmaEngines or more: not the core's.
@@ -97,6 +100,7 @@ class DmaActors final : public chip::DmaListener {
   // the host.
   std::unique_ptr<std::array<chip::LinkTimes, kSequencers>> links_;
   bool links_used_ = false;
+  uint32_t places_ = 0;  // of the run in service: NEURON_PLACE_*
 };
 
 }  // namespace neuron::core

@@ -96,7 +96,7 @@ Fault DmaIssue::plan(Issue& issue) {
         state_.window + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * i.dma.semaphore);
   }
   state_.generation = {.active = true, .actor = s.place.actor, .pc = s.pc, .starts = s.starts};
-  s.busy += issue.cost.interval;
+  s.occupy(issue.now, issue.now + issue.cost.interval);
   s.issue_at = issue.now + issue.cost.interval;
   issue.again = true;
   return {};

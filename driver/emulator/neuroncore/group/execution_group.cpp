@@ -30,8 +30,9 @@ ExecutionGroup::ExecutionGroup(const chip::CoreConnections& connections,
       launches_(state_, execution_, waits_, updates_, dma_),
       control_flow_(state_, execution_, strict_),
       datapath_(state_, faults_),
-      issue_(state_,
-             {faults_, strict_, waits_, updates_, dma_, dma_issue_, control_flow_, datapath_}),
+      meeting_(state_, strict_),
+      issue_(state_, {faults_, strict_, waits_, updates_, dma_, dma_issue_, control_flow_,
+                      datapath_, meeting_}),
       control_(state_, {execution_, faults_, waits_, dma_, dma_issue_, datapath_, launches_}),
       registers_(state_, waits_, control_) {}
 
@@ -194,8 +195,16 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
     return;
   }
   chip::Access access = mail.access;
-  // Another group says when. The host's writes, and those of DMA that runs for it, have no time.
-  const bool remote = foreign && access.origin != chip::Origin::kHost && access.time != 0;
+  uint64_t at = 0;
+  const int block = mail.kind <= MailKind::kBurst ? semaphores_at(mail.offset, at) : -1;
+  if (foreign && block > 0 && access.origin == chip::Origin::kHost &&
+      at - NEURON_SEM_BLOCK_INC < 4 * NEURON_SEMAPHORES) {
+    access.time = state_.sequencers[kEngines + static_cast<unsigned>(block) - 1].arrival;
+  }
+  // Another group says when, or a CC core's arrival register does. Else the host's writes, and
+  // those of DMA that runs for it, have no time.
+  const bool remote =
+      foreign && access.time != 0 && (access.origin != chip::Origin::kHost || block > 0);
   if (foreign) {
     launches_.begin_external();
     if (!remote) access.time = state_.now();
@@ -206,8 +215,7 @@ void ExecutionGroup::apply(const Mail& mail, bool foreign) {
     dma_.activate(static_cast<unsigned>(mail.offset >> 8), mail.offset & 0xFF, access);
     return;
   }
-  uint64_t at = 0;
-  if (const int block = semaphores_at(mail.offset, at); block >= 0) {
+  if (block >= 0) {
     launches_.write_semaphore(static_cast<unsigned>(block), at, mail.value, access, foreign,
                               remote);
   } else if (registers_.is_register(mail.offset)) {

@@ -72,6 +72,7 @@ class ExecutionGroup final : private GuardedCore {
   Launches launches_;
   ControlFlow control_flow_;
   Datapath datapath_;
+  CoreMeeting meeting_;
   InstructionIssue issue_;
   CoreControl control_;
   CoreRegisters registers_;

@@ -6,6 +6,19 @@
 #include "driver/emulator/neuroncore/group/register_substitution.h"
 
 namespace neuron::core {
+namespace {
+
+// A time as an entry has room for it.
+uint32_t word_of(ModelTime time) {
+  return static_cast<uint32_t>(std::min<ModelTime>(time, UINT32_MAX));
+}
+
+bool loads_weights(const isa::Instruction& i) {
+  return i.opcode == NEURON_OP_LDWEIGHTS || i.opcode == NEURON_OP_LDWEIGHTS_MX ||
+         i.opcode == NEURON_OP_LDWEIGHTS_SPARSE;
+}
+
+}  // namespace
 
 void InstructionIssue::step(Sequencer& s, ModelTime now) {
   while (s.pending_count != 0 && s.pending[0].time <= now) {
@@ -34,6 +47,31 @@ bool InstructionIssue::must_drain(Sequencer& s, const isa::Instruction& i, Model
   Waits::begin_waiting(s, now);
   s.dma_wait = true;
   s.issue_at = kNever;
+  return true;
+}
+
+// Tells the other core of the pair that this one is here, once. True if the instruction has to stay
+// until the engine's earlier work is done, or has faulted.
+bool InstructionIssue::must_arrive(Sequencer& s, const CachedInstruction& entry, ModelTime now) {
+  if (s.last_complete > now || s.pending_count != 0) {
+    s.issue_at = std::max(s.last_complete, s.pending_count != 0 ? s.pending[0].time : 0);
+    return true;
+  }
+  const isa::Instruction* i = &entry.decoded;
+  Fault fault;
+  isa::Violation wrong = entry.operands;
+  if (entry.dynamic) {
+    fault = substitute_registers(s, entry.decoded, substituted_);
+    i = &substituted_;
+    if (!fault) wrong = isa::check_operands(*i, s.engine, state_.limits);
+  }
+  if (!fault && wrong) {
+    fault = make_fault(static_cast<neuron_fault>(wrong.code), 0, wrong.value, wrong.offset);
+    fault.rule = wrong.rule;
+  }
+  if (!fault) fault = to_.meeting.arrive(s, *i, now);
+  if (!fault) return false;
+  to_.faults.raise(s, fault, s.pc, i->debug, i->opcode, now);
   return true;
 }
 
@@ -79,6 +117,7 @@ Fault InstructionIssue::execute(Issue& issue) {
     case 6:
       return to_.dma_issue.execute(issue);
     default:
+      if (issue.entry.meets) return to_.meeting.receive(issue);
       return to_.datapath.execute(issue);
   }
 }
@@ -108,6 +147,7 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   }
   const bool resumed = state_.resumes(s);  // its waits have held
   if (!resumed && must_drain(s, *i, now)) return;
+  if (entry->meets && !s.met && must_arrive(s, *entry, now)) return;
   if (entry->waits && !resumed && !to_.waits.all_hold(s, *i)) {
     s.dma_wait = false;
     return to_.waits.begin(s, *entry, now);
@@ -126,6 +166,9 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   }
   if (s.state == NEURON_STATE_WAITING) {
     s.waited += now - s.wait_since;
+    if (traces(s, *i)) [[unlikely]] {
+      trace_wait(s, *i, now);
+    }
     s.state = NEURON_STATE_RUNNING;
     s.dma_wait = false;
     to_.waits.end(s, *i);
@@ -156,7 +199,7 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
     const isa::Update& update = i->update[u];
     operands[u] = update.is_register ? s.registers[update.value % NEURON_REGISTERS] : update.value;
   }
-  if (to_.strict.is_on() && i->group() >= 2 && !resumed) {
+  if (to_.strict.is_on() && i->group() >= 2 && !resumed && !entry->meets) {
     if (const Fault raised = to_.strict.check(s, *i)) {
       return to_.faults.raise(s, raised, s.pc, i->debug, i->opcode, now);
     }
@@ -195,49 +238,73 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   }
 }
 
+// The array is free from 0 on only before the first multiplication since model time began.
+ModelTime InstructionIssue::multiplication_time(const Issue& issued, ModelTime begin) {
+  if (issued.s.array_free == 0) current_limit_.restart();
+  return current_limit_.stretch(begin, issued.cost.interval, issued.i.src0.parts);
+}
+
 // Times, accounting and the program counter of an instruction that was executed.
 void InstructionIssue::retire(Issue& issued) {
   Sequencer& s = issued.s;
   const Cost& cost = issued.cost;
   const ModelTime now = issued.now;
   ModelTime next;
+  issued.begin = now;
   if (!cost.datapath) {
     next = now + cost.interval;
     issued.end = now;  // control instructions have no inputs to consume
     issued.complete = next;
-    s.busy += cost.interval;
-  } else if (issued.i.opcode == NEURON_OP_LDWEIGHTS) {
-    const ModelTime begin = std::max(now, s.load_free);
+    s.occupy(now, next);
+  } else if (loads_weights(issued.i)) {
+    const ModelTime begin = issued.begin = std::max(now, s.load_free);
     s.load_free = issued.end = issued.complete = begin + cost.interval;
     next = begin + state_.timing.pe_issue;
-    const ModelTime hidden_until = std::max(begin, s.array_free);
-    if (s.load_free > hidden_until) s.busy += s.load_free - hidden_until;
+    s.occupy(begin, s.load_free);
   } else if (s.engine == NEURON_ENGINE_PE) {
     ModelTime begin = std::max(now, s.array_free);
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
-    s.array_free = issued.end = begin + cost.interval;
+    const ModelTime interval = multiplication_time(issued, begin);
+    issued.begin = begin;
+    s.array_free = issued.end = begin + interval;
     issued.complete = issued.end + cost.latency;
     next = begin + state_.timing.pe_issue;
-    s.busy += cost.interval;
+    s.occupy(begin, issued.complete);
   } else {
     next = issued.end = now + cost.interval + issued.gap;
     issued.complete = issued.end + cost.latency;
-    s.busy += cost.interval;
+    s.occupy(now, issued.complete);
   }
   // Results of an engine become visible in program order.
   issued.complete = std::max(issued.complete, s.last_complete);
   s.last_complete = issued.complete;
   ++s.retired;
-  s.ignore_break = false;
+  s.ignore_break = s.met = false;
   if (cost.datapath) {
     state_.scheduler.spend(static_cast<uint32_t>(std::min<ModelTime>(cost.interval >> 18, 1024)));
   }
-  if (issued.i.trace || (s.mode & 3) == 2) trace(issued);
+  if (traces(s, issued.i)) trace(issued);
   if (s.state == NEURON_STATE_IDLE || s.state == NEURON_STATE_FAULT) return;  // by its own write
   if (!issued.stays) ControlFlow::advance(s, issued.next_pc);
   if (s.state != NEURON_STATE_RUNNING) return;
   s.issue_at = next;
   if (s.steps_left != 0 && --s.steps_left == 0) state_.stop(s, NEURON_STATE_STOPPED);
+}
+
+// Tells what an instruction has waited for: of two waits the one that held last.
+void InstructionIssue::trace_wait(Sequencer& s, const isa::Instruction& i, ModelTime now) {
+  if (now == s.wait_since || !s.place.notifications->enabled(s.place.trace_slot)) return;
+  const ModelTime waited = now - s.wait_since;
+  chip::Notification entry;
+  entry.kind = NEURON_NK_WAIT;
+  entry.engine = static_cast<uint8_t>(s.engine);
+  entry.opcode = i.opcode;
+  entry.time = now;
+  entry.pc = s.pc;
+  entry.debug = i.debug;
+  entry.info = {s.dma_wait ? NEURON_WAITED_FOR_DMA : Waits::last_cell(s, i),
+                static_cast<uint32_t>(waited), static_cast<uint32_t>(waited >> 32)};
+  if (!s.place.notifications->post(s.place.trace_slot, entry)) s.trace_dropped = true;
 }
 
 void InstructionIssue::trace(const Issue& issued) {
@@ -255,7 +322,7 @@ void InstructionIssue::trace(const Issue& issued) {
                                                      : 0;
   const ModelTime waited = s.waited - s.traced_wait;
   s.traced_wait = s.waited;
-  entry.info = {static_cast<uint32_t>(issued.complete - issued.now), static_cast<uint32_t>(waited),
+  entry.info = {word_of(issued.complete - issued.begin), word_of(waited),
                 static_cast<uint32_t>(elements) << 8};
   if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
     entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);

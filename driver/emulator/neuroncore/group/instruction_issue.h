@@ -7,11 +7,13 @@
 #define DRIVER_EMULATOR_NEURONCORE_GROUP_INSTRUCTION_ISSUE_H
 
 #include "driver/emulator/neuroncore/group/control_flow.h"
+#include "driver/emulator/neuroncore/group/core_meeting.h"
 #include "driver/emulator/neuroncore/group/datapath.h"
 #include "driver/emulator/neuroncore/group/dma_actors.h"
 #include "driver/emulator/neuroncore/group/dma_issue.h"
 #include "driver/emulator/neuroncore/group/issue.h"
 #include "driver/emulator/neuroncore/group/semaphore_updates.h"
+#include "driver/emulator/neuroncore/sequencer/current_limit.h"
 
 namespace neuron::core {
 
@@ -27,8 +29,10 @@ class InstructionIssue {
     DmaIssue& dma_issue;
     ControlFlow& control_flow;
     Datapath& datapath;
+    CoreMeeting& meeting;
   };
-  InstructionIssue(CoreState& state, const Parts& parts) : state_(state), to_(parts) {}
+  InstructionIssue(CoreState& state, const Parts& parts)
+      : state_(state), to_(parts), current_limit_(state.limits.generation) {}
 
   // The event of a sequencer: updates that are due, then the next instruction.
   void step(Sequencer& s, ModelTime now);
@@ -38,13 +42,20 @@ class InstructionIssue {
   bool meets_breakpoint(const Sequencer& s, const isa::Instruction& i) const;
   bool must_drain(Sequencer& s, const isa::Instruction& i, ModelTime now);
   bool meets_injected_fault(Sequencer& s, const CachedInstruction& entry, ModelTime now);
+  bool must_arrive(Sequencer& s, const CachedInstruction& entry, ModelTime now);
   Fault execute(Issue& issue);
   void retire(Issue& issued);
+  ModelTime multiplication_time(const Issue& issued, ModelTime begin);
+  bool traces(const Sequencer& s, const isa::Instruction& i) const {
+    return i.trace || (s.mode & 3) == 2;
+  }
   void trace(const Issue& issued);
+  void trace_wait(Sequencer& s, const isa::Instruction& i, ModelTime now);
 
   CoreState& state_;
   const Parts to_;
   isa::Instruction substituted_;
+  CurrentLimit current_limit_;
 };
 
 }  // namespace neuron::core

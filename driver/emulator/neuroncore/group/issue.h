@@ -18,6 +18,7 @@ struct Issue {
   Cost cost;
   uint32_t pc;
   uint32_t next_pc;
+  ModelTime begin = 0;     // the unit begins: not before `now`
   ModelTime gap = 0;       // the unit waits for the result of the instruction before
   ModelTime end = 0;       // inputs consumed
   ModelTime complete = 0;  // result visible

@@ -26,7 +26,9 @@ void SemaphoreUpdates::write(unsigned block, uint64_t at, uint32_t value,
   if (notifications.enabled(NEURON_NQ_SLOT_SEMAPHORE)) {
     chip::Notification entry;
     entry.kind = NEURON_NK_SEMAPHORE;
+    entry.engine = access.engine;
     entry.time = access.time;
+    if (access.engine == NEURON_ENGINE_DMA && gate_.inside()) entry.pc = state_.served_queue;
     entry.info = {cell_number(change, change.index), change.after, change.before};
     notifications.post(NEURON_NQ_SLOT_SEMAPHORE, entry);
   }

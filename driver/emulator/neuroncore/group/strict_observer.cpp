@@ -2,6 +2,7 @@
 #include "driver/emulator/neuroncore/group/strict_observer.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "driver/emulator/chip/udma_packet.h"
 
@@ -96,7 +97,7 @@ void StrictObserver::semaphore(const chip::SemaphoreChange& change, const chip::
     clocks().release(access.engine, tick_of(state_.sequencers[access.engine], access.time), cell);
   } else if (own && access.origin == chip::Origin::kDma && serving_ >= 0) {
     const unsigned actor = clocks().queue(static_cast<unsigned>(serving_)).actor;
-    clocks().release(actor, clocks().now(actor), cell);
+    clocks().release(actor, clocks().tell(actor), cell);
   } else {
     clocks().release_all(cell);
   }
@@ -112,11 +113,11 @@ void StrictObserver::doorbell(unsigned engine, unsigned queue, const chip::Acces
                   {s.pc, static_cast<uint8_t>(s.engine)});
   } else if (gate_.inside() && access.origin == chip::Origin::kDma && serving_ >= 0) {
     const StrictClocks::Queue& by = clocks().queue(static_cast<unsigned>(serving_));
-    clocks().ring(number, idle, pending, by.actor, clocks().now(by.actor), by.ringer);
+    clocks().ring(number, idle, pending, by.actor, clocks().tell(by.actor), by.ringer);
   } else {
     clocks().acquire_all(StrictClocks::kOutside);
     clocks().ring(number, idle, pending, StrictClocks::kOutside,
-                  clocks().now(StrictClocks::kOutside), {0, NEURON_ENGINE_HOST});
+                  clocks().tell(StrictClocks::kOutside), {0, NEURON_ENGINE_HOST});
   }
 }
 
@@ -133,7 +134,9 @@ std::optional<StrictMode::Trap> StrictObserver::end_transfers(unsigned engine, u
   clocks().queue(engine << 4 | queue).consumed += transferred_;
   transferred_ = 0;
   if (!state_.strict->trapped()) return std::nullopt;
-  return state_.strict->take_trap();
+  StrictMode::Trap trap = state_.strict->take_trap();
+  look_for_transfer(trap.fault, static_cast<int>(engine << 4 | queue));
+  return trap;
 }
 
 void StrictObserver::acquire_waits(const Sequencer& s, const isa::Instruction& i) {
@@ -149,12 +152,37 @@ Fault StrictObserver::check(Sequencer& s, const isa::Instruction& i) {
     // The unit refuses this instruction.
     if (operand->present() && operand->elements() > kMaxElements) return {};
   }
-  return state_.strict->check(i, s.engine, s.pc);
+  Fault fault = state_.strict->check(i, s.engine, s.pc);
+  look_for_transfer(fault, -1);
+  return fault;
 }
 
 Fault StrictObserver::take_fault() {
   if (!state_.strict->trapped()) return {};
-  return state_.strict->take_trap().fault;
+  Fault fault = state_.strict->take_trap().fault;
+  look_for_transfer(fault, -1);
+  return fault;
+}
+
+void StrictObserver::look_for_transfer(Fault& fault, int own) {
+  if (fault.code != NEURON_FAULT_UNINITIALISED) return;
+  const auto where = static_cast<uint32_t>(fault.address);
+  const bool psum = (where & NEURON_STRICT_PSUM) != 0;
+  const uint64_t partition = where >> NEURON_STRICT_PARTITION_SHIFT & 127;
+  const uint64_t address = state_.window + (where & NEURON_STRICT_PLACE_MASK) +
+                           (psum ? NEURON_CORE_PSUM + partition * NEURON_PSUM_PARTITION_STRIDE
+                                 : partition * NEURON_SBUF_PARTITION_STRIDE);
+  for (unsigned engine = 0; engine < kDmaEngines; ++engine) {
+    for (uint32_t work = state_.dma[engine]->work_mask(); work != 0; work &= work - 1) {
+      const auto queue = static_cast<unsigned>(std::countr_zero(work));
+      const unsigned number = engine << 4 | queue;
+      if (own == static_cast<int>(number)) continue;
+      const auto ahead = state_.dma[engine]->pending_write(queue, address);
+      if (!ahead) continue;
+      state_.strict->name_pending(fault, own < 0 ? 0 : static_cast<unsigned>(own), number, *ahead);
+      return;
+    }
+  }
 }
 
 uint32_t StrictObserver::pending_descriptors(unsigned engine, unsigned queue) const {

@@ -65,6 +65,10 @@ class StrictObserver {
   bool is_own_engine(const chip::Access& access) const {
     return gate_.inside() && access.core == state_.core && access.engine < kEngines;
   }
+  // Names the transfer in flight whose wait the program forgot, if the fault is a read of bytes
+  // that such a transfer is still to write. `own`: the queue (DMA engine << 4 | queue) that reads,
+  // or -1.
+  void look_for_transfer(Fault& fault, int own);
   uint32_t pending_descriptors(unsigned engine, unsigned queue) const;
 
   CoreState& state_;

@@ -41,10 +41,19 @@ ModelTime Waits::held_from(const Sequencer& s, const isa::Wait& wait) const {
                                      wanted_value(s, wait));
 }
 
+uint32_t Waits::last_cell(const Sequencer& s, const isa::Instruction& i) {
+  const bool second = i.wait[0].condition == NEURON_WAIT_NONE ||
+                      (i.wait[1].condition != NEURON_WAIT_NONE && s.held_from[1] > s.held_from[0]);
+  const isa::Wait& wait = i.wait[second ? 1 : 0];
+  return wait.index | (wait.event ? 256u : 0u);
+}
+
 bool Waits::must_wait_for_arrival(Sequencer& s, const CachedInstruction& entry, ModelTime now) {
-  ModelTime held = 0;
-  for (const isa::Wait& wait : entry.decoded.wait) held = std::max(held, held_from(s, wait));
+  const auto& waits = entry.decoded.wait;
+  const std::array<ModelTime, 2> from = {held_from(s, waits[0]), held_from(s, waits[1])};
+  const ModelTime held = std::max(from[0], from[1]);
   if (held == 0 || held < now) return false;
+  s.held_from = from;
   begin_waiting(s, now);
   s.issue_at = held + kSemaphoreLatency;
   return true;
@@ -55,7 +64,8 @@ void Waits::begin(Sequencer& s, const CachedInstruction& entry, ModelTime now) {
   s.issue_at = kNever;
   for (unsigned n = 0; n < s.held_from.size(); ++n) {
     const isa::Wait& wait = entry.decoded.wait[n];
-    s.held_from[n] = holds(s, wait) ? held_from(s, wait) : 0;
+    s.held[n] = holds(s, wait);
+    s.held_from[n] = s.held[n] ? held_from(s, wait) : 0;
     if (wait.condition == NEURON_WAIT_NONE || s.is_cc()) continue;
     waiters_of(wait) |= static_cast<uint8_t>(1u << s.engine);
   }
@@ -87,9 +97,11 @@ void Waits::wake_one(Sequencer& s, bool event, unsigned index, ModelTime now) {
     if (wait.condition == NEURON_WAIT_NONE) continue;
     const bool held = holds(s, wait);
     all = all && held;
-    if (wait.index == index && wait.event == event && held) {
-      s.held_from[n] = std::max(now, held_from(s, wait));
-    }
+    if (wait.index != index || wait.event != event) continue;
+    // A wait that holds already has held since then: a later unit of the same semaphore, while the
+    // other wait does not hold yet, changes nothing.
+    if (held && !s.held[n]) s.held_from[n] = std::max(now, held_from(s, wait));
+    s.held[n] = held;
   }
   if (!all) return;
   const ModelTime held = std::max(s.held_from[0], s.held_from[1]);

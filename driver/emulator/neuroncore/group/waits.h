@@ -38,6 +38,10 @@ class Waits {
   void begin(Sequencer& s, const CachedInstruction& entry, ModelTime now);
   void end(Sequencer& s, const isa::Instruction& i);
 
+  // Of the waits of an instruction for which the sequencer has waited: the number of the cell that
+  // held last (bit 8: an event).
+  static uint32_t last_cell(const Sequencer& s, const isa::Instruction& i);
+
   // A cell of the core (block 0) or of CC core block - 1 has changed at `now`, which may lie before
   // the group's own time.
   void wake(unsigned block, bool event, unsigned index, ModelTime now);

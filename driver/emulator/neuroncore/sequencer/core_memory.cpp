@@ -93,19 +93,18 @@ void CoreMemory::fill(uint32_t pattern) {
 void CoreMemory::mark_pe(unsigned partition, size_t offset, size_t bytes, bool written) {
   if (bytes == 0) return;
   uint64_t* row = marks_.get() + partition * kMarkWords;
-  size_t first = offset / 4;
-  const size_t end = (offset + bytes + 3) / 4;
-  while (first < end) {
-    const size_t bit = first % 64;
-    const size_t count = std::min(end - first, 64 - bit);
-    const uint64_t mask = (count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1) << bit;
-    if (written) {
-      row[first / 64] |= mask;
-    } else {
-      row[first / 64] &= ~mask;
-    }
-    first += count;
-  }
+  const size_t first = offset / 4;
+  const size_t last = (offset + bytes - 1) / 4;
+  const auto mark = [written](uint64_t& word, uint64_t mask) {
+    word = written ? word | mask : word & ~mask;
+  };
+  // Bits from the first cell on, and bits up to the last one.
+  const uint64_t from = ~uint64_t{0} << first % 64;
+  const uint64_t to = ~uint64_t{0} >> (63 - last % 64);
+  if (first / 64 == last / 64) return mark(row[first / 64], from & to);
+  mark(row[first / 64], from);
+  std::fill(row + first / 64 + 1, row + last / 64, written ? ~uint64_t{0} : uint64_t{0});
+  mark(row[last / 64], to);
 }
 
 bool CoreMemory::pe_wrote(unsigned partition, size_t offset, size_t bytes) const {

@@ -24,7 +24,7 @@ class CoreMemory {
  public:
   // The size of the largest generation. A constant row distance costs smaller generations only
   // address space.
-  static constexpr size_t kMaxSbufBytes = NEURON_V3_SBUF_PARTITION_BYTES;
+  static constexpr size_t kMaxSbufBytes = NEURON_V4_SBUF_PARTITION_BYTES;
   static constexpr size_t kPsumBytes = NEURON_PSUM_PARTITION_BYTES;
   static constexpr size_t kSbufStride = kMaxSbufBytes + 64;
   static constexpr size_t kPsumStride = kPsumBytes + 64;

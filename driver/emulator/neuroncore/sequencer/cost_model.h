@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What work other than instructions costs in model time (integer picoseconds). The cost of
-// instructions is in driver/isa/cost.h.
-//
-// Every constant has its source beside it: a published fact, a fit to published measurements, or
-// our own choice where nothing is published; README.md has the table. Any thread, cannot fail.
+// Costs in model time (integer picoseconds), in the namespace of the core. The numbers are in
+// driver/isa (cost.h, dma_cost.h), where libccom's simulator reads them too; README.md has the
+// table. Any thread, cannot fail.
 #ifndef DRIVER_EMULATOR_NEURONCORE_SEQUENCER_COST_MODEL_H
 #define DRIVER_EMULATOR_NEURONCORE_SEQUENCER_COST_MODEL_H
 
@@ -12,6 +10,7 @@
 
 #include "driver/emulator/chip/bus.h"
 #include "driver/isa/cost.h"
+#include "driver/isa/dma_cost.h"
 
 namespace neuron::core {
 
@@ -20,16 +19,8 @@ using isa::Cost;
 using isa::cost_of;
 static_assert(std::is_same_v<ModelTime, isa::ModelTime>);
 
-// The time for one semaphore update to reach a sequencer that waits for it. Not published: chosen
-// equal to the completion write of a DMA (timing fit), which takes the same way.
-inline constexpr ModelTime kSemaphoreLatency = 50'000;
-// Doorbell to first byte of a DMA transfer (DMA bandwidth guide).
-inline constexpr ModelTime kDmaStart = 1'300'000;
-// Per descriptor pair on its DMA engine (fit, +-25 ns), and bytes at 27.2 GB/s (DMA guide).
-inline constexpr ModelTime kDmaDescriptor = 50'000;
-constexpr ModelTime dma_time(uint64_t descriptor_pairs, uint64_t bytes) {
-  return descriptor_pairs * kDmaDescriptor + bytes * 10000 / 272;
-}
+using isa::kDmaStart;
+using isa::kSemaphoreLatency;
 
 }  // namespace neuron::core
 

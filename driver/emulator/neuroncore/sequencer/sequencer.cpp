@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "driver/isa/opcode_table.h"
 #include "hw/address_map.h"
 
 namespace neuron::core {
@@ -49,6 +50,7 @@ void analyse(CachedInstruction& entry, unsigned engine, const isa::Limits& limit
     if (!entry.operands) entry.cost = cost_of(i, engine, limits.generation);
   }
   entry.waits = i.wait[0].condition != NEURON_WAIT_NONE || i.wait[1].condition != NEURON_WAIT_NONE;
+  entry.meets = isa::meets_other_core(i.opcode);
   entry.target_epoch = 0;
   entry.updates =
       i.update[0].operation != NEURON_UPDATE_NONE || i.update[1].operation != NEURON_UPDATE_NONE;

@@ -58,6 +58,7 @@ struct CachedInstruction {
   bool dynamic = false;  // registers take part: check and cost at each issue
   bool waits = false;
   bool updates = false;
+  bool meets = false;  // the other core of the pair
 };
 
 struct LoopFrame {
@@ -123,6 +124,13 @@ class Sequencer {
     const ModelTime update = pending_count ? pending[0].time : kNever;
     return update < issue_at ? update : issue_at;
   }
+  // Counts the engine as busy in this time, which does not begin before that of the call before.
+  // An instruction takes until its result is visible; what others covered counts once.
+  void occupy(ModelTime from, ModelTime until) {
+    if (until <= busy_until) return;
+    busy += until - (from > busy_until ? from : busy_until);
+    busy_until = until;
+  }
   bool active() const { return state == NEURON_STATE_RUNNING || state == NEURON_STATE_WAITING; }
   uint64_t program_base() const { return uint64_t{prog_hi} << 32 | prog_lo; }
   uint64_t launch_address() const { return uint64_t{launch_hi} << 32 | launch_lo; }
@@ -135,6 +143,7 @@ class Sequencer {
   bool refused_write = false, trace_dropped = false;
   bool ignore_break = false;  // one instruction after STEP or CONTINUE
   bool dma_wait = false;      // WAITING until its own DMA has drained
+  bool met = false;           // the other core knows that it is at its barrier or sendrecv
   uint16_t starts = 0;
   uint32_t steps_left = 0;  // 0: no single stepping
 
@@ -162,9 +171,12 @@ class Sequencer {
   ModelTime issue_at = kNever;
   ModelTime wait_since = 0;
   std::array<ModelTime, 2> held_from{};     // while blocked: since when each wait has held
+  std::array<bool, 2> held{};               // while blocked: whether it holds
   ModelTime last_complete = 0;              // all issued work of the engine is visible
   ModelTime array_free = 0, load_free = 0;  // PE: multiplier array, weight load
   ModelTime busy = 0, waited = 0;           // since the launch
+  ModelTime busy_until = 0;                 // `busy` has counted everything before
+  ModelTime arrival = 0;                    // CC: of the host's increments; 0: as they come
   ModelTime traced_wait = 0;                // the part of `waited` that traces have reported
   uint64_t retired = 0, launch_retired = 0;
   uint32_t latched_retired_high = 0, latched_time_high = 0, latched_busy_high = 0;

@@ -6,6 +6,7 @@
 namespace neuron::core {
 
 StrictClocks::StrictClocks() {
+  told_.fill(true);
   for (unsigned a = 0; a < kFirstQueue; ++a) seen_[a] = std::make_unique<Vector>();
 }
 
@@ -16,7 +17,7 @@ void StrictClocks::join(Vector& to, const Vector& from) const {
 void StrictClocks::raise_floor() {
   if (!active_) return;
   active_ = false;
-  std::copy_n(clock_.begin(), used_, floor_.begin());
+  std::copy_n(tell_all().begin(), used_, floor_.begin());
 }
 
 void StrictClocks::release(unsigned actor, uint64_t tick, unsigned cell) {
@@ -30,7 +31,7 @@ void StrictClocks::release(unsigned actor, uint64_t tick, unsigned cell) {
 void StrictClocks::release_all(unsigned cell) {
   if (!active_) return;
   if (!cells_[cell]) cells_[cell] = std::make_unique<Vector>();
-  join(*cells_[cell], clock_);
+  join(*cells_[cell], tell_all());
 }
 
 void StrictClocks::acquire(unsigned actor, unsigned cell) {
@@ -49,11 +50,11 @@ void StrictClocks::acquire_memory(unsigned actor) {
   join(seen, memory_);
   for (unsigned a = kFirstQueue; a < used_; ++a) {
     join(seen, *seen_[a]);
-    seen[a] = std::max(seen[a], clock_[a]);
+    seen[a] = std::max(seen[a], tell(a));
   }
 }
 
-void StrictClocks::acquire_all(unsigned actor) { join(*seen_[actor], clock_); }
+void StrictClocks::acquire_all(unsigned actor) { join(*seen_[actor], tell_all()); }
 
 StrictClocks::Queue& StrictClocks::queue(unsigned number) {
   std::unique_ptr<Queue>& queue = queues_[number];
@@ -120,6 +121,15 @@ void StrictClocks::arm(unsigned number, unsigned actor, uint64_t tick) {
   seen[actor] = std::max(seen[actor], tick);
 }
 
+StrictClocks::Ringer StrictClocks::ringer_of(const Queue& q, uint64_t descriptor) {
+  Ringer ringer = q.ringer;
+  for (const Queue::Doorbell& doorbell : q.waiting) {
+    if (doorbell.start > descriptor) break;
+    ringer = doorbell.ringer;
+  }
+  return ringer;
+}
+
 void StrictClocks::begin_packet(Queue& q, uint64_t descriptor) {
   while (!q.waiting.empty() && q.waiting.front().start <= descriptor) {
     q.ringer = q.waiting.front().ringer;
@@ -138,7 +148,7 @@ void StrictClocks::drained(unsigned engine,
     if ((queues_[number]->ringers >> engine & 1) == 0) continue;
     if ((active[number / NEURON_DMA_QUEUES] >> number % NEURON_DMA_QUEUES & 1) != 0) continue;
     join(seen, *seen_[a]);
-    seen[a] = std::max(seen[a], clock_[a]);
+    seen[a] = std::max(seen[a], tell(a));
   }
 }
 

@@ -37,6 +37,7 @@ class StrictClocks {
   struct Ringer {
     uint32_t pc = 0;
     uint8_t engine = NEURON_ENGINE_HOST;
+    bool operator==(const Ringer&) const = default;
   };
   struct Queue {
     // A doorbell that was rung while earlier work was pending: it stands for the descriptors from
@@ -53,6 +54,7 @@ class StrictClocks {
     uint64_t rung = 0;      // the same, by doorbells
     Ringer ringer;          // of the transfer at the head
     std::deque<Doorbell> waiting;
+    Ringer of_last_packet;
   };
 
   StrictClocks();
@@ -66,9 +68,23 @@ class StrictClocks {
   // The next access of an actor; its read tick. The write tick is one more.
   uint64_t advance(unsigned actor) {
     active_ = true;
+    told_[actor] = false;
     return (clock_[actor] += 2) - 1;
   }
-  uint64_t now(unsigned actor) const { return clock_[actor]; }
+  // The same for a packet of a queue that has begun. Packets of one doorbell share their ticks
+  // until the queue's clock is given to something else, because until then whatever comes behind
+  // one of them comes behind all.
+  uint64_t advance_packet(Queue& queue) {
+    Ringer& last = queue.of_last_packet;
+    if (!told_[queue.actor] && last == queue.ringer) return clock_[queue.actor] - 1;
+    last = queue.ringer;
+    return advance(queue.actor);
+  }
+  // The clock of an actor, to be released or compared.
+  uint64_t tell(unsigned actor) {
+    told_[actor] = true;
+    return clock_[actor];
+  }
   // Whether `actor` comes behind the access of `other` at the tick.
   bool ordered(unsigned other, uint64_t tick, unsigned actor) const {
     return tick <= floor_[other] || other == actor || tick <= (*seen_[actor])[other];
@@ -92,6 +108,8 @@ class StrictClocks {
             Ringer ringer);
   // A doorbell that gives the queue no work. Transfers that follow come behind its ringer, too.
   void arm(unsigned number, unsigned actor, uint64_t tick);
+  // Who rang for the packet that begins at the descriptor, which has not been transferred yet.
+  static Ringer ringer_of(const Queue& queue, uint64_t descriptor);
   // A packet that begins at the descriptor is being transferred.
   void begin_packet(Queue& queue, uint64_t descriptor);
   // The engine has waited for its queues; `active` per DMA engine: queues that still work.
@@ -101,11 +119,16 @@ class StrictClocks {
 
  private:
   void join(Vector& to, const Vector& from) const;
+  const Vector& tell_all() {
+    told_.fill(true);
+    return clock_;
+  }
   std::unique_ptr<Vector> take();
 
   unsigned used_ = kFirstQueue;
   bool active_ = false;
   Vector clock_{};
+  std::array<bool, kActors> told_;  // whether the clock has been given away since it advanced
   Vector floor_{};
   std::array<std::unique_ptr<Vector>, kActors> seen_;
   std::array<std::unique_ptr<Vector>, NEURON_SEMAPHORES + NEURON_EVENTS> cells_;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "driver/isa/scale_rows.h"
+
 namespace neuron::core {
 namespace {
 
@@ -153,11 +155,54 @@ bool StrictMode::touch_columns(const StrictAccess& who, const isa::Operand& oper
   return true;
 }
 
+// The rows of block scales (src1) of the matrix that is src0.
+bool StrictMode::touch_scales(const StrictAccess& who, const isa::Instruction& i, unsigned quarter,
+                              bool writes) {
+  isa::Operand rows = i.src1;
+  rows.parts = isa::kScalesOfQuadrant;
+  for (unsigned part = 0; part < i.src0.parts; part += isa::kQuadrant) {
+    rows.start = static_cast<uint8_t>(i.src1.start + isa::scale_row(part, quarter));
+    if (writes ? !write(who, rows) : !read(who, rows)) return false;
+  }
+  return true;
+}
+
+// Partitions 0, distance, 2 distance, ... of an operand.
+bool StrictMode::read_every(const StrictAccess& who, const isa::Operand& operand,
+                            unsigned distance) {
+  isa::Operand row = operand;
+  row.parts = 1;
+  for (unsigned part = 0; part < operand.parts; part += distance) {
+    row.start = static_cast<uint8_t>(operand.start + part);
+    if (!read(who, row)) return false;
+  }
+  return true;
+}
+
 // Accesses the operands that an instruction reads, and then those that it writes.
 bool StrictMode::access(const StrictAccess& who, const isa::Instruction& i) {
   switch (i.opcode) {
+    case NEURON_OP_LDWEIGHTS_MX:
+      return read(who, i.src0) && touch_scales(who, i, i.pe.quarter, false);
+    case NEURON_OP_QUANTIZE_MX:
+      return read(who, i.src0) && write(who, i.dst) && touch_scales(who, i, i.vector.imm, true);
+    case NEURON_OP_NONZERO_WITH_COUNT: {
+      if (!read_every(who, i.src0, 16) || !read_scalar(who, i, i.scalar0, 1)) return false;
+      isa::Operand row = i.dst;
+      row.parts = 1;
+      for (unsigned part = 0; part < i.dst.parts; part += 16) {
+        row.start = static_cast<uint8_t>(i.dst.start + part);
+        if (!write(who, row)) return false;
+      }
+      return true;
+    }
     case NEURON_OP_MATMUL:
+    case NEURON_OP_MATMUL_MX:
+    case NEURON_OP_MATMUL_SPARSE:
       if (!read(who, i.src0)) return false;
+      if (i.opcode == NEURON_OP_MATMUL_MX && !touch_scales(who, i, i.pe.quarter, false)) {
+        return false;
+      }
       if (i.pe.accumulate && !shadow().written_by_pe(i.dst.start, i.dst.start + i.dst.parts,
                                                      footprint_.of(i.dst), conflict_)) {
         return false;
@@ -224,6 +269,19 @@ Fault StrictMode::fault_of(const StrictAccess& who, bool writes) const {
   return make_fault(code, uint64_t{other} << 32 | where, extra);
 }
 
+void StrictMode::name_pending(Fault& fault, unsigned own, unsigned number, uint32_t ahead) {
+  const StrictClocks::Queue& queue = clocks_.queue(number);
+  const auto ringer = StrictClocks::ringer_of(queue, queue.consumed + ahead);
+  StrictAccess transfer;
+  transfer.engine = ringer.engine;
+  transfer.pc = ringer.pc;
+  const auto where = static_cast<uint32_t>(fault.address) & ~NEURON_STRICT_OTHER_WROTE;
+  const uint32_t other = other_word(transfer) | NEURON_STRICT_PENDING;
+  fault.code = NEURON_FAULT_RACE;
+  fault.address = uint64_t{other} << 32 | where | NEURON_STRICT_OTHER_DMA;
+  fault.info = own | number << 8;
+}
+
 void StrictMode::name_producer(Fault& fault, const isa::Operand& operand) {
   // The unit has recorded the element, its partition in the operand, and its value.
   const uint64_t element = fault.address & NEURON_STRICT_PLACE_MASK;
@@ -282,7 +340,7 @@ void StrictMode::begin_packet(unsigned number, uint32_t ahead) {
   packet_.engine = queue.ringer.engine;
   packet_.pc = queue.ringer.pc;
   packet_.queue = static_cast<uint8_t>(number);
-  packet_.tick = clocks_.advance(queue.actor);
+  packet_.tick = clocks_.advance_packet(queue);
 }
 
 void StrictMode::pass_packet(unsigned number, uint32_t ahead) {

@@ -36,6 +36,10 @@ class StrictMode {
 
   // Checks the accesses of an instruction that is about to execute; returns a fault or nothing.
   Fault check(const isa::Instruction& instruction, unsigned engine, uint32_t pc);
+  // Turns an UNINITIALISED fault into a RACE with a transfer that was rung for and is still to
+  // write the byte: `queue` is DMA engine << 4 | queue, `ahead` counts M2S descriptors from its
+  // head. `own` is the queue that made the faulting access, 0 for an instruction's.
+  void name_pending(Fault& fault, unsigned own, unsigned queue, uint32_t ahead);
   // Completes a DOMAIN fault that a unit has found: names the producer of the operand.
   void name_producer(Fault& fault, const isa::Operand& operand);
 
@@ -53,8 +57,8 @@ class StrictMode {
 
   // The tick that an update releases: of all accesses up to now if results are visible, else of the
   // reads.
-  uint64_t tick(unsigned actor, bool visible) const {
-    const uint64_t now = clocks_.now(actor);
+  uint64_t tick(unsigned actor, bool visible) {
+    const uint64_t now = clocks_.tell(actor);
     return visible || now == 0 ? now : now - 1;
   }
   // Called at a reset of the core, which begins every load: nothing counts as written.
@@ -68,6 +72,9 @@ class StrictMode {
   bool write_scalar(const StrictAccess& who, const isa::Instruction& i, const isa::Scalar& scalar,
                     unsigned columns);
   bool touch_columns(const StrictAccess& who, const isa::Operand& operand, uint32_t n, bool writes);
+  bool touch_scales(const StrictAccess& who, const isa::Instruction& i, unsigned quarter,
+                    bool writes);
+  bool read_every(const StrictAccess& who, const isa::Operand& operand, unsigned distance);
   bool shuffle(const StrictAccess& who, const isa::Instruction& i);
   bool access(const StrictAccess& who, const isa::Instruction& i);
   Fault fault_of(const StrictAccess& who, bool writes) const;

@@ -3,13 +3,14 @@
 //
 // A cell is 64 bytes of one partition. Its state says which bytes were ever written, and lists
 // accesses with the bytes they concern: the last writer of each byte, and the readers since then.
-// So all checks are exact to the byte. States are shared and never change; a cell holds the number
-// of its state. Most tiles have the same state in all partitions, so 32 partitions (a quadrant)
-// share one number until they differ. An access that is ordered behind another one of the same
-// bytes replaces it: an access that conflicts with the older one conflicts with the newer one, too.
-// States that no cell holds any more are collected when there are many. Callers: StrictMode, by the
-// holder of the core. Owns all of it; memory for cells that differ inside a quadrant is mapped, and
-// first touched when it is used. Fails: std::bad_alloc only.
+// So all checks are exact to the byte. States are shared and never change. The cells of one column
+// in 32 partitions (a quadrant) have one number: of their state, or of a stripe, which lists the
+// states of the 32 if they differ. Neighbouring columns of a dense pattern have the same number, so
+// an access takes one step for each interval of columns with equal numbers. An access that is
+// ordered behind another one of the same bytes replaces it: an access that conflicts with the older
+// one conflicts with the newer one, too. States and stripes that no cell holds any more are
+// collected when there are many. Callers: StrictMode, by the holder of the core. Owns all of it.
+// Fails: std::bad_alloc only.
 #ifndef DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 #define DRIVER_EMULATOR_NEURONCORE_STRICT_STRICT_SHADOW_H
 
@@ -53,7 +54,7 @@ struct StrictConflict {
 class StrictShadow {
  public:
   static constexpr unsigned kCellBytes = 64;
-  static constexpr unsigned kSbufColumns = NEURON_V3_SBUF_PARTITION_BYTES / kCellBytes;
+  static constexpr unsigned kSbufColumns = NEURON_V4_SBUF_PARTITION_BYTES / kCellBytes;
   static constexpr unsigned kPsumColumns = NEURON_PSUM_PARTITION_BYTES / kCellBytes;
   static constexpr unsigned kColumns = kSbufColumns + kPsumColumns;
   static constexpr unsigned first_column(unsigned space) {
@@ -61,7 +62,6 @@ class StrictShadow {
   }
 
   explicit StrictShadow(const StrictClocks& clocks);
-  ~StrictShadow();
   StrictShadow(const StrictShadow&) = delete;
   StrictShadow& operator=(const StrictShadow&) = delete;
 
@@ -86,7 +86,8 @@ class StrictShadow {
  private:
   static constexpr unsigned kQuadrant = 32;
   static constexpr unsigned kQuadrants = NEURON_PARTITIONS / kQuadrant;
-  static constexpr uint32_t kMixed = ~uint32_t{0};
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kStripe = uint32_t{1} << 31;  // set in the number of a stripe
 
   struct Item {
     uint64_t mask;
@@ -98,50 +99,82 @@ class StrictShadow {
     uint16_t count = 0;
     uint16_t seen = 0;  // bit per engine that comes behind all items
   };
-  struct Plane {
-    std::array<std::array<uint32_t, kColumns>, kQuadrants> quadrants{};
-    uint32_t* cells = nullptr;  // per quadrant kColumns rows of kQuadrant, valid where kMixed
+  // The last state that consists of one access of an actor; state 0: none.
+  struct Single {
+    uint64_t tick, mask;
+    uint32_t state, pc;
+    bool write;
   };
-  // The last step from one pair of states to the next.
-  struct Step {
-    uint32_t writers = kMixed, readers = kMixed;
+  // The step of one cell by an access, which transfers of many rows with one tick take again.
+  struct RowStep {
+    uint64_t tick = 0, mask = 0;
+    uint32_t pc = 0;
+    uint16_t actor = 0;
+    bool write = false;
+    uint32_t writers = 0, readers = 0;
     uint32_t next_writers = 0, next_readers = 0;
+    bool is_of(const StrictAccess& access, bool by_write, uint64_t bytes, uint32_t from_writers,
+               uint32_t from_readers) const;
   };
-  // The same for all 32 cells of a quadrant.
-  struct QuadrantStep {
-    bool valid = false;
-    std::array<uint32_t, kQuadrant> writers, readers, next_writers, next_readers;
+  using States = std::array<uint32_t, kQuadrant>;
+  struct Stripe {
+    States states;
+    uint32_t uses;          // columns that have its number
+    bool together;          // they are neighbours, from `begin` on
+    const uint32_t* begin;  // the place of the first one's number
   };
+  struct Plane {
+    std::array<std::array<uint32_t, kColumns>, kQuadrants> numbers{};
+  };
+  class Interval;
   struct Pass;  // one access on its way through the cells
 
   bool run(Pass& pass, std::span<const StrictSegment> segments);
   bool run_quadrant(Pass& pass, const StrictSegment& segment, unsigned low, unsigned high);
   bool run_row(Pass& pass, const StrictSegment& segment);
-  bool step_mixed(Pass& pass, unsigned column, unsigned quadrant, unsigned low, unsigned high);
+  bool step_cells(Pass& pass, uint32_t writers, uint32_t readers, unsigned first, unsigned count);
+  bool step_stripe(Pass& pass, uint32_t writers, uint32_t readers, unsigned first, unsigned count);
   bool step(Pass& pass, uint32_t writers, uint32_t readers);
   uint32_t after_read(Pass& pass, uint32_t readers);
-  uint32_t without(uint32_t state, uint64_t mask);
+  uint32_t without(uint32_t number, uint64_t mask);
   uint32_t with_write(Pass& pass, uint32_t writers);
-  bool ordered(Pass& pass, uint32_t state, bool wrote);
+  bool ordered(Pass& pass, uint32_t number, bool wrote);
   uint32_t single(Pass& pass);
   uint32_t add_state(const State& state);
-  static uint32_t* row(const Plane& plane, unsigned column, unsigned quadrant) {
-    return plane.cells + (size_t{quadrant} * kColumns + column) * kQuadrant;
+  // The number of a quadrant's cells that were `before`, with `count` states of `states` from cell
+  // `first` on.
+  uint32_t with_states(uint32_t before, unsigned first, unsigned count, const uint32_t* states);
+  void states_of(uint32_t number, unsigned first, unsigned count, uint32_t* states) const;
+  // The state of one cell of those that have the number.
+  uint32_t state_of(uint32_t number, unsigned cell) const {
+    return (number & kStripe) == 0 ? number : stripes_[number & ~kStripe].states[cell];
   }
-  void spread(Plane& plane, unsigned column, unsigned quadrant);
-  void put(Plane& plane, unsigned column, unsigned quadrant, unsigned low, unsigned high,
-           const uint32_t* before, const uint32_t* after);
-  uint32_t state_at(const Plane& plane, unsigned column, unsigned partition) const;
+  uint32_t state_at(const Plane& plane, unsigned column, unsigned partition) const {
+    return state_of(plane.numbers[partition / kQuadrant][column], partition % kQuadrant);
+  }
+  uint64_t not_by_pe(uint32_t number, uint64_t mask) const;
+  void put(uint32_t* numbers, size_t n, uint32_t number);
+  void put_state(uint32_t* numbers, size_t n, unsigned cell, uint32_t state);
   void collect();
-  void collect_plane(Plane& plane, const std::vector<State>& states, const std::vector<Item>& items,
-                     std::vector<uint32_t>& moved, bool readers);
+  void collect_plane(Plane& plane, bool readers);
 
   const StrictClocks& clocks_;
   Plane writers_, readers_;
   std::vector<State> states_;
   std::vector<Item> items_;
+  std::vector<Stripe> stripes_;
+  std::vector<uint32_t> free_stripes_;  // numbers that no column has
+  std::array<Single, StrictClocks::kActors> singles_{};
+  std::array<RowStep, 256> row_steps_;
   size_t collect_at_;        // states
   size_t collect_items_at_;  // their accesses: many readers make long states
+  // What collect() works on; kept for its memory.
+  struct {
+    std::vector<State> states;
+    std::vector<Item> items;
+    std::vector<uint32_t> moved;  // the new numbers of the old states, or kNone
+    std::vector<bool> visited;    // stripes
+  } old_;
 };
 
 }  // namespace neuron::core

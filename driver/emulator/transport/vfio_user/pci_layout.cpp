@@ -13,7 +13,7 @@ constexpr unsigned kPermuted = 16;
 // The driver's number of a function, by its routing id.
 constexpr uint8_t kTrn1Numbers[kPermuted] = {0, 4, 1, 5, 3, 7, 2, 6, 12, 8, 13, 9, 15, 11, 14, 10};
 constexpr uint8_t kTrn2Numbers[kPermuted] = {0, 3, 4, 7, 12, 15, 8, 11, 1, 2, 5, 6, 13, 14, 9, 10};
-// Of trn2 in revision 255, whose drivers take all of a BAR, a power of two, for memory.
+// Of trn2 and trn3 in revision 255, whose drivers take all of a BAR, a power of two, for memory.
 constexpr uint64_t kSimulatedStack = uint64_t{16} << 30;
 constexpr uint64_t kSmallestStack = uint64_t{64} << 20;
 constexpr uint64_t kQueuesFirst = 0x1000;
@@ -38,10 +38,11 @@ void describe_v2(PciLayout& layout) {
   }
 }
 
-void describe_v3(PciLayout& layout) {
+// Generations 3 and 4 differ in the size of an HBM stack.
+void describe_two_dies(PciLayout& layout, uint64_t stack_bytes) {
   layout.register_bytes = NEURON_V3_BAR0_SIZE;
   layout.stacks = NEURON_V3_HBM_COUNT;
-  layout.stack_bytes = NEURON_V3_HBM_SIZE;
+  layout.stack_bytes = stack_bytes;
   layout.stack_distance = NEURON_V3_HBM_WINDOW;
   for (uint64_t i = 0; i < layout.stacks; ++i) {
     layout.stack_addresses.push_back(NEURON_V3_HBM_BASE(i));
@@ -55,6 +56,10 @@ void describe_v3(PciLayout& layout) {
   for (unsigned i = 0; i < NEURON_V3_DMA_ENGINES; ++i) {
     layout.engines.push_back(NEURON_V3_UDMA(i));
   }
+}
+
+bool is_trn3(uint16_t device) {
+  return device == NEURON_PCI_DEVICE_TRN3 || device == NEURON_PCI_DEVICE_TRN3_SECOND;
 }
 
 bool is_power_of_two(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
@@ -88,22 +93,26 @@ bool find_pci_layout(uint16_t device, uint8_t revision, uint64_t stack_bytes, Pc
   if (device == NEURON_PCI_DEVICE_TRN1 || device == NEURON_PCI_DEVICE_INF2) {
     describe_v2(layout);
   } else if (device == NEURON_PCI_DEVICE_TRN2) {
-    describe_v3(layout);
+    describe_two_dies(layout, NEURON_V3_HBM_SIZE);
+  } else if (is_trn3(device)) {
+    describe_two_dies(layout, NEURON_V4_HBM_SIZE);
   } else {
     error = "there is no chip with PCI device id " + std::to_string(device) + "; known are " +
             std::to_string(NEURON_PCI_DEVICE_TRN1) + " (trn1), " +
-            std::to_string(NEURON_PCI_DEVICE_INF2) + " (inf2) and " +
-            std::to_string(NEURON_PCI_DEVICE_TRN2) + " (trn2)";
+            std::to_string(NEURON_PCI_DEVICE_INF2) + " (inf2), " +
+            std::to_string(NEURON_PCI_DEVICE_TRN2) + " (trn2), " +
+            std::to_string(NEURON_PCI_DEVICE_TRN3) + " and " +
+            std::to_string(NEURON_PCI_DEVICE_TRN3_SECOND) + " (trn3)";
     return false;
   }
-  if (stack_bytes == 0 && device == NEURON_PCI_DEVICE_TRN2 &&
-      revision == NEURON_PCI_REVISION_QEMU) {
-    stack_bytes = kSimulatedStack;
-  }
+  const bool sized =
+      revision == NEURON_PCI_REVISION_QEMU && (device == NEURON_PCI_DEVICE_TRN2 || is_trn3(device));
+  if (stack_bytes == 0 && sized) stack_bytes = kSimulatedStack;
   if (stack_bytes != 0) {
-    if (device != NEURON_PCI_DEVICE_TRN2 || revision != NEURON_PCI_REVISION_QEMU) {
+    if (!sized) {
       error =
-          "only trn2 in revision 255 has HBM of a size to choose; drivers of all others rely on " +
+          "only trn2 and trn3 in revision 255 have HBM of a size to choose; drivers of all others "
+          "rely on " +
           std::to_string(layout.stack_bytes) + " bytes a stack";
       return false;
     }
@@ -117,7 +126,9 @@ bool find_pci_layout(uint16_t device, uint8_t revision, uint64_t stack_bytes, Pc
     // Drivers divide the BAR by the number of stacks.
     layout.stack_bytes = layout.stack_distance = stack_bytes;
   }
-  if (revision == NEURON_PCI_REVISION_QEMU) layout.register_bar = 2;
+  // Driver 2.24 looks for the registers of such models in BAR 2; 2.25, the first that knows trn3,
+  // in BAR 0 of generations 3 and 4.
+  if (revision == NEURON_PCI_REVISION_QEMU && !is_trn3(device)) layout.register_bar = 2;
   std::sort(layout.engines.begin(), layout.engines.end());
   return true;
 }

@@ -92,6 +92,44 @@ TEST(Ccom, ReducesWithBuffersOfEveryKind) {
   });
 }
 
+// A large number and two small ones: each small one alone is half a step of the large one's format,
+// which rounding to even drops. Only who adds all three in fp32 before rounding keeps them.
+TEST(Ccom, AMeshAddsTheNumbersOfAllRanksIn32BitsAndRoundsOnce) {
+  struct Case {
+    ccom_type_t type;
+    uint32_t large, small, sum, width;
+  };
+  const Case cases[] = {
+      {CCOM_BF16, 0x4380, 0x3F80, 0x4381, 2},  // 256 + 1 + 1 = 258
+      {CCOM_FP16, 0x6800, 0x3C00, 0x6801, 2},  // 2048 + 1 + 1 = 2050
+      {CCOM_FP8_E3, 0x60, 0x10, 0x61, 1},      // 8 + 0.25 + 0.25 = 8.5
+      {CCOM_FP8_E4, 0x58, 0x38, 0x59, 1},      // 16 + 1 + 1 = 18
+      {CCOM_FP8_E5, 0x48, 0x3C, 0x49, 1},      // 8 + 1 + 1 = 10
+  };
+  constexpr uint64_t kCount = 333;
+  Ranks ranks(3);
+  for (const Case& each : cases) {
+    for (const ccom_operation_t operation : {CCOM_ALL_REDUCE, CCOM_REDUCE_SCATTER}) {
+      ranks.each([&](ccom_comm_t* comm, uint32_t rank) {
+        const uint32_t value = rank == 0 ? each.large : each.small;
+        const uint64_t inputs = operation == CCOM_ALL_REDUCE ? kCount : 3 * kCount;
+        std::vector<uint8_t> input(inputs * each.width), output(kCount * each.width);
+        for (uint64_t i = 0; i < inputs; ++i) {
+          std::memcpy(input.data() + i * each.width, &value, each.width);
+        }
+        auto call = call_of(operation, each.type, kCount, input.data(), output.data());
+        call.algorithm = operation == CCOM_ALL_REDUCE ? CCOM_ONE_STEP_MESH : CCOM_MESH;
+        ASSERT_EQ(ccom_run(comm, &call), CCOM_SUCCESS) << ccom_last_error();
+        for (uint64_t i = 0; i < kCount; ++i) {
+          uint32_t found = 0;
+          std::memcpy(&found, output.data() + i * each.width, each.width);
+          ASSERT_EQ(found, each.sum) << "type " << each.type << ", element " << i;
+        }
+      });
+    }
+  }
+}
+
 TEST(Ccom, ReduceScatterWritesItsOwnBlockAndNothingElseInPlace) {
   constexpr uint32_t kRanks = 4;
   constexpr int64_t kCount = 1001;
@@ -299,12 +337,20 @@ TEST(Ccom, SplitsByColorAndOrdersByKey) {
   });
 }
 
+TEST(Ccom, NamesItsStatusesItsTypesAndItself) {
+  EXPECT_STREQ(ccom_status_name(CCOM_RANK_DEAD), "CCOM_RANK_DEAD");
+  EXPECT_EQ(ccom_type_size(CCOM_BF16), 2u);
+  ASSERT_NE(ccom_version(), nullptr);
+  EXPECT_NE(ccom_version()[0], '\0');
+}
+
 TEST(Ccom, AnAbortEndsWhatOthersWaitForAndTheRestShrinks) {
   Ranks ranks(3);
   ranks.each([](ccom_comm_t* comm, uint32_t rank) {
     if (rank == 1) {
       std::vector<int8_t> buffer(10);
       EXPECT_EQ(ccom_abort(comm), CCOM_SUCCESS);
+      EXPECT_EQ(ccom_status(comm), CCOM_ABORTED) << "by itself, before anything else is called";
     } else {
       const auto call = call_of(CCOM_BARRIER, CCOM_UINT8, 0, nullptr, nullptr);
       EXPECT_EQ(ccom_run(comm, &call), CCOM_ABORTED);

@@ -13,6 +13,7 @@
 
 #include "driver/base/format.h"
 #include "tests/support/child.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/ccom/api/job.h"
 
 namespace neuron::ccom {
@@ -20,16 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
-constexpr bool kSanitized = true;  // reserves terabytes of address space
-#else
-constexpr bool kSanitized = false;
-#endif
+using test::kSanitized;  // it reserves terabytes of address space
 
 constexpr uint32_t kOverTcp = CCOM_FLAG_NO_SHARED_MEMORY;
 

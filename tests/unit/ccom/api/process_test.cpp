@@ -110,7 +110,7 @@ TEST(Processes, AreToldWhatAnotherSaysAndTheirCommunicatorGoesOn) {
   }
 }
 
-TEST(Processes, EverySurvivorNamesAKilledRankWithin100Milliseconds) {
+TEST(Processes, EverySurvivorNamesAKilledRankWithinASecond) {
   constexpr uint32_t kSize = 4;
   Job job(kSize, 20000, run_until_it_fails);
   Report said;
@@ -173,7 +173,11 @@ TEST(Processes, SurvivorsShrinkAndGoOn) {
       status = ccom_run(comm, &call);
     }
     ccom_comm_t* rest = nullptr;
+    const int64_t begun = now_ns();
     status = ccom_shrink(comm, &rest);
+    if (status == CCOM_SUCCESS && now_ns() - begun >= 1'000'000'000) {
+      status = CCOM_TIMEOUT;  // ccom.h promises less than a second
+    }
     values.assign(5, 1.0f);
     if (status == CCOM_SUCCESS) {
       status = ccom_run(rest, &call);

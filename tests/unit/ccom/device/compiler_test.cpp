@@ -9,9 +9,21 @@
 namespace neuron::ccom {
 namespace {
 
-Plan plan_of(const Request& request, uint32_t ranks) {
-  Group group{{}, Topology(*Topology::profile("trn1.32xlarge"), 1)};
-  for (Rank r = 0; r < ranks; ++r) group.places.push_back(group.topology.place(r));
+constexpr uint32_t kOneInstance = 1u << 20;  // more ranks than any test has
+
+// `of_instance`: ranks of each instance.
+Group group_of(uint32_t ranks, uint32_t of_instance = kOneInstance) {
+  Group group{{}, Topology(*Topology::profile("trn1.32xlarge"), (ranks - 1) / of_instance + 1)};
+  for (Rank r = 0; r < ranks; ++r) {
+    Place place = group.topology.place(r % of_instance);
+    place.node = r / of_instance;
+    group.places.push_back(place);
+  }
+  return group;
+}
+
+Plan plan_of(const Request& request, uint32_t ranks, uint32_t of_instance = kOneInstance) {
+  Group group = group_of(ranks, of_instance);
   CostParameters costs;
   costs.medium = Medium::kDevice;
   auto plan = Planner(group, costs).plan(request);
@@ -23,6 +35,7 @@ struct World {
   uint32_t ranks = 2;
   bool in_place = false;
   std::vector<Plan> plans;
+  uint32_t of_instance = kOneInstance;
 
   DeviceCollective collective(const Plan& plan, Rank rank) const {
     DeviceCollective result;
@@ -32,7 +45,7 @@ struct World {
     result.rank = rank;
     for (Rank r = 0; r < ranks; ++r) {
       result.world.push_back(r);
-      result.places.push_back(place_of(r));
+      result.places.push_back(place_of(r, of_instance));
       result.buffers.push_back(buffers_of(r, in_place));
     }
     result.done = {{base_of(rank) + kDoneAt, 1}};
@@ -40,8 +53,9 @@ struct World {
   }
 
   Result<DeviceProgram> compile(Rank rank) const {
-    const StreamPlace stream{place_of(rank), kDoorbell, kDoorbell + 0x20000,
-                             0x40000,        0xFFFF,    base_of(rank) + kOneAt};
+    const StreamPlace stream{
+        place_of(rank, of_instance), kDoorbell, kDoorbell + 0x20000, 0x40000, 0xFFFF,
+        base_of(rank) + kOneAt};
     std::vector<DeviceCollective> collectives;
     for (const Plan& plan : plans) collectives.push_back(collective(plan, rank));
     return compile_stream(stream, collectives);
@@ -74,6 +88,7 @@ struct Case {
   uint32_t ranks;
   uint64_t count;
   bool in_place;
+  uint32_t of_instance = kOneInstance;
 };
 
 class AllReduce : public testing::TestWithParam<Case> {};
@@ -85,12 +100,12 @@ TEST_P(AllReduce, GivesTheSumOnEveryRankWhateverThePaceOfEnginesAndLeavesNothing
                         .algorithm = c.algorithm,
                         .in_place = c.in_place,
                         .count = c.count};
-  const World world{c.ranks, c.in_place, {plan_of(request, c.ranks)}};
+  const World world{c.ranks, c.in_place, {plan_of(request, c.ranks, c.of_instance)}, c.of_instance};
   ASSERT_NE(world.plans[0].schedule, nullptr);
   const auto programs = world.compile_all();
   ASSERT_EQ(programs.size(), c.ranks);
   for (unsigned seed = 0; seed < 3; ++seed) {
-    DeviceModel model(programs, seed);
+    DeviceModel model(programs, seed, c.of_instance);
     for (uint32_t execution = 1; execution <= 2; ++execution) {
       fill(model, c.ranks, c.count);
       for (Rank r = 0; r < c.ranks; ++r) model.go(r);
@@ -124,6 +139,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{CCOM_RING, 2, 1000, false}, Case{CCOM_RING, 4, 40000, false},
                     Case{CCOM_RING, 8, 3001, true}));
 
+INSTANTIATE_TEST_SUITE_P(
+    GroupsOnSeveralInstances, AllReduce,
+    testing::Values(Case{CCOM_MESH, 4, 1000, false, 2}, Case{CCOM_MESH, 8, 20000, true, 4},
+                    Case{CCOM_RING, 8, 3001, true, 4}, Case{CCOM_RING, 6, 40000, false, 2},
+                    Case{CCOM_HIERARCHICAL, 8, 20000, false, 4},
+                    Case{CCOM_HIERARCHICAL, 8, 3001, true, 2},
+                    Case{CCOM_TWO_D_RING, 8, 20000, false, 4}, Case{CCOM_TREE, 8, 999, false, 4}));
+
 // What an operation without arithmetic puts where, for 4 ranks; the schedules themselves are proved
 // elsewhere.
 class Movement : public testing::TestWithParam<ccom_operation_t> {};
@@ -135,48 +158,69 @@ TEST_P(Movement, EveryAlgorithmPutsTheBytesWhereTheyBelongAndLeavesNothingBehind
   Request request{.operation = operation, .type = CCOM_FP32, .root = 2, .count = kCount};
   if (operation == CCOM_BARRIER) request.count = 0;
   if (operation == CCOM_PERMUTE) request.pairs = {{0, 3}, {3, 1}, {1, 0}};
-  Group group{{}, Topology(*Topology::profile("trn1.32xlarge"), 1)};
-  for (Rank r = 0; r < kRanks; ++r) group.places.push_back(group.topology.place(r));
-  CostParameters costs;
-  costs.medium = Medium::kDevice;
-  const Planner planner(group, costs);
-  const auto candidates = planner.candidates(request);
-  ASSERT_FALSE(candidates.empty());
-  for (const ccom_algorithm_t algorithm : candidates) {
-    request.algorithm = algorithm;
-    auto plan = planner.plan(request);
-    ASSERT_TRUE(plan) << plan.error().sentence;
-    DeviceModel model(World{kRanks, false, {*plan, *plan}}.compile_all(), 11);
-    fill(model, kRanks, kCount * kRanks);
-    for (Rank r = 0; r < kRanks; ++r) {
-      model.go(r);
-      model.go(r);
-    }
-    ASSERT_EQ(model.run(), "") << algorithm;
-    ASSERT_EQ(model.check_rest(), "") << algorithm;
-    for (Rank r = 0; r < kRanks; ++r) {
-      const auto* out = reinterpret_cast<const float*>(model.memory(r) + kOutputAt);
-      EXPECT_EQ(model.done(r), 2u);
-      for (uint64_t i = 0; i < kCount * kRanks; ++i) {
-        const auto block = static_cast<Rank>(i / kCount);
-        const uint64_t element = i % kCount;
-        float wanted = out[i];
-        if (operation == CCOM_ALL_GATHER || (operation == CCOM_GATHER && r == 2)) {
-          wanted = value_of(block, element);
-        } else if (operation == CCOM_ALL_TO_ALL) {
-          wanted = value_of(block, r * kCount + element);
-        } else if (block == 0 && operation == CCOM_BROADCAST) {
-          wanted = value_of(2, element);
-        } else if (block == 0 && operation == CCOM_SCATTER) {
-          wanted = value_of(2, r * kCount + element);
-        } else if (block == 0 && operation == CCOM_PERMUTE && r != 2) {
-          constexpr Rank kFrom[] = {1, 3, 0, 0};
-          wanted = value_of(kFrom[r], element);
+  // On one instance, and on two of two ranks each.
+  for (const uint32_t of_instance : {kOneInstance, 2u}) {
+    const Group group = group_of(kRanks, of_instance);
+    CostParameters costs;
+    costs.medium = Medium::kDevice;
+    const Planner planner(group, costs);
+    const auto candidates = planner.candidates(request);
+    ASSERT_FALSE(candidates.empty());
+    for (const ccom_algorithm_t algorithm : candidates) {
+      request.algorithm = algorithm;
+      auto plan = planner.plan(request);
+      ASSERT_TRUE(plan) << plan.error().sentence;
+      DeviceModel model(World{kRanks, false, {*plan, *plan}, of_instance}.compile_all(), 11,
+                        of_instance);
+      fill(model, kRanks, kCount * kRanks);
+      for (Rank r = 0; r < kRanks; ++r) {
+        model.go(r);
+        model.go(r);
+      }
+      ASSERT_EQ(model.run(), "") << algorithm;
+      ASSERT_EQ(model.check_rest(), "") << algorithm;
+      for (Rank r = 0; r < kRanks; ++r) {
+        const auto* out = reinterpret_cast<const float*>(model.memory(r) + kOutputAt);
+        EXPECT_EQ(model.done(r), 2u);
+        for (uint64_t i = 0; i < kCount * kRanks; ++i) {
+          const auto block = static_cast<Rank>(i / kCount);
+          const uint64_t element = i % kCount;
+          float wanted = out[i];
+          if (operation == CCOM_ALL_GATHER || (operation == CCOM_GATHER && r == 2)) {
+            wanted = value_of(block, element);
+          } else if (operation == CCOM_ALL_TO_ALL) {
+            wanted = value_of(block, r * kCount + element);
+          } else if (block == 0 && operation == CCOM_BROADCAST) {
+            wanted = value_of(2, element);
+          } else if (block == 0 && operation == CCOM_SCATTER) {
+            wanted = value_of(2, r * kCount + element);
+          } else if (block == 0 && operation == CCOM_PERMUTE && r != 2) {
+            constexpr Rank kFrom[] = {1, 3, 0, 0};
+            wanted = value_of(kFrom[r], element);
+          }
+          ASSERT_EQ(out[i], wanted) << "algorithm " << algorithm << " rank " << r << " at " << i;
         }
-        ASSERT_EQ(out[i], wanted) << "algorithm " << algorithm << " rank " << r << " at " << i;
       }
     }
   }
+}
+
+TEST(Compiler, LeavesWhatLiesInRowsOfSbufToTheRanksOfOneInstance) {
+  const Request request{
+      .operation = CCOM_ALL_REDUCE, .type = CCOM_FP32, .algorithm = CCOM_MESH, .count = 4096};
+  const World world{4, false, {plan_of(request, 4, 2)}, 2};
+  DeviceCollective collective = world.collective(world.plans[0], 1);
+  for (RankBuffers& buffers : collective.buffers) {
+    buffers.input = {kInputAt, 1024, 16, 8192};
+    buffers.output = {kOutputAt, 1024, 16, 8192};
+  }
+  const StreamPlace stream{place_of(1, 2), kDoorbell, kDoorbell + 0x20000, 0x40000, 0xFFFF, kOneAt};
+  const auto program = compile_stream(stream, {collective});
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().status, CCOM_UNSUPPORTED);
+  EXPECT_NE(program.error().sentence.find("lie in rows of SBUF, which the network does not reach"),
+            std::string::npos)
+      << program.error().sentence;
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, Movement,

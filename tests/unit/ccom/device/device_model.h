@@ -24,9 +24,10 @@ inline constexpr uint64_t kOneAt = 0x100, kDoneAt = 0x200;
 inline constexpr uint64_t kDoorbell = 0x7000000000;
 
 // Two ranks a chip of generation 2. The memory of core c begins at c x kMemoryBytes of its chip.
-inline DevicePlace place_of(Rank rank) {
-  return {find_generation(2), rank / 2, rank % 2,
-          NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW((rank % 2) * 3)};
+// `of_instance`: an even number of ranks; the next ones are on the next instance.
+inline DevicePlace place_of(Rank rank, uint32_t of_instance = 1u << 20) {
+  return {find_generation(2), rank % of_instance / 2, rank % 2,
+          NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW((rank % 2) * 3), rank / of_instance};
 }
 inline uint64_t base_of(Rank rank) { return rank % 2 * kMemoryBytes; }
 inline RankBuffers buffers_of(Rank rank, bool in_place) {
@@ -36,8 +37,8 @@ inline RankBuffers buffers_of(Rank rank, bool in_place) {
 
 class DeviceModel {
  public:
-  DeviceModel(std::vector<DeviceProgram> programs, unsigned seed)
-      : programs_(std::move(programs)), random_(seed) {
+  DeviceModel(std::vector<DeviceProgram> programs, unsigned seed, uint32_t of_instance = 1u << 20)
+      : programs_(std::move(programs)), of_instance_(of_instance), random_(seed) {
     ranks_.resize(programs_.size());
     for (Rank r = 0; r < ranks_.size(); ++r) {
       ranks_[r].memory.resize(kMemoryBytes);
@@ -64,11 +65,17 @@ class DeviceModel {
         for (int e = 0; e < static_cast<int>(kDmaEngines); ++e) {
           if (ranks_[r].pending[e] != 0) ready.emplace_back(r, e);
         }
+        for (size_t m = 0; m < ranks_[r].sends.size(); ++m) {
+          if (receiver_of(r, m) == nullptr) continue;
+          ready.emplace_back(r, kFirstMessage + static_cast<int>(m));
+        }
       }
       if (ready.empty()) break;
       const auto [rank, engine] = ready[random_() % ready.size()];
       if (engine < 0) {
         issue(rank);
+      } else if (engine >= kFirstMessage) {
+        deliver(rank, static_cast<size_t>(engine - kFirstMessage));
       } else {
         packet(rank, engine);
       }
@@ -86,6 +93,11 @@ class DeviceModel {
           return "semaphore " + std::to_string(index) + " of rank " + std::to_string(r);
         }
       }
+      if (!state.sends.empty() || !state.receives.empty() ||
+          state.due != programs_[r].crossing.size()) {
+        return "messages between instances of rank " + std::to_string(r);
+      }
+      state.due = 0;
       for (uint32_t e = 0; e < kDmaEngines; ++e) {
         const DescriptorRing& ring = programs_[r].rings[e];
         if (state.m2s[e] != ring.m2s.size() || state.s2m[e] != ring.s2m.size() ||
@@ -99,7 +111,11 @@ class DeviceModel {
   }
 
  private:
+  static constexpr int kFirstMessage = 1000;  // numbers below are DMA engines
+
   struct RankState {
+    std::vector<CrossingMessage> sends, receives;  // due, in this order
+    size_t due = 0;
     std::vector<std::byte> memory;
     std::map<uint32_t, int64_t> semaphores;
     uint32_t pc = 0;
@@ -154,15 +170,60 @@ class DeviceModel {
           state.s2m_pushed[e] += i.trigger.s2m_count[e];
         }
         break;
+      case NEURON_OP_NOTIFY: {
+        if (i.scalar0.value != state.due || state.due >= programs_[r].crossing.size()) {
+          problem_ = "a message that is due out of turn";
+          return;
+        }
+        const CrossingMessage& message = programs_[r].crossing[state.due++];
+        if (message.peer / of_instance_ == r / of_instance_) {
+          problem_ = "a message that stays on its instance";
+        }
+        (message.sends ? state.sends : state.receives).push_back(message);
+        break;
+      }
       default:
         problem_ = "an opcode that no collective core has";
     }
   }
 
-  // Chip and local address.
+  // The receive that a send meets: the network keeps the order of a pair and channel. Null: none is
+  // due yet, or an earlier send goes first.
+  const CrossingMessage* receiver_of(Rank r, size_t number) {
+    const CrossingMessage& sent = ranks_[r].sends[number];
+    for (size_t m = 0; m < number; ++m) {
+      const CrossingMessage& earlier = ranks_[r].sends[m];
+      if (earlier.peer == sent.peer && earlier.channel == sent.channel) return nullptr;
+    }
+    for (const CrossingMessage& message : ranks_[sent.peer].receives) {
+      if (message.peer == r && message.channel == sent.channel) return &message;
+    }
+    return nullptr;
+  }
+
+  void deliver(Rank r, size_t number) {
+    const CrossingMessage sent = ranks_[r].sends[number];
+    const CrossingMessage* receive = receiver_of(r, number);
+    if (receive->bytes != sent.bytes || receive->collective != sent.collective) {
+      problem_ = "a message that meets another one's place";
+      return;
+    }
+    const std::byte* from = bytes_at(r, sent.address, sent.bytes);
+    std::byte* to = bytes_at(sent.peer, receive->address, sent.bytes);
+    if (from == nullptr || to == nullptr) return;
+    std::memcpy(to, from, sent.bytes);
+    ++ranks_[r].semaphores[sent.semaphore];
+    ++ranks_[sent.peer].semaphores[receive->semaphore];
+    auto& receives = ranks_[sent.peer].receives;
+    receives.erase(receives.begin() + (receive - receives.data()));
+    ranks_[r].sends.erase(ranks_[r].sends.begin() + static_cast<ptrdiff_t>(number));
+  }
+
+  // Chip, counted through all instances, and local address.
   std::pair<uint32_t, uint64_t> resolve(Rank from, uint64_t address) const {
     if ((address & NEURON_V2_PEER_BIT) == 0) return {from / 2, address};
-    return {address >> NEURON_V2_PEER_SHIFT & 0xF, address & NEURON_V2_PEER_LOCAL};
+    return {from / of_instance_ * of_instance_ / 2 + (address >> NEURON_V2_PEER_SHIFT & 0xF),
+            address & NEURON_V2_PEER_LOCAL};
   }
 
   std::byte* bytes_at(Rank from, uint64_t address, size_t size) {
@@ -253,6 +314,7 @@ class DeviceModel {
   }
 
   std::vector<DeviceProgram> programs_;
+  const uint32_t of_instance_;
   std::vector<RankState> ranks_;
   std::mt19937 random_;
   std::string problem_;

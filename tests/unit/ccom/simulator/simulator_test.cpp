@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "ccom/simulator/estimate.h"
 #include "tests/unit/ccom/simulator/rings.h"
 
 namespace neuron::ccom {
@@ -188,7 +189,7 @@ TEST(Simulator, EnginesFoldingAndThreadsGiveTheSameTimes) {
                             shape_of(4, true, 1, 2), shape_of(3, true, 3, 2)}) {
     for (const uint32_t window : {1u, 3u}) {
       SimulationOptions options = divided();
-      options.costs = {20'000, 30'000, 5'000, 200e9, 150e9};
+      options.costs = {20'000, 30'000, 5'000, 200e9, 150e9, 40'000, 100};
       const auto reference = simulate_ring(64, shape, 6'291'456 * 3, window, options);
       ASSERT_TRUE(reference) << reference.error().sentence;
       EXPECT_TRUE(reference->folded);
@@ -366,6 +367,52 @@ TEST(Simulator, AHundredThousandFoldedChipsAreDoneInAMoment) {
   EXPECT_TRUE(result->folded);
   EXPECT_EQ(result->ranks, 16u);
   EXPECT_EQ(result->messages, 16u * (30 + 2 * 6249));
+}
+
+TEST(Simulator, ASimulationEndsAtTheTimeThatItIsGiven) {
+  SimulationOptions options;
+  const auto whole = simulate_ring(64, shape_of(4), 1'048'576 * 4, 2, options);
+  options.until_ps = whole->time_ps / 2;
+  const auto half = simulate_ring(64, shape_of(4), 1'048'576 * 4, 2, options);
+  ASSERT_TRUE(half);
+  EXPECT_TRUE(whole->complete);
+  EXPECT_FALSE(half->complete);
+  EXPECT_EQ(half->time_ps, options.until_ps);
+  EXPECT_LT(half->steps, whole->steps);
+}
+
+TEST(Simulator, AVectorThatTheRanksDoNotDivideIsFoldedWithinOneElementOfAMessage) {
+  SimulationOptions options;
+  options.fold = false;
+  Request request;
+  request.operation = CCOM_ALL_REDUCE;
+  request.type = CCOM_FP32;
+  request.count = 1'000'003;
+  const Group group = chips_of("trn1.32xlarge", 64);
+  Plan plan;
+  plan.schedule = make_ring(request, group, Places(group), shape_of(8, true));
+  plan.window = 4;
+  const auto whole = simulate(group, plan, options);
+  options.fold = true;
+  const auto folded = simulate(group, plan, options);
+  EXPECT_TRUE(folded->folded);
+  EXPECT_FALSE(whole->folded);
+  EXPECT_NEAR(seconds(folded), seconds(whole), 2e-3 * seconds(whole));
+}
+
+TEST(Simulator, AnEstimateTellsTheStepsOfASimulation) {
+  const Group group = chips_of("trn1.32xlarge", 64);
+  const Plan plan = ring_plan(group, shape_of(4), 1'048'576 * 4, 2);
+  for (const bool fold : {true, false}) {
+    SimulationOptions options;
+    options.fold = fold;
+    const auto guess = estimate(group, plan, options);
+    const auto found = simulate(group, plan, options);
+    ASSERT_TRUE(guess);
+    EXPECT_EQ(guess->ranks, found->ranks);
+    EXPECT_NEAR(guess->steps, static_cast<double>(found->steps), 1e-6 * guess->steps);
+    EXPECT_GT(guess->memory_bytes, 0);
+  }
 }
 
 }  // namespace

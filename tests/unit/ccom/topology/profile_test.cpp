@@ -23,7 +23,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(Profile, EveryCarriedOneIsReadAndCalledAsItsFile) {
   const std::vector<std::string> names = profile_names();
-  EXPECT_EQ(names.size(), 13u);
+  EXPECT_EQ(names.size(), 15u);
   for (const std::string& name : names) {
     const auto profile = Topology::profile(name);
     ASSERT_TRUE(profile) << profile.error().sentence;
@@ -108,6 +108,13 @@ TEST(Profile, ErrorsNameFileFieldFoundAndExpected) {
        "f.json"},
       {replaced(kSmall, "\"pod\":\"none\"", "\"pod\":\"ring\""), "\"pod\" is \"ring\""},
       {replaced(kSmall, "\"pod_nodes\":1", "\"pod_nodes\":2"), "\"pod_nodes\" is 2"},
+      {replaced(kSmall, "\"none\"", "\"peer_to_peer\""), "\"pod_nodes\" is 1"},
+      {replaced(kSmall, "\"none\",\"pod_nodes\":1", "\"switch\",\"pod_nodes\":2"),
+       "\"pod_link\" is missing"},
+      {replaced(replaced(kSmall, "\"none\"", "\"switch\""),
+                "\"link\":{\"gigabytes_per_second\":1,\"latency_ns\":1},\"neighbours\":[[1],[0]]",
+                "\"neighbours\":[[],[]]"),
+       "\"link\" is missing although a switch"},
       {replaced(kSmall, "\"nics\":0", "\"nics\":1"), "\"nic\" is missing"},
       {replaced(kSmall, "}", ""), "f.json"},
       {"[]", "is [], expected an object"},

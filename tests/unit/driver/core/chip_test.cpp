@@ -12,6 +12,8 @@ TEST(ChipTable, KnowsTheGenerationOfEachPciDevice) {
   EXPECT_EQ(nd_chip_for_device(0x7164), &nd_chip_v2);
   EXPECT_EQ(nd_chip_for_device(0x7264), &nd_chip_v2);
   EXPECT_EQ(nd_chip_for_device(0x7364), &nd_chip_v3);
+  EXPECT_EQ(nd_chip_for_device(0x7564), &nd_chip_v4);
+  EXPECT_EQ(nd_chip_for_device(0x7565), &nd_chip_v4);
   EXPECT_EQ(nd_chip_for_device(0x7064), nullptr);
 }
 
@@ -49,6 +51,27 @@ TEST(ChipTable, FindsTheStackAndTheBar4OffsetOfAnAddress) {
   EXPECT_EQ(nd_chip_bar4_offset(&nd_chip_v3, 0x804000000010u, nd_chip_v3.hbm_window),
             0x3000000010u);
   EXPECT_EQ(nd_chip_bar4_offset(&nd_chip_v2, 0x1000000010u, nd_chip_v2.hbm_window), 0x400000010u);
+}
+
+// Public driver 2.25: the map of generation 3, 36 GiB a stack.
+TEST(ChipTable, OfGeneration4IsThatOfGeneration3WithLargerStacks) {
+  EXPECT_EQ(nd_chip_v4.hbm_bytes, uint64_t{36} << 30);
+  EXPECT_EQ(nd_chip_hbm_of(&nd_chip_v4, 0x8FFFFFFFFu), 0u);
+  EXPECT_EQ(nd_chip_hbm_of(&nd_chip_v4, 0x900000000u), 4u) << "behind the 36 GiB of stack 0";
+  EXPECT_EQ(nd_chip_hbm_of(&nd_chip_v4, 0x8048FFFFFFFFu), 3u);
+  EXPECT_EQ(nd_chip_bar4_offset(&nd_chip_v4, 0x804000000010u, nd_chip_v4.hbm_window),
+            0x3000000010u);
+  for (uint32_t engine = 0; engine < nd_chip_v4.dma_engines; ++engine) {
+    EXPECT_EQ(nd_chip_udma(&nd_chip_v4, engine), nd_chip_udma(&nd_chip_v3, engine));
+  }
+  for (uint32_t core = 0; core < nd_chip_v4.cores; ++core) {
+    EXPECT_EQ(nd_chip_core_address(&nd_chip_v4, core), nd_chip_core_address(&nd_chip_v3, core));
+    EXPECT_EQ(nd_chip_physical_core(&nd_chip_v4, 5, core),
+              nd_chip_physical_core(&nd_chip_v3, 5, core));
+  }
+  EXPECT_EQ(nd_chip_v4.min_interface, 10u);
+  EXPECT_EQ(nd_chip_v4.max_interface, 11u);
+  EXPECT_TRUE(nd_chip_v4.is_switched);
 }
 
 TEST(ChipTable, TellsHostAddressesFromTheSecondDie) {

@@ -33,9 +33,9 @@ Violation operands(const Instruction& i) { return check_operands(i, engine_of(i)
 TEST(InstructionCheck, AcceptsASampleOfEveryAvailableOpcode) {
   std::vector<bool> seen(0x800);
   for (const auto& s : testing::samples()) {
-    const Violation v = check_encoding(raw(s.instruction), s.engine, Limits{});
+    const Violation v = check_encoding(raw(s.instruction), s.engine, limits_of(s.generation));
     EXPECT_FALSE(v) << describe(v, s.instruction);
-    const Violation w = check_operands(s.instruction, s.engine, Limits{});
+    const Violation w = check_operands(s.instruction, s.engine, limits_of(s.generation));
     EXPECT_FALSE(w) << describe(w, s.instruction);
     seen[s.instruction.opcode] = true;
   }
@@ -132,7 +132,7 @@ TEST(InstructionCheck, FindsEachBrokenEncodingRule) {
        },
        op, 0, 0, 0x78},
       {"tile column", NEURON_OP_MATMUL, [](I& i) { i.pe.column = 2; }, op, 0, 0, 0x78},
-      {"mode", NEURON_OP_MATMUL, [](I& i) { i.pe.mode = 1; }, op, 0, 0, 0x79},
+      {"mode", NEURON_OP_MATMUL, [](I& i) { i.pe.mode = 2; }, op, 0, 0, 0x79},
       {"op", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = 31; }, field, 0, 0, 0x78},
       {"div", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_DIV; }, op, 0, 0, 0x78},
       {"pow", NEURON_OP_TENSOR_TENSOR, [](I& i) { i.vector.op0 = NEURON_ALU_POW; }, op, 0, 0, 0x78},
@@ -170,14 +170,15 @@ TEST(InstructionCheck, NamesADefinedOpcodeThatTheDeviceDoesNotExecute) {
   const Violation v = encoding(i);
   EXPECT_EQ(v.code, NEURON_FAULT_WRONG_GENERATION);
   EXPECT_THAT(describe(v, i), ::testing::HasSubstr("range_select"));
-  Limits later;
-  later.generation = 3;
-  EXPECT_EQ(check_encoding(raw(i), NEURON_ENGINE_DVE, later).code, NEURON_FAULT_ILLEGAL_OPCODE);
+  const Instruction never = make(0x402, NEURON_ENGINE_ACTIVATION);
+  EXPECT_EQ(check_encoding(raw(never), NEURON_ENGINE_ACTIVATION, limits_of(4)).code,
+            NEURON_FAULT_ILLEGAL_OPCODE);
 }
 
 TEST(InstructionCheck, AcceptsOnGeneration3WhatItAdds) {
   const Limits v3 = limits_of(3);
   for (const auto& s : testing::samples()) {
+    if (s.generation > 3) continue;
     EXPECT_FALSE(check_encoding(raw(s.instruction), s.engine, v3));
     EXPECT_FALSE(check_operands(s.instruction, s.engine, v3));
   }
@@ -297,6 +298,36 @@ TEST(InstructionCheck, SaysWhatWasFoundAndExpected) {
   EXPECT_EQ(describe(operands(i), i),
             "tensor_copy: src0: 33 to 64 partitions must start at 0 or 64; found 40 (0x28) at byte "
             "offset 0x3A, rule R1 [OPERAND_PARTITION]");
+}
+
+TEST(InstructionCheck, NamesTypesMemoriesAndEnginesInsteadOfTheirCodes) {
+  Instruction i = sample(NEURON_OP_MATMUL);
+  i.src0.dtype = NEURON_DTYPE_I32;
+  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("; found i32 at"));
+  i = sample(NEURON_OP_MATMUL);
+  i.dst.space = NEURON_SPACE_SBUF;
+  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("; found SBUF at"));
+  i = sample(NEURON_OP_TENSOR_COPY);
+  i.dst.base += 1;
+  EXPECT_THAT(describe(operands(i), i),
+              ::testing::HasSubstr("multiple of the element size; found"));
+  i = sample(NEURON_OP_DMA_GATHER);
+  i.dma.from_type = NEURON_DTYPE_BF16;
+  i.dma.to_type = NEURON_DTYPE_F32;
+  i.dma.operation = NEURON_DMA_COPY;
+  EXPECT_THAT(describe(operands(i), i), ::testing::HasSubstr("keep the data type; found f32 at"));
+  i = sample(NEURON_OP_MATMUL);
+  i.engines = 1u << NEURON_ENGINE_SP;
+  EXPECT_EQ(describe(encoding(i), i),
+            "matmul: found it in a program of SP, expected one of PE, which executes it "
+            "[WRONG_ENGINE]");
+  // A program of SP with an instruction that names PE.
+  i.engines = 1u << NEURON_ENGINE_PE;
+  std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes{};
+  encode(i, bytes);
+  EXPECT_EQ(describe(check_encoding(bytes, NEURON_ENGINE_SP, limits_of(2)), i),
+            "matmul: found it in a program of another engine, expected one of PE, which executes "
+            "it [WRONG_ENGINE]");
 }
 
 TEST(Faults, HaveANameAndASentenceEach) {

@@ -27,8 +27,8 @@ void expect_each(const std::vector<Case>& cases) {
       if (sample.instruction.opcode != c.opcode) continue;
       Instruction i = sample.instruction;
       c.damage(i);
-      Violation v = check_encoding(raw(i), sample.engine, Limits{});
-      if (!v) v = check_operands(i, sample.engine, Limits{});
+      Violation v = check_encoding(raw(i), sample.engine, limits_of(sample.generation));
+      if (!v) v = check_operands(i, sample.engine, limits_of(sample.generation));
       const std::string sentence = describe(v, i);
       EXPECT_STREQ(fault_name(v.code), fault_name(c.code)) << c.words << ": " << sentence;
       EXPECT_EQ(v.offset, c.offset) << sentence;
@@ -291,8 +291,8 @@ TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
       if (sample.instruction.opcode != opcode) continue;
       Instruction i = sample.instruction;
       change(i);
-      Violation v = check_encoding(raw(i), sample.engine, Limits{});
-      if (!v) v = check_operands(i, sample.engine, Limits{});
+      Violation v = check_encoding(raw(i), sample.engine, limits_of(sample.generation));
+      if (!v) v = check_operands(i, sample.engine, limits_of(sample.generation));
       EXPECT_FALSE(v) << describe(v, i);
     }
   };

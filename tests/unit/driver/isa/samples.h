@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/isa/instruction.h"
+#include "driver/isa/opcode_table.h"
 
 namespace neuron::isa::testing {
 
@@ -64,6 +65,7 @@ inline Instruction make(uint16_t opcode, unsigned engine) {
 struct Sample {
   Instruction instruction;
   unsigned engine;
+  unsigned generation = 2;  // the first that executes it
 };
 
 template <class Add>
@@ -221,13 +223,116 @@ void add_dma_samples(Add&& add) {
   });
 }
 
+template <class Add>
+void add_samples_of_generation_3(Add&& add) {
+  constexpr unsigned dve = NEURON_ENGINE_DVE, pool = NEURON_ENGINE_POOL;
+  const auto meets = [](Instruction& i) {
+    i.scalar0 = immediate(9, NEURON_DTYPE_U32);
+    i.wait[1] = {9, NEURON_WAIT_GE, false, false, 1};
+    i.update[1] = {9, NEURON_UPDATE_DEC, true, false, 0};
+  };
+  add(NEURON_OP_BARRIER, NEURON_ENGINE_SP, meets);
+  add(NEURON_OP_SENDRECV, pool, [&](Instruction& i) {
+    meets(i);
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+  });
+  add(NEURON_OP_LDWEIGHTS_SPARSE, NEURON_ENGINE_PE, [](Instruction& i) {
+    i.src0 = sbuf(0, 128, NEURON_DTYPE_BF16);
+    i.src1 = sbuf(0x1000, 32, NEURON_DTYPE_U16);
+    i.pe.mode = NEURON_SPARSE_1_OF_4;
+  });
+  add(NEURON_OP_MATMUL_SPARSE, NEURON_ENGINE_PE, [](Instruction& i) {
+    i.dst = psum(0x800, 512);
+    i.src0 = tile(NEURON_SPACE_SBUF, 0, 128, 0x4000, NEURON_DTYPE_BF16, {512, 4});
+    i.pe.mode = NEURON_SPARSE_1_OF_4;
+    i.pe.swap = true;
+  });
+  add(NEURON_OP_SELECT_REDUCE, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.src1 = sbuf(0x800, 64, NEURON_DTYPE_U8);
+    i.scalar0 = number(-1e30F);
+    i.vector.invert = true;
+    i.vector.reduce = NEURON_ALU_MAX;
+    i.vector.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
+  });
+  add(NEURON_OP_RANGE_SELECT, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.scalar0 = pointer(0x1000);
+    i.scalar1 = number(50);
+    i.vector.op0 = NEURON_ALU_GE;
+    i.vector.op1 = NEURON_ALU_LT;
+    i.vector.imm = std::bit_cast<uint32_t>(3.0F);
+    i.vector.reduce = NEURON_ALU_MAX;
+    i.vector.reduce_command = NEURON_REDUCE_ACCUMULATE;
+  });
+  add(NEURON_OP_RAND_SET_STATE, pool,
+      [](Instruction& i) { i.src0 = sbuf(0x40, 6, NEURON_DTYPE_U32); });
+  add(NEURON_OP_RAND_GET_STATE, pool,
+      [](Instruction& i) { i.dst = sbuf(0x40, 6, NEURON_DTYPE_U32); });
+  add(NEURON_OP_NONZERO_WITH_COUNT, pool, [](Instruction& i) {
+    i.dst = sbuf(0, 65, NEURON_DTYPE_I32);
+    i.src0 = sbuf(0x400, 64);
+    i.scalar0 = immediate(100, NEURON_DTYPE_I32);
+    i.vector.imm = 0xFFFFFFFF;
+  });
+}
+
+template <class Add>
+void add_samples_of_generation_4(Add&& add) {
+  constexpr unsigned dve = NEURON_ENGINE_DVE, pe = NEURON_ENGINE_PE;
+  add(NEURON_OP_EXPONENTIAL, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = sbuf(0x400, 64);
+    i.scalar0 = pointer(0x1000);
+    i.vector.reduce = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
+  });
+  add(NEURON_OP_RAND2, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64, NEURON_DTYPE_BF16);
+    i.scalar0 = number(-1);
+    i.scalar1 = number(1);
+  });
+  add(NEURON_OP_QUANTIZE_MX, dve, [](Instruction& i) {
+    i.dst = sbuf(0, 64, NEURON_DTYPE_F8E4FNX4);
+    i.src0 = sbuf(0x400, 256, NEURON_DTYPE_BF16);
+    i.src1 = sbuf(0x800, 64, NEURON_DTYPE_U8);
+    i.vector.imm = 2;
+  });
+  add(NEURON_OP_ACTIVATE2, NEURON_ENGINE_ACTIVATION, [](Instruction& i) {
+    i.dst = sbuf(0, 64);
+    i.src0 = psum(0, 64);
+    i.scalar0 = number(0.125F);
+    i.scalar1 = pointer(0x1000);
+    i.act.function = NEURON_ACT_EXP;
+    i.act.pre = NEURON_PRE_MUL_SUB;
+    i.act.rev1 = true;
+    i.act.reduce = NEURON_ALU_ABS_MAX;
+    i.act.reduce_command = NEURON_REDUCE_RESET_ACCUMULATE;
+  });
+  add(NEURON_OP_LDWEIGHTS_MX, pe, [](Instruction& i) {
+    i.src0 = sbuf(0, 128, NEURON_DTYPE_F8E5X4);
+    i.src1 = sbuf(0x1000, 128, NEURON_DTYPE_U8);
+    i.pe.quarter = 1;
+  });
+  add(NEURON_OP_MATMUL_MX, pe, [](Instruction& i) {
+    i.dst = psum(0x800, 512);
+    i.src0 = sbuf(0x4000, 512, NEURON_DTYPE_F4X4);
+    i.src1 = sbuf(0x8000, 512, NEURON_DTYPE_E8M0);
+    i.pe.swap = true;
+    i.pe.quarter = 3;
+  });
+}
+
 // One accepted instruction of every opcode that the device executes.
 inline std::vector<Sample> samples() {
   std::vector<Sample> all;
   const auto add = [&](uint16_t opcode, unsigned engine, auto&& fill) {
     Instruction i = make(opcode, engine);
     fill(i);
-    all.push_back({i, engine});
+    all.push_back({i, engine, first_generation(*find_opcode(opcode), engine)});
   };
   const auto nothing = [](Instruction&) {};
   constexpr unsigned sp = NEURON_ENGINE_SP, pe = NEURON_ENGINE_PE, dve = NEURON_ENGINE_DVE;
@@ -345,6 +450,8 @@ inline std::vector<Sample> samples() {
   add_vector_samples(add);
   add_pool_samples(add);
   add_dma_samples(add);
+  add_samples_of_generation_3(add);
+  add_samples_of_generation_4(add);
   add(NEURON_OP_LOAD_TABLE, act, [&](Instruction& i) {
     address(i);
     i.act.table_set = 2;

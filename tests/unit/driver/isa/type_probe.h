@@ -15,9 +15,15 @@ inline constexpr uint8_t kTypes[] = {
     NEURON_DTYPE_F32,  NEURON_DTYPE_F32R, NEURON_DTYPE_TF32, NEURON_DTYPE_BF16, NEURON_DTYPE_F16,
     NEURON_DTYPE_F8E3, NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5, NEURON_DTYPE_I8,   NEURON_DTYPE_U8,
     NEURON_DTYPE_I16,  NEURON_DTYPE_U16,  NEURON_DTYPE_I32,  NEURON_DTYPE_U32};
+// Those that generation 4 adds.
+inline constexpr uint8_t kTypesOf4[] = {NEURON_DTYPE_F8E4FN, NEURON_DTYPE_E8M0, NEURON_DTYPE_F4X4,
+                                        NEURON_DTYPE_F8E5X4, NEURON_DTYPE_F8E4FNX4};
 
+// In the first generation that executes the opcode on that engine.
 inline bool accepted(const Instruction& i, unsigned engine) {
-  return !check_encoding(raw(i), engine, Limits{}) && !check_operands(i, engine, Limits{});
+  const OpcodeInfo* info = find_opcode(i.opcode);
+  const Limits limits = limits_of(info != nullptr ? first_generation(*info, engine) : 2);
+  return !check_encoding(raw(i), engine, limits) && !check_operands(i, engine, limits);
 }
 
 // The places of a type: dst, src0, src1; from and to of DMA.
@@ -104,7 +110,7 @@ inline std::vector<Sample> forms(const Sample& sample, unsigned place, uint8_t t
       }
       if (!exist) continue;
       const Instruction i = with_type(variant.instruction, others | 1u << place, type);
-      if (accepted(i, variant.engine)) found.push_back({i, variant.engine});
+      if (accepted(i, variant.engine)) found.push_back({i, variant.engine, variant.generation});
     }
   }
   return found;

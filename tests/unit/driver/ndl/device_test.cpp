@@ -140,6 +140,9 @@ TEST_F(Devices, CountSemaphoresAndCheckTheirNumbers) {
   EXPECT_EQ(ndl_nc_event_set(device, 1, 255, 1), 0);
   EXPECT_EQ(ndl_nc_event_get(device, 1, 255, &value), 0);
   EXPECT_EQ(value, 1u);
+  EXPECT_EQ(ndl_nc_event_set(device, 1, 255, 0), 0);
+  EXPECT_EQ(ndl_nc_event_get(device, 1, 255, &value), 0);
+  EXPECT_EQ(value, 0u);
 }
 
 TEST_F(Devices, MakeNotificationQueuesThatOutliveTheirContext) {

@@ -54,6 +54,7 @@ struct FakeDriver {
   std::vector<unsigned> requests;  // nr of each ioctl, in order
   std::vector<neuron_ioctl_dma_queue_init> queues;
   uint32_t semaphore = 0;
+  uint32_t event = 0;
 
   bool fails() { return ++calls == fail_at; }
   int count(unsigned nr) const {
@@ -357,9 +358,10 @@ inline int FakeDevice::core_ioctl(unsigned long request, void* argument) {
       as<neuron_ioctl_semaphore>(argument).value = driver_.semaphore;
       return 0;
     case NEURON_IOCTL_EVENT_SET:
+      driver_.event = as<neuron_ioctl_event>(argument).value;
       return 0;
     case NEURON_IOCTL_EVENT_GET:
-      as<neuron_ioctl_event>(argument).value = 1;
+      as<neuron_ioctl_event>(argument).value = driver_.event;
       return 0;
     case NEURON_IOCTL_ACQUIRE_NEURON_DS: {
       auto& in = as<neuron_ioctl_neuron_ds_info>(argument);

@@ -70,11 +70,45 @@ TEST(Profiles, PciDevicesAreThoseOfTheHardwareHeaders) {
   EXPECT_EQ(find_profile("trn1.2xlarge")->pci_device, NEURON_PCI_DEVICE_TRN1);
   EXPECT_EQ(find_profile("inf2.xlarge")->pci_device, NEURON_PCI_DEVICE_INF2);
   EXPECT_EQ(find_profile("trn2.3xlarge")->pci_device, NEURON_PCI_DEVICE_TRN2);
+  EXPECT_EQ(find_profile("trn3pd98.3xlarge")->pci_device, NEURON_PCI_DEVICE_TRN3);
+}
+
+TEST(Profiles, ChipsOfTrn3MeetInASwitchAndHaveNoNeighbours) {
+  for (const auto& [name, chips] : {std::pair{"trn3s.48xlarge", 16u},
+                                    {"trn3-ultraserver-gen1", 16u},
+                                    {"trn3-ultraserver-gen2", 4u}}) {
+    const Profile* profile = find_profile(name);
+    ASSERT_NE(profile, nullptr) << name;
+    EXPECT_TRUE(profile->switched) << name;
+    EXPECT_EQ(profile->chips, chips) << name;
+    EXPECT_EQ(profile->architecture, 4u) << name;
+    EXPECT_EQ(profile->hbm_stacks * profile->hbm_stack_bytes, uint64_t{144} << 30) << name;
+    for (unsigned i = 0; i < profile->chips; ++i) {
+      EXPECT_EQ(profile->places[i].neighbour_count, 0u) << name;
+      EXPECT_EQ(profile->places[i].routing_id, i) << name;
+    }
+  }
+  EXPECT_FALSE(find_profile("trn2.48xlarge")->switched);
+}
+
+TEST(Profiles, ASwitchAndNeighboursExcludeEachOther) {
+  std::string text = text_of("trn2.48xlarge");
+  const size_t at = text.find("\"efa\"");
+  ASSERT_NE(at, std::string::npos);
+  std::string error;
+  EXPECT_NE(
+      parse_profile(std::string(text).insert(at, "\"fabric\": \"links\", "), "mine.json", error),
+      nullptr)
+      << error;
+  EXPECT_THAT(refusal(std::string(text).insert(at, "\"fabric\": \"switch\", ")),
+              HasSubstr("chips of a switch have no neighbours"));
+  EXPECT_THAT(refusal(std::string(text).insert(at, "\"fabric\": \"ring\", ")),
+              HasSubstr("field \"fabric\" is \"ring\", expected \"links\" or \"switch\""));
 }
 
 TEST(Profiles, ATypeWithoutDevicesIsATopologyOnly) {
   EXPECT_EQ(find_profile("trn2-ultraserver"), nullptr);
-  EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("ultraserver")));
+  EXPECT_THAT(profile_names(), ::testing::Not(HasSubstr("trn2-ultraserver")));
   EXPECT_THAT(topology_names(), ::testing::Contains("trn2-ultraserver"));
   EXPECT_THAT(refusal(text_of("trn2-ultraserver")), HasSubstr("field \"devices\" is missing"));
 }
@@ -139,7 +173,7 @@ TEST(Profiles, EachFieldThatIsWrongHasItsSentence) {
        "field \"pci_device\" is \"0x7364\", expected \"0x7164\" or \"0x7264\" for generation 2");
   says("\"0x7164\"", "29028", "field \"pci_device\" is 29028");
   says("\"revision\": 1", "\"revision\": 256", "field \"revision\" is 256, expected a number");
-  says("\"generation\": 2", "\"generation\": 4", "field \"generation\" is 4, expected a number");
+  says("\"generation\": 2", "\"generation\": 5", "field \"generation\" is 5, expected a number");
   says("\"cores\": 2", "\"cores\": 3", "field \"cores\" is 3, expected a number from 1 to 2");
   says("\"cores\": 2", "\"cores\": 2.5", "field \"cores\" is 2.5");
   says("\"gib\": 16", "\"gib\": 17", "field \"hbm.gib\" is 17, expected a number from 1 to 16");

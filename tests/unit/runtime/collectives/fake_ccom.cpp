@@ -106,5 +106,31 @@ size_t ccom_device_describe(const ccom_device_program_t*, uint32_t pc, char* tex
 
 void ccom_device_free(const ccom_device_program_t* program) { state.freed.push_back(program); }
 
+struct ccom_device_proxy {};
+static ccom_device_proxy the_proxy;
+
+ccom_status_t ccom_device_proxy_open(ccom_comm_t*, const ccom_device_host_t* host,
+                                     ccom_device_proxy_t** proxy) {
+  if (state.proxy_result != CCOM_SUCCESS) return state.proxy_result;
+  state.host = *host;
+  ++state.proxies;
+  *proxy = &the_proxy;
+  return CCOM_SUCCESS;
+}
+
+ccom_status_t ccom_device_proxy_add(ccom_device_proxy_t*, uint32_t stream,
+                                    const ccom_device_program_t*) {
+  state.added_streams.push_back(stream);
+  return CCOM_SUCCESS;
+}
+
+ccom_status_t ccom_device_proxy_poll(ccom_device_proxy_t*, bool* moved, bool* busy) {
+  ++state.polls;
+  *moved = *busy = false;
+  return state.poll_result;
+}
+
+void ccom_device_proxy_close(ccom_device_proxy_t*) { --state.proxies; }
+
 }  // extern "C"
 #pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include <ccom/ccom_device.h>
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
@@ -61,6 +62,12 @@ struct FakeCcomState {
   std::string device_error;
   ccom_device_program_t program{};
   std::vector<const ccom_device_program_t*> freed;
+  // Of the proxy: polls come from a thread of the runtime.
+  ccom_status_t proxy_result = CCOM_SUCCESS;
+  ccom_device_host_t host{};
+  std::atomic<int> proxies = 0, polls = 0;
+  std::atomic<ccom_status_t> poll_result = CCOM_SUCCESS;
+  std::vector<uint32_t> added_streams;
   std::string description;
   std::vector<uint32_t> described;  // positions that were asked about
 };
@@ -73,15 +80,21 @@ class FakeCcom {
     void* handle = dlopen(path().c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) throw std::runtime_error("the runtime has opened another library");
     state_ = reinterpret_cast<FakeCcomState* (*)()>(dlsym(handle, "fake_ccom_state"))();
-    *state_ = {};
+    renew();
     dlclose(handle);
   }
-  ~FakeCcom() { *state_ = {}; }
+  ~FakeCcom() { renew(); }
 
   FakeCcomState* operator->() { return state_; }
   static std::string path() { return built("tests/fake-ccom.so"); }
 
  private:
+  // Atomics cannot be assigned.
+  void renew() {
+    state_->~FakeCcomState();
+    new (state_) FakeCcomState;
+  }
+
   Setting named_;
   FakeCcomState* state_ = nullptr;
 };

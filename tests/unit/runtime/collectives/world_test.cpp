@@ -143,8 +143,8 @@ TEST_F(WorldOfOneProcess, RanksThatAreInDifferentCallsAreToldBoth) {
       {Occasion::kJoin, "joins"},
       {Occasion::kBarrier, "is in nrt_barrier"},
       {Occasion::kAllGather, "is in nrt_all_gather"},
-      {Occasion::kLoad, "loads a model with collectives"},
-      {Occasion::kReady, "has loaded a model with collectives"}};
+      {Occasion::kLoad, "brings a model with collectives"},
+      {Occasion::kReady, "has made a model with collectives ready"}};
   join();
   for (const auto& [occasion, words] : occasions) {
     std::thread other([&] { EXPECT_FALSE(ranks_[1]->exchange(Occasion::kPrepare, {})); });
@@ -292,18 +292,9 @@ TEST_F(WorldOfProcesses, AMemberOfAnotherVersionIsRefused) {
   EXPECT_EQ(world.error().sentence, "a rank runs another version of libnrt.so.1");
 }
 
-TEST_F(WorldOfProcesses, RanksAreReachableOnOneHostThroughOneDriver) {
+TEST_F(WorldOfProcesses, RanksAreReachableWithChipsOfOneGenerationAndCoresOfTheirOwn) {
   EXPECT_EQ(unreachable([](MemberPlace& p) { p.process += 1; }), "reachable");
-  EXPECT_THAT(unreachable([](MemberPlace& p) { std::strcpy(p.host, "elsewhere"); }),
-              HasSubstr("rank 1 is on host elsewhere, rank 0 on "));
-  EXPECT_EQ(status_, NRT_UNSUPPORTED_NEFF_VERSION);
-  EXPECT_THAT(unreachable([](MemberPlace& p) {
-                p.process += 1;
-                p.embedded = 1;
-              }),
-              HasSubstr("whose emulated devices are private to each"));
-  EXPECT_EQ(status_, NRT_INVALID);
-  EXPECT_EQ(unreachable([](MemberPlace& p) { p.embedded = 1; }), "reachable");
+  EXPECT_EQ(unreachable([](MemberPlace& p) { p.instance_key += 1; }), "reachable");
   EXPECT_EQ(unreachable([](MemberPlace& p) { p.generation = 3; }),
             "rank 0 has a chip of generation 2, rank 1 one of generation 3");
   EXPECT_EQ(unreachable([](MemberPlace& p) { p.core = 0; }),
@@ -313,18 +304,34 @@ TEST_F(WorldOfProcesses, RanksAreReachableOnOneHostThroughOneDriver) {
               p.chip = 9;
             }),
             "reachable");
-  EXPECT_THAT(unreachable([](MemberPlace& p) { std::memset(p.host, 'h', sizeof(p.host)); }),
-              HasSubstr(" " + std::string(63, 'h') + ","))
-      << "a name without an end";
+  EXPECT_EQ(unreachable([](MemberPlace& p) {
+              p.core = 0;
+              p.instance_key += 1;
+            }),
+            "reachable")
+      << "each instance has a core 0";
 }
 
-TEST_F(WorldOfProcesses, AnEmulatorOfThisProcessIsPrivateToo) {
-  const Setting emulator("NEURON_EMULATOR", "trn1.2xlarge");
-  EXPECT_THAT(unreachable([](MemberPlace& p) {
-                p.process += 1;
-                p.embedded = 0;
-              }),
-              HasSubstr("whose emulated devices are private to each"));
+TEST_F(WorldOfProcesses, InstancesAreNumberedByTheirFirstRank) {
+  change([](MemberPlace& p) { p.instance_key += 1; });
+  const auto world = join();
+  ASSERT_TRUE(world) << world.error().sentence;
+  EXPECT_EQ((*world)->members()[0].instance, 0u);
+  EXPECT_EQ((*world)->members()[1].instance, 1u);
+  EXPECT_TRUE((*world)->spans_instances());
+}
+
+TEST_F(WorldOfProcesses, DevicesOfAProcessAreAnInstanceOfTheirOwn) {
+  uint64_t shared = 0, own = 0;
+  for (const char* emulator : {"", "trn1.2xlarge"}) {
+    const Setting setting("NEURON_EMULATOR", emulator);
+    change([](MemberPlace&) {});
+    const auto world = join();
+    ASSERT_TRUE(world) << world.error().sentence;
+    EXPECT_FALSE((*world)->spans_instances());
+    (*emulator == 0 ? shared : own) = (*world)->members()[0].instance_key;
+  }
+  EXPECT_NE(shared, own);
 }
 
 TEST_F(WorldOfProcesses, MessagesMayHaveDifferentLengths) {

@@ -11,17 +11,17 @@ namespace neuron::runtime {
 namespace {
 
 TEST(ChipTable, HasARowForEachGenerationThatTheRuntimeDrives) {
-  for (const uint32_t generation : {2u, 3u}) {
+  for (const uint32_t generation : {2u, 3u, 4u}) {
     ASSERT_NE(find_chip_table(generation), nullptr);
     EXPECT_EQ(find_chip_table(generation)->generation, generation);
   }
-  for (const uint32_t generation : {0u, 1u, 4u, 5u}) {
+  for (const uint32_t generation : {0u, 1u, 5u}) {
     EXPECT_EQ(find_chip_table(generation), nullptr) << generation;
   }
-  EXPECT_EQ(known_chips(), "2 (trn1, inf2) and 3 (trn2)");
+  EXPECT_EQ(known_chips(), "2 (trn1, inf2), 3 (trn2) and 4 (trn3)");
 }
 
-TEST(ChipTable, CountsCoresAlsoOfAnArchitectureThatIsNotDriven) {
+TEST(ChipTable, CountsTheCoresOfADevice) {
   EXPECT_EQ(cores_per_device(2), 2u);
   EXPECT_EQ(cores_per_device(3), 8u);
   EXPECT_EQ(cores_per_device(4), 8u);
@@ -29,17 +29,19 @@ TEST(ChipTable, CountsCoresAlsoOfAnArchitectureThatIsNotDriven) {
   EXPECT_EQ(cores_per_device(5), 0u);
 }
 
-TEST(ChipTable, VirtualCoresAndCoreMapsBelongToGenerationThree) {
+TEST(ChipTable, VirtualCoresAndCoreMapsBeginWithGenerationThree) {
   EXPECT_EQ(find_chip_table(2)->logical_cores, 1u);
   EXPECT_EQ(find_chip_table(3)->logical_cores, 2u);
   EXPECT_FALSE(find_chip_table(2)->has_core_map);
   EXPECT_TRUE(find_chip_table(3)->has_core_map);
   EXPECT_EQ(find_chip_table(2)->family, static_cast<uint32_t>(NRT_INSTANCE_TRN1));
   EXPECT_EQ(find_chip_table(3)->family, static_cast<uint32_t>(NRT_INSTANCE_UNKNOWN));
+  EXPECT_EQ(find_chip_table(4)->logical_cores, 2u);
+  EXPECT_TRUE(find_chip_table(4)->has_core_map);
 }
 
 TEST(ChipTable, RegionsAscendAndBeginWithTheFirstHbm) {
-  for (const uint32_t generation : {2u, 3u}) {
+  for (const uint32_t generation : {2u, 3u, 4u}) {
     const ChipTable& chip = *find_chip_table(generation);
     EXPECT_STREQ(chip.regions.front().name, "HBM 0");
     for (size_t i = 0; i < chip.regions.size(); ++i) {
@@ -52,7 +54,7 @@ TEST(ChipTable, RegionsAscendAndBeginWithTheFirstHbm) {
 }
 
 TEST(ChipTable, EachCoreAndEngineHasItsPlaceInTheWindowsOfTheChip) {
-  for (const uint32_t generation : {2u, 3u}) {
+  for (const uint32_t generation : {2u, 3u, 4u}) {
     const ChipTable& chip = *find_chip_table(generation);
     for (uint32_t core = 0; core < chip.cores; ++core) {
       const CorePlace place{&chip, core};
@@ -101,7 +103,7 @@ TEST(ChipTable, GenerationThreeHasTheEnginesOfTwoCoresInOnePlace) {
 }
 
 TEST(ChipTable, StreamsOfACoreShareItsDmaEnginesWithoutOverlap) {
-  for (const uint32_t generation : {2u, 3u}) {
+  for (const uint32_t generation : {2u, 3u, 4u}) {
     const ChipTable& chip = *find_chip_table(generation);
     uint32_t used = 0;
     for (uint32_t k = 0; k < chip.cc_cores; ++k) {

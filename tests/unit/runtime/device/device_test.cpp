@@ -15,14 +15,14 @@ using ::testing::HasSubstr;
 
 TEST(Device, RefusesAChipThatItDoesNotKnowAndNamesThoseItDrives) {
   FakeState state;
-  state.generation = 4;
+  state.generation = 5;
   ndl::set_port(std::make_unique<test::FakePort>(state));
   const auto device = Device::open(0);
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().status, NRT_FAILURE);
   EXPECT_EQ(device.error().sentence,
-            "device 0 is a chip of generation 4; this runtime drives generations 2 (trn1, inf2) "
-            "and 3 (trn2)");
+            "device 0 is a chip of generation 5; this runtime drives generations 2 (trn1, inf2), "
+            "3 (trn2) and 4 (trn3)");
   ndl::release_port();
 }
 

@@ -92,6 +92,9 @@ TEST_F(Expectation, OfAnIndexSaysItsBound) {
   EXPECT_EQ(without_entry(NEURON_FAULT_DMA_OOB, 0x40), "found a row at device address 0x40");
   EXPECT_EQ(of(NEURON_FAULT_INDEX_OOB, {70, 64, 5u << 20 | 0x10}),
             "found index 70 in partition 5 at offset 0x10, expected less than 64");
+  EXPECT_EQ(of(NEURON_FAULT_INDEX_OOB, {3, 16, 5u << 20 | 0x10}),
+            "found position 3 in partition 5 at offset 0x10, expected another one: a row before it "
+            "has this position in the same column");
   EXPECT_EQ(without_entry(NEURON_FAULT_INDEX_OOB, 5u << 20 | 0x10),
             "found it in partition 5 at offset 0x10");
 }
@@ -105,6 +108,20 @@ TEST_F(Expectation, OfControlFlowSaysHowManyThereAre) {
   EXPECT_EQ(of(NEURON_FAULT_LOOP_DEPTH, {0, 9, 0}),
             "found 9 loops and calls open, expected 1 to 8");
   EXPECT_EQ(of(NEURON_FAULT_DIVIDE, {0, 0, 0}), "found a divisor of 0, expected another one");
+}
+
+TEST_F(Expectation, OfALinkNamesTheDevicesAtBothEnds) {
+  sample_.machine.state.routing_ids = {7, 3, 5};
+  const uint64_t address = NEURON_V2_PEER(5) + 0x40;
+  const std::array<uint32_t, 3> info = {static_cast<uint32_t>(address),
+                                        static_cast<uint32_t>(address >> 32), 5};
+  const std::string words =
+      "found no way over links that work from device 0 to device 2 (routing id 5), device address "
+      "0x1500000000040";
+  EXPECT_EQ(of(NEURON_FAULT_LINK, info, 0, NEURON_ENGINE_CC), words);
+  EXPECT_EQ(without_entry(NEURON_FAULT_LINK, address), words);
+  EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 9}), HasSubstr("to the chip with routing id 9,"));
+  EXPECT_THAT(of(NEURON_FAULT_LINK, {0, 0, 258}), HasSubstr("to its neighbour at link 2,"));
 }
 
 TEST_F(Expectation, OfAnotherFaultIsItsAddressIfItHasOne) {

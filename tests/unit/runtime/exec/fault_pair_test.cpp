@@ -85,6 +85,67 @@ TEST_F(Pair, BytesThatNothingHasWrittenComeWithTheNearestThatWere) {
               HasSubstr("(the nearest written byte was written by the host or another core)"));
 }
 
+// The sample with a transfer into SBUF: 4 partitions from 2 on, 64 bytes each at byte 0x40.
+neff::Model with_tile(std::optional<uint8_t> semaphore, std::optional<uint8_t> event = {}) {
+  neff::Model model = test::sample_model();
+  neff::Subgraph& graph = model.subgraphs[0];
+  graph.variables.push_back(
+      {.name = "sbuf", .kind = neff::VariableKind::kStateBuffer, .id = 9, .size = 0x2000000});
+  graph.variables[2].size = 256;
+  neff::DmaTransfer transfer;
+  transfer.id = 8;
+  transfer.semaphore = semaphore;
+  transfer.event = event;
+  transfer.from.resize(1);
+  transfer.from[0].variable = 2;
+  transfer.from[0].sizes = {64, 4, 1, 1};
+  transfer.from[0].steps = {1, 64, 0, 0};
+  transfer.from[0].dimensions = 2;
+  transfer.to = transfer.from[0];
+  transfer.to.variable = 3;
+  transfer.to.offset = 2 * NEURON_SBUF_PARTITION_STRIDE + 0x40;
+  transfer.to.steps[1] = NEURON_SBUF_PARTITION_STRIDE;
+  graph.engines[NEURON_ENGINE_SP].dma.push_back(transfer);
+  return model;
+}
+
+std::string early_read(const neff::Model& model, uint32_t code, const FaultWords& words) {
+  const LoadedSample sample(model);
+  return describe_pair(*sample.loaded, NEURON_ENGINE_PE, 0, code, words);
+}
+
+TEST(FaultPairTransfers, AReadDuringATransferNamesItAndWhatSaysThatItIsDone) {
+  const uint32_t place = kPlace | NEURON_STRICT_OTHER_DMA;
+  const uint32_t other =
+      NEURON_STRICT_OTHER | NEURON_STRICT_PENDING | 8u << NEURON_STRICT_ENGINE_SHIFT;
+  EXPECT_EQ(
+      early_read(with_tile(20), NEURON_FAULT_RACE, {place, other, 0x50 << 8, true}),
+      "found that it reads partition 3 byte 0x40 of SBUF while the transfer that writes it is "
+      "in flight: transfer 8 of SP (queue set 'q'), a transfer of DMA engine 5 queue 0 that "
+      "was started by the host or another core, expected a wait here for semaphore 20 "
+      "(ready), which that transfer increments when its bytes are there");
+  EXPECT_THAT(early_read(with_tile({}, 3), NEURON_FAULT_RACE, {place, other, 0x50 << 8, true}),
+              HasSubstr("expected a wait here for event 3, which that transfer sets"));
+  EXPECT_THAT(early_read(with_tile({}), NEURON_FAULT_RACE, {place, other, 0x50 << 8, true}),
+              HasSubstr("expected a wait here for a semaphore that the transfer increments at its "
+                        "end; it signals none yet"));
+  // Another queue: descriptors that the program makes itself.
+  EXPECT_THAT(early_read(with_tile(20), NEURON_FAULT_RACE, {place, other, 0x51 << 8, true}),
+              HasSubstr("is in flight: a transfer of DMA engine 5 queue 1 that"));
+}
+
+TEST(FaultPairTransfers, AReadBeforeATransferNamesItToo) {
+  EXPECT_THAT(early_read(with_tile(20), NEURON_FAULT_UNINITIALISED, {kPlace, 0, 0, true}),
+              HasSubstr("reads partition 3 byte 0x40 of SBUF, which nothing has written yet: "
+                        "transfer 8 of SP (queue set 'q') writes it ("));
+  const uint32_t first = 2u << NEURON_STRICT_PARTITION_SHIFT;
+  for (const uint32_t outside : {first | 0x3F, first | 0x80, first + (4u << 20) + 0x40}) {
+    EXPECT_THAT(early_read(with_tile(20), NEURON_FAULT_UNINITIALISED, {outside, 0, 0, true}),
+                HasSubstr("which nothing has written since the model was loaded"))
+        << outside;
+  }
+}
+
 TEST_F(Pair, AnAccumulationNeedsAMatmulBeforeIt) {
   EXPECT_EQ(of(NEURON_FAULT_PSUM_UNDEFINED, {kPlace | NEURON_STRICT_PSUM, 0, 0, true}),
             "found partition 3 byte 0x40 of PSUM as no matmul has written it, expected a matmul "

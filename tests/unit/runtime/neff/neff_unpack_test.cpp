@@ -103,13 +103,15 @@ TEST(Info, ShowsHeaderAndTensors) {
   const auto container = must(neff::Container::open(file));
   const std::string text = neff_info_text(container);
   EXPECT_THAT(text, HasSubstr("Features:          0x10000000000000 (open-program)\n"));
-  EXPECT_THAT(text, HasSubstr("Runs here:         yes\n"));
+  EXPECT_THAT(text, HasSubstr("Runs on:           trn1 or inf2, logical cores of 1; trn2 with "
+                              "NEURON_RT_ALLOW_LEGACY_NEFF=1 and NEURON_LOGICAL_NC_CONFIG=1\n"));
   EXPECT_THAT(
       text,
       HasSubstr(
           "1     NeuronCore  sg00  x:0       256   IN    NC      [4, 16]  float32   false\n"));
   const std::string json = neff_info_json(container);
   EXPECT_THAT(json, HasSubstr("\"runs_here\":true"));
+  EXPECT_THAT(json, HasSubstr("\"runs_on\":\"trn1 or inf2, logical cores of 1; trn2 with "));
   EXPECT_THAT(json, HasSubstr("{\"name\":\"sg00/raw.dat\",\"size\":5}"));
   EXPECT_THAT(json, HasSubstr("\"name\":\"y:0\",\"size\":256"));
 }
@@ -121,8 +123,9 @@ TEST(Info, SaysWhyAForeignProgramDoesNotRunHere) {
   sample.options.name = "evil\x1b[31m";
   const auto file = sample.pack();
   const std::string text = neff_info_text(must(neff::Container::open(file)));
-  EXPECT_THAT(text,
-              HasSubstr("Runs here:         no: the program was built for trn1 by sample 0.1"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("Runs on:           nothing here: the program was built for trn1 by sample 0.1"));
   EXPECT_THAT(text, testing::Not(HasSubstr("bit-")));
   EXPECT_THAT(text, HasSubstr("Name:              evil\\x1b[31m\n"));
 }

@@ -49,6 +49,17 @@ std::optional<int> parse(std::vector<const char*> words, std::string* out = null
   return status;
 }
 
+TEST(CommandLine, ARepeatableOptionTakesOneValueEachTimeAndLeavesTheArgumentBehindIt) {
+  CommandLine line(kManual);
+  std::vector<std::string> groups;
+  std::string file;
+  line.option("--group", groups, "may be given again").repeatable();
+  line.option("FILE", file, "which");
+  EXPECT_FALSE(line.read({"--group", "a", "--group", "b", "c"}));
+  EXPECT_EQ(groups, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(file, "c");
+}
+
 TEST(CommandLine, GoesOnAfterGoodArguments) { EXPECT_EQ(parse({"--wide"}), std::nullopt); }
 
 TEST(CommandLine, HelpIsOnStandardOutputWithExamplesEnvironmentAndExitStatuses) {

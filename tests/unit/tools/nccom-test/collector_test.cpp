@@ -58,6 +58,15 @@ TEST(Job, HasAPhaseForEachOperationGroupingAndSetOfPairs) {
   EXPECT_EQ(job->phases[0].steps(), 2u);
 }
 
+TEST(Job, HasOneRowForSizesThatAreRoundedUpToTheSameOne) {
+  Options options = options_of(2);
+  options.block.type = CCOM_FP32;
+  options.block.sweep = {3, 12, {}, {}};
+  const auto job = make_job(options);
+  ASSERT_TRUE(job) << job.error().sentence;
+  EXPECT_THAT(job->phases[0].blocks[0].sizes, ElementsAre(3u, 5u, 9u)) << "4, 8 and 12 bytes";
+}
+
 TEST(Job, PairsAreARingOrTheFirstTwoUnlessSaid) {
   const auto job = make_job(options_of(3, {CCOM_PERMUTE, CCOM_SEND_RECEIVE, CCOM_BARRIER}));
   ASSERT_TRUE(job) << job.error().sentence;
@@ -156,14 +165,14 @@ TEST(MessageLine, HasEveryField) {
   message.phase = 2;
   message.block = 3;
   message.step = 4;
-  message.checked = true;
+  message.compared = 25;
   message.size = 5;
   message.count = 6;
   message.total_input = 7;
   message.total_output = 8;
   message.times_us = {0.125, 9.5};
   message.text = "ring  of\rtwo\nlines";
-  EXPECT_EQ(to_line(message), "#nccom 1 1 2 3 4 1 5 6 7 8 2 0.125 9.500 ring  of two lines");
+  EXPECT_EQ(to_line(message), "#nccom 1 1 2 3 4 25 5 6 7 8 2 0.125 9.500 ring  of two lines");
   const auto read = from_line(to_line(message));
   ASSERT_TRUE(read);
   EXPECT_EQ(to_line(*read), to_line(message));
@@ -171,7 +180,7 @@ TEST(MessageLine, HasEveryField) {
   EXPECT_EQ(read->phase, 2u);
   EXPECT_EQ(read->block, 3u);
   EXPECT_EQ(read->step, 4u);
-  EXPECT_TRUE(read->checked);
+  EXPECT_EQ(read->compared, 25u);
   EXPECT_EQ(read->count, 6u);
   EXPECT_EQ(read->total_input, 7u);
   EXPECT_EQ(read->total_output, 8u);
@@ -200,7 +209,7 @@ class Collected : public ::testing::Test {
     made.count = size / 4;
     made.total_input = size;
     made.total_output = 2 * size;
-    made.checked = rank == 0;
+    made.compared = rank == 0 ? 25 : 0;
     collector_.put(made);
   }
   const Job job_;
@@ -227,6 +236,7 @@ TEST_F(Collected, ARowIsWhatAllRanksHaveMeasured) {
   EXPECT_THAT(row.times_us, ElementsAre(10, 20, 30, 50));
   EXPECT_THAT(row.rank_mean_us, ElementsAre(DoubleEq(15), DoubleEq(40)));
   EXPECT_EQ(row.checked, 1u);
+  EXPECT_EQ(row.compared, 25u);
   EXPECT_EQ(row.algorithm, "ring");
   EXPECT_EQ(row.failure, "");
   done(1, 0, {1000}, 32);

@@ -30,8 +30,10 @@ std::vector<Block> blocks() {
       row.rank_mean_us = {1.5, 2.5 + operation};
       row.algorithm = algorithm_name(static_cast<ccom_algorithm_t>(operation % 4));
       row.checked = 2;
+      row.compared = 50;
     }
     block.rows[1].failure = "rank 1: \"it\" failed";
+    block.rows[1].log = "/tmp/nccom_test_log_abcdef.log";
   }
   return list;
 }

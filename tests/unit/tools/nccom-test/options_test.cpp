@@ -164,6 +164,53 @@ TEST(Options, BadArgumentsGetOneSentenceThatSaysWhatWouldDo) {
               HasSubstr("does not divide"));
 }
 
+TEST(Options, AnOperationBehindAListOfStatisticsOrHostsIsTheOperation) {
+  auto options = parsed({"-r", "2", "-t", "avg", "p50", "allr"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->operations, std::vector<ccom_operation_t>{CCOM_ALL_REDUCE});
+  ASSERT_EQ(options->statistics.size(), 2u);
+  EXPECT_EQ(options->statistics[1].name, "p50");
+  options = parsed({"-r", "2", "-s", "n1", "n2", "allg"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->operations, std::vector<ccom_operation_t>{CCOM_ALL_GATHER});
+  EXPECT_EQ(options->hosts, (std::vector<std::string>{"n1", "n2"}));
+  options = parsed({"allg", "-r", "2", "-s", "n1", "reduce"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->hosts, (std::vector<std::string>{"n1", "reduce"})) << "a host of that name";
+  EXPECT_THAT(complaint({"-r", "2", "-t", "avg", "allr", "fast"}), HasSubstr("--stats allr"));
+}
+
+TEST(Options, AFirstSizeAboveTheDefaultOfTheLastIsOneSize) {
+  const auto options = parsed({"allr", "-r", "2", "-b", "64M"});
+  ASSERT_TRUE(options) << options.error().sentence;
+  EXPECT_EQ(options->block.sweep.minimum, 64u << 20);
+  EXPECT_EQ(options->block.sweep.maximum, 64u << 20);
+  EXPECT_THAT(complaint({"allr", "-r", "2", "-b", "64M", "-e", "1M"}), HasSubstr("less than"));
+}
+
+TEST(Options, OptionsOfASimulationNeedOne) {
+  EXPECT_THAT(complaint({"allr", "-r", "2", "--costs", "none"}), HasSubstr("--costs belongs to"));
+  EXPECT_THAT(complaint({"allr", "-r", "2", "--fail", "0/0-1"}), HasSubstr("--fail belongs to"));
+}
+
+TEST(Options, AFactorOrADimensionOfZeroIsRefused) {
+  EXPECT_THAT(complaint({"allr", "-r", "2", "-f", "0"}),
+              HasSubstr("--stepfactor 0 does not grow; give more than 1"));
+  EXPECT_THAT(complaint({"allr", "-r", "2", "-b", "8", "-e", "64", "-f", "0"}),
+              HasSubstr("--stepfactor 0 does not grow"));
+  Usage usage;
+  EXPECT_FALSE(parse_options({"allr", "-r", "2", "--data-parallel-dimension", "0"}, usage));
+  EXPECT_THAT(usage.text, HasSubstr("--data-parallel-dimension"));
+}
+
+TEST(Options, OnlyOneOptionMayChooseWhatIsOnStandardOutput) {
+  EXPECT_THAT(complaint({"allr", "-r", "2", "--format", "json", "--csv", "-"}),
+              HasSubstr("--format and --csv - both choose"));
+  EXPECT_TRUE(parsed({"allr", "-r", "2", "--format", "ndjson", "--json", "report.json"}));
+  EXPECT_TRUE(prints_for_programs(*parsed({"allr", "-r", "2", "--format", "csv"})));
+  EXPECT_FALSE(prints_for_programs(*parsed({"allr", "-r", "2", "--format", "text"})));
+}
+
 TEST(Options, AnExpectedRateMayBeInAnyOfThreeUnits) {
   EXPECT_DOUBLE_EQ(*parsed({"allr", "-r", "2", "--expected", "8Gbps"})->expected, 1e9);
   EXPECT_DOUBLE_EQ(*parsed({"allr", "-r", "2", "--expected", "1GiB/s"})->expected, 1073741824.0);

@@ -64,7 +64,8 @@ TEST(Table, AFailedSizeSaysWhyAndIsNotCounted) {
   Row bad = row_of(64, {});
   bad.failure = "rank 3 did not come";
   const Block block = block_of({row_of(1000, {1}), bad});
-  EXPECT_THAT(format_table(block, {}), HasSubstr("64    Failure: rank 3 did not come\n"));
+  EXPECT_THAT(format_table(block, {}),
+              HasSubstr("64    Failure running neuron-bench - rank 3 did not come\n"));
   EXPECT_DOUBLE_EQ(average_bus_rate(block), 1e9 * 1.875);
   EXPECT_EQ(failures({block}), 1u);
 }

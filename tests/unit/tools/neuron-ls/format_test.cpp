@@ -99,6 +99,88 @@ TEST(NeuronLsTopology, DrawsARingWithItsEndsJoinedInPlainAsciiToo) {
   EXPECT_NE(format_topology(inventory({device(0, {})}), true).find("[ 0 ]\n"), std::string::npos);
 }
 
+// A 4x4 torus of which this host shows some devices; their links name the others, too.
+Inventory torus(const std::vector<int>& visible) {
+  std::vector<Device> devices;
+  for (const int i : visible) {
+    const int row = i / 4, column = i % 4;
+    devices.push_back(device(i, {(row + 3) % 4 * 4 + column, (row + 1) % 4 * 4 + column,
+                                 row * 4 + (column + 3) % 4, row * 4 + (column + 1) % 4}));
+  }
+  return inventory(std::move(devices));
+}
+
+std::string drawing(const Inventory& inventory) {
+  const std::string text = format_topology(inventory, false);
+  const size_t begin = text.find("Topology\n") + 9;
+  return text.substr(begin, text.find("\nLegend") - begin);
+}
+
+TEST(NeuronLsTopology, DrawsAWholeTorusWithAllItsWrapArounds) {
+  std::vector<int> all(16);
+  for (int i = 0; i < 16; ++i) all[static_cast<size_t>(i)] = i;
+  const std::string marks = "      *        *        *        *\n",
+                    line = "      |        |        |        |\n",
+                    up = "      ^        ^        ^        ^\n",
+                    down = "      v        v        v        v\n";
+  EXPECT_EQ(drawing(torus(all)),
+            marks + line + down + "*-->[ 0 ]<-->[ 1 ]<-->[ 2 ]<-->[ 3 ]<--*\n" + up + line + down +
+                "*-->[ 4 ]<-->[ 5 ]<-->[ 6 ]<-->[ 7 ]<--*\n" + up + line + down +
+                "*-->[ 8 ]<-->[ 9 ]<-->[10 ]<-->[11 ]<--*\n" + up + line + down +
+                "*-->[12 ]<-->[13 ]<-->[14 ]<-->[15 ]<--*\n" + up + line + marks);
+}
+
+TEST(NeuronLsTopology, DrawsNoLinkBetweenDevicesThatAreNoNeighbours) {
+  EXPECT_EQ(drawing(torus({0, 5, 10})), "[ 0 ]    [ 5 ]    [10 ]\n");
+  EXPECT_EQ(drawing(torus({0, 1, 6, 7})), "[ 0 ]<-->[ 1 ]    [ 6 ]<-->[ 7 ]\n");
+}
+
+TEST(NeuronLsTopology, DrawsAWrapAroundOnlyWhereBothItsEndsAreVisible) {
+  EXPECT_EQ(drawing(torus({0, 1, 2})), "[ 0 ]<-->[ 1 ]<-->[ 2 ]\n");
+  EXPECT_EQ(drawing(torus({0, 1, 3})), "*-->[ 0 ]<-->[ 1 ]    [ 3 ]<--*\n");
+  EXPECT_EQ(drawing(torus({8, 9, 10, 11})), "*-->[ 8 ]<-->[ 9 ]<-->[10 ]<-->[11 ]<--*\n");
+  // A ring of six of which three are visible.
+  EXPECT_EQ(drawing(inventory({device(0, {5, 1}), device(1, {0, 2}), device(2, {1, 3})})),
+            "[ 0 ]<-->[ 1 ]<-->[ 2 ]\n");
+}
+
+TEST(NeuronLsTopology, DrawsPartOfATorusAsAGridWithoutTheLinksOfHiddenDevices) {
+  EXPECT_EQ(drawing(torus({0, 1, 4, 5})),
+            "    [ 0 ]<-->[ 1 ]\n"
+            "      ^        ^\n"
+            "      |        |\n"
+            "      v        v\n"
+            "    [ 4 ]<-->[ 5 ]\n");
+  EXPECT_EQ(drawing(torus({0, 1, 5, 13})),
+            "               *\n"
+            "               |\n"
+            "               v\n"
+            "    [ 0 ]<-->[ 1 ]\n"
+            "               ^\n"
+            "               |\n"
+            "               v\n"
+            "             [ 5 ]\n"
+            "             [13 ]\n"
+            "               ^\n"
+            "               |\n"
+            "               *\n");
+}
+
+TEST(NeuronLsTopology, SaysHowManyLinksItCannotDraw) {
+  std::vector<Device> devices;
+  for (int i = 0; i < 5; ++i) {
+    devices.push_back(device(i, {}));
+    for (int j = 0; j < 5; ++j) {
+      if (j != i) devices.back().connected.push_back(j);
+    }
+  }
+  const std::string text = format_topology(inventory(devices), false);
+  EXPECT_NE(text.find(" of the links are not drawn; neuron-ls --matrix shows all\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(format_topology(torus({0, 1, 4, 5}), false).find("not drawn"), std::string::npos);
+}
+
 TEST(Json, SaysHowManyPhysicalCoresACoreHasWhereThatIsAChoice) {
   Device trn2 = device(0, {});
   trn2.cores = 4;

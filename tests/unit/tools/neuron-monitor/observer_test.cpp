@@ -204,6 +204,24 @@ TEST(Observer, SaysWhatTheHardwareIsAndWhyThereIsNone) {
   EXPECT_EQ(watch.see(none).info.error, "the daemon is not running");
 }
 
+TEST(Observer, CallsTheDevicesOfEachChipAsTheOriginalDoes) {
+  const struct {
+    const char *name, *architecture, *cores, *version;
+  } chips[] = {{"Trainium1", "NDv2", "NCv2", "v2"},
+               {"Inferentia2", "NDv3", "NCv2", "v3"},
+               {"Trainium2", "NDv3", "NCv3", "v4"}};
+  for (const auto& chip : chips) {
+    Snapshot host = host_at(0);
+    for (telemetry::Device& device : host.devices) {
+      device.name = chip.name;
+      device.architecture = chip.architecture;
+      device.core_architecture = chip.cores;
+    }
+    Watch watch(host);
+    EXPECT_EQ(watch.see(host).info.device_version, chip.version) << chip.name;
+  }
+}
+
 TEST(Observer, AsksASourceForNoMoreThanIsDue) {
   const Observer observer(default_configuration());
   const telemetry::Wanted cores = observer.wanted({0}), host = observer.wanted({4});

@@ -10,8 +10,8 @@
 
 #include "driver/base/json_text.h"
 #include "tests/unit/tools/golden.h"
-#include "tools/neuron-serve/elements.h"
-#include "tools/neuron-serve/infer_json.h"
+#include "tools/neuron-serve/message/elements.h"
+#include "tools/neuron-serve/message/infer_json.h"
 #include "tools/neuron-serve/options.h"
 
 namespace neuron::serve {

@@ -32,6 +32,43 @@ View crowded_view() {
   return view;
 }
 
+// The line that begins with `heading`, empty if there is none.
+std::string line_of(const View& view, int width, const std::string& heading) {
+  for (const std::string& line : lines_of(text_of(view, width, 40))) {
+    if (line.rfind(heading, 0) == 0) return line;
+  }
+  return "";
+}
+
+TEST(TopLayout, ShowsEachNumberWithItsUnitOrNotAtAll) {
+  View view = crowded_view();
+  view.total.executions = 123456.7;
+  view.total.dma_bytes = view.total.link_bytes = 27.2e9;
+  view.device = {};
+  view.device.tensors = view.device.constants = view.device.model_code =
+      view.device.model_shared_scratchpad = view.device.runtime_memory = 1'234'567'890;
+  for (int width = 60; width <= 200; ++width) {
+    for (const char* heading : {"Engines ", "Host Used Memory", "Device Used Memory"}) {
+      const std::string line = line_of(view, width, heading);
+      EXPECT_THAT(line, testing::AnyOf(testing::EndsWith("B"), testing::EndsWith("/s")))
+          << width << ": " << line;
+    }
+    EXPECT_THAT(line_of(view, width, "Engines "), testing::EndsWith("executions 123456.7/s"))
+        << width;
+  }
+  EXPECT_THAT(line_of(view, 200, "Device Used"), HasSubstr("Model Scratchpad: 1.1GB"));
+  EXPECT_THAT(line_of(view, 80, "Device Used"), Not(HasSubstr("Model Scratchpad")));
+}
+
+TEST(TopLayout, ExplainsTheTwoKindsOfMemoryOfDevices) {
+  View view = crowded_view();
+  EXPECT_THAT(line_of(view, 120, "Errors"), HasSubstr("HBM in use "));
+  view.help = true;
+  const std::string help = text_of(view, 80, 24);
+  EXPECT_THAT(help, HasSubstr("Device Used Memory: what the runtimes of the processes"));
+  EXPECT_THAT(help, HasSubstr("HBM in use: all that the driver has given out"));
+}
+
 TEST(TopCanvas, CutsWhatLiesOutside) {
   Canvas canvas(5, 2);
   EXPECT_EQ(canvas.put(3, 0, "abcdef"), 9);
@@ -129,6 +166,23 @@ TEST(TopLayout, ShowsUtilizationMemoryAndCoresOnTwentyColumnsByFive) {
   EXPECT_EQ(lines[1], "0.00% 11.0MB 3/32 co");
   EXPECT_THAT(lines[2], HasSubstr("ND0"));
   EXPECT_EQ(lines[4], ">all< q:quit");
+}
+
+TEST(TopLayout, LeavesOutWholeColumnsWhereTheyDoNotFit) {
+  View view = crowded_view();
+  view.pane = Pane::kProcesses;
+  EXPECT_THAT(text_of(view, 120, 24), HasSubstr("USER     TAG"));
+  const std::string processes = text_of(view, 80, 24);
+  for (const char* kept : {"PID USER", "CORES", "UTIL", "EXEC/s", "DEVICE MEM COMMAND"}) {
+    EXPECT_THAT(processes, HasSubstr(kept)) << processes;
+  }
+  for (const char* left_out : {"TAG", "HOST M", "CPU CO"}) {
+    EXPECT_THAT(processes, Not(HasSubstr(left_out))) << processes;
+  }
+  view.pane = Pane::kEngines;
+  const std::string engines = text_of(view, 80, 24);
+  EXPECT_THAT(text_of(view, 110, 24), HasSubstr("DMA        LINKS     FLOPS\n"));
+  EXPECT_THAT(engines, HasSubstr("CC          DMA\n")) << engines;
 }
 
 TEST(TopLayout, StandsEverySizeAndPane) {

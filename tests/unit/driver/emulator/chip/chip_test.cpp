@@ -21,7 +21,7 @@ struct Map {
   const char* name;
   uint16_t pci_device;
   unsigned cores, topsps, engines, first_host_engine, cores_per_host_engine;
-  uint64_t bar0, hole, misc_ram, simulation_reset, host, second_hbm;
+  uint64_t bar0, hole, misc_ram, simulation_reset, host, second_hbm, stack_bytes;
   uint64_t (*core)(unsigned);
   uint64_t (*core_device)(unsigned);
   uint64_t (*core_notification)(unsigned);
@@ -32,6 +32,36 @@ struct Map {
   uint32_t (*reset_map)(unsigned core);
   uint64_t hole_device;
 };
+
+// Generations 3 and 4 differ in the size of a stack.
+Map on_two_dies(const char* name, uint16_t pci_device, uint64_t stack_bytes) {
+  return {name,
+          pci_device,
+          8,
+          16,
+          132,
+          128,
+          2,
+          0x100000000,
+          0x30000000,
+          0x06C84000,
+          0x06300010,
+          uint64_t{1} << 46,
+          0x4000000000,
+          stack_bytes,
+          [](unsigned i) -> uint64_t { return NEURON_V3_CORE_WINDOW(i); },
+          [](unsigned i) -> uint64_t { return NEURON_V3_CORE_DEVICE(uint64_t{i}); },
+          [](unsigned i) -> uint64_t { return NEURON_V3_CORE_NOTIFICATION(i); },
+          [](unsigned i) -> uint64_t {
+            constexpr uint64_t kOfDie[] = {0x06141000, 0x062C1000, 0x06541000, 0x066C1000};
+            return kOfDie[i % 4] + i / 4 * uint64_t{0x40000000};
+          },
+          [](unsigned i) -> uint64_t { return NEURON_V3_TOPSP_WINDOW(i); },
+          [](unsigned i) -> uint64_t { return NEURON_V3_UDMA(i); },
+          [](unsigned i) -> uint64_t { return NEURON_V3_SDMA(i); },
+          [](unsigned i) { return 0x10101u << i; },
+          0x30000004};
+}
 
 const Map kMaps[] = {
     {"Trn1",
@@ -47,6 +77,7 @@ const Map kMaps[] = {
      0x30647010,
      uint64_t{1} << 44,
      0x1000000000,
+     0x400000000,
      [](unsigned i) -> uint64_t { return NEURON_V2_CORE_WINDOW(i); },
      [](unsigned i) -> uint64_t { return 0xFFFC0000000 + NEURON_V2_CORE_WINDOW(i); },
      [](unsigned i) -> uint64_t { return NEURON_V2_CORE_NOTIFICATION(i); },
@@ -56,31 +87,8 @@ const Map kMaps[] = {
      [](unsigned i) -> uint64_t { return NEURON_V2_SDMA(i); },
      [](unsigned i) { return 1u << i | 7u << (8 + 3 * i); },
      0xFFFC0000000 + 0x3F000004},
-    {"Trn2",
-     NEURON_PCI_DEVICE_TRN2,
-     8,
-     16,
-     132,
-     128,
-     2,
-     0x100000000,
-     0x30000000,
-     0x06C84000,
-     0x06300010,
-     uint64_t{1} << 46,
-     0x4000000000,
-     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_WINDOW(i); },
-     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_DEVICE(uint64_t{i}); },
-     [](unsigned i) -> uint64_t { return NEURON_V3_CORE_NOTIFICATION(i); },
-     [](unsigned i) -> uint64_t {
-       constexpr uint64_t kOfDie[] = {0x06141000, 0x062C1000, 0x06541000, 0x066C1000};
-       return kOfDie[i % 4] + i / 4 * uint64_t{0x40000000};
-     },
-     [](unsigned i) -> uint64_t { return NEURON_V3_TOPSP_WINDOW(i); },
-     [](unsigned i) -> uint64_t { return NEURON_V3_UDMA(i); },
-     [](unsigned i) -> uint64_t { return NEURON_V3_SDMA(i); },
-     [](unsigned i) { return 0x10101u << i; },
-     0x30000004},
+    on_two_dies("Trn2", NEURON_PCI_DEVICE_TRN2, 0x600000000),
+    on_two_dies("Trn3", NEURON_PCI_DEVICE_TRN3, 0x900000000),
 };
 
 class ChipTest : public testing::TestWithParam<Map> {
@@ -269,7 +277,7 @@ TEST_P(ChipTest, ReadsAllOnesWhereNothingIsAndNotifies) {
 
 TEST_P(ChipTest, NotifiesADmaErrorToTheOwningCore) {
   watch_errors();
-  copy(17, 0x800000000, 0x5000000, 64);  // between the stacks
+  copy(17, 0xA00000000, 0x5000000, 64);  // between the stacks
   EXPECT_EQ(errors(0), 0u);
   ASSERT_EQ(errors(1), 1u);
   EXPECT_EQ(error(1, 0).info[0], 17u << 8);
@@ -408,7 +416,7 @@ TEST_P(ChipTest, ShowsItsStacksInBar4WhereTheDriverLooksForThem) {
   const std::vector<MemoryPiece> pieces = chip->bar4();
   ASSERT_EQ(pieces.size(), map.cores == 2 ? 2u : 4u);
   EXPECT_EQ(pieces[1].bar4, map.cores == 2 ? 0x400000000u : 0x1000000000u);
-  EXPECT_EQ(pieces[1].bytes, map.cores == 2 ? 0x400000000u : 0x600000000u);
+  EXPECT_EQ(pieces[1].bytes, map.stack_bytes);
   EXPECT_EQ(pieces[1].file, chip->hbm().file_offset(map.second_hbm));
 }
 
@@ -457,6 +465,22 @@ TEST_F(Trn2Chip, HasMemoryOnBothDiesAndTheHostBetweenThem) {
   std::byte* memory = host.add(0x4000, 64);
   EXPECT_EQ(chip->bus().direct(NEURON_V3_HOST_BASE + 0x4000, 64), memory);
   EXPECT_EQ(chip->bus().direct(NEURON_V3_HOST_BASE + NEURON_V3_DIE_BIT + 0x4000, 64), nullptr);
+}
+
+TEST(Trn3Chip, HasStacksOf36GibibytesInTheMapOfTrn2) {
+  TestHost host;
+  ChipConfig config;
+  config.pci_device = NEURON_PCI_DEVICE_TRN3_SECOND;
+  std::string error;
+  const std::unique_ptr<Chip> chip = core::create_chip(config, host, error);
+  ASSERT_NE(chip, nullptr) << error;
+  for (unsigned stack = 0; stack < 4; ++stack) {
+    const uint64_t base = NEURON_V3_HBM_BASE(uint64_t{stack});
+    EXPECT_NE(chip->bus().direct(base + 0x8FFFFFFFF, 1), nullptr);
+    EXPECT_EQ(chip->bus().direct(base + 0x900000000, 1), nullptr) << "behind the 36 GiB";
+    EXPECT_EQ(chip->bar4()[stack].bar4, stack * (uint64_t{64} << 30));
+    EXPECT_EQ(chip->bar4()[stack].bytes, uint64_t{36} << 30);
+  }
 }
 
 TEST_F(Trn2Chip, ReachesEveryBlockByItsDeviceAddressToo) {

@@ -84,6 +84,51 @@ TEST(FabricTransfer, QueuesWhereTwoWaysShareALink) {
   EXPECT_EQ(fabric.transfer(0, NEURON_V2_PEER(6ull), 100'000, true, 0, times), 3'000'000u);
 }
 
+std::vector<FabricNode> behind_a_switch(unsigned chips) {
+  std::vector<FabricNode> nodes;
+  for (unsigned n = 0; n < chips; ++n) nodes.push_back({n, {}});
+  return nodes;
+}
+
+TEST(FabricWays, OfASwitchAreOneHopBetweenAnyTwoChips) {
+  const Fabric fabric(behind_a_switch(16), {2'000'000, 50'000'000'000}, FabricKind::kSwitch);
+  for (unsigned a = 0; a < 16; ++a) {
+    for (unsigned b = 0; b < 16; ++b) {
+      const auto expected = a == b ? std::vector<unsigned>{} : std::vector{a * 4, b * 4 + 1};
+      EXPECT_EQ(fabric.way(a, b), expected);
+      EXPECT_EQ(fabric.latency(a, NEURON_V3_PEER(uint64_t{b})), a == b ? 0u : 2'000'000u);
+    }
+  }
+  // An address by link is for neighbours, which nobody has here.
+  EXPECT_EQ(fabric.refusal(0, NEURON_V3_NEIGHBOUR(0ull)).code, NEURON_FAULT_LINK);
+}
+
+TEST(FabricWays, OfASwitchCloseForTheTwoChipsThatAreNamed) {
+  Fabric fabric(behind_a_switch(3), {2'000'000, 50'000'000'000}, FabricKind::kSwitch);
+  const auto open = [&](unsigned from, uint64_t to) {
+    return fabric.latency(from, NEURON_V3_PEER(to)) != 0;
+  };
+  fabric.set_link(2, 1, false);
+  EXPECT_FALSE(open(1, 2));
+  EXPECT_FALSE(open(2, 1));
+  EXPECT_TRUE(open(0, 1) && open(0, 2) && open(1, 0) && open(2, 0));
+  fabric.set_link(1, 2, true);
+  EXPECT_TRUE(open(1, 2) && open(2, 1));
+}
+
+TEST(FabricTransfer, ThroughASwitchWaitsForThePortsOfBothChipsOnly) {
+  const Fabric fabric(behind_a_switch(4), {1'000'000, 50'000'000'000}, FabricKind::kSwitch);
+  LinkTimes times{};
+  const auto to = [](uint64_t chip) { return NEURON_V3_PEER(chip); };
+  EXPECT_EQ(fabric.transfer(0, to(1), 100'000, true, 0, times), 2'000'000u);
+  EXPECT_EQ(fabric.transfer(2, to(3), 100'000, true, 0, times), 2'000'000u) << "other ports";
+  EXPECT_EQ(fabric.transfer(0, to(3), 100'000, true, 0, times), 4'000'000u) << "the sender's port";
+  EXPECT_EQ(fabric.transfer(2, to(1), 100'000, true, 0, times), 4'000'000u) << "the receiver's";
+  // A read asks, and its bytes come by the other chip's port: both ways cost the latency.
+  LinkTimes fresh{};
+  EXPECT_EQ(fabric.transfer(0, to(1), 100'000, false, 0, fresh), 4'000'000u);
+}
+
 class Chips : public ::testing::TestWithParam<uint16_t> {
  protected:
   static constexpr unsigned kChips = 3;

@@ -184,7 +184,10 @@ TEST(UdmaRuns, EndWithTheFirstPacketThatWritesRegisters) {
   m.ring(0, 7, 7, Origin::kEngine);
   const DmaRun run = m.engine.next_run(0, 1000);
   EXPECT_EQ(run.packets, 6u);
-  EXPECT_EQ(run.descriptors, 12u);
+  EXPECT_EQ(run.time_bytes, 2504u);
+  // The write of the semaphore counts as much as any descriptor.
+  EXPECT_EQ(m.engine.next_run(0, 1000, 300).time_bytes, 2800u);
+  EXPECT_EQ(m.engine.next_run(0, 1000, 1360).time_bytes, 6u * 1360);
   EXPECT_EQ(run.bytes, 2504u);
   EXPECT_TRUE(run.registers);
   EXPECT_EQ(m.engine.next_run(0, 3).packets, 3u);

@@ -42,8 +42,8 @@ class UnitMachine : public ::testing::Test {
     i.engines = static_cast<uint8_t>(1u << engine);
     std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes{};
     isa::encode(i, bytes);
-    for (const isa::Violation& v : {isa::check_encoding(bytes, engine, isa::Limits()),
-                                    isa::check_operands(i, engine, isa::Limits())}) {
+    for (const isa::Violation& v :
+         {isa::check_encoding(bytes, engine, limits_), isa::check_operands(i, engine, limits_)}) {
       if (!v) continue;
       refusal_ = isa::describe(v, i);
       return make_fault(static_cast<neuron_fault>(v.code), 0, v.value, v.offset);
@@ -59,11 +59,14 @@ class UnitMachine : public ::testing::Test {
     unit.rounding = i.rounding == 2 ? numerics::Rounding::kStochastic : default_rounding_;
     unit.subnormals = subnormals_;
     unit.seed = seed_;
+    unit.xorwow = engine == NEURON_ENGINE_POOL || limits_.vector_xorwow;
     Fault fault;
     if (engine == NEURON_ENGINE_PE) {
       fault = pe_.execute(unit, i);
     } else if (engine == NEURON_ENGINE_ACTIVATION && i.group() == 4) {
       fault = execute_activate(unit, i);
+    } else if (engine == NEURON_ENGINE_POOL && i.group() == 5) {
+      fault = execute_pool(unit, i);
     } else {
       fault = execute_vector(unit, i);
     }
@@ -111,7 +114,8 @@ class UnitMachine : public ::testing::Test {
     return i;
   }
 
-  CoreMemory memory_;
+  isa::Limits limits_;  // of the generation whose instructions the test executes
+  CoreMemory memory_{NEURON_V4_SBUF_PARTITION_BYTES};
   std::unique_ptr<Scratch> scratch_ = std::make_unique<Scratch>();
   UnitContext act_{memory_, *scratch_, NEURON_ENGINE_ACTIVATION};
   UnitContext pool_{memory_, *scratch_, NEURON_ENGINE_POOL};

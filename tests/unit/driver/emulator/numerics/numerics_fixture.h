@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "driver/emulator/numerics/simd_path.h"
+#include "tests/support/simd_paths.h"
 
 namespace neuron::numerics {
 
@@ -32,8 +33,9 @@ class OnEveryPath {
   void expect_same(const Compute& compute, const char* what) {
     ASSERT_TRUE(select_simd_path(SimdPath::kScalar));
     const std::vector<float> expected = compute();
-    for (SimdPath path : {SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAmx}) {
-      if (!select_simd_path(path)) continue;
+    for (SimdPath path :
+         {SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAvx512Bf16, SimdPath::kAmx}) {
+      if (!test::select_path_or_tell(path)) continue;
       const std::vector<float> found = compute();
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {

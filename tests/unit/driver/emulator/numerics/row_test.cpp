@@ -49,13 +49,8 @@ class Matrix {
 };
 
 void on_every_path(const std::function<void()>& check) {
-  const SimdPath saved = simd_path();
-  for (SimdPath path : {SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512}) {
-    if (!select_simd_path(path)) continue;
-    SCOPED_TRACE(simd_path_name(path));
-    check();
-  }
-  select_simd_path(saved);
+  test::on_each_path({SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512},
+                     [&](SimdPath) { check(); });
 }
 
 const std::vector<float> kScalars{1.5f, -0.25f, 0.0f, INFINITY, NAN};

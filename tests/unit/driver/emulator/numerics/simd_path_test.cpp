@@ -8,7 +8,8 @@ namespace {
 
 TEST(SimdPath, SelectsOnlyWhatTheProcessorHas) {
   const SimdPath before = simd_path();
-  for (SimdPath path : {SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512}) {
+  for (SimdPath path :
+       {SimdPath::kScalar, SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAvx512Bf16}) {
     const SimdPath current = simd_path();
     EXPECT_EQ(select_simd_path(path), simd_path_supported(path));
     EXPECT_EQ(simd_path(), simd_path_supported(path) ? path : current);
@@ -21,6 +22,7 @@ TEST(SimdPath, NamesAreTheValuesOfTheEnvironmentVariable) {
   EXPECT_STREQ(simd_path_name(SimdPath::kScalar), "scalar");
   EXPECT_STREQ(simd_path_name(SimdPath::kAvx2), "avx2");
   EXPECT_STREQ(simd_path_name(SimdPath::kAvx512), "avx512");
+  EXPECT_STREQ(simd_path_name(SimdPath::kAvx512Bf16), "avx512bf16");
 }
 
 }  // namespace

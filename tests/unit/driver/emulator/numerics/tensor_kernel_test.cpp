@@ -184,6 +184,53 @@ TEST(TensorKernel, WidensOtherTypesBeforeMultiplying) {
   EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
 }
 
+// Products of bf16 weights and a moving matrix of bf16 or of fp32.
+std::vector<float> bf16_product(const std::vector<uint16_t>& a, const std::vector<uint16_t>& b,
+                                Shape s, bool wide_moving, bool accumulate) {
+  auto weights = std::make_unique<Stationary>();
+  weights->load({reinterpret_cast<const std::byte*>(a.data()), s.m * 2, NEURON_DTYPE_BF16}, s.k,
+                s.m);
+  std::vector<float> wide;
+  for (const uint16_t code : b) wide.push_back(from_bits(uint32_t{code} << 16));
+  const RowView narrow{reinterpret_cast<const std::byte*>(b.data()),
+                       static_cast<ptrdiff_t>(s.n * 2), NEURON_DTYPE_BF16};
+  std::vector<float> psum(s.m * s.n, -0.0f);
+  multiply(*weights, wide_moving ? view_of(wide, s.n) : narrow, s.n, psum.data(), s.n, accumulate);
+  return psum;
+}
+
+TEST(TensorKernel, EveryPathGivesTheSameBitsForBf16OfEveryShapeAndKind) {
+  OnEveryPath paths;
+  std::mt19937 random(21);
+  const struct {
+    const char* what;
+    uint32_t lowest, exponents;  // of the operands
+    bool special;
+  } kinds[] = {{"ordinary values", 120, 12, false},
+               {"products around the smallest normal number", 58, 12, false},
+               {"subnormal operands", 0, 3, false},
+               {"every magnitude", 1, 254, false},
+               {"infinities and NaN", 100, 60, true}};
+  for (const Shape& s : kShapes) {
+    for (const auto& kind : kinds) {
+      const auto codes = [&](size_t n) {
+        std::vector<uint16_t> all(n);
+        for (uint16_t& code : all) {
+          const uint32_t exponent = kind.lowest + random() % kind.exponents;
+          code = static_cast<uint16_t>((random() & 0x807F) | exponent << 7);
+          if (kind.special && random() % 97 == 0) code = random() % 2 ? 0xFF80 : 0x7FC1;
+        }
+        return all;
+      };
+      const auto a = codes(s.k * s.m), b = codes(s.k * s.n);
+      for (const bool wide : {false, true}) {
+        paths.expect_same([&] { return bf16_product(a, b, s, wide, s.n % 2 == 0); }, kind.what);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(TensorKernel, RoundsTf32OperandsToTenBits) {
   const std::vector<float> a{1.0f + 0x1p-11f + 0x1p-20f},
       b{1.0f};  // just above half of the last bit

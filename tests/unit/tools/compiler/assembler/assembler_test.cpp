@@ -127,8 +127,8 @@ END
 .dma 7 : x -> scratch [2048], queue=many, instance="b c"
 .line 7 "kernel.py" 12:3
 main:
-  dma_trigger sum
-  dma_trigger 0  wait(loaded >= 16, e3 == 1) @7
+  dma_trigger 0
+  dma_trigger sum  wait(loaded >= 16, e3 == 1) @7
   ret
 .entry f function
   dma_trigger 5
@@ -204,8 +204,74 @@ TEST(Assembler, EveryMistakeHasItsPlace) {
   EXPECT_THAT(refusal(".engine SP\n .frobnicate\n ret\n"), HasSubstr("expected a directive"));
   EXPECT_THAT(refusal(".member \"m\" text <<END\nx\n"), HasSubstr("that ends the contents"));
   EXPECT_THAT(refusal(".member \"m\" from \"m\"\n"), HasSubstr("with text or base64"));
-  // What no line can be blamed for has the sentence of the loader.
-  EXPECT_THAT(refusal(".engine SP\n.dma 0 : x [4] -> sbuf [8]\n ret\n"), HasSubstr("dma[0].desc"));
+}
+
+TEST(Assembler, WhatAReaderOfTheFileRefusesHasTheLineThatDeclaresIt) {
+  EXPECT_THAT(refusal(".engine SP\n.dma 0 : x [4] -> sbuf [4]\n.dma 1 : x [4] -> sbuf [8]\n ret\n"),
+              HasSubstr("3:6: sg00/SP.json: dma[1].desc"));
+  EXPECT_THAT(refusal(".var odd : tmp-buf, size=8, align=3\n.engine SP\n ret\n"),
+              HasSubstr("1:6: sg00/def.json: var.odd.alignment"));
+  EXPECT_THAT(refusal(".engine SP\n ret\n.engine PE\n write at=&scratch, s0=1\n ret\n"),
+              HasSubstr("4:2: sg00/PE.bin: relocation of \"scratch\" at instruction 0"));
+  EXPECT_THAT(refusal(".engine SP\n"), HasSubstr("1:9: SP of sg00 has no instruction"));
+}
+
+TEST(Assembler, AnErrorOfTheWholeTextHasAPlaceToo) {
+  for (const auto& [text, line, column] :
+       {std::tuple{"\n# \xC3\xA4 \xFF", 2U, 6U}, {"", 1U, 1U}, {".engine SP\n\xC3", 2U, 1U}}) {
+    const Assembled result = assemble(text, {});
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.errors[0].line, line) << result.errors[0].message;
+    EXPECT_EQ(result.errors[0].column, column) << result.errors[0].message;
+  }
+}
+
+TEST(Assembler, AnUnknownOperationOrFunctionComesWithTheListOfThem) {
+  EXPECT_THAT(
+      refusal(".engine DVE\n tensor_reduce sbuf[0:128, 0] f32 [4] = sbuf[0:128, 64] f32 [4], "
+              "reduce=frob, axes=1\n ret\n"),
+      testing::AllOf(HasSubstr("an operation: bypass, add,"), HasSubstr("shr_arith")));
+  EXPECT_THAT(refusal(".engine Activation\n activate sbuf[0:128, 0] f32 [4] = frob sbuf[0:128, 64] "
+                      "f32 [4]\n ret\n"),
+              testing::AllOf(HasSubstr("table128"), HasSubstr("exp"), HasSubstr("gelu")));
+}
+
+// Two transfers of a queue, and `code`.
+std::string triggers(const std::string& code) {
+  return ".engine SP\n"
+         ".dma 0 one : x -> sbuf [128:262144, 16], queue=q\n"
+         ".dma 1 two : x -> sbuf + 16 [128:262144, 16], queue=q\n"
+         ".dma 0 one : x -> sbuf + 32 [128:262144, 16], queue=q\n" +
+         code + " ret\n";
+}
+
+TEST(Assembler, ATriggerThatNamesAnotherTransferThanTheNextIsRefused) {
+  const std::string order = ", expected \"two\", the .dma of line ";
+  EXPECT_THAT(refusal(triggers(" dma_trigger one\n dma_trigger one\n")),
+              HasSubstr("6:2: found \"one\" as the next trigger of queue \"q\"" + order));
+  EXPECT_THAT(refusal(triggers(" loop r0 = 0 .. 2 step 1 {\n dma_trigger one\n }\n")),
+              HasSubstr("6:2: found \"one\""));
+  EXPECT_THAT(refusal(triggers(" mov r1 = 3\n branch gt r1, 2, there\n dma_trigger one\nthere:\n"
+                               " dma_trigger two\n")),
+              HasSubstr("9:2: found \"two\" as the next trigger of queue \"q\", expected \"one\""));
+  EXPECT_THAT(
+      refusal(triggers(" dma_trigger one\n dma_trigger two\n dma_trigger one\n"
+                       " dma_trigger two\n")),
+      HasSubstr("8:2: found \"two\" as the next trigger of queue \"q\", expected no trigger "
+                "any more"));
+}
+
+TEST(Assembler, TriggersInTheOrderOfTheTransfersAreAccepted) {
+  for (const char* code :
+       {" dma_trigger one\n dma_trigger two\n dma_trigger one\n", " dma_trigger 0\n",
+        // The way on depends on data.
+        " sem r1 = 20\n branch eq r1, 0, there\n dma_trigger one\nthere:\n dma_trigger two\n",
+        " .check off\n dma_trigger two\n .check on\n",
+        // A loop that runs the list once, and a function that runs it.
+        " loop r0 = 0 .. 1 step 1 {\n dma_trigger one\n dma_trigger two\n }\n dma_trigger one\n"}) {
+    const Assembled result = assembled(triggers(code));
+    EXPECT_TRUE(result.ok()) << code << render(result.errors, "t", triggers(code));
+  }
 }
 
 TEST(Assembler, CollectivesAreWhatTheLoaderReads) {

@@ -302,6 +302,36 @@ TEST(Ordering, WaitsOnlyForWhatIsNotKnownYet) {
   EXPECT_EQ(act[1].wait[0].condition, NEURON_WAIT_NONE);
 }
 
+TEST(Ordering, PutsWhatOverwritesAnInputBehindWhatReadsIt) {
+  const auto waits = [](bool same) {
+    Program program("donated");
+    const Buffer x = program.input("x", NEURON_DTYPE_F32, {32, 8});
+    const Buffer y = program.output("y", NEURON_DTYPE_F32, {32, 8}, same ? "x" : "");
+    const Tile read = program.sbuf("read", 32, 8, NEURON_DTYPE_F32);
+    const Tile written = program.sbuf("written", 32, 8, NEURON_DTYPE_F32);
+    program.memset(Engine::kPool, written.all(), 0);
+    program.dma(Engine::kSp, read.all(), x.all());
+    program.dma(Engine::kActivation, y.all(), written.all());
+    const auto loaded = testing::load(program.build());
+    size_t count = 0;
+    for (const auto& i : loaded.code[NEURON_ENGINE_ACTIVATION]) {
+      if (i.opcode != NEURON_OP_DMA_TRIGGER) break;
+      for (const auto& wait : i.wait) count += wait.condition != NEURON_WAIT_NONE;
+    }
+    return count;
+  };
+  EXPECT_EQ(waits(false), 1U);  // for Pool
+  EXPECT_EQ(waits(true), 2U);   // and for the transfer that reads
+}
+
+TEST(Ordering, RefusesAnOutputInTheMemoryOfWhatIsNoInput) {
+  Program program("donated");
+  program.output("y", NEURON_DTYPE_F32, {32, 8}, "x");
+  const auto built = program.build();
+  ASSERT_FALSE(built);
+  EXPECT_NE(built.error().sentence.find("which does not exist"), std::string::npos);
+}
+
 TEST(Ordering, PutsAThirdWaitIntoAnInstructionOfItsOwn) {
   Program program("three");
   const Buffer in = program.input("x", NEURON_DTYPE_F32, {32, 8});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every compute instruction of PE, Vector and Activation, and of Pool where it shares the units, on
 // every pair of types that the checks accept: the same bits on every SIMD path of this host.
+#include "tests/support/simd_paths.h"
+
 #include <string>
 
 #include "driver/emulator/numerics/simd_path.h"
@@ -70,24 +72,29 @@ class SimdPaths : public UnitMachine {
     }
     return hash;
   }
-  static bool accepted(const Case& c) {
+  bool accepted(const Case& c) const {
     Instruction i = c.i;
     i.engines = static_cast<uint8_t>(1u << c.engine);
     std::array<std::byte, NEURON_INSTRUCTION_BYTES> bytes{};
     isa::encode(i, bytes);
-    return !isa::check_encoding(bytes, c.engine, isa::Limits()) &&
-           !isa::check_operands(i, c.engine, isa::Limits());
+    return !isa::check_encoding(bytes, c.engine, limits_) &&
+           !isa::check_operands(i, c.engine, limits_);
   }
   uint64_t hash_of(const Case& c) {
     clear_output();
     dve_.random_position = act_.random_position = pool_.random_position = 0;
     dve_.random_numbers = {};
+    dve_.states.seeded = pool_.states.seeded = false;
     dve_.accumulator.fill(1.5f);
     act_.accumulator.fill(1.5f);
     pe_.reset();
-    if (c.engine == kPe && c.i.opcode == NEURON_OP_MATMUL) {
-      Instruction weights = make(NEURON_OP_LDWEIGHTS, {}, c.i.src0);
-      weights.src0.size[0] = kParts;
+    if (c.i.opcode == NEURON_OP_MATMUL || c.i.opcode == NEURON_OP_MATMUL_MX) {
+      const bool scaled = c.i.opcode == NEURON_OP_MATMUL_MX;
+      Instruction weights =
+          make(scaled ? NEURON_OP_LDWEIGHTS_MX : NEURON_OP_LDWEIGHTS, {}, c.i.src0, c.i.src1);
+      weights.pe.mode = c.i.pe.mode;
+      weights.src0.size[0] = c.i.dst.parts;
+      if (scaled) weights.src1.size[0] = c.i.dst.parts;
       weights.src0.base = kB;
       EXPECT_FALSE(execute(kPe, weights));
     }
@@ -108,8 +115,9 @@ class SimdPaths : public UnitMachine {
         ++ran;
         numerics::select_simd_path(SimdPath::kScalar);
         const uint64_t expected = hash_of(c);
-        for (const SimdPath path : {SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAmx}) {
-          if (!numerics::select_simd_path(path)) continue;
+        for (const SimdPath path :
+             {SimdPath::kAvx2, SimdPath::kAvx512, SimdPath::kAvx512Bf16, SimdPath::kAmx}) {
+          if (!test::select_path_or_tell(path)) continue;
           EXPECT_EQ(hash_of(c), expected) << c.name << " on " << numerics::simd_path_name(path)
                                           << ": " << isa::disassemble(c.i);
         }
@@ -375,6 +383,91 @@ TEST_F(SimdPaths, AgreeOnTheTensorEngine) {
         {kPe, make(NEURON_OP_TRANSPOSE, psum(64, 0, type, kParts), in(type, 64)), "transpose"});
   }
   EXPECT_EQ(compare(cases), 2 * (2 * 8 + 9u));
+}
+
+TEST_F(SimdPaths, AgreeOnTheTensorEngineOfGeneration4) {
+  limits_ = isa::limits_of(4);
+  std::vector<Case> cases;
+  for (const bool accumulate : {false, true}) {
+    const auto add = [&](Instruction i, const std::string& name) {
+      i.pe.swap = true;
+      i.pe.accumulate = accumulate;
+      cases.push_back({kPe, i, name});
+    };
+    for (const unsigned type : {NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5, NEURON_DTYPE_F8E4FN}) {
+      const isa::Operand moving = tile(NEURON_SPACE_SBUF, 0, kParts, kA, type, {kN, 2});
+      Instruction i = make(NEURON_OP_MATMUL, psum(kParts, 0, kF32, kN), moving);
+      i.pe.mode = NEURON_PE_DOUBLE_ROW;
+      add(i, "double_row");
+    }
+    for (const unsigned type : {NEURON_DTYPE_F8E5X4, NEURON_DTYPE_F8E4FNX4, NEURON_DTYPE_F4X4}) {
+      for (const unsigned into : {kF32, unsigned{NEURON_DTYPE_BF16}}) {
+        add(make(NEURON_OP_MATMUL_MX, psum(32, 0, into, kN), sbuf(64, kA, type, kN),
+                 sbuf(64, kScalars, NEURON_DTYPE_U8, kN)),
+            "mx");
+      }
+    }
+    add(make(NEURON_OP_MATMUL, psum(kParts, 0, NEURON_DTYPE_BF16, kN), in(NEURON_DTYPE_BF16)),
+        "into bf16");
+  }
+  EXPECT_EQ(compare(cases), 2 * 2 * 10U);
+}
+
+TEST_F(SimdPaths, AgreeOnTheOtherInstructionsOfGenerations3And4) {
+  limits_ = isa::limits_of(4);
+  const auto run_types = [&](const char* name, auto&& make_one) {
+    EXPECT_GT(compare(over_types(kDve, name, make_one)), 0U) << name;
+  };
+  run_types("select_reduce", [](unsigned from, unsigned to) {
+    Instruction i = make(NEURON_OP_SELECT_REDUCE, out(to), in(from), in(NEURON_DTYPE_U8, kN, kB));
+    i.scalar0 = real(-3.0f);
+    i.vector.reduce = NEURON_ALU_MAX;
+    i.vector.reduce_command = NEURON_REDUCE_ACCUMULATE;
+    return i;
+  });
+  run_types("range_select", [](unsigned from, unsigned to) {
+    Instruction i = make(NEURON_OP_RANGE_SELECT, out(to), in(from));
+    i.vector.op0 = NEURON_ALU_GE;
+    i.vector.op1 = NEURON_ALU_LT;
+    i.scalar0 = real(5.0f);
+    i.scalar1 = real(30.0f);
+    return i;
+  });
+  run_types("exponential", [](unsigned from, unsigned to) {
+    Instruction i = make(NEURON_OP_EXPONENTIAL, out(to), in(from));
+    i.scalar0 = pointer(kScalars);
+    i.vector.reduce = NEURON_ALU_ADD;
+    i.vector.reduce_command = NEURON_REDUCE_ACCUMULATE;
+    return i;
+  });
+  run_types("rand2", [](unsigned, unsigned to) {
+    Instruction i = make(NEURON_OP_RAND2, out(to));
+    i.scalar0 = real(-1.0f);
+    i.scalar1 = real(3.0f);
+    return i;
+  });
+  std::vector<Case> cases;
+  for (const unsigned from : {NEURON_DTYPE_BF16, NEURON_DTYPE_F16}) {
+    for (const unsigned to : {NEURON_DTYPE_F8E5X4, NEURON_DTYPE_F8E4FNX4}) {
+      for (const uint8_t rounding : {1, 2}) {
+        Instruction i = make(NEURON_OP_QUANTIZE_MX, sbuf(64, kOut, to, 30), sbuf(64, kA, from, 120),
+                             sbuf(64, kOut + 256, NEURON_DTYPE_U8, 30));
+        i.rounding = rounding;
+        cases.push_back({kDve, i, "quantize_mx"});
+      }
+    }
+  }
+  for (const unsigned type : {kF32, unsigned{NEURON_DTYPE_BF16}}) {
+    Instruction i = make(NEURON_OP_ACTIVATE2, out(type), in(type));
+    i.act.function = NEURON_ACT_TANH;
+    i.act.pre = NEURON_PRE_MUL_SUB;
+    i.scalar0 = real(0.6f);
+    i.scalar1 = pointer(kScalars);
+    i.act.reduce = NEURON_ALU_ABS_MAX;
+    i.act.reduce_command = NEURON_REDUCE_ACCUMULATE;
+    cases.push_back({kAct, i, "activate2"});
+  }
+  EXPECT_EQ(compare(cases), 2 * (8 + 2U));
 }
 
 TEST_F(SimdPaths, ConvertAsOneElementAtATimeDoes) {

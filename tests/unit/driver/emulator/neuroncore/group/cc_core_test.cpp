@@ -68,9 +68,10 @@ TEST(CcCore, HasTheTimeOfItsWayAndOfItsBytes) {
   const uint64_t base = end_of({1'000'000, kRate}, 4, 65536);
   // Each block is waited for: four ways of 2 us more.
   EXPECT_EQ(end_of({3'000'000, kRate}, 4, 65536), base + 4 * 2'000'000);
-  // At 10 GB/s the link needs 6.554 us for a block and its count, the DMA engine 2.51 us.
+  // At 10 GB/s the link needs 6.554 us for a block and its count, the DMA engine 3.94 us.
   const uint64_t slow = end_of({1'000'000, 10'000'000'000}, 4, 65536);
-  const uint64_t engine = dma_time(2, 65540);
+  const isa::Timing& timing = isa::timing_of(2);
+  const uint64_t engine = isa::transfer_time(65536 + isa::least_transfer(timing), timing);
   EXPECT_EQ(slow, base + 4 * (6'554'000 - engine));
 }
 

@@ -395,6 +395,37 @@ TEST_F(Strict, AReadBeforeTheTransferHasSignalledNamesTheTransfer) {
   EXPECT_EQ(words.other_pc(), 1u);
 }
 
+TEST_F(Strict, AReadOfBytesThatATransferInFlightWillWriteNamesThatTransfer) {
+  set_up_queue(0, 0);
+  set_up_queue(0, 1);
+  // The second transfer writes the tile. Another queue and an earlier doorbell are no part of it.
+  prepare_transfer(0, kData, sbuf_address(7, 0));
+  prepare_transfer(1, kData, sbuf_address(0, 256));
+  add_copy(0, 1, 0, kData, sbuf_address(0, 512), 64, true);
+  load(kSp, {trigger(1, 1, 1), trigger(0, 1, 2), inst(NEURON_OP_NOP), trigger(0, 1, 2), kHalt});
+  load(kDve, {inst(NEURON_OP_NOP), inst(NEURON_OP_NOP), inst(NEURON_OP_NOP), inst(NEURON_OP_NOP),
+              copy(sbuf(1, 1024, kF32, 16), sbuf(1, 256, kF32, 16)), kHalt});
+  run();
+  const Words words = trap(kDve, NEURON_FAULT_RACE, 4);
+  EXPECT_EQ(words.byte(), 256u);
+  EXPECT_FALSE(words.writes());
+  EXPECT_FALSE(words.other_wrote());
+  EXPECT_NE(words.place & NEURON_STRICT_OTHER_DMA, 0u);
+  EXPECT_NE(words.other & NEURON_STRICT_PENDING, 0u);
+  EXPECT_EQ(words.other_engine(), kSp);
+  EXPECT_EQ(words.other_pc(), 3u);
+  EXPECT_EQ(words.detail, 0u) << "queue 0 of DMA engine 0";
+}
+
+TEST_F(Strict, AReadBesideWhatATransferInFlightWritesIsUninitialised) {
+  set_up_queue(0, 0);
+  prepare_transfer(0, kData, sbuf_address(0, 256));
+  load(kSp, {trigger(0, 1, 2), kHalt});
+  load(kDve, {inst(NEURON_OP_NOP), copy(sbuf(1, 1024, kF32, 1), sbuf(1, 320, kF32, 1)), kHalt});
+  run();
+  EXPECT_EQ(trap(kDve, NEURON_FAULT_UNINITIALISED, 1).other & NEURON_STRICT_PENDING, 0u);
+}
+
 TEST_F(Strict, ALaterDoorbellOrdersNothingForTheTransfersBeforeIt) {
   set_up_queue(0, 0);
   fill_sbuf(1, 256);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/environment_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/base/error.h"
+
+namespace neuron::runtime {
+namespace {
+
+constexpr std::string_view kDevice = "DEVICES AND CORES", kExecution = "EXECUTION", kLog = "LOG",
+                           kCollectives = "COLLECTIVES", kInspect = "PROFILING",
+                           kEmulator = "EMULATED DEVICES", kNoEffect = "WITHOUT EFFECT";
+
+constexpr EnvironmentVariable kTable[] = {
+    {"NEURON_EMULATOR", "a profile such as trn1.2xlarge, or unix:PATH",
+     "the device of this process: an emulated one of its own, or that of the neuron-emulatord at "
+     "PATH; unset: /dev/neuron* of a kernel driver",
+     kDevice},
+    {"NEURON_RT_VISIBLE_CORES", "0, 0-3 or 0,1",
+     "the cores that the process owns; it beats NEURON_RT_NUM_CORES", kDevice},
+    {"NEURON_RT_NUM_CORES", "a number (0: all)", "how many free cores the process owns", kDevice},
+    {"NEURON_LOGICAL_NC_CONFIG", "1, 2 (2 on trn2, 1 elsewhere)",
+     "physical cores of each core that is counted; a NEFF must be built for the same", kDevice},
+    {"NEURON_RT_VIRTUAL_CORE_SIZE", "1, 2", "an older name of NEURON_LOGICAL_NC_CONFIG", kDevice},
+    {"NEURON_RT_RESET_CORES", "0, 1 (1)", "reset the cores in nrt_init", kDevice},
+    {"NEURON_PROCESS_TAG", "text (the process id)", "what operator tools call this process",
+     kDevice},
+    {"NEURON_RT_EXEC_TIMEOUT", "seconds (600)", "how long one execution may take", kExecution},
+    {"NEURON_OPEN_MODEL_TIME_LIMIT_US", "microseconds (no limit)",
+     "how much model time one execution may take", kExecution},
+    {"NEURON_OPEN_ASYNC_QUEUE_DEPTH", "a number (1024)",
+     "requests that an asynchronous queue holds", kExecution},
+    {"NEURON_RT_VALIDATE_HASH", "0, 1 (0)", "compare the hash of a NEFF when it is loaded",
+     kExecution},
+    {"NEURON_RT_ALLOW_LEGACY_NEFF", "0, 1 (0)",
+     "run a NEFF of trn1 on trn2, together with NEURON_LOGICAL_NC_CONFIG=1", kExecution},
+    {"NEURON_FAIL_ON_NAN", "0, 1 (0)", "an instruction that makes a NaN fails the execution",
+     kExecution},
+    {"NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS", "a number (0)",
+     "implicitly asynchronous execution, which was removed: a value above 0 gives a warning",
+     kExecution},
+    {"NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "a number (65536)",
+     "events of a debug stream that wait for its client; further ones are dropped", kExecution},
+    {"NEURON_RT_LOG_LEVEL*", "ERROR, WARN, INFO, DEBUG, TRACE, QUIET (ERROR)",
+     "what is logged; with _NRT, _TDRV or _NMGR behind it, of that part", kLog},
+    {"NEURON_RT_LOG_LOCATION*", "console, syslog (console)",
+     "where the log goes; with the name of a part behind it, that of the part", kLog},
+    {"NEURON_RT_ROOT_COMM_ID", "ADDRESS:PORT",
+     "where ranks of several processes meet; unset: all ranks are in this process", kCollectives},
+    {"NEURON_OPEN_COLLECTIVES_TIMEOUT", "seconds (60)",
+     "how long ranks wait for each other to meet", kCollectives},
+    {"NEURON_RT_ASYNC_SENDRECV_EXPERIMENTAL_ENABLED", "0, 1 (0)",
+     "allow nrt_async_sendrecv_*, transfers between tensors of two cores that the hosts make",
+     kCollectives},
+    {"NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT", "a port (45645)",
+     "where cores listen for these transfers: core n of the host at this TCP port plus n, open to "
+     "whoever reaches it",
+     kCollectives},
+    {"NEURON_CCOM_LIBRARY", "a file", "libccom.so.1, if it is not beside libnrt.so.1",
+     kCollectives},
+    {"NEURON_RT_INSPECT_ENABLE", "0, 1 (0)",
+     "nrt_init begins an inspect session, nrt_close ends it", kInspect},
+    {"NEURON_RT_INSPECT_OUTPUT_DIR", "a folder (./output)", "where inspect sessions write",
+     kInspect},
+    {"NEURON_RT_INSPECT_SYSTEM_PROFILE", "0, 1 (1)", "record calls and executions", kInspect},
+    {"NEURON_RT_INSPECT_DEVICE_PROFILE", "0, 1, model, session (0)",
+     "profile the first execution of each model on a core (1, model), or all of them in one file "
+     "(session)",
+     kInspect},
+    {"NEURON_RT_INSPECT_ON_FAIL", "0, 1 (0)", "an execution that fails leaves its profile",
+     kInspect},
+    {"NEURON_RT_INSPECT_CPU_UTIL", "0, 1 (1)", "sample the processors of the host once a second",
+     kInspect},
+    {"NEURON_RT_INSPECT_HOST_MEMORY", "0, 1 (1)", "sample the memory of the host once a second",
+     kInspect},
+    {"NEURON_RT_INSPECT_EVENT_FILTER_NC", "0,2-4 (all)", "cores that are recorded", kInspect},
+    {"NEURON_RT_INSPECT_EVENT_FILTER_TYPE", "names, hardware, software, ^name (all)",
+     "events that are recorded; ^ leaves one out", kInspect},
+    {"NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC", "a number (1000000)",
+     "events that are kept of each core; older ones are dropped and counted", kInspect},
+    {"NEURON_EMULATOR_FAULTS", "a file", "faults that emulated devices shall have", kEmulator},
+    {"NEURON_EMULATOR_MEMORY_LIMIT", "bytes", "host memory that emulated HBM may take", kEmulator},
+    {"NEURON_EMULATOR_LIBRARY", "a file",
+     "libneuron-emulator.so.1, if it is not beside libnrt.so.1", kEmulator},
+    {"NEURON_EMULATOR_SIMD", "scalar, avx2, avx512, amx",
+     "the code path of the arithmetic; all give the same bits", kEmulator},
+    {"NEURON_EMULATOR_COPY", "a code path", "how large copies are made; for measurements",
+     kEmulator},
+    {"NEURON_EMULATOR_STRICT", "0, 1 (1)",
+     "trap reads of memory that nothing wrote, races, and inputs outside a function's range",
+     kEmulator},
+    {"NEURON_RT_LOW_LATENCY_TASKS_CPU_AFFINITY", "", "", kNoEffect},
+    {"NEURON_RT_MULTI_INSTANCE_SHARED_WEIGHTS", "", "", kNoEffect},
+    {"NEURON_RT_STOCHASTIC_ROUNDING_EN", "", "", kNoEffect},
+    {"NEURON_RT_STOCHASTIC_ROUNDING_SEED", "", "", kNoEffect},
+    {"NEURON_RT_DEBUG_MEMLOG_MAX_SIZE", "", "", kNoEffect},
+    {"NEURON_RT_DEBUG_OUTPUT_DIR", "", "", kNoEffect},
+    {"NEURON_RT_ENABLE_DEVICE_MEMORY_OOM_LOG", "", "", kNoEffect},
+    {"NEURON_RT_ENABLE_DGE_NOTIFICATIONS", "", "", kNoEffect},
+    {"NEURON_RT_CONTIGUOUS_SCRATCHPAD", "", "", kNoEffect},
+    {"NEURON_RT_PROFILE_BUF_*", "", "", kNoEffect},
+    {"NEURON_RT_DBG_*", "", "", kNoEffect},
+    {"NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", "", "", kNoEffect},
+    {"NEURON_RT_S3_CORE_DUMP_PREFIX", "", "", kNoEffect},
+    {"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", "", "", kNoEffect},
+    {"NEURON_RT_ONE_THREAD_PER_CORE", "", "", kNoEffect},
+    {"NEURON_RT_RANKS_PER_NETWORK_PROXY", "", "", kNoEffect},
+    {"NEURON_RT_GPSIMD_STDOUT_QUEUE_SIZE_BYTES", "", "", kNoEffect},
+    {"NEURON_RT_ULTRASERVER_*", "", "", kNoEffect},
+    {"NEURON_RT_INSPECT_PRECACHE_ENABLE", "", "", kNoEffect},
+    {"NEURON_RT_INSPECT_DURATION_NSEC", "", "", kNoEffect},
+    {"NEURON_RT_INSPECT_START_OFFSET_NSEC", "", "", kNoEffect},
+};
+
+bool is_prefix(const EnvironmentVariable& variable) { return variable.name.back() == '*'; }
+std::string_view stem(const EnvironmentVariable& variable) {
+  return is_prefix(variable) ? variable.name.substr(0, variable.name.size() - 1) : variable.name;
+}
+
+// How many letters have to be changed, added or taken away.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t above = row[j + 1];
+      row[j + 1] = std::min({corner + (a[i] != b[j] ? 1 : 0), above + 1, row[j] + 1});
+      corner = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string roff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '-' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_table() { return kTable; }
+
+const EnvironmentVariable* find_variable(std::string_view name) {
+  for (const EnvironmentVariable& variable : kTable) {
+    if (name == variable.name || (is_prefix(variable) && name.starts_with(stem(variable)))) {
+      return &variable;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> unknown_variables(const char* const* environment) {
+  std::vector<std::string> sentences;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    std::string_view name(*environment);
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with("NEURON_RT_") || find_variable(name) != nullptr) continue;
+    const EnvironmentVariable* nearest = &kTable[0];
+    for (const EnvironmentVariable& variable : kTable) {
+      if (distance(name, stem(variable)) < distance(name, stem(*nearest))) nearest = &variable;
+    }
+    constexpr size_t kNear = 6;
+    const bool near = distance(name, stem(*nearest)) <= kNear;
+    sentences.push_back(format("no part of this runtime reads the environment variable {}{}",
+                               escaped(name),
+                               near ? "; is " + std::string(stem(*nearest)) + " meant?"
+                                    : "; neuron-environment(7) lists those that it reads"));
+  }
+  return sentences;
+}
+
+std::string environment_page(std::string_view version) {
+  std::string page = format(
+      ".TH NEURON\\-ENVIRONMENT 7 \"\" \"neuron\\-open\\-runtime {}\" \"\"\n.SH NAME\n"
+      "neuron\\-environment \\- environment variables of the Neuron runtime\n.SH DESCRIPTION\n"
+      "nrt_init() reads these variables of a program that uses libnrt.so.1. A variable that begins "
+      "with NEURON_RT_ and is not among them gives a warning in the log, with the nearest name.\n",
+      roff(version));
+  std::string_view group;
+  for (const EnvironmentVariable& variable : kTable) {
+    if (variable.group != group) {
+      group = variable.group;
+      page += format(".SH {}\n", group);
+      if (group == kNoEffect) {
+        page += "The original documents these; here they are accepted and change nothing.\n";
+      }
+    }
+    page += format(".TP\n.B {}\n", roff(variable.name));
+    if (variable.values.empty()) continue;
+    page += format("{}: {}.\n", roff(variable.values), roff(variable.meaning));
+  }
+  return page + ".SH SEE ALSO\n.BR neuron\\-profile (1),\n.BR neuron\\-emulatord (8)\n";
+}
+
+}  // namespace neuron::runtime

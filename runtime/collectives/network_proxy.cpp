@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/collectives/network_proxy.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "driver/base/backoff.h"
+#include "hw/address_map.h"
+#include "hw/control.h"
+#include "runtime/device/device_memory.h"
+
+namespace neuron::runtime {
+namespace {
+
+// While a program is executed: quick looks first, then naps, because the execution may compute for
+// long before its collective.
+constexpr base::Backoff::Steps kLooks{.pauses = 16, .yields = 2000};
+
+constexpr std::chrono::milliseconds kLookAtDevices{100};
+
+// The thread that serves the proxies of this process. It lives as long as one of them.
+class ProxyThread {
+ public:
+  // Never destroyed: a thread of the program may still be in a call when static objects end.
+  static ProxyThread& get() {
+    static ProxyThread* thread = new ProxyThread;
+    return *thread;
+  }
+
+  void add(NetworkProxy& proxy) {
+    // Before libfabric's own destructors, which were registered when it was loaded: a program may
+    // end without closing the runtime.
+    [[maybe_unused]] static const int registered = std::atexit([] { get().stop(); });
+    const std::lock_guard lock(mutex_);
+    proxies_.push_back(&proxy);
+    if (!thread_.joinable()) thread_ = std::thread([this, number = ++current_] { serve(number); });
+  }
+
+  void remove(NetworkProxy& proxy) {
+    std::thread ended;
+    {
+      std::unique_lock lock(mutex_);
+      std::erase(proxies_, &proxy);
+      served_.wait(lock, [&] { return serving_ != &proxy; });
+      if (proxies_.empty()) {
+        ++current_;
+        ended.swap(thread_);
+      }
+    }
+    wake_.notify_all();  // the next thread may sleep already
+    if (ended.joinable()) ended.join();
+  }
+
+  void stop() {
+    std::thread ended;
+    {
+      const std::lock_guard lock(mutex_);
+      ++current_;
+      ended.swap(thread_);
+    }
+    wake_.notify_all();  // the next thread may sleep already
+    if (ended.joinable()) ended.join();
+  }
+
+  // An execution has begun.
+  void wake() {
+    {
+      const std::lock_guard lock(mutex_);
+      awake_ = true;
+    }
+    wake_.notify_all();
+  }
+
+ private:
+  void serve(uint64_t number) {
+    base::Backoff backoff(kLooks);
+    std::unique_lock lock(mutex_);
+    // bounded: until the last proxy is removed
+    while (current_ == number) {
+      awake_ = false;
+      bool moved = false, busy = false;
+      for (size_t i = 0; i < proxies_.size() && current_ == number; ++i) {
+        serving_ = proxies_[i];
+        lock.unlock();
+        bool proxy_busy = false;
+        moved = serving_->poll(proxy_busy) || moved;
+        busy = busy || proxy_busy;
+        lock.lock();
+        serving_ = nullptr;
+        served_.notify_all();
+      }
+      if (moved) {
+        backoff.reset();
+      } else if (busy) {
+        lock.unlock();
+        backoff.wait();
+        lock.lock();
+      } else {
+        wake_.wait_for(lock, kLookAtDevices, [&] { return current_ != number || awake_; });
+        backoff.reset();
+      }
+    }
+  }
+
+  std::mutex mutex_;  // all below
+  std::condition_variable wake_, served_;
+  std::vector<NetworkProxy*> proxies_;
+  NetworkProxy* serving_ = nullptr;
+  bool awake_ = false;
+  // Of the thread that serves. A thread with another number ends, also while the next one begins.
+  uint64_t current_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<NetworkProxy>> NetworkProxy::open(Core& core, World& world) {
+  NEURON_TRY(library, collectives_library());
+  std::shared_ptr<NetworkProxy> proxy(new NetworkProxy(core, world, *library));
+  const ccom_device_host_t host = {
+      .size_of = sizeof(host), .context = proxy.get(), .map = &map, .due = &due, .signal = &signal};
+  NEURON_TRY(opened, world.open_proxy(host));
+  proxy->proxy_ = opened;
+  ProxyThread::get().add(*proxy);
+  return proxy;
+}
+
+NetworkProxy::~NetworkProxy() {
+  if (proxy_ == nullptr) return;
+  ProxyThread::get().remove(*this);
+  library_.proxy_close(proxy_);
+}
+
+void* NetworkProxy::map(void* context, uint64_t address, uint64_t bytes) {
+  const Core& core = static_cast<const NetworkProxy*>(context)->core_;
+  DeviceMemory* memory = core.device().memory_at(address, bytes);
+  if (memory == nullptr) return nullptr;
+  const auto mapping = memory->map();
+  return mapping ? *mapping + (address - memory->address()) : nullptr;
+}
+
+bool NetworkProxy::due(void* context, uint32_t stream, uint32_t* number, uint64_t* time_ps) {
+  auto& queues = static_cast<NetworkProxy*>(context)->due_;
+  const auto found = queues.find(stream);
+  neuron_notification entry;
+  while (found != queues.end() && found->second.reader.next(entry)) {
+    if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_NOTIFY) continue;
+    *number = entry.info[0];
+    *time_ps = entry.time;
+    return true;
+  }
+  return false;
+}
+
+bool NetworkProxy::signal(void* context, uint32_t stream, uint32_t semaphore, uint64_t time_ps) {
+  const Core& core = static_cast<const NetworkProxy*>(context)->core_;
+  const uint64_t base = core.place().cc_bar0(stream);
+  // The times before the increment: registers are written in order.
+  return core.device().write_register(base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_LO,
+                                      static_cast<uint32_t>(time_ps)) &&
+         core.device().write_register(base + NEURON_CC_ENGINE + NEURON_ENG_ARRIVAL_HI,
+                                      static_cast<uint32_t>(time_ps >> 32)) &&
+         core.device().write_register(
+             base + NEURON_CC_SEMAPHORES + NEURON_SEM_BLOCK_INC + semaphore * 4ull, 1);
+}
+
+Result<void> NetworkProxy::add(uint32_t stream, const ccom_device_program_t& program) {
+  const std::lock_guard lock(mutex_);
+  if (program.message_count != 0) {
+    NEURON_TRY(queue, core_.notifications_of(stream, program.message_count));
+    due_[stream] = std::move(queue);
+  }
+  const ccom_status_t status = library_.proxy_add(proxy_, stream, &program);
+  if (status == CCOM_SUCCESS) return {};
+  return fail(status_of_collectives(status), "{}", library_.last_error());
+}
+
+void NetworkProxy::begin() {
+  executions_.fetch_add(1, std::memory_order_relaxed);
+  ProxyThread::get().wake();
+}
+
+void NetworkProxy::end() { executions_.fetch_sub(1, std::memory_order_relaxed); }
+
+Result<void> NetworkProxy::check() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_ ? Result<void>(*failure_) : Result<void>();
+}
+
+void NetworkProxy::note_failure(const Error& error) {
+  const std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = error;
+}
+
+void NetworkProxy::look_at_device() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < look_) return;
+  look_ = now + kLookAtDevices;
+  const auto status = core_.device().read_register(core_.place().window_bar0() +
+                                                   NEURON_CORE_CONTROL + NEURON_CORE_STATUS);
+  if (status || !check()) return;
+  const Error error =
+      status.error().with("device {} of rank {} is gone", core_.device().index(), world_.rank());
+  note_failure(error);
+  world_.note_failure(error.sentence);
+}
+
+bool NetworkProxy::poll(bool& busy) {
+  look_at_device();
+  const std::lock_guard lock(mutex_);
+  bool moved = false;
+  const ccom_status_t status = library_.proxy_poll(proxy_, &moved, &busy);
+  if (status != CCOM_SUCCESS) {
+    note_failure(fail(status_of_collectives(status), "{}", library_.last_error()));
+    busy = false;
+    return false;
+  }
+  busy = busy || executions_.load(std::memory_order_relaxed) != 0;
+  return moved;
+}
+
+}  // namespace neuron::runtime

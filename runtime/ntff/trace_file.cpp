@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ntff/trace_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace neuron::ntff {
+namespace {
+
+using runtime::fail;
+using runtime::fail_with_errno;
+using runtime::Result;
+
+// "NTFF" is the original's name; the rest says whose it is.
+constexpr std::array<char, 8> kMagic = {'N', 'R', 'O', 'P', 'N', 'T', 'F', '\n'};
+constexpr uint32_t kDeflated = 1;
+constexpr size_t kWaiting = 64 << 10;
+constexpr size_t kWorthDeflating = 512;
+constexpr uint64_t kLargestChunk = 256ull << 20;
+
+struct FileHeader {
+  std::array<char, 8> magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t bytes = 32;  // of this header; chunks begin behind it
+  uint64_t zero[2] = {};
+};
+static_assert(sizeof(FileHeader) == 32);
+
+struct ChunkHeader {
+  uint32_t kind = 0;
+  uint32_t flags = 0;
+  uint32_t part = 0;
+  uint32_t index = 0;
+  uint64_t stored = 0;  // bytes behind this header
+  uint32_t bytes = 0;   // of the contents
+  uint32_t crc32 = 0;   // of the contents
+};
+static_assert(sizeof(ChunkHeader) == 32);
+
+uint32_t checksum(std::span<const uint8_t> bytes) {
+  return static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
+}
+
+template <class T>
+std::span<const uint8_t> bytes_of(const T& value) {
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof(value)};
+}
+
+}  // namespace
+
+Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
+  base::FileDescriptor file(base::above_standard_streams(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
+  if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot write the profile '{}'", path);
+  TraceFileWriter writer(path, std::move(file));
+  writer.put(bytes_of(FileHeader{}));
+  NEURON_CHECK(writer.finish());
+  return writer;
+}
+
+Result<void> TraceFileWriter::finish() {
+  std::span<const uint8_t> bytes = waiting_;
+  while (state_ && !bytes.empty() && file_) {
+    const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      state_ = fail_with_errno(NRT_RESOURCE, errno, "the profile '{}' could not be written", path_);
+      break;
+    }
+    bytes = bytes.subspan(static_cast<size_t>(done));
+  }
+  waiting_.clear();
+  return state_;
+}
+
+void TraceFileWriter::EndDeflation::operator()(z_stream_s* stream) const {
+  deflateEnd(stream);
+  delete stream;
+}
+
+bool TraceFileWriter::deflate(std::span<const uint8_t> bytes) {
+  if (deflation_ == nullptr) {
+    auto stream = std::make_unique<z_stream>();
+    // Level 1: entries shrink to a fifth, and the program that is profiled waits meanwhile.
+    if (deflateInit(stream.get(), 1) != Z_OK) return false;
+    deflation_.reset(stream.release());
+  } else if (deflateReset(deflation_.get()) != Z_OK) {
+    return false;
+  }
+  deflated_.resize(deflateBound(deflation_.get(), bytes.size()));
+  deflation_->next_in = const_cast<Bytef*>(bytes.data());
+  deflation_->avail_in = static_cast<uInt>(bytes.size());
+  deflation_->next_out = deflated_.data();
+  deflation_->avail_out = static_cast<uInt>(deflated_.size());
+  if (::deflate(deflation_.get(), Z_FINISH) != Z_STREAM_END) return false;
+  deflated_.resize(deflation_->total_out);
+  return deflated_.size() < bytes.size();
+}
+
+Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
+                                    std::span<const uint8_t> bytes) {
+  if (!state_) return state_;
+  ChunkHeader header{.kind = static_cast<uint32_t>(kind),
+                     .flags = kDeflated,
+                     .part = place.part,
+                     .index = place.index,
+                     .stored = 0,
+                     .bytes = static_cast<uint32_t>(bytes.size()),
+                     .crc32 = checksum(bytes)};
+  if (bytes.size() > kLargestChunk) {
+    return state_ = fail(NRT_INVALID, "a chunk of {} bytes is too large for the profile '{}'",
+                         bytes.size(), path_);
+  }
+  if (bytes.size() >= kWorthDeflating && deflate(bytes)) {
+    bytes = deflated_;
+  } else {
+    header.flags = 0;
+  }
+  header.stored = bytes.size();
+  put(bytes_of(header));
+  put(bytes);
+  return waiting_.size() < kWaiting ? state_ : finish();
+}
+
+Result<TraceFileReader> TraceFileReader::open(const std::string& path) {
+  base::FileDescriptor file(
+      base::above_standard_streams(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot read the profile '{}'", path);
+  return read(std::move(file), path);
+}
+
+Result<TraceFileReader> TraceFileReader::read(base::FileDescriptor file, std::string path) {
+  TraceFileReader reader(std::move(file), std::move(path));
+  NEURON_CHECK(reader.rewind());
+  return reader;
+}
+
+Result<void> TraceFileReader::rewind() {
+  if (::lseek(file_.get(), 0, SEEK_SET) != 0) {
+    return fail_with_errno(NRT_INVALID, errno, "'{}' is no file that can be read twice", path_);
+  }
+  at_ = 0;
+  cut_ = false;
+  FileHeader header;
+  NEURON_TRY(got, get(&header, sizeof(header)));
+  if (got != sizeof(header) || header.magic != kMagic) {
+    return fail(NRT_INVALID,
+                "'{}' is no profile of this project: its first bytes are not \"NROPNTF\". Profiles "
+                "of the vendor's tools have a format of their own, which is not public; capture "
+                "the NEFF here with `neuron-profile capture -n FILE.neff`",
+                path_);
+  }
+  version_ = header.version;
+  if (version_ == 0 || version_ > kVersion) {
+    return fail(NRT_INVALID,
+                "'{}' has version {} of the profile format, and this program reads versions up to "
+                "{}: view it with the program of the version that captured it, or a later one",
+                path_, version_, kVersion);
+  }
+  if (header.bytes < sizeof(header) || header.bytes > 4096) {
+    return fail(NRT_INVALID, "'{}' says that its header has {} bytes, expected 32 to 4096", path_,
+                header.bytes);
+  }
+  if (::lseek(file_.get(), header.bytes, SEEK_SET) < 0) {
+    return fail_with_errno(NRT_INVALID, errno, "'{}' cannot be read from its first chunk", path_);
+  }
+  at_ = header.bytes;
+  return {};
+}
+
+Result<size_t> TraceFileReader::get(void* to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::read(file_.get(), static_cast<uint8_t*>(to) + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return fail_with_errno(NRT_INVALID, errno, "the profile '{}' cannot be read at byte {}",
+                             path_, at_ + done);
+    }
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  at_ += done;
+  return done;
+}
+
+Result<void> TraceFileReader::skip(uint64_t bytes) {
+  if (::lseek(file_.get(), static_cast<off_t>(bytes), SEEK_CUR) < 0) {
+    return fail_with_errno(NRT_INVALID, errno, "the profile '{}' cannot be read behind byte {}",
+                           path_, at_);
+  }
+  at_ += bytes;
+  return {};
+}
+
+Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
+  uint64_t place = at_;
+  ChunkHeader header;
+  // bounded: each turn passes over a chunk of the file.
+  for (;;) {
+    place = at_;
+    NEURON_TRY(got, get(&header, sizeof(header)));
+    if (got == 0) return std::optional<Chunk>();
+    cut_ = got != sizeof(header);
+    if (cut_) return std::optional<Chunk>();
+    if ((kinds >> std::min(header.kind, 31u) & 1) != 0) break;
+    if (header.stored > kLargestChunk) break;  // refused below
+    NEURON_CHECK(skip(header.stored));
+  }
+  const bool deflated = (header.flags & kDeflated) != 0;
+  if (header.stored > kLargestChunk || header.bytes > kLargestChunk ||
+      (!deflated && header.stored != header.bytes)) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is damaged: its chunk at byte {} says that it holds {} bytes in "
+                "{}",
+                path_, place, header.bytes, header.stored);
+  }
+  Chunk chunk{.kind = static_cast<ChunkKind>(header.kind),
+              .place = {.part = header.part, .index = header.index},
+              .bytes = {}};
+  // In pieces: the size is only what the file says.
+  std::vector<uint8_t>& stored = deflated ? stored_ : chunk.bytes;
+  stored.clear();
+  for (uint64_t left = header.stored; left != 0;) {
+    const size_t piece = static_cast<size_t>(std::min<uint64_t>(left, 1u << 20));
+    const size_t before = stored.size();
+    stored.resize(before + piece);
+    NEURON_TRY(read, get(stored.data() + before, piece));
+    cut_ = read != piece;
+    if (cut_) return std::optional<Chunk>();
+    left -= piece;
+  }
+  if (deflated) {
+    // Deflate shrinks to a thousandth at best.
+    if (header.bytes / 1100 > header.stored) {
+      return fail(NRT_INVALID,
+                  "the profile '{}' is damaged: its chunk at byte {} cannot hold {} "
+                  "bytes in {}",
+                  path_, place, header.bytes, header.stored);
+    }
+    chunk.bytes.resize(header.bytes);
+    uLongf size = header.bytes;
+    const int result = uncompress(chunk.bytes.data(), &size, stored_.data(), stored_.size());
+    if (result != Z_OK || size != header.bytes) {
+      return fail(NRT_INVALID,
+                  "the profile '{}' is damaged: its chunk at byte {} cannot be inflated", path_,
+                  place);
+    }
+  }
+  if (checksum(chunk.bytes) != header.crc32) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is damaged: the contents of its chunk at byte {} do not have the "
+                "checksum that it names",
+                path_, place);
+  }
+  return std::optional<Chunk>(std::move(chunk));
+}
+
+}  // namespace neuron::ntff

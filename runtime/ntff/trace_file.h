@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The profile of a model's executions as a file (NTFF), of this project's own making: the file
+// names are those of the original, whose format is not public.
+//
+// A file is a header and chunks behind each other, so it is written as events come, and read
+// without holding it in memory. Each chunk says its kind, its size and the CRC of its contents,
+// which may be deflated. Contents:
+//   kModel      JSON: what was profiled, where, and the names of semaphores, queues and files
+//   kCode       the 128-byte instructions of an engine, as they lay in HBM
+//   kLines      struct TraceLine: which debug id is which line
+//   kEntries    struct neuron_notification, as the device wrote them into one ring
+//   kExecution  JSON: one execution, whose entries are all in front of this chunk; with "same_as"
+//   (from
+//               version 2 on), one whose entries and counts are those of that execution of the part
+//   kSystem     JSON: events and samples of a host (files of inspect sessions)
+//   kEnd        JSON: totals. A file without it was not ended, and is read up to where it ends.
+// A later version may add kinds, which older readers skip, and keys, which they ignore.
+// Callers: the runtime's profiles, neuron-profile. Thread-safe: one thread a file. Owns the file's
+// descriptor. Fails with NRT_INVALID and a sentence that names the file and the place in it.
+#ifndef RUNTIME_NTFF_TRACE_FILE_H
+#define RUNTIME_NTFF_TRACE_FILE_H
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "driver/base/file_descriptor.h"
+#include "runtime/base/error.h"
+
+struct z_stream_s;
+
+namespace neuron::ntff {
+
+inline constexpr uint32_t kVersion = 2;
+
+enum class ChunkKind : uint32_t {
+  kModel = 1,
+  kCode = 2,
+  kLines = 3,
+  kEntries = 4,
+  kExecution = 5,
+  kEnd = 6,
+  kSystem = 7,
+};
+
+// Sets of kinds. Kinds of later versions are in but(), not in only().
+constexpr uint32_t only(ChunkKind kind) { return 1u << static_cast<uint32_t>(kind); }
+constexpr uint32_t but(ChunkKind kind) { return ~only(kind); }
+
+// Which physical core of the virtual one a chunk is of, and which engine or ring of it.
+struct ChunkPlace {
+  uint32_t part = 0;
+  uint32_t index = 0;
+};
+
+struct TraceLine {
+  uint32_t debug = 0;
+  uint32_t line = 0;
+  uint32_t file = 0;  // index into "files" of the model's chunk
+  uint32_t column = 0;
+};
+
+struct Chunk {
+  ChunkKind kind = ChunkKind::kModel;  // or a number that this version does not know
+  ChunkPlace place;
+  std::vector<uint8_t> bytes;
+
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+};
+
+class TraceFileWriter {
+ public:
+  // Truncates the file.
+  static runtime::Result<TraceFileWriter> create(const std::string& path);
+
+  // Keeps the first failure, which every later call returns. Small chunks reach the file together,
+  // a few at a time; finish() puts the rest there, and so does the destructor, silently.
+  runtime::Result<void> write(ChunkKind kind, ChunkPlace place, std::span<const uint8_t> bytes);
+  runtime::Result<void> write(ChunkKind kind, ChunkPlace place, std::string_view text) {
+    return write(kind, place,
+                 std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  }
+  runtime::Result<void> finish();
+  TraceFileWriter(TraceFileWriter&&) = default;
+  TraceFileWriter& operator=(TraceFileWriter&&) = delete;
+  ~TraceFileWriter() { (void)finish(); }
+  const std::string& path() const { return path_; }
+  uint64_t bytes_written() const { return written_; }
+
+ private:
+  TraceFileWriter(std::string path, base::FileDescriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  void put(std::span<const uint8_t> bytes) {
+    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+    written_ += bytes.size();
+  }
+
+  std::string path_;
+  base::FileDescriptor file_;
+  // Makes deflated_ of the bytes; false if that does not make them fewer.
+  bool deflate(std::span<const uint8_t> bytes);
+
+  std::vector<uint8_t> waiting_;  // has not reached the file yet
+  std::vector<uint8_t> deflated_;
+  // One for all chunks: making it takes longer than deflating a small one.
+  struct EndDeflation {
+    void operator()(z_stream_s* stream) const;
+  };
+  std::unique_ptr<z_stream_s, EndDeflation> deflation_;
+  runtime::Result<void> state_;
+  uint64_t written_ = 0;
+};
+
+class TraceFileReader {
+ public:
+  // Refuses a file that is none of this project's, or of a later major version.
+  static runtime::Result<TraceFileReader> open(const std::string& path);
+  static runtime::Result<TraceFileReader> read(base::FileDescriptor file, std::string path);
+
+  // The next chunk of one of the kinds, others are passed over; nothing at the end of the file. A
+  // file that ends within a chunk ends before it, and is cut().
+  runtime::Result<std::optional<Chunk>> next(uint32_t kinds = UINT32_MAX);
+  bool cut() const { return cut_; }
+  // From the first chunk again.
+  runtime::Result<void> rewind();
+  uint32_t version() const { return version_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  TraceFileReader(base::FileDescriptor file, std::string path)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  runtime::Result<void> skip(uint64_t bytes);
+  // Fewer than `size` only at the end of the file.
+  runtime::Result<size_t> get(void* to, size_t size);
+
+  std::string path_;
+  base::FileDescriptor file_;
+  uint32_t version_ = 0;
+  uint64_t at_ = 0;
+  bool cut_ = false;
+  std::vector<uint8_t> stored_;
+};
+
+}  // namespace neuron::ntff
+
+#endif

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/observe/system_trace.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "driver/base/format.h"
+#include "driver/base/json_text.h"
+
+namespace neuron::runtime {
+namespace {
+
+using base::format;
+
+constexpr uint32_t kMostNames = 4096;
+
+uint32_t thread_number() {
+  static thread_local const auto number = static_cast<uint32_t>(gettid());
+  return number;
+}
+
+bool matches(size_t event, std::string_view name) {
+  const TraceEventName& known = trace_event_names()[event];
+  if (name == "all") return true;
+  if (name == "hardware") return known.hardware;
+  if (name == "software") return !known.hardware;
+  return name == known.name;
+}
+
+}  // namespace
+
+const std::array<TraceEventName, kTraceEvents>& trace_event_names() {
+  static constexpr std::array<TraceEventName, kTraceEvents> kNames = {{
+      {"nrt_execute", false},
+      {"nrt_load", false},
+      {"nrt_unload", false},
+      {"nrt_tensor_read", false},
+      {"nrt_tensor_write", false},
+      {"nrt_tensor_allocate", false},
+      {"nrt_tensor_free", false},
+      {"nrta_execute_schedule", false},
+      {"kbl_exec_pre", false},
+      {"kbl_exec_wait", false},
+      {"kbl_exec_post", false},
+      {"nc_exec_running", true},
+      {"cc_running", true},
+      {"timestamp_sync_point", true},
+  }};
+  return kNames;
+}
+
+bool SystemTraceSettings::enable(std::string_view name, bool enabled) {
+  if (!name.empty() && name.front() == '^') {
+    name.remove_prefix(1);
+    enabled = !enabled;
+  }
+  bool found = false;
+  for (size_t event = 0; event < kTraceEvents; ++event) {
+    if (!matches(event, name)) continue;
+    events.set(event, enabled);
+    found = true;
+  }
+  return found;
+}
+
+uint64_t SystemTrace::now_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
+bool SystemTrace::start(const SystemTraceSettings& settings) {
+  const std::lock_guard lock(mutex_);
+  if (running()) return false;
+  settings_ = settings;
+  for (auto& ring : rings_) {
+    if (ring != nullptr) ring->clear();
+  }
+  device_ps_.clear();
+  names_.clear();
+  name_numbers_.clear();
+  running_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+bool SystemTrace::stop() { return running_.exchange(false, std::memory_order_relaxed); }
+
+// Neighbouring events are often of one model or tensor.
+uint32_t SystemTrace::name_number(std::string_view name) {
+  if (last_name_ < names_.size() && names_[last_name_] == name) return last_name_;
+  const auto known = name_numbers_.find(name);
+  if (known != name_numbers_.end()) return last_name_ = known->second;
+  if (names_.size() >= kMostNames) return UINT32_MAX;
+  last_name_ = static_cast<uint32_t>(names_.size());
+  name_numbers_.emplace(name, last_name_);
+  names_.emplace_back(name);
+  return last_name_;
+}
+
+void SystemTrace::Ring::push(const Entry& entry) {
+  const size_t at = first_ + count_;
+  if (at == blocks_.size() * kBlock) {
+    if (free_.empty()) free_.push_back(std::make_unique_for_overwrite<Entry[]>(kBlock));
+    blocks_.push_back(std::move(free_.back()));
+    free_.pop_back();
+  }
+  blocks_[at / kBlock][at % kBlock] = entry;
+  ++count_;
+}
+
+void SystemTrace::Ring::pop() {
+  --count_;
+  if (++first_ < kBlock) return;
+  first_ = 0;
+  free_.push_back(std::move(blocks_.front()));
+  blocks_.pop_front();
+}
+
+void SystemTrace::Ring::clear() {
+  for (auto& block : blocks_) free_.push_back(std::move(block));
+  blocks_.clear();
+  first_ = count_ = 0;
+  dropped = events = 0;
+  unfolded.first = unfolded.count = 0;
+}
+
+SystemTrace::Ring* SystemTrace::ring_of(uint32_t core) {
+  if (core >= SystemTraceSettings::kMostCores || !settings_.cores.test(core) ||
+      settings_.events_per_core == 0) {
+    return nullptr;
+  }
+  auto& ring = rings_[core];
+  if (ring == nullptr) ring = std::make_unique<Ring>();
+  return ring.get();
+}
+
+void SystemTrace::keep(Ring& ring, const Entry& entry, uint64_t events) {
+  // bounded: by the events that the ring has
+  while (ring.events != 0 && ring.events + events > settings_.events_per_core) {
+    (void)take_oldest(ring);
+    ++ring.dropped;
+  }
+  ring.push(entry);
+  ring.events += events;
+}
+
+SystemTrace::Entry SystemTrace::take_oldest(Ring& ring) const {
+  Unfolded& unfolded = ring.unfolded;
+  --ring.events;
+  if (unfolded.first == unfolded.count) {
+    const Entry entry = ring.front();
+    ring.pop();
+    if (!entry.is_launch) return entry;
+    unfold(entry, unfolded);
+  }
+  return unfolded.entries[unfolded.first++];
+}
+
+void SystemTrace::unfold(const Entry& launch, Unfolded& into) const {
+  into.first = into.count = 0;
+  Entry base = launch;
+  base.bytes = 0;
+  base.is_launch = false;
+  const uint64_t launched = launch.launched, ended = launch.ended;
+  const auto put = [&](TraceEvent event, bool start, uint64_t time, const Entry& like) {
+    if (!wanted(event)) return;
+    Entry& entry = into.entries[into.count++];
+    entry = like;
+    entry.event = event;
+    entry.start = start;
+    entry.time = time;
+  };
+  const auto span = [&](TraceEvent event, uint64_t from, uint64_t to) {
+    put(event, true, from, base);
+    put(event, false, to, base);
+    ++base.id;
+  };
+  span(TraceEvent::kExecutionBefore, launch.time, launched != 0 ? launched : launch.end);
+  if (ended == 0) return;
+  span(TraceEvent::kExecutionWait, launched, ended);
+  // What the core says is on its own clock, with the host's time of the same moment.
+  Entry on_core = base;
+  on_core.has_core_ns = on_core.has_exec_id = true;
+  put(TraceEvent::kSyncPoint, true, launched, on_core);
+  put(TraceEvent::kCoreRunning, true, launched, on_core);
+  if (launch.collective) put(TraceEvent::kCollectivesRunning, true, launched, on_core);
+  on_core.core_ns += launch.bytes / 1000;
+  if (launch.collective) put(TraceEvent::kCollectivesRunning, false, ended, on_core);
+  put(TraceEvent::kCoreRunning, false, ended, on_core);
+  ++base.id;
+  span(TraceEvent::kExecutionAfter, ended, launch.end);
+}
+
+// How many unfold() makes.
+uint64_t SystemTrace::events_of(const Entry& launch) const {
+  const auto both = [&](TraceEvent event) -> uint64_t { return wanted(event) ? 2 : 0; };
+  uint64_t events = both(TraceEvent::kExecutionBefore);
+  if (launch.ended == 0) return events;
+  events += both(TraceEvent::kExecutionWait) + both(TraceEvent::kCoreRunning) +
+            both(TraceEvent::kExecutionAfter);
+  if (launch.collective) events += both(TraceEvent::kCollectivesRunning);
+  return events + (wanted(TraceEvent::kSyncPoint) ? 1 : 0);
+}
+
+void SystemTrace::add(TraceEvent event, bool start, const Details& details) {
+  const std::lock_guard lock(mutex_);
+  if (!running() || !wanted(event)) return;
+  Ring* ring = ring_of(details.core);
+  if (ring == nullptr) return;
+  const Entry entry{.time = details.host_ns != 0 ? details.host_ns : now_ns(),
+                    .id = details.id,
+                    .bytes = details.bytes.value_or(0),
+                    .core_ns = details.core_ns.value_or(0),
+                    .exec_id = details.exec_id.value_or(0),
+                    .thread = thread_number(),
+                    .name = name_number(details.name),
+                    .event = event,
+                    .start = start,
+                    .has_bytes = details.bytes.has_value(),
+                    .has_core_ns = details.core_ns.has_value(),
+                    .has_exec_id = details.exec_id.has_value()};
+  keep(*ring, entry, 1);
+}
+
+void SystemTrace::add(const Launch& launch) {
+  const uint64_t id = next_id(4);
+  const std::lock_guard lock(mutex_);
+  if (!running()) return;
+  Ring* ring = ring_of(launch.core);
+  uint64_t core_ps = 0;
+  if (launch.ended_ns != 0) {
+    uint64_t& passed = device_ps_[launch.core];
+    core_ps = passed;
+    passed += launch.device_ps;
+  }
+  if (ring == nullptr) return;
+  const Entry entry{.time = launch.begin_ns,
+                    .id = id,
+                    .bytes = launch.device_ps,
+                    .core_ns = core_ps / 1000,
+                    .exec_id = launch.exec_id,
+                    .thread = thread_number(),
+                    .name = name_number(launch.model),
+                    .is_launch = true,
+                    .collective = launch.collective,
+                    .launched = launch.launched_ns,
+                    .ended = launch.ended_ns,
+                    .end = launch.end_ns};
+  const uint64_t events = events_of(entry);
+  if (events == 0) return;
+  if (events <= settings_.events_per_core) return keep(*ring, entry, events);
+  // A ring for fewer events than a launch has keeps the last of them.
+  Unfolded all;
+  unfold(entry, all);
+  for (size_t n = 0; n < all.count; ++n) keep(*ring, all.entries[n], 1);
+}
+
+void SystemTrace::append(std::string& out, uint32_t core, const Entry& entry) const {
+  out +=
+      format(R"({{"event_type":"{}","phase":"{}","tracking_id":{},"timestamp_ns":{},"nc_idx":{},)"
+             R"("process_id":{},"thread_id":{},"data":{{)",
+             trace_event_names()[static_cast<size_t>(entry.event)].name,
+             entry.start ? "start" : "stop", entry.id, entry.time, core, getpid(), entry.thread);
+  const size_t before = out.size();
+  const auto field = [&](const char* key, uint64_t value) {
+    out += format("{}\"{}\":{}", out.size() == before ? "" : ",", key, value);
+  };
+  if (entry.has_core_ns) field("nc_timestamp_ns", entry.core_ns);
+  if (entry.event == TraceEvent::kSyncPoint) field("cpu_timestamp_ns", entry.time);
+  if (entry.has_exec_id) field("exec_id", entry.exec_id);
+  if (entry.has_bytes) field("size", entry.bytes);
+  if (entry.name < names_.size() && !names_[entry.name].empty()) {
+    out += format("{}\"name\":{}", out.size() == before ? "" : ",",
+                  base::json_string(names_[entry.name]));
+  }
+  out += "}}";
+}
+
+uint64_t SystemTrace::waiting() {
+  const std::lock_guard lock(mutex_);
+  uint64_t count = 0;
+  for (const auto& ring : rings_) count += ring != nullptr ? ring->events : 0;
+  return count;
+}
+
+std::string SystemTrace::take(std::optional<uint32_t> core, uint64_t most) {
+  const std::lock_guard lock(mutex_);
+  std::string out = "{\"events\":[";
+  const size_t empty = out.size();
+  uint64_t dropped = 0;
+  for (uint32_t number = 0; number < rings_.size(); ++number) {
+    if (rings_[number] == nullptr || (core && number != *core)) continue;
+    Ring& ring = *rings_[number];
+    for (uint64_t n = 0; n < most && ring.events != 0; ++n) {
+      if (out.size() != empty) out += ',';
+      append(out, number, take_oldest(ring));
+    }
+    dropped += ring.dropped;
+    ring.dropped = 0;
+  }
+  return out + format("],\"dropped_events\":{}}}", dropped);
+}
+
+}  // namespace neuron::runtime

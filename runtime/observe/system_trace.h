@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the runtime does for its callers, as events with a start and a stop: calls, loads,
+// executions, and the model time in which a core ran.
+//
+// Concepts: a ring of events for each virtual core; of a full one the oldest goes and is counted.
+// The events of a launch are one entry, which is unfolded when they are taken.
+// Events carry the host's time; those of a core also have its model time, which goes on over all
+// executions of a trace. Callers: functions of the runtime add, nrt_sys_trace_* starts, stops and
+// takes. Thread-safe: all functions. Without a trace, running() is one relaxed load and nothing
+// else happens. Fails: start() while a trace runs, stop() without one.
+#ifndef RUNTIME_OBSERVE_SYSTEM_TRACE_H
+#define RUNTIME_OBSERVE_SYSTEM_TRACE_H
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace neuron::runtime {
+
+enum class TraceEvent : uint8_t {
+  kExecute,
+  kLoad,
+  kUnload,
+  kTensorRead,
+  kTensorWrite,
+  kTensorAllocate,
+  kTensorFree,
+  kScheduleExecution,
+  kExecutionBefore,
+  kExecutionWait,
+  kExecutionAfter,
+  kCoreRunning,
+  kCollectivesRunning,
+  kSyncPoint,
+};
+inline constexpr size_t kTraceEvents = 14;
+
+struct TraceEventName {
+  const char* name;
+  bool hardware;
+};
+const std::array<TraceEventName, kTraceEvents>& trace_event_names();
+
+struct SystemTraceSettings {
+  static constexpr uint32_t kMostCores = 256;
+
+  uint64_t events_per_core = 1'000'000;
+  std::bitset<kMostCores> cores = std::bitset<kMostCores>().set();
+  std::bitset<kTraceEvents> events = std::bitset<kTraceEvents>().set();
+
+  // "nrt_execute", "hardware", "software", "all", or one of these behind a ^, which turns the
+  // meaning around. False: there is no such name.
+  bool enable(std::string_view name, bool enabled);
+};
+
+class SystemTrace {
+ public:
+  // What an event says beside its name and time.
+  struct Details {
+    uint64_t id = 0;  // pairs start and stop
+    uint32_t core = 0;
+    std::string_view name;  // of the model or tensor
+    std::optional<uint64_t> bytes;
+    std::optional<uint64_t> core_ns;  // model time
+    std::optional<uint64_t> exec_id;
+    uint64_t host_ns = 0;  // 0: now
+  };
+
+  bool running() const { return running_.load(std::memory_order_relaxed); }
+  // False: a trace runs already.
+  bool start(const SystemTraceSettings& settings);
+  // False: none runs. What it has recorded can still be taken.
+  bool stop();
+
+  // One launch on a core. Its events, up to 11, are kept as one entry until they are taken: most
+  // never are.
+  struct Launch {
+    uint32_t core = 0;
+    std::string_view model;
+    bool collective = false;
+    uint64_t exec_id = 0;
+    uint64_t device_ps = 0;
+    // Times of the host: the call, the launch, its end, the end of the call. Of one that failed
+    // before, launched_ns or ended_ns is 0.
+    uint64_t begin_ns = 0, launched_ns = 0, ended_ns = 0, end_ns = 0;
+  };
+  void add(const Launch& launch);
+
+  uint64_t next_id(uint64_t count = 1) {
+    return ids_.fetch_add(count, std::memory_order_relaxed) + 1;
+  }
+  void add(TraceEvent event, bool start, const Details& details);
+
+  // Events of one core, or of all, as JSON; they are gone then. `most`: of each core.
+  std::string take(std::optional<uint32_t> core, uint64_t most);
+  // The number of events that can be taken.
+  uint64_t waiting();
+
+  static uint64_t now_ns();
+
+ private:
+  struct Entry {
+    uint64_t time = 0, id = 0;
+    uint64_t bytes = 0, core_ns = 0, exec_id = 0;
+    uint32_t thread = 0, name = 0;
+    TraceEvent event = TraceEvent::kExecute;
+    bool start = false, has_bytes = false, has_core_ns = false, has_exec_id = false;
+    // Of a launch, which stands for several events: `time` is the beginning, `id` the first of
+    // four, `bytes` the picoseconds of the core.
+    bool is_launch = false, collective = false;
+    uint64_t launched = 0, ended = 0, end = 0;
+  };
+  static constexpr size_t kMostOfLaunch = 11;
+  // The events of a launch, in their order.
+  struct Unfolded {
+    std::array<Entry, kMostOfLaunch> entries;
+    size_t first = 0, count = 0;
+  };
+  // Blocks of entries; what was taken makes room for what comes, also in the next trace.
+  class Ring {
+   public:
+    void push(const Entry& entry);
+    // The oldest entry, which unfolded events precede.
+    const Entry& front() const { return blocks_.front()[first_]; }
+    void pop();
+    void clear();
+    uint64_t dropped = 0;
+    uint64_t events = 0;  // in all entries, and unfolded
+    Unfolded unfolded;    // of a launch of which some events are gone
+
+   private:
+    static constexpr size_t kBlock = 4096;
+    std::deque<std::unique_ptr<Entry[]>> blocks_;
+    std::vector<std::unique_ptr<Entry[]>> free_;
+    size_t first_ = 0;  // within the first block
+    size_t count_ = 0;
+  };
+  // Under mutex_.
+  bool wanted(TraceEvent event) const { return settings_.events.test(static_cast<size_t>(event)); }
+  // Null: nothing is kept of this core.
+  Ring* ring_of(uint32_t core);
+  // Keeps an entry of so many events; the oldest go if there is no room.
+  void keep(Ring& ring, const Entry& entry, uint64_t events);
+  // Removes the oldest event; there is one.
+  Entry take_oldest(Ring& ring) const;
+  void unfold(const Entry& launch, Unfolded& into) const;
+  uint64_t events_of(const Entry& launch) const;
+  void append(std::string& out, uint32_t core, const Entry& entry) const;
+
+  std::atomic<bool> running_{false};
+  std::atomic<uint64_t> ids_{0};
+  std::mutex mutex_;  // everything below
+  SystemTraceSettings settings_;
+  std::array<std::unique_ptr<Ring>, SystemTraceSettings::kMostCores> rings_;
+  std::map<uint32_t, uint64_t> device_ps_;
+  uint32_t name_number(std::string_view name);
+
+  std::vector<std::string> names_;
+  uint32_t last_name_ = 0;
+  std::map<std::string, uint32_t, std::less<>> name_numbers_;
+};
+
+// An event from its beginning to the end of a scope.
+class TraceSpan {
+ public:
+  TraceSpan(SystemTrace& trace, TraceEvent event, const SystemTrace::Details& details)
+      : trace_(trace.running() ? &trace : nullptr), event_(event), details_(details) {
+    if (trace_ == nullptr) return;
+    details_.id = trace.next_id();
+    trace.add(event, true, details_);
+  }
+  ~TraceSpan() {
+    if (trace_ != nullptr) trace_->add(event_, false, details_);
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  SystemTrace* const trace_;
+  const TraceEvent event_;
+  SystemTrace::Details details_;
+};
+
+}  // namespace neuron::runtime
+
+#endif

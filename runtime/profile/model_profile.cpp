@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/profile/model_profile.h"
+
+#include <cstring>
+
+#include "runtime/base/log.h"
+#include "runtime/device/core_trace.h"
+#include "runtime/profile/execution_chunk.h"
+#include "runtime/profile/program_chunks.h"
+
+namespace neuron::runtime {
+namespace {
+
+using ntff::ChunkKind;
+using ntff::TraceFileWriter;
+
+constexpr size_t kEntriesOfChunk = 16384;
+
+}  // namespace
+
+// What one core records of one model.
+class ProfileSink final : public TraceSink {
+ public:
+  ProfileSink(std::shared_ptr<TraceFileWriter> file, uint32_t part, const LoadedModel& model)
+      : file_(std::move(file)), part_(part), model_(model) {}
+
+  void take(uint32_t slot, std::span<const neuron_notification> entries) override {
+    if (!is_ours()) return;
+    auto& kept = entries_[slot];
+    const size_t before = kept.size();
+    kept.insert(kept.end(), entries.begin(), entries.end());
+    // Whether a lap of the ring is even says nothing about an execution.
+    for (size_t n = before; n < kept.size(); ++n) kept[n].word &= ~1u;
+    if (kept.size() < kEntriesOfChunk) return;
+    write(slot);
+    in_pieces_ = true;
+  }
+
+  void ended(const TracedExecution& execution) override {
+    lost_ = execution.lost;
+    if (!is_ours()) return;
+    if (repeats_the_last(execution)) {
+      note(file_->write(ChunkKind::kExecution, {.part = part_, .index = 0},
+                        repeated_execution_text(execution, last_index_)));
+      for (auto& kept : entries_) kept.clear();
+    } else {
+      for (uint32_t slot = 0; slot < entries_.size(); ++slot) write(slot);
+      note(file_->write(ChunkKind::kExecution, {.part = part_, .index = 0},
+                        execution_text(execution)));
+      remember(execution);
+    }
+    in_pieces_ = false;
+    ++executions_;
+  }
+
+  uint64_t lost() const { return lost_; }
+  uint64_t executions() const { return executions_; }
+
+ private:
+  // Other models run on the core too.
+  bool is_ours() const { return model_.core().current_model == &model_; }
+  void write(uint32_t slot) {
+    auto& kept = entries_[slot];
+    if (kept.empty()) return written_[slot].clear();
+    note(file_->write(ChunkKind::kEntries, {.part = part_, .index = slot},
+                      {reinterpret_cast<const uint8_t*>(kept.data()),
+                       kept.size() * sizeof(neuron_notification)}));
+    std::swap(kept, written_[slot]);
+    kept.clear();
+  }
+  // Executions of one program are often alike to the picosecond. Then the entries are in the file
+  // once, since writing them takes longer than executing a short program.
+  bool repeats_the_last(const TracedExecution& execution) const {
+    if (!has_last_ || in_pieces_ || execution.failed || execution.lost != last_.lost ||
+        execution.device_ps != last_.device_ps ||
+        std::memcmp(&execution.work, &last_.work, sizeof(last_.work)) != 0) {
+      return false;
+    }
+    for (uint32_t slot = 0; slot < entries_.size(); ++slot) {
+      const auto &now = entries_[slot], &before = written_[slot];
+      if (now.size() != before.size() ||
+          (!now.empty() &&
+           std::memcmp(now.data(), before.data(), now.size() * sizeof(now[0])) != 0)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void remember(const TracedExecution& execution) {
+    has_last_ = !in_pieces_ && !execution.failed;
+    last_ = execution;
+    last_index_ = executions_;
+  }
+  // The file keeps its first failure, which stop() reports; the log has it now.
+  void note(const Result<void>& result) {
+    if (result || failed_) return;
+    failed_ = true;
+    log_error(LogComponent::kNrt, "{}", result.error().sentence);
+  }
+
+  std::shared_ptr<TraceFileWriter> file_;
+  const uint32_t part_;
+  const LoadedModel& model_;
+  using Entries = std::array<std::vector<neuron_notification>, NEURON_NQ_COUNT>;
+  Entries entries_;         // of this execution
+  Entries written_;         // what was written last of each ring
+  bool in_pieces_ = false;  // some of this execution's entries are in the file already
+  // The last execution whose entries are in the file, and all of them in written_.
+  bool has_last_ = false;
+  TracedExecution last_;
+  uint64_t last_index_ = 0;
+  uint64_t lost_ = 0;
+  uint64_t executions_ = 0;
+  bool failed_ = false;
+};
+
+Result<std::unique_ptr<ModelProfile>> ModelProfile::start(LoadedModel& model,
+                                                          const std::string& path) {
+  std::unique_ptr<ModelProfile> profile(new ModelProfile(model, path));
+  for (const LoadedModel* part : {&model, model.second()}) {
+    if (part == nullptr || part->core().trace == nullptr) continue;
+    return fail(NRT_INVALID,
+                "device {} core {} is profiled already; stop that profile before '{}' is begun",
+                part->core().device().index(), part->core().number(), path);
+  }
+  NEURON_TRY(file, TraceFileWriter::create(path));
+  profile->file_ = std::make_shared<TraceFileWriter>(std::move(file));
+  uint32_t number = 0;
+  for (LoadedModel* part : {&model, model.second()}) {
+    if (part == nullptr) continue;
+    NEURON_CHECK(write_program(*profile->file_, number, *part, model.core().index()));
+    auto sink = std::make_shared<ProfileSink>(profile->file_, number, *part);
+    NEURON_TRY(trace, CoreTrace::create(part->core(), sink));
+    part->core().trace = std::move(trace);
+    profile->cores_.push_back(&part->core());
+    profile->sinks_.push_back(std::move(sink));
+    ++number;
+  }
+  return profile;
+}
+
+ModelProfile::~ModelProfile() {
+  for (Core* core : cores_) core->trace.reset();
+}
+
+Result<void> ModelProfile::stop() {
+  for (Core* core : cores_) core->trace.reset();
+  cores_.clear();
+  uint64_t lost = 0, executions = 0;
+  for (const auto& sink : sinks_) {
+    lost += sink->lost();
+    executions = std::max(executions, sink->executions());
+  }
+  NEURON_CHECK(file_->write(ChunkKind::kEnd, {},
+                            format(R"({{"executions":{},"lost":{}}})", executions, lost)));
+  NEURON_CHECK(file_->finish());
+  if (lost != 0) {
+    log_warning(LogComponent::kNrt,
+                "the profile '{}' lacks {} events, which the device dropped because this process "
+                "did not read them in time",
+                path_, lost);
+  }
+  return {};
+}
+
+}  // namespace neuron::runtime

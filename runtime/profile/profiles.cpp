@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/profile/profiles.h"
+
+#include "runtime/base/log.h"
+#include "runtime/device/core_turn.h"
+
+namespace neuron::runtime {
+namespace {
+
+void tell(const Result<void>& result) {
+  if (!result) log_error(LogComponent::kNrt, "{}", result.error().sentence);
+}
+
+}  // namespace
+
+Profiles::~Profiles() {
+  for (auto& [path, profile] : profiles_) {
+    if (profile != nullptr) tell(profile->stop());
+  }
+}
+
+Result<void> Profiles::start(LoadedModel& model, const std::string& path) {
+  {
+    // Null while it begins: a model on another core may ask for the same file meanwhile.
+    const std::lock_guard lock(mutex_);
+    if (!profiles_.try_emplace(path).second) {
+      return fail(NRT_INVALID, "a profile is being written to '{}' already; stop it first", path);
+    }
+  }
+  auto profile = ModelProfile::start(model, path);
+  const std::lock_guard lock(mutex_);
+  if (profile) {
+    profiles_[path] = std::move(*profile);
+    return {};
+  }
+  profiles_.erase(path);
+  return profile.error();
+}
+
+std::unique_ptr<ModelProfile> Profiles::remove(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto found = profiles_.find(path);
+  if (found == profiles_.end() || found->second == nullptr) return nullptr;
+  std::unique_ptr<ModelProfile> profile = std::move(found->second);
+  profiles_.erase(found);
+  return profile;
+}
+
+Result<void> Profiles::stop(const std::string& path) {
+  Core* core = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = profiles_.find(path);
+    if (found != profiles_.end() && found->second != nullptr) core = &found->second->model().core();
+  }
+  // Its core outlives the session's models, so the turn can be taken without the lock.
+  if (core != nullptr) {
+    NEURON_TRY(turn, CoreTurn::take(*core));
+    if (const auto profile = remove(path)) return profile->stop();
+  }
+  return fail(NRT_INVALID,
+              "no profile is being written to '{}': start one with this name, and keep its model "
+              "loaded until it is stopped",
+              path);
+}
+
+void Profiles::end(const LoadedModel& model) {
+  std::vector<std::string> paths;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [path, profile] : profiles_) {
+      if (profile != nullptr && &profile->model() == &model) paths.push_back(path);
+    }
+  }
+  for (const std::string& path : paths) {
+    if (const auto profile = remove(path)) tell(profile->stop());
+  }
+}
+
+}  // namespace neuron::runtime

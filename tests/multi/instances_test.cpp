@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of devices whose ranks are on several instances: each instance is a daemon, or a
+// process with devices of its own. Its devices reach each other; the others are behind the network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+
+#include "tests/multi/observer.h"
+#include "tests/support/daemon.h"
+#include "tests/support/free_port.h"
+
+namespace neuron::multi {
+namespace {
+
+using test::Clock;
+using test::Daemon;
+using test::Folder;
+using test::Process;
+using ::testing::HasSubstr;
+
+// Ranks in processes of their own, in the order of the instances.
+class Ranks {
+ public:
+  // `emulators`: NEURON_EMULATOR of each instance; `each`: ranks of it.
+  Ranks(const Folder& folder, const std::vector<std::string>& emulators, unsigned each,
+        const std::string& algorithm = "", const test::Environment& extra = {}) {
+    const std::string root = "127.0.0.1:" + std::to_string(test::free_port());
+    const size_t all = emulators.size() * each;
+    for (size_t rank = 0; rank < all; ++rank) {
+      logs_.push_back(folder.path() + "/rank-" + std::to_string(rank) + ".log");
+      test::Environment environment = {{"NEURON_EMULATOR", emulators[rank / each]},
+                                       {"NEURON_RT_VISIBLE_CORES", std::to_string(rank % each)},
+                                       {"NEURON_RT_ROOT_COMM_ID", root},
+                                       {"CCOM_ALGORITHM", algorithm},
+                                       {"NEURON_RT_LOG_LEVEL", "QUIET"},
+                                       {"NEURON_RT_EXEC_TIMEOUT", "40"}};
+      environment.insert(extra.begin(), extra.end());
+      processes_.push_back(std::make_unique<Process>(
+          test::Words{test::built("tests/multi-rank"), std::to_string(rank), std::to_string(all)},
+          environment, logs_.back()));
+    }
+  }
+  std::vector<std::string> lines() {
+    std::vector<std::string> all;
+    for (const auto& process : processes_) all.push_back(process->line());
+    return all;
+  }
+  std::vector<std::string> ask(const std::string& words) {
+    for (const auto& process : processes_) process->say(words);
+    return lines();
+  }
+  std::vector<std::string> all_say(const std::string& words) const {
+    return std::vector<std::string>(processes_.size(), words);
+  }
+  Process& operator[](size_t rank) { return *processes_[rank]; }
+
+ private:
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<std::string> logs_;
+};
+
+Daemon daemon_of(const Folder& folder, const std::string& name) {
+  return Daemon(folder, "trn1.2xlarge", {.name = name, .before = {}, .arguments = {}});
+}
+
+TEST(Instances, WithADaemonEachReduceTheDataOfAllTheirRanks) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 2);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  for (int load = 0; load < 2; ++load) {
+    ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+    for (int run = 0; run < 20; ++run) ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+    ASSERT_EQ(ranks.ask("unload"), ranks.all_say("ready"));
+  }
+}
+
+// A mesh sums in the order of the ranks. A ring's order follows the links, so it is another one.
+TEST(Instances, GiveTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  const Daemon whole(folder, "trn1.32xlarge", {.name = "whole", .before = {}, .arguments = {}});
+  std::vector<std::vector<std::string>> told;
+  for (const bool one : {true, false}) {
+    Ranks ranks(
+        folder,
+        one ? std::vector{whole.emulator()} : std::vector{first.emulator(), second.emulator()},
+        one ? 4 : 2, "mesh");
+    ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+    ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+    told.push_back(ranks.ask("bits"));
+  }
+  EXPECT_THAT(told[0][0], HasSubstr("bits "));
+  EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(told[0], std::vector<std::string>(4, told[0][0]));
+}
+
+TEST(Instances, MayBeProcessesWithDevicesOfTheirOwn) {
+  const Folder folder;
+  Ranks ranks(folder, {"trn1.2xlarge", "trn1.2xlarge", "trn1.2xlarge"}, 1);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  for (int run = 0; run < 5; ++run) ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 6"));
+}
+
+TEST(Instances, MayEndWithoutUnloadingAnything) {
+  const Folder folder;
+  // The look for leaks does not survive what is still mapped then.
+  Ranks ranks(folder, {"trn1.2xlarge", "trn1.2xlarge"}, 1, "",
+              {{"ASAN_OPTIONS", "detect_leaks=0"}});
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 3"));
+  for (const size_t rank : {0U, 1U}) ranks[rank].say("exit");
+  for (const size_t rank : {0U, 1U}) EXPECT_EQ(ranks[rank].wait(), 0) << rank;
+}
+
+TEST(Instances, AreToldWhichRankOfAnotherOneFailedAndGoOnWhenAllHaveLoadedAgain) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 2);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  for (size_t rank = 0; rank < 4; ++rank) ranks[rank].say(rank == 3 ? "load bad" : "load good");
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  const auto begin = Clock::now();
+  const auto told = ranks.ask("run");
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_THAT(told[3], HasSubstr("model 'bad' failed on device 0"));
+  for (size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_THAT(told[rank], HasSubstr("rank 3 has failed (model 'bad' failed")) << rank;
+  }
+  EXPECT_EQ(ranks.ask("unload"), ranks.all_say("ready"));
+  EXPECT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  EXPECT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+}
+
+TEST(Instances, NameARankOfAnotherOneThatWasKilled) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 2);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+  ranks[2].signal(SIGKILL);
+  const auto begin = Clock::now();
+  for (const size_t rank : {0U, 1U, 3U}) ranks[rank].say("run");
+  for (const size_t rank : {0U, 1U, 3U}) {
+    EXPECT_THAT(ranks[rank].line(), HasSubstr("rank 2")) << rank;
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(Instances, AreToldWhenTheDevicesOfAnotherOneAreGone) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first");
+  Daemon second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 1);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  second.process().signal(SIGKILL);
+  const auto begin = Clock::now();
+  const auto told = ranks.ask("run");
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_THAT(told[0], HasSubstr("rank 1 has failed"));
+  EXPECT_THAT(told[1], HasSubstr("failed "));
+}
+
+TEST(Instances, RunEveryOperationWithCheckedResults) {
+  const auto run = test::shell(
+      "NEURON_EMULATOR=trn1.2xlarge NEURON_RT_ROOT_COMM_ID=127.0.0.1:" +
+          std::to_string(test::free_port()) + " " + test::built("bin/nccom-test") +
+          " -r 4 -N 2 --hosts a b --launch-command 'env HOST={host}' -b 64 -e 64K -f 32 -n 3 "
+          "-d bf16 --check random allr allg redsct alltoall broadcast reduce gather scatter "
+          "sendrecv permute barrier allgv reduce_scatterv alltoallv 2>&1",
+      {}, std::chrono::seconds(120));
+  EXPECT_EQ(run.ending, 0) << run.output;
+  // 3 sizes of 13 operations, 8 results each on as many ranks as have one: 4, and the root alone
+  // for reduce and gather, the target alone for sendrecv. A barrier has none.
+  EXPECT_THAT(run.output, HasSubstr(" results compared, all right"));
+}
+
+}  // namespace
+}  // namespace neuron::multi

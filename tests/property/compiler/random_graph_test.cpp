@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs on the emulated chip: the values of the reference, the same bits without and with
+// optimisation, the same bytes when compiled again, and no error in between.
+//   RC_PARAMS="max_success=10000 max_size=200"  as `make nightly`
+#include "tests/property/compiler/random_graph.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+
+#include "driver/base/format.h"
+#include "tools/compiler/lowering/lower.h"
+#include "tools/execution/session.h"
+#include "tools/neuron-compile/check/comparison.h"
+#include "tools/neuron-compile/check/device_run.h"
+
+namespace neuron::property {
+namespace {
+
+using graph::SharedTensor;
+
+// Errors of one rounding grow along a graph; none of its functions makes more of them than this.
+constexpr compile::Bound kBound{1e-5, 1e-3, 2e-3};
+
+lowering::Options options_of(int level) {
+  lowering::Options options;
+  options.level = level;
+  return options;
+}
+
+std::vector<SharedTensor> run(const graph::Graph& graph, int level,
+                              const std::vector<SharedTensor>& inputs) {
+  auto lowered = lowering::lower(graph, options_of(level));
+  if (!lowered) RC_FAIL("-O" + std::to_string(level) + ": " + lowered.error().sentence);
+  if (!lowered->refusals.empty()) RC_FAIL(lowered->refusals[0].sentence);
+  auto ran = compile::run_on_device(lowered->neff, graph, inputs);
+  if (!ran) RC_FAIL("-O" + std::to_string(level) + ": " + ran.error().sentence);
+  return ran->outputs;
+}
+
+bool same_bits(const graph::Tensor& a, const graph::Tensor& b) {
+  const auto equal = [](const auto& x, const auto& y) {
+    return x.size() == y.size() &&
+           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof x[0]) == 0);
+  };
+  return equal(a.reals, b.reals) && equal(a.integers, b.integers);
+}
+
+// A line for each node, for whoever reads a failure.
+std::string text_of(const graph::Graph& graph) {
+  std::string text;
+  const std::vector<bool> needed = graph::needed(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[i];
+    if (!needed[i]) continue;
+    text += base::format("%{} = kind {} function {} {} {}", i, static_cast<int>(node.kind),
+                         graph::function_name(node.function), graph::type_name(node.type),
+                         graph::shape_text(node.shape));
+    for (const graph::Value operand : node.operands) text += base::format(" %{}", operand);
+    for (const graph::Region& region : node.regions) {
+      text += base::format(" [{}: {} from {}", region.operand, region.to, region.from);
+      for (const auto& d : region.dimensions) {
+        text += base::format(", {}: {} {}", d.size, d.to_step, d.from_step);
+      }
+      text += "]";
+    }
+    text += "\n";
+  }
+  for (const graph::Output& output : graph.outputs) {
+    text += base::format("output %{}\n", output.value);
+  }
+  return text;
+}
+
+// The device of all graphs; opened when the first one runs.
+void open_device() {
+  static const auto session = [] {
+    setenv("NEURON_EMULATOR", "trn1.2xlarge", 0);
+    return execution::Session::open(1);
+  }();
+  if (!session) RC_FAIL(session.error().sentence);
+}
+
+RC_GTEST_PROP(RandomGraphs, HaveTheValuesOfTheReferenceAndTheSameBitsAtEveryLevel, ()) {
+  open_device();
+  const auto numbers = *rc::gen::scale(
+      2.0, rc::gen::container<std::vector<uint32_t>>(rc::gen::arbitrary<uint32_t>()));
+  const graph::Graph graph = random_graph(numbers);
+  RC_LOG() << text_of(graph);
+  const std::vector<SharedTensor> inputs = random_inputs(graph);
+  const std::vector<SharedTensor> expected = graph::evaluate(graph, inputs);
+  const auto plain = run(graph, 0, inputs);
+  const auto fast = run(graph, 2, inputs);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string wrong = compile::difference(*plain[i], *expected[i], kBound);
+    if (!wrong.empty()) RC_FAIL("-O0, output " + std::to_string(i) + ": " + wrong);
+    if (!same_bits(*plain[i], *fast[i])) {
+      RC_FAIL("-O2 has other bits than -O0, output " + std::to_string(i) + ": " +
+              compile::difference(*fast[i], *plain[i], {0, 0, 0}));
+    }
+  }
+}
+
+RC_GTEST_PROP(RandomGraphs, GiveTheSameBytesWhenTheyAreCompiledAgain,
+              (const std::vector<uint32_t>& numbers)) {
+  const auto once = lowering::lower(random_graph(numbers), options_of(2));
+  const auto again = lowering::lower(random_graph(numbers), options_of(2));
+  RC_ASSERT(once.has_value() && again.has_value());
+  RC_ASSERT(once->neff == again->neff);
+}
+
+}  // namespace
+}  // namespace neuron::property

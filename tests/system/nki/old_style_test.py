@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels in the old style (neuronxcc.nki): returned tiles, blocks, index arrays and masks; on trn1."""
+import sys
+import unittest
+
+from common import TREE, DeviceTest, normal
+
+sys.path.insert(0, str(TREE / "tools" / "python" / "old"))
+
+import numpy as np  # noqa: E402
+
+import neuronxcc.nki as old  # noqa: E402
+import neuronxcc.nki.isa as nisa  # noqa: E402
+import neuronxcc.nki.language as nl  # noqa: E402
+from nki import NkiError  # noqa: E402
+
+
+class OldStyle(DeviceTest):
+    def test_operators_and_returned_tiles_normalise_rows(self):
+        @old.jit
+        def kernel(x, gain):
+            y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            tile = nl.load(x)
+            scale = nl.rsqrt(nl.mean(nl.square(tile), axis=1) + 1e-6)
+            out = tile * scale
+            nl.store(y, out * nl.load(gain).broadcast_to((128, 64)))
+            return y
+
+        x, gain = normal(128, 64), normal(1, 64)
+        golden = x / np.sqrt((x.astype(np.float64)**2).mean(1, keepdims=True) + 1e-6) * gain
+        self.near(kernel(x, gain), golden, 1e-3)
+
+    def test_blocks_in_psum_are_added_over_a_loop(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((256, 512), a.dtype, buffer=nl.shared_hbm)
+            # 16 blocks are twice as much as PSUM holds.
+            sums = nl.zeros((16, nl.par_dim(128), 512), nl.float32, buffer=nl.psum)
+            for m in nl.affine_range(2):
+                for k in nl.affine_range(3):
+                    left = nl.load(a[k * 128:(k + 1) * 128, m * 128:(m + 1) * 128])
+                    right = nl.load(b[k * 128:(k + 1) * 128, :])
+                    sums[m] += nisa.nc_matmul(left, right)
+                tile = nl.ndarray((nl.par_dim(128), 512), a.dtype, buffer=nl.sbuf)
+                tile[...] = nisa.tensor_copy(sums[m])
+                nl.store(y[m * 128:(m + 1) * 128, :], tile)
+            return y
+
+        a, b = normal(384, 256), normal(384, 512)
+        self.near(kernel(a, b), a.astype(np.float64).T @ b, 1e-3)
+
+    def test_a_value_of_each_round_is_combined_over_the_rounds(self):
+        @old.jit
+        def kernel(a, b):
+            y = nl.ndarray((128, 512), a.dtype, buffer=nl.shared_hbm)
+            total = nl.zeros((nl.par_dim(128), 512), nl.float32, buffer=nl.sbuf)
+            for block in nl.affine_range(3):
+                sums = nl.zeros((128, 512), nl.float32, buffer=nl.psum)
+                for k in nl.affine_range(2):
+                    rows = slice((2 * block + k) * 128, (2 * block + k + 1) * 128)
+                    sums += nisa.nc_matmul(nl.load(a[rows, :]), nl.load(b[rows, :]))
+                total[...] = nl.loop_reduce(sums, op=np.add, loop_indices=[block])
+            nl.store(y, total)
+            return y
+
+        a, b = normal(768, 128), normal(768, 512)
+        self.near(kernel(a, b), a.astype(np.float64).T @ b, 1e-3)
+
+    def test_index_arrays_become_patterns_and_masks_cut_them(self):
+        @old.jit
+        def kernel(x):
+            rows, columns = x.shape
+            y = nl.ndarray((rows, columns // 2), x.dtype, buffer=nl.shared_hbm)
+            p, f = nl.mgrid[0:128, 0:columns // 2]
+            for block in nl.affine_range((rows + 127) // 128):
+                row = block * 128 + p
+                tile = nl.load(x[row, 2 * f + 1], mask=(row < rows))
+                nl.store(y[row, f], tile, mask=(row < rows))
+            return y
+
+        x = normal(200, 64)
+        self.near(kernel(x), x[:, 1::2], 0)
+
+    def test_windows_overlap_in_a_tile(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((128, 30), x.dtype, buffer=nl.shared_hbm)
+            tile = nl.load(x)
+            p, w, k = nl.mgrid[0:128, 0:30, 0:3]
+            nl.store(y, nl.max(tile[p, w + k], axis=[2]))
+            return y
+
+        x = normal(128, 32)
+        golden = np.lib.stride_tricks.sliding_window_view(x, 3, axis=1).max(2)
+        self.near(kernel(x), golden, 0)
+
+    def test_a_causal_mask_and_numbers_come_from_ranges(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            z = nl.ndarray(x.shape, nl.int32, buffer=nl.shared_hbm)
+            p, f = nl.arange(64)[:, None], nl.arange(64)[None, :]
+            nl.store(y, nisa.affine_select(pred=(p >= f), on_true_tile=nl.load(x),
+                                           on_false_value=-5.0))
+            nl.store(z, nisa.iota(p * 64 + 2 * f, dtype=nl.int32))
+            return y, z
+
+        x = normal(64, 64)
+        y, z = kernel(x)
+        self.near(y, np.where(np.tril(np.ones((64, 64))), x, -5), 0)
+        np.testing.assert_array_equal(z, np.arange(64)[:, None] * 64 + 2 * np.arange(64))
+
+    def test_a_grid_runs_its_programs_one_after_the_other(self):
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            p = nl.program_id(0) * 128 + nl.arange(128)[:, None]
+            f = nl.program_id(1) * 32 + nl.arange(32)[None, :]
+            nl.store(y[p, f], nl.load(x[p, f]) * 2)
+            return y
+
+        x = normal(256, 96)
+        self.near(kernel[2, 3](x), x * 2, 0)
+
+    def test_what_no_pattern_reaches_is_refused_with_its_line(self):
+        @old.jit
+        def uneven(x):
+            tile = nl.load(x)
+            p = nl.arange(128)[:, None]
+            nl.store(x, tile[p, (nl.arange(64)[None, :]**2) % 64])
+
+        @old.jit
+        def outside(x):
+            p, f = nl.mgrid[0:128, 0:64]
+            nl.load(x[p + 64, f])
+
+        @old.jit
+        def no_box(x):
+            p, f = nl.mgrid[0:128, 0:64]
+            nl.load(x[p, f], mask=(p > 3))
+
+        for kernel, words in ((uneven, "not evenly spaced"), (outside, "index 64 to 191 leaves"),
+                              (no_box, "no box from 0")):
+            self.refused(kernel, (normal(128, 64),), "old_style_test.py:", words, kind=NkiError)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel must not do: each sentence names the Python file, the line, the tile and the rule."""
+import unittest
+import warnings
+
+import numpy as np
+from common import DeviceTest, line_of, nisa, nki, nl, normal, output
+from nki import grids
+
+
+class Refusals(DeviceTest):
+    def refused_at(self, kernel, arguments, text, *words, kind=nki.NkiError):
+        line = line_of(kernel, text)
+        self.refused(kernel, arguments, f"refusals_test.py:{line}", *words, kind=kind)
+
+    def test_a_capacity_overflow_says_what_holds_the_space_since_which_line(self):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape)
+            nl.store(y, nl.load(x))
+            held = []
+            for _ in range(8):
+                large = nl.ndarray((128, 8192), nl.float32)
+                held.append(large)
+            return y
+
+        line = line_of(kernel, "large =")
+        self.refused_at(kernel, (normal(128, 8),), "large =", "SBUF has no room", '"large"',
+                        "6 tiles", f"refusals_test.py:{line}", "bytes were asked for")
+
+    def test_a_dropped_tile_gives_its_space_back(self):
+        @nki.jit
+        def kernel(x):
+            y = output(x.shape)
+            for i in range(20):
+                large = nl.ndarray((128, 8192), nl.float32)
+                nisa.memset(large, float(i))
+            nl.store(y, large[:, 0:8])
+            return y
+
+        self.near(kernel(normal(128, 8)), np.full((128, 8), 19), 0)
+
+    def test_types_that_cannot_be_multiplied_together(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            half = nl.ndarray((128, 64), nl.bfloat16)
+            nisa.tensor_copy(half, tile)
+            product = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(product, tile, half)
+            y = output((64, 64))
+            nl.store(y, product)
+            return y
+
+        self.refused_at(kernel, (normal(128, 64),), "nc_matmul", "nc_matmul", "float32",
+                        'stationary is tile "tile" (', 'moving is tile "half" (')
+
+    def test_a_type_that_an_instruction_does_not_write_names_the_tile_and_the_rule(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            places = nl.ndarray((128, 8), nl.float32)
+            nisa.nc_find_index8(places, tile, tile[:, 0:8])
+            y = output((128, 8))
+            nl.store(y, places)
+            return y
+
+        line = line_of(kernel, "places =")
+        self.refused_at(kernel, (normal(128, 64),), "nc_find_index8", "rule R3", "u16 or u32", "f32",
+                        'dst is tile "places" (', f'refusals_test.py:{line})')
+
+    def test_reading_what_nothing_wrote(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            never = nl.ndarray(x.shape, nl.float32)
+            nisa.tensor_tensor(tile, tile, never, nl.add)
+            y = output(x.shape)
+            nl.store(y, tile)
+            return y
+
+        self.refused_at(kernel, (normal(128, 64),), "tensor_tensor", "UNINITIALISED", "never",
+                        kind=nki.DeviceError)
+
+    def test_a_gather_out_of_range(self):
+        @nki.jit
+        def kernel(table, index):
+            rows, tile = nl.load(index), nl.ndarray((32, 16), nl.float32)
+            nisa.dma_copy(tile, table.ap([[16, 32], [1, 16]], vector_offset=rows))
+            y = output((32, 16))
+            nl.store(y, tile)
+            return y
+
+        index = np.arange(32, dtype=np.int32).reshape(32, 1)
+        index[7] = 100
+        self.refused_at(kernel, (normal(100, 16), index), "table.ap", "DMA_OOB", "100",
+                        kind=nki.DeviceError)
+
+    def test_a_function_outside_its_range(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            nisa.activation(tile, nl.log, tile)
+            y = output(x.shape)
+            nl.store(y, tile)
+            return y
+
+        self.refused_at(kernel, (-np.ones((128, 8), np.float32),), "nl.log", "log", "2^-64",
+                        kind=nki.DeviceError)
+
+    def test_a_python_exception_keeps_its_type_and_names_its_line(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            assert tile.shape[1] == 9, "nine columns"
+
+        with self.assertRaises(AssertionError) as caught:
+            kernel(normal(128, 8))
+        line = line_of(kernel, "nine columns")
+        self.assertIn(f"refusals_test.py:{line}", "".join(caught.exception.__notes__))
+
+    def test_partitions_that_begin_between_quadrants(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            nisa.tensor_copy(tile[5:15], tile[32:42])
+            y = output(x.shape)
+            nl.store(y, tile)
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "tile[5:15]", "R1", "0, 32, 64 or 96")
+
+    def test_an_open_question_of_accumulation(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            product = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+            nisa.memset(product, 1.0)
+            nisa.nc_matmul(product, tile, tile)
+            y = output((64, 64))
+            nl.store(y, product)
+            return y
+
+        self.refused_at(kernel, (normal(128, 64),), "nc_matmul", "accumulate=True",
+                        line_of(kernel, "memset"))
+
+    def test_an_engine_that_cannot(self):
+        @nki.jit
+        def kernel(x):
+            tile, copy = nl.load(x), nl.ndarray(x.shape, nl.float32, buffer=nl.psum)
+            nisa.tensor_copy(copy, tile, engine=nisa.engine.gpsimd)
+            y = output(x.shape)
+            nl.store(y, copy)
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "gpsimd", "engine = gpsimd", "vector")
+
+    def test_operands_that_the_chip_model_lacks(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            nisa.tensor_copy(tile, tile.indirect(tile))
+
+        self.refused_at(kernel.on("trn3"), (normal(128, 8),), "tile.indirect", "indirect operand",
+                        "nc_n_gather")
+
+    def test_a_place_outside_of_the_memory(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.ndarray(x.shape, nl.float32, address=(0, 1 << 20))
+            nisa.dma_copy(tile, x)
+            y = output(x.shape)
+            nl.store(y, tile)
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "address=", '"tile"', "SBUF")
+
+    def test_what_leaves_its_tensor(self):
+        @nki.jit
+        def kernel(x):
+            nl.load(x[64:200])
+
+        self.refused_at(kernel, (normal(128, 8),), "x[64:200]", "leaves dimension 0")
+
+    def test_types_without_a_form_on_the_chip(self):
+        @nki.jit
+        def kernel(x):
+            return x
+
+        with self.assertRaisesRegex(TypeError, "float64.*use float32"):
+            kernel(np.ones((4, 4)))
+
+    def test_a_condition_on_a_value_of_the_device(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            if tile[0:1, 0:1]:
+                nisa.memset(tile, 0)
+
+        self.refused_at(kernel, (normal(128, 8),), "if tile", "not known while")
+
+    def test_a_result_that_nothing_wrote(self):
+        @nki.jit
+        def kernel(x):
+            y = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+            return y
+
+        self.refused_at(kernel, (normal(128, 8),), "y = nl.ndarray", "nothing has written")
+
+    def test_two_rows_of_partitions_in_one_operand(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            nisa.memset(tile[0:64:2], 0)
+
+        self.refused_at(kernel, (normal(128, 8),), "tile[0:64:2]", "not neighbours")
+
+    def test_a_race_of_two_programs_names_both_lines(self):
+        @nki.jit
+        def kernel(x):
+            y, tile = output(x.shape), nl.load(x)
+            if nl.program_id(0) == 0:
+                nl.store(y[0:65], tile[0:65])
+            else:
+                nl.store(y[64:128], tile[64:128])
+            return y
+
+        self.refused_at(kernel[2], (normal(128, 8),), "y[64:128]", "RACE", '"tensor"',
+                        f"refusals_test.py:{line_of(kernel, 'y[0:65]')}")
+
+    def test_rows_by_index_that_another_program_touches_are_warned_of(self):
+        def made(ordered, columns):
+            @nki.jit
+            def kernel(index):
+                y, mine = output((64, 8)), nl.program_id(0)
+                zeros, ones = nl.zeros((32, columns), nl.float32), nl.ones((16, columns), nl.float32)
+                first = mine * columns if columns < 8 else 0
+                nisa.dma_copy(y[32 * mine:32 * mine + 32, first:first + columns], zeros)
+                if ordered:
+                    nisa.core_barrier(y, (0, 1))
+                rows = nl.load(index[16 * mine:16 * mine + 16])
+                nisa.dma_copy(y.ap([[8, 16], [1, columns]], offset=first, vector_offset=rows), ones)
+                return y
+            return kernel[2]
+
+        index = np.arange(16, 48, dtype=np.int32).reshape(32, 1)
+        with self.assertWarnsRegex(grids.RaceWarning, r"refusals_test.py:\d+: program \d .* by an index"
+                                   r".*refusals_test.py:\d+"):
+            made(False, 8)(index)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            wanted = np.zeros((64, 8))
+            wanted[16:48] = 1
+            self.near(made(True, 8)(index), wanted, 0)
+            # Columns of their own cannot meet, whatever the rows are.
+            made(False, 4)(index)
+
+    def test_waiting_for_a_program_that_has_ended(self):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            if nl.program_id(0) == 0:
+                nisa.core_barrier(tile, (0, 1))
+            return x
+
+        self.refused_at(kernel[2], (normal(128, 8),), "core_barrier", "has ended")
+
+    def test_an_exception_of_one_program_ends_both(self):
+        @nki.jit
+        def kernel(x):
+            if nl.program_id(0) == 1:
+                raise ValueError("the second one")
+            nisa.core_barrier(x, (0, 1))
+
+        with self.assertRaisesRegex(ValueError, "the second one"):
+            kernel[2](normal(128, 8))
+
+    def test_the_subset_of_the_language_is_linted(self):
+        from nki import lint
+        text = ("import nki\n@nki.jit\ndef k(x):\n    try:\n        y = [i for i in (1, 2)]\n"
+                "    except ValueError:\n        y = eval('1')\n    return (a := x)\n")
+        found = "\n".join(lint.findings(text, "k.py"))
+        for line, what in ((4, "try and except"), (7, "eval()"), (8, ":=")):
+            self.assertIn(f"k.py:{line}: {what}" if what != ":=" else f"k.py:{line}:", found)
+        self.assertEqual(lint.findings("def plain():\n    try:\n        pass\n    finally:\n"
+                                       "        pass\n", "k.py"), [])
+
+    def test_check_finds_a_difference_of_one_instruction(self):
+        from nki import interpreter
+
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            nisa.activation(tile, nl.exp, tile)
+            y = output(x.shape)
+            nl.store(y, tile)
+            return y
+
+        original = interpreter.FUNCTIONS["exp"]
+        interpreter.FUNCTIONS["exp"] = lambda x: np.exp(x) * 1.001
+        try:
+            with self.assertRaises(nki.NkiError) as caught:
+                kernel.check(normal(128, 8))
+        finally:
+            interpreter.FUNCTIONS["exp"] = original
+        self.assertIn(f"refusals_test.py:{line_of(kernel, 'nl.exp')}: activation",
+                      str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program neuron-nki: what its commands print, write and refuse."""
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from common import BUILD
+
+KERNELS = '''
+import nki, nki.language as nl, nki.isa as nisa
+@nki.jit
+def double(x, factor=2.0):
+    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(y, nl.load(x) * factor)
+    return y
+@nki.jit
+def broken(x):
+    tile = nl.load(x)
+    try:
+        return tile
+    finally:
+        pass
+@nki.jit
+def lonely(x):
+    return x
+'''
+TESTS = '''
+import numpy as np
+from kernels import broken, double
+def test_double():
+    assert (double(np.ones((128, 8), np.float32)) == 2).all()
+def test_broken():
+    broken(np.ones((128, 8), np.float32))
+'''
+
+
+class Tool(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Python's compiled files of the first command serve the others.
+        compiled = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(compiled.cleanup)
+        cls.compiled = compiled.name
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        (self.folder / "kernels.py").write_text(KERNELS)
+
+    def nki(self, *words, status=0):
+        done = subprocess.run([str(BUILD / "bin" / "neuron-nki"), *words], cwd=self.folder,
+                              capture_output=True, text=True, check=False,
+                              env={**os.environ, "HOME": str(self.folder),
+                                   "PYTHONPYCACHEPREFIX": self.compiled})
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_run_prints_values_time_and_lines(self):
+        said = self.nki("run", "kernels.py::double", "--shapes", "128x64", "VALUE=0.0", "--target",
+                        "trn1")
+        self.assertIn("float32[128, 64]", said)
+        self.assertRegex(said, "least -?0  most -?0")
+        self.assertIn("double on trn1", said)
+        self.assertIn("kernels.py:6", said)
+
+    def test_run_draws_a_bar_for_each_engine_beside_the_lines(self):
+        self.nki("run", "kernels.py::double", "--shapes", "128x64", "VALUE=2.0", "--picture", "a.html")
+        page = (self.folder / "a.html").read_text(encoding="utf-8")
+        bars = dict(re.findall(r"<tr><td>(\w+)</td><td><div style='[^']*width:(\d+)px'", page))
+        self.assertEqual(set(bars), {"Tensor", "Scalar", "GpSimd", "Vector", "Sync"})
+        self.assertGreater(max(map(int, bars.values())), 0)
+        self.assertIn("kernels.py:6", page)
+
+    def test_bench_has_a_row_for_each_shape(self):
+        said = self.nki("bench", "kernels.py::double", "--shapes", "128x64", ",", "128x4096")
+        first, second = [float(line.split()[1]) for line in said.splitlines()[1:]]
+        self.assertLess(first, second)
+
+    def test_check_compares_with_float64(self):
+        said = self.nki("check", "kernels.py::double", "--shapes", "64x32:bfloat16")
+        self.assertIn("agree with float64", said)
+
+    def test_compile_writes_what_lower_makes_of_the_trace(self):
+        self.nki("compile", "kernels.py::double", "--shapes", "128x64", "-o", "a.neff", "--trace",
+                 "a.trace")
+        self.nki("lower", "a.trace", "-o", "b.neff", "--logical-nc-config", "2")
+        self.assertEqual((self.folder / "a.neff").read_bytes(), (self.folder / "b.neff").read_bytes())
+        shown = subprocess.run([str(BUILD / "bin" / "neuron-as"), "-d", "b.neff"], cwd=self.folder,
+                               capture_output=True, text=True, check=True).stdout
+        self.assertIn("kernels.py", shown)
+
+    def test_lint_names_what_a_compiler_refuses(self):
+        self.assertIn("kernels.py:11: try and except", self.nki("lint", "kernels.py", status=1))
+
+    def test_corpus_has_a_row_for_each_kernel(self):
+        (self.folder / "test_kernels.py").write_text(TESTS)
+        said = self.nki("corpus", ".", status=1)
+        rows = {line.split("::")[1].split()[0]: line for line in said.splitlines() if "::" in line}
+        self.assertIn("as its test", rows["double"])
+        self.assertIn("results are tensors in nl.shared_hbm", rows["broken"])
+        self.assertIn("no test or script", rows["lonely"])
+        self.assertIn("3 kernels: 1 as their tests, 1 failed, 1 not run", said)
+
+    def test_wrong_words_are_refused(self):
+        self.assertIn("FILE.py::KERNEL", self.nki("run", "none.py::k", status=1))
+        self.assertIn("its kernels are", self.nki("run", "kernels.py::none", status=1))
+        self.assertIn("double needs x", self.nki("run", "kernels.py::double", status=1))
+        self.assertIn("expected SHAPE", self.nki("run", "kernels.py::double", "--shapes", "12y",
+                                                 status=1))
+        (self.folder / "empty").write_text("")
+        self.assertIn("the trace is empty", self.nki("lower", "empty", "-o", "x.neff", status=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

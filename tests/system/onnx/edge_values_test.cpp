@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values at the edges of their types on an emulated device, against numbers that this file says or
+// that the C library computes, and the reference interpreter against the same.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/setting.h"
+#include "tools/compiler/graph/builder.h"
+#include "tools/compiler/graph/interpreter.h"
+#include "tools/compiler/lowering/lower.h"
+#include "tools/execution/session.h"
+#include "tools/neuron-compile/check/device_run.h"
+
+namespace neuron {
+namespace {
+
+using graph::Builder;
+using graph::Function;
+using graph::SharedTensor;
+using graph::Tensor;
+using graph::Type;
+using graph::Value;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr int64_t kLeast = std::numeric_limits<int32_t>::min();
+
+class EdgeValues : public testing::Test {
+ protected:
+  EdgeValues() : emulator_("NEURON_EMULATOR", "trn1.2xlarge") {
+    auto opened = execution::Session::open(1);
+    EXPECT_TRUE(opened) << (opened ? "" : opened.error().sentence);
+    if (opened) session_ = std::move(*opened);
+  }
+
+  Value give(Tensor tensor) {
+    const Value value = b_.input("x" + std::to_string(inputs_.size()), tensor.type, tensor.shape);
+    inputs_.push_back(std::make_shared<const Tensor>(std::move(tensor)));
+    return value;
+  }
+  Value reals(const std::vector<double>& list) {
+    Tensor tensor = Tensor::zeros(Type::kF32, {static_cast<int64_t>(list.size())});
+    for (size_t i = 0; i < list.size(); ++i) tensor.set(i, list[i]);
+    return give(std::move(tensor));
+  }
+  Value wholes(Type type, std::vector<int64_t> list) {
+    const auto count = static_cast<int64_t>(list.size());
+    return give(Tensor::of_integers(type, {count}, std::move(list)));
+  }
+  void expect(Value value, const std::vector<double>& list) {
+    b_.output("y" + std::to_string(expected_.size()), value);
+    expected_.push_back(list);
+  }
+
+  // All outputs of the interpreter and of the device, at each level.
+  void run(const std::vector<int>& levels = {0, 2}) {
+    ASSERT_TRUE(b_.ok()) << b_.problem();
+    const graph::Graph graph = b_.finish();
+    compare(graph::evaluate(graph, inputs_), "the interpreter");
+    for (const int level : levels) {
+      lowering::Options options;
+      options.level = level;
+      const auto lowered = lowering::lower(graph, options);
+      ASSERT_TRUE(lowered) << lowered.error().sentence;
+      ASSERT_TRUE(lowered->refusals.empty()) << lowered->refusals[0].sentence;
+      const auto ran = compile::run_on_device(lowered->neff, graph, inputs_);
+      ASSERT_TRUE(ran) << ran.error().sentence;
+      compare(ran->outputs, "-O" + std::to_string(level));
+    }
+  }
+
+  Builder b_{"edges"};
+
+ private:
+  void compare(const std::vector<SharedTensor>& found, const std::string& where) const {
+    ASSERT_EQ(found.size(), expected_.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(static_cast<size_t>(found[i]->elements()), expected_[i].size());
+      for (size_t k = 0; k < expected_[i].size(); ++k) {
+        const double got = found[i]->real(k), wanted = expected_[i][k];
+        if (std::isnan(got) && std::isnan(wanted)) continue;
+        const double bound = graph::is_real(found[i]->type) ? 1e-5 * std::fabs(wanted) : 0;
+        EXPECT_TRUE(got == wanted || std::fabs(got - wanted) <= bound)
+            << where << ", output " << i << ", element " << k << ": found " << got << ", expected "
+            << wanted;
+      }
+    }
+  }
+
+  test::Setting emulator_;
+  std::unique_ptr<execution::Session> session_;
+  std::vector<SharedTensor> inputs_;
+  std::vector<std::vector<double>> expected_;
+};
+
+TEST_F(EdgeValues, RootsAndInverseFunctionsHaveTheirLimits) {
+  const std::vector<double> list = {-kInfinity, -1e38, -1e10, -2,        0.5, 1,
+                                    3,          1e10,  1e38,  kInfinity, kNan};
+  const Value x = reals(list);
+  const auto of = [&](double (*function)(double)) {
+    std::vector<double> values;
+    for (const double value : list) values.push_back(function(static_cast<float>(value)));
+    return values;
+  };
+  expect(b_.map(Function::kSqrt, x), of([](double v) { return std::sqrt(v); }));
+  expect(b_.map(Function::kAsin, x), of([](double v) { return std::asin(v); }));
+  expect(b_.map(Function::kAsinh, x), of([](double v) { return std::asinh(v); }));
+  expect(b_.map(Function::kAcosh, x), of([](double v) { return std::acosh(v); }));
+  run();
+}
+
+TEST_F(EdgeValues, RemaindersOfRealNumbersAreThoseOfInfiniteDivisorsAndOfMultiples) {
+  std::vector<double> numbers = {1, -1, kInfinity, 1, 5, 3e38, -5},
+                      divisors = {kInfinity, -kInfinity, 2, 0, kNan, 3e38, kInfinity};
+  for (int divisor = 1; divisor < 100; ++divisor) {
+    numbers.push_back(divisor * (divisor % 13));  // nothing is left, whatever the reciprocal is
+    divisors.push_back(divisor);
+  }
+  std::vector<double> rests;
+  for (size_t i = 0; i < numbers.size(); ++i) rests.push_back(std::fmod(numbers[i], divisors[i]));
+  expect(b_.map(Function::kRemainder, reals(numbers), reals(divisors)), rests);
+  run();
+}
+
+TEST_F(EdgeValues, WholeNumbersAreDividedWithAllTheirBits) {
+  const Value a = wholes(Type::kU32, {4000000000, 4294967295, 7, 3000000000, 5});
+  const Value b = wholes(Type::kU32, {3, 1, 9, 4000000000, 0});
+  expect(b_.map(Function::kDivide, a, b), {1333333333, 4294967295, 0, 0, 4294967295});
+  expect(b_.map(Function::kModulo, a, b), {1, 0, 7, 3000000000, 5});
+  const Value c = wholes(Type::kI32, {kLeast, kLeast, 5, -7, -7, 0});
+  const Value d = wholes(Type::kI32, {-400000000, 7, kLeast, 2, 0, 0});
+  expect(b_.map(Function::kDivide, c, d), {5, -306783378, 0, -3, -1, -1});
+  expect(b_.map(Function::kRemainder, c, d), {-147483648, -2, 5, -1, -7, 0});
+  const Value e = wholes(Type::kI8, {100, -100, 7}), f = wholes(Type::kI8, {7, 7, 0});
+  expect(b_.map(Function::kDivide, e, f), {14, -14, -1});
+  expect(b_.map(Function::kModulo, e, f), {2, 5, 7});
+  run();
+}
+
+TEST_F(EdgeValues, PowersOfWholeNumbersKeepTheLowBits) {
+  const Value a = wholes(Type::kI32, {3, 7, -3, 2, 0, -1, -1, 5});
+  const Value b = wholes(Type::kI32, {19, 11, 17, 31, 0, -3, -4, -1});
+  expect(b_.map(Function::kPower, a, b), {1162261467, 1977326743, -129140163, kLeast, 1, -1, 1, 0});
+  expect(b_.map(Function::kPower, a, 13.0),
+         {1594323, static_cast<double>(static_cast<int32_t>(96889010407 & 0xFFFFFFFF)), -1594323,
+          8192, 0, -1, -1, 1220703125});
+  const Value small = wholes(Type::kU8, {3, 255, 2});
+  expect(b_.map(Function::kPower, small, wholes(Type::kU8, {6, 3, 200})), {217, 255, 0});
+  run();
+}
+
+TEST_F(EdgeValues, FoldedWholeNumbersKeepTheLowBitsAndTheOrderOfTheirType) {
+  const auto folded = [&](Function function, Value x) { return b_.reduce(function, x, {0}, true); };
+  expect(folded(Function::kAdd, wholes(Type::kU8, {200, 100, 31})), {75});
+  expect(folded(Function::kAdd, wholes(Type::kI8, {100, 100, 4})), {-52});
+  expect(folded(Function::kMultiply, wholes(Type::kI16, {300, 300})), {24464});
+  const Value wide = wholes(Type::kU32, {7, 4294967295, 2147483648, 0});
+  expect(folded(Function::kMaximum, wide), {4294967295});
+  expect(folded(Function::kMinimum, wide), {0});
+  run();
+}
+
+TEST_F(EdgeValues, ScatteredWholeNumbersKeepTheLowBitsAndTheOrderOfTheirType) {
+  const Value places = wholes(Type::kI64, {1, 1, 0});
+  const auto scattered = [&](Type type, Function function, std::vector<int64_t> data,
+                             std::vector<int64_t> rows) {
+    const Value to = b_.reshape(wholes(type, std::move(data)), {2, 1});
+    const Value from = b_.reshape(wholes(type, std::move(rows)), {3, 1});
+    return b_.scatter(to, places, from, function);
+  };
+  expect(scattered(Type::kU8, Function::kAdd, {250, 250}, {10, 20, 3}), {253, 24});
+  expect(scattered(Type::kU32, Function::kMaximum, {5, 5}, {3000000000, 7, 2}), {5, 3000000000});
+  run();
+}
+
+TEST_F(EdgeValues, ProductsOfWholeNumbersKeepTheLowBits) {
+  constexpr int64_t kRows = 3, kDepth = 600, kColumns = 5;
+  for (const Type type : {Type::kU8, Type::kI32, Type::kU32}) {
+    std::vector<int64_t> left, right;
+    uint32_t state = 1;
+    const auto next = [&] {
+      state = state * 1664525 + 1013904223;
+      // Bytes are large, so that their sums pass 2^24.
+      return graph::wrapped(type, type == Type::kU8 ? 255 - state % 4 : state);
+    };
+    for (int64_t i = 0; i < kRows * kDepth; ++i) left.push_back(next());
+    for (int64_t i = 0; i < kDepth * kColumns; ++i) right.push_back(next());
+    std::vector<double> sums;
+    for (int64_t i = 0; i < kRows * kColumns; ++i) {
+      uint32_t sum = 0;
+      for (int64_t k = 0; k < kDepth; ++k) {
+        sum += static_cast<uint32_t>(left[static_cast<size_t>(i / kColumns * kDepth + k)]) *
+               static_cast<uint32_t>(right[static_cast<size_t>(k * kColumns + i % kColumns)]);
+      }
+      sums.push_back(type == Type::kU32 ? sum : static_cast<double>(static_cast<int32_t>(sum)));
+    }
+    const Type wide = type == Type::kU8 ? Type::kI32 : type;
+    const Value a = b_.cast(b_.reshape(wholes(type, left), {kRows, kDepth}), wide);
+    const Value b = b_.cast(b_.reshape(wholes(type, right), {kDepth, kColumns}), wide);
+    expect(b_.reshape(b_.product(a, b), {kRows * kColumns}), sums);
+  }
+  run();
+}
+
+TEST_F(EdgeValues, WideNumbersAndMovesOfManyElementsTakeSeveralTransfers) {
+  constexpr int64_t kRows = 700, kColumns = 1500;
+  Tensor tensor = Tensor::zeros(Type::kI64, {kRows, kColumns});
+  std::vector<double> turned(static_cast<size_t>(kRows * kColumns));
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    tensor.integers[static_cast<size_t>(i)] = i % 65521 - 30000;
+    turned[static_cast<size_t>(i % kColumns * kRows + i / kColumns)] =
+        static_cast<double>(i % 65521 - 30000);
+  }
+  expect(b_.transpose(give(std::move(tensor)), {1, 0}), turned);
+  run({2});
+}
+
+}  // namespace
+}  // namespace neuron

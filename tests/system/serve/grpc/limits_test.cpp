@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients of gRPC that send garbage, are too many, too slow, killed, or there when the server ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/system/serve/grpc/rpc_client.h"
+
+namespace neuron::serve_test {
+namespace {
+
+using test::eventually;
+using ::testing::HasSubstr;
+
+const char* const kWaiting = "queue_rows{model=\"digits\"}";
+
+// A whole call up to its message, on stream 1.
+std::string beginning(const std::string& method = "ModelInfer") {
+  return kPreface + frame(kSettings, 0, 0, "") + call_headers(method);
+}
+
+TEST(GrpcLimits, GarbageInEveryPlaceHarmsNobody) {
+  const RpcServed served({"--client-timeout", "2s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  std::mt19937 random(7);
+  const auto noise = [&](size_t length) {
+    std::string bytes(length, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    return bytes;
+  };
+  const std::string whole =
+      beginning() + frame(kData, kEndStream, 1, message(digits_request(1, noise(256))));
+  std::vector<std::string> attacks = {
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      noise(1000),
+      kPreface + noise(1000),
+      // A frame of 16 MiB, of which nothing comes; streams that nobody opened; a table of 4 GiB.
+      kPreface + big_endian(0xFFFFFF, 3) + std::string("\0\0\0\0\0\1", 6),
+      kPreface + frame(kSettings, 0, 0, "") + frame(kData, kEndStream, 9, "x"),
+      kPreface + frame(kSettings, 0, 0, std::string("\0\1\xff\xff\xff\xff", 6)),
+      kPreface + frame(kSettings, 0, 0, "") + frame(kHeaders, kEndHeaders, 1, noise(200)),
+      kPreface + frame(kSettings, 0, 0, "") + frame(kHeaders, kEndHeaders, 1, ""),
+      // Messages that are none, that say they are long, that say they are compressed.
+      beginning() + frame(kData, kEndStream, 1, message(noise(300))),
+      beginning() + frame(kData, kEndStream, 1, ""),
+      beginning() + frame(kData, kEndStream, 1, std::string("\0\xff\xff\xff\xff", 5) + "x"),
+      beginning() + frame(kData, kEndStream, 1, std::string("\1\0\0\0\4", 5) + "abcd"),
+      beginning() + frame(kData, kEndStream, 1, message("") + message("")),
+      beginning("ModelMetadata") + frame(kData, kEndStream, 1, message(noise(50))),
+  };
+  for (int i = 0; i < 200; ++i) {
+    std::string damaged = whole;
+    for (int n = 0; n < 3; ++n) damaged[random() % damaged.size()] = static_cast<char>(random());
+    attacks.push_back(damaged.substr(0, i % 2 == 0 ? damaged.size() : random() % damaged.size()));
+  }
+  std::vector<std::unique_ptr<Client>> clients;
+  for (const std::string& bytes : attacks) {
+    clients.push_back(std::make_unique<Client>(served.rpc_port()));
+    clients.back()->send(bytes);
+    if (clients.size() % 3 == 0) clients.back()->reset();
+  }
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(3, 4)), "");
+  clients.clear();
+  EXPECT_TRUE(eventually([&] { return served.metric("grpc_calls") == 0; }));
+  EXPECT_EQ(served.metric("held_bytes"), 0);
+  EXPECT_EQ(served.metric(kWaiting), 0);
+  EXPECT_EQ(client.verdict_of(random_rows(120, 4)), "");
+  EXPECT_EQ(served.log(), "neuron-serve: model digits loaded: batch 120, 1 core\n");
+}
+
+TEST(GrpcLimits, AClientThatIsKilledOrCancelsFreesItsPlaceAtOnce) {
+  const RpcServed served(
+      {"--queue-limit", "120", "--latency-budget", "600s", "--request-timeout", "600s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  const std::vector<Row> rows = random_rows(60, 4);
+  // Batches have 120 rows, and nothing starts before: one of them makes the next crowd large.
+  Client killed(served.rpc_port());
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(120, 1)), "");
+  const std::string request = message(digits_request(60, binary(rows)));
+  killed.send(beginning() + frame(kData, 0, 1, request.substr(0, 10'000)) +
+              frame(kData, kEndStream, 1, request.substr(10'000)));
+  ASSERT_TRUE(eventually([&] { return served.metric(kWaiting) == 60; })) << served.log();
+  killed.reset();
+  EXPECT_TRUE(eventually([&] { return served.metric(kWaiting) == 0; }));
+  RpcClient::Context context;
+  grpc::Status status;
+  std::thread waiting([&] {
+    inference::ModelInferResponse response;
+    status = client.stub().ModelInfer(&context, RpcClient::request(rows), &response);
+  });
+  EXPECT_TRUE(eventually([&] { return served.metric(kWaiting) == 60; }));
+  context.TryCancel();
+  waiting.join();
+  EXPECT_EQ(status.error_code(), grpc::CANCELLED);
+  EXPECT_TRUE(eventually([&] { return served.metric(kWaiting) == 0; }));
+  EXPECT_TRUE(eventually([&] { return served.metric("held_bytes") == 0; }));
+  EXPECT_EQ(served.metric("withdrawn_total"), 2);
+}
+
+TEST(GrpcLimits, AFullQueueRefusesAtOnceAndAnswersTheOthersRightly) {
+  const RpcServed served({"--queue-limit", "120", "--latency-budget", "1s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  const std::vector<Row> rows = random_rows(60, 4);
+  (void)Truth::get().of(rows);
+  std::vector<std::string> verdicts(24);
+  std::vector<std::thread> threads;
+  for (std::string& verdict : verdicts) {
+    threads.emplace_back([&verdict, &served, &rows] {
+      RpcClient client(served);
+      inference::ModelInferResponse response;
+      const grpc::Status status = client.infer(RpcClient::request(rows), response);
+      verdict = status.ok() ? response.raw_output_contents(0)
+                            : std::to_string(status.error_code()) + status.error_message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string right = binary(Truth::get().of(rows));
+  const auto done = std::count(verdicts.begin(), verdicts.end(), right);
+  const auto refused =
+      std::count(verdicts.begin(), verdicts.end(),
+                 std::to_string(grpc::UNAVAILABLE) + "as many requests wait for this model as may");
+  EXPECT_GE(done, 2);
+  EXPECT_EQ(done + refused, 24);
+  EXPECT_EQ(served.metric(kWaiting), 0);
+}
+
+TEST(GrpcLimits, MessagesWaitForRoomAndSlowOnesLoseIt) {
+  // Room for two messages of the largest size.
+  const RpcServed served(
+      {"--max-body", "100000", "--max-held", "250000", "--client-timeout", "700ms"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 2; ++i) {
+    slow.push_back(std::make_unique<Client>(served.rpc_port()));
+    slow.back()->send(beginning() + frame(kData, 0, 1, std::string("\0\0\0\1\0", 5)));
+  }
+  ASSERT_TRUE(eventually([&] { return served.metric("held_bytes") == 200'000; }));
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(3, 2)), "");
+  // The first two were told, and hold nothing any more.
+  for (const auto& one : slow) {
+    EXPECT_THAT(receive_until(*one, "did not arrive in time"), HasSubstr("--client-timeout"));
+  }
+  EXPECT_TRUE(eventually([&] { return served.metric("held_bytes") == 0; }));
+  EXPECT_EQ(served.metric("grpc_responses_total{code=\"4\"}"), 2);
+}
+
+TEST(GrpcLimits, OneCallTooManyIsRefused) {
+  const RpcServed served({"--max-connections", "2"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 2; ++i) {
+    idle.push_back(std::make_unique<Client>(served.rpc_port()));
+    idle.back()->send(beginning());
+  }
+  ASSERT_TRUE(eventually([&] { return served.metric("grpc_calls") == 2; }));
+  RpcClient client(served);
+  inference::ModelInferResponse response;
+  const grpc::Status status = client.infer(RpcClient::request(random_rows(1, 1)), response);
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("as many calls as it takes"));
+  idle.clear();
+  ASSERT_TRUE(eventually([&] { return served.metric("grpc_calls") == 0; }));
+  EXPECT_EQ(client.verdict_of(random_rows(1, 1)), "");
+}
+
+TEST(GrpcLimits, ADeadlineOfTheClientIsTheRequestsToo) {
+  const RpcServed served({"--latency-budget", "600s", "--request-timeout", "600s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(120, 1)), "");
+  RpcClient::Context context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  inference::ModelInferResponse response;
+  EXPECT_EQ(client.stub()
+                .ModelInfer(&context, RpcClient::request(random_rows(1, 1)), &response)
+                .error_code(),
+            grpc::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(eventually([&] { return served.metric(kWaiting) == 0; }));
+}
+
+TEST(GrpcLimits, AServerThatEndsAnswersWhatItAccepted) {
+  RpcServed served({"--latency-budget", "8s", "--request-timeout", "600s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(120, 1)), "");
+  const std::vector<Row> rows = random_rows(60, 2);
+  (void)Truth::get().of(rows);
+  std::string first = "not asked";
+  std::thread waiting([&] {
+    RpcClient one(served);
+    first = one.verdict_of(rows);
+  });
+  EXPECT_TRUE(eventually([&] { return served.metric(kWaiting) == 60; }));
+  served.process().signal(SIGTERM);
+  EXPECT_TRUE(
+      eventually([&] { return served.log().find("finishing 1 connection") != std::string::npos; }));
+  // A call after that is refused, until the process is gone.
+  inference::ModelInferResponse response;
+  EXPECT_EQ(client.infer(RpcClient::request(random_rows(60, 3)), response).error_code(),
+            grpc::UNAVAILABLE);
+  waiting.join();
+  EXPECT_EQ(first, "");
+  EXPECT_EQ(served.ending(), 0) << served.log();
+}
+
+}  // namespace
+}  // namespace neuron::serve_test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of ccom_device.h: programs of a stream of collectives for the cores of one chip.
+#include <ccom/ccom_device.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <array>
+#include <string>
+
+#include "hw/address_map.h"
+
+namespace {
+
+// An all-reduce of two cores of one chip of generation 2.
+class TwoCores : public testing::Test {
+ protected:
+  TwoCores() {
+    for (uint32_t core = 0; core < 2; ++core) {
+      const uint64_t memory = core << 20;
+      members_[core] = {.world = core,
+                        .core = core,
+                        .cc_core = NEURON_V2_BAR0_DEVICE_BASE + NEURON_V2_TOPSP_WINDOW(core * 3),
+                        .input = memory + 0x1000,
+                        .output = memory + 0x40000,
+                        .scratch = memory + 0x80000};
+    }
+    reduce_.operation = CCOM_ALL_REDUCE;
+    reduce_.type = CCOM_FP32;
+    reduce_.reduction = CCOM_ADD;
+    reduce_.algorithm = CCOM_ALGORITHM_AUTO;
+    reduce_.size = 2;
+    reduce_.count = 4096;
+    reduce_.members = members_.data();
+    reduce_.done[0] = 0x200;
+    reduce_.done_value[0] = 1;
+    stream_ = {sizeof stream_, sizeof reduce_, 2,     0,      0, 0x40000, members_[0].cc_core,
+               0x7000000000,   0x7000001000,   0x100, 0xFFFF, 1, &reduce_};
+  }
+  std::array<ccom_device_member_t, 2> members_ = {};
+  ccom_device_collective_t reduce_ = {};
+  ccom_device_stream_t stream_ = {};
+};
+
+TEST_F(TwoCores, FreeingAProgramGivesItsMemoryBack) {
+  const auto compile_and_free = [&] {
+    std::array<char, 512> error = {};
+    const ccom_device_program_t* program = nullptr;
+    ASSERT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_SUCCESS)
+        << error.data();
+    ASSERT_GT(program->instructions, 0u);
+    ccom_device_free(program);
+  };
+  compile_and_free();  // what is allocated once
+  const size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < 100; ++i) compile_and_free();
+  // A program has kilobytes of instructions and descriptors.
+  EXPECT_LT(mallinfo2().uordblks, before + 64 * 1024);
+}
+
+TEST_F(TwoCores, AStreamOfAnotherSizeIsRefused) {
+  stream_.size_of = 8;
+  std::array<char, 512> error = {};
+  const ccom_device_program_t* program = nullptr;
+  EXPECT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_INVALID);
+  EXPECT_EQ(program, nullptr);
+  EXPECT_NE(std::string(error.data()), "");
+}
+
+}  // namespace

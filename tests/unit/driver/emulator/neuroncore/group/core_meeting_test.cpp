@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two programs of the two cores of a logical core: barriers inside, tiles across, deadlocks named.
+#include <gmock/gmock.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+
+namespace neuron::core {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL, kDve = NEURON_ENGINE_DVE;
+constexpr unsigned kPipe = 8;
+
+Instruction meet(unsigned opcode, unsigned semaphore) {
+  Instruction i = inst(opcode);
+  i.scalar0 = number(semaphore);
+  i.wait[1] = wait_ge(semaphore, 1);
+  i.update[1] = update(NEURON_UPDATE_DEC, semaphore);
+  return i;
+}
+Instruction barrier(unsigned semaphore = kPipe) { return meet(NEURON_OP_BARRIER, semaphore); }
+Instruction sendrecv(isa::Operand dst, isa::Operand src, unsigned semaphore = kPipe) {
+  Instruction i = meet(NEURON_OP_SENDRECV, semaphore);
+  i.dst = dst;
+  i.src0 = src;
+  return i;
+}
+Instruction load_word(unsigned rd, uint64_t address) {
+  Instruction i = inst(NEURON_OP_LOAD);
+  i.flow.rd = static_cast<uint8_t>(rd);
+  i.address = {address, 0, 1};
+  return i;
+}
+Instruction done(unsigned engine) {
+  Instruction i = inst(NEURON_OP_HALT);
+  i.engines = static_cast<uint8_t>(1u << engine);
+  i.drain = true;
+  return i;
+}
+
+// Cores 0 and 1 of a chip of generation 3.
+class CoreMeeting : public CoreMachine {
+ protected:
+  void SetUp() override {
+    chip::ChipConfig config;
+    config.pci_device = NEURON_PCI_DEVICE_TRN2;
+    config.hbm_bytes_each = 64u << 20;
+    config.workers = 1;
+    std::string error;
+    chip_ = core::create_chip(config, host_, error);
+    ASSERT_NE(chip_, nullptr) << error;
+  }
+  static uint64_t at(unsigned core, unsigned engine, uint32_t offset) {
+    return NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_ENGINE(engine) + offset;
+  }
+  void start(unsigned core, unsigned engine, const std::vector<Instruction>& program) {
+    const uint64_t code = kCode + core * 0x80000 + engine * 0x10000;
+    std::byte* bytes = memory(code, program.size() * NEURON_INSTRUCTION_BYTES);
+    for (size_t n = 0; n < program.size(); ++n) {
+      isa::encode(program[n], isa::MutableBytes(bytes + n * NEURON_INSTRUCTION_BYTES,
+                                                NEURON_INSTRUCTION_BYTES));
+    }
+    set_core(at(core, engine, NEURON_ENG_PROG_LO), static_cast<uint32_t>(code));
+    set_core(at(core, engine, NEURON_ENG_PROG_COUNT), static_cast<uint32_t>(program.size()));
+    set_core(at(core, engine, NEURON_ENG_CONTROL), NEURON_CMD_START);
+  }
+  unsigned state_of(unsigned core, unsigned engine) {
+    return chip_->read_register(at(core, engine, NEURON_ENG_STATUS)) & 15;
+  }
+  unsigned fault_of(unsigned core, unsigned engine) {
+    return chip_->read_register(at(core, engine, NEURON_ENG_EXC_CODE));
+  }
+  uint64_t time_of(unsigned core) {
+    const uint64_t control = NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_CONTROL;
+    return chip_->read_register(control + NEURON_CORE_TIME_LO) |
+           uint64_t{chip_->read_register(control + NEURON_CORE_TIME_HI)} << 32;
+  }
+  // Both groups, each in a thread that begins when it likes.
+  std::array<chip::RunResult, 2> run_both(unsigned seed = 0, int milliseconds = 5000) {
+    std::array<chip::RunResult, 2> results{};
+    std::vector<std::thread> threads;
+    for (unsigned core = 0; core < 2; ++core) {
+      threads.emplace_back([&, core] {
+        std::mt19937 random(seed * 2 + core);
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+        results[core] = chip_->run_group(
+            core, std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return results;
+  }
+  void expect_halted(unsigned core, unsigned engine) {
+    EXPECT_EQ(state_of(core, engine), NEURON_STATE_HALTED)
+        << isa::fault_name(fault_of(core, engine)) << "\n"
+        << chip_->describe_core(core);
+  }
+  static uint64_t sbuf_of(unsigned core, unsigned partition, uint32_t byte) {
+    return NEURON_V3_CORE_DEVICE(uint64_t{core}) + partition * NEURON_SBUF_PARTITION_STRIDE + byte;
+  }
+  void put_row(unsigned core, unsigned partition, uint32_t byte, const std::vector<uint32_t>& row) {
+    ASSERT_TRUE(
+        chip_->bus().write(sbuf_of(core, partition, byte), std::as_bytes(std::span(row)), {}));
+  }
+  std::vector<uint32_t> row_of(unsigned core, unsigned partition, uint32_t byte, size_t n) {
+    std::vector<uint32_t> row(n);
+    EXPECT_TRUE(chip_->bus().read(sbuf_of(core, partition, byte),
+                                  std::as_writable_bytes(std::span(row)), {}));
+    return row;
+  }
+};
+
+// Each core leaves a word in HBM, which both share, and reads the other's behind the barrier.
+TEST_F(CoreMeeting, ABarrierPutsWhatBothDidBeforeItAheadOfWhatBothDoBehindIt) {
+  for (unsigned round = 0; round < 100; ++round) {
+    for (unsigned core = 0; core < 2; ++core) {
+      const uint32_t value = 1000 * round + core;
+      // One of the two takes longer, by turns.
+      const unsigned detour = round % 2 == core ? 500 : 1;
+      start(core, kSp,
+            {loop(1, 0, detour, 1, 1), inst(NEURON_OP_NOP), mov(2, value),
+             store(kData + 64 * core, 2), barrier(), load_word(3, kData + 64 * (1 - core)),
+             barrier(9), done(kSp)});
+    }
+    for (const chip::RunResult result : run_both(round)) {
+      ASSERT_EQ(result, chip::RunResult::kQuiescent);
+    }
+    for (unsigned core = 0; core < 2; ++core) {
+      expect_halted(core, kSp);
+      ASSERT_EQ(chip_->read_register(at(core, kSp, NEURON_ENG_REG0 + 4 * 3)),
+                1000 * round + 1 - core);
+    }
+  }
+}
+
+TEST_F(CoreMeeting, BothGoOnAtTheTimeOfTheLaterOneWhateverTheHostDoes) {
+  std::vector<std::array<uint64_t, 2>> ends;
+  for (unsigned round = 0; round < 20; ++round) {
+    set_core(NEURON_V3_CORE_WINDOW(0) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+             NEURON_CMD_RESET | 0x1F00);
+    set_core(NEURON_V3_CORE_WINDOW(1) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+             NEURON_CMD_RESET | 0x1F00);
+    start(0, kSp, {inst(NEURON_OP_NOP), barrier(), done(kSp)});
+    start(1, kSp, {loop(1, 0, 1000, 1, 1), inst(NEURON_OP_NOP), barrier(), done(kSp)});
+    run_both(round);
+    expect_halted(0, kSp);
+    expect_halted(1, kSp);
+    ends.push_back({time_of(0), time_of(1)});
+    EXPECT_EQ(ends.back(), ends.front());
+  }
+  // A thousand rounds of 53.333 ns.
+  EXPECT_GT(ends[0][0], 53'000'000U);
+  EXPECT_LT(ends[0][0], 54'000'000U);
+}
+
+TEST_F(CoreMeeting, SendrecvSwapsTilesAndManyInARowStayApart) {
+  constexpr unsigned kRounds = 12, kN = 64;
+  for (const unsigned parts : {128u, 32u}) {
+    for (unsigned core = 0; core < 2; ++core) {
+      std::vector<Instruction> program;
+      for (unsigned r = 0; r < kRounds; ++r) {
+        for (unsigned p = 0; p < parts; ++p) {
+          std::vector<uint32_t> row(kN);
+          for (unsigned e = 0; e < kN; ++e) row[e] = core << 30 | r << 20 | p << 10 | e;
+          put_row(core, p, r * kN * 4, row);
+        }
+        program.push_back(sendrecv(sbuf(parts, 0x8000 + r * kN * 4, NEURON_DTYPE_U32, kN),
+                                   sbuf(parts, r * kN * 4, NEURON_DTYPE_U32, kN), 8 + r % 3));
+      }
+      program.push_back(done(kPool));
+      start(core, kPool, program);
+    }
+    run_both(parts);
+    for (unsigned core = 0; core < 2; ++core) {
+      expect_halted(core, kPool);
+      for (unsigned r = 0; r < kRounds; ++r) {
+        for (unsigned p = 0; p < parts; ++p) {
+          const std::vector<uint32_t> row = row_of(core, p, 0x8000 + r * kN * 4, kN);
+          for (unsigned e = 0; e < kN; ++e) {
+            ASSERT_EQ(row[e], (1 - core) << 30 | r << 20 | p << 10 | e) << r << " " << p;
+          }
+        }
+      }
+    }
+  }
+}
+
+// In place: the tile is on its way before the other one's arrives.
+TEST_F(CoreMeeting, SendrecvMayReceiveIntoTheTileThatItSends) {
+  for (unsigned core = 0; core < 2; ++core) {
+    for (unsigned p = 0; p < 32; ++p) put_row(core, p, 0, {core * 100 + p});
+    start(core, kPool,
+          {sendrecv(sbuf(32, 0, NEURON_DTYPE_U32, 1), sbuf(32, 0, NEURON_DTYPE_U32, 1)),
+           done(kPool)});
+  }
+  run_both();
+  for (unsigned p = 0; p < 32; ++p) {
+    EXPECT_EQ(row_of(0, p, 0, 1)[0], 100 + p);
+    EXPECT_EQ(row_of(1, p, 0, 1)[0], p);
+  }
+}
+
+TEST_F(CoreMeeting, TilesOfDifferentShapeOrTypeAreFaultsOfTheReceiver) {
+  for (unsigned core = 0; core < 2; ++core) {
+    for (unsigned p = 0; p < 64; ++p) put_row(core, p, 0, std::vector<uint32_t>(64));
+  }
+  const auto meet_with = [&](isa::Operand a, isa::Operand b) {
+    for (unsigned core = 0; core < 2; ++core) {
+      set_core(NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+               NEURON_CMD_RESET | 0x1F00);
+      for (unsigned p = 0; p < 64; ++p) put_row(core, p, 0, std::vector<uint32_t>(64));
+    }
+    start(0, kPool, {sendrecv(a, a), done(kPool)});
+    start(1, kPool, {sendrecv(b, b), done(kPool)});
+    run_both();
+    EXPECT_EQ(fault_of(0, kPool), fault_of(1, kPool));
+    return fault_of(0, kPool);
+  };
+  EXPECT_EQ(meet_with(sbuf(64, 0, NEURON_DTYPE_U32, 8), sbuf(64, 0, NEURON_DTYPE_U32, 9)),
+            NEURON_FAULT_OPERAND_SHAPE);
+  EXPECT_EQ(meet_with(sbuf(64, 0, NEURON_DTYPE_U32, 8), sbuf(32, 0, NEURON_DTYPE_U32, 8)),
+            NEURON_FAULT_OPERAND_SHAPE);
+  EXPECT_EQ(meet_with(sbuf(64, 0, NEURON_DTYPE_U32, 8), sbuf(64, 0, NEURON_DTYPE_F32, 8)),
+            NEURON_FAULT_OPERAND_DTYPE);
+  EXPECT_EQ(meet_with(sbuf(64, 0, NEURON_DTYPE_U32, 8), sbuf(64, 0, NEURON_DTYPE_U32, 8)),
+            NEURON_FAULT_NONE);
+}
+
+// The tile is read when the engine arrives: an engine that writes it without order is trapped.
+TEST_F(CoreMeeting, StrictModeTrapsAWriteOfTheTileThatNothingOrders) {
+  const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_U32, 16);
+  for (unsigned core = 0; core < 2; ++core) {
+    for (unsigned p = 0; p < 32; ++p) put_row(core, p, 0, std::vector<uint32_t>(16));
+    start(core, kPool,
+          {loop(1, 0, 50, 1, 1), inst(NEURON_OP_NOP),
+           sendrecv(sbuf(32, 0x400, NEURON_DTYPE_U32, 16), source), done(kPool)});
+  }
+  Instruction write = inst(NEURON_OP_MEMSET);
+  write.dst = source;
+  start(0, kDve, {write, done(kDve)});
+  run_both(0, 300);
+  EXPECT_EQ(fault_of(0, kPool), NEURON_FAULT_RACE);
+}
+
+// Core 1 stores into a tile of core 0, which reads it: with a barrier between them, and without.
+TEST_F(CoreMeeting, ARaceAcrossIsTrappedAndABarrierMakesItRight) {
+  constexpr uint32_t kValue = 0x40490FDB;
+  for (const bool ordered : {true, false}) {
+    for (unsigned core = 0; core < 2; ++core) {
+      set_core(NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+               NEURON_CMD_RESET | 0x1F00);
+    }
+    put_row(0, 0, 0, {0});
+    Instruction copy = inst(NEURON_OP_TENSOR_COPY);
+    copy.dst = sbuf(1, 0x100, NEURON_DTYPE_U32, 1);
+    copy.src0 = sbuf(1, 0, NEURON_DTYPE_U32, 1);
+    Instruction meets = barrier();
+    meets.engines = 1u << kDve;
+    Instruction nop = inst(NEURON_OP_NOP);
+    start(0, kDve, {ordered ? meets : nop, copy, done(kDve)});
+    std::vector<Instruction> writer = {mov(1, kValue), store(sbuf_of(0, 0, 0), 1)};
+    if (ordered) writer.push_back(barrier());
+    writer.push_back(done(kSp));
+    start(1, kSp, writer);
+    // The store comes first in the host's time; nothing but a barrier says so to the program.
+    chip_->run_slice(1, std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
+    run_both(0, 300);
+    if (ordered) {
+      expect_halted(0, kDve);
+      EXPECT_EQ(row_of(0, 0, 0x100, 1)[0], kValue);
+      continue;
+    }
+    EXPECT_EQ(fault_of(0, kDve), NEURON_FAULT_RACE);
+    const uint32_t other = chip_->read_register(at(0, kDve, NEURON_ENG_EXC_ADDR_HI));
+    EXPECT_EQ(other >> NEURON_STRICT_ENGINE_SHIFT & 15, unsigned{NEURON_ENGINE_HOST})
+        << "the other core, which is outside this one";
+  }
+}
+
+TEST_F(CoreMeeting, ADeadlockAcrossNamesTheWaitOfEachCore) {
+  // One waits at the barrier of semaphore 8, the other at that of 9.
+  start(0, kSp, {barrier(8), done(kSp)});
+  start(1, kSp, {barrier(9), done(kSp)});
+  run_both(0, 200);
+  EXPECT_EQ(state_of(0, kSp), NEURON_STATE_WAITING);
+  EXPECT_EQ(state_of(1, kSp), NEURON_STATE_WAITING);
+  EXPECT_THAT(chip_->describe_core(0),
+              HasSubstr("waits for semaphore 8 >= 1, which is 0: the other core of the pair"));
+  EXPECT_THAT(chip_->describe_core(1),
+              HasSubstr("waits for semaphore 9 >= 1, which is 0: the other core of the pair"));
+}
+
+}  // namespace
+}  // namespace neuron::core

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the core records for profiles: waits, transfers, who changed a semaphore.
+#include "tests/unit/driver/emulator/neuroncore/core_machine.h"
+
+namespace neuron::core {
+namespace {
+
+constexpr unsigned kSp = NEURON_ENGINE_SP, kPool = NEURON_ENGINE_POOL;
+constexpr uint64_t kUpdates = kTrace + 6 * kRingBytes, kTransfers = kTrace + 9 * kRingBytes;
+
+unsigned kind(const neuron_notification& n) { return n.word >> NEURON_NW_KIND_SHIFT & 15; }
+unsigned engine(const neuron_notification& n) { return n.word >> NEURON_NW_ENGINE_SHIFT & 15; }
+
+class Trace : public CoreMachine {
+ protected:
+  void trace_all() {
+    for (unsigned e = 0; e < 5; ++e) {
+      set_up_ring(e, kTrace + e * kRingBytes);
+      set(e, NEURON_ENG_MODE, 2);
+    }
+    set_up_ring(NEURON_NQ_SLOT_SEMAPHORE, kUpdates);
+    set_up_ring(NEURON_NQ_SLOT_TRANSFER, kTransfers);
+  }
+};
+
+TEST_F(Trace, AWaitIsRecordedBeforeItsInstructionWithTheSemaphoreThatHeldLast) {
+  trace_all();
+  // Pool releases semaphore 20 at once and 21 three instructions later.
+  Instruction early = inst(NEURON_OP_EVENT);
+  early.update[0] = update(NEURON_UPDATE_INC, 20);
+  Instruction late = inst(NEURON_OP_EVENT);
+  late.update[0] = update(NEURON_UPDATE_INC, 21);
+  Instruction waits = inst(NEURON_OP_EVENT);
+  waits.wait[0] = wait_ge(21, 1);
+  waits.wait[1] = wait_ge(20, 1);
+  load(kSp, {waits, inst(NEURON_OP_HALT)});
+  load(kPool, {early, mov(1, 1), mov(1, 1), late, inst(NEURON_OP_HALT)});
+  ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+
+  const neuron_notification wait = notification(kTrace + kSp * kRingBytes, 0);
+  EXPECT_EQ(kind(wait), unsigned{NEURON_NK_WAIT});
+  EXPECT_EQ(wait.pc, 0u);
+  EXPECT_EQ(wait.info[0], 21u);
+  const neuron_notification trace = notification(kTrace + kSp * kRingBytes, 1);
+  EXPECT_EQ(kind(trace), unsigned{NEURON_NK_TRACE});
+  EXPECT_EQ(wait.time + trace.info[0], trace.time) << "it begins when the wait ends";
+  EXPECT_EQ(wait.info[1], trace.info[1]);
+
+  const neuron_notification first = notification(kUpdates, 0);
+  const neuron_notification second = notification(kUpdates, 1);
+  EXPECT_EQ(kind(first), unsigned{NEURON_NK_SEMAPHORE});
+  EXPECT_EQ(first.info[0], 20u);
+  EXPECT_EQ(second.info[0], 21u);
+  EXPECT_EQ(engine(second), kPool);
+  EXPECT_EQ(second.pc, 3u);
+  EXPECT_EQ(wait.time - second.time, 50'000u) << "an update takes 50 ns to reach a waiter";
+}
+
+TEST_F(Trace, AnInstructionThatDoesNotWaitHasNoWaitInFrontOfIt) {
+  trace_all();
+  load_and_run(kSp, {mov(1, 1), inst(NEURON_OP_HALT)});
+  EXPECT_EQ(kind(notification(kTrace + kSp * kRingBytes, 0)), unsigned{NEURON_NK_TRACE});
+}
+
+TEST_F(Trace, ATransferIsRecordedWithItsTriggerItsPlacesAndItsBytes) {
+  trace_all();
+  set_up_queue(2, 1);
+  std::memset(memory(kData, 4096), 1, 4096);
+  const uint32_t one = 1;
+  std::memcpy(memory(kData + 0x10000, 4), &one, 4);
+  add_copy(2, 1, 0, kData, sbuf_address(0, 0), 2048);
+  add_copy(2, 1, 1, kData + 2048, sbuf_address(1, 0), 2048, true);
+  add_copy(2, 1, 2, kData + 0x10000, semaphore_increment(22), 4);
+  Instruction trigger_it = trigger(1, 1 << 2, 3);
+  trigger_it.debug = 17;
+  Instruction done = inst(NEURON_OP_EVENT);
+  done.wait[0] = wait_ge(22, 1);
+  load_and_run(kSp, {mov(1, 1), trigger_it, done, inst(NEURON_OP_HALT)});
+
+  const neuron_notification transfer = notification(kTransfers, 0);
+  ASSERT_EQ(kind(transfer), unsigned{NEURON_NK_TRANSFER});
+  EXPECT_EQ(engine(transfer), kSp);
+  EXPECT_EQ(transfer.pc, 1u);
+  EXPECT_EQ(transfer.debug, 17u);
+  EXPECT_EQ(transfer.word >> NEURON_NW_OPCODE_SHIFT & 0xFFF, unsigned{NEURON_OP_DMA_TRIGGER});
+  EXPECT_EQ(transfer.word >> NEURON_NW_CODE_SHIFT & 0xFF, 2u)
+      << "the update of the semaphore is no packet of data";
+  EXPECT_EQ(transfer.info[0] & 0xFFFF, 2u << 8 | 1u);
+  EXPECT_EQ(transfer.info[0] >> 16,
+            NEURON_PLACE_HBM | NEURON_PLACE_CORE << NEURON_PLACE_WRITE_SHIFT)
+      << "the word of the semaphore comes from HBM and counts for neither side";
+  EXPECT_EQ(transfer.info[1], 4100u);
+  EXPECT_GT(transfer.info[2], 0u);
+  const neuron_notification update = notification(kUpdates, 0);
+  EXPECT_EQ(engine(update), unsigned{NEURON_ENGINE_DMA});
+  EXPECT_EQ(update.pc, 2u << 8 | 1u) << "the queue that changed it";
+  EXPECT_EQ(update.time, transfer.time);
+  EXPECT_EQ(notification(kTransfers, 1).word, 0u);
+}
+
+}  // namespace
+}  // namespace neuron::core

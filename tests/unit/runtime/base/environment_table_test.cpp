@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/environment_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
+
+#include "tests/support/files.h"
+
+namespace neuron::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(EnvironmentTable, NamesTheNearestVariableOfOneThatNobodyReads) {
+  const char* environment[] = {"NEURON_RT_VISIBLE_CORE=0",       "HOME=/",
+                               "NEURON_RT_NUM_CORES=1",          "NEURON_RT_LOG_LEVEL_NRT=INFO",
+                               "NEURON_RT_WHATEVER_THIS_IS=yes", nullptr};
+  const auto sentences = unknown_variables(environment);
+  ASSERT_EQ(sentences.size(), 2u);
+  EXPECT_THAT(sentences[0], HasSubstr("is NEURON_RT_VISIBLE_CORES meant?"));
+  EXPECT_THAT(sentences[1], HasSubstr("neuron-environment(7)"));
+  EXPECT_TRUE(unknown_variables(nullptr).empty());
+}
+
+TEST(EnvironmentTable, HasEveryVariableThatTheSourcesOfTheRuntimeRead) {
+  std::set<std::string> read;
+  const std::regex name("\"(NEURON_(RT|OPEN|EMULATOR)[A-Z_]*|NEURON_[A-Z_]+)\"");
+  for (const char* folder : {"runtime", "driver/emulator", "driver/ndl"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source(folder))) {
+      const std::string file = entry.path().string();
+      if (!file.ends_with(".cpp") || file.ends_with("environment_table.cpp")) continue;
+      const std::string text = test::read_file(file);
+      for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+        read.insert((*it)[1]);
+      }
+    }
+  }
+  EXPECT_GT(read.size(), 25u);
+  for (const std::string& variable : read) {
+    const EnvironmentVariable* row = find_variable(variable);
+    ASSERT_NE(row, nullptr) << variable << " is read, and the table does not have it";
+    EXPECT_FALSE(row->meaning.empty()) << variable << " is read, and the table says that it is not";
+  }
+}
+
+TEST(EnvironmentTable, EveryVariableIsOnThePageOnce) {
+  const std::string page = environment_page("1.2.3");
+  EXPECT_THAT(page, HasSubstr(".TH NEURON\\-ENVIRONMENT 7"));
+  std::set<std::string_view> names;
+  for (const EnvironmentVariable& variable : environment_table()) {
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
+    EXPECT_EQ(variable.values.empty(), variable.meaning.empty()) << variable.name;
+    EXPECT_THAT(page, HasSubstr("\n.B " + std::string(variable.name) + "\n"));
+  }
+}
+
+}  // namespace
+}  // namespace neuron::runtime

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/observe/system_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+namespace neuron::runtime {
+namespace {
+
+using Events = std::vector<std::string>;
+
+Events events_of(const std::string& json) {
+  Events events;
+  const std::regex event("\\{\"event_type\"[^}]*\\}\\}");
+  for (std::sregex_iterator found(json.begin(), json.end(), event), end; found != end; ++found) {
+    events.push_back(found->str());
+  }
+  return events;
+}
+
+// Three calls: a launch, one with collectives, and one that failed before its end.
+void record(SystemTrace& trace, const SystemTraceSettings& settings) {
+  ASSERT_TRUE(trace.start(settings));
+  for (uint64_t call = 0; call < 3; ++call) {
+    const uint64_t at = 1000 * (call + 1);
+    const SystemTrace::Details details{.id = 100 + call, .name = "model", .host_ns = at};
+    trace.add(TraceEvent::kExecute, true, details);
+    trace.add({.model = "model",
+               .collective = call == 1,
+               .exec_id = call,
+               .device_ps = 5'000'000,
+               .begin_ns = at + 10,
+               .launched_ns = at + 20,
+               .ended_ns = call == 2 ? 0 : at + 30,
+               .end_ns = at + 40});
+    trace.add(TraceEvent::kExecute, false, details);
+  }
+  ASSERT_TRUE(trace.stop());
+}
+
+Events recorded(const SystemTraceSettings& settings) {
+  SystemTrace trace;
+  record(trace, settings);
+  return events_of(trace.take(std::nullopt, UINT64_MAX));
+}
+
+std::string type_of(const std::string& event) {
+  std::smatch found;
+  std::regex_search(event, found, std::regex("\"event_type\":\"([a-z_]*)\",\"phase\":\"(st.*?)\""));
+  return found[1].str() + " " + found[2].str();
+}
+
+TEST(SystemTrace, ALaunchHasItsEventsInTheirOrderOnBothClocks) {
+  const Events all = recorded({});
+  std::vector<std::string> types;
+  for (size_t n = 0; n < 11; ++n) types.push_back(type_of(all.at(n)));
+  EXPECT_THAT(types, testing::ElementsAre(
+                         "nrt_execute start", "kbl_exec_pre start", "kbl_exec_pre stop",
+                         "kbl_exec_wait start", "kbl_exec_wait stop", "timestamp_sync_point start",
+                         "nc_exec_running start", "nc_exec_running stop", "kbl_exec_post start",
+                         "kbl_exec_post stop", "nrt_execute stop"));
+  EXPECT_THAT(all[6], testing::HasSubstr("\"timestamp_ns\":1020"));
+  EXPECT_THAT(all[6], testing::HasSubstr("\"nc_timestamp_ns\":0,"));
+  EXPECT_THAT(all[7], testing::HasSubstr("\"timestamp_ns\":1030"));
+  EXPECT_THAT(all[7], testing::HasSubstr("\"nc_timestamp_ns\":5000,"));
+  ASSERT_EQ(all.size(), 11U + 13U + 4U) << "with collectives two more; failed: what came before";
+  EXPECT_EQ(type_of(all[18]), "cc_running start");
+  EXPECT_EQ(type_of(all[19]), "cc_running stop");
+  EXPECT_THAT(all[17], testing::HasSubstr("\"nc_timestamp_ns\":5000,"));
+  EXPECT_EQ(type_of(all[25]), "kbl_exec_pre start");
+  EXPECT_EQ(type_of(all[26]), "kbl_exec_pre stop");
+}
+
+TEST(SystemTrace, ARingOfAnySizeHasTheLastEventsAndCountsTheOthers) {
+  const Events all = recorded({});
+  for (uint64_t room = 1; room <= all.size() + 1; ++room) {
+    SystemTrace trace;
+    record(trace, {.events_per_core = room});
+    const size_t kept = std::min<size_t>(room, all.size());
+    EXPECT_EQ(trace.waiting(), kept);
+    const std::string json = trace.take(std::nullopt, UINT64_MAX);
+    EXPECT_EQ(events_of(json), Events(all.end() - static_cast<ptrdiff_t>(kept), all.end())) << room;
+    EXPECT_THAT(
+        json, testing::HasSubstr("\"dropped_events\":" + std::to_string(all.size() - kept) + "}"));
+  }
+}
+
+TEST(SystemTrace, EventsAreTakenOneByOneAsAllAtOnce) {
+  const Events all = recorded({});
+  SystemTrace trace;
+  record(trace, {});
+  Events found;
+  for (size_t n = 0; n < all.size(); ++n) {
+    EXPECT_EQ(trace.waiting(), all.size() - n);
+    const Events one = events_of(trace.take(0, 1));
+    ASSERT_EQ(one.size(), 1U);
+    found.push_back(one[0]);
+  }
+  EXPECT_EQ(found, all);
+}
+
+TEST(SystemTrace, EventsThatAreNotWantedTakeNoRoom) {
+  SystemTraceSettings hardware;
+  ASSERT_TRUE(hardware.enable("all", false));
+  ASSERT_TRUE(hardware.enable("nc_exec_running", true));
+  hardware.events_per_core = 4;
+  const Events found = recorded(hardware);
+  ASSERT_EQ(found.size(), 4U);
+  for (size_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(type_of(found[n]), n % 2 == 0 ? "nc_exec_running start" : "nc_exec_running stop");
+  }
+}
+
+}  // namespace
+}  // namespace neuron::runtime

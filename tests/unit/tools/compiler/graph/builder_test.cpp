@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/graph/builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tools/compiler/graph/interpreter.h"
+
+namespace neuron::graph {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Value numbers(Builder& b, Shape shape, std::vector<int64_t> values) {
+  return b.constant(Tensor::of_integers(Type::kI64, std::move(shape), std::move(values)));
+}
+
+std::vector<int64_t> values_of(const Builder& b, Value value) {
+  const Tensor* tensor = b.constant_of(value);
+  return tensor != nullptr ? tensor->integers : std::vector<int64_t>{-999};
+}
+
+TEST(GraphBuilder, ComputesConstantsWhileItBuilds) {
+  Builder b("g");
+  const Value sum = b.add(numbers(b, {2, 1}, {1, 2}), numbers(b, {3}, {10, 20, 30}));
+  EXPECT_EQ(b.shape(sum), (Shape{2, 3}));
+  EXPECT_THAT(values_of(b, sum), ElementsAre(11, 21, 31, 12, 22, 32));
+}
+
+TEST(GraphBuilder, LeavesWhatDependsOnInputsToTheProgram) {
+  Builder b("g");
+  const Value x = b.input("x", Type::kF32, {4});
+  EXPECT_EQ(b.constant_of(b.map(Function::kAdd, x, 1.0)), nullptr);
+}
+
+TEST(GraphBuilder, KeepsTheFirstProblemAndGivesNothingAfterIt) {
+  Builder b("g");
+  const Value wrong = b.add(numbers(b, {2}, {1, 2}), numbers(b, {3}, {1, 2, 3}));
+  EXPECT_EQ(wrong, kNone);
+  EXPECT_THAT(b.problem(), HasSubstr("2 and 3, which cannot be broadcast"));
+  EXPECT_EQ(b.transpose(wrong, {0}), kNone);
+  b.clear();
+  EXPECT_NE(numbers(b, {1}, {5}), kNone);
+}
+
+TEST(GraphBuilder, SlicesWithNegativeStepsFromTheEnd) {
+  Builder b("g");
+  const Value x = numbers(b, {5}, {0, 1, 2, 3, 4});
+  EXPECT_THAT(values_of(b, b.slice(x, {{4, 3, -2}})), ElementsAre(4, 2, 0));
+  EXPECT_EQ(b.slice(x, {{4, 4, -2}}), kNone);
+}
+
+TEST(GraphBuilder, PadsAndCutsInOneMove) {
+  Builder b("g");
+  const Value x = numbers(b, {2, 2}, {1, 2, 3, 4});
+  EXPECT_THAT(values_of(b, b.pad(x, {1, -1}, {0, 1}, 9)), ElementsAre(9, 9, 2, 9, 4, 9));
+}
+
+TEST(GraphBuilder, PicksRowsAndFillsThoseThatAreNotThere) {
+  Builder b("g");
+  const Value x = numbers(b, {3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(values_of(b, b.pick(x, 0, {2, 1, 0, -1, 0}, 7)),
+              ElementsAre(5, 6, 3, 4, 1, 2, 7, 7, 1, 2));
+}
+
+TEST(GraphBuilder, TakesWindowsThatReachOverTheEdge) {
+  Builder b("g");
+  const Value x = numbers(b, {1, 4}, {1, 2, 3, 4});
+  // Three windows of two elements, two apart, from one before the first element on.
+  const Value rows = b.windows(x, 1, {{2, 1, 3, 2, -1}}, 0);
+  EXPECT_EQ(b.shape(rows), (Shape{1, 3, 2}));
+  EXPECT_THAT(values_of(b, rows), ElementsAre(0, 1, 2, 3, 4, 0));
+  const Value columns = b.windows(x, 1, {{2, 1, 3, 2, -1}}, 0, true);
+  EXPECT_THAT(values_of(b, columns), ElementsAre(0, 2, 4, 1, 3, 0));
+}
+
+TEST(GraphBuilder, FoldsAxesThatAreApart) {
+  Builder b("g");
+  const Value x = numbers(b, {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_THAT(values_of(b, b.reduce(Function::kAdd, x, {0, 2}, false)), ElementsAre(14, 22));
+  EXPECT_THAT(values_of(b, b.reduce(Function::kMaximum, x, {-2}, true)), ElementsAre(3, 4, 7, 8));
+}
+
+TEST(GraphBuilder, FindsTheFirstOrTheLastOfEqualBestElements) {
+  Builder b("g");
+  const Value x = numbers(b, {4}, {3, 7, 7, 1});
+  EXPECT_THAT(values_of(b, b.best_index(x, 0, true, false)), ElementsAre(1));
+  EXPECT_THAT(values_of(b, b.best_index(x, 0, true, true)), ElementsAre(2));
+  EXPECT_THAT(values_of(b, b.best_index(x, 0, false, false)), ElementsAre(3));
+}
+
+TEST(GraphBuilder, MultipliesMatricesOfBroadcastBatches) {
+  Builder b("g");
+  const Value a = numbers(b, {2, 1, 2}, {1, 2, 3, 4});
+  const Value m = numbers(b, {2, 2}, {1, 0, 1, 1});
+  EXPECT_THAT(values_of(b, b.product(a, m)), ElementsAre(3, 2, 7, 4));
+  const Value v = numbers(b, {2}, {10, 1});
+  EXPECT_THAT(values_of(b, b.product(a, v)), ElementsAre(12, 34));
+}
+
+TEST(GraphBuilder, RefusesArraysThatNoDeviceCouldHold) {
+  Builder b("g");
+  const Value x = b.scalar(Type::kF32, 1);
+  EXPECT_EQ(b.expand(x, {int64_t{1} << 40, 0}), kNone);
+  EXPECT_THAT(b.problem(), HasSubstr("is not possible"));
+}
+
+double evaluated(Function function, double x) {
+  Node node;
+  node.kind = Kind::kMap;
+  node.function = function;
+  const Tensor operand = Tensor::scalar(Type::kF64, x);
+  node.type = Type::kF64;
+  return evaluate_node(node, {&operand}).reals[0];
+}
+
+TEST(Interpreter, RoundsHalvesToEven) {
+  EXPECT_EQ(evaluated(Function::kRound, 2.5), 2);
+  EXPECT_EQ(evaluated(Function::kRound, -3.5), -4);
+}
+
+TEST(Interpreter, WrapsWholeNumbersAsTheirTypeDoes) {
+  Builder b("g");
+  const auto byte = [&](int64_t x) { return b.constant(Tensor::of_integers(Type::kU8, {1}, {x})); };
+  EXPECT_THAT(values_of(b, b.add(byte(250), byte(10))), ElementsAre(4));
+  EXPECT_THAT(values_of(b, b.subtract(byte(3), byte(5))), ElementsAre(254));
+  const Value most = b.constant(Tensor::of_integers(Type::kI8, {1}, {127}));
+  EXPECT_THAT(values_of(b, b.add(most, most)), ElementsAre(-2));
+}
+
+TEST(Interpreter, GivesTheModuloTheSignOfTheDivisorAndTheRemainderThatOfTheDividend) {
+  Builder b("g");
+  const Value a = numbers(b, {2}, {-7, 7}), d = numbers(b, {2}, {3, -3});
+  EXPECT_THAT(values_of(b, b.map(Function::kModulo, a, d)), ElementsAre(2, -2));
+  EXPECT_THAT(values_of(b, b.map(Function::kRemainder, a, d)), ElementsAre(-1, 1));
+  EXPECT_THAT(values_of(b, b.divide(a, d)), ElementsAre(-2, -2));
+}
+
+TEST(Interpreter, KeepsNanInMaximaAndDoesNotCompareIt) {
+  Builder b("g");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Value x = b.constant(Tensor::of_reals(Type::kF32, {2}, {nan, 1}));
+  const Value most = b.map(Function::kMaximum, x, 5.0);
+  EXPECT_TRUE(std::isnan(b.constant_of(most)->reals[0]));
+  EXPECT_THAT(values_of(b, b.map(Function::kEqual, x, x)), ElementsAre(0, 1));
+}
+
+TEST(Interpreter, ScattersRowsInOrderAndSkipsThoseOutside) {
+  Builder b("g");
+  const Value data = numbers(b, {3, 1}, {1, 2, 3});
+  const Value places = numbers(b, {4}, {0, 7, 0, -1});
+  const Value rows = numbers(b, {4, 1}, {10, 20, 30, 40});
+  EXPECT_THAT(values_of(b, b.scatter(data, places, rows, {})), ElementsAre(30, 2, 3));
+  EXPECT_THAT(values_of(b, b.scatter(data, places, rows, Function::kAdd)), ElementsAre(41, 2, 3));
+}
+
+TEST(Tensor, KeepsTheBitsOfItsTypeInBytes) {
+  Tensor half = Tensor::zeros(Type::kF16, {2});
+  half.set(0, 1.0 / 3);
+  half.set(1, 70000);
+  const Tensor back = Tensor::from_bytes(Type::kF16, {2}, half.bytes().data());
+  EXPECT_EQ(back.reals, half.reals);
+  EXPECT_TRUE(std::isinf(back.reals[1]));
+  Tensor whole = Tensor::of_integers(Type::kI16, {1}, {-2});
+  EXPECT_THAT(whole.bytes(), ElementsAre(0xFE, 0xFF));
+}
+
+}  // namespace
+}  // namespace neuron::graph

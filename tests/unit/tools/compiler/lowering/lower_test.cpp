@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs no device: the values of programs are tested in tests/system/onnx.
+#include "tools/compiler/lowering/lower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/compiler/graph/builder.h"
+
+namespace neuron::lowering {
+namespace {
+
+using graph::Builder;
+using graph::Function;
+using graph::RefusalClass;
+using graph::Type;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// y = relu(x * 2 + 1) @ w
+Graph small_graph() {
+  Builder b("small");
+  const Value x = b.input("x", Type::kF32, {3, 5});
+  Value y = b.map(Function::kAdd, b.map(Function::kMultiply, x, 2.0), 1.0);
+  y = b.map(Function::kMaximum, y, 0.0);
+  y = b.product(y, b.constant(graph::Tensor::zeros(Type::kF32, {5, 2})));
+  b.output("y", y);
+  return b.finish();
+}
+
+Lowered lowered(const Graph& graph, const Options& options = {}) {
+  auto result = lower(graph, options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().sentence);
+  return result ? std::move(*result) : Lowered{};
+}
+
+TEST(Lowering, GivesTheSameBytesForTheSameGraph) {
+  const Lowered first = lowered(small_graph());
+  EXPECT_THAT(first.refusals, IsEmpty());
+  EXPECT_FALSE(first.neff.empty());
+  EXPECT_EQ(first.neff, lowered(small_graph()).neff);
+}
+
+TEST(Lowering, JoinsMapsUnlessItMayNot) {
+  Options options;
+  const size_t joined = lowered(small_graph(), options).tasks;
+  options.level = 0;
+  EXPECT_EQ(lowered(small_graph(), options).tasks, joined + 2);
+}
+
+TEST(Lowering, LoadsWholeRowsThatAreReducedAsOneRunOfBytesEach) {
+  Builder b("sums");
+  b.output("y", b.reduce(Function::kAdd, b.input("x", Type::kF32, {128, 512}), {1}, false));
+  Options options;
+  options.level = 0;
+  // 128 descriptors of 2 KiB; one for each element would take 336 us.
+  EXPECT_LT(lowered(b.finish(), options).moved.dma_us, 5);
+}
+
+TEST(Lowering, MovesConstantsInputsAndOutputsOnlyWhereValuesFitSbuf) {
+  const auto graph = [] {
+    Builder b("layers");
+    Value x = b.input("x", Type::kF32, {64, 128});
+    for (int layer = 0; layer < 3; ++layer) {
+      x = b.product(x, b.constant(graph::Tensor::zeros(Type::kF32, {128, 128})));
+      x = b.map(Function::kTanh, x);
+    }
+    b.output("y", x);
+    return b.finish();
+  };
+  constexpr uint64_t kLeast = (2 * 64 * 128 + 3 * 128 * 128) * 4;
+  EXPECT_EQ(lowered(graph()).moved.bytes, kLeast);
+  Options options;
+  options.level = 0;
+  EXPECT_GT(lowered(graph(), options).moved.bytes, kLeast * 3 / 2);
+}
+
+TEST(Lowering, SaysWhereValuesAreLessExactThanTheModelAsks) {
+  Builder b("wide");
+  b.output("y", b.map(Function::kNegate, b.input("x", Type::kI64, {3})));
+  b.output("z", b.map(Function::kNegate, b.input("w", Type::kF64, {3})));
+  const std::vector<std::string> notes = lowered(b.finish()).notes;
+  EXPECT_THAT(notes, Contains(HasSubstr("computed in 32 bits")));
+  EXPECT_THAT(notes, Contains(HasSubstr("f64 is computed in f32")));
+}
+
+TEST(Lowering, GivesTheBuildersSentenceWhenItRefusesABuffer) {
+  Builder b("twins");
+  const Value x = b.input("same", Type::kF32, {64, 3});
+  const Value y = b.input("same", Type::kF32, {64});
+  b.output("y", b.add(b.transpose(x, {1, 0}), y));
+  const auto result = lower(b.finish(), {});
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().sentence, HasSubstr("two buffers have the name \"same\""));
+}
+
+TEST(Lowering, RefusesValuesWithoutElements) {
+  Builder b("empty");
+  const Value x = b.input("x", Type::kF32, {3});
+  b.output("y", b.slice(x, {{0, 0, 1}}));
+  const Lowered result = lowered(b.finish());
+  ASSERT_FALSE(result.refusals.empty());
+  EXPECT_EQ(result.refusals[0].kind, RefusalClass::kEmpty);
+}
+
+TEST(Lowering, RefusesRowsThatAreTooLongToBeTakenByNumber) {
+  Builder b("rows");
+  const Value data = b.input("x", Type::kF32, {2, kMostRowElements + 1});
+  b.origin("the gather");
+  b.output("y", b.gather(data, b.input("i", Type::kI64, {1})));
+  const Lowered result = lowered(b.finish());
+  ASSERT_EQ(result.refusals.size(), 1u);
+  EXPECT_EQ(result.refusals[0].node, "the gather");
+  EXPECT_THAT(result.refusals[0].sentence, HasSubstr("at most 8192"));
+}
+
+TEST(Lowering, SurvivesTensorsOfTheModelWithNamesOfItsOwnBuffers) {
+  Builder b("names");
+  const Value x = b.input("value_0", Type::kI64, {3});
+  b.output("constant_1", b.map(Function::kAdd, x, b.integers({1, 2, 3})));
+  EXPECT_THAT(lowered(b.finish()).refusals, IsEmpty());
+}
+
+}  // namespace
+}  // namespace neuron::lowering

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traces of NKI kernels: what is read, how it is placed and ordered, and what is refused.
+#include "tools/compiler/nki/lowering.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/compiler/nki/accumulation.h"
+#include "tools/compiler/nki/record.h"
+
+namespace neuron::nki {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kHeader =
+    R"({"op":"nki_trace","version":1,"kernel":"k","target":"trn2","files":["k.py"]})"
+    "\n";
+constexpr const char* kTensors =
+    R"({"op":"hbm","id":0,"name":"x","kind":"input","dtype":"float32","shape":[128,64],"at":[0,1]})"
+    "\n"
+    R"({"op":"hbm","id":1,"name":"y","kind":"output","dtype":"float32","shape":[128,64],"at":[0,2]})"
+    "\n";
+constexpr const char* kTile =
+    R"({"op":"tile","id":2,"space":"sbuf","name":"t","parts":128,"columns":64,"dtype":"float32","at":[0,3]})"
+    "\n";
+const std::string kOnChip = R"({"tile":2,"dtype":"float32","parts":128,"pattern":[[1,64]]})";
+
+std::string hbm(int id) {
+  return R"({"hbm":)" + std::to_string(id) + R"(,"dtype":"float32","pattern":[[64,128],[1,64]]})";
+}
+
+std::string copy_in_and_out(const std::string& between) {
+  return std::string(kHeader) + kTensors + kTile + R"({"op":"dma_copy","at":[0,4],"dst":)" +
+         kOnChip + R"(,"src":)" + hbm(0) + "}\n" + between +
+         R"({"op":"dma_copy","at":[0,9],"dst":)" + hbm(1) + R"(,"src":)" + kOnChip + "}\n";
+}
+
+std::string sentence_of(const std::string& trace) {
+  const auto lowered = lower(trace, {});
+  return lowered ? "" : lowered.error().sentence;
+}
+
+TEST(Lowering, NamesTheCostOfEachLine) {
+  const auto lowered = lower(copy_in_and_out(R"({"op":"reciprocal","at":[0,6],"dst":)" + kOnChip +
+                                             R"(,"data":)" + kOnChip + "}\n"),
+                             {});
+  ASSERT_TRUE(lowered) << lowered.error().sentence;
+  EXPECT_GT(lowered->neff.size(), 1024U);
+  EXPECT_EQ(lowered->transfers, 2U);
+  EXPECT_EQ(lowered->transferred_bytes, 2U * 128 * 64 * 4);
+  ASSERT_FALSE(lowered->lines.empty());
+  EXPECT_EQ(lowered->lines[0].file, "k.py");
+  EXPECT_EQ(lowered->lines[0].line, 6U);
+  EXPECT_EQ(lowered->lines[0].engine, unsigned{NEURON_ENGINE_DVE});
+  // 8 cycles an element at 0.96 GHz.
+  EXPECT_EQ(lowered->lines[0].picoseconds, 8U * 64 * 1'000'000 / 960);
+  ASSERT_EQ(lowered->tiles.size(), 1U);
+  EXPECT_EQ(lowered->tiles[0].line, 3U);
+}
+
+TEST(Lowering, GivesTheSameBytesForTheSameTrace) {
+  const auto first = lower(copy_in_and_out(""), {}), second = lower(copy_in_and_out(""), {});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->neff, second->neff);
+}
+
+TEST(Lowering, RefusesWhatIsNoTrace) {
+  EXPECT_THAT(sentence_of(""), HasSubstr("the trace is empty"));
+  EXPECT_THAT(sentence_of("{}\n"), HasSubstr("line 1"));
+  EXPECT_THAT(sentence_of(R"({"op":"hbm"})"), HasSubstr("no trace of an NKI kernel"));
+  EXPECT_THAT(
+      sentence_of(
+          R"({"op":"nki_trace","version":2,"kernel":"k","target":"trn2","files":["k.py"]})"),
+      HasSubstr("version 2, this program reads version 1"));
+  EXPECT_THAT(
+      sentence_of(
+          R"({"op":"nki_trace","version":1,"kernel":"k","target":"trn9","files":["k.py"]})"),
+      HasSubstr("expected trn1, inf2, trn2 or trn3"));
+  EXPECT_THAT(sentence_of(std::string(kHeader) + "{\n"), HasSubstr("line 2"));
+}
+
+TEST(Lowering, NamesTheLineOfPythonThatItRefuses) {
+  EXPECT_THAT(sentence_of(copy_in_and_out(R"({"op":"levitate","at":[0,7]})"
+                                          "\n")),
+              HasSubstr("k.py:7: levitate: nki.isa.levitate is not available"));
+  const std::string outside =
+      R"({"op":"memset","at":[0,8],"value":0,"dst":{"tile":2,"dtype":"float32","parts":128,"offset":128,"pattern":[[1,64]]}})"
+      "\n";
+  EXPECT_THAT(sentence_of(copy_in_and_out(outside)),
+              HasSubstr("k.py:8: memset: an operand reaches partitions 0 to 127 and bytes 128 to "
+                        "383 of tile \"t\" (k.py:3), which has 128 partitions of 256 bytes"));
+  EXPECT_THAT(sentence_of(copy_in_and_out(R"({"op":"free","id":7,"at":[0,8]})"
+                                          "\n")),
+              HasSubstr("k.py:8: free: tile 7 is dropped, but there is none"));
+  const std::string written =
+      R"({"op":"dma_copy","at":[0,5],"dst":)" + hbm(0) + R"(,"src":)" + kOnChip + "}\n";
+  EXPECT_THAT(sentence_of(copy_in_and_out(written)),
+              HasSubstr("k.py:5: dma_copy: tensor \"x\" is written"));
+}
+
+TEST(Lowering, SaysWhatHoldsTheSpace) {
+  std::string trace = copy_in_and_out("");
+  for (int i = 0; i < 8; ++i) {
+    trace +=
+        R"({"op":"tile","id":)" + std::to_string(10 + i) +
+        R"(,"space":"psum","name":"p","parts":128,"columns":512,"dtype":"float32","at":[0,20]})"
+        "\n";
+  }
+  EXPECT_EQ(sentence_of(trace), "");
+  trace +=
+      R"({"op":"tile","id":30,"space":"psum","name":"q","parts":128,"columns":1,"dtype":"float32","at":[0,21]})"
+      "\n";
+  EXPECT_THAT(
+      sentence_of(trace),
+      HasSubstr("k.py:21: PSUM has no room for tile \"q\" of 128 partitions: tiles hold, in "
+                "each partition: 16384 bytes by 8 tiles \"p\" since k.py:20"));
+}
+
+TEST(Lowering, RefusesOperandsThatNoMemoryHolds) {
+  // Products of counts and steps stay far from 64 bits.
+  for (const char* pattern :
+       {"[[1,0]]", "[[-9223372036854775808,2]]", "[[1,-1]]",
+        "[[9223372036854775807,9223372036854775807]]", "[[4611686018427387904,2]]",
+        "[[-9223372036854775808,2]]", "[[1]]", "[1,2]", "\"all\""}) {
+    const std::string line =
+        R"({"op":"memset","at":[0,8],"value":0,"dst":{"tile":2,"dtype":"float32","parts":128,"pattern":)" +
+        std::string(pattern) + "}}\n";
+    EXPECT_THAT(sentence_of(copy_in_and_out(line)), HasSubstr("pattern")) << pattern;
+  }
+}
+
+builder::TileAccess psum(uint32_t tile, uint32_t first, uint32_t count, uint32_t parts = 128) {
+  builder::TileAccess access;
+  access.space = NEURON_SPACE_PSUM;
+  access.dtype = NEURON_DTYPE_F32;
+  access.parts = parts;
+  access.base = first * 4;
+  access.ndim = 1;
+  access.size = {count, 0, 0, 0};
+  access.step = {1, 0, 0, 0};
+  access.tile = tile;
+  return access;
+}
+
+TEST(Accumulation, OverwritesALocationOnceAndThenAdds) {
+  Accumulation state;
+  state.made(psum(1, 0, 512));
+  auto runs = state.runs(psum(1, 0, 64));
+  ASSERT_TRUE(runs);
+  ASSERT_EQ(runs->size(), 1U);
+  EXPECT_FALSE(runs->at(0).accumulate);
+  state.multiplied(psum(1, 0, 64));
+  runs = state.runs(psum(1, 32, 64));
+  ASSERT_TRUE(runs);
+  ASSERT_EQ(runs->size(), 2U);
+  EXPECT_TRUE(runs->at(0).accumulate);
+  EXPECT_EQ(runs->at(0).count, 32U);
+  EXPECT_FALSE(runs->at(1).accumulate);
+  EXPECT_EQ(runs->at(1).first, 32U);
+}
+
+TEST(Accumulation, KnowsTilesApartThatLieOnTheSameBytes) {
+  Accumulation state;
+  state.made(psum(1, 0, 64));
+  state.made(psum(2, 0, 64));
+  state.multiplied(psum(1, 0, 64));
+  EXPECT_FALSE(state.runs(psum(2, 0, 64))->at(0).accumulate);
+  EXPECT_TRUE(state.runs(psum(1, 0, 64))->at(0).accumulate);
+}
+
+TEST(Accumulation, TakesZerosForNothingAndRefusesOtherValues) {
+  Accumulation state;
+  state.made(psum(1, 0, 64));
+  state.written(psum(1, 0, 64), true, 5);
+  EXPECT_FALSE(state.runs(psum(1, 0, 64))->at(0).accumulate);
+  state.written(psum(1, 0, 64), false, 6);
+  const auto refused = state.runs(psum(1, 0, 64));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().sentence, HasSubstr("line 6"));
+}
+
+TEST(Accumulation, RefusesAPartThatOnlySomePartitionsHold) {
+  Accumulation state;
+  state.made(psum(1, 0, 64));
+  state.multiplied(psum(1, 0, 64, 32));
+  const auto refused = state.runs(psum(1, 0, 64, 64));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().sentence, HasSubstr("some partitions"));
+}
+
+TEST(Record, ReadsNumbersThatJsonHasNotAsTexts) {
+  Record record(R"({"op":"memset","value":"-inf","at":[3,4]})", 9);
+  EXPECT_EQ(record.operation(), "memset");
+  EXPECT_EQ(record.file(), 3U);
+  EXPECT_EQ(record.line(), 4U);
+  EXPECT_EQ(record.number("value"), -__builtin_inf());
+  EXPECT_TRUE(record.ok());
+  record.number("absent");
+  ASSERT_FALSE(record.result());
+  EXPECT_THAT(record.result().error().sentence, HasSubstr("line 9: the key \"absent\" is missing"));
+}
+
+const std::string kWord =
+    R"({"op":"tile","id":7,"space":"sbuf","name":"go","parts":1,"columns":1,"dtype":"int32"})"
+    "\n"
+    R"({"op":"while","at":[0,5],"condition":{"tile":7,"dtype":"int32","parts":1,"pattern":[[1,1]]}})"
+    "\n";
+
+TEST(LoopsOfTheDevice, EndWhereTheyBegan) {
+  EXPECT_EQ(sentence_of(copy_in_and_out(kWord + R"({"op":"end_while","at":[0,6]})" + "\n")), "");
+  EXPECT_THAT(sentence_of(copy_in_and_out(R"({"op":"end_while","at":[0,6]})"
+                                          "\n")),
+              HasSubstr("k.py:6: end_while: a loop of the device ends here, but none has begun"));
+  EXPECT_THAT(sentence_of(copy_in_and_out(kWord)), HasSubstr("has no end"));
+}
+
+TEST(LoopsOfTheDevice, HaveAConditionOfOneWord) {
+  const std::string wide =
+      R"({"op":"while","at":[0,5],"condition":)" + kOnChip + "}\n" + R"({"op":"end_while"})" + "\n";
+  EXPECT_THAT(sentence_of(copy_in_and_out(wide)),
+              AllOf(HasSubstr("k.py:5"), HasSubstr("32768 bytes in SBUF; expected a word")));
+}
+
+TEST(LoopsOfTheDevice, HoldWhatTheirNextRoundNeeds) {
+  // The tile is dropped in the body; only the end of the loop gives its room away.
+  const std::string large = R"("space":"sbuf","name":"big","parts":128,"columns":50000,)"
+                            R"("dtype":"float32","at":[0,7]})";
+  const std::string body = kWord + R"({"op":"free","id":3})" + "\n" + R"({"op":"tile","id":4,)" +
+                           large + "\n" + R"({"op":"end_while","at":[0,8]})" + "\n";
+  const std::string before = R"({"op":"tile","id":3,"space":"sbuf","name":"old","parts":128,)"
+                             R"("columns":20000,"dtype":"float32","at":[0,4]})"
+                             "\n";
+  EXPECT_THAT(sentence_of(copy_in_and_out(before + body)), HasSubstr("SBUF has no room"));
+  EXPECT_EQ(sentence_of(copy_in_and_out(before + R"({"op":"free","id":3})" + "\n" +
+                                        R"({"op":"tile","id":4,)" + large + "\n")),
+            "");
+}
+
+TEST(Signature, HasTheTensorsOfTheCallerInTheOrderOfTheTrace) {
+  const std::string changed = R"({"op":"hbm","id":5,"name":"z","kind":"inout","dtype":"int32",)"
+                              R"("shape":[4],"at":[0,3]})"
+                              "\n";
+  const auto signature = signature_of(copy_in_and_out(changed));
+  ASSERT_TRUE(signature) << signature.error().sentence;
+  EXPECT_EQ(signature->generation, 3);
+  ASSERT_EQ(signature->inputs.size(), 2u);
+  ASSERT_EQ(signature->outputs.size(), 2u);
+  EXPECT_EQ(signature->inputs[0].name, "x");
+  EXPECT_EQ(signature->outputs[0].shape, (std::vector<uint64_t>{128, 64}));
+  EXPECT_EQ(signature->inputs[1].name, "z");
+  EXPECT_EQ(signature->outputs[1].name, "z");
+}
+
+TEST(Signature, IsRefusedWhereAKernelNeedsAProgramOfItsOwn) {
+  const auto refused = [](const std::string& line) {
+    const auto signature = signature_of(copy_in_and_out(line + "\n"));
+    return signature ? "" : signature.error().sentence;
+  };
+  EXPECT_THAT(refused(R"({"op":"core","number":1})"), HasSubstr("no second core"));
+  EXPECT_THAT(refused(R"({"op":"while"})"), HasSubstr("no loops whose rounds"));
+  EXPECT_THAT(refused(R"({"op":"collective"})"), HasSubstr("no collectives"));
+  EXPECT_THAT(refused(R"({"op":"tile","id":9,"space":"sbuf","parts":1,"columns":1,)"
+                      R"("dtype":"float32","address":[0,0]})"),
+              HasSubstr("no tiles at addresses"));
+}
+
+}  // namespace
+}  // namespace neuron::nki

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of generations 3 and 4: what the builder writes for the instructions that they add, and
+// where the waits of instructions go at which two cores meet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/neff/model.h"
+#include "tools/compiler/program_builder/program.h"
+
+namespace neuron::builder {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint8_t kF32 = NEURON_DTYPE_F32, kBf16 = NEURON_DTYPE_BF16, kU8 = NEURON_DTYPE_U8;
+
+std::vector<std::string> texts(Program& program, unsigned engine) {
+  std::vector<std::string> lines;
+  for (const Step& step : program.parts().schedule.steps()[engine]) {
+    lines.push_back(isa::disassemble(step.instruction, static_cast<int>(engine)));
+  }
+  return lines;
+}
+std::string error_of(Program& program) {
+  const auto built = program.build();
+  return built ? "" : built.error().sentence;
+}
+
+TEST(LaterGenerations, WriteEachInstructionOfGeneration3) {
+  Program p("third", 3);
+  const Tile x = p.sbuf("x", 128, 64, kF32), y = p.sbuf("y", 128, 64, kF32);
+  const Tile mask = p.sbuf("mask", 128, 64, kU8), bounds = p.sbuf("bounds", 128, 2, kF32);
+  const Tile states = p.sbuf("states", 128, 6, NEURON_DTYPE_U32);
+  const Tile found = p.sbuf("found", 128, 65, NEURON_DTYPE_I32);
+  p.select_reduce(y.all(), x.all(), mask.all(), -1.0F, true, NEURON_REDUCE_RESET_ACCUMULATE);
+  p.range_select(y.all(), x.all(), NEURON_ALU_GE, bounds.column_range(0, 1), NEURON_ALU_LT,
+                 bounds.column_range(1, 1), 128);
+  p.nonzero_with_count(found.all(), x.all(), 7);
+  p.set_random_state(Engine::kPool, states.all());
+  p.get_random_state(Engine::kPool, states.all());
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  const auto dve = texts(p, NEURON_ENGINE_DVE), pool = texts(p, NEURON_ENGINE_POOL);
+  ASSERT_EQ(dve.size(), 2U);
+  EXPECT_THAT(dve[0], HasSubstr("s0=-1, invert, reduce=max, reset_reduce"));
+  EXPECT_THAT(dve[1], HasSubstr("start=128, op0=ge, s0=&sbuf[0, "));
+  ASSERT_EQ(pool.size(), 3U);
+  EXPECT_THAT(pool[0], HasSubstr("offset=0x7 i32, padding=-1"));
+  EXPECT_THAT(pool[1], HasSubstr("rand_set_state sbuf[0:128, "));
+  EXPECT_TRUE(p.build());
+}
+
+TEST(LaterGenerations, WriteProductsOfF8AndOfBlockScaledMatrices) {
+  Program p("products", 4);
+  const Tile w = p.sbuf("w", 128, 256, NEURON_DTYPE_F8E4);
+  const Tile x = p.sbuf("x", 128, 1024, NEURON_DTYPE_F8E4);
+  const Tile sum = p.psum("sum", 128, 512);
+  p.matmul(sum.all(), w.all().split(2), x.all().split(2), false, {.double_row = true});
+  const Tile a = p.sbuf("a", 128, 512, kBf16);
+  const Tile codes = p.sbuf("codes", 128, 128, NEURON_DTYPE_F8E4FNX4);
+  const Tile scales = p.sbuf("scales", 128, 128, kU8);
+  const ScaledAccess scaled{codes.all(), scales.all(), 2};
+  p.quantize_mx(scaled, a.all());
+  const Tile product = p.psum("product", 128, 128, kBf16);
+  p.matmul_mx(product.all(), scaled, scaled);
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  const auto pe = texts(p, NEURON_ENGINE_PE);
+  ASSERT_EQ(pe.size(), 4U);
+  EXPECT_THAT(pe[0], HasSubstr("f8e4 [2, 128], mode=1"));
+  EXPECT_THAT(pe[1], HasSubstr("f8e4 [2, 512], new, swap, mode=1"));
+  EXPECT_THAT(pe[2], HasSubstr("quarter=2"));
+  EXPECT_THAT(pe[3], HasSubstr("bf16 [128] = sbuf"));
+  // The product of what DVE has quantised waits for DVE, codes and scales.
+  EXPECT_FALSE(p.parts().schedule.steps()[NEURON_ENGINE_PE][2].waits.empty());
+  EXPECT_TRUE(p.build());
+}
+
+TEST(LaterGenerations, WriteSparseProducts) {
+  Program p("sparse", 3);
+  const Tile w = p.sbuf("w", 128, 64, kBf16), x = p.sbuf("x", 128, 4 * 200, kBf16);
+  const Tile positions = p.sbuf("positions", 128, 16, NEURON_DTYPE_U16);
+  const Tile sum = p.psum("sum", 64, 200);
+  const SparseAccess sparse{w.all(), positions.all(), NEURON_SPARSE_1_OF_4};
+  p.matmul_sparse(sum.all(), sparse, x.all().split(4));
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  const auto pe = texts(p, NEURON_ENGINE_PE);
+  EXPECT_THAT(pe[0], HasSubstr("ldweights_sparse"));
+  EXPECT_THAT(pe[0], HasSubstr("u16 [16], mode=5"));
+  EXPECT_THAT(pe[1], HasSubstr("bf16 [4, 200], new, swap, mode=5"));
+  p.matmul_sparse(sum.all(), sparse, x.all().split(2));
+  EXPECT_THAT(error_of(p), HasSubstr("slots"));
+}
+
+TEST(LaterGenerations, WriteTheOtherInstructionsOfGeneration4) {
+  Program p("fourth", 4);
+  const Tile x = p.sbuf("x", 128, 64, kF32), m = p.sbuf("m", 128, 1, kF32);
+  p.exponential(x.all(), x.all(), m.all(), NEURON_REDUCE_RESET_ACCUMULATE);
+  p.random_uniform(x.all(), -1.0F, 1.0F);
+  Activate2Options options;
+  options.steps = NEURON_PRE_MUL_SUB;
+  options.s0 = 2.0F;
+  options.s1 = reversed(m.all());
+  options.reduce_op = NEURON_ALU_ABS_MAX;
+  options.reduce = NEURON_REDUCE_RESET_ACCUMULATE;
+  p.activate2(x.all(), NEURON_ACT_EXP, x.all(), options);
+  const Tile states = p.sbuf("states", 128, 24, NEURON_DTYPE_U32);
+  p.set_random_state(Engine::kDve, states.all());
+  ASSERT_TRUE(p.ok()) << error_of(p);
+  EXPECT_THAT(texts(p, NEURON_ENGINE_DVE)[0], HasSubstr("exponential"));
+  EXPECT_THAT(texts(p, NEURON_ENGINE_DVE)[1], HasSubstr("s0=-1, s1=1"));
+  EXPECT_THAT(texts(p, NEURON_ENGINE_ACTIVATION)[0],
+              HasSubstr("steps=mul_sub, s0=2, s1=&sbuf[0, 0x"));
+  EXPECT_THAT(texts(p, NEURON_ENGINE_ACTIVATION)[0], HasSubstr("rev1, reduce=abs_max"));
+  EXPECT_TRUE(p.build());
+}
+
+TEST(LaterGenerations, AreRefusedInOlderPrograms) {
+  Program p("old", 3);
+  const Tile x = p.sbuf("x", 128, 64, kF32);
+  p.exponential(x.all(), x.all());
+  EXPECT_THAT(error_of(p), HasSubstr("the opcode needs a later generation"));
+  Program rows("rows", 3);
+  const Tile w = rows.sbuf("w", 128, 256, kBf16);
+  rows.load_weights(w.all().split(2), {.double_row = true});
+  EXPECT_THAT(error_of(rows), HasSubstr("double_row multiplies f8e4, f8e5 and f8e4fn"));
+  Program tile("tile", 3);
+  const Tile v = tile.sbuf("v", 32, 32, kBf16);
+  tile.load_weights(v.all(), {.row = 32, .column = 64, .rows = 32, .columns = 32});
+  EXPECT_TRUE(tile.ok()) << error_of(tile);
+  EXPECT_THAT(texts(tile, NEURON_ENGINE_PE)[0], HasSubstr("at=32x64, tile=32x32"));
+}
+
+// The instruction has a wait and an update of its own: what it needs beside them is in events.
+TEST(LaterGenerations, PutWaitsAndSignalsAroundTheInstructionsAtWhichCoresMeet) {
+  Program p("meeting", 3);
+  const Buffer in = p.input("in", kF32, {128, 64}), out = p.output("out", kF32, {128, 64});
+  const Tile own = p.sbuf("own", 128, 64, kF32), others = p.sbuf("others", 128, 64, kF32);
+  p.dma(Engine::kSp, own.all(), in.all());
+  p.send_receive(others.all(), own.all(), 9);
+  p.core_barrier(Engine::kDve, out.all());
+  p.tensor_tensor(Engine::kDve, own.all(), own.all(), NEURON_ALU_ADD, others.all());
+  p.dma(Engine::kSp, out.all(), own.all());
+  Program other("meeting", 3);
+  other.use(Engine::kSp);
+  p.physical_cores(2, &other);
+  const auto neff = p.build();
+  ASSERT_TRUE(neff) << neff.error().sentence;
+  // The transfer is waited for, and the addition waits: so there are an event before, one behind.
+  const auto& pool = p.parts().schedule.steps()[NEURON_ENGINE_POOL];
+  EXPECT_EQ(pool[0].waits.size(), 1U);
+  EXPECT_TRUE(pool[0].signals);
+  const auto container = neff::Container::open(*neff);
+  ASSERT_TRUE(container) << container.error().sentence;
+  const auto model = neff::load_model(*container, {3, 2, false});
+  ASSERT_TRUE(model) << model.error().sentence;
+  std::vector<isa::Instruction> code;
+  for (const auto& engine : model->subgraphs[0].engines) {
+    if (engine.engine != NEURON_ENGINE_POOL) continue;
+    for (size_t at = 0; at < engine.code.size(); at += NEURON_INSTRUCTION_BYTES) {
+      code.push_back(isa::decode(isa::Bytes(
+          reinterpret_cast<const std::byte*>(engine.code.data()) + at, NEURON_INSTRUCTION_BYTES)));
+    }
+  }
+  ASSERT_EQ(code.size(), 4U);
+  EXPECT_EQ(code[0].opcode, NEURON_OP_EVENT);
+  EXPECT_EQ(code[0].wait[0].condition, NEURON_WAIT_GE);
+  EXPECT_EQ(code[1].opcode, NEURON_OP_SENDRECV);
+  EXPECT_EQ(code[1].wait[1].index, 9);
+  EXPECT_EQ(code[2].opcode, NEURON_OP_EVENT);
+  EXPECT_EQ(code[2].update[0].operation, NEURON_UPDATE_INC);
+  EXPECT_EQ(code[3].opcode, NEURON_OP_RET);
+}
+
+}  // namespace
+}  // namespace neuron::builder

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/graph/value_builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tools/compiler/graph/interpreter.h"
+
+namespace neuron::graph {
+namespace {
+
+// The work of computing the node, in elements touched.
+int64_t work_of(const Node& node) {
+  if (node.kind == Kind::kProduct || node.kind == Kind::kReduce) {
+    return node.batch * node.rows * node.depth * node.columns;
+  }
+  int64_t work = elements_of(node.shape);
+  for (const Region& region : node.regions) {
+    int64_t count = 1;
+    for (const Region::Dimension& d : region.dimensions) count *= d.size;
+    work += count;
+  }
+  return work;
+}
+
+// Dimensions that continue each other on both sides become one; those of size 1 go.
+std::vector<Region::Dimension> merged(const std::vector<Region::Dimension>& dimensions) {
+  std::vector<Region::Dimension> list;
+  for (const Region::Dimension& next : dimensions) {
+    if (next.size == 1) continue;
+    if (!list.empty() && list.back().to_step == next.size * next.to_step &&
+        list.back().from_step == next.size * next.from_step) {
+      list.back() = {list.back().size * next.size, next.to_step, next.from_step};
+    } else {
+      list.push_back(next);
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+ValueBuilder::ValueBuilder(std::string name, const Limits& limits) : limits_(limits) {
+  graph_.name = std::move(name);
+}
+
+Value ValueBuilder::refuse(std::string sentence) {
+  if (problem_.empty()) problem_ = std::move(sentence);
+  return kNone;
+}
+
+bool ValueBuilder::usable(std::initializer_list<Value> values) {
+  return std::all_of(values.begin(), values.end(), [](Value value) { return value >= 0; });
+}
+
+const Shape& ValueBuilder::shape(Value value) const {
+  static const Shape kScalar;
+  return value < 0 ? kScalar : graph_.nodes[static_cast<size_t>(value)].shape;
+}
+
+Type ValueBuilder::type(Value value) const {
+  return value < 0 ? Type::kF32 : graph_.nodes[static_cast<size_t>(value)].type;
+}
+
+int64_t ValueBuilder::axis_of(int64_t rank, int64_t number) {
+  if (number >= -rank && number < rank) return number < 0 ? number + rank : number;
+  fail("axis {} of {} dimensions", number, rank);
+  return 0;
+}
+
+int64_t ValueBuilder::size(Value value, int64_t axis) {
+  const Shape& sizes = shape(value);
+  if (axis >= 0 && axis < static_cast<int64_t>(sizes.size())) {
+    return sizes[static_cast<size_t>(axis)];
+  }
+  fail("dimension {} of an array of {}", axis, shape_text(sizes));
+  return 1;
+}
+
+const Tensor* ValueBuilder::constant_of(Value value) const {
+  return value < 0 ? nullptr : graph_.nodes[static_cast<size_t>(value)].constant.get();
+}
+
+bool ValueBuilder::allowed(const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    // A dimension of 0 does not make the others harmless.
+    const int64_t factor = std::max<int64_t>(1, size);
+    if (size < 0 || count > limits_.elements / factor) {
+      fail("an array of {} is not possible", shape_text(shape));
+      return false;
+    }
+    count *= factor;
+  }
+  return true;
+}
+
+Value ValueBuilder::append(Node node) {
+  if (!ok()) return kNone;
+  if (!allowed(node.shape)) return kNone;
+  const int64_t count = elements_of(node.shape);
+  nodes_ += 1 + static_cast<int64_t>(node.regions.size() / 16);
+  if (nodes_ > limits_.nodes) return fail("the graph has over {} nodes", limits_.nodes);
+  node.origin = origin_;
+  // Other ranks may have other constants, and kernels are not computed here.
+  if (node.kind != Kind::kInput && node.kind != Kind::kConstant && node.kind != Kind::kExchange &&
+      node.kind != Kind::kKernel) {
+    std::vector<const Tensor*> operands;
+    int64_t largest = limits_.folded;
+    for (const Value operand : node.operands) {
+      operands.push_back(constant_of(operand));
+      if (operands.back() != nullptr) largest = std::max(largest, operands.back()->elements());
+    }
+    const bool known = std::all_of(operands.begin(), operands.end(),
+                                   [](const Tensor* tensor) { return tensor != nullptr; });
+    const int64_t work = work_of(node);
+    if (known && count <= largest && work <= limits_.work - work_) {
+      work_ += work;
+      return weights(evaluate_node(node, operands));
+    }
+  }
+  graph_.nodes.push_back(std::move(node));
+  return static_cast<Value>(graph_.nodes.size() - 1);
+}
+
+Value ValueBuilder::input(const std::string& name, Type type, Shape shape) {
+  Node node;
+  node.kind = Kind::kInput;
+  node.type = type;
+  node.shape = std::move(shape);
+  node.name = name;
+  const Value value = append(std::move(node));
+  if (value >= 0) graph_.inputs.push_back(value);
+  return value;
+}
+
+Value ValueBuilder::constant(Tensor tensor) {
+  if (!ok()) return kNone;
+  constants_ += tensor.elements();
+  if (constants_ <= limits_.constants) return weights(std::move(tensor));
+  return fail("constants that are computed while compiling have over {} elements together",
+              limits_.constants);
+}
+
+Value ValueBuilder::weights(Tensor tensor) {
+  Node node;
+  node.kind = Kind::kConstant;
+  node.type = tensor.type;
+  node.shape = tensor.shape;
+  node.constant = std::make_shared<const Tensor>(std::move(tensor));
+  return append(std::move(node));
+}
+
+Value ValueBuilder::integers(std::vector<int64_t> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return constant(Tensor::of_integers(Type::kI64, {count}, std::move(values)));
+}
+
+bool ValueBuilder::broadcast(Shape& shape, const Shape& other) {
+  if (other.size() > shape.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
+  for (size_t i = 1; i <= other.size(); ++i) {
+    int64_t& mine = shape[shape.size() - i];
+    const int64_t theirs = other[other.size() - i];
+    if (mine != theirs && mine != 1 && theirs != 1) return false;
+    if (mine == 1) mine = theirs;
+  }
+  return true;
+}
+
+Value ValueBuilder::map(Function function, Value x) {
+  if (!usable({x})) return kNone;
+  Node node;
+  node.kind = Kind::kMap;
+  node.function = function;
+  node.type = gives_bool(function) ? Type::kBool : type(x);
+  node.shape = shape(x);
+  node.operands = {x};
+  return append(std::move(node));
+}
+
+Value ValueBuilder::map(Function function, Value a, Value b) {
+  if (!usable({a, b})) return kNone;
+  Node node;
+  node.kind = Kind::kMap;
+  node.function = function;
+  node.type = gives_bool(function) ? Type::kBool : type(a);
+  node.shape = shape(a);
+  if (type(a) != type(b)) {
+    return fail("{} of {} and {}", function_name(function), type_name(type(a)), type_name(type(b)));
+  }
+  if (!broadcast(node.shape, shape(b))) {
+    return fail("{} of {} and {}, which cannot be broadcast", function_name(function),
+                shape_text(shape(a)), shape_text(shape(b)));
+  }
+  node.operands = {expand(a, node.shape), expand(b, node.shape)};
+  if (!usable({node.operands[0], node.operands[1]})) return kNone;
+  return append(std::move(node));
+}
+
+Value ValueBuilder::select(Value condition, Value yes, Value no) {
+  if (!usable({condition, yes, no})) return kNone;
+  if (type(yes) != type(no) || type(condition) != Type::kBool) {
+    return fail("select of {} and {} by {}", type_name(type(yes)), type_name(type(no)),
+                type_name(type(condition)));
+  }
+  Node node;
+  node.kind = Kind::kMap;
+  node.function = Function::kSelect;
+  node.type = type(yes);
+  node.shape = shape(condition);
+  if (!broadcast(node.shape, shape(yes)) || !broadcast(node.shape, shape(no))) {
+    return fail("select of {} and {} by {}, which cannot be broadcast", shape_text(shape(yes)),
+                shape_text(shape(no)), shape_text(shape(condition)));
+  }
+  for (const Value operand : {condition, yes, no}) {
+    node.operands.push_back(expand(operand, node.shape));
+    if (node.operands.back() < 0) return kNone;
+  }
+  return append(std::move(node));
+}
+
+Value ValueBuilder::cast(Value x, Type to) {
+  if (!usable({x}) || type(x) == to) return x;
+  Node node;
+  node.kind = Kind::kMap;
+  node.function = Function::kCast;
+  node.type = to;
+  node.shape = shape(x);
+  node.operands = {x};
+  return append(std::move(node));
+}
+
+Value ValueBuilder::regions(const std::vector<Value>& operands, Shape shape,
+                            std::vector<Region> list, double fill) {
+  for (const Value operand : operands) {
+    if (!usable({operand})) return kNone;
+    if (type(operand) != type(operands[0])) {
+      return fail("{} and {} in one array", type_name(type(operands[0])), type_name(type(operand)));
+    }
+  }
+  Node node;
+  node.kind = Kind::kMove;
+  node.type = type(operands[0]);
+  node.shape = std::move(shape);
+  node.operands = operands;
+  node.fill = fill;
+  for (Region& region : list) {
+    const bool empty = std::any_of(region.dimensions.begin(), region.dimensions.end(),
+                                   [](const Region::Dimension& d) { return d.size == 0; });
+    if (empty) continue;
+    region.dimensions = merged(region.dimensions);
+    node.regions.push_back(std::move(region));
+  }
+  return append(std::move(node));
+}
+
+Value ValueBuilder::expand(Value x, const Shape& to) {
+  if (!usable({x}) || shape(x) == to) return x;
+  if (!allowed(to)) return kNone;
+  const Shape from = shape(x);
+  Shape all = to;
+  if (from.size() > to.size() || !broadcast(all, from) || all != to) {
+    return fail("{} cannot be broadcast to {}", shape_text(from), shape_text(to));
+  }
+  const Shape to_steps = strides_of(to), from_steps = strides_of(from);
+  const size_t added = to.size() - from.size();
+  Region region;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const bool repeats = i < added || from[i - added] != to[i];
+    region.dimensions.push_back({to[i], to_steps[i], repeats ? 0 : from_steps[i - added]});
+  }
+  return regions({x}, to, {std::move(region)});
+}
+
+void ValueBuilder::output(const std::string& name, Value value) {
+  if (value >= 0) graph_.outputs.push_back({name, value});
+}
+
+}  // namespace neuron::graph

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The maps of a group on values that stay in SBUF: operands are read where they lie, repeated ones
+// from the smaller values that they repeat, and results stay. What has no room goes through HBM,
+// piece by piece.
+// Callers: the tasks of maps and products. Thread-safe: no. Holds its operands and results in SBUF.
+// Fails: the program keeps the first error.
+#ifndef TOOLS_COMPILER_LOWERING_LAYOUT_GROUP_H
+#define TOOLS_COMPILER_LOWERING_LAYOUT_GROUP_H
+
+#include <map>
+#include <optional>
+
+#include "tools/compiler/lowering/piece.h"
+
+namespace neuron::lowering {
+
+// In which layout a group should work; none: over all elements in order, through HBM.
+std::optional<Layout> layout_of(Workspace& work, const MapGroup& group);
+
+class LayoutGroup {
+ public:
+  // `given`: an operand whose elements the caller has, piece by piece.
+  LayoutGroup(Workspace& work, const MapGroup& group, const Layout& layout,
+              Value given = graph::kNone);
+
+  // Of rows of a tile: `outers` times `inners` elements from [outer, inner] on; at most as many as
+  // a register has.
+  struct Part {
+    int64_t tile = 0, outer = 0, inner = 0;
+    uint32_t outers = 1, inners = 1;
+  };
+  void piece(const Part& part, const TileAccess& given = {});
+  // All pieces.
+  void emit();
+
+ private:
+  friend class LayoutExchange;
+
+  // How an operand is read.
+  struct Source {
+    Resident resident;  // not present: from HBM
+    bool by_outer = true, by_inner = true;
+  };
+  Source source_of(Value value);
+  std::optional<Source> repeated(Value value);
+
+  Workspace& work_;
+  const MapGroup group_;
+  const Layout layout_;
+  const Value given_;
+  std::map<Value, size_t> last_use_;
+  std::map<Value, Source> sources_;
+  std::map<Value, Resident> results_;
+};
+
+}  // namespace neuron::lowering
+
+#endif

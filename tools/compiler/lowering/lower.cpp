@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/lowering/lower.h"
+
+#include <algorithm>
+#include <set>
+
+#include "driver/isa/generation.h"
+#include "hw/address_map.h"
+#include "tools/compiler/lowering/broadcast.h"
+#include "tools/compiler/lowering/piece.h"
+#include "tools/compiler/lowering/product.h"
+#include "tools/compiler/lowering/windows.h"
+
+namespace neuron::lowering {
+namespace {
+
+using graph::Kind;
+using graph::RefusalClass;
+using runtime::Result;
+
+// Members of a group share the registers.
+constexpr size_t kMostMembers = 12;
+
+Movement movement_of(const builder::Schedule& schedule, unsigned generation) {
+  // What every DMA engine takes at least for a descriptor.
+  const isa::Timing& timing = isa::timing_of(generation);
+  Movement moved;
+  double picoseconds = 0;
+  for (const builder::Transfer& transfer : schedule.transfers()) {
+    const auto runs = [](const BufferAccess& access) {
+      return static_cast<double>(access.bytes()) / static_cast<double>(access.size[0]);
+    };
+    const auto bytes = static_cast<double>(transfer.to.bytes());
+    const double descriptors = std::max(runs(transfer.to), runs(transfer.from[0]));
+    const double at_least = descriptors * static_cast<double>(timing.dma_descriptor);
+    const double at_rate = bytes * static_cast<double>(timing.dma_bytes.picoseconds) /
+                           static_cast<double>(timing.dma_bytes.cycles);
+    picoseconds += std::max(at_least, at_rate);
+    moved.bytes += transfer.to.bytes();
+    ++moved.transfers;
+  }
+  moved.dma_us = picoseconds / 1e6 / NEURON_V2_DMA_ENGINES_PER_CORE;
+  return moved;
+}
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Options& options)
+      : graph_(graph),
+        options_(options),
+        work_(graph, options.generation, options.level > 0),
+        needed_(graph::needed(graph)),
+        placed_(graph.nodes.size(), false),
+        uses_(graph.nodes.size(), 0) {}
+
+  Result<Lowered> run();
+
+ private:
+  void refuse(const Node& node, const std::string& sentence);
+  void check();
+  void check_memory();
+  void count_uses();
+  void plan_lifetimes();
+  void plan_destinations();
+  // Whether it repeats a smaller value and only maps read it, which then read the smaller one.
+  bool repeats(Value value) const;
+  // Windows that their readers see in the image, and what renames them: they are laid out when
+  // somebody needs them all the same.
+  bool waits(Value value) const;
+  bool ready(Value operand, const std::vector<Value>& members) const;
+  MapGroup group_from(size_t first, bool simple = false);
+  // The maps that may read the product's sums in PSUM.
+  ProductExit exit_of(Value product);
+  void emit(size_t number);
+  void emit_outputs();
+
+  const Graph& graph_;
+  const Options& options_;
+  Workspace work_;
+  std::vector<bool> needed_, done_;
+  std::vector<bool> placed_;  // something other than a map reads it in HBM
+  std::vector<size_t> uses_;
+  std::set<Value> destinations_;
+  Lowered lowered_;
+};
+
+void Lowering::refuse(const Node& node, const std::string& sentence) {
+  lowered_.refusals.push_back({RefusalClass::kForm, node.origin, "", sentence, {}});
+}
+
+void Lowering::check() {
+  bool wide = false, doubles = false;
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (!needed_[i]) continue;
+    const int64_t elements = graph::elements_of(node.shape);
+    if (elements == 0 && node.kind != Kind::kConstant) {
+      lowered_.refusals.push_back({RefusalClass::kEmpty,
+                                   node.origin,
+                                   "",
+                                   "a value has no elements, which has no form on the device",
+                                   {}});
+    }
+    if ((node.kind == Kind::kGather || node.kind == Kind::kScatter) &&
+        node.columns > kMostRowElements) {
+      refuse(node, base::format("rows of {} elements are taken by number; at most {} are supported",
+                                node.columns, kMostRowElements));
+    }
+    if (node.kind == Kind::kKernel) {
+      const std::string problem = kernel_problem(graph_, node, options_.generation);
+      if (!problem.empty()) refuse(node, problem);
+    }
+    if (elements >= int64_t{1} << 30) {
+      refuse(node, base::format("a value of {} has over 4 GiB", graph::shape_text(node.shape)));
+    }
+    const bool inner = node.kind != Kind::kConstant;
+    wide = wide || (inner && (node.type == graph::Type::kI64 || node.type == graph::Type::kU64));
+    doubles = doubles || (inner && node.type == graph::Type::kF64);
+  }
+  if (wide) lowered_.notes.push_back("64-bit whole numbers are computed in 32 bits");
+  if (doubles) lowered_.notes.push_back("f64 is computed in f32, also in inputs and outputs");
+  if (graph_.outputs.empty()) {
+    lowered_.refusals.push_back({RefusalClass::kEmpty, "", "", "the model has no outputs", {}});
+  }
+}
+
+// What is in HBM is known when all tasks are written.
+void Lowering::check_memory() {
+  const auto bytes = [&](Value value) {
+    const Node& node = work_.node(value);
+    return static_cast<uint64_t>(graph::elements_of(node.shape)) * graph::type_bytes(node.type);
+  };
+  for (const Value input : graph_.inputs) work_.memory.tensors += bytes(input);
+  for (const graph::Output& output : graph_.outputs) {
+    if (output.donor == graph::kNone) work_.memory.tensors += bytes(output.value);
+  }
+  lowered_.memory = work_.memory;
+  const uint64_t hbm = options_.hbm != 0 ? options_.hbm : hbm_of(options_.generation);
+  const std::string why = excess(lowered_.memory, hbm, graph_);
+  if (!why.empty()) lowered_.refusals.push_back({RefusalClass::kMemory, "", "", why, {}});
+}
+
+void Lowering::count_uses() {
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!needed_[i]) continue;
+    for (const Value operand : graph_.nodes[i].operands) {
+      ++uses_[static_cast<size_t>(operand)];
+      if (graph_.nodes[i].kind != Kind::kMap) placed_[static_cast<size_t>(operand)] = true;
+    }
+  }
+  for (const graph::Output& output : graph_.outputs) {
+    ++uses_[static_cast<size_t>(output.value)];
+    placed_[static_cast<size_t>(output.value)] = true;
+  }
+}
+
+bool Lowering::repeats(Value value) const {
+  return options_.level > 0 && !placed_[static_cast<size_t>(value)] && is_broadcast(graph_, value);
+}
+
+bool Lowering::waits(Value value) const {
+  if (!work_.resident() || work_.has_place(value) || work_.residents.has(value)) return false;
+  const Node& node = work_.node(value);
+  if (node.kind != Kind::kMove || node.operands.size() != 1) return false;
+  if (graph::renames(node, graph_)) return waits(node.operands[0]);
+  return columns_of(graph_, value) || pool_of(graph_, value);
+}
+
+bool Lowering::ready(Value operand, const std::vector<Value>& members) const {
+  const auto known = [&](Value value) {
+    return done_[static_cast<size_t>(value)] || work_.node(value).kind == Kind::kConstant;
+  };
+  double number = 0;
+  return known(operand) || work_.uniform(operand, number) ||
+         std::count(members.begin(), members.end(), operand) != 0 ||
+         (repeats(operand) && known(work_.node(operand).operands[0]));
+}
+
+// The map and those that follow it, as far as they are maps of as many elements whose operands are
+// there already.
+MapGroup Lowering::group_from(size_t first, bool simple) {
+  MapGroup group;
+  std::vector<Value> members = {static_cast<Value>(first)};
+  const int64_t elements = graph::elements_of(graph_.nodes[first].shape);
+  done_[first] = true;
+  for (size_t i = first + 1; options_.level > 0 && i < graph_.nodes.size() &&
+                             members.size() < (simple ? kMostMembers / 2 : kMostMembers);
+       ++i) {
+    const Node& node = graph_.nodes[i];
+    if (!needed_[i] || done_[i] || node.kind != Kind::kMap ||
+        graph::elements_of(node.shape) != elements || (simple && !is_simple(work_, node))) {
+      continue;
+    }
+    bool joins = false, whole = true;
+    for (const Value operand : node.operands) {
+      joins = joins || std::count(members.begin(), members.end(), operand) != 0;
+      whole = whole && ready(operand, members);
+    }
+    if (!joins || !whole) continue;
+    members.push_back(static_cast<Value>(i));
+    done_[i] = true;
+  }
+  for (const Value member : members) {
+    size_t inside = 0;
+    for (const Value other : members) {
+      const auto& operands = graph_.nodes[static_cast<size_t>(other)].operands;
+      inside += static_cast<size_t>(std::count(operands.begin(), operands.end(), member));
+    }
+    group.stored.push_back(inside < uses_[static_cast<size_t>(member)]);
+  }
+  group.members = std::move(members);
+  return group;
+}
+
+void Lowering::emit(size_t number) {
+  const auto value = static_cast<Value>(number);
+  double same = 0;
+  work_.layer = graph_.nodes[number].origin;
+  switch (graph_.nodes[number].kind) {
+    case Kind::kInput:
+      return emit_input(work_, value);
+    case Kind::kConstant:
+      return;
+    case Kind::kMap:
+      return emit_maps(work_, group_from(number));
+    case Kind::kMove:
+      // One number in a shape is written where it is used, unless that is no map.
+      if (!placed_[number] && work_.uniform(value, same)) return;
+      if (repeats(value) || waits(value)) return;
+      return emit_move(work_, value);
+    case Kind::kProduct:
+      if (work_.resident() && graph::is_real(graph_.nodes[number].type) &&
+          options_.products == ProductType::kF32) {
+        return emit_resident_product(work_, value, exit_of(value));
+      }
+      return emit_product(work_, value, options_.products);
+    case Kind::kReduce:
+      return emit_reduce(work_, value);
+    case Kind::kGather:
+      return emit_gather(work_, value);
+    case Kind::kScatter:
+      return emit_scatter(work_, value);
+    case Kind::kExchange:
+      return emit_exchange(work_, value);
+    case Kind::kKernel:
+      return emit_kernel(work_, value);
+  }
+}
+
+// A value stays in SBUF until its last reader; what reads a move may read its operands.
+void Lowering::plan_lifetimes() {
+  std::vector<size_t> last(graph_.nodes.size(), 0);
+  for (const graph::Output& output : graph_.outputs) {
+    last[static_cast<size_t>(output.value)] = graph_.nodes.size();
+  }
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    if (!needed_[i]) continue;
+    const size_t end = graph_.nodes[i].kind == Kind::kMove ? std::max(i, last[i]) : i;
+    for (const Value operand : graph_.nodes[i].operands) {
+      last[static_cast<size_t>(operand)] = std::max(last[static_cast<size_t>(operand)], end);
+    }
+  }
+  work_.residents.plan(std::move(last));
+}
+
+// Values that are outputs in the form that they have inside are made there.
+void Lowering::plan_destinations() {
+  if (!work_.resident()) return;
+  for (const graph::Output& output : graph_.outputs) {
+    Value value = output.value;
+    while (graph::renames(work_.node(value), graph_)) value = work_.node(value).operands[0];
+    const Node& node = work_.node(value);
+    // Transfers that Pool generates and other ranks reach only what the program itself has.
+    const bool made = node.kind != Kind::kInput && node.kind != Kind::kConstant &&
+                      node.kind != Kind::kScatter && node.kind != Kind::kExchange &&
+                      node.kind != Kind::kKernel;
+    // What overwrites an input has to wait until all readers of the input are through.
+    const bool here = made && output.donor == graph::kNone && destinations_.insert(value).second;
+    declare_output(work_, output, here ? value : graph::kNone);
+  }
+}
+
+ProductExit Lowering::exit_of(Value product) {
+  ProductExit exit{{}, product};
+  const auto readers = [&](Value value) {
+    std::vector<size_t> list;
+    for (size_t i = static_cast<size_t>(value) + 1; i < graph_.nodes.size(); ++i) {
+      const auto& operands = graph_.nodes[i].operands;
+      if (needed_[i] && std::count(operands.begin(), operands.end(), value) != 0) list.push_back(i);
+    }
+    return list;
+  };
+  const auto is_output = [&](Value value) {
+    return std::any_of(graph_.outputs.begin(), graph_.outputs.end(),
+                       [&](const graph::Output& output) { return output.value == value; });
+  };
+  std::vector<size_t> users = readers(exit.given);
+  while (users.size() == 1 && !is_output(exit.given) &&
+         graph::renames(graph_.nodes[users[0]], graph_)) {
+    exit.given = static_cast<Value>(users[0]);
+    users = readers(exit.given);
+  }
+  if (users.empty() || is_output(exit.given)) return {};
+  for (const size_t user : users) {
+    const Node& node = graph_.nodes[user];
+    if (node.kind != Kind::kMap || done_[user] || !is_simple(work_, node)) return {};
+    if (graph::elements_of(node.shape) != graph::elements_of(work_.node(product).shape)) return {};
+  }
+  const std::vector<bool> before = done_;
+  for (Value value = product; value <= exit.given; ++value) {
+    const bool between = value == exit.given || value == product;
+    if (between) done_[static_cast<size_t>(value)] = true;
+  }
+  const bool whole =
+      std::all_of(graph_.nodes[users[0]].operands.begin(), graph_.nodes[users[0]].operands.end(),
+                  [&](Value operand) { return ready(operand, {}); });
+  if (whole) exit.group = group_from(users[0], true);
+  const bool all = std::all_of(users.begin(), users.end(), [&](size_t user) {
+    return std::count(exit.group.members.begin(), exit.group.members.end(),
+                      static_cast<Value>(user)) != 0;
+  });
+  if (!whole || !all) {
+    done_ = before;
+    return {};
+  }
+  // What lies between the product and its readers is made by nobody.
+  for (Value value = exit.given; value != product; value = work_.node(value).operands[0]) {
+    done_[static_cast<size_t>(value)] = true;
+  }
+  return exit;
+}
+
+// Outputs that overwrite inputs come last, and an input that is overwritten and is an output as
+// well is copied before.
+void Lowering::emit_outputs() {
+  for (const graph::Output& output : graph_.outputs) {
+    if (!work_.declared(output.name).present()) declare_output(work_, output, graph::kNone);
+  }
+  for (const graph::Output& output : graph_.outputs) {
+    if (output.donor == graph::kNone || !work_.program.ok()) continue;
+    const int32_t place = work_.place(output.value).index;
+    const bool overwritten =
+        std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& other) {
+          return &other != &output && other.donor != graph::kNone &&
+                 work_.place(other.donor).index == place;
+        });
+    if (!overwritten) continue;
+    const Node& node = work_.node(output.value);
+    const auto all = static_cast<uint32_t>(graph::elements_of(node.shape));
+    const Buffer copied = work_.temporary(Workspace::dtype_of(node.type), all);
+    work_.copy(Workspace::rows(copied, 0, 1, all),
+               Workspace::rows(work_.place(output.value), 0, 1, all));
+    work_.set_place(output.value, copied);
+  }
+  for (const bool donated : {false, true}) {
+    for (const graph::Output& output : graph_.outputs) {
+      if ((output.donor != graph::kNone) == donated) emit_output(work_, output);
+    }
+  }
+}
+
+Result<Lowered> Lowering::run() {
+  check();
+  if (!lowered_.refusals.empty()) return std::move(lowered_);
+  if (options_.physical_cores > 1) work_.program.physical_cores(options_.physical_cores);
+  count_uses();
+  done_.assign(graph_.nodes.size(), false);
+  // Inputs come first, so that the file names them in the order of the model.
+  for (const Value input : graph_.inputs) {
+    emit_input(work_, input);
+    done_[static_cast<size_t>(input)] = true;
+  }
+  plan_lifetimes();
+  plan_destinations();
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!work_.program.ok()) break;
+    if (!needed_[i]) continue;
+    if (!done_[i]) {
+      done_[i] = true;
+      emit(i);
+      ++lowered_.tasks;
+    }
+    work_.residents.expire(i);
+  }
+  emit_outputs();
+  check_memory();
+  if (!lowered_.refusals.empty()) return std::move(lowered_);
+  NEURON_TRY(neff, work_.program.build());
+  lowered_.neff = std::move(neff);
+  lowered_.moved = movement_of(work_.program.parts().schedule, options_.generation);
+  return std::move(lowered_);
+}
+
+}  // namespace
+
+Result<Lowered> lower(const Graph& graph, const Options& options) {
+  return Lowering(graph, options).run();
+}
+
+}  // namespace neuron::lowering

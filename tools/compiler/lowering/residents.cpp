@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/lowering/residents.h"
+
+#include "tools/compiler/lowering/workspace.h"
+
+namespace neuron::lowering {
+namespace {
+
+// Columns of a value on all partitions; longer ones are read from HBM.
+constexpr int64_t kMostReplicated = 4096;
+
+// From so many rows on, one by one would take longer.
+constexpr int64_t kTurnedRows = 32;
+
+// Rows of the tile, in HBM.
+BufferAccess rows_of(const Buffer& buffer, const Layout& layout, int64_t tile) {
+  BufferAccess access;
+  access.buffer = buffer.index;
+  access.dtype = buffer.dtype;
+  access.offset = static_cast<uint64_t>(tile * Layout::kLanes * layout.inner) * 4;
+  access.ndim = 3;
+  access.size = {static_cast<uint64_t>(layout.inner) * 4, static_cast<uint64_t>(layout.outer),
+                 layout.parts(tile), 1};
+  access.step = {1, layout.rows * layout.inner * 4, layout.inner * 4, 0};
+  return access;
+}
+
+}  // namespace
+
+builder::TileAccess Resident::at(int64_t tile, int64_t outer, uint32_t outers, int64_t inner,
+                                 uint32_t inners) const {
+  const Tile& whole = *tiles[replicated ? 0 : static_cast<size_t>(tile)];
+  const auto first = static_cast<uint32_t>(outer * layout.inner + inner);
+  const uint32_t parts = replicated ? NEURON_PARTITIONS : layout.parts(tile);
+  if (outers == 1 || inners == static_cast<uint32_t>(layout.inner)) {
+    return whole.at(0, parts, first, outers * inners);
+  }
+  return whole.pattern(0, parts, first, {inners, outers}, {1, static_cast<int32_t>(layout.inner)});
+}
+
+Residents::Residents(Workspace& work, uint32_t columns)
+    : work_(work), arena_(work.program, columns) {}
+
+Resident Residents::find(Value value) const {
+  const auto found = table_.find(value);
+  return found == table_.end() ? Resident{} : found->second;
+}
+
+void Residents::expire(size_t node) {
+  const auto over = [&](const auto& entry) {
+    return last_use_[static_cast<size_t>(entry.first)] <= node;
+  };
+  std::erase_if(table_, over);
+  std::erase_if(replicated_, over);
+}
+
+// Of the values that no task holds, the one that is needed last.
+bool Residents::spill_one() {
+  std::map<const Tile*, long> entries;
+  for (const auto& [value, resident] : table_) ++entries[resident.tiles[0].get()];
+  const auto held = [&](const Resident& resident) {
+    const auto own = entries.find(resident.tiles[0].get());
+    return resident.tiles[0].use_count() > (own == entries.end() ? 1 : own->second);
+  };
+  for (auto entry = replicated_.begin(); entry != replicated_.end(); ++entry) {
+    if (held(entry->second)) continue;
+    replicated_.erase(entry);
+    return true;
+  }
+  Value last = graph::kNone;
+  for (const auto& [value, resident] : table_) {
+    if (held(resident)) continue;
+    if (last < 0 || last_use_[static_cast<size_t>(value)] > last_use_[static_cast<size_t>(last)]) {
+      last = value;
+    }
+  }
+  if (last < 0) return false;
+  const Tile* tile = table_[last].tiles[0].get();
+  std::vector<Value> same;
+  for (const auto& [value, resident] : table_) {
+    if (resident.tiles[0].get() == tile) same.push_back(value);
+  }
+  for (const Value value : same) {
+    work_.place(value);
+    table_.erase(value);
+  }
+  return true;
+}
+
+Resident Residents::room(const Layout& layout) {
+  Resident resident;
+  resident.layout = layout;
+  if (layout.columns() > UINT32_MAX / 8) return {};
+  for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
+    auto taken = arena_.take(static_cast<uint32_t>(layout.columns()));
+    if (!taken) return {};
+    resident.tiles.push_back(std::move(taken));
+  }
+  return resident;
+}
+
+Resident Residents::scratch(const Layout& layout) {
+  for (;;) {  // bounded: each round has one value less
+    Resident resident = room(layout);
+    if (resident.present()) return resident;
+    if (!work_.program.ok() || !spill_one()) return {};
+  }
+}
+
+Resident Residents::allocate(Value value, const Layout& layout) {
+  Resident resident = scratch(layout);
+  if (resident.present()) table_[value] = resident;
+  return resident;
+}
+
+Resident Residents::load(Value value, const Layout& layout) {
+  const Resident known = find(value);
+  if (known.present() && known.layout == layout) return known;
+  // Rows of very few elements would each be a descriptor.
+  const Buffer from = work_.place(value);
+  if (!from.present()) return {};
+  Resident resident = scratch(layout);
+  if (!resident.present()) return {};
+  if (layout.columns() == 1 && layout.rows >= kTurnedRows && load_turned(resident, from)) {
+    if (!known.present()) table_[value] = resident;
+    return resident;
+  }
+  for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
+    const TileAccess to = resident.at(tile, 0, static_cast<uint32_t>(layout.outer), 0,
+                                      static_cast<uint32_t>(layout.inner));
+    TileAccess typed = to;
+    typed.dtype = from.dtype;
+    work_.load(typed, rows_of(from, layout, tile));
+  }
+  if (!known.present()) table_[value] = resident;
+  return resident;
+}
+
+// A number for each row: one descriptor for all of them, and PE spreads them over the lanes.
+bool Residents::load_turned(const Resident& resident, const Buffer& from) {
+  const Layout& layout = resident.layout;
+  const Resident row = room({1, 1, layout.rows});
+  if (!row.present() || !work_.program.parts().psum.has_room(NEURON_PARTITIONS, 4)) return false;
+  const auto count = static_cast<uint32_t>(layout.rows);
+  TileAccess line = row.at(0, 0, 1, 0, count);
+  line.dtype = from.dtype;
+  work_.load(line, Workspace::rows(from, 0, 1, count));
+  const Tile bank = work_.program.psum("turned", NEURON_PARTITIONS, 1, NEURON_DTYPE_U32);
+  for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
+    const uint32_t parts = layout.parts(tile);
+    TileAccess some = row.at(0, 0, 1, tile * Layout::kLanes, parts);
+    some.dtype = NEURON_DTYPE_U32;
+    const TileAccess turned = bank.at(0, parts, 0, 1);
+    work_.program.transpose(turned, some);
+    TileAccess to = resident.at(tile, 0, 1, 0, 1);
+    to.dtype = NEURON_DTYPE_U32;
+    work_.program.tensor_copy(Engine::kDve, to, turned);
+  }
+  work_.program.release(bank);
+  return true;
+}
+
+Resident Residents::replicate(Value value) {
+  const auto known = replicated_.find(value);
+  if (known != replicated_.end()) return known->second;
+  const int64_t elements = graph::elements_of(work_.node(value).shape);
+  if (elements > kMostReplicated) return {};
+  const Buffer from = work_.place(value);
+  if (!from.present()) return {};
+  Resident resident = scratch({1, 1, elements});
+  if (!resident.present()) return {};
+  resident.replicated = true;
+  const auto columns = static_cast<uint32_t>(elements);
+  BufferAccess row = Workspace::rows(from, 0, NEURON_PARTITIONS, columns);
+  row.step[1] = 0;
+  TileAccess to = resident.at(0, 0, 1, 0, columns);
+  to.dtype = from.dtype;
+  work_.load(to, row);
+  replicated_[value] = resident;
+  return resident;
+}
+
+void Residents::store(Value value, const Buffer& buffer) const {
+  const Resident resident = find(value);
+  const Layout& layout = resident.layout;
+  for (int64_t tile = 0; tile < layout.tiles(); ++tile) {
+    TileAccess from = resident.at(tile, 0, static_cast<uint32_t>(layout.outer), 0,
+                                  static_cast<uint32_t>(layout.inner));
+    from.dtype = buffer.dtype;
+    work_.store(rows_of(buffer, layout, tile), from);
+  }
+}
+
+}  // namespace neuron::lowering

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compiler/nki/lowering.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "driver/isa/cost.h"
+#include "tools/compiler/nki/context.h"
+
+namespace neuron::nki {
+
+using builder::Program;
+using runtime::fail;
+using runtime::Result;
+
+namespace {
+
+constexpr uint64_t kVersion = 1;
+constexpr size_t kMostFiles = 4096;
+
+struct Target {
+  const char* name;
+  uint8_t generation;
+};
+constexpr Target kTargets[] = {{"trn1", 2}, {"inf2", 2}, {"trn2", 3}, {"trn3", 4}};
+
+struct Header {
+  std::string kernel;
+  uint8_t generation = 3;
+  std::vector<std::string> files;
+};
+
+// The lines of the trace, one after the other.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {}
+  // False at the end. Empty lines are left out.
+  bool next(std::string_view& line) {
+    while (!text_.empty()) {
+      const size_t end = text_.find('\n');
+      line = text_.substr(0, end);
+      text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
+      ++number_;
+      if (!line.empty()) return true;
+    }
+    return false;
+  }
+  uint64_t number() const { return number_; }
+
+ private:
+  std::string_view text_;
+  uint64_t number_ = 0;
+};
+
+Result<Header> read_header(Lines& lines) {
+  std::string_view text;
+  if (!lines.next(text)) return fail(NRT_INVALID, "the trace is empty");
+  Record record(text, lines.number());
+  const std::string op = record.operation();
+  NEURON_CHECK(record.result());
+  if (op != "nki_trace") {
+    return fail(
+        NRT_INVALID,
+        "the first line of a trace has \"op\": \"nki_trace\", found \"{}\": this is no trace "
+        "of an NKI kernel",
+        op);
+  }
+  const uint64_t version = record.count("version", UINT32_MAX);
+  Header header;
+  header.kernel = record.text("kernel");
+  const std::string target = record.text("target");
+  header.files = record.texts("files", kMostFiles);
+  NEURON_CHECK(record.result());
+  if (version != kVersion) {
+    return fail(NRT_INVALID, "the trace has version {}, this program reads version {}", version,
+                kVersion);
+  }
+  const auto* found = std::find_if(std::begin(kTargets), std::end(kTargets),
+                                   [&](const Target& t) { return target == t.name; });
+  if (found == std::end(kTargets)) {
+    return fail(NRT_INVALID, "the target is \"{}\"; expected trn1, inf2, trn2 or trn3", target);
+  }
+  header.generation = found->generation;
+  return header;
+}
+
+// One physical core: its program, and what is known of its memory.
+struct Core {
+  Core(const Header& header, std::string suffix)
+      : own(new Own{Program(header.kernel, header.generation)}),
+        program(own->program),
+        memory(program, header.files, std::move(suffix)),
+        context{program, memory, accumulation, header.generation} {}
+  Core(const Header& header, Program& larger)
+      : program(larger),
+        memory(program, header.files, ""),
+        context{program, memory, accumulation, header.generation} {}
+
+  struct Own {
+    Program program;
+  };
+  std::unique_ptr<Own> own;  // Not there if the kernel is a part of a larger one
+  Program& program;
+  Accumulation accumulation;
+  Memory memory;
+  Context context;
+};
+
+class Lowering {
+ public:
+  Lowering(std::string_view text, Header header) : text_(text), header_(std::move(header)) {}
+
+  Result<Signature> signature() {
+    Signature result;
+    result.generation = header_.generation;
+    NEURON_CHECK(each_record([&](Record& record) -> Result<void> {
+      const std::string& op = record.operation();
+      const bool placed = op == "tile" && record.has("address");
+      if (op == "core" || op == "while" || op == "collective" || placed) {
+        return fail(NRT_INVALID,
+                    "a kernel inside of a model has no {}; run it alone with neuron-nki",
+                    placed          ? "tiles at addresses that it chooses"
+                    : op == "core"  ? "second core"
+                    : op == "while" ? "loops whose rounds the device decides"
+                                    : "collectives");
+      }
+      if (op != "hbm") return {};
+      const std::string kind = record.text("kind");
+      const KernelTensor tensor{record.text("name"), record.dtype("dtype"),
+                                record.counts("shape", 32)};
+      if (kind == "input" || kind == "inout") result.inputs.push_back(tensor);
+      if (kind == "output" || kind == "inout") result.outputs.push_back(tensor);
+      return record.result();
+    }));
+    return result;
+  }
+
+  Result<void> run_in(Program& program, std::deque<builder::Buffer> inputs,
+                      std::deque<builder::Buffer> outputs, const std::string& prefix) {
+    cores_.push_back(std::make_unique<Core>(header_, program));
+    core_ = cores_[0].get();
+    core_->memory.give(std::move(inputs), std::move(outputs), prefix);
+    NEURON_CHECK(prepare());
+    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    core_->memory.finish();
+    core_->memory.release_all();
+    return {};
+  }
+
+  Result<Lowered> run(const LoweringOptions& options) {
+    // Named apart, because the names of a file's inputs are unique, and those of its outputs.
+    for (const char* suffix : {"", "@1"}) {
+      cores_.push_back(std::make_unique<Core>(header_, suffix));
+    }
+    NEURON_CHECK(prepare());
+    if (both_cores_ && options.physical_cores != 2) {
+      return fail(NRT_INVALID,
+                  "the trace is of two physical cores, and a virtual core has {}; run it with "
+                  "NEURON_LOGICAL_NC_CONFIG=2, or a grid of 1",
+                  options.physical_cores);
+    }
+    core_ = cores_[0].get();
+    NEURON_CHECK(each_record([&](Record& record) { return lower_one(record); }));
+    Lowered result;
+    for (size_t c = 0; c < (both_cores_ ? 2 : 1); ++c) {
+      if (cores_[c]->context.in_while()) {
+        return fail(NRT_INVALID, "a loop of the device has no end: \"end_while\" is missing");
+      }
+      cores_[c]->memory.finish();
+    }
+    cores_[0]->program.physical_cores(options.physical_cores,
+                                      both_cores_ ? &cores_[1]->program : nullptr);
+    NEURON_TRY(neff, cores_[0]->program.build());
+    result.neff = std::move(neff);
+    report(result);
+    return result;
+  }
+
+ private:
+  template <class Visit>
+  Result<void> each_record(const Visit& visit) {
+    Lines lines(text_);
+    std::string_view line;
+    lines.next(line);  // The header
+    while (lines.next(line)) {
+      Record record(line, lines.number());
+      NEURON_CHECK(record.result());
+      if (auto done = visit(record); !done) return located(done.error(), record);
+    }
+    return {};
+  }
+
+  // What later lines say about memory that is declared before them.
+  Result<void> prepare() {
+    core_ = cores_[0].get();
+    return each_record([&](Record& record) -> Result<void> {
+      const std::string& op = record.operation();
+      if (op == "core") return change_core(record);
+      if (op == "tile" && record.has("address")) return reserve(record);
+      if (op == "while" || op == "end_while") depth_ += op == "while" ? 1 : depth_ > 0 ? -1 : 0;
+      if (depth_ > 0 && op.rfind("dma_", 0) == 0) reach_from_outside(record);
+      // Other ranks must know the address.
+      if (op == "collective") reach_from_outside(record);
+      const bool gathers = op == "dma_gather", scatters = op == "dma_scatter";
+      if (gathers || scatters) {
+        core_->memory.reach_by_index(record.operand(gathers ? "src" : "dst").id);
+      }
+      return record.result();
+    });
+  }
+
+  Result<void> reserve(Record& record) {
+    name_source(core_->program, record);
+    NEURON_CHECK(core_->memory.reserve(record));
+    if (!core_->program.ok()) return core_->program.build().error();
+    return {};
+  }
+
+  // The line of Python that the program's operations from here on belong to.
+  void name_source(Program& program, const Record& record) const {
+    const uint32_t file = record.file();
+    program.parts().schedule.journal().source(
+        file < header_.files.size() ? header_.files[file] : "unknown", record.line());
+  }
+
+  // What a loop of the device moves has addresses that the device knows, too.
+  void reach_from_outside(Record& record) {
+    for (const char* key : {"dst", "src", "condition"}) {
+      const Operand operand = record.operand_or_none(key);
+      if (operand.present && !operand.on_chip) core_->memory.reach_by_index(operand.id);
+    }
+  }
+
+  Result<void> begin_while(Record& record) {
+    const Operand condition = record.operand("condition");
+    NEURON_CHECK(record.result());
+    NEURON_TRY(word, core_->memory.tile(condition));
+    const uint64_t bytes = word.elements() * word.parts * isa::dtype_bytes(word.dtype);
+    if (word.space != NEURON_SPACE_SBUF || bytes != 4) {
+      return fail(NRT_INVALID,
+                  "the condition of a loop has {} bytes in {}; expected a word in SBUF", bytes,
+                  word.space == NEURON_SPACE_SBUF ? "SBUF" : "PSUM");
+    }
+    core_->program.parts().schedule.begin_while(
+        {NEURON_ADDRESS_ADDR, builder::Transfer::kOnChip,
+         word.start * uint64_t{NEURON_SBUF_PARTITION_STRIDE} + word.base});
+    core_->memory.enter_loop();
+    return {};
+  }
+
+  Result<void> end_while() {
+    if (!core_->context.in_while()) {
+      return fail(NRT_INVALID, "a loop of the device ends here, but none has begun");
+    }
+    core_->program.parts().schedule.end_while();
+    core_->memory.leave_loop();
+    return {};
+  }
+
+  Result<void> change_core(Record& record) {
+    if (record.count("number", 1) != 1 || core_ != cores_[0].get()) {
+      return fail(NRT_INVALID, "a trace goes from core 0 to core 1, once");
+    }
+    core_ = cores_[1].get();
+    both_cores_ = true;
+    return record.result();
+  }
+
+  runtime::Error located(runtime::Error error, Record& record) const {
+    if (record.line() == 0 || record.file() >= header_.files.size()) return error;
+    const std::string& op = record.operation();
+    const std::string place = base::format("{}:{}", header_.files[record.file()], record.line());
+    const bool declares = op == "tile" || op == "hbm";
+    if (!declares) name_tiles(error, record);
+    // An error of the program's journal names the place itself.
+    if (error.sentence.rfind(place, 0) == 0) return error;
+    return declares ? error.with("{}", place) : error.with("{}: {}", place, op);
+  }
+
+  // Adds which tiles the call was about, unless the sentence names one.
+  void name_tiles(runtime::Error& error, Record& record) const {
+    if (!record.ok() || error.sentence.find("tile \"") != std::string::npos) return;
+    std::string tiles;
+    for (const char* key : {"dst", "src", "data", "data1", "data2", "stationary", "moving"}) {
+      const Operand operand = record.operand_or_none(key);
+      if (!record.ok() || !operand.on_chip || core_->memory.number_of(operand.id) == 0) continue;
+      tiles += base::format("{}{} is {}", tiles.empty() ? "" : ", ", key,
+                            core_->memory.describe(operand.id));
+    }
+    if (!tiles.empty()) error.sentence += "; " + tiles;
+  }
+
+  Result<void> lower_one(Record& record) {
+    const std::string& op = record.operation();
+    name_source(core_->program, record);
+    NEURON_CHECK(dispatch(op, record));
+    core_->memory.drop_own();
+    if (!core_->program.ok()) return core_->program.build().error();
+    return {};
+  }
+
+  Result<void> dispatch(const std::string& op, Record& record) {
+    Memory& memory = core_->memory;
+    if (op == "core") return change_core(record);
+    if (op == "tile") {
+      NEURON_CHECK(memory.declare_tile(record));
+      Operand all;
+      all.present = all.on_chip = true;
+      all.id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
+      all.parts = static_cast<uint32_t>(record.count("parts", NEURON_PARTITIONS));
+      all.dtype = record.dtype("dtype");
+      all.pattern = {{1, record.count("columns", UINT32_MAX)}};
+      if (!core_->program.ok() || !memory.in_psum(all)) return {};
+      NEURON_TRY(access, memory.tile(all));
+      core_->accumulation.made(access);
+      return {};
+    }
+    if (op == "free") {
+      core_->accumulation.dropped(
+          memory.number_of(static_cast<uint32_t>(record.count("id", UINT32_MAX))));
+      return memory.drop_tile(record);
+    }
+    if (op == "hbm") return declare_tensor(record);
+    if (op == "while") return begin_while(record);
+    if (op == "end_while") return end_while();
+    for (const auto find :
+         {find_vector_operation, find_search_operation, find_tensor_operation,
+          find_memory_operation, find_collective_operation, find_later_operation}) {
+      if (const Operation operation = find(op)) return operation(core_->context, record);
+    }
+    return fail(NRT_INVALID, "nki.isa.{} is not available on this chip model", op);
+  }
+
+  // Inputs, outputs and constants are the same memory, or the same contents, for both cores.
+  Result<void> declare_tensor(Record& record) {
+    const std::string kind = record.text("kind");
+    const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
+    if (both_cores_ &&
+        (kind == "inout" || (kind == "output" && (cores_[0]->memory.reached_by_index(id) ||
+                                                  cores_[1]->memory.reached_by_index(id))))) {
+      return fail(NRT_INVALID,
+                  "a tensor that is changed, or an output that is written by index, is copied as a "
+                  "whole; two cores cannot share it");
+    }
+    NEURON_CHECK(core_->memory.declare_tensor(record));
+    if (!both_cores_ || core_ == cores_[1].get() || kind == "temporary") return {};
+    name_source(cores_[1]->program, record);
+    return cores_[1]->memory.declare_tensor(record);
+  }
+
+  using LineCosts = std::map<std::tuple<std::string, uint32_t, uint32_t>, LineCost>;
+
+  void count(Program& program, LineCosts& lines) const {
+    const builder::Schedule& schedule = program.parts().schedule;
+    const auto& labels = schedule.journal().labels();
+    for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+      for (const builder::Step& step : schedule.steps()[engine]) {
+        if (step.label == 0) continue;
+        const builder::Label& label = labels[step.label - 1];
+        LineCost& cost = lines[{label.section, label.line, engine}];
+        cost.file = label.section;
+        cost.line = label.line;
+        cost.engine = engine;
+        ++cost.instructions;
+        cost.picoseconds += isa::cost_of(step.instruction, engine, header_.generation).interval;
+      }
+    }
+  }
+
+  void report(Lowered& result) const {
+    LineCosts lines;
+    for (const auto& core : cores_) {
+      count(core->program, lines);
+      for (const builder::Transfer& transfer : core->program.parts().schedule.transfers()) {
+        ++result.transfers;
+        result.transferred_bytes += transfer.to.bytes();
+      }
+      for (TilePlace& place : core->memory.places()) result.tiles.push_back(std::move(place));
+    }
+    for (const auto& [key, cost] : lines) result.lines.push_back(cost);
+    std::stable_sort(
+        result.lines.begin(), result.lines.end(),
+        [](const LineCost& a, const LineCost& b) { return a.picoseconds > b.picoseconds; });
+  }
+
+  std::string_view text_;
+  Header header_;
+  std::vector<std::unique_ptr<Core>> cores_;  // The second stays empty if only one computes
+  Core* core_ = nullptr;                      // Whose records are being read
+  bool both_cores_ = false;
+  int depth_ = 0;  // Of loops of the device, while prepare() reads
+};
+
+}  // namespace
+
+Result<Signature> signature_of(std::string_view trace) {
+  Lines lines(trace);
+  NEURON_TRY(header, read_header(lines));
+  return Lowering(trace, std::move(header)).signature();
+}
+
+Result<void> inline_kernel(std::string_view trace, builder::Program& program,
+                           std::deque<builder::Buffer> inputs, std::deque<builder::Buffer> outputs,
+                           const std::string& prefix) {
+  Lines lines(trace);
+  NEURON_TRY(header, read_header(lines));
+  return Lowering(trace, std::move(header))
+      .run_in(program, std::move(inputs), std::move(outputs), prefix);
+}
+
+Result<Lowered> lower(std::string_view trace, const LoweringOptions& options) {
+  Lines lines(trace);
+  NEURON_TRY(header, read_header(lines));
+  return Lowering(trace, std::move(header)).run(options);
+}
+
+}  // namespace neuron::nki

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The largest elements and their places, and operators whose results have as many elements as the
+// data say: these are computed while compiling, from constants.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "tools/compiler/onnx/operators.h"
+
+namespace neuron::onnx {
+namespace {
+
+// Rows that are compared in pairs while compiling.
+constexpr int64_t kMostCompared = 16384;
+
+size_t at(int64_t index) { return static_cast<size_t>(index); }
+
+template <bool kLargest>
+void best_index(Call& c) {
+  const Value x = c.in(0);
+  const int64_t axis = c.b.axis(x, c.integer("axis", 0));
+  const Value found = c.b.best_index(x, axis, kLargest, c.integer("select_last_index", 0) != 0);
+  if (c.integer("keepdims", 1) != 0 || !c.b.ok()) return c.out(found);
+  Shape shape = c.b.shape(found);
+  shape.erase(shape.begin() + axis);
+  c.out(c.b.reshape(found, shape));
+}
+
+// The rank of each element is how many others come before it; the elements of the first ranks are
+// selected by comparing ranks with places.
+void top_k(Call& c) {
+  const Value x = c.in(0);
+  const int64_t axis = c.b.axis(x, c.integer("axis", -1));
+  const std::vector<int64_t> given =
+      c.opset() < 10 ? std::vector<int64_t>{c.integer("k", 1)} : c.known_integers(1);
+  const int64_t count = c.b.size(x, axis);
+  if (given.size() != 1 || !c.b.ok()) return;
+  const int64_t k = given[0];
+  if (k < 1 || k > count) {
+    c.b.fail("the {} largest of {}", k, count);
+    return;
+  }
+  std::vector<int64_t> order, back(at(c.b.rank(x)));
+  for (int64_t i = 0; i < c.b.rank(x); ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  order.push_back(axis);
+  for (size_t i = 0; i < order.size(); ++i) back[at(order[i])] = static_cast<int64_t>(i);
+  const Value turned = c.b.transpose(x, order);
+  Shape shape = c.b.shape(turned);
+  const int64_t rows = graph::elements_of(shape) / std::max<int64_t>(1, count);
+  const Value mine = c.b.reshape(turned, {rows, count, 1});
+  const Value others = c.b.reshape(turned, {rows, 1, count});
+  const Value my_place = c.b.counting(Type::kI32, {count, count}, 0);
+  const Value other_place = c.b.counting(Type::kI32, {count, count}, 1);
+  const bool largest = c.integer("largest", 1) != 0;
+  const Value better = c.b.map(largest ? Function::kGreater : Function::kLess, others, mine);
+  const Value tie = c.b.map(Function::kAnd, c.b.map(Function::kEqual, others, mine),
+                            c.b.map(Function::kLess, other_place, my_place));
+  const Value before = c.b.cast(c.b.map(Function::kOr, better, tie), Type::kI32);
+  const Value ranks = c.b.reshape(c.b.reduce(Function::kAdd, before, {2}, false), {rows, 1, count});
+  const Value chosen = c.b.map(Function::kEqual, ranks, c.b.counting(Type::kI32, {k, 1}, 0));
+  // One element of each row is chosen, so the sum is that element; others may be infinite.
+  const auto selected = [&](Value values, Type type) {
+    const Value picked = c.b.select(chosen, values, c.b.scalar(type, 0));
+    shape.back() = k;
+    return c.b.transpose(c.b.reshape(c.b.reduce(Function::kAdd, picked, {2}, false), shape), back);
+  };
+  c.out(selected(others, c.b.type(x)));
+  c.out(c.b.cast(selected(c.b.counting(Type::kI32, {1, count}, 1), Type::kI32), Type::kI64));
+}
+
+void non_zero(Call& c) {
+  const Tensor* x = c.known(0);
+  if (x == nullptr) return;
+  const Shape steps = graph::strides_of(x->shape);
+  const size_t rank = std::max<size_t>(1, x->shape.size());
+  std::vector<std::vector<int64_t>> places(rank);
+  int64_t found = 0;
+  for (int64_t i = 0; i < x->elements(); ++i) {
+    if (x->real(at(i)) == 0) continue;
+    ++found;
+    for (size_t d = 0; d < rank; ++d) {
+      places[d].push_back(x->shape.empty() ? 0 : i / steps[d] % x->shape[d]);
+    }
+  }
+  std::vector<int64_t> all;
+  for (const auto& list : places) all.insert(all.end(), list.begin(), list.end());
+  c.out(c.b.constant(Tensor::of_integers(Type::kI64, {static_cast<int64_t>(rank), found}, all)));
+}
+
+// Rows of a constant along an axis, compared element by element.
+class RowOrder {
+ public:
+  RowOrder(const Tensor& x, int64_t axis) : x_(x) {
+    const Shape steps = graph::strides_of(x.shape);
+    step_ = steps[at(axis)];
+    count_ = x.shape[at(axis)];
+    for (int64_t i = 0; i < x.elements(); ++i) {
+      if (i / step_ % count_ == 0) first_.push_back(i);
+    }
+  }
+  int compare(int64_t a, int64_t b) const {
+    for (const int64_t first : first_) {
+      const double left = x_.real(at(first + a * step_)), right = x_.real(at(first + b * step_));
+      if (left != right) return left < right ? -1 : 1;
+    }
+    return 0;
+  }
+
+ private:
+  const Tensor& x_;
+  int64_t step_ = 1, count_ = 1;
+  std::vector<int64_t> first_;
+};
+
+void unique(Call& c) {
+  const Tensor* known = c.known(0);
+  if (known == nullptr) return;
+  Tensor x = *known;
+  int64_t axis = 0;
+  if (c.has_attribute("axis")) {
+    axis = c.b.axis(c.in(0), c.integer("axis", 0));
+  } else {
+    x.shape = {x.elements()};
+  }
+  if (!c.b.ok()) return;
+  const int64_t count = x.shape[at(axis)];
+  if (count < 1 || count > kMostCompared) {
+    c.b.fail("{} rows are compared; 1 to {} are supported", count, kMostCompared);
+    return;
+  }
+  const RowOrder order(x, axis);
+  std::vector<int64_t> first, inverse(at(count)), counts;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto same = std::find_if(first.begin(), first.end(),
+                                   [&](int64_t j) { return order.compare(i, j) == 0; });
+    inverse[at(i)] = same - first.begin();
+    if (same == first.end()) {
+      first.push_back(i);
+      counts.push_back(0);
+    }
+    ++counts[at(inverse[at(i)])];
+  }
+  std::vector<int64_t> ranks(first.size()), places(first.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (c.integer("sorted", 1) != 0) {
+    std::sort(ranks.begin(), ranks.end(),
+              [&](int64_t a, int64_t b) { return order.compare(first[at(a)], first[at(b)]) < 0; });
+  }
+  std::vector<int64_t> sorted_first, sorted_counts;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    places[at(ranks[i])] = static_cast<int64_t>(i);
+    sorted_first.push_back(first[at(ranks[i])]);
+    sorted_counts.push_back(counts[at(ranks[i])]);
+  }
+  for (int64_t& place : inverse) place = places[at(place)];
+  c.out(c.b.pick(c.b.constant(std::move(x)), axis, sorted_first));
+  c.out(c.b.integers(sorted_first));
+  c.out(c.b.integers(inverse));
+  c.out(c.b.integers(sorted_counts));
+}
+
+struct Box {
+  double top, left, bottom, right;
+  double area() const { return (bottom - top) * (right - left); }
+};
+
+double overlap(const Box& a, const Box& b) {
+  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  if (height <= 0 || width <= 0) return 0;
+  return height * width / (a.area() + b.area() - height * width);
+}
+
+Box box_at(const Tensor& boxes, size_t number, bool by_centre) {
+  const double a = boxes.real(4 * number), b = boxes.real(4 * number + 1),
+               x = boxes.real(4 * number + 2), y = boxes.real(4 * number + 3);
+  if (by_centre) return {b - y / 2, a - x / 2, b + y / 2, a + x / 2};
+  return {std::min(a, x), std::min(b, y), std::max(a, x), std::max(b, y)};
+}
+
+void non_max_suppression(Call& c) {
+  const Tensor *boxes = c.known(0), *scores = c.known(1);
+  const auto number = [&](size_t input, double otherwise) {
+    if (!c.has(input)) return otherwise;
+    const Tensor* tensor = c.known(input);
+    return tensor != nullptr && tensor->elements() > 0 ? tensor->real(0) : otherwise;
+  };
+  const double most = number(2, 0), limit = number(3, 0);
+  const double least = number(4, -std::numeric_limits<double>::infinity());
+  if (boxes == nullptr || scores == nullptr || !c.b.ok()) return;
+  if (boxes->shape.size() != 3 || scores->shape.size() != 3 || boxes->shape[2] != 4 ||
+      boxes->shape[0] != scores->shape[0] || boxes->shape[1] != scores->shape[2] ||
+      boxes->shape[1] > kMostCompared) {
+    c.b.fail("boxes of {} and scores of {}; at most {} boxes are compared, reduce them before",
+             graph::shape_text(boxes->shape), graph::shape_text(scores->shape), kMostCompared);
+    return;
+  }
+  const bool by_centre = c.integer("center_point_box", 0) != 0;
+  const int64_t count = boxes->shape[1];
+  std::vector<int64_t> found;
+  for (int64_t row = 0; row < scores->shape[0] * scores->shape[1]; ++row) {
+    const int64_t batch = row / scores->shape[1];
+    const auto score = [&](int64_t i) { return scores->real(at(row * count + i)); };
+    const auto box = [&](int64_t i) { return box_at(*boxes, at(batch * count + i), by_centre); };
+    std::vector<int64_t> order(at(count)), kept;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return score(a) > score(b); });
+    for (const int64_t i : order) {
+      if (static_cast<double>(kept.size()) >= most || !(score(i) > least)) break;
+      const bool apart = std::all_of(kept.begin(), kept.end(),
+                                     [&](int64_t j) { return overlap(box(i), box(j)) <= limit; });
+      if (!apart) continue;
+      kept.push_back(i);
+      found.insert(found.end(), {batch, row % scores->shape[1], i});
+    }
+  }
+  const auto rows = static_cast<int64_t>(found.size() / 3);
+  c.out(c.b.constant(Tensor::of_integers(Type::kI64, {rows, 3}, std::move(found))));
+}
+
+constexpr Operator kOperators[] = {
+    {"ArgMax", best_index<true>},
+    {"ArgMin", best_index<false>},
+    {"NonMaxSuppression", non_max_suppression},
+    {"NonZero", non_zero},
+    {"TopK", top_k},
+    {"Unique", unique},
+};
+
+}  // namespace
+
+std::span<const Operator> search_operators() { return kOperators; }
+
+}  // namespace neuron::onnx

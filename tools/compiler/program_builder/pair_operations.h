@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the two programs of a virtual core of two physical ones meet (Program::physical_cores).
+// Callers: kernels, through Program. Thread-safe: no. Fails: as Program; a program whose other one
+// never comes is found when it runs.
+#ifndef TOOLS_COMPILER_PROGRAM_BUILDER_PAIR_OPERATIONS_H
+#define TOOLS_COMPILER_PROGRAM_BUILDER_PAIR_OPERATIONS_H
+
+#include <cstdint>
+
+#include "tools/compiler/program_builder/access.h"
+#include "tools/compiler/program_builder/operations.h"
+
+namespace neuron::builder {
+
+class PairOperations : protected virtual Operations {
+ public:
+  // The two programs of a virtual core of two physical ones (Program::physical_cores), generation
+  // 3. Both programs call the same of these in the same order. `semaphore`: 8 to 15.
+  // What touches `data` before the barrier is done on both cores before what follows begins.
+  void core_barrier(Engine engine, const BufferAccess& data = {},
+                    uint8_t semaphore = NEURON_SEM_PAIR_FIRST);
+  // to = `from` of the other core. On Pool.
+  void send_receive(const TileAccess& to, const TileAccess& from,
+                    uint8_t semaphore = NEURON_SEM_PAIR_LAST);
+
+ protected:
+  ~PairOperations() = default;
+
+ private:
+  void emit_meeting(Draft draft, uint8_t semaphore);
+};
+
+}  // namespace neuron::builder
+
+#endif

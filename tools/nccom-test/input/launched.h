@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What mpirun or srun tells a process that it has started: which of how many it is, on how many
+// nodes.
+//
+// Callers: the options. Thread-safe: reads the environment only. Fails: with a sentence, for an
+// environment that contradicts itself.
+#ifndef TOOLS_NCCOM_TEST_INPUT_LAUNCHED_H
+#define TOOLS_NCCOM_TEST_INPUT_LAUNCHED_H
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "ccom/base/error.h"
+
+namespace neuron::nccom {
+
+struct Launched {
+  std::string launcher;  // "Open MPI", "MPICH", "Slurm"
+  uint32_t process = 0;
+  uint32_t processes = 1;
+  uint32_t nodes = 1;
+  std::string job;  // the same text in all processes of the job, of no other one; may be empty
+  std::string first_node;  // a name or an address; empty: the launcher does not tell
+};
+
+// Returns a variable's value, or null.
+using Variables = std::function<const char*(const char*)>;
+
+// Empty: no launcher has started this process, or it is the only one.
+ccom::Result<std::optional<Launched>> read_launched(const Variables& variables);
+
+// The first host of a list of Slurm, such as "node[3-5,9]" or "a,b".
+std::string first_of_node_list(const std::string& list);
+
+// ADDRESS:PORT of rank 0: of the job's first node, with a port that follows from the job's name, so
+// that all processes find it without being told. Fails: where only the user knows the first node.
+ccom::Result<std::string> root_of(const Launched& launched);
+
+}  // namespace neuron::nccom
+
+#endif

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-profile/analysis/critical_path.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "tools/neuron-profile/analysis/summary.h"
+
+namespace neuron::profile {
+namespace {
+
+// An instruction or a transfer, by its place in the timeline.
+struct Node {
+  bool transfer = false;
+  unsigned actor = 0;
+  size_t index = 0;
+};
+
+class Walk {
+ public:
+  Walk(const Timeline& timeline, const Program& program, uint64_t total)
+      : timeline_(timeline), program_(program), time_(total) {
+    path_.total = total;
+  }
+
+  CriticalPath run() {
+    std::optional<Node> node = last();
+    size_t budget = 0;
+    for (const auto& list : timeline_.instructions) budget += list.size();
+    for (const auto& list : timeline_.transfers) budget += list.size();
+    // Each step leads to an earlier event, unless the profile is damaged.
+    for (budget = 2 * budget + 16; node && budget != 0; --budget) {
+      node = node->transfer ? step_transfer(*node) : step_instruction(*node);
+    }
+    path_.unexplained = time_;
+    std::reverse(path_.steps.begin(), path_.steps.end());
+    for (const Step& step : path_.steps) {
+      path_.by_kind[static_cast<size_t>(step.kind)] += step.time();
+      if (step.kind == StepKind::kInstruction) path_.by_engine[step.engine] += step.time();
+    }
+    return std::move(path_);
+  }
+
+ private:
+  // The instruction that ended last; the one that tells the host is on Sync.
+  std::optional<Node> last() const {
+    std::optional<Node> found;
+    uint64_t end = 0;
+    for (unsigned engine = 0; engine < timeline_.instructions.size(); ++engine) {
+      const auto& list = timeline_.instructions[engine];
+      for (size_t n = list.size(); n-- > 0;) {
+        if (list[n].begin >= time_ && list[n].opcode != NEURON_OP_COMPLETE) continue;
+        if (!found || list[n].end > end) {
+          found = Node{false, engine, n};
+          end = list[n].end;
+        }
+        break;
+      }
+    }
+    return found;
+  }
+
+  // Everything from `begin` to the present time is this step's.
+  void give(Step step, uint64_t begin) {
+    if (begin >= time_) return;
+    step.begin = begin;
+    step.end = time_;
+    time_ = begin;
+    // Neighbouring steps of one place are one.
+    if (!path_.steps.empty()) {
+      Step& next = path_.steps.back();
+      const bool same = next.kind == step.kind && next.engine == step.engine &&
+                        next.queue == step.queue && next.pc == step.pc && next.cell == step.cell;
+      if (same && next.begin == step.end) {
+        next.begin = step.begin;
+        next.bytes += step.bytes;
+        next.descriptors += step.descriptors;
+        return;
+      }
+    }
+    path_.steps.push_back(step);
+  }
+
+  StepKind kind_of(const InstructionEvent& e) const {
+    if (program_.is_setup(e.engine, e.pc)) return StepKind::kSetup;
+    return is_setup_opcode(e.opcode) ? StepKind::kIssue : StepKind::kInstruction;
+  }
+
+  Step step_of(const InstructionEvent& e, StepKind kind) const {
+    Step step;
+    step.kind = kind;
+    step.engine = e.engine;
+    step.pc = e.pc;
+    step.debug = e.debug;
+    step.opcode = e.opcode;
+    return step;
+  }
+
+  std::optional<Node> step_instruction(const Node& node) {
+    const auto& list = timeline_.instructions[node.actor];
+    const InstructionEvent& e = list[node.index];
+    // What a unit takes longer than the instruction before it on the same unit is its own.
+    give(step_of(e, kind_of(e)), e.begin);
+    if (e.wait != 0) {
+      // From the end of the wait to the unit's beginning, it queued behind the one before it.
+      outside_ = false;
+      if (const auto source = source_of(e)) return source;
+      if (outside_) {
+        // The engine had nothing to do since its last instruction.
+        Step step = step_of(e, StepKind::kOutside);
+        step.cell = e.wait_cell;
+        give(step, node.index == 0 ? 0 : list[node.index - 1].end);
+      }
+    }
+    if (node.index == 0) return std::nullopt;
+    return Node{false, node.actor, node.index - 1};
+  }
+
+  // Who ended the wait of an instruction.
+  std::optional<Node> source_of(const InstructionEvent& e) {
+    // The instruction before it may have ended later than the wait: then that counts.
+    if (e.wait_end < time_) {
+      const uint64_t queued = time_ - e.wait_end;
+      // A unit that was busy with earlier work; the walk follows that.
+      if (queued > kShort) return std::nullopt;
+      give(step_of(e, kind_of(e)), e.wait_end);
+    }
+    if ((e.wait_cell & NEURON_WAITED_FOR_DMA) != 0) return own_transfer(e);
+    const auto cell = timeline_.updates.find(e.wait_cell);
+    if (cell == timeline_.updates.end()) return std::nullopt;
+    const auto after = std::upper_bound(
+        cell->second.begin(), cell->second.end(), e.wait_end,
+        [](uint64_t time, const UpdateEvent& update) { return time < update.time; });
+    if (after == cell->second.begin()) return std::nullopt;
+    // Updates of the same moment: of those, the one that went up counts.
+    auto update = std::prev(after);
+    while (update != cell->second.begin() && update->after < update->before) --update;
+    Step way = step_of(e, StepKind::kSemaphore);
+    way.cell = e.wait_cell;
+    give(way, update->time);
+    if (update->source == NEURON_ENGINE_DMA) {
+      return transfer_at(update->dma_engine, update->queue, update->time);
+    }
+    if (update->source >= NEURON_CORE_ENGINES) {
+      outside_ = true;
+      return std::nullopt;
+    }
+    return instruction_at(update->source, update->pc, update->time);
+  }
+
+  std::optional<Node> own_transfer(const InstructionEvent& e) {
+    std::optional<Node> found;
+    uint64_t end = 0;
+    for (unsigned engine = 0; engine < kDmaEngines; ++engine) {
+      const auto& list = timeline_.transfers[engine];
+      for (size_t n = end_before(list, e.wait_end); n-- > 0;) {
+        if (list[n].trigger != e.engine) continue;
+        if (!found || list[n].end > end) {
+          found = Node{true, engine, n};
+          end = list[n].end;
+        }
+        break;
+      }
+    }
+    return found;
+  }
+
+  // The number of transfers that end at `time` or before.
+  static size_t end_before(const std::vector<TransferEvent>& list, uint64_t time) {
+    return static_cast<size_t>(
+        std::upper_bound(list.begin(), list.end(), time,
+                         [](uint64_t t, const TransferEvent& e) { return t < e.end; }) -
+        list.begin());
+  }
+
+  std::optional<Node> transfer_at(unsigned engine, unsigned queue, uint64_t time) const {
+    const auto& list = timeline_.transfers[engine];
+    for (size_t n = end_before(list, time); n-- > 0;) {
+      if (list[n].queue == queue) return Node{true, engine, n};
+    }
+    return std::nullopt;
+  }
+
+  // The instruction of this place that began last, not after `time`.
+  std::optional<Node> instruction_at(unsigned engine, uint32_t pc, uint64_t time) const {
+    if (engine >= timeline_.instructions.size()) return std::nullopt;  // a CC core
+    const auto& list = timeline_.instructions[engine];
+    size_t n = static_cast<size_t>(
+        std::upper_bound(list.begin(), list.end(), time,
+                         [](uint64_t t, const InstructionEvent& e) { return t < e.begin; }) -
+        list.begin());
+    while (n-- > 0) {
+      if (list[n].pc == pc) return Node{false, engine, n};
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Node> step_transfer(const Node& node) {
+    const auto& list = timeline_.transfers[node.actor];
+    const TransferEvent& e = list[node.index];
+    Step step;
+    step.kind = StepKind::kTransfer;
+    step.engine = e.dma_engine;
+    step.queue = e.queue;
+    step.pc = e.pc;
+    step.debug = e.debug;
+    step.opcode = e.opcode;
+    step.trigger = e.trigger;
+    step.bytes = e.bytes;
+    step.descriptors = e.descriptors;
+    give(step, e.begin);
+    // The DMA engine had other work until then.
+    if (node.index != 0 && list[node.index - 1].end + kShort >= e.begin) {
+      return Node{true, node.actor, node.index - 1};
+    }
+    const auto trigger = instruction_at(e.trigger, e.pc, e.begin);
+    if (!trigger) return std::nullopt;
+    step.kind = StepKind::kDmaStart;
+    step.bytes = step.descriptors = 0;
+    give(step, timeline_.instructions[trigger->actor][trigger->index].begin);
+    return trigger;
+  }
+
+  static constexpr uint64_t kShort = 1000;  // ps
+
+  const Timeline& timeline_;
+  const Program& program_;
+  uint64_t time_;
+  bool outside_ = false;  // source_of() found somebody whose events the profile does not have
+  CriticalPath path_;
+};
+
+}  // namespace
+
+const char* step_name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kInstruction:
+      return "instructions";
+    case StepKind::kIssue:
+      return "control instructions";
+    case StepKind::kTransfer:
+      return "DMA transfers";
+    case StepKind::kDmaStart:
+      return "DMA start";
+    case StepKind::kSemaphore:
+      return "semaphores";
+    case StepKind::kSetup:
+      return "the runtime's set-up";
+    case StepKind::kOutside:
+      return "collectives, the host";
+  }
+  return "?";
+}
+
+CriticalPath critical_path(const Timeline& timeline, const Program& program, uint64_t total) {
+  return Walk(timeline, program, total).run();
+}
+
+}  // namespace neuron::profile

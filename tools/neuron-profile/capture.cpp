@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-profile/capture.h"
+
+#include <nrt/nrt_profile.h>
+
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "driver/base/crc32c.h"
+#include "runtime/base/file.h"
+#include "runtime/neff/npy_file.h"
+#include "tools/execution/dtype.h"
+#include "tools/execution/session.h"
+
+namespace neuron::profile {
+namespace {
+
+using execution::Model;
+using execution::Port;
+using runtime::Error;
+using runtime::fail;
+using runtime::Result;
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+Result<std::vector<uint8_t>> read_input(const std::string& file, const Port& port) {
+  std::vector<uint8_t> bytes;
+  if (ends_with(file, ".npy")) {
+    NEURON_TRY(array, tools::read_npy_file(file));
+    bytes = std::move(array.data);
+  } else {
+    NEURON_TRY(contents, tools::read_file(file));
+    bytes = std::move(contents);
+  }
+  if (bytes.size() != port.bytes) {
+    return fail(NRT_INVALID, "input {}: {} has {} bytes of data, expected {}", port.name, file,
+                bytes.size(), port.bytes);
+  }
+  return bytes;
+}
+
+// The pairs of a rank.
+Result<std::vector<std::string>> inputs_of(const CaptureWishes& wishes, uint32_t rank) {
+  if (wishes.multi_input.empty()) return wishes.inputs;
+  NEURON_TRY(bytes, tools::read_file(wishes.multi_input));
+  std::istringstream lines(std::string(bytes.begin(), bytes.end()));
+  std::string line;
+  for (uint32_t n = 0; std::getline(lines, line); ++n) {
+    if (n != rank) continue;
+    std::istringstream words(line);
+    std::vector<std::string> list;
+    for (std::string word; words >> word;) list.push_back(word);
+    return list;
+  }
+  return fail(NRT_INVALID, "{} has no line {} with the inputs of rank {}", wishes.multi_input,
+              rank + 1, rank);
+}
+
+Result<void> write_inputs(const Model& model, const std::vector<std::string>& pairs) {
+  if (pairs.size() % 2 != 0) {
+    return fail(NRT_INVALID, "the input {} has no file: give NAME FILE NAME FILE ...",
+                pairs.back());
+  }
+  NEURON_CHECK(model.fill(execution::Fill::kZero));
+  for (size_t n = 0; n < pairs.size(); n += 2) {
+    const Port* named = nullptr;
+    std::string names;
+    for (const Port& port : model.ports()) {
+      if (!port.input) continue;
+      names += (names.empty() ? "" : ", ") + port.name;
+      if (port.name == pairs[n]) named = &port;
+    }
+    if (named == nullptr) {
+      return fail(NRT_INVALID, "the NEFF has no input {}; its inputs are: {}", pairs[n], names);
+    }
+    NEURON_TRY(bytes, read_input(pairs[n + 1], *named));
+    NEURON_CHECK(named->write(bytes));
+  }
+  return {};
+}
+
+class Rank {
+ public:
+  Rank(const CaptureWishes& wishes, uint32_t rank) : wishes_(wishes), rank_(rank) {}
+
+  // Thread of the rank.
+  void run(const std::vector<uint8_t>& neff) {
+    if (auto done = work(neff); !done) error_ = done.error();
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+  const std::string& file() const { return file_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  bool is_profiled() const {
+    return wishes_.profile && (wishes_.ranks == 0 || wishes_.profiled_rank == "all" ||
+                               wishes_.profiled_rank == std::to_string(rank_));
+  }
+
+  Result<void> start(const Model& model) {
+    file_ = session_name(wishes_, rank_);
+    if (const NRT_STATUS s = nrt_profile_start(model.handle(), file_.c_str())) {
+      return execution::failure("starting the profile", s);
+    }
+    return {};
+  }
+  Result<void> stop() {
+    if (const NRT_STATUS s = nrt_profile_stop(file_.c_str())) {
+      return execution::failure("ending the profile", s);
+    }
+    return {};
+  }
+
+  Result<void> work(const std::vector<uint8_t>& neff) {
+    NEURON_TRY(model, Model::load(neff, rank_, wishes_.ranks));
+    NEURON_TRY(pairs, inputs_of(wishes_, rank_));
+    NEURON_CHECK(write_inputs(*model, pairs));
+    const bool profiled = is_profiled();
+    if (profiled && wishes_.nth == 0) NEURON_CHECK(start(*model));
+    Result<void> executed;
+    for (uint32_t n = 1; n <= wishes_.executions; ++n) {
+      const bool this_one = profiled && wishes_.nth == n;
+      if (this_one) NEURON_CHECK(start(*model));
+      auto report = model->execute();
+      if (this_one) NEURON_CHECK(stop());
+      if (!report) {
+        text_ += "execution " + std::to_string(n) + " failed: " + report.error().sentence + "\n";
+        if (!wishes_.ignore_errors) {
+          executed = report.error().with("execution {}", n);
+          break;
+        }
+        continue;
+      }
+      NEURON_CHECK(keep_outputs(*model, n));
+    }
+    if (profiled && wishes_.nth == 0) NEURON_CHECK(stop());
+    return executed;
+  }
+
+  Result<void> keep_outputs(const Model& model, uint32_t execution) {
+    const bool save = (wishes_.save_outputs || wishes_.save_npy) &&
+                      (execution == wishes_.executions || wishes_.outputs_each_time);
+    if (!save && !wishes_.check_determinism) return {};
+    size_t index = 0;
+    for (const Port& port : model.ports()) {
+      if (port.input) continue;
+      NEURON_TRY(bytes, port.read());
+      if (wishes_.check_determinism) {
+        const uint32_t sum = base::crc32c(bytes);
+        if (execution == 1) sums_.push_back(sum);
+        if (sums_.size() <= index || sums_[index] != sum) {
+          return fail(NRT_FAILURE,
+                      "output {} of execution {} differs from that of execution 1 (CRC {:08x}, "
+                      "expected {:08x})",
+                      port.name, execution, sum, sums_.size() > index ? sums_[index] : 0);
+        }
+      }
+      ++index;
+      if (save) NEURON_CHECK(save_output(port, std::move(bytes), execution));
+    }
+    return {};
+  }
+
+  Result<void> save_output(const Port& port, std::vector<uint8_t> bytes, uint32_t execution) {
+    std::string name = port.name;
+    if (wishes_.ranks > 1) name += "_rank_" + std::to_string(rank_);
+    if (wishes_.outputs_each_time && execution > 1) name += "." + std::to_string(execution);
+    std::string file = name;
+    for (char& c : file) c = c == '/' ? '_' : c;
+    if (wishes_.save_npy) {
+      file += ".npy";
+      const std::string& kind = execution::npy_kinds(port.dtype)[0];
+      bytes = tools::write_npy({.type = (kind[1] == '1' ? "|" : "<") + kind,
+                                .shape = port.shape,
+                                .data = std::move(bytes)});
+    }
+    NEURON_CHECK(tools::write_file(file, bytes));
+    text_ += "saved output \"" + name + "\" as \"" + file + "\"\n";
+    return {};
+  }
+
+  const CaptureWishes& wishes_;
+  const uint32_t rank_;
+  std::string file_, text_;
+  std::vector<uint32_t> sums_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+std::string session_name(const CaptureWishes& wishes, uint32_t rank) {
+  std::string stem = wishes.session, end;
+  if (const size_t dot = stem.rfind('.'); dot != std::string::npos && dot > stem.rfind('/') + 1) {
+    end = stem.substr(dot);
+    stem.resize(dot);
+  }
+  if (wishes.ranks > 0) stem += "_rank_" + std::to_string(rank);
+  if (wishes.nth_given && wishes.nth != 0) stem += "_exec_" + std::to_string(wishes.nth);
+  return stem + end;
+}
+
+Result<Capture> capture(const CaptureWishes& wishes) {
+  if (wishes.profile && wishes.nth > wishes.executions) {
+    return fail(NRT_INVALID, "--profile-nth-exec is {}, and --num-exec only {}", wishes.nth,
+                wishes.executions);
+  }
+  NEURON_TRY(neff, tools::read_file(wishes.neff));
+  const uint32_t count = std::max(wishes.ranks, 1u);
+  NEURON_TRY(session, execution::Session::open(count));
+  if (session->cores() < count) {
+    return fail(NRT_INVALID, "{} ranks need as many NeuronCores, and there are {}", count,
+                session->cores());
+  }
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    ranks.push_back(std::make_unique<Rank>(wishes, rank));
+    if (count > 1) threads.emplace_back([&, rank] { ranks[rank]->run(neff); });
+  }
+  if (count == 1) ranks[0]->run(neff);
+  for (std::thread& thread : threads) thread.join();
+  Capture result;
+  for (const auto& rank : ranks) {
+    result.text += rank->text();
+    if (!rank->file().empty()) result.files.push_back(rank->file());
+  }
+  for (const auto& rank : ranks) {
+    if (rank->error()) return rank->error()->with("{}", wishes.neff);
+  }
+  return result;
+}
+
+}  // namespace neuron::profile

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The manual page of neuron-profile.
+#ifndef TOOLS_NEURON_PROFILE_MANUAL_H
+#define TOOLS_NEURON_PROFILE_MANUAL_H
+
+#include "tools/common/manual.h"
+
+namespace neuron::profile {
+
+inline tools::Manual manual() {
+  return {
+      .name = "neuron-profile",
+      .summary = "show where the time of a NEFF goes",
+      .description =
+          R"(`neuron-profile capture` executes a NEFF and writes what every engine, DMA queue and semaphore of its
+NeuronCore did into a profile. `neuron-profile view` says what limits the execution: which engine or
+transfer the critical path goes through, what idle engines wait for, and which source lines cost most.
+`neuron-explorer` is the same program.
+
+Times are those of the device, not of this host. A program of one's own writes a profile with
+nrt_profile_start() and nrt_profile_stop().)",
+      .sections =
+          {{"FORMATS",
+            R"(report :: What limits the execution, in sentences and tables. The default on a terminal.
+
+summary-text :: A metric a line, by the names of the original's summary, and the report behind them.
+
+summary-json :: {"n_HASH": {METRIC: VALUE, ...}}. Times are seconds; metrics that end in `_percent` are
+fractions from 0 to 1.
+
+json :: Every instruction, transfer and change of a semaphore. Times are nanoseconds from the program's first
+instruction; those of the runtime's set-up before it are negative.
+
+html :: One page for a browser, with the timeline and the critical path in it; it needs no server and no
+network. `--html` is short for it. The file is profile.html unless `--output-file` names another.
+
+perfetto :: A trace for ui.perfetto.dev, by default ntff.pftrace. Events of the device are on a clock of their
+own, number 64, which a snapshot pairs with the host's at the doorbell.
+
+parquet, db :: Tables of the published schema 7.4.0 in FOLDER/profiles/global/NAME@latest, or in the folder that
+`--output-file` names: Instruction, DmaPacketAggregated, SemaphoreUpdate, OpcodeSummary, Summary, Metadata,
+ExecutionInfo, NeffHeader, Warning, and SchemaFields, which lists the fields of all. Tables of these names that
+an earlier view left in the folder go; other files stay. What no emulated core measures is null, or 0 or empty
+where the schema says that every row has it.
+
+csv :: One of these tables: `--table instruction`, `dma`, `semaphore`, or `path`, the steps of the
+critical path.)"},
+           {"THE CRITICAL PATH",
+            R"(It is walked backwards from the end of the execution: from an instruction to what ended its wait (a
+semaphore, and the instruction or the transfer that changed it), or to the instruction before it on the
+same engine. Every picosecond belongs to one step, so the shares add up to the whole. To make the
+execution shorter, this path must get shorter; other work is hidden behind it.)"},
+           {"FILES",
+            R"(A profile has the name of the original's files (.ntff) and a format of this project. Profiles of the
+vendor's tools are refused with a sentence. When the profiled process dies, its profile can be read up to
+there.)"}},
+      .exit_statuses = {tools::kDoneStatus,
+                        {1,
+                         "an execution failed, a file cannot be read or written, or there is no "
+                         "device; standard error says why"},
+                        tools::kUsageStatus,
+                        {3, "no permission to open the devices"},
+                        {4, "somebody holds the cores"}},
+      .environment = {tools::kEmulatorVariable,
+                      {"NEURON_RT_VISIBLE_CORES", "the cores of which the first ones are used"},
+                      tools::kNoColorVariable},
+      .examples = {{"neuron-profile capture -n model.neff", "one execution, into profile.ntff"},
+                   {"neuron-profile view -s profile.ntff", "what limits it"},
+                   {"neuron-profile capture -n model.neff --num-exec 3 --profile-nth-exec 3",
+                    "the third execution, into profile_exec_3.ntff"},
+                   {"neuron-profile view -s profile.ntff --html", "a page with the timeline"},
+                   {"neuron-profile view -s profile.ntff --output-format parquet --data-path .",
+                    "tables for DuckDB and others, in profiles/global/profile@latest"},
+                   {"neuron-profile compare before.ntff after.ntff --fail-above 2",
+                    "what changed; fails if it got slower by more than 2 %"},
+                   {"neuron-profile view -s profile.ntff --output-format summary-json",
+                    "metrics for a program"}},
+      .see_also = {"neuron-run(1)", "neuron-bench(1)", "neuron-packager(1)"}};
+}
+
+}  // namespace neuron::profile
+
+#endif

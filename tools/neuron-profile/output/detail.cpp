@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-profile/output/detail.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "driver/base/json_text.h"
+#include "tools/common/format.h"
+#include "tools/neuron-profile/analysis/findings.h"
+#include "tools/neuron-profile/output/report.h"
+
+namespace neuron::profile {
+namespace {
+
+using base::json_string;
+using runtime::format;
+
+// A field of a row: its name, and its value as JSON has it.
+using Field = std::pair<const char*, std::string>;
+using Row = std::vector<Field>;
+enum class Table : uint8_t { kInstruction, kDma, kSemaphore, kPath };
+using UseRow = std::function<void(const Row&)>;
+
+// Nanoseconds, to the picosecond.
+std::string nanoseconds(int64_t ps) {
+  const char* sign = ps < 0 ? "-" : "";
+  const uint64_t value = ps < 0 ? 0 - static_cast<uint64_t>(ps) : static_cast<uint64_t>(ps);
+  if (value % 1000 == 0) return format("{}{}", sign, value / 1000);
+  return format("{}{}.{:03}", sign, value / 1000, value % 1000);
+}
+
+class Rows final : public Visitor {
+ public:
+  Rows(const Program& program, uint64_t first, Table table, const UseRow& use)
+      : program_(program), first_(first), table_(table), use_(use) {}
+
+  void instruction(const InstructionEvent& e) override {
+    if (table_ != Table::kInstruction) return;
+    const Known& known = known_instruction(e.engine, e.pc, e.debug, e.opcode);
+    use_({{"timestamp", since_first(e.begin)},
+          {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
+          {"engine", known.engine},
+          {"opcode", known.opcode},
+          {"operands", known.text},
+          {"pc", std::to_string(program_.program_counter(e.engine, e.pc))},
+          {"setup", program_.is_setup(e.engine, e.pc) ? "true" : "false"},
+          {"nki_source_location", known.line},
+          {"elements", std::to_string(e.elements)},
+          {"evt_wait_time_ns", nanoseconds(static_cast<int64_t>(e.wait))},
+          {"waited_for", e.wait == 0 ? "\"\"" : json_string(program_.cell(e.wait_cell))}});
+  }
+
+  void transfer(const TransferEvent& e) override {
+    if (table_ != Table::kDma) return;
+    const Known& known = known_instruction(e.trigger, e.pc, e.debug, e.opcode);
+    use_({{"timestamp", since_first(e.begin)},
+          {"duration", nanoseconds(static_cast<int64_t>(e.end - e.begin))},
+          {"transfer_size", std::to_string(e.bytes)},
+          {"dma_queue", json_string(program_.queue_name(e.queue))},
+          {"queue_idx", std::to_string(e.queue)},
+          {"engine_idx", std::to_string(e.dma_engine)},
+          {"descriptors", std::to_string(e.descriptors)},
+          {"source", json_string(places_text(e.reads))},
+          {"dest", json_string(places_text(e.writes))},
+          {"semaphore_id", "\"-1\""},
+          {"trigger_engine", known.engine},
+          {"trigger_pc", std::to_string(program_.program_counter(e.trigger, e.pc))},
+          {"trigger", known.opcode},
+          {"nki_source_location", known.line}});
+  }
+
+  void update(const UpdateEvent& e) override {
+    if (table_ != Table::kSemaphore) return;
+    use_({{"timestamp", since_first(e.time)},
+          {"id", json_string(program_.cell(e.cell))},
+          {"value", std::to_string(e.after)},
+          {"before", std::to_string(e.before)},
+          {"update_source", json_string(update_source_text(program_, e))}});
+  }
+
+ private:
+  // What depends on the place alone: a loop executes it many times.
+  struct Known {
+    std::string engine, opcode, text, line;
+  };
+  const Known& known_instruction(unsigned engine, uint32_t pc, uint32_t debug, unsigned opcode) {
+    const auto [found, added] = known_.try_emplace({engine, pc});
+    if (added) {
+      found->second = {json_string(engine_name(engine)), json_string(opcode_name(opcode)),
+                       json_string(program_.text(engine, pc, opcode)),
+                       json_string(program_.line(engine, debug))};
+    }
+    return found->second;
+  }
+  std::string since_first(uint64_t time) const {
+    return nanoseconds(static_cast<int64_t>(time - first_));
+  }
+
+  const Program& program_;
+  const uint64_t first_;
+  const Table table_;
+  const UseRow& use_;
+  std::map<std::pair<unsigned, uint32_t>, Known> known_;
+};
+
+void path_rows(const Program& program, const CriticalPath& path, uint64_t first,
+               const UseRow& use) {
+  for (const Step& step : path.steps) {
+    const bool dma = step.kind == StepKind::kTransfer || step.kind == StepKind::kDmaStart;
+    const unsigned engine = dma ? step.trigger : step.engine;
+    use({{"timestamp", nanoseconds(static_cast<int64_t>(step.begin - first))},
+         {"duration", nanoseconds(static_cast<int64_t>(step.time()))},
+         {"kind", json_string(step_name(step.kind))},
+         {"engine", json_string(engine_name(engine))},
+         {"pc", std::to_string(program.program_counter(engine, step.pc))},
+         {"queue", dma ? json_string(program.queue_name(step.queue)) : "\"\""},
+         {"waited_for", step.cell == kNoCell ? "\"\"" : json_string(program.cell(step.cell))},
+         {"nki_source_location", json_string(program.line(engine, step.debug))},
+         {"operands", json_string(program.text(engine, step.pc, step.opcode))}});
+  }
+}
+
+std::optional<Table> table_of(const std::string& name) {
+  if (name == "instruction") return Table::kInstruction;
+  if (name == "dma") return Table::kDma;
+  if (name == "semaphore") return Table::kSemaphore;
+  if (name == "path") return Table::kPath;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string places_text(unsigned places) {
+  std::string text;
+  const auto add = [&](unsigned bit, const char* name) {
+    if ((places & bit) != 0) text += (text.empty() ? "" : "+") + std::string(name);
+  };
+  add(NEURON_PLACE_HBM, "hbm");
+  add(NEURON_PLACE_CORE, "sbuf");
+  add(NEURON_PLACE_HOST, "host");
+  add(NEURON_PLACE_OTHER, "peer");
+  return text.empty() ? "register" : text;
+}
+
+std::string update_source_text(const Program& program, const UpdateEvent& update) {
+  if (update.source == NEURON_ENGINE_DMA) {
+    return format("DMA engine {} {}", update.dma_engine, program.queue_name(update.queue));
+  }
+  return update.source < NEURON_CORE_ENGINES ? engine_name(update.source) : "host";
+}
+
+Result<void> write_detail_json(Profile& profile, uint32_t part, size_t execution, Sink& sink) {
+  NEURON_TRY(summary, summarize(profile, part, execution));
+  const Program& program = profile.parts()[part].program;
+  sink.write("{\"summary\":[{");
+  bool first = true;
+  for (const Metric& metric : metrics_of(profile, part, summary)) {
+    sink.write(format("{}\"{}\":{:.12g}", first ? "" : ",", metric.name, metric.value));
+    first = false;
+  }
+  sink.write(
+      format("}}],\"metadata\":{{\"name\":{},\"uuid\":\"{}\",\"neuroncore_idx\":{},\"neuron_device_"
+             "idx\":{},"
+             "\"execution\":{},\"dropped_events\":{},\"first_timestamp_offset_ns\":{}}}",
+             json_string(program.name), program.uuid, program.core, program.device, execution,
+             profile.lost(), nanoseconds(static_cast<int64_t>(summary.first))));
+  for (const char* name : {"instruction", "dma", "semaphore"}) {
+    sink.write(format(",\n\"{}\":[", name));
+    bool row_before = false;
+    const UseRow use = [&](const Row& row) {
+      std::string text = row_before ? ",\n{" : "\n{";
+      row_before = true;
+      for (const Field& field : row) {
+        if (text.back() != '{') text += ',';
+        text += format("\"{}\":{}", field.first, field.second);
+      }
+      sink.write(text + "}");
+    };
+    Rows rows(program, summary.first, *table_of(name), use);
+    NEURON_CHECK(profile.visit(part, execution, rows));
+    sink.write("]");
+  }
+  sink.write("}\n");
+  return sink.close();
+}
+
+Result<void> write_detail_csv(Profile& profile, uint32_t part, size_t execution,
+                              const std::string& name, Sink& sink) {
+  const auto table = table_of(name);
+  if (!table) {
+    return runtime::fail(
+        NRT_INVALID, "there is no table '{}'; expected instruction, dma, semaphore or path", name);
+  }
+  bool row_before = false;
+  const UseRow use = [&](const Row& row) {
+    std::string text;
+    if (!row_before) {
+      for (const Field& field : row) text += (text.empty() ? "" : ",") + std::string(field.first);
+      text += "\n";
+    }
+    row_before = true;
+    bool first = true;
+    for (const Field& field : row) {
+      if (!first) text += ',';
+      first = false;
+      // A string of JSON without quotes inside is the same in CSV.
+      const bool plain = field.second.find('\\') == std::string::npos;
+      text += plain ? field.second : tools::csv_cell(boost::json::value(field.second));
+    }
+    sink.write(text + "\n");
+  };
+  NEURON_TRY(summary, summarize(profile, part, execution));
+  const Program& program = profile.parts()[part].program;
+  if (*table == Table::kPath) {
+    NEURON_TRY(timeline, Timeline::read(profile, part, execution));
+    path_rows(program, critical_path(timeline, program, summary.total), summary.first, use);
+    return sink.close();
+  }
+  Rows rows(program, summary.first, *table, use);
+  NEURON_CHECK(profile.visit(part, execution, rows));
+  return sink.close();
+}
+
+}  // namespace neuron::profile

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A profile: the programs that it is of, its executions, and the events of each.
+//
+// Concepts: a program has a Part for each physical core. The events of an execution are read from
+// the file each time that somebody visits them, so a profile of any size takes the same memory.
+// Events come ring by ring, a few thousand of one ring and then of the next: those of one engine or
+// of one DMA engine are in order, those of different ones are not. Times are picoseconds of the
+// device since the doorbell of the execution. Callers: programs, one thread. Owns the file. Fails:
+// NRT_INVALID, with the sentence of the file.
+#ifndef TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
+#define TOOLS_NEURON_PROFILE_TRACE_PROFILE_H
+
+#include <string>
+#include <vector>
+
+#include "hw/notification.h"
+#include "tools/neuron-profile/trace/program.h"
+
+namespace neuron::profile {
+
+inline constexpr uint32_t kNoCell = UINT32_MAX;
+
+// An instruction that an engine has executed.
+struct InstructionEvent {
+  uint64_t begin = 0;  // the unit begins
+  uint64_t end = 0;    // the result is visible
+  uint64_t wait = 0;   // of the sequencer, before it
+  uint64_t wait_end = 0;
+  uint32_t wait_cell = kNoCell;  // what it waited for last
+  uint32_t pc = 0;
+  uint32_t debug = 0;
+  uint32_t elements = 0;  // of each partition
+  uint16_t opcode = 0;
+  uint8_t engine = 0;
+};
+
+// Neighbouring descriptors of one queue of one DMA engine.
+struct TransferEvent {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t bytes = 0;
+  uint32_t pc = 0;  // the instruction that rang the doorbell, or made the descriptors
+  uint32_t debug = 0;
+  uint16_t opcode = 0;
+  uint8_t trigger = 0;  // its engine
+  uint8_t dma_engine = 0;
+  uint8_t queue = 0;
+  uint8_t descriptors = 0;  // those that update semaphores do not count
+  uint8_t reads = 0;        // NEURON_PLACE_*
+  uint8_t writes = 0;
+};
+
+// A semaphore or event that has changed.
+struct UpdateEvent {
+  uint64_t time = 0;
+  uint32_t cell = 0;  // index; bit 8: an event
+  uint32_t before = 0;
+  uint32_t after = 0;
+  uint32_t pc = 0;     // of an engine's instruction
+  uint8_t source = 0;  // enum neuron_engine; NEURON_ENGINE_DMA: dma_engine and queue say which
+  uint8_t dma_engine = 0;
+  uint8_t queue = 0;
+};
+
+class Visitor {
+ public:
+  virtual ~Visitor() = default;
+  virtual void instruction(const InstructionEvent&) {}
+  virtual void transfer(const TransferEvent&) {}
+  virtual void update(const UpdateEvent&) {}
+  // So many events of the ring are missing here.
+  virtual void gap(uint32_t slot, uint64_t lost) {
+    (void)slot;
+    (void)lost;
+  }
+};
+
+struct Execution {
+  uint64_t exec_id = 0;
+  bool failed = false;
+  uint64_t begin_ns = 0, end_ns = 0;  // host time, since the epoch
+  uint64_t device_ps = 0;
+  uint64_t lost = 0;  // events, since the profile began
+  uint64_t multiply_accumulates = 0, dma_bytes = 0, link_bytes = 0;
+  size_t events =
+      0;  // index of the execution of the part whose events it has: its own, or the same
+};
+
+// One physical core of the virtual one.
+struct Part {
+  Program program;
+  std::vector<Execution> executions;
+};
+
+class Profile {
+ public:
+  static Result<Profile> open(const std::string& path);
+  static Result<Profile> read(base::FileDescriptor descriptor, std::string path);
+
+  const std::string& path() const { return file_.path(); }
+  const std::vector<Part>& parts() const { return parts_; }
+  // False: nothing tells that the profile was ended; what it has is shown.
+  bool ended() const { return ended_; }
+  uint64_t lost() const { return lost_; }
+
+  // Events of the execution with this index of the part.
+  Result<void> visit(uint32_t part, size_t execution, Visitor& visitor);
+
+ private:
+  explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
+  Result<void> scan();
+
+  ntff::TraceFileReader file_;
+  std::vector<Part> parts_;
+  bool ended_ = false;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace neuron::profile
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-profile/view.h"
+
+#include <filesystem>
+
+#include "runtime/base/file.h"
+#include "runtime/neff/header.h"
+#include "tools/neuron-profile/analysis/summary.h"
+#include "tools/neuron-profile/output/comparison.h"
+#include "tools/neuron-profile/output/detail.h"
+#include "tools/neuron-profile/output/page.h"
+#include "tools/neuron-profile/output/perfetto.h"
+#include "tools/neuron-profile/output/report.h"
+#include "tools/neuron-profile/output/tables.h"
+
+namespace neuron::profile {
+namespace {
+
+using runtime::fail;
+using runtime::Result;
+
+struct Target {
+  uint32_t part = 0;
+  size_t execution = 0;
+};
+
+Result<Target> target_of(const Profile& profile, const ViewWishes& wishes) {
+  const auto& parts = profile.parts();
+  if (wishes.part >= parts.size()) {
+    return fail(NRT_INVALID,
+                "the profile '{}' is of {} physical core(s), and --core {} is none of them",
+                profile.path(), parts.size(), wishes.part);
+  }
+  const Part& part = parts[wishes.part];
+  const auto usual = representative(part);
+  if (!usual) {
+    return fail(
+        NRT_INVALID,
+        "the profile '{}' has no execution: the model was not executed while it was profiled, "
+        "or the process died in its first execution",
+        profile.path());
+  }
+  if (wishes.execution == 0) return Target{wishes.part, *usual};
+  if (wishes.execution > part.executions.size()) {
+    return fail(NRT_INVALID, "the profile '{}' has {} executions, and --execution is {}",
+                profile.path(), part.executions.size(), wishes.execution);
+  }
+  return Target{wishes.part, wishes.execution - 1};
+}
+
+Result<void> check_pair(const Profile& profile, const std::string& neff) {
+  if (neff.empty()) return {};
+  NEURON_TRY(bytes, tools::read_file(neff));
+  NEURON_TRY(header, neff::parse_header(bytes));
+  std::string uuid;
+  for (const uint8_t byte : header.uuid) uuid += runtime::format("{:02x}", byte);
+  const std::string& expected = profile.parts()[0].program.uuid;
+  if (uuid == expected) return {};
+  return fail(NRT_INVALID,
+              "'{}' is not the profile of '{}': the NEFF has the uuid {}, the profiled one {}",
+              profile.path(), neff, uuid, expected);
+}
+
+Result<std::string> text_of(Profile& profile, const Target& target, const ViewWishes& wishes,
+                            const tools::Style& style) {
+  if (wishes.format == "summary-json") {
+    return summary_json(profile, target.part, target.execution, wishes.pretty);
+  }
+  if (wishes.format == "report") {
+    return report_text(profile, target.part, target.execution, style);
+  }
+  NEURON_TRY(summary, summary_text(profile, target.part, target.execution));
+  NEURON_TRY(report, report_text(profile, target.part, target.execution, style));
+  return summary + "\n" + report;
+}
+
+// Formats that are written piece by piece, and the file that they go to unless one is named.
+struct FileFormat {
+  const char* name;
+  const char* file;
+  Result<void> (*write)(Profile&, const Target&, const ViewWishes&, Sink&);
+};
+constexpr FileFormat kFileFormats[] = {
+    {"json", "ntff.json",
+     [](Profile& profile, const Target& target, const ViewWishes&, Sink& sink) {
+       return write_detail_json(profile, target.part, target.execution, sink);
+     }},
+    {"csv", "-",
+     [](Profile& profile, const Target& target, const ViewWishes& wishes, Sink& sink) {
+       return write_detail_csv(profile, target.part, target.execution, wishes.table, sink);
+     }},
+    {"html", "profile.html",
+     [](Profile& profile, const Target& target, const ViewWishes&, Sink& sink) {
+       return write_page(profile, target.part, target.execution, sink);
+     }},
+    {"perfetto", "ntff.pftrace",
+     [](Profile& profile, const Target& target, const ViewWishes&, Sink& sink) {
+       return write_perfetto(profile, target.part, target.execution, sink);
+     }},
+};
+
+const FileFormat* find_format(const std::string& name) {
+  for (const FileFormat& format : kFileFormats) {
+    if (name == format.name) return &format;
+  }
+  return nullptr;
+}
+
+Result<std::string> write_parquet(Profile& profile, const Target& target,
+                                  const ViewWishes& wishes) {
+  const std::string name = wishes.display_name.empty()
+                               ? std::filesystem::path(wishes.session).stem().string()
+                               : wishes.display_name;
+  if (name.find('/') != std::string::npos) {
+    return fail(NRT_INVALID, "--display-name '{}' names a folder, so it has no /", name);
+  }
+  const std::string folder = !wishes.file.empty()
+                                 ? wishes.file
+                                 : wishes.data_path + "/profiles/global/" + name + "@latest";
+  NEURON_TRY(tables, write_tables(profile, target.part, target.execution, folder));
+  return runtime::format("wrote {} tables into {}\n", tables, folder);
+}
+
+}  // namespace
+
+const std::vector<std::string>& view_formats() {
+  static const std::vector<std::string> formats = {
+      "report", "summary-text", "summary-json", "json", "csv", "html", "perfetto", "parquet", "db"};
+  return formats;
+}
+
+Result<Shown> view(const ViewWishes& wishes, const tools::Style& style) {
+  NEURON_TRY(profile, Profile::open(wishes.session));
+  NEURON_CHECK(check_pair(profile, wishes.neff));
+  NEURON_TRY(target, target_of(profile, wishes));
+  Shown shown{.text = {}, .warnings = warnings(profile)};
+  if (const FileFormat* format = find_format(wishes.page ? "html" : wishes.format)) {
+    const std::string file = wishes.file.empty() ? format->file : wishes.file;
+    NEURON_TRY(sink, Sink::open(file));
+    NEURON_CHECK(format->write(profile, target, wishes, sink));
+    if (file != "-") shown.text = "wrote " + file + "\n";
+    return shown;
+  }
+  if (wishes.format == "parquet" || wishes.format == "db") {
+    NEURON_TRY(written, write_parquet(profile, target, wishes));
+    shown.text = std::move(written);
+    return shown;
+  }
+  NEURON_TRY(text, text_of(profile, target, wishes, style));
+  shown.text = std::move(text);
+  if (wishes.file.empty() || wishes.file == "-") return shown;
+  NEURON_TRY(sink, Sink::open(wishes.file));
+  sink.write(shown.text);
+  NEURON_CHECK(sink.close());
+  shown.text = "wrote " + wishes.file + "\n";
+  return shown;
+}
+
+Result<Shown> compare_profiles(const CompareWishes& wishes) {
+  NEURON_TRY(before, Profile::open(wishes.before));
+  NEURON_TRY(after, Profile::open(wishes.after));
+  NEURON_TRY(first, target_of(before, {}));
+  NEURON_TRY(second, target_of(after, {}));
+  NEURON_TRY(comparison, compare(before, first.execution, after, second.execution));
+  Shown shown{.text = wishes.json ? comparison.json : comparison.text,
+              .warnings = warnings(before) + warnings(after)};
+  if (wishes.most >= 0 && comparison.total_change * 100 > wishes.most) {
+    shown.good = false;
+    shown.warnings +=
+        runtime::format("{} takes {:.1f} % longer than {}, and {} % are allowed\n", wishes.after,
+                        100 * comparison.total_change, wishes.before, wishes.most);
+  }
+  return shown;
+}
+
+Result<Shown> show_session(const SessionWishes& wishes) {
+  NEURON_TRY(profile, Profile::open(wishes.session));
+  return Shown{.text = wishes.json ? session_json(profile) : session_text(profile),
+               .warnings = warnings(profile)};
+}
+
+}  // namespace neuron::profile

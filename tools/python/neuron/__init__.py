@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models on NeuronCores from Python: compile, load, call with NumPy arrays, profile.
+
+    import neuron
+    model = neuron.load("model.onnx")
+    y = model(x)
+    print(model.report.device_ps)
+"""
+from .compiler import CompileError, compile
+from .device import close
+from .libnrt import NeuronError, Report, TensorInfo
+from .model import Model, load
+
+__all__ = ["CompileError", "Model", "NeuronError", "Report", "TensorInfo", "close", "compile",
+           "load"]

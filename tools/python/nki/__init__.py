@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NKI kernels without a chip: values, limits and modelled time of NeuronCore programs in Python.
+
+    import nki, nki.language as nl, nki.isa as nisa
+
+    @nki.jit
+    def double(x):
+        y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nl.store(y, tile)
+        return y
+
+    double(numpy.ones((128, 512), numpy.float32))
+
+An independent work; names and arguments follow the public NKI documentation.
+"""
+from . import collectives, isa, language, typing
+from .dtypes import Encoded, encode, to_float32
+from .errors import DeviceError, NkiError, NkiValidationError
+from .dtypes import DType as dtype
+from .kernel import Kernel, jit, simulate
+
+__all__ = ["jit", "simulate", "Kernel", "Encoded", "encode", "to_float32", "NkiError",
+           "NkiValidationError", "DeviceError", "isa", "language", "collectives", "typing"]

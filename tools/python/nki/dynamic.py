@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transfers whose address a value of the device moves (scalar_offset, select by a tile).
+
+The chip's generated transfers take a row number for each partition. So each partition's number is
+computed from the one value: broadcast over the partitions, then scaled and added on GpSimd.
+"""
+import itertools
+import math
+
+from .errors import refuse
+from .isa.control import VirtualRegister
+from .recorder import current
+from .tensor import NkiTensor
+
+_MOST_PIECES = 256
+
+
+def _value_tile(scalar, parts):
+    """The value in each of `parts` partitions, as int32 in SBUF."""
+    from . import elementwise, isa
+    if isinstance(scalar, VirtualRegister):
+        scalar = scalar.tile
+    if scalar.size != 1 or scalar.dtype.itemsize != 4:
+        refuse(f"the offset is {scalar!r}; expected one 32-bit integer")
+    spread = elementwise.new((parts, 1), "int32")
+    recorder = current()
+    source = recorder.plain_operand(scalar, "scalar_offset")
+    source["dtype"] = "int32"
+    source["pattern"] = [[0, parts]] + source["pattern"]
+    if scalar.storage.space == "psum":
+        refuse("the offset is in PSUM; copy it to SBUF")
+    recorder.emit("dma_copy", dst=recorder.operand(spread, "offsets", write=True), src=source)
+    return spread, isa
+
+
+def transfer(table, tile, kind, skip, accumulate):
+    how, scalar, step = table.dynamic
+    known = scalar
+    if isinstance(scalar, VirtualRegister):
+        known = scalar.value if scalar.tile is None else scalar.tile
+    if hasattr(known, "__index__"):
+        plain = NkiTensor(table.storage, table.shape, table.strides, table.offset + known * step,
+                          table.dtype)
+        from . import isa
+        return isa.dma_copy(tile, plain) if kind == "dma_gather" else isa.dma_copy(plain, tile)
+    if not tile.on_chip or table.on_chip:
+        refuse("a transfer with an offset of the device goes between HBM and SBUF")
+    parts, columns = tile.shape[0], tile.size // tile.shape[0]
+    shape = [(n, s) for n, s in zip(table.shape, table.strides) if n != 1]
+    # The stream of the table, cut at the partitions of the tile.
+    outer, inner = [], list(shape)
+    while inner and math.prod(n for n, _ in inner) > columns:
+        outer.append(inner.pop(0))
+    if math.prod(n for n, _ in inner) != columns or len(outer) > 1:
+        refuse(f"{table!r} with an offset of the device has no single step from partition to "
+               "partition")
+    pitch = outer[0][1] if outer else 0
+    run, strided = 1, []
+    for n, s in reversed(inner):
+        if s == run and not strided:
+            run *= n
+        else:
+            strided.insert(0, (n, s))
+    pieces = math.prod(n for n, _ in strided)
+    if pieces > _MOST_PIECES:
+        refuse(f"{table!r} with an offset of the device is {pieces} transfers of {run} neighbouring "
+               f"elements; at most {_MOST_PIECES}")
+    # Rows as far apart as everything that is added allows.
+    unit = math.gcd(step, pitch) or step
+    index, isa = _value_tile(scalar, parts)
+    if step != unit or pitch:
+        numbers = current().tensor((parts, 1), "int32", "sbuf", "rows")
+        isa.iota(numbers, [[0, 1]], 0, pitch // unit)
+        scaled = current().tensor((parts, 1), "int32", "sbuf", "factor")
+        isa.iota(scaled, [[0, 1]], step // unit, 0)
+        isa.tensor_tensor(index, index, scaled, "multiply", engine=isa.engine.gpsimd)
+        isa.tensor_tensor(index, index, numbers, "add", engine=isa.engine.gpsimd)
+    recorder = current()
+    if kind == "dma_scatter":
+        table.storage.written += table.size
+    rows = tile.reshape((parts, columns)) if tile.is_contiguous() else tile
+    if pieces > 1 and rows.shape != (parts, columns):
+        refuse(f"{tile!r} takes a transfer of several pieces; give a contiguous tile")
+    record = None
+    for number, starts in enumerate(itertools.product(*(range(n) for n, _ in strided))):
+        begin = table.offset + sum(i * s for i, (_, s) in zip(starts, strided))
+        plain = NkiTensor(table.storage, (run,), (1,), begin, table.dtype)
+        part = rows[:, number * run:number * run + run] if pieces > 1 else tile
+        fields = {"dst" if kind == "dma_gather" else "src":
+                  recorder.operand(part, "the tile", write=kind == "dma_gather"),
+                  "src" if kind == "dma_gather" else "dst": recorder.plain_operand(plain, "the table")}
+        record = recorder.emit(kind, index=recorder.operand(index, "offsets"), row_elements=unit,
+                               skip=skip or None, accumulate=accumulate or None, **fields)
+    return isa.NkiInstruction(record)

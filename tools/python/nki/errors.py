@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors of tracing and executing kernels. Each names a file and a line of Python."""
+import linecache
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+# Frames in here are never a kernel's: this package, and the old style on top of it.
+_PACKAGE = (_HERE + os.sep, os.path.join(os.path.dirname(_HERE), "old") + os.sep)
+
+
+class NkiError(Exception):
+    """A kernel asks for something that the chip, or this model of it, cannot do."""
+
+
+class NkiValidationError(NkiError):
+    """An argument of a call is wrong."""
+
+
+class DeviceError(NkiError):
+    """The device stopped the kernel, or cannot be used."""
+
+
+def caller():
+    """(file, line) of the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
+
+
+def place(position=None):
+    """"kernel.py:12" for a message."""
+    file, line = position or caller()
+    return f"{shown(file)}:{line}"
+
+
+def shown(file):
+    """The path as a reader wants it: relative where that is shorter."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:
+        return file
+    return relative if len(relative) < len(file) else file
+
+
+def refuse(text, kind=NkiValidationError):
+    raise kind(f"{place()}: {text}")
+
+
+def assigned_name(position, fallback):
+    """The variable that a line assigns to, to name a tile after."""
+    text = linecache.getline(*position).strip()
+    name = text.split("=", 1)[0].split(":", 1)[0].strip() if "=" in text else ""
+    return name if name.isidentifier() else fallback

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of kernel[n]: which physical core executes which, and whether they race.
+
+The two programs of kernel[2] are executed by the two physical cores of a virtual core of trn2, at
+the same time, if nothing has to pass between them. Otherwise, and for larger grids, the programs
+follow each other on one core: the values are those of that order, the time is their sum. Between
+core_barrier and sendrecv the two programs of a pair take turns, so what they exchange is there.
+"""
+import threading
+import warnings
+
+import numpy as np
+
+from .errors import NkiError, refuse, shown
+
+_MOST_BYTES = 1 << 28  # Of a tensor whose bytes are followed
+_WRITES = ("dst", "reduce_res")
+
+
+class RaceWarning(UserWarning):
+    """Two programs of a grid may touch the same bytes, and nothing orders them."""
+
+
+class _Stopped(BaseException):
+    """Ends the Python of a program whose partner failed."""
+
+
+class Pair:
+    """Two programs whose Python takes turns: one runs until it has to wait for the other."""
+
+    def __init__(self, recorder, function, programs):
+        self.recorder, self.function, self.programs = recorder, function, programs
+        self.turn = threading.Condition()
+        self.running, self.ended, self.error = 0, [False, False], None
+        self.results = [None, None]
+        self.phase = [0, 0]
+        self.waiting = [None, None]  # What a program brought to an exchange
+        self.loops = {}
+
+    def run(self):
+        recorder = self.recorder
+        recorder.pair = self
+        threads = [threading.Thread(target=self._program, args=(n,)) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        recorder.pair = None
+        if self.error is not None:
+            raise self.error
+        return self.results
+
+    def _program(self, number):
+        with self.turn:
+            self.turn.wait_for(lambda: self.running == number)
+            try:
+                if self.error is None:
+                    with self.recorder.in_this_thread():
+                        self.recorder.begin(self.programs[number], number, 0)
+                        self.results[number] = self.function()
+            except _Stopped:
+                pass
+            except BaseException as error:
+                self.error = error
+            self.ended[number] = True
+            self.running = 1 - number
+            self.turn.notify_all()
+
+    def _let_other_run(self, number, until):
+        """Runs the other program until `until` holds. Called with the turn."""
+        self.running = 1 - number
+        self.turn.notify_all()
+        self.turn.wait_for(lambda: self.running == number)
+        if self.error is not None:
+            raise _Stopped
+        if not until():
+            refuse("this program waits for the other one, which has ended")
+        self.recorder.begin(self.programs[number], number, self.phase[number])
+
+    def barrier(self):
+        number = self.running
+        self.phase[number] += 1
+        if self.phase[1 - number] < self.phase[number]:
+            self._let_other_run(number, lambda: self.phase[1 - number] >= self.phase[number])
+        else:
+            self.recorder.begin(self.programs[number], number, self.phase[number])
+
+    def exchange(self, src, dst):
+        """Each program's dst becomes the other's src."""
+        from . import isa
+        number = self.running
+        other = self.waiting[1 - number]
+        if other is None:
+            self.waiting[number] = (src, dst)
+            self.phase[number] += 1
+            self._let_other_run(number, lambda: self.waiting[number] is None)
+            return
+        self.waiting[1 - number] = None
+        self.phase[number] += 1
+        self.recorder.begin(self.programs[number], number, self.phase[number])
+        theirs, into = other
+        staged = self.recorder.tensor(src.shape, src.dtype, "sbuf", "exchanged")
+        isa.dma_copy(staged, src)
+        isa.dma_copy(dst, theirs)
+        isa.dma_copy(into, staged)
+
+
+def run(recorder, function, programs):
+    """The results of the programs of a grid."""
+    if len(programs) == 2:
+        return Pair(recorder, function, programs).run()
+    results = []
+    for number, program in enumerate(programs):
+        recorder.begin(program, number, 0)
+        results.append(function())
+    return results
+
+
+def barrier():
+    from .recorder import current
+    recorder = current()
+    if recorder.pair is not None:
+        recorder.pair.barrier()
+    elif len(recorder.grid) and np.prod(recorder.grid) > 1:
+        refuse("core_barrier is for the two programs of kernel[2]")
+
+
+def exchange(src, dst):
+    from .recorder import current
+    recorder = current()
+    if recorder.pair is None:
+        refuse("sendrecv is between the two programs of kernel[2]")
+    recorder.pair.exchange(src, dst)
+
+
+def settle(recorder, physical_cores):
+    """Finds races, and gives the second program to the second core where that is possible."""
+    segments = recorder.segments + [(None, None, len(recorder.records))]
+    phases = {}
+    for (number, phase, first), (_, _, end) in zip(segments, segments[1:]):
+        phases.setdefault(phase, {}).setdefault(number, []).extend(recorder.records[first:end])
+    kinds = {r["id"]: r for r in recorder.records if r["op"] == "hbm"}
+    found = {phase: [_accesses(records) for _, records in sorted(programs.items())]
+             for phase, programs in phases.items()}
+    for accesses in found.values():
+        for identity, record in kinds.items():
+            _check_tensor(recorder, record, [a.get(identity, []) for a in accesses])
+    if len(phases) != 1:
+        recorder.notes.append("programs that wait for each other run on one core in turns: the time "
+                              "is their sum, and tiles lie where there is room")
+        # Places that a kernel chose are those of a core of its own.
+        for record in recorder.records:
+            if record["op"] == "tile":
+                record.pop("address", None)
+        recorder.end_tiles_with_last_use()
+        return
+    accesses = found[0]
+    if len(accesses) != 2 or physical_cores != 2 or recorder.generation < 3:
+        return
+    if any(r["op"] == "collective" for r in recorder.records):
+        return  # Ranks meet in the order of one core
+    if any(r["kind"] == "inout" for r in kinds.values()):
+        return
+    for identity, record in kinds.items():
+        used = [bool(a.get(identity)) for a in accesses]
+        if record["kind"] == "temporary" and all(used):
+            return
+        if record["kind"] == "output" and any(
+                op == "dma_scatter" for a in accesses for op, *_ in a.get(identity, [])):
+            return
+    # What the second program frees of the first one's tiles stays with the first.
+    recorder.records.insert(segments[1][2], {"op": "core", "number": 1})
+    recorder.both_cores = True
+    _own_frees(recorder)
+
+
+def _own_frees(recorder):
+    """Moves each `free` of a tile to the core that made it."""
+    at = next(i for i, r in enumerate(recorder.records) if r["op"] == "core")
+    first = {r["id"] for r in recorder.records[:at] if r["op"] == "tile"}
+    late = [r for r in recorder.records[at:] if r["op"] == "free" and r["id"] in first]
+    if late:
+        moved = {id(r) for r in late}
+        recorder.records = (recorder.records[:at] + late +
+                            [r for r in recorder.records[at:] if id(r) not in moved])
+
+
+def _operands(record):
+    for key, value in record.items():
+        for operand in value if isinstance(value, list) else [value]:
+            if isinstance(operand, dict) and "hbm" in operand:
+                yield operand, key in _WRITES
+
+
+def _accesses(program):
+    """By tensor: (op, operand, writes, position, bytes of a row that an index chooses)."""
+    from .dtypes import SIZES
+    found = {}
+    for record in program:
+        if record["op"] in ("tile", "free", "hbm"):
+            continue
+        for operand, writes in _operands(record):
+            # By an index: which columns it reaches is known, which rows is not.
+            indexed = record["op"] in ("dma_gather", "dma_scatter")
+            row = record["row_elements"] * SIZES[operand["dtype"]] if indexed else None
+            found.setdefault(operand["hbm"], []).append(
+                (record["op"], operand, writes, record["at"], row))
+    return found
+
+
+def _check_tensor(recorder, record, programs):
+    """Refuses bytes that one program writes and another touches: nothing orders them."""
+    if sum(bool(p) for p in programs) < 2 or not any(a[2] for p in programs for a in p):
+        return
+    _warn_of_indices(recorder, record, programs)
+    size = recorder.sizes[record["id"]]
+    if size > _MOST_BYTES:
+        return
+    writer, reader = np.zeros(size, np.int32), np.zeros(size, np.int32)
+    notes = [None]
+    for number, accesses in enumerate(programs):
+        mine = len(notes)
+        for op, operand, writes, at, row in accesses:
+            if row is not None:
+                continue  # Which rows it reaches, the device decides
+            notes.append((number, at))
+            for mask in (writer, reader) if writes else (writer,):
+                view = _bytes(mask, operand)
+                other = view[(view > 0) & (view < mine)]
+                if other.size:
+                    _race(recorder, record, notes[int(other[0])], (number, at), writes,
+                          mask is writer)
+            for mask in (writer,) if writes else (reader,):
+                _bytes(mask, operand)[...] = len(notes) - 1
+
+
+def _warn_of_indices(recorder, record, programs):
+    """Which rows an index reaches, only the device knows: no error, but nobody should miss it."""
+    for number, accesses in enumerate(programs):
+        for op, operand, writes, at, row in accesses:
+            if row is None:
+                continue
+            mine = _columns(operand, row)
+            other = next(((n, o[3]) for n, others in enumerate(programs) if n != number
+                          for o in others if (writes or o[2]) and (o[4] is None or not writes)
+                          and np.any(mine & _columns(o[1], row))), None)
+            if other is None:
+                continue
+            text = (f"{_place(recorder, at)}: program {number} {'writes' if writes else 'reads'} rows of "
+                    f"\"{record['name']}\" by an index, program {other[0]} touches it at "
+                    f"{_place(recorder, other[1])}, and nothing orders them: if these are the same bytes, "
+                    "this is a race. Here the lower program went first; a core_barrier between them "
+                    "would decide it")
+            recorder.notes.append(text)
+            warnings.warn(text, RaceWarning, stacklevel=1)
+            return
+
+
+def _columns(operand, row):
+    """Which bytes of a row of `row` bytes the operand touches, in whatever rows."""
+    from .dtypes import SIZES
+    width = SIZES[operand["dtype"]]
+    places = np.zeros(1, np.int64)
+    for step, count in operand["pattern"]:
+        steps = np.arange(count, dtype=np.int64) * (step * width)
+        places = np.unique((places[:, None] + steps) % row)
+    mask = np.zeros(row, bool)
+    for byte in range(width):
+        mask[(places + operand.get("offset", 0) + byte) % row] = True
+    return mask
+
+
+def _place(recorder, at):
+    return f"{shown(list(recorder.files)[at[0]])}:{at[1]}"
+
+
+def _bytes(mask, operand):
+    from .dtypes import SIZES
+    width = SIZES[operand["dtype"]]
+    shape = [count for _, count in operand["pattern"]] + [width]
+    strides = [step * width * 4 for step, _ in operand["pattern"]] + [4]
+    return np.ndarray(shape, np.int32, mask, operand.get("offset", 0) * 4, strides)
+
+
+def _race(recorder, record, first, second, writes, other_writes):
+    def place(note):
+        return _place(recorder, note[1])
+
+    if writes and other_writes and first[1] == second[1]:
+        recorder.notes.append(f"{place(second)}: both programs write the same bytes of "
+                              f"\"{record['name']}\"; they must write the same values")
+        return
+    raise NkiError(
+        f"{place(second)}: RACE: program {second[0]} {'writes' if writes else 'reads'} bytes of "
+        f"\"{record['name']}\" that program {first[0]} {'writes' if other_writes else 'reads'} at "
+        f"{place(first)}, and nothing orders the programs of a grid; give each a part of its own")
+
+

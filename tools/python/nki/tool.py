@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands run, compile, bench, check, lint and corpus of neuron-nki."""
+import argparse
+import html
+import importlib.util
+import inspect
+import os
+import sys
+import time
+
+import numpy as np
+
+from . import dtypes, lint
+from .errors import NkiError
+from .kernel import Kernel, is_array, mapped
+from .recorder import GENERATIONS
+
+
+def load_module(path):
+    """The module in a file, with its folder on the path as python FILE has it."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = "kernel_file_" + os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise NkiError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_kernel(place):
+    path, separator, name = place.partition("::")
+    if not os.path.exists(path):
+        raise NkiError(f"{path} does not exist; expected FILE.py::KERNEL")
+    module = load_module(path)
+    kernels = {n: v for n, v in vars(module).items() if isinstance(v, Kernel)}
+    if not separator and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name not in kernels:
+        raise NkiError(f"{path} has no kernel {name or '(none named)'}; its kernels are: "
+                       f"{', '.join(kernels) or 'none'}")
+    return kernels[name]
+
+
+def argument(text, random):
+    """128x512, 128x512:bfloat16, or VALUE=0.5."""
+    if text.startswith("VALUE="):
+        value = text[len("VALUE="):]
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                pass
+        return {"True": True, "False": False, "None": None}.get(value, value)
+    shape, _, dtype = text.partition(":")
+    try:
+        sizes = tuple(int(s) for s in shape.split("x"))
+    except ValueError:
+        raise NkiError(f"--shapes {text}: expected SHAPE, SHAPE:TYPE or VALUE=..., such as "
+                       "128x512:bfloat16") from None
+    dtype = dtypes.dtype_of(dtype or "float32")
+    if str(dtype) in dtypes.INTEGERS:
+        return random.integers(0, 8, sizes).astype(dtypes.storage_type(dtype))
+    return dtypes.encode(random.standard_normal(sizes), dtype)
+
+
+def make_arguments(kernel, texts, seed):
+    random = np.random.default_rng(seed)
+    given = [argument(text, random) for text in texts]
+    wanted = [p for p in inspect.signature(kernel.function).parameters.values()
+              if p.default is p.empty]
+    if len(given) < len(wanted):
+        raise NkiError(f"{kernel.__name__} needs {', '.join(p.name for p in wanted)}; --shapes gives "
+                       f"{len(given)} of them")
+    return given
+
+
+def summary(name, array):
+    values = dtypes.to_float32(array).astype(np.float64)
+    finite = values[np.isfinite(values)]
+    text = f"{name}: {dtypes.array_dtype(array)}{list(array.shape)}"
+    if finite.size:
+        text += (f"  least {finite.min():.6g}  most {finite.max():.6g}  mean {finite.mean():.6g}  "
+                 f"deviation {finite.std():.6g}")
+    if finite.size != values.size:
+        text += f"  not finite {values.size - finite.size}"
+    return text
+
+
+def _kernel(options):
+    kernel = load_kernel(options.kernel)
+    if options.target:
+        kernel = kernel.on(options.target)
+    return kernel[options.grid] if options.grid else kernel
+
+
+def run(options):
+    kernel = _kernel(options)
+    arguments = make_arguments(kernel, options.shapes, options.seed)
+    result = kernel(*arguments)
+    results = []
+    mapped(result, lambda v: results.append(v) if is_array(v) else None)
+    for number, array in enumerate(results):
+        print(summary(f"result {number}" if len(results) > 1 else "result", array))
+    profile = kernel.profile(*arguments)
+    print(profile)
+    if options.picture:
+        with open(options.picture, "w", encoding="utf-8") as file:
+            file.write(f"<!DOCTYPE html><meta charset='utf-8'><title>{html.escape(profile.kernel)}</title>"
+                       f"{profile._repr_html_()}\n")
+
+
+def compile_(options):
+    kernel = _kernel(options)
+    arguments = make_arguments(kernel, options.shapes, options.seed)
+    specialisation, _ = kernel.specialise(tuple(arguments), {})
+    if options.trace:
+        with open(options.trace, "w", encoding="utf-8") as file:
+            file.write(specialisation.traced.text())
+    compiled = specialisation.compile()
+    with open(options.output, "wb") as file:
+        file.write(compiled.neff)
+    print(f"{options.output}: {len(compiled.neff)} bytes, for {specialisation.target}")
+
+
+def bench(options):
+    print(f"{'shapes':40s} {'us':>12s} {'GB/s':>8s}  busy")
+    for group in " ".join(options.shapes).split(","):
+        kernel = _kernel(options)
+        arguments = make_arguments(kernel, group.split(), options.seed)
+        profile = kernel.profile(*arguments)
+        busy = "  ".join(f"{n} {s:.0%}" for n, s in profile.engines.items() if s >= 0.005)
+        print(f"{group.strip():40s} {profile.microseconds:12.2f} {profile.bandwidth:8.1f}  {busy}",
+              flush=True)
+
+
+def check(options):
+    kernel = _kernel(options)
+    print(kernel.check(*make_arguments(kernel, options.shapes, options.seed)))
+
+
+def lint_(options):
+    found = []
+    for file in options.files:
+        with open(file, encoding="utf-8") as source:
+            found += lint.findings(source.read(), file)
+    for sentence in found:
+        print(sentence)
+    return 1 if found else 0
+
+
+def corpus(options):
+    from .corpus import table
+    return table(options.folder, options.seed, time.monotonic() + options.time)
+
+
+def parser():
+    line = argparse.ArgumentParser(prog="neuron-nki", description="NKI kernels without a chip")
+    commands = line.add_subparsers(dest="command", required=True)
+    for name, action, text in (("run", run, "values, modelled time and use of the engines"),
+                               ("compile", compile_, "write a NEFF"),
+                               ("bench", bench, "modelled time; several shapes, by commas"),
+                               ("check", check, "compare with float64, instruction by instruction")):
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(action=action)
+        command.add_argument("kernel", metavar="FILE.py::KERNEL")
+        command.add_argument("--shapes", nargs="+", default=[], metavar="SHAPE[:TYPE]",
+                             help="one for each argument: 128x512, 128x512:bfloat16, VALUE=0.5")
+        command.add_argument("--target", choices=sorted(GENERATIONS))
+        command.add_argument("--grid", type=int, default=0, help="run kernel[GRID]")
+        command.add_argument("--seed", type=int, default=0)
+        if name == "compile":
+            command.add_argument("-o", "--output", required=True, metavar="FILE.neff")
+            command.add_argument("--trace", metavar="FILE", help="also write the trace")
+        if name == "run":
+            command.add_argument("--picture", metavar="FILE.html",
+                                 help="also write a page with bars of the engines and the dearest lines")
+    command = commands.add_parser("lint", help="what a compiler of NKI's subset would refuse")
+    command.set_defaults(action=lint_)
+    command.add_argument("files", nargs="+", metavar="FILE.py")
+    command = commands.add_parser("corpus", help="run every kernel of a folder with its reference")
+    command.set_defaults(action=corpus)
+    command.add_argument("folder")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--time", type=float, default=600, help="seconds in all")
+    return line
+
+
+def main(words=None):
+    options = parser().parse_args(words)
+    if getattr(options, "target", None):
+        os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = options.target
+    # Kernels of the old style import neuronxcc; one that is installed comes first.
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "old"))
+    try:
+        return options.action(options) or 0
+    except (NkiError, OSError) as error:
+        print(f"neuron-nki: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
