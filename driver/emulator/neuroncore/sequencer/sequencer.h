@@ -176,6 +176,7 @@ class Sequencer {
   ModelTime array_free = 0, load_free = 0;  // PE: multiplier array, weight load
   ModelTime busy = 0, waited = 0;           // since the launch
   ModelTime busy_until = 0;                 // `busy` has counted everything before
+  ModelTime sent_until = 0;                 // the tile of its sendrecv has left until then
   ModelTime arrival = 0;                    // CC: of the host's increments; 0: as they come
   ModelTime traced_wait = 0;                // the part of `waited` that traces have reported
   uint64_t retired = 0, launch_retired = 0;
