@@ -71,7 +71,7 @@ Fault Datapath::execute(Issue& issue) {
     state_.strict->name_producer(fault, i.src0);
   }
   if (fault) return fault;
-  if (i.dst.present() && stochastic) unit.random_position += i.dst.elements();
+  if (i.dst.present() && stochastic) unit.random_position += numbers_of(i.dst);
   if (unit.saw_nan) {
     faults_.warn(s, NEURON_FAULT_NUMERIC_NAN, issue.pc, i.debug, i.opcode, {}, issue.now);
   }
