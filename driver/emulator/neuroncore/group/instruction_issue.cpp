@@ -322,8 +322,9 @@ void InstructionIssue::trace(const Issue& issued) {
                                                      : 0;
   const ModelTime waited = s.waited - s.traced_wait;
   s.traced_wait = s.waited;
+  const unsigned mode = isa::performance_mode(issued.i, s.engine, state_.limits.generation);
   entry.info = {word_of(issued.complete - issued.begin), word_of(waited),
-                static_cast<uint32_t>(elements) << 8};
+                static_cast<uint32_t>(elements) << 8 | (mode > 1 ? mode : 0)};
   if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
     entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);
   }
