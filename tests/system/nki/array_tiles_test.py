@@ -48,9 +48,11 @@ class ArrayTiles(DeviceTest):
                 self.near(got, wanted, 1e-3)
 
     def test_products_in_quarters_run_at_the_same_time(self):
-        # 32 products of four passes of 512 columns at 2.8 GHz take 23.4 us one after the other.
-        alone = sums.profile(self.x, self.y, ()).microseconds
-        at_once = sums.profile(self.x, self.y, (64, 64)).microseconds
+        # 32 products of four passes of 512 columns at 2.8 GHz take 23.4 us one after the other. A chip of
+        # generation 2 has no limit of current, which would change with the rows in use.
+        on = sums.on("trn1")
+        alone = on.profile(self.x, self.y, ()).microseconds
+        at_once = on.profile(self.x, self.y, (64, 64)).microseconds
         self.assertLess(at_once, alone - 0.7 * 23.4)
         self.assertGreater(at_once, alone - 0.75 * 23.4)
 
