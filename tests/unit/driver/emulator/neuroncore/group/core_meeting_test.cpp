@@ -280,9 +280,9 @@ TEST_F(CoreMeeting, StrictModeKnowsThatTheReceivedTileIsWrittenBehindTheOtherCor
     read.dst = sbuf(32, 0x800, NEURON_DTYPE_U32, 16);
     read.src0 = received;
     const uint64_t let =
-        NEURON_V3_CORE_DEVICE(uint64_t{1}) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * 20;
+        NEURON_V3_CORE_DEVICE(uint64_t{1}) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * 9;
     Instruction wait = inst(NEURON_OP_EVENT);
-    wait.wait[0] = wait_ge(20, 1);
+    wait.wait[0] = wait_ge(9, 1);
     if (ordered) {
       // DVE of core 0 reads the old tile, then lets Pool of core 1 come.
       start(0, kDve,
