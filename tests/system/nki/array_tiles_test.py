@@ -38,6 +38,10 @@ def one(x, y, position, size, transposes=False):
     return result
 
 
+# A chip of generation 2 has no limit of current, which would change times with the rows in use.
+sums, one = sums.on("trn1"), one.on("trn1")
+
+
 class ArrayTiles(DeviceTest):
     x, y = normal(64, 64), normal(64, 512)
 
@@ -48,12 +52,11 @@ class ArrayTiles(DeviceTest):
                 self.near(got, wanted, 1e-3)
 
     def test_products_in_quarters_run_at_the_same_time(self):
-        # 32 products of four passes of 512 columns at 2.8 GHz take 23.4 us one after the other. A chip of
-        # generation 2 has no limit of current, which would change with the rows in use.
-        on = sums.on("trn1")
-        alone = on.profile(self.x, self.y, ()).microseconds
-        at_once = on.profile(self.x, self.y, (64, 64)).microseconds
-        self.assertLess(at_once, alone - 0.7 * 23.4)
+        # 32 products of four passes of 512 columns at 2.8 GHz take 23.4 us one after the other.
+        alone = sums.profile(self.x, self.y, ()).microseconds
+        at_once = sums.profile(self.x, self.y, (64, 64)).microseconds
+        # At once, all sums end together, so that no copy of a result is hidden behind the other products.
+        self.assertLess(at_once, alone - 0.6 * 23.4)
         self.assertGreater(at_once, alone - 0.75 * 23.4)
 
     def test_a_transpose_takes_a_part_of_the_array_too(self):
