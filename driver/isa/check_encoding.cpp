@@ -189,6 +189,13 @@ Violation check_pair(const Instruction& i) {
     return field(NEURON_INST_SCALAR0, semaphore.value,
                  "the semaphore of a pair of cores must be a number from 8 to 15");
   }
+  for (unsigned b = 0; b < i.bind.size(); ++b) {
+    const Binding& bind = i.bind[b];
+    if (bind.mode == NEURON_BIND_UNUSED || bind.item != NEURON_BIND_SCALAR) continue;
+    return field(NEURON_INST_BIND + 2 * b, bind.item,
+                 "no register may change the semaphore of a pair of cores, which wait1 and update1 "
+                 "name");
+  }
   if (i.wait[0].condition != NEURON_WAIT_NONE) {
     return field(NEURON_INST_WAIT0, i.wait[0].index,
                  "an instruction at which two cores meet waits for nothing before: wait0 must be "

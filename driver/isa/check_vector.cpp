@@ -2,6 +2,7 @@
 // Operand rules of group 3: the instructions of the Vector engine, some of which Pool and
 // Activation execute as well.
 #include "driver/isa/operand_rules.h"
+#include "driver/isa/scale_rows.h"
 
 namespace neuron::isa {
 namespace {
@@ -155,6 +156,10 @@ Violation check_random_state(const Operand& states, unsigned which, unsigned eng
 }
 
 Violation check_quantize(const Instruction& i) {
+  if (i.vector.imm >= kQuarters) {  // it may come from a register
+    return violation(NEURON_FAULT_ILLEGAL_FIELD, NEURON_INST_OP + 4, i.vector.imm,
+                     "the quarter of the scale rows must be 0 to 3");
+  }
   if (i.dst.dtype != NEURON_DTYPE_F8E5X4 && i.dst.dtype != NEURON_DTYPE_F8E4FNX4) {
     return wrong_dtype(0, i.dst.dtype, "quantize_mx writes f8e5x4 or f8e4fnx4");
   }

@@ -87,7 +87,7 @@ bool is_wide(const Operand& operand, const Timing& timing) {
 
 // How many times faster the Vector engine is in its performance modes (instruction reference):
 // 16-bit types, from generation 4 on those of f8, too.
-uint64_t performance_mode(const Instruction& i, const Timing& timing) {
+unsigned vector_mode(const Instruction& i, const Timing& timing) {
   if (is_wide(i.dst, timing) || is_wide(i.src0, timing) || is_wide(i.src1, timing)) return 1;
   const bool psum0 = i.src0.space == NEURON_SPACE_PSUM;
   switch (i.opcode) {
@@ -203,15 +203,16 @@ uint64_t pe_cycles(const Instruction& i, const Timing& timing) {
   }
 }
 
+unsigned mode_of(const Instruction& i, unsigned engine, const Timing& timing) {
+  if (timing.performance_modes && engine == NEURON_ENGINE_DVE) return vector_mode(i, timing);
+  const bool fast = timing.performance_modes_v4 && engine == NEURON_ENGINE_ACTIVATION &&
+                    !is_wide(i.dst, timing) && !is_wide(i.src0, timing);
+  return fast ? 2 : 1;
+}
+
 uint64_t stream_cycles(const Instruction& i, unsigned engine, const Timing& timing) {
   uint64_t cycles = i.group() == 5 ? pool_cycles(i) : vector_cycles(i);
-  if (timing.performance_modes && engine == NEURON_ENGINE_DVE) {
-    cycles /= performance_mode(i, timing);
-  }
-  if (timing.performance_modes_v4 && engine == NEURON_ENGINE_ACTIVATION &&
-      !is_wide(i.dst, timing) && !is_wide(i.src0, timing)) {
-    cycles /= 2;
-  }
+  cycles /= mode_of(i, engine, timing);
   if (strided(i.dst) || strided(i.src0) || strided(i.src1)) cycles *= 2;
   if (engine == NEURON_ENGINE_POOL) {
     if (is_slow_rsqrt(i)) cycles *= 4;
@@ -263,6 +264,11 @@ uint64_t cycles_of(const Instruction& i, unsigned engine, unsigned generation) {
   if (group == 2) return pe_cycles(i, timing);
   if (group < 3 || group > 5 || i.opcode == NEURON_OP_LOAD_TABLE) return 0;
   return stream_cycles(i, engine, timing);
+}
+
+unsigned performance_mode(const Instruction& i, unsigned engine, unsigned generation) {
+  const bool streams = (i.group() == 3 || i.group() == 4) && i.opcode != NEURON_OP_LOAD_TABLE;
+  return streams ? mode_of(i, engine, timing_of(generation)) : 1;
 }
 
 Cost cost_of(const Instruction& i, unsigned engine, unsigned generation) {

@@ -30,6 +30,9 @@ Cost cost_of(const Instruction& instruction, unsigned engine, unsigned generatio
 // Cycles of the engine's clock that make up `interval` of a datapath instruction; 0 for any other.
 uint64_t cycles_of(const Instruction& instruction, unsigned engine, unsigned generation = 2);
 
+// How many times faster Vector or Activation executes an instruction because of its types: 1, 2, 4.
+unsigned performance_mode(const Instruction& instruction, unsigned engine, unsigned generation);
+
 }  // namespace neuron::isa
 
 #endif

@@ -65,7 +65,7 @@ struct Timing {
   ModelTime dma_descriptor;
   bool performance_modes;  // Vector engine: 16-bit types faster (instruction reference)
   bool fast_transpose;     // PE: a 32-bit transpose in half the passes (instruction reference)
-  // Vector: types of 8 bits as fast as those of 16; Scalar: types of up to 16 bits 2 times as fast
+  // Vector: f8 types as fast as those of 16 bits; Scalar: types of 16 bits and f8 2 times as fast
   // (architecture guide).
   bool performance_modes_v4 = false;
 };

@@ -159,7 +159,7 @@ constexpr OpcodeText kTexts[] = {
     {NEURON_OP_ACTIVATE2, "dst = func((src0 step s0) step s1); the accumulator may reduce dst",
      "steps: mul, add, sub, mul then add, mul then sub, or none; one scalar for each; reduces by "
      "add, max, min, abs_max or abs_min",
-     "max(64, N), max(64, N / 2) for types of up to 16 bits"},
+     "max(64, N), max(64, N / 2) for types of 16 bits and f8"},
     {NEURON_OP_LOAD_TABLE, "loads an activation table set from device memory",
      "the address is a multiple of 4", "1.35 us: start and one descriptor of a DMA"},
     {NEURON_OP_IOTA, "dst = offset + partition channel + pattern, in 32-bit integers",

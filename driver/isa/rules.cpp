@@ -182,12 +182,6 @@ Violation check_vector(const Instruction& i, unsigned engine) {
       return check_range_select(i);
     case NEURON_OP_EXPONENTIAL:
       return check_one_reduction(i, NEURON_ALU_ADD, "exponential reduces by add only");
-    case NEURON_OP_QUANTIZE_MX:
-      if (op.imm > 3) {
-        return violation(NEURON_FAULT_ILLEGAL_FIELD, kOp + 4, op.imm,
-                         "the quarter of the scale rows must be 0 to 3");
-      }
-      return {};
     case NEURON_OP_TENSOR_SCALAR_REDUCE:
       return check_scalar_reduce(i, engine);
     case NEURON_OP_TENSOR_SCALAR_CUMULATIVE:
@@ -456,6 +450,7 @@ bool is_reducible_alu(unsigned op) {
 bool is_comparison_alu(unsigned op) { return op >= NEURON_ALU_EQ && op <= NEURON_ALU_LE; }
 
 bool is_float_dtype(unsigned dtype) {
+  if (dtype == NEURON_DTYPE_F8E4FN) return true;
   return dtype != NEURON_DTYPE_NONE && dtype <= NEURON_DTYPE_TF32 && !is_integer_dtype(dtype);
 }
 

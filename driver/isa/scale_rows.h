@@ -11,6 +11,8 @@ namespace neuron::isa {
 
 inline constexpr unsigned kQuadrant = 32;
 inline constexpr unsigned kScalesOfQuadrant = kQuadrant / NEURON_MX_PARTITIONS;
+// Matrices that share one tile of scales; a quarter above them has no rows.
+inline constexpr unsigned kQuarters = 4;
 
 // The partition, counted from the operand's first, with the scales of data partition `part`.
 constexpr unsigned scale_row(unsigned part, unsigned quarter) {

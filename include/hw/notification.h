@@ -35,7 +35,7 @@
 
 enum neuron_notification_kind {
 	NEURON_NK_TRACE = 1, /* time: the result is visible; info: ps since the unit began, wait ps (both at most 2^32 - 1),
-				elements << 8 | performance mode */
+				elements << 8 | performance mode (0 none, 2 and 4: as many times as fast) */
 	NEURON_NK_NOTIFY = 2,
 	NEURON_NK_SEMAPHORE = 3, /* info: index (bit 8 event), new value, old value; engine DMA: pc is engine << 8 | queue */
 	NEURON_NK_ERROR = 4,     /* info per fault: field {offset | rule << 8 | expected << 16, value found,

@@ -97,8 +97,10 @@ def product(a, a_scale, b, b_scale, kind):
     left, right = shaped(a), shaped(b)
     scale_of_left, scale_of_right = shaped(a_scale), shaped(b_scale)
     both = nl.ndarray((a.shape[1], b.shape[1]), kind, buffer=nl.psum)
-    nisa.nc_matmul_mx(both, left, right, scale_of_left, scale_of_right)
-    nisa.nc_matmul_mx(both, left, right, scale_of_left, scale_of_right)
+    # 32 partitions need a quarter of the array's rows only.
+    part = {"tile_position": (96, 0), "tile_size": (32, 128)} if a.shape[0] == 32 else {}
+    nisa.nc_matmul_mx(both, left, right, scale_of_left, scale_of_right, **part)
+    nisa.nc_matmul_mx(both, left, right, scale_of_left, scale_of_right, **part)
     sums = nl.ndarray(both.shape, nl.float32)
     nisa.tensor_copy(sums, both)
     return stored(sums)

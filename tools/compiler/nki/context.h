@@ -48,6 +48,8 @@ using Operation = runtime::Result<void> (*)(Context&, Record&);
 Operation find_vector_operation(std::string_view name);
 Operation find_search_operation(std::string_view name);
 Operation find_tensor_operation(std::string_view name);
+// The part of the array that a product names: tile_position and tile_size, or the whole.
+runtime::Result<builder::PeOptions> array_tile(Record& record);
 Operation find_memory_operation(std::string_view name);
 Operation find_collective_operation(std::string_view name);
 Operation find_later_operation(std::string_view name);

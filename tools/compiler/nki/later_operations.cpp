@@ -68,6 +68,7 @@ Result<void> quantize_mx(Context& context, Record& record) {
 
 Result<void> matmul_mx(Context& context, Record& record) {
   NEURON_CHECK(context.needs_generation(kGeneration, "nc_matmul_mx"));
+  NEURON_TRY(options, array_tile(record));
   NEURON_TRY(stationary, scaled(context, record, "stationary", "stationary_scale"));
   NEURON_TRY(moving, scaled(context, record, "moving", "moving_scale"));
   const Operand to = record.operand("dst");
@@ -95,7 +96,7 @@ Result<void> matmul_mx(Context& context, Record& record) {
     accumulate = runs[0].accumulate;
   }
   context.load[NEURON_ENGINE_PE] += static_cast<double>(moving.elements.elements());
-  context.program.matmul_mx(target, stationary, moving, accumulate);
+  context.program.matmul_mx(target, stationary, moving, accumulate, options);
   context.accumulation.multiplied(target);
   return {};
 }

@@ -57,14 +57,15 @@ void multiply_run(Context& context, const TileAccess& to, const TileAccess& movi
 }
 
 Result<void> transpose_by_product(Context& context, Record& record, const TileAccess& to,
-                                  const TileAccess& data, const TileAccess& identity) {
+                                  const TileAccess& data, const TileAccess& identity,
+                                  const builder::PeOptions& options) {
   if (identity.parts != data.parts || identity.elements() != data.parts) {
     return fail(NRT_INVALID,
                 "with is_transpose the moving operand is an identity of [{0}, {0}], found [{1}, "
                 "{2}]",
                 data.parts, identity.parts, identity.elements());
   }
-  context.program.transpose(to, data);
+  context.program.transpose(to, data, options);
   context.accumulation.written(to, false, record.line());
   return {};
 }
@@ -72,7 +73,7 @@ Result<void> transpose_by_product(Context& context, Record& record, const TileAc
 Result<builder::PeOptions> options_of(const Context& context, Record& record) {
   const std::string mode = record.text_or("perf_mode", "none");
   NEURON_CHECK(record.result());
-  builder::PeOptions options;
+  NEURON_TRY(options, array_tile(record));
   options.double_row = mode == "double_row";
   options.onezero_stationary = record.flag("onezero_stationary");
   options.onezero_moving = record.flag("onezero_moving");
@@ -108,7 +109,9 @@ Result<void> matmul(Context& context, Record& record) {
     stationary = with_two_rows(stationary);
     moving = with_two_rows(moving);
   }
-  if (transposes) return transpose_by_product(context, record, target, stationary, moving);
+  if (transposes) {
+    return transpose_by_product(context, record, target, stationary, moving, options);
+  }
   const auto wide = [](uint8_t dtype) {
     return dtype == NEURON_DTYPE_F32 || dtype == NEURON_DTYPE_TF32;
   };
@@ -192,6 +195,38 @@ struct Entry {
 constexpr Entry kOperations[] = {{"nc_matmul", matmul}, {"nc_transpose", transpose}};
 
 }  // namespace
+
+Result<builder::PeOptions> array_tile(Record& record) {
+  const auto position = record.counts_or_none("tile_position", 2);
+  const auto size = record.counts_or_none("tile_size", 2);
+  NEURON_CHECK(record.result());
+  builder::PeOptions options;
+  if (position.empty() && size.empty()) return options;
+  if (position.size() != 2 || size.size() != 2) {
+    return fail(NRT_INVALID,
+                "a tile of the array has a tile_position and a tile_size of (rows, columns); found "
+                "{} and {} numbers",
+                position.size(), size.size());
+  }
+  constexpr uint64_t kSide = NEURON_PE_MAX_K;
+  for (size_t side = 0; side < 2; ++side) {
+    const uint64_t at = position[side], length = size[side];
+    if (length != kSide && length != kSide / 2 && length != kSide / 4) {
+      return fail(NRT_INVALID, "a tile_size is 32, 64 or 128 on each side; found {}", length);
+    }
+    if (at % length != 0 || at > kSide - length) {
+      return fail(NRT_INVALID,
+                  "a tile of {} begins at a multiple of that within the 128 of the array; found "
+                  "tile_position {}",
+                  length, at);
+    }
+  }
+  options.row = static_cast<uint32_t>(position[0]);
+  options.column = static_cast<uint32_t>(position[1]);
+  options.rows = static_cast<uint32_t>(size[0]);
+  options.columns = static_cast<uint32_t>(size[1]);
+  return options;
+}
 
 Operation find_tensor_operation(std::string_view name) {
   for (const Entry& entry : kOperations) {

@@ -11,12 +11,16 @@ namespace {
 // refuse.
 uint8_t tile_code(uint32_t size) { return size == 128 ? 0 : size == 64 ? 1 : size == 32 ? 2 : 3; }
 
-void set_options(isa::PeOp& pe, const PeOptions& options) {
-  pe.mode = options.double_row ? NEURON_PE_DOUBLE_ROW : NEURON_PE_PLAIN;
+void set_tile(isa::PeOp& pe, const PeOptions& options) {
   pe.row = static_cast<uint8_t>(options.row / 32);
   pe.column = static_cast<uint8_t>(options.column / 32);
   pe.rows = tile_code(options.rows);
   pe.columns = tile_code(options.columns);
+}
+
+void set_options(isa::PeOp& pe, const PeOptions& options) {
+  set_tile(pe, options);
+  pe.mode = options.double_row ? NEURON_PE_DOUBLE_ROW : NEURON_PE_PLAIN;
   pe.onezero_stationary = options.onezero_stationary;
 }
 
@@ -71,19 +75,21 @@ TileAccess ScaledAccess::shifted() const {
   return access;
 }
 
-void ProductOperations::load_weights_mx(const ScaledAccess& stationary) {
+void ProductOperations::load_weights_mx(const ScaledAccess& stationary, const PeOptions& options) {
   weights_ = stationary.elements;
   Draft draft(NEURON_OP_LDWEIGHTS_MX, NEURON_ENGINE_PE);
   draft.from(stationary.elements).second(stationary.scales).also_reads(stationary.shifted());
+  set_tile(draft.i.pe, options);
   draft.i.pe.quarter = stationary.quarter;
   emit(std::move(draft));
 }
 
 void ProductOperations::multiply_mx(const TileAccess& psum, const ScaledAccess& moving,
-                                    bool accumulate, bool swap) {
+                                    bool accumulate, bool swap, const PeOptions& options) {
   Draft draft(NEURON_OP_MATMUL_MX, NEURON_ENGINE_PE);
   draft.to(psum).from(moving.elements).second(moving.scales).also_reads(moving.shifted());
   check_shapes(draft, psum, weights_, moving.elements, 1);
+  set_tile(draft.i.pe, options);
   draft.i.pe.quarter = moving.quarter;
   draft.i.pe.accumulate = accumulate;
   draft.i.pe.swap = swap;
@@ -91,9 +97,10 @@ void ProductOperations::multiply_mx(const TileAccess& psum, const ScaledAccess& 
 }
 
 void ProductOperations::matmul_mx(const TileAccess& psum, const ScaledAccess& stationary,
-                                  const ScaledAccess& moving, bool accumulate) {
-  load_weights_mx(stationary);
-  multiply_mx(psum, moving, accumulate);
+                                  const ScaledAccess& moving, bool accumulate,
+                                  const PeOptions& options) {
+  load_weights_mx(stationary, options);
+  multiply_mx(psum, moving, accumulate, true, options);
 }
 
 void ProductOperations::matmul_sparse(const TileAccess& psum, const SparseAccess& stationary,
@@ -112,8 +119,12 @@ void ProductOperations::matmul_sparse(const TileAccess& psum, const SparseAccess
   emit(std::move(draft));
 }
 
-void ProductOperations::transpose(const TileAccess& psum, const TileAccess& from) {
-  emit(Draft(NEURON_OP_TRANSPOSE, NEURON_ENGINE_PE).to(psum).from(from));
+void ProductOperations::transpose(const TileAccess& psum, const TileAccess& from,
+                                  const PeOptions& options) {
+  Draft draft(NEURON_OP_TRANSPOSE, NEURON_ENGINE_PE);
+  draft.to(psum).from(from);
+  set_tile(draft.i.pe, options);
+  emit(std::move(draft));
 }
 
 }  // namespace neuron::builder

@@ -44,13 +44,14 @@ class ProductOperations : protected virtual Operations {
                 const PeOptions& options = {});
   void matmul(const TileAccess& psum, const TileAccess& stationary, const TileAccess& moving,
               bool accumulate = false, const PeOptions& options = {});
-  // The same of block-scaled matrices; the stationary one is loaded.
+  // The same of block-scaled matrices; the stationary one is loaded. Of the options, the tile
+  // counts.
   void matmul_mx(const TileAccess& psum, const ScaledAccess& stationary, const ScaledAccess& moving,
-                 bool accumulate = false);
-  void load_weights_mx(const ScaledAccess& stationary);
+                 bool accumulate = false, const PeOptions& options = {});
+  void load_weights_mx(const ScaledAccess& stationary, const PeOptions& options = {});
   void multiply_mx(const TileAccess& psum, const ScaledAccess& moving, bool accumulate,
-                   bool swap = true);
-  void transpose(const TileAccess& psum, const TileAccess& from);
+                   bool swap = true, const PeOptions& options = {});
+  void transpose(const TileAccess& psum, const TileAccess& from, const PeOptions& options = {});
   // moving: [K, slots, N].
   void matmul_sparse(const TileAccess& psum, const SparseAccess& stationary,
                      const TileAccess& moving, bool accumulate = false);

@@ -28,6 +28,14 @@ Fault wrong_weights(unsigned found, int loaded, unsigned offset) {
   return fault;
 }
 
+// 32-bit types are multiplied with 32-bit types only. The same bits mean other numbers in f8e4 and
+// f8e4fn: the array has one meaning at a time.
+bool go_together(unsigned moving, unsigned stationary) {
+  const bool two_meanings = (moving == NEURON_DTYPE_F8E4FN && stationary == NEURON_DTYPE_F8E4) ||
+                            (moving == NEURON_DTYPE_F8E4 && stationary == NEURON_DTYPE_F8E4FN);
+  return !two_meanings && (isa::dtype_bytes(moving) == 4) == (isa::dtype_bytes(stationary) == 4);
+}
+
 }  // namespace
 
 TensorEngine::TensorEngine() {
@@ -323,10 +331,7 @@ Fault TensorEngine::multiply(UnitContext& context, const isa::Instruction& i) {
   if (matrix.m() != i.dst.parts) {
     return wrong_weights(i.dst.parts, matrix.m(), kSlotDst + 3);
   }
-  // The same bits mean other numbers in f8e4 and f8e4fn: the array has one meaning at a time.
-  const bool fn = i.src0.dtype == NEURON_DTYPE_F8E4FN, legacy = i.src0.dtype == NEURON_DTYPE_F8E4;
-  if ((fn && weights.dtype == NEURON_DTYPE_F8E4) ||
-      (legacy && weights.dtype == NEURON_DTYPE_F8E4FN)) {
+  if (form != Form::kScaled && !go_together(i.src0.dtype, weights.dtype)) {
     return make_fault(NEURON_FAULT_OPERAND_DTYPE, 0, i.src0.dtype, kSlotSource + 4);
   }
   if (Fault fault = check_psum(context, i)) return fault;

@@ -79,6 +79,13 @@ struct UnitContext {
   }
 };
 
+// Numbers of a partition that an instruction rounds into its destination, each with a random word
+// of its own.
+inline uint64_t numbers_of(const isa::Operand& dst) {
+  const bool packed = dst.dtype == NEURON_DTYPE_F8E5X4 || dst.dtype == NEURON_DTYPE_F8E4FNX4;
+  return dst.elements() * (packed ? NEURON_MX_CODES : 1);
+}
+
 // An instruction with more elements (through step 0) is refused: nothing on the chip holds as many,
 // and an instruction must end in bounded time.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 20;

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "driver/emulator/neuroncore/engines/vector_engine.h"
+#include "driver/emulator/neuroncore/engines/operand_view.h"
+#include "driver/emulator/neuroncore/group/datapath.h"
 
 namespace neuron::core {
 
@@ -12,7 +13,9 @@ using chip::PairExchange;
 
 Fault CoreMeeting::send(Sequencer& s, const isa::Instruction& i) {
   if (strict_.is_on()) {
-    if (Fault raised = strict_.check(s, i)) return raised;
+    isa::Instruction reads = i;
+    reads.dst = {};
+    if (Fault raised = strict_.check(s, reads)) return raised;
   }
   const OperandView source(state_.memory, i.src0);
   const size_t row = source.elements() * source.element_bytes();
@@ -36,6 +39,7 @@ Fault CoreMeeting::arrive(Sequencer& s, const isa::Instruction& i, ModelTime now
   if (i.opcode == NEURON_OP_SENDRECV) {
     if (Fault fault = send(s, i)) return fault;
     told += isa::cost_of(i, s.engine, state_.limits.generation).interval;
+    s.sent_until = told;
   }
   const uint64_t window = state_.bus.layout().core_address(PairExchange::other_core(state_.core));
   const uint64_t address =
@@ -65,12 +69,18 @@ Fault CoreMeeting::receive(Issue& issue) {
                             : static_cast<uint32_t>(std::min<uint64_t>(tile->elements, UINT32_MAX)),
                       static_cast<uint8_t>(NEURON_INST_DST + (parts ? 3 : 8)));
   }
+  if (strict_.is_on()) {
+    isa::Instruction writes = i;
+    writes.src0 = {};
+    if (Fault raised = strict_.check(issue.s, writes)) return raised;
+  }
   const size_t row = dst.elements() * dst.element_bytes();
   for (unsigned p = 0; p < dst.partitions(); ++p) {
     dst.store_raw(p, 0, dst.elements(), tile->contents.data() + p * row);
   }
-  // The time of the transfer has passed before the semaphore arrived.
-  issue.cost.interval = 0;
+  issue.s.written = range_of(state_.memory, i.dst);
+  // The other tile was here before its semaphore. The own one may still be on its way.
+  issue.cost.interval = issue.s.sent_until > issue.now ? issue.s.sent_until - issue.now : 0;
   return {};
 }
 

@@ -4,6 +4,7 @@
 // An engine that reaches such an instruction tells the other core once, by its semaphore, at the
 // model time at which the engine's earlier results are visible. Then the instruction waits as any
 // other does. A tile of sendrecv goes ahead of the semaphore through the chip's PairExchange.
+// Strict mode hears of src0 when the engine arrives, and of dst when the other core was there.
 // Callers: InstructionIssue, by the holder of the core. Fails: a fault of the instruction; arrive()
 // before the other core has been told, receive() for a tile that does not fit dst.
 #ifndef DRIVER_EMULATOR_NEURONCORE_GROUP_CORE_MEETING_H

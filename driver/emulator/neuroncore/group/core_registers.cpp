@@ -215,6 +215,7 @@ void CoreRegisters::write_engine(Sequencer& s, uint32_t at, uint32_t value, bool
   if (uint32_t* config = config_register(s, at)) {
     if (CoreControl::configurable(s)) {
       *config = value;
+      if (at == NEURON_ENG_PC) s.met = false;  // it leaves the meeting that it waits at
     } else {
       control_.refuse_write(s, at, now);
     }

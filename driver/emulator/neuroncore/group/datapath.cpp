@@ -10,12 +10,6 @@
 namespace neuron::core {
 namespace {
 
-WrittenRange range_of(CoreMemory& memory, const isa::Operand& operand) {
-  const OperandView view(memory, operand);
-  return {operand.space, operand.start, operand.start + operand.parts - 1u, view.begin(),
-          view.end()};
-}
-
 bool overlaps(const WrittenRange& a, const WrittenRange& b) {
   return a.space == b.space && a.begin < b.end && b.begin < a.end &&
          a.first_partition <= b.last_partition && b.first_partition <= a.last_partition;
@@ -26,6 +20,12 @@ uint32_t saturated(uint64_t value) {
 }
 
 }  // namespace
+
+WrittenRange range_of(CoreMemory& memory, const isa::Operand& operand) {
+  const OperandView view(memory, operand);
+  return {operand.space, operand.start, operand.start + operand.parts - 1u, view.begin(),
+          view.end()};
+}
 
 void Datapath::set_modes(UnitContext& unit, const Sequencer& s, const isa::Instruction& i,
                          bool stochastic) const {
@@ -71,7 +71,7 @@ Fault Datapath::execute(Issue& issue) {
     state_.strict->name_producer(fault, i.src0);
   }
   if (fault) return fault;
-  if (i.dst.present() && stochastic) unit.random_position += i.dst.elements();
+  if (i.dst.present() && stochastic) unit.random_position += numbers_of(i.dst);
   if (unit.saw_nan) {
     faults_.warn(s, NEURON_FAULT_NUMERIC_NAN, issue.pc, i.debug, i.opcode, {}, issue.now);
   }

@@ -13,6 +13,9 @@
 
 namespace neuron::core {
 
+// Bytes that an operand names, for Sequencer::written.
+WrittenRange range_of(CoreMemory& memory, const isa::Operand& operand);
+
 class Datapath {
  public:
   Datapath(CoreState& state, FaultReporter& faults) : state_(state), faults_(faults) {}

@@ -238,9 +238,8 @@ void InstructionIssue::issue(Sequencer& s, ModelTime now) {
   }
 }
 
-// The array is free from 0 on only before the first multiplication since model time began.
 ModelTime InstructionIssue::multiplication_time(const Issue& issued, ModelTime begin) {
-  if (issued.s.array_free == 0) current_limit_.restart();
+  if (!issued.s.array.used()) current_limit_.restart();
   return current_limit_.stretch(begin, issued.cost.interval, issued.i.src0.parts);
 }
 
@@ -262,11 +261,12 @@ void InstructionIssue::retire(Issue& issued) {
     next = begin + state_.timing.pe_issue;
     s.occupy(begin, s.load_free);
   } else if (s.engine == NEURON_ENGINE_PE) {
-    ModelTime begin = std::max(now, s.array_free);
+    ModelTime begin = std::max(now, s.array.free_from(issued.i.pe));
     if (issued.i.pe.swap) begin = std::max(begin, s.load_free);
     const ModelTime interval = multiplication_time(issued, begin);
     issued.begin = begin;
-    s.array_free = issued.end = begin + interval;
+    issued.end = begin + interval;
+    s.array.occupy(issued.i.pe, issued.end);
     issued.complete = issued.end + cost.latency;
     next = begin + state_.timing.pe_issue;
     s.occupy(begin, issued.complete);
@@ -322,8 +322,9 @@ void InstructionIssue::trace(const Issue& issued) {
                                                      : 0;
   const ModelTime waited = s.waited - s.traced_wait;
   s.traced_wait = s.waited;
+  const unsigned mode = isa::performance_mode(issued.i, s.engine, state_.limits.generation);
   entry.info = {word_of(issued.complete - issued.begin), word_of(waited),
-                static_cast<uint32_t>(elements) << 8};
+                static_cast<uint32_t>(elements) << 8 | (mode > 1 ? mode : 0)};
   if (issued.i.opcode == NEURON_OP_CC_ADVANCE) {
     entry.info[2] = issued.i.scalar0.value << 16 | (issued.i.scalar1.value & 0xFFFF);
   }

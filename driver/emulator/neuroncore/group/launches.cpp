@@ -56,7 +56,8 @@ void Launches::restart_time() {
   if (!state_.scheduler.restart()) return;
   dma_.restart_time();
   for (Sequencer& s : state_.sequencers) {
-    s.last_complete = s.array_free = s.load_free = s.busy_until = 0;
+    s.last_complete = s.load_free = s.busy_until = 0;
+    s.array.restart();
     s.wait_since = 0;
   }
 }

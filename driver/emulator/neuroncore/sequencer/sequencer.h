@@ -19,6 +19,7 @@
 #include "driver/emulator/chip/bus.h"
 #include "driver/emulator/chip/notification_queue.h"
 #include "driver/emulator/chip/semaphores.h"
+#include "driver/emulator/neuroncore/sequencer/array_times.h"
 #include "driver/emulator/neuroncore/sequencer/arrival_times.h"
 #include "driver/emulator/neuroncore/sequencer/cost_model.h"
 #include "driver/isa/instruction.h"
@@ -170,14 +171,16 @@ class Sequencer {
   // Model time.
   ModelTime issue_at = kNever;
   ModelTime wait_since = 0;
-  std::array<ModelTime, 2> held_from{};     // while blocked: since when each wait has held
-  std::array<bool, 2> held{};               // while blocked: whether it holds
-  ModelTime last_complete = 0;              // all issued work of the engine is visible
-  ModelTime array_free = 0, load_free = 0;  // PE: multiplier array, weight load
-  ModelTime busy = 0, waited = 0;           // since the launch
-  ModelTime busy_until = 0;                 // `busy` has counted everything before
-  ModelTime arrival = 0;                    // CC: of the host's increments; 0: as they come
-  ModelTime traced_wait = 0;                // the part of `waited` that traces have reported
+  std::array<ModelTime, 2> held_from{};  // while blocked: since when each wait has held
+  std::array<bool, 2> held{};            // while blocked: whether it holds
+  ModelTime last_complete = 0;           // all issued work of the engine is visible
+  ArrayTimes array;                      // PE: the multipliers
+  ModelTime load_free = 0;               // PE: the load of weights
+  ModelTime busy = 0, waited = 0;        // since the launch
+  ModelTime busy_until = 0;              // `busy` has counted everything before
+  ModelTime sent_until = 0;              // the tile of its sendrecv has left until then
+  ModelTime arrival = 0;                 // CC: of the host's increments; 0: as they come
+  ModelTime traced_wait = 0;             // the part of `waited` that traces have reported
   uint64_t retired = 0, launch_retired = 0;
   uint32_t latched_retired_high = 0, latched_time_high = 0, latched_busy_high = 0;
   WrittenRange written;

@@ -111,6 +111,25 @@ TEST(Cost, OfGeneration3FollowsItsClocksAndPerformanceModes) {
   EXPECT_EQ(cycles_of(wide.instruction, NEURON_ENGINE_DVE), 1024U);
 }
 
+TEST(Cost, TellsThePerformanceModeOfVectorAndActivationAndOfNoOther) {
+  Instruction copy = sample(NEURON_OP_TENSOR_COPY).instruction;
+  copy.dst = testing::sbuf(0, 1024, NEURON_DTYPE_BF16);
+  copy.src0 = testing::sbuf(0x1000, 1024, NEURON_DTYPE_BF16);
+  EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_DVE, 2), 1U);
+  EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_DVE, 3), 4U);
+  EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_POOL, 3), 1U);
+  EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_ACTIVATION, 3), 1U);
+  EXPECT_EQ(performance_mode(copy, NEURON_ENGINE_ACTIVATION, 4), 2U);
+  for (const auto& s : testing::samples()) {
+    const bool streams = s.instruction.group() == 3 || s.instruction.group() == 4;
+    if (streams && s.instruction.opcode != NEURON_OP_LOAD_TABLE) continue;
+    for (unsigned engine = 0; engine < NEURON_CORE_ENGINES; ++engine) {
+      EXPECT_EQ(performance_mode(s.instruction, engine, 4), 1U)
+          << opcode_name(s.instruction.opcode);
+    }
+  }
+}
+
 TEST(Cost, OfDoubleRowAndMxIsThatOfAnOrdinaryProductOfAsManyColumns) {
   testing::Sample s = sample(NEURON_OP_MATMUL);
   s.instruction.src0 = testing::tile(NEURON_SPACE_SBUF, 0, 128, 0, NEURON_DTYPE_F8E4, {512, 2});

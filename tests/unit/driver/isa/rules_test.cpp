@@ -23,8 +23,10 @@ struct Case {
 // The first check that complains, in the order in which a core runs them.
 void expect_each(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
+    bool found = false;
     for (const auto& sample : testing::samples()) {
       if (sample.instruction.opcode != c.opcode) continue;
+      found = true;
       Instruction i = sample.instruction;
       c.damage(i);
       Violation v = check_encoding(raw(i), sample.engine, limits_of(sample.generation));
@@ -35,6 +37,7 @@ void expect_each(const std::vector<Case>& cases) {
       EXPECT_THAT(sentence, ::testing::HasSubstr(c.words));
       EXPECT_THAT(sentence, ::testing::HasSubstr("; found "));
     }
+    EXPECT_TRUE(found) << "no sample of " << opcode_name(c.opcode);
   }
 }
 
@@ -202,6 +205,75 @@ TEST(InstructionRules, OfPoolAreEnforced) {
   });
 }
 
+TEST(InstructionRules, OfInstructionsAtWhichTwoCoresMeetAreEnforced) {
+  constexpr uint16_t barrier = NEURON_OP_BARRIER, exchange = NEURON_OP_SENDRECV;
+  std::vector<Case> cases;
+  for (const uint16_t opcode : {barrier, exchange}) {
+    const std::vector<Case> both = {
+        {opcode, [](I& i) { i.scalar0.value = 7; }, kField, 0x68, "8 to 15"},
+        {opcode, [](I& i) { i.scalar0.value = 16; }, kField, 0x68, "8 to 15"},
+        {opcode, [](I& i) { i.scalar0.kind = NEURON_SCALAR_REGISTER; }, kField, 0x68, "8 to 15"},
+        {opcode,
+         [](I& i) {
+           i.bind[0] = {3, NEURON_BIND_SCALAR, 0, NEURON_BIND_REPLACE};
+         },
+         kField, 0x18, "no register"},
+        {opcode,
+         [](I& i) {
+           i.bind[2] = {3, NEURON_BIND_SCALAR, 0, NEURON_BIND_ADD};
+         },
+         kField, 0x1C, "no register"},
+        {opcode,
+         [](I& i) {
+           i.wait[0] = {20, NEURON_WAIT_GE, false, false, 1};
+         },
+         kField, 0x08, "wait0 must be empty"},
+        {opcode, [](I& i) { i.wait[1].index = 10; }, kField, 0x0C, "semaphore >= 1"},
+        {opcode, [](I& i) { i.wait[1].value = 2; }, kField, 0x0C, "semaphore >= 1"},
+        {opcode, [](I& i) { i.wait[1] = {}; }, kField, 0x0C, "semaphore >= 1"},
+        {opcode,
+         [](I& i) {
+           i.update[0] = {20, NEURON_UPDATE_INC, true, false, 0};
+         },
+         kField, 0x10, "no update0"},
+        {opcode, [](I& i) { i.update[1].at_complete = false; }, kField, 0x14, "at completion"},
+        {opcode, [](I& i) { i.update[1].operation = NEURON_UPDATE_INC; }, kField, 0x14,
+         "must decrement"},
+    };
+    cases.insert(cases.end(), both.begin(), both.end());
+  }
+  expect_each(cases);
+  expect_each({
+      {exchange, [](I& i) { i.dst.dtype = NEURON_DTYPE_I32; }, kType, 0x24, "keeps"},
+      {exchange, [](I& i) { i.src0.size[0] = 63; }, kShape, 0x40, "as many elements"},
+      {exchange, [](I& i) { i.src0.parts = 64; }, kShape, 0x3B, "as many partitions"},
+  });
+}
+
+TEST(InstructionRules, OfWhatGenerations3And4AddToVectorAreEnforced) {
+  constexpr uint16_t select = NEURON_OP_SELECT_REDUCE, range = NEURON_OP_RANGE_SELECT;
+  constexpr uint16_t quantise = NEURON_OP_QUANTIZE_MX, random = NEURON_OP_RAND2;
+  constexpr uint16_t exponential = NEURON_OP_EXPONENTIAL;
+  expect_each({
+      {select, [](I& i) { i.vector.reduce = NEURON_ALU_ADD; }, kOp, 0x79, "max only"},
+      {select, [](I& i) { i.vector.reduce_command = 4; }, kOp, 0x7A, "initial value"},
+      {select, [](I& i) { i.vector.reduce_command = 5; }, kField, 0x7A, "0 to 4"},
+      {select, [](I& i) { i.scalar0.dtype = NEURON_DTYPE_BF16; }, kType, 0x6C, "f32"},
+      {range, [](I& i) { i.vector.op0 = NEURON_ALU_NE; }, kOp, 0x78, "eq, gt, ge, lt or le"},
+      {range, [](I& i) { i.vector.op1 = NEURON_ALU_ADD; }, kOp, 0x78, "eq, gt, ge, lt or le"},
+      {range, [](I& i) { i.scalar0.value = 0x38000; }, kRange, 0x68, "its partition"},
+      {range, [](I& i) { i.scalar0.dtype = NEURON_DTYPE_F16; }, kType, 0x6C, "bounds"},
+      {exponential, [](I& i) { i.vector.reduce = NEURON_ALU_MAX; }, kOp, 0x79, "add only"},
+      {exponential, [](I& i) { i.scalar0.value = 0x40000; }, kRange, 0x68, "its partition"},
+      {quantise, [](I& i) { i.vector.imm = 4; }, kField, 0x7C, "quarter"},
+      {quantise, [](I& i) { i.dst.parts = i.src0.parts = i.src1.parts = 33; }, kShape, 0x3B,
+       "32, 64, 96 or 128"},
+      {quantise, [](I& i) { i.src1.start = 32; }, kPartition, 0x52, "must start at 0"},
+      {random, [](I& i) { i.dst.dtype = NEURON_DTYPE_I32; }, kType, 0x24, "float"},
+      {random, [](I& i) { i.scalar1.dtype = NEURON_DTYPE_BF16; }, kType, 0x74, "f32"},
+  });
+}
+
 TEST(InstructionRules, OfDescriptorMakersAreEnforced) {
   constexpr uint16_t make = NEURON_OP_DMA_GENERATE, gather = NEURON_OP_DMA_GATHER;
   constexpr uint16_t scatter = NEURON_OP_DMA_SCATTER;
@@ -287,6 +359,7 @@ TEST(InstructionRules, AllowTheTilesOfTheArrayOfGeneration2) {
 
 TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
   const auto accepted = [](uint16_t opcode, void (*change)(Instruction&)) {
+    bool found = false;
     for (const auto& sample : testing::samples()) {
       if (sample.instruction.opcode != opcode) continue;
       Instruction i = sample.instruction;
@@ -294,7 +367,9 @@ TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
       Violation v = check_encoding(raw(i), sample.engine, limits_of(sample.generation));
       if (!v) v = check_operands(i, sample.engine, limits_of(sample.generation));
       EXPECT_FALSE(v) << describe(v, i);
+      found = true;
     }
+    EXPECT_TRUE(found) << "no sample of " << opcode_name(opcode);
   };
   accepted(NEURON_OP_TRANSPOSE32, [](I& i) {
     i.src0.parts = i.dst.size[0] = 20;
@@ -313,6 +388,7 @@ TEST(InstructionRules, AllowEachVariantThatTheWordsPromise) {
     i.act.function = 200;
     i.act.table_set = 2;
   });
+  accepted(NEURON_OP_RAND2, [](I& i) { i.dst.dtype = NEURON_DTYPE_F8E4FN; });
   accepted(NEURON_OP_DMA_GENERATE, [](I& i) {
     i.dma.operation = NEURON_DMA_TRANSPOSE;
     i.dma.from_type = i.dma.to_type = NEURON_DTYPE_BF16;

@@ -2,7 +2,7 @@
 """Instructions that generation 4 (trn3) brought; other targets refuse them."""
 from ..errors import refuse
 from ..recorder import current
-from .types import alu, command_name, dst as to, engine, engine_name, function, record
+from .types import alu, array_tile, command_name, dst as to, engine, engine_name, function, record
 from .types import reduce_cmd as reduce_commands
 from .types import scalar, src as source
 
@@ -23,17 +23,15 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
     Partition p of an x4 matrix holds four rows of the depth. A scale, 2^(s - 127), belongs to 8
     partitions x 4 codes; that of partition p is in row 32 (p // 32) + p % 32 // 8 of its tile, which may be
     sliced to begin at partition 0, 4, 8 or 12. P is 32, 64, 96 or 128, M is even; dst is PSUM, float32 or
-    bfloat16.
+    bfloat16. tile_position and tile_size as nc_matmul has them, with all columns of the array.
     """
     _only_generation_4("nc_matmul_mx")
-    if tile_size and tuple(tile_size) != (128, 128):
-        current().notes.append("tile_position of nc_matmul_mx is not modelled: products in different "
-                               "parts of the array run one after the other")
     return record("nc_matmul_mx", dst=to(dst), stationary=source(stationary, "stationary"),
                   moving=source(moving, "moving"),
                   stationary_scale=source(stationary_scale, "stationary_scale"),
                   moving_scale=source(moving_scale, "moving_scale"),
-                  accumulate=None if accumulate is None else bool(accumulate))
+                  accumulate=None if accumulate is None else bool(accumulate),
+                  **array_tile(tile_position, tile_size))
 
 
 def quantize_mx(dst, src, dst_scale, name=None):

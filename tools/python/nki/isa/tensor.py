@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions of the Tensor engine."""
-from ..recorder import current
-from .types import dst as to, engine, engine_name, matmul_perf_mode, record, src as source
+from .types import array_tile, dst as to, engine, engine_name, matmul_perf_mode, record
+from .types import src as source
 
 __all__ = ["nc_matmul", "nc_transpose"]
 
@@ -14,17 +14,17 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     accumulate=None: the first product that writes a location of dst overwrites it, later ones add.
     perf_mode=double_row (trn2): 8-bit floats, stationary [K, 2, M] and moving [K, 2, N]; both rows are
     summed, at the price of one. The onezero hints say that a matrix holds zeros and ones only.
+    tile_position, tile_size = (row, column), (rows, columns): the part of the array that multiplies, 32, 64 or
+    128 on each side. Products in parts that share nothing run at the same time.
     """
-    if tile_size and tuple(tile_size) != (128, 128):
-        current().notes.append("tile_position of nc_matmul is not modelled: products in different "
-                               "parts of the array run one after the other")
     return record("nc_matmul", dst=to(dst), stationary=source(stationary, "stationary"),
                   moving=source(moving, "moving"),
                   onezero_stationary=bool(is_stationary_onezero) or None,
                   onezero_moving=bool(is_moving_onezero) or None, is_transpose=bool(is_transpose) or None,
                   accumulate=None if accumulate is None else bool(accumulate),
                   perf_mode=None if getattr(perf_mode, "name", perf_mode) in (None, "none")
-                  else getattr(perf_mode, "name", str(perf_mode)))
+                  else getattr(perf_mode, "name", str(perf_mode)),
+                  **array_tile(tile_position, tile_size))
 
 
 def nc_transpose(dst, data, engine=engine.unknown, name=None):

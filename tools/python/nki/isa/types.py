@@ -142,6 +142,19 @@ def command_name(value):
     return getattr(value, "name", value)
 
 
+def array_tile(position, size):
+    """Fields of a product that takes a part of the array; none if it takes the whole."""
+    if not position and not size:
+        return {}
+    if not position or not size:
+        refuse("tile_position and tile_size are given together, or neither of them")
+    place, shape = ([int(n) for n in pair] for pair in (position, size))
+    if len(place) != 2 or len(shape) != 2 or min(place) < 0 or min(shape) < 0:
+        refuse(f"tile_position = {tuple(position)}, tile_size = {tuple(size)}; expected (row, column) and "
+               "(rows, columns)")
+    return {} if shape == [128, 128] and place == [0, 0] else {"tile_position": place, "tile_size": shape}
+
+
 _MOST_DIMENSIONS = 4  # Of an instruction's operand, behind the partitions
 _ELEMENTWISE = {"tensor_copy", "tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "activation",
                 "memset", "reciprocal", "tensor_copy_predicated"}

@@ -71,7 +71,7 @@ class UnitMachine : public ::testing::Test {
       fault = execute_vector(unit, i);
     }
     if (!fault && unit.rounding == numerics::Rounding::kStochastic && i.dst.present()) {
-      unit.random_position += i.dst.elements();
+      unit.random_position += numbers_of(i.dst);
     }
     return fault;
   }

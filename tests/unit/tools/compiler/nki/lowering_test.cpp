@@ -60,6 +60,37 @@ TEST(Lowering, NamesTheCostOfEachLine) {
   EXPECT_EQ(lowered->tiles[0].line, 3U);
 }
 
+// A product of [128, 64] with itself, with more fields.
+std::string product_with(const std::string& fields) {
+  return copy_in_and_out(
+      R"({"op":"tile","id":3,"space":"psum","name":"p","parts":64,"columns":64,"dtype":"float32","at":[0,5]})"
+      "\n"
+      R"({"op":"nc_matmul","at":[0,6],"dst":{"tile":3,"dtype":"float32","parts":64,"pattern":[[1,64]]},)"
+      R"("stationary":)" +
+      kOnChip + R"(,"moving":)" + kOnChip + fields + "}\n");
+}
+
+TEST(Lowering, PutsAProductIntoTheTileOfTheArrayThatItNames) {
+  const auto whole = lower(product_with(""), {});
+  const auto right = lower(product_with(R"(,"tile_position":[0,64],"tile_size":[128,64])"), {});
+  ASSERT_TRUE(whole) << whole.error().sentence;
+  ASSERT_TRUE(right) << right.error().sentence;
+  EXPECT_NE(whole->neff, right->neff);
+}
+
+TEST(Lowering, RefusesATileThatTheArrayDoesNotHave) {
+  const auto expect = [](const char* fields, const char* words) {
+    EXPECT_THAT(sentence_of(product_with(fields)), HasSubstr(words)) << fields;
+  };
+  expect(R"(,"tile_position":[0,0])", "found 2 and 0 numbers");
+  expect(R"(,"tile_size":[64])", "found 0 and 1 numbers");
+  expect(R"(,"tile_position":[0,0],"tile_size":[128,48])", "32, 64 or 128 on each side; found 48");
+  expect(R"(,"tile_position":[0,32],"tile_size":[128,64])", "found tile_position 32");
+  expect(R"(,"tile_position":[128,0],"tile_size":[128,64])", "found tile_position 128");
+  expect(R"(,"tile_position":[0,0],"tile_size":[64,128])",
+         "at most as many partitions as the tile of the array has rows");
+}
+
 TEST(Lowering, GivesTheSameBytesForTheSameTrace) {
   const auto first = lower(copy_in_and_out(""), {}), second = lower(copy_in_and_out(""), {});
   ASSERT_TRUE(first && second);

@@ -310,6 +310,37 @@ TEST_F(QuantizeMx, KnowsTheScaleOfEveryBf16Magnitude) {
   }
 }
 
+// Each code has a random word of its own: those of an instruction are not used again by the next.
+TEST_F(QuantizeMx, RoundsEachCodeStochasticallyWithAWordOfItsOwn) {
+  constexpr int kN = 64;
+  const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_BF16, 4 * kN);
+  // 128 sets the scale to 1; 1.0625 lies in the middle between two codes.
+  fill(source, [](unsigned p, unsigned) { return p % 8 == 0 ? 128.0F : 1.0625F; });
+  seed_ = 12;
+  std::vector<std::vector<bool>> ups;
+  for (unsigned round = 0; round < 2; ++round) {
+    Instruction i = make(NEURON_OP_QUANTIZE_MX, elements(kE4m3, 32, 0x8000, kN), source,
+                         scales(32, 0xC000, kN));
+    i.rounding = 2;
+    dve(i);
+    std::vector<bool> up;
+    for (const uint32_t word : get_raw<uint32_t>(i.dst, 1)) {
+      for (unsigned j = 0; j < 4; ++j) {
+        const double value = value_of(kE4m3, word >> (8 * j) & 0xFF);
+        ASSERT_TRUE(value == 1.0 || value == 1.125) << value;
+        up.push_back(value == 1.125);
+      }
+    }
+    const auto count = std::count(up.begin(), up.end(), true);
+    EXPECT_GT(count, 4 * kN / 4);
+    EXPECT_LT(count, 4 * kN * 3 / 4);
+    ups.push_back(up);
+  }
+  for (int shift = 0; shift < 3 * kN; ++shift) {
+    EXPECT_FALSE(std::equal(ups[0].begin() + shift, ups[0].end(), ups[1].begin())) << shift;
+  }
+}
+
 TEST_F(QuantizeMx, PassesOnWhatIsNoNumber) {
   const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_BF16, 4);
   for (unsigned p = 0; p < 32; ++p) put_raw(source, p, std::vector<uint16_t>{0x3F80, 0, 0, 0});

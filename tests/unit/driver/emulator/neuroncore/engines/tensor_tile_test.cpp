@@ -38,6 +38,36 @@ class TensorTile : public UnitMachine {
   }
 };
 
+// "fp32 and tf32 must pair with fp32 and tf32" (instruction reference).
+TEST_F(TensorTile, MultipliesTypesOf32BitsWithEachOtherOnly) {
+  constexpr unsigned kWide[] = {NEURON_DTYPE_F32, NEURON_DTYPE_F32R, NEURON_DTYPE_TF32};
+  constexpr unsigned kNarrow[] = {NEURON_DTYPE_BF16, NEURON_DTYPE_F16, NEURON_DTYPE_F8E3,
+                                  NEURON_DTYPE_F8E4, NEURON_DTYPE_F8E5};
+  const auto code = [&](unsigned stationary, unsigned moving) {
+    const isa::Operand w = sbuf(1, 0, stationary, 1), x = sbuf(1, 256, moving, 1);
+    put(w, 0, {3.0f});
+    put(x, 0, {2.0f});
+    run(kPe, make(NEURON_OP_LDWEIGHTS, {}, w));
+    Instruction i = make(NEURON_OP_MATMUL, psum(1, 0, kF32, 1), x);
+    i.pe.swap = true;
+    const Fault fault = attempt(kPe, i);
+    if (!fault) {
+      EXPECT_EQ(get(psum(1, 0, kF32, 1), 0)[0], 6.0f);
+    }
+    return fault.code;
+  };
+  for (const unsigned wide : kWide) {
+    for (const unsigned other : kWide) EXPECT_EQ(code(wide, other), NEURON_FAULT_NONE);
+    for (const unsigned narrow : kNarrow) {
+      EXPECT_EQ(code(wide, narrow), NEURON_FAULT_OPERAND_DTYPE) << isa::dtype_name(narrow);
+      EXPECT_EQ(code(narrow, wide), NEURON_FAULT_OPERAND_DTYPE) << isa::dtype_name(narrow);
+    }
+  }
+  for (const unsigned a : kNarrow) {
+    for (const unsigned b : kNarrow) EXPECT_EQ(code(a, b), NEURON_FAULT_NONE);
+  }
+}
+
 TEST_F(TensorTile, KeepsWeightsOfItsOwn) {
   load(0, 0, 1, 1, 2.0f);  // four tiles of 64 x 64
   load(0, 2, 1, 1, 3.0f);

@@ -230,6 +230,95 @@ TEST_F(CoreMeeting, TilesOfDifferentShapeOrTypeAreFaultsOfTheReceiver) {
             NEURON_FAULT_NONE);
 }
 
+// 150 cycles and one for each 128 bytes, at 1.2 GHz, from when the later core is there: for both.
+TEST_F(CoreMeeting, SendrecvTakesItsTimeFromTheArrivalOfTheLaterCoreForBoth) {
+  constexpr int kN = 512;
+  const isa::Operand tile = sbuf(128, 0, NEURON_DTYPE_U32, kN);
+  constexpr uint64_t kTransfer = (150 + 128 * kN * 4 / 128) * 2500 / 3;
+  std::array<std::array<uint64_t, 2>, 2> ends{};
+  for (const bool exchanges : {false, true}) {
+    for (unsigned core = 0; core < 2; ++core) {
+      set_core(NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+               NEURON_CMD_RESET | 0x1F00);
+      for (unsigned p = 0; p < 128; ++p) put_row(core, p, 0, std::vector<uint32_t>(kN));
+      // Core 1 comes about 10 us later, long after the tile of core 0.
+      std::vector<Instruction> program = {loop(1, 0, core == 1 ? 200 : 1, 1, 1),
+                                          inst(NEURON_OP_NOP)};
+      if (exchanges) program.push_back(sendrecv(tile, tile));
+      program.push_back(done(kPool));
+      start(core, kPool, program);
+    }
+    run_both();
+    for (unsigned core = 0; core < 2; ++core) {
+      expect_halted(core, kPool);
+      ends[exchanges ? 1 : 0][core] = time_of(core);
+    }
+  }
+  const uint64_t later = ends[0][1];
+  for (unsigned core = 0; core < 2; ++core) {
+    EXPECT_GE(ends[1][core], later + kTransfer) << core;
+    EXPECT_LE(ends[1][core], later + kTransfer + 200'000) << core;
+  }
+}
+
+// dst is written when the other core has been there, not before: what comes before the other core's
+// arrival comes before the write.
+TEST_F(CoreMeeting, StrictModeKnowsThatTheReceivedTileIsWrittenBehindTheOtherCoresArrival) {
+  const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_U32, 16);
+  const isa::Operand received = sbuf(32, 0x400, NEURON_DTYPE_U32, 16);
+  for (const bool ordered : {true, false}) {
+    for (unsigned core = 0; core < 2; ++core) {
+      set_core(NEURON_V3_CORE_WINDOW(core) + NEURON_CORE_CONTROL + NEURON_CORE_COMMAND,
+               NEURON_CMD_RESET | 0x1F00);
+      for (unsigned p = 0; p < 32; ++p) {
+        put_row(core, p, 0, std::vector<uint32_t>(16));
+        put_row(core, p, 0x400, std::vector<uint32_t>(16));
+      }
+    }
+    start(0, kPool, {sendrecv(received, source), done(kPool)});
+    Instruction read = inst(NEURON_OP_TENSOR_COPY);
+    read.dst = sbuf(32, 0x800, NEURON_DTYPE_U32, 16);
+    read.src0 = received;
+    const uint64_t let =
+        NEURON_V3_CORE_DEVICE(uint64_t{1}) + NEURON_CORE_SEMAPHORES + NEURON_SEM_BLOCK_INC + 4 * 9;
+    Instruction wait = inst(NEURON_OP_EVENT);
+    wait.wait[0] = wait_ge(9, 1);
+    if (ordered) {
+      // DVE of core 0 reads the old tile, then lets Pool of core 1 come.
+      start(0, kDve,
+            {loop(1, 0, 100, 1, 1), inst(NEURON_OP_NOP), read, inst(NEURON_OP_DRAIN),
+             write_word(let, 1), done(kDve)});
+      start(1, kPool, {wait, sendrecv(received, source), done(kPool)});
+    } else {
+      // Core 1 is there from the beginning, and nothing says whether DVE reads the old tile.
+      start(0, kDve, {loop(1, 0, 100, 1, 1), inst(NEURON_OP_NOP), read, done(kDve)});
+      start(1, kPool, {sendrecv(received, source), done(kPool)});
+      chip_->run_slice(1, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+    }
+    run_both(0, 300);
+    EXPECT_EQ(fault_of(0, kDve), ordered ? NEURON_FAULT_NONE : NEURON_FAULT_RACE);
+    if (ordered) {
+      expect_halted(0, kPool);
+      expect_halted(0, kDve);
+      expect_halted(1, kPool);
+    }
+  }
+}
+
+// A debugger takes an engine from one barrier to another: the second one has to be told, too.
+TEST_F(CoreMeeting, AnEngineThatADebuggerTakesToAnotherBarrierTellsTheOtherCoreOfIt) {
+  start(0, kSp, {barrier(8), barrier(9), done(kSp)});
+  chip_->run_slice(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+  ASSERT_EQ(state_of(0, kSp), NEURON_STATE_WAITING);
+  set_core(at(0, kSp, NEURON_ENG_CONTROL), NEURON_CMD_STOP);
+  set_core(at(0, kSp, NEURON_ENG_PC), 1);
+  set_core(at(0, kSp, NEURON_ENG_CONTROL), NEURON_CMD_CONTINUE);
+  start(1, kSp, {barrier(9), done(kSp)});
+  run_both();
+  expect_halted(0, kSp);
+  expect_halted(1, kSp);
+}
+
 // The tile is read when the engine arrives: an engine that writes it without order is trapped.
 TEST_F(CoreMeeting, StrictModeTrapsAWriteOfTheTileThatNothingOrders) {
   const isa::Operand source = sbuf(32, 0, NEURON_DTYPE_U32, 16);

@@ -98,5 +98,46 @@ TEST_F(Trace, ATransferIsRecordedWithItsTriggerItsPlacesAndItsBytes) {
   EXPECT_EQ(notification(kTransfers, 1).word, 0u);
 }
 
+class TraceOfGeneration3 : public CoreMachine {
+ protected:
+  void SetUp() override {
+    chip::ChipConfig config;
+    config.pci_device = NEURON_PCI_DEVICE_TRN2;
+    config.hbm_bytes_each = 64u << 20;
+    config.workers = 1;
+    std::string error;
+    chip_ = core::create_chip(config, host_, error);
+    ASSERT_NE(chip_, nullptr) << error;
+  }
+  void set(uint32_t at, uint32_t value) {
+    set_core(NEURON_V3_CORE_WINDOW(0) + NEURON_CORE_ENGINE(kDve) + at, value);
+  }
+  static constexpr unsigned kDve = NEURON_ENGINE_DVE;
+};
+
+TEST_F(TraceOfGeneration3, TellsThePerformanceModeOfEachInstruction) {
+  const uint64_t queue = NEURON_V3_CORE_NOTIFICATION(0) + NEURON_NQ_BASE(kDve);
+  set_core(queue + NEURON_NQ_ADDRESS_LO, static_cast<uint32_t>(kTrace));
+  set_core(queue + NEURON_NQ_ADDRESS_HI, 0);
+  set_core(queue + NEURON_NQ_SIZE, kRingBytes);
+  Instruction fill = inst(NEURON_OP_MEMSET), copy = inst(NEURON_OP_TENSOR_COPY);
+  fill.dst = copy.src0 = sbuf(128, 0, NEURON_DTYPE_BF16, 1024);
+  copy.dst = sbuf(128, 0x1000, NEURON_DTYPE_BF16, 1024);
+  Instruction apart = copy, wide = copy;
+  apart.dst = tile(NEURON_SPACE_SBUF, 0, 128, 0x2000, NEURON_DTYPE_BF16, {1024}, {2});
+  wide.dst = sbuf(128, 0x4000, NEURON_DTYPE_F32, 1024);
+  place(kDve, {fill, copy, apart, wide, inst(NEURON_OP_HALT)});
+  set(NEURON_ENG_MODE, 2);
+  set(NEURON_ENG_PROG_LO, static_cast<uint32_t>(kCode + kDve * 0x10000));
+  set(NEURON_ENG_PROG_COUNT, 5);
+  set(NEURON_ENG_CONTROL, NEURON_CMD_START);
+  ASSERT_EQ(run(), chip::RunResult::kQuiescent);
+  constexpr unsigned kModes[] = {0, 4, 2, 0};
+  for (unsigned n = 0; n < 4; ++n) {
+    EXPECT_EQ(notification(kTrace, n).info[2], 1024u << 8 | kModes[n]) << n;
+  }
+  EXPECT_EQ(notification(kTrace, 4).info[2], 0u) << "halt has no elements";
+}
+
 }  // namespace
 }  // namespace neuron::core
