@@ -11,7 +11,6 @@ namespace neuron::nki {
 
 using builder::Activate2Options;
 using builder::Engine;
-using builder::ScalarArgument;
 using builder::ScaledAccess;
 using builder::TileAccess;
 using runtime::fail;
