@@ -493,6 +493,7 @@ Result<void> CollectivePrograms::place(Stream& stream) {
 
 Result<void> CollectivePrograms::start() {
   const CorePlace& place = core_.place();
+  if (proxy_) NEURON_CHECK(proxy_->listen());
   for (const auto& stream_place : streams_) {
     const Stream& stream = *stream_place;
     auto batch = std::make_unique<ndl_queue_init_batch>();

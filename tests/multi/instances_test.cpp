@@ -77,6 +77,20 @@ TEST(Instances, WithADaemonEachReduceTheDataOfAllTheirRanks) {
   }
 }
 
+// The notifications of a CC core have one queue: that of the model that is on the core.
+TEST(Instances, ExecuteTwoModelsOfOneCoreInTurn) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 2);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+  ASSERT_EQ(ranks.ask("load second"), ranks.all_say("ready"));
+  for (const char* what : {"run", "run", "run second", "run", "run second", "run second", "run"}) {
+    ASSERT_EQ(ranks.ask(what), ranks.all_say("sum 10")) << what;
+  }
+}
+
 // A mesh sums in the order of the ranks. A ring's order follows the links, so it is another one.
 TEST(Instances, GiveTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   const Folder folder;
