@@ -68,16 +68,10 @@ Result<Wish> wish_of_environment(ccom_operation_t operation) {
   return wish;
 }
 
-constexpr uint64_t kSmall = 1024;  // elements; large parts differ only in sizes
-
-// Tells requests apart that have another schedule for some rank: whose pairs differ, or small or
-// empty parts.
-uint64_t hash_of_parts(const Request& request) {
+uint64_t hash_of_pairs(const Request& request) {
   uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x100000001b3u; };
-  for (const ccom_pair_t& pair : request.pairs) add(uint64_t{pair.source} << 32 | pair.target);
-  for (const auto* counts : {&request.counts, &request.send_counts}) {
-    for (const uint64_t count : *counts) add(std::min(count, kSmall));
+  for (const ccom_pair_t& pair : request.pairs) {
+    hash = (hash ^ (uint64_t{pair.source} << 32 | pair.target)) * 0x100000001b3u;
   }
   return hash;
 }
@@ -126,6 +120,7 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
   if (group_.ranks() > kCheckedRanks) return {};
   const Request& request = plan.request;
   // Each small request leaves other parts empty; large ones differ only in sizes.
+  constexpr uint64_t kSmall = 1024;
   const uint64_t parts = uint64_t{group_.ranks()} * parameters.channels * parameters.segments;
   const uint64_t size =
       request.count < kSmall ? request.count : kSmall + (request.count % parts != 0 ? 1 : 0);
@@ -141,7 +136,7 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
       slices,
       plan.window,
       size,
-      hash_of_parts(request)};
+      hash_of_pairs(request)};
   {
     const std::lock_guard lock(checked_->mutex);
     if (checked_->kinds.contains(kind)) return {};

@@ -78,8 +78,8 @@ class Planner {
 
   // Uses the algorithm of the request, else of CCOM_ALGORITHM (environment: NAME, or
   // OPERATION=NAME;...), else the cheapest. For up to kCheckedRanks ranks, the first schedule of
-  // each kind (algorithm, operation, shape, parameters, pairs, and for small requests and parts the
-  // count) is run through the checker.
+  // each kind (algorithm, operation, shape, parameters, pairs, and for small requests the count) is
+  // run through the checker.
   static constexpr uint32_t kCheckedRanks = 16;
   Result<Plan> plan(const Request& request, const Parameters& parameters = {}) const;
   // All candidates with their predicted times, and the reason why each other algorithm is unfit.
