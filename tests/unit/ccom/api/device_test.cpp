@@ -77,7 +77,7 @@ TEST_F(TwoCores, ThePlanOfACollectiveTellsAllThatDecidesAboutThePrograms) {
   };
   const std::string usual = plan(0);
   EXPECT_EQ(usual.substr(0, usual.find(" (request")),
-            "all_reduce of 4096 float32 (add) by mesh with 1 channels, 1 segments, chunks of 0 B, "
+            "all_reduce of 4096 fp32 (add) by mesh with 1 channels, 1 segments, chunks of 0 B, "
             "window 4");
   EXPECT_EQ(plan(1), usual) << "on every member";
   setenv("CCOM_ALGORITHM", "ring", 1);
