@@ -268,8 +268,8 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
     first = false;
   }
   if (reduction_ == CCOM_AVERAGE) result /= static_cast<double>(ranks.size());
-  bound = bound_of(result, magnitude, unit, ranks.size());
   encode(type_, result, into);
+  bound = bound_of(decode(type_, into), magnitude, unit, ranks.size());
 }
 
 // `magnitude`: the sum of all magnitudes; `unit`: what all values are multiples of. Factors are

@@ -157,7 +157,8 @@ TEST(Reductions, OfFloatsAreExactButForTheDivisionOfAnAverage) {
     ASSERT_EQ(sum.becomes(i), static_cast<float>(a + b + c));
     ASSERT_EQ(sum.bound, 0);
     ASSERT_EQ(average.becomes(i), static_cast<float>((a + b + c) / 3));
-    ASSERT_DOUBLE_EQ(average.bound, 0x1p-23 * std::fabs((a + b + c) / 3) + 0x1p-149);
+    ASSERT_DOUBLE_EQ(average.bound,
+                     0x1p-23 * std::fabs(static_cast<float>((a + b + c) / 3)) + 0x1p-149);
     const double x = product.given(5, i), y = product.given(2, i), z = product.given(9, i);
     ASSERT_EQ(product.becomes(i), static_cast<float>(x * y * z));
     ASSERT_EQ(product.bound, 0);
