@@ -112,7 +112,7 @@ TEST_F(LaunchedJob, IsDoneAlthoughStrangersFillThePortOfItsLeader) {
     EXPECT_THAT(hear(stranger.get()), Not(HasSubstr("host"))) << "settings for " << words;
   }
   const auto worker = start(1, kSecret);
-  EXPECT_THAT(leader->rest(), HasSubstr("results compared, all right"));
+  EXPECT_THAT(leader->rest(), HasSubstr("Avg bus bandwidth"));
   EXPECT_EQ(leader->wait(), 0);
   EXPECT_EQ(worker->wait(), 0);
 }
