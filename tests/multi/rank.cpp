@@ -5,7 +5,8 @@
 //   load bad    the same with an instruction before it that fails
 //   load second loads another all-reduce, beside the first
 //   run         executes on numbers of its rank; answers "sum" and the sum, if all are the same
-//   run second  executes what "load second" has loaded
+//   run N       the same on N times these numbers
+//   second N    executes what "load second" has loaded, on N times these numbers
 //   bits        executes on made-up numbers of its rank; answers "bits" and a hash of the result
 //   unload      answers ready
 //   exit        ends with status 0 and closes nothing
@@ -109,8 +110,8 @@ class Rank {
     }
     return say("bits " + std::to_string(hash));
   }
-  bool run(bool second) {
-    std::vector<float> values(kNumbers, static_cast<float>(rank_ + 1));
+  bool run(bool second, unsigned times) {
+    std::vector<float> values(kNumbers, static_cast<float>((rank_ + 1) * times));
     if (const NRT_STATUS status = execute(values, second)) return say_result(status);
     const bool same = std::count(values.begin(), values.end(), values[0]) == kNumbers;
     return say(same ? "sum " + std::to_string(static_cast<int>(values[0])) : "failed: they differ");
@@ -141,8 +142,12 @@ int main(int argc, char** argv) {
         rank.load(command == "load good\n");
       } else if (command == "load second\n") {
         rank.load(true, true);
-      } else if (command == "run\n" || command == "run second\n") {
-        rank.run(command == "run second\n");
+      } else if (unsigned times = 0; command == "run\n") {
+        rank.run(false, 1);
+      } else if (std::sscanf(line, "run %u", &times) == 1) {
+        rank.run(false, times);
+      } else if (std::sscanf(line, "second %u", &times) == 1) {
+        rank.run(true, times);
       } else if (command == "bits\n") {
         rank.bits();
       } else if (command == "exit\n") {
