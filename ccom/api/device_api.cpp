@@ -16,6 +16,7 @@ struct OwnedProgram {
   ccom_device_program_t shown;  // must be first: callers hold its address
   DeviceProgram program;
   std::vector<ccom_device_message_t> messages;
+  std::vector<const char*> plans;
 };
 
 size_t put_text(std::string_view from, char* text, size_t size) {
@@ -63,6 +64,9 @@ void show(OwnedProgram& owned) {
   owned.shown.nic_bytes_per_second = program.nic_bytes_per_second;
   owned.shown.messages = owned.messages.data();
   owned.shown.message_count = static_cast<uint32_t>(owned.messages.size());
+  for (const std::string& plan : program.plans) owned.plans.push_back(plan.c_str());
+  owned.shown.plans = owned.plans.data();
+  owned.shown.plan_count = static_cast<uint32_t>(owned.plans.size());
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ struct DeviceProgram {
   std::array<DescriptorRing, kDmaEngines> rings;
   std::vector<InstructionNote> notes;     // one per instruction
   std::vector<std::string> names;         // of the collectives: "all_reduce of 1024 float32 (add)"
+  std::vector<std::string> plans;         // of the collectives: equal on all members
   std::vector<CrossingMessage> crossing;  // in the order in which they become due
   uint64_t nic_latency_ps = 0;            // of the network
   double nic_bytes_per_second = 0;        // that this rank has of the NICs of its instance

@@ -10,6 +10,7 @@
 #include "ccom/plan/planner.h"
 #include "ccom/request/layout.h"
 #include "ccom/request/names.h"
+#include "ccom/request/signature.h"
 
 namespace neuron::ccom {
 namespace {
@@ -157,6 +158,28 @@ Result<Plan> plan(const ccom_device_stream_t& stream, const ccom_device_collecti
   return planner.plan(request);
 }
 
+// Whether a member may be in place while another one is not: none reads the buffer that the root
+// alone writes, or writes itself.
+bool has_roots_place(ccom_operation_t operation) {
+  return operation == CCOM_BROADCAST || operation == CCOM_REDUCE || operation == CCOM_GATHER ||
+         operation == CCOM_SCATTER || operation == CCOM_BARRIER;
+}
+
+// A sentence with all that decides about the programs of the members, but addresses.
+std::string plan_text(const ccom_device_collective_t& collective, const Plan& plan) {
+  Request request = plan.request;
+  if (has_roots_place(request.operation)) request.in_place = false;
+  uint64_t members = 0xcbf29ce484222325u;
+  for (uint32_t i = 0; i < collective.size; ++i) {
+    const ccom_device_member_t& m = collective.members[i];
+    for (const uint32_t value : {m.world, m.chip, m.core, m.device, m.instance}) {
+      members = (members ^ value) * 0x100000001b3u;
+    }
+  }
+  return ccom::format("{} by {}{} (request {:016x}, members {:016x})", name_of(collective),
+                      plan.shape, request.in_place ? ", in place" : "", hash_of(request), members);
+}
+
 uint32_t own_instance(const ccom_device_stream_t& stream) {
   if (stream.count == 0) return 0;
   return stream.collectives[0].members[stream.collectives[0].rank].instance;
@@ -201,8 +224,10 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
   NEURON_CHECK(check(stream));
   std::vector<Plan> plans;
   std::vector<DeviceCollective> collectives;
+  std::vector<std::string> texts;
   for (uint32_t i = 0; i < stream->count; ++i) {
     NEURON_TRY(planned, plan(*stream, stream->collectives[i]));
+    texts.push_back(plan_text(stream->collectives[i], planned));
     plans.push_back(std::move(planned));
     collectives.push_back(prepare(*stream, stream->collectives[i], plans.back()));
   }
@@ -215,6 +240,7 @@ Result<DeviceProgram> plan_stream(const ccom_device_stream_t* stream) {
                           stream->one};
   NEURON_TRY(program, compile_stream(place, collectives));
   NEURON_TRY(profile, Topology::profile(place.place.generation->instance));
+  program.plans = std::move(texts);
   program.nic_latency_ps = profile.nic.latency_ps;
   program.nic_bytes_per_second = profile.nic.bytes_per_second * profile.nics /
                                  std::max(1u, profile.chips * profile.ranks_per_chip);

@@ -68,6 +68,14 @@ Result<Wish> wish_of_environment(ccom_operation_t operation) {
   return wish;
 }
 
+uint64_t hash_of_pairs(const Request& request) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const ccom_pair_t& pair : request.pairs) {
+    hash = (hash ^ (uint64_t{pair.source} << 32 | pair.target)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
 std::string join(const std::vector<ccom_algorithm_t>& algorithms) {
   std::string text;
   for (const ccom_algorithm_t algorithm : algorithms) {
@@ -82,7 +90,7 @@ std::string join(const std::vector<ccom_algorithm_t>& algorithms) {
 // Kinds of schedules that have passed the checker.
 struct Planner::Checked {
   std::mutex mutex;
-  std::set<std::array<uint64_t, 8>> kinds;
+  std::set<std::array<uint64_t, 9>> kinds;
 };
 
 Planner::Planner(Group group, CostParameters costs, Judge judge)
@@ -119,7 +127,7 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
   const uint64_t slices = parameters.chunk_bytes == 0
                               ? 0
                               : 1 + std::min<uint64_t>(request.count / parameters.chunk_bytes, 64);
-  const std::array<uint64_t, 8> kind = {
+  const std::array<uint64_t, 9> kind = {
       static_cast<uint64_t>(plan.algorithm) << 32 | static_cast<uint64_t>(request.operation),
       uint64_t{request.in_place} << 32 | static_cast<uint64_t>(request.type),
       request.root,
@@ -127,7 +135,8 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
       parameters.segments,
       slices,
       plan.window,
-      size};
+      size,
+      hash_of_pairs(request)};
   {
     const std::lock_guard lock(checked_->mutex);
     if (checked_->kinds.contains(kind)) return {};
@@ -139,8 +148,15 @@ Result<void> Planner::check(const Plan& plan, const Parameters& parameters) cons
                              group_.ranks());
   }
   const std::lock_guard lock(checked_->mutex);
+  constexpr size_t kMostKinds = 4096;  // beyond, they are checked again
+  if (checked_->kinds.size() >= kMostKinds) checked_->kinds.clear();
   checked_->kinds.insert(kind);
   return {};
+}
+
+size_t Planner::proved() const {
+  const std::lock_guard lock(checked_->mutex);
+  return checked_->kinds.size();
 }
 
 Plan Planner::made(ccom_algorithm_t algorithm, const Request& request, const Parameters& wanted,
@@ -153,6 +169,9 @@ Plan Planner::made(ccom_algorithm_t algorithm, const Request& request, const Par
   plan.window = chosen.window;
   plan.predicted_ps = ccom::predict(algorithm, request, group_, *places_, costs_, chosen);
   plan.schedule = build(algorithm, request, group_, *places_, choice);
+  plan.shape = format("{} with {} channels, {} segments, chunks of {} B, window {}{}",
+                      algorithm_name(algorithm), chosen.channels, chosen.segments,
+                      chosen.chunk_bytes, chosen.window, choice.flat ? ", flat" : "");
   return plan;
 }
 

@@ -49,6 +49,7 @@ struct Plan {
   uint32_t window = 4;  // messages admitted per peer and channel
   uint64_t predicted_ps = 0;
   std::string why;         // one sentence
+  std::string shape;       // what decides about the schedule, beside request and group
   bool automatic = false;  // nobody named the algorithm
 };
 
@@ -77,14 +78,16 @@ class Planner {
 
   // Uses the algorithm of the request, else of CCOM_ALGORITHM (environment: NAME, or
   // OPERATION=NAME;...), else the cheapest. For up to kCheckedRanks ranks, the first schedule of
-  // each kind (algorithm, operation, shape, parameters, and for small requests the count) is run
-  // through the checker.
+  // each kind (algorithm, operation, shape, parameters, pairs, and for small requests the count) is
+  // run through the checker.
   static constexpr uint32_t kCheckedRanks = 16;
   Result<Plan> plan(const Request& request, const Parameters& parameters = {}) const;
   // All candidates with their predicted times, and the reason why each other algorithm is unfit.
   std::string explain(const Request& request) const;
   // The algorithms that can do the operation for this group.
   std::vector<ccom_algorithm_t> candidates(const Request& request) const;
+  // Kinds of schedules that have passed the checker lately.
+  size_t proved() const;
   // The predicted time of one algorithm, in picoseconds. The call takes less than 2 us.
   uint64_t predict(ccom_algorithm_t algorithm, const Request& request,
                    const Parameters& parameters = {}) const;

@@ -24,7 +24,9 @@ constexpr uint64_t kWindows = uint64_t{1} << 32;  // of CC cores
 constexpr uint64_t kBuffers = uint64_t{1} << 33;  // and far apart, so that none overlap
 constexpr uint64_t kDone = kWindows - 4096;
 constexpr uint64_t kOne = kWindows - 8192;
-constexpr uint64_t kLocalMask = (uint64_t{1} << 34) - 1;
+// Of an address, without the route to another chip in any generation.
+constexpr uint64_t kLocalMask = NEURON_V2_PEER_LOCAL;
+static_assert((NEURON_V3_PEER_LOCAL & kLocalMask) == kLocalMask);
 
 enum class Kind : uint8_t { kIssue, kDmaReady, kDmaEnd, kAdd };
 
@@ -140,6 +142,17 @@ class DeviceSimulator {
       one.buffers.push_back(buffers_of(rank));
     }
     one.done = {{kDone, 1}};
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      // Scratch memory comes last.
+      const uint64_t end = one.buffers[rank].scratch.address + one.schedule->scratch_bytes(rank);
+      if (end > kLocalMask) {
+        return fail(
+            CCOM_UNSUPPORTED,
+            "the buffers of rank {} end at byte {}, and the addresses of a chip at {}; take "
+            "a smaller size",
+            rank, end, kLocalMask);
+      }
+    }
     for (Rank rank = 0; rank < ranks_; ++rank) {
       one.rank = rank;
       const StreamPlace stream{one.places[rank], 0, 0, 1, options_.engines, kOne};

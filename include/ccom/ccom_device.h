@@ -121,6 +121,10 @@ typedef struct ccom_device_program {
   // The part of the instance's NICs that a rank has, for model time.
   uint64_t nic_latency_ps;
   double nic_bytes_per_second;
+  // How each collective of the stream was planned, one sentence each. The members of a collective
+  // must have equal ones: programs of different plans write where the others do not expect it.
+  const char *const *plans;
+  uint32_t plan_count;
 } ccom_device_program_t;
 
 // Bytes of scratch memory that this rank needs for collective `number` of the stream; addresses are

@@ -44,6 +44,7 @@ class ProxyThread {
     {
       std::unique_lock lock(mutex_);
       std::erase(proxies_, &proxy);
+      awake_ = true;  // the thread's round may have passed over another one
       served_.wait(lock, [&] { return serving_ != &proxy; });
       if (proxies_.empty()) {
         ++current_;
@@ -146,7 +147,8 @@ bool NetworkProxy::due(void* context, uint32_t stream, uint32_t* number, uint64_
   auto& queues = static_cast<NetworkProxy*>(context)->due_;
   const auto found = queues.find(stream);
   neuron_notification entry;
-  while (found != queues.end() && found->second.reader.next(entry)) {
+  if (found == queues.end() || found->second.notifications == nullptr) return false;
+  while (found->second.notifications->next(entry)) {
     if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_NOTIFY) continue;
     *number = entry.info[0];
     *time_ps = entry.time;
@@ -169,13 +171,20 @@ bool NetworkProxy::signal(void* context, uint32_t stream, uint32_t semaphore, ui
 
 Result<void> NetworkProxy::add(uint32_t stream, const ccom_device_program_t& program) {
   const std::lock_guard lock(mutex_);
-  if (program.message_count != 0) {
-    NEURON_TRY(queue, core_.notifications_of(stream, program.message_count));
-    due_[stream] = std::move(queue);
-  }
+  if (program.message_count != 0) due_[stream].entries = program.message_count;
   const ccom_status_t status = library_.proxy_add(proxy_, stream, &program);
   if (status == CCOM_SUCCESS) return {};
   return fail(status_of_collectives(status), "{}", library_.last_error());
+}
+
+Result<void> NetworkProxy::listen() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [stream, queue] : due_) {
+    if (queue.notifications != nullptr && !queue.notifications->closed()) continue;
+    NEURON_TRY(notifications, core_.notifications_of(stream, queue.entries));
+    queue.notifications = notifications;
+  }
+  return {};
 }
 
 void NetworkProxy::begin() {

@@ -6,9 +6,11 @@
 // process and a thread. One thread serves all proxies of the process. While none of their programs
 // is executed it sleeps, but for a look at the devices every tenth of a second: ranks of other
 // instances cannot see that a device of this one is gone, so this one tells them.
-// Callers: CollectivePrograms. Thread-safe: begin(), end() and check() in any thread; the rest
-// before the first begin(). Owns: libccom's proxy. Fails: check(), once the network has failed,
-// with the rank and the route.
+// The notifications of a CC core go to one queue, so a model listens anew when it comes to its core
+// after another one.
+// Callers: CollectivePrograms. Thread-safe: begin(), end() and check() in any thread; listen() in
+// the core's turn; the rest before the first begin(). Owns: libccom's proxy. Fails: check(), once
+// the network has failed, with the rank and the route.
 #ifndef RUNTIME_COLLECTIVES_NETWORK_PROXY_H
 #define RUNTIME_COLLECTIVES_NETWORK_PROXY_H
 
@@ -32,6 +34,8 @@ class NetworkProxy {
 
   // `program` outlives the proxy.
   Result<void> add(uint32_t stream, const ccom_device_program_t& program);
+  // Before the CC cores are started: takes their notifications.
+  Result<void> listen();
   // Around each execution.
   void begin();
   void end();
@@ -52,9 +56,13 @@ class NetworkProxy {
   Core& core_;
   World& world_;
   const CollectivesLibrary& library_;
+  struct Queue {
+    uint32_t entries = 0;
+    std::shared_ptr<CollectiveNotifications> notifications;  // null: has not listened yet
+  };
   std::mutex mutex_;  // proxy_, due_
   ccom_device_proxy_t* proxy_ = nullptr;
-  std::map<uint32_t, CollectiveNotifications> due_;  // by stream
+  std::map<uint32_t, Queue> due_;  // by stream
   std::atomic<uint32_t> executions_{0};
   std::chrono::steady_clock::time_point look_{};  // the thread's: when to look at the device next
   mutable std::mutex failure_mutex_;              // failure_

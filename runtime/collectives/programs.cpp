@@ -9,6 +9,7 @@
 #include "driver/isa/instruction.h"
 #include "hw/control.h"
 #include "hw/udma.h"
+#include "runtime/collectives/plan_agreement.h"
 #include "runtime/device/core_turn.h"
 #include "runtime/device/driver_error.h"
 
@@ -296,23 +297,44 @@ Result<void> CollectivePrograms::prepare(const std::vector<neff::Collective>& op
   NEURON_TRY(held, world_->hold());
   // After this exchange no rank executes an older model of these ranks on these CC cores.
   NEURON_TRY(all, world_->exchange(Occasion::kLoad, std::as_bytes(std::span(mine)), &met_));
-  NEURON_CHECK(agree(compile(mine, all)));
-  return world_->spans_instances() ? agree(open_proxy()) : Result<void>();
+  NEURON_CHECK(agree(compile(mine, all), operations));
+  return world_->spans_instances() ? agree(open_proxy(), operations) : Result<void>();
+}
+
+// How this rank's collectives were planned: a line each, in the order of the model, behind a zero
+// byte, which no sentence of a failure begins with.
+std::string CollectivePrograms::plans(size_t operations) const {
+  std::vector<std::string> lines(operations);
+  bool any = false;
+  for (const auto& stream : streams_) {
+    if (stream->program == nullptr) continue;
+    for (size_t n = 0; n < stream->operations.size() && n < stream->program->plan_count; ++n) {
+      lines[stream->operations[n]] = stream->program->plans[n];
+      any = true;
+    }
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return any ? std::string(1, '\0') + text : "";
 }
 
 // Fails on all ranks if it fails on one: a rank that cannot go on tells the others, which would
 // otherwise wait for it.
-Result<void> CollectivePrograms::agree(const Result<void>& mine) {
-  const std::string trouble = mine ? std::string() : mine.error().sentence;
-  NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(trouble))));
+Result<void> CollectivePrograms::agree(const Result<void>& mine,
+                                       const std::vector<neff::Collective>& operations) {
+  const std::string said = mine ? plans(operations.size()) : mine.error().sentence;
+  NEURON_TRY(outcomes, world_->exchange(Occasion::kReady, std::as_bytes(std::span(said))));
   NEURON_CHECK(mine);
+  std::vector<std::string_view> plans;
   for (uint32_t r = 0; r < outcomes.size(); ++r) {
-    if (outcomes[r].empty()) continue;
-    return fail(
-        NRT_FAILURE, "rank {} could not make its collectives ready: {}", r,
-        std::string_view(reinterpret_cast<const char*>(outcomes[r].data()), outcomes[r].size()));
+    const std::string_view text(reinterpret_cast<const char*>(outcomes[r].data()),
+                                outcomes[r].size());
+    if (!text.empty() && text[0] != 0) {
+      return fail(NRT_FAILURE, "rank {} could not make its collectives ready: {}", r, text);
+    }
+    plans.push_back(text.substr(text.empty() ? 0 : 1));
   }
-  return {};
+  return check_plans(operations, plans);
 }
 
 Result<void> CollectivePrograms::open_proxy() {
@@ -493,6 +515,7 @@ Result<void> CollectivePrograms::place(Stream& stream) {
 
 Result<void> CollectivePrograms::start() {
   const CorePlace& place = core_.place();
+  if (proxy_) NEURON_CHECK(proxy_->listen());
   for (const auto& stream_place : streams_) {
     const Stream& stream = *stream_place;
     auto batch = std::make_unique<ndl_queue_init_batch>();

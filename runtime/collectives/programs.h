@@ -64,7 +64,8 @@ class CollectivePrograms final : public ModelCollectives {
   Result<void> place(Stream& stream);
   Result<void> clear_semaphores(bool lost);
   Result<void> open_proxy();
-  Result<void> agree(const Result<void>& mine);
+  Result<void> agree(const Result<void>& mine, const std::vector<neff::Collective>& operations);
+  std::string plans(size_t operations) const;
 
   Core& core_;
   std::shared_ptr<World> world_;

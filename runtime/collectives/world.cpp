@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/collectives/world.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <string_view>
 
 #include "runtime/base/environment.h"
+#include "runtime/collectives/instance_key.h"
 #include "runtime/device/driver_error.h"
 
 namespace neuron::runtime {
@@ -34,22 +33,6 @@ std::string in_our_words(std::string sentence) {
              : sentence.replace(at, kTheirs.size(), "NEURON_OPEN_COLLECTIVES_TIMEOUT");
 }
 
-// Names the devices that this process sees: those of a daemon, of this process alone, or of the
-// driver. Two processes with one name reach each other's devices.
-uint64_t key_of_instance(const MemberPlace& place) {
-  std::string name = std::string(place.host) + "\n";
-  const std::string emulator = environment_text("NEURON_EMULATOR");
-  if (place.embedded != 0) {
-    name += base::format("process {}", place.process);
-  } else if (emulator.starts_with("unix:")) {
-    // Paths are the same in containers whose daemons differ; the socket itself is not.
-    struct stat socket {};
-    const bool there = ::stat(emulator.c_str() + std::strlen("unix:"), &socket) == 0;
-    name += there ? base::format("socket {} {}", socket.st_dev, socket.st_ino) : emulator;
-  }
-  return std::hash<std::string>()(name);
-}
-
 Result<MemberPlace> place_of(Core& core) {
   MemberPlace place;
   gethostname(place.host, sizeof(place.host) - 1);
@@ -67,7 +50,7 @@ Result<MemberPlace> place_of(Core& core) {
                         place.device);
   }
   place.chip = ids[place.device];
-  place.instance_key = key_of_instance(place);
+  place.instance_key = instance_key(facts_of_this_process(), emulator);
   return place;
 }
 

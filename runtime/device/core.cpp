@@ -145,6 +145,10 @@ Result<void> Core::recover() {
     current_model = nullptr;
     current_binding = nullptr;
     lose_collectives();
+    // The driver frees their memory.
+    for (const auto& [cc_core, notifications] : collective_notifications_) {
+      if (const auto open = notifications.lock()) open->close();
+    }
     NEURON_CHECK(reset_cores(device_, 1u << number_));
     std::memset(completion_, 0, sizeof(*completion_));
     NEURON_CHECK(restore_notifications());
@@ -179,30 +183,52 @@ Result<void> Core::prepare_notifications() {
   return {};
 }
 
-CollectiveNotifications::~CollectiveNotifications() {
-  if (context != 0) ndl_notification_destroy(context);
+bool CollectiveNotifications::next(neuron_notification& entry) {
+  const std::lock_guard lock(mutex_);
+  return context_ != 0 && reader_.next(entry);
 }
 
-Result<CollectiveNotifications> Core::notifications_of(uint32_t cc_core, uint32_t entries) {
+void CollectiveNotifications::close() {
+  const std::lock_guard lock(mutex_);
+  if (context_ != 0) ndl_notification_destroy(context_);
+  context_ = 0;
+}
+
+bool CollectiveNotifications::closed() const {
+  const std::lock_guard lock(mutex_);
+  return context_ == 0;
+}
+
+Result<std::shared_ptr<CollectiveNotifications>> Core::notifications_of(uint32_t cc_core,
+                                                                        uint32_t entries) {
   const uint32_t bytes = std::bit_ceil((entries + 1) * uint32_t{NEURON_NOTIFICATION_BYTES});
   const uint32_t number = number_ * place_.chip->cc_cores + cc_core;
-  CollectiveNotifications queue;
+  std::weak_ptr<CollectiveNotifications>& current = collective_notifications_[cc_core];
+  // The driver frees the memory of a queue that it replaces.
+  if (const auto earlier = current.lock()) earlier->close();
+  uint64_t context = 0;
   int result = ndl_notification_init_with_realloc(
       device_.ndl(), static_cast<int>(number), NQ_DEV_TYPE_TOPSP, NQ_TYPE_NOTIFY,
-      NEURON_NQ_SLOT_NOTIFY, bytes, true, 0, 0, true, &queue.context);
+      NEURON_NQ_SLOT_NOTIFY, bytes, true, 0, 0, true, &context);
   void* address = nullptr;
-  if (result == 0) result = ndl_notification_map(queue.context, &address);
+  if (result == 0) {
+    result = ndl_notification_map(context, &address);
+    if (result != 0) ndl_notification_destroy(context);
+  }
   if (result != 0) {
     return driver_error(NRT_RESOURCE, result,
                         "the notification queue of collective core {} of device {} core {}",
                         cc_core, device_.index(), number_);
   }
   std::memset(address, 0, bytes);
+  NotificationReader reader;
+  reader.attach(static_cast<const std::byte*>(address), bytes);
+  auto queue = std::make_shared<CollectiveNotifications>(reader, context);
   // Entries are read at once, and the device is never told the reading position.
   NEURON_CHECK(device_.write_register(
       place_.chip->cc_notification(number) + NEURON_NQ_BASE(NEURON_NQ_SLOT_NOTIFY) + NEURON_NQ_MODE,
       1));
-  queue.reader.attach(static_cast<const std::byte*>(address), bytes);
+  current = queue;
   return queue;
 }
 

@@ -12,8 +12,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
-#include <utility>
+#include <mutex>
 
 #include "hw/control.h"
 #include "hw/isa.h"
@@ -48,21 +49,27 @@ class NotificationReader {
   uint32_t phase_ = 1;
 };
 
-// The notifications of a CC core's programs. Owns: the context of the driver library; the queue
-// itself lives until its core is reset.
-struct CollectiveNotifications {
-  CollectiveNotifications() = default;
-  CollectiveNotifications(CollectiveNotifications&& other) noexcept
-      : reader(other.reader), context(std::exchange(other.context, 0)) {}
-  CollectiveNotifications& operator=(CollectiveNotifications&& other) noexcept {
-    reader = other.reader;
-    std::swap(context, other.context);
-    return *this;
-  }
-  ~CollectiveNotifications();
+// The notifications of one CC core's program. Those of the next program go to another queue, and
+// this one then has no further entry. Owns: the context of the driver library; the memory itself
+// belongs to the driver, until the next queue or a reset of the core. Thread-safe: yes.
+class CollectiveNotifications {
+ public:
+  CollectiveNotifications(const NotificationReader& reader, uint64_t context)
+      : reader_(reader), context_(context) {}
+  ~CollectiveNotifications() { close(); }
+  CollectiveNotifications(const CollectiveNotifications&) = delete;
+  CollectiveNotifications& operator=(const CollectiveNotifications&) = delete;
 
-  NotificationReader reader;
-  uint64_t context = 0;
+  // False: no further entry.
+  bool next(neuron_notification& entry);
+  // From here on nobody reads the memory.
+  void close();
+  bool closed() const;
+
+ private:
+  mutable std::mutex mutex_;  // all below
+  NotificationReader reader_;
+  uint64_t context_;  // 0: closed
 };
 
 // State of the semaphores of a core's CC cores. kUnknown: an earlier process may have left values
@@ -106,9 +113,10 @@ class Core {
   Result<void> restore_notifications();
   // From here on, no collective that is connected now can be executed.
   void lose_collectives();
-  // A new queue for what programs of the core's CC core `cc_core` notify, with room for `entries`
-  // that nobody has read yet. It replaces an earlier one.
-  Result<CollectiveNotifications> notifications_of(uint32_t cc_core, uint32_t entries);
+  // A new queue for what the program of the core's CC core `cc_core` notifies, with room for
+  // `entries` that nobody has read yet. It closes an earlier one. The CC core is halted.
+  Result<std::shared_ptr<CollectiveNotifications>> notifications_of(uint32_t cc_core,
+                                                                    uint32_t entries);
   // Tells the device that the entries read from `errors` may be overwritten.
   Result<void> acknowledge_errors();
   bool unusable() const { return unusable_.load(std::memory_order_relaxed); }
@@ -157,6 +165,8 @@ class Core {
   neuron_work_record work_seen_{};
   std::atomic<bool> unusable_{false};
   std::array<uint64_t, 16> notification_contexts_{};
+  std::map<uint32_t, std::weak_ptr<CollectiveNotifications>>
+      collective_notifications_;  // by CC core
 };
 
 }  // namespace neuron::runtime

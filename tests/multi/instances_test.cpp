@@ -77,6 +77,25 @@ TEST(Instances, WithADaemonEachReduceTheDataOfAllTheirRanks) {
   }
 }
 
+// The notifications of a CC core have one queue: that of the model that is on the core. The numbers
+// differ each time, or a result of before would look right.
+TEST(Instances, ExecuteTwoModelsOfOneCoreInTurn) {
+  const Folder folder;
+  const Daemon first = daemon_of(folder, "first"), second = daemon_of(folder, "second");
+  Ranks ranks(folder, {first.emulator(), second.emulator()}, 2);
+  ASSERT_EQ(ranks.lines(), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("load good"), ranks.all_say("ready"));
+  ASSERT_EQ(ranks.ask("run"), ranks.all_say("sum 10"));
+  ASSERT_EQ(ranks.ask("load second"), ranks.all_say("ready"));
+  unsigned times = 1;
+  for (const char* model : {"run", "run", "second", "run", "second", "second", "run"}) {
+    ++times;
+    ASSERT_EQ(ranks.ask(std::string(model) + " " + std::to_string(times)),
+              ranks.all_say("sum " + std::to_string(10 * times)))
+        << model;
+  }
+}
+
 // A mesh sums in the order of the ranks. A ring's order follows the links, so it is another one.
 TEST(Instances, GiveTheBitsOfOneInstanceWhereSumsAreInTheOrderOfTheRanks) {
   const Folder folder;

@@ -3,7 +3,10 @@
 //
 //   load good   loads an all-reduce of 64 numbers; answers ready
 //   load bad    the same with an instruction before it that fails
+//   load second loads another all-reduce, beside the first
 //   run         executes on numbers of its rank; answers "sum" and the sum, if all are the same
+//   run N       the same on N times these numbers
+//   second N    executes what "load second" has loaded, on N times these numbers
 //   bits        executes on made-up numbers of its rank; answers "bits" and a hash of the result
 //   unload      answers ready
 //   exit        ends with status 0 and closes nothing
@@ -77,18 +80,22 @@ class Rank {
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  bool load(bool good) {
+  bool load(bool good, bool second = false) {
     const auto neff = program(good);
-    return say_result(nrt_load_collectives(neff.data(), neff.size(), 0, 1, rank_, ranks_, &model_));
+    nrt_model_t** into = second ? &second_ : &model_;
+    return say_result(nrt_load_collectives(neff.data(), neff.size(), 0, 1, rank_, ranks_, into));
   }
   NRT_STATUS unload() {
-    nrt_model_t* model = model_;
-    model_ = nullptr;
-    return model == nullptr ? NRT_SUCCESS : nrt_unload(model);
+    NRT_STATUS status = NRT_SUCCESS;
+    for (nrt_model_t** model : {&second_, &model_}) {
+      if (*model != nullptr) status = std::max(status, nrt_unload(*model));
+      *model = nullptr;
+    }
+    return status;
   }
-  NRT_STATUS execute(std::vector<float>& values) {
+  NRT_STATUS execute(std::vector<float>& values, bool second = false) {
     NRT_STATUS status = nrt_tensor_write(x_, values.data(), 0, kBytes);
-    if (status == NRT_SUCCESS) status = nrt_execute(model_, inputs_, outputs_);
+    if (status == NRT_SUCCESS) status = nrt_execute(second ? second_ : model_, inputs_, outputs_);
     if (status == NRT_SUCCESS) status = nrt_tensor_read(y_, values.data(), 0, kBytes);
     return status;
   }
@@ -103,16 +110,16 @@ class Rank {
     }
     return say("bits " + std::to_string(hash));
   }
-  bool run() {
-    std::vector<float> values(kNumbers, static_cast<float>(rank_ + 1));
-    if (const NRT_STATUS status = execute(values)) return say_result(status);
+  bool run(bool second, unsigned times) {
+    std::vector<float> values(kNumbers, static_cast<float>((rank_ + 1) * times));
+    if (const NRT_STATUS status = execute(values, second)) return say_result(status);
     const bool same = std::count(values.begin(), values.end(), values[0]) == kNumbers;
     return say(same ? "sum " + std::to_string(static_cast<int>(values[0])) : "failed: they differ");
   }
 
  private:
   const uint32_t rank_, ranks_;
-  nrt_model_t* model_ = nullptr;
+  nrt_model_t *model_ = nullptr, *second_ = nullptr;
   nrt_tensor_set_t *inputs_ = nullptr, *outputs_ = nullptr;
   nrt_tensor_t *x_ = nullptr, *y_ = nullptr;
 };
@@ -133,8 +140,14 @@ int main(int argc, char** argv) {
       const std::string command = line;
       if (command == "load good\n" || command == "load bad\n") {
         rank.load(command == "load good\n");
-      } else if (command == "run\n") {
-        rank.run();
+      } else if (command == "load second\n") {
+        rank.load(true, true);
+      } else if (unsigned times = 0; command == "run\n") {
+        rank.run(false, 1);
+      } else if (std::sscanf(line, "run %u", &times) == 1) {
+        rank.run(false, times);
+      } else if (std::sscanf(line, "second %u", &times) == 1) {
+        rank.run(true, times);
       } else if (command == "bits\n") {
         rank.bits();
       } else if (command == "exit\n") {

@@ -185,12 +185,31 @@ Result<void> show_heat_map(const Options& options, const Outcome& outcome) {
   return {};
 }
 
+// Simulated times beside those of a measured run; false: some are further apart than tolerated.
+Result<bool> show_beside(const Options& options, const std::vector<Block>& blocks, FILE* out) {
+  NEURON_TRY(text, read_text(options.compare));
+  NEURON_TRY(measured, parse_baseline(text, options.compare));
+  NEURON_TRY(beside,
+             put_beside(blocks, measured,
+                        options.tolerance_given ? std::optional(options.tolerance) : std::nullopt));
+  std::fputs(beside.text.c_str(), out);
+  if (beside.outside == 0) return true;
+  std::fprintf(stderr, "nccom-test: %llu of %llu simulated rows are further than %.3g %% from %s\n",
+               static_cast<unsigned long long>(beside.outside),
+               static_cast<unsigned long long>(beside.compared), options.tolerance * 100,
+               options.compare.c_str());
+  return false;
+}
+
 // Compares the results with everything given; false: they do not pass.
 Result<bool> judge(const Options& options, const std::vector<Block>& blocks) {
   bool good = true;
   // If standard output is for programs, the verdict goes to standard error.
   FILE* const out = prints_for_programs(options) ? stderr : stdout;
-  if (!options.compare.empty()) {
+  if (!options.compare.empty() && !options.profile.empty()) {
+    NEURON_TRY(near, show_beside(options, blocks, out));
+    good = near;
+  } else if (!options.compare.empty()) {
     NEURON_TRY(text, read_text(options.compare));
     NEURON_TRY(baseline, parse_baseline(text, options.compare));
     NEURON_TRY(comparison, compare(blocks, baseline, options.tolerance, options.gibibytes));

@@ -142,10 +142,19 @@ Result<std::string> root_of(const Launched& launched) {
                 "NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
                 launched.first_node, gai_strerror(error));
   }
+  const uint32_t host =
+      ntohl(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr);
   char text[INET_ADDRSTRLEN] = "";
   inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr, text,
             sizeof text);
   freeaddrinfo(found);
+  // Debian writes the name of a host into its own /etc/hosts with such an address.
+  if (host >> 24 == IN_LOOPBACKNET) {
+    return fail(CCOM_INVALID,
+                "the first node of the job, {}, is {} here, which the other nodes do not reach; "
+                "give all processes NEURON_RT_ROOT_COMM_ID=ADDRESS:PORT",
+                launched.first_node, text);
+  }
   return format("{}:{}", text, port);
 }
 

@@ -54,7 +54,11 @@ Several instances, and `--model links`, `--costs`, `--contention`, `--fail`, `--
 the model of links: messages queue for links and NICs, and steps cost what `--costs` says. The automatic choice is then the
 algorithm that the simulation finds quickest. Groups whose nodes are alike are folded. A simulation takes at most
 `--memory`; an algorithm that is named and needs more is refused at once with an estimate. On a terminal the progress is
-shown.)"},
+shown.
+
+`--compare RUN.json` prints the times of a measured run (its `--json` report) beside the simulated ones of the same
+operations, sizes, types and ranks, and how far they are apart; where the algorithms differ, both are named. With
+`--tolerance` a row that is further apart, in either direction, is a failure.)"},
            {"SIZES AND FILES",
             R"(Suffixes of sizes are powers of 1024. Sizes round up to what the group can divide. With `-I` and
 `-W`, all operations of a program are run W times unmeasured and I times measured. Algorithms:
@@ -109,7 +113,9 @@ join.)"}},
            {"nccom-test allr -r 64 -N 2 -s n1 n2 --root-comm-id 10.0.0.1:45000", "on two hosts"},
            {"nccom-test --calibrate prices.json --backend host -r 4", "prices of this host"},
            {"nccom-test allr --simulate trn1.32xlarge --chips 512 -b 64M -e 384M --heat-map",
-            "in model time on 512 chips"}},
+            "in model time on 512 chips"},
+           {"nccom-test allr --simulate trn1.32xlarge -r 32 -b 4K -e 1M -d fp32 --compare run.json",
+            "beside what `--json run.json` has written on devices"}},
       .see_also = {"nccom-postmortem(1)", "neuron-ls(1)"}};
 }
 

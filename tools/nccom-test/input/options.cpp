@@ -161,8 +161,11 @@ void declare_output(tools::Command& line, Options& o, Raw& raw) {
             "columns with the bytes of a rank's buffers");
   line.flag("--gib", o.gibibytes, "bandwidths in GiB/s, 2^30, instead of GB/s, 10^9");
   line.flag("--debug", o.debug, "say what is started, and keep logs");
-  line.option("--compare", o.compare, "an earlier JSON report; slower is a failure");
-  line.option("--tolerance", raw.tolerance, "of --compare, as in 5%");
+  line.option("--compare", o.compare,
+              "an earlier JSON report; slower is a failure. With --simulate: a measured run, whose "
+              "times are printed beside the simulated ones");
+  line.option("--tolerance", raw.tolerance,
+              "of --compare, as in 5%; simulated times have none unless it is given");
   line.option("--expected", raw.expected,
               "average bus bandwidth that must be reached: 12, 12GiB/s, 96Gbps");
   line.option("--heat-map", raw.heat_map,
@@ -518,6 +521,7 @@ Result<void> read(Options& o, Raw& raw, const tools::Command& line) {
   NEURON_CHECK(read_place(o, raw, line));
   NEURON_TRY(tolerance, parse_fraction(raw.tolerance));
   o.tolerance = tolerance;
+  o.tolerance_given = line.given("--tolerance");
   if (!raw.expected.empty()) {
     NEURON_TRY(expected, parse_rate(raw.expected, o.gibibytes));
     o.expected = expected;

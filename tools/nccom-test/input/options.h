@@ -95,6 +95,7 @@ struct Options {
   tools::Format format{};  // of standard output: the table first
   std::string compare;     // baseline
   double tolerance = 0.05;
+  bool tolerance_given = false;
   std::optional<double> expected;  // bytes/s of bus bandwidth
   bool heat_map = false;
   std::string heat_map_file;  // empty or "-": text on standard output

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/nccom-test/output/report.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
 #include <cstdio>
 
 #include "driver/base/json_text.h"
@@ -92,6 +94,23 @@ bool same(const Block& block, const Row& row, const BaselineRow& other) {
          (other.type.empty() || other.type == type_name(block.type));
 }
 
+const BaselineRow* partner_of(const Block& block, const Row& row,
+                              const std::vector<BaselineRow>& baseline) {
+  const auto found = std::find_if(baseline.begin(), baseline.end(), [&](const BaselineRow& other) {
+    return same(block, row, other);
+  });
+  return found == baseline.end() ? nullptr : &*found;
+}
+
+std::string name_of(const Block& block, const Row& row) {
+  return format("{} {} {} B", operation_name(block.operation), type_name(block.type), row.size);
+}
+
+ccom::Error no_partner() {
+  return fail(CCOM_INVALID,
+              "the baseline has no row with an operation, ranks, size and type of this run");
+}
+
 }  // namespace
 
 std::string format_report(const std::vector<Block>& blocks, const TableOptions& options,
@@ -147,6 +166,7 @@ Result<std::vector<BaselineRow>> parse_baseline(const std::string& text, const s
     read.size = static_cast<uint64_t>(size);
     read.operation = text_at(*row, "operation");
     read.type = text_at(*row, "type");
+    read.algorithm = text_at(*row, "algorithm");
     read.ranks = static_cast<uint64_t>(std::max(0.0, number_at(*row, "ranks")));
     const double gigabytes = number_at(*row, "busbw(GB/s)");
     const double gibibytes = number_at(*row, "busbw(GiB/s)");
@@ -170,12 +190,8 @@ Result<Comparison> compare(const std::vector<Block>& blocks,
   for (const Block& block : blocks) {
     for (const Row& row : block.rows) {
       if (!row.failure.empty()) continue;
-      const BaselineRow* other = nullptr;
-      for (const BaselineRow& each : baseline) {
-        if (other == nullptr && same(block, row, each)) other = &each;
-      }
-      const std::string name =
-          format("{} {} {} B", operation_name(block.operation), type_name(block.type), row.size);
+      const BaselineRow* other = partner_of(block, row, baseline);
+      const std::string name = name_of(block, row);
       if (other == nullptr) {
         result.text += name + ": not in the baseline\n";
         continue;
@@ -202,10 +218,47 @@ Result<Comparison> compare(const std::vector<Block>& blocks,
       result.text += name + text;
     }
   }
-  if (result.compared == 0) {
-    return fail(CCOM_INVALID,
-                "the baseline has no row with an operation, ranks, size and type of this run");
+  if (result.compared == 0) return no_partner();
+  return result;
+}
+
+Result<Beside> put_beside(const std::vector<Block>& simulated,
+                          const std::vector<BaselineRow>& measured,
+                          std::optional<double> tolerance) {
+  Beside result;
+  std::vector<double> apart;
+  for (const Block& block : simulated) {
+    for (const Row& row : block.rows) {
+      if (!row.failure.empty()) continue;
+      const std::string name = name_of(block, row);
+      const BaselineRow* other = partner_of(block, row, measured);
+      if (other == nullptr || other->time_us <= 0) {
+        result.text +=
+            name + (other == nullptr ? ": not measured\n" : ": measured without times\n");
+        continue;
+      }
+      const double time = average(row.times_us), change = time / other->time_us - 1;
+      const bool outside = tolerance && std::fabs(change) > *tolerance;
+      ++result.compared;
+      result.outside += outside ? 1 : 0;
+      apart.push_back(std::fabs(change) * 100);
+      char text[160];
+      std::snprintf(text, sizeof text, ": simulated %.3f us, measured %.3f us, %+.1f %%%s", time,
+                    other->time_us, change * 100, outside ? ", further than tolerated" : "");
+      result.text += name + text;
+      if (!other->algorithm.empty() && !row.algorithm.empty() &&
+          other->algorithm != row.algorithm) {
+        result.text += format("; simulated is {}, measured {}", row.algorithm, other->algorithm);
+      }
+      result.text += "\n";
+    }
   }
+  if (result.compared == 0) return no_partner();
+  char text[120];
+  std::snprintf(text, sizeof text, "apart: median %.1f %%, worst %.1f %%, of %llu rows\n",
+                percentile(apart, 50), percentile(apart, 100),
+                static_cast<unsigned long long>(result.compared));
+  result.text += text;
   return result;
 }
 

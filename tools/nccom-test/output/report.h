@@ -9,6 +9,7 @@
 #define TOOLS_NCCOM_TEST_OUTPUT_REPORT_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct BaselineRow {
   std::string type;     // empty: any
   double bus_rate = 0;  // bytes/s
   double time_us = 0;
+  std::string algorithm;  // empty: not told
 };
 
 ccom::Result<std::vector<BaselineRow>> parse_baseline(const std::string& text,
@@ -50,6 +52,19 @@ struct Comparison {
 ccom::Result<Comparison> compare(const std::vector<Block>& blocks,
                                  const std::vector<BaselineRow>& baseline, double tolerance,
                                  bool gibibytes);
+
+// Puts simulated times beside those of a measured run, with the difference in percent of the
+// measured ones, a summary, and the algorithms where they differ. `tolerance`: what the difference
+// may be, in either direction; `outside` counts the rows beyond it. A row without a partner is
+// shown; if no row has one, the comparison itself fails.
+struct Beside {
+  uint64_t compared = 0;
+  uint64_t outside = 0;
+  std::string text;
+};
+ccom::Result<Beside> put_beside(const std::vector<Block>& simulated,
+                                const std::vector<BaselineRow>& measured,
+                                std::optional<double> tolerance);
 
 }  // namespace neuron::nccom
 

@@ -2,6 +2,7 @@
 #include "tools/nccom-test/run/data.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +40,15 @@ Format format_of(ccom_type_t type) {
     default:
       return {8, 23};
   }
+}
+
+// The value of the lowest bit that is set.
+double unit_of(double value) {
+  constexpr int kBits = std::numeric_limits<double>::digits;
+  int exponent = 0;
+  const auto bits =
+      static_cast<uint64_t>(std::ldexp(std::fabs(std::frexp(value, &exponent)), kBits));
+  return std::ldexp(1.0, exponent - kBits + std::countr_zero(bits));
 }
 
 constexpr uint64_t kSigns = 2;  // factors that only change the sign come first
@@ -111,20 +121,52 @@ void encode(ccom_type_t type, double value, std::byte* element) {
   std::memcpy(element, &bits, type_size(type));
 }
 
-Data::Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction)
+Data::Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction, uint32_t ranks)
     : seed_(seed), ones_(ones), type_(type), reduction_(reduction), width_(type_size(type)) {
   if (!is_floating(type)) return;
-  // A product of many values must stay in range, so the magnitudes of these factors cancel out.
+  if (reduction == CCOM_PRODUCT) {
+    choose_factors();
+  } else {
+    choose_summands(reduction == CCOM_ADD || reduction == CCOM_AVERAGE ? ranks : 1);
+  }
+}
+
+// A product of many values must stay in range, so the magnitudes of these factors cancel out.
+void Data::choose_factors() {
   static constexpr double kFactors[] = {1, -1, 2, 0.5, -2, -0.5, 1, 1};
   static_assert(kFactors[0] == 1 && kFactors[1] == -1 && kSigns == 2);
-  choices_ = reduction == CCOM_PRODUCT ? std::size(kFactors) : 64;
+  choices_ = std::size(kFactors);
+  values_.resize(choices_ * width_);
+  for (uint64_t i = 0; i < choices_; ++i) encode(type_, kFactors[i], &values_[i * width_]);
+}
+
+// Whole numbers of one unit whose sum over all ranks has no more bits than the type.
+void Data::choose_summands(uint32_t ranks) {
+  constexpr uint64_t kMost = 63;
+  const Format format = format_of(type_);
+  const uint64_t units = uint64_t{2} << format.mantissa_bits;
+  if (kMost * ranks <= units || ranks == 1) {
+    choices_ = kMost + 1;
+    values_.resize(choices_ * width_);
+    for (uint64_t i = 0; i < choices_; ++i) {  // odd multiples of 1/128
+      encode(type_, (static_cast<double>(i) - 31.5) / 64, &values_[i * width_]);
+    }
+    return;
+  }
+  silence_ = static_cast<uint32_t>((ranks + units - 1) / units);
+  const uint64_t most = std::max<uint64_t>(1, units / ranks);
+  const double unit = std::max(1.0 / 128, std::ldexp(1.0, 1 - format.bias()));
+  choices_ = 2 * most;
   values_.resize(choices_ * width_);
   for (uint64_t i = 0; i < choices_; ++i) {
-    const double value = reduction == CCOM_PRODUCT
-                             ? kFactors[i]
-                             : (static_cast<double>(i) - 31.5) / 64;  // odd multiples of 1/128
-    encode(type, value, &values_[i * width_]);
+    const double value = static_cast<double>(i / 2 + 1) * unit;
+    encode(type_, i % 2 == 0 ? value : -value, &values_[i * width_]);
   }
+}
+
+// Another part of the ranks has 0 at each index.
+bool Data::silent(uint32_t rank, uint64_t index) const {
+  return silence_ > 1 && (rank + hash(UINT32_MAX, index)) % silence_ != 0;
 }
 
 // How many ranks may have factors of 2 or a half, so that no order of multiplication leaves the
@@ -146,6 +188,10 @@ void Data::element(uint32_t rank, uint64_t index, std::byte* into) const {
     } else {
       encode(type_, 1, into);
     }
+    return;
+  }
+  if (silent(rank, index)) {
+    std::memset(into, 0, width_);
     return;
   }
   const uint64_t bits = hash(rank, index);
@@ -200,12 +246,13 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
                    double& bound) const {
   bound = 0;
   if (!is_floating(type_)) return reduced_integer(ranks, index, into);
-  double result = 0, magnitude = 0;
+  double result = 0, magnitude = 0, unit = std::numeric_limits<double>::infinity();
   bool first = true;
   for (const uint32_t rank : ranks) {
     std::byte bytes[8] = {};
     element(rank, index, bytes);
     const double value = decode(type_, bytes);
+    if (value != 0) unit = std::min(unit, unit_of(value));
     if (first) {
       result = value;
     } else if (reduction_ == CCOM_MIN) {
@@ -217,16 +264,27 @@ void Data::reduced(std::span<const uint32_t> ranks, uint64_t index, std::byte* i
     } else {
       result += value;
     }
-    magnitude = reduction_ == CCOM_PRODUCT ? std::max(magnitude, std::fabs(result))
-                                           : magnitude + std::fabs(value);
+    magnitude += std::fabs(value);
     first = false;
   }
-  const Format format = format_of(type_);
   if (reduction_ == CCOM_AVERAGE) result /= static_cast<double>(ranks.size());
-  if (reduction_ != CCOM_MIN && reduction_ != CCOM_MAX) {
-    bound = format.epsilon() * magnitude * static_cast<double>(ranks.size()) + format.smallest();
-  }
   encode(type_, result, into);
+  bound = bound_of(decode(type_, into), magnitude, unit, ranks.size());
+}
+
+// `magnitude`: the sum of all magnitudes; `unit`: what all values are multiples of. Factors are
+// powers of two that stay in range, so products are exact like the least and the largest value.
+double Data::bound_of(double result, double magnitude, double unit, size_t ranks) const {
+  if (reduction_ != CCOM_ADD && reduction_ != CCOM_AVERAGE) return 0;
+  const Format format = format_of(type_);
+  // Each partial sum is a multiple of the unit that the type has.
+  const bool exact =
+      magnitude <= std::ldexp(unit, format.mantissa_bits + 1) && magnitude <= format.largest();
+  const double of_sum =
+      exact ? 0 : format.epsilon() * magnitude * static_cast<double>(ranks) + format.smallest();
+  if (reduction_ == CCOM_ADD) return of_sum;
+  return of_sum / static_cast<double>(ranks) + format.epsilon() * std::fabs(result) +
+         format.smallest();
 }
 
 std::string shown(ccom_type_t type, const std::byte* element) {

@@ -3,9 +3,11 @@
 // expected values.
 //
 // Concepts: element i of a rank's input is a function of seed, rank and i, so that every rank can
-// compute the inputs of all others. Floating-point values are exact in every format, and small, so
-// that sums stay in range. Copies and integers are compared exactly; reductions of floating point
-// with a bound that holds for any order of summation with one rounding a step. Callers: ranks of a
+// compute the inputs of all others. The more ranks are summed, the fewer significant bits their
+// values have, so that no order of summation rounds, and a sum that misses one rank is seen in
+// every format. Copies, integers, sums and products are compared exactly, averages with the
+// rounding of their division. Values that some order would round, which only groups of unusual
+// ranks have, are compared with a bound that holds for one rounding a step. Callers: ranks of a
 // run, the matrix of tests. Thread-safe: const calls. Fails: a Mismatch says where.
 #ifndef TOOLS_NCCOM_TEST_RUN_DATA_H
 #define TOOLS_NCCOM_TEST_RUN_DATA_H
@@ -27,8 +29,8 @@ void encode(ccom_type_t type, double value, std::byte* element);
 
 class Data {
  public:
-  // `ones`: all inputs are 1.
-  Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction);
+  // `ones`: all inputs are 1. `ranks`: that are reduced; 1 where nothing is.
+  Data(uint64_t seed, bool ones, ccom_type_t type, ccom_reduction_t reduction, uint32_t ranks = 1);
 
   // `rank`: of the world, so that groups have contents of their own.
   void fill(uint32_t rank, uint64_t first, std::span<std::byte> into) const;
@@ -43,6 +45,10 @@ class Data {
 
  private:
   uint32_t scaling_ranks() const;
+  void choose_factors();
+  void choose_summands(uint32_t ranks);
+  bool silent(uint32_t rank, uint64_t index) const;
+  double bound_of(double result, double magnitude, double unit, size_t ranks) const;
   uint64_t hash(uint32_t rank, uint64_t index) const;
   void reduced_integer(std::span<const uint32_t> ranks, uint64_t index, std::byte* into) const;
 
@@ -53,6 +59,8 @@ class Data {
   uint64_t width_;
   std::vector<std::byte> values_;  // of floating-point types: those to choose from
   uint64_t choices_ = 0;
+  // Of so many ranks one has a summand that is not 0: more would need more bits than the type has.
+  uint32_t silence_ = 1;
 };
 
 // Fills elements that no result may touch.

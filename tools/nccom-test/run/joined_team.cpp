@@ -35,7 +35,11 @@ namespace {
 
 constexpr std::chrono::seconds kAllJoined{60};
 constexpr std::chrono::milliseconds kPause{50}, kLastWords{1000};
-constexpr size_t kLongestGreeting = 256;
+constexpr size_t kLongestGreeting = 256, kLongestSettings = 8192;
+// Connections that have not answered the challenge: the oldest of more is closed, and each after a
+// while.
+constexpr size_t kMostStrangers = 64;
+constexpr std::chrono::seconds kToAnswer{10};
 constexpr const char* kNothing = "-";  // in place of a word that is empty
 
 uint32_t ranks_of_process(const Options& options) {
@@ -47,13 +51,38 @@ std::string random_text() {
   return base::random_bytes(bytes) ? base::hexadecimal(bytes) : "";
 }
 
-// What a process that knows the secret answers to a challenge.
-std::string answer_to(const std::string& challenge, uint32_t process, const std::string& root) {
+bool has_secret() {
   const char* const given = std::getenv("CCOM_SECRET");
-  const std::string key = given == nullptr || *given == 0 ? root : given;
-  const std::string data = format("nccom-test {} {}", challenge, process);
+  return given != nullptr && *given != 0;
+}
+
+// What only a process that knows the secret can say about a text.
+std::string proof_of(const std::string& text, const std::string& root) {
+  const std::string key = has_secret() ? std::getenv("CCOM_SECRET") : root;
+  const std::string data = "nccom-test " + text;
   return base::hexadecimal(
       base::hmac_sha256(std::as_bytes(std::span(key)), std::as_bytes(std::span(data))));
+}
+
+// Both sides prove that they know the secret, each with a challenge of the other.
+std::string answer_to(const std::string& challenge, uint32_t process, const std::string& root) {
+  return proof_of(format("process {} {}", challenge, process), root);
+}
+std::string proof_of_settings(const std::string& challenge, const std::string& settings,
+                              const std::string& root) {
+  return proof_of(format("settings {} {}", challenge, settings), root);
+}
+// The secret of the ranks. It does not travel: the network may have listeners.
+std::string secret_of_ranks(const std::string& number, const std::string& root) {
+  return proof_of("ranks " + number, root);
+}
+
+// Takes as long for different texts as for equal ones.
+bool equal_proofs(const std::string& a, const std::string& b) {
+  const auto digest = [](const std::string& text) {
+    return base::Sha256::of({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  return base::equal_digests(digest(a), digest(b));
 }
 
 // The port behind that of ADDRESS:PORT, of an IPv4 address.
@@ -81,6 +110,7 @@ bool send_all(int descriptor, const std::string& text) {
 struct Peer {
   base::FileDescriptor connection;
   std::string challenge;
+  Clock::time_point until;               // to answer
   std::optional<uint32_t> process = {};  // once it has answered
   std::string text = {};                 // not yet a whole line
 };
@@ -109,17 +139,19 @@ class JoinedTeam final : public Team {
                         options.root));
     }
     const bool loopback = (ntohl(address.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
-    if (!loopback && std::getenv("CCOM_SECRET") == nullptr) {
+    if (!loopback && !has_secret()) {
       std::fprintf(stderr,
                    "nccom-test: whoever reaches %s can join this job; export CCOM_SECRET to all of "
                    "its processes\n",
                    options.root.c_str());
     }
-    secret_ = random_text();
+    number_ = random_text();
+    if (number_.empty()) return fail(CCOM_SYSTEM, "the system gives no random numbers");
     joined_.assign(options.launched->processes, false);
     joined_[0] = true;
     NEURON_TRY(threads, RankThreads::start(
-                            context_, {0, ranks_of_process(options)}, options.root, secret_,
+                            context_, {0, ranks_of_process(options)}, options.root,
+                            secret_of_ranks(number_, options.root),
                             [&collector](const Message& message) { collector.put(message); }));
     threads_ = std::move(threads);
     return {};
@@ -140,11 +172,15 @@ class JoinedTeam final : public Team {
       }
     }
     if (listener_ && waiting.front().revents != 0) greet();
+    std::erase_if(peers_, [&](const Peer& peer) {
+      return !peer.process && (!listener_ || Clock::now() > peer.until);
+    });
     if (listener_ && Clock::now() > end_of_joining_) miss(collector);
   }
 
   bool stop(std::chrono::milliseconds patience) override {
     listener_ = base::FileDescriptor();
+    std::erase_if(peers_, [](const Peer& peer) { return !peer.process; });
     // A worker that is through ends by itself, with status 0; one that is not, when its input ends.
     await_ends(std::min(patience, kLastWords));
     for (const Peer& peer : peers_) shutdown(peer.connection.get(), SHUT_WR);
@@ -186,7 +222,15 @@ class JoinedTeam final : public Team {
   void greet() {
     base::FileDescriptor connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection) return;
-    Peer peer{.connection = std::move(connection), .challenge = random_text()};
+    Peer peer{.connection = std::move(connection),
+              .challenge = random_text(),
+              .until = Clock::now() + kToAnswer};
+    if (peer.challenge.empty()) return;
+    const auto stranger = [](const Peer& other) { return !other.process; };
+    if (std::count_if(peers_.begin(), peers_.end(), stranger) >=
+        static_cast<ptrdiff_t>(kMostStrangers)) {
+      peers_.erase(std::find_if(peers_.begin(), peers_.end(), stranger));
+    }
     const int on = 1;
     setsockopt(peer.connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (send_all(peer.connection.get(), "nccom-test 1 " + peer.challenge + "\n")) {
@@ -216,20 +260,24 @@ class JoinedTeam final : public Team {
     return true;
   }
 
-  // "PROCESS ANSWER"
+  // "PROCESS ANSWER CHALLENGE"
   bool admit(Peer& peer, const std::string& line) {
     uint32_t process = 0;
-    char answer[65] = "";
-    if (std::sscanf(line.c_str(), "%u %64s", &process, answer) != 2 || process >= processes() ||
-        joined_[process] || answer != answer_to(peer.challenge, process, context_.options->root)) {
+    char answer[65] = "", challenge[65] = "";
+    const std::string& root = context_.options->root;
+    if (std::sscanf(line.c_str(), "%u %64s %64s", &process, answer, challenge) != 3 ||
+        process >= processes() || joined_[process] ||
+        !equal_proofs(answer, answer_to(peer.challenge, process, root))) {
       std::fprintf(stderr,
                    "nccom-test: a process that does not belong to this job, or has another "
                    "CCOM_SECRET, has been turned away\n");
       return false;
     }
     const char* const emulator = emulator_ == nullptr ? nullptr : std::getenv("NEURON_EMULATOR");
-    const std::string told = format("{} {} {}\n{}\n", context_.seed, backend_name(context_.backend),
-                                    emulator == nullptr ? kNothing : emulator, secret_);
+    const std::string settings =
+        format("{} {} {} {}", context_.seed, backend_name(context_.backend), number_,
+               emulator == nullptr ? kNothing : emulator);
+    const std::string told = proof_of_settings(challenge, settings, root) + " " + settings + "\n";
     if (!send_all(peer.connection.get(), told)) return false;
     joined_[process] = true;
     peer.process = process;
@@ -255,7 +303,7 @@ class JoinedTeam final : public Team {
   base::FileDescriptor listener_;
   std::vector<Peer> peers_;
   std::vector<bool> joined_;  // by process
-  std::string secret_;
+  std::string number_;        // of this job
   std::unique_ptr<RankThreads> threads_;
   const Clock::time_point end_of_joining_ = Clock::now() + kAllJoined;
 };
@@ -280,9 +328,9 @@ Result<base::FileDescriptor> connect_to(const std::string& root) {
 }
 
 // One line, a character at a time: what follows belongs to the worker.
-std::string read_line(int descriptor, base::Deadline end) {
+std::string read_line(int descriptor, size_t longest, base::Deadline end) {
   std::string line;
-  while (line.size() < kLongestGreeting) {
+  while (line.size() < longest) {
     pollfd input{descriptor, POLLIN, 0};
     char c = 0;
     if (end.expired() || ::poll(&input, 1, static_cast<int>(kPause.count())) < 0) return "";
@@ -315,16 +363,29 @@ int join_launched(RunContext context) {
   auto connection = connect_to(options.root);
   if (!connection) return complain(connection.error().sentence);
   const auto end = base::Deadline::after(kAllJoined);
-  char challenge[65] = "", backend[32] = "", emulator[4096] = "";
-  const std::string greeting = read_line(connection->get(), end);
+  char challenge[65] = "", backend[32] = "", number[65] = "";
+  const std::string greeting = read_line(connection->get(), kLongestGreeting, end);
   if (std::sscanf(greeting.c_str(), "nccom-test 1 %64s", challenge) != 1) {
     return complain(format("what listens at the port behind {} is no nccom-test", options.root));
   }
+  const std::string own = random_text();
+  if (own.empty()) return complain("the system gives no random numbers");
   send_all(connection->get(),
-           format("{} {}\n", process, answer_to(challenge, process, options.root)));
-  const std::string told = read_line(connection->get(), end);
+           format("{} {} {}\n", process, answer_to(challenge, process, options.root), own));
+  const std::string told = read_line(connection->get(), kLongestSettings, end);
+  const size_t space = told.find(' ');
+  const std::string settings = told.substr(std::min(told.size(), space + 1));
+  if (space != std::string::npos &&
+      !equal_proofs(told.substr(0, space), proof_of_settings(own, settings, options.root))) {
+    return complain(
+        format("what listens at the port behind {} does not know the secret of this "
+               "job; see which process has the port",
+               options.root));
+  }
   unsigned long long seed = 0;
-  if (std::sscanf(told.c_str(), "%llu %31s %4095s", &seed, backend, emulator) != 3) {
+  int emulator = 0;  // where it begins; the rest of the line
+  if (std::sscanf(settings.c_str(), "%llu %31s %64s %n", &seed, backend, number, &emulator) != 3 ||
+      emulator == 0) {
     return complain(
         "process 0 has turned this one away: all processes of a job need the same "
         "CCOM_SECRET and the same NEURON_RT_ROOT_COMM_ID");
@@ -333,16 +394,18 @@ int join_launched(RunContext context) {
   for (const Backend known : {Backend::kDevice, Backend::kHost, Backend::kNetwork}) {
     if (std::string_view(backend) == backend_name(known)) context.backend = known;
   }
-  if (std::string_view(emulator) != kNothing) setenv("NEURON_EMULATOR", emulator, 1);
+  if (settings.substr(emulator) != kNothing) {
+    setenv("NEURON_EMULATOR", settings.c_str() + emulator, 1);
+  }
   // What a rank prints by mistake is no message.
   if (dup2(connection->get(), STDIN_FILENO) < 0 || dup2(connection->get(), STDOUT_FILENO) < 0) {
     return complain(ccom::system_error(errno, "the connection to process 0").sentence);
   }
-  Options own = options;
+  Options of_worker = options;
   const uint32_t count = ranks_of_process(options);
-  own.worker = WorkerPart{process * count, count};
-  context.options = &own;
-  return run_worker(context);
+  of_worker.worker = WorkerPart{process * count, count};
+  context.options = &of_worker;
+  return run_worker(context, secret_of_ranks(number, options.root));
 }
 
 }  // namespace neuron::nccom

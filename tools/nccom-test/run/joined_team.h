@@ -3,9 +3,11 @@
 // join.
 //
 // Concepts: the leader listens on the port behind that of rank 0's address. A process that joins
-// answers a challenge with the secret of the job (CCOM_SECRET, else the root's address, which keeps
-// out mistakes and nobody else), is told seed, backend and secret, and becomes a worker whose
-// standard input and output are its connection (launcher.h). Callers: main. Owns: the listener, the
+// proves that it knows the secret of the job (CCOM_SECRET, else the root's address, which keeps out
+// mistakes and nobody else). The leader proves the same beside seed and backend, and the process
+// becomes a worker whose standard input and output are its connection (launcher.h). What the ranks
+// know in common is made of the secret, which does not travel. Few strangers are heard at a time,
+// and none for long. Callers: main. Owns: the listener, the
 // connections, the threads of the leader's own ranks. Fails with a sentence that names the process
 // that has not joined; a process that goes later takes its ranks with it, by name.
 #ifndef TOOLS_NCCOM_TEST_RUN_JOINED_TEAM_H

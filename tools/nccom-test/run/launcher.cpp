@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +15,8 @@
 #include <mutex>
 
 #include "driver/base/file_descriptor.h"
+#include "driver/base/hexadecimal.h"
+#include "driver/base/random_bytes.h"
 #include "tools/common/child_process.h"
 #include "tools/nccom-test/run/emulator_daemon.h"
 #include "tools/nccom-test/run/rank_threads.h"
@@ -30,12 +32,11 @@ namespace {
 
 constexpr int kNoProgram = 127;  // the exit status of a shell that does not find a program
 
-std::string new_secret() {
-  unsigned char bytes[16] = {};
-  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return "";
-  std::string text;
-  for (const unsigned char byte : bytes) text += format("{:02x}", byte);
-  return text;
+Result<std::string> new_secret() {
+  std::array<uint8_t, 16> bytes = {};
+  // Without a secret the ranks would let in whoever knows their address.
+  if (!base::random_bytes(bytes)) return fail(CCOM_SYSTEM, "the system gives no random numbers");
+  return base::hexadecimal(bytes);
 }
 
 // An address on the loopback that was free a moment ago.
@@ -226,7 +227,8 @@ Result<std::unique_ptr<Team>> start_threads(const RunContext& context, Collector
   if (context.backend == Backend::kNetwork) {
     NEURON_TRY(free, free_root());
     root = free;
-    secret = new_secret();
+    NEURON_TRY(made, new_secret());
+    secret = made;
   }
   NEURON_TRY(threads,
              RankThreads::start(context, {0, context.options->ranks}, root, secret,
@@ -248,7 +250,7 @@ Result<std::unique_ptr<Team>> start_processes(const RunContext& context) {
     root = free;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string secret = new_secret();
+  NEURON_TRY(secret, new_secret());
   const uint32_t of_node = options.ranks / options.nodes;
   const uint32_t of_process = options.processes ? 1 : of_node;
   std::unique_ptr<EmulatorDaemon> emulator;
@@ -301,6 +303,10 @@ int run_worker(const RunContext& context) {
     }
     if (c != '\n') secret += c;
   }
+  return run_worker(context, secret);
+}
+
+int run_worker(const RunContext& context, const std::string& secret) {
   std::mutex mutex;
   const Sink sink = [&mutex](const Message& message) {
     const std::string line = to_line(message) + "\n";

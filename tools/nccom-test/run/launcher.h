@@ -40,6 +40,8 @@ ccom::Result<std::unique_ptr<Team>> start_processes(const RunContext& context);
 
 // Main of a worker process: its ranks in threads, messages to standard output. The exit status.
 int run_worker(const RunContext& context);
+// The same with a secret that is known already.
+int run_worker(const RunContext& context, const std::string& secret);
 
 // Takes the whole lines out of `text`: messages go to the collector, all else is shown on standard
 // error as of the process `name`.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string_view>
 
+#include "ccom/request/layout.h"
 #include "tools/nccom-test/input/operation.h"
 
 namespace neuron::nccom {
@@ -44,7 +45,8 @@ uint32_t ResultCheck::turn_of(size_t iteration) const {
 }
 
 Data ResultCheck::data_of(const Work& work, uint32_t turn) const {
-  return Data(settings_.seed + turn * kNextInput, settings_.ones, work.type, work.reduction);
+  return Data(settings_.seed + turn * kNextInput, settings_.ones, work.type, work.reduction,
+              ccom::reduces(work.operation) ? work.ranks : 1);
 }
 
 Result<void> ResultCheck::begin() {

@@ -5,7 +5,9 @@
 #include <malloc.h>
 
 #include <array>
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "hw/address_map.h"
 
@@ -55,6 +57,41 @@ TEST_F(TwoCores, FreeingAProgramGivesItsMemoryBack) {
   for (int i = 0; i < 100; ++i) compile_and_free();
   // A program has kilobytes of instructions and descriptors.
   EXPECT_LT(mallinfo2().uordblks, before + 64 * 1024);
+}
+
+// What one member plans must be what the others plan, so each says it in the same words.
+TEST_F(TwoCores, ThePlanOfACollectiveTellsAllThatDecidesAboutThePrograms) {
+  const auto plan = [&](uint32_t rank) {
+    reduce_.rank = rank;
+    stream_.core = rank;
+    stream_.cc_core = members_[rank].cc_core;
+    std::array<char, 512> error = {};
+    const ccom_device_program_t* program = nullptr;
+    EXPECT_EQ(ccom_device_compile(&stream_, &program, error.data(), error.size()), CCOM_SUCCESS)
+        << error.data();
+    if (program == nullptr) return std::string();
+    EXPECT_EQ(program->plan_count, 1u);
+    const std::string text = program->plan_count == 1 ? program->plans[0] : "";
+    ccom_device_free(program);
+    return text;
+  };
+  const std::string usual = plan(0);
+  EXPECT_EQ(usual.substr(0, usual.find(" (request")),
+            "all_reduce of 4096 fp32 (add) by mesh with 1 channels, 1 segments, chunks of 0 B, "
+            "window 4");
+  EXPECT_EQ(plan(1), usual) << "on every member";
+  setenv("CCOM_ALGORITHM", "ring", 1);
+  const std::string by_ring = plan(1);
+  unsetenv("CCOM_ALGORITHM");
+  EXPECT_NE(by_ring.find(" by ring with "), std::string::npos) << by_ring;
+  std::swap(members_[0].world, members_[1].world);
+  EXPECT_NE(plan(0), usual) << "in another order of the members";
+  std::swap(members_[0].world, members_[1].world);
+  members_[1].output = members_[1].input;
+  EXPECT_EQ(plan(0), usual);
+  EXPECT_NE(plan(1), usual) << "one is in place, and the other is not";
+  reduce_.operation = CCOM_BROADCAST;
+  EXPECT_EQ(plan(1), plan(0)) << "where it does not matter";
 }
 
 TEST_F(TwoCores, AStreamOfAnotherSizeIsRefused) {

@@ -171,6 +171,22 @@ void expect_period(const Schedule& schedule, uint32_t width, const std::string& 
 }
 
 // Every claim of symmetry, step by step, with vectors that the ranks divide and others.
+// A proof of one list of pairs is none of another.
+TEST(Planner, ProvesTheScheduleOfEachListOfPairs) {
+  const Planner planner(make_group({4}), {});
+  const auto proved = [&](const Request& request) {
+    const auto plan = planner.plan(request);
+    EXPECT_TRUE(plan) << plan.error().sentence;
+    return planner.proved();
+  };
+  Request permute = make_request(CCOM_PERMUTE, 4, 5000);
+  permute.pairs = {{0, 1}, {1, 0}};
+  EXPECT_EQ(proved(permute), 1u);
+  EXPECT_EQ(proved(permute), 1u) << "once is enough";
+  permute.pairs = {{0, 1}, {1, 2}, {2, 0}};
+  EXPECT_EQ(proved(permute), 2u);
+}
+
 TEST(Planner, SchedulesClaimOnlyPeriodsThatHold) {
   NodeProfile pairs = torus_group(1).topology.node();
   pairs.ranks_per_chip = 2;

@@ -273,6 +273,22 @@ TEST_F(CollectivesOfAProgram, ARankInTroubleEndsTheLoadingOfAll) {
   EXPECT_EQ(said_, std::string(trouble_.size(), '\0')) << "this one has none";
 }
 
+TEST_F(CollectivesOfAProgram, RanksThatPlanDifferentlyAreRefusedOnBothSides) {
+  const char* const own[] = {"all_reduce by mesh", "all_reduce by ring"};
+  fake_->program.plans = own;
+  fake_->program.plan_count = 2;
+  ASSERT_EQ(refusal({all_reduce(), all_reduce()}), "connected");
+  trouble_ = std::string(1, '\0') + "all_reduce by mesh\nall_reduce by tree\n";
+  EXPECT_EQ(refusal({all_reduce(), all_reduce()}),
+            "collective 2: rank 0 has all_reduce by ring, rank 1 has all_reduce by tree; ranks of "
+            "a group need the same program, CCOM_ALGORITHM and CCOM_CALIBRATION, and are in place "
+            "together");
+  EXPECT_EQ(status_, NRT_INVALID);
+  neff::Collective apart = all_reduce();
+  apart.groups = {{0}, {1}};
+  EXPECT_EQ(refusal({all_reduce(), apart}), "connected") << "groups may plan as they like";
+}
+
 TEST_F(CollectivesOfAProgram, GroupsAreOfRanksOfTheJobWithThisOne) {
   neff::Collective c = all_reduce();
   c.groups = {{1}, {1, 0}};

@@ -102,6 +102,9 @@ TEST(LaunchedProcess, HasARootThatAllProcessesOfTheJobFindAlone) {
   launched.first_node = "no-such-host.invalid";
   EXPECT_THAT(root_of(launched).error().sentence,
               HasSubstr("no-such-host.invalid, has no address"));
+  launched.first_node = "localhost";
+  EXPECT_THAT(root_of(launched).error().sentence,
+              HasSubstr("localhost, is 127.0.0.1 here, which the other nodes do not reach"));
 }
 
 }  // namespace

@@ -146,6 +146,35 @@ TEST(Compare, ABaselineOfSomethingElseIsAFailureOfItsOwn) {
   EXPECT_FALSE(compare({block_of({row_of(1000000, {10})})}, baseline, 0.05, false));
 }
 
+TEST(Compare, SimulatedTimesStandBesideMeasuredOnesWithTheAlgorithmsWhereTheyDiffer) {
+  Row near = row_of(1000, {11}), far = row_of(2000, {10}), alone = row_of(3000, {1});
+  Row failed = row_of(4000, {});
+  failed.failure = "too large";
+  near.algorithm = "ring";
+  far.algorithm = "mesh";
+  std::vector<Block> measured = {block_of({row_of(1000, {10, 10}), row_of(2000, {20})})};
+  measured[0].rows[0].algorithm = "ring";
+  measured[0].rows[1].algorithm = "tree";
+  // Through a report, as a run leaves it.
+  const auto baseline = parse_baseline(
+      format_report(measured, {.statistics = {{"avg", -1}}, .algorithm = true}, {}), "run.json");
+  ASSERT_TRUE(baseline) << baseline.error().sentence;
+  const auto simulated = {block_of({near, far, alone, failed})};
+  const auto beside = put_beside(simulated, *baseline, std::nullopt);
+  ASSERT_TRUE(beside) << beside.error().sentence;
+  EXPECT_EQ(beside->text,
+            "all_reduce uint8 1000 B: simulated 11.000 us, measured 10.000 us, +10.0 %\n"
+            "all_reduce uint8 2000 B: simulated 10.000 us, measured 20.000 us, -50.0 %; simulated "
+            "is mesh, measured tree\n"
+            "all_reduce uint8 3000 B: not measured\n"
+            "apart: median 30.0 %, worst 50.0 %, of 2 rows\n");
+  EXPECT_EQ(beside->compared, 2u);
+  EXPECT_EQ(beside->outside, 0u) << "without a tolerance nothing is judged";
+  EXPECT_EQ(put_beside(simulated, *baseline, 0.11)->outside, 1u) << "faster is no better";
+  EXPECT_EQ(put_beside(simulated, *baseline, 0.05)->outside, 2u);
+  EXPECT_FALSE(put_beside({block_of({alone})}, *baseline, {})) << "nothing to stand beside";
+}
+
 TEST(Csv, QuotesWhatHoldsAComma) {
   Row bad = row_of(64, {});
   bad.failure = "rank 3, \"b\"";

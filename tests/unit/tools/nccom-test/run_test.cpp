@@ -47,9 +47,10 @@ TEST(Data, OneWrongBitIsFoundWhereItIs) {
   }
 }
 
-TEST(Data, FloatingPointMayDifferByRoundingOnly) {
+TEST(Data, AnAverageOfFloatingPointMayDifferByRoundingOnly) {
   BlockOptions options;
   options.type = CCOM_BF16;
+  options.reduction = CCOM_AVERAGE;
   const auto made = make_case(options, {}, 64, 4, 0);
   const Work& work = made->works.front();
   const Data data(1, false, work.type, work.reduction);
