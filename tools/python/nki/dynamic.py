@@ -42,7 +42,8 @@ def transfer(table, tile, kind, skip, accumulate):
         plain = NkiTensor(table.storage, table.shape, table.strides, table.offset + known * step,
                           table.dtype)
         from . import isa
-        return isa.dma_copy(tile, plain) if kind == "dma_gather" else isa.dma_copy(plain, tile)
+        target, source = (tile, plain) if kind == "dma_gather" else (plain, tile)
+        return isa.dma_copy(target, source, dst_rmw_op="add" if accumulate else None)
     if not tile.on_chip or table.on_chip:
         refuse("a transfer with an offset of the device goes between HBM and SBUF")
     parts, columns = tile.shape[0], tile.size // tile.shape[0]

@@ -9,11 +9,12 @@ import functools
 import inspect
 import os
 import sys
+import threading
 
 import numpy as np
 
 from . import compiler, dtypes, grids, loops, runtime
-from .errors import NkiError, place, refuse, shown
+from .errors import NkiError, NkiValidationError, place, refuse, shown
 from .key import Key
 from .recorder import GENERATIONS, Recorder, tracing
 from .tensor import HBM, NkiTensor
@@ -123,11 +124,15 @@ class Kernel:
         bound = inspect.signature(self.function).bind(*arguments, **named)
         bound.apply_defaults()
         target = self.chosen_target()
-        key = Key((target, self.grid, rank, ranks), is_array, is_object)
+        key = Key((target, self.grid, rank, ranks, compiler.physical_cores(target)), is_array, is_object)
+        key.add_function(self.function)
         for name, value in bound.arguments.items():
-            key.add((name, value))
+            try:
+                key.add((name, value))
+            except TypeError as error:
+                raise NkiValidationError(f"{place()}: argument {name} of {self.__name__}: {error}") from error
         found = self.specialisations.get(key.value)
-        if found is None:
+        if found is None or found.traced.files_changed():
             found = self.specialisations[key.value] = Specialisation(self, target, bound, place=(rank, ranks))
             found.kept = key.kept
         return found, key.arrays
@@ -166,6 +171,7 @@ class Specialisation:
         self.executable = None
         self.report = None
         self.kept = None  # What the key of this specialisation compares by identity
+        self.one_call = threading.Lock()  # The device's memory of inputs and outputs is that of one call
 
     def _trace(self, kernel, bound):
         """Runs the function; fills inputs and the form of the result."""
@@ -202,6 +208,7 @@ class Specialisation:
             if any(len(_tensors(r)) != len(_tensors(first)) for r in results):
                 raise NkiError(f"{kernel.__name__}: the programs of the grid return different "
                                "results")
+            self.returned = _tensors(first)
             self.result = mapped(first, lambda v: Leaf(v) if isinstance(v, NkiTensor) else v)
             self._settle(recorder)
             if len(programs) > 1:
@@ -251,6 +258,19 @@ class Specialisation:
 
     def run(self, arrays):
         """Executes with the arrays of one call; returns the kernel's result."""
+        for storage, array in zip(self.inputs, arrays):
+            if storage.written and not array.flags.writeable and not self._returns(storage):
+                raise NkiError(f"{shown(storage.position[0])}:{storage.position[1]}: the kernel changes "
+                               f"\"{storage.name}\", and the array of this call cannot be changed (it is "
+                               "read-only, or a copy of what was given); give a NumPy array that can be "
+                               "written, or return the tensor")
+        with self.one_call:
+            return self._run(arrays)
+
+    def _returns(self, storage):
+        return any(tensor.storage is storage for tensor in self.returned)
+
+    def _run(self, arrays):
         if self.executable is None:
             self.executable = runtime.load(self.compile(), self.target, self.inputs, self.outputs,
                                            2 if self.traced.both_cores else 1,

@@ -103,6 +103,18 @@ def _transpose_by_index(dst, src, skip):
     return last
 
 
+def _same(a, b):
+    """Whether both name the same elements in the same order."""
+    if not isinstance(a, NkiTensor) or not isinstance(b, NkiTensor):
+        return a is b
+    if (a.dynamic is None) != (b.dynamic is None):
+        return False
+    if a.dynamic is not None and (a.dynamic[::2] != b.dynamic[::2] or not _same(a.dynamic[1], b.dynamic[1])):
+        return False
+    return (a.storage is b.storage and a.offset == b.offset and a.shape == b.shape
+            and a.strides == b.strides and a.dtype == b.dtype)
+
+
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error,
                 name=None):
     """dst = the sum, maximum or minimum of up to 16 sources of one shape."""
@@ -112,7 +124,8 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     moved = [s for s in srcs if _indexed(s)]
     if _indexed(dst) or moved:
         others = [s for s in srcs if not _indexed(s)]
-        if alu(reduce_op) != "add" or len(srcs) != 2 or len(others) < 1:
+        kept = moved if _indexed(dst) else others  # The source that the sum takes the place of
+        if alu(reduce_op) != "add" or len(moved) != 1 or len(others) != 1 or not _same(kept[0], dst):
             refuse("dma_compute by index adds rows to what they meet: two sources, one of them the "
                    "destination")
         if _indexed(dst):
