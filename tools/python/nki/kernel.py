@@ -14,7 +14,7 @@ import threading
 import numpy as np
 
 from . import compiler, dtypes, grids, loops, runtime
-from .errors import NkiError, NkiValidationError, place, refuse, shown
+from .errors import NkiError, place, refuse, shown
 from .key import Key
 from .recorder import GENERATIONS, Recorder, tracing
 from .tensor import HBM, NkiTensor
@@ -52,7 +52,9 @@ def mapped(value, change):
     """The value with `change` done to each leaf of tuples, lists, dictionaries and NKIObjects."""
     if isinstance(value, (list, tuple)):
         items = [mapped(v, change) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        getattr(made, "__dict__", {}).update(getattr(value, "__dict__", {}))
+        return made
     if isinstance(value, dict):
         return {k: mapped(v, change) for k, v in value.items()}
     if is_object(value) and getattr(value, "__dict__", None):
@@ -130,7 +132,7 @@ class Kernel:
             try:
                 key.add((name, value))
             except TypeError as error:
-                raise NkiValidationError(f"{place()}: argument {name} of {self.__name__}: {error}") from error
+                raise TypeError(f"{place()}: argument {name} of {self.__name__}: {error}") from error
         found = self.specialisations.get(key.value)
         if found is None or found.traced.files_changed():
             found = self.specialisations[key.value] = Specialisation(self, target, bound, place=(rank, ranks))
