@@ -99,6 +99,27 @@ class IndicesOfTheDevice(DeviceTest):
         rows = gathered(lambda t, i: t.vector_select(0, i)[:, 4:8])(self.table, self.index)
         np.testing.assert_array_equal(rows, self.wanted[:, 4:8])
 
+    def test_parts_of_rows_that_are_apart_are_gathered_and_scattered(self):
+        cut = gathered(lambda t, i: t.reshape((64, 2, 8)).vector_select(0, i)[:, :, 2:5])
+        np.testing.assert_array_equal(cut(self.table, self.index),
+                                      self.wanted.reshape(32, 2, 8)[:, :, 2:5])
+
+        @nki.jit
+        def scattered(x, index):
+            y = output((64, 2, 8), nl.uint32)
+            whole = nl.full((64, 16), 7, nl.uint32)
+            nl.store(y.reshape((64, 16)), whole)
+            nisa.dma_copy(y.vector_select(0, nl.load(index))[:, :, 2:5], nl.load(x))
+            return y
+
+        x = np.random.default_rng(2).integers(0, 99, (32, 6)).astype(np.uint32)
+        golden = np.full((64, 2, 8), 7, np.uint32)
+        golden[self.index[:, 0], :, 2:5] = x.reshape(32, 2, 3)
+        np.testing.assert_array_equal(scattered(x, self.index), golden)
+        self.refused(gathered(lambda t, i: t.vector_select(0, i)[:, ::2].broadcast_to((32, 8))[:, 0:8:1]
+                              .reshape((32, 8, 1)).broadcast(2, 40)), (self.table, self.index),
+                     "views_test.py:", "320 transfers of 1 neighbouring elements; at most 256")
+
     def test_the_indexed_dimension_stays_the_first_and_the_only_one(self):
         square = np.zeros((64, 32), np.uint32)
         self.refused(gathered(lambda t, i: t.vector_select(0, i).permute((1, 0))), (square, self.index),

@@ -22,17 +22,19 @@ def _by_index(table, tile, kind, skip, accumulate=False):
         refuse("a transfer by an index of each partition goes between HBM and SBUF")
     if isinstance(index, NkiTensor) and index.dtype.itemsize != 4:
         refuse(f"vector_offset is {index!r}; expected 32-bit integers")
-    plain = NkiTensor(table.storage, table.shape[1:] or (1,), table.strides[1:] or (1,),
-                      table.offset, table.dtype)
+    from .. import dynamic
     recorder = current()
     if kind == "dma_scatter":
         table.storage.written += table.size
-    return record(kind, **{"dst" if kind == "dma_gather" else "src":
-                           (to if kind == "dma_gather" else source)(tile, "the tile")},
-                  **{"src" if kind == "dma_gather" else "dst":
-                     recorder.plain_operand(plain, "the table")},
-                  index=source(index, "vector_offset"), row_elements=int(step), skip=skip or None,
-                  accumulate=accumulate or None)
+    last = None
+    for plain, part in dynamic.pieces(table, tile, list(zip(table.shape, table.strides))[1:]):
+        last = record(kind, **{"dst" if kind == "dma_gather" else "src":
+                               (to if kind == "dma_gather" else source)(part, "the tile")},
+                      **{"src" if kind == "dma_gather" else "dst":
+                         recorder.plain_operand(plain, "the table")},
+                      index=source(index, "vector_offset"), row_elements=int(step), skip=skip or None,
+                      accumulate=accumulate or None)
+    return last
 
 
 def _by_scalar(table, tile, kind, skip, accumulate):
