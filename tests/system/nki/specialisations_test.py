@@ -311,6 +311,13 @@ class Cache(DeviceTest):
             aside.rename(self.files[ending])
             self.assertIsNotNone(compiler._kept(self.folder, stem))
 
+    def test_a_folder_without_the_program_is_named(self):
+        before = os.environ["NEURON_NKI_ROOT"]
+        self.addCleanup(os.environ.__setitem__, "NEURON_NKI_ROOT", before)
+        os.environ["NEURON_NKI_ROOT"] = str(self.folder)
+        with self.assertRaisesRegex(nki.NkiError, "bin/neuron-nki cannot be used.*NEURON_NKI_ROOT names"):
+            compiler.lower(self.text, "trn2")
+
     def test_nothing_half_written_stays(self):
         for path in self.files.values():
             path.unlink()

@@ -52,7 +52,11 @@ def lower(text, target):
     """Lowers a trace. Raises NkiError with the sentence of neuron-nki."""
     program = root() / "bin" / "neuron-nki"
     cores = physical_cores(target)
-    state = program.stat()
+    try:
+        state = program.stat()
+    except OSError as error:
+        raise NkiError(f"{program} cannot be used: {error.strerror}; NEURON_NKI_ROOT names the folder that has "
+                       "bin/neuron-nki and lib/libnrt.so.1, such as the build folder") from error
     key = hashlib.sha256(
         f"{cores} {state.st_size} {state.st_mtime_ns}\n{text}".encode()).hexdigest()
     folder = _cache_folder()
