@@ -117,19 +117,19 @@ class Tool(unittest.TestCase):
         self.assertIn("float32[8, 8]", said)
 
     def test_corpus_believes_no_test_that_expects_what_did_not_happen(self):
-        for body, wanted in (("with pytest.raises(ValueError): double(x)", "nothing was raised"),
+        for body, wanted in (("with pytest.raises(ValueError): double(x)", "(?i)nothing was raised|did not raise"),
                              ("double(x); raise SystemExit(1)", "SystemExit"),
                              ("assert double(x)[0, 0] == pytest.approx(2.1)", "AssertionError"),
                              ("assert double(x)[0, 0] == pytest.approx(2.0000001)", "as its test"),
                              ("with pytest.raises(KeyError, match='here'): double(x); {}['there']",
-                              "expected 'here'"),
+                              "expected 'here'|AssertionError"),
                              ("with pytest.raises(KeyError): double(x); {}['there']", "as its test")):
             (self.folder / "test_kernels.py").write_text(
                 "import numpy as np\nimport pytest\nfrom kernels import double\n"
                 f"x = np.ones((8, 8), np.float32)\ndef test_double():\n    {body}\n")
             said = self.nki("corpus", ".", status=0 if wanted == "as its test" else 1)
             row = next(line for line in said.splitlines() if "::double" in line)
-            self.assertIn(wanted, row)
+            self.assertRegex(row, wanted)
 
     def test_wrong_words_are_refused(self):
         self.assertIn("FILE.py::KERNEL", self.nki("run", "none.py::k", status=1))

@@ -166,8 +166,10 @@ def _run(action, rows, label):
             pass
         except SystemExit as end:
             error = end if end.code not in (None, 0) else None
-        except Exception as caught:
-            error = caught
+        except KeyboardInterrupt:
+            raise
+        except BaseException as caught:  # pytest's own are no Exceptions
+            error = None if type(caught).__name__ == "Skipped" else caught
     for call in watch.calls:
         row = rows.get((call["file"], call["name"]))
         if row is None:
