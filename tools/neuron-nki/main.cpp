@@ -37,10 +37,12 @@ constexpr PythonCommand kOfPython[] = {
     {"lint", "name what Amazon's compiler would refuse in a file"},
     {"corpus", "run every kernel of a folder with its own reference, and print a table"}};
 
-// Where the package lies: beside this program in the build tree and in an installation.
+// Where the package lies: beside this program in the build tree and in an installation. Empty: it
+// cannot be said.
 std::string package_folder() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
   return (program.parent_path().parent_path() / "share" / "neuron" / "python").string();
 }
 
@@ -49,6 +51,12 @@ int start_python(int argc, char** argv) {
   const char* wanted = std::getenv("NEURON_NKI_PYTHON");
   const std::string interpreter = wanted != nullptr ? wanted : "/usr/bin/python3";
   std::string path = package_folder();
+  if (path.empty()) {
+    std::fprintf(stderr,
+                 "neuron-nki: /proc/self/exe cannot be read, so the folder of the Python package "
+                 "is not known; mount /proc\n");
+    return tools::kFailed;
+  }
   if (const char* before = std::getenv("PYTHONPATH"); before != nullptr && *before != 0) {
     path += ":" + std::string(before);
   }
@@ -57,7 +65,8 @@ int start_python(int argc, char** argv) {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
     ::setenv("PYTHONPYCACHEPREFIX", (std::string(home) + "/.cache/neuron-nki/python").c_str(), 0);
   }
-  std::vector<std::string> words = {interpreter, "-m", "nki.tool"};
+  // -P: a folder or file "nki" or "numpy" where the caller stands is not this package.
+  std::vector<std::string> words = {interpreter, "-P", "-m", "nki.tool"};
   words.insert(words.end(), argv + 1, argv + argc);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels in the old style (neuronxcc.nki): returned tiles, blocks, index arrays and masks; on trn1."""
+import json
 import sys
 import unittest
 
@@ -142,6 +143,59 @@ class OldStyle(DeviceTest):
         for kernel, words in ((uneven, "not evenly spaced"), (outside, "index 64 to 191 leaves"),
                               (no_box, "no box from 0")):
             self.refused(kernel, (normal(128, 64),), "old_style_test.py:", words, kind=NkiError)
+
+    def test_blocks_lie_where_the_kernel_places_them(self):
+        ncc = old.compiler
+
+        @old.jit
+        def kernel(x):
+            y = nl.ndarray((6, 32, 64), nl.float32, buffer=nl.shared_hbm)
+            # Blocks 0, 2, 4 and 1, 3, 5 share a place, each in use until the next one comes.
+            tiles = nl.ndarray((6, nl.par_dim(32), 64), nl.float32,
+                               buffer=ncc.sbuf.mod_alloc(base_addr=4096, num_free_tiles=(2,)))
+            sums = nl.ndarray((6, nl.par_dim(64), 64), nl.float32,
+                              buffer=ncc.psum.alloc(lambda index, parts, size: (3 + index[0] % 2, 0, 0)))
+            ones = nl.ndarray((32, 64), nl.float32, buffer=ncc.sbuf.alloc(lambda index, parts, size: (64, 1024)))
+            ones[...] = 1.0
+            low = nl.zeros((2, nl.par_dim(32), 64), nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(2,)))
+            for i in range(6):
+                tiles[i] = nl.load(x[i])
+                sums[i] = nisa.nc_matmul(nl.copy(tiles[i]), nl.copy(tiles[i]))
+                low[i % 2] = nisa.tensor_tensor(sums[i][0:32, :], low[i % 2], nl.add)
+                nl.store(y[i], low[i % 2])
+            return y
+
+        x = normal(6, 32, 64)
+        products = np.einsum("bij,bik->bjk", x.astype(np.float64), x)[:, 0:32]
+        wanted = np.stack([products[i % 2:i + 1:2].sum(0) for i in range(6)])
+        self.near(kernel(x), wanted, 1e-3)
+        tiles = [json.loads(line) for line in kernel.trace(x).splitlines() if '"address"' in line]
+        places = {(t["name"], t["space"], *t["address"]) for t in tiles}
+        self.assertEqual(places, {("tiles", "sbuf", 0, 4096), ("tiles", "sbuf", 0, 4096 + 256), ("sums", "psum", 0, 3 * 2048),
+                                  ("sums", "psum", 0, 4 * 2048), ("ones", "sbuf", 64, 1024), ("low", "sbuf", 0, 0),
+                                  ("low", "sbuf", 0, 256)})
+
+    def test_places_that_cannot_be_are_refused(self):
+        ncc = old.compiler
+        for region, block, words in (
+                (ncc.psum.alloc(lambda index, parts, size: (8, 0, 0)), (32, 64), ("bank 8", "8 banks of 2048 bytes")),
+                (ncc.psum.alloc(lambda index, parts, size: 0), (32, 64), ("expected bank, partition and byte",)),
+                (ncc.psum.mod_alloc(base_bank=0, base_addr=2000), (32, 64), ("from byte 2000",)),
+                (ncc.sbuf.alloc(lambda index, parts, size: 0.5), (32, 64), ("expected a partition and a byte",)),
+                (ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(2, 2)), (32, 64), ("2 numbers of tiles", "1 dimensions")),
+                (ncc.sbuf.mod_alloc(base_addr=1 << 20), (32, 64), ("SBUF",))):
+            @old.jit
+            def kernel(x):
+                y = nl.ndarray((32, 64), nl.float32, buffer=nl.shared_hbm)
+                tiles = nl.ndarray((2, nl.par_dim(block[0]), block[1]), nl.float32, buffer=region)
+                tiles[1] = nl.load(x)
+                nl.store(y, nl.copy(tiles[1]))
+                return y
+
+            with self.assertRaises(NkiError) as caught:
+                kernel(normal(32, 64))
+            for word in ("old_style_test.py", *words):
+                self.assertIn(word, str(caught.exception))
 
 
 if __name__ == "__main__":

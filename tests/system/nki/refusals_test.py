@@ -228,6 +228,30 @@ class Refusals(DeviceTest):
         self.refused_at(kernel[2], (normal(128, 8),), "y[64:128]", "RACE", '"tensor"',
                         f"refusals_test.py:{line_of(kernel, 'y[0:65]')}")
 
+    def test_a_copy_of_bytes_onto_themselves_by_both_programs_is_no_race(self):
+        @nki.jit
+        def kernel(x):
+            y, half = output(x.shape), x.shape[0] // 2
+            first = nl.program_id(0) * half
+            nl.store(y[first:first + half], nl.load(x[first:first + half]))
+            nisa.core_barrier(y, (0, 1))
+            nisa.dma_copy(y, y)
+            return y
+
+        x = normal(64, 8)
+        self.near(kernel[2](x), x, 0)
+
+        @nki.jit
+        def with_a_write(x):
+            y = output(x.shape)
+            if nl.program_id(0) == 0:
+                nl.store(y, nl.load(x))
+            else:
+                nisa.dma_copy(y, y)  # Could take back what the other one wrote
+            return y
+
+        self.refused_at(with_a_write[2], (x,), "Could take back", "RACE")
+
     def test_rows_by_index_that_another_program_touches_are_warned_of(self):
         def made(ordered, columns):
             @nki.jit

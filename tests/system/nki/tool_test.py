@@ -105,6 +105,32 @@ class Tool(unittest.TestCase):
         self.assertIn("no test or script", rows["lonely"])
         self.assertIn("3 kernels: 1 as their tests, 1 failed, 1 not run", said)
 
+    def test_a_folder_of_the_same_name_is_not_the_package(self):
+        for name in ("nki", "numpy"):
+            (self.folder / name).mkdir()
+            (self.folder / name / "__init__.py").write_text("raise SystemExit('the wrong package')")
+        (self.folder / "beside.py").write_text("FACTOR = 3.0")
+        (self.folder / "sub").mkdir()
+        (self.folder / "sub" / "kernel.py").write_text(KERNELS.replace("factor=2.0", "factor=beside.FACTOR")
+                                                       .replace("import nki,", "import beside, nki,"))
+        said = self.nki("run", "sub/kernel.py::double", "--shapes", "8x8")
+        self.assertIn("float32[8, 8]", said)
+
+    def test_corpus_believes_no_test_that_expects_what_did_not_happen(self):
+        for body, wanted in (("with pytest.raises(ValueError): double(x)", "(?i)nothing was raised|did not raise"),
+                             ("double(x); raise SystemExit(1)", "SystemExit"),
+                             ("assert double(x)[0, 0] == pytest.approx(2.1)", "AssertionError"),
+                             ("assert double(x)[0, 0] == pytest.approx(2.0000001)", "as its test"),
+                             ("with pytest.raises(KeyError, match='here'): double(x); {}['there']",
+                              "expected 'here'|AssertionError"),
+                             ("with pytest.raises(KeyError): double(x); {}['there']", "as its test")):
+            (self.folder / "test_kernels.py").write_text(
+                "import numpy as np\nimport pytest\nfrom kernels import double\n"
+                f"x = np.ones((8, 8), np.float32)\ndef test_double():\n    {body}\n")
+            said = self.nki("corpus", ".", status=0 if wanted == "as its test" else 1)
+            row = next(line for line in said.splitlines() if "::double" in line)
+            self.assertRegex(row, wanted)
+
     def test_wrong_words_are_refused(self):
         self.assertIn("FILE.py::KERNEL", self.nki("run", "none.py::k", status=1))
         self.assertIn("its kernels are", self.nki("run", "kernels.py::none", status=1))

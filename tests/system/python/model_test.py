@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package neuron: compile, load, call, profile, refuse."""
+import gc
+import os
 import subprocess
+import types
 import unittest
 
 from common import BUILD, PackageTest, neuron, np
@@ -98,6 +101,47 @@ class Models(PackageTest):
                     model(*arrays, **named)
         with self.assertRaisesRegex(neuron.NeuronError, "is closed"):
             model(self.normal(2, 16))
+
+    def test_a_model_ends_with_its_runtime_and_says_so(self):
+        path = neuron.compile(self.write("net.onnx", network(self.normal(16, 4))), batch=2)
+        old, x = neuron.load(path), self.normal(2, 16)
+        old(x)
+        neuron.close()
+        with neuron.load(path) as model:
+            for use in (lambda: old(x), old.execute, lambda: old.read("y"), lambda: old.write(x=x),
+                        lambda: old.profile(x, ntff=self.folder / "no.ntff")):
+                with self.assertRaisesRegex(neuron.NeuronError, "is closed, or the runtime"):
+                    use()
+            old.close()
+            model(x)
+
+    def test_a_tensor_whose_bytes_are_not_those_of_its_shape_is_refused(self):
+        # The library would copy beyond the end of the array.
+        with neuron.load(neuron.compile(self.write("net.onnx", network(self.normal(16, 4))), batch=2)) as model:
+            info = model.inputs["x"]
+            self.assertEqual(info.size, 2 * 16 * 4)
+            for change in ({"size": 4 * info.size}, {"shape": [2, 15]}, {"dtype": "uint8"}):
+                wrong = types.SimpleNamespace(**{**vars(info), **change})
+                with self.assertRaisesRegex(neuron.NeuronError, "tensor 'x' has .* bytes in the NEFF"):
+                    neuron.model._Tensor(model._lib, wrong, 0)
+
+    def test_a_dropped_model_gives_its_memory_back(self):
+        path = neuron.compile(self.write("net.onnx", network(self.normal(16, 4))), batch=2)
+        model = neuron.load(path)
+        lib, handle = model._lib, model._model
+        model(self.normal(2, 16))
+        del model
+        gc.collect()
+        with self.assertRaises(neuron.NeuronError):
+            lib.report(handle)
+
+    def test_a_file_whose_name_begins_like_an_option_is_a_file(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.folder)
+        self.write("-O.onnx", network(self.normal(16, 4)))
+        self.assertEqual(str(neuron.compile("-O.onnx", batch=1)), "-O.neff")
+        self.assertTrue((self.folder / "-O.neff").exists())
 
 
 if __name__ == "__main__":

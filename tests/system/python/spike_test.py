@@ -49,6 +49,21 @@ class Binding(PackageTest):
         with self.assertRaises(spike.SpikeError):
             runtime.execute(model, inputs, {"output0": output})
 
+    def test_what_an_ended_runtime_gave_is_refused(self):
+        runtime = spike.Spike()
+        tensor, model = runtime.allocate_tensor(128), runtime.load_model(self.neff)
+        neuron.close()
+        other = spike.Spike()
+        self.addCleanup(other.close)
+        kept = other.allocate_tensor(128)
+        for use in (lambda: runtime.tensor_read(tensor), lambda: other.tensor_read(tensor),
+                    lambda: runtime.get_tensor_info(model), lambda: runtime.allocate_tensor(8),
+                    lambda: other.execute(model, {}, {})):
+            with self.assertRaises(spike.SpikeError):
+                use()
+        runtime.close()
+        self.assertEqual(len(other.tensor_read(kept)), 128)
+
     def test_a_trace_has_an_event_pair_for_each_execution(self):
         runtime = spike.Spike()
         self.addCleanup(runtime.close)

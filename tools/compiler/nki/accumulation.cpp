@@ -87,25 +87,28 @@ Result<std::vector<Accumulation::Run>> Accumulation::runs(const TileAccess& acce
   const auto found = tiles_.find(access.tile);
   std::vector<Run> runs;
   uint64_t number = 0;
-  uint32_t other = 0;
-  bool mixed = false;
+  uint32_t line = 0;
+  bool other = false, mixed = false;
   for_each_column(access, [&](uint32_t key) {
     const Column* column = found == tiles_.end() ? nullptr : found->second.at(key);
     const bool adds = column != nullptr && any(column->product, lanes);
     if (column != nullptr) {
-      if (any(column->other, lanes)) other = column->line;
+      if (any(column->other, lanes)) {
+        other = true;
+        line = column->line;
+      }
       mixed = mixed || (adds && !all(column->product, lanes));
     }
     if (runs.empty() || runs.back().accumulate != adds) runs.push_back({number, 0, adds});
     ++runs.back().count;
     ++number;
-    return other == 0 && !mixed;
+    return !other && !mixed;
   });
-  if (other != 0) {
+  if (other) {
     return fail(NRT_INVALID,
                 "the call leaves open whether it adds to the destination, which line {} wrote by "
                 "other means; say accumulate=True or accumulate=False",
-                other);
+                line);
   }
   if (mixed) {
     return fail(NRT_INVALID,

@@ -59,6 +59,15 @@ Result<void> collective(Context& context, Record& record) {
   if (size == 0 || members.size() % size != 0) {
     return fail(NRT_INVALID, "{} ranks are no groups of {}", members.size(), size);
   }
+  if (pairs.size() % 2 != 0) {
+    return fail(NRT_INVALID, "pairs has {} ranks; expected a source and a target in turn",
+                pairs.size());
+  }
+  for (const auto& ranks : {members, pairs}) {
+    const auto large =
+        std::find_if(ranks.begin(), ranks.end(), [](uint64_t rank) { return rank > UINT32_MAX; });
+    if (large != ranks.end()) return fail(NRT_INVALID, "there is no rank {}", *large);
+  }
   CollectiveOptions options;
   NEURON_TRY(reduction, reduction_of(record));
   options.reduction = reduction;

@@ -139,6 +139,7 @@ class Lowering {
 
   Result<void> run_in(Program& program, std::deque<builder::Buffer> inputs,
                       std::deque<builder::Buffer> outputs, const std::string& prefix) {
+    NEURON_CHECK(signature());  // What a part of a model cannot have
     cores_.push_back(std::make_unique<Core>(header_, program));
     core_ = cores_[0].get();
     core_->memory.give(std::move(inputs), std::move(outputs), prefix);

@@ -56,15 +56,31 @@ Merged merge(const std::vector<Span>& pattern, size_t keep) {
   return merged;
 }
 
-std::vector<uint8_t> bytes_of_hexadecimal(const std::string& text) {
+Result<std::vector<uint8_t>> bytes_of_hexadecimal(const std::string& text) {
   const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
   };
+  if (text.size() % 2 != 0) {
+    return fail(NRT_INVALID, "data has {} digits; expected two for each byte", text.size());
+  }
   std::vector<uint8_t> bytes(text.size() / 2);
   for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<uint8_t>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return fail(NRT_INVALID, "data has no hexadecimal digits (0-9, a-f) for byte {}", i);
+    }
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return bytes;
+}
+
+Result<void> check_size(const std::string& name, const std::string& space, uint32_t parts,
+                        uint32_t columns) {
+  if (parts != 0 && columns != 0 && (space == "sbuf" || space == "psum")) return {};
+  return fail(NRT_INVALID,
+              "tile \"{}\" of {} partitions and {} columns in \"{}\"; expected at least one of "
+              "each, in sbuf or psum",
+              name, parts, columns, space);
 }
 
 const char* space_name(uint8_t space) { return space == NEURON_SPACE_PSUM ? "PSUM" : "SBUF"; }
@@ -139,15 +155,23 @@ Result<Tile> Memory::place(uint8_t space, const std::string& name, uint32_t part
 
 Result<void> Memory::reserve(Record& record) {
   const auto address = record.counts("address", 2);
-  if (address.size() != 2) return record.result();
+  NEURON_CHECK(record.result());
+  if (address.size() != 2) {
+    return fail(NRT_INVALID, "address has {} numbers; expected a partition and a byte",
+                address.size());
+  }
   const std::string space = record.text("space");
   const auto parts = static_cast<uint32_t>(record.count("parts", NEURON_PARTITIONS));
   const auto columns = static_cast<uint32_t>(record.count("columns", kMostColumns));
   const uint8_t dtype = record.dtype("dtype");
+  const std::string name = record.text_or("name", "tile");
+  const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
   NEURON_CHECK(record.result());
+  NEURON_CHECK(check_size(name, space, parts, columns));
+  if (tiles_.count(id) != 0) return fail(NRT_INVALID, "two tiles have the number {}", id);
   TileState state;
   state.space = space == "psum" ? NEURON_SPACE_PSUM : NEURON_SPACE_SBUF;
-  state.name = record.text_or("name", "tile");
+  state.name = name;
   state.parts = parts;
   state.bytes = uint64_t{columns} * isa::dtype_bytes(dtype);
   state.file = record.file();
@@ -157,9 +181,8 @@ Result<void> Memory::reserve(Record& record) {
       state.space, state.name,
       static_cast<uint32_t>(std::min<uint64_t>(address[0], NEURON_PARTITIONS)),
       static_cast<uint32_t>(std::min<uint64_t>(address[1], UINT32_MAX)), parts, columns, dtype);
-  const auto id = static_cast<uint32_t>(record.count("id", UINT32_MAX));
   tiles_[id] = std::move(state);
-  return record.result();
+  return {};
 }
 
 Result<void> Memory::declare_tile(Record& record) {
@@ -170,12 +193,7 @@ Result<void> Memory::declare_tile(Record& record) {
   const uint8_t dtype = record.dtype("dtype");
   const std::string name = record.text_or("name", "tile");
   NEURON_CHECK(record.result());
-  if (parts == 0 || columns == 0 || (space != "sbuf" && space != "psum")) {
-    return fail(NRT_INVALID,
-                "tile \"{}\" of {} partitions and {} columns in \"{}\"; expected at "
-                "least one of each, in sbuf or psum",
-                name, parts, columns, space);
-  }
+  NEURON_CHECK(check_size(name, space, parts, columns));
   const auto known = tiles_.find(id);
   if (known != tiles_.end()) {
     if (record.has("address") && !known->second.dropped) return {};
@@ -320,8 +338,9 @@ Result<void> Memory::declare_tensor(Record& record) {
       state.buffer = program_.temporary(prefix_ + name, dtype, shape);
       break;
     default: {
-      const auto bytes = bytes_of_hexadecimal(record.long_text("data", 2 * kMostConstantBytes));
+      const std::string digits = record.long_text("data", 2 * kMostConstantBytes);
       NEURON_CHECK(record.result());
+      NEURON_TRY(bytes, bytes_of_hexadecimal(digits));
       state.buffer = program_.constant(prefix_ + name, dtype, shape, bytes);
       break;
     }
@@ -357,10 +376,18 @@ Result<TileAccess> Memory::tile(const Operand& operand, size_t keep, uint32_t* k
   const TileState& state = found->second;
   const uint64_t element = isa::dtype_bytes(operand.dtype);
   const Merged merged = merge(operand.pattern, keep);
-  if (merged.spans.size() > 4) {
+  // A reduction needs an innermost dimension of its own, of one element if it has no other.
+  const size_t dimensions = merged.spans.size() + (kept != nullptr && merged.kept == 0 ? 1 : 0);
+  if (dimensions > 4) {
     return fail(NRT_INVALID,
                 "an operand on {} needs {} dimensions behind the partitions; an instruction has 4",
-                describe(operand.id), merged.spans.size());
+                describe(operand.id), dimensions);
+  }
+  if (operand.elements() > kMostColumns) {
+    return fail(NRT_INVALID,
+                "an operand on {} has {} elements in each partition; an instruction takes at most "
+                "{}",
+                describe(operand.id), operand.elements(), kMostColumns);
   }
   TileAccess access;
   access.space = state.space;
@@ -380,13 +407,13 @@ Result<TileAccess> Memory::tile(const Operand& operand, size_t keep, uint32_t* k
   if (kept != nullptr) *kept = static_cast<uint32_t>(merged.kept);
   if (access.ndim == 0 || (kept != nullptr && *kept == 0)) {
     // A dimension of one element, which the reduction or the instruction needs.
-    for (uint32_t d = std::min(access.ndim, 3u); d > 0; --d) {
+    for (uint32_t d = access.ndim; d > 0; --d) {
       access.size[d] = access.size[d - 1];
       access.step[d] = access.step[d - 1];
     }
     access.size[0] = 1;
     access.step[0] = 1;
-    access.ndim = std::min(access.ndim + 1, 4u);
+    ++access.ndim;
     if (kept != nullptr) *kept = 1;
   }
   const auto first = static_cast<int64_t>(access.first_byte());

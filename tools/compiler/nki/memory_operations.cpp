@@ -67,16 +67,29 @@ size_t dimensions(const Operand& operand) {
   return count + 1;
 }
 
+// What a transfer writes to PSUM, a product without `accumulate` must not take for its own.
+Result<void> wrote(Context& context, Record& record, const Operand& to) {
+  if (!context.memory.in_psum(to)) return {};
+  NEURON_TRY(target, context.memory.tile(to));
+  context.accumulation.written(target, false, record.line());
+  return {};
+}
+
+// `left`: how many transfers the call may still have.
 Result<void> copy(Context& context, Engine engine, const Operand& to, const Operand& from,
-                  size_t depth) {
+                  size_t& left) {
   constexpr size_t kMost = 4;
+  if (left == 0) {
+    return fail(NRT_INVALID, "the call needs more than {} transfers; use several calls",
+                kMostPieces);
+  }
   if (dimensions(to) > kMost || dimensions(from) > kMost) {
     // A dimension that both sides have, below the partitions, becomes several transfers.
     const auto a = counts_of(to), b = counts_of(from);
-    for (size_t d = 1; a == b && depth < kMost && d < a.size(); ++d) {
+    for (size_t d = 1; a == b && d < a.size(); ++d) {
       if (a[d] == 1 || a[d] > kMostPieces) continue;
       for (uint64_t i = 0; i < a[d]; ++i) {
-        NEURON_CHECK(copy(context, engine, part_of(to, d, i), part_of(from, d, i), depth + 1));
+        NEURON_CHECK(copy(context, engine, part_of(to, d, i), part_of(from, d, i), left));
       }
       return {};
     }
@@ -85,6 +98,7 @@ Result<void> copy(Context& context, Engine engine, const Operand& to, const Oper
                 "several calls",
                 dimensions(to), dimensions(from));
   }
+  --left;
   NEURON_TRY(target, context.memory.side(to, true));
   NEURON_TRY(source, context.memory.side(from, false));
   const auto operation =
@@ -102,7 +116,9 @@ Result<void> dma_copy(Context& context, Record& record) {
   const Operand to = record.operand("dst"), from = record.operand("src");
   NEURON_CHECK(record.result());
   NEURON_TRY(engine, starter(context, record, !from.on_chip));
-  return copy(context, engine, to, from, 0);
+  size_t left = kMostPieces;
+  NEURON_CHECK(copy(context, engine, to, from, left));
+  return wrote(context, record, to);
 }
 
 // dst[c, ..., r] = src[r, ..., c]: the outermost and the innermost dimension change places.
@@ -121,10 +137,19 @@ Result<void> dma_transpose(Context& context, Record& record) {
     return fail(NRT_INVALID, "dma_transpose keeps a type of 2 or 4 bytes, found {} and {}",
                 isa::dtype_name(from.dtype), isa::dtype_name(to.dtype));
   }
-  if (a.size() > 2) {
-    uint64_t blocks = 1;
-    for (size_t d = 1; d + 1 < a.size(); ++d) blocks *= std::min<uint64_t>(a[d], kMostPieces);
-    if (blocks > kMostPieces) return fail(NRT_INVALID, "more than {} blocks", kMostPieces);
+  uint64_t count = 1;
+  for (size_t d = 1; d + 1 < a.size(); ++d) {
+    count *= a[d];  // At most kMostPieces^2, because it ends at once
+    if (a[d] > kMostPieces || count > kMostPieces) {
+      return fail(
+          NRT_INVALID,
+          "dma_transpose of {} matrices or more; at most {} are possible, use several calls", count,
+          kMostPieces);
+    }
+  }
+  if (a.front() > UINT32_MAX || a.back() > UINT32_MAX) {
+    return fail(NRT_INVALID, "dma_transpose of a matrix of {} by {}; at most {} are possible",
+                a.back(), a.front(), UINT32_MAX);
   }
   std::vector<std::pair<Operand, Operand>> blocks = {{to, from}};
   for (size_t d = a.size() - 2; d > 0; --d) {
@@ -136,7 +161,6 @@ Result<void> dma_transpose(Context& context, Record& record) {
     }
     blocks = std::move(parts);
   }
-  if (a.front() > UINT32_MAX || a.back() > UINT32_MAX) return fail(NRT_INVALID, "too large");
   for (const auto& [target_part, source_part] : blocks) {
     NEURON_TRY(target, context.memory.side(target_part, true));
     NEURON_TRY(source, context.memory.side(source_part, false));
@@ -145,7 +169,7 @@ Result<void> dma_transpose(Context& context, Record& record) {
                                  .transpose_shape = {1, static_cast<uint32_t>(b.front()),
                                                      static_cast<uint32_t>(b.back()), 1}});
   }
-  return {};
+  return wrote(context, record, to);
 }
 
 Result<void> dma_compute(Context& context, Record& record) {
@@ -177,7 +201,7 @@ Result<void> dma_compute(Context& context, Record& record) {
   builder::ComputeOptions options{.operation = operation};
   options.constant = operation == NEURON_DMA_MAX ? -__builtin_inff() : __builtin_inff();
   context.program.dma_compute(engine, target, sides, options);
-  return {};
+  return wrote(context, record, to);
 }
 
 // A transfer of one row for each partition, by an index tile. `table` is the tensor: its outermost

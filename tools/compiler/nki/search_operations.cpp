@@ -42,6 +42,10 @@ Result<IndexPattern> index_pattern(Record& record) {
   const int64_t offset = record.integer_or("offset", 0);
   const int64_t multiplier = record.integer_or("channel_multiplier", 0);
   NEURON_CHECK(record.result());
+  if (flat.size() % 2 != 0) {
+    return fail(NRT_INVALID, "index has {} numbers; expected steps and counts in turn",
+                flat.size());
+  }
   IndexPattern pattern;
   for (size_t i = flat.size() / 2; i > 0; --i) {
     const int64_t step = flat[2 * i - 2], count = flat[2 * i - 1];
@@ -98,6 +102,10 @@ Result<void> local_gather(Context& context, Record& record) {
   const uint64_t per_index = record.count_or("num_elem_per_idx", 1, 32);
   const uint64_t valid = record.count_or("num_valid_indices", index.elements() * 16, UINT16_MAX);
   NEURON_CHECK(record.result());
+  if (valid > UINT16_MAX) {
+    return fail(NRT_INVALID, "{} indices for 16 partitions; the instruction counts to {}", valid,
+                UINT16_MAX);
+  }
   if (!std::has_single_bit(per_index)) {
     return fail(NRT_INVALID, "num_elem_per_idx is {}; expected 1, 2, 4, 8, 16 or 32", per_index);
   }
@@ -123,6 +131,7 @@ Result<void> sequence_bounds(Context& context, Record& record) {
 Result<void> max8(Context& context, Record& record) {
   NEURON_TRY(both, two(context, record, "src"));
   context.program.max8(both.to, both.from);
+  context.accumulation.written(both.to, false, record.line());
   return {};
 }
 
@@ -130,6 +139,7 @@ Result<void> find_index8(Context& context, Record& record) {
   NEURON_TRY(both, two(context, record, "data"));
   NEURON_TRY(values, tile(context, record, "vals"));
   context.program.find_index8(both.to, both.from, values);
+  context.accumulation.written(both.to, false, record.line());
   return {};
 }
 
@@ -151,6 +161,7 @@ Result<void> match_replace8(Context& context, Record& record) {
   }
   context.program.match_replace8(both.to, both.from, values, static_cast<float>(replacement),
                                  index);
+  context.accumulation.written(both.to, false, record.line());
   return {};
 }
 

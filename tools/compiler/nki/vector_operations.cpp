@@ -177,6 +177,9 @@ Result<ScalarArgument> operand_of(Context& context, Record& record, const char* 
   if (op == NEURON_ALU_SQUARE || op == NEURON_ALU_RSQRT || op == NEURON_ALU_RECIPROCAL) {
     return ScalarArgument();
   }
+  if (!scalar.present() && op != NEURON_ALU_BYPASS) {
+    return fail(NRT_INVALID, "{} is missing; expected a number or a tile", key);
+  }
   NEURON_TRY(argument, context.memory.scalar(scalar));
   if (op == NEURON_ALU_DIV) {
     if (backwards) {
@@ -205,12 +208,18 @@ Result<void> bit_scalar(Context& context, Record& record, Engine engine, const P
   if (record.has("alu1")) {
     return fail(NRT_INVALID, "two bit operations in one call are not supported; use two calls");
   }
+  if (record.flag("reverse0") && (op0 == NEURON_ALU_SHL || op0 == NEURON_ALU_SHR_LOGICAL)) {
+    return fail(NRT_INVALID, "a shift of a scalar by a tile is no single operation here");
+  }
   if (scalar.tile.present) {
     NEURON_TRY(access, context.memory.tile(scalar.tile));
     context.program.tensor_scalar(engine, both.to, both.from, op0, access);
   } else {
-    context.program.tensor_scalar_bits(engine, both.to, both.from, op0,
-                                       static_cast<uint32_t>(static_cast<int64_t>(scalar.number)));
+    if (!scalar.is_number && op0 != NEURON_ALU_NOT) {
+      return fail(NRT_INVALID, "operand0 is missing; expected an integer or a tile");
+    }
+    NEURON_TRY(bits, bits_of(scalar.number, NEURON_DTYPE_U32));
+    context.program.tensor_scalar_bits(engine, both.to, both.from, op0, bits);
   }
   wrote(context, record, both.to);
   return {};
@@ -432,6 +441,7 @@ Result<void> rng(Context& context, Record& record) {
   NEURON_TRY(engine, context.engine(record, Engine::kDve, record.has("engine") ? allowed : kVector,
                                     target.elements()));
   context.program.random_bits(target, engine);
+  wrote(context, record, target);
   return {};
 }
 

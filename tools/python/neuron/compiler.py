@@ -74,17 +74,24 @@ def compile(model, example=None, output=None, *, target=None, shapes=None, dimen
     with tempfile.TemporaryDirectory(prefix="neuron.") as folder:
         exported = os.path.join(folder, type(model).__name__ + ".onnx")
         _export(model, example, exported)
-        if output is None:
+        temporary = output is None
+        if temporary:
             handle, output = tempfile.mkstemp(prefix=type(model).__name__ + ".", suffix=".neff")
             os.close(handle)
-        return _compile_file(Path(exported), Path(output), target, shapes, dimensions, batch,
-                             constants, auto_cast, optlevel, donated, check)
+        try:
+            return _compile_file(Path(exported), Path(output), target, shapes, dimensions, batch,
+                                 constants, auto_cast, optlevel, donated, check)
+        except BaseException:
+            if temporary:
+                os.unlink(output)
+            raise
 
 
 def _compile_file(path, output, target, shapes, dimensions, batch, constants, auto_cast, optlevel,
                   donated, check):
     target = target or device.target()
-    words = [str(path), "-o", str(output), "--target", target, "--lnc",
+    # Absolute, because a name that begins with "-" would be an option.
+    words = [str(path.absolute()), "-o", str(output.absolute()), "--target", target, "--lnc",
              str(device.physical_cores(target))]
     for name, shape in (shapes or {}).items():
         words += ["--shape", f"{name}=" + "x".join(str(int(size)) for size in shape)]

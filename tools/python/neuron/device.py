@@ -12,9 +12,10 @@ import threading
 from . import libnrt
 
 DEFAULT = "trn1.2xlarge"
-_lock = threading.Lock()
+_lock = threading.RLock()  # Python may drop a Spike, which closes, while one of these is at work
 _library = None
 _open = False
+_session = 0  # How often the runtime was opened: what an earlier session gave is gone
 
 
 def library():
@@ -34,12 +35,13 @@ def library():
 
 def runtime():
     """libnrt, initialised."""
-    global _open
+    global _open, _session
     lib = library()
     with _lock:
         if not _open:
             lib.open()
             _open = True
+            _session += 1
             atexit.register(close)
     return lib
 
@@ -53,8 +55,9 @@ def close():
         _open = False
 
 
-def is_open():
-    return _open
+def session():
+    """The number of the session that is open; None if none is."""
+    return _session if _open else None
 
 
 def target():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loaded model: NumPy arrays in, NumPy arrays out."""
 import ctypes
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -31,6 +32,12 @@ class _Tensor:
     def __init__(self, lib, info, core):
         self.info, self.lib = info, lib
         self.dtype = numpy_type(info.dtype)
+        # The library copies as many bytes as the NEFF says, whatever an array has.
+        bytes_of_shape = math.prod(info.shape) * self.dtype.itemsize
+        if bytes_of_shape != info.size:
+            raise NeuronError(f"tensor {info.name!r} has {info.size} bytes in the NEFF, and {list(info.shape)} "
+                              f"of {info.dtype} are {bytes_of_shape}: this package has no form for its "
+                              "type, or the file is damaged; use libnrt or neuron-run")
         self.handle = ctypes.c_void_p()
         lib.check(lib.library.nrt_tensor_allocate(_DEVICE, core, info.size, info.name.encode(),
                                                   ctypes.byref(self.handle)),
@@ -85,6 +92,7 @@ class Model:
 
     def __init__(self, neff, core=0, aliases=None):
         self._lib = device.runtime()
+        self._session = device.session()
         self._model = ctypes.c_void_p()
         self._sets = [ctypes.c_void_p(), ctypes.c_void_p()]
         self._tensors = {}
@@ -129,8 +137,13 @@ class Model:
                 check(lib.nrt_add_tensor_to_tensor_set(tensors, name.encode(),
                                                        self._tensors[key].handle), name)
 
+    def _need(self):
+        if self._model is None or self._session != device.session():
+            raise NeuronError(f"{self.name} is closed, or the runtime that had it; load it again")
+
     def write(self, **inputs):
         """Sets inputs, which keep these values until they are set again."""
+        self._need()
         for name, value in inputs.items():
             if name not in self.inputs:
                 raise TypeError(f"{self.name} has no input {name!r}; it has "
@@ -140,10 +153,14 @@ class Model:
 
     def read(self, name):
         """The array of an output as the last execution left it."""
+        self._need()
+        if name not in self.outputs:
+            raise TypeError(f"{self.name} has no output {name!r}; it has " + ", ".join(self.outputs))
         return self._tensors[(self.outputs[name].usage, name)].read()
 
     def execute(self):
         """Executes with the inputs that the device has."""
+        self._need()
         missing = [name for name in self.inputs if name not in self._given]
         if missing:
             raise TypeError(f"{self.name}: inputs without a value: " + ", ".join(missing))
@@ -152,8 +169,7 @@ class Model:
         self.report = self._lib.report(self._model)
 
     def __call__(self, *arrays, **named):
-        if self._model is None:
-            raise NeuronError(f"{self.name} is closed")
+        self._need()
         if len(arrays) > len(self.inputs):
             raise TypeError(f"{self.name} has {len(self.inputs)} inputs; found {len(arrays)}")
         self.write(**dict(zip(self.inputs, arrays)), **named)
@@ -164,6 +180,7 @@ class Model:
     def profile(self, *arrays, ntff, **named):
         """Executes once and writes what the device measured, for `neuron-profile view`; returns the
         results."""
+        self._need()
         path = os.fspath(ntff).encode()
         lib, check = self._lib.library, self._lib.check
         check(lib.nrt_profile_start(self._model, path), f"profiling {self.name}")
@@ -175,7 +192,10 @@ class Model:
         return results
 
     def close(self):
-        if self._model is None or not device.is_open():
+        if self._model is None:
+            return
+        if self._session != device.session():
+            self._tensors, self._model = {}, None  # They ended with the runtime
             return
         lib = self._lib.library
         for tensors in self._sets:
@@ -185,6 +205,10 @@ class Model:
         if self._model:
             lib.nrt_unload(self._model)
         self._tensors, self._model = {}, None
+
+    def __del__(self):
+        if getattr(self, "_model", None) is not None:
+            self.close()
 
     def __enter__(self):
         return self

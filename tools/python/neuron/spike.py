@@ -56,12 +56,12 @@ class _Handle:
         self._free_with = free
 
     def _live(self, what):
-        if not self._handle or self._spike._closed:
+        if not self._handle or not self._spike._alive():
             raise SpikeError(f"{what} was freed, or the runtime is closed")
         return self._handle
 
     def _release(self):
-        if self._handle and not self._spike._closed:
+        if self._handle and self._spike._alive():
             self._free_with(self._spike._lib.library, self._handle)
         self._handle = ctypes.c_void_p()
 
@@ -104,7 +104,12 @@ class Spike:
         except RuntimeError as error:
             raise NrtError(str(error)) from error
         self._closed = False
+        self._session = device.session()
         Spike._open += 1
+
+    def _alive(self):
+        """Whether the runtime still is the one that gave this object its handles."""
+        return not self._closed and self._session == device.session()
 
     @staticmethod
     def get_visible_neuron_core_count():
@@ -118,9 +123,10 @@ class Spike:
                 handle._release()
         for handle in list(self._handles):
             handle._release()
+        ended = not self._alive()
         self._closed = True
         Spike._open -= 1
-        if Spike._open == 0:
+        if Spike._open == 0 and not ended:
             device.close()
         return 0
 
@@ -128,7 +134,7 @@ class Spike:
         self.close()
 
     def _need(self):
-        if self._closed:
+        if not self._alive():
             raise SpikeError("the runtime is closed")
         return self._lib
 
@@ -161,10 +167,14 @@ class Spike:
         lib = self._need()
         result = ctypes.c_void_p()
         _check(lib, lib.library.nrt_allocate_tensor_set(ctypes.byref(result)), "a set of tensors")
-        for name, tensor in tensors.items():
-            handle = tensor._live(f"tensor {name}")
-            _check(lib, lib.library.nrt_add_tensor_to_tensor_set(result, name.encode(), handle),
-                   name)
+        try:
+            for name, tensor in tensors.items():
+                handle = tensor._live(f"tensor {name}")
+                _check(lib, lib.library.nrt_add_tensor_to_tensor_set(result, name.encode(), handle),
+                       name)
+        except BaseException:
+            lib.library.nrt_destroy_tensor_set(ctypes.byref(result))
+            raise
         return result
 
     def execute(self, model, inputs, outputs, ntff_name=None, save_trace=False):
@@ -173,7 +183,8 @@ class Spike:
         sets = []
         path = (ntff_name or "profile.ntff").encode()
         try:
-            sets = [self._set(inputs), self._set(outputs)]
+            for tensors in (inputs, outputs):
+                sets.append(self._set(tensors))
             if save_trace:
                 _check(lib, lib.library.nrt_profile_start(handle, path), "starting the profile")
             status = lib.library.nrt_execute(handle, *sets)

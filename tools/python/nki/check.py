@@ -139,7 +139,7 @@ def _compare(recorder, specialisation, arrays, values, observed):
         if op in ("tile", "hbm"):
             memory.declare(record)
             if record["id"] in by_identity:
-                array = np.ascontiguousarray(by_identity[record["id"]])
+                array = np.ascontiguousarray(dtypes.native(by_identity[record["id"]]))
                 memory.bytes[record["id"]][0] = array.reshape(-1).view(np.uint8)
         elif op not in _SKIPPED:
             file, line = record["at"]

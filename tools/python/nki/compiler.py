@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -51,16 +52,17 @@ def lower(text, target):
     """Lowers a trace. Raises NkiError with the sentence of neuron-nki."""
     program = root() / "bin" / "neuron-nki"
     cores = physical_cores(target)
-    state = program.stat()
+    try:
+        state = program.stat()
+    except OSError as error:
+        raise NkiError(f"{program} cannot be used: {error.strerror}; NEURON_NKI_ROOT names the folder that has "
+                       "bin/neuron-nki and lib/libnrt.so.1, such as the build folder") from error
     key = hashlib.sha256(
         f"{cores} {state.st_size} {state.st_mtime_ns}\n{text}".encode()).hexdigest()
     folder = _cache_folder()
-    if folder is not None:
-        try:
-            return Compiled((folder / f"{key}.neff").read_bytes(),
-                            json.loads((folder / f"{key}.json").read_text()))
-        except (OSError, ValueError):
-            pass
+    kept = _kept(folder, key) if folder is not None else None
+    if kept is not None:
+        return kept
     with tempfile.TemporaryDirectory(prefix="neuron-nki.") as scratch:
         paths = [os.path.join(scratch, name) for name in ("trace", "neff", "report")]
         with open(paths[0], "w", encoding="utf-8") as trace:
@@ -79,13 +81,42 @@ def lower(text, target):
     return Compiled(neff, report)
 
 
+def _own(path):
+    """The bytes of a file that nobody but this user could have written."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(handle, "rb") as file:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
+            raise OSError(f"{path} may be another user's")
+        return file.read()
+
+
+def _kept(folder, key):
+    """What an earlier call kept, if all of it is there; else None."""
+    try:
+        report = json.loads(_own(folder / f"{key}.json"))
+        neff = _own(folder / f"{key}.neff")
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(report, dict) or report.get("neff") != hashlib.sha256(neff).hexdigest():
+        return None
+    return Compiled(neff, report)
+
+
 def _keep(folder, key, neff, report):
-    """Readers see whole files only: written under another name, then renamed."""
+    """Readers see whole files only: written under another name, then renamed. The report names the
+    NEFF's digest, so that one half of a pair, or a damaged file, counts as none."""
+    report = {**report, "neff": hashlib.sha256(neff).hexdigest()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for ending, data in ((".json", json.dumps(report).encode()), (".neff", neff)):
+        for ending, data in ((".neff", neff), (".json", json.dumps(report).encode())):
             with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, folder / (key + ending))
+                try:
+                    file.write(data)
+                    file.flush()
+                    os.replace(file.name, folder / (key + ending))
+                except BaseException:
+                    os.unlink(file.name)
+                    raise
     except OSError:
         pass  # A cache that cannot be written is slow, not wrong.

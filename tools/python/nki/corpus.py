@@ -12,10 +12,13 @@ import inspect
 import io
 import itertools
 import os
+import re
 import runpy
 import sys
 import time
 import types
+
+import numpy as np
 
 from . import kernel as kernels
 from .errors import shown
@@ -86,13 +89,47 @@ def _stand_in_for_pytest():
     module.param = lambda *values, **unused: values if len(values) > 1 else values[0]
     module.fixture = lambda *a, **k: a[0] if a and callable(a[0]) else (lambda f: f)
     module.skip = lambda reason="", **unused: (_ for _ in ()).throw(_Skipped(reason))
-    module.raises = contextlib.suppress
-    module.approx = lambda value, **unused: value
+    module.raises = _Raises
+    module.approx = _Near
     return module
 
 
 class _Skipped(Exception):
     pass
+
+
+class _Raises:
+    """pytest.raises: what is inside must fail so."""
+
+    def __init__(self, expected, match=None):
+        self.expected, self.match = expected, match
+        self.value = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            raise AssertionError(f"nothing was raised; expected {self.expected}")
+        if not issubclass(kind, self.expected):
+            return False
+        if self.match is not None and not re.search(self.match, str(error)):
+            raise AssertionError(f"the error says \"{error}\"; expected {self.match!r} in it")
+        self.value = error
+        return True
+
+
+class _Near:
+    """pytest.approx of numbers and arrays, with its bounds of 1e-6 of the value and 1e-12."""
+
+    __array_ufunc__ = None  # NumPy leaves the comparison to this class
+
+    def __init__(self, wanted, rel=1e-6, abs=1e-12, **unused):
+        self.wanted, self.rel, self.abs = wanted, rel, abs
+
+    def __eq__(self, got):
+        return bool(np.shape(got) == np.shape(self.wanted) and np.all(np.abs(
+            np.subtract(got, self.wanted)) <= np.maximum(self.abs, self.rel * np.abs(self.wanted))))
 
 
 def cases_of(function):
@@ -125,10 +162,14 @@ def _run(action, rows, label):
     with _Watch() as watch, contextlib.redirect_stdout(io.StringIO()):
         try:
             action()
-        except (_Skipped, SystemExit, KeyboardInterrupt):
+        except _Skipped:
             pass
-        except BaseException as caught:
-            error = caught
+        except SystemExit as end:
+            error = end if end.code not in (None, 0) else None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as caught:  # pytest's own are no Exceptions
+            error = None if type(caught).__name__ == "Skipped" else caught
     for call in watch.calls:
         row = rows.get((call["file"], call["name"]))
         if row is None:
@@ -181,7 +222,7 @@ def table(folder, seed, deadline):
             continue
         try:
             module = load_module(path)
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             notes.append(f"{shown(path)} cannot be imported: {type(error).__name__}: {error}"[:200])
             continue
         for name, function in list(vars(module).items()):

@@ -104,6 +104,11 @@ def array_dtype(array):
     return tagged if tagged is not None else dtype_of(array.dtype)
 
 
+def native(array):
+    """The array in this machine's order of bytes, as the device has it; no copy if it is already."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def storage_type(dtype):
     """NumPy's type for the bytes of a DType."""
     name = str(dtype)
@@ -200,6 +205,9 @@ def _round_bits(values, mantissa_bits, least_exponent, top_exponent):
 def encode(values, dtype):
     """An array of the type with these values, rounded to nearest even."""
     name = str(dtype_of(dtype))
+    if name in CODES or name == "float8_e8m0fnu":
+        raise TypeError(f"encode() does not make {name}: its numbers have a scale; give the bits to "
+                        "nki.Encoded, or use nisa.quantize_mx")
     if name not in _LAYOUT:
         return round_to(values, name).astype(storage_type(name))
     if ml_dtypes and hasattr(ml_dtypes, name):

@@ -33,6 +33,31 @@ def _value_tile(scalar, parts):
     return spread, isa
 
 
+def pieces(table, tile, inner):
+    """What moves of each row, `inner` with (size, step) of its dimensions, in runs of neighbouring
+    elements: for each run its part of the table and of the tile."""
+    run, strided = 1, []
+    for n, s in reversed([(n, s) for n, s in inner if n != 1]):
+        if s == run and not strided:
+            run *= n
+        else:
+            strided.insert(0, (n, s))
+    count = math.prod(n for n, _ in strided)
+    if count > _MOST_PIECES:
+        refuse(f"{table!r} with an index of the device is {count} transfers of {run} neighbouring "
+               f"elements; at most {_MOST_PIECES}")
+    parts, columns = tile.shape[0], tile.size // tile.shape[0]
+    if count > 1 and not tile.is_contiguous():
+        refuse(f"{tile!r} takes a transfer of {count} pieces by an index of the device; give a contiguous tile")
+    if count > 1 and count * run != columns:
+        refuse(f"{table!r} moves {count * run} elements of each row, and a partition of {tile!r} has {columns}")
+    rows = tile.reshape((parts, columns)) if count > 1 else tile
+    for number, starts in enumerate(itertools.product(*(range(n) for n, _ in strided))):
+        begin = table.offset + sum(i * s for i, (_, s) in zip(starts, strided))
+        yield (NkiTensor(table.storage, (run,), (1,), begin, table.dtype),
+               rows[:, number * run:number * run + run] if count > 1 else tile)
+
+
 def transfer(table, tile, kind, skip, accumulate):
     how, scalar, step = table.dynamic
     known = scalar
@@ -42,7 +67,8 @@ def transfer(table, tile, kind, skip, accumulate):
         plain = NkiTensor(table.storage, table.shape, table.strides, table.offset + known * step,
                           table.dtype)
         from . import isa
-        return isa.dma_copy(tile, plain) if kind == "dma_gather" else isa.dma_copy(plain, tile)
+        target, source = (tile, plain) if kind == "dma_gather" else (plain, tile)
+        return isa.dma_copy(target, source, dst_rmw_op="add" if accumulate else None)
     if not tile.on_chip or table.on_chip:
         refuse("a transfer with an offset of the device goes between HBM and SBUF")
     parts, columns = tile.shape[0], tile.size // tile.shape[0]
@@ -55,16 +81,6 @@ def transfer(table, tile, kind, skip, accumulate):
         refuse(f"{table!r} with an offset of the device has no single step from partition to "
                "partition")
     pitch = outer[0][1] if outer else 0
-    run, strided = 1, []
-    for n, s in reversed(inner):
-        if s == run and not strided:
-            run *= n
-        else:
-            strided.insert(0, (n, s))
-    pieces = math.prod(n for n, _ in strided)
-    if pieces > _MOST_PIECES:
-        refuse(f"{table!r} with an offset of the device is {pieces} transfers of {run} neighbouring "
-               f"elements; at most {_MOST_PIECES}")
     # Rows as far apart as everything that is added allows.
     unit = math.gcd(step, pitch) or step
     index, isa = _value_tile(scalar, parts)
@@ -78,14 +94,8 @@ def transfer(table, tile, kind, skip, accumulate):
     recorder = current()
     if kind == "dma_scatter":
         table.storage.written += table.size
-    rows = tile.reshape((parts, columns)) if tile.is_contiguous() else tile
-    if pieces > 1 and rows.shape != (parts, columns):
-        refuse(f"{tile!r} takes a transfer of several pieces; give a contiguous tile")
     record = None
-    for number, starts in enumerate(itertools.product(*(range(n) for n, _ in strided))):
-        begin = table.offset + sum(i * s for i, (_, s) in zip(starts, strided))
-        plain = NkiTensor(table.storage, (run,), (1,), begin, table.dtype)
-        part = rows[:, number * run:number * run + run] if pieces > 1 else tile
+    for plain, part in pieces(table, tile, inner):
         fields = {"dst" if kind == "dma_gather" else "src":
                   recorder.operand(part, "the tile", write=kind == "dma_gather"),
                   "src" if kind == "dma_gather" else "dst": recorder.plain_operand(plain, "the table")}

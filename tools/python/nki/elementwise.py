@@ -162,13 +162,12 @@ def accumulated(x, product):
 
 
 def redirect(record, value, target):
-    """The instruction that wrote `value` writes `target` instead; the tile of `value` goes."""
+    """The instruction that wrote `value` writes `target` instead; the tile of `value` goes. Who names it
+    later nevertheless gets it back, by Recorder.restore()."""
     recorder, storage = current(), value.storage
+    storage.moved = record, dict(record)
     record["dst"] = recorder.operand(target, "the target", write=True)
-    for number in range(len(recorder.records) - 1, -1, -1):
-        if recorder.records[number] is storage.record:
-            del recorder.records[number]
-            break
+    recorder.remove(storage.record)
     storage.identity = None
 
 
@@ -252,6 +251,9 @@ _KEEP_TYPE = {"nc_stream_shuffle", "local_gather", "nc_n_gather", "tensor_copy_p
               "nc_transpose", "dropout"}
 
 
+_ONCE = {"rng", "rand2", "dropout"}
+
+
 def _redirected(target, value):
     record = last_result(value)
     if record is None or record["op"].startswith("dma") or not target.on_chip or (
@@ -260,6 +262,8 @@ def _redirected(target, value):
     if target.storage.space != value.storage.space and (
             record["op"] in ("nc_matmul", "nc_transpose") or target.storage.space == "psum"):
         return False
+    if record["op"] in _ONCE or record.get("reduce_cmd") == "reduce":
+        return False  # Done twice by Recorder.restore(), it would give something else
     if record["op"] in _KEEP_TYPE and target.dtype != value.dtype:
         return False
     redirect(record, value, target)
@@ -348,6 +352,9 @@ def var(x, axis, dtype=None, keepdims=False):
 
 
 def rms_norm(x, w, axis, n, epsilon=1e-6, dtype=None):
+    axes = sorted(a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis))
+    if axes != list(range(1, x.ndim)):
+        refuse(f"rms_norm over axes {axis} of {x!r}: expected all free dimensions; slice or reshape the tile")
     square = new(x.shape, "float32")
     total = new((x.shape[0], 1), "float32")
     isa.activation_reduce(square, "square", x, "add", total)

@@ -199,7 +199,10 @@ def _accesses(program):
     for record in program:
         if record["op"] in ("tile", "free", "hbm"):
             continue
+        to_itself = record["op"] == "dma_copy" and record["dst"] == record["src"]
         for operand, writes in _operands(record):
+            if to_itself and not writes:
+                continue  # Of a copy of bytes onto themselves, what it writes is what counts
             # By an index: which columns it reaches is known, which rows is not.
             indexed = record["op"] in ("dma_gather", "dma_scatter")
             row = record["row_elements"] * SIZES[operand["dtype"]] if indexed else None

@@ -116,6 +116,8 @@ class Memory:
 
 
 def _alu(op, a, b, reverse=False):
+    if op not in ALU:
+        raise NotInterpreted(op)
     return np.asarray(ALU[op](b, a) if reverse else ALU[op](a, b), np.float64)
 
 
@@ -246,7 +248,9 @@ class Interpreter:
 
     def _accumulate(self, which, command, values, op="add"):
         fold = {"add": np.sum, "maximum": np.max, "minimum": np.min,
-                "multiply": np.prod}[op]
+                "multiply": np.prod}.get(op)
+        if fold is None:
+            raise NotInterpreted(f"a reduction with {op}")
         total = fold(values, axis=1, keepdims=True)
         before = self.accumulators[which]
         if command in ("reset_reduce",):

@@ -9,6 +9,7 @@ import functools
 import inspect
 import os
 import sys
+import threading
 
 import numpy as np
 
@@ -51,7 +52,9 @@ def mapped(value, change):
     """The value with `change` done to each leaf of tuples, lists, dictionaries and NKIObjects."""
     if isinstance(value, (list, tuple)):
         items = [mapped(v, change) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        getattr(made, "__dict__", {}).update(getattr(value, "__dict__", {}))
+        return made
     if isinstance(value, dict):
         return {k: mapped(v, change) for k, v in value.items()}
     if is_object(value) and getattr(value, "__dict__", None):
@@ -123,11 +126,15 @@ class Kernel:
         bound = inspect.signature(self.function).bind(*arguments, **named)
         bound.apply_defaults()
         target = self.chosen_target()
-        key = Key((target, self.grid, rank, ranks), is_array, is_object)
+        key = Key((target, self.grid, rank, ranks, compiler.physical_cores(target)), is_array, is_object)
+        key.add_function(self.function)
         for name, value in bound.arguments.items():
-            key.add((name, value))
+            try:
+                key.add((name, value))
+            except TypeError as error:
+                raise TypeError(f"{place()}: argument {name} of {self.__name__}: {error}") from error
         found = self.specialisations.get(key.value)
-        if found is None:
+        if found is None or found.traced.files_changed():
             found = self.specialisations[key.value] = Specialisation(self, target, bound, place=(rank, ranks))
             found.kept = key.kept
         return found, key.arrays
@@ -166,6 +173,7 @@ class Specialisation:
         self.executable = None
         self.report = None
         self.kept = None  # What the key of this specialisation compares by identity
+        self.one_call = threading.Lock()  # The device's memory of inputs and outputs is that of one call
 
     def _trace(self, kernel, bound):
         """Runs the function; fills inputs and the form of the result."""
@@ -202,6 +210,7 @@ class Specialisation:
             if any(len(_tensors(r)) != len(_tensors(first)) for r in results):
                 raise NkiError(f"{kernel.__name__}: the programs of the grid return different "
                                "results")
+            self.returned = _tensors(first)
             self.result = mapped(first, lambda v: Leaf(v) if isinstance(v, NkiTensor) else v)
             self._settle(recorder)
             if len(programs) > 1:
@@ -251,6 +260,19 @@ class Specialisation:
 
     def run(self, arrays):
         """Executes with the arrays of one call; returns the kernel's result."""
+        for storage, array in zip(self.inputs, arrays):
+            if storage.written and not array.flags.writeable and not self._returns(storage):
+                raise NkiError(f"{shown(storage.position[0])}:{storage.position[1]}: the kernel changes "
+                               f"\"{storage.name}\", and the array of this call cannot be changed (it is "
+                               "read-only, or a copy of what was given); give a NumPy array that can be "
+                               "written, or return the tensor")
+        with self.one_call:
+            return self._run(arrays)
+
+    def _returns(self, storage):
+        return any(tensor.storage is storage for tensor in self.returned)
+
+    def _run(self, arrays):
         if self.executable is None:
             self.executable = runtime.load(self.compile(), self.target, self.inputs, self.outputs,
                                            2 if self.traced.both_cores else 1,

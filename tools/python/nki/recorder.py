@@ -12,7 +12,7 @@ import threading
 
 import numpy as np
 
-from .dtypes import GENERATION_4, array_dtype, dtype_of
+from .dtypes import GENERATION_4, array_dtype, dtype_of, native
 from .errors import NkiError, assigned_name, caller, place, refuse, shown
 from .tensor import HBM, PSUM, SBUF, NkiTensor, Storage, row_major
 
@@ -50,6 +50,7 @@ class Recorder:
         self.storages = 0
         self.names = set()
         self.prints = []
+        self.files_read = {}  # Of constants: path and state
         self.constants = {}
         self.spaces, self.sizes = {}, {}
         self.segments = []  # (program's number, phase, first record), in order
@@ -59,6 +60,10 @@ class Recorder:
         self.both_cores = False
         self.notes = []
         self.ended = False
+
+    def files_changed(self):
+        """Whether a file of constants is another one than when the kernel was traced."""
+        return any(_state(path) != state for path, state in self.files_read.items())
 
     def __enter__(self):
         self.outer = getattr(_current, "recorder", None)
@@ -130,6 +135,24 @@ class Recorder:
         self.records.append(record)
         return identity
 
+    def remove(self, record):
+        """Takes a record out, which is one of the last."""
+        at = next(n for n in range(len(self.records) - 1, -1, -1) if self.records[n] is record)
+        del self.records[at]
+        self._shift_segments(at, -1)
+
+    def _shift_segments(self, at, count):
+        self.segments = [(number, phase, first + count if first > at else first)
+                         for number, phase, first in self.segments]
+
+    def restore(self, storage):
+        """A result that went into another tile is named by itself: the instruction is done twice."""
+        record, before = storage.moved
+        at = next(n for n, r in enumerate(self.records) if r is record)
+        self.records[at:at] = [storage.record, before]
+        self._shift_segments(at, 2)
+        storage.identity, storage.moved = storage.record["id"], None
+
     def free(self, storage):
         if not self.ended:
             self.records.append({"op": "free", "id": storage.identity})
@@ -184,8 +207,10 @@ class Recorder:
     def constant(self, values):
         """A tensor in HBM whose values are a part of the trace; the same values are kept once."""
         if isinstance(values, (str, os.PathLike)):
-            values = np.load(values)
-        array = np.ascontiguousarray(values)
+            path = os.path.abspath(values)
+            self.files_read[path] = _state(path)
+            values = np.load(path)
+        array = np.ascontiguousarray(native(np.asanyarray(values)))
         dtype = array_dtype(array)
         key = (str(dtype), array.shape, array.tobytes())
         known = self.constants.get(key)
@@ -226,6 +251,8 @@ class Recorder:
             refuse(f"{what}: index {int(index[dim].min())} to {int(index[dim].max())} leaves "
                    f"dimension {dim} of {whole!r}; a mask leaves elements out")
         storage, size = tensor.storage, tensor.dtype.itemsize
+        if storage.identity is None:
+            self.restore(storage)
         pattern = [[step, count] for step, count in zip(tensor.strides, tensor.shape)]
         if not storage.on_chip:
             return {"hbm": storage.identity, "dtype": str(tensor.dtype),
@@ -261,6 +288,14 @@ class Recorder:
                   "files": files}
         dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
         return "\n".join([dumps(header)] + [dumps(record) for record in self.records]) + "\n"
+
+
+def _state(path):
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def number(value, what="a number"):

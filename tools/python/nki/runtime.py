@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -107,6 +108,16 @@ def session(target, ranks=1):
     return _session
 
 
+def _release(lib, model, sets, tensors):
+    for one in sets:
+        if one:
+            lib.nrt_destroy_tensor_set(ctypes.byref(one))
+    for tensor, _ in tensors.values():
+        lib.nrt_tensor_free(ctypes.byref(tensor))
+    if model:
+        lib.nrt_unload(model)
+
+
 class Executable:
     """A loaded NEFF with tensors for its inputs and outputs."""
 
@@ -118,14 +129,17 @@ class Executable:
         self.inputs, self.outputs = inputs, outputs
         lib, check = self.session.library, self.session.check
         self.model = ctypes.c_void_p()
+        self.input_set, self.output_set = ctypes.c_void_p(), ctypes.c_void_p()
+        self.tensors = {}
+        # The device's memory goes with the kernel; at the end of the process, with the session.
+        weakref.finalize(self, _release, lib, self.model, (self.input_set, self.output_set),
+                         self.tensors).atexit = False
         neff, model = (compiled.neff, len(compiled.neff)), ctypes.byref(self.model)
         check(lib.nrt_load(*neff, 0, 1, model) if ranks == 1 else
               lib.nrt_load_collectives(*neff, self.rank, 1, self.rank, ranks, model),
               "loading the kernel")
-        self.input_set, self.output_set = ctypes.c_void_p(), ctypes.c_void_p()
         check(lib.nrt_allocate_tensor_set(ctypes.byref(self.input_set)), "a set of tensors")
         check(lib.nrt_allocate_tensor_set(ctypes.byref(self.output_set)), "a set of tensors")
-        self.tensors = {}
         for storage in inputs:
             self._add(self.input_set, storage.name, storage)
         for storage in outputs:
@@ -142,9 +156,9 @@ class Executable:
         tensor = ctypes.c_void_p()
         check(lib.nrt_tensor_allocate(0, self.rank, size, name.encode(), ctypes.byref(tensor)),
               f"memory for {name}")
+        self.tensors[name] = (tensor, size)
         for suffix in ("", "@1")[:self.cores]:
             check(lib.nrt_add_tensor_to_tensor_set(tensors, (name + suffix).encode(), tensor), name)
-        self.tensors[name] = (tensor, size)
 
     def _poison(self, name, storage):
         """What the kernel does not write is NaN, or 4 in integers, as in NKI's simulator."""
@@ -163,6 +177,8 @@ class Executable:
         self._write(tensor, np.tile(value, size // value.itemsize), size, name)
 
     def _write(self, tensor, array, size, name):
+        if array.nbytes != size:
+            raise DeviceError(f"writing {name}: the array has {array.nbytes} bytes, the tensor {size}")
         pointer = array.ctypes.data_as(ctypes.c_void_p)
         self.session.check(self.session.library.nrt_tensor_write(tensor, pointer, 0, size),
                            f"writing {name}")
@@ -170,7 +186,7 @@ class Executable:
     def execute(self, arrays):
         for storage, array in zip(self.inputs, arrays):
             tensor, size = self.tensors[storage.name]
-            self._write(tensor, np.ascontiguousarray(array), size, storage.name)
+            self._write(tensor, np.ascontiguousarray(dtypes.native(array)), size, storage.name)
         return self.repeat()
 
     def repeat(self):
@@ -196,7 +212,7 @@ class Executable:
         return dtypes.from_bytes(bits, storage.dtype, storage.shape)
 
     def read_into(self, storage, array):
-        if array.flags.c_contiguous:
+        if array.flags.c_contiguous and array.dtype.isnative:
             self._read(storage, array.ctypes.data_as(ctypes.c_void_p))
         else:
             array[...] = self.output(storage)

@@ -23,7 +23,7 @@ class Storage:
     """Memory of a tensor in the trace."""
 
     __slots__ = ("identity", "space", "shape", "dtype", "name", "recorder", "record", "constant",
-                 "argument", "written", "position", "__weakref__")
+                 "argument", "written", "position", "moved", "__weakref__")
 
     def __init__(self, recorder, space, shape, dtype, name, position):
         self.recorder = recorder
@@ -35,6 +35,7 @@ class Storage:
         self.constant = None
         self.argument = None
         self.written = 0
+        self.moved = None  # The record whose result went elsewhere, and a copy of it as it was
         self.record = None
         self.identity = recorder.declare(self)
 
@@ -213,11 +214,14 @@ class NkiTensor:
                 shape.append(count)
                 strides.append(step * skip)
             elif isinstance(k, DynamicSlice):
-                if not isinstance(k.start, int):
+                start, count = _known(k.start), _known(k.size)
+                if count is None:
+                    refuse(f"nl.ds of {self!r} has the size {k.size!r}; expected an integer")
+                if start is None:
                     return self._dynamic_slice(keys, dim)
-                self._check(k.start, k.size, size, dim)
-                offset += k.start * step
-                shape.append(k.size)
+                self._check(start, count, size, dim)
+                offset += start * step
+                shape.append(count)
                 strides.append(step)
             elif hasattr(k, "__index__"):
                 index = k.__index__()
@@ -300,9 +304,25 @@ class NkiTensor:
 
     def at_dynamic(self, scalar, step):
         """This view, moved by a value of the device times `step` elements."""
+        self._by_one_index()
+        return self._view(self.shape, self.strides, dynamic=("scalar", scalar, step))
+
+    def _by_one_index(self):
         if self.dynamic is not None:
             refuse(f"{self!r} is reached by an index of the device already")
-        return self._view(self.shape, self.strides, dynamic=("scalar", scalar, step))
+
+    def _dynamic_as(self, element):
+        """The index of the device, with its step in elements of another type."""
+        if self.dynamic is None:
+            return None
+        how, index, step = self.dynamic
+        return how, index, self._step_as(step, element)
+
+    def _step_as(self, step, element):
+        if step * self.dtype.itemsize % element.itemsize:
+            refuse(f"an index of the device moves {self!r} by {step * self.dtype.itemsize} bytes, which "
+                   f"are no whole elements of {element}")
+        return step * self.dtype.itemsize // element.itemsize
 
     def __setitem__(self, key, value):
         from . import elementwise
@@ -314,7 +334,10 @@ class NkiTensor:
         return self[tuple(keys)]
 
     def select(self, dim, index):
-        if isinstance(index, int) or hasattr(index, "__index__"):
+        known = _known(index)
+        dim = dim % self.ndim
+        if known is not None:
+            index = known
             size, step = self.shape[dim], self.strides[dim]
             if not -size <= index < size:
                 refuse(f"index {index} is outside dimension {dim} of {self!r}")
@@ -329,6 +352,7 @@ class NkiTensor:
     def vector_select(self, dim, vector_offset):
         if dim != 0 or self.on_chip:
             refuse("vector_select is for dimension 0 of tensors in HBM")
+        self._by_one_index()
         shape = (vector_offset.shape[0],) + self.shape[1:]
         view = self._view(shape, (0,) + self.strides[1:])
         view.dynamic = ("vector", vector_offset, self.strides[0])
@@ -338,6 +362,9 @@ class NkiTensor:
         if sorted(dims) != list(range(self.ndim)) or self.on_chip and dims[0] != 0:
             refuse(f"permute({tuple(dims)}) of {self!r}: expected each dimension once, and on the "
                    "chip the partition first")
+        if self.dynamic is not None and self.dynamic[0] == "vector" and dims[0] != 0:
+            refuse(f"permute({tuple(dims)}) of {self!r}: its first dimension is that of the index of the "
+                   "device, and stays the first")
         return self._view([self.shape[d] for d in dims], [self.strides[d] for d in dims])
 
     def broadcast(self, dim, size):
@@ -377,6 +404,9 @@ class NkiTensor:
                           self.strides[:dim] + steps + self.strides[dim + 1:])
 
     def flatten_dims(self, start_dim, end_dim):
+        start_dim, end_dim = (d + self.ndim if d < 0 else d for d in (start_dim, end_dim))
+        if not 0 <= start_dim <= end_dim < self.ndim:
+            refuse(f"flatten_dims({start_dim}, {end_dim}) of {self!r}: expected two of its dimensions")
         size, step = 1, None
         for d in range(end_dim, start_dim - 1, -1):
             if self.shape[d] == 1:
@@ -436,12 +466,18 @@ class NkiTensor:
         base = self.offset * self.dtype.itemsize
         if base % element.itemsize:
             refuse(f"{self!r} begins inside an element of {element}")
+        if self.on_chip and self.storage.columns * self.storage.dtype.itemsize % element.itemsize:
+            refuse(f"a partition of {self!r} has no whole number of elements of {element}")
         start = base // element.itemsize + (offset or 0)
-        view = self._view([int(p[1]) for p in pattern], [int(p[0]) for p in pattern], start, element)
-        step = self.strides[indirect_dim]
+        view = self._view([int(p[1]) for p in pattern], [int(p[0]) for p in pattern], start, element,
+                          self._dynamic_as(element))
+        if vector_offset is None and scalar_offset is None:
+            return view
+        self._by_one_index()
+        step = self._step_as(self.strides[indirect_dim], element)
         if vector_offset is not None:
             view.dynamic = ("vector", vector_offset, step)
-        elif scalar_offset is not None:
+        else:
             view.dynamic = ("scalar", scalar_offset, step)
         return view
 
@@ -459,7 +495,7 @@ class NkiTensor:
             refuse(f"view({new}) of {self!r}: its bytes are no whole elements")
         shape[-1] = shape[-1] * old // size
         strides = [b // size for b in bytes_of[:-1]] + [1]
-        return self._view(shape, strides, self.offset * old // size, new)
+        return self._view(shape, strides, self.offset * old // size, new, self._dynamic_as(new))
 
     reinterpret_cast = view
 
@@ -471,6 +507,13 @@ class NkiTensor:
     def astype(self, dtype):
         from . import elementwise
         return elementwise.copied(self, dtype)
+
+
+def _known(value):
+    """An integer, if it is one that the trace knows; else None."""
+    if not hasattr(value, "__index__") or getattr(value, "tile", None) is not None:
+        return None  # A register of the device, or a tile
+    return value.__index__()
 
 
 def _filled(shape, size, view):

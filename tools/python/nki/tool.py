@@ -193,6 +193,8 @@ def main(words=None):
     options = parser().parse_args(words)
     if getattr(options, "target", None):
         os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = options.target
+    # What a kernel imports from the folder of the caller; never before this package.
+    sys.path.append(os.getcwd())
     # Kernels of the old style import neuronxcc; one that is installed comes first.
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "old"))
     try:

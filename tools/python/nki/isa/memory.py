@@ -22,17 +22,19 @@ def _by_index(table, tile, kind, skip, accumulate=False):
         refuse("a transfer by an index of each partition goes between HBM and SBUF")
     if isinstance(index, NkiTensor) and index.dtype.itemsize != 4:
         refuse(f"vector_offset is {index!r}; expected 32-bit integers")
-    plain = NkiTensor(table.storage, table.shape[1:] or (1,), table.strides[1:] or (1,),
-                      table.offset, table.dtype)
+    from .. import dynamic
     recorder = current()
     if kind == "dma_scatter":
         table.storage.written += table.size
-    return record(kind, **{"dst" if kind == "dma_gather" else "src":
-                           (to if kind == "dma_gather" else source)(tile, "the tile")},
-                  **{"src" if kind == "dma_gather" else "dst":
-                     recorder.plain_operand(plain, "the table")},
-                  index=source(index, "vector_offset"), row_elements=int(step), skip=skip or None,
-                  accumulate=accumulate or None)
+    last = None
+    for plain, part in dynamic.pieces(table, tile, list(zip(table.shape, table.strides))[1:]):
+        last = record(kind, **{"dst" if kind == "dma_gather" else "src":
+                               (to if kind == "dma_gather" else source)(part, "the tile")},
+                      **{"src" if kind == "dma_gather" else "dst":
+                         recorder.plain_operand(plain, "the table")},
+                      index=source(index, "vector_offset"), row_elements=int(step), skip=skip or None,
+                      accumulate=accumulate or None)
+    return last
 
 
 def _by_scalar(table, tile, kind, skip, accumulate):
@@ -103,6 +105,18 @@ def _transpose_by_index(dst, src, skip):
     return last
 
 
+def _same(a, b):
+    """Whether both name the same elements in the same order."""
+    if not isinstance(a, NkiTensor) or not isinstance(b, NkiTensor):
+        return a is b
+    if (a.dynamic is None) != (b.dynamic is None):
+        return False
+    if a.dynamic is not None and (a.dynamic[::2] != b.dynamic[::2] or not _same(a.dynamic[1], b.dynamic[1])):
+        return False
+    return (a.storage is b.storage and a.offset == b.offset and a.shape == b.shape
+            and a.strides == b.strides and a.dtype == b.dtype)
+
+
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error,
                 name=None):
     """dst = the sum, maximum or minimum of up to 16 sources of one shape."""
@@ -112,7 +126,8 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     moved = [s for s in srcs if _indexed(s)]
     if _indexed(dst) or moved:
         others = [s for s in srcs if not _indexed(s)]
-        if alu(reduce_op) != "add" or len(srcs) != 2 or len(others) < 1:
+        kept = moved if _indexed(dst) else others  # The source that the sum takes the place of
+        if alu(reduce_op) != "add" or len(moved) != 1 or len(others) != 1 or not _same(kept[0], dst):
             refuse("dma_compute by index adds rows to what they meet: two sources, one of them the "
                    "destination")
         if _indexed(dst):

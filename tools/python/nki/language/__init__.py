@@ -106,7 +106,7 @@ def load_transpose2d(src, dtype=None):
     from .. import isa
     out = ndarray((src.shape[1], src.shape[0]), src.dtype)
     isa.dma_transpose(out, src)
-    return out if dtype is None or _dtype_of(dtype) == src.dtype else _elementwise.copied(out, dtype)
+    return _typed(out, dtype)
 
 
 def copy(x, dtype=None):
@@ -114,7 +114,12 @@ def copy(x, dtype=None):
 
 
 def broadcast_to(x, shape, dtype=None):
-    return _elementwise.broadcast_to(x, shape)
+    return _typed(_elementwise.broadcast_to(x, shape), dtype)
+
+
+def _typed(x, dtype):
+    """The tile, or a copy of another type."""
+    return x if dtype is None or _dtype_of(dtype) == x.dtype else _elementwise.copied(x, dtype)
 
 
 def expand_dims(x, axis):
@@ -125,7 +130,7 @@ def transpose(x, dtype=None):
     from .. import isa
     out = ndarray((x.shape[1], x.shape[0]), x.dtype, psum)
     isa.nc_transpose(out, x)
-    return out
+    return _typed(out, dtype)
 
 
 def matmul(x, y, transpose_x=False):
@@ -177,7 +182,7 @@ def dropout(x, rate, dtype=None):
     from .. import isa
     out = ndarray(x.shape, x.dtype)
     isa.dropout(out, x, rate)
-    return out
+    return _typed(out, dtype)
 
 
 # Functions of two operands: tiles of one shape, [P, 1] against [P, F], or a tile and a number. They

@@ -162,6 +162,130 @@ TEST(Lowering, RefusesOperandsThatNoMemoryHolds) {
   }
 }
 
+// A line between the copies, refused with a sentence that has all of these words.
+void refused(const std::string& line, const std::vector<std::string>& words) {
+  const std::string sentence = sentence_of(copy_in_and_out(line + "\n"));
+  for (const std::string& word : words) EXPECT_THAT(sentence, HasSubstr(word)) << line;
+}
+
+TEST(Lowering, EndsSoonWhateverSizesATraceHas) {
+  // Elements that a step of 0 names again and again, and transfers without number.
+  const std::string repeated = R"({"tile":2,"dtype":"float32","parts":128,"pattern":)";
+  refused(
+      R"({"op":"memset","at":[0,8],"value":0,"dst":)" + repeated + "[[0,1048576],[0,1048576]]}}",
+      {"k.py:8: memset", "1099511627776 elements in each partition"});
+  std::string deep, square;
+  for (int i = 0; i < 9; ++i) deep += (i == 0 ? "" : ",") + std::string("[16,2]");
+  for (int i = 0; i < 3; ++i) square += "[0,4096],";
+  const auto between = [](const std::string& op, int to, int from, const std::string& pattern) {
+    const auto side = [&](int id) {
+      return R"({"hbm":)" + std::to_string(id) + R"(,"dtype":"float32","pattern":[)" + pattern +
+             "]}";
+    };
+    return R"({"op":")" + op + R"(","at":[0,8],"dst":)" + side(to) + R"(,"src":)" + side(from) +
+           "}";
+  };
+  refused(between("dma_copy", 1, 0, "[5,2]," + square + "[3,2],[7,2],[11,2]"),
+          {"k.py:8: dma_copy", "more than 4096 transfers"});
+  refused(between("dma_transpose", 1, 0, "[0,2],[0,1000000000],[0,2]"),
+          {"k.py:8: dma_transpose", "at most 4096"});
+  refused(between("dma_transpose", 1, 0, "[0,2],[0,100],[0,100],[0,2]"), {"at most 4096"});
+  EXPECT_EQ(sentence_of(copy_in_and_out(between("dma_copy", 1, 0, "[0,1]," + deep) + "\n")), "");
+}
+
+TEST(Lowering, RefusesNumbersThatItWouldCut) {
+  const std::string call = R"({"op":"tensor_scalar","at":[0,8],"dst":)" + kOnChip + R"(,"data":)" +
+                           kOnChip + R"(,"alu0":)";
+  for (const char* number : {"\"inf\"", "\"nan\"", "1e300", "-1e300", "1.5", "4294967296"}) {
+    refused(call + R"("bitwise_and","operand0":)" + number + "}", {"no integer of 32 bits"});
+  }
+  refused(call + R"("bitwise_or"})", {"k.py:8", "operand0 is missing"});
+  refused(call + R"("add"})", {"k.py:8", "operand0 is missing"});
+  refused(call + R"("divide"})", {"k.py:8", "operand0 is missing"});
+  refused(call + R"("left_shift","operand0":1,"reverse0":true})",
+          {"a shift of a scalar by a tile"});
+  refused(R"({"op":"iota","at":[0,8],"index":[1,64,3],"dst":)" + kOnChip + "}",
+          {"index has 3 numbers"});
+  refused(R"({"op":"local_gather","at":[0,8],"src_buffer":)" + kOnChip + R"(,"dst":)" + kOnChip +
+              R"(,"index":{"tile":2,"dtype":"uint16","parts":128,"pattern":[[0,5000]]}})",
+          {"80000 indices"});
+  const std::string collective =
+      R"({"op":"collective","at":[0,8],"operation":"collective_permute",)"
+      R"("group_size":1,"dst":)" +
+      hbm(1) + R"(,"src":)" + hbm(0);
+  refused(collective + R"(,"members":[4294967296]})", {"no rank 4294967296"});
+  refused(collective + R"(,"members":[0],"pairs":[0,4294967297]})", {"no rank 4294967297"});
+  refused(collective + R"(,"members":[0],"pairs":[0]})", {"pairs has 1"});
+}
+
+TEST(Lowering, RefusesConstantsThatAreNoBytes) {
+  const auto constant = [](const std::string& data) {
+    return R"({"op":"hbm","id":9,"name":"c","kind":"constant","dtype":"uint8","shape":[2],)"
+           R"("at":[0,5],"data":")" +
+           data + "\"}";
+  };
+  EXPECT_EQ(sentence_of(copy_in_and_out(constant("00ff") + "\n")), "");
+  refused(constant("00fg"), {"k.py:5", "no hexadecimal digits", "byte 1"});
+  refused(constant("00FF"), {"no hexadecimal digits"});
+  refused(constant("00f"), {"3 digits"});
+  refused(constant("00"), {"1 bytes"});
+}
+
+TEST(Lowering, RefusesTilesThatItCannotPlaceWhereTheTraceSays) {
+  const auto placed = [](const std::string& address, const std::string& more = "") {
+    return R"({"op":"tile","id":9,"space":"sbuf","name":"p","parts":32,"columns":8,)"
+           R"("dtype":"float32","at":[0,5],"address":)" +
+           address + more + "}";
+  };
+  EXPECT_EQ(sentence_of(copy_in_and_out(placed("[0,100000]") + "\n")), "");
+  refused(placed("[0]"), {"k.py:5", "address has 1 numbers"});
+  refused(placed("[1024,0]"), {"k.py:5"});
+  refused(placed("[0,99999999999]"), {"k.py:5"});
+  refused(placed("[0,100000]") + "\n" + placed("[0,120000]"), {"two tiles have the number 9"});
+  refused(R"({"op":"tile","id":9,"space":"hbm","parts":1,"columns":1,"dtype":"float32",)"
+          R"("at":[0,5],"address":[0,0]})",
+          {"in \"hbm\"; expected at least one of each"});
+  refused(R"({"op":"tile","id":9,"space":"sbuf","parts":0,"columns":1,"dtype":"float32",)"
+          R"("at":[0,5],"address":[0,0]})",
+          {"of 0 partitions"});
+}
+
+TEST(Lowering, ReducesOneElementBehindThreeDimensionsAndRefusesItBehindFour) {
+  const auto reduce = [](const std::string& dimensions) {
+    return R"({"op":"tensor_reduce","at":[0,8],"alu":"add","axes":1,"dst":{"tile":2,)"
+           R"("dtype":"float32","parts":128,"pattern":[)" +
+           dimensions + R"(]},"data":{"tile":2,"dtype":"float32","parts":128,"pattern":[)" +
+           dimensions + R"(,[1,1]]}})";
+  };
+  EXPECT_EQ(sentence_of(copy_in_and_out(reduce("[20,2],[9,2],[3,2]") + "\n")), "");
+  refused(reduce("[40,2],[20,2],[9,2],[3,2]"), {"k.py:8", "needs 5 dimensions"});
+}
+
+TEST(Lowering, TellsAProductOfWhatOthersWroteThereAlsoWithoutLines) {
+  const std::string tiles =
+      R"({"op":"tile","id":5,"space":"psum","name":"p","parts":64,"columns":64,"dtype":"float32"})"
+      "\n";
+  const std::string product =
+      R"({"op":"nc_matmul","dst":{"tile":5,"dtype":"float32","parts":64,"pattern":[[1,64]]},)"
+      R"("stationary":)" +
+      kOnChip + R"(,"moving":)" + kOnChip + "}\n";
+  const std::string psum = R"({"tile":5,"dtype":"float32","parts":64,"pattern":[[1,64]]})";
+  const std::string sbuf = R"({"tile":2,"dtype":"float32","parts":64,"pattern":[[1,64]]})";
+  for (const std::string& written :
+       {R"({"op":"tensor_copy","dst":)" + psum + R"(,"src":)" + sbuf + "}\n",
+        R"({"op":"dma_copy","dst":)" + psum + R"(,"src":)" + sbuf + "}\n",
+        R"({"op":"dma_compute","dst":)" + psum + R"(,"srcs":[)" + sbuf + "," + sbuf + "]}\n",
+        R"({"op":"rng","dst":{"tile":5,"dtype":"uint32","parts":64,"pattern":[[1,64]]}})" +
+            std::string("\n"),
+        R"({"op":"max8","dst":{"tile":5,"dtype":"float32","parts":64,"pattern":[[1,8]]},"src":)" +
+            sbuf + "}\n"}) {
+    EXPECT_THAT(sentence_of(copy_in_and_out(tiles + written + product)),
+                HasSubstr("say accumulate=True"))
+        << written;
+  }
+  EXPECT_EQ(sentence_of(copy_in_and_out(tiles + product + product)), "");
+}
+
 builder::TileAccess psum(uint32_t tile, uint32_t first, uint32_t count, uint32_t parts = 128) {
   builder::TileAccess access;
   access.space = NEURON_SPACE_PSUM;
@@ -295,6 +419,15 @@ TEST(Signature, IsRefusedWhereAKernelNeedsAProgramOfItsOwn) {
   EXPECT_THAT(refused(R"({"op":"tile","id":9,"space":"sbuf","parts":1,"columns":1,)"
                       R"("dtype":"float32","address":[0,0]})"),
               HasSubstr("no tiles at addresses"));
+}
+
+TEST(KernelsOfModels, AreRefusedByTheLoweringItselfWhereTheyNeedAProgramOfTheirOwn) {
+  for (const char* line : {R"({"op":"core","number":1})", R"({"op":"while"})"}) {
+    builder::Program program("model", 3);
+    const auto done = inline_kernel(copy_in_and_out(std::string(line) + "\n"), program, {}, {}, "");
+    ASSERT_FALSE(done) << line;
+    EXPECT_THAT(done.error().sentence, HasSubstr("a kernel inside of a model")) << line;
+  }
 }
 
 }  // namespace

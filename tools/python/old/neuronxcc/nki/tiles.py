@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from nki import elementwise
-from nki.errors import refuse
-from nki.recorder import current
+from nki.dtypes import dtype_of
+from nki.errors import caller, refuse
+from nki.recorder import current, space_of
 from nki.tensor import NkiTensor
 
 
@@ -55,14 +56,26 @@ class Blocked:
         elementwise.assign(self._place(key), value)
 
 
-class BlocksOfPsum(Blocked):
-    """A tensor with blocks in PSUM: each block is a tile of its own, because all of them together
-    are often more than PSUM. A tile lives from its first use to its last."""
+class SeparateBlocks(Blocked):
+    """A tensor with blocks in PSUM, or at places that the kernel chooses: each block is a tile of its
+    own, because all of them together are often more than there is. A tile lives from its first use to
+    its last."""
 
-    def __init__(self, shape, blocks, dtype, name):
-        self.whole, self.blocks = tuple(shape), blocks
-        self.tiles = {number: current().tensor(self.whole[blocks:], dtype, "psum", name or None)
-                      for number in np.ndindex(*self.whole[:blocks])}
+    def __init__(self, shape, blocks, dtype, region, name):
+        self.whole, self.blocks, self.kind = tuple(shape), blocks, dtype_of(dtype)
+        self.region, self.name, self.tiles = region, name, {}
+        self.position = caller()
+
+    def tile_of(self, number):
+        """The tile of one block, made when it is first named."""
+        if number not in self.tiles:
+            shape = self.whole[self.blocks:]
+            self.tiles[number] = current().tensor(shape, self.kind, space_of(self.region), self.name or None,
+                                                  placed(self.region, number, shape, self.kind), self.position)
+        return self.tiles[number]
+
+    def all_tiles(self):
+        return [self.tile_of(number) for number in np.ndindex(*self.whole[:self.blocks])]
 
     @property
     def shape(self):
@@ -70,23 +83,37 @@ class BlocksOfPsum(Blocked):
 
     @property
     def dtype(self):
-        return next(iter(self.tiles.values())).dtype
+        return self.kind
 
     def _place(self, key):
         keys = key if isinstance(key, tuple) else (key,)
         outer, inner = keys[:self.blocks], keys[self.blocks:]
         if len(outer) < self.blocks or not all(hasattr(k, "__index__") for k in outer):
-            refuse(f"blocks of {list(self.whole)} in PSUM are chosen by numbers, found {key!r}")
+            refuse(f"blocks of {list(self.whole)} are chosen by numbers, found {key!r}")
         number = tuple(int(k) for k in outer)
-        if number not in self.tiles:
+        if not all(0 <= i < n for i, n in zip(number, self.whole)):
             refuse(f"block {number} is outside {list(self.whole)}")
-        return self.tiles[number][tuple(inner)] if inner else self.tiles[number]
+        tile = self.tile_of(number)
+        return tile[tuple(inner)] if inner else tile
+
+
+def placed(region, number, shape, dtype):
+    """(partition, byte) of a block, if the kernel chooses it; else None."""
+    place = getattr(region, "place", None)
+    if place is None:
+        return None
+    parts, size = shape[0], math.prod(shape[1:]) * dtype_of(dtype).itemsize
+    found = place(number, parts, size)
+    if not isinstance(found, tuple) or len(found) != 2 or any(
+            not hasattr(v, "__index__") or v < 0 for v in found):
+        refuse(f"block {number} is to lie at {found!r}; expected a partition and a byte")
+    return found
 
 
 def plain(value):
     """A tensor of the package nki, where an argument is one with blocks."""
-    if isinstance(value, BlocksOfPsum):
-        refuse(f"a tensor of {list(value.whole)} with blocks in PSUM is used as a whole; name a block")
+    if isinstance(value, SeparateBlocks):
+        refuse(f"a tensor of {list(value.whole)} with blocks is used as a whole; name a block")
     return value.tile if isinstance(value, Blocked) else value
 
 

@@ -13,9 +13,10 @@ from nki.recorder import current as _current
 from nki.recorder import space_of as _space_of
 
 from ..tiles import Blocked as _Blocked
-from ..tiles import BlocksOfPsum as _BlocksOfPsum
 from ..tiles import ParDim as _ParDim
+from ..tiles import SeparateBlocks as _SeparateBlocks
 from ..tiles import masked as _masked
+from ..tiles import placed as _placed
 from ..tiles import plain as _plain
 
 fp32 = float32
@@ -51,10 +52,11 @@ def ndarray(shape, dtype, buffer=sbuf, name="", **unused):
     """A new tensor; dimensions before par_dim are blocks of the tile."""
     shape = tuple(shape)
     blocks = next((i for i, s in enumerate(shape) if isinstance(s, _ParDim)), 0)
-    if blocks and _space_of(buffer) == "psum":
-        return _BlocksOfPsum([int(s) for s in shape], blocks, dtype, name)
+    if blocks and (_space_of(buffer) == "psum" or hasattr(buffer, "place")):
+        return _SeparateBlocks([int(s) for s in shape], blocks, dtype, buffer, name)
     if _space_of(buffer) == "hbm" or blocks == 0:
-        return _nl.ndarray(tuple(int(s) for s in shape), dtype, buffer, name)
+        sizes = tuple(int(s) for s in shape)
+        return _nl.ndarray(sizes, dtype, buffer, name, _placed(buffer, (), sizes, dtype))
     physical = (shape[blocks],) + shape[:blocks] + shape[blocks + 1:]
     return _Blocked(_nl.ndarray(tuple(int(s) for s in physical), dtype, buffer, name), blocks)
 
@@ -66,7 +68,8 @@ def full(shape, fill_value, dtype, buffer=sbuf, name="", **unused):
     tensor = ndarray(shape, dtype, buffer, name)
     # The first product overwrites a location of PSUM, which is what adding it to zero gives.
     if _space_of(buffer) != "psum":
-        isa.memset(_plain(tensor), fill_value)
+        for tile in tensor.all_tiles() if isinstance(tensor, _SeparateBlocks) else [_plain(tensor)]:
+            isa.memset(tile, fill_value)
     elif fill_value != 0:
         _refuse("a tensor in PSUM begins with zeros, or with what a product gives")
     return tensor
