@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string_view>
 
+#include "driver/base/random_bytes.h"
 #include "runtime/base/environment.h"
 #include "runtime/device/driver_error.h"
 
@@ -34,13 +38,31 @@ std::string in_our_words(std::string sentence) {
              : sentence.replace(at, kTheirs.size(), "NEURON_OPEN_COLLECTIVES_TIMEOUT");
 }
 
-// Names the devices that this process sees: those of a daemon, of this process alone, or of the
-// driver. Two processes with one name reach each other's devices.
+// Of the running system: hosts may have the same name, and no two the same of these.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  file >> text;
+  return text;
+}
+
+// Of this process: in two containers, processes may have the same host name and the same number.
+uint64_t process_key() {
+  static const uint64_t key = [] {
+    std::array<uint8_t, 8> bytes{};
+    (void)base::random_bytes(bytes);
+    return std::bit_cast<uint64_t>(bytes);
+  }();
+  return key;
+}
+
+}  // namespace
+
 uint64_t key_of_instance(const MemberPlace& place) {
-  std::string name = std::string(place.host) + "\n";
+  std::string name = std::string(place.host) + "\n" + boot_id() + "\n";
   const std::string emulator = environment_text("NEURON_EMULATOR");
   if (place.embedded != 0) {
-    name += base::format("process {}", place.process);
+    name += base::format("process {} {}", place.process, process_key());
   } else if (emulator.starts_with("unix:")) {
     // Paths are the same in containers whose daemons differ; the socket itself is not.
     struct stat socket {};
@@ -49,6 +71,8 @@ uint64_t key_of_instance(const MemberPlace& place) {
   }
   return std::hash<std::string>()(name);
 }
+
+namespace {
 
 Result<MemberPlace> place_of(Core& core) {
   MemberPlace place;

@@ -40,6 +40,10 @@ struct MemberPlace {
   uint32_t reserved = 0;
 };
 
+// Names the devices that a member sees: those of a daemon, of its process alone, or of the driver
+// of its host. Members with one key reach each other's devices.
+uint64_t key_of_instance(const MemberPlace& place);
+
 // What an exchange is for. All ranks make the same exchanges in the same order; each exchange
 // checks that they do by this value.
 enum class Occasion : uint8_t { kJoin, kBarrier, kAllGather, kLoad, kReady, kPrepare };

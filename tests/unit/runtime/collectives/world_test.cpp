@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "tests/unit/runtime/collectives/fake_ccom.h"
@@ -44,6 +47,35 @@ auto gather_with(uint32_t size,
     }
     return CCOM_SUCCESS;
   };
+}
+
+// Two containers may share the name of a host, and each have a process 1.
+TEST(KeyOfInstance, DevicesOfAProcessAreThoseOfNoOtherWithItsNumber) {
+  MemberPlace place{};
+  std::strcpy(place.host, "container");
+  place.process = 1;
+  place.embedded = 1;
+  std::set<uint64_t> keys;
+  for (int process = 0; process < 2; ++process) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const uint64_t key = key_of_instance(place);
+      const bool same = key_of_instance(place) == key;
+      _exit(::write(ends[1], &key, sizeof(key)) == sizeof(key) && same ? 0 : 1);
+    }
+    uint64_t key = 0;
+    EXPECT_EQ(::read(ends[0], &key, sizeof(key)), ssize_t{sizeof(key)});
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    keys.insert(key);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  EXPECT_EQ(keys.size(), 2u);
 }
 
 class WorldOfOneProcess : public ::testing::Test {
