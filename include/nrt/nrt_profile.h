@@ -29,7 +29,8 @@ NRT_STATUS nrt_profile_continuous_options_set_output_dir(nrt_profile_continuous_
                                                          const char *output_dir);
 
 // Start fails while an inspect session with device profiles runs. Save writes what the last model
-// on a core left and goes on; stop writes nothing.
+// on a core left, into <output_dir>/profile_nc_<vnc>_session_<n>.ntff, and goes on; n is the next
+// number of which there is no file. Stop writes nothing.
 NRT_STATUS nrt_profile_continuous_start(nrt_profile_continuous_options_t *options);
 NRT_STATUS nrt_profile_continuous_save(uint32_t vnc, nrt_profile_continuous_options_t *options);
 NRT_STATUS nrt_profile_continuous_stop(void);

@@ -10,6 +10,7 @@
 #include "runtime/collectives/connect.h"
 #include "runtime/collectives/registry.h"
 #include "runtime/device/core_turn.h"
+#include "runtime/profile/inspection.h"
 
 using namespace neuron::runtime;       // NOLINT: the C interface names no namespace
 using namespace neuron::runtime::api;  // NOLINT
@@ -20,6 +21,16 @@ Result<std::shared_ptr<World>> world_of(Session& session, int64_t vnc, uint32_t 
                                         uint32_t size) {
   NEURON_TRY(core, session.core(vnc));
   return CollectivesRegistry::of(session).world(session, *core, rank, size);
+}
+
+// Ranks of one process are made by one thread or by many: they meet when they do something
+// together. Those of several processes meet here.
+Result<void> join(Session& session, int64_t vnc, uint32_t rank, uint32_t size) {
+  NEURON_CHECK(session.core(vnc));
+  NEURON_CHECK(CollectivesRegistry::check_rank(session, rank, size));
+  if (session.configuration().root.empty()) return {};
+  NEURON_CHECK(world_of(session, vnc, rank, size));
+  return {};
 }
 
 // For a call that all ranks make after what they have loaded.
@@ -49,6 +60,8 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
     }
     NEURON_TRY(core, session.core(vnc));
     const neuron::neff::Bytes file(static_cast<const uint8_t*>(neff_bytes), size);
+    const TraceSpan span(session.system_trace, TraceEvent::kLoad,
+                         {.core = core->index(), .bytes = file.size()});
     NEURON_TRY(source, LoadedModel::read(read_options(session), *core, file));
     NEURON_CHECK(CollectivesRegistry::check_rank(session, ctx_device_id, ctx_device_count));
     // Ranks of one process meet when they execute: one thread may load them all. Those of several
@@ -75,6 +88,9 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
         return ready;
       }
     }
+    if (Inspection* inspection = Inspection::existing(session)) {
+      inspection->loaded(*loaded, file, nullptr);
+    }
     LoadedModel& inserted = *loaded;  // which nobody can unload, because nobody knows its handle
     NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
     if (collectives && later) {
@@ -88,20 +104,14 @@ NRT_EXPORT NRT_STATUS nrt_load_collectives(const void* neff_bytes, size_t size, 
 
 NRT_EXPORT NRT_STATUS nrt_build_global_comm(int32_t vnc, uint32_t g_device_id,
                                             uint32_t g_device_count) {
-  return guarded("nrt_build_global_comm", [&](Session& session) -> Result<void> {
-    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
-    (void)world;
-    return {};
-  });
+  return guarded("nrt_build_global_comm",
+                 [&](Session& session) { return join(session, vnc, g_device_id, g_device_count); });
 }
 
 NRT_EXPORT NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id,
                                               uint32_t g_device_count) {
-  return guarded("nrt_cc_global_comm_init", [&](Session& session) -> Result<void> {
-    NEURON_TRY(world, world_of(session, vnc, g_device_id, g_device_count));
-    (void)world;
-    return {};
-  });
+  return guarded("nrt_cc_global_comm_init",
+                 [&](Session& session) { return join(session, vnc, g_device_id, g_device_count); });
 }
 
 NRT_EXPORT NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count) {

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "nrt/nrt.h"
 #include "nrt/nrt_experimental.h"
@@ -37,6 +38,13 @@ void* find_plugin(std::string& why) {
   return nullptr;
 }
 
+// Whether the host has adapters that move memory, of whatever kind.
+bool has_adapters() {
+  std::error_code error;
+  const std::filesystem::directory_iterator list("/sys/class/infiniband", error);
+  return !error && list != std::filesystem::directory_iterator();
+}
+
 }  // namespace
 
 NRT_EXPORT void* nrt_get_libnccl_net(int* err, char* err_msg, size_t err_msg_size) {
@@ -66,11 +74,11 @@ NRT_EXPORT NRT_STATUS nrt_get_attached_efa_bdf(const void* va, char* efa_bdf, si
         if (!session.mappings.find(reinterpret_cast<uintptr_t>(va), 1)) {
           return fail(NRT_INVALID, "address {} lies in no tensor on a device", va);
         }
-        return fail(
-            NRT_FAILURE,
-            "no network adapter is attached to the device of address {}: this host has no EFA "
-            "beside its Neuron devices",
-            va);
+        return fail(NRT_FAILURE, "no network adapter is attached to the device of address {}: {}",
+                    va,
+                    has_adapters() ? "this runtime does not know which adapter of the host is "
+                                     "nearest to which device"
+                                   : "this host has no EFA beside its Neuron devices");
       },
       Failure::kAnswer);
 }

@@ -12,7 +12,7 @@ using namespace neuron::runtime::api;  // NOLINT
 
 namespace {
 
-using Options = OptionsObject<InspectSettings, 0x696E737065637431>;
+using Options = OptionsObjects<InspectSettings>;
 
 // A setter of one option: set(InspectSettings&).
 template <class Set>

@@ -98,7 +98,9 @@ Result<void> load(Session& session, neuron::neff::Bytes file, const FileImage* i
   // The turn keeps an unload or a reset of the core from happening meanwhile.
   NEURON_TRY(turn, CoreTurn::take(*core));
   NEURON_TRY(loaded, LoadedModel::load(*core, source));
-  if (Inspection* inspection = Inspection::existing(session)) inspection->loaded(*loaded, file);
+  if (Inspection* inspection = Inspection::existing(session)) {
+    inspection->loaded(*loaded, file, image);
+  }
   NEURON_TRY(handle, session.handles.insert(HandleKind::kModel, std::move(loaded)));
   *model = static_cast<nrt_model_t*>(handle);
   return {};

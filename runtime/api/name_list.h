@@ -14,7 +14,10 @@ namespace neuron::runtime::api {
 
 inline void free_names(const char** names, size_t count) {
   if (names == nullptr) return;
-  for (size_t n = 0; n < count; ++n) std::free(const_cast<char*>(names[n]));
+  // The list ends with a null, whatever count a caller gives.
+  for (size_t n = 0; n < count && names[n] != nullptr; ++n) {
+    std::free(const_cast<char*>(names[n]));
+  }
   std::free(names);
 }
 

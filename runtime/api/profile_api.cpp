@@ -17,7 +17,7 @@ namespace {
 struct ContinuousOptions {
   std::string output_dir = "./output";
 };
-using Options = OptionsObject<ContinuousOptions, 0x636F6E74696E7561>;
+using Options = OptionsObjects<ContinuousOptions>;
 
 }  // namespace
 

@@ -19,8 +19,8 @@ struct FetchOptions {
   std::optional<uint32_t> core;
   uint64_t events_per_core = UINT64_MAX;
 };
-using Config = OptionsObject<SystemTraceSettings, 0x7379737472616365>;
-using Fetch = OptionsObject<FetchOptions, 0x6665746368657674>;
+using Config = OptionsObjects<SystemTraceSettings>;
+using Fetch = OptionsObjects<FetchOptions>;
 
 // For setters without a status: a wrong argument is told in the log and by nrt_open_last_error().
 template <class Object, class Handle, class Set>
@@ -202,6 +202,9 @@ NRT_EXPORT NRT_STATUS nrt_trace_start(bool trace_mem) {
 NRT_EXPORT NRT_STATUS nrt_trace_stop(const char* filename) {
   return guarded("nrt_trace_stop", [&](Session& session) -> Result<void> {
     if (filename == nullptr) return null_argument("filename");
+    if (!session.system_trace.running()) return fail(NRT_FAILURE, "no trace runs");
+    // A file that cannot be written leaves the trace as it is: the caller may name another one.
+    NEURON_CHECK(neuron::tools::write_file(filename, {}));
     if (!session.system_trace.stop()) return fail(NRT_FAILURE, "no trace runs");
     const std::string text = session.system_trace.take(std::nullopt, UINT64_MAX) + "\n";
     return neuron::tools::write_file(filename,

@@ -2,13 +2,13 @@
 #include "runtime/async/async_workers.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <chrono>
 #include <system_error>
 
 #include "driver/base/backoff.h"
 #include "driver/base/guarded.h"
+#include "driver/base/service_thread.h"
 #include "runtime/async/async_unit.h"
 #include "runtime/base/log.h"
 
@@ -18,21 +18,6 @@ namespace {
 // Pauses of an idle worker before it sleeps; about 10 us.
 constexpr uint32_t kLooks = 200;
 constexpr auto kSleep = std::chrono::minutes(1);
-
-// Blocks all signals while it lives, so that a thread created meanwhile inherits the mask; then
-// restores the caller's mask.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
@@ -46,7 +31,7 @@ Result<void> AsyncWorkers::start() {
 bool AsyncWorkers::add_thread() noexcept {
   return base::guarded(
       [&] {
-        const BlockedSignals blocked;
+        const base::BlockedSignals blocked;
         threads_.reserve(threads_.size() + 1);
         threads_.emplace_back([this] { run(); });
         pthread_setname_np(threads_.back().native_handle(), "nrt-async");

@@ -43,6 +43,16 @@ constexpr EnvironmentVariable kTable[] = {
      kExecution},
     {"NEURON_RT_DEBUG_STREAM_BUFFER_SIZE", "a number (65536)",
      "events of a debug stream that wait for its client; further ones are dropped", kExecution},
+    {"NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY",
+     "a folder with %d %c %p %t %l %i (/tmp/neuron-core-dump/dt-%d-cid-%c)",
+     "where core dumps of failed executions go, if there is a program that takes them: time, "
+     "cluster, process, thread, number of the dump and instance are filled in; set to nothing "
+     "together with NEURON_RT_S3_CORE_DUMP_PREFIX: no core dumps",
+     kExecution},
+    {"NEURON_RT_S3_CORE_DUMP_PREFIX", "text with the same letters",
+     "handed to the program that takes core dumps, as --s3-output-prefix", kExecution},
+    {"NEURON_OPEN_DUMP_PROGRAM", "a file (/opt/aws/neuron/bin/neuron-dump)",
+     "the program that takes core dumps; without an executable one there are none", kExecution},
     {"NEURON_RT_LOG_LEVEL*", "ERROR, WARN, INFO, DEBUG, TRACE, QUIET (ERROR)",
      "what is logged; with _NRT, _TDRV or _NMGR behind it, of that part", kLog},
     {"NEURON_RT_LOG_LOCATION*", "console, syslog (console)",
@@ -66,8 +76,8 @@ constexpr EnvironmentVariable kTable[] = {
      kInspect},
     {"NEURON_RT_INSPECT_SYSTEM_PROFILE", "0, 1 (1)", "record calls and executions", kInspect},
     {"NEURON_RT_INSPECT_DEVICE_PROFILE", "0, 1, model, session (0)",
-     "profile the first execution of each model on a core (1, model), or all of them in one file "
-     "(session)",
+     "profile the first execution by nrt_execute of each model on a core (1, model), or everything "
+     "that the core executes from then on (session), with a file for each turn of a model",
      kInspect},
     {"NEURON_RT_INSPECT_ON_FAIL", "0, 1 (0)", "an execution that fails leaves its profile",
      kInspect},
@@ -102,8 +112,6 @@ constexpr EnvironmentVariable kTable[] = {
     {"NEURON_RT_CONTIGUOUS_SCRATCHPAD", "", "", kNoEffect},
     {"NEURON_RT_PROFILE_BUF_*", "", "", kNoEffect},
     {"NEURON_RT_DBG_*", "", "", kNoEffect},
-    {"NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY", "", "", kNoEffect},
-    {"NEURON_RT_S3_CORE_DUMP_PREFIX", "", "", kNoEffect},
     {"NEURON_RT_NUMERICAL_ERRORS_VERBOSITY", "", "", kNoEffect},
     {"NEURON_RT_ONE_THREAD_PER_CORE", "", "", kNoEffect},
     {"NEURON_RT_RANKS_PER_NETWORK_PROXY", "", "", kNoEffect},

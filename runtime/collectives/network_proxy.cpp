@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/base/backoff.h"
+#include "driver/base/service_thread.h"
 #include "hw/address_map.h"
 #include "hw/control.h"
 #include "runtime/device/device_memory.h"
@@ -36,7 +37,12 @@ class ProxyThread {
     [[maybe_unused]] static const int registered = std::atexit([] { get().stop(); });
     const std::lock_guard lock(mutex_);
     proxies_.push_back(&proxy);
-    if (!thread_.joinable()) thread_ = std::thread([this, number = ++current_] { serve(number); });
+    if (gave_up_) thread_.join();  // it needs no lock any more
+    if (thread_.joinable()) return;
+    gave_up_ = false;
+    thread_ = base::service_thread(
+        "nrt-proxy", [this, number = ++current_] { serve(number); },
+        [this](const char* what) { give_up(what); });
   }
 
   void remove(NetworkProxy& proxy) {
@@ -106,11 +112,21 @@ class ProxyThread {
     }
   }
 
+  // Without the thread no message is carried: every rank of this process has failed.
+  void give_up(const char* what) {
+    const std::lock_guard lock(mutex_);
+    serving_ = nullptr;
+    served_.notify_all();
+    for (NetworkProxy* proxy : proxies_) proxy->lose(what);
+    gave_up_ = thread_.joinable();
+  }
+
   std::mutex mutex_;  // all below
   std::condition_variable wake_, served_;
   std::vector<NetworkProxy*> proxies_;
   NetworkProxy* serving_ = nullptr;
   bool awake_ = false;
+  bool gave_up_ = false;
   // Of the thread that serves. A thread with another number ends, also while the next one begins.
   uint64_t current_ = 0;
   std::thread thread_;
@@ -197,6 +213,17 @@ void NetworkProxy::end() { executions_.fetch_sub(1, std::memory_order_relaxed); 
 Result<void> NetworkProxy::check() const {
   const std::lock_guard lock(failure_mutex_);
   return failure_ ? Result<void>(*failure_) : Result<void>();
+}
+
+void NetworkProxy::lose(const char* what) noexcept {
+  base::guarded(
+      [&] {
+        note_failure(fail(NRT_NETWORK_PROXY_FAILURE,
+                          "the thread that carries messages of rank {} to other instances has "
+                          "ended: {}",
+                          world_.rank(), what));
+      },
+      [](const char*, bool) {});
 }
 
 void NetworkProxy::note_failure(const Error& error) {

@@ -43,6 +43,8 @@ class NetworkProxy {
 
   // For the thread. Returns whether something happened; `busy`: it has to look again soon.
   bool poll(bool& busy);
+  // The thread ends for this reason: check() fails from now on.
+  void lose(const char* what) noexcept;
 
  private:
   NetworkProxy(Core& core, World& world, const CollectivesLibrary& library)

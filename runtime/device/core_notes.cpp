@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/log.h"
+
 namespace neuron::runtime {
 namespace {
 
@@ -34,8 +36,14 @@ Result<std::shared_ptr<CoreNotes>> CoreNotes::create(Core& core, size_t room) {
   return notes;
 }
 
-CoreNotes::~CoreNotes() {
-  if (memory_ == nullptr || core_.unusable()) return;
+void CoreNotes::stop() {
+  if (dropped_ != 0) {
+    log_warning(LogComponent::kTdrv,
+                "the debug stream of virtual core {} lacks {} events, for which there was no room; "
+                "NEURON_RT_DEBUG_STREAM_BUFFER_SIZE says how many may wait",
+                core_.index(), dropped_);
+  }
+  if (core_.unusable()) return;
   (void)core_.device().write_register(queue_register(NEURON_NQ_SIZE), 0);
 }
 
@@ -44,6 +52,7 @@ uint64_t CoreNotes::queue_register(uint32_t offset) const {
 }
 
 Result<void> CoreNotes::start() {
+  dropped_before_ = 0;  // a reset, or a new ring, counts anew
   NEURON_TRY(bytes, memory_->map());
   std::memset(bytes, 0, kRingBytes);
   reader_.attach(bytes, kRingBytes);
@@ -59,14 +68,17 @@ Result<void> CoreNotes::start() {
 void CoreNotes::read() {
   neuron_notification entry;
   uint64_t added = 0;
-  bool moved = false;
+  uint32_t taken = 0;
   {
     const std::lock_guard lock(mutex_);
     // bounded: the device stops at a full ring.
     while (reader_.next(entry)) {
-      moved = true;
+      ++taken;
       if (((entry.word >> NEURON_NW_KIND_SHIFT) & 0xF) != NEURON_NK_NOTIFY) continue;
-      if (events_.size() >= room_) continue;
+      if (events_.size() >= room_) {
+        ++dropped_;
+        continue;
+      }
       events_.push_back(entry);
       ++added;
     }
@@ -74,8 +86,14 @@ void CoreNotes::read() {
     if (added != 0) (void)!::write(counter_.get(), &added, sizeof(added));
   }
   // Entries without room are over as well: the device writes no more into a ring that stays full.
-  if (!moved) return;
+  if (taken == 0) return;
   (void)core_.device().write_register(queue_register(NEURON_NQ_HEAD), reader_.position());
+  // The device drops an entry when one place is left, and keeps one more to tell of it.
+  if (taken + 2 < reader_.capacity()) return;
+  const auto counted = core_.device().read_register(queue_register(NEURON_NQ_DROPPED));
+  if (!counted) return;
+  dropped_ += *counted - dropped_before_;
+  dropped_before_ = *counted;
 }
 
 std::optional<neuron_notification> CoreNotes::take() {

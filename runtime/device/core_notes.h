@@ -4,7 +4,8 @@
 //
 // Callers: CoreLaunch reads the device's ring, in the core's turn; take() any thread. Owns the ring
 // (host memory), the events that nobody has taken, and an eventfd that counts them. Borrows the
-// core. Fails: create() with NRT_RESOURCE. Events beyond the room are dropped.
+// core. Fails: create() with NRT_RESOURCE. Events beyond the room, and those of one execution
+// beyond the ring, are dropped and counted; stop() tells the log how many.
 #ifndef RUNTIME_DEVICE_CORE_NOTES_H
 #define RUNTIME_DEVICE_CORE_NOTES_H
 
@@ -22,8 +23,8 @@ class CoreNotes {
  public:
   // The ring is in use when this returns; the caller has the core's turn.
   static Result<std::shared_ptr<CoreNotes>> create(Core& core, size_t room);
-  // The caller has the core's turn, or the core is not used any more.
-  ~CoreNotes();
+  // Readers may still have it, in other threads: nothing is told to the device here.
+  ~CoreNotes() = default;
   CoreNotes(const CoreNotes&) = delete;
   CoreNotes& operator=(const CoreNotes&) = delete;
 
@@ -31,11 +32,15 @@ class CoreNotes {
   Result<void> start();
   // Takes what the device has written.
   void read();
+  // Takes the ring from the device, whose next client may have one of its own. The caller has the
+  // core's turn, or the core is not used any more.
+  void stop();
 
   // Readable while there are events.
   int descriptor() const { return counter_.get(); }
   std::optional<neuron_notification> take();
   Core& core() const { return core_; }
+  uint64_t dropped() const { return dropped_; }
 
  private:
   CoreNotes(Core& core, size_t room) : core_(core), room_(room) {}
@@ -43,6 +48,8 @@ class CoreNotes {
 
   Core& core_;
   const size_t room_;
+  uint64_t dropped_ = 0;         // in the turn
+  uint32_t dropped_before_ = 0;  // what the device counted at the last look
   std::unique_ptr<DeviceMemory> memory_;
   NotificationReader reader_;
   base::FileDescriptor counter_;

@@ -90,10 +90,13 @@ Result<void> CoreTrace::set_modes(uint32_t mode) {
 void CoreTrace::read(Ring& ring) {
   // What the device counts as in use lies between the acknowledged place and the last entry.
   uint64_t in_use = ring.unacknowledged;
-  // bounded: the device stops at a full ring.
+  uint64_t taken = 0;
+  // bounded: by one lap. A device that writes as fast as this reads would keep a wait from its
+  // deadline.
   for (bool more = true; more;) {
     const size_t count = ring.reader.next(entries_.data(), entries_.size());
-    more = count == entries_.size();
+    taken += count;
+    more = count == entries_.size() && taken < ring.reader.capacity();
     in_use += count;
     if (count == 0) break;
     if (ring.slot < NEURON_CORE_ENGINES) {

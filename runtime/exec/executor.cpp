@@ -11,6 +11,7 @@
 #include "runtime/device/core_launch.h"
 #include "runtime/device/driver_error.h"
 #include "runtime/exec/bind_tensors.h"
+#include "runtime/exec/core_dump.h"
 #include "runtime/exec/fault_report.h"
 #include "runtime/exec/launch_trace.h"
 
@@ -133,7 +134,10 @@ Result<void> launch(Session& session, LoadedModel& model, const Binding& binding
                              : describe_failure(*part, second->result, configuration);
   // Work is counted for successful executions only.
   core.counters.executed(error.status, {}, done == 0 ? host_ns : 0);
-  return give_up(model, std::move(error));
+  const auto dump = CoreDump::write(session, model, error);
+  Error given_up = give_up(model, std::move(error));
+  if (dump) dump->hand_over();
+  return given_up;
 }
 
 Result<void> check_usable(const LoadedModel& model) {

@@ -2,6 +2,7 @@
 #include "runtime/ntff/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -54,9 +55,11 @@ std::span<const uint8_t> bytes_of(const T& value) {
 
 }  // namespace
 
-Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
-  base::FileDescriptor file(base::above_standard_streams(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)));
+Result<TraceFileWriter> TraceFileWriter::create(const std::string& path, Existing existing) {
+  // Without O_NONBLOCK, opening a FIFO would wait for a reader.
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK |
+                    (existing == Existing::kRefused ? O_EXCL : 0);
+  base::FileDescriptor file(base::above_standard_streams(::open(path.c_str(), flags, 0666)));
   if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot write the profile '{}'", path);
   TraceFileWriter writer(path, std::move(file));
   writer.put(bytes_of(FileHeader{}));
@@ -129,8 +132,9 @@ Result<void> TraceFileWriter::write(ChunkKind kind, ChunkPlace place,
 }
 
 Result<TraceFileReader> TraceFileReader::open(const std::string& path) {
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   base::FileDescriptor file(
-      base::above_standard_streams(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+      base::above_standard_streams(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)));
   if (!file) return fail_with_errno(NRT_INVALID, errno, "cannot read the profile '{}'", path);
   return read(std::move(file), path);
 }
@@ -190,13 +194,19 @@ Result<size_t> TraceFileReader::get(void* to, size_t size) {
   return done;
 }
 
-Result<void> TraceFileReader::skip(uint64_t bytes) {
+Result<bool> TraceFileReader::skip(uint64_t bytes) {
+  struct stat status = {};
+  // Behind its end a file has no bytes, and a place all the same.
+  if (::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode)) {
+    const auto size = static_cast<uint64_t>(status.st_size);
+    if (bytes > size - std::min(at_, size)) return false;
+  }
   if (::lseek(file_.get(), static_cast<off_t>(bytes), SEEK_CUR) < 0) {
     return fail_with_errno(NRT_INVALID, errno, "the profile '{}' cannot be read behind byte {}",
                            path_, at_);
   }
   at_ += bytes;
-  return {};
+  return true;
 }
 
 Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
@@ -211,7 +221,9 @@ Result<std::optional<Chunk>> TraceFileReader::next(uint32_t kinds) {
     if (cut_) return std::optional<Chunk>();
     if ((kinds >> std::min(header.kind, 31u) & 1) != 0) break;
     if (header.stored > kLargestChunk) break;  // refused below
-    NEURON_CHECK(skip(header.stored));
+    NEURON_TRY(whole, skip(header.stored));
+    cut_ = !whole;
+    if (cut_) return std::optional<Chunk>();
   }
   const bool deflated = (header.flags & kDeflated) != 0;
   if (header.stored > kLargestChunk || header.bytes > kLargestChunk ||

@@ -76,8 +76,9 @@ struct Chunk {
 
 class TraceFileWriter {
  public:
-  // Truncates the file.
-  static runtime::Result<TraceFileWriter> create(const std::string& path);
+  enum class Existing : uint8_t { kReplaced, kRefused };
+  static runtime::Result<TraceFileWriter> create(const std::string& path,
+                                                 Existing existing = Existing::kReplaced);
 
   // Keeps the first failure, which every later call returns. Small chunks reach the file together,
   // a few at a time; finish() puts the rest there, and so does the destructor, silently.
@@ -135,7 +136,8 @@ class TraceFileReader {
  private:
   TraceFileReader(base::FileDescriptor file, std::string path)
       : path_(std::move(path)), file_(std::move(file)) {}
-  runtime::Result<void> skip(uint64_t bytes);
+  // False: the file ends before that.
+  runtime::Result<bool> skip(uint64_t bytes);
   // Fewer than `size` only at the end of the file.
   runtime::Result<size_t> get(void* to, size_t size);
 

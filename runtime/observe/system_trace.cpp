@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "driver/base/format.h"
+#include "driver/base/guarded.h"
 #include "driver/base/json_text.h"
 
 namespace neuron::runtime {
@@ -81,6 +82,8 @@ bool SystemTrace::start(const SystemTraceSettings& settings) {
   device_ps_.clear();
   names_.clear();
   name_numbers_.clear();
+  dropped_.store(0, std::memory_order_relaxed);
+  without_memory_.store(0, std::memory_order_relaxed);
   running_.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -141,6 +144,7 @@ void SystemTrace::keep(Ring& ring, const Entry& entry, uint64_t events) {
   while (ring.events != 0 && ring.events + events > settings_.events_per_core) {
     (void)take_oldest(ring);
     ++ring.dropped;
+    dropped_.fetch_add(1, std::memory_order_relaxed);
   }
   ring.push(entry);
   ring.events += events;
@@ -204,7 +208,23 @@ uint64_t SystemTrace::events_of(const Entry& launch) const {
   return events + (wanted(TraceEvent::kSyncPoint) ? 1 : 0);
 }
 
-void SystemTrace::add(TraceEvent event, bool start, const Details& details) {
+template <class Add>
+void SystemTrace::add_or_drop(uint64_t events, Add&& add) noexcept {
+  base::guarded(std::forward<Add>(add), [&](const char*, bool) {
+    without_memory_.fetch_add(events, std::memory_order_relaxed);
+    dropped_.fetch_add(events, std::memory_order_relaxed);
+  });
+}
+
+void SystemTrace::add(TraceEvent event, bool start, const Details& details) noexcept {
+  add_or_drop(1, [&] { add_event(event, start, details); });
+}
+
+void SystemTrace::add(const Launch& launch) noexcept {
+  add_or_drop(kMostOfLaunch, [&] { add_launch(launch); });
+}
+
+void SystemTrace::add_event(TraceEvent event, bool start, const Details& details) {
   const std::lock_guard lock(mutex_);
   if (!running() || !wanted(event)) return;
   Ring* ring = ring_of(details.core);
@@ -224,7 +244,7 @@ void SystemTrace::add(TraceEvent event, bool start, const Details& details) {
   keep(*ring, entry, 1);
 }
 
-void SystemTrace::add(const Launch& launch) {
+void SystemTrace::add_launch(const Launch& launch) {
   const uint64_t id = next_id(4);
   const std::lock_guard lock(mutex_);
   if (!running()) return;
@@ -289,7 +309,7 @@ std::string SystemTrace::take(std::optional<uint32_t> core, uint64_t most) {
   const std::lock_guard lock(mutex_);
   std::string out = "{\"events\":[";
   const size_t empty = out.size();
-  uint64_t dropped = 0;
+  uint64_t dropped = without_memory_.exchange(0, std::memory_order_relaxed);
   for (uint32_t number = 0; number < rings_.size(); ++number) {
     if (rings_[number] == nullptr || (core && number != *core)) continue;
     Ring& ring = *rings_[number];

@@ -8,7 +8,8 @@
 // Events carry the host's time; those of a core also have its model time, which goes on over all
 // executions of a trace. Callers: functions of the runtime add, nrt_sys_trace_* starts, stops and
 // takes. Thread-safe: all functions. Without a trace, running() is one relaxed load and nothing
-// else happens. Fails: start() while a trace runs, stop() without one.
+// else happens. Fails: start() while a trace runs, stop() without one. Adding cannot fail: an event
+// for which there is no memory counts as dropped.
 #ifndef RUNTIME_OBSERVE_SYSTEM_TRACE_H
 #define RUNTIME_OBSERVE_SYSTEM_TRACE_H
 
@@ -93,17 +94,19 @@ class SystemTrace {
     // before, launched_ns or ended_ns is 0.
     uint64_t begin_ns = 0, launched_ns = 0, ended_ns = 0, end_ns = 0;
   };
-  void add(const Launch& launch);
+  void add(const Launch& launch) noexcept;
 
   uint64_t next_id(uint64_t count = 1) {
     return ids_.fetch_add(count, std::memory_order_relaxed) + 1;
   }
-  void add(TraceEvent event, bool start, const Details& details);
+  void add(TraceEvent event, bool start, const Details& details) noexcept;
 
   // Events of one core, or of all, as JSON; they are gone then. `most`: of each core.
   std::string take(std::optional<uint32_t> core, uint64_t most);
   // The number of events that can be taken.
   uint64_t waiting();
+  // Events that were dropped since start().
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
   static uint64_t now_ns();
 
@@ -150,6 +153,11 @@ class SystemTrace {
   Ring* ring_of(uint32_t core);
   // Keeps an entry of so many events; the oldest go if there is no room.
   void keep(Ring& ring, const Entry& entry, uint64_t events);
+  void add_event(TraceEvent event, bool start, const Details& details);
+  void add_launch(const Launch& launch);
+  // Calls `add`; without memory, `events` are dropped instead.
+  template <class Add>
+  void add_or_drop(uint64_t events, Add&& add) noexcept;
   // Removes the oldest event; there is one.
   Entry take_oldest(Ring& ring) const;
   void unfold(const Entry& launch, Unfolded& into) const;
@@ -158,7 +166,9 @@ class SystemTrace {
 
   std::atomic<bool> running_{false};
   std::atomic<uint64_t> ids_{0};
-  std::mutex mutex_;  // everything below
+  std::atomic<uint64_t> without_memory_{0};  // dropped since the last take()
+  std::atomic<uint64_t> dropped_{0};         // since start(), for whatever reason
+  std::mutex mutex_;                         // everything below
   SystemTraceSettings settings_;
   std::array<std::unique_ptr<Ring>, SystemTraceSettings::kMostCores> rings_;
   std::map<uint32_t, uint64_t> device_ps_;

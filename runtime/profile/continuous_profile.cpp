@@ -17,7 +17,7 @@ constexpr size_t kMostEntries = 2u << 20;  // 64 MiB
 
 }  // namespace
 
-// Entries of the last execution on one core, in the turn of the core.
+// Entries of the last execution on one physical core, in the turn of the virtual one.
 class LastExecution final : public TraceSink {
  public:
   explicit LastExecution(Core& core) : core_(core) {}
@@ -41,25 +41,26 @@ class LastExecution final : public TraceSink {
     model_ = static_cast<const LoadedModel*>(core_.current_model);
   }
 
-  // Whether the model whose execution is kept is still the one that the core runs.
+  // Whether the model whose execution is kept is this one.
   bool is_of(const void* model) const { return ended_ && model_ != nullptr && model_ == model; }
 
-  Result<void> write(ntff::TraceFileWriter& file) const {
-    NEURON_CHECK(write_program(file, 0, *model_, core_.index()));
+  uint64_t lost() const { return execution_.lost; }
+
+  // `part`: 0, or 1 for the second physical core of the virtual one.
+  Result<void> write(ntff::TraceFileWriter& file, uint32_t part) const {
+    NEURON_CHECK(write_program(file, part, *model_, core_.index()));
     for (uint32_t slot = 0; slot < entries_.size(); ++slot) {
       const auto& list = entries_[slot];
       constexpr size_t kPiece = 16384;
       for (size_t at = 0; at < list.size(); at += kPiece) {
         const size_t count = std::min(kPiece, list.size() - at);
-        NEURON_CHECK(file.write(ntff::ChunkKind::kEntries, {.part = 0, .index = slot},
+        NEURON_CHECK(file.write(ntff::ChunkKind::kEntries, {.part = part, .index = slot},
                                 {reinterpret_cast<const uint8_t*>(list.data() + at),
                                  count * sizeof(neuron_notification)}));
       }
     }
-    NEURON_CHECK(file.write(ntff::ChunkKind::kExecution, {}, execution_text(execution_)));
-    NEURON_CHECK(file.write(ntff::ChunkKind::kEnd, {},
-                            format(R"({{"executions":1,"lost":{}}})", execution_.lost)));
-    return file.finish();
+    return file.write(ntff::ChunkKind::kExecution, {.part = part, .index = 0},
+                      execution_text(execution_));
   }
 
  private:
@@ -83,19 +84,22 @@ Result<void> ContinuousProfile::start(Session& session) {
     state_ = State::kChanging;
   }
   std::vector<Core*> cores;
-  std::map<uint32_t, std::shared_ptr<LastExecution>> kept;
+  std::map<uint32_t, Kept> kept;
   const auto begin = [&](uint32_t vnc) -> Result<void> {
     NEURON_TRY(core, session.core(vnc));
     NEURON_TRY(turn, CoreTurn::take(*core));
-    if (core->trace != nullptr) {
-      return fail(NRT_INVALID, "device {} core {} is profiled already; stop that profile first",
-                  core->device().index(), core->number());
+    for (Core* part : {core, core->peer.get()}) {
+      if (part == nullptr) continue;
+      if (part->trace != nullptr) {
+        return fail(NRT_INVALID, "device {} core {} is profiled already; stop that profile first",
+                    part->device().index(), part->number());
+      }
+      auto last = std::make_shared<LastExecution>(*part);
+      NEURON_TRY(trace, CoreTrace::create(*part, last));
+      if (part == core) cores.push_back(core);
+      part->trace = std::move(trace);
+      kept[core->index()].push_back(std::move(last));
     }
-    auto last = std::make_shared<LastExecution>(*core);
-    NEURON_TRY(trace, CoreTrace::create(*core, last));
-    core->trace = std::move(trace);
-    cores.push_back(core);
-    kept[core->index()] = std::move(last);
     return {};
   };
   Result<void> started;
@@ -110,11 +114,36 @@ Result<void> ContinuousProfile::start(Session& session) {
   return started;
 }
 
+namespace {
+
+// A file of the next number. A name that exists, of an earlier process perhaps, is passed over.
+Result<ntff::TraceFileWriter> next_file(const std::string& folder, uint32_t vnc, uint32_t& number) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return fail(NRT_INVALID, "the folder '{}' for profiles cannot be made: {}", folder,
+                error.message());
+  }
+  // bounded: by the files that there are.
+  for (;; ++number) {
+    const std::string path = format("{}/profile_nc_{}_session_{}.ntff", folder, vnc, number);
+    const auto type = std::filesystem::symlink_status(path, error).type();
+    if (type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::none) {
+      continue;
+    }
+    auto file = ntff::TraceFileWriter::create(path, ntff::TraceFileWriter::Existing::kRefused);
+    // Another process may have taken the name meanwhile.
+    if (file || !std::filesystem::exists(path, error)) return file;
+  }
+}
+
+}  // namespace
+
 Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
                                      const std::string& output_dir) {
   NEURON_TRY(core, session.core(vnc));
   NEURON_TRY(turn, CoreTurn::take(*core));
-  std::shared_ptr<LastExecution> last;
+  Kept kept;
   uint32_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -123,27 +152,30 @@ Result<void> ContinuousProfile::save(Session& session, uint32_t vnc,
       return fail(NRT_FAILURE,
                   "continuous profiling does not run; call nrt_profile_continuous_start");
     }
-    last = found->second;
-    number = saved_[vnc];
+    kept = found->second;
+    number = saved_[{output_dir, vnc}];
   }
-  if (!last->is_of(core->current_model)) {
+  const auto* model = static_cast<const LoadedModel*>(core->current_model);
+  if (!kept[0]->is_of(model)) {
     return fail(NRT_FAILURE,
                 "there is nothing to save of virtual core {}: no model was executed on it since "
                 "profiling began, or it was unloaded",
                 vnc);
   }
-  std::error_code error;
-  std::filesystem::create_directories(output_dir, error);
-  if (error) {
-    return fail(NRT_INVALID, "the folder '{}' for profiles cannot be made: {}", output_dir,
-                error.message());
+  // The second core takes part in executions of models for two.
+  if (kept.size() == 2 && !kept[1]->is_of(model->second())) kept.pop_back();
+  NEURON_TRY(file, next_file(output_dir, vnc, number));
+  uint64_t lost = 0;
+  for (uint32_t part = 0; part < kept.size(); ++part) {
+    NEURON_CHECK(kept[part]->write(file, part));
+    lost += kept[part]->lost();
   }
-  const std::string path = format("{}/profile_nc_{}_session_{}.ntff", output_dir, vnc, number);
-  NEURON_TRY(file, ntff::TraceFileWriter::create(path));
-  NEURON_CHECK(last->write(file));
+  NEURON_CHECK(
+      file.write(ntff::ChunkKind::kEnd, {}, format(R"({{"executions":1,"lost":{}}})", lost)));
+  NEURON_CHECK(file.finish());
   // In the turn of the core, so no other thread has saved the same number.
   const std::lock_guard lock(mutex_);
-  saved_[vnc] = number + 1;
+  saved_[{output_dir, vnc}] = number + 1;
   return {};
 }
 
@@ -167,6 +199,7 @@ void ContinuousProfile::end(const std::vector<Core*>& cores) {
     auto turn = CoreTurn::take(*core);
     if (turn) {
       core->trace.reset();
+      if (core->peer != nullptr) core->peer->trace.reset();
     } else {
       log_warning(LogComponent::kNrt, "{}", turn.error().sentence);
     }

@@ -11,6 +11,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/session/session.h"
 
@@ -26,20 +29,23 @@ class ContinuousProfile final : public SessionPart {
   ~ContinuousProfile() override;
 
   Result<void> start(Session& session);
-  // Writes <dir>/profile_nc_<vnc>_session_<n>.ntff, n counting up.
+  // Writes <dir>/profile_nc_<vnc>_session_<n>.ntff, n counting up over all files that the folder
+  // has: nothing is overwritten.
   Result<void> save(Session& session, uint32_t vnc, const std::string& output_dir);
   Result<void> stop();
 
  private:
   enum class State : uint8_t { kOff, kChanging, kOn };
+  // Of each physical core of a virtual one.
+  using Kept = std::vector<std::shared_ptr<LastExecution>>;
   // Ends the recordings of these cores, taking their turns.
   static void end(const std::vector<Core*>& cores);
 
   std::mutex mutex_;  // everything below
   State state_ = State::kOff;
-  std::map<uint32_t, std::shared_ptr<LastExecution>> kept_;  // by the cores' numbers
+  std::map<uint32_t, Kept> kept_;  // by the cores' numbers
   std::vector<Core*> cores_;
-  std::map<uint32_t, uint32_t> saved_;
+  std::map<std::pair<std::string, uint32_t>, uint32_t> saved_;  // next number, by folder and core
 };
 
 }  // namespace neuron::runtime

@@ -8,6 +8,7 @@ namespace neuron::runtime {
 
 DebugStreams::~DebugStreams() {
   for (auto& [descriptor, notes] : streams_) {
+    notes->stop();
     notes->core().notes.reset();
   }
 }
@@ -43,7 +44,7 @@ Result<void> DebugStreams::close(int descriptor) {
     return fail(NRT_INVALID, "descriptor {} was closed meanwhile", descriptor);
   }
   core.notes.reset();
-  notes.reset();  // in the turn: it takes the ring from the device
+  notes->stop();
   return {};
 }
 

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "driver/base/service_thread.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/observe/system_trace.h"
 
 namespace neuron::runtime {
@@ -17,7 +19,14 @@ constexpr size_t kMostSamples = 86'400;
 
 }  // namespace
 
-HostSampler::HostSampler() : thread_([this] { work(); }) {}
+HostSampler::HostSampler()
+    : thread_(base::service_thread(
+          "nrt-sampler", [this] { work(); },
+          [](const char* what) {
+            log_error(LogComponent::kNrt,
+                      "the processors and the memory of the host are not sampled any more: {}",
+                      what);
+          })) {}
 
 HostSampler::~HostSampler() { stop(); }
 

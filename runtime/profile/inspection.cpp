@@ -29,41 +29,51 @@ Result<void> end(ntff::TraceFileWriter& file) {
 }  // namespace
 
 Inspection::~Inspection() {
-  if (running_) tell(stop());
+  if (state_ == State::kOn) tell(stop());
+}
+
+// What an earlier session has written stays.
+Result<void> Inspection::make_folder() {
+  folder_ = format("{}/{}_pid_{}", settings_.output_dir, instance_type(), getpid());
+  std::error_code error;
+  if (std::filesystem::exists(folder_, error) && !std::filesystem::is_empty(folder_, error)) {
+    folder_ += format("/{}", begin_ns_);
+  }
+  std::filesystem::create_directories(folder_, error);
+  if (!error) return {};
+  return fail(NRT_INVALID, "the folder '{}' for an inspect session cannot be made: {}", folder_,
+              error.message());
 }
 
 Result<void> Inspection::begin(Session& session, const InspectSettings& settings) {
   const std::lock_guard lock(mutex_);
-  if (running_) {
+  if (state_ == State::kEnding) {
+    return fail(NRT_INVALID, "an inspect session is being ended by another thread");
+  }
+  if (state_ == State::kOn) {
     return fail(NRT_INVALID, "an inspect session runs already, into '{}'; stop it first", folder_);
   }
   settings_ = settings;
-  running_ = true;
   session_ = &session;
   profiled_.clear();
+  wholes_.clear();
   traces_ = false;
   begin_ns_ = SystemTrace::now_ns();
-  if (!settings.enabled && !settings.on_fail) return {};
-  folder_ = format("{}/{}_pid_{}", settings.output_dir, instance_type(), getpid());
-  std::error_code error;
-  std::filesystem::create_directories(folder_, error);
-  if (error) {
-    running_ = false;
-    return fail(NRT_INVALID, "the folder '{}' for an inspect session cannot be made: {}", folder_,
-                error.message());
-  }
-  if (!settings.enabled) return {};
-  if (settings.has(Activity::kSystemProfile)) {
-    traces_ = session.system_trace.start(settings.trace);
-    if (!traces_) {
-      log_warning(LogComponent::kNrt,
-                  "the inspect session into '{}' has no system profile: another trace runs",
-                  folder_);
+  if (settings.enabled || settings.on_fail) NEURON_CHECK(make_folder());
+  if (settings.enabled) {
+    if (settings.has(Activity::kCpuUtilisation) || settings.has(Activity::kHostMemory)) {
+      sampler_ = std::make_unique<HostSampler>();
+    }
+    if (settings.has(Activity::kSystemProfile)) {
+      traces_ = session.system_trace.start(settings.trace);
+      if (!traces_) {
+        log_warning(LogComponent::kNrt,
+                    "the inspect session into '{}' has no system profile: another trace runs",
+                    folder_);
+      }
     }
   }
-  if (settings.has(Activity::kCpuUtilisation) || settings.has(Activity::kHostMemory)) {
-    sampler_ = std::make_unique<HostSampler>();
-  }
+  state_ = State::kOn;
   return {};
 }
 
@@ -83,6 +93,12 @@ Result<void> Inspection::write_samples(const char* name,
 Result<void> Inspection::write_trace() const {
   constexpr uint64_t kEventsOfPiece = 10'000;  // of each core
   NEURON_TRY(file, ntff::TraceFileWriter::create(folder_ + "/ntrace.pb"));
+  if (const uint64_t dropped = session_->system_trace.dropped(); dropped != 0) {
+    log_warning(LogComponent::kNrt,
+                "the system profile below '{}' lacks {} events, the oldest, because a core keeps "
+                "{}; NEURON_RT_INSPECT_SYS_TRACE_MAX_EVENTS_PER_NC says how many",
+                folder_, dropped, settings_.trace.events_per_core);
+  }
   // bounded: each turn takes events away, and none are added to a trace that is stopped.
   do {
     NEURON_CHECK(file.write(ChunkKind::kSystem, {},
@@ -101,93 +117,177 @@ Result<void> Inspection::write_about() const {
   return end(file);
 }
 
+// All files are written, whatever becomes of one of them.
+Result<void> Inspection::write_files() {
+  if (sampler_ != nullptr) sampler_->stop();
+  Result<void> all;
+  const auto write = [&](bool wanted, auto&& file) {
+    if (!wanted) return;
+    auto written = file();
+    if (!written && all) all = written;
+  };
+  write(traces_, [&] {
+    session_->system_trace.stop();
+    return write_trace();
+  });
+  write(true, [&] { return write_about(); });
+  write(sampler_ != nullptr && settings_.has(Activity::kCpuUtilisation),
+        [&] { return write_samples("cpu_util.pb", &HostSampler::processors_json); });
+  write(sampler_ != nullptr && settings_.has(Activity::kHostMemory),
+        [&] { return write_samples("host_mem.pb", &HostSampler::memory_json); });
+  return all;
+}
+
 Result<void> Inspection::stop() {
   std::set<std::string> profiled;
   {
     const std::lock_guard lock(mutex_);
-    if (!running_) return fail(NRT_FAILURE, "no inspect session runs");
-    running_ = false;
-    profiled.swap(profiled_);
+    if (state_ != State::kOn) return fail(NRT_FAILURE, "no inspect session runs");
+    state_ = State::kEnding;
+    profiled = profiled_;
   }
   // Those of a whole session are still written; a profile takes the turn of its core for its end.
   if (settings_.whole_session) {
     for (const std::string& path : profiled) (void)Profiles::of(*session_).stop(path);
   }
-  if (!settings_.enabled) return {};
-  if (traces_) {
-    session_->system_trace.stop();
-    NEURON_CHECK(write_trace());
+  Result<void> written;
+  try {
+    if (settings_.enabled) written = write_files();
+  } catch (...) {
+    finish();
+    throw;
   }
-  NEURON_CHECK(write_about());
-  if (sampler_ != nullptr) {
-    sampler_->stop();
-    if (settings_.has(Activity::kCpuUtilisation)) {
-      NEURON_CHECK(write_samples("cpu_util.pb", &HostSampler::processors_json));
-    }
-    if (settings_.has(Activity::kHostMemory)) {
-      NEURON_CHECK(write_samples("host_mem.pb", &HostSampler::memory_json));
-    }
-    sampler_.reset();
-  }
-  return {};
+  finish();
+  return written;
+}
+
+void Inspection::finish() {
+  std::unique_ptr<HostSampler> sampler;  // ended without the lock
+  const std::lock_guard lock(mutex_);
+  sampler.swap(sampler_);
+  state_ = State::kOff;
 }
 
 bool Inspection::profiles_devices() const {
   const std::lock_guard lock(mutex_);
-  return running_ && settings_.enabled && settings_.has(Activity::kDeviceProfile);
+  return state_ == State::kOn && settings_.enabled && settings_.has(Activity::kDeviceProfile);
 }
 
-std::string Inspection::profile_path(const LoadedModel& model) const {
-  return format("{}/{}_instid_0_vnc_{}.ntff", folder_, model_hash(model), model.core().index());
+// The file of a whole session in which this execution is to be; empty if it is written already, or
+// somebody else profiles the core. A profile is of one model, so another model begins another file.
+std::string Inspection::next_whole(Session& session, LoadedModel& model, Whole& whole) {
+  constexpr uint32_t kMostFiles = 1000;  // of a core
+  if (model.core().trace != nullptr) {
+    if (whole.model == &model || whole.files >= kMostFiles) return {};
+    Profiles::of(session).end(whole.path);
+    if (model.core().trace != nullptr) return {};
+  }
+  if (whole.files >= kMostFiles) return {};
+  if (whole.files + 1 == kMostFiles) {
+    log_warning(LogComponent::kNrt,
+                "virtual core {} has changed models {} times; what it executes after the next "
+                "change is not in the profiles below '{}'",
+                model.core().index(), whole.files, folder_);
+  }
+  whole.model = &model;
+  whole.path =
+      format("{}/profile_nc_{}_session_{}.ntff", folder_, model.core().index(), whole.files++);
+  return whole.path;
 }
 
-std::optional<std::string> Inspection::before_execution(Session& session, LoadedModel& model) {
-  std::string path;
+// Under mutex_: what is to be begun.
+std::optional<Inspection::Begun> Inspection::profile_for(Session& session, LoadedModel& model) {
+  const Core& core = model.core();
+  const bool devices = settings_.enabled && settings_.has(Activity::kDeviceProfile) &&
+                       settings_.trace.cores.test(core.index() % SystemTraceSettings::kMostCores);
+  if (devices && settings_.whole_session) {
+    std::string path = next_whole(session, model, wholes_[core.index()]);
+    if (!path.empty()) return Begun{std::move(path), true};
+  }
+  if (core.trace != nullptr) return std::nullopt;
+  if (devices && !settings_.whole_session) {
+    std::string path =
+        format("{}/{}_instid_0_vnc_{}.ntff", folder_, model_hash(model), core.index());
+    if (!profiled_.contains(path)) return Begun{std::move(path), true};
+  }
+  if (!settings_.on_fail) return std::nullopt;
+  // A number that no kept file has: what one failure left is not overwritten by the next.
+  return Begun{
+      format("{}/failed_{}_vnc_{}_{}.ntff", folder_, model_hash(model), core.index(), failures_++),
+      false};
+}
+
+std::optional<Inspection::Begun> Inspection::before_execution(Session& session,
+                                                              LoadedModel& model) {
+  std::optional<Begun> begun;
   {
     const std::lock_guard lock(mutex_);
-    if (!running_ || model.core().trace != nullptr) return std::nullopt;
-    path = profile_path(model);
-    const bool wanted =
-        settings_.enabled && settings_.has(Activity::kDeviceProfile) &&
-        settings_.trace.cores.test(model.core().index() % SystemTraceSettings::kMostCores) &&
-        !profiled_.contains(path);
-    if (!wanted && !settings_.on_fail) return std::nullopt;
-    if (wanted) {
-      profiled_.insert(path);
-    } else {
-      // A number that no kept file has: what one failure left is not overwritten by the next.
-      path = format("{}/failed_{}_vnc_{}_{}.ntff", folder_, model_hash(model), model.core().index(),
-                    failures_++);
-    }
+    if (state_ != State::kOn) return std::nullopt;
+    begun = profile_for(session, model);
+    if (!begun) return std::nullopt;
+    if (begun->wanted) profiled_.insert(begun->path);
   }
-  if (auto started = Profiles::of(session).start(model, path); !started) {
+  if (auto started = Profiles::of(session).start(model, begun->path); !started) {
     tell(started);
     return std::nullopt;
   }
-  return path;
+  return begun;
 }
 
-void Inspection::after_execution(Session& session, LoadedModel& model, const std::string& path,
+void Inspection::after_execution(Session& session, LoadedModel& model, const Begun& begun,
                                  bool failed) {
-  bool keep = true, goes_on = false;
   {
     const std::lock_guard lock(mutex_);
-    const bool wanted = profiled_.contains(path);
-    keep = wanted || failed;
-    goes_on = wanted && settings_.whole_session && running_ && !failed;
+    // Without a session any more, nobody else would end it.
+    if (begun.wanted && settings_.whole_session && state_ == State::kOn) return;
   }
-  if (goes_on) return;
   Profiles::of(session).end(model);
-  if (!keep) ::unlink(path.c_str());
+  if (!begun.wanted && !failed) ::unlink(begun.path.c_str());
 }
 
-void Inspection::loaded(const LoadedModel& model, neff::Bytes file) {
-  const std::lock_guard lock(mutex_);
-  if (!running_ || !settings_.enabled || !settings_.has(Activity::kDeviceProfile)) return;
-  const std::string path = format("{}/neff_{}.neff", folder_, model_hash(model));
+namespace {
+
+// The file of a model, whose holes are filled from where they came.
+Result<void> copy_file(neff::Bytes file, const FileImage* image, const std::string& path) {
   std::ofstream copy(path, std::ios::binary);
-  copy.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
-  if (!copy) log_warning(LogComponent::kNrt, "'{}' could not be written", path);
+  const auto put = [&](const void* bytes, uint64_t size) {
+    copy.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
+  };
+  uint64_t at = 0;
+  if (image != nullptr) {
+    for (const auto& [hole, length] : image->holes()) {
+      put(file.data() + at, hole - at);
+      NEURON_CHECK(image->stream(file.subspan(hole, length),
+                                 [&](const std::byte* piece, uint64_t, uint64_t size) {
+                                   put(piece, size);
+                                   return Result<void>();
+                                 }));
+      at = hole + length;
+    }
+  }
+  put(file.data() + at, file.size() - at);
+  copy.close();
+  if (copy) return {};
+  return fail(NRT_RESOURCE, "'{}' could not be written: is there room for {} bytes?", path,
+              file.size());
+}
+
+}  // namespace
+
+void Inspection::loaded(const LoadedModel& model, neff::Bytes file, const FileImage* image) {
+  std::string path;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool wanted =
+        state_ == State::kOn && settings_.enabled && settings_.has(Activity::kDeviceProfile);
+    if (!wanted) return;
+    path = format("{}/neff_{}.neff", folder_, model_hash(model));
+  }
+  if (const auto copied = copy_file(file, image, path); !copied) {
+    ::unlink(path.c_str());  // a part of a file pairs with nothing
+    log_warning(LogComponent::kNrt, "the inspect session lacks a model: {}",
+                copied.error().sentence);
+  }
 }
 
 }  // namespace neuron::runtime

@@ -72,9 +72,11 @@ void Profiles::end(const LoadedModel& model) {
       if (profile != nullptr && &profile->model() == &model) paths.push_back(path);
     }
   }
-  for (const std::string& path : paths) {
-    if (const auto profile = remove(path)) tell(profile->stop());
-  }
+  for (const std::string& path : paths) end(path);
+}
+
+void Profiles::end(const std::string& path) {
+  if (const auto profile = remove(path)) tell(profile->stop());
 }
 
 }  // namespace neuron::runtime

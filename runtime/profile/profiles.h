@@ -28,6 +28,8 @@ class Profiles final : public SessionPart {
   Result<void> stop(const std::string& path);
   // Ends the profile of the model, if it has one. The caller has the turn of the model's core.
   void end(const LoadedModel& model);
+  // Ends the profile into this file, if there is one. The caller has the turn of its core.
+  void end(const std::string& path);
 
  private:
   // Null if there is none.

@@ -198,6 +198,7 @@ void Connection::meet(short events) {
   const std::string why =
       role_ == Role::kReceives ? format("it has not connected to core {}", core_)
       : last_refusal_ != 0     ? format("port {}: {}", peer_.port, std::strerror(last_refusal_))
+      : connecting_            ? format("port {} does not answer", peer_.port)
                                : format("it does not accept core {} of this host's address", core_);
   end(fail(NRT_TIMEOUT, "core {} of {} did not come in time: {}", peer_.core, peer_.address.text(),
            why));

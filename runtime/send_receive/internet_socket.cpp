@@ -65,9 +65,10 @@ Result<HostAddress> HostAddress::parse(const std::string& text) {
   }
   addrinfo* found = nullptr;
   if (::getaddrinfo(text.c_str(), nullptr, &hints, &found) != 0 || found == nullptr) {
-    return fail(NRT_INVALID,
-                "'{}' is no address of a host; expected one in numbers such as 10.0.0.1 or fe80::1",
-                text);
+    return fail(
+        NRT_INVALID,
+        "'{}' is no address of a host; expected one in numbers such as 10.0.0.1 or fe80::1%eth0",
+        text);
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   sockaddr_in6 system = {};
@@ -87,8 +88,9 @@ std::string HostAddress::text() const {
   return out;
 }
 
-bool HostAddress::operator==(const HostAddress& other) const {
-  return std::memcmp(&bytes, &other.bytes, sizeof(bytes)) == 0 && scope == other.scope;
+bool HostAddress::same_as(const HostAddress& other) const {
+  const bool scopes = scope == other.scope || scope == 0 || other.scope == 0;
+  return std::memcmp(&bytes, &other.bytes, sizeof(bytes)) == 0 && scopes;
 }
 
 Result<base::FileDescriptor> listen_on(uint16_t port) {
@@ -137,7 +139,14 @@ int outcome_of_connecting(int socket) {
   int error = 0;
   socklen_t length = sizeof(error);
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  return error;
+  if (error != 0) return error;
+  sockaddr_in6 here = {}, there = {};
+  socklen_t here_size = sizeof(here), there_size = sizeof(there);
+  const bool known = ::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
+                     ::getpeername(socket, reinterpret_cast<sockaddr*>(&there), &there_size) == 0;
+  const bool same = known && here.sin6_port == there.sin6_port &&
+                    std::memcmp(&here.sin6_addr, &there.sin6_addr, sizeof(here.sin6_addr)) == 0;
+  return same ? ECONNREFUSED : 0;
 }
 
 }  // namespace neuron::runtime

@@ -23,7 +23,8 @@ struct HostAddress {
   // "10.0.0.1", "fe80::1%eth0". Names are refused: both sides must mean the same address.
   static Result<HostAddress> parse(const std::string& text);
   std::string text() const;
-  bool operator==(const HostAddress& other) const;
+  // Without a scope, an address means that of any.
+  bool same_as(const HostAddress& other) const;
 };
 
 // Accepts connections to any address of this host.
@@ -32,7 +33,9 @@ Result<base::FileDescriptor> listen_on(uint16_t port);
 base::FileDescriptor accept_from(int listener, HostAddress& from);
 // Begins to connect. 0 or an errno in `error`: EINPROGRESS while it is under way.
 base::FileDescriptor begin_connecting(const HostAddress& to, uint16_t port, int& error);
-// The outcome of a connection that was begun: 0, or an errno.
+// The outcome of a connection that was begun: 0, or an errno. ECONNREFUSED also for one that has
+// met itself: where nobody listens to a port of this host, the system may give a connection to it
+// that same port.
 int outcome_of_connecting(int socket);
 
 }  // namespace neuron::runtime

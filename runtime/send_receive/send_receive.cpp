@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "driver/base/service_thread.h"
 #include "hw/control.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/log.h"
 
 namespace neuron::runtime {
 namespace {
@@ -18,6 +20,7 @@ namespace {
 constexpr size_t kMostGuests = 256;
 // How often deadlines and connections that could not be made yet are looked at.
 constexpr int kLook_ms = 20;
+constexpr std::chrono::milliseconds kRest{100};
 constexpr uint16_t kPort = 45645;
 
 Result<Core*> core_of(const Session& session, int number) {
@@ -43,13 +46,15 @@ SendReceive::~SendReceive() {
 }
 
 Result<void> SendReceive::start() {
+  if (gave_up_) return *gave_up_;
   if (thread_.joinable()) return {};
   NEURON_TRY(port,
              environment_unsigned("NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT", kPort, 1, 65000));
   port_ = static_cast<uint16_t>(port);
   wake_.reset(base::above_standard_streams(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
   if (!wake_) return fail_with_errno(NRT_RESOURCE, errno, "no event for the thread of transfers");
-  thread_ = std::thread([this] { work(); });
+  thread_ = base::service_thread(
+      "nrt-sendrecv", [this] { work(); }, [this](const char* what) { give_up(what); });
   return {};
 }
 
@@ -123,6 +128,7 @@ Result<SendReceive::Id> SendReceive::connect(Connection::Role role, const std::s
                                              int peer_core, int core) {
   NEURON_TRY(address, HostAddress::parse(peer));
   const std::lock_guard lock(mutex_);
+  if (gave_up_) return *gave_up_;
   if (!cores_.contains(core)) {
     return fail(NRT_FAILURE, "core {} is not open; call nrt_async_sendrecv_init first", core);
   }
@@ -205,12 +211,18 @@ Result<SendReceive::Progress> SendReceive::test(Id transfer) {
 }
 
 void SendReceive::welcome(int core, OpenCore& open) {
+  const auto now = Connection::Clock::now();
   // bounded: each turn takes a connection that was asked for.
   for (;;) {
     Guest guest;
     guest.socket = accept_from(open.listener.get(), guest.from);
-    if (!guest.socket) break;
-    guest.deadline = Connection::Clock::now() + limit_;
+    if (!guest.socket) {
+      // Without a descriptor to spare, the listener stays readable: a rest keeps the thread from
+      // asking without a pause.
+      if (errno != EAGAIN) open.rests_until = now + kRest;
+      break;
+    }
+    guest.deadline = now + limit_;
     if (open.guests.size() >= kMostGuests) open.guests.erase(open.guests.begin());
     open.guests.push_back(std::move(guest));
   }
@@ -242,13 +254,27 @@ void SendReceive::introduce_guests(OpenCore& open) {
                             connection->state() == Connection::State::kMeeting &&
                             connection->core() == guest.says.to_core &&
                             connection->peer().core == guest.says.from_core &&
-                            connection->peer().address == guest.from;
+                            connection->peer().address.same_as(guest.from);
       if (!expected) continue;
       connection->adopt(std::move(guest.socket), guest.says);
       return true;
     }
     return false;
   });
+}
+
+// Nobody moves bytes any more: whoever waits for a connection or a request is told so.
+void SendReceive::give_up(const char* what) {
+  base::guarded(
+      [&] {
+        const std::lock_guard lock(mutex_);
+        const Error why =
+            fail(NRT_FAILURE, "the thread of transfers between cores has ended: {}", what);
+        log_error(LogComponent::kNrt, "{}", why.sentence);
+        for (auto& [id, connection] : connections_) connection->end(why);
+        gave_up_ = why;
+      },
+      [](const char*, bool) {});
 }
 
 void SendReceive::work() {
@@ -263,7 +289,8 @@ void SendReceive::work() {
     {
       const std::lock_guard lock(mutex_);
       for (const auto& [core, open] : cores_) {
-        sockets.push_back({open.listener.get(), POLLIN, 0});
+        const bool rests = Connection::Clock::now() < open.rests_until;
+        sockets.push_back({rests ? -1 : open.listener.get(), POLLIN, 0});
         for (const Guest& guest : open.guests) {
           // One that has introduced itself says nothing more; its end is seen at the next look.
           const bool listens = guest.heard != sizeof(guest.says);

@@ -61,6 +61,7 @@ class SendReceive final : public SessionPart {
   struct OpenCore {
     base::FileDescriptor listener;
     std::vector<Guest> guests;
+    Connection::Clock::time_point rests_until{};
   };
   struct Request {
     Id connection = 0;
@@ -70,6 +71,7 @@ class SendReceive final : public SessionPart {
   Result<void> start();
   void wake();
   void work();
+  void give_up(const char* what);
   // Under mutex_.
   void welcome(int core, OpenCore& open);
   void listen_to_guests(int core, OpenCore& open);
@@ -84,6 +86,7 @@ class SendReceive final : public SessionPart {
   Id next_ = 1;
   uint16_t port_ = 0;
   std::chrono::seconds limit_{60};
+  std::optional<Error> gave_up_;  // the thread's
   base::FileDescriptor wake_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -92,6 +92,7 @@ class Session {
  public:
   CompletionHub completion_hub;
   SystemTrace system_trace;
+  std::atomic<uint32_t> core_dumps{0};  // that were begun
   MappingTable mappings;
   // Increases whenever a tensor that a set refers to is freed or changes its memory. The thread
   // that changes a tensor adds with release; the executor loads with acquire and then matches the

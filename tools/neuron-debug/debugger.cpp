@@ -141,7 +141,14 @@ const std::vector<Debugger::Command>& Debugger::commands() {
   return list;
 }
 
-void Debugger::say(const std::string& text) { parts_.out << text << std::flush; }
+// Names out of a NEFF can neither break a line nor command a terminal.
+void Debugger::say(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    parts_.out << runtime::escaped(line) << (lines.eof() ? "" : "\n");
+  }
+  parts_.out << std::flush;
+}
 
 bool Debugger::run() {
   prompt(false);

@@ -208,6 +208,17 @@ Result<Capture> capture(const CaptureWishes& wishes) {
     return fail(NRT_INVALID, "--profile-nth-exec is {}, and --num-exec only {}", wishes.nth,
                 wishes.executions);
   }
+  if (wishes.ranks > 0 && wishes.profiled_rank != "all") {
+    bool known = false;
+    for (uint32_t rank = 0; rank < wishes.ranks; ++rank) {
+      known = known || wishes.profiled_rank == std::to_string(rank);
+    }
+    if (!known) {
+      return fail(NRT_INVALID,
+                  "--collectives-profile-id is '{}', expected all or a rank from 0 to {}",
+                  wishes.profiled_rank, wishes.ranks - 1);
+    }
+  }
   NEURON_TRY(neff, tools::read_file(wishes.neff));
   const uint32_t count = std::max(wishes.ranks, 1u);
   NEURON_TRY(session, execution::Session::open(count));

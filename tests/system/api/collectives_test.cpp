@@ -170,6 +170,18 @@ TEST_F(Collectives, OneThreadLoadsAllRanksWhichMeetWhenTheyExecute) {
   }
 }
 
+TEST_F(Collectives, OneThreadBuildsTheCommunicatorsOfAllRanksWhichMeetLater) {
+  // A call that waited for the other ranks would end by the time limit of collectives.
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(nrt_build_global_comm(static_cast<int>(rank), rank, 4), NRT_SUCCESS)
+        << nrt_open_last_error();
+    ASSERT_EQ(nrt_cc_global_comm_init(rank, rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  on_ranks(4, [&](uint32_t rank) {
+    EXPECT_EQ(nrt_barrier(static_cast<int>(rank), rank, 4), NRT_SUCCESS) << nrt_open_last_error();
+  });
+}
+
 TEST_F(Collectives, OneThreadLoadsTwoRanksAndSchedulesTheExecutionsOfBoth) {
   const auto models = load_ranks(through("all_reduce", CCOM_ALL_REDUCE, 500, 500, {}), 2);
   NRT_STATUS statuses[2] = {NRT_FAILURE, NRT_FAILURE};

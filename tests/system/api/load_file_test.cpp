@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nrt/nrt_open.h>
+#include <nrt/nrt_profile.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "runtime/neff/container.h"
 #include "runtime/neff/neff_writer.h"
@@ -112,6 +114,27 @@ TEST_F(LoadFile, ChecksTheHashOfTheWholeFileIfAsked) {
   nrt_unload(model);
   bytes[bytes.size() / 2] ^= 1;  // within an array
   EXPECT_EQ(nrt_open_load_file(write(bytes).c_str(), 0, -1, &model), NRT_INVALID);
+}
+
+TEST_F(LoadFile, AnInspectSessionKeepsTheWholeFileWithTheArraysThatWereStreamed) {
+  nrt_inspect_config_t* options = nullptr;
+  ASSERT_EQ(nrt_inspect_config_allocate(&options), NRT_SUCCESS);
+  ASSERT_EQ(nrt_inspect_config_set_output_dir(options, folder_.path("out").c_str()), NRT_SUCCESS);
+  ASSERT_EQ(nrt_inspect_config_set_enable_inspect(options, true), NRT_SUCCESS);
+  ASSERT_EQ(nrt_inspect_begin_with_options(options), NRT_SUCCESS) << nrt_open_last_error();
+  nrt_inspect_config_free(options);
+  const std::string path = write(large_neff());
+  nrt_model_t* model = nullptr;
+  ASSERT_EQ(nrt_open_load_file(path.c_str(), 0, -1, &model), NRT_SUCCESS) << nrt_open_last_error();
+  nrt_unload(model);
+  ASSERT_EQ(nrt_inspect_stop(), NRT_SUCCESS) << nrt_open_last_error();
+  size_t copies = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("out"))) {
+    if (entry.path().extension() != ".neff") continue;
+    ++copies;
+    EXPECT_TRUE(test::read_file(entry.path()) == test::read_file(path)) << entry.path();
+  }
+  EXPECT_EQ(copies, 1u);
 }
 
 TEST_F(LoadFile, SaysWhyAFileIsNone) {

@@ -243,6 +243,32 @@ TEST_F(ProfileApi, ContinuousProfilingIsSavedAndStoppedByTwoThreadsWithoutWaitin
   nrt_profile_continuous_options_free(options);
 }
 
+TEST_F(ProfileApi, ContinuousProfilingOverwritesNoFileOfAnEarlierProcess) {
+  const std::string earlier =
+      folder_.write("kept/profile_nc_0_session_1.ntff", "of an earlier one");
+  nrt_profile_continuous_options_t* options = nullptr;
+  ASSERT_EQ(nrt_profile_continuous_options_allocate(&options), NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_continuous_options_set_output_dir(options, path("kept").c_str()),
+            NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_continuous_start(options), NRT_SUCCESS) << nrt_open_last_error();
+  Loaded add(small_add());
+  ASSERT_EQ(add.run(), NRT_SUCCESS);
+  for (int n = 0; n < 3; ++n) {
+    ASSERT_EQ(nrt_profile_continuous_save(0, options), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  ASSERT_EQ(nrt_profile_continuous_options_set_output_dir(options, path("other").c_str()),
+            NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_continuous_save(0, options), NRT_SUCCESS) << nrt_open_last_error();
+  ASSERT_EQ(nrt_profile_continuous_stop(), NRT_SUCCESS);
+  nrt_profile_continuous_options_free(options);
+  EXPECT_EQ(read_file(earlier), "of an earlier one");
+  for (const char* name :
+       {"kept/profile_nc_0_session_0.ntff", "kept/profile_nc_0_session_2.ntff",
+        "kept/profile_nc_0_session_3.ntff", "other/profile_nc_0_session_0.ntff"}) {
+    EXPECT_TRUE(read(path(name)).ended()) << name;
+  }
+}
+
 // Bytes in use; 0 where a sanitizer has its own allocator.
 size_t allocated() { return mallinfo2().uordblks; }
 
@@ -540,6 +566,8 @@ TEST_F(ProfileApi, AnOlderTraceWritesItsEventsToAFile) {
   Loaded add(small_add());
   ASSERT_EQ(add.run(), NRT_SUCCESS);
   EXPECT_EQ(nrt_trace_stop(nullptr), NRT_INVALID);
+  EXPECT_EQ(nrt_trace_stop(path("no/such/folder.json").c_str()), NRT_INVALID);
+  EXPECT_EQ(nrt_trace_start(true), NRT_FAILURE) << "a file that cannot be written ends no trace";
   ASSERT_EQ(nrt_trace_stop(path("trace.json").c_str()), NRT_SUCCESS) << nrt_open_last_error();
   EXPECT_EQ(nrt_trace_stop(path("trace.json").c_str()), NRT_FAILURE);
   const json::value value = json::parse(read_file(path("trace.json")));

@@ -315,6 +315,32 @@ TEST_F(SendReceive, APeerThatDoesNotComeIsATimeoutWithItsName) {
   EXPECT_EQ(nrt_async_sendrecv_close(0), NRT_SUCCESS) << "what failed before is not under way";
 }
 
+// A listener whose queue is full: the system drops what asks for more.
+TEST_F(SendReceive, APortThatDoesNotAnswerIsNamedSo) {
+  nrt_close();
+  const Setting soon("NEURON_OPEN_COLLECTIVES_TIMEOUT", "1");
+  init();
+  const int base = std::atoi(getenv("NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT"));
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(base + 7));
+  ::inet_pton(AF_INET, kHere, &address.sin_addr);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(listener, 0), 0);
+  std::vector<int> waiting;
+  for (int n = 0; n < 4; ++n) {
+    waiting.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    (void)::connect(waiting.back(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  ASSERT_EQ(nrt_async_sendrecv_init(0), NRT_SUCCESS);
+  Comm* to = connect(7, 0);
+  EXPECT_EQ(await(to), NRT_TIMEOUT);
+  EXPECT_THAT(nrt_open_last_error(), HasSubstr("does not answer"));
+  for (const int socket : waiting) ::close(socket);
+  ::close(listener);
+}
+
 // The other process is core 1, which sends to core 0 of this host and receives from it.
 class SendReceiveBetweenProcesses : public SendReceive {
  protected:

@@ -130,8 +130,14 @@ TEST_F(Session, WithoutDeviceSaysHowToGetOne) {
   if (access("/dev/neuron0", F_OK) == 0) GTEST_SKIP() << "this host has a device";
   EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
   EXPECT_THAT(nrt_open_last_error(), HasSubstr("NEURON_EMULATOR"));
+  // Who asks whether there is a device, as libfabric does, is answered by the status alone.
+  const Setting errors("NEURON_RT_LOG_LEVEL", "ERROR");
+  EXPECT_NE(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);  // reads the level
   uint32_t count = 7;
+  testing::internal::CaptureStderr();
   EXPECT_NE(nrt_get_total_nc_count(&count), NRT_SUCCESS);
+  EXPECT_NE(nrt_get_visible_nc_count(&count), NRT_SUCCESS);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(Session, GivesItsVersionToOlderCallersToo) {

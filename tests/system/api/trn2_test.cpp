@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chips of generation 3: how their cores are counted, and models on one and on two physical cores.
+#include <nrt/nrt_profile.h>
+
 #include <functional>
 
 #include "runtime/neff/container.h"
 #include "runtime/neff/neff_writer.h"
+#include "tests/support/files.h"
 #include "tests/system/api/support.h"
 #include "tools/compiler/program_builder/program.h"
+#include "tools/neuron-profile/trace/profile.h"
 
 namespace neuron::test {
 namespace {
@@ -146,6 +150,30 @@ TEST_F(Trn2, RunsOneProgramOnEachPhysicalCoreOfAVirtualOne) {
     ASSERT_EQ(nrt_open_get_execution_report(model.model, &report), NRT_SUCCESS);
     EXPECT_GT(report.device_ps, 0u);
     ASSERT_EQ(nrt_execute_repeat(model.model, model.inputs, model.outputs, 1), NRT_SUCCESS);
+  }
+}
+
+TEST_F(Trn2, ContinuousProfilingKeepsWhatBothPhysicalCoresDid) {
+  init();
+  nrt_profile_continuous_options_t* options = nullptr;
+  ASSERT_EQ(nrt_profile_continuous_options_allocate(&options), NRT_SUCCESS);
+  const Folder folder;
+  ASSERT_EQ(nrt_profile_continuous_options_set_output_dir(options, folder.path().c_str()),
+            NRT_SUCCESS);
+  ASSERT_EQ(nrt_profile_continuous_start(options), NRT_SUCCESS) << nrt_open_last_error();
+  {
+    Loaded model(pair_of(small_softmax()));
+    ASSERT_EQ(model.run(), NRT_SUCCESS) << nrt_open_last_error();
+    ASSERT_EQ(nrt_profile_continuous_save(0, options), NRT_SUCCESS) << nrt_open_last_error();
+  }
+  ASSERT_EQ(nrt_profile_continuous_stop(), NRT_SUCCESS);
+  nrt_profile_continuous_options_free(options);
+  auto profile = profile::Profile::open(folder.path("profile_nc_0_session_0.ntff"));
+  ASSERT_TRUE(profile) << profile.error().sentence;
+  ASSERT_EQ(profile->parts().size(), 2u);
+  for (const profile::Part& part : profile->parts()) {
+    ASSERT_EQ(part.executions.size(), 1u);
+    EXPECT_GT(part.executions[0].device_ps, 0u);
   }
 }
 

@@ -168,5 +168,13 @@ TEST_F(Debug, AWrongCommandSaysSoAndTheProgramFails) {
   }
 }
 
+TEST_F(Debug, WhatIsNotPrintableCannotCommandTheTerminal) {
+  const test::Run run = debug(add(), "\x1b[2Jjump\nlist DVE:0\n");
+  EXPECT_EQ(run.ending, 1);
+  EXPECT_THAT(run.output, HasSubstr("there is no command '\\x1b[2Jjump'"));
+  EXPECT_EQ(run.output.find('\x1b'), std::string::npos);
+  EXPECT_THAT(run.output, HasSubstr("\n> DVE pc 0")) << "lines stay lines";
+}
+
 }  // namespace
 }  // namespace neuron

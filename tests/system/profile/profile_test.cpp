@@ -182,6 +182,15 @@ TEST_F(ProfileProgram, CaptureTakesInputsAndKeepsTheOutputsOfEveryExecution) {
               HasSubstr("--num-exec only 1"));
 }
 
+TEST_F(ProfileProgram, ARankThatThereIsNotIsNoRankToProfile) {
+  for (const char* wrong : {"2", "x", "01"}) {
+    const Said said = run(std::string("capture -n none.neff -r 2 -i ") + wrong);
+    EXPECT_NE(said.ending, 0) << wrong;
+    EXPECT_THAT(said.error, HasSubstr("expected all or a rank from 0 to 1")) << wrong;
+  }
+  EXPECT_THAT(run("capture -n none.neff -r 2 -i 1").error, HasSubstr("cannot open none.neff"));
+}
+
 TEST_F(ProfileProgram, ForeignDamagedAndUnfinishedFilesGetASentence) {
   capture();
   folder_.write("foreign.ntff", std::string_view("\x08\x06\x12\x10somebody else's protobuf"));

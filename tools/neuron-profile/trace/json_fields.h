@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Members of the JSON objects in a profile. A member that is missing or of another type counts as
-// 0, empty or false, so that a file of another version is read as far as it can be. Thread-safe:
-// pure. Cannot fail.
+// 0, empty or false, so that a file of another version is read as far as it can be. Names are
+// escaped here, once for all who print them: they come from a file. Thread-safe: pure. Cannot fail.
 #ifndef TOOLS_NEURON_PROFILE_TRACE_JSON_FIELDS_H
 #define TOOLS_NEURON_PROFILE_TRACE_JSON_FIELDS_H
 
@@ -11,6 +11,8 @@
 #include <boost/json/value.hpp>
 #include <string>
 #include <string_view>
+
+#include "runtime/base/error.h"
 
 namespace neuron::profile {
 
@@ -25,7 +27,7 @@ inline uint64_t number_in(const boost::json::object& object, std::string_view ke
 inline std::string text_in(const boost::json::object& object, std::string_view key) {
   const boost::json::value* value = object.if_contains(key);
   const boost::json::string* string = value != nullptr ? value->if_string() : nullptr;
-  return string != nullptr ? std::string(*string) : std::string();
+  return string != nullptr ? runtime::escaped({string->data(), string->size()}) : std::string();
 }
 
 inline bool truth_in(const boost::json::object& object, std::string_view key) {

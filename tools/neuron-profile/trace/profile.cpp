@@ -17,6 +17,11 @@ using ntff::ChunkKind;
 using runtime::fail;
 
 constexpr uint32_t kMostParts = 2;
+// What a profile may make this program hold, since a small file may inflate to a thousand times its
+// size: descriptions of programs, of executions and of the end, and all instructions and lines.
+constexpr size_t kMostDescription = size_t{64} << 20;
+constexpr size_t kMostExecution = size_t{64} << 10;
+constexpr size_t kMostCode = size_t{1} << 30;
 
 Result<json::object> parse(const Chunk& chunk) {
   boost::system::error_code error;
@@ -140,12 +145,28 @@ Result<Profile> Profile::read(base::FileDescriptor descriptor, std::string path)
   return profile;
 }
 
+Result<void> Profile::check_size(const Chunk& chunk) {
+  const bool code = chunk.kind == ChunkKind::kCode || chunk.kind == ChunkKind::kLines;
+  if (code) code_bytes_ += chunk.bytes.size();
+  const size_t most = code                              ? kMostCode
+                      : chunk.kind == ChunkKind::kModel ? kMostDescription
+                      : chunk.kind == ChunkKind::kExecution || chunk.kind == ChunkKind::kEnd
+                          ? kMostExecution
+                          : SIZE_MAX;
+  const uint64_t size = code ? code_bytes_ : chunk.bytes.size();
+  if (size <= most) return {};
+  return fail(NRT_INVALID,
+              "the profile '{}' is damaged: it has {} of {} bytes or more, and at most {} are read",
+              path(), code ? "instructions and lines" : "a description", size, most);
+}
+
 Result<void> Profile::scan() {
   // bounded: each turn reads a chunk of the file.
   for (;;) {
     NEURON_TRY(next, file_.next(ntff::but(ChunkKind::kEntries)));
     if (!next) break;
     Chunk& chunk = *next;
+    NEURON_CHECK(check_size(chunk));
     if (chunk.kind == ChunkKind::kEnd) {
       NEURON_TRY(end, parse(chunk));
       ended_ = true;

@@ -110,11 +110,13 @@ class Profile {
  private:
   explicit Profile(ntff::TraceFileReader file) : file_(std::move(file)) {}
   Result<void> scan();
+  Result<void> check_size(const ntff::Chunk& chunk);
 
   ntff::TraceFileReader file_;
   std::vector<Part> parts_;
   bool ended_ = false;
   uint64_t lost_ = 0;
+  uint64_t code_bytes_ = 0;
 };
 
 }  // namespace neuron::profile

@@ -67,7 +67,8 @@ Result<Program> Program::parse(std::string_view document) {
         {text_in(item, "name"), truth_in(item, "output"), number_in(item, "bytes")});
   });
   for (const json::value& file : list_in(*object, "files")) {
-    program.files.emplace_back(file.is_string() ? std::string(file.get_string()) : std::string());
+    const json::string* name = file.if_string();
+    program.files.push_back(name != nullptr ? runtime::escaped({name->data(), name->size()}) : "");
   }
   program.functions = ranges(*object, "functions");
   program.tensors = ranges(*object, "tensors");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/support/files.h"
 
@@ -91,6 +92,37 @@ TEST_F(TraceFile, EndsBeforeAChunkThatIsNotWhole) {
     }
     EXPECT_TRUE(file->cut());
   }
+}
+
+TEST_F(TraceFile, NoticesThatAChunkWhichIsPassedOverIsNotWhole) {
+  write();
+  const std::string whole = test::read_file(path_);
+  // Within the second chunk's noise, of which nobody reads a byte.
+  const std::string cut = folder_.write("cut.ntff", std::string_view(whole).substr(0, 3000));
+  auto file = TraceFileReader::open(cut);
+  ASSERT_TRUE(file);
+  auto end = file->next(only(ChunkKind::kEnd));
+  ASSERT_TRUE(end);
+  EXPECT_FALSE(*end);
+  EXPECT_TRUE(file->cut());
+}
+
+TEST_F(TraceFile, AFifoWithoutAnOtherEndKeepsNobodyWaiting) {
+  const std::string fifo = folder_.path("fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_FALSE(TraceFileWriter::create(fifo));
+  EXPECT_FALSE(TraceFileReader::open(fifo));
+}
+
+TEST_F(TraceFile, AFileThatExistsIsReplacedOrRefusedAsTheCallerSays) {
+  write();
+  const std::string before = test::read_file(path_);
+  auto refused = TraceFileWriter::create(path_, TraceFileWriter::Existing::kRefused);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().sentence, HasSubstr("File exists"));
+  EXPECT_TRUE(test::read_file(path_) == before);
+  EXPECT_TRUE(TraceFileWriter::create(path_));
+  EXPECT_FALSE(test::read_file(path_) == before);
 }
 
 TEST_F(TraceFile, RefusesWhatIsNoProfileOfThisProjectWithASentence) {

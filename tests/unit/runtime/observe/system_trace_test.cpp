@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <regex>
+
+#include "tests/support/sanitized.h"
 
 namespace neuron::runtime {
 namespace {
@@ -111,6 +116,45 @@ TEST(SystemTrace, EventsThatAreNotWantedTakeNoRoom) {
   for (size_t n = 0; n < 4; ++n) {
     EXPECT_EQ(type_of(found[n]), n % 2 == 0 ? "nc_exec_running start" : "nc_exec_running stop");
   }
+}
+
+// Counts what a trace drops, for whatever reason.
+TEST(SystemTrace, TellsHowManyEventsItHasDroppedAlsoAfterSomeWereTaken) {
+  SystemTrace trace;
+  SystemTraceSettings settings;
+  settings.events_per_core = 4;
+  ASSERT_TRUE(trace.start(settings));
+  for (int n = 0; n < 10; ++n) trace.add(TraceEvent::kTensorRead, true, {});
+  (void)trace.take(std::nullopt, UINT64_MAX);
+  EXPECT_EQ(trace.dropped(), 6u);
+  trace.add(TraceEvent::kTensorRead, true, {});
+  EXPECT_EQ(trace.dropped(), 6u);
+  ASSERT_TRUE(trace.stop());
+  ASSERT_TRUE(trace.start(settings));
+  EXPECT_EQ(trace.dropped(), 0u);
+}
+
+// An event is also added at the end of a scope, where an exception would end the process.
+TEST(SystemTrace, WithoutMemoryEventsAreDroppedAndTheProgramGoesOn) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SystemTrace trace;
+    if (!trace.start({})) _exit(1);
+    // A sanitizer's own memory cannot be limited: there nothing is dropped.
+    const rlimit none{0, 0};
+    if (!test::kSanitized && ::setrlimit(RLIMIT_AS, &none) != 0) _exit(2);
+    // Each core needs a block of its own.
+    for (uint32_t core = 0; core < 64; ++core) {
+      const TraceSpan span(trace, TraceEvent::kExecute, {.core = core});
+      trace.add({.core = core, .begin_ns = 1, .launched_ns = 2, .ended_ns = 3, .end_ns = 4});
+    }
+    _exit((trace.dropped() > 0) == !test::kSanitized ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

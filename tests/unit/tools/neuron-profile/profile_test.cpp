@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/neuron-profile/trace/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/files.h"
+
+namespace neuron::profile {
+namespace {
+
+using ntff::ChunkKind;
+using ::testing::HasSubstr;
+
+class ProfileFile : public ::testing::Test {
+ protected:
+  // A profile whose model is described like that, and whose execution is.
+  std::string write(const std::string& model, const std::string& execution) {
+    const std::string path = folder_.path("p.ntff");
+    auto file = ntff::TraceFileWriter::create(path);
+    EXPECT_TRUE(file);
+    EXPECT_TRUE(file->write(ChunkKind::kModel, {}, model));
+    EXPECT_TRUE(file->write(ChunkKind::kExecution, {}, execution));
+    EXPECT_TRUE(file->write(ChunkKind::kEnd, {}, "{}"));
+    EXPECT_TRUE(file->finish());
+    return path;
+  }
+  std::string error_of(const std::string& path) {
+    const auto profile = Profile::open(path);
+    return profile ? "" : profile.error().sentence;
+  }
+  test::Folder folder_;
+};
+
+TEST_F(ProfileFile, DescriptionsThatInflateToMuchMoreThanAnyProgramHasAreRefused) {
+  const std::string model = R"({"part":0,"generation":2})", execution = R"({"exec_id":1})";
+  EXPECT_EQ(error_of(write(model, execution)), "");
+  const std::string large = write(model + std::string(65u << 20, ' '), execution);
+  EXPECT_LT(test::read_file(large).size(), 1u << 20) << "a small file";
+  EXPECT_THAT(error_of(large), HasSubstr("is damaged: it has a description of 6"));
+  EXPECT_THAT(error_of(write(model, execution + std::string(65u << 10, ' '))),
+              HasSubstr("at most 65536 are read"));
+}
+
+TEST_F(ProfileFile, NamesOutOfTheFileCannotCommandATerminal) {
+  const auto profile =
+      Profile::open(write(R"({"part":0,"generation":2,"name":"\u001b[2Jmodel","files":["a\nb.py"],)"
+                          R"("semaphores":[{"number":9,"name":"\u009bs"}]})",
+                          R"({"exec_id":1})"));
+  ASSERT_TRUE(profile) << profile.error().sentence;
+  const Program& program = profile->parts()[0].program;
+  EXPECT_EQ(program.name, "\\x1b[2Jmodel");
+  EXPECT_EQ(program.files[0], "a\\x0ab.py");
+  EXPECT_EQ(program.semaphores[0].name.find('\x9b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuron::profile
