@@ -107,7 +107,7 @@ TEST(CommandLine, ARequiredOptionThatIsMisspeltIsNamedAsItWasWritten) {
   const auto misspelt = line.read({"--modles", "x"});
   ASSERT_TRUE(misspelt);
   EXPECT_EQ(misspelt->status, 2);
-  EXPECT_NE(misspelt->error.find("--modles; did you mean --models?"), std::string::npos)
+  EXPECT_NE(misspelt->error.find("--modles x; did you mean --models?"), std::string::npos)
       << misspelt->error;
   EXPECT_NE(misspelt->error.find("arguments were not expected: --modles x"), std::string::npos)
       << misspelt->error;
