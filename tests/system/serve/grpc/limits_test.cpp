@@ -199,10 +199,9 @@ TEST(GrpcLimits, AServerThatHadNoDescriptorLeftHearsClientsAgain) {
            "/proc/" + std::to_string(served.process().pid()) + "/fd")) {
     open += entry.path().empty() ? 0 : 1;
   }
-  rlimit before = {};
-  const rlimit few = {open + 8, open + 8};
-  ASSERT_EQ(::prlimit(served.process().pid(), RLIMIT_NOFILE, nullptr, &before), 0);
-  const rlimit limited = {few.rlim_cur, before.rlim_max};
+  rlimit limited = {};
+  ASSERT_EQ(::prlimit(served.process().pid(), RLIMIT_NOFILE, nullptr, &limited), 0);
+  limited.rlim_cur = open + 8;
   ASSERT_EQ(::prlimit(served.process().pid(), RLIMIT_NOFILE, &limited, nullptr), 0);
   {
     std::vector<std::unique_ptr<Client>> many;
@@ -229,7 +228,7 @@ TEST(GrpcLimits, AServerWithoutRoomStillSaysThatItLives) {
 }
 
 TEST(GrpcLimits, AMessageThatBecomesMuchLargerIsRefusedBeforeItIsParsed) {
-  const RpcServed served({"--max-body", "4000000", "--max-held", "40000000"});
+  RpcServed served({"--max-body", "4000000", "--max-held", "40000000"});
   ASSERT_NE(served.rpc_port(), 0) << served.log();
   RpcClient client(served);
   EXPECT_EQ(client.verdict_of(random_rows(3, 1)), "");
