@@ -48,7 +48,7 @@ def main():
     except Exception as error:  # pylint: disable=broad-except  # its exceptions have no common root
         complain(f"boto3 cannot make a client for region {arguments.region}: {error}")
         return 1
-    for line in sys.stdin:
+    for line in metrics.lines_of(sys.stdin):
         try:
             data = list(data_of(metrics.parse(line)))
             for first in range(0, len(data), AT_ONCE):

@@ -48,7 +48,7 @@ def main():
     server.daemon_threads = True
     print(f"neuron-monitor-prometheus.py: metrics at port {server.server_address[1]}", file=sys.stderr, flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    for line in sys.stdin:
+    for line in metrics.lines_of(sys.stdin):
         try:
             values.update(metrics.parse(line))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

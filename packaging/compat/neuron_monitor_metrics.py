@@ -15,7 +15,10 @@ COUNTERS = {"execution_errors_total", "execution_status_total", "hardware_ecc_ev
 
 def parse(line):
     """The report in a line."""
-    report = json.loads(line)
+    try:
+        report = json.loads(line)
+    except RecursionError:
+        raise ValueError("a line is no report of neuron-monitor: it is nested too deep") from None
     if not isinstance(report, dict) or "neuron_runtime_data" not in report:
         raise ValueError("a line is no report of neuron-monitor: it has no neuron_runtime_data")
     return report
@@ -88,12 +91,22 @@ def common_labels(report):
     return {label: instance[member] for label, member in names.items() if instance.get(member)}
 
 
+def lines_of(pipe):
+    """Lines of a pipe, also of one that has bytes which are no text: those lines are no reports."""
+    pipe.reconfigure(errors="replace")
+    return pipe
+
+
 def samples_of(report, with_pods=False):
-    """All samples of a report; counters hold what its period added."""
+    """All samples of a report, or none of them: ValueError. Counters hold what its period added."""
     of_core = pods(report) if with_pods else {}
+    samples = list(host_samples(report))
     for runtime in report["neuron_runtime_data"]:
-        yield from runtime_samples(runtime, {"runtime_tag": runtime.get("neuron_runtime_tag", "")}, of_core)
-    yield from host_samples(report)
+        samples += runtime_samples(runtime, {"runtime_tag": runtime.get("neuron_runtime_tag", "")}, of_core)
+    for name, _, value in samples:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"{name} is {value!r}, which is no number")
+    return samples
 
 
 class Metrics:

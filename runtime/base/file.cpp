@@ -91,7 +91,8 @@ Result<void> write_file(const std::string& path, std::span<const uint8_t> conten
   {
     const base::FileDescriptor file(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (file.get() < 0) return fail_with_errno(NRT_INVALID, errno, "cannot create {}", temporary);
+    // The caller knows the file by its own name.
+    if (file.get() < 0) return fail_with_errno(NRT_INVALID, errno, "cannot create {}", path);
     if (const int reason = write_all(file.get(), contents); reason != 0) {
       return give_up(reason, "write");
     }

@@ -138,6 +138,14 @@ void ChildProcess::run(const Options& options, const Prepared& prepared) {
   for (int i = 0; i < 3; ++i) {
     if (prepared.streams[i] >= 0) ::dup2(prepared.streams[i], i);
   }
+  if (options.first_without_memory) {
+    // Everybody may offer himself. Where this is not possible, the kernel chooses.
+    const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (score >= 0) {
+      [[maybe_unused]] const ssize_t written = ::write(score, "1000", 4);
+      ::close(score);
+    }
+  }
   if (options.work) {
     ::close(prepared.failed);
     options.work();

@@ -59,10 +59,11 @@ class ChildProcess {
     std::function<void()> work = {};
     Environment environment = {};
     Stream input = Stream::kNothing, output = Stream::kPipe, errors = Stream::kOurs;
-    int log = -1;                      // the descriptor that kLog means; -1: the stream is ours
-    int signal_at_our_death = 0;       // that the child gets when the thread that started it ends
-    bool dies_without_reader = false;  // SIGPIPE ends it, even if this program ignores the signal
-    std::string complaint = {};        // to its standard error if the command cannot be started
+    int log = -1;                       // the descriptor that kLog means; -1: the stream is ours
+    int signal_at_our_death = 0;        // that the child gets when the thread that started it ends
+    bool dies_without_reader = false;   // SIGPIPE ends it, even if this program ignores the signal
+    bool first_without_memory = false;  // the kernel ends it before this program
+    std::string complaint = {};         // to its standard error if the command cannot be started
   };
 
   explicit ChildProcess(const Options& options);

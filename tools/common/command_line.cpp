@@ -96,17 +96,37 @@ std::string about_commands(const CLI::App& app) {
          "; it is one of " + known;
 }
 
+// "--jsn file", as it was written; "" if all is known.
+std::string unexpected(const CLI::App& app) {
+  std::string words;
+  for (const std::string& word : app.remaining(true)) words += (words.empty() ? "" : " ") + word;
+  return words;
+}
+
 // "neuron-ls: The following argument was not expected: --jsn; did you mean --json-output? ..."
 std::string complaint(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   if (what == "A subcommand is required") what = about_commands(*app);
-  std::string text = app->get_name() + ": " + what;
-  const size_t option = what.rfind(" --");
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && option != std::string::npos) {
-    const std::string other = meant(*app, std::string_view(what).substr(option + 1));
-    if (!other.empty()) text += "; did you mean " + other + "?";
+  const std::string unknown = unexpected(*app);
+  // Whoever misspells an option that is required wants to hear of the spelling.
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+      (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && unknown.starts_with("--"))) {
+    const bool several = unknown.find(' ') != std::string::npos;
+    what = (several ? "The following arguments were not expected: "
+                    : "The following argument was not expected: ") +
+           unknown;
+    const size_t option = (" " + unknown).find(" --");
+    const std::string word = option != std::string::npos
+                                 ? unknown.substr(option, unknown.find(' ', option) - option)
+                                 : "";
+    const std::string other = word.empty() ? "" : meant(*app, word);
+    if (!other.empty() && other == word.substr(0, word.find('='))) {
+      what += "; " + other + " stands before the command";
+    } else if (!other.empty()) {
+      what += "; did you mean " + other + "?";
+    }
   }
-  return text + "\n" + app->get_name() + " --help says what there is.\n";
+  return app->get_name() + ": " + what + "\n" + app->get_name() + " --help says what there is.\n";
 }
 
 // CLI11 puts what a check allows behind the type: "TEXT:{text,json}".

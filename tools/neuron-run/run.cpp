@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/neuron-run/run.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <map>
 
 #include "runtime/base/file.h"
@@ -43,6 +47,20 @@ Result<Arrays> read_arrays(const Wishes& wishes) {
     arrays.emplace(binding.name, std::move(*array));
   }
   return arrays;
+}
+
+// Whether the outputs can be written, as far as that shows before there are any: an execution may
+// take long.
+Result<void> check_folders(const Wishes& wishes) {
+  for (const Binding& binding : wishes.outputs) {
+    const std::string folder = std::filesystem::path(binding.file).parent_path();
+    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) continue;
+    // What is there may be writable all the same.
+    if (::access(binding.file.c_str(), W_OK) == 0) continue;
+    return runtime::fail_with_errno(NRT_INVALID, errno, "output {}: cannot write {}", binding.name,
+                                    binding.file);
+  }
+  return {};
 }
 
 const Port* find(const Model& model, const std::string& name, bool input) {
@@ -111,6 +129,7 @@ Result<void> write_outputs(const Wishes& wishes, const Model& model) {
 Result<tools::Records> run(const Wishes& wishes) {
   // What is wrong with the files is said before a core is claimed.
   NEURON_TRY(arrays, read_arrays(wishes));
+  NEURON_CHECK(check_folders(wishes));
   NEURON_TRY(session, execution::Session::open(1));
   const auto begin = std::chrono::steady_clock::now();
   NEURON_TRY(model, Model::load_file(wishes.model, 0));

@@ -33,6 +33,8 @@ std::vector<std::string> Catalog::versions(std::string_view name) const {
 }
 
 std::shared_ptr<Model> Catalog::find(std::string_view name, std::string_view version) const {
+  // A key is no name: "NAME/2" would answer for the version "1" of a model that has none.
+  if (name.find('/') != std::string_view::npos) return nullptr;
   // The usual case first: a name is looked up for each request.
   if (const auto found = models.find(name); found != models.end()) {
     return version.empty() || version == "1" ? found->second : nullptr;

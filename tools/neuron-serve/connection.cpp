@@ -140,11 +140,7 @@ void Connection::close() {
   server_.forget(*this);
 }
 
-bool Connection::hold(size_t bytes) {
-  if (bytes > held_ && !server_.may_hold(bytes - held_)) return false;
-  hold_anyway(bytes);
-  return true;
-}
+bool Connection::hold(size_t bytes) { return !server_.take_room(held_, bytes); }
 
 void Connection::hold_anyway(size_t bytes) { server_.held(std::exchange(held_, bytes), bytes); }
 

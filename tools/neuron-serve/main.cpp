@@ -20,7 +20,7 @@ using namespace neuron::serve;  // NOLINT: this file is the program
 // A connection is a descriptor; the limit that processes start with is often below ours.
 void raise_descriptor_limit(size_t connections) {
   rlimit limit = {};
-  const rlim_t wanted = connections + 256;
+  const rlim_t wanted = connections + 512;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
@@ -41,7 +41,8 @@ std::string summary(const ReloadReport& report) {
 int main(int argc, char** argv) {
   Options options;
   if (const auto status = parse_options(argc, argv, options)) return *status;
-  raise_descriptor_limit(options.max_connections);
+  // gRPC has as many of its own.
+  raise_descriptor_limit(options.max_connections * (options.grpc_address.empty() ? 1 : 2));
   // Bodies that were large go back to the system, so that what is counted is what is resident.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   // Whoever started us may not read what we say.

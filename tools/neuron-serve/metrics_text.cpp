@@ -52,6 +52,8 @@ std::string Server::metrics_text() const {
   }
   text.family("neuron_serve_grpc_calls", "gauge", "Calls over gRPC that are not over.");
   text.sample("", {}, open_calls());
+  text.family("neuron_serve_grpc_connections", "gauge", "Connections of clients of gRPC.");
+  text.sample("", {}, rpc_server_ != nullptr ? rpc_server_->connections() : 0);
   text.family("neuron_serve_grpc_responses_total", "counter", "Calls over gRPC by their status.");
   for (const auto& [status, count] : counters_.calls) {
     text.sample("", {{"code", std::to_string(status)}}, count);

@@ -2,19 +2,20 @@
 #include "tools/neuron-serve/model_compiler.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "driver/base/format.h"
-#include "driver/base/sha256.h"
-#include "runtime/base/file.h"
 #include "tools/common/child_process.h"
+#include "tools/neuron-serve/model_sources.h"
 
 namespace neuron::serve {
 namespace {
@@ -22,8 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
-constexpr size_t kMostSentences = 5;
+constexpr size_t kMostSentences = 5, kLongestSentence = 500, kMostSaid = 64 << 10;
 constexpr auto kProgress = 10s;
+constexpr const char* kGivenUp = "compiling was given up: this server ends, or its device was lost";
 
 std::string cache_folder(const std::string& given) {
   if (!given.empty()) return given;
@@ -58,14 +60,10 @@ std::string physical_cores(const std::string& target) {
   return has_cores_of_two(target) ? "2" : "1";
 }
 
-void add(base::Sha256& hash, std::span<const uint8_t> bytes) {
-  const uint64_t size = bytes.size();
-  hash.update({reinterpret_cast<const uint8_t*>(&size), sizeof size});
-  hash.update(bytes);
-}
-
 void add(base::Sha256& hash, const std::string& text) {
-  add(hash, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  const uint64_t size = text.size();
+  hash.update({reinterpret_cast<const uint8_t*>(&size), sizeof size});
+  hash.update({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
 // A compiler that was ended may have been writing; its own scratch files begin with the name, too.
@@ -86,18 +84,51 @@ std::string hexadecimal(const base::Sha256::Digest& digest) {
   return text;
 }
 
+// The beginning of a file; a model can make the compiler say much.
+std::string beginning_of(const std::string& path) {
+  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text(kMostSaid, '\0');
+  const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+// A name that no other server has, also where all of them are process 1 of a container.
+std::string unique_suffix() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = 0;
+  return base::format("{}-{:016x}", ::getpid(), number);
+}
+
+// What was written is on the disk before it gets its name: after a power failure an empty file
+// would be taken for a result for ever.
+bool put_in_place(const std::string& part, const std::string& neff, std::string& error) {
+  const base::FileDescriptor file(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::fsync(file.get()) != 0 || ::rename(part.c_str(), neff.c_str()) != 0) {
+    error = "keeping " + neff + ": " + std::strerror(errno);
+    return false;
+  }
+  return true;
+}
+
+// Whether a result is there. One that somebody else may have written is none.
+bool is_kept(const std::string& neff) {
+  struct stat status = {};
+  return ::lstat(neff.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_uid == ::geteuid() && (status.st_mode & 022) == 0 && status.st_size != 0;
+}
+
 // What the compiler said, as one sentence of bearable length.
 std::string complaint(const std::string& log) {
-  const auto bytes = tools::read_file(log);
-  if (!bytes) return "";
-  const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const std::string text = beginning_of(log);
   std::string said;
   size_t lines = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     if (++lines <= kMostSentences && end > at) {
       said += said.empty() ? "" : "; ";
-      said += text.substr(at, end - at);
+      said += text.substr(at, std::min(end - at, kLongestSentence));
+      if (end - at > kLongestSentence) said += "...";
     }
     at = end + 1;
   }
@@ -116,30 +147,6 @@ std::string complaint(const std::string& log) {
 }
 
 }  // namespace
-
-std::vector<std::string> files_of_model(const std::vector<uint8_t>& model) {
-  // An entry of a tensor's external data: key (field 1) "location", value (field 2) the name.
-  constexpr std::string_view kEntry = "\x0a\x08location\x12";
-  const std::string_view text(reinterpret_cast<const char*>(model.data()), model.size());
-  std::vector<std::string> names;
-  for (size_t at = text.find(kEntry); at != text.npos; at = text.find(kEntry, at + 1)) {
-    size_t length = 0, from = at + kEntry.size();
-    for (int shift = 0; from < text.size() && shift < 28; shift += 7) {
-      const auto byte = static_cast<uint8_t>(text[from++]);
-      length |= static_cast<size_t>(byte & 127) << shift;
-      if (byte < 128) break;
-    }
-    if (length > text.size() - from) continue;
-    const std::string name(text.substr(from, length));
-    const fs::path path(name);
-    const bool leaves =
-        path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
-    if (!leaves && std::find(names.begin(), names.end(), name) == names.end()) {
-      names.push_back(name);
-    }
-  }
-  return names;
-}
 
 ModelCompiler::ModelCompiler(const std::string& folder, std::chrono::microseconds limit,
                              std::function<bool()> stopped,
@@ -185,12 +192,13 @@ std::string ModelCompiler::run(const std::string& what, const std::vector<std::s
                              .output = Stream::kNothing,
                              .errors = Stream::kLog,
                              .log = file.get(),
-                             .signal_at_our_death = SIGKILL});
+                             .signal_at_our_death = SIGKILL,
+                             .first_without_memory = true});
   const auto begin = SteadyClock::now();
   auto next = begin + kProgress;
   while (!child.ended_by(base::Deadline::after(100ms))) {  // bounded: by the limit
     const auto now = SteadyClock::now();
-    if (stopped_()) return "this server ends";
+    if (stopped_()) return kGivenUp;
     if (now - begin > limit_) {
       return base::format(
           "neuron-compile had not ended after {} s, which is the longest that --compile-timeout "
@@ -219,32 +227,19 @@ bool ModelCompiler::compile(const std::string& key, const std::string& model,
   neffs.clear();
   if (!prepare(error)) return false;
   const std::string compiler = tools::program_beside("neuron-compile");
-  base::Sha256 sources;
-  for (const std::string& file : {compiler, model}) {
-    const auto bytes = tools::read_file(file);
-    if (!bytes) {
-      error = bytes.error().sentence;
-      return false;
-    }
-    add(sources, *bytes);
-    if (file != model) continue;
-    // A file that is missing is the compiler's to complain of.
-    for (const std::string& name : files_of_model(*bytes)) {
-      add(sources, name);
-      const auto more = tools::read_file(fs::path(model).parent_path() / name);
-      if (more) add(sources, *more);
-    }
-  }
+  base::Sha256::Digest sources = {};
+  if (!hash_sources(compiler, model, stopped_, sources, error)) return false;
   const std::string target = target_of(instance_type);
   auto sizes = settings.batch_sizes;
   if (sizes.empty()) sizes.push_back(1);
   for (const uint32_t size : sizes) {
     std::vector<std::string> words = settings.compile_arguments(size);
     words.insert(words.end(), {"--target", target, "--lnc", physical_cores(target)});
-    base::Sha256 hash = sources;
+    base::Sha256 hash;
+    hash.update(sources);
     for (const std::string& word : words) add(hash, word);
     const std::string neff = folder_ + "/" + hexadecimal(hash.finish()) + ".neff";
-    if (::access(neff.c_str(), R_OK) == 0) {
+    if (is_kept(neff)) {
       told_(base::format("model {}: {} was compiled before", key, model));
       neffs.push_back(neff);
       continue;
@@ -252,18 +247,19 @@ bool ModelCompiler::compile(const std::string& key, const std::string& model,
     const std::string what =
         base::format("model {}: compiling {} for {}, batch {}", key, model, target, size);
     told_(what);
-    const std::string part = base::format("{}.{}.part", neff, ::getpid()), log = part + ".log";
+    const std::string part = base::format("{}.{}.part", neff, unique_suffix()), log = part + ".log";
     std::vector<std::string> command = {compiler, model, "--framework", "ONNX", "-o", part};
     command.insert(command.end(), words.begin(), words.end());
     const auto begin = SteadyClock::now();
     error = run(what, command, log);
-    std::error_code code;
-    if (error.empty()) {
-      fs::rename(part, neff, code);
-      if (code) error = "renaming " + part + ": " + code.message();
+    // What was compiled is what was hashed, or it would be kept under another's name.
+    base::Sha256::Digest now = {};
+    if (error.empty() && hash_sources(compiler, model, stopped_, now, error) && now != sources) {
+      error = model + " was replaced while it was being compiled; read the folder again";
     }
+    const bool kept = error.empty() && put_in_place(part, neff, error);
     remove_all_of(part);
-    if (!error.empty()) return false;
+    if (!kept) return false;
     told_(base::format("model {}: compiled in {:.1f} s", key,
                        std::chrono::duration<double>(SteadyClock::now() - begin).count()));
     neffs.push_back(neff);

@@ -6,7 +6,8 @@
 // Concept: a result is kept in a folder under a name that is a hash of all that it comes from: the
 // compiler, its arguments, the model and the files that the model names. So it is compiled once,
 // whatever the model's file is called, and a result is never stale. Results are moved into place
-// whole; several servers may share the folder, and anybody may empty it.
+// whole; several servers of one user may share the folder, and may empty it. A result of another
+// user is none. A compiler for which there is no memory is what the kernel ends first.
 // Callers: the host's thread. Owns the process. Fails: with the compiler's sentences.
 #ifndef TOOLS_NEURON_SERVE_MODEL_COMPILER_H
 #define TOOLS_NEURON_SERVE_MODEL_COMPILER_H
@@ -43,10 +44,6 @@ class ModelCompiler {
   const std::function<bool()> stopped_;
   const std::function<void(const std::string&)> told_;
 };
-
-// Names that a model gives to files of its own with weights; none of them leaves the model's
-// folder.
-std::vector<std::string> files_of_model(const std::vector<uint8_t>& model);
 
 }  // namespace neuron::serve
 

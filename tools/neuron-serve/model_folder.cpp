@@ -6,13 +6,16 @@
 #include <charconv>
 #include <filesystem>
 
+#include "driver/base/format.h"
 #include "runtime/base/file.h"
 #include "tools/neuron-serve/message/model_spec.h"
+#include "tools/neuron-serve/model_sources.h"
 
 namespace neuron::serve {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr off_t kLongestSettings = 1 << 20;
 
 bool good_name(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name[0] != '.' &&
@@ -40,6 +43,12 @@ bool identify(const std::string& file, FileIdentity& identity, size_t word) {
 }
 
 void take_settings(const std::string& file, FoundModel& model) {
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) == 0 && status.st_size > kLongestSettings) {
+    model.error = base::format("{} has {} bytes; settings have at most {}", file, status.st_size,
+                               kLongestSettings);
+    return;
+  }
   auto bytes = tools::read_file(file);
   if (!bytes) {
     model.error = bytes.error().sentence;
@@ -73,6 +82,7 @@ FoundModel look_at_model(const std::string& folder, const std::string& only,
   if (onnx) {
     model.file = base + ".onnx";
     model.identity = source;
+    model.identity.words.back() = weights_identity(model.file);
   } else if (!neff) {
     model.error = "there is neither " + base + ".neff nor " + base + ".onnx";
     return model;
@@ -115,6 +125,11 @@ bool scan_models(const std::string& folder, const std::string& only,
       const std::string version = versions->path().filename();
       if (is_version(version) && versions->is_directory(inner)) add(file + "/" + version);
     }
+  }
+  // A list that broke off would make models of those that are not in it vanish.
+  if (code) {
+    error = "the folder of models, " + folder + ", cannot be read to its end: " + code.message();
+    return false;
   }
   // A name means one thing.
   for (auto& [key, model] : models) {

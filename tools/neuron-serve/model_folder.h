@@ -20,7 +20,7 @@ namespace neuron::serve {
 
 // By which files a model was made, to see whether they changed.
 struct FileIdentity {
-  std::array<uint64_t, 8> words{};
+  std::array<uint64_t, 9> words{};  // the last: of weights beside an ONNX file
   bool operator==(const FileIdentity&) const = default;
 };
 

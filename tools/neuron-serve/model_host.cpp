@@ -4,6 +4,7 @@
 #include <nrt/nrt_open.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "driver/base/format.h"
 #include "tools/neuron-serve/log.h"
@@ -19,7 +20,7 @@ ModelHost::ModelHost(const Options& options, Events events)
     : options_(options),
       events_(std::move(events)),
       compiler_(
-          options.cache, options.compile_timeout, [this] { return !wait({}); },
+          options.cache, options.compile_timeout, [this] { return compiling_is_vain(); },
           [this](const std::string& what) { compiling(what); }) {}
 
 ModelHost::~ModelHost() { stop(); }
@@ -73,6 +74,12 @@ bool ModelHost::wait(std::chrono::milliseconds time) {
   return !stop_;
 }
 
+// Also without a device, whose return must not wait for a compiler.
+bool ModelHost::compiling_is_vain() const {
+  std::lock_guard lock(mutex_);
+  return stop_ || !lost_.empty();
+}
+
 Model::Events ModelHost::model_events() {
   return {.deliver = events_.deliver,
           .device_lost = [this](const std::string& error) { lost(error); }};
@@ -98,6 +105,7 @@ void ModelHost::run() {
   ReloadReport first;
   if (error.empty()) {
     do_reload(first);
+    unread_ = !first.good && compiling_is_vain();
     error = first.error;
     if (error.empty()) error = unknown_batched();
     if (error.empty() && models_.empty()) {
@@ -124,10 +132,15 @@ void ModelHost::run() {
       why = lost_;
       if (why.empty()) reloads.swap(reloads_);
     }
-    if (!why.empty()) recover();
+    if (!why.empty()) {
+      recover();
+      // What was being read when the device went is read again.
+      if (std::exchange(unread_, false)) reloads.emplace_back([](const ReloadReport&) {});
+    }
     for (const auto& done : reloads) {
       ReloadReport report;
       do_reload(report);
+      unread_ = !report.good && compiling_is_vain();
       done(std::move(report));
     }
   }

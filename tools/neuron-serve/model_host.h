@@ -93,6 +93,7 @@ class ModelHost {
   std::string unknown_batched() const;
   std::vector<uint32_t> next_cores();
   bool device_answers() const;
+  bool compiling_is_vain() const;
   void do_reload(ReloadReport& report);
   void recover();
   bool load_again();
@@ -120,6 +121,7 @@ class ModelHost {
   size_t next_core_ = 0;
   uint64_t attached_ = 0;
   bool open_ = false;
+  bool unread_ = false;  // the device went while the folder was being read
 };
 
 }  // namespace neuron::serve

@@ -25,8 +25,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "driver/base/file_descriptor.h"
-
 namespace neuron::serve {
 namespace {
 
@@ -284,6 +282,15 @@ std::string text_of(const tcp::endpoint& endpoint) {
          std::to_string(endpoint.port());
 }
 
+Error listen_at(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
+  Error code;
+  acceptor.open(endpoint.protocol(), code);
+  if (!code) acceptor.set_option(tcp::acceptor::reuse_address(true), code);
+  if (!code) acceptor.bind(endpoint, code);
+  if (!code) acceptor.listen(kBacklog, code);
+  return code;
+}
+
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -307,6 +314,7 @@ bool stale(const std::string& path) {
 struct Network::Parts {
   asio::io_context loop{1};
   tcp::acceptor acceptor{loop};
+  tcp::acceptor sockets{loop};
   asio::local::stream_protocol::acceptor control{loop};
   std::string control_path;
   asio::signal_set signals{loop};
@@ -314,18 +322,17 @@ struct Network::Parts {
   bool accepting = false;
   bool ended = false;
 
-  // `make` turns the socket into a stream.
-  template <class Acceptor, class Make>
-  void accept(Acceptor& from, const Make& make, const Accepted& accepted) {
-    from.async_accept([this, &from, make, accepted](Error error, auto socket) {
+  template <class Acceptor, class Accept>
+  void accept(Acceptor& from, const Accept& accepted) {
+    from.async_accept([this, &from, accepted](Error error, auto socket) {
       if (!accepting) return;
       if (!error) {
-        accepted(make(std::move(socket)));
-        return accept(from, make, accepted);
+        accepted(std::move(socket));
+        return accept(from, accepted);
       }
       // Out of descriptors or the like: the next try comes when some may be free again.
-      after(kAcceptPause, [this, &from, make, accepted] {
-        if (accepting) accept(from, make, accepted);
+      after(kAcceptPause, [this, &from, accepted] {
+        if (accepting) accept(from, accepted);
       });
     });
   }
@@ -363,13 +370,23 @@ bool Network::listen(const std::string& host, uint16_t port, std::string& error)
     error = "'" + host + "' is no IP address; give one in --listen";
     return false;
   }
-  const tcp::endpoint endpoint(address, port);
-  tcp::acceptor& acceptor = parts_->acceptor;
-  acceptor.open(endpoint.protocol(), code);
-  if (!code) acceptor.set_option(tcp::acceptor::reuse_address(true), code);
-  if (!code) acceptor.bind(endpoint, code);
-  if (!code) acceptor.listen(kBacklog, code);
-  if (code) error = "cannot listen at " + text_of(endpoint) + ": " + code.message();
+  code = listen_at(parts_->acceptor, {address, port});
+  if (code) error = "cannot listen at " + text_of({address, port}) + ": " + code.message();
+  return !code;
+}
+
+bool Network::listen_for_sockets(const std::string& host, uint16_t port, std::string& error) {
+  Error code;
+  const auto address = asio::ip::make_address(host, code);
+  if (code) {
+    error = "'" + host + "' is no IP address; give one in --grpc-listen";
+    return false;
+  }
+  code = listen_at(parts_->sockets, {address, port});
+  if (code) {
+    error = "cannot listen at " + text_of({address, port}) + " for gRPC: " + code.message() +
+            "; --grpc-listen names another address";
+  }
   return !code;
 }
 
@@ -429,31 +446,42 @@ std::string Network::address() const {
          text_of(parts_->acceptor.local_endpoint(code)) + "/";
 }
 
+std::string Network::sockets_address() const {
+  Error code;
+  return text_of(parts_->sockets.local_endpoint(code));
+}
+
 void Network::accept(Accepted accepted) {
   parts_->accepting = true;
   Parts* const parts = parts_.get();
-  parts->accept(
-      parts->acceptor,
-      [parts](tcp::socket socket) -> std::shared_ptr<HttpStream> {
-        Error code;
-        socket.set_option(tcp::no_delay(true), code);
-        const std::string peer = text_of(socket.remote_endpoint(code));
-        return std::make_shared<Stream>(std::move(socket), peer, false, parts->tls);
-      },
-      accepted);
+  parts->accept(parts->acceptor, [parts, accepted](tcp::socket socket) {
+    Error code;
+    socket.set_option(tcp::no_delay(true), code);
+    const std::string peer = text_of(socket.remote_endpoint(code));
+    accepted(std::make_shared<Stream>(std::move(socket), peer, false, parts->tls));
+  });
   if (!parts->control.is_open()) return;
-  parts->accept(
-      parts->control,
-      [](asio::local::stream_protocol::socket socket) -> std::shared_ptr<HttpStream> {
-        return std::make_shared<Stream>(std::move(socket), "control", true, nullptr);
-      },
-      accepted);
+  parts->accept(parts->control, [accepted](asio::local::stream_protocol::socket socket) {
+    accepted(std::make_shared<Stream>(std::move(socket), "control", true, nullptr));
+  });
+}
+
+void Network::accept_sockets(Taken taken) {
+  parts_->accepting = true;
+  parts_->accept(parts_->sockets, [taken = std::move(taken)](tcp::socket socket) {
+    Error code;
+    socket.set_option(tcp::no_delay(true), code);
+    socket.non_blocking(true, code);
+    base::FileDescriptor descriptor(socket.release(code));
+    if (!code) taken(std::move(descriptor));
+  });
 }
 
 void Network::stop_accepting() {
   parts_->accepting = false;
   Error ignored;
   parts_->acceptor.close(ignored);
+  parts_->sockets.close(ignored);
   parts_->control.close(ignored);
   if (!parts_->control_path.empty()) ::unlink(parts_->control_path.c_str());
   parts_->control_path.clear();

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/base/file_descriptor.h"
 #include "tools/neuron-serve/http_stream.h"
 
 namespace neuron::serve {
@@ -27,16 +28,21 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   bool listen(const std::string& host, uint16_t port, std::string& error);
+  // A port whose connections somebody else reads and writes; see accept_sockets().
+  bool listen_for_sockets(const std::string& host, uint16_t port, std::string& error);
   // A listening socket of the service manager.
   bool adopt(int socket, std::string& error);
   // A Unix socket that only this user may connect to. One that nobody listens on is replaced.
   bool listen_control(const std::string& path, std::string& error);
   // For connections that are accepted from now on; both in PEM.
   bool use_tls(const std::string& certificates, const std::string& key, std::string& error);
-  std::string address() const;  // "http://127.0.0.1:8000/"
+  std::string address() const;          // "http://127.0.0.1:8000/"
+  std::string sockets_address() const;  // "127.0.0.1:8001" of listen_for_sockets()
 
   using Accepted = std::function<void(std::shared_ptr<HttpStream>)>;
   void accept(Accepted accepted);
+  using Taken = std::function<void(base::FileDescriptor)>;
+  void accept_sockets(Taken taken);
   void stop_accepting();
 
   void post(std::function<void()> work);

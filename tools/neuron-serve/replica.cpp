@@ -68,11 +68,19 @@ bool Replica::add_program(const std::string& neff, ModelSpec& spec, std::string&
     error = runtime_failure("asking for the tensors of " + spec.file, s);
     return false;
   }
+  const ModelSpec before = spec;
   const bool good = spec.set_tensors(*info, error);
   nrt_free_model_tensor_info(info);
   if (!good) return false;
   program.batch = spec.batch;
   const size_t last = programs_.size() - 1;
+  // A request is read for the largest and may run on any of them.
+  if (const std::string other = last > 0 ? spec.other_rows(before) : ""; !other.empty()) {
+    error = spec.file + ": " + other + " has other rows for batch " + std::to_string(spec.batch) +
+            " than for batch " + std::to_string(before.batch) +
+            "; only first dimensions may depend on \"batch_sizes\"";
+    return false;
+  }
   if (last > 0 && programs_[last - 1].batch >= program.batch) {
     error = spec.file + " takes " + std::to_string(program.batch) +
             " rows at once whatever \"batch_sizes\" asks for; give its inputs a free first "

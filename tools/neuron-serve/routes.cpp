@@ -32,12 +32,26 @@ bool is_type(std::string_view value, std::string_view type) {
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
+// A name that a model chose, where a line of a header must not end: "a%0Ab" of "a\nb".
+void append_in_header(std::string_view name, std::string& text) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > 0x20 && byte < 0x7F && byte != '%') {
+      text += c;
+    } else {
+      text += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+}
+
 // The tensors of a binary message: "x:float32:2,64; y:..."
 std::string describe_tensors(const std::vector<TensorSpec>& tensors, bool batched, uint32_t rows) {
   std::string text;
   for (const TensorSpec& tensor : tensors) {
     if (!text.empty()) text += "; ";
-    text += tensor.name + ":" + dtype_name(tensor.dtype) + ":";
+    append_in_header(tensor.name, text);
+    text += std::string(":") + dtype_name(tensor.dtype) + ":";
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       if (d != 0) text += ',';
       tools::append_number(text, d == 0 && batched ? rows : tensor.shape[d]);
@@ -209,8 +223,9 @@ void Connection::ask_model() {
   std::string().swap(stream_->body());
   // An answer is there twice until it is written, and a number in JSON may be four times as long.
   const size_t copies = binary_answer_ ? 2 : 1 + 2 * 4;
-  if (!hold(input.size() + copies * rows * model_->spec.output_row_bytes)) {
-    return unavailable("the requests of others take all the memory that there is for them");
+  if (const auto no =
+          server_.take_room(held_, input.size() + copies * rows * model_->spec.output_row_bytes)) {
+    return fail(no->status, no->sentence, {}, -1, no->headers());
   }
   if (!model_->queue.admit(rows)) return refuse_inference();
   refusals_ = 0;

@@ -76,14 +76,25 @@ std::string metadata(const Catalog& catalog, const Model& model) {
   return text + "}\n";
 }
 
-// Elements up to which an example is worth it.
-constexpr size_t kMostZeros = 1u << 22;
+// Elements up to which an example is worth it, and up to which it is written at once.
+constexpr size_t kMostZeros = 1u << 22, kShort = 16u << 10;
+// Characters of an example besides its numbers.
+constexpr size_t kAround = 4096;
 
-// A request of one row whose numbers are zero; "": it would be too long.
-std::string example(const ModelSpec& model) {
-  std::string text = "{\"inputs\":[";
+// Of all inputs; more than kMostZeros if there can be no example.
+size_t zeros_of(const ModelSpec& model) {
+  size_t zeros = 0;
   for (const TensorSpec& input : model.inputs) {
-    if (input.row_items > kMostZeros || !has_numbers(input.dtype)) return "";
+    if (input.row_items > kMostZeros || !has_numbers(input.dtype)) return kMostZeros + 1;
+    zeros += input.row_items;
+  }
+  return zeros;
+}
+
+// A request of one row whose numbers are zero.
+void append_example(const ModelSpec& model, std::string& text) {
+  text += "{\"inputs\":[";
+  for (const TensorSpec& input : model.inputs) {
     if (&input != &model.inputs[0]) text += ',';
     text += "{\"name\":";
     base::append_json_string(text, input.name);
@@ -96,7 +107,7 @@ std::string example(const ModelSpec& model) {
     for (size_t i = 0; i < input.row_items; ++i) text += i != 0 ? ",0" : "0";
     text += "]}";
   }
-  return text + "]}\n";
+  text += "]}\n";
 }
 
 }  // namespace
@@ -156,9 +167,25 @@ void Connection::handle_kserve_model(std::string_view path) {
   }
   if (target.word.empty()) return answer({.body = metadata(catalog, *model)});
   if (target.word == "example") {
-    std::string text = example(model->spec);
-    if (text.empty()) return fail(404, "an example for inputs of this size or type has no use");
-    return answer({.body = std::move(text)});
+    const size_t zeros = zeros_of(model->spec);
+    if (zeros > kMostZeros) {
+      return fail(404, "an example for inputs of this size or type has no use");
+    }
+    // It is there twice until it is written, and a zero has two characters.
+    if (const auto no = server_.take_room(held_, 2 * (2 * zeros + kAround))) {
+      return fail(no->status, no->sentence, {}, -1, no->headers());
+    }
+    body_.clear();
+    form_ = kserve_form(std::nullopt);
+    if (zeros <= kShort) {
+      append_example(model->spec, body_);
+      return answer_json();
+    }
+    return server_.in_background(
+        [self = shared_from_this(), model] { append_example(model->spec, self->body_); },
+        [self = shared_from_this()] {
+          if (self->phase_ != Phase::kClosed) self->answer_json();
+        });
   }
   if (catalog.state != State::kReady) return unavailable(catalog.reason());
   std::string text = "{\"name\":";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/common/version.h"
+#include "tools/neuron-serve/grpc/parsed_size.h"
 #include "tools/neuron-serve/server.h"
 
 namespace neuron::serve {
@@ -47,6 +48,11 @@ void Rpc::start() {
   if (method != "ServerLive" && method != "ServerReady" && method != "ModelReady" &&
       method != "ServerMetadata" && method != "ModelMetadata" && method != "ModelInfer") {
     return fail(501, "this server has no method " + call_->method());
+  }
+  // What needs nothing of its message does not wait for the room of one.
+  if (method == "ServerLive" || method == "ServerReady" || method == "ServerMetadata") {
+    phase_ = Phase::kWaiting;
+    return handle();
   }
   server_.wait_for_room(shared_from_this());
 }
@@ -115,11 +121,7 @@ void Rpc::close() {
   server_.forget(*this);
 }
 
-bool Rpc::hold(size_t bytes) {
-  if (bytes > held_ && !server_.may_hold(bytes - held_)) return false;
-  hold_anyway(bytes);
-  return true;
-}
+bool Rpc::hold(size_t bytes) { return !server_.take_room(held_, bytes); }
 
 void Rpc::hold_anyway(size_t bytes) { server_.held(std::exchange(held_, bytes), bytes); }
 
@@ -169,12 +171,22 @@ void Rpc::handle_metadata() {
 
 void Rpc::handle_infer() {
   accepted = Clock::now();
-  // A message is there twice while it is read.
-  if (!hold(2 * came_)) {
-    return fail(503, "the bodies of other requests take all the memory that there is for them");
-  }
   elsewhere(
-      came_, [this] { good_ = form_.parse(call_->message()); }, [this] { parsed(good_); });
+      came_, [this] { parsed_size_ = parsed_size(call_->message()); }, [this] { parse(); });
+}
+
+void Rpc::parse() {
+  // A message is there three times while it is read: as it came, parsed, and as tensors. Parsed it
+  // may be far larger than it came.
+  if (!take_room_for(2 * came_ + parsed_size_)) return;
+  elsewhere(
+      parsed_size_, [this] { good_ = form_.parse(call_->message()); }, [this] { parsed(good_); });
+}
+
+bool Rpc::take_room_for(size_t bytes) {
+  const auto no = server_.take_room(held_, bytes);
+  if (no) fail(no->status, no->sentence);
+  return !no;
 }
 
 void Rpc::parsed(bool good) {
@@ -184,6 +196,8 @@ void Rpc::parsed(bool good) {
   if (catalog.state != State::kReady) return fail(503, catalog.reason());
   model_ = find(form_.model(), form_.version());
   if (model_ == nullptr) return;
+  // Without a look at the tensors: refusing has to be cheap when there is too much of them.
+  if (model_->queue.waiting_rows() >= model_->queue.limit()) return refuse_inference();
   deadline = accepted + server_.options().request_timeout;
   if (const auto end = call_->deadline()) deadline = std::min(deadline, *end);
   elsewhere(
@@ -196,15 +210,13 @@ void Rpc::parsed(bool good) {
 
 void Rpc::ask_model() {
   // An answer is there three times until it is sent: as rows, as a message and in gRPC.
-  if (!hold(input.size() + 3 * rows * model_->spec.output_row_bytes)) {
-    return fail(503, "the requests of others take all the memory that there is for them");
-  }
-  if (!model_->queue.admit(rows)) {
-    return fail(503, "as many requests wait for this model as may");
-  }
+  if (!take_room_for(input.size() + 3 * rows * model_->spec.output_row_bytes)) return;
+  if (!model_->queue.admit(rows)) return refuse_inference();
   in_queue_ = true;
   server_.submit(model_, shared_from_this());
 }
+
+void Rpc::refuse_inference() { fail(503, "as many requests wait for this model as may"); }
 
 void Rpc::finished() {
   if (phase_ == Phase::kClosed) return;
@@ -223,7 +235,12 @@ void Rpc::finished() {
   ++server_.counters().inferences;
   elsewhere(
       output.size(), [this] { out_ = form_.write(model_->spec, *this); },
-      [this] { answer(std::move(out_)); });
+      [this] {
+        if (out_.empty()) {
+          return fail(500, "the answer is larger than the 2 GiB that messages of gRPC may have");
+        }
+        answer(std::move(out_));
+      });
 }
 
 void Rpc::elsewhere(size_t bytes, std::function<void()> work, std::function<void()> rest) {

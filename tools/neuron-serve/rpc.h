@@ -51,8 +51,12 @@ class Rpc : public Job, public RpcCall::Owner, public std::enable_shared_from_th
   void handle_model_ready();
   void handle_metadata();
   void handle_infer();
+  void parse();
   void parsed(bool good);
   void ask_model();
+  void refuse_inference();
+  // Takes room for so many bytes in all, or ends the call.
+  bool take_room_for(size_t bytes);
   // Finds the model of a name, or ends the call.
   std::shared_ptr<Model> find(const std::string& name, const std::string& version);
   // Does work on a message of this size, on another thread if that takes long, then the rest here.
@@ -72,6 +76,7 @@ class Rpc : public Job, public RpcCall::Owner, public std::enable_shared_from_th
   bool in_queue_ = false;  // the job was handed over, and is not back yet
   size_t held_ = 0;        // bytes, of those that the server has for all clients
   size_t came_ = 0;        // bytes of the message
+  size_t parsed_size_ = 0;
 };
 
 }  // namespace neuron::serve

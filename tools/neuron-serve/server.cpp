@@ -71,22 +71,29 @@ bool Server::listen(int passed, std::string& error) {
 bool Server::listen_rpc(std::string& error) {
   using std::chrono::duration_cast, std::chrono::milliseconds;
   if (rpc_server_ == nullptr) return true;
-  return rpc_server_->listen(options_.grpc_address, options_.grpc_port,
-                             {.message = options_.max_body,
-                              .header = options_.max_header,
-                              .memory = options_.max_held,
-                              .handshake = duration_cast<milliseconds>(options_.client_timeout),
-                              .idle = duration_cast<milliseconds>(options_.idle_timeout)},
-                             error);
+  // As with HTTP, some beyond the limit are told so.
+  const size_t most = options_.max_connections + kRefusals;
+  return network_.listen_for_sockets(options_.grpc_address, options_.grpc_port, error) &&
+         rpc_server_->start({.connections = most,
+                             .calls = most,
+                             .message = options_.max_body,
+                             .header = options_.max_header,
+                             .memory = options_.max_held,
+                             .handshake = duration_cast<milliseconds>(options_.client_timeout),
+                             .idle = duration_cast<milliseconds>(options_.idle_timeout)},
+                            error);
 }
 
 std::string Server::rpc_address() const {
-  return rpc_server_ != nullptr ? rpc_server_->address() : "";
+  if (rpc_server_ == nullptr) return "";
+  return (options_.tls_certificate.empty() ? "grpc://" : "grpcs://") + network_.sockets_address();
 }
 
 void Server::welcome_call(std::shared_ptr<RpcCall> call) {
   const bool full = draining_ || rpcs_.size() >= options_.max_connections;
   if (full && !draining_) ++counters_.refused;
+  // What is refused is there, too, until its client has read that.
+  if (rpcs_.size() >= options_.max_connections + kRefusals) return call->cancel();
   auto rpc = std::make_shared<Rpc>(*this, std::move(call));
   rpc->index = rpcs_.size();
   rpcs_.push_back(rpc);
@@ -137,6 +144,19 @@ void Server::welcome(std::shared_ptr<HttpStream> stream) {
   } else {
     connection->start();
   }
+}
+
+std::optional<NoRoom> Server::take_room(size_t& held, size_t bytes) {
+  if (bytes > options_.max_held) {
+    return NoRoom{413, "this request and its answer take " + std::to_string(bytes) +
+                           " bytes of memory; --max-held allows " +
+                           std::to_string(options_.max_held) + " for all of them"};
+  }
+  if (bytes > held && bytes - held > options_.max_held - std::min(options_.max_held, held_)) {
+    return NoRoom{503, "the requests of others take all the memory that there is for them"};
+  }
+  this->held(std::exchange(held, bytes), bytes);
+  return std::nullopt;
 }
 
 void Server::forget(Connection& connection) {
@@ -260,6 +280,7 @@ void Server::sweep() {
   }
   const auto rpcs = rpcs_;
   for (const auto& rpc : rpcs) rpc->check_deadline(now);
+  if (rpc_server_ != nullptr) rpc_server_->count();
   if (draining_ && now >= drain_end_ && !stopped_) {
     log(std::to_string(open_connections() + open_calls()) + " connections did not finish in time");
     stopped_ = true;
@@ -275,6 +296,9 @@ void Server::run(std::function<void()> hang_up, std::function<bool()> alive) {
     }
   });
   network_.accept([this](auto stream) { welcome(std::move(stream)); });
+  if (rpc_server_ != nullptr) {
+    network_.accept_sockets([this](auto socket) { rpc_server_->take(std::move(socket)); });
+  }
   network_.every(kSweep, [this] { sweep(); });
   if (const auto period = watchdog_period(); period.count() != 0) {
     network_.every(period / 2, [&] {

@@ -17,7 +17,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,13 @@ struct ServerCounters {
   uint64_t refused = 0;             // beyond --max-connections
   uint64_t inferences = 0;          // answered with 200
   uint64_t withdrawn = 0;           // from a queue, because the client had gone
+};
+
+// Why a request cannot be held: others are, or it is larger than all that may be.
+struct NoRoom {
+  int status = 503;
+  std::string sentence;
+  std::string_view headers() const { return status == 503 ? "Retry-After: 1\r\n" : ""; }
 };
 
 class Server {
@@ -79,10 +88,8 @@ class Server {
   size_t open_connections() const { return connections_.size(); }
   const Gate& gate() const { return gate_; }
   AccessLog& access_log() { return access_log_; }
-  // Whether so many bytes more may be held for a request.
-  bool may_hold(size_t more) const {
-    return more <= options_.max_held - std::min(options_.max_held, held_);
-  }
+  // Takes room for `bytes` in all for a request and its answer, which has `held` of it; why not.
+  std::optional<NoRoom> take_room(size_t& held, size_t bytes);
   void held(size_t before, size_t now) { held_ += now - before; }
   void after(std::chrono::microseconds time, std::function<void()> work) {
     network_.after(time, std::move(work));

@@ -51,11 +51,11 @@ class Tool(unittest.TestCase):
         self.folder = Path(scratch.name)
         (self.folder / "kernels.py").write_text(KERNELS)
 
-    def nki(self, *words, status=0):
+    def nki(self, *words, status=0, **environment):
         done = subprocess.run([str(BUILD / "bin" / "neuron-nki"), *words], cwd=self.folder,
                               capture_output=True, text=True, check=False,
                               env={**os.environ, "HOME": str(self.folder),
-                                   "PYTHONPYCACHEPREFIX": self.compiled})
+                                   "PYTHONPYCACHEPREFIX": self.compiled, **environment})
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -134,6 +134,16 @@ class Tool(unittest.TestCase):
     def test_wrong_words_are_refused(self):
         self.assertIn("FILE.py::KERNEL", self.nki("run", "none.py::k", status=1))
         self.assertIn("its kernels are", self.nki("run", "kernels.py::none", status=1))
+        said = self.nki("run", "kernels.py::double", "--shapes", "128x-1", status=1)
+        self.assertTrue(said.startswith("neuron-nki: --shapes 128x-1: expected"), said)
+        (self.folder / "bad.py").write_text("x = 1\ndef f(:\n")
+        said = self.nki("run", "bad.py::f", status=1)
+        self.assertRegex(said, r"^neuron-nki: .*bad.py:2: invalid syntax: def f\(:\n$")
+
+    def test_a_device_of_another_family_is_named(self):
+        said = self.nki("run", "kernels.py::double", "--shapes", "128x64", "--target", "trn2",
+                        status=1, NEURON_EMULATOR="trn1.2xlarge")
+        self.assertIn("the kernel is for trn2, and NEURON_EMULATOR=trn1.2xlarge", said)
         self.assertIn("double needs x", self.nki("run", "kernels.py::double", status=1))
         self.assertIn("expected SHAPE", self.nki("run", "kernels.py::double", "--shapes", "12y",
                                                  status=1))

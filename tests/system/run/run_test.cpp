@@ -248,6 +248,14 @@ TEST_F(Run, SaysThatTheDiskIsFullAndLeavesNoHalfAnArray) {
   EXPECT_THAT(said.error, HasSubstr("cannot write to standard output: No space left on device"));
 }
 
+TEST_F(Run, SaysThatAnOutputHasNoFolderBeforeItExecutesAnything) {
+  make_sum();
+  // As often as this it would execute for minutes.
+  const Said said = run("sum.neff --random --repeat 100000000 -o sum=none/sum.npy");
+  expect_refused(said, 1);
+  EXPECT_THAT(said.error, HasSubstr("output sum: cannot write none/sum.npy: No such file"));
+}
+
 TEST_F(Run, MakesTheSameNumbersOfTheSameSeedAndKeepsThemOnRequest) {
   make_sum();
   const auto sum_of = [&](const std::string& options) {

@@ -81,6 +81,29 @@ TEST(Limits, ABinaryBodyOfAnotherSizeIsRefused) {
             200u);
 }
 
+TEST(Limits, ARequestThatCouldNeverBeHeldIsTooLargeAndNotForTheTimeBeing) {
+  const Served served({"--max-held", "65536"});
+  ASSERT_NE(served.port(), 0) << served.log();
+  // Its answer, as JSON, is counted with nine times its bytes.
+  std::string body = "{\"inputs\":{\"x\":[0";
+  for (int i = 1; i < 120 * 64; ++i) body += ",0";
+  const Answer answer = served.client().post(kInfer, body + "]}}");
+  EXPECT_EQ(answer.status, 413u) << answer.body;
+  EXPECT_THAT(answer.body, HasSubstr("--max-held"));
+  EXPECT_EQ(served.client().post(kInfer, json(random_rows(1, 1))).status, 200u);
+}
+
+TEST(Limits, AnExampleTakesRoomAsAnswersDo) {
+  const Served served({"--max-held", "65536", "--max-body", "60000"});
+  ASSERT_NE(served.port(), 0) << served.log();
+  EXPECT_EQ(served.get("/v2/models/digits/example").status, 200u);
+  Client holding = served.client();
+  holding.send("POST " + std::string(kInfer) +
+               " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n");
+  ASSERT_TRUE(test::eventually([&] { return served.metric("held_bytes") >= 60000; }));
+  EXPECT_EQ(served.get("/v2/models/digits/example").status, 503u);
+}
+
 TEST(Limits, OtherMethodsAreNotAllowed) {
   Client client = shared().client();
   EXPECT_EQ(client.get(kInfer).status, 405u);

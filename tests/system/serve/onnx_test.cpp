@@ -190,6 +190,72 @@ TEST(ServedOnnx, IsRefusedWithTheCompilersSentencesWhileOthersAreServed) {
   EXPECT_THAT(why("fixed"), HasSubstr("free first dimension"));
 }
 
+TEST(ServedOnnx, WithRowsThatDependOnTheBatchSizeIsRefused) {
+  const test::Folder folder;
+  // Of n rows x, the products of each with each: a row of y has n numbers.
+  onnx::ModelWriter writer;
+  writer.input("x", {0, kInputs});
+  writer.node("Transpose", {"x"}, {"columns"});
+  writer.node("MatMul", {"x", "columns"}, {"y"});
+  writer.output("y");
+  folder.write("models/net.onnx", writer.bytes());
+  folder.write("models/net.json", R"({"batch_sizes": [1, 4]})");
+  Served served(folder.path("models"), {}, cache(folder));
+  EXPECT_EQ(served.port(), 0);
+  EXPECT_THAT(served.log(),
+              HasSubstr("tensor 'y' has other rows for batch 4 than for batch 1; only first"));
+}
+
+TEST(ServedOnnx, ThatNamesTheSameWeightsAThousandTimesIsReadOnce) {
+  const test::Folder folder;
+  std::string model = "no model";
+  for (int i = 0; i < 1000; ++i) {
+    // "weights", "./weights", "././weights" ... and as many links.
+    std::string name = "weights";
+    for (int k = 0; k < i % 8; ++k) name = "./" + name;
+    if (i >= 8) {
+      name = "link" + std::to_string(i);
+      std::filesystem::create_directories(folder.path("models"));
+      std::filesystem::create_symlink("weights", folder.path("models") + "/" + name);
+    }
+    model += std::string("\x0a\x08location\x12") + static_cast<char>(name.size()) + name;
+  }
+  folder.write("models/net.onnx", model);
+  folder.write("models/weights", "");
+  ASSERT_EQ(::truncate((folder.path("models") + "/weights").c_str(), off_t{256} << 20), 0);
+  // A thousand times 256 MB take minutes.
+  Served served(folder.path("models"), {}, cache(folder));
+  EXPECT_EQ(served.port(), 0);
+  EXPECT_THAT(served.log(), HasSubstr("no ONNX model"));
+}
+
+TEST(ServedOnnx, WithNamesThatEndALineAddsNoLineToAHeader) {
+  const test::Folder folder;
+  onnx::ModelWriter writer;
+  writer.input("x\r\nEvil: yes", {1, 4});
+  writer.node("Tanh", {"x\r\nEvil: yes"}, {"y\r\nEvil: yes"});
+  writer.output("y\r\nEvil: yes");
+  folder.write("models/net.onnx", writer.bytes());
+  const Served served(folder.path("models"), {}, cache(folder));
+  ASSERT_NE(served.port(), 0) << served.log();
+  const Answer answer = served.client().post("/v1/models/net/infer", std::string(16, '\0'),
+                                             "application/octet-stream");
+  EXPECT_EQ(answer.status, 200u) << answer.body;
+  EXPECT_EQ(answer.header("X-Tensors"), "y%0D%0AEvil:%20yes:float32:1,4");
+  EXPECT_EQ(answer.header("Evil"), "");
+}
+
+TEST(ServedOnnx, OfATerabyteEndsNoServer) {
+  const test::Folder folder;
+  folder.write("models/good.onnx", Network(1).model(1));
+  folder.write("models/huge.onnx", "");
+  ASSERT_EQ(::truncate((folder.path("models") + "/huge.onnx").c_str(), off_t{1} << 40), 0);
+  const Served served(folder.path("models"), {}, cache(folder));
+  ASSERT_NE(served.port(), 0) << served.log();
+  EXPECT_EQ(served.get("/v2/models/good/ready").status, 200u);
+  EXPECT_THAT(served.get("/v2/models/huge/ready").body, HasSubstr("at most 2 GiB"));
+}
+
 TEST(ServedOnnx, IsNotCompiledLongerThanTheLimitAndLeavesNothingBehind) {
   const test::Folder folder;
   onnx::ModelWriter deep;
@@ -217,6 +283,23 @@ TEST(ServedOnnx, TakesNothingFromACacheThatOthersMayWrite) {
   Served served(folder.path("models"), {}, cache(folder));
   EXPECT_EQ(served.port(), 0);
   EXPECT_THAT(served.log(), HasSubstr("can be written by others"));
+}
+
+TEST(ServedOnnx, IsCompiledAnewWhereTheCacheHasAnEmptyFileOrOneThatOthersMayWrite) {
+  const test::Folder folder;
+  folder.write("models/net.onnx", Network(1).model());
+  const auto log = [&] {
+    const Served served(folder.path("models"), {}, cache(folder));
+    EXPECT_NE(served.port(), 0);
+    return served.log();
+  };
+  EXPECT_THAT(log(), HasSubstr("compiled in"));
+  const auto kept = std::filesystem::directory_iterator(folder.path("cache"))->path();
+  ASSERT_EQ(::truncate(kept.c_str(), 0), 0);
+  EXPECT_THAT(log(), HasSubstr("compiled in"));
+  EXPECT_THAT(log(), HasSubstr("was compiled before"));
+  ASSERT_EQ(::chmod(kept.c_str(), 0666), 0);
+  EXPECT_THAT(log(), HasSubstr("compiled in"));
 }
 
 // The block behind this sentence in the README.

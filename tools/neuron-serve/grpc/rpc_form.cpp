@@ -2,6 +2,7 @@
 #include "tools/neuron-serve/grpc/rpc_form.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <type_traits>
 
@@ -246,6 +247,8 @@ std::string RpcForm::read(const ModelSpec& model, Job& job) {
 }
 
 std::string RpcForm::write(const ModelSpec& model, const Job& job) const {
+  // Lengths in messages have 31 bits.
+  if (job.output.size() > INT_MAX) return "";
   ModelInferResponse response;
   response.set_model_name(name_of(model.name));
   response.set_model_version(version_of(model.name));

@@ -9,17 +9,15 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
-
-#include "driver/base/file_descriptor.h"
 
 namespace neuron::serve {
 namespace {
@@ -209,33 +207,29 @@ void report(gpr_log_func_args* entry) {
   }
 }
 
-// Why nobody can listen there, "" if somebody can: gRPC itself does not say.
-std::string obstacle(const std::string& host, uint16_t port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found)) {
-    return ::gai_strerror(code);
-  }
-  const base::FileDescriptor probe(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool free =
-      ::bind(probe.get(), found->ai_addr, found->ai_addrlen) == 0 && ::listen(probe.get(), 1) == 0;
-  const int error = errno;
-  ::freeaddrinfo(found);
-  return free ? "" : std::strerror(error);
+// The socket that a descriptor stands for, 0 if it stands for none any more.
+ino_t socket_of(int descriptor) {
+  struct stat status = {};
+  return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
 }  // namespace
 
 struct RpcServer::Parts {
+  // gRPC has the descriptor, and tells nobody when it closes it. Another socket that gets the same
+  // number is another file.
+  struct Connection {
+    int descriptor;
+    ino_t socket;
+  };
+
   Exchange exchange;
+  std::vector<Connection> connections;
+  size_t most_connections = 0;
   std::shared_ptr<RenewedCredentials::Pair> tls;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> door;
   std::thread thread;
-  std::string address;
 
   void serve() {
     void* tag = nullptr;
@@ -263,25 +257,15 @@ void RpcServer::use_tls(const std::string& certificates, const std::string& key)
   parts_->tls->fresh = true;
 }
 
-bool RpcServer::listen(const std::string& host, uint16_t port, const Limits& limits,
-                       std::string& error) {
+bool RpcServer::start(const Limits& limits, std::string& error) {
   // What clients do wrong is none of the operator's log, and what the operator does is checked
-  // here.
+  // elsewhere.
   gpr_set_log_function(&report);
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  const std::string wanted = name + ":" + std::to_string(port);
-  if (const std::string why = obstacle(host, port); !why.empty()) {
-    error = "cannot listen at " + wanted + " for gRPC: " + why +
-            "; --grpc-listen names another address";
-    return false;
-  }
-  int bound = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(wanted,
-                           parts_->tls != nullptr
-                               ? std::make_shared<RenewedCredentials>(parts_->tls)
-                               : grpc::InsecureServerCredentials(),
-                           &bound);
+  parts_->door = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      parts_->tls != nullptr ? std::make_shared<RenewedCredentials>(parts_->tls)
+                             : grpc::InsecureServerCredentials());
   builder.RegisterAsyncGenericService(&parts_->exchange.service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<size_t>(limits.message, 1u << 30)));
   builder.SetMaxSendMessageSize(-1);
@@ -289,7 +273,8 @@ bool RpcServer::listen(const std::string& host, uint16_t port, const Limits& lim
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetResourceQuota(grpc::ResourceQuota("neuron-serve").Resize(limits.memory));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(limits.header));
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Streams of one connection, which no limit of connections bounds.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits.calls));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(limits.handshake.count()));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
@@ -301,19 +286,31 @@ bool RpcServer::listen(const std::string& host, uint16_t port, const Limits& lim
                              static_cast<int>(limits.handshake.count()));
   parts_->exchange.queue = builder.AddCompletionQueue();
   parts_->server = builder.BuildAndStart();
-  if (parts_->server == nullptr || bound == 0) {
-    error = "cannot listen at " + wanted + " for gRPC; --grpc-listen names another address";
-    parts_->server.reset();
+  if (parts_->server == nullptr) {
+    error = "gRPC cannot be served: its library does not start a server";
     return false;
   }
-  parts_->address =
-      (parts_->tls != nullptr ? "grpcs://" : "grpc://") + name + ":" + std::to_string(bound);
+  parts_->most_connections = limits.connections;
   for (int i = 0; i < kExpected; ++i) Call::expect(parts_->exchange);
   parts_->thread = std::thread([parts = parts_.get()] { parts->serve(); });
   return true;
 }
 
-std::string RpcServer::address() const { return parts_->address; }
+void RpcServer::take(base::FileDescriptor socket) {
+  if (parts_->exchange.ended || parts_->connections.size() >= parts_->most_connections) return;
+  parts_->connections.push_back({socket.get(), socket_of(socket.get())});
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.fd = socket.release();
+  parts_->door->HandleNewConnection(&connection);
+}
+
+void RpcServer::count() {
+  std::erase_if(parts_->connections, [](const Parts::Connection& connection) {
+    return socket_of(connection.descriptor) != connection.socket;
+  });
+}
+
+size_t RpcServer::connections() const { return parts_->connections.size(); }
 
 void RpcServer::end() {
   if (std::exchange(parts_->exchange.ended, true)) return;

@@ -109,6 +109,13 @@ class RequestReader : private JsonReader {
       for (const TensorSpec& output : outputs) names += (names.empty() ? "" : ", ") + output.name;
       return fail("the model has no output \"" + name + "\"; it has " + names);
     }
+    // Each of them would be a copy in the answer, and what the answer may take was counted once.
+    if (std::any_of(request_.outputs.begin(), request_.outputs.end(),
+                    [&](const Wanted& wanted) { return wanted.output == index; })) {
+      at_ = start;
+      field_ = "outputs";
+      return fail("the output \"" + name + "\" was asked for before");
+    }
     request_.outputs.push_back({index, binary.value_or(false)});
     asked_binary_.push_back(binary.has_value());
     return true;

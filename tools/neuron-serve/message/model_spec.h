@@ -53,6 +53,8 @@ struct ModelSpec {
   bool same_tensors(const ModelSpec& other) const {
     return batched == other.batched && inputs == other.inputs && outputs == other.outputs;
   }
+  // Of two batched ones: the first tensor whose rows are not those of `other`, "" if all are.
+  std::string other_rows(const ModelSpec& other) const;
   // Takes the tensors of one NEFF. False: `error` says why they cannot be served so.
   bool set_tensors(const nrt_tensor_info_array_t& info, std::string& error);
 };

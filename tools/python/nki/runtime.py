@@ -47,6 +47,7 @@ class _Session(_libnrt.Library):
     def __init__(self, target, ranks):
         self.target = target
         fits = ranks <= _RANKS_OF_ONE_DEVICE[target]
+        ours = "NEURON_EMULATOR" not in os.environ
         os.environ.setdefault("NEURON_EMULATOR", (_EMULATED if fits else _LARGE)[target])
         if os.environ["NEURON_EMULATOR"] == "":
             del os.environ["NEURON_EMULATOR"]
@@ -58,7 +59,15 @@ class _Session(_libnrt.Library):
         # Virtual cores that this process has.
         self.cores = int(os.environ.get("NEURON_RT_NUM_CORES", ranks))
         super().__init__(compiler.root(), DeviceError)
-        self.open()
+        try:
+            self.open()
+        except DeviceError as error:
+            emulator = os.environ.get("NEURON_EMULATOR")
+            if ours or emulator is None:
+                raise
+            # What was asked for was chosen for the target, which the user may not have chosen.
+            raise DeviceError(f"{error}; the kernel is for {target}, and NEURON_EMULATOR={emulator} "
+                              "says which device there is: unset it, or give another target") from None
         atexit.register(self.close)
 
 

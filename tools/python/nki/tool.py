@@ -27,7 +27,11 @@ def load_module(path):
         raise NkiError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        place = f"{error.filename}:{error.lineno}"
+        raise NkiError(f"{place}: {error.msg}: {(error.text or '').strip()}") from None
     return module
 
 
@@ -58,6 +62,8 @@ def argument(text, random):
     shape, _, dtype = text.partition(":")
     try:
         sizes = tuple(int(s) for s in shape.split("x"))
+        if min(sizes) < 1:
+            raise ValueError
     except ValueError:
         raise NkiError(f"--shapes {text}: expected SHAPE, SHAPE:TYPE or VALUE=..., such as "
                        "128x512:bfloat16") from None

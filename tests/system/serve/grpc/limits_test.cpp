@@ -2,6 +2,7 @@
 // Clients of gRPC that send garbage, are too many, too slow, killed, or there when the server ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <random>
 #include <thread>
@@ -19,6 +20,13 @@ const char* const kWaiting = "queue_rows{model=\"digits\"}";
 // A whole call up to its message, on stream 1.
 std::string beginning(const std::string& method = "ModelInfer") {
   return kPreface + frame(kSettings, 0, 0, "") + call_headers(method);
+}
+
+// The most that the process has had.
+long resident_kilobytes(pid_t process) {
+  const std::string status = test::read_file("/proc/" + std::to_string(process) + "/status");
+  const size_t at = status.find("VmHWM:");
+  return at == std::string::npos ? 0 : std::stol(status.substr(at + 6));
 }
 
 TEST(GrpcLimits, GarbageInEveryPlaceHarmsNobody) {
@@ -166,6 +174,75 @@ TEST(GrpcLimits, OneCallTooManyIsRefused) {
   idle.clear();
   ASSERT_TRUE(eventually([&] { return served.metric("grpc_calls") == 0; }));
   EXPECT_EQ(client.verdict_of(random_rows(1, 1)), "");
+}
+
+TEST(GrpcLimits, ConnectionsBeyondTheLimitAreClosedAndTheOthersGoOn) {
+  const RpcServed served({"--max-connections", "2"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 100; ++i) idle.push_back(std::make_unique<Client>(served.rpc_port()));
+  EXPECT_TRUE(eventually([&] { return served.metric("grpc_connections") == 66; }));
+  // The last one was told nothing, and is over.
+  EXPECT_EQ(receive_until(*idle.back(), "anything"), "");
+  EXPECT_EQ(served.infer(random_rows(1, 1)).status, 200u);
+  idle.clear();
+  EXPECT_TRUE(eventually([&] { return served.metric("grpc_connections") == 0; }));
+  EXPECT_EQ(RpcClient(served).verdict_of(random_rows(3, 1)), "");
+}
+
+TEST(GrpcLimits, AServerThatHadNoDescriptorLeftHearsClientsAgain) {
+  RpcServed served;
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  EXPECT_EQ(RpcClient(served).verdict_of(random_rows(3, 1)), "");
+  size_t open = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(served.process().pid()) + "/fd")) {
+    open += entry.path().empty() ? 0 : 1;
+  }
+  rlimit limited = {};
+  ASSERT_EQ(::prlimit(served.process().pid(), RLIMIT_NOFILE, nullptr, &limited), 0);
+  limited.rlim_cur = open + 8;
+  ASSERT_EQ(::prlimit(served.process().pid(), RLIMIT_NOFILE, &limited, nullptr), 0);
+  {
+    std::vector<std::unique_ptr<Client>> many;
+    for (int i = 0; i < 40; ++i) many.push_back(std::make_unique<Client>(served.rpc_port()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_TRUE(eventually([&] { return RpcClient(served).verdict_of(random_rows(3, 1)).empty(); }));
+}
+
+TEST(GrpcLimits, AServerWithoutRoomStillSaysThatItLives) {
+  const RpcServed served(
+      {"--max-body", "100000", "--max-held", "100000", "--client-timeout", "60s"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  Client slow(served.rpc_port());
+  slow.send(beginning() + frame(kData, 0, 1, std::string("\0\0\0\1\0", 5)));
+  ASSERT_TRUE(eventually([&] { return served.metric("held_bytes") == 100'000; }));
+  RpcClient client(served);
+  RpcClient::Context context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  inference::ServerLiveResponse live;
+  const grpc::Status status = client.stub().ServerLive(&context, {}, &live);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(live.live());
+}
+
+TEST(GrpcLimits, AMessageThatBecomesMuchLargerIsRefusedBeforeItIsParsed) {
+  RpcServed served({"--max-body", "4000000", "--max-held", "40000000"});
+  ASSERT_NE(served.rpc_port(), 0) << served.log();
+  RpcClient client(served);
+  EXPECT_EQ(client.verdict_of(random_rows(3, 1)), "");
+  const long before = resident_kilobytes(served.process().pid());
+  // A million tensors without a field, of two bytes each.
+  inference::ModelInferRequest request;
+  request.set_model_name("digits");
+  for (int i = 0; i < 1'000'000; ++i) request.add_inputs();
+  inference::ModelInferResponse response;
+  const grpc::Status status = client.infer(request, response);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("--max-held"));
+  EXPECT_LT(resident_kilobytes(served.process().pid()) - before, 40'000);
+  EXPECT_EQ(client.verdict_of(random_rows(3, 1)), "");
 }
 
 TEST(GrpcLimits, ADeadlineOfTheClientIsTheRequestsToo) {

@@ -124,6 +124,17 @@ TEST(ChildProcess, DiesWithItsObject) {
   ::close(output[0]);
 }
 
+TEST(ChildProcess, IsWhatTheKernelEndsFirstIfItIsToBe) {
+  const std::vector<std::string> command = {"/bin/cat", "/proc/self/oom_score_adj"};
+  std::string ours, theirs;
+  ChildProcess plain({.command = command});
+  plain.attend({30s}, [&](std::string_view line) { ours = line; });
+  ChildProcess first({.command = command, .first_without_memory = true});
+  first.attend({30s}, [&](std::string_view line) { theirs = line; });
+  EXPECT_NE(ours, "1000");
+  EXPECT_EQ(theirs, "1000");
+}
+
 TEST(ChildProcess, ReadsWhatItIsGiven) {
   ChildProcess child({.command = {"/bin/cat"}, .input = Stream::kPipe});
   ASSERT_EQ(::write(child.input(), "a\nb", 3), 3);

@@ -100,6 +100,29 @@ TEST(CommandLine, ComplaintsNameTheProgramAndTheOptionThatWasMeant) {
   EXPECT_EQ(error.find("did you mean"), std::string::npos) << error;
 }
 
+TEST(CommandLine, ARequiredOptionThatIsMisspeltIsNamedAsItWasWritten) {
+  CommandLine line(kManual);
+  std::string models, file;
+  line.option("--models", models, "which").required();
+  const auto misspelt = line.read({"--modles", "x"});
+  ASSERT_TRUE(misspelt);
+  EXPECT_EQ(misspelt->status, 2);
+  EXPECT_NE(misspelt->error.find("--modles x; did you mean --models?"), std::string::npos)
+      << misspelt->error;
+  EXPECT_NE(misspelt->error.find("arguments were not expected: --modles x"), std::string::npos)
+      << misspelt->error;
+  const auto missing = line.read({});
+  ASSERT_TRUE(missing);
+  EXPECT_NE(missing->error.find("--models is required"), std::string::npos) << missing->error;
+}
+
+TEST(CommandLine, AnOptionBehindACommandThatStandsBeforeItIsSentThere) {
+  std::string out, error;
+  EXPECT_EQ(parse({"show", "file", "--wide"}, &out, &error), 2);
+  EXPECT_NE(error.find("--wide stands before the command"), std::string::npos) << error;
+  EXPECT_EQ(error.find("did you mean"), std::string::npos) << error;
+}
+
 TEST(CommandLine, CommandsThatAreMissingOrUnknownAreNamed) {
   const auto complaint = [](std::vector<const char*> words) {
     Sample sample;

@@ -77,6 +77,26 @@ TEST(ModelFolder, SaysWhatIsAmbiguousOrMissing) {
   EXPECT_THAT(models.at("f").error, HasSubstr("compiled already"));
 }
 
+TEST(ModelFolder, SettingsThatAreNoneAreNotReadWhole) {
+  const test::Folder folder;
+  folder.write("a.neff", "1");
+  // A file of a terabyte, none of which is on the disk.
+  folder.write("a.json", "{");
+  ASSERT_EQ(::truncate(folder.path("a.json").c_str(), off_t{1} << 40), 0);
+  EXPECT_THAT(scan(folder).at("a").error, HasSubstr("settings have at most"));
+}
+
+TEST(ModelFolder, AModelIsAnotherWhenItsFilesOfWeightsWereReplaced) {
+  const test::Folder folder;
+  const std::string named = std::string("\x0a\x08location\x12\x07weights", 19);
+  folder.write("a.onnx", named);
+  folder.write("weights", "1");
+  const auto before = scan(folder).at("a").identity;
+  EXPECT_EQ(scan(folder).at("a").identity, before);
+  folder.write("weights", "22");
+  EXPECT_FALSE(scan(folder).at("a").identity == before);
+}
+
 TEST(ModelSettings, BecomeArgumentsOfTheCompiler) {
   ModelSettings settings;
   std::string error;

@@ -134,6 +134,8 @@ TEST(KserveForm, SaysWhatIsWrongWithARequest) {
        "binary_data_size only"},
       {inputs(flags), "was given before"},
       {R"({"outputs":[{"name":"z"}],"inputs":[]})", "it has y, n"},
+      {R"({"outputs":[{"name":"y"},{"name":"n"},{"name":"y"}],"inputs":[]})",
+       "the output \"y\" was asked for before"},
       {R"({"outputs":[{"name":"y","parameters":{"classification":2}}],"inputs":[]})",
        "binary_data only"},
   };
